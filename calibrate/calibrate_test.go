@@ -179,7 +179,7 @@ func TestReplayIsTheSimulation(t *testing.T) {
 func TestRefused(t *testing.T) {
 	dir := measure(t, 40)
 	for _, c := range []struct{ from, to, want string }{
-		{`"data_parallel_size":1`, `"pipeline_parallel_size":2`, "pipeline_parallel_size is 2, want 1"},
+		{`"data_parallel_size":1`, `"pipeline_parallel_size":2`, "pipeline_parallel_size is 2, must be 1"},
 		{`"policy":"fcfs"`, `"policy":"priority"`, `policy is "priority"`},
 		{`"max_num_seqs":16`, `"max_num_seqs":null`, "max_num_seqs is missing"},
 		{`"num_gpu_blocks":400`, `"num_gpu_blocks":null`, "no timeseries.csv"},
@@ -222,7 +222,7 @@ func TestBrokenRequests(t *testing.T) {
 	}
 	lines := strings.SplitAfter(string(text), "\n")
 	measuredtest.Write(t, filepath.Join(dir, "requests.jsonl"), strings.Join(lines[:5], ""))
-	if _, err := Read(dir, 0); err == nil || !strings.Contains(err.Error(), "5 requests, want at least 20") {
+	if _, err := Read(dir, 0); err == nil || !strings.Contains(err.Error(), "5 requests, must be at least 20") {
 		t.Errorf("5 requests: %v", err)
 	}
 }
@@ -239,8 +239,8 @@ func TestPrompts(t *testing.T) {
 		good.WriteString(`{"input_length":50,"hash_ids":[1,2,3,4]}` + "\n")
 	}
 	for _, c := range []struct{ text, want string }{
-		{good.String(), "input_length is 50, want "},
-		{`{"input_length":50,"hash_ids":[1,2,3,4]}`, "1 prompts, want one for each of the 40 requests"},
+		{good.String(), "input_length is 50, must be "},
+		{`{"input_length":50,"hash_ids":[1,2,3,4]}`, "1 prompts, expected one for each of the 40 requests"},
 		{`{"input_length":500,"hash_ids":[1,2,3,4]}`, "prompts.jsonl:1: 4 hash_ids of 16 tokens for input_length 500"},
 	} {
 		measuredtest.Write(t, path, c.text)

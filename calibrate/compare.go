@@ -235,7 +235,7 @@ func (c *Compared) addNoise(repeats []*Measured) {
 func (m *Measured) outcomeOf(result *harness.Result) (*Outcome, error) {
 	records := m.recordsOf(result)
 	if len(records) != len(m.Requests) {
-		return nil, fmt.Errorf("%d of %d requests were replayed, want all", len(records), len(m.Requests))
+		return nil, fmt.Errorf("%d of %d requests were replayed, expected all", len(records), len(m.Requests))
 	}
 	out := &Outcome{}
 	out.reset(len(records))
@@ -243,7 +243,7 @@ func (m *Measured) outcomeOf(result *harness.Result) (*Outcome, error) {
 	for i := range records {
 		r := &records[i]
 		if r.Tokens < r.OutputTokens {
-			return nil, fmt.Errorf("request %s got %d of %d tokens in the replay, want all", m.Requests[i].ID, r.Tokens, r.OutputTokens)
+			return nil, fmt.Errorf("request %s got %d of %d tokens in the replay, expected all", m.Requests[i].ID, r.Tokens, r.OutputTokens)
 		}
 		out.First[i], out.Last[i] = float64(r.First)/1000, float64(r.Last)/1000
 		if m.InFlight > 0 {

@@ -74,7 +74,7 @@ func (m *Measured) judgeCounted(result *harness.Result) ([]Judged, error) {
 		})
 	}
 	if len(all.Errors) == 0 {
-		return nil, errors.New("no requests.jsonl or other times of single requests, and no histogram of times in the metrics, want one of them")
+		return nil, errors.New("no requests.jsonl or other times of single requests, and no histogram of times in the metrics, must be one of them")
 	}
 	return []Judged{all}, nil
 }

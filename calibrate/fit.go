@@ -140,7 +140,7 @@ func (o *Options) countSteps(total int) (end func()) {
 // error, when ctx is done.
 func RunAll(ctx context.Context, runs []*Measured, o Options) (*Result, error) {
 	if !(o.Holdout >= 0 && o.Holdout < 1) {
-		return nil, fmt.Errorf("holdout is %v, want a share from 0 to below 1", o.Holdout)
+		return nil, fmt.Errorf("holdout is %v, must be a share from 0 to below 1", o.Holdout)
 	}
 	if err := checkAlike(runs); err != nil {
 		return nil, err

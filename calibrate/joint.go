@@ -29,7 +29,7 @@ func listTrainings(runs []*Measured, holdout float64) ([]training, error) {
 		fitted, held := splitParts(m, holdout)
 		for k := range fitted {
 			if k > 0 && min(len(fitted[k].chosen), len(held[k].chosen)) < measured.Fewest/2 {
-				return nil, fmt.Errorf("holdout is %v of %d requests, want at least %d on both sides", holdout, len(m.Requests)-m.Lead, measured.Fewest/2)
+				return nil, fmt.Errorf("holdout is %v of %d requests, must be at least %d on both sides", holdout, len(m.Requests)-m.Lead, measured.Fewest/2)
 			}
 			if i == 0 {
 				all = append(all, training{name: fitted[k].name})
@@ -65,11 +65,11 @@ func checkAlike(runs []*Measured) error {
 			{"tensor_parallel_size", first.TensorParallel, s.TensorParallel}, {"engine", first.Kind, s.Kind}, {"scheduler_profile", first.Rules, s.Rules},
 		} {
 			if f.one != f.other {
-				return fmt.Errorf("%s of %s is %v and of %s %v, want runs of servers that are alike", f.name, runs[0].Name, f.one, m.Name, f.other)
+				return fmt.Errorf("%s of %s is %v and of %s %v, must be runs of servers that are alike", f.name, runs[0].Name, f.one, m.Name, f.other)
 			}
 		}
 		if runs[0].Client != m.Client {
-			return fmt.Errorf("%s and %s: the times of one are a client's and of the other the server's own, want the same of both", runs[0].Name, m.Name)
+			return fmt.Errorf("%s and %s: the times of one are a client's and of the other the server's own, must be the same of both", runs[0].Name, m.Name)
 		}
 	}
 	return nil

@@ -51,7 +51,7 @@ func checkLink(s *measured.Settings, l *timing.Link) error {
 	}
 	f := hardware.Fit{GPU: gpu, TP: max(s.TensorParallel, 1), PP: 1}
 	if most := max(f.NetworkGBPerSecond(), gpu.Link*float64(f.TP)); l.GBPerSecond*overClock > most {
-		return fmt.Errorf("transfers at %.4g GB/s, want at most the %.4g GB/s of the links of %d %s: were some blocks there before?", l.GBPerSecond, most, f.TP, gpu.Name)
+		return fmt.Errorf("transfers at %.4g GB/s, must be at most the %.4g GB/s of the links of %d %s: were some blocks there before?", l.GBPerSecond, most, f.TP, gpu.Name)
 	}
 	return nil
 }

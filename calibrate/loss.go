@@ -59,7 +59,7 @@ func (m *Measured) withoutHeld(chosen []int) []int {
 func (m *Measured) Ignore(seconds float64) error {
 	m.Ignored = &seconds
 	if n := len(m.judged()); n < measured.Fewest {
-		return fmt.Errorf("%s: %d requests arrive after the first %g s, want at least %d", m.Name, n, seconds, measured.Fewest)
+		return fmt.Errorf("%s: %d requests arrive after the first %g s, must be at least %d", m.Name, n, seconds, measured.Fewest)
 	}
 	return nil
 }

@@ -240,8 +240,8 @@ func TestParts(t *testing.T) {
 		holdout float64
 		want    string
 	}{
-		{-0.1, "holdout is -0.1, want a share"}, {1, "holdout is 1, want a share"}, {math.NaN(), "holdout is NaN"},
-		{0.3, "holdout is 0.3 of 30 requests, want at least 10 on both sides"}, {0.7, "want at least 10 on both sides"},
+		{-0.1, "holdout is -0.1, must be a share"}, {1, "holdout is 1, must be a share"}, {math.NaN(), "holdout is NaN"},
+		{0.3, "holdout is 0.3 of 30 requests, must be at least 10 on both sides"}, {0.7, "must be at least 10 on both sides"},
 	} {
 		if _, err := Run(t.Context(), m, Options{Holdout: c.holdout}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %q", err, c.want)

@@ -145,10 +145,10 @@ func TestBadTurns(t *testing.T) {
 		rest string // of the directory
 		want string
 	}{
-		{good, "conc4.json", "raw_conc4.jsonl: how many turns there were at once is not told: want concurrency in conc4.json beside it, or --max-in-flight"},
-		{rows, "", "raw_conc4.jsonl: 1 requests, want at least 20"},
-		{append(good[:25:25], map[string]any{"isl": 100, "osl": 10, "ttft_ms": 60, "e2e_ms": 50}), "", "raw_conc4.jsonl:26: want isl and osl in tokens, and ttft_ms and e2e_ms of at least that"},
-		{append(good[:25:25], map[string]any{"isl": 100, "osl": 10}), "", "raw_conc4.jsonl:26: want isl and osl"},
+		{good, "conc4.json", "raw_conc4.jsonl: the concurrency is unknown: requires concurrency in conc4.json in the same folder, or --max-in-flight"},
+		{rows, "", "raw_conc4.jsonl: 1 requests, must be at least 20"},
+		{append(good[:25:25], map[string]any{"isl": 100, "osl": 10, "ttft_ms": 60, "e2e_ms": 50}), "", "raw_conc4.jsonl:26: must have isl and osl in tokens, and ttft_ms and e2e_ms of at least that"},
+		{append(good[:25:25], map[string]any{"isl": 100, "osl": 10}), "", "raw_conc4.jsonl:26: must have isl and osl"},
 	} {
 		dir := t.TempDir()
 		path := writeTurns(t, dir, 4, c.rows)
@@ -173,9 +173,9 @@ func TestBadTurns(t *testing.T) {
 func TestRefuseSGLang(t *testing.T) {
 	rows := slices.Repeat([]map[string]any{{"isl": 100, "osl": 10, "ttft_ms": 5, "e2e_ms": 50}}, 30)
 	for _, c := range []struct{ more, want string }{
-		{"--speculative-algorithm EAGLE", "speculative_algorithm is EAGLE, want none"},
-		{"--dp-size 2 --enable-dp-attention", "2 ranks or servers of SGLang that share the requests, want 1"},
-		{"--chunked-prefill-size 100", "chunked_prefill_size is 100, want"},
+		{"--speculative-algorithm EAGLE", "speculative_algorithm is EAGLE, must be none"},
+		{"--dp-size 2 --enable-dp-attention", "2 ranks or servers of SGLang that share the requests, must be 1"},
+		{"--chunked-prefill-size 100", "chunked_prefill_size is 100, must be"},
 	} {
 		dir := t.TempDir()
 		path := writeTurns(t, dir, 4, rows)

@@ -39,7 +39,7 @@ func newSimulation(m *Measured, p *measured.Prompts, reference bool) (*Simulatio
 	if reference {
 		if m.Settings.DataParallel > 1 {
 			return nil, &measured.NotModelledError{Reasons: []string{fmt.Sprintf(
-				"data_parallel_size is %d, want 1 with the rules of the reference", m.Settings.DataParallel)}}
+				"data_parallel_size is %d, must be 1 with the rules of the reference", m.Settings.DataParallel)}}
 		}
 		s.rules = vllm.Rules{}
 	}

@@ -54,7 +54,7 @@ func TestTransferLogs(t *testing.T) {
 		t.Errorf("%v\n%s", err, &b)
 	}
 	writeTransferLog(t, dir, func(bytes float64) float64 { return bytes / 900e9 })
-	if _, err := FitTransfers(dir, pairOf()); err == nil || !strings.Contains(err.Error(), "GB/s, want at most the 450 GB/s of the links of 1 h100") {
+	if _, err := FitTransfers(dir, pairOf()); err == nil || !strings.Contains(err.Error(), "GB/s, must be at most the 450 GB/s of the links of 1 h100") {
 		t.Errorf("%v for what no link of an H100 can", err)
 	}
 	writeTransferLog(t, dir, func(bytes float64) float64 { return 0.1 - bytes/25e9 })
@@ -130,9 +130,9 @@ func TestTransferTimes(t *testing.T) {
 // Links that take no time that could be are no part of a profile.
 func TestLinkInProfile(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"bandwidth_gb_s":0,"kv_bytes_per_token":1}`:                 "bandwidth_gb_s is 0, want",
-		`{"bandwidth_gb_s":5,"latency_s":-1,"kv_bytes_per_token":1}`:  "latency_s is -1, want",
-		`{"bandwidth_gb_s":5,"latency_s":0.1}`:                        "kv_bytes_per_token is 0, want",
+		`{"bandwidth_gb_s":0,"kv_bytes_per_token":1}`:                 "bandwidth_gb_s is 0, must be",
+		`{"bandwidth_gb_s":5,"latency_s":-1,"kv_bytes_per_token":1}`:  "latency_s is -1, must be",
+		`{"bandwidth_gb_s":5,"latency_s":0.1}`:                        "kv_bytes_per_token is 0, must be",
 		`{"bandwidth_gb_s":5,"latency_s":0.1,"kv_bytes_per_token":9}`: "",
 	} {
 		path := filepath.Join(t.TempDir(), "p.json")

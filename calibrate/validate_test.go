@@ -123,7 +123,7 @@ func TestWriteTracePrompts(t *testing.T) {
 		t.Errorf("%.2f of the prompts were reused, want the first block of all but one", reused)
 	}
 	p.Lengths[3]++
-	if _, err := m.WriteTrace(&bytes.Buffer{}, p); err == nil || !strings.Contains(err.Error(), "prompts.jsonl:4: input_length is 121, want 120 as measured") {
+	if _, err := m.WriteTrace(&bytes.Buffer{}, p); err == nil || !strings.Contains(err.Error(), "prompts.jsonl:4: input_length is 121, must be 120 as measured") {
 		t.Errorf("prompts of other requests: %v", err)
 	}
 }

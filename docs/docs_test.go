@@ -162,7 +162,7 @@ func TestEngineArguments(t *testing.T) {
 	if err == nil {
 		t.Fatal("speculative_config takes an unknown key")
 	}
-	_, known, _ := strings.Cut(err.Error(), "want one of ")
+	_, known, _ := strings.Cut(err.Error(), "must be one of ")
 	listed = nil
 	for _, m := range regexp.MustCompile("`([a-z]+_[a-z_]+|method|model|quantization|revision)`").FindAllStringSubmatch(drafts, -1) {
 		if m[1] != "speculative_config" && m[1] != "draft_model" && !slices.Contains(listed, m[1]) {

@@ -40,7 +40,7 @@ func CheckClassName(name string) error {
 	}
 	bad := slices.ContainsFunc([]rune(name), func(r rune) bool { return !good(r) })
 	if name == "" || len(name) > 64 || bad {
-		return excerpt.Errorf("class is %q, want 1 to 64 letters, digits, '-', '_' and '.'", name)
+		return excerpt.Errorf("class is %q, must be 1 to 64 letters, digits, '-', '_' and '.'", name)
 	}
 	return nil
 }

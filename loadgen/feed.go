@@ -91,14 +91,14 @@ func (a Admission) check(w *Workload) error {
 			return &SyntaxError{Name: w.Name, Msg: "the format has no timestamps: only concurrency mode can replay it"}
 		}
 		if !(a.Speedup > 0) || math.IsInf(a.Speedup, 0) {
-			return fmt.Errorf("arrival speed-up ratio is %v, want a finite number > 0", a.Speedup)
+			return fmt.Errorf("arrival speed-up ratio is %v, must be a finite number > 0", a.Speedup)
 		}
 	case Concurrency:
 		if a.MaxInFlight < 1 {
-			return fmt.Errorf("requests in flight are %d, want at least 1", a.MaxInFlight)
+			return fmt.Errorf("requests in flight are %d, must be at least 1", a.MaxInFlight)
 		}
 	default:
-		return fmt.Errorf("admission mode is %v, want trace or concurrency", a.Mode)
+		return fmt.Errorf("admission mode is %v, must be trace or concurrency", a.Mode)
 	}
 	return nil
 }

@@ -122,7 +122,7 @@ func checkGraph(w *Workload, a Admission, t times) error {
 		waits := g.WaitsOf(turn)
 		for _, wait := range waits {
 			if d := t.delayOf(wait.Delay); !isFinite(d) || d < 0 {
-				return w.errorAt(turn, "delay is %v, want finite and >= 0", float64(d))
+				return w.errorAt(turn, "delay is %v, must be finite and >= 0", float64(d))
 			}
 		}
 		if at := g.Arrival[turn]; len(waits) == 0 && a.Mode == Trace {
@@ -130,7 +130,7 @@ func checkGraph(w *Workload, a Admission, t times) error {
 				return w.errorAt(turn, "the request waits for no other and has no timestamp, which trace mode needs")
 			}
 			if from := t.startOfRoot(turn); !isFinite(from) {
-				return w.errorAt(turn, "timestamp %v becomes %v after shift and speed-up, want a finite instant", float64(at), float64(from))
+				return w.errorAt(turn, "timestamp %v becomes %v after shift and speed-up, must be a finite instant", float64(at), float64(from))
 			}
 		}
 	}
@@ -163,7 +163,7 @@ func (g *Graph) checkOrder(w *Workload) error {
 				seen[before] = 1
 				open = append(open, visit{turn: before})
 			case 1:
-				return w.errorAt(before, "the request waits for itself, by way of others that wait for it; want no cycle")
+				return w.errorAt(before, "the request waits for itself, through requests that wait for it: must be no cycle")
 			}
 		}
 	}

@@ -92,7 +92,7 @@ type openTurn struct {
 // forgets, when their requests arrive. Feed.Err is to be asked at the end.
 func NewStreamedFeed(w *Workload, tree *prompt.Tree, a Admission) (*Feed, error) {
 	if a.Mode != Trace {
-		return nil, fmt.Errorf("%s: the trace is not kept, want replay trace", w.Name)
+		return nil, fmt.Errorf("%s: the trace is not kept, requires replay trace", w.Name)
 	}
 	if err := a.check(w); err != nil {
 		return nil, err
@@ -166,11 +166,11 @@ func (in *Incoming) check(w *Workload, at sim.Time) error {
 	}
 	switch {
 	case !isFinite(at):
-		return place("timestamp %v becomes %v after shift and speed-up, want a finite instant", float64(in.At), float64(at))
+		return place("timestamp %v becomes %v after shift and speed-up, must be a finite instant", float64(in.At), float64(at))
 	case in.Input <= 0 && len(in.IDs) == 0:
-		return place("input_length is 0 because hash_ids is empty, want > 0")
+		return place("input_length is 0 because hash_ids is empty, must be > 0")
 	case in.Input <= 0:
-		return place("input_length is %d, want > 0", in.Input)
+		return place("input_length is %d, must be > 0", in.Input)
 	}
 	return nil
 }

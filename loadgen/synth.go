@@ -61,11 +61,11 @@ func (r *Synthetic) checkRecipe() error {
 		value int
 	}{{"input tokens", r.Input}, {"output tokens", r.Output}, {"requests", r.Requests}} {
 		if f.value < 1 || f.value > math.MaxInt32 {
-			return fmt.Errorf("%s are %d, want 1 to %d", f.name, f.value, math.MaxInt32)
+			return fmt.Errorf("%s are %d, must be 1 to %d", f.name, f.value, math.MaxInt32)
 		}
 	}
 	if !isFinite(r.Interval) || r.Interval < 0 {
-		return fmt.Errorf("arrival interval is %v ms, want finite and >= 0", float64(r.Interval))
+		return fmt.Errorf("arrival interval is %v ms, must be finite and >= 0", float64(r.Interval))
 	}
 	if !isFinite(sim.Time(float64(r.Requests-1) * float64(r.Interval))) {
 		return fmt.Errorf("arrival interval is %v ms, so that request %d arrives beyond all numbers", float64(r.Interval), r.Requests)
@@ -78,28 +78,28 @@ func (r *Synthetic) checkRecipe() error {
 
 func (r *Synthetic) checkSessions() error {
 	if r.Turns < 1 {
-		return fmt.Errorf("turns per session are %d, want at least 1", r.Turns)
+		return fmt.Errorf("turns per session are %d, must be at least 1", r.Turns)
 	}
 	if !isFinite(r.Delay) || r.Delay < 0 {
-		return fmt.Errorf("inter-turn delay is %v ms, want finite and >= 0", float64(r.Delay))
+		return fmt.Errorf("inter-turn delay is %v ms, must be finite and >= 0", float64(r.Delay))
 	}
 	if err := CheckRatio(r.SharedRatio); err != nil {
 		return err
 	}
 	if r.Groups < 0 || r.Groups > math.MaxInt32 {
-		return fmt.Errorf("prefix groups are %d, want 0 to %d", r.Groups, math.MaxInt32)
+		return fmt.Errorf("prefix groups are %d, must be 0 to %d", r.Groups, math.MaxInt32)
 	}
 	if r.Interval > 0 && !isFinite(1000/r.Interval) {
 		return fmt.Errorf("arrival interval is %v ms, so small that the rate is no number", float64(r.Interval))
 	}
 	if r.Block < 1 {
-		return fmt.Errorf("block size is %d tokens, want at least 1", r.Block)
+		return fmt.Errorf("block size is %d tokens, must be at least 1", r.Block)
 	}
 	if r.Turns > maxTurns/r.Requests {
-		return fmt.Errorf("%d sessions of %d turns, want at most %d turns in all", r.Requests, r.Turns, maxTurns)
+		return fmt.Errorf("%d sessions of %d turns, must be at most %d turns in all", r.Requests, r.Turns, maxTurns)
 	}
 	if blocks := r.blocksPerPrompt(); blocks > maxIDs/r.Requests/r.Turns {
-		return fmt.Errorf("%d prompts of %d blocks, want at most %d blocks in all", r.Requests*r.Turns, blocks, maxIDs)
+		return fmt.Errorf("%d prompts of %d blocks, must be at most %d blocks in all", r.Requests*r.Turns, blocks, maxIDs)
 	}
 	return nil
 }
@@ -181,7 +181,7 @@ func SharedID(group, b uint64) uint64 { return 0xA63E000000000000 | group<<32 | 
 // CheckRatio returns an error unless r is a part that a group can share.
 func CheckRatio(r float64) error {
 	if !(r >= 0 && r <= 1) {
-		return fmt.Errorf("shared prefix ratio is %v, want 0 to 1", r)
+		return fmt.Errorf("shared prefix ratio is %v, must be 0 to 1", r)
 	}
 	return nil
 }

@@ -148,23 +148,23 @@ func TestRefusesRecipes(t *testing.T) {
 		set  func(*Synthetic)
 		want string
 	}{
-		{plain, func(r *Synthetic) { r.Input = 0 }, "input tokens are 0, want 1 to 2147483647"},
-		{plain, func(r *Synthetic) { r.Output = 0 }, "output tokens are 0, want 1 to 2147483647"},
-		{plain, func(r *Synthetic) { r.Requests = 0 }, "requests are 0, want 1 to 2147483647"},
-		{plain, func(r *Synthetic) { r.Interval = -1 }, "arrival interval is -1 ms, want finite and >= 0"},
-		{plain, func(r *Synthetic) { r.Interval = sim.Time(math.NaN()) }, "arrival interval is NaN ms, want finite and >= 0"},
-		{plain, func(r *Synthetic) { r.Interval = sim.Time(math.Inf(1)) }, "arrival interval is +Inf ms, want finite and >= 0"},
+		{plain, func(r *Synthetic) { r.Input = 0 }, "input tokens are 0, must be 1 to 2147483647"},
+		{plain, func(r *Synthetic) { r.Output = 0 }, "output tokens are 0, must be 1 to 2147483647"},
+		{plain, func(r *Synthetic) { r.Requests = 0 }, "requests are 0, must be 1 to 2147483647"},
+		{plain, func(r *Synthetic) { r.Interval = -1 }, "arrival interval is -1 ms, must be finite and >= 0"},
+		{plain, func(r *Synthetic) { r.Interval = sim.Time(math.NaN()) }, "arrival interval is NaN ms, must be finite and >= 0"},
+		{plain, func(r *Synthetic) { r.Interval = sim.Time(math.Inf(1)) }, "arrival interval is +Inf ms, must be finite and >= 0"},
 		{plain, func(r *Synthetic) { r.Interval = 1e308 }, "arrival interval is 1e+308 ms, so that request 3 arrives beyond all numbers"},
-		{sessions, func(r *Synthetic) { r.Turns = 0; r.Groups = 1 }, "turns per session are 0, want at least 1"},
-		{sessions, func(r *Synthetic) { r.Delay = -1 }, "inter-turn delay is -1 ms, want finite and >= 0"},
-		{sessions, func(r *Synthetic) { r.Delay = sim.Time(math.Inf(1)) }, "inter-turn delay is +Inf ms, want finite and >= 0"},
-		{sessions, func(r *Synthetic) { r.SharedRatio = 1.01 }, "shared prefix ratio is 1.01, want 0 to 1"},
-		{sessions, func(r *Synthetic) { r.SharedRatio = math.NaN() }, "shared prefix ratio is NaN, want 0 to 1"},
-		{sessions, func(r *Synthetic) { r.Groups = -1 }, "prefix groups are -1, want 0 to 2147483647"},
+		{sessions, func(r *Synthetic) { r.Turns = 0; r.Groups = 1 }, "turns per session are 0, must be at least 1"},
+		{sessions, func(r *Synthetic) { r.Delay = -1 }, "inter-turn delay is -1 ms, must be finite and >= 0"},
+		{sessions, func(r *Synthetic) { r.Delay = sim.Time(math.Inf(1)) }, "inter-turn delay is +Inf ms, must be finite and >= 0"},
+		{sessions, func(r *Synthetic) { r.SharedRatio = 1.01 }, "shared prefix ratio is 1.01, must be 0 to 1"},
+		{sessions, func(r *Synthetic) { r.SharedRatio = math.NaN() }, "shared prefix ratio is NaN, must be 0 to 1"},
+		{sessions, func(r *Synthetic) { r.Groups = -1 }, "prefix groups are -1, must be 0 to 2147483647"},
 		{sessions, func(r *Synthetic) { r.Interval = 1e-306 }, "arrival interval is 1e-306 ms, so small that the rate is no number"},
-		{sessions, func(r *Synthetic) { r.Block = 0 }, "block size is 0 tokens, want at least 1"},
-		{sessions, func(r *Synthetic) { r.Turns = math.MaxInt32 }, "3 sessions of 2147483647 turns, want at most 2147483647 turns in all"},
-		{sessions, func(r *Synthetic) { r.Input = math.MaxInt32; r.Block = 1 }, "6 prompts of 2147483647 blocks, want at most 268435456 blocks in all"},
+		{sessions, func(r *Synthetic) { r.Block = 0 }, "block size is 0 tokens, must be at least 1"},
+		{sessions, func(r *Synthetic) { r.Turns = math.MaxInt32 }, "3 sessions of 2147483647 turns, must be at most 2147483647 turns in all"},
+		{sessions, func(r *Synthetic) { r.Input = math.MaxInt32; r.Block = 1 }, "6 prompts of 2147483647 blocks, must be at most 268435456 blocks in all"},
 	} {
 		r := c.base
 		c.set(&r)

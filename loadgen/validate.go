@@ -47,12 +47,12 @@ func validateStart(w *Workload, a Admission, t times, i int32, full bool) error 
 	}
 	if a.Mode == Concurrency {
 		if full && !(isFinite(s.Arrival) && s.Arrival >= 0) {
-			return w.errorAt(s.First, "timestamp is %v, want >= 0 in concurrency mode", float64(s.Arrival))
+			return w.errorAt(s.First, "timestamp is %v, must be >= 0 in concurrency mode", float64(s.Arrival))
 		}
 		return nil
 	}
 	if at := t.startOf(i); !isFinite(at) {
-		return w.errorAt(s.First, "timestamp %v becomes %v after shift and speed-up, want a finite instant", float64(s.Arrival), float64(at))
+		return w.errorAt(s.First, "timestamp %v becomes %v after shift and speed-up, must be a finite instant", float64(s.Arrival), float64(at))
 	}
 	return nil
 }
@@ -60,19 +60,19 @@ func validateStart(w *Workload, a Admission, t times, i int32, full bool) error 
 func validateTurn(w *Workload, t times, n int32, full bool) error {
 	turn := &w.Turns[n]
 	if d := t.delayBefore(n); !isFinite(d) || d < 0 {
-		return w.errorAt(n, "delay is %v, want finite and >= 0", float64(d))
+		return w.errorAt(n, "delay is %v, must be finite and >= 0", float64(d))
 	}
 	if !full {
 		return nil
 	}
 	if turn.Input <= 0 {
 		if len(turn.IDs) == 0 && !w.Synthetic {
-			return w.errorAt(n, "input_length is 0 because hash_ids is empty, want > 0")
+			return w.errorAt(n, "input_length is 0 because hash_ids is empty, must be > 0")
 		}
-		return w.errorAt(n, "input_length is %d, want > 0", turn.Input)
+		return w.errorAt(n, "input_length is %d, must be > 0", turn.Input)
 	}
 	if turn.Index == 0 && turn.Delay != 0 {
-		return w.errorAt(n, "delay is %v on the first turn of a session, want 0", float64(turn.Delay))
+		return w.errorAt(n, "delay is %v on the first turn of a session, must be 0", float64(turn.Delay))
 	}
 	return nil
 }

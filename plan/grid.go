@@ -48,7 +48,7 @@ func (g *Grid) Check() error {
 	var seen []string
 	for _, s := range g.Common {
 		if slices.Contains(seen, s.Name) {
-			return fmt.Errorf("%s: said twice, want it once", s.Name)
+			return fmt.Errorf("%s: said twice, must be given once", s.Name)
 		}
 		seen = append(seen, s.Name)
 	}
@@ -56,11 +56,11 @@ func (g *Grid) Check() error {
 	for _, a := range g.Axes {
 		switch {
 		case slices.Contains(seen, a.Name):
-			return fmt.Errorf("%s: said twice, want it once", a.Name)
+			return fmt.Errorf("%s: said twice, must be given once", a.Name)
 		case len(a.Values) == 0:
-			return fmt.Errorf("%s: no values, want at least 1", a.Name)
+			return fmt.Errorf("%s: no values, must be at least 1", a.Name)
 		case cells > maxCells/len(a.Values):
-			return fmt.Errorf("%s: more than %d cells, want fewer", a.Name, maxCells)
+			return fmt.Errorf("%s: more than %d cells, must be fewer", a.Name, maxCells)
 		}
 		cells *= len(a.Values)
 		seen = append(seen, a.Name)

@@ -197,7 +197,7 @@ type Draft struct {
 // found yet.
 func Begin(ctx context.Context, c Config) (*Draft, error) {
 	if len(c.Variants) == 0 || c.Most < 1 || !(c.Precision > 0) {
-		return nil, fmt.Errorf("%d variants of up to %d workers to a precision of %v, want at least 1 of each and a precision above 0",
+		return nil, fmt.Errorf("%d variants of up to %d workers to a precision of %v, must be at least 1 of each and a precision above 0",
 			len(c.Variants), c.Most, c.Precision)
 	}
 	b := newBench(c.Run, c.Cores)
@@ -338,7 +338,7 @@ func (c *Config) findShape(ctx context.Context, s *search, a *Answer) (err error
 		return err
 	}
 	if c.Most < 2 {
-		return errors.New("at most 1 worker for two pools, want at least 2")
+		return errors.New("at most 1 worker for two pools, must be at least 2")
 	}
 	if a.Shape, err = s.smallestSplit(ctx, c.Most, near); a.Shape.Size() == 0 {
 		a.Shape = Two(c.Most/2, c.Most-c.Most/2)

@@ -142,7 +142,7 @@ func readOutcomes(path string, text []byte, n int, take func(*Outcome)) (end int
 		text = rest
 		var o Outcome
 		if err := json.Unmarshal(line, &o); err != nil || len(o.Key) != 64 {
-			return 0, fmt.Errorf("%s:%d: not the outcome of a cell, want the journal of a sweep", path, n)
+			return 0, fmt.Errorf("%s:%d: not the outcome of a cell, expected the journal of a sweep", path, n)
 		}
 		end += len(line) + 1
 		take(&o)

@@ -33,10 +33,10 @@ func TestGrid(t *testing.T) {
 		t.Errorf("order is %s", got)
 	}
 	for want, bad := range map[string]Grid{
-		"workers: no values":        {Axes: []Axis{{"workers", nil}}},
-		"workers: said twice":       {Common: []Setting{{"workers", "1"}}, Axes: []Axis{{"workers", []string{"2"}}}},
-		"more than 10000000 cells":  {Axes: []Axis{{"a", make([]string, 10000)}, {"b", make([]string, 10000)}}},
-		"seed: said twice, want it": {Axes: []Axis{{"seed", []string{"2"}}, {"seed", []string{"2"}}}},
+		"workers: no values":                   {Axes: []Axis{{"workers", nil}}},
+		"workers: said twice":                  {Common: []Setting{{"workers", "1"}}, Axes: []Axis{{"workers", []string{"2"}}}},
+		"more than 10000000 cells":             {Axes: []Axis{{"a", make([]string, 10000)}, {"b", make([]string, 10000)}}},
+		"seed: said twice, must be given once": {Axes: []Axis{{"seed", []string{"2"}}, {"seed", []string{"2"}}}},
 	} {
 		if err := bad.Check(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
@@ -87,7 +87,7 @@ func sweepOf(t *testing.T, journal string, ran *atomic.Int64) (*Sweep, *Grid) {
 	s := &Sweep{Cells: g.Cells(), Cores: 3, Run: func(_ context.Context, c *Cell) (json.RawMessage, error) {
 		ran.Add(1)
 		if c.Of("router") == "kv" && c.Of("workers") == "1" {
-			return nil, errors.New("want at least 2 workers")
+			return nil, errors.New("must be at least 2 workers")
 		}
 		return json.RawMessage(fmt.Sprintf(`{"duration_ms":%d.5,"wall_time_ms":%d}`, c.Index, ran.Load())), nil
 	}}
@@ -163,7 +163,7 @@ func TestTable(t *testing.T) {
 0,round_robin,1,0.5,
 1,round_robin,2,1.5,
 2,round_robin,3,2.5,
-3,kv,1,,want at least 2 workers
+3,kv,1,,must be at least 2 workers
 4,kv,2,4.5,
 5,kv,3,5.5,
 `
@@ -189,7 +189,7 @@ func TestTable(t *testing.T) {
 		t.Errorf("%v: %s", err, &b)
 	}
 	b.Reset()
-	if err := results.WriteText(&b); err != nil || strings.Count(b.String(), "\n") != 7 || !strings.Contains(b.String(), "want at least 2 workers") {
+	if err := results.WriteText(&b); err != nil || strings.Count(b.String(), "\n") != 7 || !strings.Contains(b.String(), "must be at least 2 workers") {
 		t.Errorf("%v:\n%s", err, &b)
 	}
 }

@@ -52,7 +52,7 @@ func TestWrongPlansEndTheReplay(t *testing.T) {
 		return append(p.Running[:len(p.Running):len(p.Running)], p.Waiting...)[0].ID
 	}
 	for want, plan := range map[string]func(*custom.Plan) bool{
-		"is given 701 tokens, want 1 to the 700 that it has left": func(p *custom.Plan) bool { p.Compute(head(p), 701); return true },
+		"is given 701 tokens, must be 1 to the 700 that it has left": func(p *custom.Plan) bool { p.Compute(head(p), 701); return true },
 		"is given 0 tokens":                      func(p *custom.Plan) bool { p.Compute(head(p), 0); return true },
 		"request 59 is not on this worker":       func(p *custom.Plan) bool { p.Compute(59, 1); return true },
 		"request 1000000 is not on this worker":  func(p *custom.Plan) bool { p.Compute(1_000_000, 1); return true },
@@ -78,7 +78,7 @@ func TestWrongPlansEndTheReplay(t *testing.T) {
 	}
 	spec := engineSpec()
 	_, err := spec.Run(context.Background(), planWith(func(p *custom.Plan) bool { p.Compute(1, 701); return true }))
-	const whole = "worker 1 at 30 ms: session_1 turn 0: the plan of the engine: request 1 is given 701 tokens, want 1 to the 700 that it has left"
+	const whole = "worker 1 at 30 ms: session_1 turn 0: the plan of the engine: request 1 is given 701 tokens, must be 1 to the 700 that it has left"
 	if err == nil || err.Error() != whole {
 		t.Errorf("got %v, want %s", err, whole)
 	}

@@ -22,7 +22,7 @@ func (s *Spec) foresee(ctx context.Context, workload *loadgen.Workload, own bool
 	case !known(0) && !known(1):
 		return loads, nil
 	case s.Mode != loadgen.Trace:
-		return loads, errors.New("a perfect autoscaler in closed loop, whose load depends on the workers, want requests that arrive at times of their own")
+		return loads, errors.New("a perfect autoscaler in closed loop, where the load depends on the workers: use open-loop arrivals")
 	}
 	calm := *s
 	calm.Window = collector.Window{}
@@ -32,7 +32,7 @@ func (s *Spec) foresee(ctx context.Context, workload *loadgen.Workload, own bool
 			counts[i] = s.AutoscalerOf(i).Max
 		}
 		if known(i) && s.AutoscalerOf(i).Load.InFlight == 0 {
-			return loads, errors.New("how many requests a worker of a perfect autoscaler takes at once is not said, want in_flight, as in_flight: 8, or --slo with replay trace, for it to be found")
+			return loads, errors.New("the load of a worker of a perfect autoscaler is missing: use in_flight, as in_flight: 8, or --slo with replay trace, to find it")
 		}
 	}
 	calm.Autoscale, calm.AutoscaleDecode, calm.Faults, calm.Scale = nil, nil, nil, nil

@@ -53,7 +53,7 @@ func TestPerfectIsInTime(t *testing.T) {
 		}
 	}
 	a.Load = &autoscale.Load{}
-	if _, err := spec.Run(context.Background(), replay.Streams{}); err == nil || !strings.Contains(err.Error(), "want in_flight") {
+	if _, err := spec.Run(context.Background(), replay.Streams{}); err == nil || !strings.Contains(err.Error(), "use in_flight") {
 		t.Errorf("without in_flight: %v", err)
 	}
 	a.Load, spec.Mode, spec.MaxInFlight = &autoscale.Load{InFlight: 2}, loadgen.Concurrency, 5

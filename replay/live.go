@@ -48,7 +48,7 @@ func (s *Spec) Drive(ctx context.Context, streams Streams, live Live, newTarget 
 // openLive opens the workload and returns how to replay it.
 func (s *Spec) openLive(ctx context.Context, streams Streams, live *Live) (online.Config, error) {
 	if streams.Engine != nil {
-		return online.Config{}, errors.New("an engine of the caller's in real time, want a replay on a logical clock")
+		return online.Config{}, errors.New("a custom engine is not supported in real time: use a replay on a logical clock")
 	}
 	workload, err := s.Open(ctx, streams)
 	if err != nil {
@@ -66,33 +66,33 @@ func (s *Spec) validateLive(live *Live) error {
 	text, isText := s.Router.(*policy.Text)
 	switch {
 	case s.Disaggregated() && !live.TwoPools:
-		return errors.New("prefill and decode workers in real time, want one pool unless two are asked for")
+		return errors.New("prefill and decode workers in real time, must be one pool unless two are requested")
 	case !s.Disaggregated() && live.TwoPools:
-		return errors.New("two pools in real time, want prefill and decode engine arguments")
+		return errors.New("two pools in real time, require prefill and decode engine arguments")
 	case len(s.Scale) > 0:
-		return errors.New("workers that come and go in real time, want a fixed number")
+		return errors.New("a changing number of workers is not supported in real time: use a fixed number")
 	case len(s.Changes) > 0:
-		return errors.New("changes in real time, want a replay on a logical clock")
+		return errors.New("changes are not supported in real time: use a replay on a logical clock")
 	case s.Autoscales():
-		return errors.New("an autoscaler in real time, want a replay on a logical clock")
+		return errors.New("an autoscaler is not supported in real time: use a replay on a logical clock")
 	case s.Admission != nil:
-		return errors.New("an admission in real time, want a replay on a logical clock")
+		return errors.New("an admission is not supported in real time: use a replay on a logical clock")
 	case isText && slices.ContainsFunc(text.LooksAt(), policy.IsMetric):
-		return errors.New("a router policy that looks at what workers report of themselves in real time, where nobody reads it, want a replay on a logical clock")
+		return errors.New("a router policy that reads reports of workers is not supported in real time: use a replay on a logical clock")
 	case s.Signals != router.Signals{} || isText && text.Signals != router.Signals{}:
-		return errors.New("ages of signals in real time, where they are as old as they are, want none")
+		return errors.New("ages of signals in real time, where they are as old as they are, must be none")
 	case policy.Is[*policy.Process](s.Router):
-		return errors.New("a policy process in real time, want a replay on a logical clock")
+		return errors.New("a policy process is not supported in real time: use a replay on a logical clock")
 	case s.Faults != nil:
-		return errors.New("faults in real time, want a replay on a logical clock")
+		return errors.New("faults are not supported in real time: use a replay on a logical clock")
 	case s.Client != nil:
-		return errors.New("clients that hang up and send again in real time, want a replay on a logical clock")
+		return errors.New("clients with timeouts and retries are not supported in real time: use a replay on a logical clock")
 	case s.Window.IsSet():
-		return errors.New("a window in real time, want a replay on a logical clock")
+		return errors.New("a window is not supported in real time: use a replay on a logical clock")
 	case s.Until > 0:
-		return fmt.Errorf("an end at %v ms of the logical clock in real time, want a deadline", float64(s.Until))
+		return fmt.Errorf("an end at %v ms of the logical clock is not supported in real time: use a deadline", float64(s.Until))
 	case s.Reject:
-		return errors.New("requests turned away in real time, want an error where they do not fit")
+		return errors.New("rejected requests are not supported in real time: use an error for requests that do not fit")
 	case live.Deadline < 0:
 		return fmt.Errorf("the deadline is %v, must be more than 0", live.Deadline)
 	}

@@ -190,7 +190,7 @@ func TestCheckMix(t *testing.T) {
 		{bad(func(a *engineargs.Args) { a.DPSize = 2000 }), "ranks: dp_size is 2000"},
 		{bad(func(a *engineargs.Args) { a.BlockTokens = 3 }), "ranks: block_size is 3"},
 		{func(s *Spec) { s.Pools[0].Mix[2].Count = 0 }, "paged: workers are 0"},
-		{func(s *Spec) { s.Scale = []ScaleEvent{{At: 5, Workers: 3, Decode: KeepSize}} }, "come and go"},
+		{func(s *Spec) { s.Scale = []ScaleEvent{{At: 5, Workers: 3, Decode: KeepSize}} }, "start and stop"},
 		{func(s *Spec) { s.Compat = true }, "which the reference does not have"},
 	} {
 		s := crowded([]Pool{Mix(kindsOfTest())}, policy.RoundRobin)

@@ -64,15 +64,15 @@ func (s *Spec) checkFormat(stream *formats.Stream) error {
 	_, sized := s.Trace.format()
 	switch {
 	case agentic && s.Mode == loadgen.Trace:
-		return fmt.Errorf("%s: looks like the %s format, which has no timestamps, want replay concurrency", stream.Name, stream.Format)
+		return fmt.Errorf("%s: is in the %s format, which has no timestamps, use replay concurrency", stream.Name, stream.Format)
 	case agentic || s.Trace.Groups == 0 && s.Trace.SharedRatio == 0:
 		return nil
 	case !s.Trace.Detect && sized && s.Trace.LeftOpen == (formats.LeftOpen{}):
 		return nil // the reference overlooks them
 	case stream.Format == formats.Mooncake:
-		return fmt.Errorf("%s: looks like the %s format, in which hash ids say what prompts share, want no prefix groups", stream.Name, stream.Format)
+		return fmt.Errorf("%s: is in the %s format, which has hash ids of shared prompts, remove the prefix groups", stream.Name, stream.Format)
 	}
-	return fmt.Errorf("%s: looks like the %s format, want no prefix groups", stream.Name, stream.Format)
+	return fmt.Errorf("%s: is in the %s format, remove the prefix groups", stream.Name, stream.Format)
 }
 
 // makeWorkload is the workload that c describes.

@@ -91,7 +91,7 @@ func (p *processes) scalersOf(s *Spec, given autoscale.Scaler) (all [2]autoscale
 func (s *Spec) refuseScalers(where string) error {
 	for i := range s.Pools {
 		if a := s.AutoscalerOf(i); a != nil && a.Kind == autoscale.ByProgram {
-			return fmt.Errorf("an autoscaler in a program in %s: what the program remembers cannot be copied, want a scaler of another kind", where)
+			return fmt.Errorf("an autoscaler in a program in %s: the memory of the program cannot be copied, use a scaler of another kind", where)
 		}
 	}
 	return nil
@@ -116,9 +116,9 @@ func (s *Spec) checkProcess() error {
 	case !ok:
 		return nil
 	case p.Command == "":
-		return errors.New("a policy process without a command, want one")
+		return errors.New("a policy process requires a command")
 	case slices.ContainsFunc(s.Changes, func(c Change) bool { return c.Routing != nil }):
-		return errors.New("a change of the router beside a policy process, want one or the other")
+		return errors.New("a change of the router and a policy process are mutually exclusive")
 	}
 	return nil
 }

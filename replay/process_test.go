@@ -59,12 +59,12 @@ func TestProcessOfEachPool(t *testing.T) {
 // An error of a program ends the run, and so does the end of its context, within a second.
 func TestProcessErrors(t *testing.T) {
 	for _, tc := range []struct{ script, want string }{
-		{`exit 2`, "exit status 2, want an answer to line 1"},
-		{`read x; echo '{"version":1}'; for i in 1 2 3; do read x; echo 0; done; exit 1`, "exit status 1, want an answer to line 5"},
-		{`read x; echo '{"version":1}'; read x; echo 9`, `the answer to line 2 is "9", want the id of a worker: 0, 1, 2, 3`},
+		{`exit 2`, "exit status 2, must be an answer to line 1"},
+		{`read x; echo '{"version":1}'; for i in 1 2 3; do read x; echo 0; done; exit 1`, "exit status 1, must be an answer to line 5"},
+		{`read x; echo '{"version":1}'; read x; echo 9`, `the answer to line 2 is "9", must be the id of a worker: 0, 1, 2, 3`},
 		{`read x; echo '{"version":1}'; sleep 60`, "no answer to line 2 within 300ms"},
-		{`read x; echo '{"version":1}'; while read x; do echo 0; done; exit 7`, "exit status 7 after its last answer, want it to end where its input does"},
-		{`read x; echo '{"version":1,"facts":["cost"]}'`, "want workers whose GPU has a price"},
+		{`read x; echo '{"version":1}'; while read x; do echo 0; done; exit 7`, "exit status 7 after its last answer, expected it to end where its input does"},
+		{`read x; echo '{"version":1,"facts":["cost"]}'`, "must be workers whose GPU has a price"},
 	} {
 		spec := givenSpec()
 		timeout := time.Minute
@@ -93,7 +93,7 @@ func TestProcessErrors(t *testing.T) {
 // What a program does not go together with is refused.
 func TestProcessRefusals(t *testing.T) {
 	for want, run := range map[string]func(*replay.Spec) error{
-		"without a command": func(s *replay.Spec) error {
+		"requires a command": func(s *replay.Spec) error {
 			s.Router = &policy.Process{}
 			_, err := s.Run(context.Background(), replay.Streams{})
 			return err

@@ -19,17 +19,17 @@ func (s *Spec) checkRecycle() error {
 	case !s.Recycle:
 		return nil
 	case s.Mode != loadgen.Concurrency:
-		return errors.New("a workload is recycled in open loop, where requests arrive at times of their own, want closed loop")
+		return errors.New("a workload is recycled in open loop, where requests arrive at their own times, use closed loop")
 	case s.Window.To == 0:
-		return errors.New("a workload is recycled without end, want a window with an end")
+		return errors.New("a workload is recycled without end, must be a window with an end")
 	case s.Until > 0:
-		return errors.New("a workload is recycled up to the window's end and the replay is ended early, want one or the other")
+		return errors.New("a workload is recycled up to the window's end and the replay is ended early, expected one or the other")
 	case s.Compat:
-		return errors.New("a workload is recycled with the results of the reference, which does not know that, want one or the other")
+		return errors.New("a workload is recycled with the results of the reference, which does not know that, expected one or the other")
 	case s.Warm != nil:
-		return errors.New("a workload is recycled with caches that another replay left, whose blocks those of its rounds could be taken for, want one or the other")
+		return errors.New("a workload is recycled with caches that another replay left, whose blocks those of its rounds could be taken for, expected one or the other")
 	case policy.Is[*policy.Process](s.Router):
-		return errors.New("a workload is recycled with a policy in a program, and replayed more than once to find how often, want a policy of this program")
+		return errors.New("a workload is recycled with a policy in a program, and replayed more than once to find how often, must be a policy of this program")
 	}
 	return nil
 }
@@ -38,14 +38,14 @@ func (s *Spec) checkRecycle() error {
 // of them, until some are left.
 func (s *Spec) recycle(ctx context.Context, workload *loadgen.Workload, streams Streams) (*loadgen.Workload, error) {
 	if streams.Scaler != nil {
-		return nil, errors.New("a scaler of the caller's with a workload that is recycled, and replayed more than once to find how often, want one or the other")
+		return nil, errors.New("a scaler of the caller's with a workload that is recycled, and replayed more than once to find how often, expected one or the other")
 	}
 	if err := s.refuseScalers("a replay whose workload is recycled"); err != nil {
 		return nil, err
 	}
 	for rounds := 2; ; {
 		if n := rounds * len(workload.Turns); n > mostRecycled {
-			return nil, fmt.Errorf("the workload is recycled up to %.0f ms: %d rounds of %d requests, want at most %d requests in all, of a longer workload or a shorter window",
+			return nil, fmt.Errorf("the workload is recycled up to %.0f ms: %d rounds of %d requests, must be at most %d requests in all, of a longer workload or a shorter window",
 				float64(s.Window.To), rounds, len(workload.Turns), mostRecycled)
 		}
 		w := loadgen.Recycle(workload, rounds)

@@ -75,7 +75,7 @@ func (s *Spec) RunOn(ctx context.Context, workload *loadgen.Workload, streams St
 	}
 	for _, a := range []*Autoscale{s.Autoscale, s.AutoscaleDecode} {
 		if a != nil && a.Kind == autoscale.Custom && streams.Scaler == nil {
-			return nil, errors.New("an Autoscale without a kind of scaler, want a Scaler of the caller's with it")
+			return nil, errors.New("an Autoscale without a kind of scaler requires a custom Scaler")
 		}
 	}
 	if err := cmp.Or(s.checkProcess(), s.checkEngine(&streams)); err != nil {
@@ -121,10 +121,10 @@ func (s *Spec) Steps(ctx context.Context, streams Streams) (*offline.Stepper, er
 		return nil, err
 	}
 	if streams.Engine != nil {
-		return nil, errors.New("an engine of the caller's in a replay in steps, want one that runs to its end")
+		return nil, errors.New("a custom engine is not supported in a replay in steps, must be one that runs to its end")
 	}
 	if policy.Is[*policy.Process](s.Router) {
-		return nil, errors.New("a policy process in a replay in steps, want a policy of this program")
+		return nil, errors.New("a policy process is not supported in a replay in steps, use a policy of this program")
 	}
 	if err := s.refuseScalers("a replay in steps"); err != nil {
 		return nil, err
@@ -177,7 +177,7 @@ func (s *Spec) ForkObserved(ctx context.Context, workload *loadgen.Workload, o h
 		return nil, err
 	}
 	if s.Recycle {
-		return nil, errors.New("a fork of a replay whose workload is recycled, want one or the other")
+		return nil, errors.New("a fork of a replay whose workload is recycled, expected one or the other")
 	}
 	cfg := s.offlineConfig(workload, Streams{Observer: o})
 	var err error

@@ -100,11 +100,11 @@ func TestScalingCountsGPUs(t *testing.T) {
 func TestScalerProcessErrors(t *testing.T) {
 	const hello = `read x; echo '{"version":1}'; `
 	for _, tc := range []struct{ script, want string }{
-		{`exit 2`, ": exit status 2, want an answer to line 1"},
-		{`read x; echo 3; read x`, `: the answer to line 1 is "3", want {"version": 1}`},
-		{hello + `read x; echo 4; read x; exit 1`, "tick at 1s: scaler process X: exit status 1, want an answer to line 3"},
-		{hello + `read x; echo four; read x`, `tick at 0s: scaler process X: the answer to line 2 is "four", want a number of workers, 0 to 100000, or an object such as`},
-		{hello + `read x; echo -3; read x`, `tick at 0s: scaler process X: the answer to line 2 is "-3", want a number of workers`},
+		{`exit 2`, ": exit status 2, must be an answer to line 1"},
+		{`read x; echo 3; read x`, `: the answer to line 1 is "3", must be {"version": 1}`},
+		{hello + `read x; echo 4; read x; exit 1`, "tick at 1s: scaler process X: exit status 1, must be an answer to line 3"},
+		{hello + `read x; echo four; read x`, `tick at 0s: scaler process X: the answer to line 2 is "four", must be a number of workers, 0 to 100000, or an object such as`},
+		{hello + `read x; echo -3; read x`, `tick at 0s: scaler process X: the answer to line 2 is "-3", must be a number of workers`},
 		{hello + `sleep 60`, "tick at 0s: scaler process X: no answer to line 2 within 400ms"},
 		{hello + `read x; printf '4\n4\n'; read x; sleep 1`, "two lines in answer to one"},
 		{hello + `while read x; do echo 4; done; exit 7`, "exit status 7 after its last answer"},
@@ -174,7 +174,7 @@ func TestScalerProcessBesidePerfect(t *testing.T) {
 // What a program that scales does not go together with is refused.
 func TestScalerProcessRefusals(t *testing.T) {
 	for want, run := range map[string]func(*replay.Spec) error{
-		"an autoscaler in a program in a replay in steps: what the program remembers cannot be copied": func(s *replay.Spec) error {
+		"an autoscaler in a program in a replay in steps: the memory of the program cannot be copied": func(s *replay.Spec) error {
 			_, err := s.Steps(context.Background(), replay.Streams{})
 			return err
 		},
@@ -187,7 +187,7 @@ func TestScalerProcessRefusals(t *testing.T) {
 			_, err = s.Fork(context.Background(), w)
 			return err
 		},
-		"an autoscaler in real time": func(s *replay.Spec) error {
+		"an autoscaler is not supported in real time": func(s *replay.Spec) error {
 			_, err := s.RunLive(context.Background(), replay.Streams{}, replay.Live{})
 			return err
 		},

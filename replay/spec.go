@@ -129,11 +129,11 @@ func (s *Spec) checkMode() error {
 	case !(s.Window.From >= 0) || math.IsInf(float64(s.Window.From), 0) || !(s.Window.To == 0 || s.Window.To > s.Window.From) || math.IsInf(float64(s.Window.To), 0):
 		return fmt.Errorf("the window is %v, must be finite instants >= 0, the second after the first", s.Window)
 	case s.Until > 0 && s.Window.From > s.Until:
-		return fmt.Errorf("the window is %v and the replay ends at %v ms, want a window that begins before", s.Window, float64(s.Until))
+		return fmt.Errorf("the window is %v and the replay ends at %v ms, must be a window that begins before", s.Window, float64(s.Until))
 	case s.Mode == loadgen.Concurrency && s.MaxInFlight < 1:
 		return fmt.Errorf("requests in flight are %d, must be at least 1", s.MaxInFlight)
 	case s.Mode == loadgen.Trace && s.Trace != nil && !s.Trace.Detect && s.Trace.Format == formats.Agentic:
-		return errors.New("an agentic trace has no timestamps, want concurrency mode")
+		return errors.New("an agentic trace has no timestamps, use concurrency mode")
 	}
 	return nil
 }

@@ -49,7 +49,7 @@ func TestValidate(t *testing.T) {
 		change func(*Spec)
 		want   string
 	}{
-		{"R1", func(s *Spec) { s.PrefillLoad.Backend, s.Pools[0].Count = "vllm", 0 }, "want the KV router with it"},
+		{"R1", func(s *Spec) { s.PrefillLoad.Backend, s.Pools[0].Count = "vllm", 0 }, "requires the KV router"},
 		{"M1", func(s *Spec) { s.Mode, s.Router = loadgen.Concurrency, policy.KV }, "requests in flight are 0"},
 		{"V1", func(s *Spec) { s.Router, s.Pools[0].Engine.Role = policy.KV, scheduler.Decode }, "at least 2 with the KV router"},
 		{"V2", func(s *Spec) { s.Pools[0].Count, s.Pools[0].Engine.Role = 0, scheduler.Decode }, "workers are 0"},
@@ -65,13 +65,13 @@ func TestValidate(t *testing.T) {
 		{"until", func(s *Spec) { s.Until = -1 }, "the end is at -1 ms"},
 		{"window", func(s *Spec) { s.Window.From = -1 }, "must be finite instants"},
 		{"window", func(s *Spec) { s.Window = collector.Window{From: 5, To: 5} }, "from 5 to 5 ms, must be finite instants >= 0, the second after the first"},
-		{"window", func(s *Spec) { s.Window.From, s.Until = 5, 4 }, "want a window that begins before"},
+		{"window", func(s *Spec) { s.Window.From, s.Until = 5, 4 }, "must be a window that begins before"},
 		{"recycle", func(s *Spec) { s.Recycle = true }, "in open loop"},
 		{"recycle", func(s *Spec) { s.Recycle, s.Mode, s.MaxInFlight = true, loadgen.Concurrency, 1 }, "without end"},
 		{"recycle", func(s *Spec) {
 			s.Recycle, s.Mode, s.MaxInFlight, s.Window.To, s.Until = true, loadgen.Concurrency, 1, 5, 6
 		}, "ended early"},
-		{"pools", func(s *Spec) { s.Pools = nil }, "pools are [], want one aggregated"},
+		{"pools", func(s *Spec) { s.Pools = nil }, "pools are [], must be one aggregated"},
 		{"many", func(s *Spec) { s.Pools[0].Count = 1_000_001 }, "1 to 1000000"},
 	}
 	for _, c := range cases {
@@ -158,8 +158,8 @@ func TestDetect(t *testing.T) {
 		{agent, loadgen.Concurrency, Trace{Groups: 2, SharedRatio: 0.5}, ""},
 		{request, loadgen.Concurrency, Trace{}, ""},
 		{request, loadgen.Trace, Trace{Format: formats.Agentic}, ""},
-		{agent, loadgen.Trace, Trace{}, "<stdin>: looks like the applied_compute_agentic format"},
-		{request, loadgen.Trace, Trace{Groups: 2}, "<stdin>: looks like the mooncake format"},
+		{agent, loadgen.Trace, Trace{}, "<stdin>: is in the applied_compute_agentic format"},
+		{request, loadgen.Trace, Trace{Groups: 2}, "<stdin>: is in the mooncake format"},
 		{`{"what":1}`, loadgen.Trace, Trace{}, "<stdin>:1: no known format; keys seen: what"},
 	} {
 		s := twoRequests()

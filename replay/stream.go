@@ -24,7 +24,7 @@ func (s *Spec) checkStream() error {
 		return nil
 	}
 	if w := s.Stream.Window; !(w >= 0) || math.IsInf(float64(w), 0) {
-		return fmt.Errorf("rows may come %v ms before earlier ones, want a finite number >= 0", float64(w))
+		return fmt.Errorf("rows may come %v ms before earlier ones, must be a finite number >= 0", float64(w))
 	}
 	foreknown := func(a *Autoscale) bool { return a != nil && a.Kind == autoscale.Foreknown }
 	for _, c := range []struct {

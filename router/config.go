@@ -38,7 +38,7 @@ func ParseQueueOrder(name string) (QueueOrder, error) {
 	if i := slices.Index(QueueOrders(), name); i >= 0 {
 		return QueueOrder(i), nil
 	}
-	return 0, excerpt.Errorf("router_queue_policy is %q, want one of %s", name, strings.Join(QueueOrders(), ", "))
+	return 0, excerpt.Errorf("router_queue_policy is %q, must be one of %s", name, strings.Join(QueueOrders(), ", "))
 }
 
 // LoadModel is how outstanding prefill tokens decay over time.

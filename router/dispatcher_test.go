@@ -62,7 +62,7 @@ func TestQueueOrders(t *testing.T) {
 			t.Errorf("%v is read as %v, %v", o, got, err)
 		}
 	}
-	if _, err := ParseQueueOrder("FCFS"); err == nil || err.Error() != `router_queue_policy is "FCFS", want one of fcfs, lcfs, wspt, priority, wfq, edf` {
+	if _, err := ParseQueueOrder("FCFS"); err == nil || err.Error() != `router_queue_policy is "FCFS", must be one of fcfs, lcfs, wspt, priority, wfq, edf` {
 		t.Errorf("error %v", err)
 	}
 }

@@ -46,7 +46,7 @@ func CheckKeys(text []byte) error {
 		case near != "":
 			faults = append(faults, Fault{Key: key, Want: "no such key" + near})
 		default:
-			faults = append(faults, Fault{Key: key, Want: "no such key, want one of " + strings.Join(names, ", ")})
+			faults = append(faults, Fault{Key: key, Want: "unknown key, must be one of " + strings.Join(names, ", ")})
 		}
 	}
 	if len(faults) > 0 {
@@ -82,11 +82,11 @@ func (f Fault) String() string {
 	case f.Key == "":
 		return f.Want
 	case f.Range:
-		return fmt.Sprintf("%s: Validation error: range [%s, want %s]", f.Key, f.Value, f.Want)
+		return fmt.Sprintf("%s: Validation error: range [%s, must be %s]", f.Key, f.Value, f.Want)
 	case f.Value == "":
 		return fmt.Sprintf("%s: %s", f.Key, f.Want)
 	}
-	return fmt.Sprintf("%s is %s, want %s", f.Key, f.Value, f.Want)
+	return fmt.Sprintf("%s is %s, must be %s", f.Key, f.Value, f.Want)
 }
 
 func readConfig(text []byte) (Config, *Fault) {
@@ -95,7 +95,7 @@ func readConfig(text []byte) (Config, *Fault) {
 	if t, err := d.Token(); err != nil {
 		return c, syntaxFault(err)
 	} else if t != json.Delim('{') {
-		return c, &Fault{Want: "a JSON object is wanted"}
+		return c, &Fault{Want: "must be a JSON object"}
 	}
 	keys := c.listKeys()
 	var seen []string
@@ -114,7 +114,7 @@ func readConfig(text []byte) (Config, *Fault) {
 			continue
 		}
 		if slices.Contains(seen, key) {
-			return c, &Fault{Key: key, Want: "given twice, want once"}
+			return c, &Fault{Key: key, Want: "given twice, must be unique"}
 		}
 		seen = append(seen, key)
 		if want := readValue(keys[i].to, string(value)); want != "" {
@@ -125,14 +125,14 @@ func readConfig(text []byte) (Config, *Fault) {
 		return c, syntaxFault(err)
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return c, &Fault{Want: "nothing is wanted after the JSON object"}
+		return c, &Fault{Want: "the JSON object is followed by other text, must be the last"}
 	}
 	return c.withWeight(), nil
 }
 
 func syntaxFault(err error) *Fault {
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
-		return &Fault{Want: "the text ends too early, a JSON object is wanted"}
+		return &Fault{Want: "the text ends too early, must be a JSON object"}
 	}
 	return &Fault{Want: err.Error()}
 }

@@ -216,7 +216,7 @@ type ChoiceError struct {
 }
 
 func (e *ChoiceError) Error() string {
-	return fmt.Sprintf("the router policy chose worker %d for request %d, want one of its candidates", e.Worker, e.Request)
+	return fmt.Sprintf("the router policy chose worker %d for request %d, must be one of its candidates", e.Worker, e.Request)
 }
 
 // RequestError reports that a request was routed twice, or had its prefill done

@@ -26,7 +26,7 @@ func (r residency) observe(w sim.WorkerID, p *scheduler.Pass) error {
 func (r residency) changeNode(w sim.WorkerID, c scheduler.KVChange) {
 	size := r.tree.Size(c.Node)
 	if invariant.Enabled && (c.Blocks < 0 || c.Blocks > size) {
-		panic(fmt.Sprintf("residency: worker %d holds %d blocks of node %d, want 0 to %d", w, c.Blocks, c.Node, size))
+		panic(fmt.Sprintf("residency: worker %d holds %d blocks of node %d, must have 0 to %d", w, c.Blocks, c.Node, size))
 	}
 	if c.Blocks > 0 && c.Blocks < size && r.resizePart(c.Node, w, c.Blocks) {
 		return // it has one part at most

@@ -91,7 +91,7 @@ func (r *Row) ToJSON(text string) (string, error) {
 	case Bool:
 		v, err := strconv.ParseBool(text)
 		if err != nil {
-			return "", errors.New("want true or false")
+			return "", errors.New("must be true or false")
 		}
 		return strconv.FormatBool(v), nil
 	case Name:
@@ -100,7 +100,7 @@ func (r *Row) ToJSON(text string) (string, error) {
 				return strconv.Quote(text), nil
 			}
 		}
-		return "", errors.New("want " + listNames(r.Names) + nearest.Ask(text, r.Names))
+		return "", errors.New("must be " + listNames(r.Names) + nearest.Ask(text, r.Names))
 	}
 	return r.numberJSON(text)
 }
@@ -123,7 +123,7 @@ func (r *Row) numberJSON(text string) (string, error) {
 			low, err := parseFinite(from)
 			high, err2 := parseFinite(to)
 			if err != nil || err2 != nil {
-				return "", errors.New("want a number, or two with .. between")
+				return "", errors.New("must be a number, or two with .. between")
 			}
 			return fmt.Sprintf("[%v,%v]", low, high), nil
 		}
@@ -134,7 +134,7 @@ func (r *Row) numberJSON(text string) (string, error) {
 	}
 	v, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		return "", errors.New("want an integer")
+		return "", errors.New("must be an integer")
 	}
 	return strconv.FormatInt(v, 10), nil
 }
@@ -142,7 +142,7 @@ func (r *Row) numberJSON(text string) (string, error) {
 func parseFinite(text string) (float64, error) {
 	v, err := strconv.ParseFloat(text, 64)
 	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
-		return 0, errors.New("want a number")
+		return 0, errors.New("must be a number")
 	}
 	return v, nil
 }

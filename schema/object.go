@@ -22,7 +22,7 @@ func ReadObject(text []byte) (Values, error) {
 		return nil, syntaxError(err, d.InputOffset())
 	}
 	if open != json.Delim('{') {
-		return nil, fmt.Errorf("want a JSON object, got %s", excerpt.CutLine(text))
+		return nil, fmt.Errorf("must be a JSON object, got %s", excerpt.CutLine(text))
 	}
 	values := Values{}
 	for d.More() {
@@ -75,7 +75,7 @@ func (v Values) Put(s Value) error {
 	if text, ok := v[outer]; ok && string(text) != "null" {
 		var err error
 		if members, err = ReadObject(text); err != nil {
-			return &KeyError{Key: outer, Value: excerpt.CutLine(text), Want: "an object"}
+			return &KeyError{Key: outer, Value: excerpt.CutLine(text), Rule: "must be an object"}
 		}
 	}
 	members[inner] = json.RawMessage(s.Value)

@@ -82,11 +82,11 @@ type Value struct {
 type KeyError struct {
 	Key   string // "sglang.page_size" for members of the object sglang
 	Value string // as written, or as it is after defaults
-	Want  string
+	Rule  string // that it breaks: "must be at least 1", "requires block_size"
 }
 
 func (e *KeyError) Error() string {
-	return excerpt.Sprintf("%s is %s, want %s", e.Key, e.Value, e.Want)
+	return excerpt.Sprintf("%s is %s, %s", e.Key, e.Value, e.Rule)
 }
 
 // Decl is an object whose settings are declared. It lists the rows, or reads the values and keeps the first error.
@@ -162,10 +162,10 @@ func (d *Decl) Own() int {
 func (d *Decl) Mark() int { return len(d.asked) }
 
 // RefuseSince refuses keys declared since a mark, where they are given.
-func (d *Decl) RefuseSince(mark int, want string) {
+func (d *Decl) RefuseSince(mark int, other string) {
 	for _, key := range d.asked[mark:] {
 		if value, given := d.values[key]; given {
-			d.Fail(key, excerpt.CutLine(value), want)
+			d.FailRule(key, excerpt.CutLine(value), "requires "+other)
 		}
 	}
 }
@@ -183,14 +183,22 @@ func (d *Decl) refuseOthers(hint func(string, []string) string) {
 }
 
 // Fail refuses the value of a key, unless an error came before it.
-func (d *Decl) Fail(key, value, want string) {
+func (d *Decl) Fail(key, value, want string) { d.FailRule(key, value, "must be "+want) }
+
+// FailRule is Fail with a rule that does not begin with "must be".
+func (d *Decl) FailRule(key, value, rule string) {
 	if d.OK() {
-		d.err = &KeyError{d.place + key, value, want}
+		d.err = &KeyError{d.place + key, value, rule}
 	}
 }
 
 // FailText is Fail with the value as it is given.
 func (d *Decl) FailText(key, want string) { d.Fail(key, excerpt.CutLine(d.values[key]), want) }
+
+// Require refuses the value of a key that has no effect without another setting.
+func (d *Decl) Require(key, other string) {
+	d.FailRule(key, excerpt.CutLine(d.values[key]), "requires "+other)
+}
 
 // Stop keeps an error of another form, unless one came before it.
 func (d *Decl) Stop(err error) {

@@ -76,7 +76,7 @@ func (m *manifests) add(object runtime.Object) error {
 	case *core.ConfigMap:
 		m.configs = append(m.configs, o.Name)
 	default:
-		return fmt.Errorf("%T: want a Deployment, Service, NetworkPolicy or ConfigMap", object)
+		return fmt.Errorf("%T: must be a Deployment, Service, NetworkPolicy or ConfigMap", object)
 	}
 	return nil
 }
@@ -99,19 +99,19 @@ func (m *manifests) checkPods(name string, d *apps.Deployment) error {
 		}
 	}
 	if s := pod.SecurityContext; s == nil || s.RunAsNonRoot == nil || !*s.RunAsNonRoot || pod.AutomountServiceAccountToken == nil || *pod.AutomountServiceAccountToken {
-		complain("want runAsNonRoot, and automountServiceAccountToken: false")
+		complain("must have runAsNonRoot, and automountServiceAccountToken: false")
 	}
 	for _, c := range pod.Containers {
 		all = append(all, checkImage("Deployment "+name, c.Image))
 		if c.Resources.Requests.Cpu().IsZero() || c.Resources.Requests.Memory().IsZero() || c.Resources.Limits.Memory().IsZero() {
-			complain("%s: want requests of cpu and memory, and a limit of memory", c.Name)
+			complain("%s: must be requests of cpu and memory, and a limit of memory", c.Name)
 		}
 		if s := c.SecurityContext; s == nil || s.ReadOnlyRootFilesystem == nil || s.AllowPrivilegeEscalation == nil || *s.AllowPrivilegeEscalation || s.Capabilities == nil || !slices.Contains(s.Capabilities.Drop, "ALL") {
-			complain("%s: want a root that is only read, no more privileges and no capabilities", c.Name)
+			complain("%s: must be a root that is only read, no more privileges and no capabilities", c.Name)
 		}
 		for _, p := range []*core.Probe{c.LivenessProbe, c.ReadinessProbe} {
 			if p == nil || p.HTTPGet == nil {
-				complain("%s: want probes of liveness and readiness over HTTP", c.Name)
+				complain("%s: must be probes of liveness and readiness over HTTP", c.Name)
 				continue
 			}
 			all = append(all, m.checkPort("probe of "+c.Name, name, p.HTTPGet.Port))

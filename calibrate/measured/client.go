@@ -75,7 +75,7 @@ func (m *Run) readMeasured(dir string) (err error) {
 // checkDir refuses a file.
 func checkDir(dir string) error {
 	if st, err := os.Stat(dir); err == nil && !st.IsDir() {
-		return fmt.Errorf("%s: is a file, want the directory of a measured run", dir)
+		return fmt.Errorf("%s: is a file, must be the directory of a measured run", dir)
 	}
 	return nil
 }
@@ -95,9 +95,9 @@ type noTimesError struct{ dir string }
 
 func (e *noTimesError) Error() string {
 	if run := findRunInside(e.dir); run != "" {
-		return fmt.Sprintf("%s: holds directories of runs, want one of them, such as %s", e.dir, run)
+		return fmt.Sprintf("%s: holds directories of runs, must have one of them, such as %s", e.dir, run)
 	}
-	return e.dir + ": no requests.jsonl, no profile_export.jsonl of AIPerf, no trace_data.csv of BLIS, no measured.jsonl of replay drive and no result of vllm bench serve --save-detailed, sglang.bench_serving --output-details or GuideLLM, nor spans, want one of them, or trace.jsonl and snapshots of the servers' metrics (*.prom)"
+	return e.dir + ": no requests.jsonl, no profile_export.jsonl of AIPerf, no trace_data.csv of BLIS, no measured.jsonl of replay drive and no result of vllm bench serve --save-detailed, sglang.bench_serving --output-details or GuideLLM, nor spans, must be one of them, or trace.jsonl and snapshots of the servers' metrics (*.prom)"
 }
 
 // readAIPerf reads the records of a run of AIPerf, and counts those that failed or were cancelled.
@@ -114,7 +114,7 @@ func readAIPerf(path string) (all []Request, failed int, err error) {
 		ttft, latency := x.Seconds("time_to_first_token"), x.Seconds("request_latency")
 		in, out := x.Number("input_sequence_length"), x.Number("output_sequence_length")
 		if !told || !(ttft >= 0 && latency >= ttft && in >= 1 && out >= 1) {
-			return errors.New("want request_start_ns, and time_to_first_token, request_latency, input_sequence_length and output_sequence_length")
+			return errors.New("must have request_start_ns, and time_to_first_token, request_latency, input_sequence_length and output_sequence_length")
 		}
 		at /= 1e9
 		all = append(all, Request{
@@ -133,7 +133,7 @@ func readAIPerf(path string) (all []Request, failed int, err error) {
 // checkCount refuses runs of too few requests.
 func checkCount(path string, all []Request) ([]Request, error) {
 	if len(all) < Fewest {
-		return nil, fmt.Errorf("%s: %d requests, want at least %d", path, len(all), Fewest)
+		return nil, fmt.Errorf("%s: %d requests, must be at least %d", path, len(all), Fewest)
 	}
 	return all, nil
 }

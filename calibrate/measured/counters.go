@@ -264,7 +264,7 @@ func (m *Run) readLengths(dir string) error {
 			return err
 		}
 		if x.At == nil || x.Input < 1 || x.Output < 1 {
-			return errors.New("want timestamp in ms, input_length and output_length of at least 1")
+			return errors.New("must have timestamp in ms, input_length and output_length of at least 1")
 		}
 		nan := math.NaN()
 		m.Requests = append(m.Requests, Request{
@@ -277,7 +277,7 @@ func (m *Run) readLengths(dir string) error {
 		return err
 	}
 	if m.Untimed = true; len(m.Requests) == 0 {
-		return fmt.Errorf("%s: no requests, want at least one", path)
+		return fmt.Errorf("%s: no requests, must have at least one", path)
 	}
 	served := make([]bool, len(m.Requests))
 	for i := range served {

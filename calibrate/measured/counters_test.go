@@ -77,8 +77,8 @@ func TestReadSnapshots(t *testing.T) {
 		t.Errorf("%d snapshots, %v", len(all), err)
 	}
 	for text, want := range map[string]string{
-		"vllm:x 1\n\nhello": `m.prom:3: "hello", want NAME{LABELS} NUMBER`, `vllm:x{a="b 1`: "m.prom:1: vllm:x: label a has no end", "vllm:x many": `m.prom:1: vllm:x is "many", want a number`,
-		`vllm:x{a="b"}`: `has no value, want a number`, `vllm:x{a} 1`: `want LABEL="VALUE"`,
+		"vllm:x 1\n\nhello": `m.prom:3: "hello", expected NAME{LABELS} NUMBER`, `vllm:x{a="b 1`: "m.prom:1: vllm:x: label a has no end", "vllm:x many": `m.prom:1: vllm:x is "many", must be a number`,
+		`vllm:x{a="b"}`: `has no value, must have a number`, `vllm:x{a} 1`: `expected LABEL="VALUE"`,
 	} {
 		if _, err := readSnapshots("m.prom", strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)

@@ -39,7 +39,7 @@ func (m *Run) readResult(path string) error {
 	case x.missing != "":
 		return fmt.Errorf("%s: %s", path, x.missing)
 	}
-	return fmt.Errorf("%s is a file, want the directory of a run, turns (rows of isl, osl, ttft_ms and e2e_ms), or a result of vllm bench serve, sglang.bench_serving, AIPerf or GuideLLM", path)
+	return fmt.Errorf("%s is a file, must be the directory of a run, turns (rows of isl, osl, ttft_ms and e2e_ms), or a result of vllm bench serve, sglang.bench_serving, AIPerf or GuideLLM", path)
 }
 
 // noteMissing notes what an object of a file lacks to be a run.
@@ -58,13 +58,13 @@ func (x *generated) noteMissing(f *scan.Fields) {
 				lists = append(lists, key)
 			}
 		}
-		x.missing = "has no " + strings.Join(lists, ", ") + ": want a result of vllm bench serve --save-result --save-detailed, or of sglang.bench_serving --output-details"
+		x.missing = "has no " + strings.Join(lists, ", ") + ": must be a result of vllm bench serve --save-result --save-detailed, or of sglang.bench_serving --output-details"
 	case has("experiments"):
-		x.missing = "genai-perf has no input_sequence_length and output_sequence_length of requests: want the profile_export.jsonl of AIPerf"
+		x.missing = "genai-perf has no input_sequence_length and output_sequence_length of requests: expected the profile_export.jsonl of AIPerf"
 	case f.Has("benchmarks"):
-		x.missing = "has no benchmarks[0].requests.successful: want the JSON report of GuideLLM with its requests"
+		x.missing = "has no benchmarks[0].requests.successful: expected the JSON report of GuideLLM with its requests"
 	case f.Has("request_latency") && f.Has("request_count"):
-		x.missing = "has means and percentiles, no requests: want the profile_export.jsonl that AIPerf wrote with it"
+		x.missing = "has means and percentiles, no requests: requires the profile_export.jsonl that AIPerf wrote"
 	}
 }
 
@@ -87,7 +87,7 @@ func (m *Run) takeGenerated(path string, x *generated) (err error) {
 	case x.runs == 0:
 		err = m.readSpans(path, x.spans)
 	case x.runs > 1 || x.benchmarks > 1:
-		return fmt.Errorf("%s: %d runs, want a file of one: each is a separate measured run", path, max(x.runs, x.benchmarks))
+		return fmt.Errorf("%s: %d runs, must be a file of one: each is a separate measured run", path, max(x.runs, x.benchmarks))
 	case x.benchmarks == 1:
 		err = m.readGuide(path, x.guide)
 	default:
@@ -155,7 +155,7 @@ func newBench(f *scan.Fields) *bench {
 func (m *Run) readBench(path string, b *bench) error {
 	n := len(b.Inputs)
 	if len(b.Outputs) != n || len(b.ttfts) != n || len(b.itls) != n {
-		return fmt.Errorf("%s: %d input_lens, %d output_lens, %d ttfts and %d itls, want as many of each", path, n, len(b.Outputs), len(b.ttfts), len(b.itls))
+		return fmt.Errorf("%s: %d input_lens, %d output_lens, %d ttfts and %d itls, expected as many of each", path, n, len(b.Outputs), len(b.ttfts), len(b.itls))
 	}
 	if len(b.starts) != n {
 		if len(b.starts) > 0 || !b.unlimited {
@@ -176,7 +176,7 @@ func (m *Run) readBench(path string, b *bench) error {
 			m.Failed++
 			continue
 		case r.Input < 1:
-			return fmt.Errorf("%s: request %d has %d input and %d output tokens, want at least 1", path, i, r.Input, r.Output)
+			return fmt.Errorf("%s: request %d has %d input and %d output tokens, must have at least 1", path, i, r.Input, r.Output)
 		}
 		m.Requests = append(m.Requests, r)
 	}
@@ -266,7 +266,7 @@ func countOf(f *scan.Fields, key string) int {
 func (m *Run) readGuide(path string, g *guideRun) error {
 	for i, r := range g.successful {
 		if r.Input < 1 || r.Output < 1 || !(r.Arrival <= r.First && r.First <= r.Last) {
-			return fmt.Errorf("%s: successful request %d has %d input and %d output tokens, sent, first and last token at %v, %v and %v s, want at least 1 of each, and times in this order",
+			return fmt.Errorf("%s: successful request %d has %d input and %d output tokens, sent, first and last token at %v, %v and %v s, must have at least 1 of each, and times in this order",
 				path, i, r.Input, r.Output, r.Arrival, r.First, r.Last)
 		}
 		m.addRequest(r)

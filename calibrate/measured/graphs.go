@@ -21,7 +21,7 @@ func (s *Settings) readGraphs(t tree) {
 	default:
 		var ok bool
 		if s.GraphMode, ok = timing.NewGraphMode(fmt.Sprint(mode)); !ok {
-			s.refusals = append(s.refusals, fmt.Sprintf("cudagraph_mode is %v, want one of %v", mode, timing.GraphModes()))
+			s.refusals = append(s.refusals, fmt.Sprintf("cudagraph_mode is %v, must be one of %v", mode, timing.GraphModes()))
 		}
 	}
 	if t.truth("enforce_eager", false) || s.GraphMode == "NONE" {

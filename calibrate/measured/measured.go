@@ -102,7 +102,7 @@ func ReadRun(dir string, blocks int, known map[string]any) (*Run, error) {
 		return nil, err
 	}
 	if m.Untimed {
-		return nil, fmt.Errorf("%s: nothing tells when the tokens of single requests came, only histograms: want times to fit to; replay validate compares means", dir)
+		return nil, fmt.Errorf("%s: nothing tells when the tokens of single requests came, only histograms: expected times to fit to; replay validate compares means", dir)
 	}
 	if m.Counted, err = readCounted(dir); err != nil {
 		return nil, err
@@ -196,14 +196,14 @@ func readRequest(text []byte) (Request, error) {
 		v    float64
 	}{{"queued_ts", x.Queued}, {"first_token_ts", x.First}, {"last_token_ts", x.Last}} {
 		if math.IsNaN(f.v) {
-			return Request{}, fmt.Errorf("%s is missing, want an instant in s: without it nothing can be fitted", f.name)
+			return Request{}, fmt.Errorf("%s is missing, must be an instant in s: without it nothing can be fitted", f.name)
 		}
 	}
 	if x.Input < 1 || x.Output < 1 {
-		return Request{}, errors.New("input_toks or output_toks is missing or below 1, want two lengths of at least 1 token")
+		return Request{}, errors.New("input_toks or output_toks is missing or below 1, expected two lengths of at least 1 token")
 	}
 	if !(x.First >= x.Queued && x.Last >= x.First) {
-		return Request{}, fmt.Errorf("queued, first and last token at %v, %v and %v s, want them in this order", x.Queued, x.First, x.Last)
+		return Request{}, fmt.Errorf("queued, first and last token at %v, %v and %v s, must be in this order", x.Queued, x.First, x.Last)
 	}
 	return x, nil
 }
@@ -216,7 +216,7 @@ func (m *Run) noteLeft() {
 		m.Settings.AddNote("%d requests failed and are left out", m.Failed)
 	}
 	if n, _, text := m.Late(); n > 0 {
-		m.Settings.AddNote("arrivals are as they were, not as the trace wanted them: %s", text)
+		m.Settings.AddNote("arrivals differ from those of the trace: %s", text)
 	}
 	if m.Cut > 0 {
 		m.Settings.AddNote("%d requests were cancelled or broke off: replayed with the tokens that they had got, and not judged", m.Cut)

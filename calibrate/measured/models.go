@@ -93,7 +93,7 @@ func (s *Settings) setLaunches(p *timing.Parameters, f hardware.Fit) {
 func (s *Settings) TransferBytes() (int, error) {
 	model, err := FindModel(s.Model)
 	if err != nil {
-		return 0, fmt.Errorf("the KV cache of a token is as large as the model makes it, want it in the run or with --model: %w", err)
+		return 0, fmt.Errorf("the KV cache of a token depends on the model, requires it in the run or with --model: %w", err)
 	}
 	f := s.FitOf(hardware.GPU{}, model)
 	return f.TransferBytes(), nil

@@ -34,7 +34,7 @@ func ReadPrompts(path string, blockTokens int) (*Prompts, error) {
 			return err
 		}
 		if len(x.IDs)*blockTokens < x.Input || x.Input < 1 {
-			return fmt.Errorf("%d hash_ids of %d tokens for input_length %d, want enough of them", len(x.IDs), blockTokens, x.Input)
+			return fmt.Errorf("%d hash_ids of %d tokens for input_length %d, expected enough of them", len(x.IDs), blockTokens, x.Input)
 		}
 		p.IDs, p.Lengths = append(p.IDs, x.IDs), append(p.Lengths, x.Input)
 		return nil
@@ -45,11 +45,11 @@ func ReadPrompts(path string, blockTokens int) (*Prompts, error) {
 // file, requests in that of arrival.
 func (p *Prompts) Check(requests []Request) error {
 	if len(p.IDs) != len(requests) {
-		return fmt.Errorf("%s: %d prompts, want one for each of the %d requests", p.Path, len(p.IDs), len(requests))
+		return fmt.Errorf("%s: %d prompts, expected one for each of the %d requests", p.Path, len(p.IDs), len(requests))
 	}
 	for i := range requests {
 		if r := &requests[i]; p.Lengths[r.Place] != r.Input {
-			return fmt.Errorf("%s:%d: input_length is %d, want %d as measured", p.Path, r.Place+1, p.Lengths[r.Place], r.Input)
+			return fmt.Errorf("%s:%d: input_length is %d, must be %d as measured", p.Path, r.Place+1, p.Lengths[r.Place], r.Input)
 		}
 	}
 	return nil

@@ -123,7 +123,7 @@ const startName = "process_start_time_seconds"
 func parsePromLine(text string) (name, series string, x promSample, err error) {
 	end := strings.IndexAny(text, "{ \t")
 	if end < 1 {
-		return "", "", x, fmt.Errorf("%q, want NAME{LABELS} NUMBER, as /metrics has it", excerpt.Cut(text))
+		return "", "", x, fmt.Errorf("%q, expected NAME{LABELS} NUMBER, as /metrics has it", excerpt.Cut(text))
 	}
 	name, rest := text[:end], text[end:]
 	if rest[0] == '{' {
@@ -134,10 +134,10 @@ func parsePromLine(text string) (name, series string, x promSample, err error) {
 	series = text[:len(text)-len(rest)]
 	fields := strings.Fields(rest)
 	if len(fields) == 0 {
-		return "", "", x, fmt.Errorf("%s has no value, want a number", excerpt.Cut(series))
+		return "", "", x, fmt.Errorf("%s has no value, must have a number", excerpt.Cut(series))
 	}
 	if x.value, err = strconv.ParseFloat(fields[0], 64); err != nil {
-		return "", "", x, fmt.Errorf("%s is %q, want a number", excerpt.Cut(series), excerpt.Cut(fields[0]))
+		return "", "", x, fmt.Errorf("%s is %q, must be a number", excerpt.Cut(series), excerpt.Cut(fields[0]))
 	}
 	return name, series, x, nil
 }
@@ -153,7 +153,7 @@ func parseLabels(text string) (labels map[string]string, rest string, err error)
 		name, after, ok := strings.Cut(text, "=")
 		after, quoted := strings.CutPrefix(strings.TrimLeft(after, " "), `"`)
 		if !ok || !quoted {
-			return nil, "", fmt.Errorf("labels %q, want LABEL=\"VALUE\" and a brace at their end", excerpt.Cut(text))
+			return nil, "", fmt.Errorf("labels %q, expected LABEL=\"VALUE\" and a brace at their end", excerpt.Cut(text))
 		}
 		end := 0
 		for end < len(after) && after[end] != '"' {
@@ -163,7 +163,7 @@ func parseLabels(text string) (labels map[string]string, rest string, err error)
 			end++
 		}
 		if end >= len(after) {
-			return nil, "", fmt.Errorf("label %s has no end, want a quote", excerpt.Cut(name))
+			return nil, "", fmt.Errorf("label %s has no end, must have a quote", excerpt.Cut(name))
 		}
 		value := strings.NewReplacer(`\\`, `\`, `\"`, `"`, `\n`, "\n").Replace(after[:end])
 		labels[strings.TrimSpace(name)], text = value, after[end+1:]
@@ -206,7 +206,7 @@ func (s *snapshot) histogram(names ...string) *Histogram {
 // add adds factor times another histogram of the same bounds.
 func (h *Histogram) add(other *Histogram, factor float64) error {
 	if !slices.Equal(h.bounds, other.bounds) {
-		return errors.New("a histogram has other buckets than the same one elsewhere, want the same")
+		return errors.New("a histogram has other buckets than the same one elsewhere, must have the same")
 	}
 	h.Sum, h.Count = h.Sum+float64(factor*other.Sum), h.Count+float64(factor*other.Count)
 	for i := range h.counts {

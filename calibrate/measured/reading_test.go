@@ -224,7 +224,7 @@ func TestAIPerf(t *testing.T) {
 		measuredtest.Write(t, path, c.line+"\n"+strings.Join(good, "\n"))
 		all, failed, err := readAIPerf(path)
 		if c.ttft < 0 {
-			if err == nil || !strings.Contains(err.Error(), "19 requests, want at least 20") || failed != strings.Count(c.line, "error")+strings.Count(c.line, "was_cancelled") {
+			if err == nil || !strings.Contains(err.Error(), "19 requests, must be at least 20") || failed != strings.Count(c.line, "error")+strings.Count(c.line, "was_cancelled") {
 				t.Errorf("%s: %v, %d failed", c.line, err, failed)
 			}
 			continue
@@ -256,16 +256,16 @@ func TestBench(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"good", text(one(20), one(20), one(20), list(20, "[]"), one(20), ""), ""},
 		{"no lists", "{}", "none"},
-		{"not JSON", "\n{", "result.json:2: JSON ends early at column 2, want a string"},
+		{"not JSON", "\n{", "result.json:2: JSON ends early at column 2, must be a string"},
 		{"short outputs", text(one(20), one(19), one(20), list(20, "[]"), one(20), ""), "20 input_lens, 19 output_lens"},
 		{"short ttfts", text(one(20), one(20), one(19), list(20, "[]"), one(20), ""), "19 ttfts"},
 		{"short itls", text(one(20), one(20), one(20), list(19, "[]"), one(20), ""), "19 itls"},
 		{"short starts", text(one(20), one(20), one(20), list(20, "[]"), one(19), ""), "19 start_times for 20 requests"},
 		{"no input", text(list(20, "0"), one(20), one(20), list(20, "[]"), one(20), ""), "request 0 has 0 input and 1 output"},
-		{"no output", text(one(20), list(20, "0"), one(20), list(20, "[]"), one(20), ""), "0 requests, want at least 20"},
+		{"no output", text(one(20), list(20, "0"), one(20), list(20, "[]"), one(20), ""), "0 requests, must be at least 20"},
 		{"no starts", text(one(20), one(20), one(20), list(20, "[]"), "[]", `,"request_rate": 4.0`), "a request_rate that is not inf"},
-		{"two runs", strings.Repeat(text(one(20), one(20), one(20), list(20, "[]"), one(20), "")+"\n", 2), "2 runs, want a file of one"},
-		{"a failure", text(one(20), one(20), one(20), list(20, "[]"), one(20), `,"errors":["",null,"lost"]`), "19 requests, want at least 20"},
+		{"two runs", strings.Repeat(text(one(20), one(20), one(20), list(20, "[]"), one(20), "")+"\n", 2), "2 runs, must be a file of one"},
+		{"a failure", text(one(20), one(20), one(20), list(20, "[]"), one(20), `,"errors":["",null,"lost"]`), "19 requests, must be at least 20"},
 	} {
 		path := filepath.Join(t.TempDir(), "result.json")
 		measuredtest.Write(t, path, c.text)

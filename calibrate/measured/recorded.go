@@ -94,17 +94,17 @@ func (x *recordedRow) request(place int) (Request, error) {
 		Gaps: x.Gaps, Cached: x.Cached, Server: x.Server,
 	}
 	if x.Input < 1 || x.Output < 1 {
-		return r, fmt.Errorf("input_toks is %d and output_toks %d, want at least 1 of each", x.Input, x.Output)
+		return r, fmt.Errorf("input_toks is %d and output_toks %d, must be at least 1 of each", x.Input, x.Output)
 	}
 	if x.Arrival == nil || x.Last == nil {
-		return r, errors.New("arrival_time or last_token_ts is missing, want two instants in s")
+		return r, errors.New("arrival_time or last_token_ts is missing, expected two instants in s")
 	}
 	r.Arrival, r.Last = *x.Arrival, *x.Last
 	if x.First != nil {
 		r.First = *x.First
 	}
 	if !(r.Last >= r.Arrival) || r.First < r.Arrival || r.First > r.Last {
-		return r, fmt.Errorf("arrival, first and last token at %v, %v and %v s, want them in this order", r.Arrival, r.First, r.Last)
+		return r, fmt.Errorf("arrival, first and last token at %v, %v and %v s, must be in this order", r.Arrival, r.First, r.Last)
 	}
 	return r, nil
 }
@@ -134,7 +134,7 @@ func readTraced(dir string, served []bool) (*Prompts, error) {
 		switch {
 		case !ok:
 		case i >= len(all.IDs):
-			return nil, fmt.Errorf("%s: %d lines, want one for each of %s", path, len(all.IDs), recordedName)
+			return nil, fmt.Errorf("%s: %d lines, expected one for each of %s", path, len(all.IDs), recordedName)
 		default:
 			p.IDs, p.Lengths = append(p.IDs, all.IDs[i]), append(p.Lengths, all.Lengths[i])
 		}

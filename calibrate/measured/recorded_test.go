@@ -38,10 +38,10 @@ func TestReadRecorded(t *testing.T) {
 func TestBadRecorded(t *testing.T) {
 	for _, c := range []struct{ old, new, want string }{
 		{`"arrival_time":5,`, "", "measured.jsonl:1: arrival_time or last_token_ts is missing"},
-		{`"arrival_time":5,`, `"arrival_time":9,`, "measured.jsonl:1: arrival, first and last token at 9, 5.05 and 5.08 s, want them in this order"},
+		{`"arrival_time":5,`, `"arrival_time":9,`, "measured.jsonl:1: arrival, first and last token at 9, 5.05 and 5.08 s, must be in this order"},
 		{`"output_toks":3`, `"output_toks":0`, "measured.jsonl:1: input_toks is 40 and output_toks 0"},
 		{`{"request_id":"0"`, `{"request_id":"0`, "measured.jsonl:1: "},
-		{`"input_length":40`, `"input_length":41`, "trace.jsonl:1: input_length is 41, want 40 as measured"},
+		{`"input_length":40`, `"input_length":41`, "trace.jsonl:1: input_length is 41, must be 40 as measured"},
 		{`{"trace_block_size"`, `{trace`, "meta.json: "},
 		{`"hash_ids":[1,10]`, `"hash_ids":[1]`, "trace.jsonl:1: 1 hash_ids of 32 tokens for input_length 40"},
 	} {
@@ -84,8 +84,8 @@ func TestRefusesWhatIsNoRun(t *testing.T) {
 		measuredtest.WriteRecorded(t, filepath.Join(dir, part), "", "")
 	}
 	for path, want := range map[string]string{
-		dir: "holds directories of runs, want one of them, such as " + filepath.Join(dir, "part-0001"),
-		filepath.Join(dir, "part-0001", "measured.jsonl"): "is a file, want the directory",
+		dir: "holds directories of runs, must have one of them, such as " + filepath.Join(dir, "part-0001"),
+		filepath.Join(dir, "part-0001", "measured.jsonl"): "is a file, must be the directory",
 	} {
 		if _, err := ReadRequests(path, 0); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)

@@ -25,12 +25,12 @@ func TestResultsAsFiles(t *testing.T) {
 		"sglang.bench_serving":     {strings.Replace(head+lists+"}", `"request_rate":1`, `"request_rate":Infinity,"max_concurrency":4`, 1), ""},
 		"AIPerf":                   {strings.Join(export, "\n"), ""},
 		"GuideLLM":                 {`{"benchmarks":[{"requests":{"successful":[` + strings.Join(guide, ",") + `]}}]}`, ""},
-		"vllm bench serve, short":  {head + "}", "has no input_lens, output_lens, ttfts, itls: want"},
-		"vllm bench serve, lists":  {head + `,"ttfts":` + list("0.5") + "}", "has no input_lens, output_lens, itls: want"},
+		"vllm bench serve, short":  {head + "}", "has no input_lens, output_lens, ttfts, itls: must be"},
+		"vllm bench serve, lists":  {head + `,"ttfts":` + list("0.5") + "}", "has no input_lens, output_lens, itls: must be"},
 		"genai-perf":               {`{"experiments":[{"requests":[{"timestamp":1}]}]}`, "genai-perf has no input_sequence_length"},
 		"AIPerf, summary":          {`{"request_latency":{"avg":1},"request_count":{"avg":20}}`, "means and percentiles, no requests"},
 		"GuideLLM, without rows":   {`{"benchmarks":[{"metrics":{}}]}`, "has no benchmarks[0].requests.successful"},
-		"something else":           {`{"a":1}`, "is a file, want the directory of a run"},
+		"something else":           {`{"a":1}`, "is a file, must be the directory of a run"},
 		"AIPerf without a latency": {strings.Replace(strings.Join(export, "\n"), "request_latency", "latency", 1), "request_latency"},
 	} {
 		path := filepath.Join(t.TempDir(), "result.json")

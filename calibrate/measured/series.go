@@ -86,11 +86,11 @@ func (s *Settings) resolveOpen(name string, requests []Request, load []sample) {
 	}
 	switch {
 	case len(load) == 0:
-		s.missing = append(s.missing, "num_gpu_blocks is missing, and there is no timeseries.csv to tell whether it mattered: want it in kv_cache")
+		s.missing = append(s.missing, "num_gpu_blocks is missing, and there is no timeseries.csv to show its effect: requires it in kv_cache")
 	case queued && most < seats:
 		if s.Blocks = estimateBlocks(s.BlockTokens, seats, requests, load) / s.DataParallel; s.Blocks < need {
 			s.missing = append(s.missing, fmt.Sprintf(
-				"num_gpu_blocks is missing and requests waited while %d of %d ran: want it in kv_cache, or --num-gpu-blocks", most, seats))
+				"num_gpu_blocks is missing and requests waited while %d of %d ran: requires it in kv_cache, or --num-gpu-blocks", most, seats))
 		}
 		s.Estimated = true
 	default:

@@ -192,7 +192,7 @@ func (s *Settings) readModelled(t tree) {
 	s.MaxBatchedTokens = t.number("max_num_scheduled_tokens", s.readNeeded(t, vllm.TokensKey))
 	s.BlockTokens = t.number("block_size", 16)
 	if s.BlockTokens < 2 || s.BlockTokens&(s.BlockTokens-1) != 0 {
-		s.refusals = append(s.refusals, fmt.Sprintf("block_size is %d, want a power of two", s.BlockTokens))
+		s.refusals = append(s.refusals, fmt.Sprintf("block_size is %d, must be a power of two", s.BlockTokens))
 	}
 	s.Blocks = t.number("num_gpu_blocks_override", t.number("num_gpu_blocks", t.number("num_kv_tokens", 0)/s.BlockTokens))
 	s.PrefixCaching = t.truth("enable_prefix_caching", true)
@@ -251,7 +251,7 @@ func (s *Settings) AddNote(format string, args ...any) {
 func (s *Settings) readNeeded(t tree, key string) int {
 	n := t.number(key, 0)
 	if n < 1 {
-		s.missing = append(s.missing, key+" is missing, want it in engine_kwargs or resolved_config")
+		s.missing = append(s.missing, key+" is missing, expected it in engine_kwargs or resolved_config")
 	}
 	return n
 }

@@ -60,7 +60,7 @@ func (s *Settings) Fit() (f hardware.Fit, ok bool) {
 func (s *Settings) completeServer(requests []Request) {
 	s.Engine.Kind = s.Kind
 	if s.DataParallel > 1 || s.Pods > 1 {
-		s.refusals = append(s.refusals, fmt.Sprintf("there are %d ranks or servers of %s that share the requests, want 1: which took which request is not told", s.Engines(), nameOf(s.Kind)))
+		s.refusals = append(s.refusals, fmt.Sprintf("there are %d ranks or servers of %s that share the requests, must be 1: which took which request is not told", s.Engines(), nameOf(s.Kind)))
 		return
 	}
 	given := s.EngineArgs()

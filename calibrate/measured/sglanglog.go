@@ -31,7 +31,7 @@ func (s *Settings) readSGLang(t tree) {
 	s.readFlags(t, flags)
 	for key, none := range map[string]string{"speculative_algorithm": "", "disaggregation_mode": "null", "enable_hierarchical_cache": "False"} {
 		if text := args[key]; text != "" && text != "None" && text != none {
-			s.refusals = append(s.refusals, fmt.Sprintf("%s is %s, want none", key, text))
+			s.refusals = append(s.refusals, fmt.Sprintf("%s is %s, must be none", key, text))
 		}
 	}
 	slices.Sort(s.refusals)

@@ -43,7 +43,7 @@ func TestSGLangLogs(t *testing.T) {
 			t.Errorf("%v, want %v", s.Flags(), want)
 		}
 	}
-	if s.Kind != "sglang" || s.Blocks != 3097 || s.TensorParallel != 2 || !slices.Equal(s.refusals, []string{"speculative_algorithm is EAGLE, want none"}) {
+	if s.Kind != "sglang" || s.Blocks != 3097 || s.TensorParallel != 2 || !slices.Equal(s.refusals, []string{"speculative_algorithm is EAGLE, must be none"}) {
 		t.Errorf("%+v", s)
 	}
 	pods, err := ReadPods(dir)

@@ -89,7 +89,7 @@ func (m *Run) readSpans(path string, spans []spanRow) error {
 			continue
 		}
 		if r.Input < 1 || r.Output < 1 || !(r.Arrival <= r.Last) || r.First < r.Arrival || r.First > r.Last {
-			return fmt.Errorf("%s: span %s has %d input and %d output tokens, and begin, first and last token at %v, %v and %v s, want at least 1 of each, and times in this order",
+			return fmt.Errorf("%s: span %s has %d input and %d output tokens, and begin, first and last token at %v, %v and %v s, must have at least 1 of each, and times in this order",
 				path, x.id, r.Input, r.Output, r.Arrival, r.First, r.Last)
 		}
 		m.addRequest(r)

@@ -41,7 +41,7 @@ func (r *tableRow) number(name string) (int64, error) {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("%s is %q, want a whole number", name, excerpt.Cut(text))
+		return 0, fmt.Errorf("%s is %q, must be a whole number", name, excerpt.Cut(text))
 	}
 	return n, nil
 }
@@ -80,7 +80,7 @@ func readTraceV2(dir string) (*traceTable, error) {
 	t := &traceTable{least: math.MaxInt64, begin: math.Inf(1)}
 	head, err := rows.Read()
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w, want a line of columns", path, err)
+		return nil, fmt.Errorf("%s: %w, must be a line of columns", path, err)
 	}
 	row := tableRow{columns: map[string]int{}}
 	for i, name := range head {
@@ -88,7 +88,7 @@ func readTraceV2(dir string) (*traceTable, error) {
 	}
 	for _, name := range []string{"output_tokens", "send_time_us", "first_chunk_time_us", "last_chunk_time_us"} {
 		if _, ok := row.columns[name]; !ok {
-			return nil, fmt.Errorf("%s: no column %s, want a TraceV2 table of requests that were served", path, name)
+			return nil, fmt.Errorf("%s: no column %s, must be a TraceV2 table of requests that were served", path, name)
 		}
 	}
 	for {
@@ -135,10 +135,10 @@ func (t *traceTable) addRow(row *tableRow) error {
 	}
 	shape.excess = int(input - n[5] - n[6])
 	if input < 1 || output < 1 || input > math.MaxInt32 || output > math.MaxInt32 {
-		return fmt.Errorf("%d input and %d output tokens, want at least 1 of each", input, output)
+		return fmt.Errorf("%d input and %d output tokens, must be at least 1 of each", input, output)
 	}
 	if !(0 < send && send <= first && first <= last) {
-		return fmt.Errorf("sent, first and last chunk at %d, %d and %d us, want them in this order", send, first, last)
+		return fmt.Errorf("sent, first and last chunk at %d, %d and %d us, must be in this order", send, first, last)
 	}
 	t.shapes = append(t.shapes, shape)
 	t.requests = append(t.requests, Request{
@@ -252,7 +252,7 @@ func readWarmUp(path string) (int, error) {
 		}
 		n, err := strconv.Atoi(strings.TrimSpace(value))
 		if err != nil || n < 0 {
-			return 0, fmt.Errorf("%s: warm_up_requests is %q, want a number of requests", path, excerpt.Cut(strings.TrimSpace(value)))
+			return 0, fmt.Errorf("%s: warm_up_requests is %q, must be a number of requests", path, excerpt.Cut(strings.TrimSpace(value)))
 		}
 		return n, nil
 	}

@@ -71,7 +71,7 @@ func TestPrefixesOfGroups(t *testing.T) {
 func TestBadTraceV2(t *testing.T) {
 	for _, c := range []struct{ row, want string }{
 		{"91,,,0,100,20,100,0,1700000000000000,5,6,ok\n", ":42: sent, first and last chunk"},
-		{"91,,,0,100,x,100,0,1700000000000000,5,6,ok\n", `:42: output_tokens is "x", want a whole number`},
+		{"91,,,0,100,x,100,0,1700000000000000,5,6,ok\n", `:42: output_tokens is "x", must be a whole number`},
 		{"91,,\n", ":42:"},
 	} {
 		dir := measuredtest.WriteTraceRun(t, map[string]string{"vllm.log": measuredtest.ServerLog}, c.row)

@@ -37,7 +37,7 @@ func ReadTransfers(dir string, perToken int) (*Transfers, error) {
 			return t, err
 		}
 	}
-	return nil, fmt.Errorf("%s: no rows with prefill_last_token_ts, no log with \"KV Transfer metrics\" and no metrics with nixl_xfer_time_seconds, want one of them", dir)
+	return nil, fmt.Errorf("%s: no rows with prefill_last_token_ts, no log with \"KV Transfer metrics\" and no metrics with nixl_xfer_time_seconds, must be one of them", dir)
 }
 
 // handoff is a row of requests.jsonl with the end of its prompt on the prefill server, on the clock of the other times.
@@ -63,7 +63,7 @@ func readHandoffs(dir string, perToken int) (*Transfers, error) {
 			return err
 		}
 		if h.Input < 1 || h.Output < 2 || !(h.First >= *h.Prefilled) || !(h.Last >= h.First) {
-			return fmt.Errorf("input_toks %d, output_toks %d, end of the prompt, first and last token at %v, %v and %v s, want 2 tokens or more and instants in this order", h.Input, h.Output, *h.Prefilled, h.First, h.Last)
+			return fmt.Errorf("input_toks %d, output_toks %d, end of the prompt, first and last token at %v, %v and %v s, must be 2 tokens or more and instants in this order", h.Input, h.Output, *h.Prefilled, h.First, h.Last)
 		}
 		pass := (h.Last - h.First) / float64(h.Output-1)
 		t.All = append(t.All, Transfer{1, float64(h.Input * perToken), max(h.First-*h.Prefilled-pass, 0)})

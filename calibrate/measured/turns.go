@@ -88,7 +88,7 @@ func readInFlight(path string) int {
 func (m *Run) readTurns(path string, inFlight int) error {
 	m.Name, m.Client = bareName(path), true
 	if m.InFlight = cmp.Or(inFlight, readInFlight(path)); m.InFlight == 0 {
-		return fmt.Errorf("%s: how many turns there were at once is not told: want concurrency in %s.json beside it, or --max-in-flight", path, strings.TrimPrefix(m.Name, "raw_"))
+		return fmt.Errorf("%s: the concurrency is unknown: requires concurrency in %s.json in the same folder, or --max-in-flight", path, strings.TrimPrefix(m.Name, "raw_"))
 	}
 	err := readLines(path, func(_ int, text []byte) error {
 		var row turnRow
@@ -99,7 +99,7 @@ func (m *Run) readTurns(path string, inFlight int) error {
 			return err
 		}
 		if row.Input < 1 || row.Output < 0 || row.TTFT == nil || row.E2E == nil || !(*row.TTFT >= 0 && *row.E2E >= *row.TTFT) || math.IsInf(*row.E2E, 0) {
-			return errors.New("want isl and osl in tokens, and ttft_ms and e2e_ms of at least that")
+			return errors.New("must have isl and osl in tokens, and ttft_ms and e2e_ms of at least that")
 		}
 		if row.Output == 0 {
 			m.Failed++
@@ -195,7 +195,7 @@ func openRun(path string, inFlight int) (m *Run, dir string, err error) {
 	case 1:
 		return m, path, m.readTurns(turns[0], inFlight)
 	default:
-		return nil, path, fmt.Errorf("%s: %d files of turns, want one of them, as %s", path, len(turns), turns[0])
+		return nil, path, fmt.Errorf("%s: %d files of turns, must be one of them, as %s", path, len(turns), turns[0])
 	}
 }
 

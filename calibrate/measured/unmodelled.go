@@ -35,28 +35,28 @@ func isNoneOf(names ...string) func(any) bool {
 // listUnmodelled returns the settings of vLLM that are not followed. All others are followed, or do nothing
 // that requests could tell but for what is fitted.
 func listUnmodelled() []unmodelled {
-	const stages = "want 1: one engine's passes overlap"
+	const stages = "must be 1: one engine's passes overlap"
 	return []unmodelled{
 		{"pipeline_parallel_size", isAboveOne, stages, false},
 		{"decode_context_parallel_size", isAboveOne, stages, false},
 		{"prefill_context_parallel_size", isAboveOne, stages, false},
-		{"speculative_config", nil, "want none: passes that verify drafts give requests several tokens", false},
-		{"num_lookahead_slots", nil, "want none: passes that verify drafts give requests several tokens", false},
-		{"kv_transfer_config", nil, "want none: KV blocks come from elsewhere, or go there", false},
-		{"ec_transfer_config", nil, "want none: encoders run elsewhere", false},
-		{"kv_offloading_size", nil, "want none: KV blocks come from host memory", false},
-		{"sliding_window", nil, "want none: requests give up blocks that no layer reads", false},
-		{"mamba_cache_mode", isNoneOf("none"), "want none: states of layers are cached in blocks of their own", false},
-		{"policy", isNoneOf("fcfs"), "want fcfs", false},
-		{"scheduling_policy", isNoneOf("fcfs"), "want fcfs", false},
-		{"scheduler_cls", isNoneOf("Scheduler", "AsyncScheduler"), "want vLLM's own scheduler", false},
-		{"num_scheduler_steps", isAboveOne, "want 1: requests get several tokens before others are looked at", false},
-		{"enable_dbo", nil, "want passes that are not cut in two", false},
-		{"ubatch_size", isAboveOne, "want passes that are not cut in two", false},
-		{"runner", isNoneOf("auto", "generate"), "want generate: no tokens come out", false},
-		{"runner_type", isNoneOf("auto", "generate"), "want generate: no tokens come out", false},
-		{"task", isNoneOf("auto", "generate"), "want generate: no tokens come out", false},
-		{"is_encoder_decoder", nil, "want a decoder alone: passes of encoders are not simulated", false},
+		{"speculative_config", nil, "must be none: passes that verify drafts give requests several tokens", false},
+		{"num_lookahead_slots", nil, "must be none: passes that verify drafts give requests several tokens", false},
+		{"kv_transfer_config", nil, "must be none: KV blocks come from elsewhere, or go there", false},
+		{"ec_transfer_config", nil, "must be none: encoders run elsewhere", false},
+		{"kv_offloading_size", nil, "must be none: KV blocks come from host memory", false},
+		{"sliding_window", nil, "must be none: requests give up blocks that no layer reads", false},
+		{"mamba_cache_mode", isNoneOf("none"), "must be none: states of layers are cached in blocks of their own", false},
+		{"policy", isNoneOf("fcfs"), "must be fcfs", false},
+		{"scheduling_policy", isNoneOf("fcfs"), "must be fcfs", false},
+		{"scheduler_cls", isNoneOf("Scheduler", "AsyncScheduler"), "must be vLLM's own scheduler", false},
+		{"num_scheduler_steps", isAboveOne, "must be 1: requests get several tokens before others are looked at", false},
+		{"enable_dbo", nil, "must be off: passes are not cut in two", false},
+		{"ubatch_size", isAboveOne, "must be off: passes are not cut in two", false},
+		{"runner", isNoneOf("auto", "generate"), "must be generate: no tokens come out", false},
+		{"runner_type", isNoneOf("auto", "generate"), "must be generate: no tokens come out", false},
+		{"task", isNoneOf("auto", "generate"), "must be generate: no tokens come out", false},
+		{"is_encoder_decoder", nil, "must be a decoder alone: passes of encoders are not simulated", false},
 		{"enable_lora", nil, "which adapter a request asks for is not told, and none waits for room for its adapter", true},
 		{"lora_config", nil, "which adapter a request asks for is not told, and none waits for room for its adapter", true},
 		{"multimodal_config", nil, "input_toks are taken to be text, whose embedding takes no pass of an encoder", true},
@@ -80,7 +80,7 @@ func (s *Settings) refuseUnmodelled(t tree) {
 		text := fmt.Sprintf("%s is %s: %s", u.key, describeValue(v), u.want)
 		switch {
 		case !u.note:
-			s.refusals = append(s.refusals, strings.Replace(text, ": want", ", want", 1))
+			s.refusals = append(s.refusals, strings.Replace(text, ": must be", ", must be", 1))
 		case !slices.Contains(s.Notes, text):
 			s.AddNote("%s", text)
 		}

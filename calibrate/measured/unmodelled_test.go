@@ -11,25 +11,25 @@ import (
 // Every setting with which a server does something else is refused or told, and nothing is that changes nothing.
 func TestUnmodelled(t *testing.T) {
 	for _, c := range []struct{ set, refused, noted string }{
-		{`"speculative_config":{"method":"eagle"}`, "speculative_config is set, want none", ""},
-		{`"kv_transfer_config":"NixlConnector"`, `kv_transfer_config is "NixlConnector", want none`, ""},
-		{`"kv_offloading_size":8`, "kv_offloading_size is 8, want none", ""},
+		{`"speculative_config":{"method":"eagle"}`, "speculative_config is set, must be none", ""},
+		{`"kv_transfer_config":"NixlConnector"`, `kv_transfer_config is "NixlConnector", must be none`, ""},
+		{`"kv_offloading_size":8`, "kv_offloading_size is 8, must be none", ""},
 		{`"kv_offloading_size":0`, "", ""},
 		{`"kv_offloading_backend":"native"`, "", ""},
-		{`"sliding_window":128`, "sliding_window is 128, want none", ""},
+		{`"sliding_window":128`, "sliding_window is 128, must be none", ""},
 		{`"sliding_window":128,"disable_sliding_window":true`, "", ""},
-		{`"decode_context_parallel_size":2`, "decode_context_parallel_size is 2, want 1", ""},
-		{`"scheduler_cls":"my.own.Scheduler2"`, `scheduler_cls is "my.own.Scheduler2", want vLLM's own`, ""},
+		{`"decode_context_parallel_size":2`, "decode_context_parallel_size is 2, must be 1", ""},
+		{`"scheduler_cls":"my.own.Scheduler2"`, `scheduler_cls is "my.own.Scheduler2", must be vLLM's own`, ""},
 		{`"scheduler_cls":"vllm.v1.core.sched.scheduler.Scheduler"`, "", ""},
 		{`"scheduler_cls":null`, "", ""},
-		{`"scheduling_policy":"priority"`, `scheduling_policy is "priority", want fcfs`, ""},
-		{`"num_scheduler_steps":8`, "num_scheduler_steps is 8, want 1", ""},
-		{`"enable_dbo":true`, "enable_dbo is true, want passes that are not cut", ""},
-		{`"ubatch_size":2`, "ubatch_size is 2, want passes", ""},
-		{`"runner_type":"pooling"`, `runner_type is "pooling", want generate`, ""},
+		{`"scheduling_policy":"priority"`, `scheduling_policy is "priority", must be fcfs`, ""},
+		{`"num_scheduler_steps":8`, "num_scheduler_steps is 8, must be 1", ""},
+		{`"enable_dbo":true`, "enable_dbo is true, must be off: passes are not cut", ""},
+		{`"ubatch_size":2`, "ubatch_size is 2, must be off: passes", ""},
+		{`"runner_type":"pooling"`, `runner_type is "pooling", must be generate`, ""},
 		{`"runner":"auto"`, "", ""},
-		{`"is_encoder_decoder":true`, "is_encoder_decoder is true, want a decoder", ""},
-		{`"mamba_cache_mode":"align"`, `mamba_cache_mode is "align", want none`, ""},
+		{`"is_encoder_decoder":true`, "is_encoder_decoder is true, must be a decoder", ""},
+		{`"mamba_cache_mode":"align"`, `mamba_cache_mode is "align", must be none`, ""},
 		{`"mamba_cache_mode":"none"`, "", ""},
 		{`"enable_lora":true`, "", "enable_lora is true: which adapter"},
 		{`"multimodal_config":{}`, "", "multimodal_config is set: input_toks"},
@@ -59,10 +59,10 @@ func TestUnmodelled(t *testing.T) {
 // A log refuses what meta.json would.
 func TestUnmodelledLog(t *testing.T) {
 	for arguments, want := range map[string]string{
-		`'speculative_config': {'method': 'eagle3', 'model': 'draft', 'num_speculative_tokens': 3}`:       "speculative_config is set, want none",
-		`'kv_transfer_config': KVTransferConfig(kv_connector='NixlConnector', kv_buffer_size=1000000000)`: "kv_transfer_config is set, want none",
-		`'scheduling_policy': 'priority', 'enable_lora': True`:                                            `scheduling_policy is "priority", want fcfs`,
-		`'kv_offloading_size': 20.0, 'async_scheduling': False`:                                           "kv_offloading_size is 20, want none",
+		`'speculative_config': {'method': 'eagle3', 'model': 'draft', 'num_speculative_tokens': 3}`:       "speculative_config is set, must be none",
+		`'kv_transfer_config': KVTransferConfig(kv_connector='NixlConnector', kv_buffer_size=1000000000)`: "kv_transfer_config is set, must be none",
+		`'scheduling_policy': 'priority', 'enable_lora': True`:                                            `scheduling_policy is "priority", must be fcfs`,
+		`'kv_offloading_size': 20.0, 'async_scheduling': False`:                                           "kv_offloading_size is 20, must be none",
 		`'quantization': 'fp8', 'max_num_seqs': 64`:                                                       "",
 	} {
 		path := filepath.Join(t.TempDir(), "vllm.log")

@@ -62,7 +62,7 @@ func (b *build) makePage() ([]byte, error) {
 		return nil, err
 	}
 	if page.Len() > mostPage {
-		return nil, fmt.Errorf("the page has %d bytes, want at most %d", page.Len(), mostPage)
+		return nil, fmt.Errorf("the page has %d bytes, must have at most %d", page.Len(), mostPage)
 	}
 	return page.Bytes(), nil
 }

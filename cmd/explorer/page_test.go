@@ -162,7 +162,7 @@ func testNode(t *testing.T, page string) {
 		}
 	}
 	rest := all[1+len(want):]
-	for i, part := range []string{"want one of the 1 traces", "want one of", "request 10, ", `"Worker":1`, `"moved":`, "no question", "", name} {
+	for i, part := range []string{"must be one of the 1 traces", "must be one of", "request 10, ", `"Worker":1`, `"moved":`, "no question", "", name} {
 		if r := rest[i]; part != "" && !strings.Contains(r.Error+strings.ReplaceAll(string(r.Answer), `\n`, "\n"), part) {
 			t.Errorf("answer %d: %v %s %.200s, want %q", i, r.OK, r.Error, r.Answer, part)
 		}

@@ -159,9 +159,9 @@ func TestForkLeavesNothingHalf(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"--out=" + there}, "exists, want a new path"},
+		{[]string{"--out=" + there}, "exists, must be a new path"},
 		{[]string{"--out=" + filepath.Join(there, "below")}, "not a directory"},
-		{[]string{"--out=" + filepath.Join(dir, "new"), "--slo=ttft=1s", "--slo-attainment=2"}, "want 0 to 1"},
+		{[]string{"--out=" + filepath.Join(dir, "new"), "--slo=ttft=1s", "--slo-attainment=2"}, "must be 0 to 1"},
 		{[]string{"--out=" + filepath.Join(dir, "new"), "--num-gpu-blocks=2"}, "replay"},
 		{[]string{"--passes"}, "only with --out"},
 	} {

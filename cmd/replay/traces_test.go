@@ -56,7 +56,7 @@ func TestSkipBad(t *testing.T) {
 	} {
 		args = append([]string{"traces"}, args...)
 		code, out, errs := command("", args...)
-		if code != cli.ExitRefused || !strings.Contains(out+errs, path+":2: output_length is -3, want an integer >= 0") {
+		if code != cli.ExitRefused || !strings.Contains(out+errs, path+":2: output_length is -3, must be an integer >= 0") {
 			t.Errorf("%q: exit %d\n%s%s", args, code, out, errs)
 		}
 		code, out, errs = command("", append(args, "--skip-bad")...)
@@ -135,7 +135,7 @@ func TestNegativeArrivals(t *testing.T) {
 			line = ":3: "
 		}
 		code, out, errs := command("", "traces", "validate", path)
-		if code != cli.ExitRefused || !strings.Contains(out, path+line+"arrival is -20 ms, want >= 0") || !strings.Contains(out, "2 requests, 1 bad rows") {
+		if code != cli.ExitRefused || !strings.Contains(out, path+line+"arrival is -20 ms, must be >= 0") || !strings.Contains(out, "2 requests, 1 bad rows") {
 			t.Errorf("%s: exit %d\n%s%s", name, code, out, errs)
 		}
 	}

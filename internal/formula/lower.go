@@ -17,10 +17,10 @@ func (p *Program) Add(text string, want Kind) (Value, *Error) {
 	w := &lowering{Program: p, source: text, scope: map[string]term{}}
 	x := w.lower(tree)
 	if !x.kind.suits(want) {
-		w.refuse(tree, "the expression is %v, want %v", x.kind, want)
+		w.refuse(tree, "the expression is %v, must be %v", x.kind, want)
 	}
 	if p.mixed && w.err == nil {
-		w.refuse(tree, "values of each candidate of two lists side by side, want min(...), sum(...) or such of one of them")
+		w.refuse(tree, "values of each candidate of two lists side by side, expected min(...), sum(...) or such of one of them")
 	}
 	p.mixed = false
 	p.buffer = nil // there are more registers
@@ -84,7 +84,7 @@ func (w *lowering) lower(n *node) term {
 	case letNode:
 		return w.lowerLet(n)
 	}
-	return w.refuse(n, "%s: want an expression of numbers, names and %s", n, nameFunctions())
+	return w.refuse(n, "%s: must be an expression of numbers, names and %s", n, nameFunctions())
 }
 
 // nameFunctions returns the names of all functions.
@@ -105,7 +105,7 @@ func (w *lowering) lowerName(n *node) term {
 	}
 	i := slices.IndexFunc(w.language.names, func(known Name) bool { return known.Name == name })
 	if i < 0 {
-		return w.refuse(n, "%s: want the name of a value", n)
+		return w.refuse(n, "%s: must be the name of a value", n)
 	}
 	kind := w.language.names[i].Kind
 	if place := slices.IndexFunc(w.inputs, func(in input) bool { return in.name == i }); place >= 0 {
@@ -134,11 +134,11 @@ func (w *lowering) lowerUnary(n *node) term {
 	switch {
 	case n.text == "!" || n.text == "not":
 		if of.kind != Bool {
-			return w.refuse(n, "%s of %v, want %v", n.text, of.kind, Bool)
+			return w.refuse(n, "%s of %v, must be %v", n.text, of.kind, Bool)
 		}
 		return term{w.addStep(not, of.Value), Bool}
 	case !of.kind.suits(Number):
-		return w.refuse(n, "%s of %v, want %v", n.text, of.kind, Number)
+		return w.refuse(n, "%s of %v, must be %v", n.text, of.kind, Number)
 	case n.text == "-":
 		return term{w.addStep(negate, of.Value), of.kind}
 	}
@@ -184,7 +184,7 @@ func (w *lowering) combine(n *node, a, b term) term {
 	case "or", "||":
 		do, want = or, Bool
 	default:
-		return w.refuse(n, "no %s here, want one of + - * / %% < <= > >= == != and or in ?:", n.text)
+		return w.refuse(n, "no %s here, must be one of + - * / %% < <= > >= == != and or in ?:", n.text)
 	}
 	if want == Integer && kind == Number && alike {
 		return w.refuse(n, "%s requires whole numbers", n.text)
@@ -199,13 +199,13 @@ func (w *lowering) combine(n *node, a, b term) term {
 func (w *lowering) lowerIn(n *node) term {
 	list := n.of[1]
 	if list.kind != listNode {
-		return w.refuse(n, "in: want a list behind it, as [1, 2]")
+		return w.refuse(n, "in: must be a list behind it, as [1, 2]")
 	}
 	of, found := w.lower(n.of[0]), w.addConstant(0)
 	for _, part := range list.of {
 		item := w.lower(part)
 		if _, alike := item.kind.join(of.kind); !alike {
-			return w.refuse(n, "in: %v in the list, want %v", item.kind, of.kind)
+			return w.refuse(n, "in: %v in the list, must be %v", item.kind, of.kind)
 		}
 		found = w.addStep(or, found, w.addStep(equal, of.Value, item.Value))
 	}
@@ -220,7 +220,7 @@ func (w *lowering) lowerChoice(n *node) term {
 	case condition.kind != Bool:
 		return w.refuse(n.of[0], "the condition is %v, must be %v", condition.kind, Bool)
 	case !alike:
-		return w.refuse(n, "%v ? %v : %v, want values of one kind by true or false", condition.kind, a.kind, b.kind)
+		return w.refuse(n, "%v ? %v : %v, expected values of one kind by true or false", condition.kind, a.kind, b.kind)
 	}
 	return term{w.addStep(choose, condition.Value, a.Value, b.Value), kind}
 }
@@ -229,10 +229,10 @@ func (w *lowering) lowerChoice(n *node) term {
 func (w *lowering) lowerCall(n *node) term {
 	f := findFunction(nameOf(n.of[0]))
 	if f == nil {
-		return w.refuse(n, "%s: want one of %s", n.of[0], nameFunctions())
+		return w.refuse(n, "%s: must be one of %s", n.of[0], nameFunctions())
 	}
 	if least, most := f.countArguments(); len(n.of) <= least || len(n.of) > most+1 {
-		return w.refuse(n, "%s has %d arguments, want %d", f.name, len(n.of)-1, min(max(len(n.of)-1, least), most))
+		return w.refuse(n, "%s has %d arguments, must have %d", f.name, len(n.of)-1, min(max(len(n.of)-1, least), most))
 	}
 	result, want := term{}, Number
 	if f.bool {
@@ -241,7 +241,7 @@ func (w *lowering) lowerCall(n *node) term {
 	for k, argument := range n.of[1:] {
 		next := w.lower(argument)
 		if !next.kind.suits(want) {
-			return w.refuse(argument, "%s of %v, want %v", f.name, next.kind, want)
+			return w.refuse(argument, "%s of %v, must be %v", f.name, next.kind, want)
 		}
 		if k == 0 {
 			result = next
@@ -257,7 +257,7 @@ func (w *lowering) lowerCall(n *node) term {
 	case f.all == 0:
 		return term{w.addStep(f.do, result.Value), kind}
 	case !result.each && w.err == nil:
-		return w.refuse(n, "%s: all candidates have the same, want something that differs between them", n)
+		return w.refuse(n, "%s: all candidates have the same value, must differ between them", n)
 	}
 	return term{w.addStep(f.all, result.Value), kind}
 }

@@ -11,7 +11,7 @@ import (
 // read returns the tree of a text, the names of which are known.
 func (l *Language) read(text string) (*node, *Error) {
 	if len(text) > longest {
-		return nil, &Error{Line: 1, Text: fmt.Sprintf("the expression has %d bytes, want at most %d", len(text), longest)}
+		return nil, &Error{Line: 1, Text: fmt.Sprintf("the expression has %d bytes, must have at most %d", len(text), longest)}
 	}
 	tree, err := parseText(text)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 
 // page is the values of one page.
 type page struct {
-	levels   int     // values, those that are absent included
+	levels   int     // values, absent ones included
 	repeated []int32 // levels of repetition; nil: all 0
 	defined  []int32 // levels of definition; nil: all values are there
 	values   values

@@ -143,7 +143,7 @@ func (p *Peer) readLong(begin []byte) ([]byte, error) {
 
 // Refuse returns the error of an answer to the latest line that makes no sense.
 func (p *Peer) Refuse(answer []byte, want string) error {
-	return fmt.Errorf("%s: the answer to line %d is %q, want %s", p.title(), p.asked, excerpt.Cut(answer), want)
+	return fmt.Errorf("%s: the answer to line %d is %q, must be %s", p.title(), p.asked, excerpt.Cut(answer), want)
 }
 
 // explain returns the error of a question that has no answer.
@@ -152,12 +152,12 @@ func (p *Peer) explain(err error) error {
 	case p.ctx.Err() != nil:
 		return p.ctx.Err()
 	case errors.Is(err, errTwice):
-		err = fmt.Errorf("%w, line %d: want one, and what is said beside it on standard error", err, p.asked)
+		err = fmt.Errorf("%w, line %d: expected one, and what is said beside it on standard error", err, p.asked)
 	case p.expired.Load():
 		err = p.errLate()
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET):
 		end := p.describeEnd()
-		if err = fmt.Errorf("%s, want an answer to line %d", end, p.asked); p.expired.Load() { // it closed its streams and continued
+		if err = fmt.Errorf("%s, must be an answer to line %d", end, p.asked); p.expired.Load() { // it closed its streams and continued
 			err = p.errLate()
 		}
 	}
@@ -231,9 +231,9 @@ func (p *Peer) Close() error {
 	case p.expired.Load() && !server && !wasKilled(ended):
 		return fmt.Errorf("%s: a process that it started keeps standard output open %v after the end of its input, must end or close it", p.title(), p.Timeout)
 	case p.expired.Load():
-		return fmt.Errorf("%s: it goes on %v after the end of its input, want it to end there", p.title(), p.Timeout)
+		return fmt.Errorf("%s: it goes on %v after the end of its input, expected it to end there", p.title(), p.Timeout)
 	case ended != nil:
-		return fmt.Errorf("%s: %w after its last answer, want it to end where its input does", p.title(), ended)
+		return fmt.Errorf("%s: %w after its last answer, expected it to end where its input does", p.title(), ended)
 	}
 	return nil
 }

@@ -39,15 +39,15 @@ func TestAsk(t *testing.T) {
 // What a program does wrong is told with its place.
 func TestErrors(t *testing.T) {
 	for _, tc := range []struct{ script, want string }{
-		{`exit 3`, "exit status 3, want an answer to line 1"},
-		{`:`, "the program ended, want an answer to line 1"},
-		{`no-such-program`, "exit status 127 (is there such a program?), want an answer to line 1"},
-		{`read x; echo 1; exit 4`, "exit status 4, want an answer to line 2"},
+		{`exit 3`, "exit status 3, must be an answer to line 1"},
+		{`:`, "the program ended, must be an answer to line 1"},
+		{`no-such-program`, "exit status 127 (is there such a program?), must be an answer to line 1"},
+		{`read x; echo 1; exit 4`, "exit status 4, must be an answer to line 2"},
 		{`read x; echo 1; sleep 60`, "no answer to line 2 within 600ms"},
-		{`read x; printf "1\n2\n"; read x; echo 3; read x`, "two lines in answer to one, line 1: want one, and what is said beside it on standard error"},
-		{`while read x; do echo 1; done; echo 2`, "two lines in answer to one, line 3: want one, and what is said beside it on standard error"},
-		{`while read x; do echo 1; done; exit 5`, "exit status 5 after its last answer, want it to end where its input does"},
-		{`while read x; do echo 1; done; sleep 60`, "it goes on 600ms after the end of its input, want it to end there"},
+		{`read x; printf "1\n2\n"; read x; echo 3; read x`, "two lines in answer to one, line 1: expected one, and what is said beside it on standard error"},
+		{`while read x; do echo 1; done; echo 2`, "two lines in answer to one, line 3: expected one, and what is said beside it on standard error"},
+		{`while read x; do echo 1; done; exit 5`, "exit status 5 after its last answer, expected it to end where its input does"},
+		{`while read x; do echo 1; done; sleep 60`, "it goes on 600ms after the end of its input, expected it to end there"},
 		{`read x; echo 1; exec >&-; sleep 60`, "no answer to line 2 within 600ms"},
 		{`exec <&-; sleep 60`, "no answer to line 1 within 600ms"},
 		{`read x; head -c 4500000 /dev/zero; sleep 60`, "an answer of more than 4194304 bytes"},

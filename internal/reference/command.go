@@ -39,7 +39,7 @@ func Parse(args []string, trace string, compat bool) (replay.Spec, error) {
 		return s, excerpt.Errorf("arguments %q: %w", args, err)
 	}
 	if fs.NArg() > 0 {
-		return s, excerpt.Errorf("argument %q, want flags only", fs.Arg(0))
+		return s, excerpt.Errorf("argument %q, expected flags only", fs.Arg(0))
 	}
 	if trace != "" {
 		s.Trace = &file

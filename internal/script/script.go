@@ -60,7 +60,7 @@ func Parse(text string) ([]Case, error) {
 			remarks += line
 			i++
 		default:
-			return nil, fmt.Errorf("line %d: %q, want a remark or a command", i+1, line)
+			return nil, fmt.Errorf("line %d: %q, must be a remark or a command", i+1, line)
 		}
 	}
 	return cases, nil
@@ -119,7 +119,7 @@ func (o Options) run(t *testing.T, path string, c Case) string {
 		words.Args = words.Args[1:]
 	}
 	if words.Args[0] != o.Name {
-		t.Fatalf("%s:%d: %s, want %s", path, c.Line, words.Args[0], o.Name)
+		t.Fatalf("%s:%d: %s, expected %s", path, c.Line, words.Args[0], o.Name)
 	}
 	var stdin io.Reader = strings.NewReader("")
 	if words.Stdin != "" {

@@ -39,7 +39,7 @@ func Words(line string) (Command, error) {
 		c.Args = append(c.Args, word)
 	}
 	if len(c.Args) == 0 || redirect {
-		return c, fmt.Errorf("%q: want a command", line)
+		return c, fmt.Errorf("%q: must be a command", line)
 	}
 	return c, nil
 }

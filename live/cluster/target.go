@@ -131,7 +131,7 @@ func (f *facts) checkComplete(q *sim.Request) error {
 	case f.reason == engine.FinishCancelled:
 		return fault.New(fault.Cancelled, "cancelled by the worker")
 	case len(f.tokens) != q.OutputTokens:
-		return fault.New(fault.Unknown, "%d tokens, want %d", len(f.tokens), q.OutputTokens)
+		return fault.New(fault.Unknown, "%d tokens, must be %d", len(f.tokens), q.OutputTokens)
 	}
 	return nil
 }

@@ -221,7 +221,7 @@ func TestFailures(t *testing.T) {
 		}, fault.BackendStreamIncomplete, "without a last chunk"},
 		{"too short", func(_ cancel.Context, _ *engine.Request, yield func(drt.Item, error) bool) {
 			yield(item(t, 1, engine.FinishStop, 0), nil)
-		}, fault.Unknown, "1 tokens, want 4"},
+		}, fault.Unknown, "1 tokens, must be 4"},
 		{"cancelled", func(_ cancel.Context, _ *engine.Request, yield func(drt.Item, error) bool) {
 			yield(item(t, 1, engine.FinishCancelled, 0), nil)
 		}, fault.Cancelled, "cancelled by the worker"},
@@ -302,7 +302,7 @@ func TestNobody(t *testing.T) {
 	_, err := cluster.Open(ctx, connect(t, drttest.Start(t)), cluster.Options{
 		Workers: drt.Name{Namespace: "test", Component: "backend", Endpoint: "generate"}, Count: 1,
 	})
-	if !errors.Is(err, fault.CannotConnect) || !strings.Contains(err.Error(), "0 workers, want 1") || !strings.Contains(err.Error(), "not soon enough") {
+	if !errors.Is(err, fault.CannotConnect) || !strings.Contains(err.Error(), "0 workers, must be 1") || !strings.Contains(err.Error(), "not soon enough") {
 		t.Errorf("error %v", err)
 	}
 }

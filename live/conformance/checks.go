@@ -215,7 +215,7 @@ func (k *kit) checkCancelReason(context.Context) error {
 	}
 	last := k.last[len(k.last)-1].chunk
 	if last == nil || last.FinishReason != engine.FinishCancelled {
-		return newFailure(CancellationIgnored, nil, "the last of %d elements is %s, want a chunk with finish_reason %q",
+		return newFailure(CancellationIgnored, nil, "the last of %d elements is %s, must be a chunk with finish_reason %q",
 			len(k.last), describeElement(k.last[len(k.last)-1]), engine.FinishCancelled)
 	}
 	return nil

@@ -35,7 +35,7 @@ func Split(urls string) (bare string, who User, err error) {
 			return "", User{}, fmt.Errorf("URL %d of a list: its user name or password has a %% that is not followed by two hexadecimal digits", i+1)
 		}
 		if who != (User{}) && who != u {
-			return "", User{}, errors.New("URLs of a list with different users or passwords: want the same in all")
+			return "", User{}, errors.New("URLs of a list with different users or passwords: expected the same in all")
 		}
 		who = u
 	}

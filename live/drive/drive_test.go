@@ -276,8 +276,8 @@ func TestSettingsOfServers(t *testing.T) {
 func TestBlocksLongerThanPrompts(t *testing.T) {
 	for want, w := range map[string]*loadgen.Workload{
 		"": {TraceBlock: 16, Turns: []loadgen.Turn{{Input: 33, IDs: make([]uint64, 3)}, {Input: 5, IDs: make([]uint64, 1)}, {Input: 100}}},
-		"a: 2 of 3 requests have more hash ids than blocks of 512 tokens in their prompts, want the tokens of an id by --trace-block-size (16 fits all)": {Name: "a", Turns: []loadgen.Turn{{Input: 40, IDs: make([]uint64, 3)}, {Input: 100, IDs: make([]uint64, 7)}, {Input: 1, IDs: make([]uint64, 1)}}},
-		"a: 1 of 2 requests have more hash ids than blocks of 64 tokens in their prompts, want the tokens of an id by --trace-block-size":                {Name: "a", TraceBlock: 64, Turns: []loadgen.Turn{{Input: 40, IDs: make([]uint64, 3)}, {Input: 600, IDs: make([]uint64, 2)}}},
+		"a: 2 of 3 requests have more hash ids than blocks of 512 tokens in their prompts, must have the tokens of an id by --trace-block-size (16 fits all)": {Name: "a", Turns: []loadgen.Turn{{Input: 40, IDs: make([]uint64, 3)}, {Input: 100, IDs: make([]uint64, 7)}, {Input: 1, IDs: make([]uint64, 1)}}},
+		"a: 1 of 2 requests have more hash ids than blocks of 64 tokens in their prompts, must have the tokens of an id by --trace-block-size":                {Name: "a", TraceBlock: 64, Turns: []loadgen.Turn{{Input: 40, IDs: make([]uint64, 3)}, {Input: 600, IDs: make([]uint64, 2)}}},
 	} {
 		err := drive.CheckBlocks(w)
 		if (err == nil) != (want == "") || err != nil && err.Error() != want {

@@ -47,7 +47,7 @@ func NewWords(w *loadgen.Workload, path string, salt uint64) (*Prompts, error) {
 	}
 	head, tail := t.Around()
 	if p.words = t.Words(defaultWords); len(p.words) < 2 {
-		return nil, fmt.Errorf("%s: %d words of which each is one token among others, want 2 or more", path, len(p.words))
+		return nil, fmt.Errorf("%s: %d words of which each is one token among others, must be 2 or more", path, len(p.words))
 	}
 	p.head, p.extra = head, head+tail
 	return p, nil
@@ -82,7 +82,7 @@ func CheckBlocks(w *loadgen.Workload) error {
 	if size := 1 << bits.Len(uint(least-1)); size <= most { // the smallest power of two that is at least as much
 		hint = fmt.Sprintf(" (%d fits all)", size)
 	}
-	return fmt.Errorf("%s: %d of %d requests have more hash ids than blocks of %d tokens in their prompts, want the tokens of an id by --trace-block-size%s", w.Name, bad, len(w.Turns), block, hint)
+	return fmt.Errorf("%s: %d of %d requests have more hash ids than blocks of %d tokens in their prompts, must have the tokens of an id by --trace-block-size%s", w.Name, bad, len(w.Turns), block, hint)
 }
 
 // turnOf returns the place of the turn that q is.

@@ -29,7 +29,7 @@ func FindModel(ctx context.Context, url string, headers http.Header) (string, er
 		} `json:"data"`
 	}
 	if err := json.Unmarshal(text, &list); err != nil || len(list.Data) == 0 {
-		return "", fmt.Errorf("%s/v1/models: lists no model, want --model", url)
+		return "", fmt.Errorf("%s/v1/models: lists no model, use --model", url)
 	}
 	return list.Data[0].ID, nil
 }

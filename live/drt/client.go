@@ -246,7 +246,7 @@ func (c *Client) sendRequest(ctx context.Context, to Instance, rq *Request, home
 		most = min(most, l)
 	}
 	if f.Size() > most {
-		return fault.New(fault.InvalidArgument, "%v: a request of %d bytes: want at most %d", c.name, f.Size(), most)
+		return fault.New(fault.InvalidArgument, "%v: a request of %d bytes: must be at most %d", c.name, f.Size(), most)
 	}
 	headers := maps.Clone(rq.Headers)
 	if headers == nil {

@@ -203,20 +203,20 @@ func (c *Config) checkFields() error {
 	}
 	for name := range c.StaticCards {
 		if strings.Count(name, ".") != 2 {
-			return excerpt.Errorf("static card of %q: want namespace.component.endpoint", name)
+			return excerpt.Errorf("static card of %q: must be namespace.component.endpoint", name)
 		}
 	}
 	if c.Discovery != Static && len(c.Static)+len(c.StaticCards) > 0 {
 		return excerpt.Errorf("static instances: only with discovery %q, not %q", Static, c.Discovery)
 	}
 	if c.Lease < 2*time.Second && c.Discovery == Etcd {
-		return fmt.Errorf("lease of %v: want at least 2s, the least etcd grants", c.Lease)
+		return fmt.Errorf("lease of %v: must be at least 2s, the least etcd grants", c.Lease)
 	}
 	if c.MaxMessage <= wire.PreludeSize {
-		return fmt.Errorf("largest message of %d bytes: want more than %d", c.MaxMessage, wire.PreludeSize)
+		return fmt.Errorf("largest message of %d bytes: must be more than %d", c.MaxMessage, wire.PreludeSize)
 	}
 	if c.WorkerID>>63 != 0 {
-		return fmt.Errorf("worker id %d: want at most 63 bits", c.WorkerID)
+		return fmt.Errorf("worker id %d: must be at most 63 bits", c.WorkerID)
 	}
 	return c.Links.Check("response streams", c.ResponseHost)
 }
@@ -225,7 +225,7 @@ func oneOf[T ~string](what string, got T, want ...T) error {
 	if slices.Contains(want, got) {
 		return nil
 	}
-	return excerpt.Errorf("%s %q: want one of %q", what, got, want)
+	return excerpt.Errorf("%s %q: must be one of %q", what, got, want)
 }
 
 // FromEnv returns the configuration that the environment describes, as getenv (in a
@@ -262,7 +262,7 @@ func FromEnv(getenv func(string) string) (Config, error) {
 		}
 		v, err := strconv.Atoi(text)
 		if err != nil || v < 0 {
-			return c, excerpt.Errorf("%s is %q, want a whole number, 0 or more", n.name, text)
+			return c, excerpt.Errorf("%s is %q, must be a whole number, 0 or more", n.name, text)
 		}
 		*n.to = v
 	}
@@ -286,7 +286,7 @@ func ParseStatic(text string) (map[string][]StaticInstance, error) {
 	for _, entry := range splitList(text) {
 		name, address, ok := strings.Cut(entry, "=")
 		if !ok || strings.Count(name, ".") != 2 || address == "" {
-			return nil, excerpt.Errorf("static instance %q: want namespace.component.endpoint=subject, or =subject@id", entry)
+			return nil, excerpt.Errorf("static instance %q: must be namespace.component.endpoint=subject, or =subject@id", entry)
 		}
 		for _, part := range strings.Split(name, ".") {
 			if err := checkName("static instance", part); err != nil {
@@ -298,7 +298,7 @@ func ParseStatic(text string) (map[string][]StaticInstance, error) {
 		if hasID {
 			id, err := strconv.ParseUint(hex, 16, 63)
 			if err != nil || id == 0 {
-				return nil, excerpt.Errorf("static instance %q: id is %q, want hexadecimal, above 0 and below 2^63", entry, hex)
+				return nil, excerpt.Errorf("static instance %q: id is %q, must be hexadecimal, above 0 and below 2^63", entry, hex)
 			}
 			one.ID = id
 		}

@@ -19,11 +19,11 @@ func (n Name) String() string { return n.Namespace + "." + n.Component + "." + n
 // checkName refuses what cannot stand in a subject and a key. Names match ^[a-z0-9_-]+$.
 func checkName(what, name string) error {
 	if name == "" {
-		return fmt.Errorf("%s: no name, want letters a-z, digits, - and _", what)
+		return fmt.Errorf("%s: no name, expected letters a-z, digits, - and _", what)
 	}
 	for _, r := range name {
 		if (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' && r != '_' {
-			return excerpt.Errorf("%s %q: has %q, want letters a-z, digits, - and _", what, name, r)
+			return excerpt.Errorf("%s %q: has %q, expected letters a-z, digits, - and _", what, name, r)
 		}
 	}
 	return nil
@@ -150,7 +150,7 @@ func (l layout) decodeInstance(value []byte, want Name) (Instance, error) {
 	case id == nil:
 		return Instance{}, fmt.Errorf("no id")
 	case r.Transport == Transport{}:
-		return Instance{}, excerpt.Errorf("transport is %q, want nats_tcp or tcp", value)
+		return Instance{}, excerpt.Errorf("transport is %q, must be nats_tcp or tcp", value)
 	}
 	return Instance{Name: got, ID: *id, Transport: r.Transport, Device: r.Device}, nil
 }

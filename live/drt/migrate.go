@@ -132,7 +132,7 @@ func shiftCount(o map[string]json.RawMessage, key string, by int) {
 
 func decodeObject(b json.RawMessage) (o map[string]json.RawMessage, err error) {
 	if err = json.Unmarshal(b, &o); err == nil && o == nil {
-		err = fmt.Errorf("%.60q, want an object", b)
+		err = fmt.Errorf("%.60q, must be an object", b)
 	}
 	return o, err
 }

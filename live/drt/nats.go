@@ -278,7 +278,7 @@ func (p *natsPlane) sendRequest(ctx context.Context, to Instance, m message) err
 	case err == nil:
 		return refusalError(refusalOf(answer))
 	case errors.Is(err, nats.ErrMaxPayload):
-		return fault.New(fault.InvalidArgument, "%v: a request of %d bytes: want at most %d", to.Name, len(m.frame), p.conn.MaxPayload())
+		return fault.New(fault.InvalidArgument, "%v: a request of %d bytes: must be at most %d", to.Name, len(m.frame), p.conn.MaxPayload())
 	case errors.Is(ctx.Err(), context.Canceled):
 		return fault.New(fault.Cancelled, "%v: cancelled before instance %s took it", to.Name, hexID(to.ID))
 	case errors.Is(err, context.DeadlineExceeded) && p.conn.IsConnected():

@@ -310,7 +310,7 @@ func (w *frameWriter) writeFrame(f wire.Frame) {
 		return
 	}
 	if f.Size() > w.max {
-		w.err = fmt.Errorf("a frame of %d bytes: want at most %d", f.Size(), w.max)
+		w.err = fmt.Errorf("a frame of %d bytes: must be at most %d", f.Size(), w.max)
 		return
 	}
 	w.bytes = f.Append(w.bytes[:0])

@@ -158,7 +158,7 @@ func (rt *Runtime) Endpoint(namespace, component, endpoint string) (*Endpoint, e
 func (rt *Runtime) ParseEndpoint(text string) (*Endpoint, error) {
 	parts := strings.Split(text, ".")
 	if len(parts) != 3 {
-		return nil, excerpt.Errorf("endpoint %q: want namespace.component.endpoint", text)
+		return nil, excerpt.Errorf("endpoint %q: must be namespace.component.endpoint", text)
 	}
 	return rt.Endpoint(parts[0], parts[1], parts[2])
 }

@@ -131,7 +131,7 @@ func appendTCPRequest(dst []byte, path string, m message) ([]byte, error) {
 		return nil, err
 	}
 	if len(path) > 1<<16-1 || len(headers) > 1<<16-1 {
-		return nil, fault.New(fault.InvalidArgument, "a path of %d bytes and headers of %d: want at most %d each", len(path), len(headers), 1<<16-1)
+		return nil, fault.New(fault.InvalidArgument, "a path of %d bytes and headers of %d: must be at most %d each", len(path), len(headers), 1<<16-1)
 	}
 	dst = binary.BigEndian.AppendUint16(dst, uint16(len(path)))
 	dst = append(dst, path...)
@@ -167,7 +167,7 @@ func readTCPRequest(from *bufio.Reader, limit int) (path string, m message, err 
 	}
 	n := binary.BigEndian.Uint32(size[:])
 	if int64(n) > int64(limit) {
-		return "", m, fmt.Errorf("a request of %d bytes: want at most %d", n, limit)
+		return "", m, fmt.Errorf("a request of %d bytes: must be at most %d", n, limit)
 	}
 	m.frame, err = tcp.ReadN(from, int(n))
 	return string(text), m, err
@@ -250,7 +250,7 @@ func (p *tcpPlane) exchangeRequest(ctx context.Context, conn net.Conn, address s
 	n := binary.BigEndian.Uint32(size[:])
 	if n > longestAnswer {
 		conn.Close()
-		return fmt.Errorf("an answer of %d bytes: want at most %d", n, longestAnswer)
+		return fmt.Errorf("an answer of %d bytes: must be at most %d", n, longestAnswer)
 	}
 	text, err := tcp.ReadN(conn, int(n))
 	if err != nil || !cut() {

@@ -21,11 +21,11 @@ func clientTLS(ca, cert, key string) (*tls.Config, error) {
 		}
 		c.RootCAs = x509.NewCertPool()
 		if !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("%s: no certificate, want some in PEM", ca)
+			return nil, fmt.Errorf("%s: no certificate, expected some in PEM", ca)
 		}
 	}
 	if (cert == "") != (key == "") {
-		return nil, errors.New("a client certificate and its key: want both or neither")
+		return nil, errors.New("a client certificate and its key require each other")
 	}
 	if cert != "" {
 		pair, err := tls.LoadX509KeyPair(cert, key)

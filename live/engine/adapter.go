@@ -111,7 +111,7 @@ func (a *Adapter) fitToMode(rq *Request) (*Request, error) {
 		met.PrefillResult = &PrefillResult{DisaggregatedParams: params}
 		return &met, nil
 	case a.Mode == Decode && rq.PrefillResult == nil && !rq.HealthCheck:
-		return nil, fault.New(fault.BackendInvalidArgument, "request: prefill_result is missing, want one on a decode worker")
+		return nil, fault.New(fault.BackendInvalidArgument, "request: prefill_result is missing, expected one on a decode worker")
 	}
 	return rq, nil
 }

@@ -32,7 +32,7 @@ func ParseMode(text string) (Mode, error) {
 	case Aggregated, Prefill, Decode:
 		return m, nil
 	}
-	return "", fault.New(fault.BackendInvalidArgument, "disaggregation mode is %q, want agg, prefill or decode", text)
+	return "", fault.New(fault.BackendInvalidArgument, "disaggregation mode is %q, must be agg, prefill or decode", text)
 }
 
 // Role returns the part of the work that the scheduler of a worker in this mode does.
@@ -69,7 +69,7 @@ func parseEndpointTypes(text string) ([]EndpointType, error) {
 		case Chat, Completions, Embedding, Tensor, PrefillEndpoint:
 		default:
 			return nil, fault.New(fault.BackendInvalidArgument,
-				"endpoint types are %q, want a comma list of chat, completions, embedding, tensor, prefill", text)
+				"endpoint types are %q, must be a comma list of chat, completions, embedding, tensor, prefill", text)
 		}
 		types = append(types, t)
 	}

@@ -82,7 +82,7 @@ func parseKinds(text json.RawMessage) (kinds []EndpointType, err error) {
 	}
 	var joined string
 	if json.Unmarshal(text, &joined) != nil {
-		return nil, fmt.Errorf("model_type is %.60s, want a list of kinds, or flags with | between them", text)
+		return nil, fmt.Errorf("model_type is %.60s, must be a list of kinds, or flags with | between them", text)
 	}
 	for word := range strings.SplitSeq(joined, "|") {
 		word = strings.TrimSpace(word)
@@ -152,11 +152,11 @@ func (c *ModelCard) withFiles(path string) (text []byte, missing string, err err
 	}
 	full := c.asFull(path)
 	if err := full.addFiles(path); err != nil {
-		return nil, "", fault.New(fault.BackendInvalidArgument, "model path %s: %w, want a directory with config.json and tokenizer.json", path, err)
+		return nil, "", fault.New(fault.BackendInvalidArgument, "model path %s: %w, must be a directory with config.json and tokenizer.json", path, err)
 	}
 	if slices.Contains(c.ModelType, Chat) && full.ChatTemplate == nil && !hasTemplate(full.PromptFormatter) {
 		missing = "model path " + path + " has no template of chats, without which the published package's frontend does not list the model: " +
-			"want chat_template in tokenizer_config.json, or a chat_template.jinja, or no chat among the endpoint types"
+			"requires chat_template in tokenizer_config.json, or a chat_template.jinja, or no chat among the endpoint types"
 	}
 	text, err = json.Marshal(full)
 	return text, missing, err

@@ -39,7 +39,7 @@ func TestReadCards(t *testing.T) {
 func TestCardWithFiles(t *testing.T) {
 	dir := t.TempDir()
 	card := ModelCard{Name: "Org/Model 1", ModelType: []EndpointType{Chat, Completions}, WorkerType: Aggregated, ContextLength: 4096}
-	if _, _, err := card.withFiles(dir); err == nil || !strings.Contains(err.Error(), "want a directory with config.json and tokenizer.json") {
+	if _, _, err := card.withFiles(dir); err == nil || !strings.Contains(err.Error(), "must be a directory with config.json and tokenizer.json") {
 		t.Errorf("an empty directory: %v", err)
 	}
 	for _, name := range []string{"config.json", "tokenizer.json"} {

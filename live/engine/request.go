@@ -110,7 +110,7 @@ func DecodeRequest(payload []byte) (*Request, error) {
 		return nil, fault.New(fault.InvalidArgument, "request: %w", err)
 	}
 	if r.TokenIDs == nil {
-		return nil, fault.New(fault.InvalidArgument, "request: token_ids is missing, want a list of token ids")
+		return nil, fault.New(fault.InvalidArgument, "request: token_ids is missing, must be a list of token ids")
 	}
 	return &r, nil
 }
@@ -307,21 +307,21 @@ func (f *FinishReason) UnmarshalJSON(b []byte) error {
 			Error *string `json:"error"`
 		}
 		if err := json.Unmarshal(b, &object); err != nil || object.Error == nil {
-			return fmt.Errorf(`finish_reason is %.80s, want a word or {"error":message}`, b)
+			return fmt.Errorf(`finish_reason is %.80s, must be a word or {"error":message}`, b)
 		}
 		*f = FinishError(*object.Error)
 		return nil
 	}
 	var word string
 	if err := json.Unmarshal(b, &word); err != nil {
-		return fmt.Errorf(`finish_reason is %.80s, want a word or {"error":message}`, b)
+		return fmt.Errorf(`finish_reason is %.80s, must be a word or {"error":message}`, b)
 	}
 	if word == "abort" {
 		word = string(FinishCancelled)
 	}
 	words := []FinishReason{FinishStop, FinishLength, FinishCancelled, FinishEOS, FinishContentFilter}
 	if !slices.Contains(words, FinishReason(word)) {
-		return excerpt.Errorf("finish_reason is %.80q, want one of %q", word, words)
+		return excerpt.Errorf("finish_reason is %.80q, must be one of %q", word, words)
 	}
 	*f = FinishReason(word)
 	return nil

@@ -115,7 +115,7 @@ func (w *Worker) Control(ctx context.Context, name string, body []byte) (answer 
 		names = c.Controls()
 	}
 	if !slices.Contains(names, name) {
-		return nil, fault.New(fault.BackendInvalidArgument, "control %q: want one of %q", name, names)
+		return nil, fault.New(fault.BackendInvalidArgument, "control %q: must be one of %q", name, names)
 	}
 	w.controls.Lock()
 	defer w.controls.Unlock()
@@ -210,7 +210,7 @@ func parsePayload(text string) (map[string]any, error) {
 	}
 	var payload map[string]any
 	if err := json.Unmarshal([]byte(text), &payload); err != nil || payload == nil {
-		return nil, fmt.Errorf("DYN_HEALTH_CHECK_PAYLOAD is %.60q, want a JSON object or @file", text)
+		return nil, fmt.Errorf("DYN_HEALTH_CHECK_PAYLOAD is %.60q, must be a JSON object or @file", text)
 	}
 	return payload, nil
 }

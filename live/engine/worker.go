@@ -184,14 +184,14 @@ func readLimits(getenv func(string) string) (limits, error) {
 		}
 		seconds, err := strconv.ParseFloat(text, 64)
 		if err != nil || seconds != seconds || seconds > 1e9 {
-			return l, fault.New(fault.BackendInvalidArgument, "%s is %q, want seconds", v.name, text)
+			return l, fault.New(fault.BackendInvalidArgument, "%s is %q, must be seconds", v.name, text)
 		}
 		*v.to = time.Duration(max(0, seconds) * float64(time.Second))
 	}
 	if text := getenv("DYN_SYSTEM_PORT"); text != "" {
 		port, err := strconv.Atoi(text)
 		if err != nil || port > 65535 {
-			return l, fault.New(fault.BackendInvalidArgument, "DYN_SYSTEM_PORT is %q, want a port, 0 for any, or -1 for none", text)
+			return l, fault.New(fault.BackendInvalidArgument, "DYN_SYSTEM_PORT is %q, must be a port, 0 for any, or -1 for none", text)
 		}
 		l.system = port
 	}
@@ -202,7 +202,7 @@ func readLimits(getenv func(string) string) (limits, error) {
 // ctx, or when the runtime is lost.
 func (w *Worker) Run(ctx context.Context) (err error) {
 	if w.rt != nil {
-		return fault.New(fault.BackendInvalidArgument, "worker: it has run already, want a new one")
+		return fault.New(fault.BackendInvalidArgument, "worker: it has run already, must have a new one")
 	}
 	signals, ignore := w.watchSignals(ctx)
 	defer ignore()

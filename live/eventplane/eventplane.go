@@ -86,7 +86,7 @@ func Bind(o Options) func(engine.PublisherContext) (engine.KVEventSink, func(), 
 			return nil, nil, nil // an engine that publishes on sockets of its own alone
 		}
 		if c.Source.DPRank != 0 {
-			return nil, nil, fmt.Errorf("the event plane: rank is %d, want 0", c.Source.DPRank)
+			return nil, nil, fmt.Errorf("the event plane: rank is %d, must be 0", c.Source.DPRank)
 		}
 		p, err := openPlane(context.Background(), o, c.Runtime, c.Endpoint.Name())
 		if err != nil {

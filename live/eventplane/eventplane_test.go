@@ -186,8 +186,8 @@ func TestAnswersAreThePackages(t *testing.T) {
 		{`{"worker_id":WORKER,"start_event_id":2,"end_event_id":null}`, `{"Events":{"events":[` + older + child + `},` + older + gone + `}],"last_event_id":3}}`},
 		{`{"worker_id":WORKER,"start_event_id":3,"end_event_id":3,"kind":"recovery"}`, `{"Events":{"events":[` + newer + gone + `}],"last_event_id":3}}`},
 		{`{"worker_id":WORKER,"start_event_id":4}`, `{"TooNew":{"requested_start":4,"requested_end":3,"newest_available":3}}`},
-		{`{"worker_id":7}`, `{"Error":"worker_id is 7, want WORKER"}`},
-		{`{"worker_id":WORKER,"dp_rank":4}`, `{"Error":"dp_rank is 4, want 0"}`},
+		{`{"worker_id":7}`, `{"Error":"worker_id is 7, must be WORKER"}`},
+		{`{"worker_id":WORKER,"dp_rank":4}`, `{"Error":"dp_rank is 4, must be 0"}`},
 	} {
 		if got := p.ask(t, c.ask); got != c.want {
 			t.Errorf("%s:\n%s, want\n%s", c.ask, got, c.want)

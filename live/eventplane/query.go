@@ -116,9 +116,9 @@ func (p *Publisher) answerOf(q *question) answer {
 	newer := q.Kind != ""
 	switch {
 	case q.Worker != p.worker:
-		return answer{Error: fmt.Sprintf("worker_id is %d, want %d", q.Worker, p.worker)}
+		return answer{Error: fmt.Sprintf("worker_id is %d, must be %d", q.Worker, p.worker)}
 	case q.Rank != nil && *q.Rank != 0:
-		return answer{Error: fmt.Sprintf("dp_rank is %d, want 0", *q.Rank)}
+		return answer{Error: fmt.Sprintf("dp_rank is %d, must be 0", *q.Rank)}
 	}
 	p.state.Lock()
 	defer p.state.Unlock()

@@ -29,7 +29,7 @@ func (t *Type) UnmarshalJSON(b []byte) error {
 	}
 	var nested map[string]json.RawMessage
 	if err := json.Unmarshal(b, &nested); err != nil {
-		return fmt.Errorf(`error_type is %.80s, want a name or {"Backend":name}`, b)
+		return fmt.Errorf(`error_type is %.80s, must be a name or {"Backend":name}`, b)
 	}
 	inner, ok := nested["Backend"]
 	if !ok {

@@ -58,7 +58,7 @@ func (s *Server) findModel(rq *openai.Request) (route.Served, error) {
 	case ok:
 		return m, rq.Fit(m.ContextLength)
 	case rq.Model == "":
-		return m, openai.Refuse("model", "model is missing, want the name of one")
+		return m, openai.Refuse("model", "model is missing, must be the name of one")
 	}
 	return m, openai.UnknownModel(rq.Model, s.modelNames())
 }

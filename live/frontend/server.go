@@ -90,7 +90,7 @@ type Server struct {
 // New makes a server that listens nowhere yet.
 func New(c Config) (*Server, error) {
 	if c.Models == nil {
-		return nil, errors.New("frontend: no models, want a source of them")
+		return nil, errors.New("frontend: no models, must be a source of them")
 	}
 	if err := c.setDefaults(); err != nil {
 		return nil, err
@@ -113,7 +113,7 @@ func New(c Config) (*Server, error) {
 // setDefaults puts in the defaults.
 func (c *Config) setDefaults() error {
 	if least := min(c.MaxBody, c.MaxPending, c.MaxHeader, c.MaxConnections, c.MaxInFlight, c.MaxQueued); least < 0 {
-		return fmt.Errorf("frontend: a limit of %d, want at least 1, or 0 for the default", least)
+		return fmt.Errorf("frontend: a limit of %d, must be at least 1, or 0 for the default", least)
 	}
 	c.MaxBody, c.MaxPending = cmp.Or(c.MaxBody, 8<<20), cmp.Or(c.MaxPending, 64<<20)
 	c.MaxHeader, c.MaxConnections = cmp.Or(c.MaxHeader, 64<<10), cmp.Or(c.MaxConnections, 16384)
@@ -121,10 +121,10 @@ func (c *Config) setDefaults() error {
 	c.Write, c.Idle = cmp.Or(max(c.Write, 0), 30*time.Second), cmp.Or(max(c.Idle, 0), time.Minute)
 	c.QueueTimeout = cmp.Or(max(c.QueueTimeout, 0), 30*time.Second)
 	if c.MaxQueued > 0 && c.MaxInFlight == 0 {
-		return fmt.Errorf("frontend: MaxQueued is %d, want MaxInFlight with it", c.MaxQueued)
+		return fmt.Errorf("frontend: MaxQueued is %d, requires MaxInFlight", c.MaxQueued)
 	}
 	if c.MaxPending < c.MaxBody {
-		return fmt.Errorf("frontend: MaxPending is %d, want at least MaxBody, %d", c.MaxPending, c.MaxBody)
+		return fmt.Errorf("frontend: MaxPending is %d, must be at least MaxBody, %d", c.MaxPending, c.MaxBody)
 	}
 	if c.Metrics == nil {
 		c.Metrics = telemetry.NewMetrics().Requests()
@@ -170,7 +170,7 @@ func (s *Server) onlyMethod(method string, next http.HandlerFunc) http.HandlerFu
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != method && (method != http.MethodGet || r.Method != http.MethodHead) {
 			w.Header().Set("Allow", method)
-			s.writeError(w, &openai.Error{Status: http.StatusMethodNotAllowed, Message: fmt.Sprintf("%.20s: want %s", r.Method, method)})
+			s.writeError(w, &openai.Error{Status: http.StatusMethodNotAllowed, Message: fmt.Sprintf("%.20s: must be %s", r.Method, method)})
 			return
 		}
 		if method == http.MethodGet {
@@ -328,5 +328,5 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (body []byte, 
 }
 
 func tooLarge(most int64) error {
-	return &openai.Error{Status: http.StatusRequestEntityTooLarge, Message: fmt.Sprintf("body: want at most %d bytes", most)}
+	return &openai.Error{Status: http.StatusRequestEntityTooLarge, Message: fmt.Sprintf("body: must be at most %d bytes", most)}
 }

@@ -119,8 +119,8 @@ func TestRefusals(t *testing.T) {
 		status             int
 		word               string
 	}{
-		{"GET", "/v1/completions", "", http.StatusMethodNotAllowed, "want POST"},
-		{"POST", "/v1/models", "", http.StatusMethodNotAllowed, "want GET"},
+		{"GET", "/v1/completions", "", http.StatusMethodNotAllowed, "must be POST"},
+		{"POST", "/v1/models", "", http.StatusMethodNotAllowed, "must be GET"},
 		{"GET", "/v2", "", http.StatusNotFound, "no such path"},
 		{"POST", "/v1/completions", ``, bad, "Field required"},
 		{"POST", "/v1/completions", `[]`, bad, "valid dictionary"},

@@ -19,7 +19,7 @@ const snapshotBatch = 1000
 func (t *Tee) answerRequest(q zmtp.Request) {
 	if len(q.Frames) != 2 || len(q.Frames[0]) != 0 || len(q.Frames[1]) != 8 {
 		t.mu.Lock()
-		t.countLost(&t.stats.Refused, 1, "requests refused, %d in all: want an empty frame and one of %d bytes", 8)
+		t.countLost(&t.stats.Refused, 1, "requests refused, %d in all: must be an empty frame and one of %d bytes", 8)
 		t.mu.Unlock()
 		return
 	}

@@ -222,7 +222,7 @@ func (s *Subscriber) readAnswer(ctx context.Context, from uint64) (answer, error
 			m = append(m[:1:1], m[2:]...)
 		}
 		if len(m) != 3 || len(m[1]) != 8 {
-			return answer{}, fmt.Errorf("answer of %d frames, want an empty one, perhaps a topic, a sequence number of 8 bytes and a batch", len(m))
+			return answer{}, fmt.Errorf("answer of %d frames, must be an empty one, perhaps a topic, a sequence number of 8 bytes and a batch", len(m))
 		}
 		n, payload := binary.BigEndian.Uint64(m[1]), m[2]
 		if size += len(payload); size > most {

@@ -19,7 +19,7 @@ func Decode(payload []byte) (Batch, error) {
 		return Batch{}, fmt.Errorf("batch: %w", err)
 	}
 	if n != 3 {
-		return Batch{}, fmt.Errorf("batch of %d elements, want 3", n)
+		return Batch{}, fmt.Errorf("batch of %d elements, must be 3", n)
 	}
 	var b Batch
 	if b.Time, err = r.readSeconds(); err != nil {
@@ -88,7 +88,7 @@ func (r *reader) wrongCode(want string) error {
 	if len(r.rest) == 0 {
 		return io.ErrUnexpectedEOF
 	}
-	return fmt.Errorf("msgpack code %#02x, want %s", r.rest[0], want)
+	return fmt.Errorf("msgpack code %#02x, must be %s", r.rest[0], want)
 }
 
 // skipNil takes a nil if there is one.
@@ -156,7 +156,7 @@ const maxKey = 256
 func (r *reader) readKey() ([]byte, error) {
 	key, err := readNext(r, msgp.StrType, "a string", msgp.ReadStringZC)
 	if len(key) > maxKey {
-		return nil, fmt.Errorf("%d bytes, want at most %d", len(key), maxKey)
+		return nil, fmt.Errorf("%d bytes, must be at most %d", len(key), maxKey)
 	}
 	return key, err
 }
@@ -184,7 +184,7 @@ func (r *reader) readHash() (uint64, error) {
 		return 0, err
 	}
 	if len(b) < 8 || len(b) > mostHash {
-		return 0, fmt.Errorf("hash of %d bytes, want 8 to %d", len(b), mostHash)
+		return 0, fmt.Errorf("hash of %d bytes, must be 8 to %d", len(b), mostHash)
 	}
 	return binary.BigEndian.Uint64(b[len(b)-8:]), nil
 }
@@ -199,7 +199,7 @@ func (r *reader) readNumber(lo, hi int64) (int64, error) {
 	if n := int64(b); n >= lo && n <= hi && !(unsigned && n < 0) {
 		return n, nil
 	}
-	return 0, fmt.Errorf("integer is %d, want %d to %d", int64(b), lo, hi)
+	return 0, fmt.Errorf("integer is %d, must be %d to %d", int64(b), lo, hi)
 }
 
 func (r *reader) readToken() (uint32, error) {

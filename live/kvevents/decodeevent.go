@@ -44,7 +44,7 @@ func (r *reader) readKind() (Kind, error) {
 			return k, nil
 		}
 	}
-	return 0, excerpt.Errorf("type is %q, want BlockStored, BlockRemoved, AllBlocksCleared or Ignored", name)
+	return 0, excerpt.Errorf("type is %q, must be BlockStored, BlockRemoved, AllBlocksCleared or Ignored", name)
 }
 
 // readMapEvent reads a map, of which the type may come last.
@@ -214,7 +214,7 @@ func (r *reader) readField(e *Event, at int) (err error) {
 func (e *Event) checkArray(n int) error {
 	switch {
 	case e.Kind == Stored && n <= fieldSize:
-		return fmt.Errorf("BlockStored of %d elements, want at least %d", n, fieldSize+1)
+		return fmt.Errorf("BlockStored of %d elements, must be at least %d", n, fieldSize+1)
 	case e.Kind == Removed && n <= fieldBlocks:
 		return errors.New("BlockRemoved without block_hashes")
 	}
@@ -236,7 +236,7 @@ func (e *Event) checkMap(seen int) error {
 	case !has(fieldSize):
 		return errors.New("BlockStored without block_size")
 	case has(fieldHashes) && len(e.TokensHashes) != len(e.Blocks):
-		return fmt.Errorf("BlockStored with %d tokens_hashes, want one for each of %d blocks", len(e.TokensHashes), len(e.Blocks))
+		return fmt.Errorf("BlockStored with %d tokens_hashes, expected one for each of %d blocks", len(e.TokensHashes), len(e.Blocks))
 	}
 	return nil
 }
@@ -268,7 +268,7 @@ func (r *reader) readPair() (p [2]uint32, err error) {
 		return p, err
 	}
 	if n != 2 {
-		return p, fmt.Errorf("array of %d elements, want a pair", n)
+		return p, fmt.Errorf("array of %d elements, must be a pair", n)
 	}
 	if p[0], err = r.readToken(); err == nil {
 		p[1], err = r.readToken()

@@ -30,13 +30,13 @@ func (l Layout) String() string { return [...]string{"own", "vllm-0.19", "vllm-0
 func LayoutOf(release string) (Layout, error) {
 	parts := strings.Split(strings.TrimPrefix(release, "vllm-"), ".")
 	if len(parts) < 2 {
-		return 0, excerpt.Errorf("release is %q, want one of vLLM, such as 0.33.0", release)
+		return 0, excerpt.Errorf("release is %q, must be one of vLLM, such as 0.33.0", release)
 	}
 	major, err := strconv.ParseUint(parts[0], 10, 16)
 	minor, err2 := strconv.ParseUint(parts[1], 10, 16)
 	switch {
 	case err != nil || err2 != nil:
-		return 0, excerpt.Errorf("release is %q, want one of vLLM, such as 0.33.0", release)
+		return 0, excerpt.Errorf("release is %q, must be one of vLLM, such as 0.33.0", release)
 	case major == 0 && minor < 32:
 		return VLLM019, nil
 	case major == 0 && minor < 33:

@@ -207,7 +207,7 @@ func (s *Subscriber) applyDelivery(ctx context.Context, d *zmtp.Delivery) {
 func (s *Subscriber) applyMessage(ctx context.Context, m zmtp.Message) {
 	if len(m) != 3 || len(m[1]) != 8 {
 		s.updateStats(func(c *SubscriberStats) { c.Undecodable++ })
-		s.warnAbout("message of %d frames, want a topic, a sequence number of 8 bytes and a batch", len(m))
+		s.warnAbout("message of %d frames, must be a topic, a sequence number of 8 bytes and a batch", len(m))
 		return
 	}
 	n := binary.BigEndian.Uint64(m[1])

@@ -60,14 +60,14 @@ func (o *TeeOptions) setDefaults() error {
 		use   int
 	}{{"BufferSteps", &o.BufferSteps, 10_000}, {"QueueEvents", &o.QueueEvents, 100_000}, {"HighWater", &o.HighWater, 100_000}} {
 		if *x.value < 0 {
-			return fmt.Errorf("%s is %d, want at least 1, or 0 for %d", x.name, *x.value, x.use)
+			return fmt.Errorf("%s is %d, must be at least 1, or 0 for %d", x.name, *x.value, x.use)
 		}
 		if *x.value == 0 {
 			*x.value = x.use
 		}
 	}
 	if o.BlockTokens <= 0 {
-		return fmt.Errorf("BlockTokens is %d, want at least 1", o.BlockTokens)
+		return fmt.Errorf("BlockTokens is %d, must be at least 1", o.BlockTokens)
 	}
 	if o.Warn == nil {
 		o.Warn = func(string) {}

@@ -151,20 +151,20 @@ func TestRejected(t *testing.T) {
 		batch any
 		want  string
 	}{
-		"two elements":             {[]any{1.5, []any{good}}, "batch of 2 elements, want 3"},
-		"four elements":            {[]any{1.5, []any{good}, 0, 0}, "batch of 4 elements, want 3"},
-		"no array":                 {"x", "want an array"},
+		"two elements":             {[]any{1.5, []any{good}}, "batch of 2 elements, must be 3"},
+		"four elements":            {[]any{1.5, []any{good}, 0, 0}, "batch of 4 elements, must be 3"},
+		"no array":                 {"x", "must be an array"},
 		"time":                     {[]any{"x", []any{good}, 0}, "time of the batch"},
 		"rank":                     {[]any{1.5, []any{good}, 1 << 40}, "rank of the batch: integer is 1099511627776"},
 		"an unknown type":          {[]any{1.5, []any{good, []any{"BlockMoved"}}, 0}, `event 1: type is "BlockMoved"`},
 		"an event without a type":  {[]any{1.5, []any{[]any{}}, 0}, "event without a type"},
 		"a map without a type":     {[]any{1.5, []any{map[string]any{"a": 1}}, 0}, "event without a type"},
-		"a hash of few bytes":      {[]any{1.5, []any{[]any{"BlockRemoved", []any{[]byte("1234567")}}}, 0}, "hash of 7 bytes, want 8 to 64"},
+		"a hash of few bytes":      {[]any{1.5, []any{[]any{"BlockRemoved", []any{[]byte("1234567")}}}, 0}, "hash of 7 bytes, must be 8 to 64"},
 		"missing hashes":           {[]any{1.5, []any{[]any{"BlockRemoved"}}, 0}, "BlockRemoved without block_hashes"},
-		"missing size":             {[]any{1.5, []any{good[:4]}, 0}, "BlockStored of 4 elements, want at least 5"},
+		"missing size":             {[]any{1.5, []any{good[:4]}, 0}, "BlockStored of 4 elements, must be at least 5"},
 		"missing tokens":           {[]any{1.5, []any{map[string]any{"type": "BlockStored", "block_hashes": []any{}, "block_size": 4}}, 0}, "without tokens_hashes or token_ids"},
-		"too few tokens hashes":    {[]any{1.5, []any{map[string]any{"type": "BlockStored", "block_hashes": []any{1, 2}, "tokens_hashes": []any{1}, "block_size": 4}}, 0}, "1 tokens_hashes, want one for each of 2 blocks"},
-		"a token that is negative": {[]any{1.5, []any{[]any{"BlockStored", []any{1}, nil, []any{-1}, 1}}, 0}, "integer is -1, want 0 to 4294967295"},
+		"too few tokens hashes":    {[]any{1.5, []any{map[string]any{"type": "BlockStored", "block_hashes": []any{1, 2}, "tokens_hashes": []any{1}, "block_size": 4}}, 0}, "1 tokens_hashes, expected one for each of 2 blocks"},
+		"a token that is negative": {[]any{1.5, []any{[]any{"BlockStored", []any{1}, nil, []any{-1}, 1}}, 0}, "integer is -1, must be 0 to 4294967295"},
 	} {
 		payload, err := msgp.AppendIntf(nil, c.batch)
 		if err != nil {

@@ -65,7 +65,7 @@ func (a *allowed) addEntry(entry string) error {
 	}
 	numbers := strings.Trim(entry, "0123456789.") == ""
 	if numbers || strings.ContainsAny(entry, "/:*@") {
-		return excerpt.Errorf("address to dial %q: want a network as 10.0.0.0/8, an address, the name of a host, or one of loopback, private, local, any", entry)
+		return excerpt.Errorf("address to dial %q: must be a network as 10.0.0.0/8, an address, the name of a host, or one of loopback, private, local, any", entry)
 	}
 	a.names = append(a.names, strings.ToLower(entry))
 	return nil

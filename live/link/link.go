@@ -84,7 +84,7 @@ func New(c Config) (*Links, error) {
 		return nil, err
 	}
 	if c.Token != "" && len(c.Token) < leastToken {
-		return nil, fmt.Errorf("the token of links has %d characters: want at least %d", len(c.Token), leastToken)
+		return nil, fmt.Errorf("the token of links has %d characters: must be at least %d", len(c.Token), leastToken)
 	}
 	l := &Links{token: c.Token, insecure: c.Insecure, allowed: a}
 	if c.Cert == "" && c.Key == "" && c.CA == "" {
@@ -107,7 +107,7 @@ func Open(l *Links) *Links {
 
 func (l *Links) readCertificates(c Config) error {
 	if c.Cert == "" || c.Key == "" || c.CA == "" {
-		return errors.New("a certificate of links, its key and the authority of the others: want all three or none")
+		return errors.New("a certificate of links, its key and the authority of the others require each other")
 	}
 	pem, err := os.ReadFile(c.CA)
 	if err != nil {
@@ -115,7 +115,7 @@ func (l *Links) readCertificates(c Config) error {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(pem) {
-		return fmt.Errorf("%s: no certificate, want some in PEM", c.CA)
+		return fmt.Errorf("%s: no certificate, expected some in PEM", c.CA)
 	}
 	pair, err := tls.LoadX509KeyPair(c.Cert, c.Key)
 	if err != nil {

@@ -101,7 +101,7 @@ func say(t *testing.T, l *link.Links, address string) (string, error) {
 	return string(b[:n]), err
 }
 
-// Who does not prove what a listener wants is refused, told why in a line, and counted; on
+// Who does not prove what a listener requires is refused, told why in a line, and counted; on
 // loopback nobody is asked.
 func TestProof(t *testing.T) {
 	host := elsewhere(t)
@@ -118,15 +118,15 @@ func TestProof(t *testing.T) {
 		told           string // in the client's error; "" none
 	}{
 		"token":                         {link.Config{Token: token}, link.Config{Token: token}, "", ""},
-		"no token":                      {link.Config{Token: token}, link.Config{}, "no_token", "wants a token: set $REPLAY_LINK_TOKEN"},
+		"no token":                      {link.Config{Token: token}, link.Config{}, "no_token", "requires a token: set $REPLAY_LINK_TOKEN"},
 		"another token":                 {link.Config{Token: token}, link.Config{Token: "another token of theirs"}, "wrong_token", "another token"},
 		"certificates":                  {mutual, mutual, "", ""},
 		"certificates and token":        {both, both, "", ""},
-		"certificates and no token":     {both, mutual, "no_token", "wants a token"},
+		"certificates and no token":     {both, mutual, "no_token", "requires a token"},
 		"certificates for a name":       {link.Config{Cert: named, Key: namedKey, CA: ca.File}, link.Config{Cert: cert, Key: key, CA: ca.File, Name: "cluster.internal"}, "", ""},
 		"certificates for another":      {link.Config{Cert: named, Key: namedKey, CA: ca.File}, mutual, "no_certificate", "certificate"},
-		"no certificates":               {mutual, link.Config{}, "no_certificate", "wants TLS with a certificate"},
-		"a token for certificates":      {mutual, link.Config{Token: token}, "no_certificate", "wants TLS with a certificate"},
+		"no certificates":               {mutual, link.Config{}, "no_certificate", "requires TLS with a certificate"},
+		"a token for certificates":      {mutual, link.Config{Token: token}, "no_certificate", "requires TLS with a certificate"},
 		"certificates of a stranger":    {mutual, link.Config{Cert: strange, Key: strangeKey, CA: ca.File}, "no_certificate", "certificate"},
 		"a listener that is a stranger": {link.Config{Cert: strange, Key: strangeKey, CA: ca.File}, mutual, "no_certificate", "unknown authority"},
 		"insecure":                      {link.Config{Insecure: true}, link.Config{}, "", ""},
@@ -168,7 +168,7 @@ func TestRefusalIsALine(t *testing.T) {
 			t.Fatal(err)
 		}
 		b, err := io.ReadAll(c)
-		if line := string(b); err != nil || !strings.HasPrefix(line, "replay: refused: this listener wants ") || strings.Count(line, "\n") != 1 {
+		if line := string(b); err != nil || !strings.HasPrefix(line, "replay: refused: this listener requires ") || strings.Count(line, "\n") != 1 {
 			t.Errorf("%q, %v", line, err)
 		}
 	}

@@ -73,7 +73,7 @@ func (l *Links) admitConn(what string, raw net.Conn) (net.Conn, error) {
 		if err := secure.Handshake(); err != nil {
 			var plain tls.RecordHeaderError
 			if errors.As(err, &plain) {
-				err = errors.New("this listener wants TLS with a certificate of yours (--link-cert, --link-key, --link-ca)")
+				err = errors.New("this listener requires TLS with a certificate (--link-cert, --link-key, --link-ca)")
 				sayRefusal(raw, err)
 			}
 			l.noteRefusal(what, from, noCertificate, err)

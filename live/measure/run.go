@@ -137,7 +137,7 @@ func Create(dir string, o Options) (*Run, error) {
 	for _, old := range []string{RowsFile, "part-0001"} {
 		switch _, err := file.Stat(filepath.Join(dir, old)); {
 		case err == nil:
-			return nil, fmt.Errorf("%s: has %s of another run in it, want a new directory", dir, old)
+			return nil, fmt.Errorf("%s: has %s of another run in it, must be a new directory", dir, old)
 		case !errors.Is(err, fs.ErrNotExist):
 			return nil, err
 		}

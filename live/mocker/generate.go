@@ -108,11 +108,11 @@ func (g *generation) checkRequest() error {
 	e, n := g.engine, len(g.rq.TokenIDs)
 	switch {
 	case n == 0:
-		return fault.New(fault.BackendInvalidArgument, "token_ids is empty, want at least one token")
+		return fault.New(fault.BackendInvalidArgument, "token_ids is empty, must be at least one token")
 	case n > e.options.ContextLength:
-		return fault.New(fault.BackendInvalidArgument, "token_ids has %d tokens, want at most %d", n, e.options.ContextLength)
+		return fault.New(fault.BackendInvalidArgument, "token_ids has %d tokens, must have at most %d", n, e.options.ContextLength)
 	case e.stage.Role == scheduler.Decode && g.rq.PrefillResult == nil && !g.rq.HealthCheck:
-		return fault.New(fault.BackendInvalidArgument, "prefill_result is missing, want one on a decode worker")
+		return fault.New(fault.BackendInvalidArgument, "prefill_result is missing, must be one on a decode worker")
 	}
 	if err := e.stage.Fits(n, max(g.max, 1)); err != nil {
 		return fault.New(fault.BackendInvalidArgument, "request can never run: %w", err)
@@ -240,7 +240,7 @@ func (g *generation) yieldNext(yield func(*engine.Chunk, error) bool) bool {
 		return false
 	case p.ended:
 		if p.err == nil {
-			p.err = fault.New(fault.BackendUnknown, "mocker: the scheduler ended the request after %d tokens, want %d", len(g.tokens), g.max)
+			p.err = fault.New(fault.BackendUnknown, "mocker: the scheduler ended the request after %d tokens, must be %d", len(g.tokens), g.max)
 		}
 		yield(nil, p.err)
 		return false

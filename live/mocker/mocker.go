@@ -132,9 +132,9 @@ func (e *Engine) prepareStage() error {
 	pool := engines.Pool{Role: a.Role, Engine: *a, Count: 1}
 	switch err := pool.CheckEngine(); {
 	case a.DPSize != 1:
-		return fmt.Errorf("dp_size is %d, want 1", a.DPSize)
+		return fmt.Errorf("dp_size is %d, must be 1", a.DPSize)
 	case e.options.ContextLength < 1:
-		return fmt.Errorf("context length is %d, want at least 1", e.options.ContextLength)
+		return fmt.Errorf("context length is %d, must be at least 1", e.options.ContextLength)
 	case err != nil:
 		return err
 	}
@@ -156,7 +156,7 @@ func (e *Engine) Start(context.Context, uint64) (engine.EngineConfig, error) {
 	e.life.Lock()
 	defer e.life.Unlock()
 	if e.over || e.halt != nil {
-		return engine.EngineConfig{}, fault.New(fault.BackendEngineShutdown, "mocker: it was started before, want a new one")
+		return engine.EngineConfig{}, fault.New(fault.BackendEngineShutdown, "mocker: it was started before, must be a new one")
 	}
 	core, err := e.stage.Core(0)
 	if err == nil {

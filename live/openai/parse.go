@@ -186,7 +186,7 @@ func (r *Request) checkFormat(f *fields) error {
 	case kind == "json_schema" && (len(format.Schema) == 0 || string(format.Schema) == "null"):
 		return refuseValue("response_format", "When response_format type is 'json_schema', the 'json_schema' field must be provided.")
 	case kind == "json_schema", kind == "json_object", kind == "structural_tag":
-		return refuseValue("response_format", "response_format of type %q is not supported: the engine is simulated, its words are no JSON; want \"text\".", kind)
+		return refuseValue("response_format", "response_format of type %q is not supported: the engine is simulated, its words are no JSON; use \"text\".", kind)
 	}
 	raw := format.Type
 	if len(raw) == 0 {
@@ -211,7 +211,7 @@ func (r *Request) readKind(f *fields) error {
 		return refuseValue("suffix", "suffix is %.40s, which is not supported: the engine is simulated and fills in nothing.", raw)
 	}
 	if best := f.integer("best_of"); best != nil && *best != int64(r.N) {
-		return refuseValue("best_of", "best_of is %d, want n, %d: no answer is better than another.", *best, r.N)
+		return refuseValue("best_of", "best_of is %d, must be n, %d: no answer is better than another.", *best, r.N)
 	}
 	n := f.integer("logprobs")
 	switch {
@@ -264,7 +264,7 @@ func (r *Request) readTools(f *fields) error {
 	case tools == nil, word == "none":
 		return nil
 	case chosen && word != "auto":
-		return refuseValue("tool_choice", "tool_choice is %.60s, which is not supported: the engine is simulated and calls no tools; want \"none\".", choice)
+		return refuseValue("tool_choice", "tool_choice is %.60s, which is not supported: the engine is simulated and calls no tools; use \"none\".", choice)
 	}
-	return refuseValue("tools", "tools with tool_choice \"auto\" are not supported: the engine is simulated and calls none; want tool_choice \"none\".")
+	return refuseValue("tools", "tools with tool_choice \"auto\" are not supported: the engine is simulated and calls none; use tool_choice \"none\".")
 }

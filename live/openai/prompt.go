@@ -35,7 +35,7 @@ func (r *Request) readPrompt(f *fields) error {
 	case list[0][0] != '"' && list[0][0] != '[':
 		return r.addPrompt(f, "body.prompt", raw)
 	case len(list) > maxPrompts:
-		return refuseValue("prompt", "prompt is a list of %d, want at most %d.", len(list), maxPrompts)
+		return refuseValue("prompt", "prompt is a list of %d, must be at most %d.", len(list), maxPrompts)
 	}
 	for i, one := range list {
 		place := fmt.Sprintf("body.prompt.%d", i)
@@ -111,7 +111,7 @@ func (r *Request) readMessages(f *fields) error {
 	if raw, there := f.keys["messages"]; !there {
 		f.complain("missing", "body.messages", "Field required", fmt.Sprintf("<dict of %d items>", len(f.keys)), "")
 	} else if string(raw) == "null" {
-		return refuseValue("messages", "messages is null, want a list of messages.")
+		return refuseValue("messages", "messages is null, must be a list of messages.")
 	}
 	list := f.list("messages")
 	if err := f.err(); err != nil {

@@ -33,7 +33,7 @@ func (r *reader) init(encoding string, a *measure.Answer) {
 			from.CloseWithError(io.ErrClosedPipe) // the rest passes unread
 		})
 	default:
-		r.failed = fmt.Errorf("the answer is packed as %s, want gzip or not at all", encoding)
+		r.failed = fmt.Errorf("the answer is packed as %s, must be gzip or not at all", encoding)
 	}
 }
 

@@ -27,7 +27,7 @@ func ReadKey(path string) ([]byte, error) {
 	}
 	key, err := os.ReadFile(path)
 	if err == nil && len(key) < minKey {
-		err = fmt.Errorf("%s: %d bytes, want a key of at least %d", path, len(key), minKey)
+		err = fmt.Errorf("%s: %d bytes, must be a key of at least %d", path, len(key), minKey)
 	}
 	return key, err
 }
@@ -39,7 +39,7 @@ func WarnOfKey(path string) string {
 	if err != nil || st.Mode().Perm()&0o077 == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s: others may read this key (mode %04o), and with it try which prompts were asked; want mode 0600", path, st.Mode().Perm())
+	return fmt.Sprintf("%s: other users can read this key (mode %04o) and test with it which prompts were sent, must have mode 0600", path, st.Mode().Perm())
 }
 
 // prompt is a request's prompt without its text.

@@ -291,7 +291,7 @@ func TestParts(t *testing.T) {
 func TestKeyFiles(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "key")
-	for text, want := range map[string]string{"": "0 bytes, want a key of at least 32", strings.Repeat("k", 31): "31 bytes", strings.Repeat("k", 32): ""} {
+	for text, want := range map[string]string{"": "0 bytes, must be a key of at least 32", strings.Repeat("k", 31): "31 bytes", strings.Repeat("k", 32): ""} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

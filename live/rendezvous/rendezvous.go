@@ -201,7 +201,7 @@ func Await(ctx context.Context, host string, port uint16, id uint64, o Options) 
 	case answer == refused:
 		return fault.New(fault.BackendInvalidArgument, "rendezvous at %s: somebody else waits in room %d", address, id)
 	case answer != complete:
-		return fault.New(fault.BackendUnknown, "rendezvous at %s: room %d was answered with %#x, want %#x", address, id, answer, complete)
+		return fault.New(fault.BackendUnknown, "rendezvous at %s: room %d was answered with %#x, must be %#x", address, id, answer, complete)
 	}
 	return nil
 }

@@ -61,7 +61,7 @@ type ask struct {
 // blocks of blockTokens tokens and passes of at most batchedTokens.
 func newPicker(name policy.Name, o *Options, blockTokens, batchedTokens int) (*picker, error) {
 	if name.Info().Prompts {
-		return nil, excerpt.Errorf("router is %q, which keeps the prompts that it has sent, and the frontend keeps none: want another", string(name))
+		return nil, excerpt.Errorf("router is %q, which keeps the prompts that it has sent, and the frontend keeps none: use another router", string(name))
 	}
 	choose, err := policy.New(name, policy.Options{
 		Config: o.Router, Role: o.Role, Seed: o.Seed, BlockTokens: blockTokens, MaxBatchedTokens: batchedTokens,
@@ -70,7 +70,7 @@ func newPicker(name policy.Name, o *Options, blockTokens, batchedTokens int) (*p
 		return nil, err
 	}
 	if h := choose.Needs().Hold; h != nil && (h.Order == router.WFQ || h.Order == router.EDF) {
-		return nil, excerpt.Errorf("router_queue_policy is %q, and requests over HTTP say nothing of their classes, want one of the others", h.Order)
+		return nil, excerpt.Errorf("router_queue_policy is %q, and requests over HTTP say nothing of their classes, must be one of the others", h.Order)
 	}
 	p := &picker{
 		options: o, began: time.Now(), quit: make(chan struct{}),

@@ -199,7 +199,7 @@ func (p *Pool) followCaches(c drt.Card, card *engine.ModelCard) error {
 		p.caches = made
 	}
 	if want := p.caches.blockTokens; block != want {
-		return fmt.Errorf("blocks of %d tokens, want %d as of the others", block, want)
+		return fmt.Errorf("blocks of %d tokens, must be %d as of the others", block, want)
 	}
 	return p.caches.followWorker(c.ID, told.Runtime.Data.Sources)
 }
@@ -254,11 +254,11 @@ func (p *Pool) Await(ctx context.Context, n int) error {
 				lacking = 0
 			}
 			if lacking == 2 {
-				return fault.New(fault.CannotConnect, "%v: %d workers serve there, %d of them with a model card, want %d: "+
+				return fault.New(fault.CannotConnect, "%v: %d workers serve there, %d of them with a model card, must be %d: "+
 					"a worker says in its card which model it serves (of the published package: register_model)", p.name, serving, have, n)
 			}
 		case <-ctx.Done():
-			return fault.New(fault.CannotConnect, "%v: %d workers, want %d: %w", p.name, have, n, context.Cause(ctx))
+			return fault.New(fault.CannotConnect, "%v: %d workers, must be %d: %w", p.name, have, n, context.Cause(ctx))
 		}
 	}
 }

@@ -234,7 +234,7 @@ func TestOpenRefuses(t *testing.T) {
 		o    route.Options
 		want string
 	}{
-		{route.Options{Policy: "nearest"}, `router is "nearest", want one of round_robin, kv`},
+		{route.Options{Policy: "nearest"}, `router is "nearest", must be one of round_robin, kv`},
 		{route.Options{Policy: policy.KV, Router: aic}, "requires aic_perf_config"},
 	} {
 		if _, err := route.Open(drttest.Within(t), rt, cards, endpoint(t, rt, "backend").Name(), c.o); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -266,7 +266,7 @@ func TestAwaitWithoutCard(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	if err := p.Await(drttest.Within(t), 1); err == nil || !strings.Contains(err.Error(), "1 workers serve there, 0 of them with a model card, want 1") {
+	if err := p.Await(drttest.Within(t), 1); err == nil || !strings.Contains(err.Error(), "1 workers serve there, 0 of them with a model card, must be 1") {
 		t.Errorf("got %v, want that there is no card", err)
 	}
 }

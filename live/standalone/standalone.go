@@ -93,7 +93,7 @@ func ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	const most = 8 << 20
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 	if err != nil {
-		return nil, &openai.Error{Status: http.StatusRequestEntityTooLarge, Message: "body: want at most 8388608 bytes, all of them"}
+		return nil, &openai.Error{Status: http.StatusRequestEntityTooLarge, Message: "body: must be at most 8388608 bytes, all of them"}
 	}
 	return body, nil
 }

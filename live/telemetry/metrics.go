@@ -26,7 +26,7 @@ func (m *Metrics) Handler() http.Handler {
 func (m *Metrics) Register(collector any) error {
 	c, ok := collector.(prometheus.Collector)
 	if !ok {
-		return fmt.Errorf("collector is a %T, want a prometheus.Collector", collector)
+		return fmt.Errorf("collector is a %T, must be a prometheus.Collector", collector)
 	}
 	return m.registry.Register(c)
 }

@@ -55,7 +55,7 @@ func parseAssumption(text string) (*assumption, error) {
 			err = strconv.ErrSyntax
 		}
 		if err != nil || a.groups > 0 && (a.system > 0 || a.session) {
-			return nil, excerpt.Errorf("assumed prefix is %q, want none, system:TOKENS, groups:N:RATIO, session, or system:TOKENS,session", text)
+			return nil, excerpt.Errorf("assumed prefix is %q, must be none, system:TOKENS, groups:N:RATIO, session, or system:TOKENS,session", text)
 		}
 	}
 	return a, nil

@@ -158,8 +158,8 @@ func (s *Stream) WarnLess() {
 	}
 }
 
-// CheckWhole takes a row of n ids into account whose format has one for each block, and refuses it where they do not fit its
-// prompt of so many tokens; the reference replays less.
+// CheckWhole counts a row with n ids, of a format with one for each block. It refuses ids that do not fit the prompt of the row,
+// which has the given tokens. The reference replays less.
 func (s *Stream) CheckWhole(r *Record, n, tokens uint64, misfit bool) error {
 	s.cover.add(n, tokens, false, false)
 	switch {
@@ -208,11 +208,11 @@ func (s *Stream) checkReplayed(r *Record) error {
 	early, negative := r.Negative()
 	switch {
 	case negative:
-		return s.RowError(r, "arrival is %v ms, want >= 0", early)
+		return s.RowError(r, "arrival is %v ms, must be >= 0", early)
 	case r.Input == 0 && len(r.IDs) == 0:
-		return s.RowError(r, "input_length is 0 because hash_ids is empty, want > 0")
+		return s.RowError(r, "input_length is 0 because hash_ids is empty, must be > 0")
 	case r.Input == 0:
-		return s.RowError(r, "input_length is 0, want > 0")
+		return s.RowError(r, "input_length is 0, must be > 0")
 	}
 	_, err := s.order.Place(r)
 	if s.order.beyond == 1 {

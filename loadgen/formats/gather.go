@@ -115,7 +115,7 @@ func (s *Stream) RefuseDAG(spawns, joins int) error {
 		return nil
 	}
 	if s.Options.DAG != "chain" {
-		return &loadgen.SyntaxError{Name: s.Name, Msg: fmt.Sprintf("%d edges are not a chain, want --dag=chain", edges)}
+		return &loadgen.SyntaxError{Name: s.Name, Msg: fmt.Sprintf("%d edges are not a chain, use --dag=chain", edges)}
 	}
 	s.Warn(fmt.Sprintf("%s: %d edges are not a chain and were left out: %d start another session, %d join", s.Name, edges, spawns, joins))
 	return nil

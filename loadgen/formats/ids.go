@@ -242,7 +242,7 @@ func ReadIDMap(r io.Reader, name string, block int) (*Dense, error) {
 	lines := bufio.NewScanner(r)
 	n := 0
 	fail := func() error {
-		return &loadgen.SyntaxError{Name: name, Line: n, Msg: fmt.Sprintf("%q, want the numbers of ids that an earlier run wrote", excerpt.Cut(lines.Text()))}
+		return &loadgen.SyntaxError{Name: name, Line: n, Msg: fmt.Sprintf("%q, expected the numbers of ids that an earlier run wrote", excerpt.Cut(lines.Text()))}
 	}
 	for lines.Scan() {
 		if n++; n == 1 {

@@ -46,15 +46,15 @@ type waitingRow struct {
 func (s *Stream) Source(window float64) (loadgen.Source, error) {
 	switch {
 	case s.Untimed:
-		return nil, fmt.Errorf("%s: the format has no timestamps, want one that has with a trace that is not kept", s.Name)
+		return nil, fmt.Errorf("%s: the format has no timestamps, expected one that has with a trace that is not kept", s.Name)
 	case !(window >= 0) || math.IsInf(window, 0):
-		return nil, fmt.Errorf("rows may come %v ms before earlier ones, want a finite number >= 0", window)
+		return nil, fmt.Errorf("rows may come %v ms before earlier ones, must be a finite number >= 0", window)
 	}
 	o := &Ordered{s: s, window: window, seen: math.Inf(-1), ids: privateIDs{s: s}}
 	err := s.Next(&o.record)
 	switch {
 	case err == io.EOF:
-		return nil, &loadgen.SyntaxError{Name: s.Name, Msg: "no requests in the file, want at least one"}
+		return nil, &loadgen.SyntaxError{Name: s.Name, Msg: "no requests in the file, must have at least one"}
 	case err == nil && o.record.Name != "":
 		return s.spillGraph(&o.record)
 	case err == nil && o.record.Session != nil:
@@ -131,19 +131,19 @@ func (o *Ordered) readRow() error {
 func (o *Ordered) check(r *Record) error {
 	switch {
 	case o.read == math.MaxInt32:
-		return o.s.RowError(r, "more than %d requests, want no more", math.MaxInt32)
+		return o.s.RowError(r, "more than %d requests, must be no more", math.MaxInt32)
 	case r.Session != nil:
-		return o.s.RowError(r, "is of a session, and the first row is not; want sessions from the first row on, or the replay without --stream")
+		return o.s.RowError(r, "is of a session, and the first row is not: use sessions from the first row on, or the replay without --stream")
 	case r.Class != nil && !o.names.known:
-		return o.s.RowError(r, "is of a class, and the first row is not; want a class on the first row, or the replay without --stream")
+		return o.s.RowError(r, "is of a class, and the first row is not; must be a class on the first row, or the replay without --stream")
 	case r.HasDelay && r.Delay != 0:
-		return o.s.RowError(r, "delay is %v on the first turn of a session, want 0 or none", r.Delay)
+		return o.s.RowError(r, "delay is %v on the first turn of a session, must be 0 or none", r.Delay)
 	case !r.HasAt:
 		return o.s.RowError(r, "session %q has no timestamp, which trace mode needs", fmt.Sprint(loadgen.RequestPrefix, r.Line))
 	case math.IsNaN(r.At) || math.IsInf(r.At, 0):
-		return o.s.RowError(r, "arrival is %v, want a finite number", r.At)
+		return o.s.RowError(r, "arrival is %v, must be a finite number", r.At)
 	case r.At < o.seen-o.window:
-		return o.s.RowError(r, "arrives at %s ms, %s ms before a row above it, want at most %s (--stream-window)", formatMS(r.At), formatMS(o.seen-r.At), formatMS(o.window))
+		return o.s.RowError(r, "arrives at %s ms, %s ms before a row above it, must be at most %s (--stream-window)", formatMS(r.At), formatMS(o.seen-r.At), formatMS(o.window))
 	}
 	return o.s.checkAlone(r)
 }
@@ -195,7 +195,7 @@ func (o *privateIDs) nameBlocks(r *Record) error {
 	}
 	for _, id := range r.IDs {
 		if id > math.MaxInt64 {
-			return o.s.RowError(r, "hash id is %d, want at most %d with a trace that is not kept", id, math.MaxInt64)
+			return o.s.RowError(r, "hash id is %d, must be at most %d with a trace that is not kept", id, math.MaxInt64)
 		}
 	}
 	for missing := (r.Input+o.s.Block-1)/o.s.Block - len(r.IDs); missing > 0 && (r.Private || r.Full); missing-- {

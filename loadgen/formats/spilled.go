@@ -112,7 +112,7 @@ func (x *spilled) readAll(r *Record) error {
 	var last []int64 // by session: the offset of its latest turn
 	for line := 0; ; line++ {
 		if line == math.MaxInt32 {
-			return x.s.RowError(r, "more than %d requests, want no more", math.MaxInt32)
+			return x.s.RowError(r, "more than %d requests, must be no more", math.MaxInt32)
 		}
 		if err := x.s.checkAlone(r); err != nil {
 			return err

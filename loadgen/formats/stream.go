@@ -79,7 +79,7 @@ func (s *Stream) Begin(rows Reader) error {
 		return err
 	}
 	if !s.Private {
-		return fmt.Errorf("%s: %s says what prompts share, want no assumption of a prefix", s.Name, s.Format)
+		return fmt.Errorf("%s: %s tells the prefixes that prompts share, remove the assumption of a prefix", s.Name, s.Format)
 	}
 	a.begin(s)
 	s.assume = a
@@ -92,7 +92,7 @@ func (s *Stream) Own(file io.Closer) { s.file = file }
 func (s *Stream) checkOptions() error {
 	o := &s.Options
 	if o.TraceBlock < 0 {
-		return fmt.Errorf("trace block size is %d, want > 0", o.TraceBlock)
+		return fmt.Errorf("trace block size is %d, must be > 0", o.TraceBlock)
 	}
 	for _, c := range []struct{ name, value, names string }{
 		{"zero output", o.ZeroOutput, "drop one error"},
@@ -101,20 +101,20 @@ func (s *Stream) checkOptions() error {
 		{"jitter", o.Jitter, "second"},
 	} {
 		if c.value != "" && !strings.Contains(" "+c.names+" ", " "+c.value+" ") {
-			return excerpt.Errorf("%s is %q, want %s", c.name, c.value, strings.ReplaceAll(c.names, " ", ", "))
+			return excerpt.Errorf("%s is %q, must be %s", c.name, c.value, strings.ReplaceAll(c.names, " ", ", "))
 		}
 	}
 	if !(o.TokensPerByte >= 0 && o.TokensPerByte <= 16) {
-		return fmt.Errorf("tokens per byte are %v, want 0 to 16", o.TokensPerByte)
+		return fmt.Errorf("tokens per byte are %v, must be 0 to 16", o.TokensPerByte)
 	}
 	if o.Columns != "" && o.Format != "" && o.Format != "auto" {
-		return fmt.Errorf("columns are said, and that the format is %s, want one of them", o.Format)
+		return fmt.Errorf("columns are said, and that the format is %s, must be one of them", o.Format)
 	}
 	if o.TokensPerByte != 0 && o.Tokenizer != "" {
-		return errors.New("tokens per byte and a tokenizer are given, want one of them")
+		return errors.New("tokens per byte and a tokenizer are given, must be one of them")
 	}
 	if o.Key != nil && len(o.Key) < 32 {
-		return fmt.Errorf("the key has %d bytes, want at least 32", len(o.Key))
+		return fmt.Errorf("the key has %d bytes, must have at least 32", len(o.Key))
 	}
 	return nil
 }
@@ -150,7 +150,7 @@ func (s *Stream) countBad(err error) error {
 		return err
 	}
 	if s.Options.SkipBad > 0 && !s.Options.KeepGoing && s.skipped >= s.Options.SkipBad {
-		return scan.Fatal(fmt.Errorf("%w (%d bad rows skipped before, want at most %d)", err, s.skipped, s.Options.SkipBad))
+		return scan.Fatal(fmt.Errorf("%w (%d bad rows skipped before, must be at most %d)", err, s.skipped, s.Options.SkipBad))
 	}
 	s.skipped++
 	if s.Options.Bad != nil {
@@ -186,7 +186,7 @@ func (s *Stream) finishRecord(r *Record) (keep bool, err error) {
 	}
 	if !s.Shape.Raw {
 		if r.Input <= 0 {
-			return false, s.RowError(r, "input is %d, want > 0", r.Input)
+			return false, s.RowError(r, "input is %d, must be > 0", r.Input)
 		}
 		if err := s.countIDs(r); err != nil {
 			return false, err
@@ -239,7 +239,7 @@ const maxBlocks = 1 << 24
 // some formats may leave out.
 func (s *Stream) countIDs(r *Record) error {
 	if blocks := r.Input / s.Block; blocks > maxBlocks {
-		return s.RowError(r, "the prompt is %d blocks of %d tokens, want at most %d", blocks, s.Block, maxBlocks)
+		return s.RowError(r, "the prompt is %d blocks of %d tokens, must be at most %d", blocks, s.Block, maxBlocks)
 	}
 	if r.Private || s.Private || s.assume != nil {
 		r.Private = true

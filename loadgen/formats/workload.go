@@ -65,7 +65,7 @@ func (s *Stream) collect(c *Collector, from Reader, add func(r *Record) error) (
 		return nil
 	})
 	c.W.Dropped = s.Dropped()
-	w, err := c.Finish("no requests in the file, want at least one", err)
+	w, err := c.Finish("no requests in the file, must have at least one", err)
 	if err == nil && c.tasks != nil && c.tasks.lost > 0 {
 		s.Warn(fmt.Sprintf("%s: %d waits for requests that were left out are over at once", s.Name, c.tasks.lost))
 	}
@@ -76,7 +76,7 @@ func (s *Stream) collect(c *Collector, from Reader, add func(r *Record) error) (
 // the number of tokens of their ids, which stay as they are.
 func CollectRecords(from Reader, name string, block int) (*loadgen.Workload, error) {
 	c := NewCollector(&Stream{Name: name, Block: block})
-	return c.Finish("no requests, want at least one", Each(from, c.AddRecord))
+	return c.Finish("no requests, must have at least one", Each(from, c.AddRecord))
 }
 
 // Collector builds a workload.
@@ -222,7 +222,7 @@ func NewOrder(name string) *Order { return &Order{name: name, named: make(map[st
 // Place finds the place of r, which comes after all that were asked for before.
 func (o *Order) Place(r *Record) (Place, error) {
 	if bad := math.IsNaN(r.At) || math.IsInf(r.At, 0) || math.IsNaN(r.Delay) || math.IsInf(r.Delay, 0); bad {
-		return Place{}, o.errorf(r, "arrival is %v and delay %v, want finite numbers", r.At, r.Delay)
+		return Place{}, o.errorf(r, "arrival is %v and delay %v, must be finite numbers", r.At, r.Delay)
 	}
 	i, known := -1, false
 	if r.Session != nil {
@@ -234,7 +234,7 @@ func (o *Order) Place(r *Record) (Place, error) {
 		return Place{}, nil
 	case !known:
 		if r.HasDelay && r.Delay != 0 {
-			return Place{}, o.errorf(r, "delay is %v on the first turn of a session, want 0 or none", r.Delay)
+			return Place{}, o.errorf(r, "delay is %v on the first turn of a session, must be 0 or none", r.Delay)
 		}
 		p := Place{Session: o.sessions, First: true}
 		o.sessions++
@@ -249,12 +249,12 @@ func (o *Order) Place(r *Record) (Place, error) {
 	switch {
 	case r.HasDelay:
 	case r.HasAt && !end.has:
-		return p, o.errorf(r, "timestamp is given, but session %s had none before; want a delay", excerpt.Cut(r.Session))
+		return p, o.errorf(r, "timestamp is given, but session %s had none before, must be a delay", excerpt.Cut(r.Session))
 	case r.HasAt:
 		p.Delay = r.At - end.at
 	}
 	if p.Delay < 0 {
-		return p, o.errorf(r, "session %s: delay is %v, want >= 0", excerpt.Cut(r.Session), p.Delay)
+		return p, o.errorf(r, "session %s: delay is %v, must be >= 0", excerpt.Cut(r.Session), p.Delay)
 	}
 	if r.HasAt {
 		end.at, end.has = r.At, true

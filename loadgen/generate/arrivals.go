@@ -48,7 +48,7 @@ func newProcess(c Config) (*process, error) {
 		a.users = p.whole("count", math.MaxInt32)
 		a.spread = p.milliseconds("start", 0)
 		if c.Rate != 0 || c.Duration != 0 {
-			p.complain("users come when they have thought, want neither rate nor duration")
+			p.complain("arrivals by users depend on their think time, remove the rate and the duration")
 		}
 		return a, p.end()
 	}
@@ -56,7 +56,7 @@ func newProcess(c Config) (*process, error) {
 		return nil, fmt.Errorf("rate is %v requests/s, must be %v to %v", c.Rate, leastRate, mostRate)
 	}
 	if c.Duration == 0 && c.Requests == 0 {
-		return nil, fmt.Errorf("neither duration nor requests are given, want one of them")
+		return nil, fmt.Errorf("neither duration nor requests are given, must be one of them")
 	}
 	perMS := c.Rate / 1000
 	a.when = func(arrivals, _ float64) float64 { return arrivals / perMS }
@@ -69,18 +69,18 @@ func newProcess(c Config) (*process, error) {
 		a.gap = gammaLaw(1, p.number("cv", math.NaN(), span{0, mostSpread}))
 	case "ramp":
 		if c.Duration == 0 {
-			p.complain("the duration is 0, want the time that the ramp takes (--duration)")
+			p.complain("the duration is 0, expected the time that the ramp takes (--duration)")
 		}
 		a.when = ramp{perMS, p.number("to", math.NaN(), span{0, mostRate}) / 1000, float64(c.Duration)}.when
 		a.gap = gammaLaw(1, p.number("cv", 1, span{0, mostSpread}))
 	case "diurnal":
 		d := diurnal{rate: perMS, amplitude: p.number("amplitude", 0.5, span{0, 1}), period: p.milliseconds("period", 86400e3), peak: p.milliseconds("peak", 0)}
 		if d.amplitude > 1 || !(d.period > 0) {
-			p.complain("amplitude is %v and period %v ms, want 0 to 1 and > 0", d.amplitude, d.period)
+			p.complain("amplitude is %v and period %v ms, must be 0 to 1 and > 0", d.amplitude, d.period)
 		}
 		a.when, a.gap = d.when, gammaLaw(1, p.number("cv", 1, span{0, mostSpread}))
 	default:
-		return nil, excerpt.Errorf("arrivals are %q, want poisson, gamma, constant, ramp, diurnal or users%s", c.Arrivals, nearest.Ask(p.name, []string{"poisson", "gamma", "constant", "ramp", "diurnal", "users"}))
+		return nil, excerpt.Errorf("arrivals are %q, must be poisson, gamma, constant, ramp, diurnal or users%s", c.Arrivals, nearest.Ask(p.name, []string{"poisson", "gamma", "constant", "ramp", "diurnal", "users"}))
 	}
 	return a, p.end()
 }

@@ -89,13 +89,13 @@ type class struct {
 func New(c Config) (*Generator, error) {
 	switch {
 	case c.Block < 1:
-		return nil, fmt.Errorf("block is %d tokens, want at least 1", c.Block)
+		return nil, fmt.Errorf("block is %d tokens, must be at least 1", c.Block)
 	case len(c.Classes) == 0:
-		return nil, fmt.Errorf("no class of requests, want at least one")
+		return nil, fmt.Errorf("no class of requests, must be at least one")
 	case c.Requests < 0 || c.Requests > math.MaxInt32:
-		return nil, fmt.Errorf("requests are %d, want 0 to %d", c.Requests, math.MaxInt32)
+		return nil, fmt.Errorf("requests are %d, must be 0 to %d", c.Requests, math.MaxInt32)
 	case !(c.Duration >= 0) || math.IsInf(float64(c.Duration), 0):
-		return nil, fmt.Errorf("duration is %v ms, want finite and >= 0", float64(c.Duration))
+		return nil, fmt.Errorf("duration is %v ms, must be finite and >= 0", float64(c.Duration))
 	}
 	g := &Generator{config: c, pick: sim.NewRand(c.Seed, "generate/class")}
 	sum := 0.0
@@ -105,7 +105,7 @@ func New(c Config) (*Generator, error) {
 			return nil, k.about(err)
 		}
 		if !(k.Weight > 0) || math.IsInf(k.Weight, 0) {
-			return nil, k.about(fmt.Errorf("weight is %v, want a finite number > 0", k.Weight))
+			return nil, k.about(fmt.Errorf("weight is %v, must be a finite number > 0", k.Weight))
 		}
 		sum += k.Weight
 		g.classes, g.weights = append(g.classes, read), append(g.weights, sum)
@@ -128,11 +128,11 @@ func (k *Class) check(users bool) error {
 	one := k.Turns == "" && !users
 	switch {
 	case k.LengthsFrom != "" && (k.Input != "" || k.Output != ""):
-		return fmt.Errorf("lengths come from %s, want no law of input and output", k.LengthsFrom)
+		return fmt.Errorf("lengths come from %s, remove the laws of input and output", k.LengthsFrom)
 	case one && k.Think != "":
-		return fmt.Errorf("think: conversations have one request, want turns or users with it")
+		return fmt.Errorf("think: conversations have one request, use turns or users")
 	case one && k.TurnInput != "":
-		return fmt.Errorf("turn input: conversations have one request, want turns or users with it")
+		return fmt.Errorf("turn input: conversations have one request, use turns or users")
 	}
 	return nil
 }
@@ -167,13 +167,13 @@ func newClass(k Class, place int, c Config) (*class, error) {
 			continue
 		}
 		if text == "" {
-			return nil, fmt.Errorf("%s is missing, want a number of tokens or a law, such as 1000 or lognormal:mean=1000,sigma=0.8", l.name)
+			return nil, fmt.Errorf("%s is missing, must be a number of tokens or a law, such as 1000 or lognormal:mean=1000,sigma=0.8", l.name)
 		}
 		if *l.to, err = parseLaw(text); err != nil {
 			return nil, fmt.Errorf("%s: %w", l.name, err)
 		}
 		if x := l.to.fixed; !math.IsNaN(x) && l.name != "think" && !(x >= 1 && x <= maxTokens) {
-			return nil, fmt.Errorf("%s is %v, want 1 to %d", l.name, x, maxTokens)
+			return nil, fmt.Errorf("%s is %v, must be 1 to %d", l.name, x, maxTokens)
 		}
 	}
 	if r.prefix, err = newPlan(k.Prefix, stream("prefix")); err == nil {

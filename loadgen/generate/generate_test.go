@@ -221,22 +221,22 @@ func TestMix(t *testing.T) {
 // A workload without end, or without rate, is refused.
 func TestRefusedConfigs(t *testing.T) {
 	for want, change := range map[string]func(*Config){
-		"want one of them": func(c *Config) { c.Requests = 0 },
-		"rate is 0":        func(c *Config) { c.Rate = 0 },
-		"block is 0":       func(c *Config) { c.Block = 0 },
-		"at least one":     func(c *Config) { c.Classes = nil },
-		"weight is -1":     func(c *Config) { c.Classes[0].Weight = -1 },
-		"class a: input is missing, want a number of tokens": func(c *Config) { c.Classes[0].Input = "" },
-		"output is 0, want 1 to 2147483647":                  func(c *Config) { c.Classes[0].Name, c.Classes[0].Output = "", "0" },
-		"input is 5e+09, want 1 to":                          func(c *Config) { c.Classes[0].Input = "5e9" },
-		"turns is 0, want 1 to":                              func(c *Config) { c.Classes[0].Turns = "0" },
-		"think: conversations have one request":              func(c *Config) { c.Classes[0].Think = "3" },
-		"turn input: conversations have one request":         func(c *Config) { c.Classes[0].TurnInput = "3" },
-		"want neither rate nor duration":                     func(c *Config) { c.Arrivals = "users:count=2" },
-		"cv is no setting of poisson, want none":             func(c *Config) { c.Arrivals = "poisson:cv=2" },
-		"no law of input":                                    func(c *Config) { c.Classes[0].LengthsFrom = "a.csv" },
-		"requests are -1":                                    func(c *Config) { c.Requests = -1 },
-		"duration is NaN ms":                                 func(c *Config) { c.Duration = sim.Time(math.NaN()) },
+		"must be one of them": func(c *Config) { c.Requests = 0 },
+		"rate is 0":           func(c *Config) { c.Rate = 0 },
+		"block is 0":          func(c *Config) { c.Block = 0 },
+		"at least one":        func(c *Config) { c.Classes = nil },
+		"weight is -1":        func(c *Config) { c.Classes[0].Weight = -1 },
+		"class a: input is missing, must be a number of tokens": func(c *Config) { c.Classes[0].Input = "" },
+		"output is 0, must be 1 to 2147483647":                  func(c *Config) { c.Classes[0].Name, c.Classes[0].Output = "", "0" },
+		"input is 5e+09, must be 1 to":                          func(c *Config) { c.Classes[0].Input = "5e9" },
+		"turns is 0, must be 1 to":                              func(c *Config) { c.Classes[0].Turns = "0" },
+		"think: conversations have one request":                 func(c *Config) { c.Classes[0].Think = "3" },
+		"turn input: conversations have one request":            func(c *Config) { c.Classes[0].TurnInput = "3" },
+		"remove the rate and the duration":                      func(c *Config) { c.Arrivals = "users:count=2" },
+		"cv is no setting of poisson, must be none":             func(c *Config) { c.Arrivals = "poisson:cv=2" },
+		"remove the laws of input":                              func(c *Config) { c.Classes[0].LengthsFrom = "a.csv" },
+		"requests are -1":                                       func(c *Config) { c.Requests = -1 },
+		"duration is NaN ms":                                    func(c *Config) { c.Duration = sim.Time(math.NaN()) },
 	} {
 		c := config("poisson", 10)
 		change(&c)

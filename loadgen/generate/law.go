@@ -73,7 +73,7 @@ func parseLaw(text string) (Law, error) {
 	case "empirical":
 		file, of := p.value("file", ""), p.value("of", "input")
 		if file == "" || of != "input" && of != "output" {
-			p.complain("file is %q and of is %q, want a trace, and input or output", file, of)
+			p.complain("file is %q and of is %q, must be a trace, and input or output", file, of)
 		}
 		if p.err != nil {
 			return law, p.err
@@ -90,7 +90,7 @@ func parseLaw(text string) (Law, error) {
 			return float64(input)
 		})
 	default:
-		return law, excerpt.Errorf("%q: want a number, or fixed, uniform, normal, lognormal, exponential, gamma or empirical", text)
+		return law, excerpt.Errorf("%q: must be a number, or fixed, uniform, normal, lognormal, exponential, gamma or empirical", text)
 	}
 	return clampLength(p, law)
 }
@@ -98,7 +98,7 @@ func parseLaw(text string) (Law, error) {
 // ReadDraw is ParseLaw for those who only draw, and from no file.
 func ReadDraw(text string) (draw func(random *rand.Rand) float64, err error) {
 	if parseParams(text).name == "empirical" {
-		return nil, excerpt.Errorf("%q: draws from a file, want a law with numbers", text)
+		return nil, excerpt.Errorf("%q: draws from a file, must be a law with numbers", text)
 	}
 	law, err := parseLaw(text)
 	return law.Draw, err
@@ -118,7 +118,7 @@ func clampLength(p *params, law Law) (Law, error) {
 func (p *params) bounds(noMin, noMax float64) (least, most float64) {
 	least, most = p.number("min", noMin, span{0, mostDrawn}), p.number("max", noMax, span{0, mostDrawn})
 	if most < least {
-		p.complain("max is %v, want at least the %v of min", most, least)
+		p.complain("max is %v, must be at least the %v of min", most, least)
 	}
 	return least, most
 }
@@ -162,7 +162,7 @@ func (p *pairs) draw(random *rand.Rand) (input, output int) {
 
 func readPairs(path string) (*pairs, error) {
 	if path == "-" {
-		return nil, fmt.Errorf("lengths from standard input, want a file")
+		return nil, fmt.Errorf("lengths from standard input, must be a file")
 	}
 	s, err := registry.OpenPath(path, nil, formats.Options{})
 	if err != nil {
@@ -175,7 +175,7 @@ func readPairs(path string) (*pairs, error) {
 		return nil
 	})
 	if err == nil && len(p.input) == 0 {
-		err = &loadgen.SyntaxError{Name: s.Name, Msg: "no requests in the file, want at least one"}
+		err = &loadgen.SyntaxError{Name: s.Name, Msg: "no requests in the file, must have at least one"}
 	}
 	return p, err
 }

@@ -75,7 +75,7 @@ func (p *params) number(key string, none float64, within span) float64 {
 	text := p.value(key, "")
 	if text == "" {
 		if math.IsNaN(none) {
-			p.complain("%s is missing, want a number", key)
+			p.complain("%s is missing, must be a number", key)
 		}
 		return none
 	}
@@ -90,12 +90,12 @@ func (p *params) number(key string, none float64, within span) float64 {
 func (p *params) whole(key string, most int) int {
 	text := p.value(key, "")
 	if text == "" {
-		p.complain("%s is missing, want an integer", key)
+		p.complain("%s is missing, must be an integer", key)
 		return 0
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > most {
-		p.complain("%s is %s, want an integer from 1 to %d", key, text, most)
+		p.complain("%s is %s, must be an integer from 1 to %d", key, text, most)
 	}
 	return n
 }
@@ -114,7 +114,7 @@ func (p *params) milliseconds(key string, none float64) float64 {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d < 0 {
-		p.complain("%s is %s, want a time such as 90s", key, text)
+		p.complain("%s is %s, must be a time such as 90s", key, text)
 	}
 	return float64(d) / 1e6
 }
@@ -127,10 +127,10 @@ func (p *params) end() error {
 			if known == "" {
 				known = "none"
 			}
-			p.complain("%s is no setting of %s, want %s", k, p.name, known)
+			p.complain("%s is no setting of %s, must be %s", k, p.name, known)
 		}
 		if slices.Index(p.keys, k) < i {
-			p.complain("%s is given twice, want it once", k)
+			p.complain("%s is given twice, must be unique", k)
 		}
 	}
 	return p.err

@@ -54,14 +54,14 @@ func newPlan(text string, random *rand.Rand) (*plan, error) {
 		t.branch = p.whole("branch", maxBranch)
 		skew = p.number("zipf", 0, span{0, mostZipf})
 	default:
-		return nil, excerpt.Errorf("prefix is %q, want none, system, groups or tree", text)
+		return nil, excerpt.Errorf("prefix is %q, must be none, system, groups or tree", text)
 	}
 	t.tokens = p.whole("tokens", maxTokens)
 	if err := p.end(); err != nil {
 		return nil, err
 	}
 	if math.Pow(float64(t.branch), float64(t.depth)) > 1<<62 {
-		return nil, excerpt.Errorf("%q: %d parts with %d choices each, want fewer", text, t.depth, t.branch)
+		return nil, excerpt.Errorf("%q: %d parts with %d choices each, must be fewer", text, t.depth, t.branch)
 	}
 	sum := 0.0
 	for i := range t.branch {

@@ -49,23 +49,23 @@ func (k *Class) checkTasks(users bool) error {
 			{"calls", t.Calls}, {"tool", t.Tool}, {"tool input", t.ToolInput},
 		} {
 			if l.text != "" {
-				return fmt.Errorf("%s: requests are no tasks, want agents with it", l.name)
+				return fmt.Errorf("%s: requests are no tasks, requires agents", l.name)
 			}
 		}
 		if t.Fails != 0 {
-			return fmt.Errorf("fails: requests are no tasks, want agents with it")
+			return fmt.Errorf("fails: requests are no tasks, requires agents")
 		}
 		return nil
 	}
 	switch {
 	case users:
-		return fmt.Errorf("agents: tasks come by themselves and not by users, want another law of arrivals")
+		return fmt.Errorf("agents: tasks arrive by themselves and not from users, use another law of arrivals")
 	case k.LengthsFrom != "":
-		return fmt.Errorf("agents: lengths of tasks come by laws, want input and output instead of lengths from %s", k.LengthsFrom)
+		return fmt.Errorf("agents: lengths of tasks come from laws, use input and output instead of lengths from %s", k.LengthsFrom)
 	case k.Turns != "" || k.Think != "" || k.TurnInput != "":
-		return fmt.Errorf("agents: a task is no conversation, want neither turns, think nor turn input with it")
+		return fmt.Errorf("agents: a task is no conversation, remove turns, think and turn input")
 	case !(t.Fails >= 0 && t.Fails <= maxFails):
-		return fmt.Errorf("fails is %v, want 0 to %v", t.Fails, maxFails)
+		return fmt.Errorf("fails is %v, must be 0 to %v", t.Fails, maxFails)
 	}
 	return nil
 }
@@ -92,7 +92,7 @@ func newTasks(k *Class, stream func(name string) *rand.Rand) (*tasks, error) {
 			return nil, fmt.Errorf("%s: %w", l.name, err)
 		}
 		if x := l.to.fixed; x < l.least || x > l.most {
-			return nil, fmt.Errorf("%s is %v, want %v to %v", l.name, x, l.least, l.most)
+			return nil, fmt.Errorf("%s is %v, must be %v to %v", l.name, x, l.least, l.most)
 		}
 	}
 	t.prefix, err = newPlan(o.Prefix, stream("agent-prefix"))

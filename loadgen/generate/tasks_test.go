@@ -177,17 +177,17 @@ func TestTasksReadAsMade(t *testing.T) {
 // What tasks cannot have is refused, and says why.
 func TestTasksRefuse(t *testing.T) {
 	for want, change := range map[string]func(*Config, *Class){
-		"tool: requests are no tasks":      func(_ *Config, k *Class) { k.Tasks = Tasks{Tool: "1"} },
-		"fails: requests are no tasks":     func(_ *Config, k *Class) { k.Tasks = Tasks{Fails: 0.5} },
-		"fails is 1, want 0 to 0.99":       func(_ *Config, k *Class) { k.Tasks.Fails = 1 },
-		"fails is NaN, want 0 to 0.99":     func(_ *Config, k *Class) { k.Tasks.Fails = math.NaN() },
-		"come by themselves and not by":    func(c *Config, _ *Class) { c.Arrivals, c.Rate = "users:count=3", 0 },
-		"a task is no conversation":        func(_ *Config, k *Class) { k.Turns = "2" },
-		"instead of lengths from x.jsonl":  func(_ *Config, k *Class) { k.LengthsFrom = "x.jsonl" },
-		"agents is 20000, want 0 to 10000": func(_ *Config, k *Class) { k.Tasks.Agents = "20000" },
-		"agent input is 0, want 1 to":      func(_ *Config, k *Class) { k.Tasks.Input = "0" },
-		"agent prefix is \"x\"":            func(_ *Config, k *Class) { k.Tasks.Prefix = "x" },
-		"calls: \"many\": want a number":   func(_ *Config, k *Class) { k.Tasks.Calls = "many" },
+		"tool: requests are no tasks":         func(_ *Config, k *Class) { k.Tasks = Tasks{Tool: "1"} },
+		"fails: requests are no tasks":        func(_ *Config, k *Class) { k.Tasks = Tasks{Fails: 0.5} },
+		"fails is 1, must be 0 to 0.99":       func(_ *Config, k *Class) { k.Tasks.Fails = 1 },
+		"fails is NaN, must be 0 to 0.99":     func(_ *Config, k *Class) { k.Tasks.Fails = math.NaN() },
+		"arrive by themselves and not from":   func(c *Config, _ *Class) { c.Arrivals, c.Rate = "users:count=3", 0 },
+		"a task is no conversation":           func(_ *Config, k *Class) { k.Turns = "2" },
+		"instead of lengths from x.jsonl":     func(_ *Config, k *Class) { k.LengthsFrom = "x.jsonl" },
+		"agents is 20000, must be 0 to 10000": func(_ *Config, k *Class) { k.Tasks.Agents = "20000" },
+		"agent input is 0, must be 1 to":      func(_ *Config, k *Class) { k.Tasks.Input = "0" },
+		"agent prefix is \"x\"":               func(_ *Config, k *Class) { k.Tasks.Prefix = "x" },
+		"calls: \"many\": must be a number":   func(_ *Config, k *Class) { k.Tasks.Calls = "many" },
 	} {
 		c := tasksConfig(10)
 		change(&c, &c.Classes[0])

@@ -53,7 +53,7 @@ func (p *pair) UnmarshalJSON(text []byte) error {
 			return err
 		}
 		if len(parts) != 2 {
-			return fmt.Errorf("merge is %s, want two tokens", text)
+			return fmt.Errorf("merge is %s, must be two tokens", text)
 		}
 		*p = pair{parts[0], parts[1]}
 		return nil
@@ -64,7 +64,7 @@ func (p *pair) UnmarshalJSON(text []byte) error {
 	}
 	left, right, ok := bytes.Cut([]byte(s), []byte(" "))
 	if !ok {
-		return fmt.Errorf("merge is %s, want two tokens with a blank between them", text)
+		return fmt.Errorf("merge is %s, must be two tokens with a blank between them", text)
 	}
 	*p = pair{string(left), string(right)}
 	return nil
@@ -110,7 +110,7 @@ func (c *part) pattern() (*pattern, error) {
 	case c.Pattern.String != nil:
 		return compileLiteral(*c.Pattern.String)
 	}
-	return nil, fmt.Errorf("%s has no pattern, want Regex or String", c.Type)
+	return nil, fmt.Errorf("%s has no pattern, expected Regex or String", c.Type)
 }
 
 // compileLiteral matches text as it stands.
@@ -127,7 +127,7 @@ func Load(path string) (*Tokenizer, error) {
 	}
 	var f file
 	if err := json.Unmarshal(text, &f); err != nil {
-		return nil, fmt.Errorf("%s: %w; want a tokenizer.json", path, err)
+		return nil, fmt.Errorf("%s: %w; must be a tokenizer.json", path, err)
 	}
 	t, err := f.tokenizer()
 	if err != nil {
@@ -157,7 +157,7 @@ func (f *file) tokenizer() (*Tokenizer, error) {
 	}
 	for _, a := range f.AddedTokens {
 		if a.SingleWord {
-			return nil, excerpt.Errorf("added token %q is a single_word, want none", a.Content)
+			return nil, excerpt.Errorf("added token %q is a single_word, must be none", a.Content)
 		}
 		if a.Content == "" {
 			continue
@@ -202,13 +202,13 @@ func (m *model) bpe() (*bpe, error) {
 	empty := func(s *string) bool { return s == nil || *s == "" }
 	switch {
 	case m.Type != "BPE" && m.Type != "WordLevel" && (m.Type != "" || len(m.Merges) == 0):
-		return nil, excerpt.Errorf("model is %q, want BPE or WordLevel", m.Type)
+		return nil, excerpt.Errorf("model is %q, must be BPE or WordLevel", m.Type)
 	case m.Dropout != nil && *m.Dropout != 0:
-		return nil, fmt.Errorf("dropout is %v, want none", *m.Dropout)
+		return nil, fmt.Errorf("dropout is %v, must be none", *m.Dropout)
 	case !empty(m.Prefix) || !empty(m.Suffix):
-		return nil, fmt.Errorf("continuing_subword_prefix or end_of_word_suffix is given, want neither")
+		return nil, fmt.Errorf("continuing_subword_prefix or end_of_word_suffix is given, must be neither")
 	case len(m.Vocab) == 0:
-		return nil, fmt.Errorf("vocab is empty, want tokens")
+		return nil, fmt.Errorf("vocab is empty, expected tokens")
 	}
 	b := &bpe{
 		vocab: m.Vocab, merges: make(map[[2]uint32]merge, len(m.Merges)), cache: make(map[string][]uint32),
@@ -216,7 +216,7 @@ func (m *model) bpe() (*bpe, error) {
 	}
 	if m.UnkToken != nil {
 		if b.unk, b.hasUnk = m.Vocab[*m.UnkToken]; !b.hasUnk {
-			return nil, excerpt.Errorf("unk_token is %q, want one of vocab", *m.UnkToken)
+			return nil, excerpt.Errorf("unk_token is %q, must be one of vocab", *m.UnkToken)
 		}
 	}
 	for rank, p := range m.Merges {
@@ -224,7 +224,7 @@ func (m *model) bpe() (*bpe, error) {
 		right, ok2 := m.Vocab[p[1]]
 		id, ok3 := m.Vocab[p[0]+p[1]]
 		if !ok1 || !ok2 || !ok3 {
-			return nil, excerpt.Errorf("merges[%d] is %q and %q, want two tokens of vocab that make a third", rank, p[0], p[1])
+			return nil, excerpt.Errorf("merges[%d] is %q and %q, must be two tokens of vocab that make a third", rank, p[0], p[1])
 		}
 		b.merges[[2]uint32{left, right}] = merge{uint32(rank), id}
 	}
@@ -241,7 +241,7 @@ func buildTemplates(c *part) ([]template, error) {
 		return nil, nil // about offsets
 	case "TemplateProcessing":
 	default:
-		return nil, excerpt.Errorf("post_processor is %q, want ByteLevel, TemplateProcessing or Sequence", c.Type)
+		return nil, excerpt.Errorf("post_processor is %q, must be ByteLevel, TemplateProcessing or Sequence", c.Type)
 	}
 	var t template
 	to := &t.head
@@ -252,7 +252,7 @@ func buildTemplates(c *part) ([]template, error) {
 		}
 		known, ok := c.SpecialTokens[s.SpecialToken.ID]
 		if !ok {
-			return nil, excerpt.Errorf("post_processor names %q, want one of its special_tokens", s.SpecialToken.ID)
+			return nil, excerpt.Errorf("post_processor names %q, must be one of its special_tokens", s.SpecialToken.ID)
 		}
 		*to = append(*to, known.IDs...)
 	}

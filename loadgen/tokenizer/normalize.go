@@ -37,7 +37,7 @@ func buildNormalizers(c *part) ([]normalizer, error) {
 	case "Strip":
 		return one(c.strip)
 	}
-	return nil, excerpt.Errorf("normalizer is %q, want NFC, NFD, NFKC, NFKD, Lowercase, Prepend, Replace, Strip or Sequence", c.Type)
+	return nil, excerpt.Errorf("normalizer is %q, must be NFC, NFD, NFKC, NFKD, Lowercase, Prepend, Replace, Strip or Sequence", c.Type)
 }
 
 // toLower lowers every letter; that of one becomes two characters, which Go makes

@@ -29,7 +29,7 @@ func parsePattern(text string) (*pattern, error) {
 	p := &pattern{}
 	if i := strings.Index(text, ahead); i >= 0 {
 		if alone := (i == 0 || text[i-1] == '|') && i+len(ahead) == len(text); !alone {
-			return nil, fmt.Errorf("regex is %s, want %s at its end only", text, ahead)
+			return nil, fmt.Errorf("regex is %s, must be %s at its end only", text, ahead)
 		}
 		p.blanks = 1
 		text = text[:i] + `(?P<blanks>\s+)`

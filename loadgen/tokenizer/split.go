@@ -41,7 +41,7 @@ func buildSplitters(c *part) ([]splitter, error) {
 	case "WhitespaceSplit":
 		return []splitter{func(dst []string, piece string, _ bool) []string { return append(dst, strings.Fields(piece)...) }}, nil
 	}
-	return nil, excerpt.Errorf("pre_tokenizer is %q, want ByteLevel, Split, Digits, Metaspace, WhitespaceSplit or Sequence", c.Type)
+	return nil, excerpt.Errorf("pre_tokenizer is %q, must be ByteLevel, Split, Digits, Metaspace, WhitespaceSplit or Sequence", c.Type)
 }
 
 // cutting cuts at the matches of p.
@@ -51,7 +51,7 @@ func (c *part) cutting(p *pattern, behavior string) ([]splitter, error) {
 	case "MergedWithNext":
 		return []splitter{func(dst []string, piece string, _ bool) []string { return mergeNext(p, c.Invert, dst, piece) }}, nil
 	default:
-		return nil, excerpt.Errorf("behavior is %q, want Isolated, Removed, MergedWithPrevious, MergedWithNext or Contiguous", behavior)
+		return nil, excerpt.Errorf("behavior is %q, must be Isolated, Removed, MergedWithPrevious, MergedWithNext or Contiguous", behavior)
 	}
 	return []splitter{func(dst []string, piece string, _ bool) []string {
 		from, before := len(dst), false
@@ -102,7 +102,7 @@ func (c *part) metaspace() ([]splitter, error) {
 		}
 	}
 	if scheme != "always" && scheme != "first" && scheme != "never" || c.Replacement == "" {
-		return nil, excerpt.Errorf("prepend_scheme is %q and replacement %q, want always, first or never, and a character", scheme, c.Replacement)
+		return nil, excerpt.Errorf("prepend_scheme is %q and replacement %q, must be always, first or never, and a character", scheme, c.Replacement)
 	}
 	mark := c.Replacement
 	at, err := compileLiteral(mark)

@@ -55,24 +55,24 @@ func TestRefused(t *testing.T) {
 	}
 	dir := t.TempDir()
 	for i, c := range []struct{ old, new, want string }{
-		{`"type":"BPE"`, `"type":"Unigram"`, `model is "Unigram", want BPE or WordLevel`},
-		{`"dropout":null`, `"dropout":0.1`, "dropout is 0.1, want none"},
+		{`"type":"BPE"`, `"type":"Unigram"`, `model is "Unigram", must be BPE or WordLevel`},
+		{`"dropout":null`, `"dropout":0.1`, "dropout is 0.1, must be none"},
 		{`"end_of_word_suffix":null`, `"end_of_word_suffix":"</w>"`, "continuing_subword_prefix or end_of_word_suffix is given"},
-		{`"unk_token":null`, `"unk_token":"<nil>"`, `unk_token is "<nil>", want one of vocab`},
-		{`"normalizer":null`, `"normalizer":{"type":"Precompiled"}`, `normalizer is "Precompiled", want NFC`},
-		{`"pre_tokenizer":{"type":"ByteLevel"`, `"pre_tokenizer":{"type":"UnicodeScripts"`, `pre_tokenizer is "UnicodeScripts", want ByteLevel`},
-		{`"pre_tokenizer":{"type":"ByteLevel"`, `"pre_tokenizer":{"type":"Split"`, "Split has no pattern, want Regex or String"},
-		{`"pre_tokenizer":{"type":"ByteLevel"`, `"pre_tokenizer":{"type":"Split","behavior":"Odd","pattern":{"String":" "}`, `behavior is "Odd", want Isolated`},
+		{`"unk_token":null`, `"unk_token":"<nil>"`, `unk_token is "<nil>", must be one of vocab`},
+		{`"normalizer":null`, `"normalizer":{"type":"Precompiled"}`, `normalizer is "Precompiled", must be NFC`},
+		{`"pre_tokenizer":{"type":"ByteLevel"`, `"pre_tokenizer":{"type":"UnicodeScripts"`, `pre_tokenizer is "UnicodeScripts", must be ByteLevel`},
+		{`"pre_tokenizer":{"type":"ByteLevel"`, `"pre_tokenizer":{"type":"Split"`, "Split has no pattern, expected Regex or String"},
+		{`"pre_tokenizer":{"type":"ByteLevel"`, `"pre_tokenizer":{"type":"Split","behavior":"Odd","pattern":{"String":" "}`, `behavior is "Odd", must be Isolated`},
 		{`"pre_tokenizer":{"type":"ByteLevel"`, `"pre_tokenizer":{"type":"Split","behavior":"Isolated","pattern":{"Regex":"a(?!b)"}`, "regex: error parsing regexp"},
 		{`"pre_tokenizer":{"type":"ByteLevel"`, `"pre_tokenizer":{"type":"Split","behavior":"Isolated","pattern":{"Regex":"[\\S]"}`, "regex: error parsing regexp"},
 		{`"pre_tokenizer":{"type":"ByteLevel"`, `"pre_tokenizer":{"type":"Split","behavior":"Isolated","pattern":{"Regex":"\\s+(?!\\S)|\\s+|a"}`, "at its end only"},
-		{`"post_processor":{"type":"ByteLevel"`, `"post_processor":{"type":"BertProcessing"`, `post_processor is "BertProcessing", want ByteLevel`},
-		{`"single_word":false`, `"single_word":true`, "is a single_word, want none"},
-		{`"merges":[`, `"merges":[["a","zzz"],`, `merges[0] is "a" and "zzz", want two tokens of vocab that make a third`},
-		{`"merges":[`, `"merges":["ab",`, "want two tokens with a blank between them"},
-		{`{`, `[`, "want a tokenizer.json"},
-		{string(whole), `{"model":"x"}`, "want a tokenizer.json"},
-		{string(whole), `{}`, `model is "", want BPE`},
+		{`"post_processor":{"type":"ByteLevel"`, `"post_processor":{"type":"BertProcessing"`, `post_processor is "BertProcessing", must be ByteLevel`},
+		{`"single_word":false`, `"single_word":true`, "is a single_word, must be none"},
+		{`"merges":[`, `"merges":[["a","zzz"],`, `merges[0] is "a" and "zzz", must be two tokens of vocab that make a third`},
+		{`"merges":[`, `"merges":["ab",`, "must be two tokens with a blank between them"},
+		{`{`, `[`, "must be a tokenizer.json"},
+		{string(whole), `{"model":"x"}`, "must be a tokenizer.json"},
+		{string(whole), `{}`, `model is "", must be BPE`},
 	} {
 		path := filepath.Join(dir, string(rune('a'+i))+".json")
 		text := strings.Replace(string(whole), c.old, c.new, 1)

@@ -38,23 +38,23 @@ type Options struct {
 func Check(s *replay.Spec) error {
 	switch {
 	case s.Mode != loadgen.Trace:
-		return errors.New("in closed loop another choice changes what arrives when, want replay trace")
+		return errors.New("in closed loop another choice changes the arrivals, requires replay trace")
 	case s.Disaggregated():
-		return errors.New("prefill and decode workers are chosen one after the other, want one pool")
+		return errors.New("prefill and decode workers are chosen one after the other, expected one pool")
 	case policy.Is[*policy.Process](s.Router):
-		return errors.New("a program that is the policy cannot be copied with the replay, want a policy of this program")
+		return errors.New("a program that is the policy cannot be copied with the replay, must be a policy of this program")
 	case s.Faults != nil:
-		return errors.New("with --faults a request may be placed several times, want none")
+		return errors.New("a request may be placed several times with --faults, remove it")
 	case s.Client != nil:
-		return errors.New("clients that send again place a request several times, want none of --client-timeout and --retry")
+		return errors.New("a request may be placed several times with --client-timeout or --retry, remove them")
 	case s.Admission != nil:
-		return errors.New("with --admission another choice may turn away other requests, want all to be let in")
+		return errors.New("with --admission another choice may reject other requests, must admit all")
 	case s.Autoscales() || len(s.Scale) > 0:
-		return errors.New("the number of workers must stay as it is, want none of --autoscale and --scale")
+		return errors.New("the number of workers must stay as it is, must be none of --autoscale and --scale")
 	case len(s.Changes) > 0:
-		return errors.New("with --change not one policy makes all decisions, want none")
+		return errors.New("with --change several policies make decisions, remove it")
 	case s.Until > 0:
-		return errors.New("with --until requests are left without their answer, want the replay to its end")
+		return errors.New("with --until requests are left without their answer, expected the replay to its end")
 	}
 	return s.Validate()
 }

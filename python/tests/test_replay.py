@@ -115,7 +115,7 @@ class Results(Case):
         file.write_text(json.dumps(spec))
         self.assertTrue(done.cells.equals(replay.sweep(file).cells))
         self.assertTrue(done.cells.equals(replay.sweep(trace=CHAT, set="speedup=16", grid=["router=round_robin,kv", "workers=2,4"]).cells))
-        with self.assertRaisesRegex(TypeError, "grid: beside a file, want text"):
+        with self.assertRaisesRegex(TypeError, "grid: with a file, must be text"):
             replay.sweep(file, grid={"workers": [1]})
 
     def test_sweep_of_values_with_commas_and_of_several_traces(self) -> None:
@@ -206,7 +206,7 @@ class Results(Case):
         run = replay.run(CHAT, out=out)
         self.assertEqual(out, run.path)
         self.assertNothingLeft()
-        with self.assertRaisesRegex(replay.ReplayError, "out: exists, want a new path"):
+        with self.assertRaisesRegex(replay.ReplayError, "out: exists, must be a new path"):
             replay.run(CHAT, out=out)
         replay.run(CHAT, out=out, overwrite=True)
         run = replay.run(CHAT)
@@ -291,10 +291,10 @@ class Errors(Case):
 
     def test_the_words_are_those_of_the_program(self) -> None:
         self.assertEqual("--workrs: no such flag, did you mean --workers?", self.refused(2, CHAT, workrs=2))
-        self.assertEqual("--workers=x: want an integer, or a mix as h100:4,l40s:8", self.refused(2, CHAT, workers="x"))
-        self.assertEqual("--workers=2,4: want an integer, or a mix as h100:4,l40s:8", self.refused(2, CHAT, workers=[2, 4]))
+        self.assertEqual("--workers=x: must be an integer, or a mix as h100:4,l40s:8", self.refused(2, CHAT, workers="x"))
+        self.assertEqual("--workers=2,4: must be an integer, or a mix as h100:4,l40s:8", self.refused(2, CHAT, workers=[2, 4]))
         self.assertEqual("open nowhere.jsonl: no such file or directory", self.refused(1, "nowhere.jsonl"))
-        self.assertEqual("--slo: missing, want what the cluster is to meet, as --slo p99:ttft=2s,p99:itl=50ms", self.refused(2, CHAT, call=replay.plan))
+        self.assertEqual("--slo is required: the objectives that the cluster must meet, as --slo p99:ttft=2s,p99:itl=50ms", self.refused(2, CHAT, call=replay.plan))
         self.assertEqual("grid.yaml:3: wrkers: no such flag of a replay, did you mean workers?",
                          self.refused(2, trace=CHAT, grid={"wrkers": [1]}, call=replay.sweep))
         self.assertIn("no such flag", self.refused(2, call=replay.sweep, jobz=1))

@@ -14,23 +14,23 @@ import (
 func (c *Config) Check() error {
 	switch {
 	case c.Kind != Custom && !slices.Contains(Kinds(), c.Kind):
-		return excerpt.Errorf("scaler %q, want one of %v", c.Kind, Kinds())
+		return excerpt.Errorf("scaler %q, must be one of %v", c.Kind, Kinds())
 	case c.Min < 1 && slices.Contains([]Kind{ByRate, Predict, Foreknown}, c.Kind):
 		return fmt.Errorf("min is %d, must be at least 1 with scaler: %s, which does not count requests that wait for a first worker (hpa, keda, rules, schedule and process may go to none)", c.Min, c.Kind)
 	case c.Min < 0 || c.Max < max(c.Min, 1) || c.Max > MostWorkers:
-		return fmt.Errorf("%d to %d workers, want at least 0 to at least 1, at most %d, in order", c.Min, c.Max, MostWorkers)
+		return fmt.Errorf("%d to %d workers, must be at least 0 to at least 1, at most %d, in order", c.Min, c.Max, MostWorkers)
 	case !isTime(c.Sync, leastInterval) || !isTime(c.Interval, leastInterval):
-		return fmt.Errorf("ticks every %v ms and scrapes every %v ms, want at least %v ms", float64(c.Sync), float64(c.Interval), float64(leastInterval))
+		return fmt.Errorf("ticks every %v ms and scrapes every %v ms, must be at least %v ms", float64(c.Sync), float64(c.Interval), float64(leastInterval))
 	case !isTime(c.Delay, 0) || !isTime(c.RateWindow, 0):
-		return fmt.Errorf("a delay of %v ms and rates over %v ms, want at least 0 ms", float64(c.Delay), float64(c.RateWindow))
+		return fmt.Errorf("a delay of %v ms and rates over %v ms, must be at least 0 ms", float64(c.Delay), float64(c.RateWindow))
 	case !isTime(c.Jitter, 0) || c.Jitter >= c.Interval:
-		return fmt.Errorf("scrapes late by up to %v ms, want at least 0 ms and less than the %v ms between two", float64(c.Jitter), float64(c.Interval))
+		return fmt.Errorf("scrapes late by up to %v ms, must be at least 0 ms and less than the %v ms between two", float64(c.Jitter), float64(c.Interval))
 	case !isTime(c.Drain, 0):
 		return fmt.Errorf("drain timeout is %v ms, must be at least 0 ms", float64(c.Drain))
 	case c.OnKill != "" && (c.Drain == 0 || !slices.Contains(Losses(), c.OnKill)):
 		return excerpt.Errorf("drain on_loss is %q, must be one of %v, with a timeout", c.OnKill, Losses())
 	case !isNumber(c.Cost):
-		return fmt.Errorf("a worker costs %v in an hour, want at least 0", c.Cost)
+		return fmt.Errorf("a worker costs %v in an hour, must be at least 0", c.Cost)
 	}
 	if err := c.Startup.check(); err != nil {
 		return err
@@ -73,13 +73,13 @@ func (c *Config) checkKind() error {
 func (c *Config) checkTargets() error {
 	switch {
 	case len(c.Targets) == 0 && c.Kind == KEDA:
-		return errors.New("no triggers, want at least one, as {metric: held, threshold: 4}")
+		return errors.New("no triggers, must be at least one, as {metric: held, threshold: 4}")
 	case len(c.Targets) == 0:
-		return errors.New("no metrics, want at least one, as {metric: waiting, target: 4}")
+		return errors.New("no metrics, must be at least one, as {metric: waiting, target: 4}")
 	case !isNumber(c.Tolerance) || c.Tolerance >= 1:
 		return fmt.Errorf("tolerance is %v, must be at least 0 and below 1", c.Tolerance)
 	case c.Kind == KEDA && (!isTime(c.Polling, leastInterval) || !isTime(c.Cooldown, 0)):
-		return fmt.Errorf("polls every %v ms with a cooldown of %v ms, want at least %v ms and 0 ms", float64(c.Polling), float64(c.Cooldown), float64(leastInterval))
+		return fmt.Errorf("polls every %v ms with a cooldown of %v ms, must be at least %v ms and 0 ms", float64(c.Polling), float64(c.Cooldown), float64(leastInterval))
 	}
 	if c.Idle != nil && (*c.Idle < 0 || *c.Idle >= c.Min) {
 		return fmt.Errorf("idle_replicas is %d, must be at least 0 and below min, which is %d", *c.Idle, c.Min)
@@ -90,12 +90,12 @@ func (c *Config) checkTargets() error {
 	awake := c.least() > 0
 	for _, t := range c.Targets {
 		if !slices.Contains(Metrics(), t.Metric) || !isNumber(t.Value) || t.Value == 0 || !isNumber(t.Activation) {
-			return excerpt.Errorf("metric %q with target %v, want one of %v and a target above 0", t.Metric, t.Value, Metrics())
+			return excerpt.Errorf("metric %q with target %v, must be one of %v and a target above 0", t.Metric, t.Value, Metrics())
 		}
 		awake = awake || slices.Contains([]Metric{Held, Rate, InputRate}, t.Metric)
 	}
 	if !awake {
-		return fmt.Errorf("there may be no worker and no metric sees requests without one, want min: 1 or a metric of %s, %s or %s", Held, Rate, InputRate)
+		return fmt.Errorf("there may be no worker and no metric sees requests without one, expected min: 1 or a metric of %s, %s or %s", Held, Rate, InputRate)
 	}
 	return nil
 }
@@ -105,17 +105,17 @@ func (c *Config) checkLoad() error {
 	l := c.Load
 	switch {
 	case !isNumber(l.PerWorker) || !isNumber(l.InFlight) || !isNumber(l.Headroom):
-		return fmt.Errorf("a worker takes %v, or %v in flight, with head room of %v: want at least 0", l.PerWorker, l.InFlight, l.Headroom)
+		return fmt.Errorf("a worker takes %v, or %v in flight, with head room of %v, must be at least 0", l.PerWorker, l.InFlight, l.Headroom)
 	case c.Kind == Foreknown:
 		return nil
 	case !slices.Contains(Rates(), l.Metric):
-		return excerpt.Errorf("metric %q, want one of %v", l.Metric, Rates())
+		return excerpt.Errorf("metric %q, must be one of %v", l.Metric, Rates())
 	case c.Kind == ByRate && l.PerWorker == 0:
-		return fmt.Errorf("what a worker takes is not said, want per_worker, as per_worker: 2.5 of %s", l.Metric)
+		return fmt.Errorf("the load of a worker is missing, must be per_worker, as per_worker: 2.5 of %s", l.Metric)
 	case c.Kind == Predict && (l.PerWorker > 0) == (l.InFlight > 0):
-		return fmt.Errorf("what a worker takes: want either per_worker, as per_worker: 2.5 of %s, or in_flight, as in_flight: 8, for it to be measured", l.Metric)
+		return fmt.Errorf("the load of a worker: must be either per_worker, as per_worker: 2.5 of %s, or in_flight, as in_flight: 8, to measure it", l.Metric)
 	case l.InFlight > 0 && l.Metric != Rate:
-		return fmt.Errorf("in_flight with metric %s, want %s, of which it is measured what a worker takes", l.Metric, Rate)
+		return fmt.Errorf("in_flight with metric %s, must be %s, for which the load of a worker is measured", l.Metric, Rate)
 	case c.Kind == Predict:
 		return c.checkForecast()
 	}
@@ -130,34 +130,34 @@ func (c *Config) checkForecast() error {
 	season := f.Predictor == Seasonal || f.Predictor == HoltWinters
 	switch {
 	case !slices.Contains(Predictors(), f.Predictor):
-		return excerpt.Errorf("predictor %q, want one of %v", f.Predictor, Predictors())
+		return excerpt.Errorf("predictor %q, must be one of %v", f.Predictor, Predictors())
 	case f.Window < 2 || f.Window > mostTicks:
-		return fmt.Errorf("a window of %d ticks, want 2 to %d", f.Window, mostTicks)
+		return fmt.Errorf("a window of %d ticks, must be 2 to %d", f.Window, mostTicks)
 	case !isTime(f.Horizon, 0) || f.Horizon > mostTicks*c.Sync:
-		return fmt.Errorf("a horizon of %v ms, want 0 ms to %d ticks", float64(f.Horizon), mostTicks)
+		return fmt.Errorf("a horizon of %v ms, must be 0 ms to %d ticks", float64(f.Horizon), mostTicks)
 	case season && (!(f.Period >= 2*c.Sync) || f.Period > mostTicks*c.Sync || math.Mod(float64(f.Period), float64(c.Sync)) != 0):
-		return fmt.Errorf("a period of %v ms, want 2 to %d times the %v ms of sync", float64(f.Period), mostTicks, float64(c.Sync))
+		return fmt.Errorf("a period of %v ms, must be 2 to %d times the %v ms of sync", float64(f.Period), mostTicks, float64(c.Sync))
 	case !season && f.Period != 0:
-		return fmt.Errorf("a period with predictor: %s, want %s or %s", f.Predictor, Seasonal, HoltWinters)
+		return fmt.Errorf("a period with predictor: %s, must be %s or %s", f.Predictor, Seasonal, HoltWinters)
 	case !isShare(f.Level) || !isShare(f.Trend) || !isShare(f.Season):
-		return fmt.Errorf("smoothing of %v, %v and %v, want 0 to 1", f.Level, f.Trend, f.Season)
+		return fmt.Errorf("smoothing of %v, %v and %v, must be 0 to 1", f.Level, f.Trend, f.Season)
 	}
 	return nil
 }
 
 func (c *Config) checkSlots() error {
 	if len(c.Slots) == 0 {
-		return errors.New("no slots, want at least one, as {at: 60s, workers: 4}")
+		return errors.New("no slots, must be at least one, as {at: 60s, workers: 4}")
 	}
 	last := sim.Time(-1)
 	for _, s := range c.Slots {
 		switch {
 		case !isTime(s.At, 0) || s.At <= last:
-			return fmt.Errorf("a slot at %v ms, want instants >= 0 in order", float64(s.At))
+			return fmt.Errorf("a slot at %v ms, expected instants >= 0 in order", float64(s.At))
 		case c.Every > 0 && s.At >= c.Every:
-			return fmt.Errorf("a slot at %v ms, want one before the end of the %v ms of every", float64(s.At), float64(c.Every))
+			return fmt.Errorf("a slot at %v ms, expected one before the end of the %v ms of every", float64(s.At), float64(c.Every))
 		case s.Workers < c.Min || s.Workers > c.Max:
-			return fmt.Errorf("a slot with %d workers, want %d to %d, as min and max have them", s.Workers, c.Min, c.Max)
+			return fmt.Errorf("a slot with %d workers, must be %d to %d, as min and max have them", s.Workers, c.Min, c.Max)
 		}
 		last = s.At
 	}
@@ -169,14 +169,14 @@ func (c *Config) checkSlots() error {
 
 func (b *Behavior) check() error {
 	if !isTime(b.Window, 0) {
-		return fmt.Errorf("a window of %v ms, want at least 0 ms", float64(b.Window))
+		return fmt.Errorf("a window of %v ms, must be at least 0 ms", float64(b.Window))
 	}
 	if x := b.Tolerance; x != nil && (!isNumber(*x) || *x >= 1) {
 		return fmt.Errorf("tolerance of a direction is %v, must be at least 0 and below 1", *x)
 	}
 	for _, p := range b.Policies {
 		if !isTime(p.Period, 1) || p.Workers < 0 || !isNumber(p.Percent) || (p.Workers > 0) == (p.Percent > 0) {
-			return fmt.Errorf("a policy of %d workers and %v percent in %v ms, want workers or percent above 0, and a period", p.Workers, p.Percent, float64(p.Period))
+			return fmt.Errorf("a policy of %d workers and %v percent in %v ms, expected workers or percent above 0, and a period", p.Workers, p.Percent, float64(p.Period))
 		}
 	}
 	return nil

@@ -54,15 +54,15 @@ func (l *Law) isZero() bool { return *l == Law{} }
 func (l *Law) Check() error {
 	for _, t := range []sim.Time{l.Mean, l.Median, l.Min, l.Max} {
 		if !isTime(t, 0) || t > math.MaxInt32 {
-			return fmt.Errorf("%v ms, want 0 to %d ms", float64(t), math.MaxInt32)
+			return fmt.Errorf("%v ms, must be 0 to %d ms", float64(t), math.MaxInt32)
 		}
 	}
 	bounded := l.Max > 0 && l.Max >= l.Min || l.Max == 0 && l.Name != "uniform"
 	switch {
 	case l.Name != "" && !slices.Contains(Laws(), l.Name):
-		return excerpt.Errorf("law %q, want one of %v", l.Name, Laws())
+		return excerpt.Errorf("law %q, must be one of %v", l.Name, Laws())
 	case !bounded:
-		return fmt.Errorf("from %v to %v ms, want min and max in order", float64(l.Min), float64(l.Max))
+		return fmt.Errorf("from %v to %v ms, expected min and max in order", float64(l.Min), float64(l.Max))
 	case l.Name == "uniform" && (l.Mean != 0 || l.Median != 0 || l.Sigma != 0):
 		return fmt.Errorf("a uniform law has min and max, and nothing else")
 	case l.Name == "exponential" && (l.Mean == 0 || l.Median != 0 || l.Sigma != 0):

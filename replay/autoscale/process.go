@@ -206,9 +206,9 @@ func (p *process) appendFact(to []byte, f *fact, s *Signals) []byte {
 // mostReason bounds why a program wants what it does, in characters.
 const mostReason = 200
 
-// readWanted reads an answer: a number of workers, or an object with one, and why; want is what was wanted instead, ""
+// readWanted reads an answer: a number of workers, or an object with one, and why; expected is what was wanted instead, ""
 // when all is well.
-func readWanted(answer []byte) (n int, why, want string) {
+func readWanted(answer []byte) (n int, why, expected string) {
 	like := fmt.Sprintf(`a number of workers, 0 to %d, or an object such as {"workers": 4, "why": "..."}`, MostWorkers)
 	r := struct {
 		Workers *int   `json:"workers"`
@@ -231,9 +231,9 @@ func readWanted(answer []byte) (n int, why, want string) {
 func (p *Program) check() error {
 	switch {
 	case p == nil || strings.TrimSpace(p.Command) == "":
-		return errors.New("no program to ask, want command, as command: python3 scaler.py")
+		return errors.New("no program to ask, expected command, as command: python3 scaler.py")
 	case p.Timeout != 0 && p.Timeout < time.Millisecond:
-		return fmt.Errorf("a timeout of %v, want at least 1ms", p.Timeout)
+		return fmt.Errorf("a timeout of %v, must be at least 1ms", p.Timeout)
 	}
 	return nil
 }

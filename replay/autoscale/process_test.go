@@ -27,7 +27,7 @@ func (a *asked) Ask(line []byte) ([]byte, error) {
 }
 
 func (a *asked) Refuse(answer []byte, want string) error {
-	return fmt.Errorf("the answer is %q, want %s", answer, want)
+	return fmt.Errorf("the answer is %q, must be %s", answer, want)
 }
 
 // TestProcessTranscripts shows what goes to a program and what comes back.

@@ -110,11 +110,11 @@ func (r *Rules) check() error {
 	var v formula.Value
 	switch {
 	case r.Want == "" && r.Up == "" && r.Down == "":
-		return fmt.Errorf("no rule, want one as want: roundCeil(in_flight_total / 8), or up and down")
+		return fmt.Errorf("no rule, must be one as want: roundCeil(in_flight_total / 8), or up and down")
 	case r.Want != "" && (r.Up != "" || r.Down != ""):
-		return fmt.Errorf("want beside up or down, which are not looked at then: want one or the other")
+		return fmt.Errorf("must be beside up or down, which are not looked at then: expected one or the other")
 	case r.UpBy < 1 || r.DownBy < 1 || !isTime(r.UpCooldown, 0) || !isTime(r.DownCooldown, 0):
-		return fmt.Errorf("up by %d and down by %d workers, want at least 1, and cooldowns of at least 0 ms", r.UpBy, r.DownBy)
+		return fmt.Errorf("up by %d and down by %d workers, must be at least 1, and cooldowns of at least 0 ms", r.UpBy, r.DownBy)
 	}
 	for _, e := range r.expressions(&v, &v, &v) {
 		if e.text == "" {
@@ -140,7 +140,7 @@ func CheckRule(text string, bool bool) error {
 	case err != nil:
 		return err
 	case v.Each():
-		return &formula.Error{Line: 1, Text: "it has a value for each worker, want one for all, as any(waiting > 4) or sum(waiting)"}
+		return &formula.Error{Line: 1, Text: "it has a value for each worker, expected one for all, as any(waiting > 4) or sum(waiting)"}
 	}
 	return nil
 }

@@ -51,15 +51,15 @@ func (r *reader) next(to any, what string) error {
 		} else if err != nil {
 			return fmt.Errorf("%s: %w", r.file.Path, err)
 		}
-		return r.file.ErrorAt(r.line, "the file ends here, want %s after it: it was cut short", what)
+		return r.file.ErrorAt(r.line, "the file ends here, must be %s after it: it was cut short", what)
 	}
 	r.line++
 	d := json.NewDecoder(bytes.NewReader(r.lines.Bytes()))
 	d.DisallowUnknownFields()
 	if err := d.Decode(to); errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
-		return r.fail("the line is cut short, want %s", what)
+		return r.fail("the line is cut short, must be %s", what)
 	} else if err != nil {
-		return r.fail("%v, want %s", err, what)
+		return r.fail("%v, must be %s", err, what)
 	}
 	if d.More() {
 		return r.fail("something stands behind %s", what)
@@ -104,13 +104,13 @@ func (r *reader) readHead() (*head, error) {
 		if err := r.lines.Err(); err != nil {
 			return nil, fmt.Errorf("%s: %w", f.Path, err)
 		}
-		return nil, fmt.Errorf("%s: the file is empty, want one that --save-caches wrote", f.Path)
+		return nil, fmt.Errorf("%s: the file is empty, must be one that --save-caches wrote", f.Path)
 	}
 	r.line++
 	h := new(head)
 	switch err := json.Unmarshal(r.lines.Bytes(), &kind); {
 	case err != nil || kind.Format != Format:
-		return nil, r.fail(`want {"format":"%s",...}, a file that --save-caches wrote`, Format)
+		return nil, r.fail(`must be {"format":"%s",...}, a file that --save-caches wrote`, Format)
 	case kind.Version != Version:
 		return nil, r.fail("version is %d, must be %d", kind.Version, Version)
 	}
@@ -143,9 +143,9 @@ func (r *reader) readPrefix(i, of int) error {
 	case x.Prefix != i:
 		return r.fail("prefix is %d, must be %d: they count up", x.Prefix, i)
 	case len(x.IDs) == 0:
-		return r.fail("no hash_ids, want at least one")
+		return r.fail("no hash_ids, must have at least one")
 	case x.Parent != nil && (*x.Parent < 0 || *x.Parent >= i):
-		return r.fail("parent is %d, want a prefix before %d", *x.Parent, i)
+		return r.fail("parent is %d, must be a prefix before %d", *x.Parent, i)
 	case x.Parent != nil:
 		p.Parent = *x.Parent
 	}
@@ -154,7 +154,7 @@ func (r *reader) readPrefix(i, of int) error {
 		length += r.lengths[p.Parent]
 	}
 	if length > maxIDs {
-		return r.fail("a prefix of %d hash ids, want at most %d", length, maxIDs)
+		return r.fail("a prefix of %d hash ids, must be at most %d", length, maxIDs)
 	}
 	r.lengths = append(r.lengths, length)
 	r.file.Prefixes = append(r.file.Prefixes, p)
@@ -174,7 +174,7 @@ func (r *reader) checkSize() error {
 		}
 	}
 	if total > mostIDs {
-		return fmt.Errorf("%s: its prefixes have %d hash ids with those before them, want at most %d", r.file.Path, total, mostIDs)
+		return fmt.Errorf("%s: its prefixes have %d hash ids with those before them, must have at most %d", r.file.Path, total, mostIDs)
 	}
 	return nil
 }
@@ -234,7 +234,7 @@ func (r *reader) readEntry(what string) (Run, error) {
 	case run.Copy < 0 || run.Own < 0 || run.Shared < 0:
 		return run, r.fail("copy, own or shared is below 0")
 	case run.Prefix < 0 && run.Own == 0 && run.From > 0:
-		return run, r.fail("blocks from %d on without a prefix, want them from 0", run.From)
+		return run, r.fail("blocks from %d on without a prefix, must be from 0", run.From)
 	case run.Blank && run.Prefix >= 0, run.Copy > 0 && (run.Prefix < 0 || run.Own > 0), (run.Blank || run.Own == 0) && run.Shared > 0, run.Blank && run.Own > 0:
 		return run, r.fail("copy goes with a prefix alone, shared with own, and blank with nothing")
 	case run.Own > 0 && run.To <= run.Shared, run.Own > 0 && run.Shared > 0 != (run.Prefix >= 0):

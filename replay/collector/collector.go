@@ -118,7 +118,7 @@ func New(requests int) *Collector {
 // Arrive opens the record of r. Requests arrive in the order of their ids.
 func (c *Collector) Arrive(r *sim.Request, at sim.Time) {
 	if int(r.ID) != c.Len() {
-		panic(fmt.Sprintf("collector: request %d arrives, want %d", r.ID, c.Len()))
+		panic(fmt.Sprintf("collector: request %d arrives, must be %d", r.ID, c.Len()))
 	}
 	if c.fold != nil {
 		c.foldEnded()

@@ -46,7 +46,7 @@ func WriteFile(path string, write func(io.Writer) error) error {
 	st, err := file.Stat(path)
 	switch {
 	case err == nil && st.IsDir():
-		return fmt.Errorf("%s: is a directory, want a file", path)
+		return fmt.Errorf("%s: is a directory, must be a file", path)
 	case err == nil && (!st.Mode().IsRegular() || ownStream(path)):
 		return writeDirect(path, write)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
@@ -87,7 +87,7 @@ func followLink(path string) (string, error) {
 	}
 	target, err := filepath.EvalSymlinks(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("%s: is a link to nothing, want a file", path)
+		return "", fmt.Errorf("%s: is a link to nothing, must be a file", path)
 	}
 	return target, err
 }

@@ -137,7 +137,7 @@ func appendValue(dst []byte, value any) ([]byte, error) {
 		return strconv.AppendInt(dst, int64(v), 10), nil
 	case float64:
 		if math.IsInf(v, 0) || math.IsNaN(v) {
-			return dst, fmt.Errorf("%v, want a finite number", v)
+			return dst, fmt.Errorf("%v, must be a finite number", v)
 		}
 		return AppendFloat(dst, v), nil
 	case bool:
@@ -202,7 +202,7 @@ func ReadJSON(in io.Reader) (*Report, error) {
 		return nil, fmt.Errorf("report: %w", err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("report: more than one JSON value, want one object")
+		return nil, errors.New("report: more than one JSON value, expected one object")
 	}
 	r := &Report{}
 	for _, p := range r.places() {
@@ -228,7 +228,7 @@ func ReadJSON(in io.Reader) (*Report, error) {
 func readInto(place, value any) error {
 	number, ok := value.(json.Number)
 	if !ok {
-		return fmt.Errorf("%v, want a number", value)
+		return fmt.Errorf("%v, must be a number", value)
 	}
 	var err error
 	switch at := place.(type) {
@@ -252,7 +252,7 @@ func readExtra(value any) (any, error) {
 	case map[string]any:
 		return readObject(v)
 	}
-	return nil, fmt.Errorf("%v, want a number, a boolean, a string or an object of these", value)
+	return nil, fmt.Errorf("%v, must be a number, a boolean, a string or an object of these", value)
 }
 
 // readObject reads an object of further keys, in the order of their names.

@@ -173,9 +173,9 @@ func TestReadJSONRefuses(t *testing.T) {
 		{whole.String() + "{}", "more than one"},
 		{edit(`"num_requests": 0`, `"number": 0`), "no num_requests"},
 		{edit(`"num_requests": 0`, `"num_requests": 0.5`), "num_requests"},
-		{edit(`"duration_ms": 0.0`, `"duration_ms": "long"`), "duration_ms: long, want a number"},
+		{edit(`"duration_ms": 0.0`, `"duration_ms": "long"`), "duration_ms: long, must be a number"},
 		{edit(`"duration_ms": 0.0`, `"duration_ms": 1e999`), "duration_ms"},
-		{edit(`"duration_ms"`, `"more": [1], "duration_ms"`), "more: [1], want"},
+		{edit(`"duration_ms"`, `"more": [1], "duration_ms"`), "more: [1], must be"},
 	}
 	for _, test := range tests {
 		_, err := collector.ReadJSON(strings.NewReader(test.text))

@@ -140,7 +140,7 @@ func (c *Collector) CheckWindow() error {
 		return nil
 	}
 	if n := c.CountWindow(); n.Requests == 0 {
-		return fmt.Errorf("no request arrives in the window %v: %d do before it and %d after, want another window", c.window, n.Before, n.After)
+		return fmt.Errorf("no request arrives in the window %v: %d arrive before it and %d after, use another window", c.window, n.Before, n.After)
 	}
 	return nil
 }

@@ -141,7 +141,7 @@ func (a *Args) Warnings() []string {
 		w = append(w, fmt.Sprintf("prefill_schedule_interval is %d and has no effect with the rules of %s: an engine alone holds it since vllm-0.33", a.PrefillInterval, cmp.Or(a.Profile, "scheduler_rules")))
 	}
 	if s := a.SGLang.Policy; a.Engine == SGLang && !slices.Contains(sglang.PolicyNames(), s) {
-		w = append(w, fmt.Sprintf("sglang.schedule_policy is %q, which counts as fifo: want fifo, fcfs, lpm, lof, hrrn, shortest-prefill-first or random", s))
+		w = append(w, fmt.Sprintf("sglang.schedule_policy is %q, which counts as fifo: expected fifo, fcfs, lpm, lof, hrrn, shortest-prefill-first or random", s))
 	}
 	if a.G2.Asked() && a.KVBytesPerToken == 0 {
 		key, value := a.G2.Key()

@@ -319,17 +319,17 @@ func (a *Args) checkRules(d *schema.Decl, o *Options) {
 		a.checkSpeculative(d)
 		return
 	}
-	const want = "vLLM's own rules with it: scheduler_profile vllm"
+	const own = "vLLM's own rules: scheduler_profile vllm"
 	if a.Scheduling == vllm.ByPriority {
-		d.Fail("scheduling_policy", `"priority"`, want)
+		d.FailRule("scheduling_policy", `"priority"`, "requires "+own)
 	}
 	if a.Windows.Given() {
-		d.Fail("sliding_window", strconv.Itoa(a.Windows.Tokens), want)
+		d.FailRule("sliding_window", strconv.Itoa(a.Windows.Tokens), "requires "+own)
 	}
 	if a.Speculative != nil {
-		d.FailText("speculative_config", want)
+		d.Require("speculative_config", own)
 	}
 	if a.PrefillInterval > 1 {
-		d.Fail("prefill_schedule_interval", strconv.Itoa(a.PrefillInterval), want)
+		d.FailRule("prefill_schedule_interval", strconv.Itoa(a.PrefillInterval), "requires "+own)
 	}
 }

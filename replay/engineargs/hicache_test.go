@@ -47,7 +47,7 @@ func TestNoIntervalOfRanks(t *testing.T) {
 func TestStorage(t *testing.T) {
 	const on = `"hicache_storage_backend":"file","hicache_storage_prefetch_retry_max_attempts":0`
 	for text, want := range map[string]string{
-		`{` + on + `}`: "enable_hierarchical_cache with it",
+		`{` + on + `}`: "requires sglang.enable_hierarchical_cache",
 		`{"enable_hierarchical_cache":true,"hicache_write_policy":"write_back",` + on + `}`:                             "write_through or write_through_selective",
 		`{"enable_hierarchical_cache":true,"hicache_storage_backend_extra_config":{"prefetch_threshold":0},` + on + `}`: "at least 1",
 	} {

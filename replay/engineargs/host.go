@@ -19,10 +19,10 @@ const storageGBPerSec = 5
 func (a *Args) checkHost(d *schema.Decl) {
 	h := &a.SGLang.HiCache
 	if a.G2.GiB > 0 && a.Engine == SGLang {
-		d.FailText("kv_offload_gib", "sglang.enable_hierarchical_cache and sglang.hicache_size instead of it")
+		d.FailRule("kv_offload_gib", d.Raw("kv_offload_gib"), "not supported with SGLang: use sglang.enable_hierarchical_cache and sglang.hicache_size")
 	}
 	if a.G2.Connector != "" && a.Engine == SGLang {
-		d.FailText("kv_offload_connector", "engine_type vllm with it")
+		d.Require("kv_offload_connector", "engine_type vllm")
 	}
 	if h.On && a.Engine == SGLang && a.DPSize > 1 {
 		d.Fail("sglang.enable_hierarchical_cache", "true", "dp_size 1: host memory behind ranks in lockstep is not simulated")
@@ -37,7 +37,7 @@ func (a *Args) checkHost(d *schema.Decl) {
 	switch {
 	case a.Engine != SGLang || h.Storage.Backend == "":
 	case !h.On:
-		d.Fail("sglang.hicache_storage_backend", strconv.Quote(h.Storage.Backend), "sglang.enable_hierarchical_cache with it")
+		d.FailRule("sglang.hicache_storage_backend", strconv.Quote(h.Storage.Backend), "requires sglang.enable_hierarchical_cache")
 	case h.Policy == "write_back":
 		d.Fail("sglang.hicache_write_policy", `"write_back"`, "write_through or write_through_selective with hicache_storage_backend: pages that are copied at eviction were not held against SGLang")
 	}
@@ -76,11 +76,11 @@ func (a *Args) checkConnector(early bool) error {
 		g.Connector = ""
 	case a.Rules.Reference() && early:
 	case a.Rules.Reference():
-		return refuseValue(key, strconv.Quote(SimpleCPU), "a scheduler_profile of vLLM with it, as the reference has no connectors")
+		return requireOther(key, strconv.Quote(SimpleCPU), "a scheduler_profile of vLLM, as the reference has no connectors")
 	case a.DPSize > 1:
-		return refuseValue(key, strconv.Quote(SimpleCPU), "dp_size 1 with it: data-parallel ranks with this connector are not simulated")
+		return requireOther(key, strconv.Quote(SimpleCPU), "dp_size 1: data-parallel ranks with this connector are not simulated")
 	case a.Scheduling == vllm.ByPriority && !releases.RanksHost(a.Profile):
-		return refuseValue(key, strconv.Quote(SimpleCPU), "scheduling_policy fcfs or scheduler_profile vllm-0.33 with it: priorities are not equal to those of earlier releases")
+		return requireOther(key, strconv.Quote(SimpleCPU), "scheduling_policy fcfs or scheduler_profile vllm-0.33: priorities are not equal to those of earlier releases")
 	}
 	return nil
 }

@@ -38,7 +38,11 @@ type Setting = schema.Value
 type KeyError = schema.KeyError
 
 func refuseValue(key, value, want string) error {
-	return &KeyError{Key: key, Value: value, Want: want}
+	return &KeyError{Key: key, Value: value, Rule: "must be " + want}
+}
+
+func requireOther(key, value, other string) error {
+	return &KeyError{Key: key, Value: value, Rule: "requires " + other}
 }
 
 // Parse reads the JSON object of engine arguments; empty text stands for the

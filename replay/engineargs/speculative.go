@@ -85,7 +85,7 @@ func (a *Args) declareDrafts(d *schema.Decl, row schema.Row) {
 	}
 	declare(row, func(m *schema.Decl) {
 		if drafts.Name == "" {
-			d.FailText("speculative_config", "sglang.speculative_algorithm with it, on an engine of type sglang")
+			d.Require("speculative_config", "sglang.speculative_algorithm on an engine of type sglang")
 			return
 		}
 		s := &Speculative{Name: drafts.Name, Model: drafts.Model}
@@ -239,11 +239,11 @@ func (a *Args) checkSpeculative(d *schema.Decl) {
 	switch {
 	case a.Speculative == nil:
 	case !x.MixedStep || !x.BudgetGate || !x.RecomputeLast || !x.AdmitIdle || !x.WholeAllocation || !x.LastVictim || !x.FirstTokenFree:
-		d.Fail("speculative_config", text, "scheduler_rules with it in which mixed_step, budget_gate, recompute_last, admit_idle, whole_allocation, last_victim and first_token_free are on")
+		d.Require("speculative_config", "scheduler_rules in which mixed_step, budget_gate, recompute_last, admit_idle, whole_allocation, last_victim and first_token_free are on")
 	case a.Windows.Given():
-		d.Fail("speculative_config", text, "no sliding_window with it; with disable_hybrid_kv_cache_manager layers with windows are like others")
+		d.FailRule("speculative_config", text, "not supported with sliding_window; with disable_hybrid_kv_cache_manager layers with windows are like others")
 	case a.G2.Asked():
 		key, _ := a.G2.Key()
-		d.Fail("speculative_config", text, "no "+key+" with it")
+		d.FailRule("speculative_config", text, "not supported with "+key)
 	}
 }

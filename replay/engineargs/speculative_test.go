@@ -108,7 +108,7 @@ func TestPrefillIntervalOfOld(t *testing.T) {
 			t.Errorf("%s: %v, %v", profile, a.Warnings(), err)
 		}
 	}
-	if _, err := Parse([]byte(`{"prefill_schedule_interval":2,"dp_size":2,"scheduler_profile":"vllm"}`), Options{}); err == nil || !strings.Contains(err.Error(), "want 1 with dp_size") {
+	if _, err := Parse([]byte(`{"prefill_schedule_interval":2,"dp_size":2,"scheduler_profile":"vllm"}`), Options{}); err == nil || !strings.Contains(err.Error(), "must be 1 with dp_size") {
 		t.Errorf("ranks: %v", err)
 	}
 }
@@ -116,9 +116,9 @@ func TestPrefillIntervalOfOld(t *testing.T) {
 // TestSpeculativeAlone refuses drafts beside what they were never held against vLLM with.
 func TestSpeculativeAlone(t *testing.T) {
 	for beside, want := range map[string]string{
-		`"scheduler_rules":{"last_victim":false}`: "want scheduler_rules with it in which mixed_step",
-		`"num_g2_blocks":5`:                       "want no num_g2_blocks with it",
-		`"sliding_window":128`:                    "want no sliding_window with it",
+		`"scheduler_rules":{"last_victim":false}`: "requires scheduler_rules in which mixed_step",
+		`"num_g2_blocks":5`:                       "not supported with num_g2_blocks",
+		`"sliding_window":128`:                    "not supported with sliding_window",
 	} {
 		_, err := Parse([]byte(`{"scheduler_profile":"vllm","speculative_config":{"num_speculative_tokens":2,"acceptance_rate":1},`+beside+`}`), Options{})
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -152,7 +152,7 @@ func TestSGLangDrafts(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		`"speculative_config":{"acceptance_rate":1}`:                                                        "want sglang.speculative_algorithm with it",
+		`"speculative_config":{"acceptance_rate":1}`:                                                        "requires sglang.speculative_algorithm",
 		`"sglang":{"speculative_algorithm":"EAGLE"}`:                                                        "speculative_config.acceptance_rate is missing",
 		`"sglang":{"speculative_algorithm":"EAGLE"},"speculative_config":{"method":"eagle"}`:                "speculative_config.acceptance_rate is missing",
 		`"sglang":{"speculative_algorithm":"EAGLE"},"speculative_config":{"model":"a","acceptance_rate":1}`: "speculative_config.model is",

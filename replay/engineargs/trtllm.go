@@ -12,7 +12,7 @@ func (a *Args) declareTRTLLM(d *schema.Decl) {
 	d.Group(schema.Row{Key: "trtllm"}, a.TRTLLM.Declare)
 	if a.Engine != TRTLLM {
 		if d.Given("trtllm") {
-			d.FailText("trtllm", "engine_type trtllm with it")
+			d.Require("trtllm", "engine_type trtllm")
 		}
 		a.TRTLLM = trtllm.Settings{}
 		return
@@ -50,7 +50,7 @@ func (a *Args) checkTRTLLM(early bool) error {
 	case s.MaxTokens < a.BlockTokens:
 		return refuseValue("trtllm.max_num_tokens", strconv.Itoa(s.MaxTokens), "at least block_size, which is "+strconv.Itoa(a.BlockTokens))
 	case s.Policy == trtllm.Policies()[trtllm.MaxRequests] && a.PrefixCaching:
-		return refuseValue("trtllm.capacity_scheduler_policy", strconv.Quote(s.Policy), "enable_prefix_caching false with it, as its engines have no KV blocks")
+		return requireOther("trtllm.capacity_scheduler_policy", strconv.Quote(s.Policy), "enable_prefix_caching false, as its engines have no KV blocks")
 	case s.HostBytes > 0 && !a.PrefixCaching:
 		return refuseValue("trtllm.host_cache_size", strconv.Itoa(s.HostBytes), "0 without enable_prefix_caching")
 	case s.Answer > 100:
@@ -58,7 +58,7 @@ func (a *Args) checkTRTLLM(early bool) error {
 	case s.RetentionOf() != nil && !a.PrefixCaching:
 		return refuseValue("enable_prefix_caching", "false", "true with retention priorities")
 	case s.Balance.On && a.DPSize == 1 && !early:
-		return refuseValue("trtllm.enable_balance", "true", "dp_size above 1 with it")
+		return requireOther("trtllm.enable_balance", "true", "dp_size above 1")
 	}
 	return nil
 }

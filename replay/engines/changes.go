@@ -67,7 +67,7 @@ func (t *Topology) CheckChanges() error {
 	for i := range t.Changes {
 		c := &t.Changes[i]
 		if c.At < last {
-			return fmt.Errorf("a change at %v ms after one at %v ms, want them in order of time", float64(c.At), float64(last))
+			return fmt.Errorf("a change at %v ms after one at %v ms, must be in order of time", float64(c.At), float64(last))
 		}
 		last = c.At
 	}
@@ -83,32 +83,32 @@ func (t *Topology) CheckChanges() error {
 func (t *Topology) checkChange(c *Change) error {
 	switch {
 	case !(c.At >= 0) || c.At >= math.MaxFloat64:
-		return errors.New("want a finite instant >= 0")
+		return errors.New("must be a finite instant >= 0")
 	case c.Workers < 0 || c.Decode < 0 || c.Workers > maxWorkers || c.Decode > maxWorkers:
-		return fmt.Errorf("to %d and %d workers, want 1 to %d", c.Workers, c.Decode, maxWorkers)
+		return fmt.Errorf("to %d and %d workers, must be 1 to %d", c.Workers, c.Decode, maxWorkers)
 	case c.Decode > 0 && !t.Disaggregated():
-		return errors.New("decode workers, want prefill and decode pools with them")
+		return errors.New("decode workers, require prefill and decode pools")
 	case c.Workers+c.Decode > 0 && t.Autoscales():
-		return errors.New("another number of workers beside an autoscaler, want one or the other")
+		return errors.New("a change of the worker count and an autoscaler are mutually exclusive")
 	case c.Workers+c.Decode > 0 && (len(t.Entry().Mix) > 0 || len(t.WorkerSpeeds) > 0):
-		return errors.New("another number of workers that differ, want workers that are alike")
+		return errors.New("a change of the worker count with workers of several kinds is not supported, must be workers of one kind")
 	case c.WorkerSpeeds != nil && (c.Workers+c.Decode > 0 || t.Autoscales() || slices.ContainsFunc(t.Changes, func(x Change) bool { return x.Workers+x.Decode > 0 })):
-		return errors.New("other speeds of workers beside another number of them, want one or the other")
+		return errors.New("a change of worker speeds and of the worker count are mutually exclusive")
 	case c.Workers+c.Decode > 0 && slices.ContainsFunc(t.Changes, func(x Change) bool { return x.WorkerSpeeds != nil }):
-		return errors.New("another number of workers beside other speeds of them, want one or the other")
+		return errors.New("a change of the worker count and of worker speeds are mutually exclusive")
 	case policy.Is[*policy.Given](c.Routing) || c.Routing != nil && policy.Is[*policy.Given](t.Router):
 		return errors.New("a change of the router is not supported with a router policy of the caller's")
 	case c.Faults != nil && t.Faults != nil:
-		return errors.New("other faults than those from the start, want one or the other")
+		return errors.New("a change of the faults and faults from the start are mutually exclusive")
 	case c.Faults != nil && t.Autoscales():
-		return errors.New("faults beside an autoscaler, want one or the other")
+		return errors.New("a change of the faults and an autoscaler are mutually exclusive")
 	case !(c.Speedup >= 0) || math.IsInf(c.Speedup, 0):
 		return fmt.Errorf("speedup is %v, must be a number above 0", c.Speedup)
 	}
 	if f := c.Faults; f != nil {
 		for i := range f.Events {
 			if f.Events[i].At < c.At {
-				return fmt.Errorf("a fault at %v ms, want none before the change", float64(f.Events[i].At))
+				return fmt.Errorf("a fault at %v ms, must be none before the change", float64(f.Events[i].At))
 			}
 		}
 	}
@@ -175,7 +175,7 @@ func checkCounting(all []router.Needs) error {
 		shared, single = shared || n.Blocks && n.Shared, single || n.Blocks && !n.Shared
 	}
 	if shared && single {
-		return errors.New("routers of which one counts the blocks that running requests share once and one as often as they are used (--router-assume-kv-reuse), want the same before and after a change")
+		return errors.New("routers of which one counts the blocks that running requests share once and one as often as they are used (--router-assume-kv-reuse), must be the same before and after a change")
 	}
 	return nil
 }

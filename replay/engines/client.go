@@ -46,17 +46,17 @@ func (t *Topology) CheckClient() error {
 	case c == nil:
 		return nil
 	case c.Retries < 0 || c.Retries > MostRetries:
-		return fmt.Errorf("clients send a request again %d times, want 0 to %d", c.Retries, MostRetries)
+		return fmt.Errorf("clients send a request again %d times, must be 0 to %d", c.Retries, MostRetries)
 	case !(c.Backoff >= 0) || !(c.Factor >= 1) || !(c.Longest >= 0) || !(c.Jitter >= 0 && c.Jitter <= 1):
-		return fmt.Errorf("clients wait %v ms, times %v each time, at most %v ms, less a share of %v, want >= 0, >= 1, >= 0 and 0 to 1",
+		return fmt.Errorf("clients wait %v ms, times %v each time, at most %v ms, less a share of %v, must be >= 0, >= 1, >= 0 and 0 to 1",
 			float64(c.Backoff), c.Factor, float64(c.Longest), c.Jitter)
 	case !(c.Timeout >= 0) || math.IsInf(float64(c.Timeout), 0):
-		return fmt.Errorf("clients wait %v ms for a first token, want a finite time >= 0", float64(c.Timeout))
+		return fmt.Errorf("clients wait %v ms for a first token, must be a finite time >= 0", float64(c.Timeout))
 	}
 	unjittered := *c
 	unjittered.Jitter = 0
 	if last := unjittered.WaitBefore(c.Retries, 0, 0); !(last < mostMS) {
-		return fmt.Errorf("clients wait %v ms before the last of %d retries, want less than a year: a max, or fewer retries", float64(last), c.Retries)
+		return fmt.Errorf("clients wait %v ms before the last of %d retries, must be less than a year: a max, or fewer retries", float64(last), c.Retries)
 	}
 	return nil
 }

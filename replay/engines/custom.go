@@ -15,9 +15,9 @@ import (
 func (t *Topology) CheckCustom() error {
 	switch {
 	case t.Compat:
-		return errors.New("an engine of the caller's beside the reference's rules, want one or the other")
+		return errors.New("a custom engine and the reference's rules are mutually exclusive")
 	case t.Disaggregated():
-		return errors.New("an engine of the caller's in prefill and decode pools, want one pool")
+		return errors.New("a custom engine is not supported in prefill and decode pools, must be one pool")
 	}
 	for _, k := range t.Entry().Kinds() {
 		if why := customFault(&k.Engine); why != "" {
@@ -35,17 +35,17 @@ func (t *Topology) CheckCustom() error {
 func customFault(a *engineargs.Args) string {
 	switch {
 	case a.Engine != engineargs.VLLM:
-		return fmt.Sprintf("engine_type %q, want %q, whose KV blocks it has", a.Engine, engineargs.VLLM)
+		return fmt.Sprintf("engine_type %q, must be %q, whose KV blocks it has", a.Engine, engineargs.VLLM)
 	case a.DPSize > 1:
-		return fmt.Sprintf("dp_size %d, want 1", a.DPSize)
+		return fmt.Sprintf("dp_size %d, must be 1", a.DPSize)
 	case a.Speculative != nil:
-		return "drafts, want none"
+		return "drafts, must be none"
 	case a.Windows.Given():
-		return "layers with sliding windows, want none"
+		return "layers with sliding windows, must be none"
 	case a.G2.Asked():
-		return "host memory behind the KV blocks, want none"
+		return "host memory behind the KV blocks, must be none"
 	case a.Warmup != vllm.Warmup{}:
-		return "a first pass that takes longer, want none"
+		return "a first pass that takes longer, must be none"
 	}
 	return ""
 }
@@ -64,7 +64,7 @@ func (s *Stage) customCore(id sim.WorkerID) (scheduler.Core, error) {
 	o := s.customOptions(id)
 	engine, err := s.Custom(o)
 	if err == nil && engine == nil {
-		err = errors.New("there is none, want one")
+		err = errors.New("there is none, must be one")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("the engine of worker %d: %w", id, err)

@@ -196,20 +196,20 @@ func (t *Topology) CheckFaults() error {
 	for i := range f.Laws {
 		l := &f.Laws[i]
 		if !(l.Between >= 1) || !(l.Repair >= 0) || math.IsInf(float64(l.Between+l.Repair), 0) {
-			return fmt.Errorf("law %d of faults: mtbf %v ms and mttr %v ms, want at least 1 ms and 0 ms", i+1, float64(l.Between), float64(l.Repair))
+			return fmt.Errorf("law %d of faults: mtbf %v ms and mttr %v ms, must be at least 1 ms and 0 ms", i+1, float64(l.Between), float64(l.Repair))
 		}
 		if err := t.checkTargets(l.Pool, l.Workers); err != nil {
 			return fmt.Errorf("law %d of faults: %w", i+1, err)
 		}
 	}
 	if f.Limit < 0 || !(f.After >= 0) || math.IsInf(float64(f.After), 0) {
-		return fmt.Errorf("requests come back %d times after %v ms, want both at least 0", f.Limit, float64(f.After))
+		return fmt.Errorf("requests come back %d times after %v ms, expected both at least 0", f.Limit, float64(f.After))
 	}
 	if !(f.Detect >= 0) || math.IsInf(float64(f.Detect), 0) {
 		return fmt.Errorf("detect is %v ms, must be at least 0", float64(f.Detect))
 	}
 	if n := len(f.ZoneOf); n > 0 && n != t.Pools[0].Count {
-		return fmt.Errorf("zones of %d workers, want those of %d", n, t.Pools[0].Count)
+		return fmt.Errorf("zones of %d workers, expected those of %d", n, t.Pools[0].Count)
 	}
 	return t.checkLoss(f.OnLoss)
 }
@@ -227,7 +227,7 @@ func (t *Topology) checkLoss(how OnLoss) error {
 	for i := range t.Pools {
 		for _, k := range t.Pools[i].Kinds() {
 			if t.Compat && k.Engine.Engine == engineargs.SGLang {
-				return errors.New("requests migrate, for which SGLang has no prompts under --compat, want on_loss: retry or lose")
+				return errors.New("requests migrate, for which SGLang has no prompts under --compat, must be on_loss: retry or lose")
 			}
 		}
 	}
@@ -240,19 +240,19 @@ func (t *Topology) checkFault(x *Fault) error {
 	}
 	switch {
 	case !slices.Contains(FaultKinds(), x.Kind):
-		return excerpt.Errorf("%q, want one of %v", x.Kind, FaultKinds())
+		return excerpt.Errorf("%q, must be one of %v", x.Kind, FaultKinds())
 	case x.Kind == Slows && !(x.Factor > 0 && x.Factor < math.Inf(1)):
 		return fmt.Errorf("factor is %v, must be > 0", x.Factor)
 	case x.Kind == Link && !(x.Factor > 0 && x.Factor <= 1):
 		return fmt.Errorf("share is %v, must be > 0 and at most 1", x.Factor)
 	case x.Kind == Link && !t.Disaggregated():
-		return errors.New("a link, want prefill and decode workers, between which KV caches travel")
+		return errors.New("a link, requires prefill and decode workers, between which KV caches move")
 	case x.Kind == Link && transferOf(&t.Pools[0].Engine) == transferOf(&engineargs.Args{}):
-		return errors.New("a link, and handoffs take no time, want kv_transfer_bandwidth and kv_bytes_per_token with it")
+		return errors.New("a link, and handoffs take no time: requires kv_transfer_bandwidth and kv_bytes_per_token")
 	case x.Kind == Hangs && !(x.For >= 0):
-		return errors.New("a worker hangs, want for how long")
+		return errors.New("a worker hangs, requires a duration")
 	case x.Kind == Rolling && x.N < 1:
-		return fmt.Errorf("%d workers at a time, want at least 1", x.N)
+		return fmt.Errorf("%d workers at a time, must be at least 1", x.N)
 	case x.Kind == Role && (!t.Disaggregated() || x.Pool == Anywhere):
 		return errors.New("workers that change their role must be prefill or decode workers")
 	case x.Kind == Role && x.N < 1:
@@ -273,9 +273,9 @@ func (t *Topology) checkZone(zone int) error {
 	case zone == Anywhere || zone >= 0 && zone < f.Zones || slices.Contains(f.ZoneOf, zone):
 		return nil
 	case f.Zones == 0 && len(f.ZoneOf) == 0:
-		return fmt.Errorf("zone %d, and the workers are in none, want zones", zone)
+		return fmt.Errorf("zone %d, and the workers are in none, requires zones", zone)
 	}
-	return fmt.Errorf("zone %d, want one that has workers", zone)
+	return fmt.Errorf("zone %d, expected one that has workers", zone)
 }
 
 // checkTargets refuses workers that are not there.
@@ -291,7 +291,7 @@ func (t *Topology) checkTargets(pool int, workers []sim.WorkerID) error {
 	}
 	for _, id := range workers {
 		if id < 0 || int(id) >= least {
-			return fmt.Errorf("worker %d, want 0 to %d", id, least-1)
+			return fmt.Errorf("worker %d, must be 0 to %d", id, least-1)
 		}
 	}
 	return nil

@@ -66,9 +66,9 @@ func (t *Topology) checkNewKind() error {
 			continue
 		}
 		if len(t.Pools[i].Mix) == 0 {
-			return fmt.Errorf("new workers of kind %s, want a mix of kinds with it", a.NewKind)
+			return fmt.Errorf("new workers of kind %s, require a mix of kinds", a.NewKind)
 		}
-		return fmt.Errorf("new workers of kind %s, want one of %s", a.NewKind, t.Pools[i].DescribeKinds())
+		return fmt.Errorf("new workers of kind %s, must be one of %s", a.NewKind, t.Pools[i].DescribeKinds())
 	}
 	return nil
 }
@@ -167,16 +167,16 @@ func (t *Topology) checkMixes() error {
 		case len(p.Mix) == 0:
 			continue
 		case t.Disaggregated():
-			return fmt.Errorf("%s workers of %d kinds, want a mix where workers both prefill and decode", p.Role, len(p.Mix))
+			return fmt.Errorf("%s workers of %d kinds, require a mix where workers both prefill and decode", p.Role, len(p.Mix))
 		case t.Compat:
-			return fmt.Errorf("workers of %d kinds, which the reference does not have, want one kind", len(p.Mix))
+			return fmt.Errorf("workers of %d kinds, which the reference does not have, expected one kind", len(p.Mix))
 		case len(t.Scale) > 0:
-			return fmt.Errorf("workers of %d kinds that come and go, want a mix that stays as it is", len(p.Mix))
+			return fmt.Errorf("workers of %d kinds that start and stop, must be a fixed mix", len(p.Mix))
 		}
 		first := &p.Mix[0]
 		for j := range p.Mix {
 			if k := &p.Mix[j]; k.Engine.BlockTokens != first.Engine.BlockTokens {
-				return fmt.Errorf("block_size is %d for %s and %d for %s, want the same: one router knows the caches of both by their blocks",
+				return fmt.Errorf("block_size is %d for %s and %d for %s, must be the same: one router knows the caches of both by their blocks",
 					first.Engine.BlockTokens, first.Name, k.Engine.BlockTokens, k.Name)
 			}
 		}

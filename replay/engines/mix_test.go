@@ -72,7 +72,7 @@ func TestLaterKind(t *testing.T) {
 	for _, c := range []struct{ named, want, wrong string }{
 		{"", "[h100 h100 l40s h100]", ""},
 		{"l40s", "[h100 h100 l40s l40s]", ""},
-		{"a100", "", "new workers of kind a100, want one of 2 of h100, 1 of l40s"},
+		{"a100", "", "new workers of kind a100, must be one of 2 of h100, 1 of l40s"},
 	} {
 		a.NewKind = c.named
 		if err := top.CheckAutoscale(); err != nil || c.wrong != "" {

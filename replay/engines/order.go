@@ -13,9 +13,9 @@ func (s *Stage) checkOrder(order router.QueueOrder) error {
 	switch {
 	case order != router.WFQ && order != router.EDF:
 	case s.Classes == nil:
-		return fmt.Errorf("held requests in the order %v: the workload has no classes, want them in the trace or by --classes", order)
+		return fmt.Errorf("held requests in the order %v: the workload has no classes, requires them in the trace or by --classes", order)
 	case order == router.EDF && !slices.ContainsFunc(s.Classes, func(c router.ClassTerms) bool { return c.Deadline > 0 }):
-		return errors.New("held requests in the order edf: no class has a deadline, want one in the file of --classes")
+		return errors.New("held requests in the order edf: no class has a deadline, must have one in the file of --classes")
 	}
 	return nil
 }

@@ -172,9 +172,9 @@ func (t *Topology) CheckPD() error {
 	case p == nil:
 		return nil
 	case !t.Disaggregated():
-		return errors.New("prefill and decode workers share no work in a cluster of one pool, want two")
+		return errors.New("prefill and decode workers share no work in a cluster of one pool, must be two pools")
 	case t.Compat:
-		return errors.New("the reference sends every prompt to a prefill worker and shares no link, want none of this with --compat")
+		return errors.New("the reference sends every prompt to a prefill worker and shares no link, remove it with --compat")
 	case p.Threshold != nil && *p.Threshold < 0:
 		return fmt.Errorf("the threshold of prefill is %d tokens, must be at least 0", *p.Threshold)
 	case !slices.Contains([]DecodeChosen{AfterTransfer, BeforeTransfer, BeforePrefill}, p.DecodeChosen):
@@ -182,7 +182,7 @@ func (t *Topology) CheckPD() error {
 	}
 	admits := t.Admission != nil || slices.ContainsFunc(t.Later(), func(c Change) bool { return c.Admission != nil })
 	if p.DecodeChosen == BeforePrefill && admits {
-		return errors.New("an admission decides before the router of prefill workers, and requests come before that of decode workers first, want one or the other")
+		return errors.New("an admission decides before the router of prefill workers, and requests reach the router of decode workers first: remove one of them")
 	}
 	if err := cmp.Or(t.checkPull(), t.checkAdmission(), t.checkHold()); err != nil {
 		return err
@@ -203,11 +203,11 @@ func (t *Topology) checkChoice() error {
 	e := &t.Pools[1].Engine
 	switch {
 	case t.PD.DecodeChosen != BeforePrefill:
-		return fmt.Errorf("which worker computes a prompt is known once its decode worker is, want it chosen %s", BeforePrefill)
+		return fmt.Errorf("the worker of a prompt is known only with its decode worker, must be chosen %s", BeforePrefill)
 	case e.Engine == engineargs.SGLang:
-		return errors.New("SGLang's decode workers compute no prompts, want vLLM")
+		return errors.New("SGLang's decode workers compute no prompts, use vLLM")
 	case e.Engine == engineargs.VLLM && e.Rules.Reference():
-		return errors.New("decode workers compute no prompts by the reference's rules, want vLLM's own (--scheduler-profile)")
+		return errors.New("decode workers compute no prompts by the reference's rules, use vLLM's own (--scheduler-profile)")
 	}
 	return nil
 }
@@ -219,13 +219,13 @@ func (t *Topology) checkAdmission() error {
 	case !p.DecodeAdmission:
 		return nil
 	case !p.PicksEarly():
-		return fmt.Errorf("a decode worker is asked for room before the transfer, want decode workers chosen %s or %s", BeforeTransfer, BeforePrefill)
+		return fmt.Errorf("a decode worker is asked for room before the transfer, requires decode workers chosen %s or %s", BeforeTransfer, BeforePrefill)
 	case e.Engine == engineargs.SGLang:
-		return errors.New("SGLang's decode workers are not asked for room, want vLLM")
+		return errors.New("SGLang's decode workers are not asked for room, use vLLM")
 	case e.Engine == engineargs.VLLM && e.Rules.Reference():
-		return errors.New("decode workers are not asked for room by the reference's rules, want vLLM's own (--scheduler-profile)")
+		return errors.New("decode workers are not asked for room by the reference's rules, use vLLM's own (--scheduler-profile)")
 	case len(decode.Mix) > 0 || e.DPSize > 1 || e.Windows.Given():
-		return errors.New("decode workers of several kinds, of data-parallel ranks or with layers that have windows are not asked for room, want others")
+		return errors.New("decode workers of several kinds, of data-parallel ranks or with layers that have windows are not asked for room, use others")
 	}
 	return nil
 }
@@ -237,13 +237,13 @@ func (t *Topology) checkHold() error {
 	case !p.HoldPrefill:
 		return nil
 	case !p.PicksEarly():
-		return fmt.Errorf("KV blocks are held until they have been sent to a worker, want decode workers chosen %s or %s", BeforeTransfer, BeforePrefill)
+		return fmt.Errorf("KV blocks are held until they are sent to a worker, requires decode workers chosen %s or %s", BeforeTransfer, BeforePrefill)
 	case e.Engine == engineargs.SGLang:
-		return errors.New("SGLang's prefill workers keep the pages of a prompt until they have been sent in any case, want vLLM or nothing said of it")
+		return errors.New("SGLang's prefill workers always keep the pages of a prompt until they are sent, use vLLM or remove the setting")
 	case e.Engine == engineargs.VLLM && e.Rules.Reference():
-		return errors.New("prefill workers hold no KV blocks of prompts that are computed by the reference's rules, want vLLM's own (--scheduler-profile)")
+		return errors.New("prefill workers hold no KV blocks of computed prompts by the reference's rules, use vLLM's own (--scheduler-profile)")
 	case len(prefill.Mix) > 0 || e.DPSize > 1 || e.Windows.Given():
-		return errors.New("prefill workers of several kinds, of data-parallel ranks or with layers that have windows hold no KV blocks of prompts that are computed, want others")
+		return errors.New("prefill workers of several kinds, of data-parallel ranks or with layers that have windows hold no KV blocks of computed prompts, use others")
 	}
 	return nil
 }
@@ -301,19 +301,19 @@ func (t *Topology) checkTransfers() error {
 	case !finite(p.NIC) || !finite(p.Core):
 		return fmt.Errorf("bandwidths are %v and %v GB/s, must be at least 0", p.NIC, p.Core)
 	case !p.SharesLinks() && !p.Missing && (p.NIC > 0 || p.Core > 0):
-		return errors.New("a bandwidth of links that nobody shares, want them shared fairly or in turns")
+		return errors.New("a bandwidth of links that are not shared, requires links shared fairly or in turns")
 	case !p.SharesLinks() && !p.Missing:
 		return nil
 	case p.SharesLinks() && !slices.Contains([]Sharing{ShareFairly, ShareInTurns}, p.Sharing):
-		return excerpt.Errorf("transfers share links by %q, want %s or %s", p.Sharing, ShareFairly, ShareInTurns)
+		return excerpt.Errorf("transfers share links by %q, must be %s or %s", p.Sharing, ShareFairly, ShareInTurns)
 	case p.SharesLinks() && p.NIC == 0 && p.Core == 0:
-		return errors.New("links to share without a bandwidth, want that of workers (nic) or that between them (core)")
+		return errors.New("links to share without a bandwidth, requires that of workers (nic) or that between them (core)")
 	case !p.PicksEarly():
-		return fmt.Errorf("a transfer goes to a worker, want decode workers chosen %s or %s", BeforeTransfer, BeforePrefill)
+		return fmt.Errorf("a transfer goes to a worker, requires decode workers chosen %s or %s", BeforeTransfer, BeforePrefill)
 	case e.Engine == engineargs.SGLang:
-		return errors.New("SGLang's prefill workers send prompts in pieces while they compute, each as if it had the link to itself; want vLLM")
+		return errors.New("SGLang's prefill workers send prompts in pieces while they compute, each as if it had the link to itself; use vLLM")
 	case e.KVBytesPerToken == 0:
-		return errors.New("transfers of unknown size, want kv_bytes_per_token")
+		return errors.New("transfers of unknown size, require kv_bytes_per_token")
 	}
 	return nil
 }

@@ -23,8 +23,8 @@ func TestJoinPoolsRefuses(t *testing.T) {
 		{ByRole[int]{1, 2, 1}, &args, &args, nil, "one or the other"},
 		{ByRole[int]{1, 2, 1}, nil, nil, nil, "2 prefill and 1 decode workers"},
 		{ByRole[int]{2, 1, 1}, nil, &args, &args, "workers are 2 beside"},
-		{ByRole[int]{1, 1, 1}, nil, &args, nil, "without decode engine arguments"},
-		{ByRole[int]{1, 1, 1}, nil, nil, &args, "without prefill engine arguments"},
+		{ByRole[int]{1, 1, 1}, nil, &args, nil, "prefill engine arguments require decode"},
+		{ByRole[int]{1, 1, 1}, nil, nil, &args, "decode engine arguments require prefill"},
 	} {
 		if _, err := JoinPools(c.counts, ByRole[*engineargs.Args]{c.engine, c.prefill, c.decode}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v, want %q", c, err, c.want)

@@ -56,7 +56,7 @@ func (t *Topology) checkSignals(looks []router.Signal) error {
 		case age.Never && s != router.Caches:
 			return fmt.Errorf("%s=never: only %s may never reach a router", s, router.Caches)
 		case !(age.Delay >= 0 && age.Delay <= longestAge && (age.Interval == 0 || age.Interval >= 1 && age.Interval <= longestAge)):
-			return fmt.Errorf("%s %v ms old, read every %v ms, want a delay of 0 to 24h and an interval of 0, or 1 ms to 24h", s, float64(age.Delay), float64(age.Interval))
+			return fmt.Errorf("%s %v ms old, read every %v ms, must be a delay of 0 to 24h and an interval of 0, or 1 ms to 24h", s, float64(age.Delay), float64(age.Interval))
 		}
 	}
 	return nil

@@ -28,9 +28,9 @@ func (t *Topology) checkSpeeds() error {
 			if i < len(t.Pools) {
 				count = t.Pools[i].Count
 			}
-			return fmt.Errorf("worker speeds are %d for %d workers, want one for each", len(speeds), count)
+			return fmt.Errorf("worker speeds are %d for %d workers, must be one for each", len(speeds), count)
 		case len(t.Scale) > 0:
-			return fmt.Errorf("worker speeds are given for workers that come and go, want pools that stay as they are")
+			return fmt.Errorf("worker speeds are given for workers that start and stop, must be pools of a fixed size")
 		}
 		for id, speed := range speeds {
 			if !(speed > 0) || math.IsInf(speed, 0) {

@@ -51,7 +51,7 @@ func TestCheckSpeeds(t *testing.T) {
 		{[][]float64{{1}}, nil, "1 for 2 workers"},
 		{[][]float64{nil, {1}}, nil, "1 for 0 workers"},
 		{[][]float64{{1, 0}}, nil, "the speed of worker 1 is 0"},
-		{[][]float64{{1, 0.84}}, []ScaleEvent{{5, 3, KeepSize}}, "come and go"},
+		{[][]float64{{1, 0.84}}, []ScaleEvent{{5, 3, KeepSize}}, "start and stop"},
 	} {
 		err := (&Topology{Pools: OnePool(engineargs.Default(), 2), WorkerSpeeds: c.speeds, Scale: c.scale}).Validate()
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {

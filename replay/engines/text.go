@@ -25,7 +25,7 @@ func (t *Topology) checkText() error {
 			if rent, err := k.Rent(0); err != nil {
 				return err
 			} else if rent.PerHour == 0 {
-				return errors.New("a router policy or an admission that looks at cost, want workers whose GPU has a price (--gpu)")
+				return errors.New("a router policy or an admission that reads cost, requires workers with the price of a GPU (--gpu)")
 			}
 		}
 	}

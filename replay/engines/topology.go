@@ -182,13 +182,13 @@ func (t *Topology) checkPrefillLoad() error {
 	asked := kv && configured && c.Config.PrefillLoadModel == router.LoadAIC
 	switch {
 	case estimator && !kv:
-		return errors.New("an AIC estimator of prefill load, want the KV router with it")
+		return errors.New("an AIC estimator of prefill load, requires the KV router")
 	case estimator && !asked:
-		return errors.New(`an AIC estimator of prefill load, want a router configuration with router_prefill_load_model "aic"`)
+		return errors.New(`an AIC estimator of prefill load, must be a router configuration with router_prefill_load_model "aic"`)
 	case asked && !estimator:
-		return errors.New(`router_prefill_load_model is "aic", want the AIC backend, system and model path with it`)
+		return errors.New(`router_prefill_load_model is "aic", requires the AIC backend, system and model path`)
 	case asked:
-		return errors.New(`router_prefill_load_model is "aic": this program holds no AIC estimator, want "none"`)
+		return errors.New(`router_prefill_load_model is "aic": this program holds no AIC estimator, expected "none"`)
 	}
 	return nil
 }
@@ -200,7 +200,7 @@ func (t *Topology) checkPools() error {
 		roles = append(roles, t.Pools[i].Role)
 	}
 	if !slices.Equal(roles, []scheduler.Role{scheduler.Aggregated}) && !slices.Equal(roles, []scheduler.Role{scheduler.Prefill, scheduler.Decode}) {
-		return fmt.Errorf("pools are %v, want one aggregated, or prefill and decode", roles)
+		return fmt.Errorf("pools are %v, must be one aggregated, or prefill and decode", roles)
 	}
 	for _, check := range []func(*Pool) error{(*Pool).checkCount, (*Pool).checkRole, t.checkDPSize, t.checkChunks} {
 		for i := range t.Pools {
@@ -210,7 +210,7 @@ func (t *Topology) checkPools() error {
 		}
 	}
 	if t.Disaggregated() && t.Pools[0].Engine.BlockTokens != t.Pools[1].Engine.BlockTokens {
-		return fmt.Errorf("block_size is %d for prefill and %d for decode engines, want the same",
+		return fmt.Errorf("block_size is %d for prefill and %d for decode engines, must be the same",
 			t.Pools[0].Engine.BlockTokens, t.Pools[1].Engine.BlockTokens)
 	}
 	for i := range t.Pools {
@@ -270,7 +270,7 @@ func (p *Pool) CheckEngine() error {
 		return fmt.Errorf("block_size is %d, must be a power of two from 2 to 1024 for vllm", n)
 	}
 	if backend := p.Engine.AIC.Backend; backend != "" {
-		return excerpt.Errorf("aic_backend is %q: this program holds no AIC estimator, want planner_profile_data or neither", backend)
+		return excerpt.Errorf("aic_backend is %q: this program has no AIC estimator, use planner_profile_data or neither", backend)
 	}
 	return nil
 }
@@ -281,9 +281,9 @@ func (t *Topology) CheckScale() error {
 	for _, e := range t.Scale {
 		switch {
 		case !(e.At >= last) || e.At >= math.MaxFloat64:
-			return fmt.Errorf("scaling at %v ms: want instants >= 0 in order", float64(e.At))
+			return fmt.Errorf("scaling at %v ms: expected instants >= 0 in order", float64(e.At))
 		case e.Workers < KeepSize || e.Workers == 0 || e.Decode < KeepSize || e.Decode == 0:
-			return fmt.Errorf("scaling at %v ms: to %d and %d workers, want at least 1", float64(e.At), e.Workers, e.Decode)
+			return fmt.Errorf("scaling at %v ms: to %d and %d workers, must be at least 1", float64(e.At), e.Workers, e.Decode)
 		case e.Decode != KeepSize && !t.Disaggregated():
 			return fmt.Errorf("scaling at %v ms: decode workers only with prefill and decode pools", float64(e.At))
 		}
@@ -306,7 +306,7 @@ func (t *Topology) CheckAutoscale() error {
 	case !t.Autoscales():
 		return nil
 	case t.AutoscaleDecode != nil && !t.Disaggregated():
-		return errors.New("an autoscaler of decode workers, want prefill and decode pools")
+		return errors.New("an autoscaler of decode workers, requires prefill and decode pools")
 	}
 	for i := range t.Pools {
 		p, a := &t.Pools[i], t.AutoscalerOf(i)
@@ -379,16 +379,16 @@ func JoinPools(counts ByRole[int], engines ByRole[*engineargs.Args]) (Pools, err
 	one, prefill, decode := engines[scheduler.Aggregated], engines[scheduler.Prefill], engines[scheduler.Decode]
 	switch {
 	case one != nil && (prefill != nil || decode != nil):
-		return nil, errors.New("engine arguments are for one pool, and there are prefill or decode engine arguments too, want one or the other")
+		return nil, errors.New("engine arguments are for one pool, and there are prefill or decode engine arguments too, expected one or the other")
 	case prefill == nil && decode == nil && (prefillWorkers != 1 || decodeWorkers != 1):
-		return nil, fmt.Errorf("%d prefill and %d decode workers without engine arguments of their own, want both prefill and decode engine arguments",
+		return nil, fmt.Errorf("%d prefill and %d decode workers without engine arguments, require both prefill and decode engine arguments",
 			prefillWorkers, decodeWorkers)
 	case prefill != nil && decode != nil && workers != 1:
-		return nil, fmt.Errorf("workers are %d beside prefill and decode engine arguments, want numbers of prefill and decode workers only", workers)
+		return nil, fmt.Errorf("workers are %d beside prefill and decode engine arguments, must be numbers of prefill and decode workers only", workers)
 	case prefill == nil && decode != nil:
-		return nil, errors.New("decode engine arguments without prefill engine arguments, want both")
+		return nil, errors.New("decode engine arguments require prefill engine arguments")
 	case prefill != nil && decode == nil:
-		return nil, errors.New("prefill engine arguments without decode engine arguments, want both")
+		return nil, errors.New("prefill engine arguments require decode engine arguments")
 	case prefill != nil:
 		return TwoPools(Pool{Engine: *prefill, Count: prefillWorkers}, Pool{Engine: *decode, Count: decodeWorkers}), nil
 	case one != nil:

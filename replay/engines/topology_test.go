@@ -33,9 +33,9 @@ func TestCheckScale(t *testing.T) {
 	}{
 		{one, []ScaleEvent{{0, 1, KeepSize}, {5, 2, KeepSize}, {5, KeepSize, KeepSize}}, ""},
 		{two, []ScaleEvent{{1, KeepSize, 3}}, ""},
-		{one, []ScaleEvent{{5, 2, KeepSize}, {4, 1, KeepSize}}, "scaling at 4 ms: want instants >= 0 in order"},
+		{one, []ScaleEvent{{5, 2, KeepSize}, {4, 1, KeepSize}}, "scaling at 4 ms: expected instants >= 0 in order"},
 		{one, []ScaleEvent{{-1, 2, KeepSize}}, "scaling at -1 ms"},
-		{one, []ScaleEvent{{1, 0, KeepSize}}, "to 0 and -1 workers, want at least 1"},
+		{one, []ScaleEvent{{1, 0, KeepSize}}, "to 0 and -1 workers, must be at least 1"},
 		{one, []ScaleEvent{{1, -2, KeepSize}}, "to -2 and -1 workers"},
 		{two, []ScaleEvent{{1, 1, 0}}, "to 1 and 0 workers"},
 		{one, []ScaleEvent{{1, 1, 1}}, "decode workers only with prefill and decode pools"},

@@ -13,7 +13,7 @@ import (
 // another replay of what follows.
 func (t *Topology) CheckCacheFiles() error {
 	if t.Compat {
-		return fmt.Errorf("the reference's caches begin empty, want no --compat")
+		return fmt.Errorf("the reference's caches begin empty, remove --compat")
 	}
 	for i := range t.Pools {
 		for _, k := range t.Pools[i].Kinds() {
@@ -38,19 +38,19 @@ func (s *Stage) cacheFault() string {
 	case a.Engine == engineargs.TRTLLM:
 		return "TensorRT-LLM's rules, must be vLLM's own or SGLang's"
 	case a.Engine == engineargs.VLLM && a.Rules.Reference():
-		return "the reference's rules, want vLLM's own, as with --scheduler-profile or --gpu, or SGLang"
+		return "the reference's rules are not supported, use vLLM's own, as with --scheduler-profile or --gpu, or SGLang"
 	case !a.PrefixCaching:
-		return "no prefix cache, want one"
+		return "no prefix cache, requires one"
 	case a.DPSize > 1:
-		return "data-parallel ranks with a cache each, want one rank"
+		return "data-parallel ranks with a cache each, must be one rank"
 	case a.Engine == engineargs.VLLM && host.Given(), a.Engine == engineargs.SGLang && s.hostMemory().Pages > 0:
-		return "host memory behind their KV cache, want none"
+		return "host memory behind their KV cache, must be none"
 	case a.Engine == engineargs.VLLM && a.Windows.Given(), a.Engine == engineargs.SGLang && a.SGLang.PoolWindow() > 0:
-		return "layers with sliding windows, which keep part of their KV cache, want none"
+		return "layers with sliding windows, which keep part of their KV cache, must be none"
 	case a.Engine == engineargs.SGLang && a.SGLang.Eviction.Policy != radix.LRU:
-		return "radix_eviction_policy other than lru, want lru"
+		return "radix_eviction_policy is not lru, must be lru"
 	case a.Engine == engineargs.SGLang && drafts != nil && drafts.Algorithm == scheduler.ByHead:
-		return "drafts by heads that read hidden states, whose pages have other names, want another method or none"
+		return "drafts by heads that read hidden states, whose pages have other names, use another method or none"
 	}
 	return ""
 }

@@ -87,7 +87,7 @@ type Run struct {
 // engines allow it and join is set.
 func Open(c *Config, use engines.Use, join bool) (*Run, error) {
 	if n := len(c.Workload.Turns); n > math.MaxInt32 {
-		return nil, fmt.Errorf("the workload has %d requests, want at most %d", n, math.MaxInt32) // a RequestID has no more
+		return nil, fmt.Errorf("the workload has %d requests, must have at most %d", n, math.MaxInt32) // a RequestID has no more
 	}
 	c.Admission.Disaggregated = c.Disaggregated()
 	use.Events = use.Events || c.KVEvents

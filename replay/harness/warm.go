@@ -39,20 +39,20 @@ func (c *Config) checkCaches(traceBlock, block int) error {
 	case c.Warm == nil && c.Save == nil:
 		return nil
 	case w.Synthetic:
-		return errors.New("prompts of a synthetic workload share nothing with those of another, want a trace with hash ids for --warm-caches and --save-caches")
+		return errors.New("prompts of a synthetic workload share nothing with those of another: use a trace with hash ids for --warm-caches and --save-caches")
 	case w.Renumbered:
-		return fmt.Errorf("%s: its hash ids are numbered as they come in the file, so that those of another file are other blocks: want a trace in Mooncake's format for --warm-caches and --save-caches (replay traces convert)", w.Name)
+		return fmt.Errorf("%s: its hash ids are numbered as they come in the file, so that those of another file are other blocks: must be a trace in Mooncake's format for --warm-caches and --save-caches (replay traces convert)", w.Name)
 	case c.KVEvents:
-		return errors.New("events of KV caches begin with empty ones, want no --kv-events-file with --warm-caches and --save-caches")
+		return errors.New("events of KV caches begin with empty caches: remove --kv-events-file with --warm-caches and --save-caches")
 	}
 	if err := c.CheckCacheFiles(); err != nil || c.Warm == nil {
 		return err
 	}
 	switch f := c.Warm; {
 	case f.Block != block:
-		return fmt.Errorf("%s:1: block_size is %d, and %d of the engines, want the same", f.Path, f.Block, block)
+		return fmt.Errorf("%s:1: block_size is %d, and %d of the engines, must be the same", f.Path, f.Block, block)
 	case f.TraceBlock != traceBlock:
-		return fmt.Errorf("%s:1: trace_block_size is %d, and %d of the trace, want the same", f.Path, f.TraceBlock, traceBlock)
+		return fmt.Errorf("%s:1: trace_block_size is %d, and %d of the trace, must be the same", f.Path, f.TraceBlock, traceBlock)
 	}
 	for i := range c.Warm.Workers {
 		w := &c.Warm.Workers[i]
@@ -119,7 +119,7 @@ func (r *Run) WarmWorker(pool int, id sim.WorkerID, core scheduler.Core, p *sche
 	x.start.Unused--
 	name := s.EngineOf(id).Engine.String()
 	if w.Engine != name {
-		return x.file.ErrorAt(w.Line, "engine is %s, and the worker's is %s, want the same", w.Engine, name)
+		return x.file.ErrorAt(w.Line, "engine is %s, and the worker's is %s, must be the same", w.Engine, name)
 	}
 	if len(w.Runs) == 0 && !s.KeepsPrefixes() {
 		x.start.Empty++

@@ -26,27 +26,27 @@ func TestErrors(t *testing.T) {
 				{"timestamp":0,"input_length":4,"output_length":2,"hash_ids":[1]}
 				{"timestamp":0,"input_length":14,"output_length":3,"hash_ids":[1,2,3,4]}
 				{"timestamp":0,"input_length":16,"output_length":9,"hash_ids":[1,2,3,4]}`,
-		}, "trace.jsonl:2: input_length 14, output_length 3: it needs 5 KV blocks of 4 tokens, want at most num_gpu_blocks 4; " +
+		}, "trace.jsonl:2: input_length 14, output_length 3: it needs 5 KV blocks of 4 tokens, must be at most num_gpu_blocks 4; " +
 			"2 of 3 requests can never run, num_gpu_blocks 7 would admit them all"},
 		{example{
 			name: "larger than the decode pool", prefill: `{"block_size":4,"num_gpu_blocks":5,"worker_type":"prefill"}`,
 			decode: `{"block_size":4,"num_gpu_blocks":4,"worker_type":"decode"}`,
 			trace:  `{"timestamp":0,"input_length":16,"output_length":1,"hash_ids":[1,2,3,4]}`,
-		}, "trace.jsonl:1: input_length 16, output_length 1: it needs 5 KV blocks of 4 tokens, want at most num_gpu_blocks 4; " +
+		}, "trace.jsonl:1: input_length 16, output_length 1: it needs 5 KV blocks of 4 tokens, must be at most num_gpu_blocks 4; " +
 			"1 of 1 requests can never run, num_gpu_blocks 5 would admit them all"},
 		{example{
 			name: "no answer", engine: small,
 			trace: `{"timestamp":0,"input_length":4,"output_length":0,"hash_ids":[1]}`,
-		}, "trace.jsonl:1: input_length 4, output_length 0: an answer of 0 tokens never ends, want output_length > 0; 1 of 1 requests can never run"},
+		}, "trace.jsonl:1: input_length 4, output_length 0: an answer of 0 tokens never ends, expected output_length > 0; 1 of 1 requests can never run"},
 		{example{
 			name: "no answer and larger than the pool", engine: small,
 			trace: `
 				{"timestamp":0,"input_length":16,"output_length":9,"hash_ids":[1,2,3,4]}
 				{"timestamp":0,"input_length":4,"output_length":0,"hash_ids":[1]}`,
-		}, "trace.jsonl:1: input_length 16, output_length 9: it needs 7 KV blocks of 4 tokens, want at most num_gpu_blocks 4; 2 of 2 requests can never run"},
+		}, "trace.jsonl:1: input_length 16, output_length 9: it needs 7 KV blocks of 4 tokens, must be at most num_gpu_blocks 4; 2 of 2 requests can never run"},
 		{example{
 			name: "synthetic", engine: small, synthetic: &loadgen.Synthetic{Requests: 2, Input: 20, Output: 1, Turns: 1},
-		}, "session_0 turn 0: input_length 20, output_length 1: it needs 6 KV blocks of 4 tokens, want at most num_gpu_blocks 4; " +
+		}, "session_0 turn 0: input_length 20, output_length 1: it needs 6 KV blocks of 4 tokens, must be at most num_gpu_blocks 4; " +
 			"2 of 2 requests can never run, num_gpu_blocks 6 would admit them all"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -36,14 +36,14 @@ type Fork struct {
 func NewFork(cfg Config) (*Fork, error) {
 	started := time.Now()
 	if cfg.Scalers != ([2]autoscale.Scaler{}) {
-		return nil, errors.New("a fork of a replay with a scaler of the caller's, want an autoscaler of the replay's own")
+		return nil, errors.New("a fork of a replay with a custom scaler is not supported: use a built-in autoscaler")
 	}
 	if policy.Is[*policy.Given](cfg.Router) {
-		return nil, errors.New("a fork of a replay with a router policy of the caller's, want a policy of the replay's own")
+		return nil, errors.New("a fork of a replay with a custom router policy is not supported: use a built-in policy")
 	}
 	for i, load := range cfg.Foreseen {
 		if a := cfg.AutoscalerOf(i); a != nil && a.Kind == autoscale.Foreknown && load == nil {
-			return nil, errors.New("a fork of a replay with a perfect autoscaler, whose load is not known: want another one")
+			return nil, errors.New("a fork of a replay with a perfect autoscaler, of which the load is unknown, is not supported: use another one")
 		}
 	}
 	cfg.Progress = nil
@@ -121,7 +121,7 @@ func (f *Fork) Observer() harness.Observer { return f.cluster.Observer }
 func (f *Fork) Change(x engines.Change) error {
 	c := f.cluster
 	if x.At < c.now {
-		return fmt.Errorf("a change at %v ms in a replay that stands at %v ms, want one to come", float64(x.At), float64(c.now))
+		return fmt.Errorf("a change at %v ms in a replay that is at %v ms, must be later", float64(x.At), float64(c.now))
 	}
 	t := c.Topology
 	t.Changes = engines.InsertChange(t.Changes, x)
@@ -135,7 +135,7 @@ func (f *Fork) Change(x engines.Change) error {
 func (f *Fork) ForceWorker(id sim.RequestID, w sim.WorkerID) error {
 	d, ok := f.cluster.pools[0].Router.(*router.Dispatcher)
 	if !ok || !d.ForceChoice(id, w) {
-		return errors.New("a worker given to a request under a router that places several together, want another router")
+		return errors.New("a worker given to a request under a router that places several requests together is not supported: use another router")
 	}
 	return nil
 }

@@ -82,7 +82,7 @@ func (w *worker) warpPass(now sim.Time) {
 func (w *worker) stretchPass(by sim.Time) {
 	p := &w.pass
 	if invariant.Enabled && p.Count != 1 {
-		panic("a run of passes is stretched, want a single one")
+		panic("a run of passes is stretched, must be a single one")
 	}
 	p.Waits = false
 	p.End += by

@@ -39,7 +39,7 @@ const maxIDs = 1 << 31
 // addWorker makes a worker.
 func (p *pool) addWorker() error {
 	if len(p.workers) >= maxIDs {
-		return fmt.Errorf("worker %d of a pool, want ids below %d", len(p.workers), maxIDs)
+		return fmt.Errorf("worker %d of a pool, expected ids below %d", len(p.workers), maxIDs)
 	}
 	id := sim.WorkerID(len(p.workers))
 	core, err := p.Core(id)

@@ -23,7 +23,7 @@ type Stepper struct {
 func NewStepper(cfg Config) (*Stepper, error) {
 	started := time.Now()
 	if cfg.Admission.Mode != loadgen.Trace {
-		return nil, errors.New("a replay in steps: want trace mode")
+		return nil, errors.New("a replay in steps requires trace mode")
 	}
 	cfg.steps = true
 	r, err := prepareRun(&cfg)

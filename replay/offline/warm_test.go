@@ -267,7 +267,7 @@ func TestWarmRefuses(t *testing.T) {
 			w.Renumbered = true
 			cfg.Workload = &w
 		},
-		"events of KV caches begin with empty ones": func(cfg *Config) { cfg.KVEvents = true },
+		"events of KV caches begin with empty caches": func(cfg *Config) { cfg.KVEvents = true },
 		`pool is "decode", and the replay has one`: func(cfg *Config) {
 			f := *file
 			f.Workers = append([]caches.Worker(nil), f.Workers...)

@@ -159,9 +159,9 @@ func TestTimekeeping(t *testing.T) {
 		spoil func(*timekeeping)
 		want  string
 	}{
-		{func(t *timekeeping) { t.overshoot = 200 }, "passes of 6.00 ms ended 0.20 ms late on average, want at most 3 % of that"},
-		{func(t *timekeeping) { t.slipped = 70 }, "a worker fell behind by 70 ms in 6000 ms, want at most 1 %"},
-		{func(t *timekeeping) { t.timeouts = 11 }, "11 waits for others at the same instant took more than 20ms, want none"},
+		{func(t *timekeeping) { t.overshoot = 200 }, "passes of 6.00 ms ended 0.20 ms late on average, must be at most 3 % of that"},
+		{func(t *timekeeping) { t.slipped = 70 }, "a worker fell behind by 70 ms in 6000 ms, must be at most 1 %"},
+		{func(t *timekeeping) { t.timeouts = 11 }, "11 waits for others at the same instant took more than 20ms, must be none"},
 	} {
 		bad := good
 		c.spoil(&bad)

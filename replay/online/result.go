@@ -122,7 +122,7 @@ func (x *run) passFields() []collector.Field {
 	t.duration = float64(x.clock.Now())
 	bound := t.passes > 0 && t.length/t.passes < timerBound
 	if bound {
-		x.warnf("passes take %.3f ms on average, want at least %g for latencies that say more than the machine's timers", t.length/t.passes, timerBound)
+		x.warnf("passes take %.3f ms on average, must be at least %g for latencies that say more than the machine's timers", t.length/t.passes, timerBound)
 	}
 	reason := t.findFault()
 	if reason != "" {
@@ -160,11 +160,11 @@ func (t *timekeeping) findFault() string {
 	case t.passes == 0:
 		return ""
 	case t.overshoot > mostOvershoot*t.length:
-		return fmt.Sprintf("passes of %.2f ms ended %.2f ms late on average, want at most %g %% of that", t.length/t.passes, t.overshoot/t.passes, 100*mostOvershoot)
+		return fmt.Sprintf("passes of %.2f ms ended %.2f ms late on average, must be at most %g %% of that", t.length/t.passes, t.overshoot/t.passes, 100*mostOvershoot)
 	case t.slipped > mostSlipped*t.duration:
-		return fmt.Sprintf("a worker fell behind by %.0f ms in %.0f ms, want at most %g %%", t.slipped, t.duration, 100*mostSlipped)
+		return fmt.Sprintf("a worker fell behind by %.0f ms in %.0f ms, must be at most %g %%", t.slipped, t.duration, 100*mostSlipped)
 	case t.timeouts > 0:
-		return fmt.Sprintf("%d waits for others at the same instant took more than %v, want none", t.timeouts, patience)
+		return fmt.Sprintf("%d waits for others at the same instant took more than %v, must be none", t.timeouts, patience)
 	}
 	return ""
 }

@@ -276,7 +276,7 @@ func (x *run) registerEntry(e *entry) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if int(e.q.ID) != len(x.entries) {
-		panic(fmt.Sprintf("request %d arrives, want %d", e.q.ID, len(x.entries)))
+		panic(fmt.Sprintf("request %d arrives, must be %d", e.q.ID, len(x.entries)))
 	}
 	x.entries = append(x.entries, e)
 }

@@ -81,7 +81,7 @@ func (f *File) Judge(run *Run) (*Outcome, error) {
 			l.Baseline, l.HasBaseline = f.Baseline.Values[b.Key]
 		}
 		if b.needsBaseline() && !l.HasBaseline {
-			return nil, fmt.Errorf("%s:%d: %s: no baseline, want replay check --update first", f.Path, b.Line, b.Key)
+			return nil, fmt.Errorf("%s:%d: %s: no baseline, run replay check --update first", f.Path, b.Line, b.Key)
 		}
 		l.Least, l.Most = b.allowedRange(l.Baseline)
 		l.Exceeded = !(l.Value >= l.Least && l.Value <= l.Most)

@@ -15,7 +15,7 @@ import (
 // file, remarks too, stays as it is.
 func (f *File) Update(run *Run) error {
 	if f.Baseline != nil && f.Baseline.From != "" {
-		return fmt.Errorf("%s: the baseline is %s, want values in the file, or no baseline, to write one", f.Path, f.Baseline.From)
+		return fmt.Errorf("%s: the baseline is %s, must be values in the file, or no baseline, to write one", f.Path, f.Baseline.From)
 	}
 	for _, b := range f.Budgets {
 		if _, ok := run.Values[b.Key]; !ok {

@@ -52,7 +52,7 @@ func (r *Run) Find(name string) (int, error) {
 			return r.inSession(name[:at], turn)
 		}
 	}
-	return 0, fmt.Errorf("%s: want the id of a request, FILE:LINE of the trace, SESSION#TURN or slowest", name)
+	return 0, fmt.Errorf("%s: must be the id of a request, FILE:LINE of the trace, SESSION#TURN or slowest", name)
 }
 
 func (r *Run) onLine(file string, line int) (int, error) {

@@ -93,7 +93,7 @@ func TestFind(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"60": "requests 0 to 59", "-1": "requests 0 to 59", "other.jsonl:8": "replayed made.jsonl", ":99": "no request",
-		"talk#3": "no such turn", "fastest": "want the id",
+		"talk#3": "no such turn", "fastest": "must be the id",
 	} {
 		if got, err := run.Find(name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %d, %v, want an error that says %q", name, got, err, want)

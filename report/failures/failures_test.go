@@ -131,7 +131,7 @@ func TestFile(t *testing.T) {
 	if err := s.Write(&text); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Read(dir); err == nil || !strings.Contains(err.Error(), "nothing went wrong") {
+	if _, err := Read(dir); err == nil || !strings.Contains(err.Error(), "this run has no faults") {
 		t.Errorf("without a file: %v", err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, FileName), text.Bytes(), 0o666); err != nil {
@@ -152,7 +152,7 @@ func TestFile(t *testing.T) {
 		t.Errorf("%d requests, %v ms more", e.Requests, e.ExtraTTFT)
 	}
 	for _, n := range []int{-1, 0, 3} {
-		if _, err := got.Find(n); err == nil || !strings.Contains(err.Error(), "want 1 to 2") {
+		if _, err := got.Find(n); err == nil || !strings.Contains(err.Error(), "must be 1 to 2") {
 			t.Errorf("fault %d: %v", n, err)
 		}
 	}

@@ -16,12 +16,12 @@ func (s *Study) Write(w io.Writer) error { return rundir.WriteJSON(w, s) }
 
 // Read reads what Write wrote into a run directory.
 func Read(dir string) (*Study, error) {
-	s, err := rundir.ReadJSON[Study](dir, FileName, "nothing went wrong in this run, want one of replay trace --faults")
+	s, err := rundir.ReadJSON[Study](dir, FileName, "this run has no faults, use a run of replay trace --faults")
 	if err != nil {
 		return nil, err
 	}
 	if !(s.WindowMS > 0) || len(s.Windows) == 0 {
-		return nil, fmt.Errorf("%s: no windows, want those of a run", filepath.Join(dir, FileName))
+		return nil, fmt.Errorf("%s: no windows, expected those of a run", filepath.Join(dir, FileName))
 	}
 	return s, nil
 }

@@ -83,7 +83,7 @@ func (s *Study) Find(number int) (*Event, error) {
 		return nil, fmt.Errorf("no fault %d: none had happened when the replay ended", number)
 	}
 	if number < 1 || number > len(s.Events) {
-		return nil, fmt.Errorf("no fault %d, want 1 to %d", number, len(s.Events))
+		return nil, fmt.Errorf("no fault %d, must be 1 to %d", number, len(s.Events))
 	}
 	return &s.Events[number-1], nil
 }

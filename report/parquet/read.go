@@ -35,14 +35,14 @@ func Open(in interface {
 	}
 	var end [8]byte
 	if size < int64(len(magic)+len(end)) {
-		return nil, fmt.Errorf("%d bytes, want a Parquet file", size)
+		return nil, fmt.Errorf("%d bytes, must be a Parquet file", size)
 	}
 	if _, err := in.ReadAt(end[:], size-int64(len(end))); err != nil {
 		return nil, err
 	}
 	length := int64(binary.LittleEndian.Uint32(end[:4]))
 	if string(end[4:]) != magic || length > size-int64(len(magic)+len(end)) {
-		return nil, errors.New("the end is missing, want a Parquet file")
+		return nil, errors.New("the end is missing, must be a Parquet file")
 	}
 	text := make([]byte, length)
 	if _, err := in.ReadAt(text, size-int64(len(end))-length); err != nil {
@@ -62,7 +62,7 @@ func (f *File) readSchema() error {
 	}
 	for _, e := range f.meta.Schema[1:] {
 		if !e.Type.Valid || !slices.Contains([]Kind{Bool, Int32, Int64, Double, Text}, e.Type.V) {
-			return fmt.Errorf("%s is of type %v, want a column of numbers, truths or texts", e.Name, e.Type.V)
+			return fmt.Errorf("%s is of type %v, must be a column of numbers, truths or texts", e.Name, e.Type.V)
 		}
 		f.Columns = append(f.Columns, Column{
 			Name: e.Name, Kind: e.Type.V, Optional: e.RepetitionType.V == format.Optional, List: e.RepetitionType.V == format.Repeated,
@@ -71,12 +71,12 @@ func (f *File) readSchema() error {
 	rows := int64(0)
 	for _, g := range f.meta.RowGroups {
 		if len(g.Columns) != len(f.Columns) || g.NumRows < 0 {
-			return fmt.Errorf("a group has %d columns and %d rows, want %d columns", len(g.Columns), g.NumRows, len(f.Columns))
+			return fmt.Errorf("a group has %d columns and %d rows, must be %d columns", len(g.Columns), g.NumRows, len(f.Columns))
 		}
 		rows += g.NumRows
 	}
 	if rows != f.meta.NumRows {
-		return fmt.Errorf("%d rows in groups, want %d", rows, f.meta.NumRows)
+		return fmt.Errorf("%d rows in groups, must be %d", rows, f.meta.NumRows)
 	}
 	return nil
 }
@@ -99,17 +99,17 @@ func (f *File) Read(group, column int) (*Values, error) {
 	}
 	rows, want := v.countRows(), f.meta.RowGroups[group].NumRows
 	if int64(rows) != want {
-		return nil, fmt.Errorf("%s: %d rows, want %d", c.Name, rows, want)
+		return nil, fmt.Errorf("%s: %d rows, must be %d", c.Name, rows, want)
 	}
 	return v, nil
 }
 
 func (f *File) readChunk(meta *format.ColumnMetaData, c *Column) (*Values, error) {
 	if meta.Type != c.Kind {
-		return nil, fmt.Errorf("is of type %v, want %v", meta.Type, c.Kind)
+		return nil, fmt.Errorf("is of type %v, must be %v", meta.Type, c.Kind)
 	}
 	if meta.DataPageOffset < 0 || meta.TotalCompressedSize < 0 || meta.DataPageOffset > f.size-meta.TotalCompressedSize {
-		return nil, fmt.Errorf("%d bytes at %d, want them within %d", meta.TotalCompressedSize, meta.DataPageOffset, f.size)
+		return nil, fmt.Errorf("%d bytes at %d, must be within %d", meta.TotalCompressedSize, meta.DataPageOffset, f.size)
 	}
 	text := make([]byte, meta.TotalCompressedSize)
 	if _, err := f.in.ReadAt(text, meta.DataPageOffset); err != nil {
@@ -123,7 +123,7 @@ func (f *File) readChunk(meta *format.ColumnMetaData, c *Column) (*Values, error
 		}
 		at := len(text) - in.Len()
 		if header.CompressedPageSize < 0 || int(header.CompressedPageSize) > in.Len() {
-			return nil, fmt.Errorf("a page of %d bytes, want at most %d", header.CompressedPageSize, in.Len())
+			return nil, fmt.Errorf("a page of %d bytes, must be at most %d", header.CompressedPageSize, in.Len())
 		}
 		body := text[at : at+int(header.CompressedPageSize)]
 		if _, err := in.Seek(int64(len(body)), io.SeekCurrent); err != nil {
@@ -142,13 +142,13 @@ func (v *Values) readPage(header *format.PageHeader, body []byte, codec format.C
 	levels := int(h.RepetitionLevelsByteLength) + int(h.DefinitionLevelsByteLength)
 	switch {
 	case header.Type != format.DataPageV2:
-		return fmt.Errorf("a page of type %v, want %v", header.Type, format.DataPageV2)
+		return fmt.Errorf("a page of type %v, must be %v", header.Type, format.DataPageV2)
 	case header.CRC != 0 && crc32.ChecksumIEEE(body) != uint32(header.CRC):
 		return errors.New("a page is damaged: its checksum is another")
 	case h.RepetitionLevelsByteLength < 0 || h.DefinitionLevelsByteLength < 0 || levels > len(body) || h.NumValues < h.NumNulls || h.NumNulls < 0:
 		return errors.New("the header of a page makes no sense")
 	case codec != format.Uncompressed && codec != format.Snappy:
-		return fmt.Errorf("compressed with %v, want %v or nothing", codec, format.Snappy)
+		return fmt.Errorf("compressed with %v, must be %v or nothing", codec, format.Snappy)
 	}
 	further, err := decodeLevels(body[:h.RepetitionLevelsByteLength], v.column.List, int(h.NumValues))
 	if err != nil {
@@ -167,13 +167,13 @@ func (v *Values) readPage(header *format.PageHeader, body []byte, codec format.C
 	}
 	before, want := v.countValues(), int(h.NumValues-h.NumNulls)
 	if nulls := bytes.Count(defined, []byte{0}); nulls != int(h.NumNulls) {
-		return fmt.Errorf("%d values are not there, want %d", nulls, h.NumNulls)
+		return fmt.Errorf("%d values are not there, must be %d", nulls, h.NumNulls)
 	}
 	if err := v.decodeValues(h.Encoding, values, want); err != nil {
 		return err
 	}
 	if n := v.countValues() - before; n != want {
-		return fmt.Errorf("%d values in a page, want %d", n, want)
+		return fmt.Errorf("%d values in a page, must be %d", n, want)
 	}
 	return nil
 }
@@ -189,7 +189,7 @@ func decodeLevels(text []byte, has bool, places int) ([]byte, error) {
 		return nil, err
 	}
 	if len(levels) < places {
-		return nil, fmt.Errorf("%d levels, want %d", len(levels), places)
+		return nil, fmt.Errorf("%d levels, must be %d", len(levels), places)
 	}
 	return levels[:places], nil // bits come by eight
 }

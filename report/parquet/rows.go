@@ -60,14 +60,14 @@ func ReadRows[T any](path string) ([]T, error) {
 	}
 	columns := columnsOf[T]()
 	if len(f.Columns) != len(columns) {
-		return nil, fmt.Errorf("%d columns, want %d", len(f.Columns), len(columns))
+		return nil, fmt.Errorf("%d columns, must be %d", len(f.Columns), len(columns))
 	}
 	var rows []T
 	for group, n := range f.Groups() {
 		first := len(rows)
 		for i, want := range columns {
 			if got := f.Columns[i]; got.Name != want.Name || got.Kind != want.Kind || got.List != want.List || got.Optional {
-				return nil, fmt.Errorf("column %s of type %v, want %s of type %v", got.Name, got.Kind, want.Name, want.Kind)
+				return nil, fmt.Errorf("column %s of type %v, must be %s of type %v", got.Name, got.Kind, want.Name, want.Kind)
 			}
 			v, err := f.Read(group, i)
 			if err != nil {

@@ -226,11 +226,11 @@ func (v *Values) decodeValues(encoding format.Encoding, text []byte, want int) e
 		}
 	case encoding == format.Plain && k != Text:
 		if len(text) != want*v.column.valueWidth() {
-			return fmt.Errorf("%d bytes of values, want %d", len(text), want*v.column.valueWidth())
+			return fmt.Errorf("%d bytes of values, must be %d", len(text), want*v.column.valueWidth())
 		}
 		v.plain = append(v.plain, text...)
 	default:
-		return fmt.Errorf("%v encoded as %v, want another encoding", k, encoding)
+		return fmt.Errorf("%v encoded as %v, use another encoding", k, encoding)
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ func FormatOf(path string) (Format, error) {
 	case Parquet, JSONL, CSV:
 		return f, nil
 	}
-	return "", excerpt.Errorf("%s: its name ends in %q, want .parquet, .jsonl or .csv", path, end)
+	return "", excerpt.Errorf("%s: its name ends in %q, expected .parquet, .jsonl or .csv", path, end)
 }
 
 // form writes rows in a format.

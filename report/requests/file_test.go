@@ -175,9 +175,9 @@ func TestInParts(t *testing.T) {
 // Files that are none are refused with the place.
 func TestRefused(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
-		{"a.txt", "", "want .parquet, .jsonl or .csv"},
+		{"a.txt", "", "expected .parquet, .jsonl or .csv"},
 		{"a.jsonl", "{\"id\":0,\"turn\":-1}\n", "turn"},
-		{"a.jsonl", "{\"id\":\"x\"}\n", "row 1: id: \"\\\"x\\\"\", want an integer"},
+		{"a.jsonl", "{\"id\":\"x\"}\n", "row 1: id: \"\\\"x\\\"\", must be an integer"},
 		{"a.jsonl", "{", "row 1"},
 		{"a.csv", "", "no line of names"},
 		{"a.csv", "id,turn\n0,0\n", "no column input_tokens"},

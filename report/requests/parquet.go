@@ -109,7 +109,7 @@ func readParquet(in *os.File) ([]Row, error) {
 				continue
 			}
 			if got := file.Columns[i].Kind; got != c.Kind {
-				return nil, fmt.Errorf("%s: is of type %v, want %v", names[i], got, c.Kind)
+				return nil, fmt.Errorf("%s: is of type %v, must be %v", names[i], got, c.Kind)
 			}
 			values, err := file.Read(group, i)
 			if err != nil {

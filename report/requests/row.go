@@ -125,7 +125,7 @@ type Ending struct {
 	Outcome    string `col:"outcome,optional,repeats" means:"how it ended: completed, rejected, shed, lost or unfinished"`
 	RejectedBy string `col:"rejected_by,optional,repeats" means:"why it was rejected, as in the keys of the report: max_model_len, unfit and so on"`
 	Retries    Count  `col:"retries,optional,repeats" means:"times it began again from its prompt"`
-	Migrations Count  `col:"migrations,optional,repeats" means:"times it went on elsewhere with the tokens that it had"`
+	Migrations Count  `col:"migrations,optional,repeats" means:"times it continued on another worker with the tokens that it had"`
 	LostTokens Count  `col:"lost_tokens,optional,repeats" means:"tokens it had gained that were thrown away"`
 
 	// Of these, only where clients hang up or send again.

@@ -122,7 +122,7 @@ func (c *Column) unmarshalValue(r *Row, value json.RawMessage) error {
 	text := string(value)
 	if c.Kind == parquet.Text {
 		if err := json.Unmarshal(value, &text); err != nil {
-			return fmt.Errorf("%s, want a string", value)
+			return fmt.Errorf("%s, must be a string", value)
 		}
 	}
 	return c.parseText(r, text)
@@ -135,19 +135,19 @@ func (c *Column) parseText(r *Row, text string) error {
 	case parquet.Int64:
 		v, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || v < 0 {
-			return excerpt.Errorf("%q, want an integer of at least 0", text)
+			return excerpt.Errorf("%q, must be an integer of at least 0", text)
 		}
 		at.SetInt(v)
 	case parquet.Double:
 		v, err := strconv.ParseFloat(text, 64)
 		if err != nil {
-			return excerpt.Errorf("%q, want a number", text)
+			return excerpt.Errorf("%q, must be a number", text)
 		}
 		at.SetFloat(v)
 	case parquet.Bool:
 		v, err := strconv.ParseBool(text)
 		if err != nil {
-			return excerpt.Errorf("%q, want true or false", text)
+			return excerpt.Errorf("%q, must be true or false", text)
 		}
 		at.SetInt(int64(verdictOf(v)))
 	case parquet.Text:

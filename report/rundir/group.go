@@ -37,7 +37,7 @@ func NewGroup(path string) (*Group, error) {
 func checkNothing(path string) error {
 	if _, err := file.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		if err == nil {
-			err = fmt.Errorf("%s: exists, want a new path", path)
+			err = fmt.Errorf("%s: exists, must be a new path", path)
 		}
 		return err
 	}

@@ -76,7 +76,7 @@ func Open(dir string) (*Run, error) {
 	path := filepath.Join(dir, RunFile)
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s: is no run directory, want %s in it", dir, RunFile)
+		return nil, fmt.Errorf("%s: is no run directory, must be %s in it", dir, RunFile)
 	}
 	if err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func Open(dir string) (*Run, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if r.Layout != Layout {
-		return nil, fmt.Errorf("%s: layout is %d, want %d", path, r.Layout, Layout)
+		return nil, fmt.Errorf("%s: layout is %d, must be %d", path, r.Layout, Layout)
 	}
 	return r, nil
 }
@@ -118,7 +118,7 @@ func (r *Run) Report() (*collector.Report, error) {
 // Rows reads the run's requests.
 func (r *Run) Rows() ([]requests.Row, error) {
 	if r.Requests == "" || filepath.Base(r.Requests) != r.Requests {
-		return nil, excerpt.Errorf("%s: requests_file is %q, want the name of a file beside it", filepath.Join(r.dir, RunFile), r.Requests)
+		return nil, excerpt.Errorf("%s: requests_file is %q, must be the name of a file beside it", filepath.Join(r.dir, RunFile), r.Requests)
 	}
 	return requests.ReadFile(filepath.Join(r.dir, r.Requests))
 }

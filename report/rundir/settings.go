@@ -88,7 +88,7 @@ func (all Settings) walkFields(key string, v reflect.Value) {
 			all.walkFields(joinKeys(key, strconv.Itoa(i)), v.Index(i))
 		}
 	case reflect.Func, reflect.Chan, reflect.Map, reflect.Interface, reflect.UnsafePointer:
-		panic(fmt.Sprintf("setting %s is a %v, want a plain value", key, v.Kind()))
+		panic(fmt.Sprintf("setting %s is a %v, must be a plain value", key, v.Kind()))
 	default:
 		all[key] = plainText(v)
 	}

@@ -37,9 +37,9 @@ func Check(path string, over Replace) error {
 		if _, err := Open(path); err == nil && st.IsDir() {
 			return nil
 		}
-		return fmt.Errorf("%s: exists and is no run directory, want a new path or --force", path)
+		return fmt.Errorf("%s: exists and is no run directory, must be a new path or --force", path)
 	}
-	return fmt.Errorf("%s: exists, want a new path, --overwrite for another run directory or --force", path)
+	return fmt.Errorf("%s: exists, must be a new path, --overwrite for another run directory or --force", path)
 }
 
 // File is a file to be written into a run directory, beside the others.

@@ -16,7 +16,7 @@ func (s *Study) Write(w io.Writer) error { return rundir.WriteJSON(w, s) }
 // Read reads what Write wrote into a run directory. The error is fs.ErrNotExist where there was no
 // autoscaler.
 func Read(dir string) (*Study, error) {
-	return rundir.ReadJSON[Study](dir, FileName, "nobody changed the number of workers in this run, want one of replay trace --autoscale")
+	return rundir.ReadJSON[Study](dir, FileName, "the number of workers is constant in this run, use a run of replay trace --autoscale")
 }
 
 // Find returns an act by its number.
@@ -25,7 +25,7 @@ func (s *Study) Find(number int) (*Act, error) {
 		return nil, fmt.Errorf("no act %d of an autoscaler: there was none in this run", number)
 	}
 	if number < 1 || number > len(s.Acts) {
-		return nil, fmt.Errorf("no act %d of an autoscaler, want 1 to %d", number, len(s.Acts))
+		return nil, fmt.Errorf("no act %d of an autoscaler, must be 1 to %d", number, len(s.Acts))
 	}
 	return &s.Acts[number-1], nil
 }

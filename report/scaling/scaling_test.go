@@ -113,7 +113,7 @@ func TestFile(t *testing.T) {
 		}
 	}
 	for _, n := range []int{-1, 0, 5} {
-		if _, err := got.Find(n); err == nil || !strings.Contains(err.Error(), "want 1 to 4") {
+		if _, err := got.Find(n); err == nil || !strings.Contains(err.Error(), "must be 1 to 4") {
 			t.Errorf("act %d: %v", n, err)
 		}
 	}

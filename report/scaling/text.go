@@ -34,7 +34,7 @@ func (s *Study) WriteText(w io.Writer, a *Act) error {
 	case a.Ready:
 		fmt.Fprintf(&b, "The workers were ready after %s.\n", span)
 	case a.To > a.From:
-		fmt.Fprintf(&b, "The workers were not all ready in the %s until fewer were wanted, or the end.\n", span)
+		fmt.Fprintf(&b, "The workers were not all ready in the %s before fewer were requested, or the end.\n", span)
 	default:
 		fmt.Fprintf(&b, "It stayed like that for %s.\n", span)
 	}

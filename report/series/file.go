@@ -102,7 +102,7 @@ func ReadFile(path string) (*File, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if !(f.BinMS > 0) || !(f.WorkerBinMS > 0) {
-		return nil, fmt.Errorf("%s: bins are %v and %v ms wide, want more than 0", path, f.BinMS, f.WorkerBinMS)
+		return nil, fmt.Errorf("%s: bins are %v and %v ms wide, must be more than 0", path, f.BinMS, f.WorkerBinMS)
 	}
 	return f, nil
 }

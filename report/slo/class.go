@@ -28,9 +28,9 @@ func CheckClasses(objectives []Objective, classes []string) error {
 		switch {
 		case o.Class == "" || slices.Contains(classes, o.Class):
 		case len(classes) == 0:
-			return fmt.Errorf("--slo: an objective of class %s, want a workload with classes, or --classes", o.Class)
+			return fmt.Errorf("--slo: an objective of class %s requires a workload with classes, or --classes", o.Class)
 		default:
-			return excerpt.Errorf("--slo: class is %q, want one of %s%s", o.Class, strings.Join(classes, ", "), nearest.Ask(o.Class, classes))
+			return excerpt.Errorf("--slo: class is %q, must be one of %s%s", o.Class, strings.Join(classes, ", "), nearest.Ask(o.Class, classes))
 		}
 	}
 	return nil

@@ -30,7 +30,7 @@ func TestObjectivesOfClasses(t *testing.T) {
 	if rows[4].SLO != requests.Unjudged || rows[1].SLOMissed != "ttft" {
 		t.Errorf("verdicts %v and %q, want none of a request without objectives, and ttft missed", rows[4].SLO, rows[1].SLOMissed)
 	}
-	if got := o.Missed(); !strings.HasPrefix(got, "1 of 2 requests of class chat met their objectives, want 80.00%; none p99 ttft") {
+	if got := o.Missed(); !strings.HasPrefix(got, "1 of 2 requests of class chat met their objectives, expected 80.00%; none p99 ttft") {
 		t.Errorf("missed: %q", got)
 	}
 	result.Report.Add(append(o.Fields(), collector.Of(ClassesKey, "batch,chat,none"))...)
@@ -53,7 +53,7 @@ func TestParseRefusesClasses(t *testing.T) {
 		":p99:ttft=1s":                           `class is ""`,
 		"each:ttft=1s":                           `statistic is "each"`,
 		"chat:each:ttft=1s,chat:each:ttft=2s":    "a second limit",
-		"chat:p99:speed=1s":                      "want one of ttft",
+		"chat:p99:speed=1s":                      "must be one of ttft",
 		"chat:p99:more:ttft=1s":                  `metric is "more:ttft"`,
 		"chat:p99:ttft=1s,p99:ttft=2s,ttft=3000": "with its unit",
 	} {
@@ -65,7 +65,7 @@ func TestParseRefusesClasses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for want, classes := range map[string][]string{"want a workload with classes": nil, "did you mean chat?": {"default", "chat"}} {
+	for want, classes := range map[string][]string{"requires a workload with classes": nil, "did you mean chat?": {"default", "chat"}} {
 		if err := CheckClasses(objectives, classes); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q in it", err, want)
 		}

@@ -231,7 +231,7 @@ func (o *Outcome) Fields() []collector.Field {
 func (o *Outcome) Lines() []string {
 	var lines []string
 	if o.Single {
-		lines = append(lines, fmt.Sprintf("SLO: %d of %d requests met it (%.2f%%, wanted %.2f%%)",
+		lines = append(lines, fmt.Sprintf("SLO: %d of %d requests met it (%.2f%%, target %.2f%%)",
 			o.Met, o.Arrived, 100*o.Attainment, 100*o.Target))
 		for _, c := range o.Classes {
 			lines = append(lines, fmt.Sprintf("SLO of %s: %d of %d requests met it (%.2f%%)", c.Name, c.Met, c.Held, 100*c.Attainment))
@@ -258,10 +258,10 @@ func (o *Outcome) Lines() []string {
 func (o *Outcome) Missed() string {
 	var parts []string
 	if o.Single && o.Attainment < o.Target {
-		parts = append(parts, fmt.Sprintf("%d of %d requests met their objectives, want %.2f%%", o.Met, o.Arrived, 100*o.Target))
+		parts = append(parts, fmt.Sprintf("%d of %d requests met their objectives, expected %.2f%%", o.Met, o.Arrived, 100*o.Target))
 	}
 	if c := o.classMissed(); c != nil {
-		parts = append(parts, fmt.Sprintf("%d of %d requests of class %s met their objectives, want %.2f%%", c.Met, c.Held, c.Name, 100*o.Target))
+		parts = append(parts, fmt.Sprintf("%d of %d requests of class %s met their objectives, expected %.2f%%", c.Met, c.Held, c.Name, 100*o.Target))
 	}
 	for i := range o.Objectives {
 		j := &o.Objectives[i]
@@ -270,7 +270,7 @@ func (o *Outcome) Missed() string {
 		case j.Rejected > 0:
 			parts = append(parts, fmt.Sprintf("%s cannot be met: %d requests were rejected", j.Name(), j.Rejected))
 		default:
-			parts = append(parts, fmt.Sprintf("%s is %.2f ms, want at most %g ms", j.Name(), j.ValueMS, j.LimitMS))
+			parts = append(parts, fmt.Sprintf("%s is %.2f ms, must be at most %g ms", j.Name(), j.ValueMS, j.LimitMS))
 		}
 	}
 	return strings.Join(parts, "; ")

@@ -69,7 +69,7 @@ func Parse(text string) ([]Objective, error) {
 			return b.Class == o.Class && b.Metric == o.Metric && b.Statistic == o.Statistic
 		}
 		if slices.ContainsFunc(all, same) {
-			return nil, excerpt.Errorf("%q: a second limit on it, want one", part)
+			return nil, excerpt.Errorf("%q: a second limit on it, must be one", part)
 		}
 		all = append(all, o)
 	}
@@ -79,7 +79,7 @@ func Parse(text string) ([]Objective, error) {
 func parseObjective(part string) (Objective, error) {
 	name, limit, ok := strings.Cut(part, "=")
 	if !ok {
-		return Objective{}, excerpt.Errorf("%q, want a metric and a limit, as ttft=500ms", part)
+		return Objective{}, excerpt.Errorf("%q, must be a metric and a limit, as ttft=500ms", part)
 	}
 	o := Objective{Metric: name}
 	if class, rest, ok := strings.Cut(name, ":"); ok && strings.Contains(rest, ":") {
@@ -97,18 +97,18 @@ func parseObjective(part string) (Objective, error) {
 			o.Statistic = ""
 		}
 		if o.Statistic != "" && !slices.Contains(statisticNames(), o.Statistic) {
-			return o, excerpt.Errorf("%q: statistic is %q, want one of %s%s", part, statistic, strings.Join(statisticNames(), ", "), nearest.Ask(statistic, statisticNames()))
+			return o, excerpt.Errorf("%q: statistic is %q, must be one of %s%s", part, statistic, strings.Join(statisticNames(), ", "), nearest.Ask(statistic, statisticNames()))
 		}
 	}
 	if m, names := metricNamed(o.Metric); m == nil {
-		return o, excerpt.Errorf("%q: metric is %q, want one of %s%s", part, o.Metric, strings.Join(names, ", "), nearest.Ask(o.Metric, names))
+		return o, excerpt.Errorf("%q: metric is %q, must be one of %s%s", part, o.Metric, strings.Join(names, ", "), nearest.Ask(o.Metric, names))
 	}
 	if o.Class != "" && o.Metric == "itl" && o.Statistic != "" {
-		return o, excerpt.Errorf("%q: the gaps of a class are not pooled, want tpot", part)
+		return o, excerpt.Errorf("%q: the gaps of a class are not pooled, use tpot", part)
 	}
 	d, err := time.ParseDuration(limit)
 	if err != nil || d <= 0 {
-		return o, excerpt.Errorf("%q: limit is %q, want a time above 0 with its unit, as 500ms or 2s", part, limit)
+		return o, excerpt.Errorf("%q: limit is %q, must be a time above 0 with its unit, as 500ms or 2s", part, limit)
 	}
 	o.LimitMS = float64(d) / float64(time.Millisecond)
 	return o, nil

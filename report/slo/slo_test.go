@@ -59,7 +59,7 @@ func TestJudge(t *testing.T) {
 	}
 	lines := strings.Join(o.Lines(), "\n")
 	for _, line := range []string{
-		"SLO: 3 of 6 requests met it (50.00%, wanted 50.00%)", "Goodput: 1.50 requests/sec, 10.50 output tokens/sec",
+		"SLO: 3 of 6 requests met it (50.00%, target 50.00%)", "Goodput: 1.50 requests/sec, 10.50 output tokens/sec",
 		"SLO ttft <= 500 ms: met by 50.00%", "SLO itl <= 30 ms: met by 66.67%",
 		"SLO p99 ttft <= 1000 ms: missed, 1500.00 ms", "SLO median itl <= 20 ms: met, 20.00 ms",
 	} {
@@ -67,7 +67,7 @@ func TestJudge(t *testing.T) {
 			t.Errorf("no line %q in\n%s", line, lines)
 		}
 	}
-	if got := o.Missed(); got != "p99 ttft is 1500.00 ms, want at most 1000 ms" {
+	if got := o.Missed(); got != "p99 ttft is 1500.00 ms, must be at most 1000 ms" {
 		t.Errorf("missed: %q", got)
 	}
 	if o := Judge(objectives[:2], 0.51, rows, result); o.Holds() || !strings.Contains(o.Missed(), "3 of 6") {
@@ -109,11 +109,11 @@ func TestLimitedKey(t *testing.T) {
 
 func TestParseRefuses(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                    "want a metric and a limit",
-		"ttft":                "want a metric and a limit",
+		"":                    "must be a metric and a limit",
+		"ttft":                "must be a metric and a limit",
 		"ttft=500":            "with its unit",
 		"ttft=-1ms":           "above 0",
-		"speed=1s":            "want one of ttft",
+		"speed=1s":            "must be one of ttft",
 		"p97:ttft=1s":         "statistic is \"p97\"",
 		"p99.99:ttft=1s":      "statistic is \"p99.99\"",
 		"ttft=1s,ttft=2s":     "a second limit",

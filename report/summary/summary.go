@@ -30,7 +30,7 @@ func Write(w io.Writer, names string, r *collector.Report) error {
 	case "sglang":
 		return writeObject(w, sglangKeys(r))
 	}
-	return excerpt.Errorf("report format is %q, want native, aiperf, vllm or sglang", names)
+	return excerpt.Errorf("report format is %q, must be native, aiperf, vllm or sglang", names)
 }
 
 // object is the entries of a file, or of an object in it, in their order.

@@ -52,7 +52,7 @@ func (s *Study) Find(name string) (*Task, error) {
 		for k := range s.Tasks {
 			names[k] = s.Tasks[k].Name
 		}
-		return nil, excerpt.Errorf("task is %q, want the name of one of the run's %d tasks, or slowest%s", name, len(names), nearest.Ask(name, names))
+		return nil, excerpt.Errorf("task is %q, must be the name of one of the run's %d tasks, or slowest%s", name, len(names), nearest.Ask(name, names))
 	}
 	return &s.Tasks[i], nil
 }

@@ -125,9 +125,9 @@ func (w *Writer) Close() error {
 	switch c := w.cut.Request; {
 	case c == nil || w.met:
 	case c.Line > 0:
-		return fmt.Errorf("no request from line %d, want one of the %d requests of the run", c.Line, len(w.lanes))
+		return fmt.Errorf("no request from line %d, must be one of the %d requests of the run", c.Line, len(w.lanes))
 	default:
-		return fmt.Errorf("no request %d, want one of the %d requests of the run", c.ID, len(w.lanes))
+		return fmt.Errorf("no request %d, must be one of the %d requests of the run", c.ID, len(w.lanes))
 	}
 	for _, all := range w.stages {
 		for id := range all {

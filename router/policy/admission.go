@@ -73,7 +73,7 @@ func CheckRule(expression string) error {
 	case err != nil:
 		return err
 	case v.Each():
-		return &formula.Error{Line: 1, Text: expression + " differs between workers, want one value for all, as any(...), all(...) or with min(...)"}
+		return &formula.Error{Line: 1, Text: expression + " differs between workers, expected one value for all, as any(...), all(...) or with min(...)"}
 	}
 	for _, name := range namesOf(p) {
 		if name == sentBlocks {

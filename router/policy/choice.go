@@ -133,7 +133,7 @@ func (p *Process) FollowsCaches() bool { return false }
 
 // New fails: a program is asked by NewProcess, once it has been started.
 func (p *Process) New(Options) (router.Policy, error) {
-	return nil, errors.New("a policy process, which nobody has started: want a replay that runs to its end")
+	return nil, errors.New("a policy process that is not started: use a replay that runs to its end")
 }
 
 // FollowsCaches returns false: a stage reads the needs of the policy once it is made.

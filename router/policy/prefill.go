@@ -50,7 +50,7 @@ func NewPrefillRule(expression string) (*PrefillRule, error) {
 	case err != nil:
 		return nil, err
 	case v.Each():
-		return nil, &formula.Error{Line: 1, Text: expression + " differs between workers, want one value for all, as any(...), all(...) or with min(...)"}
+		return nil, &formula.Error{Line: 1, Text: expression + " differs between workers, expected one value for all, as any(...), all(...) or with min(...)"}
 	}
 	r.value = v
 	for i := range r.program.Inputs() {

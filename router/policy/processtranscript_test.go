@@ -29,7 +29,7 @@ func (s *transcript) Ask(line []byte) ([]byte, error) {
 
 // Refuse complains about an answer.
 func (s *transcript) Refuse(answer []byte, want string) error {
-	return fmt.Errorf("the answer is %q, want %s", answer, want)
+	return fmt.Errorf("the answer is %q, must be %s", answer, want)
 }
 
 // newProcess is the command of a transcript that makes a router of a Process.

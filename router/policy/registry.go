@@ -97,7 +97,7 @@ func New(name Name, o Options) (router.Policy, error) {
 	if p.make == nil {
 		known, err := Parse(string(name))
 		if err == nil {
-			err = excerpt.Errorf("router is %q, want %s", string(name), string(known)) // name is what flags take or reports say
+			err = excerpt.Errorf("router is %q, must be %s", string(name), string(known)) // name is what flags take or reports say
 		}
 		return nil, err
 	}
@@ -134,7 +134,7 @@ func Parse(text string) (Name, error) {
 		}
 		want += string(p.Name)
 	}
-	return "", excerpt.Errorf("router is %q, want one of %s", text, want)
+	return "", excerpt.Errorf("router is %q, must be one of %s", text, want)
 }
 
 // work returns whose work the workers do.

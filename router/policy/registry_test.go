@@ -52,11 +52,11 @@ func TestRegistry(t *testing.T) {
 }
 
 func TestUnknownName(t *testing.T) {
-	const want = `router is "nearest", want one of round_robin, kv, random, least-loaded, p2c, session, cache_aware, consistent_hash, sticky_least_loaded`
+	const want = `router is "nearest", must be one of round_robin, kv, random, least-loaded, p2c, session, cache_aware, consistent_hash, sticky_least_loaded`
 	if _, err := Parse("nearest"); err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
 	}
-	if p, err := New("kv_router", Options{}); p != nil || err == nil || err.Error() != `router is "kv_router", want kv` {
+	if p, err := New("kv_router", Options{}); p != nil || err == nil || err.Error() != `router is "kv_router", must be kv` {
 		t.Errorf("a policy by the name that reports call it: %v, %v", p, err)
 	}
 	if _, err := New("nearest", Options{}); err == nil || err.Error() != want {

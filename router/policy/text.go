@@ -211,7 +211,7 @@ func (h *TextHold) findLimit(budget int) (float64, error) {
 	x.Run()
 	above := x.Column(x.keep)[0]
 	if !(above >= 0) {
-		return 0, fmt.Errorf("%s is %v for passes of %d tokens, want at least 0", h.Above, above, budget)
+		return 0, fmt.Errorf("%s is %v for passes of %d tokens, must be at least 0", h.Above, above, budget)
 	}
 	return above, nil
 }

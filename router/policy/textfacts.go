@@ -219,7 +219,7 @@ func listRequestFacts() []fact {
 		ofAll("request.blocks", formula.Integer, "full blocks of the prompt", func(s *sight) float64 { return float64(s.request.Prompt.Blocks) }),
 		ofAll("request.prefix_group", formula.Integer, "a number of all requests whose prompts begin with the same block; -1 without one", func(s *sight) float64 { return float64(s.prefixGroup()) }),
 		ofAll(requestClass, formula.Text, `the name of its class; "default" without one`, classNumber),
-		ofAll("request.deadline", formula.Number, "ms from its arrival to the first token that its class wants; endless where it wants none", func(s *sight) float64 { return router.DeadlineOf(s.Classes, s.request.Class) }),
+		ofAll("request.deadline", formula.Number, "ms from its arrival to the first token that its class requires; endless without a requirement", func(s *sight) float64 { return router.DeadlineOf(s.Classes, s.request.Class) }),
 		ofAll("request.weight", formula.Number, "the share of its class beside others, 1 where nothing is said", func(s *sight) float64 { return router.WeightOf(s.Classes, s.request.Class) }),
 		ofAll("request.priority", formula.Integer, "its priority: the least is the most urgent; 0 where the trace says none", func(s *sight) float64 { return float64(s.request.Priority) }),
 		ofAll("request.session", formula.Integer, "the number of its session; below 0 without one", func(s *sight) float64 { return float64(s.request.Session) }),

@@ -26,7 +26,7 @@ type Host struct {
 // its events when they are captured.
 func NewHost(cfg Offload, blockTokens int, capture scheduler.Capture) *Host {
 	if cfg.BatchBlocks <= 0 {
-		panic(fmt.Sprintf("offload: batches of %d blocks, want > 0", cfg.BatchBlocks))
+		panic(fmt.Sprintf("offload: batches of %d blocks, must be > 0", cfg.BatchBlocks))
 	}
 	k := newCatalog()
 	return &Host{

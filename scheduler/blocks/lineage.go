@@ -155,10 +155,10 @@ func (l *Lineage) Check(where string) {
 	}
 	for b := range l.places {
 		if p := &l.places[b]; p.children != children[b] {
-			panic(fmt.Sprintf("%s: place %d has %d children, want %d", where, b, p.children, children[b]))
+			panic(fmt.Sprintf("%s: place %d has %d children, must have %d", where, b, p.children, children[b]))
 		}
 	}
 	if held != l.len {
-		panic(fmt.Sprintf("%s: %d blocks, want %d", where, held, l.len))
+		panic(fmt.Sprintf("%s: %d blocks, must be %d", where, held, l.len))
 	}
 }

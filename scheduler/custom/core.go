@@ -77,11 +77,11 @@ func New(cfg Config, engine Engine) *Core {
 // Fits returns why an idle worker cannot run a request of the given lengths to its end; nil when it can.
 func (c *Config) Fits(input, output int) *scheduler.OversizeError {
 	if output < 1 {
-		return &scheduler.OversizeError{Input: input, Output: output, Reason: "an answer of 0 tokens never ends, want output_length > 0"}
+		return &scheduler.OversizeError{Input: input, Output: output, Reason: "an answer of 0 tokens never ends, expected output_length > 0"}
 	}
 	if need := (input + output - 1 + c.BlockTokens - 1) / c.BlockTokens; need > c.Blocks {
 		return &scheduler.OversizeError{Input: input, Output: output, Blocks: need, Reason: fmt.Sprintf(
-			"it needs %d KV blocks of %d tokens, want at most num_gpu_blocks %d", need, c.BlockTokens, c.Blocks)}
+			"it needs %d KV blocks of %d tokens, must be at most num_gpu_blocks %d", need, c.BlockTokens, c.Blocks)}
 	}
 	return nil
 }
@@ -121,7 +121,7 @@ func (c *Core) Step(now, _ sim.Time, p *scheduler.Pass) error {
 	case x.err != nil:
 		return x.err
 	case len(x.shares) > 0 && x.wait > 0:
-		return &PlanError{Request: -1, Reason: "to wait in a pass that computes tokens, want one or the other"}
+		return &PlanError{Request: -1, Reason: "to wait in a pass that computes tokens, must be one or the other"}
 	case x.wait > 0:
 		p.End, p.Waits = x.wait, true
 	case len(x.shares) == 0:

@@ -83,11 +83,11 @@ func (p *Plan) Compute(id sim.RequestID, tokens int) {
 	before := r.computed + hits*c.cfg.BlockTokens
 	switch left := r.known() - before; {
 	case r.planned == c.plans:
-		p.fail(id, "is given tokens a second time in the pass, want once")
+		p.fail(id, "is given tokens a second time in the pass, expected once")
 	case r.lost == c.plans:
-		p.fail(id, "is given tokens in the pass in which it lost its place, want a later one")
+		p.fail(id, "is given tokens in the pass in which it lost its place, must be a later one")
 	case tokens < 1 || tokens > left:
-		reason := fmt.Sprintf("is given %d tokens, want 1 to the %d that it has left", tokens, left)
+		reason := fmt.Sprintf("is given %d tokens, must be 1 to the %d that it has left", tokens, left)
 		if hits > 0 {
 			reason += fmt.Sprintf(" after the %d that are cached", before)
 		}
@@ -125,7 +125,7 @@ func (p *Plan) WaitUntil(at sim.Time) {
 		return
 	}
 	if !(at > p.Now) || math.IsInf(float64(at), 0) {
-		p.fail(-1, fmt.Sprintf("to wait until %v ms at %v ms, want a later, finite instant", float64(at), float64(p.Now)))
+		p.fail(-1, fmt.Sprintf("to wait until %v ms at %v ms, must be a later, finite instant", float64(at), float64(p.Now)))
 		return
 	}
 	p.wait = at

@@ -147,7 +147,7 @@ func readModel(path string) (Model, error) {
 func parseConfig(text []byte) (Model, error) {
 	var c config
 	if err := json.Unmarshal(text, &c); err != nil {
-		return Model{}, fmt.Errorf("%w, want the configuration of a model", err)
+		return Model{}, fmt.Errorf("%w, expected the configuration of a model", err)
 	}
 	kind, tied := c.Type, c.Tied
 	if len(c.Text) > 0 {
@@ -171,7 +171,7 @@ func parseConfig(text []byte) (Model, error) {
 		return Model{}, excerpt.Errorf("layer_types[%d] is %q: hybrids are not supported", i, c.LayerTypes[i])
 	}
 	if !slices.Contains(listFamilies(), kind) && !slices.Contains(listFamilies(), c.Type) {
-		return Model{}, excerpt.Errorf("model_type is %q, want one of %s", kind, strings.Join(listFamilies(), ", "))
+		return Model{}, excerpt.Errorf("model_type is %q, must be one of %s", kind, strings.Join(listFamilies(), ", "))
 	}
 	return c.model()
 }
@@ -194,7 +194,7 @@ func (c *config) checkSizes() error {
 			continue
 		}
 		if n := v.FieldByIndex(f.Index).Int(); n < 0 || n > largestSize {
-			return fmt.Errorf("%s is %d, want 0 to %d", f.Tag.Get("json"), n, largestSize)
+			return fmt.Errorf("%s is %d, must be 0 to %d", f.Tag.Get("json"), n, largestSize)
 		}
 	}
 	return nil
@@ -211,7 +211,7 @@ func (c *config) model() (Model, error) {
 		value int
 	}{{"num_hidden_layers", c.Layers}, {"hidden_size", c.Hidden}, {"vocab_size", c.Vocab}, {"num_attention_heads", c.Heads}, {"num_key_value_heads", c.KVHeads}, {"head_dim", c.HeadSize}} {
 		if f.value < 1 {
-			return Model{}, fmt.Errorf("%s is %d, want > 0", f.name, f.value)
+			return Model{}, fmt.Errorf("%s is %d, must be > 0", f.name, f.value)
 		}
 	}
 	m := Model{Family: c.Type, Layers: c.Layers, Hidden: c.Hidden, Vocab: c.Vocab, Heads: c.Heads, KVHeads: c.KVHeads, HeadSize: c.HeadSize,
@@ -328,7 +328,7 @@ func (c *config) readQuantization(m *Model) error {
 		weights, activations = q.groupBits()
 	}
 	if weights == 0 {
-		return excerpt.Errorf("quantization_config: quant_method is %q, want fp8, mxfp4, awq, gptq, modelopt or compressed-tensors", q.Method)
+		return excerpt.Errorf("quantization_config: quant_method is %q, must be fp8, mxfp4, awq, gptq, modelopt or compressed-tensors", q.Method)
 	}
 	m.Bits, m.ExpertBits, m.ActivationBits, m.Blocks = weights, weights, activations, len(q.BlockSize) > 0
 	if m.MoE != nil && slices.ContainsFunc(slices.Concat(q.Ignore, q.Skipped), func(s string) bool { return strings.Contains(s, "attn") }) {

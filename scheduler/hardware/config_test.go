@@ -78,13 +78,13 @@ func TestConfigsRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"model_type":"qwen3_next"}`: `model_type is "qwen3_next", whose layers are not all attention over a KV cache: hybrids are not supported`,
 		`{"model_type":"qwen3_5_text","hidden_size":64,"num_hidden_layers":2,"num_attention_heads":4,"vocab_size":100,"intermediate_size":9,"layer_types":["full_attention","linear_attention"]}`: `keys that begin with linear_ do not describe its linear layers`,
-		`{"model_type":"bert"}`: `model_type is "bert", want one of llama, `,
+		`{"model_type":"bert"}`: `model_type is "bert", must be one of llama, `,
 		`{"model_type":"llama","layer_types":["full_attention","linear_attention"]}`:                                                                                              `layer_types[1] is "linear_attention": hybrids are not supported`,
-		`{"model_type":"llama","hidden_size":64}`:                                                                                                                                 `num_hidden_layers is 0, want > 0`,
+		`{"model_type":"llama","hidden_size":64}`:                                                                                                                                 `num_hidden_layers is 0, must be > 0`,
 		`{"model_type":"llama","hidden_size":64,"num_hidden_layers":2,"num_attention_heads":4,"vocab_size":100}`:                                                                  `intermediate_size, `,
-		`{"model_type":"llama","hidden_size":64,"num_hidden_layers":2,"num_attention_heads":4,"vocab_size":100,"intermediate_size":9,"quantization_config":{"quant_method":"x"}}`: `quantization_config: quant_method is "x", want `,
-		`{"model_type":"llama","hidden_size":-64}`:                                                                                                                                `hidden_size is -64, want 0 to 100000000`,
-		`{"model_type":"llama","first_k_dense_replace":-3}`:                                                                                                                       `first_k_dense_replace is -3, want 0 to 100000000`,
+		`{"model_type":"llama","hidden_size":64,"num_hidden_layers":2,"num_attention_heads":4,"vocab_size":100,"intermediate_size":9,"quantization_config":{"quant_method":"x"}}`: `quantization_config: quant_method is "x", must be `,
+		`{"model_type":"llama","hidden_size":-64}`:                                                                                                                                `hidden_size is -64, must be 0 to 100000000`,
+		`{"model_type":"llama","first_k_dense_replace":-3}`:                                                                                                                       `first_k_dense_replace is -3, must be 0 to 100000000`,
 		`[]`: `json: cannot unmarshal array`,
 	} {
 		if _, err := parseConfig([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {

@@ -108,7 +108,7 @@ func ReadGPUs(path string) ([]GPU, error) {
 	decoder.DisallowUnknownFields()
 	var all []GPU
 	if err := decoder.Decode(&all); err != nil {
-		return nil, fmt.Errorf("%s: %w, want a list of GPUs", path, err)
+		return nil, fmt.Errorf("%s: %w, must be a list of GPUs", path, err)
 	}
 	for i, g := range all {
 		switch {

@@ -232,7 +232,7 @@ func (e *TooLargeError) Error() string {
 	if !f.SGLang {
 		other = fmt.Sprintf(", %s of activations, graphs and libraries", gib(b.Activations+b.Graphs+b.Runtime))
 	}
-	text := fmt.Sprintf("%s does not fit on %s with tp %d: of %s an engine may use %s (%g), and %s of weights%s leave %s for KV blocks, want room for %d tokens (%s)",
+	text := fmt.Sprintf("%s does not fit on %s with tp %d: of %s an engine may use %s (%g), and %s of weights%s leave %s for KV blocks, must have room for %d tokens (%s)",
 		f.Model.Name, f.GPU.Name, f.TP, gib(b.Total), gib(b.Usable), f.Utilization, gib(b.Weights), other, gib(max(b.KV, 0)), e.Need, gib(float64(e.Need)*b.PerToken))
 	if e.LeastTP > 0 {
 		return text + fmt.Sprintf(": it fits from --tp %d on", e.LeastTP)

@@ -37,11 +37,11 @@ func ParseFit(path string) (Fit, error) {
 	}
 	gpu, model, ok := strings.Cut(name, "/")
 	if !ok {
-		return f, fmt.Errorf("%s: want GPU/MODEL", path)
+		return f, fmt.Errorf("%s: must be GPU/MODEL", path)
 	}
 	if i := strings.LastIndex(model, "/tp"); i >= 0 {
 		if f.TP, err = parseSize(model[i+3:]); err != nil {
-			return f, fmt.Errorf("%s: %s, want tp and a number of GPUs", path, model[i+1:])
+			return f, fmt.Errorf("%s: %s, expected tp and a number of GPUs", path, model[i+1:])
 		}
 		model = model[:i]
 	}
@@ -65,7 +65,7 @@ func ParseFit(path string) (Fit, error) {
 func parseSize(text string) (int, error) {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > 1024 {
-		return 0, fmt.Errorf("%s, want 1 to 1024", text)
+		return 0, fmt.Errorf("%s, must be 1 to 1024", text)
 	}
 	return n, nil
 }
@@ -85,7 +85,7 @@ func (f *Fit) readKeys(path string, values url.Values) error {
 			f.EP, err = parseSize(value)
 		case LiveKey:
 			if f.Live, err = strconv.Atoi(value); err != nil || f.Live < 1 {
-				err = fmt.Errorf("%s, want tokens", value)
+				err = fmt.Errorf("%s, expected tokens", value)
 			}
 		case "weights":
 			f.Weights, err = parseType(value)
@@ -93,7 +93,7 @@ func (f *Fit) readKeys(path string, values url.Values) error {
 			f.KVBits, err = DtypeBits(value)
 		case "graphs":
 			if f.Graphs = value; !slices.Contains(graphModes(), value) {
-				err = excerpt.Errorf("%q, want one of %s", value, strings.Join(graphModes(), ", "))
+				err = excerpt.Errorf("%q, must be one of %s", value, strings.Join(graphModes(), ", "))
 			}
 		case EngineKey:
 			f.Engine = value

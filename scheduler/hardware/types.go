@@ -39,7 +39,7 @@ func parseType(name string) (Type, error) {
 		return NVFP4, nil
 	}
 	if !slices.Contains(Dtypes(), name) {
-		return "", excerpt.Errorf("%q, want one of %s", name, strings.Join(Dtypes(), ", "))
+		return "", excerpt.Errorf("%q, must be one of %s", name, strings.Join(Dtypes(), ", "))
 	}
 	return Type(name), nil
 }

@@ -35,7 +35,7 @@ func RunCancel(t *testing.T, exact bool, build func(Setup) scheduler.Core) {
 		canceled += c.canceled
 	}
 	if canceled < cases {
-		t.Errorf("%d requests canceled in %d cases, want more", canceled, cases)
+		t.Errorf("%d requests canceled in %d cases, expected more", canceled, cases)
 	}
 }
 
@@ -75,7 +75,7 @@ func (c *canceler) cancelSome() error {
 		here = c.listHere()
 	}
 	if c.core.Load() != len(here) {
-		return fmt.Errorf("load is %d, want %d", c.core.Load(), len(here))
+		return fmt.Errorf("load is %d, must be %d", c.core.Load(), len(here))
 	}
 	return nil
 }
@@ -112,7 +112,7 @@ func (c *canceler) checkEmptied(fresh scheduler.Core, exact bool) error {
 		}
 	}
 	if exact && !slices.Equal(gaps[0], gaps[1]) {
-		return fmt.Errorf("a large request runs as %v after cancellations, want %v", gaps[1], gaps[0])
+		return fmt.Errorf("a large request runs as %v after cancellations, must be %v", gaps[1], gaps[0])
 	}
 	return nil
 }

@@ -151,7 +151,7 @@ func (r *replayer) checkPass(until sim.Time) error {
 	case p.Count < 1:
 		return fmt.Errorf("run of %d passes", p.Count)
 	case p.Count > 1 && last >= until:
-		return fmt.Errorf("the last of %d passes starts at %v, want before %v", p.Count, last, until)
+		return fmt.Errorf("the last of %d passes starts at %v, expected before %v", p.Count, last, until)
 	case p.Count > 1 && p.End != p.Begins(p.Count):
 		return fmt.Errorf("%d passes of %v ms from %v end at %v", p.Count, p.Gap, p.Start, p.End)
 	case len(p.Ends) > 0 && (len(p.Ends) != p.Count || p.Count == 1 || p.Gap != 0):

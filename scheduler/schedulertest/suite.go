@@ -128,10 +128,10 @@ func testConserves(t *testing.T, w *workload, build func() scheduler.Core) {
 		}
 	}
 	if tokens != want || latencies != want-len(lives) {
-		t.Errorf("%d tokens and %d latencies, want %d and %d", tokens, latencies, want, want-len(lives))
+		t.Errorf("%d tokens and %d latencies, expected %d and %d", tokens, latencies, want, want-len(lives))
 	}
 	if core.Load() != 0 {
-		t.Errorf("load is %d in the end, want 0", core.Load())
+		t.Errorf("load is %d in the end, must be 0", core.Load())
 	}
 }
 
@@ -164,7 +164,7 @@ func (w *workload) followStep(lives []life, s Step) error {
 		if m.Last {
 			l.lasts, l.last = l.lasts+1, s.End
 			if out := w.arrivals[m.Request].Request.OutputTokens; m.Tokens != out {
-				return fmt.Errorf("request %d ends after %d tokens, want %d", m.Request, m.Tokens, out)
+				return fmt.Errorf("request %d ends after %d tokens, must be %d", m.Request, m.Tokens, out)
 			}
 		}
 	}
@@ -240,11 +240,11 @@ func diffSteps(t *testing.T, name string, got, want []Step) {
 	t.Helper()
 	for i := range min(len(got), len(want)) {
 		if !reflect.DeepEqual(got[i], want[i]) {
-			t.Errorf("%s: pass %d is\n%+v, want\n%+v", name, i, got[i], want[i])
+			t.Errorf("%s: pass %d is\n%+v, expected\n%+v", name, i, got[i], want[i])
 			return
 		}
 	}
 	if len(got) != len(want) {
-		t.Errorf("%s: %d passes, want %d", name, len(got), len(want))
+		t.Errorf("%s: %d passes, expected %d", name, len(got), len(want))
 	}
 }

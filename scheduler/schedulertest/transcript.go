@@ -95,7 +95,7 @@ func (e *Engine) Float(name string, preset float64) float64 {
 func (e *Engine) scan(name string, number any) {
 	if text := e.Text(name, ""); text != "" {
 		if _, err := fmt.Sscan(text, number); err != nil {
-			e.err = fmt.Errorf("%s=%s, want a number", name, text)
+			e.err = fmt.Errorf("%s=%s, must be a number", name, text)
 		}
 	}
 }
@@ -167,7 +167,7 @@ func (s *transcript) runCommand(cmd string, list []datadriven.CmdArg) (out strin
 	}
 	e := &Engine{args: args, read: make(map[string]bool)}
 	if cmd != "core" && s.core == nil {
-		return "", errors.New("want a core first")
+		return "", errors.New("must be a core first")
 	}
 	switch cmd {
 	case "core":
@@ -225,7 +225,7 @@ func (s *transcript) startCore(e *Engine) string {
 	e.Capture, ok = captures[e.Text("capture", "none")]
 	e.Role, known = roles[e.Text("role", "")]
 	if !ok || !known {
-		e.err = fmt.Errorf("capture=%s role=%s: want events, residency or none, and prefill, decode or none", e.Text("capture", ""), e.Text("role", ""))
+		e.err = fmt.Errorf("capture=%s role=%s: expected events, residency or none, and prefill, decode or none", e.Text("capture", ""), e.Text("role", ""))
 		return ""
 	}
 	s.requests, s.now, s.names = make(map[string]*sim.Request), 0, newBlockNames()
@@ -246,7 +246,7 @@ func (s *transcript) submitRequest(e *Engine, id string) string {
 	for _, piece := range strings.Split(e.Text("tokens", ""), ",") {
 		var content, tokens int
 		if _, err := fmt.Sscanf(piece, "%dx%d", &content, &tokens); err != nil || r.InputTokens%block != 0 {
-			e.err = fmt.Errorf("tokens=%s: want contents such as 1x8,2x3, whole blocks of %d but for the last", e.Text("tokens", ""), block)
+			e.err = fmt.Errorf("tokens=%s: expected contents such as 1x8,2x3, whole blocks of %d but for the last", e.Text("tokens", ""), block)
 			return ""
 		}
 		for k := 0; k*block < tokens; k++ {

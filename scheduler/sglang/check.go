@@ -34,11 +34,11 @@ func (c *Core) checkTotals() {
 		return
 	}
 	if length != c.batch.totals.length {
-		panic(fmt.Sprintf("running: %d tokens, want %d", c.batch.totals.length, length))
+		panic(fmt.Sprintf("running: %d tokens, must be %d", c.batch.totals.length, length))
 	}
 	for i := range phase {
 		if phase[i] != c.batch.totals.phase[i] {
-			panic(fmt.Sprintf("running: %d requests in phase %d, want %d", c.batch.totals.phase[i], i, phase[i]))
+			panic(fmt.Sprintf("running: %d requests in phase %d, must be %d", c.batch.totals.phase[i], i, phase[i]))
 		}
 	}
 }

@@ -30,7 +30,7 @@ func Fits(c Config, input, output int) *scheduler.OversizeError {
 	case input+shortBy > pool:
 		wrong.Reason = fmt.Sprintf("SGLang aborts it: of %d tokens in %d pages a prompt may have %d", pool, c.Pages, max(0, pool-shortBy))
 	case least > pool:
-		wrong.Reason = fmt.Sprintf("SGLang never admits it, nor who comes after: it wants %d tokens free, and there are %d in %d pages", least, pool, c.Pages)
+		wrong.Reason = fmt.Sprintf("SGLang never admits it, nor the requests after it: it requires %d tokens free, and there are %d in %d pages", least, pool, c.Pages)
 	default:
 		return fitsWindows(&c, input, c.clipOutput(input, output))
 	}

@@ -69,52 +69,52 @@ const maxPoolTokens = 1 << 40
 func Check(c Config) error {
 	switch {
 	case c.PageTokens <= 0 || c.PageTokens > math.MaxInt32:
-		return fmt.Errorf("block_size is %d, want 1 to %d", c.PageTokens, math.MaxInt32)
+		return fmt.Errorf("block_size is %d, must be 1 to %d", c.PageTokens, math.MaxInt32)
 	case c.Pages <= 0:
-		return fmt.Errorf("num_gpu_blocks is %d, want > 0", c.Pages)
+		return fmt.Errorf("num_gpu_blocks is %d, must be > 0", c.Pages)
 	case c.Pages > math.MaxInt32 || c.Pages > maxPoolTokens/c.PageTokens:
-		return fmt.Errorf("num_gpu_blocks %d of block_size %d tokens: want at most %d blocks and 2^40 tokens",
+		return fmt.Errorf("num_gpu_blocks %d of block_size %d tokens: must be at most %d blocks and 2^40 tokens",
 			c.Pages, c.PageTokens, math.MaxInt32)
 	case c.MaxRunning < 0:
-		return fmt.Errorf("max_running_requests is %d, want > 0, or 0 for no limit", c.MaxRunning)
+		return fmt.Errorf("max_running_requests is %d, must be > 0, or 0 for no limit", c.MaxRunning)
 	case c.PrefillRequests < 0:
-		return fmt.Errorf("prefill_max_requests is %d, want > 0, or 0 for no limit", c.PrefillRequests)
+		return fmt.Errorf("prefill_max_requests is %d, must be > 0, or 0 for no limit", c.PrefillRequests)
 	case c.MaxPrefillTokens <= 0:
-		return fmt.Errorf("max_prefill_tokens is %d, want > 0", c.MaxPrefillTokens)
+		return fmt.Errorf("max_prefill_tokens is %d, must be > 0", c.MaxPrefillTokens)
 	case c.ChunkTokens <= 0:
-		return fmt.Errorf("chunked_prefill_size is %d, want > 0", c.ChunkTokens)
+		return fmt.Errorf("chunked_prefill_size is %d, must be > 0", c.ChunkTokens)
 	case c.PageTokens > c.ChunkTokens:
-		return fmt.Errorf("chunked_prefill_size is %d, want at least block_size %d", c.ChunkTokens, c.PageTokens)
+		return fmt.Errorf("chunked_prefill_size is %d, must be at least block_size %d", c.ChunkTokens, c.PageTokens)
 	case c.LogInterval <= 0:
-		return fmt.Errorf("decode_log_interval is %d, want > 0", c.LogInterval)
+		return fmt.Errorf("decode_log_interval is %d, must be > 0", c.LogInterval)
 	case c.Window < 0 || c.Window > math.MaxInt32:
-		return fmt.Errorf("sliding_window_size is %d, want 0 to %d", c.Window, math.MaxInt32)
+		return fmt.Errorf("sliding_window_size is %d, must be 0 to %d", c.Window, math.MaxInt32)
 	case c.Window > 0 && (c.WindowPages > c.Pages || c.WindowPages < 1):
 		return fmt.Errorf("swa_full_tokens_ratio gives layers with a window %d tokens of the pool's %d, must be at least a page of %d and no more than the pool",
 			c.WindowPages*c.PageTokens, c.Pages*c.PageTokens, c.PageTokens)
 	case c.DecodeInterval < 0 || c.IntervalSeats < 0:
-		return fmt.Errorf("prefill_decode_interval is %d, and %d for prefill_decode_interval_min_bs, want >= 0", c.DecodeInterval, c.IntervalSeats)
+		return fmt.Errorf("prefill_decode_interval is %d, and %d for prefill_decode_interval_min_bs, must be >= 0", c.DecodeInterval, c.IntervalSeats)
 	case c.Policy == ShortestPrefill && !c.PrefixCaching:
-		return errors.New("schedule_policy is shortest-prefill-first, want enable_prefix_caching with it")
+		return errors.New("schedule_policy is shortest-prefill-first, requires enable_prefix_caching")
 	case c.Priorities.Threshold < 0:
-		return fmt.Errorf("priority_scheduling_preemption_threshold is %d, want >= 0, or requests preempt each other for good", c.Priorities.Threshold)
+		return fmt.Errorf("priority_scheduling_preemption_threshold is %d, must be >= 0, or requests preempt each other for good", c.Priorities.Threshold)
 	case c.Priorities.On && c.Policy != FIFO && c.Policy != LOF:
-		return errors.New("enable_priority_scheduling is true, want schedule_policy fcfs or lof with it")
+		return errors.New("enable_priority_scheduling is true, requires schedule_policy fcfs or lof")
 	case c.Priorities.Retract && !c.Priorities.On:
-		return errors.New(`retraction_policy is "priority", want enable_priority_scheduling with it`)
+		return errors.New(`retraction_policy is "priority", requires enable_priority_scheduling`)
 	case c.Eviction.Policy != radix.LRU && c.Window > 0:
-		return errors.New("radix_eviction_policy is not lru, want no sliding_window_size with it: only lru was compared there")
+		return errors.New("sliding_window_size requires radix_eviction_policy lru: only lru was compared there")
 	case c.Eviction.Policy != radix.LRU && c.HiCache.Pages > 0:
-		return errors.New("radix_eviction_policy is not lru, want no enable_hierarchical_cache with it: only lru was compared there")
+		return errors.New("enable_hierarchical_cache requires radix_eviction_policy lru: only lru was compared there")
 	case c.ClipNewTokens < 0:
-		return fmt.Errorf("clip_max_new_tokens is %d, want >= 0", c.ClipNewTokens)
+		return fmt.Errorf("clip_max_new_tokens is %d, must be >= 0", c.ClipNewTokens)
 	case !(c.Conservativeness >= 0) || math.IsInf(c.Conservativeness, 0):
-		return fmt.Errorf("schedule_conservativeness is %v, want a finite number >= 0", c.Conservativeness)
+		return fmt.Errorf("schedule_conservativeness is %v, must be a finite number >= 0", c.Conservativeness)
 	case c.Speculation != nil && (c.Speculation.Steps <= 0 || c.Speculation.TopK <= 0 || c.Speculation.Tokens <= 1):
-		return fmt.Errorf("speculative_num_steps is %d, speculative_eagle_topk %d and speculative_num_draft_tokens %d, want > 0, > 0 and > 1",
+		return fmt.Errorf("speculative_num_steps is %d, speculative_eagle_topk %d and speculative_num_draft_tokens %d, must be > 0, > 0 and > 1",
 			c.Speculation.Steps, c.Speculation.TopK, c.Speculation.Tokens)
 	case c.ReservedDecode < 0:
-		return fmt.Errorf("num_reserved_decode_tokens is %d, want >= 0", c.ReservedDecode)
+		return fmt.Errorf("num_reserved_decode_tokens is %d, must be >= 0", c.ReservedDecode)
 	case c.Clock.Model == nil:
 		return errors.New("the clock has no timing model")
 	case c.Tree == nil || c.Tree.BlockTokens() != c.PageTokens:

@@ -66,7 +66,7 @@ func (s *DraftSettings) declare(d *schema.Decl, seats *int) {
 	})
 	d.CountTo(&breadth, maxDrafts, schema.Row{Key: "speculative_ngram_max_bfs_breadth"})
 	if s.Name == "" {
-		d.RefuseSince(parameters, "speculative_algorithm with it")
+		d.RefuseSince(parameters, "speculative_algorithm")
 		return
 	}
 	if !d.Has("max_running_requests") {
@@ -88,7 +88,7 @@ func (s *DraftSettings) declare(d *schema.Decl, seats *int) {
 		s.completeChain(d)
 	}
 	if s.Tokens == 0 {
-		d.Fail("speculative_num_draft_tokens", "missing", "speculative_num_draft_tokens beside speculative_eagle_topk")
+		d.Fail("speculative_num_draft_tokens", "missing", "given with speculative_eagle_topk")
 	} else if s.Tokens == 1 {
 		d.Fail("speculative_num_draft_tokens", "1", "at least 2, as the token before the drafts is one of them")
 	}
@@ -99,13 +99,13 @@ func (s *DraftSettings) completeChain(d *schema.Decl) {
 	if s.Steps == 0 {
 		for _, key := range []string{"speculative_eagle_topk", "speculative_num_draft_tokens"} {
 			if d.Has(key) {
-				d.FailText(key, "speculative_num_steps with it")
+				d.Require(key, "speculative_num_steps")
 			}
 		}
 		s.Steps, s.TopK = 3, 1
 	}
 	if s.TopK == 0 {
-		d.Fail("speculative_eagle_topk", "missing", "speculative_eagle_topk beside speculative_num_steps")
+		d.Fail("speculative_eagle_topk", "missing", "given with speculative_num_steps")
 	}
 	if s.TopK == 1 {
 		s.Tokens = s.Steps + 1 // whatever is given

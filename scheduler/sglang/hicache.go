@@ -97,21 +97,21 @@ func checkHiCache(c Config) error {
 	h := c.HiCache
 	switch {
 	case h.Pages < 0 || h.Pages > maxPoolTokens/c.PageTokens || h.Pages > math.MaxInt32:
-		return fmt.Errorf("host memory of %d pages of %d tokens: want at most %d pages and 2^40 tokens", h.Pages, c.PageTokens, math.MaxInt32)
+		return fmt.Errorf("host memory of %d pages of %d tokens: must be at most %d pages and 2^40 tokens", h.Pages, c.PageTokens, math.MaxInt32)
 	case h.Pages == 0:
 		return nil
 	case c.Role == scheduler.Decode:
-		return errors.New("enable_hierarchical_cache on a decode worker: want it on others alone, as what decode workers load is not simulated")
+		return errors.New("enable_hierarchical_cache is not supported on a decode worker: its loads are not simulated")
 	case c.Window > 0:
-		return errors.New("enable_hierarchical_cache with layers that have a pool of their own: want disable_hybrid_swa_memory with it, as host memory behind two pools is not simulated")
+		return errors.New("enable_hierarchical_cache with layers that have a pool of their own requires disable_hybrid_swa_memory: host memory behind two pools is not simulated")
 	case c.Speculation != nil:
-		return errors.New("enable_hierarchical_cache with speculative decoding: want one of them, as both together were not held against SGLang")
+		return errors.New("enable_hierarchical_cache and speculative decoding are mutually exclusive: both together were not compared with SGLang")
 	case !c.PrefixCaching:
-		return fmt.Errorf("enable_hierarchical_cache with enable_prefix_caching false: want a prefix cache with it")
+		return fmt.Errorf("enable_hierarchical_cache requires enable_prefix_caching")
 	case h.Layers <= 0:
-		return fmt.Errorf("hicache_layers is %d, want > 0", h.Layers)
+		return fmt.Errorf("hicache_layers is %d, must be > 0", h.Layers)
 	case !(h.ToHostGBPerSecond >= 0) || !(h.ToGPUGBPerSecond >= 0):
-		return fmt.Errorf("bandwidths between GPU and host are %v and %v, want >= 0", h.ToHostGBPerSecond, h.ToGPUGBPerSecond)
+		return fmt.Errorf("bandwidths between GPU and host are %v and %v, must be >= 0", h.ToHostGBPerSecond, h.ToGPUGBPerSecond)
 	}
 	return checkStorage(c)
 }

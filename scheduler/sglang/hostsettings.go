@@ -72,7 +72,7 @@ func (s *StorageSettings) declare(d *schema.Decl) {
 	})
 	retries := usualRetries
 	d.Size(&retries, schema.Row{
-		Key: "hicache_storage_prefetch_retry_max_attempts", Default: "8", Help: "`times` that a request asks storage again; want 0",
+		Key: "hicache_storage_prefetch_retry_max_attempts", Default: "8", Help: "`times` that a request asks storage again; must be 0",
 		Doc: schema.Doc{Text: "that a request asks storage again: 0 with a backend; other values are not simulated"},
 	})
 	if s.Backend != "" && retries > 0 {
@@ -94,7 +94,7 @@ func (s *StorageSettings) declare(d *schema.Decl) {
 	if s.Backend == "" {
 		for _, key := range []string{"hicache_storage_prefetch_policy", extra} {
 			if d.Given(key) {
-				d.FailText(key, "hicache_storage_backend with it")
+				d.Require(key, "hicache_storage_backend")
 			}
 		}
 	}

@@ -56,10 +56,10 @@ func ofRank(c Config, n int) Config {
 func NewRanks(c Config, n int, how Balance) (scheduler.Core, error) {
 	own := ofRank(c, n)
 	if own.ChunkTokens <= 0 && c.ChunkTokens > 0 {
-		return nil, fmt.Errorf("chunked_prefill_size is %d over %d ranks, want at least block_size %d for each", c.ChunkTokens, n, c.PageTokens)
+		return nil, fmt.Errorf("chunked_prefill_size is %d over %d ranks, must be at least block_size %d for each", c.ChunkTokens, n, c.PageTokens)
 	}
 	if c.HiCache.Pages > 0 {
-		return nil, fmt.Errorf("host memory behind %d ranks in lockstep: want none with it, which is not simulated", n)
+		return nil, fmt.Errorf("host memory behind %d ranks in lockstep is not supported: it is not simulated", n)
 	}
 	b := &balancer{how: how, believed: make([]load, n), boards: make([]board, n), refreshed: -refreshMs}
 	var ranks []lockstep.Rank

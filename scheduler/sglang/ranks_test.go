@@ -90,7 +90,7 @@ func TestOfRank(t *testing.T) {
 		t.Errorf("one rank has %+v, want what it was given", got)
 	}
 	c.ChunkTokens = 32
-	want := "chunked_prefill_size is 32 over 4 ranks, want at least block_size 16 for each"
+	want := "chunked_prefill_size is 32 over 4 ranks, must be at least block_size 16 for each"
 	if _, err := NewRanks(c, 4, RoundRobin); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %s", err, want)
 	}

@@ -104,7 +104,7 @@ func (s *Settings) Declare(d *schema.Decl) {
 	s.HiCache.declare(d)
 	s.declareEviction(d)
 	if d.Compat {
-		d.RefuseSince(own, "SGLang's own rules with it: no compat")
+		d.RefuseSince(own, "SGLang's own rules: no compat")
 	}
 }
 
@@ -238,9 +238,9 @@ func (s *Settings) declarePriorities(d *schema.Decl) {
 	}) == "priority"
 	switch {
 	case p.On && (s.Policy == "lpm" || s.Policy == "hrrn" || s.Policy == "shortest-prefill-first" || s.Policy == "random"):
-		d.Fail("enable_priority_scheduling", "true", "schedule_policy fcfs or lof with it")
+		d.FailRule("enable_priority_scheduling", "true", "requires schedule_policy fcfs or lof")
 	case p.Retract && !p.On:
-		d.Fail("retraction_policy", `"priority"`, "enable_priority_scheduling with it")
+		d.FailRule("retraction_policy", `"priority"`, "requires enable_priority_scheduling")
 	}
 }
 
@@ -264,7 +264,7 @@ func (s *Settings) declareEviction(d *schema.Decl) {
 			m.Size(&e.Threshold, schema.Row{Key: "threshold"})
 			m.Size(&e.NextPrompt, schema.Row{Key: "next_prompt_estimate"})
 		default:
-			d.FailText(key, "radix_eviction_policy slru or tlru with it")
+			d.Require(key, "radix_eviction_policy slru or tlru")
 			return
 		}
 		m.RefuseOthers()
@@ -273,15 +273,15 @@ func (s *Settings) declareEviction(d *schema.Decl) {
 		return
 	}
 	if name == "tlru" && e.Threshold <= e.NextPrompt {
-		d.Fail("radix_eviction_policy", `"tlru"`, key+" with it, of a threshold above its next_prompt_estimate, or all is kept alike")
+		d.FailRule("radix_eviction_policy", `"tlru"`, "requires "+key+" with a threshold above its next_prompt_estimate, or all blocks have one rank")
 	}
 	if name != "" && name != "lru" {
 		s.Eviction = e
 		switch {
 		case s.HiCache.On:
-			d.Fail("radix_eviction_policy", strconv.Quote(name), "no enable_hierarchical_cache with it")
+			d.FailRule("radix_eviction_policy", strconv.Quote(name), "not supported with enable_hierarchical_cache")
 		case s.Window > 0 && !s.NoWindowPool:
-			d.Fail("radix_eviction_policy", strconv.Quote(name), `no sliding_window_size with it, or "disable_hybrid_swa_memory": true`)
+			d.FailRule("radix_eviction_policy", strconv.Quote(name), `not supported with sliding_window_size unless "disable_hybrid_swa_memory" is true`)
 		}
 	}
 }

@@ -45,13 +45,13 @@ func checkStorage(c Config) error {
 	case !s.On:
 		return nil
 	case c.HiCache.Policy == WriteBack:
-		return errors.New("hicache_storage_backend with hicache_write_policy write_back: want write_through or write_through_selective, as the former was not held against SGLang")
+		return errors.New("hicache_storage_backend with hicache_write_policy write_back is not supported, must be write_through or write_through_selective: write_back was not compared with SGLang")
 	case s.Threshold <= 0:
-		return fmt.Errorf("prefetch_threshold is %d, want > 0", s.Threshold)
+		return fmt.Errorf("prefetch_threshold is %d, must be > 0", s.Threshold)
 	case !(s.Timeout >= 0) || !(s.TimeoutPerKiToken >= 0):
-		return fmt.Errorf("prefetch_timeout_base is %v and prefetch_timeout_per_ki_token %v, want >= 0", s.Timeout, s.TimeoutPerKiToken)
+		return fmt.Errorf("prefetch_timeout_base is %v and prefetch_timeout_per_ki_token %v, must be >= 0", s.Timeout, s.TimeoutPerKiToken)
 	case !(s.ToStorageGBPerSecond >= 0) || !(s.ToHostGBPerSecond >= 0):
-		return fmt.Errorf("bandwidths between host and storage are %v and %v, want >= 0", s.ToStorageGBPerSecond, s.ToHostGBPerSecond)
+		return fmt.Errorf("bandwidths between host and storage are %v and %v, must be >= 0", s.ToStorageGBPerSecond, s.ToHostGBPerSecond)
 	}
 	return nil
 }

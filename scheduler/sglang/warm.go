@@ -46,7 +46,7 @@ func (c *Core) Warm(from *scheduler.Cache, pass *scheduler.Pass) error {
 	for i := range from.Blocks {
 		b := &from.Blocks[i]
 		if b.Copy > 0 || b.Blank || b.Node == prompt.None && b.Own == 0 {
-			return &scheduler.CacheError{Index: i, Reason: "blocks without a place in a radix tree, want them of a prompt or of an own sequence"}
+			return &scheduler.CacheError{Index: i, Reason: "blocks without a place in a radix tree, must be of a prompt or of an own sequence"}
 		}
 		s := radix.Sequence{Nodes: c.Tree.PathTo(b.Node), Full: b.To}
 		if b.Own > 0 {

@@ -73,7 +73,7 @@ func (p *Parameters) launchTime(s *Step) float64 {
 // check refuses a mode that nobody knows.
 func (m GraphMode) check() error {
 	if _, _, ok := m.kindsOf(); !ok {
-		return excerpt.Errorf("cudagraph_mode is %q, want one of %s", string(m), strings.Join(GraphModes(), ", "))
+		return excerpt.Errorf("cudagraph_mode is %q, must be one of %s", string(m), strings.Join(GraphModes(), ", "))
 	}
 	return nil
 }

@@ -51,8 +51,8 @@ func TestGraphModes(t *testing.T) {
 		p    Parameters
 		want string
 	}{
-		{Parameters{Weights: 1, GraphMode: "SOME"}, `cudagraph_mode is "SOME", want one of FULL_AND_PIECEWISE`},
-		{Parameters{Weights: 1, EagerBase: -1}, "eager_base_s is -1, want a finite number"},
+		{Parameters{Weights: 1, GraphMode: "SOME"}, `cudagraph_mode is "SOME", must be one of FULL_AND_PIECEWISE`},
+		{Parameters{Weights: 1, EagerBase: -1}, "eager_base_s is -1, must be a finite number"},
 		{Parameters{Weights: 1, PiecewiseBase: math.Inf(1)}, "piecewise_base_s is +Inf"},
 	} {
 		if err := c.p.check(); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -23,11 +23,11 @@ func (l *Link) check() error {
 	case l == nil:
 		return nil
 	case !(l.GBPerSecond > 0) || math.IsInf(l.GBPerSecond, 0):
-		return fmt.Errorf("kv_transfer: bandwidth_gb_s is %v, want a finite number above 0", l.GBPerSecond)
+		return fmt.Errorf("kv_transfer: bandwidth_gb_s is %v, must be a finite number above 0", l.GBPerSecond)
 	case !(l.Latency >= 0) || math.IsInf(l.Latency, 0):
-		return fmt.Errorf("kv_transfer: latency_s is %v, want a finite number >= 0", l.Latency)
+		return fmt.Errorf("kv_transfer: latency_s is %v, must be a finite number >= 0", l.Latency)
 	case l.BytesPerToken < 1:
-		return fmt.Errorf("kv_transfer: kv_bytes_per_token is %d, want at least 1", l.BytesPerToken)
+		return fmt.Errorf("kv_transfer: kv_bytes_per_token is %d, must be at least 1", l.BytesPerToken)
 	}
 	return nil
 }

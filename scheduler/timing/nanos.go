@@ -21,7 +21,7 @@ const (
 // and 2^64 seconds or more.
 func FromSeconds(x float64) (Nanos, error) {
 	if !(x >= 0 && x < 0x1p64) {
-		return Nanos{}, fmt.Errorf("a duration of %v s, want one from 0 to below 2^64 s", x)
+		return Nanos{}, fmt.Errorf("a duration of %v s, expected one from 0 to below 2^64 s", x)
 	}
 	sec := uint64(x)
 	fraction := x - float64(sec) // exact, as are the next two lines together

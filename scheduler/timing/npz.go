@@ -57,7 +57,7 @@ func readTable(archive *zip.Reader) (*Table, error) {
 			return nil, err
 		}
 		if len(got.shape) != 1 {
-			return nil, fmt.Errorf("%s has shape %v, want one dimension", a.name, got.shape)
+			return nil, fmt.Errorf("%s has shape %v, must have one dimension", a.name, got.shape)
 		}
 		*a.into = got.values
 	}
@@ -67,7 +67,7 @@ func readTable(archive *zip.Reader) (*Table, error) {
 	}
 	rows, columns := len(t.ActiveTokens), len(t.ContextTokens)
 	if len(grid.shape) != 2 || grid.shape[0] != rows || grid.shape[1] != columns {
-		return nil, fmt.Errorf("%s has shape %v, want [%d %d] (%s by %s)",
+		return nil, fmt.Errorf("%s has shape %v, expected [%d %d] (%s by %s)",
 			nameDecodeMS, grid.shape, rows, columns, nameActiveTokens, nameContextTokens)
 	}
 	t.DecodeMS = grid.rows()
@@ -134,12 +134,12 @@ func parseNPY(raw []byte) (array, error) {
 	count := 1
 	for _, n := range a.shape {
 		if n != 0 && count > maxNPYBytes/8/n {
-			return array{}, fmt.Errorf("shape %v is too large, want at most %d values", a.shape, maxNPYBytes/8)
+			return array{}, fmt.Errorf("shape %v is too large, must be at most %d values", a.shape, maxNPYBytes/8)
 		}
 		count *= n
 	}
 	if len(data) != 8*count {
-		return array{}, fmt.Errorf("%d bytes of data, want %d for shape %v", len(data), 8*count, a.shape)
+		return array{}, fmt.Errorf("%d bytes of data, must be %d for shape %v", len(data), 8*count, a.shape)
 	}
 	a.values = make([]float64, count)
 	for i := range a.values {
@@ -160,7 +160,7 @@ func splitNPY(raw []byte) (header string, data []byte, err error) {
 	case (version == 2 || version == 3) && len(raw) >= 12:
 		from, size = 12, uint64(binary.LittleEndian.Uint32(raw[8:]))
 	default:
-		return "", nil, fmt.Errorf(".npy version %d, want 1, 2 or 3", version)
+		return "", nil, fmt.Errorf(".npy version %d, must be 1, 2 or 3", version)
 	}
 	if size > uint64(len(raw)-from) {
 		return "", nil, fmt.Errorf("header of %d bytes, but only %d follow", size, len(raw)-from)
@@ -192,7 +192,7 @@ func parseHeader(header string) (binary.ByteOrder, array, error) {
 	case ">f8":
 		order = binary.BigEndian
 	default:
-		return nil, a, fmt.Errorf("values of type %s, want float64 ('<f8' or '>f8')", descr)
+		return nil, a, fmt.Errorf("values of type %s, expected float64 ('<f8' or '>f8')", descr)
 	}
 	fortran, err := field("fortran_order", `(True|False)`)
 	if err != nil {

@@ -119,24 +119,24 @@ func (p *Parameters) check() error {
 		{"piecewise_base_s", p.PiecewiseBase}, {"eager_base_s", p.EagerBase},
 	} {
 		if !(f.value >= 0) || math.IsInf(f.value, 0) {
-			return fmt.Errorf("%s is %v, want a finite number >= 0", f.name, f.value)
+			return fmt.Errorf("%s is %v, must be a finite number >= 0", f.name, f.value)
 		}
 	}
 	if p.ExpertShare > 1 {
-		return fmt.Errorf("expert_share is %v, want at most 1", p.ExpertShare)
+		return fmt.Errorf("expert_share is %v, must be at most 1", p.ExpertShare)
 	}
 	if err := p.GraphMode.check(); err != nil {
 		return err
 	}
 	if p.Base+p.Weights == 0 {
-		return fmt.Errorf("base_s and weights_s are 0, want one of them above 0")
+		return fmt.Errorf("base_s and weights_s are 0, must be one of them above 0")
 	}
 	if k := p.Knee; k != 0 && k != 1 && k != 2 && k != 4 {
-		return fmt.Errorf("knee is %d, want 1, 2 or 4", k)
+		return fmt.Errorf("knee is %d, must be 1, 2 or 4", k)
 	}
 	for i, n := range p.Graphs {
 		if n < 1 || i > 0 && n <= p.Graphs[i-1] {
-			return fmt.Errorf("graph_sizes_tokens[%d] is %d, want rising values from 1 on", i, n)
+			return fmt.Errorf("graph_sizes_tokens[%d] is %d, must be rising values from 1 on", i, n)
 		}
 	}
 	return nil

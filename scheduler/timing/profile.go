@@ -115,10 +115,10 @@ func LoadProfile(path string) (*Profile, error) {
 	}
 	p := &Profile{}
 	if err := json.Unmarshal(text, p); err != nil {
-		return nil, fmt.Errorf("%s: %w, want a timing profile as JSON, or an .npz file", path, err)
+		return nil, fmt.Errorf("%s: %w, must be a timing profile as JSON, or an .npz file", path, err)
 	}
 	if p.Version != ProfileVersion {
-		return nil, fmt.Errorf("%s: version is %d, want %d", path, p.Version, ProfileVersion)
+		return nil, fmt.Errorf("%s: version is %d, must be %d", path, p.Version, ProfileVersion)
 	}
 	if err := p.Parameters.check(); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -130,7 +130,7 @@ func LoadProfile(path string) (*Profile, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if w := p.Warmup; w != nil && (w.Requests < 1 || !(w.Time > 0) || math.IsInf(w.Time, 0)) {
-		return nil, fmt.Errorf("%s: warmup: requests are %d and time_s is %v, want at least 1, and a finite number > 0", path, w.Requests, w.Time)
+		return nil, fmt.Errorf("%s: warmup: requests are %d and time_s is %v, must be at least 1, and a finite number > 0", path, w.Requests, w.Time)
 	}
 	return p, nil
 }
@@ -145,7 +145,7 @@ func (w *Way) check() error {
 		value float64
 	}{{"first_s", w.First}, {"token_s", w.Token}, {"first_spread_s", w.FirstSpread}, {"token_spread_s", w.TokenSpread}} {
 		if !(f.value >= 0) || math.IsInf(f.value, 0) {
-			return fmt.Errorf("way: %s is %v, want a finite number >= 0", f.name, f.value)
+			return fmt.Errorf("way: %s is %v, must be a finite number >= 0", f.name, f.value)
 		}
 	}
 	return nil

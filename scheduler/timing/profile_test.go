@@ -86,13 +86,13 @@ func TestLoad(t *testing.T) {
 		t.Errorf("read again: %+v", got)
 	}
 	for _, c := range []struct{ text, want string }{
-		{`{"version":2}`, "version is 2, want 1"},
-		{`{"version":1}`, "want one of them above 0"},
+		{`{"version":2}`, "version is 2, must be 1"},
+		{`{"version":1}`, "must be one of them above 0"},
 		{`{"version":1,"parameters":{"weights_s":-1}}`, "weights_s is -1"},
 		{`{"version":1,"parameters":{"weights_s":1,"knee":3}}`, "knee is 3"},
 		{`{"version":1,"parameters":{"weights_s":1,"graph_sizes_tokens":[2,2]}}`, "graph_sizes_tokens[1] is 2"},
-		{`[]`, "want a timing profile as JSON, or an .npz file"},
-		{``, "want a timing profile"},
+		{`[]`, "must be a timing profile as JSON, or an .npz file"},
+		{``, "must be a timing profile"},
 	} {
 		if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
 			t.Fatal(err)
@@ -145,9 +145,9 @@ func TestRoofline(t *testing.T) {
 		t.Errorf("all-to-all %+v, all-gather %+v", sent, gathered)
 	}
 	for _, c := range []struct{ name, want string }{
-		{"h1", "want GPU/MODEL"}, {"h1/llama-3.1-8b", `GPU is "h1", which is unknown`},
-		{"h100/gpt", `model is "gpt", which is unknown`}, {"h100/llama-3.1-8b/tpx", "tpx, want tp and a number"},
-		{"h100/llama-3.1-8b?tp=0", "tp: 0, want 1 to 1024"}, {"h100/llama-3.1-8b?weights=fp9", `weights: "fp9", want one of auto`},
+		{"h1", "must be GPU/MODEL"}, {"h1/llama-3.1-8b", `GPU is "h1", which is unknown`},
+		{"h100/gpt", `model is "gpt", which is unknown`}, {"h100/llama-3.1-8b/tpx", "tpx, expected tp and a number"},
+		{"h100/llama-3.1-8b?tp=0", "tp: 0, must be 1 to 1024"}, {"h100/llama-3.1-8b?weights=fp9", `weights: "fp9", must be one of auto`},
 		{"h100/llama-3.1-8b?speed=2", "speed: an unknown key"},
 	} {
 		if _, err := ParseSource("roofline:" + c.name).Load(); err == nil || !strings.Contains(err.Error(), c.want) {

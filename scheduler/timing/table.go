@@ -71,11 +71,11 @@ func (t *Table) check() error {
 		}
 	}
 	if len(t.PrefillMS) != len(t.PrefillTokens) {
-		return fmt.Errorf("%s has %d values, want %d as in %s",
+		return fmt.Errorf("%s has %d values, must have %d as in %s",
 			namePrefillMS, len(t.PrefillMS), len(t.PrefillTokens), namePrefillTokens)
 	}
 	if want := len(t.ActiveTokens) * len(t.ContextTokens); len(t.DecodeMS) != want {
-		return fmt.Errorf("%s has %d values, want %d", nameDecodeMS, len(t.DecodeMS), want)
+		return fmt.Errorf("%s has %d values, must have %d", nameDecodeMS, len(t.DecodeMS), want)
 	}
 	if err := checkFinite(namePrefillMS, t.PrefillMS); err != nil {
 		return err
@@ -88,11 +88,11 @@ func checkAxis(name string, axis []float64) error {
 		return err
 	}
 	if len(axis) < 2 {
-		return fmt.Errorf("%s has %d points, want at least 2", name, len(axis))
+		return fmt.Errorf("%s has %d points, must have at least 2", name, len(axis))
 	}
 	for i := 1; i < len(axis); i++ {
 		if axis[i-1] >= axis[i] {
-			return fmt.Errorf("%s[%d] is %v after %v, want strictly rising values", name, i, axis[i], axis[i-1])
+			return fmt.Errorf("%s[%d] is %v after %v, must be strictly rising values", name, i, axis[i], axis[i-1])
 		}
 	}
 	return nil
@@ -101,7 +101,7 @@ func checkAxis(name string, axis []float64) error {
 func checkFinite(name string, values []float64) error {
 	for i, v := range values {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return fmt.Errorf("%s[%d] is %v, want a finite number", name, i, v)
+			return fmt.Errorf("%s[%d] is %v, must be a finite number", name, i, v)
 		}
 	}
 	return nil

@@ -111,7 +111,7 @@ func (s *Settings) Declare(d *schema.Decl) {
 	s.declareRetention(d)
 	s.Balance.declare(d)
 	if d.Compat {
-		d.RefuseSince(own, "TensorRT-LLM's rules with it: no compat")
+		d.RefuseSince(own, "TensorRT-LLM's rules: no compat")
 	}
 }
 

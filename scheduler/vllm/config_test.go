@@ -86,7 +86,7 @@ func TestProfiles(t *testing.T) {
 			t.Errorf("release %s: rules of %s, want %s", release, got, want)
 		}
 	}
-	if _, err := releases.ParseProfile("vllm-0"); err == nil || err.Error() != `scheduler_profile is "vllm-0", want reference or vllm-0.19 or vllm-0.20 or vllm-0.24 or vllm-0.27 or vllm-0.28 or vllm-0.30 or vllm-0.31 or vllm-0.32 or vllm-0.33 or vllm` {
+	if _, err := releases.ParseProfile("vllm-0"); err == nil || err.Error() != `scheduler_profile is "vllm-0", must be reference or vllm-0.19 or vllm-0.20 or vllm-0.24 or vllm-0.27 or vllm-0.28 or vllm-0.30 or vllm-0.31 or vllm-0.32 or vllm-0.33 or vllm` {
 		t.Errorf("vllm-0: %v", err)
 	}
 }

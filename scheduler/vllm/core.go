@@ -78,7 +78,7 @@ func New(cfg Config) (*Core, error) {
 		cfg.PrefillInterval = 0
 	}
 	if cfg.Capture == scheduler.CaptureResidency && (cfg.HashesAhead() || cfg.Windows.Given() && cfg.Windows.Full == 0 || !cfg.PrefixCaching) {
-		return nil, errors.New("capture by residency: want events, since a block may outlive the one before it, or not be named by content")
+		return nil, errors.New("capture by residency: must be events, since a block may outlive the one before it, or not be named by content")
 	}
 	c := &Core{
 		cfg: cfg, rules: cfg.Rules,
@@ -298,7 +298,7 @@ func (c *Core) stallError() error {
 	reason := fmt.Sprintf("nothing can run: %d of %d tokens computed, %d of %d KV blocks to be had",
 		r.computed, r.target, c.supply.free, c.cfg.Blocks)
 	if left := r.target - r.computed; !c.cfg.ChunkedPrefill && left > c.cfg.Budget() {
-		reason = fmt.Sprintf("%d tokens to compute with chunked prefill off, want at most %s %d",
+		reason = fmt.Sprintf("%d tokens to compute with chunked prefill off, must be at most %s %d",
 			left, TokensKey, c.cfg.MaxBatchedTokens)
 	}
 	return &scheduler.StallError{Request: r.id, Reason: reason}

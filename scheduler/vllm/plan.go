@@ -291,7 +291,7 @@ func (c *Core) preemptVictim(p *pass) slot {
 		c.calm.removeLively(s)
 	}
 	if invariant.Enabled && r.state != running {
-		panic(fmt.Sprintf("preempt: request %d is in state %d, want %d", r.id, r.state, running))
+		panic(fmt.Sprintf("preempt: request %d is in state %d, must be %d", r.id, r.state, running))
 	}
 	if r.plan == c.plans {
 		c.dropShare(p, r)

@@ -27,7 +27,7 @@ func (p *segments) checkWith(k *connector) {
 			r := &p.core.requests[s]
 			unnamed += r.blocks - r.named
 			if n := p.countHolders(r.holdings); n != r.named {
-				panic(fmt.Sprintf("request %d: holdings of %d blocks, want the %d that can be found", r.id, n, r.named))
+				panic(fmt.Sprintf("request %d: holdings of %d blocks, expected the %d that can be found", r.id, n, r.named))
 			}
 		}
 	}

@@ -26,7 +26,7 @@ func TestStalls(t *testing.T) {
 		{
 			"a prompt that may not be cut exceeds a pass",
 			func(c *vllm.Config) { c.Rules, c.ChunkedPrefill, c.MaxBatchedTokens = releases.Rules019(), false, 8 },
-			[]int{8, 9}, 3, 1, "9 tokens to compute with chunked prefill off, want at most max_num_batched_tokens 8",
+			[]int{8, 9}, 3, 1, "9 tokens to compute with chunked prefill off, must be at most max_num_batched_tokens 8",
 		},
 		{
 			"a request is larger than the pool",

@@ -75,7 +75,7 @@ func (p *segments) fill(all []scheduler.CachedBlocks) error {
 		total += int(b.To - b.From)
 		switch {
 		case b.Own > 0:
-			return &scheduler.CacheError{Index: i, Reason: "blocks of an own sequence, want them without a prompt in a cache of vLLM"}
+			return &scheduler.CacheError{Index: i, Reason: "blocks of an own sequence, must be without a prompt in a cache of vLLM"}
 		case b.Blank && !p.oneQueue:
 			return &scheduler.CacheError{Index: i, Reason: "blank blocks, which stand in no line by this engine's rules"}
 		case b.Blank:
@@ -122,7 +122,7 @@ func (p *segments) tryEviction() error {
 		gone := l.End == 0 || l.End == p.tree.Start(n)
 		switch {
 		case !gone && p.store.Fault(l, segment.NodeOwner(n), p.tree.Start(n)) != "", l.End < before && below[n] > 0:
-			return fmt.Errorf("block %d of a prompt is evicted before the one after it, want them in order of eviction", at)
+			return fmt.Errorf("block %d of a prompt is evicted before the one after it, must be in order of eviction", at)
 		case gone && before > p.tree.Start(n):
 			below[p.tree.Parent(n)]--
 		}

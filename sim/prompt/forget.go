@@ -30,7 +30,7 @@ type slot struct {
 // Options.Hashed. An id of a node may be that of another later, also of one above it.
 func NewForgetful(traceTokens, blockTokens int, o Options) *Tree {
 	if traceTokens <= 0 || blockTokens <= 0 || traceTokens%blockTokens != 0 {
-		panic(fmt.Sprintf("prompt tree that forgets: blocks of %d and %d tokens, want the second to divide the first", traceTokens, blockTokens))
+		panic(fmt.Sprintf("prompt tree that forgets: blocks of %d and %d tokens, expected the second to divide the first", traceTokens, blockTokens))
 	}
 	t := &Tree{
 		traceTokens: traceTokens, blockTokens: blockTokens, perNode: traceTokens / blockTokens, wrap: o.Wrap, hashed: o.Hashed,

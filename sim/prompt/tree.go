@@ -64,7 +64,7 @@ type Options struct {
 // tokens each, cut into engine blocks of blockTokens.
 func NewTree(traceTokens, blockTokens int, o Options) *Tree {
 	if traceTokens <= 0 || blockTokens <= 0 {
-		panic(fmt.Sprintf("prompt tree: blocks of %d and %d tokens, want > 0", traceTokens, blockTokens))
+		panic(fmt.Sprintf("prompt tree: blocks of %d and %d tokens, must be > 0", traceTokens, blockTokens))
 	}
 	t := &Tree{traceTokens: traceTokens, blockTokens: blockTokens, perNode: 1, wrap: o.Wrap, hashed: o.Hashed}
 	if traceTokens%blockTokens == 0 {
@@ -164,7 +164,7 @@ func (t *Tree) Parent(n NodeID) NodeID { return t.parent[n] }
 // cover. A joined tree takes no prompts one by one.
 func (t *Tree) Add(ids []uint64, tokens int) Prompt {
 	if t.perNode == 0 {
-		panic("prompt tree: Add to a joined tree, want AddAll")
+		panic("prompt tree: Add to a joined tree, expected AddAll")
 	}
 	p := Prompt{Blocks: int32(tokens / t.blockTokens)}
 	if t.straddle != nil {

@@ -34,7 +34,7 @@ func readOwnTimes(dir string) ([]request, error) {
 		return nil, err
 	}
 	if len(rows) != len(prompts) {
-		return nil, fmt.Errorf("%s: %d requests and %d prompts, want as many", dir, len(rows), len(prompts))
+		return nil, fmt.Errorf("%s: %d requests and %d prompts, expected as many", dir, len(rows), len(prompts))
 	}
 	all := make([]request, len(rows))
 	for i, r := range rows {
@@ -73,7 +73,7 @@ func readSummary(path string) (metric, error) {
 		} `json:"itl_ms"`
 	}](path)
 	if err != nil || len(rows) != 1 {
-		return metric{}, fmt.Errorf("%s: %d summaries, want 1: %w", path, len(rows), err)
+		return metric{}, fmt.Errorf("%s: %d summaries, must be 1: %w", path, len(rows), err)
 	}
 	return metric{mean: rows[0].ITL.Mean, p99: rows[0].ITL.P99}, nil
 }

@@ -31,7 +31,7 @@ func (t *turns) judge(out io.Writer) error {
 		change: func(f *hardware.Fit) { f.SGLang, f.BlockTokens, f.MaxSeqs, f.MaxBatch = true, t.page, t.seats, 8192 },
 	}
 	if least := min(t.inFlight, t.page, t.seats); least < 1 {
-		return fmt.Errorf("-in-flight %d, -page %d, -seats %d: want at least 1", t.inFlight, t.page, t.seats)
+		return fmt.Errorf("-in-flight %d, -page %d, -seats %d: must be at least 1", t.inFlight, t.page, t.seats)
 	}
 	var err error
 	if s.requests, err = s.read(""); err != nil {

@@ -78,7 +78,7 @@ func (a *api) compare(p *stable) ([]string, error) {
 	defer os.RemoveAll(dir)
 	old := filepath.Join(dir, "old")
 	if err := unpackFile(a.baseline(p), old); err != nil {
-		return nil, fmt.Errorf("%w: want a baseline, which \"go run ./tools/api -update\" makes", err)
+		return nil, fmt.Errorf("%w: must be a baseline, which \"go run ./tools/api -update\" makes", err)
 	}
 	text, err := a.apidiff("-incompatible", old, a.module+"/"+p.path)
 	if err != nil {

@@ -33,7 +33,7 @@ func TestIncompatibleChangesFail(t *testing.T) {
 	const before = "package p\n\ntype Report struct{ TTFT float64 }\n\nfunc (r *Report) Write() {}\n\nfunc Run(n int) {}\n\nfunc Other() {}\n"
 
 	write("p/p.go", before)
-	if err := a.check(); err == nil || !strings.Contains(err.Error(), "want a baseline") {
+	if err := a.check(); err == nil || !strings.Contains(err.Error(), "must be a baseline") {
 		t.Fatalf("without a baseline: %v", err)
 	}
 	if err := a.update(); err != nil {

@@ -243,11 +243,11 @@ func TestPeakIsTheCommandsOwn(t *testing.T) {
 
 func TestUsage(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
-		{"-pairs 0", "-pairs is 0, want at least 1"},
+		{"-pairs 0", "-pairs is 0, must be at least 1"},
 		{"-only nothing", `-only "nothing" matches no row`},
 		{"-scale -only x", "-only chooses rows of the table"},
-		{"trace.jsonl", `argument "trace.jsonl", want flags only, or sweep, outputs or tile first`},
-		{"tile -n 0 a b", "want -n of at least 1"},
+		{"trace.jsonl", `argument "trace.jsonl", expected flags only, or sweep, outputs or tile first`},
+		{"tile -n 0 a b", "expected -n of at least 1"},
 	} {
 		var out, errs bytes.Buffer
 		if code := run(strings.Fields(c.args), &out, &errs); code != 2 || !strings.Contains(errs.String(), c.want) {

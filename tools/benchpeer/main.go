@@ -73,9 +73,9 @@ func (b *bench) run(args []string, check func() error, measure func(context.Cont
 	err := check()
 	switch {
 	case b.flags.NArg() > 0:
-		err = fmt.Errorf("argument %q, want flags only, or sweep, outputs or tile first", b.flags.Arg(0))
+		err = fmt.Errorf("argument %q, expected flags only, or sweep, outputs or tile first", b.flags.Arg(0))
 	case b.pairs < 1:
-		err = fmt.Errorf("-pairs is %d, want at least 1", b.pairs)
+		err = fmt.Errorf("-pairs is %d, must be at least 1", b.pairs)
 	}
 	if err != nil {
 		fmt.Fprintf(b.status, "%s: %v\n", b.flags.Name(), err)
@@ -136,7 +136,7 @@ func runTile(args []string, _, stderr io.Writer) int {
 		return 2
 	}
 	if fs.NArg() != 2 || *requests < 1 {
-		fmt.Fprintln(stderr, "benchpeer tile: want -n of at least 1, a trace and a file to write")
+		fmt.Fprintln(stderr, "benchpeer tile: expected -n of at least 1, a trace and a file to write")
 		return 2
 	}
 	if err := tileFile(fs.Arg(0), fs.Arg(1), *requests); err != nil {

@@ -48,9 +48,9 @@ func runPeers(args []string, stdout, stderr io.Writer) int {
 func (c *comparison) chooseRows() error {
 	switch {
 	case c.timeout < time.Second:
-		return fmt.Errorf("-timeout is %v, want at least 1s", c.timeout)
+		return fmt.Errorf("-timeout is %v, must be at least 1s", c.timeout)
 	case c.scale && c.only != "":
-		return errors.New("-only chooses rows of the table, want it without -scale")
+		return errors.New("-only chooses rows of the table, remove -scale")
 	}
 	pattern, err := regexp.Compile(c.only)
 	if err != nil {

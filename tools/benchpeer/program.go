@@ -140,7 +140,7 @@ func (o *outcome) readReport(path string) error {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	if report.WallMS == nil || report.Completed == nil || *report.WallMS <= 0 {
-		return fmt.Errorf("%s: want wall_time_ms above 0 and completed_requests", path)
+		return fmt.Errorf("%s: must be wall_time_ms above 0 and completed_requests", path)
 	}
 	o.took[simulation] = time.Duration(*report.WallMS * 1e6)
 	o.completed = *report.Completed

@@ -103,7 +103,7 @@ func (s *sweeps) runInTurn(ctx context.Context, sweeps ...[]string) ([]stopwatch
 				return nil, err
 			}
 			if n := bytes.Count(c.Output, []byte{'\n'}); n != cells+1 {
-				return nil, fmt.Errorf("replay %v: %d lines, want %d", args, n, cells+1)
+				return nil, fmt.Errorf("replay %v: %d lines, must be %d", args, n, cells+1)
 			}
 			if round > 0 {
 				c.Wall, c.CPU = min(c.Wall, least[i].Wall), min(c.CPU, least[i].CPU)

@@ -76,7 +76,7 @@ func compareReports(kept, streamed map[string]any) (same, near int, worst float6
 			near++
 			worst = math.Max(worst, share)
 		default:
-			wrong = append(wrong, fmt.Sprintf("%s is %v, want %v", key, got, want))
+			wrong = append(wrong, fmt.Sprintf("%s is %v, must be %v", key, got, want))
 		}
 	}
 	if slices.Sort(wrong); len(wrong) > 0 {

@@ -96,7 +96,7 @@ func readCounts(list string) (counts []int, err error) {
 	for _, text := range strings.Split(list, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(text))
 		if err != nil || n < 1 {
-			return nil, fmt.Errorf("-workers: %q, want whole numbers > 0", text)
+			return nil, fmt.Errorf("-workers: %q, expected whole numbers > 0", text)
 		}
 		counts = append(counts, n)
 	}

@@ -74,7 +74,7 @@ var errNoEmulator = errors.New("no emulator")
 // arm64: there the compiler fuses products and sums.
 func newGuest(arch, dir string) (*guest, error) {
 	if arch != "arm64" {
-		return nil, fmt.Errorf("-arch is %q, want arm64", arch)
+		return nil, fmt.Errorf("-arch is %q, must be arm64", arch)
 	}
 	g := &guest{arch: arch, binary: filepath.Join(dir, "golden-"+arch)}
 	var err error
@@ -82,7 +82,7 @@ func newGuest(arch, dir string) (*guest, error) {
 		g.emulator, err = exec.LookPath("qemu-aarch64")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: want qemu-aarch64 (Debian package qemu-user-static)", errNoEmulator)
+		return nil, fmt.Errorf("%w: expected qemu-aarch64 (Debian package qemu-user-static)", errNoEmulator)
 	}
 	build := exec.Command("go", "build", "-o", g.binary, "./tools/golden")
 	build.Env = append(os.Environ(), "GOARCH="+arch, "GOOS=linux", "CGO_ENABLED=0")
@@ -103,7 +103,7 @@ func (g *guest) compareAll(ctx context.Context, cases []reference.Case, args []s
 		return err
 	}
 	for _, place := range places {
-		fmt.Fprintf(t.out, "%s: a product and a sum are rounded once on %s, want float64(a*b) + c\n", place, g.arch)
+		fmt.Fprintf(t.out, "%s: a product and a sum are rounded once on %s, must be float64(a*b) + c\n", place, g.arch)
 	}
 	t.fused = len(places)
 	return nil

@@ -97,7 +97,7 @@ TEXT github.com/replay-llm/replay/sim.(*Clock).add(SB) /src/sim/time.go
 }
 
 func TestGuest(t *testing.T) {
-	if _, err := newGuest("mips", t.TempDir()); err == nil || !strings.Contains(err.Error(), "want arm64") {
+	if _, err := newGuest("mips", t.TempDir()); err == nil || !strings.Contains(err.Error(), "must be arm64") {
 		t.Errorf("another architecture: %v", err)
 	}
 	t.Setenv("PATH", "")

@@ -65,7 +65,7 @@ func newRelease(root, commit string, platforms []string) (*release, error) {
 	for _, name := range platforms {
 		system, processor, ok := strings.Cut(name, "/")
 		if !ok || !slices.Contains(listPlatforms(), platform{system, processor}) {
-			return nil, fmt.Errorf("--platforms: %q: want linux, darwin or windows, and /amd64 or /arm64", name)
+			return nil, fmt.Errorf("--platforms: %q: must be linux, darwin or windows, and /amd64 or /arm64", name)
 		}
 		r.platforms = append(r.platforms, platform{system, processor})
 	}
@@ -194,7 +194,7 @@ func (r *release) checkVersion(path string) error {
 		want = "v" + r.version
 	}
 	if said.Version != want || said.Commit != r.commit || said.Modified {
-		return fmt.Errorf("%s says that it is %+v, want %s of %s", path, said, want, r.commit)
+		return fmt.Errorf("%s says that it is %+v, must be %s of %s", path, said, want, r.commit)
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ func checkHeader(program []byte, p platform) error {
 			machine = f.Machine
 			for _, part := range f.Progs {
 				if part.Type == elf.PT_INTERP {
-					return fmt.Errorf("is not static, want a program that needs no library")
+					return fmt.Errorf("is not static, must be a program that needs no library")
 				}
 			}
 		}
@@ -45,7 +45,7 @@ func checkHeader(program []byte, p platform) error {
 		{"windows", "amd64"}: uint16(pe.IMAGE_FILE_MACHINE_AMD64), {"windows", "arm64"}: uint16(pe.IMAGE_FILE_MACHINE_ARM64),
 	}[p]
 	if machine != want {
-		return fmt.Errorf("is for the processor %v, want %v", machine, want)
+		return fmt.Errorf("is for the processor %v, must be %v", machine, want)
 	}
 	return nil
 }

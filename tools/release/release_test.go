@@ -361,7 +361,7 @@ func TestCheckHeader(t *testing.T) {
 // What is asked for is said when it cannot be.
 // What is refused is refused without git: a folder without a repository will do.
 func TestRefusals(t *testing.T) {
-	if _, err := newRelease(t.TempDir(), "HEAD", []string{"plan9/amd64"}); err == nil || !strings.Contains(err.Error(), `"plan9/amd64": want linux`) {
+	if _, err := newRelease(t.TempDir(), "HEAD", []string{"plan9/amd64"}); err == nil || !strings.Contains(err.Error(), `"plan9/amd64": must be linux`) {
 		t.Error(err)
 	}
 	taken := t.TempDir()

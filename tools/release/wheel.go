@@ -117,7 +117,7 @@ func pythonVersion(version string) (string, error) {
 	}
 	m := regexp.MustCompile(`^(\d+\.\d+\.\d+)(?:-(alpha|beta|rc)\.?(\d+))?$`).FindStringSubmatch(version)
 	if m == nil {
-		return "", fmt.Errorf("version %s: want one that Python has too, as 1.2.3 or 1.2.3-rc.1", version)
+		return "", fmt.Errorf("version %s: expected one that Python has too, as 1.2.3 or 1.2.3-rc.1", version)
 	}
 	if m[2] == "" {
 		return m[1], nil
@@ -152,7 +152,7 @@ func leastMacOS(program []byte) (int, error) {
 			return int(f.ByteOrder.Uint32(raw[12:]) >> 16), nil
 		}
 	}
-	return 0, fmt.Errorf("a program for macOS does not say on which it runs, want LC_BUILD_VERSION")
+	return 0, fmt.Errorf("a program for macOS does not say on which it runs, expected LC_BUILD_VERSION")
 }
 
 // makeWheels makes the wheels of all platforms in a folder, and nothing else.

@@ -168,11 +168,11 @@ func (c *checker) follow(l link) {
 		if l.loads {
 			wrong("comes from another host")
 		} else if u.Scheme != "https" && u.Scheme != "http" {
-			wrong("want https, or a page of the site")
+			wrong("must be https, or a page of the site")
 		}
 		return
 	case strings.HasPrefix(u.Path, "/"):
-		wrong("want a path from the page, which holds wherever the site is put")
+		wrong("must be a path from the page, which holds wherever the site is put")
 		return
 	}
 	target := l.page

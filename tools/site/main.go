@@ -31,7 +31,7 @@ func main() {
 	var err error
 	switch {
 	case flag.NArg() > 0:
-		err = fmt.Errorf("%s: want no arguments", flag.Arg(0))
+		err = fmt.Errorf("%s: must be no arguments", flag.Arg(0))
 	case *only != "":
 		err = reportCheck(*only)
 	default:
@@ -83,7 +83,7 @@ func checkFolder(out string) error {
 		return err
 	}
 	if _, err := os.Stat(filepath.Join(out, "searchindex.js")); err != nil && len(entries) > 0 {
-		return fmt.Errorf("-out %s: holds something else than a site, want a new folder", out)
+		return fmt.Errorf("-out %s: holds something else than a site, must be a new folder", out)
 	}
 	return nil
 }

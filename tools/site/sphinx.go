@@ -27,7 +27,7 @@ func installSphinx(root, work, python string) error {
 		return nil
 	}
 	if err := run(root, python, "-c", "import sys; sys.exit(sys.version_info < (3, 11))"); err != nil {
-		return fmt.Errorf("-python %s: want Python 3.11 or later: %w", python, err)
+		return fmt.Errorf("-python %s: expected Python 3.11 or later: %w", python, err)
 	}
 	if err := os.RemoveAll(venv); err != nil {
 		return err

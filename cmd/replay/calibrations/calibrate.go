@@ -75,7 +75,7 @@ errors, docs/accuracy.md what was reached.`,
   replay trace requests.jsonl --timing-profile h100.json`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 1 && f.pair == "" {
-				return cli.Usagef("calibrate: no arguments, want the directory of a run, or of several of one server")
+				return cli.Usagef("calibrate: no arguments, expected the directory of a run, or of several of one server")
 			}
 			return nil
 		},
@@ -107,7 +107,7 @@ func (f *calibration) bindFlags(fs *pflag.FlagSet) {
 
 func (f *calibration) run(ctx context.Context, s cli.Streams, dirs []string) error {
 	if f.blocks < 0 || f.block < 1 || f.atOnce < 0 {
-		return cli.Usagef("--num-gpu-blocks=%d, --prompt-block-size=%d, --max-in-flight=%d: want blocks of at least 1 token, and requests", f.blocks, f.block, f.atOnce)
+		return cli.Usagef("--num-gpu-blocks=%d, --prompt-block-size=%d, --max-in-flight=%d: expected blocks of at least 1 token, and requests", f.blocks, f.block, f.atOnce)
 	}
 	known, err := f.readDeployment()
 	if err != nil {
@@ -119,7 +119,7 @@ func (f *calibration) run(ctx context.Context, s cli.Streams, dirs []string) err
 	}
 	if f.prompts != "" {
 		if len(dirs) > 1 {
-			return cli.Usagef("--prompts with %d runs: want one run, whose prompts the file tells", len(dirs))
+			return cli.Usagef("--prompts with %d runs: expected one run, whose prompts the file tells", len(dirs))
 		}
 		if o.Prompts, err = measured.ReadPrompts(f.prompts, f.block); err != nil {
 			return err
@@ -184,7 +184,7 @@ func assumedOf(m *calibrate.Measured, p *timing.Profile) (all []engines.Assumpti
 // fitTransfers fits what KV transfers take, and nothing else.
 func (f *calibration) fitTransfers(s cli.Streams, known map[string]any) error {
 	if f.profile != "" || f.prompts != "" || f.holdout != 0 {
-		return cli.Usagef("--profile, --prompts and --holdout: want a RUN with them, beside --transfers")
+		return cli.Usagef("--profile, --prompts and --holdout: must be a RUN with them, beside --transfers")
 	}
 	t, err := calibrate.FitTransfers(f.pair, known)
 	if err != nil {

@@ -55,7 +55,7 @@ of the server is taken from its meta.json, if there is one; nothing is fitted.`,
   replay validate runs/a --timing-profile a.json --repeat runs/b --html a.html`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return cli.Usagef("validate: %d arguments, want the directory of one run", len(args))
+				return cli.Usagef("validate: %d arguments, expected the directory of one run", len(args))
 			}
 			return nil
 		},
@@ -96,7 +96,7 @@ type validated struct {
 
 func (f *validation) run(ctx context.Context, s cli.Streams, o *options.Options, dir string) error {
 	if f.block < 1 || !(f.within >= 0) || math.IsInf(f.within, 0) {
-		return cli.Usagef("--prompt-block-size=%d, --tolerance=%v: want at least 1 token, and a share of at least 0", f.block, f.within)
+		return cli.Usagef("--prompt-block-size=%d, --tolerance=%v: must be at least 1 token, and a share of at least 0", f.block, f.within)
 	}
 	m, err := calibrate.ReadTimesOf(dir, o.MaxInFlight())
 	if err != nil {
@@ -142,7 +142,7 @@ func (f *validation) run(ctx context.Context, s cli.Streams, o *options.Options,
 		return err
 	}
 	if worst := calibrate.FurthestMean(v.Checks); f.within > 0 && !(math.Abs(worst.Mean) <= f.within) {
-		return cli.Coded(cli.ExitDiffer, "%s: mean %s is %+.1f %% off, want within %g %%", m.Name, worst.Metric, 100*worst.Mean, 100*f.within)
+		return cli.Coded(cli.ExitDiffer, "%s: mean %s is %+.1f %% off, must be within %g %%", m.Name, worst.Metric, 100*worst.Mean, 100*f.within)
 	}
 	return nil
 }

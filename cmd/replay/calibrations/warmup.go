@@ -33,7 +33,7 @@ func (w *warmup) String() string {
 func (w *warmup) Set(text string) error {
 	d, err := time.ParseDuration(text)
 	if err != nil || d < 0 {
-		return excerpt.Errorf("%q, want a duration of at least 0 such as 15s", text)
+		return excerpt.Errorf("%q, must be a duration of at least 0 such as 15s", text)
 	}
 	w.time, w.given = d, true
 	return nil

@@ -93,7 +93,7 @@ func boundsSpec(o *options.Options, args []string) (replay.Spec, error) {
 		}
 	}
 	if file == "-" {
-		return replay.Spec{}, cli.Usagef("-: want a file, which can be replayed more than once")
+		return replay.Spec{}, cli.Usagef("-: standard input cannot be replayed more than once, must be a file")
 	}
 	mode := loadgen.Trace
 	if o.Changed("max-in-flight") {
@@ -386,7 +386,7 @@ func RefuseShed(result *harness.Result, spec *replay.Spec) error {
 	}
 	by, _ := result.Collector.Outcomes()
 	if n := by[collector.Shed]; n > 0 {
-		return fmt.Errorf("the program %s turned %d requests away, want one that answers everybody", program.Command, n)
+		return fmt.Errorf("the program %s rejected %d requests, must be an answer to every request", program.Command, n)
 	}
 	return nil
 }

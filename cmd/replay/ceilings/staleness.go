@@ -26,7 +26,7 @@ func readAges(text string) ([]sim.Time, error) {
 		at, err := cli.ParseInstant(word)
 		switch {
 		case err != nil || at == 0:
-			return nil, cli.Usagef("--%s=%s: %q, want times above 0 such as 100ms,1s, or none", agesFlag, text, word)
+			return nil, cli.Usagef("--%s=%s: %q, must be times above 0 such as 100ms,1s, or none", agesFlag, text, word)
 		case len(all) > 0 && at <= all[len(all)-1]:
 			return nil, cli.Usagef("--%s=%s: %s is not above the time before it", agesFlag, text, word)
 		}

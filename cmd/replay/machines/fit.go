@@ -94,14 +94,14 @@ type fitRow struct {
 // rows returns the fits that were asked for; changed reports whether a flag was given.
 func (f *fitFlags) rows(changed func(flag string) bool) ([]fitRow, error) {
 	if f.Text("model") == "" {
-		return nil, cli.Usagef("--model: want a name or the path of a config.json; `replay models` lists names")
+		return nil, cli.Usagef("--model: must be a name or the path of a config.json; `replay models` lists names")
 	}
 	for _, n := range []struct {
 		name  string
 		value int
 	}{{"max-num-seqs", f.seqs}, {"max-num-batched-tokens", f.batch}, {"block-size", f.block}} {
 		if n.value < 1 {
-			return nil, cli.Usagef("--%s=%d: want at least 1", n.name, n.value)
+			return nil, cli.Usagef("--%s=%d: must be at least 1", n.name, n.value)
 		}
 	}
 	gpus := []string{f.Text("gpu")}

@@ -72,7 +72,7 @@ func (f *fitFlags) addPasses(rows []fitRow, fit hardware.Fit) (err error) {
 // needOneFit refuses passes of several fits.
 func needOneFit(f *fitFlags) error {
 	if f.passes && f.Text("gpu") == "" {
-		return cli.Usagef("--passes: want --gpu, since a pass is of one GPU")
+		return cli.Usagef("--passes requires --gpu, since a pass is of one GPU")
 	}
 	return nil
 }

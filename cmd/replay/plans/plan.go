@@ -295,7 +295,7 @@ func (f *planFlags) checkFlags(o *options.Options) error {
 		return err
 	}
 	if len(f.slo.All) == 0 {
-		return cli.Usagef("--slo: missing, want what the cluster is to meet, as --slo p99:ttft=2s,p99:itl=50ms")
+		return cli.Usagef("--slo is required: the objectives that the cluster must meet, as --slo p99:ttft=2s,p99:itl=50ms")
 	}
 	counted := o.FirstChanged("workers", "prefill-workers", "decode-workers")
 	return cmp.Or(

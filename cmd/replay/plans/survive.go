@@ -23,7 +23,7 @@ func (s *survival) Type() string   { return "losses" }
 func (s *survival) Set(text string) error {
 	n, err := strconv.Atoi(text)
 	if text != "zone" && (err != nil || n < 1 || n > mostGone) {
-		return fmt.Errorf("want 1 to %d workers, or zone", mostGone)
+		return fmt.Errorf("must be 1 to %d workers, or zone", mostGone)
 	}
 	s.text, s.workers = text, n
 	return nil

@@ -30,7 +30,7 @@ every request where --router NAME does. Change it, and see what comes of it
 		RunE: func(_ *cobra.Command, args []string) error {
 			switch asJSON := form.Value == "json"; {
 			case len(args) > 0 && asJSON:
-				return cli.Usagef("--output json with %s: a policy is YAML, want the list alone", args[0])
+				return cli.Usagef("--output json with %s: a policy is YAML, expected the list alone", args[0])
 			case len(args) > 0:
 				return printPolicy(s, args[0])
 			case asJSON:
@@ -93,7 +93,7 @@ func printPolicy(s cli.Streams, name string) error {
 	text, err := files.PolicyText(name)
 	if err != nil {
 		names := files.PolicyNames()
-		return cli.Usagef("%s: no such policy, want one of %s%s", name, strings.Join(names, ", "), nearest.Ask(name, names))
+		return cli.Usagef("%s: unknown policy, must be one of %s%s", name, strings.Join(names, ", "), nearest.Ask(name, names))
 	}
 	_, err = s.Out.Write(text)
 	return err

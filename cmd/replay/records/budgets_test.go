@@ -123,18 +123,18 @@ func TestBudgetsJudge(t *testing.T) {
 func TestBudgetsRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"budgets:\n  a: +x\n":                   ":2: a: \"+x\", must be exact",
-		"budgets:\n":                            ":1: want names of values with budgets",
-		"budget:\n  a: exact\n":                 ":1: budget: no such key of a file of budgets, want run, behaviour, budgets or baseline, did you mean budgets?",
-		"behaviour: odd\nbudgets: {a: exact}\n": ":1: behaviour: odd: want exact or free",
+		"budgets:\n":                            ":1: must be names of values with budgets",
+		"budget:\n  a: exact\n":                 ":1: budget: no such key of a file of budgets, must be run, behaviour, budgets or baseline, did you mean budgets?",
+		"behaviour: odd\nbudgets: {a: exact}\n": ":1: behaviour: odd: must be exact or free",
 		"run: a 'b'\nbudgets: {a: exact}\n":     ":1: run: quotes",
 		"run: [1, {}]\nbudgets: {a: exact}\n":   ":1: run: must be a command line",
-		"baseline: 3\nbudgets: {a: exact}\n":    ":1: want the name of a report",
+		"baseline: 3\nbudgets: {a: exact}\n":    ":1: must be the name of a report",
 		"baseline: no.json\nbudgets: {a: +1}\n": ":1: baseline: open ",
-		"baseline: {values: {a: x}}":            ":1: a: x: want a number",
+		"baseline: {values: {a: x}}":            ":1: a: x: must be a number",
 		"run: x\n---\nbudget: {}\n":             ":3: budget: no such key",
 		"{}":                                    "no budgets, must have at least one",
 		"a: [":                                  ":1:",
-		"- a\n":                                 ":1: want a file of budgets, with run",
+		"- a\n":                                 ":1: must be a file of budgets, with run",
 	} {
 		if _, err := readBudgets(writeBudgets(t, text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q in it", text, err, want)

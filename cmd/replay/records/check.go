@@ -68,7 +68,7 @@ a file is wrong or the run fails. docs/ci.md has more.`,
   replay check budgets.yaml out/a --junit junit.xml`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) < 1 || len(args) > 2 {
-				return cli.Usagef("%d arguments: want a file of budgets, and perhaps a run", len(args))
+				return cli.Usagef("%d arguments: must be a file of budgets, and perhaps a run", len(args))
 			}
 			for _, name := range []string{"out", "timeline"} {
 				if len(args) > 1 && cmd.Flags().Changed(name) {
@@ -115,14 +115,14 @@ func (c *checking) run(ctx context.Context, s cli.Streams, file *budget.File, gi
 		return budget.Load(given[0])
 	}
 	if len(file.Command) == 0 {
-		return nil, fmt.Errorf("%s: names no run, want one beside it or on the command line", file.Path)
+		return nil, fmt.Errorf("%s: names no run, expected one beside it or on the command line", file.Path)
 	}
 	if kind := file.Command[0]; kind != "trace" && kind != "concurrency" {
-		return nil, excerpt.Errorf("%s: run begins with %q, want trace or concurrency", file.Path, kind)
+		return nil, excerpt.Errorf("%s: run begins with %q, expected trace or concurrency", file.Path, kind)
 	}
 	out := c.out
 	if _, err := os.Lstat(out); out != "" && err == nil {
-		return nil, fmt.Errorf("--out: %s exists, want a new path", out)
+		return nil, fmt.Errorf("--out: %s exists, must be a new path", out)
 	}
 	if out == "" {
 		dir, err := os.MkdirTemp("", "replay-check-")

@@ -61,13 +61,13 @@ and real times do not count for that.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) != 2:
-				return cli.Usagef("%d runs: want two, each a directory made with --out or a report file", len(args))
+				return cli.Usagef("%d runs: expected two, each a directory made with --out or a report file", len(args))
 			case !(f.Tolerance >= 0 && f.Tolerance < 1):
-				return cli.Usagef("--tolerance=%v: want 0 or more, below 1", f.Tolerance)
+				return cli.Usagef("--tolerance=%v: must be 0 or more, below 1", f.Tolerance)
 			case f.repeat < 0 || f.repeat == 1 || f.repeat > mostSeeds:
 				return cli.Usagef("--repeat=%d: must be 2 to %d, or 0", f.repeat, mostSeeds)
 			case f.Top < 0:
-				return cli.Usagef("--top=%d: want at least 0", f.Top)
+				return cli.Usagef("--top=%d: must be at least 0", f.Top)
 			}
 			return f.run(cmd.Context(), s, args[0], args[1])
 		},

@@ -53,9 +53,9 @@ went, by its name or slowest (docs/agents.md).`,
 			case flag != "" && len(args) == 1:
 				return nil
 			case flag != "":
-				return cli.Usagef("--%s: want a directory that --out made, and no request", flag)
+				return cli.Usagef("--%s: must be a directory that --out made, and no request", flag)
 			case len(args) < 2:
-				return cli.Usagef("want a directory that --out made, and a request or slowest")
+				return cli.Usagef("must be a directory that --out made, and a request or slowest")
 			}
 			return nil
 		},
@@ -82,9 +82,9 @@ went, by its name or slowest (docs/agents.md).`,
 	}
 	return cli.BindOwn(cmd, func(fs *pflag.FlagSet) {
 		cli.BindForm(fs, &form)
-		fs.IntVar(&event.fault, "fault", 0, "`number` of an event that went wrong, from 1, whose cost is wanted")
-		fs.IntVar(&event.scaling, "scaling", 0, "`number` of an act of an autoscaler, from 1, whose cost is wanted")
-		fs.StringVar(&event.task, "task", "", "`name` of a task whose critical path is wanted, or slowest")
+		fs.IntVar(&event.fault, "fault", 0, "`number` of an event of a fault, from 1, to show its cost")
+		fs.IntVar(&event.scaling, "scaling", 0, "`number` of an act of an autoscaler, from 1, to show its cost")
+		fs.StringVar(&event.task, "task", "", "`name` of a task to show its critical path, or slowest")
 	})
 }
 

@@ -61,7 +61,7 @@ func (l *livePage) write(ctx context.Context, path, dir string) error {
 		return err
 	}
 	if made.Len() > mostLive {
-		return fmt.Errorf("%s: its page with the trace in it has %.0f MB, want at most %d; replay a part of it (--until), or send trace and command",
+		return fmt.Errorf("%s: its page with the trace in it has %.0f MB, must be at most %d; replay a part of it (--until), or send trace and command",
 			dir, float64(made.Len())/1e6, mostLive/1_000_000)
 	}
 	err = collector.WriteFile(path, func(w io.Writer) error {
@@ -89,7 +89,7 @@ func (l *livePage) readExplorer() ([]byte, *explore.Begin, error) {
 	}
 	begin := new(explore.Begin)
 	if err := html.ReadStandalone(page, begin); err != nil {
-		return nil, nil, fmt.Errorf("--live-page=%s: %w: want the %s of a release, or that of make wasm", path, err, explorerFile)
+		return nil, nil, fmt.Errorf("--live-page=%s: %w: expected the %s of a release, or that of make wasm", path, err, explorerFile)
 	}
 	if begin.Layout != html.StandaloneLayout {
 		return nil, nil, fmt.Errorf("--live-page=%s: layout is %d, must be %d: one of the version of this program", path, begin.Layout, html.StandaloneLayout)
@@ -142,21 +142,21 @@ func (l *livePage) packFiles(r *explore.Recorded, run *rundir.Run) ([]explore.Fi
 func readTrace(path string, inputs []rundir.Input) (explore.File, error) {
 	traces := slices.DeleteFunc(slices.Clone(inputs), func(in rundir.Input) bool { return in.Role != "trace" })
 	if len(traces) != 1 {
-		return explore.File{}, cli.Usagef("its trace is %d files, want one", len(traces))
+		return explore.File{}, cli.Usagef("its trace is %d files, expected one", len(traces))
 	}
 	if path == "-" {
-		return explore.File{}, cli.Usagef("its trace was standard input, which nobody kept: want it in a file, --live-trace FILE")
+		return explore.File{}, cli.Usagef("its trace was standard input and was not kept: name a file with --live-trace FILE")
 	}
 	text, err := os.ReadFile(path)
 	switch is, hashErr := rundir.HashInput("trace", path, bytes.NewReader(text)); {
 	case errors.Is(err, fs.ErrNotExist):
-		return explore.File{}, fmt.Errorf("its trace is not at %s any more: want where it is, --live-trace FILE", path)
+		return explore.File{}, fmt.Errorf("its trace is not at %s any more: name its place with --live-trace FILE", path)
 	case err != nil:
 		return explore.File{}, err
 	case hashErr != nil:
 		return explore.File{}, hashErr
 	case len(text) > explore.MostText:
-		return explore.File{}, fmt.Errorf("its trace has %d MiB, want at most %d, which a page keeps", len(text)>>20, explore.MostText>>20)
+		return explore.File{}, fmt.Errorf("its trace has %d MiB, must be at most %d, which a page keeps", len(text)>>20, explore.MostText>>20)
 	case is.SHA256 != traces[0].SHA256:
 		return explore.File{}, fmt.Errorf("%s is not the trace of the run any more: sha256 %.12s, recorded %.12s", path, is.SHA256, traces[0].SHA256)
 	}
@@ -182,7 +182,7 @@ func (l *livePage) check(path string, dirs []string) error {
 	case l.wanted && path == "":
 		return cli.Usagef("--live: only with --html FILE, which is the page")
 	case l.wanted && len(dirs) != 1:
-		return cli.Usagef("--live: %s: %d runs, want one; its page lays others over it", strings.Join(dirs, " "), len(dirs))
+		return cli.Usagef("--live: %s: %d runs, expected one; its page lays others over it", strings.Join(dirs, " "), len(dirs))
 	}
 	return nil
 }

@@ -71,7 +71,7 @@ again. A RUN is such a directory, or a report file.`,
   replay report out/a --html run.html --live`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return cli.Usagef("no run: want a directory made with --out, or a report file")
+				return cli.Usagef("no run: must be a directory made with --out, or a report file")
 			}
 			if cmd.Flags().Changed("report-format") && r.form.Value != "json" {
 				return cli.Usagef("--report-format: only with --output json")

@@ -23,7 +23,7 @@ Inputs that are not there any more are passed over.`,
 		Example: `  replay verify out/a`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return cli.Usagef("no run: want a directory made with --out")
+				return cli.Usagef("no run: must be a directory made with --out")
 			}
 			return v.verifyRuns(s.Out, args)
 		},

@@ -19,7 +19,7 @@ func wantOne(fs *pflag.FlagSet, what string, names ...string) error {
 		return nil
 	}
 	last := len(names) - 1
-	return cli.Usagef("%s: want --%s or --%s", what, strings.Join(names[:last], ", --"), names[last])
+	return cli.Usagef("%s: use --%s or --%s", what, strings.Join(names[:last], ", --"), names[last])
 }
 
 // wantAbove refuses numbers that are not finite and above a bound, or at it if
@@ -33,7 +33,7 @@ func wantAbove(fs *pflag.FlagSet, bound float64, atIt bool, names ...string) err
 		text := fs.Lookup(name).Value.String()
 		x, err := strconv.ParseFloat(text, 64)
 		if err != nil || !(x > bound || atIt && x == bound) || math.IsInf(x, 0) {
-			return cli.Usagef("--%s=%s: want %s%v", name, text, word, bound)
+			return cli.Usagef("--%s=%s: must be %s%v", name, text, word, bound)
 		}
 	}
 	return nil
@@ -50,11 +50,11 @@ func checkSample(fs *pflag.FlagSet, from, to, fraction, common float64) error {
 	case err != nil:
 		return err
 	case fraction > 1:
-		return cli.Usagef("--fraction=%v: want 0 to 1", fraction)
+		return cli.Usagef("--fraction=%v: must be 0 to 1", fraction)
 	case !(common > 0 && common <= 1):
-		return cli.Usagef("--common=%v: want above 0, up to 1", common)
+		return cli.Usagef("--common=%v: must be above 0, up to 1", common)
 	case to > 0 && to <= from:
-		return cli.Usagef("--until=%v: want more than the %v of --from", to, from)
+		return cli.Usagef("--until=%v: must be more than the %v of --from", to, from)
 	}
 	return wantAbove(fs, 1, true, "min-shared-blocks")
 }

@@ -249,7 +249,7 @@ between files; --shared-ids is for parts of one trace.`,
 
 func (e *editing) mergeTraces(ctx context.Context, p edit.Merge, paths []string) error {
 	if len(paths) < 2 {
-		return cli.Usagef("want two trace files or more")
+		return cli.Usagef("must be two trace files or more")
 	}
 	var from []edit.Source
 	var sources []*reader

@@ -35,7 +35,7 @@ a trace, prompts that begin alike, conversations, tasks of agents, and mixes
     --class 'rag:weight=0.2;input=6000;output=100;prefix=system:tokens=4096'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return cli.Usagef("%s: want no argument; --out names the file to write", strings.Join(args, " "))
+				return cli.Usagef("%s: must be no argument; --out names the file to write", strings.Join(args, " "))
 			}
 			write.chosen = cmd.Flags().Changed("to")
 			return generateTrace(cmd.Context(), s, &f, &write, seed)
@@ -52,7 +52,7 @@ func generateTrace(ctx context.Context, s cli.Streams, f *options.Generating, wr
 		block = defaultTraceBlock
 	}
 	if block < 0 {
-		return cli.Usagef("--block-size=%d: want at least 1", block)
+		return cli.Usagef("--block-size=%d: must be at least 1", block)
 	}
 	config, err := f.Build(block, seed)
 	if err != nil {

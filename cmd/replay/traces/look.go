@@ -63,7 +63,7 @@ func inspectTrace(ctx context.Context, s cli.Streams, read *reading, form string
 		return err
 	}
 	if sum.Requests == 0 {
-		return &loadgen.SyntaxError{Name: stream.Name, Msg: "no requests in the file, want at least one"}
+		return &loadgen.SyntaxError{Name: stream.Name, Msg: "no requests in the file, must have at least one"}
 	}
 	source.printSkipped()
 	if form == "json" {
@@ -75,7 +75,7 @@ func inspectTrace(ctx context.Context, s cli.Streams, read *reading, form string
 // openOne is openSource for the one trace that a command line names.
 func (f *reading) openOne(ctx context.Context, s cli.Streams, args []string) (*reader, error) {
 	if len(args) == 0 {
-		return nil, cli.Usagef("no trace: want a file, or - for standard input")
+		return nil, cli.Usagef("no trace: must be a file, or - for standard input")
 	}
 	path, err := options.TraceFile(args)
 	if err != nil {
@@ -93,7 +93,7 @@ func newValidateCommand(s cli.Streams) *cobra.Command {
 		Use:   "validate FILE",
 		Short: "Check every row of a trace",
 		Long: `Check every row of a trace and list what is wrong, with line, value and what was
-wanted. The exit code is 1 when a row is bad, unless --skip-bad allows for it.
+required. The exit code is 1 when a row is bad, unless --skip-bad allows for it.
 With --deployment a request that the deployment can never serve is wrong, too:
 one that does not fit in its KV blocks, or is longer than its model's longest
 sequence.`,
@@ -149,9 +149,9 @@ func validateTrace(ctx context.Context, s cli.Streams, read *reading, want *want
 	}
 	switch {
 	case good == 0 && bad == 0:
-		return &loadgen.SyntaxError{Name: stream.Name, Msg: "no requests in the file, want at least one"}
+		return &loadgen.SyntaxError{Name: stream.Name, Msg: "no requests in the file, must have at least one"}
 	case allowed >= 0 && bad > allowed:
-		return fmt.Errorf("%s: %d bad rows, want at most %d", stream.Name, bad, allowed)
+		return fmt.Errorf("%s: %d bad rows, must be at most %d", stream.Name, bad, allowed)
 	}
 	return nil
 }

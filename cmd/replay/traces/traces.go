@@ -87,7 +87,7 @@ func (f *reading) openSource(ctx context.Context, s cli.Streams, path string) (*
 	}
 	o := formats.Options{Format: f.format.Value, TraceBlock: f.block, LeftOpen: said, Seed: f.seed, Strict: true, Check: true, Tasks: true, ReadLaw: generate.ReadDraw}
 	if o.TraceBlock < 0 {
-		return nil, cli.Usagef("--trace-block-size=%d: want at least 1", o.TraceBlock)
+		return nil, cli.Usagef("--trace-block-size=%d: must be at least 1", o.TraceBlock)
 	}
 	if f.keyFile != "" {
 		key, err := readKey(f.keyFile)
@@ -112,7 +112,7 @@ func readKey(path string) ([]byte, error) {
 	}
 	key, err := os.ReadFile(path)
 	if err == nil && len(key) < 32 {
-		err = fmt.Errorf("%s: has %d bytes, want at least 32", path, len(key))
+		err = fmt.Errorf("%s: has %d bytes, must have at least 32", path, len(key))
 	}
 	return key, err
 }
@@ -185,7 +185,7 @@ func (r *reader) findBlocks() error {
 // checkReread refuses to read standard input again.
 func (r *reader) checkReread() error {
 	if r.path == "-" {
-		return cli.Usagef("-: the trace is read more than once, want a file")
+		return cli.Usagef("-: the trace is read more than once, must be a file")
 	}
 	return nil
 }
@@ -217,7 +217,7 @@ func (f *writing) chooseGraph() error {
 	case !f.chosen:
 		f.to.Value = "tasks"
 	case f.to.Value == "mooncake":
-		return cli.Usagef("--to=mooncake: holds chains alone, want --to tasks or agentic_mooncake with --agents")
+		return cli.Usagef("--to=mooncake: holds chains only, use --to tasks or agentic_mooncake with --agents")
 	}
 	return nil
 }
@@ -237,13 +237,13 @@ type target struct {
 // ids get new numbers.
 func (f *writing) openTarget(s cli.Streams, block int, raw bool) (*target, error) {
 	if write.Lossy(f.to.Value) && !f.lossy {
-		return nil, cli.Usagef("--to=%s: loses ids and sessions, want --lossy with it", f.to.Value)
+		return nil, cli.Usagef("--to=%s: loses ids and sessions, requires --lossy", f.to.Value)
 	}
 	if !write.Lossy(f.to.Value) && f.lossy {
-		return nil, cli.Usagef("--lossy: %s loses nothing, want it with --to vidur or azure", f.to.Value)
+		return nil, cli.Usagef("--lossy: %s loses nothing, use it with --to vidur or azure", f.to.Value)
 	}
 	if f.block < 0 {
-		return nil, cli.Usagef("--block-size=%d: want at least 1", f.block)
+		return nil, cli.Usagef("--block-size=%d: must be at least 1", f.block)
 	}
 	to := f.block
 	if to == 0 {
@@ -309,14 +309,14 @@ func (t *target) endFile(err error, sources ...*reader) error {
 func (f *writing) inOut(args []string) (string, error) {
 	switch {
 	case len(args) == 0 || len(args) > 2 || args[0] == "":
-		return "", cli.Usagef("want one trace file, and at most one file to write")
+		return "", cli.Usagef("must be one trace file, and at most one file to write")
 	case len(args) == 2 && f.out != "":
 		return "", cli.Usagef("%s: --out names another file to write", args[1])
 	case len(args) == 2:
 		f.out = args[1]
 	}
 	if f.out != "" && f.out != "-" && filepath.Clean(f.out) == filepath.Clean(args[0]) {
-		return "", cli.Usagef("%s: would be written over while it is read, want another file", f.out)
+		return "", cli.Usagef("%s: is the input, and writing would replace it: use another file", f.out)
 	}
 	return args[0], nil
 }

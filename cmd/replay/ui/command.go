@@ -74,7 +74,7 @@ memory. It ends with Ctrl-C. docs/explore.md says what is on the page.`,
   replay ui requests.jsonl --router-policy mine.yaml --faults zone.yaml`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.port < 0 || f.port > 65535 {
-				return cli.Usagef("--port=%d: want 0 to 65535", f.port)
+				return cli.Usagef("--port=%d: must be 0 to 65535", f.port)
 			}
 			if f.token != "" && !regexp.MustCompile(`^[0-9A-Za-z]{16,64}$`).MatchString(f.token) {
 				return cli.Usagef("--token=%s: must be 16 to 64 letters and digits", f.token)
@@ -116,7 +116,7 @@ func addAll(ctx context.Context, session *explore.Session, paths []string) error
 		case err != nil:
 			return err
 		case !stat.IsDir() && !stat.Mode().IsRegular():
-			return fmt.Errorf("%s: want a file or a directory", path)
+			return fmt.Errorf("%s: must be a file or a directory", path)
 		case !stat.IsDir() || isTrace(ctx, path):
 			err = session.AddFile(path)
 		default:
@@ -155,7 +155,7 @@ func addFiles(session *explore.Session, dir string) error {
 		}
 	}
 	if !found {
-		return fmt.Errorf("%s: no file in it is named like a trace, want one that ends in .jsonl, .json or .csv, also packed", dir)
+		return fmt.Errorf("%s: no file in it is named like a trace, must be one that ends in .jsonl, .json or .csv, also packed", dir)
 	}
 	return nil
 }

@@ -75,14 +75,14 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case name != "" && from != "" && from != "same-origin":
 		http.Error(w, "another site", http.StatusForbidden)
 	case subtle.ConstantTimeCompare([]byte(token), []byte(s.token)) != 1:
-		http.Error(w, "want the address that replay ui printed", http.StatusForbidden)
+		http.Error(w, "must be the address that replay ui printed", http.StatusForbidden)
 	case name == "" && r.Method == http.MethodGet:
 		h.Set("Content-Type", "text/html; charset=utf-8")
 		w.Write(s.page)
 	case !strings.HasPrefix(name, "api/"):
 		http.NotFound(w, r)
 	case r.Method != http.MethodPost:
-		http.Error(w, "want POST", http.StatusMethodNotAllowed)
+		http.Error(w, "must be POST", http.StatusMethodNotAllowed)
 	default:
 		s.answer(w, r, strings.TrimPrefix(name, "api/"))
 	}
@@ -95,7 +95,7 @@ func (s *site) answer(w http.ResponseWriter, r *http.Request, name string) {
 	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); name == "upload" && kind == "application/octet-stream" {
 		found, err = s.upload(w, r)
 	} else if kind != "application/json" {
-		http.Error(w, "want JSON", http.StatusUnsupportedMediaType)
+		http.Error(w, "must be JSON", http.StatusUnsupportedMediaType)
 		return
 	} else if name == "plan" {
 		s.answerPlan(w, r)

@@ -129,7 +129,7 @@ func TestUpload(t *testing.T) {
 		{"a.jsonl", row, 200, "a.jsonl"},
 		{"a.jsonl", row, refused, "is there already"},
 		{"b.jsonl", "\x00\x01\x02", refused, ""},
-		{"", row, refused, "want the name of a trace"},
+		{"", row, refused, "must be the name of a trace"},
 		{"..%2f..%2fetc", row, 200, "../../etc"}, // a name, never a path
 	} {
 		if w := send(c.name, c.body); codeOf(w) != c.code || !strings.Contains(w.Body.String(), c.want) {

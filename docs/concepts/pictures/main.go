@@ -31,7 +31,7 @@ func main() {
 // writePictures writes the pictures into the folder of the traces.
 func writePictures(args []string) error {
 	if len(args) != 1 {
-		return fmt.Errorf("want the folder of the traces")
+		return fmt.Errorf("must be the folder of the traces")
 	}
 	all, err := drawAll(args[0])
 	if err != nil {

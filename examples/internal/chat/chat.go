@@ -29,5 +29,5 @@ func findTrace(path string) (string, error) {
 			return up + path, nil
 		}
 	}
-	return "", fmt.Errorf("%s is not there: want the example run in its folder or in the root of the repository", path)
+	return "", fmt.Errorf("%s is not there, must be the example run in its folder or in the root of the repository", path)
 }

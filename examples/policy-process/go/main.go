@@ -62,7 +62,7 @@ func (d *decision) read(line []byte) error {
 	}
 	n := len(d.numbers) / 4
 	if len(d.numbers) != 4*n+1 {
-		return fmt.Errorf("%d numbers in a line, want four for each worker and one more", len(d.numbers))
+		return fmt.Errorf("%d numbers in a line, expected four for each worker and one more", len(d.numbers))
 	}
 	d.ids, d.blocks = d.numbers[:n], d.numbers[n]
 	d.cached, d.usage, d.waiting = d.numbers[n+1:2*n+1], d.numbers[2*n+1:3*n+1], d.numbers[3*n+1:]

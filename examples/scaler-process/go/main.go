@@ -54,7 +54,7 @@ func answerLines(in io.Reader, out io.Writer) error {
 		return err
 	}
 	if greeting.Protocol != "replay-scaler" || greeting.Version != 1 {
-		return fmt.Errorf("protocol %s %d, want replay-scaler 1", greeting.Protocol, greeting.Version)
+		return fmt.Errorf("protocol %s %d, expected replay-scaler 1", greeting.Protocol, greeting.Version)
 	}
 	if _, err := fmt.Fprintln(out, `{"version": 1}`); err != nil {
 		return err

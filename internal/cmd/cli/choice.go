@@ -34,7 +34,7 @@ func (c *Choice) Set(text string) error {
 			return nil
 		}
 	}
-	return errors.New("want " + Either(c.Names) + nearest.Ask(text, c.Names))
+	return errors.New("must be " + Either(c.Names) + nearest.Ask(text, c.Names))
 }
 
 // offerNames lets the shell offer the names that a flag takes.
@@ -112,7 +112,7 @@ func ParseInstant(text string) (sim.Time, error) {
 		}
 	}
 	if err != nil || !(ms >= 0) || math.IsInf(ms, 0) {
-		return 0, errors.New("want ms, or a time such as 90s or 10m")
+		return 0, errors.New("must be ms, or a time such as 90s or 10m")
 	}
 	return sim.Time(ms), nil
 }

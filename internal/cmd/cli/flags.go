@@ -65,16 +65,19 @@ func BindHelp(fs *pflag.FlagSet) { fs.BoolP("help", "h", false, "print this help
 func (f *Flags) Changed(name string) bool { return f.Set.Changed(name) }
 
 // Refuse is the error of a value that was given by a flag.
-func (f *Flags) Refuse(name, want string) error {
-	return f.refuseValue(name, f.Set.Lookup(name).Value.String(), want)
+func (f *Flags) Refuse(name, want string) error { return f.RefuseRule(name, "must be "+want) }
+
+// RefuseRule is Refuse with a rule that does not begin with "must be".
+func (f *Flags) RefuseRule(name, rule string) error {
+	return f.refuseValue(name, f.Set.Lookup(name).Value.String(), rule)
 }
 
-// refuseValue is refuse with the value as the complaint should show it.
-func (f *Flags) refuseValue(name, value, want string) error {
+// refuseValue is RefuseRule with the value as the error shows it.
+func (f *Flags) refuseValue(name, value, rule string) error {
 	if place, ok := f.Places[name]; ok {
-		return Usagef("%s: %s: %s: want %s", place, name, value, want)
+		return Usagef("%s: %s: %s: %s", place, name, value, rule)
 	}
-	return Usagef("--%s=%s: want %s", f.Name(name), value, want)
+	return Usagef("--%s=%s: %s", f.Name(name), value, rule)
 }
 
 // RefuseMember is the error of a member of the JSON object that was given by a flag.
@@ -85,7 +88,7 @@ func (f *Flags) RefuseMember(name string, err error) error {
 	return Usagef("--%s: %v", f.Name(name), err)
 }
 
-// Only is the error of a flag that has no effect but where it says.
+// Only returns the error of a flag that has an effect only at a given place.
 func (f *Flags) Only(name, where string) error {
 	if place, ok := f.Places[name]; ok {
 		return Usagef("%s: %s: only %s", place, name, where)
@@ -111,7 +114,7 @@ func (f *Flags) FirstChanged(names ...string) string {
 	return ""
 }
 
-// CheckLeast refuses the first of the given flags whose value is below least,
+// CheckLeast refuses the first of the given flags with a value below least,
 // not a number or infinite.
 func (f *Flags) CheckLeast(least float64, names ...string) error {
 	for _, name := range names {
@@ -133,7 +136,7 @@ func (f *Flags) flagError(err error) error {
 	switch {
 	case errors.As(err, &unknown):
 		if long := unknown.GetSpecifiedShortnames(); f.Set.Lookup(long) != nil {
-			return Usagef("-%s: no such flag, want --%s", long, long)
+			return Usagef("-%s: unknown flag, must be --%s", long, long)
 		}
 		if advice := adviceFor(unknown.GetSpecifiedName()); advice != "" {
 			return Usagef("--%s %s", unknown.GetSpecifiedName(), advice)
@@ -144,9 +147,9 @@ func (f *Flags) flagError(err error) error {
 		}
 		return Usagef("%s%s: no such flag", dashes, unknown.GetSpecifiedName())
 	case errors.As(err, &missing):
-		return Usagef("--%s: want a value", missing.GetSpecifiedName())
+		return Usagef("--%s: must be a value", missing.GetSpecifiedName())
 	case errors.As(err, &invalid):
-		return Usagef("--%s=%s: want %s", f.Name(invalid.GetFlag().Name), invalid.GetValue(), WantedKind(invalid.GetFlag().Value.Type(), err))
+		return Usagef("--%s=%s: must be %s", f.Name(invalid.GetFlag().Name), invalid.GetValue(), WantedKind(invalid.GetFlag().Value.Type(), err))
 	}
 	return WrongUsage(err)
 }
@@ -162,7 +165,7 @@ func FlagNames(fs *pflag.FlagSet) []string {
 type Rule struct {
 	holds bool
 	where string   // where the flags have an effect
-	want  string   // what the flag takes, in place of where
+	want  string   // what the flag takes, instead of where
 	flags []string // one with want
 }
 
@@ -171,7 +174,7 @@ func Needs(holds bool, where string, names ...string) Rule {
 	return Rule{holds: holds, where: where, flags: names}
 }
 
-// Wants makes a rule: what a flag says makes sense only where holds is true.
+// Wants makes a rule: a flag is accepted only if holds is true.
 func Wants(holds bool, name, want string) Rule {
 	return Rule{holds: holds, want: want, flags: []string{name}}
 }
@@ -204,6 +207,6 @@ func WantedKind(kind string, err error) string {
 	case "bool":
 		return "true or false"
 	}
-	_, want, _ := strings.Cut(err.Error(), "want ")
+	_, want, _ := strings.Cut(err.Error(), "must be ")
 	return want
 }

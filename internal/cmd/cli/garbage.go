@@ -19,7 +19,7 @@ func delayCollection() {
 }
 
 // DelayCollectionMore lets the heap grow to some 80 MiB instead, unless garbage
-// has been collected already: what is kept of a run takes memory too, and is no
+// has been collected already. What is kept of a run takes memory too. It is no
 // garbage before it is written.
 func DelayCollectionMore() {
 	const patient = 2000

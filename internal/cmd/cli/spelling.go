@@ -26,11 +26,11 @@ func CheckSpelling(cmd *cobra.Command, args []string) error {
 func WantCommand(cmd *cobra.Command, args []string) error {
 	names := commandNames(cmd)
 	if len(args) == 0 {
-		return Usagef("%s: no command, want %s", cmd.Name(), Either(names))
+		return Usagef("%s: requires a command: %s", cmd.Name(), Either(names))
 	}
 	ask := nearest.Ask(args[0], names)
 	if ask == "" {
-		ask = ", want " + Either(names)
+		ask = ", must be " + Either(names)
 	}
 	return Usagef("%s %s: no such command%s", cmd.Name(), strings.Join(args, " "), ask)
 }
@@ -38,7 +38,7 @@ func WantCommand(cmd *cobra.Command, args []string) error {
 // NoArgs refuses arguments.
 func NoArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return Usagef("%s %s: want no arguments", cmd.Name(), strings.Join(args, " "))
+		return Usagef("%s %s: must be no arguments", cmd.Name(), strings.Join(args, " "))
 	}
 	return nil
 }

@@ -108,7 +108,7 @@ func (s Streams) withVariables(environ []string) (Streams, error) {
 			if errors.As(err, &invalid) {
 				err = invalid.Unwrap()
 			}
-			return s, Usagef("%s=%s: want %s", variableOf(name), given[name], WantedKind(flag.Value.Type(), err))
+			return s, Usagef("%s=%s: must be %s", variableOf(name), given[name], WantedKind(flag.Value.Type(), err))
 		}
 		args = append(args, "--"+name+"="+given[name])
 		s.variables = append(s.variables, name)

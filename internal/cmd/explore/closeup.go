@@ -76,7 +76,7 @@ func (s *Session) Passes(ctx context.Context, settings Settings, want Worker) ([
 		return nil, err
 	}
 	if want.Stage < 0 || want.Stage >= len(r.spec.Pools) || want.ID < 0 || want.ID >= r.spec.Pools[want.Stage].Count && r.spec.AutoscalerOf(want.Stage) == nil {
-		return nil, cli.Usagef("workers: worker %d of stage %d is asked for, want one that the cluster has", want.ID, want.Stage)
+		return nil, cli.Usagef("workers: worker %d of stage %d is asked for, expected one that the cluster has", want.ID, want.Stage)
 	}
 	w := &oneWorker{stage: want.Stage, id: sim.WorkerID(want.ID), from: sim.Time(want.FromMS)}
 	if err := r.replay(ctx, w); err != nil {

@@ -84,7 +84,7 @@ func (s *Session) AddText(ctx context.Context, name string, text []byte) error {
 		return []rundir.Input{in}, err
 	})}
 	if strings.TrimSpace(name) == "" || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' }) {
-		return cli.Usagef("%q: want the name of a trace", name)
+		return cli.Usagef("%q: must be the name of a trace", name)
 	}
 	return s.addReadable(ctx, t)
 }
@@ -138,7 +138,7 @@ func (s *Session) find(name string) (*trace, error) {
 	for _, t := range s.traces {
 		names = append(names, t.name)
 	}
-	return nil, cli.Usagef("trace=%s: want one of the %d traces that are here%s", name, len(names), nearest.Ask(name, names))
+	return nil, cli.Usagef("trace=%s: must be one of the %d traces that are here%s", name, len(names), nearest.Ask(name, names))
 }
 
 // file is the name of the trace for those who read it.

@@ -148,7 +148,7 @@ func checkKnob(all []Knob, name, value string) error {
 		return cli.Usagef("%s: nothing that can be turned here%s", name, nearest.Ask(name, names))
 	}
 	if len(value) > longest {
-		return cli.Usagef("%s: %d bytes, want at most %d", name, len(value), longest)
+		return cli.Usagef("%s: %d bytes, must be at most %d", name, len(value), longest)
 	}
 	k := &all[i]
 	switch {
@@ -157,7 +157,7 @@ func checkKnob(all []Knob, name, value string) error {
 	case k.Flag == "autoscale":
 		return cli.Usagef("autoscale=%s: must be {scaler: hpa, min: 1, max: 8, metrics: [{metric: in_flight, target: 8}]} with other numbers, or a file that replay ui was given%s", value, nearest.Ask(value, k.Choices))
 	case k.Flag == "faults":
-		return cli.Usagef("faults=%s: want a list, as [{at: 60s, worker: 0, what: dies}], or a file that replay ui was given%s", value, nearest.Ask(value, k.Choices))
+		return cli.Usagef("faults=%s: must be a list, as [{at: 60s, worker: 0, what: dies}], or a file that replay ui was given%s", value, nearest.Ask(value, k.Choices))
 	}
-	return cli.Usagef("%s=%s: want one of %s%s", name, value, strings.Join(k.Choices, ", "), nearest.Ask(value, k.Choices))
+	return cli.Usagef("%s=%s: must be one of %s%s", name, value, strings.Join(k.Choices, ", "), nearest.Ask(value, k.Choices))
 }

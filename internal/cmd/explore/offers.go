@@ -28,10 +28,10 @@ func (s *Session) Offer(flag, path string) error {
 		return fmt.Errorf("--%s: %w", flag, err)
 	}
 	if !stat.Mode().IsRegular() {
-		return cli.Usagef("--%s: %s: want a file", flag, path)
+		return cli.Usagef("--%s: %s: must be a file", flag, path)
 	}
 	if flag == "faults" && options.IsFaultList(path) || flag == "autoscale" && options.IsAutoscaler(path) {
-		return cli.Usagef("--%s: %s: want a file, named as ./%s", flag, path, path)
+		return cli.Usagef("--%s: %s: must be a file, named as ./%s", flag, path, path)
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -42,8 +42,8 @@ func TestOffer(t *testing.T) {
 	for _, c := range [][3]string{
 		{"faults", path, "is given twice"},
 		{"faults", path + "x", "no such file"},
-		{"autoscale", filepath.Dir(path), "want a file"},
-		{"router-policy", path, "want"},
+		{"autoscale", filepath.Dir(path), "must be a file"},
+		{"router-policy", path, "must be"},
 	} {
 		if err := s.Offer(c[0], c[1]); err == nil || !strings.Contains(err.Error(), c[2]) {
 			t.Errorf("--%s %s: %v, want %s", c[0], c[1], err, c[2])

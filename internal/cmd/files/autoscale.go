@@ -88,7 +88,7 @@ func (f *scalerFile) readShared(body, pool ast.Node, what string) (x scalers, er
 // readPools reads an autoscaler of each pool that has one. The keys outside both are those of both.
 func (f *scalerFile) readPools(body ast.Node) (entry, decode *replay.Autoscale, err error) {
 	if _, ok := yamlfile.PairsOf(body); !ok {
-		return nil, nil, f.ErrorAt(body, "want autoscalers, with prefill or decode")
+		return nil, nil, f.ErrorAt(body, "must have autoscalers, with prefill or decode")
 	}
 	var all [2]*replay.Autoscale
 	for i, name := range []string{"prefill", "decode"} {
@@ -109,7 +109,7 @@ func (f *scalerFile) readPools(body ast.Node) (entry, decode *replay.Autoscale, 
 		all[i] = &x.Config
 	}
 	if all[0] == nil && all[1] == nil {
-		return nil, nil, f.ErrorAt(body, "an autoscaler of neither pool, want prefill, decode or both, as prefill: {min: 1, max: 4, metrics: [...]}")
+		return nil, nil, f.ErrorAt(body, "an autoscaler of neither pool, must be prefill, decode or both, as prefill: {min: 1, max: 4, metrics: [...]}")
 	}
 	return all[0], all[1], nil
 }
@@ -146,7 +146,7 @@ func readTimeout(node ast.Node, to *time.Duration) error {
 		return err
 	}
 	if *to, err = time.ParseDuration(text); err != nil || *to < time.Millisecond {
-		return excerpt.Errorf("%s: want a time of at least 1ms, as 10s", text)
+		return excerpt.Errorf("%s: must be a time of at least 1ms, as 10s", text)
 	}
 	return nil
 }
@@ -155,7 +155,7 @@ func readTimeout(node ast.Node, to *time.Duration) error {
 func (f *scalerFile) readSlot(node ast.Node, s *autoscale.Slot) error {
 	seen, err := f.Read(node, "a slot", s)
 	if err == nil && len(seen) < 2 {
-		err = f.ErrorAt(node, "want at and workers")
+		err = f.ErrorAt(node, "must have at and workers")
 	}
 	return err
 }
@@ -168,7 +168,7 @@ func (f *scalerFile) readTarget(node ast.Node, t *autoscale.Target) error {
 		value = "threshold"
 	}
 	if err == nil && !(seen.Has("metric") && seen.Has(value)) {
-		err = f.ErrorAt(node, "want metric and %s", value)
+		err = f.ErrorAt(node, "must have metric and %s", value)
 	}
 	return err
 }
@@ -183,7 +183,7 @@ func (f *scalerFile) readLaw(node ast.Node, to *autoscale.Law) error {
 		return err
 	}
 	if to.Name == "" {
-		return errors.New("want a time, or a law as {law: exponential, mean: 20s}")
+		return errors.New("must be a time, or a law as {law: exponential, mean: 20s}")
 	}
 	return to.Check()
 }
@@ -209,7 +209,7 @@ func (f *scalerFile) readBehavior(node ast.Node, b *autoscale.Behavior) error {
 func (f *scalerFile) readPolicy(node ast.Node, p *autoscale.Policy) error {
 	seen, err := f.Read(node, "a policy", p)
 	if err == nil && (len(seen) != 2 || !seen.Has("period")) {
-		err = f.ErrorAt(node, "want workers or percent, and period")
+		err = f.ErrorAt(node, "must have workers or percent, and period")
 	}
 	return err
 }

@@ -24,7 +24,7 @@ func ParseClasses(path string, text []byte) ([]loadgen.Class, error) {
 	case err != nil:
 		return nil, err
 	case len(bodies) != 1:
-		return nil, fmt.Errorf("%s: %d documents, want one list of classes", path, len(bodies))
+		return nil, fmt.Errorf("%s: %d documents, expected one list of classes", path, len(bodies))
 	}
 	var all []loadgen.Class
 	err = f.ReadList(bodies[0], "classes, as - {class: chat, when: request.input_tokens < 4000, deadline: 1s}", func(item ast.Node) error {
@@ -37,13 +37,13 @@ func ParseClasses(path string, text []byte) ([]loadgen.Class, error) {
 		case c.Name == "":
 			return f.ErrorAt(item, "a class without class, its name")
 		case slices.ContainsFunc(all, func(b loadgen.Class) bool { return b.Name == c.Name }):
-			return f.ErrorAt(item, "class %s is there already, want one entry, its conditions joined by ||", c.Name)
+			return f.ErrorAt(item, "class %s is there already, must be one entry, its conditions joined by ||", c.Name)
 		}
 		all = append(all, c)
 		return nil
 	})
 	if err == nil && len(all) == 0 {
-		return nil, fmt.Errorf("%s: no classes, want at least one", path)
+		return nil, fmt.Errorf("%s: no classes, must have at least one", path)
 	}
 	return all, f.PlaceError(bodies[0], err)
 }
@@ -73,7 +73,7 @@ func readDeadline(node ast.Node, to *sim.Time) error {
 	}
 	*to, err = cli.ParseInstant(text)
 	if err == nil && *to <= 0 {
-		err = errors.New("want a time above 0")
+		err = errors.New("must be a time above 0")
 	}
 	if err != nil {
 		return excerpt.Errorf("%s: %w", text, err)

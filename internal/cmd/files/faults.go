@@ -47,14 +47,14 @@ func ParseFaults(path string, text []byte, two bool) (*replay.Faults, error) {
 		} else if _, isMapping := yamlfile.PairsOf(body); isMapping {
 			_, err = f.Read(body, "a file of faults", &f.all)
 		} else {
-			err = f.ErrorAt(body, "want a list of %s", aFaultList)
+			err = f.ErrorAt(body, "must be a list of %s", aFaultList)
 		}
 		if err != nil {
 			return nil, err
 		}
 	}
 	if len(f.all.Events)+len(f.all.Laws) == 0 {
-		return nil, fmt.Errorf("%s: no faults, want a list of them, as - {at: 90s, worker: 1, what: dies}", path)
+		return nil, fmt.Errorf("%s: no faults, must be a list of them, as - {at: 90s, worker: 1, what: dies}", path)
 	}
 	return &f.all, nil
 }
@@ -102,7 +102,7 @@ func (f *faultFile) readZones(node ast.Node, to *int) error {
 	case !ok:
 		return yamlfile.ReadScalar(node, to, "1..1000000")
 	case f.two:
-		return errors.New("a zone for each worker, want a number of zones with --prefill-workers and --decode-workers")
+		return errors.New("a zone for each worker, requires a number of zones with --prefill-workers and --decode-workers")
 	}
 	f.all.ZoneOf = nil
 	for _, node := range list.Values {
@@ -136,7 +136,7 @@ func (f *faultFile) readWorkers(node ast.Node, to *[]sim.WorkerID) error {
 // readPool reads the name of a pool.
 func (f *faultFile) readPool(node ast.Node, to *int) error {
 	if !f.two {
-		return errors.New("only with --prefill-workers and --decode-workers, want worker: all")
+		return errors.New("only with --prefill-workers and --decode-workers: use worker: all")
 	}
 	name, err := yamlfile.ReadChoice(node, poolNames())
 	*to = slices.Index(poolNames(), name)
@@ -149,7 +149,7 @@ func readFactor(node ast.Node, to *float64) error {
 		return err
 	}
 	if *to, err = strconv.ParseFloat(text, 64); err != nil || !(*to > 0) || math.IsInf(*to, 0) {
-		return excerpt.Errorf("%s, want a number above 0", text)
+		return excerpt.Errorf("%s, must be a number above 0", text)
 	}
 	return nil
 }
@@ -160,7 +160,7 @@ func (x *faultEntry) check(seen yamlfile.Seen, two bool) error {
 		return wantOnly(seen, "a law", []string{"mtbf", "mttr"}, "worker", "pool")
 	}
 	if !seen.Has("at") || !seen.Has("what") {
-		return errors.New("want at and what, or mtbf and mttr")
+		return errors.New("must be at and what, or mtbf and mttr")
 	}
 	may := []string{"at", "what", "worker", "pool", "zone"}
 	var err error
@@ -181,10 +181,10 @@ func (x *faultEntry) check(seen yamlfile.Seen, two bool) error {
 		err = wantOnly(seen, what, []string{"pool"}, append(may, "n", "back")...)
 	}
 	if err == nil && !seen.Has("worker") && !seen.Has("pool") && !seen.Has("zone") {
-		err = fmt.Errorf("%s: want worker, pool or zone; worker: all is all of them", x.Kind)
+		err = fmt.Errorf("%s: must be worker, pool or zone; worker: all is all of them", x.Kind)
 	}
 	if err == nil && two && len(x.Workers) > 0 && !seen.Has("pool") {
-		err = errors.New("a worker by its number, want pool: prefill or decode with it")
+		err = errors.New("a worker by its number, requires pool: prefill or decode")
 	}
 	return err
 }
@@ -193,12 +193,12 @@ func (x *faultEntry) check(seen yamlfile.Seen, two bool) error {
 func wantOnly(seen yamlfile.Seen, what string, needs []string, may ...string) error {
 	for _, key := range needs {
 		if !seen.Has(key) {
-			return excerpt.Errorf("%s: want %s", what, key)
+			return excerpt.Errorf("%s: must be %s", what, key)
 		}
 	}
 	for _, key := range seen {
 		if !slices.Contains(needs, key) && !slices.Contains(may, key) {
-			return excerpt.Errorf("%s: %s has no effect on it, want none", what, key)
+			return excerpt.Errorf("%s: %s has no effect on it, must be none", what, key)
 		}
 	}
 	return nil

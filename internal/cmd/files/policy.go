@@ -83,15 +83,15 @@ func (f *policyFile) checkWhole(seen yamlfile.Seen) error {
 	scored := t.Picker == policy.TakeHighest || t.Picker == policy.DrawByScore
 	switch {
 	case !seen.Has("filters") && !seen.Has("scorers") && !seen.Has("picker"):
-		return errors.New("an empty policy, want filters, scorers or a picker")
+		return errors.New("an empty policy, must have filters, scorers or a picker")
 	case !scored && seen.Has("scorers"):
 		return fmt.Errorf("scorers beside the picker %s, which looks at no score", t.Picker)
 	case t.Picker == policy.DrawByScore && !seen.Has("scorers"):
 		return fmt.Errorf("no scorers beside the picker %s", t.Picker)
 	case seen.Has("temperature") && (t.Picker != policy.TakeHighest || !seen.Has("scorers")):
-		return fmt.Errorf("a temperature, want the picker %s and scorers with it", policy.TakeHighest)
+		return fmt.Errorf("a temperature, requires the picker %s and scorers", policy.TakeHighest)
 	case seen.Has("ties") && (t.Picker != policy.TakeHighest || t.Temperature > 0):
-		return fmt.Errorf("ties, want the picker %s without a temperature with it", policy.TakeHighest)
+		return fmt.Errorf("ties, require the picker %s without a temperature", policy.TakeHighest)
 	case seen.Has("sent") && !slices.Contains(t.LooksAt(), "sent_blocks"):
 		return errors.New("sent, and no expression looks at sent_blocks")
 	}
@@ -105,7 +105,7 @@ func (f *policyFile) checkWhole(seen yamlfile.Seen) error {
 func (f *policyFile) readFilter(node ast.Node, x *policy.TextFilter) error {
 	seen, err := f.Read(node, "a filter", x)
 	if err == nil && len(seen) != 1 {
-		err = f.ErrorAt(node, "a filter with keep and sample, want two filters")
+		err = f.ErrorAt(node, "a filter with keep and sample, must be two filters")
 	}
 	return err
 }
@@ -114,7 +114,7 @@ func (f *policyFile) readScorer(node ast.Node, x *policy.TextScorer) error {
 	x.Weight = 1
 	seen, err := f.Read(node, "a scorer", x)
 	if err == nil && seen.Has("score") == seen.Has("cost") {
-		err = f.ErrorAt(node, "want a scorer with either score, the higher the better, or cost, the lower the better")
+		err = f.ErrorAt(node, "must be a scorer with either score, the higher the better, or cost, the lower the better")
 	}
 	return err
 }
@@ -123,7 +123,7 @@ func (f *policyFile) readHold(node ast.Node, to **policy.TextHold) error {
 	*to = &policy.TextHold{}
 	seen, err := f.Read(node, "hold", *to)
 	if err == nil && !seen.Has("above") {
-		err = errors.New("want above: the prompt tokens to compute with which a worker is busy, as 4 * pass_tokens")
+		err = errors.New("must be above: the prompt tokens to compute with which a worker is busy, as 4 * pass_tokens")
 	}
 	return err
 }
@@ -186,7 +186,7 @@ func (f *admissionFile) readRule(node ast.Node, to *policy.AdmissionRule) error 
 	var d decisions
 	seen, err := f.Read(node, "a rule", &d)
 	if err == nil && len(seen) != 1 {
-		err = f.ErrorAt(node, "a rule with %s, want a rule for each", strings.Join(seen, " and "))
+		err = f.ErrorAt(node, "a rule with %s, must be a rule for each", strings.Join(seen, " and "))
 	}
 	for i, when := range []string{d.Accept, d.Hold, d.Shed} {
 		if when != "" {

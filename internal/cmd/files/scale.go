@@ -27,12 +27,12 @@ func ParseScale(path string, text []byte, two bool) ([]replay.ScaleEvent, error)
 	}
 	keys := "workers"
 	f := &yamlfile.File{Path: path, Kind: "alike", Only: func([]string) error {
-		return errors.New("only with --prefill-workers and --decode-workers, want workers")
+		return errors.New("only with --prefill-workers and --decode-workers: use workers")
 	}}
 	if two {
 		keys, f.Kind = "prefill or decode", "apart"
 		f.Only = func([]string) error {
-			return errors.New("only where workers both prefill and decode, want prefill or decode")
+			return errors.New("only where workers both prefill and decode: use prefill or decode")
 		}
 	}
 	var all []replay.ScaleEvent
@@ -46,7 +46,7 @@ func ParseScale(path string, text []byte, two bool) ([]replay.ScaleEvent, error)
 			case !seen.Has("at"):
 				return f.ErrorAt(node, "at is missing")
 			case len(seen) == 1:
-				return f.ErrorAt(node, "want %s beside at", keys)
+				return f.ErrorAt(node, "must be %s beside at", keys)
 			case n > 0 && e.At < all[n-1].At:
 				return f.ErrorAt(node, "at is %v ms, must be at least that of the event before, %v ms", float64(e.At), float64(all[n-1].At))
 			}
@@ -58,7 +58,7 @@ func ParseScale(path string, text []byte, two bool) ([]replay.ScaleEvent, error)
 		}
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("%s: no events, want a list of them, as - {at: 90s, workers: 4}", path)
+		return nil, fmt.Errorf("%s: no events, must be a list of them, as - {at: 90s, workers: 4}", path)
 	}
 	return all, nil
 }

@@ -157,7 +157,7 @@ func (c *CellReader) OptionsOf(settings []plan.Setting) (o *Options, file string
 			if errors.As(err, &invalid) {
 				err = invalid.Unwrap()
 			}
-			return nil, "", 0, cli.Usagef("%s=%s: want %s", s.Name, s.Value, cli.WantedKind(o.Set.Lookup(s.Name).Value.Type(), err))
+			return nil, "", 0, cli.Usagef("%s=%s: must be %s", s.Name, s.Value, cli.WantedKind(o.Set.Lookup(s.Name).Value.Type(), err))
 		}
 	}
 	if o.Changed("max-in-flight") {
@@ -181,7 +181,7 @@ func WholeValue(name, text string) []string {
 func ParseAxis(flag, text string) (plan.Axis, error) {
 	name, values, ok := strings.Cut(text, "=")
 	if !ok || name == "" {
-		return plan.Axis{}, cli.Usagef("--%s=%s: want NAME=VALUE,VALUE with the name of a flag", flag, text)
+		return plan.Axis{}, cli.Usagef("--%s=%s: must be NAME=VALUE,VALUE with the name of a flag", flag, text)
 	}
 	known := NewCellOptions().Set
 	if err := Settable(known, name); err != nil {
@@ -191,7 +191,7 @@ func ParseAxis(flag, text string) (plan.Axis, error) {
 	r.LazyQuotes = true
 	all, err := r.Read()
 	if err != nil {
-		return plan.Axis{}, cli.Usagef("--%s=%s: want at least one value after %s=", flag, text, name)
+		return plan.Axis{}, cli.Usagef("--%s=%s: must be at least one value after %s=", flag, text, name)
 	}
 	return plan.Axis{Name: OwnName(known, name), Values: all}, nil
 }

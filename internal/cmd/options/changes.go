@@ -74,7 +74,7 @@ func (o *Options) readChange(spec *replay.Spec, text string) (replay.Change, err
 	}
 	i := slices.IndexFunc(settings, func(s plan.Setting) bool { return s.Name == "at" })
 	if i < 0 || len(settings) == 1 {
-		return replay.Change{}, cli.Usagef("--%s=%s: want at=TIME and what changes then, as at=5m,workers=10", changeFlag, text)
+		return replay.Change{}, cli.Usagef("--%s=%s: must be at=TIME and what changes then, as at=5m,workers=10", changeFlag, text)
 	}
 	at, err := cli.ParseInstant(settings[i].Value)
 	if err != nil {
@@ -93,7 +93,7 @@ func ParseSettings(flag, text string) ([]plan.Setting, error) {
 	r.LazyQuotes = true
 	pairs, err := r.Read()
 	if err != nil {
-		return nil, cli.Usagef("--%s=%s: want NAME=VALUE,NAME=VALUE with the names of flags", flag, text)
+		return nil, cli.Usagef("--%s=%s: must be NAME=VALUE,NAME=VALUE with the names of flags", flag, text)
 	}
 	var all []plan.Setting
 	known := NewCellOptions().Set
@@ -102,7 +102,7 @@ func ParseSettings(flag, text string) ([]plan.Setting, error) {
 		name = OwnName(known, strings.TrimPrefix(strings.TrimSpace(name), "--"))
 		switch {
 		case !ok || name == "":
-			return nil, cli.Usagef("--%s=%s: %q is no setting, want NAME=VALUE", flag, text, pair)
+			return nil, cli.Usagef("--%s=%s: %q is no setting, expected NAME=VALUE", flag, text, pair)
 		case slices.ContainsFunc(all, func(s plan.Setting) bool { return s.Name == name }):
 			return nil, cli.Usagef("--%s=%s: %s is given twice", flag, text, name)
 		}
@@ -176,10 +176,10 @@ func (o *Options) checkChangeable(name string) error {
 	case slices.Contains(all, name):
 		return nil
 	case name == "scale":
-		return cli.Usagef("%s cannot change in the course of a replay, want workers", name)
+		return cli.Usagef("%s cannot change during a replay, only workers can", name)
 	}
 	if near := nearest.Ask(name, all); near != "" {
 		return cli.Usagef("%s: no such setting%s", name, near)
 	}
-	return cli.Usagef("%s cannot change in the course of a replay, want %s", name, cli.Either(all))
+	return cli.Usagef("%s cannot change during a replay, must be %s", name, cli.Either(all))
 }

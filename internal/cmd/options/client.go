@@ -35,7 +35,7 @@ func (f *frontEnd) Type() string { return "front-end" }
 
 func (f *frontEnd) Set(text string) (err error) {
 	if f.FrontEnd, err = silicon.ParseFrontEnd(text); err != nil {
-		return errors.New("want ms of at least 0, or ms and ms per prompt token, as 3.2+0.004/token")
+		return errors.New("must be ms of at least 0, or ms and ms per prompt token, as 3.2+0.004/token")
 	}
 	return nil
 }
@@ -109,20 +109,20 @@ func setBackoff(part string, c *engines.Client) (err error) {
 	switch {
 	case isFactor:
 		if c.Factor, err = strconv.ParseFloat(factor, 64); err != nil || !(c.Factor >= 1) || math.IsInf(c.Factor, 0) {
-			return fmt.Errorf("%s: want a factor of at least 1, as x2", part)
+			return fmt.Errorf("%s: must be a factor of at least 1, as x2", part)
 		}
 	case name == "max" && given:
 		if c.Longest, err = cli.ParseInstant(value); err != nil || c.Longest == 0 {
-			return fmt.Errorf("%s: want a time above 0", part)
+			return fmt.Errorf("%s: must be a time above 0", part)
 		}
 	case part == "jitter":
 		c.Jitter = 1
 	case name == "jitter":
 		if c.Jitter, err = strconv.ParseFloat(value, 64); err != nil || !(c.Jitter >= 0 && c.Jitter <= 1) {
-			return fmt.Errorf("%s: want a share of 0 to 1", part)
+			return fmt.Errorf("%s: must be a share of 0 to 1", part)
 		}
 	default:
-		return excerpt.Errorf("%q: want xFACTOR, max=TIME or jitter=SHARE%s", part, nearest.Ask(name, []string{"max", "jitter"}))
+		return excerpt.Errorf("%q: expected xFACTOR, max=TIME or jitter=SHARE%s", part, nearest.Ask(name, []string{"max", "jitter"}))
 	}
 	return nil
 }

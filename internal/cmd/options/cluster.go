@@ -113,7 +113,7 @@ func (c *cluster) fillSpeeds(spec *replay.Spec) error {
 		parts := strings.Split(text, ",")
 		pool := max(i-1, 0)
 		if count := spec.Pools[pool].Count; len(parts) != count {
-			return cli.Usagef("--%s=%s: %d speeds for %d workers, want one for each", flag, text, len(parts), count)
+			return cli.Usagef("--%s=%s: %d speeds for %d workers, must be one for each", flag, text, len(parts), count)
 		}
 		if spec.WorkerSpeeds == nil {
 			spec.WorkerSpeeds = make([][]float64, len(spec.Pools))
@@ -121,7 +121,7 @@ func (c *cluster) fillSpeeds(spec *replay.Spec) error {
 		for _, part := range parts {
 			speed, err := strconv.ParseFloat(strings.TrimSpace(part), 64)
 			if err != nil || !(speed > 0) || math.IsInf(speed, 0) {
-				return cli.Usagef("--%s=%s: %q is no speed, want numbers above 0", flag, text, part)
+				return cli.Usagef("--%s=%s: %q is no speed, expected numbers above 0", flag, text, part)
 			}
 			spec.WorkerSpeeds[pool] = append(spec.WorkerSpeeds[pool], speed)
 		}
@@ -183,7 +183,7 @@ func (c *cluster) fillEstimator(spec *replay.Spec) error {
 		return nil
 	}
 	if c.aic.Backend == "" || c.aic.System == "" || c.aic.ModelPath == "" {
-		return cli.Usagef("--%s: want --aic-backend, --aic-system and --aic-model-path together", name)
+		return cli.Usagef("--%s requires --aic-backend, --aic-system and --aic-model-path", name)
 	}
 	spec.PrefillLoad = c.aic
 	return nil

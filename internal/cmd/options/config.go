@@ -75,7 +75,7 @@ func (c *config) applyText(o *Options, path string, text []byte, allowed []strin
 	for _, entry := range entries {
 		key, place := entry.Key.GetToken().Value, yamlfile.PlaceOf(path, entry.Key)
 		if allowed != nil && !slices.Contains(allowed, key) {
-			return cli.Usagef("%s: %s: no setting of a deployment, want one of those that replay init writes%s", place, key, nearest.Ask(key, allowed))
+			return cli.Usagef("%s: %s: no setting of a deployment, must be one of those that replay init writes%s", place, key, nearest.Ask(key, allowed))
 		}
 		if err := c.setFlag(o, entry, place, places, given); err != nil {
 			return err
@@ -118,7 +118,7 @@ func (c *config) setFlag(o *Options, entry *ast.MappingValueNode, place string, 
 		if errors.As(err, &invalid) {
 			err = invalid.Unwrap()
 		}
-		return cli.Usagef("%s: %s: %s: want %s", place, key.Value, text, cli.WantedKind(flag.Value.Type(), err))
+		return cli.Usagef("%s: %s: %s: must be %s", place, key.Value, text, cli.WantedKind(flag.Value.Type(), err))
 	}
 	return nil
 }

@@ -31,7 +31,7 @@ func TestFaultsInPlaceOfAFile(t *testing.T) {
 	if both[0].Faults == nil || !reflect.DeepEqual(both[0].Faults, both[1].Faults) {
 		t.Errorf("%+v in a file, %+v in its place", both[0].Faults, both[1].Faults)
 	}
-	for _, c := range [][2]string{{"[{at: 10s, worker: 2, what: dies}]", "--faults: fault 1: worker 2, want 0 to 1"}, {"[{at: x", "--faults:1: "}, {"{}", "--faults: no faults"}} {
+	for _, c := range [][2]string{{"[{at: 10s, worker: 2, what: dies}]", "--faults: fault 1: worker 2, must be 0 to 1"}, {"[{at: x", "--faults:1: "}, {"{}", "--faults: no faults"}} {
 		o, file, mode, err := OptionsOf([]plan.Setting{{Name: TraceSetting, Value: "-"}, {Name: "workers", Value: "2"}, {Name: "faults", Value: c[0]}})
 		if err == nil {
 			_, err = o.Spec(file, mode)

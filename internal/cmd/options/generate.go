@@ -75,7 +75,7 @@ func (f *Generating) Build(block int, seed uint64) (generate.Config, error) {
 		return c, nil
 	}
 	if f.class != (generate.Class{}) {
-		return c, cli.Usagef("--%sclass: lengths, prefix, turns, think and tasks belong into the class, want none of these flags with it", f.prefix)
+		return c, cli.Usagef("--%sclass: lengths, prefix, turns, think and tasks are set in the class, remove these flags", f.prefix)
 	}
 	for _, text := range f.classes {
 		k, err := parseClass(text)
@@ -107,7 +107,7 @@ func parseClass(text string) (generate.Class, error) {
 		to := numbers[key]
 		if to == nil {
 			names := slices.Sorted(maps.Keys(texts))
-			return k, cli.Usagef("--class=%s: %q is no setting, want %s, fails or weight%s", text, key, strings.Join(names, ", "), nearest.Ask(key, append(names, "fails", "weight")))
+			return k, cli.Usagef("--class=%s: %q is no setting, must be %s, fails or weight%s", text, key, strings.Join(names, ", "), nearest.Ask(key, append(names, "fails", "weight")))
 		}
 		x, err := strconv.ParseFloat(value, 64)
 		if err != nil {

@@ -101,12 +101,12 @@ func (h Hardware) Fit(gpu string) (hardware.Fit, error) {
 	}
 	if text := h.Text("gpu-memory-utilization"); text != "" {
 		if f.Utilization, err = strconv.ParseFloat(text, 64); err != nil || !(f.Utilization > 0 && f.Utilization <= 1) {
-			return f, cli.Usagef("--gpu-memory-utilization=%s: want a share above 0, at most 1", text)
+			return f, cli.Usagef("--gpu-memory-utilization=%s: must be a share above 0, at most 1", text)
 		}
 	}
 	if text := h.Text("max-model-len"); text != "" {
 		if f.MaxLength, err = strconv.Atoi(text); err != nil || f.MaxLength < 1 {
-			return f, cli.Usagef("--max-model-len=%s: want at least 1", text)
+			return f, cli.Usagef("--max-model-len=%s: must be at least 1", text)
 		}
 	}
 	switch {
@@ -114,11 +114,11 @@ func (h Hardware) Fit(gpu string) (hardware.Fit, error) {
 		l := f.Model.Linear
 		return f, &UnfitError{cli.Usagef("--%s=%d: must be a divisor of the %d key heads and %d value heads of the linear layers of %s", h.flag("tp"), f.TP, l.KeyHeads, l.ValueHeads, f.Model.Name)}
 	case !f.Divides():
-		return f, &UnfitError{cli.Usagef("--%s=%d: want a divisor of the %d attention heads of %s", h.flag("tp"), f.TP, f.Model.Heads, f.Model.Name)}
+		return f, &UnfitError{cli.Usagef("--%s=%d: must be a divisor of the %d attention heads of %s", h.flag("tp"), f.TP, f.Model.Heads, f.Model.Name)}
 	case f.EP > 1 && (f.Model.MoE == nil || f.EP != f.TP*f.DP):
-		return f, cli.Usagef("--ep=%d: want 1, or --tp times --dp with a model of experts", f.EP)
+		return f, cli.Usagef("--ep=%d: must be 1, or --tp times --dp with a model of experts", f.EP)
 	case f.PP > f.Model.Layers:
-		return f, cli.Usagef("--pp=%d: want at most the %d layers of %s", f.PP, f.Model.Layers, f.Model.Name)
+		return f, cli.Usagef("--pp=%d: must be at most the %d layers of %s", f.PP, f.Model.Layers, f.Model.Name)
 	}
 	return f, nil
 }

@@ -156,7 +156,7 @@ func (in *input) checkSource(file string) error {
 	case made != "":
 		return in.Only(made, "without a trace file")
 	case file == "" && !in.isSynthetic():
-		return cli.Usagef("no workload: want a trace file, or --input-tokens, --output-tokens and --request-count")
+		return cli.Usagef("no workload: must be a trace file, or --input-tokens, --output-tokens and --request-count")
 	case file != "" && in.isSynthetic():
 		return in.Only(synthetic, "without a trace file")
 	case file != "":
@@ -164,7 +164,7 @@ func (in *input) checkSource(file string) error {
 	}
 	for _, name := range countFlags() {
 		if !in.Changed(name) {
-			return cli.Usagef("--%s: missing, want it with a synthetic workload", name)
+			return cli.Usagef("--%s is required with a synthetic workload", name)
 		}
 	}
 	return nil
@@ -198,7 +198,7 @@ func (in *input) checkEffect(file string, mode loadgen.Mode) error {
 		cli.Needs(in.turns > 1, "with --turns-per-session of at least 2", "inter-turn-delay-ms"),
 	)
 	if err == nil && mode == loadgen.Concurrency && !in.Changed("max-in-flight") {
-		return cli.Usagef("--max-in-flight: missing, want how many requests to keep in flight")
+		return cli.Usagef("--max-in-flight is required: the requests to keep in flight")
 	}
 	return err
 }

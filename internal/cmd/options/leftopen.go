@@ -73,7 +73,7 @@ func (f *LeftOpen) Said() (formats.LeftOpen, error) {
 	case f.skipBad == "all":
 		o.SkipBad = -1
 	case err != nil || n < 0:
-		return o, cli.Usagef("--skip-bad=%s: want a number of rows, or all", f.skipBad)
+		return o, cli.Usagef("--skip-bad=%s: must be a number of rows, or all", f.skipBad)
 	default:
 		o.SkipBad = n
 	}
@@ -85,11 +85,11 @@ func (f *LeftOpen) Said() (formats.LeftOpen, error) {
 		{"image-tokens", float64(o.ImageTokens)}, {"arrival-rate", o.Rate}, {"tokens-per-byte", o.TokensPerByte},
 	} {
 		if !(b.value >= 0 && b.value <= 1e18) {
-			return o, cli.Usagef("--%s=%v: want at least 0", b.name, b.value)
+			return o, cli.Usagef("--%s=%v: must be at least 0", b.name, b.value)
 		}
 	}
 	if o.Tokenizer != "" && o.TokensPerByte != 0 {
-		return o, cli.Usagef("--tokenizer: counts tokens, want it without --tokens-per-byte")
+		return o, cli.Usagef("--tokenizer counts tokens: remove --tokens-per-byte")
 	}
 	return o, f.readSpan(&o)
 }
@@ -104,7 +104,7 @@ func (f *LeftOpen) readSpan(o *formats.LeftOpen) error {
 	o.From, err1 = strconv.ParseFloat(from, 64)
 	o.To, err2 = strconv.ParseFloat(to, 64)
 	if !ok || err1 != nil || err2 != nil || !(o.From >= 0) || !(o.To > o.From) {
-		return cli.Usagef("--servegen-span=%s: want FROM:TO in seconds", f.span)
+		return cli.Usagef("--servegen-span=%s: must be FROM:TO in seconds", f.span)
 	}
 	return nil
 }

@@ -192,7 +192,7 @@ func FitCheck(file string) (func(input, output int) error, error) {
 	}
 	return func(input, output int) error {
 		if n := input + output; n > longest {
-			return fmt.Errorf("input_length %d, output_length %d: %d tokens, want at most %d, the longest sequence of the model", input, output, n, longest)
+			return fmt.Errorf("input_length %d, output_length %d: %d tokens, must be at most %d, the longest sequence of the model", input, output, n, longest)
 		}
 		if err := engines.Fits(stages, input, output); err != nil {
 			return err

@@ -39,9 +39,9 @@ func (w *workerCount) String() string { return cmp.Or(w.text, "1") }
 func (w *workerCount) Type() string   { return "workers" }
 
 func (w *workerCount) Set(text string) error {
-	wanted := errors.New("want an integer, or a mix as h100:4,l40s:8")
+	wanted := errors.New("must be an integer, or a mix as h100:4,l40s:8")
 	if w.plain {
-		wanted = errors.New("want an integer")
+		wanted = errors.New("must be an integer")
 	}
 	if w.plain || !strings.Contains(text, ":") {
 		n, err := strconv.ParseInt(text, 0, 0)
@@ -62,9 +62,9 @@ func (w *workerCount) Set(text string) error {
 		n, err := strconv.ParseInt(part[at+1:], 0, 32)
 		switch {
 		case err != nil || n < 1:
-			return excerpt.Errorf("want at least 1 worker of %s, in a mix as h100:4,l40s:8", name)
+			return excerpt.Errorf("must be at least 1 worker of %s, in a mix as h100:4,l40s:8", name)
 		case slices.ContainsFunc(mix, func(k kindCount) bool { return k.name == name }):
-			return excerpt.Errorf("want %s once", name)
+			return excerpt.Errorf("must be %s once", name)
 		}
 		mix = append(mix, kindCount{name, int(n)})
 		sum += int(n)
@@ -123,7 +123,7 @@ func (o *Options) fillMix(spec *replay.Spec) error {
 	for _, path := range o.Config.deployments {
 		name := deploymentName(path)
 		if !slices.ContainsFunc(kinds, func(k replay.Kind) bool { return k.Name == name }) {
-			return cli.Usagef("--deployment=%s: --workers=%s has none of %s, want how many there are", path, o.Cluster.count.text, name)
+			return cli.Usagef("--deployment=%s: --workers=%s has none of %s, expected how many there are", path, o.Cluster.count.text, name)
 		}
 	}
 	spec.Pools = []replay.Pool{replay.Mix(kinds)}
@@ -153,7 +153,7 @@ func (c *config) deploymentsByName() (map[string]string, error) {
 	for _, path := range c.deployments {
 		name := deploymentName(path)
 		if first, ok := files[name]; ok {
-			return nil, cli.Usagef("--deployment=%s: called %s, as %s is, want files of different names", path, name, first)
+			return nil, cli.Usagef("--deployment=%s: called %s, as %s is, expected files of different names", path, name, first)
 		}
 		files[name] = path
 	}
@@ -177,15 +177,15 @@ func (o *Options) kindOptions(name string, files map[string]string) (*Options, e
 		return own, own.Config.Apply(own)
 	case len(files) > 0:
 		names := slices.Sorted(maps.Keys(files))
-		return nil, cli.Usagef("--workers=%s: no deployment is called %s, want %s", o.Cluster.count.text, name, cli.Either(names))
+		return nil, cli.Usagef("--workers=%s: no deployment is called %s, must be %s", o.Cluster.count.text, name, cli.Either(names))
 	case o.Changed("gpu"):
 		return nil, o.Only("gpu", "without --workers="+o.Cluster.count.text+", which names GPUs")
 	}
 	if err := o.Engine.checkGPU(name); err != nil {
-		return nil, cli.Usagef("--workers=%s: want names of --deployment files, or of GPUs: %v", o.Cluster.count.text, err)
+		return nil, cli.Usagef("--workers=%s: must be names of --deployment files, or of GPUs: %v", o.Cluster.count.text, err)
 	}
 	if !o.Changed("model") {
-		return nil, cli.Usagef("--workers=%s: GPUs without a model, want --model with them", o.Cluster.count.text)
+		return nil, cli.Usagef("--workers=%s: GPUs without a model, requires --model", o.Cluster.count.text)
 	}
 	return own, own.Set.Set("gpu", name)
 }

@@ -105,7 +105,7 @@ func (o *Objectives) Beginnings() []string {
 func (o *Objectives) Set(text string) error {
 	all, err := slo.Parse(text)
 	if err != nil {
-		return errors.New("want objectives: " + err.Error())
+		return errors.New("must be objectives: " + err.Error())
 	}
 	*o = Objectives{all, text}
 	return nil

@@ -86,7 +86,7 @@ func (o *Options) fillPD(spec *replay.Spec) error {
 	case o.IsLive() || o.IsCluster():
 		return o.Only(name, "on the logical clock")
 	case f.threshold != "" && f.when != "":
-		return cli.Usagef("--pd-threshold and --pd-when: want one or the other")
+		return cli.Usagef("--pd-threshold and --pd-when: expected one or the other")
 	}
 	p := &replay.PD{Pull: pulls}
 	if err := cmp.Or(o.Cluster.pd.fillRule(p), o.fillTransfers(p)); err != nil {
@@ -123,7 +123,7 @@ func (f *pd) fillRule(p *replay.PD) error {
 	case f.threshold != "":
 		n, err := strconv.Atoi(f.threshold)
 		if err != nil || n < 0 {
-			return cli.Usagef("--pd-threshold=%s: want a number of tokens, at least 0, or %s", f.threshold, bestEstimate)
+			return cli.Usagef("--pd-threshold=%s: must be a number of tokens, at least 0, or %s", f.threshold, bestEstimate)
 		}
 		p.Threshold = &n
 	}

@@ -185,7 +185,7 @@ func (s *shared) engineArgs(flag string) ([]byte, error) {
 		return nil, fmt.Errorf("--%s: %w", s.Name(flag), err)
 	}
 	if len(text) == 0 && s.Changed(flag) {
-		return nil, fmt.Errorf("--%s: empty, want a JSON object", s.Name(flag))
+		return nil, fmt.Errorf("--%s is empty, must be a JSON object", s.Name(flag))
 	}
 	return text, nil
 }
@@ -201,21 +201,21 @@ func (o *Options) engineError(p *Pool, err error) error {
 		name = "block_size"
 	}
 	if s := o.Engine.givenFor(p, name); s != nil {
-		return o.Refuse(s.Flag, key.Want)
+		return o.RefuseRule(s.Flag, key.Rule)
 	}
 	if s := o.Engine.givenPartOf(p, key); s != nil {
-		return o.Refuse(s.Flag, key.Want)
+		return o.RefuseRule(s.Flag, key.Rule)
 	}
 	if object, member, ok := strings.Cut(name, "."); ok {
 		if s := o.Engine.givenFor(p, object); s != nil {
-			return o.RefuseMember(s.Flag, &engineargs.KeyError{Key: member, Value: key.Value, Want: key.Want})
+			return o.RefuseMember(s.Flag, &engineargs.KeyError{Key: member, Value: key.Value, Rule: key.Rule})
 		}
 	}
 	if s := schema.Setter(o.Engine.Flags, name); s != nil && !o.Changed(p.from) {
 		if key.Value == "missing" {
-			return cli.Usagef("--%s: missing, want %s", s.Flag, key.Want)
+			return cli.Usagef("--%s is required: it %s", s.Flag, key.Rule)
 		}
-		return cli.Usagef("--%s is %s by default, want %s", s.Flag, key.Value, key.Want)
+		return cli.Usagef("--%s is %s by default, %s", s.Flag, key.Value, key.Rule)
 	}
 	return fmt.Errorf("--%s: %w", o.Name(p.from), err)
 }
@@ -225,7 +225,7 @@ func (o *Options) engineError(p *Pool, err error) error {
 func (s *shared) notJSON(flag string, err error) error {
 	path := s.Set.Lookup(flag).Value.String()
 	if _, missing := os.Stat(path); missing == nil {
-		return fmt.Errorf("--%s=%s: want a JSON object, or @%s for what the file holds", s.Name(flag), path, path)
+		return fmt.Errorf("--%s=%s: must be a JSON object, or @%s for what the file holds", s.Name(flag), path, path)
 	}
 	return fmt.Errorf("--%s: %w", s.Name(flag), err)
 }
@@ -332,7 +332,7 @@ func (o *Options) checkOffload(pools []Pool, offload bool) error {
 			}
 			return o.Only(s.Flag, where)
 		}
-		return excerpt.Errorf("--%s: %s is %s without kv_bytes_per_token, want both", p.from, key, value)
+		return excerpt.Errorf("--%s: %s is %s without kv_bytes_per_token, requires both", p.from, key, value)
 	}
 	return nil
 }

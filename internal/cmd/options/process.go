@@ -28,11 +28,11 @@ func (c *cluster) fillProcess(spec *replay.Spec) error {
 	case p.Command == "" && c.Changed(timeoutFlag):
 		return c.Only(timeoutFlag, "with --"+processFlag)
 	case p.Command == "" && c.Changed(processFlag):
-		return cli.Usagef("--%s: an empty command, want a program", processFlag)
+		return cli.Usagef("--%s: the command is empty, must be a program", processFlag)
 	case p.Command == "":
 		return nil
 	case p.Timeout < time.Millisecond:
-		return cli.Usagef("--%s=%v: want at least 1ms", timeoutFlag, p.Timeout)
+		return cli.Usagef("--%s=%v: must be at least 1ms", timeoutFlag, p.Timeout)
 	case c.IsLive() || c.IsCluster():
 		return c.Only(processFlag, "on the logical clock: routers in real time choose by --router NAME")
 	}

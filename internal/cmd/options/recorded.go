@@ -16,7 +16,7 @@ import (
 // say. What the run was to leave is none; what no cell can set is refused.
 func RecordedSettings(args []string) ([]plan.Setting, error) {
 	if len(args) == 0 || args[0] != "trace" && args[0] != "concurrency" {
-		return nil, cli.Usagef("its command is %q, want a run of replay trace or replay concurrency", strings.Join(append([]string{"replay"}, args...), " "))
+		return nil, cli.Usagef("its command is %q, must be a run of replay trace or replay concurrency", strings.Join(append([]string{"replay"}, args...), " "))
 	}
 	o, cmd := &Options{}, &cobra.Command{Use: args[0]}
 	o.Bind(cmd)
@@ -28,7 +28,7 @@ func RecordedSettings(args []string) ([]plan.Setting, error) {
 	case err != nil:
 		return nil, err
 	case file == "":
-		return nil, cli.Usagef("it replays no trace in a file, want one")
+		return nil, cli.Usagef("it replays no trace in a file, expected one")
 	}
 	if err := o.Config.Apply(o); err != nil {
 		return nil, err

@@ -35,7 +35,7 @@ func (o *Options) checkRegret(spec *replay.Spec) error {
 		return err
 	}
 	if o.IsLive() || o.IsCluster() {
-		return cli.Usagef("--regret: a replay in real time cannot be copied, want --mode offline")
+		return cli.Usagef("--regret is not supported in real time: use --mode offline")
 	}
 	if err := regret.Check(spec); err != nil {
 		return cli.Usagef("--regret: %v", err)

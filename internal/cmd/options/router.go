@@ -132,7 +132,7 @@ func (o *Options) routerError(err error) error {
 		case f.Value == "":
 			faults = append(faults, f.Key+": "+f.Want)
 		default:
-			faults = append(faults, fmt.Sprintf("%s is %s, want %s", f.Key, f.Value, f.Want))
+			faults = append(faults, fmt.Sprintf("%s is %s, must be %s", f.Key, f.Value, f.Want))
 		}
 	}
 	return fmt.Errorf("--router-config: %s", strings.Join(faults, "; "))

@@ -70,9 +70,9 @@ func (c *cluster) readSignalFlag(spec *replay.Spec, part signalPart, text string
 		told := slices.DeleteFunc(slices.Clone(looks), func(s router.Signal) bool { return s == router.Loads })
 		switch {
 		case len(looks) == 0:
-			return errors.New("the router looks at no signal, want another one")
+			return errors.New("the router reads no signal, use another one")
 		case len(told) == 0:
-			return excerpt.Errorf("the router looks at nothing that workers tell, want %s=%s for what it knows of its own choices, or no such flag", router.Loads, text)
+			return excerpt.Errorf("the router reads no signal of workers: use %s=%s for the knowledge of its own choices, or remove the flag", router.Loads, text)
 		}
 		for _, s := range told {
 			set(s, at)
@@ -83,10 +83,10 @@ func (c *cluster) readSignalFlag(spec *replay.Spec, part signalPart, text string
 	for word := range strings.SplitSeq(text, ",") {
 		name, value, ok := strings.Cut(word, "=")
 		if !ok {
-			return excerpt.Errorf("%q, want a time such as 500ms, or NAME=TIME with %s", word, cli.Either(names))
+			return excerpt.Errorf("%q, must be a time such as 500ms, or NAME=TIME with %s", word, cli.Either(names))
 		}
 		if !slices.Contains(names, name) {
-			return excerpt.Errorf("no signal is %s, want %s%s", name, cli.Either(names), nearest.Ask(name, names))
+			return excerpt.Errorf("no signal is %s, must be %s%s", name, cli.Either(names), nearest.Ask(name, names))
 		}
 		if value == files.Never && part.flag == signalParts()[0].flag {
 			spec.Signals.Set(router.Signal(name), router.Age{Never: true})

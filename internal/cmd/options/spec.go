@@ -54,7 +54,7 @@ func (o *Options) Spec(file string, mode loadgen.Mode) (replay.Spec, error) {
 		}
 	}
 	if o.Changed("planner-config") {
-		return spec, cli.Usagef("--planner-config: this program has no planner, want a run without it")
+		return spec, cli.Usagef("--planner-config: this program has no planner, must be a run without it")
 	}
 	return spec, o.checkLive()
 }
@@ -65,9 +65,9 @@ func TraceFile(args []string) (string, error) {
 	case len(args) == 0:
 		return "", nil
 	case len(args) > 1:
-		return "", cli.Usagef("%s: want at most one trace file", strings.Join(args, " "))
+		return "", cli.Usagef("%s: must be at most one trace file", strings.Join(args, " "))
 	case args[0] == "":
-		return "", cli.Usagef(`"": want the name of a trace file`)
+		return "", cli.Usagef(`"": expected the name of a trace file`)
 	}
 	return args[0], nil
 }

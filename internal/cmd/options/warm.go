@@ -45,7 +45,7 @@ func (s *SavedCaches) Type() string   { return "file" }
 func (s *SavedCaches) Set(text string) error {
 	path, at, timed := strings.Cut(text, ",at=")
 	if path == "" {
-		return fmt.Errorf("want the name of a file, as caches.jsonl or caches.jsonl,at=30m")
+		return fmt.Errorf("must be the name of a file, as caches.jsonl or caches.jsonl,at=30m")
 	}
 	*s = SavedCaches{Path: path, text: text}
 	if !timed {
@@ -53,7 +53,7 @@ func (s *SavedCaches) Set(text string) error {
 	}
 	when, err := cli.ParseInstant(at)
 	if err != nil || when <= 0 {
-		return fmt.Errorf("want a time above 0 behind at=, as 30m")
+		return fmt.Errorf("must be a time above 0 behind at=, as 30m")
 	}
 	s.When.At = when
 	return nil

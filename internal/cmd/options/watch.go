@@ -46,7 +46,7 @@ func (w *Watching) Set(text string) error {
 	}
 	every, err := time.ParseDuration(text)
 	if err != nil || every < shortestWatch {
-		return errors.New("want nothing, or a time of at least 50ms, as 2s")
+		return errors.New("must be nothing, or a time of at least 50ms, as 2s")
 	}
 	*w = Watching{On: true, Every: every, text: text, given: given}
 	return nil

@@ -34,7 +34,7 @@ func (w *window) Set(text string) error {
 	from, to, ok := strings.Cut(text, ",")
 	from, to = strings.TrimSpace(from), strings.TrimSpace(to)
 	if !ok || from == "" && to == "" {
-		return errors.New("want FROM,TO, two times of the run's clock, as 1m,10m; one may be left out, as 1m,")
+		return errors.New("must be FROM,TO, two times of the run's clock, as 1m,10m; one may be left out, as 1m,")
 	}
 	var of collector.Window
 	for _, end := range []struct {
@@ -51,7 +51,7 @@ func (w *window) Set(text string) error {
 		*end.at = at
 	}
 	if to != "" && of.To <= of.From {
-		return errors.New("want FROM,TO with TO after FROM")
+		return errors.New("must be FROM,TO with TO after FROM")
 	}
 	*w = window{of, text}
 	return nil

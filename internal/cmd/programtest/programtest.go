@@ -52,7 +52,7 @@ func CheckHelp(t *testing.T, p cli.Program) {
 		short, whole := PrintHelp(t, p, cmd, "--help"), PrintHelp(t, p, cmd, "--help-all")
 		lines := strings.Split(strings.TrimSuffix(short, "\n"), "\n")
 		if len(lines) > mostHelpLines {
-			t.Errorf("%s --help: %d lines, want at most %d", name, len(lines), mostHelpLines)
+			t.Errorf("%s --help: %d lines, expected at most %d", name, len(lines), mostHelpLines)
 		}
 		for _, line := range lines {
 			if len([]rune(line)) > mostHelpColumns {
@@ -61,7 +61,7 @@ func CheckHelp(t *testing.T, p cli.Program) {
 		}
 		last, want := lines[len(lines)-1], fmt.Sprintf("--help-all shows the rest: %d more.", countFlags(whole)-countFlags(short))
 		if missing := countFlags(whole) > countFlags(short); missing != (last == want) {
-			t.Errorf("%s --help ends with %q, want %q", name, last, want)
+			t.Errorf("%s --help ends with %q, expected %q", name, last, want)
 		}
 	}
 }
@@ -225,7 +225,7 @@ func CheckSuggestion(t *testing.T, p cli.Program, line, meant string, code int) 
 	var out, errs bytes.Buffer
 	got := p.Run(strings.Fields(line)[1:], nil, &out, &errs)
 	if want := "did you mean " + meant + "?"; got != code || out.Len() > 0 || strings.Count(errs.String(), want) != 1 {
-		t.Errorf("$ %s: exit %d, want %d and %q\n%s%s", line, got, code, want, &out, &errs)
+		t.Errorf("$ %s: exit %d, expected %d and %q\n%s%s", line, got, code, want, &out, &errs)
 	}
 }
 
@@ -266,7 +266,7 @@ func ListPackages(t *testing.T, program string) map[string][]string {
 		packages[words[0]] = words[1:]
 	}
 	if len(packages) < 100 {
-		t.Fatalf("%d packages, want all that the program is made of", len(packages))
+		t.Fatalf("%d packages, expected all that the program is made of", len(packages))
 	}
 	return packages
 }

@@ -78,10 +78,10 @@ type forked struct {
 // run forks what the command line names.
 func (f *forkFlags) run(ctx context.Context, s cli.Streams, cmd *cobra.Command, args []string) error {
 	if !cmd.Flags().Changed("at") {
-		return cli.Usagef("no --at: want the time at which the futures part, as --at 30m")
+		return cli.Usagef("no --at: must be the time at which the futures part, as --at 30m")
 	}
 	if f.jobs < 1 {
-		return cli.Usagef("--jobs=%d: want at least 1", f.jobs)
+		return cli.Usagef("--jobs=%d: must be at least 1", f.jobs)
 	}
 	if err := f.o.Check(cli.Needs(f.o.Outputs.Dir != "", "with --out", recordingFlags()...)); err != nil {
 		return err
@@ -191,7 +191,7 @@ func (f *forkFlags) readRecorded(dir string, own []string) (*forked, error) {
 		}
 	})
 	if other != "" {
-		return nil, cli.Usagef("--%s: a recorded run has its own flags, want it in --set or in --future", other)
+		return nil, cli.Usagef("--%s: a recorded run has its own flags, set it with --set or --future", other)
 	}
 	recorded, err := rundir.Open(dir)
 	if err != nil {
@@ -208,7 +208,7 @@ func (f *forkFlags) readRecorded(dir string, own []string) (*forked, error) {
 	}
 	mode, known := map[string]loadgen.Mode{"trace": loadgen.Trace, "concurrency": loadgen.Concurrency}[strings.Join(recorded.Command[:min(1, len(recorded.Command))], "")]
 	if !known {
-		return nil, fmt.Errorf("%s: recorded by replay %s, want a run of replay trace or replay concurrency", dir, strings.Join(recorded.Command, " "))
+		return nil, fmt.Errorf("%s: recorded by replay %s, must be a run of replay trace or replay concurrency", dir, strings.Join(recorded.Command, " "))
 	}
 	parser := &options.Options{}
 	parser.Bind(&cobra.Command{})
@@ -258,7 +258,7 @@ func (f *forkFlags) listFutures() ([][]plan.Setting, error) {
 			return nil, cli.Usagef("--grid: %v", err)
 		}
 		if g.Size() > mostFutures {
-			return nil, cli.Usagef("--grid: %d futures, want at most %d", g.Size(), mostFutures)
+			return nil, cli.Usagef("--grid: %d futures, must be at most %d", g.Size(), mostFutures)
 		}
 		for _, c := range g.Cells() {
 			futures = append(futures, c.Settings)
@@ -268,7 +268,7 @@ func (f *forkFlags) listFutures() ([][]plan.Setting, error) {
 		futures = append(futures, base)
 	}
 	if len(futures) == 0 {
-		return nil, cli.Usagef("no future: want --future, --set or --grid, as --set workers=10")
+		return nil, cli.Usagef("no future: use --future, --set or --grid, as --set workers=10")
 	}
 	return futures, nil
 }

@@ -99,7 +99,7 @@ func (in *inputs) addTrace(t *replay.Trace) error {
 // addFile adds a file, when there is one.
 func (in *inputs) addFile(role, path string) error {
 	if st, err := os.Stat(path); err == nil && !st.IsDir() && !st.Mode().IsRegular() {
-		return fmt.Errorf("%s: can be read once only, want a regular file, or - for standard input, with --out or --digest", path)
+		return fmt.Errorf("%s: can be read only once, use a regular file, or - for standard input, with --out or --digest", path)
 	} else if err != nil || st.IsDir() {
 		return nil // the run says it better
 	}

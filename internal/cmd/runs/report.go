@@ -78,7 +78,7 @@ func (r *run) missingLines() []string {
 	if n := r.countLost(); r.spec.Client != nil {
 		lines = append(lines, r.clientLine(total))
 	} else if n > 0 {
-		lines = append(lines, fmt.Sprintf("Lost: %d of %d requests, with the worker that had them or for want of any", n, total))
+		lines = append(lines, fmt.Sprintf("Lost: %d of %d requests, with their worker or because no worker was left", n, total))
 	}
 	if !r.result.Partial {
 		return lines

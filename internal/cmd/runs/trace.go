@@ -72,7 +72,7 @@ func BindReference(cmd *cobra.Command, s cli.Streams, onProcesses Cluster) {
 	o.Reference = true
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 && cmd.Flags().NFlag() == 0 {
-			return cli.Usagef("no command: want replay trace or replay concurrency; replay --help says more")
+			return cli.Usagef("no command: must be replay trace or replay concurrency; replay --help lists more")
 		}
 		if err := cli.CheckSpelling(cmd, args); err != nil {
 			return err

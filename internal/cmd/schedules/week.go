@@ -38,12 +38,12 @@ func (*Begin) Type() string { return "time" }
 func (b *Begin) Set(text string) error {
 	m := regexp.MustCompile(`^([A-Za-z]{3})[a-z]* (\d{1,2})(:[0-5]\d)?$`).FindStringSubmatch(text)
 	if m == nil {
-		return errors.New("want a day of the week and a time, as Mon 08:00")
+		return errors.New("must be a day of the week and a time, as Mon 08:00")
 	}
 	day := slices.IndexFunc(listDays(), func(name string) bool { return strings.EqualFold(name, m[1]) })
 	hour, err := strconv.Atoi(m[2])
 	if day < 0 || err != nil || hour >= dayHours {
-		return errors.New("want a day of the week and a time, as Mon 08:00")
+		return errors.New("must be a day of the week and a time, as Mon 08:00")
 	}
 	b.hour, b.known = day*dayHours+hour, true
 	return nil

@@ -49,7 +49,7 @@ func (r *CellRunner) Run(ctx context.Context, cell *plan.Cell) (json.RawMessage,
 		return nil, err
 	}
 	if file == "-" {
-		return nil, cli.Usagef("trace=-: want the name of a file")
+		return nil, cli.Usagef("trace=-: expected the name of a file")
 	}
 	spec, err := o.Spec(file, mode)
 	if err != nil {

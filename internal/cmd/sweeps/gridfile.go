@@ -62,14 +62,14 @@ func (f *GridFlags) readGrid(file string) (*plan.Grid, error) {
 			}
 			if !list.isAxis && len(axis.Values) > 1 {
 				if axis.Values = options.WholeValue(axis.Name, text); axis.Values == nil {
-					return nil, cli.Usagef("--set=%s: want one value, or --grid", text)
+					return nil, cli.Usagef("--set=%s: must be one value, or --grid", text)
 				}
 			}
 			g.putAxis(axis, list.isAxis)
 		}
 	}
 	if len(g.grid.Axes) == 0 && len(g.grid.Common) == 0 {
-		return nil, cli.Usagef("no grid: want a file that says one, or --grid")
+		return nil, cli.Usagef("no grid: must be a file that says one, or --grid")
 	}
 	if err := g.grid.Check(); err != nil {
 		return nil, cli.Usagef("grid: %v", err)

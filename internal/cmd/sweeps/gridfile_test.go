@@ -38,13 +38,13 @@ func TestGridFile(t *testing.T) {
 
 func TestGridFileRefuses(t *testing.T) {
 	for text, want := range map[string]string{
-		"grids: {}":                 ":1: grids: no such key of a grid, want trace, set or grid, did you mean grid?",
-		"- a":                       ":1: want a grid, with trace, set or grid",
-		"trace: a.jsonl\nset: 3":    ":2: want flags by name",
+		"grids: {}":                 ":1: grids: no such key of a grid, must be trace, set or grid, did you mean grid?",
+		"- a":                       ":1: must be a grid, with trace, set or grid",
+		"trace: a.jsonl\nset: 3":    ":2: must be flags by name",
 		"set:\n  workes: 3":         ":2: workes: no such flag of a replay, did you mean workers?",
 		"set:\n\n  workers: [1, 2]": ":3: workers: a list, must be one value, or the list under grid",
 		"grid: {workers: []}":       ":1: workers: no values, must have at least 1",
-		"grid: {workers: [[1]]}":    ":1: workers: want a single value",
+		"grid: {workers: [[1]]}":    ":1: workers: must be a single value",
 		"trace: {a: b\n":            ":1: ",
 	} {
 		if _, err := readGridText(t, text); err == nil || !strings.Contains(err.Error(), "grid.yaml"+want) || !cli.IsUsage(err) {

@@ -33,7 +33,7 @@ func (v *shardValue) Set(text string) error {
 	i, err := strconv.Atoi(first)
 	n, errOf := strconv.Atoi(last)
 	if err != nil || errOf != nil || n < 1 || n > mostShards || i < 0 || i > n {
-		return fmt.Errorf("want i/n, n at most %d and i at most n, as 1/8", mostShards)
+		return fmt.Errorf("must be i/n, n at most %d and i at most n, as 1/8", mostShards)
 	}
 	v.Shard = plan.Shard{Index: (i + n - 1) % n, Of: n}
 	return nil

@@ -55,7 +55,7 @@ The cells run in this process, --jobs at once, or as shards on several machines.
 				return err
 			}
 			if f.jobs < 1 {
-				return cli.Usagef("--jobs=%d: want at least 1", f.jobs)
+				return cli.Usagef("--jobs=%d: must be at least 1", f.jobs)
 			}
 			if err := f.checkShard(cmd.Flags()); err != nil {
 				return err
@@ -77,16 +77,16 @@ The cells run in this process, --jobs at once, or as shards on several machines.
 // Of is the grid of a command line.
 func (f *GridFlags) Of(args []string) (*plan.Grid, error) {
 	if len(args) > 1 {
-		return nil, cli.Usagef("%s: want at most one grid", strings.Join(args, " "))
+		return nil, cli.Usagef("%s: must be at most one grid", strings.Join(args, " "))
 	}
 	g, err := f.readGrid(strings.Join(args, ""))
 	switch {
 	case err != nil:
 		return nil, err
 	case f.repeat < 0 || f.repeat == 1 || f.repeat > mostRepeats:
-		return nil, cli.Usagef("--repeat=%d: want 2 to %d, or 0", f.repeat, mostRepeats)
+		return nil, cli.Usagef("--repeat=%d: must be 2 to %d, or 0", f.repeat, mostRepeats)
 	case g.Size() > mostReplays/(f.repeat+1):
-		return nil, cli.Usagef("--repeat=%d: %d cells are more than %d replays, want fewer", f.repeat, g.Size(), mostReplays)
+		return nil, cli.Usagef("--repeat=%d: %d cells are more than %d replays, must be fewer", f.repeat, g.Size(), mostReplays)
 	}
 	return g, nil
 }

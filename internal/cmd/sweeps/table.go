@@ -47,7 +47,7 @@ func (f *TableFlags) Bind(fs *pflag.FlagSet) {
 // Check refuses flags that make no sense before anything is run.
 func (f *TableFlags) Check() error {
 	if !(f.cost >= 0) || math.IsInf(f.cost, 0) {
-		return cli.Usagef("--gpu-cost=%v: want at least 0", f.cost)
+		return cli.Usagef("--gpu-cost=%v: must be at least 0", f.cost)
 	}
 	if f.wide && f.form.Value != "table" {
 		return cli.Usagef("--wide: only with --output table")
@@ -109,7 +109,7 @@ func (f *TableFiles) formOf(path string) string { return strings.TrimPrefix(file
 func (f *TableFiles) Check() error {
 	for _, path := range f.paths {
 		if !slices.Contains([]string{"csv", "json", "parquet", "html"}, f.formOf(path)) {
-			return cli.Usagef("--out=%s: want a name that ends in .csv, .json, .parquet or .html", path)
+			return cli.Usagef("--out=%s: must be a name that ends in .csv, .json, .parquet or .html", path)
 		}
 		if err := f.checkNew("--out", path); err != nil {
 			return err

@@ -30,7 +30,7 @@ the first hold.`,
   ` + program + ` version --output json`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return cli.Usagef("%q: want no arguments", args[0])
+				return cli.Usagef("%q: must be no arguments", args[0])
 			}
 			build, _ := debug.ReadBuildInfo()
 			d := newDocument(program, build)

@@ -106,7 +106,7 @@ func setText(to reflect.Value, text, bounds string) error {
 		least, most := parseBound(low, 0), parseBound(high, 1e12)
 		n, err := strconv.ParseFloat(text, 64)
 		if err != nil || !(n >= least && n <= most) {
-			return excerpt.Errorf("%s: want a number from %v to %v", text, least, most)
+			return excerpt.Errorf("%s: must be a number from %v to %v", text, least, most)
 		}
 		to.SetFloat(n)
 	case reflect.Int, reflect.Int32:
@@ -114,9 +114,9 @@ func setText(to reflect.Value, text, bounds string) error {
 		n, err := strconv.ParseInt(text, 10, 64)
 		switch bad := err != nil || n < least || n > most; {
 		case bad && high == "":
-			return excerpt.Errorf("%s: want a whole number from %d on", text, least)
+			return excerpt.Errorf("%s: must be a whole number from %d on", text, least)
 		case bad:
-			return excerpt.Errorf("%s, want %d to %d", text, least, most)
+			return excerpt.Errorf("%s, must be %d to %d", text, least, most)
 		}
 		to.SetInt(n)
 	default:

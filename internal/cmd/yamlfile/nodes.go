@@ -57,7 +57,7 @@ func ListEntries(path string, text []byte) ([]*ast.MappingValueNode, error) {
 	for _, body := range bodies {
 		entries, ok := PairsOf(body)
 		if !ok {
-			return nil, cli.Usagef("%s: want flags, one per line, as name: value", PlaceOf(path, body))
+			return nil, cli.Usagef("%s: must be flags, one per line, as name: value", PlaceOf(path, body))
 		}
 		all = append(all, entries...)
 	}
@@ -98,5 +98,5 @@ func TextOf(node ast.Node) (string, error) {
 		text, err := json.Marshal(v)
 		return string(text), err
 	}
-	return "", errors.New("want a single value")
+	return "", errors.New("must be a single value")
 }

@@ -21,7 +21,7 @@ func ReadChoice[T ~string](node ast.Node, names []T) (T, error) {
 	text, err := TextOf(node)
 	if err == nil && !slices.Contains(names, T(text)) {
 		all := cli.Names(names)
-		err = excerpt.Errorf("%s: want %s%s", strings.TrimSpace(text), cli.Either(all), nearest.Ask(text, all))
+		err = excerpt.Errorf("%s: must be %s%s", strings.TrimSpace(text), cli.Either(all), nearest.Ask(text, all))
 	}
 	return T(text), err
 }
@@ -38,7 +38,7 @@ func OneOf[T ~string](names []T) Rule {
 func ReadName(node ast.Node, to *string) error {
 	text, err := TextOf(node)
 	if *to = strings.TrimSpace(text); err == nil && *to == "" {
-		return errors.New("want a name")
+		return errors.New("must be a name")
 	}
 	return err
 }

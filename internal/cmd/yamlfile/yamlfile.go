@@ -76,11 +76,11 @@ func (f *File) ReadBody(text []byte, what string) (ast.Node, error) {
 	bodies, err := ListBodies(f.Path, text)
 	switch {
 	case err != nil && strings.Contains(err.Error(), "mapping value"):
-		return nil, fmt.Errorf(`%w; an expression with ": " in it wants quotes around it, or | in front and a line of its own`, err)
+		return nil, fmt.Errorf(`%w; an expression with ": " in it requires quotes, or | in front and a line by itself`, err)
 	case err != nil:
 		return nil, err
 	case len(bodies) != 1:
-		return nil, fmt.Errorf("%s: %d documents, want one %s", f.Path, len(bodies), what)
+		return nil, fmt.Errorf("%s: %d documents, expected one %s", f.Path, len(bodies), what)
 	}
 	return bodies[0], nil
 }
@@ -96,7 +96,7 @@ func (f *File) readMapping(node ast.Node, what string, fields []field) (seen See
 		i := slices.IndexFunc(fields, func(x field) bool { return x.name == name })
 		switch {
 		case i < 0:
-			return excerpt.Errorf("no such key of %s, want %s%s", what, cli.Either(f.listOwn(fields)), nearest.Ask(name, namesOf(fields)))
+			return excerpt.Errorf("no such key of %s, must be %s%s", what, cli.Either(f.listOwn(fields)), nearest.Ask(name, namesOf(fields)))
 		case seen.Has(name):
 			return f.ErrorAt(key, "%s is given twice", name)
 		}
@@ -110,7 +110,7 @@ func (f *File) readMapping(node ast.Node, what string, fields []field) (seen See
 func (f *File) ReadPairs(node ast.Node, what string, read func(key, value ast.Node) error) error {
 	entries, ok := PairsOf(node)
 	if !ok {
-		return f.ErrorAt(node, "want %s", what)
+		return f.ErrorAt(node, "must be %s", what)
 	}
 	for _, e := range entries {
 		if err := read(e.Key, e.Value); err != nil {
@@ -189,7 +189,7 @@ func (f *File) readValue(node ast.Node, to reflect.Value, tag reflect.StructTag)
 func (f *File) ReadList(node ast.Node, what string, read func(ast.Node) error) error {
 	list, ok := node.(*ast.SequenceNode)
 	if !ok {
-		return fmt.Errorf("want a list of %s", what)
+		return fmt.Errorf("must be a list of %s", what)
 	}
 	for _, item := range list.Values {
 		if err := read(item); err != nil {

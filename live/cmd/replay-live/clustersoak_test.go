@@ -136,7 +136,7 @@ func (s *soakTally) one(ctx context.Context, pool *routes.Pool, rng *rand.Rand) 
 	case ends != 1:
 		s.wrongly("%d ends after %d of %d tokens", ends, tokens, want)
 	case err == nil && tokens != want:
-		s.wrongly("%d tokens, want %d", tokens, want)
+		s.wrongly("%d tokens, must be %d", tokens, want)
 	case err == nil:
 		s.count(func() { s.completed++; s.tokens += tokens })
 	default:

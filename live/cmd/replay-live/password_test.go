@@ -117,9 +117,9 @@ func TestPasswordIsAskedForAndNeverSaid(t *testing.T) {
 		"refused connection":   {[]string{env[0], "NATS_SERVER=nats://me:" + secret + "@127.0.0.1:1"}, []string{"--connect-timeout", "300ms"}, "nats at"},
 		"no URL":               {[]string{env[0], "NATS_SERVER=nats://me:" + secret + "%@ 127.0.0.1:1"}, nil, "URL of NATS"},
 		"a bad port":           {[]string{"NATS_SERVER=nats://me:" + secret + "@127.0.0.1:http"}, []string{"--connect-timeout", "300ms"}, "nats"},
-		"in a flag for NATS":   {nil, []string{"--nats", "nats://me:" + secret + "@127.0.0.1:1"}, "want the URL with its password in $NATS_SERVER"},
-		"in a flag for etcd":   {nil, []string{"--etcd", "http://me:" + secret + "@127.0.0.1:1"}, "want the URL with its password in $ETCD_ENDPOINTS"},
-		"as a token in a flag": {nil, []string{"--nats", "nats://" + secret + "@127.0.0.1:1"}, "want the URL"},
+		"in a flag for NATS":   {nil, []string{"--nats", "nats://me:" + secret + "@127.0.0.1:1"}, "use the URL with its password in $NATS_SERVER"},
+		"in a flag for etcd":   {nil, []string{"--etcd", "http://me:" + secret + "@127.0.0.1:1"}, "use the URL with its password in $ETCD_ENDPOINTS"},
+		"as a token in a flag": {nil, []string{"--nats", "nats://" + secret + "@127.0.0.1:1"}, "use the URL"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if code, said := s.run(test.env, append([]string{"worker"}, test.args...)...); code == cli.ExitDone || !strings.Contains(said, test.want) || strings.Count(said, "\n") > 2 {
@@ -143,7 +143,7 @@ func TestPasswordIsAskedForAndNeverSaid(t *testing.T) {
 	end()
 	// The data goes with that password alone.
 	for _, one := range []struct{ env, args []string }{{nil, nil}, {[]string{"NATS_AUTH_PASSWORD=another one"}, []string{"--nats-username", "me"}}} {
-		if code, said := s.run(one.env, append([]string{"stack", "up", "--data-dir", dir}, one.args...)...); code != cli.ExitRefused || !strings.Contains(said, "the data is that of servers that ask") {
+		if code, said := s.run(one.env, append([]string{"stack", "up", "--data-dir", dir}, one.args...)...); code != cli.ExitRefused || !strings.Contains(said, "the data is that of servers ") {
 			t.Errorf("%v: exit %d: %s", one.args, code, said)
 		}
 	}

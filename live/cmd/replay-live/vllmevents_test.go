@@ -297,17 +297,17 @@ func checkBatches(t *testing.T, release, topic string, replayed []pyBatch, live 
 // What --kv-events-config cannot mean is refused in a sentence, before anything listens.
 func TestVLLMEventsConfig(t *testing.T) {
 	for config, want := range map[string]string{
-		`{`:                             "want a JSON object",
-		`[1]`:                           "want a JSON object",
+		`{`:                             "must be a JSON object",
+		`[1]`:                           "must be a JSON object",
 		`{"endpont": ""}`:               `no key "endpont", did you mean endpoint?`,
 		`{"enable_kv_cache_events": 1}`: "cannot unmarshal number",
-		`{"enable_kv_cache_events": true, "endpoint": "ipc:///x"}`:            `endpoint "ipc:///x": want tcp://host:port`,
-		`{"enable_kv_cache_events": true, "publisher": "nats"}`:               `publisher is "nats", want zmq or null`,
+		`{"enable_kv_cache_events": true, "endpoint": "ipc:///x"}`:            `endpoint "ipc:///x": expected tcp://host:port`,
+		`{"enable_kv_cache_events": true, "publisher": "nats"}`:               `publisher is "nats", must be zmq or null`,
 		`{"enable_kv_cache_events": true, "hwm": 0}`:                          "hwm is 0, must be at least 1",
 		`{"enable_kv_cache_events": true, "buffer_steps": -1}`:                "buffer_steps is -1, must be at least 1",
 		`{"enable_kv_cache_events": true, "max_queue_size": 0}`:               "max_queue_size is 0, must be at least 1",
-		`{"enable_kv_cache_events": true, "replay_endpoint": "x"}`:            `replay_endpoint: endpoint "x": want tcp://host:port`,
-		`{"enable_kv_cache_events": true, "replay_endpoint": "tcp://*:5558"}`: "ports 5557 and 5558 are of two sockets of 3 servers each, want them at least 3 apart",
+		`{"enable_kv_cache_events": true, "replay_endpoint": "x"}`:            `replay_endpoint: endpoint "x": expected tcp://host:port`,
+		`{"enable_kv_cache_events": true, "replay_endpoint": "tcp://*:5558"}`: "ports 5557 and 5558 are of two sockets of 3 servers each, must be them at least 3 apart",
 	} {
 		var out, errs bytes.Buffer
 		if code := run([]string{"vllm", "--port=0", "--fleet=3", "--kv-events-config", config}, strings.NewReader(""), &out, &errs); code != 2 || out.Len() > 0 || !strings.Contains(errs.String(), want) {

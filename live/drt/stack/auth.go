@@ -21,7 +21,7 @@ func askPassword(ctx context.Context, server *embed.Etcd, o Options) error {
 	defer c.Close()
 	if server.Server.AuthStore().IsAuthEnabled() {
 		if o.Username == "" {
-			return errors.New("the data is that of servers that ask for a password: want --nats-username here, too")
+			return errors.New("the data is that of servers with a password: use --nats-username here, too")
 		}
 		if _, err := server.Server.AuthStore().CheckPassword(o.Username, o.Password); err != nil {
 			return excerpt.Errorf("the data is that of servers that ask for another name or password than %q has: %w", o.Username, err)

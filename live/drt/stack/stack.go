@@ -60,7 +60,7 @@ type Stack struct {
 func Start(ctx context.Context, o Options) (*Stack, error) {
 	o.Host = cmp.Or(o.Host, "127.0.0.1")
 	if (o.Cert == "") != (o.Key == "") || o.CA != "" && o.Cert == "" {
-		return nil, errors.New("a certificate and its key: want both, and neither without the other; a CA only with them")
+		return nil, errors.New("a certificate and its key require each other, and a CA requires both")
 	}
 	if err := o.Check(); err != nil {
 		return nil, err

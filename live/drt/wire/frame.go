@@ -79,7 +79,7 @@ func (e *Error) Error() string { return "frame: " + e.Reason + ": " + e.Detail }
 // have; 0: DefaultLimit. The frame shares b's memory. Errors are *Error.
 func Decode(b []byte, limit int) (Frame, error) {
 	if len(b) < PreludeSize {
-		return Frame{}, &Error{"truncated", fmt.Sprintf("%d bytes, want at least %d", len(b), PreludeSize)}
+		return Frame{}, &Error{"truncated", fmt.Sprintf("%d bytes, must be at least %d", len(b), PreludeSize)}
 	}
 	p, err := parsePrelude(b, limit)
 	if err != nil {
@@ -87,9 +87,9 @@ func Decode(b []byte, limit int) (Frame, error) {
 	}
 	switch rest := b[PreludeSize:]; {
 	case len(rest) < p.header+p.body:
-		return Frame{}, &Error{"truncated", fmt.Sprintf("%d bytes, want %d", len(b), PreludeSize+p.header+p.body)}
+		return Frame{}, &Error{"truncated", fmt.Sprintf("%d bytes, must be %d", len(b), PreludeSize+p.header+p.body)}
 	case len(rest) > p.header+p.body:
-		return Frame{}, &Error{"trailing bytes", fmt.Sprintf("%d bytes, want %d", len(b), PreludeSize+p.header+p.body)}
+		return Frame{}, &Error{"trailing bytes", fmt.Sprintf("%d bytes, must be %d", len(b), PreludeSize+p.header+p.body)}
 	default:
 		return p.splitFrame(rest)
 	}
@@ -109,7 +109,7 @@ func parsePrelude(b []byte, limit int) (prelude, error) {
 	// Each is compared alone first: their sum may overflow.
 	most := uint64(max(limit-PreludeSize, 0))
 	if header > most || body > most || header+body > most {
-		return prelude{}, &Error{"too long", fmt.Sprintf("header of %d bytes and body of %d, want at most %d with %d before them", header, body, limit, PreludeSize)}
+		return prelude{}, &Error{"too long", fmt.Sprintf("header of %d bytes and body of %d, must be at most %d with %d before them", header, body, limit, PreludeSize)}
 	}
 	return prelude{int(header), int(body), binary.BigEndian.Uint64(b[16:])}, nil
 }
@@ -121,7 +121,7 @@ func (p prelude) splitFrame(rest []byte) (Frame, error) {
 		return f, nil
 	}
 	if sum := blockhash.Checksum(f.Header, f.Body); sum != p.checksum {
-		return Frame{}, &Error{"checksum", fmt.Sprintf("%016x, want %016x", sum, p.checksum)}
+		return Frame{}, &Error{"checksum", fmt.Sprintf("%016x, expected %016x", sum, p.checksum)}
 	}
 	return f, nil
 }

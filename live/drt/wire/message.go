@@ -64,24 +64,24 @@ func ParseRequest(f Frame) (RequestHeader, CallHome, error) {
 	var h RequestHeader
 	var home CallHome
 	if f.Kind() != Request {
-		return h, home, fmt.Errorf("%v, want header and body", f.Kind())
+		return h, home, fmt.Errorf("%v, expected header and body", f.Kind())
 	}
 	if err := json.Unmarshal(f.Header, &h); err != nil {
 		return h, home, fmt.Errorf("header: %w", err)
 	}
 	if h.Connection.Transport != tcpServer {
-		return h, home, excerpt.Errorf("connection_info.transport is %q, want %q", h.Connection.Transport, tcpServer)
+		return h, home, excerpt.Errorf("connection_info.transport is %q, must be %q", h.Connection.Transport, tcpServer)
 	}
 	if err := json.Unmarshal([]byte(h.Connection.Info), &home); err != nil {
 		return h, home, fmt.Errorf("connection_info.info: %w", err)
 	}
 	switch {
 	case h.ID == "" || home.Context != h.ID:
-		return h, home, excerpt.Errorf("context is %q, want the id %q", home.Context, h.ID)
+		return h, home, excerpt.Errorf("context is %q, must be the id %q", home.Context, h.ID)
 	case home.StreamType != responseFor:
-		return h, home, excerpt.Errorf("stream_type is %q, want %q", home.StreamType, responseFor)
+		return h, home, excerpt.Errorf("stream_type is %q, must be %q", home.StreamType, responseFor)
 	case home.Address == "" || home.Subject == "":
-		return h, home, excerpt.Errorf("address is %q and subject %q, want both", home.Address, home.Subject)
+		return h, home, excerpt.Errorf("address is %q and subject %q, must be both", home.Address, home.Subject)
 	}
 	return h, home, nil
 }
@@ -102,7 +102,7 @@ func ParseHello(f Frame) (Hello, error) {
 		return h, err
 	}
 	if h.Subject == "" || h.StreamType != responseFor {
-		return h, excerpt.Errorf("hello: subject is %q and stream_type %q, want one and %q", h.Subject, h.StreamType, responseFor)
+		return h, excerpt.Errorf("hello: subject is %q and stream_type %q, must be one and %q", h.Subject, h.StreamType, responseFor)
 	}
 	return h, nil
 }
@@ -179,7 +179,7 @@ func NewFinal() Frame { return Frame{Body: []byte(`{"complete_final":true}`)} }
 func ParsePart(f Frame) (Part, error) {
 	var p Part
 	if f.Kind() != Data {
-		return p, fmt.Errorf("%v, want a body alone", f.Kind())
+		return p, fmt.Errorf("%v, must be a body alone", f.Kind())
 	}
 	if data, ok := Member(f.Body, partHead, partTail); ok {
 		return Part{Data: data}, nil
@@ -210,7 +210,7 @@ func NewSignal(s Signal) Frame { return controlFrame(s) }
 func ParseSignal(f Frame) (Signal, error) {
 	s, err := parseControl[Signal](f)
 	if err == nil && s != Stop && s != Kill && s != Sentinel {
-		err = excerpt.Errorf("control %q, want %q, %q or %q", string(s), Stop, Kill, Sentinel)
+		err = excerpt.Errorf("control %q, must be %q, %q or %q", string(s), Stop, Kill, Sentinel)
 	}
 	return s, err
 }
@@ -226,7 +226,7 @@ func controlFrame(v any) Frame {
 
 func parseControl[T any](f Frame) (v T, err error) {
 	if f.Kind() != Control {
-		return v, fmt.Errorf("%v, want a header alone", f.Kind())
+		return v, fmt.Errorf("%v, must be a header alone", f.Kind())
 	}
 	if err := json.Unmarshal(bytes.TrimSpace(f.Header), &v); err != nil {
 		return v, fmt.Errorf("control: %w", err)

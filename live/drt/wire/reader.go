@@ -58,7 +58,7 @@ func (r *Reader) IsReady() bool {
 // bytes of a frame.
 func truncatedError(err error, got, want int) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) || got >= PreludeSize && errors.Is(err, io.EOF) {
-		return &Error{"truncated", fmt.Sprintf("the connection ended after %d bytes, want %d", got, want)}
+		return &Error{"truncated", fmt.Sprintf("the connection ended after %d bytes, must be %d", got, want)}
 	}
 	return err
 }

@@ -190,7 +190,7 @@ func (c *conn) obeyCommand(body []byte) error {
 	switch name {
 	case "PING":
 		if len(rest) < 2 || len(rest) > 2+16 {
-			return fmt.Errorf("PING of %d bytes, want 2 to 18", len(rest))
+			return fmt.Errorf("PING of %d bytes, must be 2 to 18", len(rest))
 		}
 		if ttl := binary.BigEndian.Uint16(rest); ttl > 0 {
 			c.silent = time.Duration(ttl) * 100 * time.Millisecond

@@ -78,14 +78,14 @@ func readFrame(r *bufio.Reader, limit int) (frame, error) {
 		return frame{}, err
 	}
 	if flags&^(flagMore|flagLong|flagCommand) != 0 || flags&flagCommand != 0 && flags&flagMore != 0 {
-		return frame{}, fmt.Errorf("flags of a frame are %#02x, want more, long or command", flags)
+		return frame{}, fmt.Errorf("flags of a frame are %#02x, must be more, long or command", flags)
 	}
 	size, err := readSize(r, flags&flagLong != 0)
 	if err != nil {
 		return frame{}, err
 	}
 	if size > uint64(limit) {
-		return frame{}, fmt.Errorf("frame of %d bytes, want at most %d", size, limit)
+		return frame{}, fmt.Errorf("frame of %d bytes, must be at most %d", size, limit)
 	}
 	body, err := tcp.ReadN(r, int(size))
 	return frame{flags: flags, body: body}, err

@@ -54,15 +54,15 @@ func readGreeting(r io.Reader) (minor byte, err error) {
 	}
 	switch {
 	case g[0] != 0xff || g[9] != 0x7f:
-		return 0, fmt.Errorf("greeting begins with % x, want the signature of ZMTP", g[:10])
+		return 0, fmt.Errorf("greeting begins with % x, expected the signature of ZMTP", g[:10])
 	case g[10] < 3:
-		return 0, fmt.Errorf("peer speaks ZMTP %d, want 3", g[10])
+		return 0, fmt.Errorf("peer speaks ZMTP %d, must be 3", g[10])
 	}
 	if _, err := io.ReadFull(r, g[11:]); err != nil {
 		return 0, tcp.UnexpectedEOF(err)
 	}
 	if m := bytes.TrimRight(g[12:32], "\x00"); string(m) != mechanism {
-		return 0, excerpt.Errorf("peer wants the mechanism %q, want %s", m, mechanism)
+		return 0, excerpt.Errorf("peer requires the mechanism %q, must be %s", m, mechanism)
 	}
 	if g[10] > 3 {
 		return 1, nil
@@ -104,7 +104,7 @@ func readReady(r *bufio.Reader, t Type) error {
 		return excerpt.Errorf("peer refused: %q", rest)
 	}
 	if name != "READY" {
-		return excerpt.Errorf("command %q, want READY", name)
+		return excerpt.Errorf("command %q, expected READY", name)
 	}
 	peer, err := findProperty(rest, "Socket-Type")
 	if err != nil {

@@ -19,11 +19,11 @@ const (
 func parseEndpoint(endpoint string) (string, error) {
 	rest, ok := strings.CutPrefix(endpoint, "tcp://")
 	if !ok {
-		return "", excerpt.Errorf("endpoint %q: want tcp://host:port", endpoint)
+		return "", excerpt.Errorf("endpoint %q: expected tcp://host:port", endpoint)
 	}
 	host, port, err := net.SplitHostPort(rest)
 	if err != nil || port == "" || port == "*" {
-		return "", excerpt.Errorf("endpoint %q: want tcp://host:port", endpoint)
+		return "", excerpt.Errorf("endpoint %q: expected tcp://host:port", endpoint)
 	}
 	if host == "*" {
 		host = ""

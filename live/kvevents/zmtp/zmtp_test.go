@@ -52,7 +52,7 @@ func TestBadFrames(t *testing.T) {
 	for in, want := range map[string]string{
 		"08 00":                         "flags of a frame are 0x08",
 		"05 00":                         "flags of a frame are 0x05",
-		"00 ff":                         "frame of 255 bytes, want at most 100",
+		"00 ff":                         "frame of 255 bytes, must be at most 100",
 		"02 00 00 00 00 00 00 00 65":    "frame of 101 bytes",
 		"02 ff ff ff ff ff ff ff ff":    "frame of 18446744073709551615 bytes",
 		"02 00 00":                      io.ErrUnexpectedEOF.Error(),

@@ -60,7 +60,7 @@ func (e *Echo) Start(context.Context, uint64) (engine.EngineConfig, error) {
 // Generate answers one request.
 func (e *Echo) Generate(ctx context.Context, rq *engine.Request, rc engine.GenContext) (iter.Seq2[*engine.Chunk, error], error) {
 	if len(rq.TokenIDs) == 0 {
-		return nil, fault.New(fault.BackendInvalidArgument, "echo: the prompt is empty, want at least one token")
+		return nil, fault.New(fault.BackendInvalidArgument, "echo: the prompt is empty, must be at least one token")
 	}
 	return func(yield func(*engine.Chunk, error) bool) {
 		if !e.countIn() {

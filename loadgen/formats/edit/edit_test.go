@@ -204,7 +204,7 @@ func TestRefused(t *testing.T) {
 		second(Sample{Head: -1}.Run(text(two), nil)),
 		second(Sample{KeepPrefixes: true}.Run(text(two), nil)),
 	} {
-		if err == nil || !strings.Contains(err.Error(), "want") {
+		if err == nil || !strings.Contains(err.Error(), "must be") {
 			t.Errorf("%v, want what was wanted", err)
 		}
 	}

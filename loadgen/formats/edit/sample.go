@@ -45,11 +45,11 @@ type Kept struct {
 func (p *Sample) check() error {
 	switch {
 	case !(p.Fraction >= 0 && p.Fraction <= 1):
-		return fmt.Errorf("fraction is %v, want 0 to 1", p.Fraction)
+		return fmt.Errorf("fraction is %v, must be 0 to 1", p.Fraction)
 	case p.Sessions < 0 || p.Head < 0:
-		return fmt.Errorf("sessions are %d and head is %d, want >= 0", p.Sessions, p.Head)
+		return fmt.Errorf("sessions are %d and head is %d, must be >= 0", p.Sessions, p.Head)
 	case p.KeepPrefixes && (p.MinShared < 1 || !(p.Common > 0 && p.Common <= 1)):
-		return fmt.Errorf("shared blocks are %d and common is %v, want at least 1 and above 0, up to 1", p.MinShared, p.Common)
+		return fmt.Errorf("shared blocks are %d and common is %v, must be at least 1 and above 0, up to 1", p.MinShared, p.Common)
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ func (p Scale) Run(from Source, to Sink) error {
 			*f.value = 1
 		}
 		if !(*f.value > 0) || math.IsInf(*f.value, 0) {
-			return fmt.Errorf("factor of %s is %v, want a finite number > 0", f.name, *f.value)
+			return fmt.Errorf("factor of %s is %v, must be a finite number > 0", f.name, *f.value)
 		}
 	}
 	var in, out *formats.Stretch
@@ -37,7 +37,7 @@ func (p Scale) Run(from Source, to Sink) error {
 		delays.fix(r)
 		r.Quicken(p.Rate, p.Delays)
 		if math.IsInf(r.At, 0) || math.IsInf(r.Delay, 0) {
-			return fmt.Errorf("%s:%d: the arrival or delay becomes infinite, want a smaller factor", s.Name, r.Line)
+			return fmt.Errorf("%s:%d: the arrival or delay becomes infinite, must be a smaller factor", s.Name, r.Line)
 		}
 		if p.Input != 1 {
 			in.Apply(r)

@@ -47,7 +47,7 @@ func (b *Bench) Lengths(i int) (input, output int, err error) {
 func countOf(name string, i int, value []byte) (int, error) {
 	n, ok := scan.WholeNumber(value)
 	if !ok || n > scan.MaxTokens {
-		return 0, fmt.Errorf("%s[%d] is %s, want an integer from 0 to %d", name, i, excerpt.Cut(value), scan.MaxTokens)
+		return 0, fmt.Errorf("%s[%d] is %s, must be an integer from 0 to %d", name, i, excerpt.Cut(value), scan.MaxTokens)
 	}
 	return int(n), nil
 }
@@ -56,12 +56,12 @@ func countOf(name string, i int, value []byte) (int, error) {
 func (b *Bench) Start(i int) (scan.Stamp, error) {
 	at, ok := scan.DecimalStamp(b.Starts[i], 9)
 	if !ok || !scan.IsNumeric(b.Starts[i]) {
-		return at, fmt.Errorf("start_times[%d] is %s, want a finite number", i, excerpt.Cut(b.Starts[i]))
+		return at, fmt.Errorf("start_times[%d] is %s, must be a finite number", i, excerpt.Cut(b.Starts[i]))
 	}
 	if b.Queues != nil {
 		wait, ok := scan.DecimalStamp(b.Queues[i], 9)
 		if !ok || wait.MS < 0 {
-			return at, fmt.Errorf("queue_times[%d] is %s, want a number >= 0", i, excerpt.Cut(b.Queues[i]))
+			return at, fmt.Errorf("queue_times[%d] is %s, must be a number >= 0", i, excerpt.Cut(b.Queues[i]))
 		}
 		at = at.Minus(wait)
 		at.Free = true

@@ -53,7 +53,7 @@ func (m *rows) readAll() (*loadgen.Workload, error) {
 		}
 		if err == io.EOF {
 			file.W.Dropped = m.s.Dropped()
-			return file.Finish("the file is empty, want at least one request", nil)
+			return file.Finish("the file is empty, must be at least one request", nil)
 		}
 		if err != nil {
 			return nil, err
@@ -66,7 +66,7 @@ func (m *file) placeRow(r *formats.Record) (formats.Place, error) {
 	session := m.sessionOf(r)
 	if int(session) == len(m.tails) {
 		if r.HasDelay && r.Delay != 0 {
-			return formats.Place{}, m.lines.Errorf("delay is %v on the first turn of a session, want 0 or none", r.Delay)
+			return formats.Place{}, m.lines.Errorf("delay is %v on the first turn of a session, must be 0 or none", r.Delay)
 		}
 		m.nameSession(session, r)
 		m.tails = scan.AppendIn(m.lines, m.tails, tail{r.HasAt, r.At})
@@ -77,18 +77,18 @@ func (m *file) placeRow(r *formats.Record) (formats.Place, error) {
 	switch {
 	case r.HasDelay || !r.HasAt:
 	case !end.has:
-		return formats.Place{}, m.lines.Errorf("timestamp is given, but the session had none before; want a delay")
+		return formats.Place{}, m.lines.Errorf("timestamp is given, but the session had none before; must be a delay")
 	default:
 		delay = r.At - end.time
 	}
 	switch finite := !math.IsInf(delay, 0) && !math.IsNaN(delay); {
 	case finite && delay >= 0:
 	case r.HasDelay:
-		return formats.Place{}, m.lines.Errorf("delay is %v, want >= 0", delay)
+		return formats.Place{}, m.lines.Errorf("delay is %v, must be >= 0", delay)
 	case delay > 0:
 		return formats.Place{}, m.lines.Errorf("timestamp %v is too far from the %v of the session's turn before", r.At, end.time)
 	default:
-		return formats.Place{}, m.lines.Errorf("timestamp is %v, want at least the %v of the session's turn before", r.At, end.time)
+		return formats.Place{}, m.lines.Errorf("timestamp is %v, must be at least the %v of the session's turn before", r.At, end.time)
 	}
 	if r.HasAt {
 		*end = tail{true, r.At}

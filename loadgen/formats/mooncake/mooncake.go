@@ -45,7 +45,7 @@ func newRows(s *formats.Stream) rows {
 func (m *rows) readRow(r *formats.Record) error {
 	err := m.nextRow()
 	if name := m.row.priorityName; err == io.EOF && name != "" && !m.ranked {
-		return excerpt.Errorf("%s: no row has the field %s, want the one that has the priority", m.s.Name, name)
+		return excerpt.Errorf("%s: no row has the field %s, expected the one that has the priority", m.s.Name, name)
 	}
 	if err == io.EOF {
 		m.s.WarnLess()
@@ -102,7 +102,7 @@ func (m *rows) Next(r *formats.Record) error {
 		return err
 	}
 	if r.Delay < 0 {
-		return m.s.Lines.Errorf("delay is %v, want >= 0", r.Delay)
+		return m.s.Lines.Errorf("delay is %v, must be >= 0", r.Delay)
 	}
 	return nil
 }
@@ -153,7 +153,7 @@ func (d *deltaRows) Next(r *formats.Record) error {
 		r.Input += p.tokens
 	}
 	if r.Input > scan.MaxTokens {
-		return d.s.RowError(r, "the prompt with all before it is %d tokens, want at most %d", r.Input, scan.MaxTokens)
+		return d.s.RowError(r, "the prompt with all before it is %d tokens, must be at most %d", r.Input, scan.MaxTokens)
 	}
 	r.IDs = d.chopBlocks(past, r.IDs[:0])
 	if r.Session != nil {

@@ -163,7 +163,7 @@ func (m *row) readValue(f scan.FieldSet) error {
 	case fieldClass:
 		err = m.readClass()
 	case fieldAfter:
-		return errors.New("the row names what it waits for (after), and those before it have no id; want an id in each, and --trace-format tasks")
+		return errors.New("the row names what it waits for (after), and those before it have no id; must be an id in each, and --trace-format tasks")
 	}
 	if err != nil {
 		if f == fieldPriority && m.priorityName != "" {

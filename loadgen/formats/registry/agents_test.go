@@ -73,27 +73,27 @@ func TestRefusesAgents(t *testing.T) {
 		return s
 	}
 	for _, c := range []struct{ text, want string }{
-		{"", "agents.jsonl: the file is empty, want at least one agent"},
-		{"[]", `agents.jsonl:1: invalid JSON: '[' at byte 1, want "{"`},
+		{"", "agents.jsonl: the file is empty, must be at least one agent"},
+		{"[]", `agents.jsonl:1: invalid JSON: '[' at byte 1, must be "{"`},
 		{swap(`"num_turns":2,`, ``), "agents.jsonl:1: num_turns is missing"},
 		{swap(`"final_assistant_response_length":5`, `"x":5`), "agents.jsonl:1: final_assistant_response_length is missing"},
-		{swap(`"num_turns":2`, `"num_turns":null`), "agents.jsonl:1: num_turns is null, want a whole number >= 0"},
-		{swap(`"num_turns":2`, `"num_turns":2.0`), "agents.jsonl:1: num_turns is 2.0, want a whole number >= 0"},
+		{swap(`"num_turns":2`, `"num_turns":null`), "agents.jsonl:1: num_turns is null, must be a whole number >= 0"},
+		{swap(`"num_turns":2`, `"num_turns":2.0`), "agents.jsonl:1: num_turns is 2.0, must be a whole number >= 0"},
 		{swap(`"num_turns":2`, `"num_turns":2,"num_turns":2`), "agents.jsonl:1: num_turns is given twice"},
-		{swap(`[10,20]`, `[10]`), "agents.jsonl:1: assistant_response_length has 1 numbers, want num_turns = 2"},
-		{swap(`[30,40]`, `[]`), "agents.jsonl:1: tool_call_output_length has 0 numbers, want num_turns = 2"},
-		{swap(`[0.5,1.25]`, `[1,2,3]`), "agents.jsonl:1: tool_call_latency has 3 numbers, want num_turns = 2"},
-		{swap(`[0.5,1.25]`, `[1,-2]`), "agents.jsonl:1: tool_call_latency is -2 at place 2, want finite milliseconds >= 0"},
-		{swap(`[0.5,1.25]`, `[1e307,2]`), "agents.jsonl:1: tool_call_latency is 1e+307 at place 1, want finite milliseconds >= 0"},
-		{swap(`[0.5,1.25]`, `[1,"2"]`), `agents.jsonl:1: tool_call_latency is "2", want a number`},
-		{swap(`[0.5,1.25]`, `null`), `agents.jsonl:1: tool_call_latency is null, want a list of numbers`},
-		{swap(`[10,20]`, `[10,2.5]`), `agents.jsonl:1: assistant_response_length is […, 2.5, …] at place 2, want whole numbers >= 0`},
-		{swap(`:100`, `:0`), "agents.jsonl:1: input_prompt_length is 0, want > 0"},
-		{swap(`[30,40]`, `[30,18446744073709551615]`), "agents.jsonl:1: the prompt grows by 18446744073709551615 tokens in turn 2, want at most 2147483647 in all"},
-		{swap(`:100`, `:2147483640`), "agents.jsonl:1: the prompt grows by 10 tokens in turn 1, want at most 2147483647 in all"},
-		{swap(`:100`, `:2147480000`), "agents.jsonl:1: the prompt is 33554375 blocks of 64 tokens, want at most 16777216"},
-		{swap(`:5}`, `:2147483648}`), "agents.jsonl:1: an answer's length is 2147483648, want at most 2147483647"},
-		{"\n" + agent + "x", `agents.jsonl:2: invalid JSON: 'x' at byte 180, want the end of the line`},
+		{swap(`[10,20]`, `[10]`), "agents.jsonl:1: assistant_response_length has 1 numbers, expected num_turns = 2"},
+		{swap(`[30,40]`, `[]`), "agents.jsonl:1: tool_call_output_length has 0 numbers, expected num_turns = 2"},
+		{swap(`[0.5,1.25]`, `[1,2,3]`), "agents.jsonl:1: tool_call_latency has 3 numbers, expected num_turns = 2"},
+		{swap(`[0.5,1.25]`, `[1,-2]`), "agents.jsonl:1: tool_call_latency is -2 at place 2, must be finite milliseconds >= 0"},
+		{swap(`[0.5,1.25]`, `[1e307,2]`), "agents.jsonl:1: tool_call_latency is 1e+307 at place 1, must be finite milliseconds >= 0"},
+		{swap(`[0.5,1.25]`, `[1,"2"]`), `agents.jsonl:1: tool_call_latency is "2", must be a number`},
+		{swap(`[0.5,1.25]`, `null`), `agents.jsonl:1: tool_call_latency is null, must be a list of numbers`},
+		{swap(`[10,20]`, `[10,2.5]`), `agents.jsonl:1: assistant_response_length is […, 2.5, …] at place 2, must be whole numbers >= 0`},
+		{swap(`:100`, `:0`), "agents.jsonl:1: input_prompt_length is 0, must be > 0"},
+		{swap(`[30,40]`, `[30,18446744073709551615]`), "agents.jsonl:1: the prompt grows by 18446744073709551615 tokens in turn 2, must be at most 2147483647 in all"},
+		{swap(`:100`, `:2147483640`), "agents.jsonl:1: the prompt grows by 10 tokens in turn 1, must be at most 2147483647 in all"},
+		{swap(`:100`, `:2147480000`), "agents.jsonl:1: the prompt is 33554375 blocks of 64 tokens, must be at most 16777216"},
+		{swap(`:5}`, `:2147483648}`), "agents.jsonl:1: an answer's length is 2147483648, must be at most 2147483647"},
+		{"\n" + agent + "x", `agents.jsonl:2: invalid JSON: 'x' at byte 180, must be the end of the line`},
 	} {
 		_, err := readAgents(c.text, formats.Options{})
 		if err == nil || err.Error() != c.want {
@@ -107,10 +107,10 @@ func TestRefusesAgents(t *testing.T) {
 		o    formats.Options
 		want string
 	}{
-		{formats.Options{TraceBlock: -1}, "trace block size is -1, want > 0"},
-		{formats.Options{SharedRatio: 1.5}, "shared prefix ratio is 1.5, want 0 to 1"},
-		{formats.Options{SharedRatio: -0.5}, "shared prefix ratio is -0.5, want 0 to 1"},
-		{formats.Options{Groups: -1}, "prefix groups are -1, want >= 0"},
+		{formats.Options{TraceBlock: -1}, "trace block size is -1, must be > 0"},
+		{formats.Options{SharedRatio: 1.5}, "shared prefix ratio is 1.5, must be 0 to 1"},
+		{formats.Options{SharedRatio: -0.5}, "shared prefix ratio is -0.5, must be 0 to 1"},
+		{formats.Options{Groups: -1}, "prefix groups are -1, must be >= 0"},
 	} {
 		if _, err := readAgents(agent, c.o); err == nil || err.Error() != c.want {
 			t.Errorf("got %v, want %s", err, c.want)
@@ -139,7 +139,7 @@ func TestDetectsAgents(t *testing.T) {
 // An agent whose only prompt is too long is refused, also as the first of a file.
 func TestRefusesALongFirstAgent(t *testing.T) {
 	_, err := readAgents(`{"num_turns":0,"input_prompt_length":2147483647,"assistant_response_length":[],"tool_call_output_length":[],"tool_call_latency":[],"final_assistant_response_length":1}`, formats.Options{})
-	if err == nil || !strings.Contains(err.Error(), "want at most 16777216") {
+	if err == nil || !strings.Contains(err.Error(), "must be at most 16777216") {
 		t.Errorf("%v, want a bound on blocks", err)
 	}
 }

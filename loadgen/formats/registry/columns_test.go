@@ -56,42 +56,42 @@ func TestColumnsRefused(t *testing.T) {
 	const head = "time,prompt_tokens,completion_tokens\n1,2,3\n"
 	const object = `{"time":1,"prompt_tokens":2,"completion_tokens":3}` + "\n"
 	for _, c := range []struct{ text, columns, want string }{
-		{head, "arrival=time,input=promt_tokens,output=completion_tokens", `f:1: no column "promt_tokens" (did you mean prompt_tokens?), want one of time, prompt_tokens, completion_tokens`},
-		{object, "arrival=tme,input=prompt_tokens,output=completion_tokens", `f:1: no column "tme" (did you mean time?), want one of time`},
-		{object + `{"time":1,"prompt_tokens":2}`, theirs, `f:2: no column "completion_tokens", want one of time, prompt_tokens`},
-		{`{"usage":{"in":1}}`, "input=usage.inn,output=o", `f:1: no column "usage.inn" (did you mean usage.in?), want one of usage.in`},
-		{object, theirs + ",session=user", `f:1: no column "user", want one of`},
-		{"time,time,prompt_tokens,completion_tokens\n", theirs, `f:1: two columns are "time", want one`},
-		{head + "1,x,3", theirs, `f:3: prompt_tokens is "x", want a number of tokens, 0 to 2147483647`},
-		{head + "1,2.5,3", theirs, `f:3: prompt_tokens is "2.5", want a number of tokens`},
-		{head + "1,2,2147483648", theirs, `f:3: completion_tokens is "2147483648", want a number of tokens`},
-		{head + "1,2,", theirs, "f:3: completion_tokens is empty, want a number of tokens"},
-		{object + `{"time":1,"prompt_tokens":null,"completion_tokens":3}`, theirs, "f:2: prompt_tokens is empty, want a number of tokens"},
-		{object + `{"time":1,"prompt_tokens":[4],"completion_tokens":3}`, theirs, `f:2: prompt_tokens is "[4]", want a number of tokens`},
-		{head + "soon,2,3", theirs, `f:3: time is "soon", want a number of seconds, or a date and time such as 2026-01-31T18:15:46.68Z`},
-		{head + "soon,2,3", theirs + ",arrival_unit=ms", `f:3: time is "soon", want a number of ms`},
-		{head + "2026-01-31T18:15:46Z,2,3", theirs, `f:3: time is "2026-01-31T18:15:46Z", a date and time with a zone; the rows before had a number, want the same on all`},
-		{"time,prompt_tokens,completion_tokens\n1767225600000,2,3", theirs, "f:2: time is 1767225600000, which are more than 3000 years in seconds; want arrival_unit=ms"},
-		{head + "1,2", theirs, "f:3: 2 fields, want 3"},
-		{"a;b\n\"1\"2;3", "input=a,output=b", "want a semicolon"},
+		{head, "arrival=time,input=promt_tokens,output=completion_tokens", `f:1: no column "promt_tokens" (did you mean prompt_tokens?), must be one of time, prompt_tokens, completion_tokens`},
+		{object, "arrival=tme,input=prompt_tokens,output=completion_tokens", `f:1: no column "tme" (did you mean time?), must be one of time`},
+		{object + `{"time":1,"prompt_tokens":2}`, theirs, `f:2: no column "completion_tokens", must be one of time, prompt_tokens`},
+		{`{"usage":{"in":1}}`, "input=usage.inn,output=o", `f:1: no column "usage.inn" (did you mean usage.in?), must be one of usage.in`},
+		{object, theirs + ",session=user", `f:1: no column "user", must be one of`},
+		{"time,time,prompt_tokens,completion_tokens\n", theirs, `f:1: two columns are "time", must be one`},
+		{head + "1,x,3", theirs, `f:3: prompt_tokens is "x", must be a number of tokens, 0 to 2147483647`},
+		{head + "1,2.5,3", theirs, `f:3: prompt_tokens is "2.5", must be a number of tokens`},
+		{head + "1,2,2147483648", theirs, `f:3: completion_tokens is "2147483648", must be a number of tokens`},
+		{head + "1,2,", theirs, "f:3: completion_tokens is empty, must be a number of tokens"},
+		{object + `{"time":1,"prompt_tokens":null,"completion_tokens":3}`, theirs, "f:2: prompt_tokens is empty, must be a number of tokens"},
+		{object + `{"time":1,"prompt_tokens":[4],"completion_tokens":3}`, theirs, `f:2: prompt_tokens is "[4]", must be a number of tokens`},
+		{head + "soon,2,3", theirs, `f:3: time is "soon", must be a number of seconds, or a date and time such as 2026-01-31T18:15:46.68Z`},
+		{head + "soon,2,3", theirs + ",arrival_unit=ms", `f:3: time is "soon", must be a number of ms`},
+		{head + "2026-01-31T18:15:46Z,2,3", theirs, `f:3: time is "2026-01-31T18:15:46Z", a date and time with a zone; the rows before had a number, must have the same on all`},
+		{"time,prompt_tokens,completion_tokens\n1767225600000,2,3", theirs, "f:2: time is 1767225600000, which are more than 3000 years in seconds; set arrival_unit=ms"},
+		{head + "1,2", theirs, "f:3: 2 fields, must be 3"},
+		{"a;b\n\"1\"2;3", "input=a,output=b", "must be a semicolon"},
 		{"a,b,h\n200,1,7", "input=a,output=b,hash=h", "f:2: number of hash ids is 1 for 200 prompt tokens, must be 12 or 13 with blocks of 16 tokens; --trace-block-size 128 fits all rows"},
-		{"a,b,p\n2,1,soon", "input=a,output=b,priority=p", `f:2: p is "soon", want a whole number of 32 bits`},
+		{"a,b,p\n2,1,soon", "input=a,output=b,priority=p", `f:2: p is "soon", must be a whole number of 32 bits`},
 		{"a,b,c\n2,1," + strings.Repeat("x", 65), "input=a,output=b,class=c", "f:2: c: class is"},
-		{"", theirs, "f: no requests in the file, want at least one"},
+		{"", theirs, "f: no requests in the file, must have at least one"},
 		{"[1]", theirs, `no column "time", nor any other`},
 		{head, "input=a", "lacks input or output"},
 		{head, "inputs=a,output=b", `columns have "inputs", which is unknown (did you mean input?)`},
 		{head, "input=a,input=b", "columns have input twice"},
-		{head, "input=a,output=", `columns have "output=", want arrival=COLUMN`},
+		{head, "input=a,output=", `columns have "output=", must be arrival=COLUMN`},
 		{head, "input=a,output=b,arrival_unit=ms", "columns have arrival_unit and no arrival"},
-		{head, "arrival=a,input=a,output=b,arrival_unit=h", `arrival_unit is "h", want one of s ms us ns`},
-		{head, `"`, "want arrival=COLUMN"},
+		{head, "arrival=a,input=a,output=b,arrival_unit=h", `arrival_unit is "h", must be one of s ms us ns`},
+		{head, `"`, "must be arrival=COLUMN"},
 	} {
 		if got := readColumns(c.text, c.columns, formats.LeftOpen{}); !strings.Contains(got, c.want) {
 			t.Errorf("%q of %q: got\n%s\nwant\n%s", c.columns, c.text, got, c.want)
 		}
 	}
-	if got := readColumns(head, theirs, formats.LeftOpen{Rate: 2}); !strings.Contains(got, "--columns says arrivals") {
+	if got := readColumns(head, theirs, formats.LeftOpen{Rate: 2}); !strings.Contains(got, "--columns names arrivals") {
 		t.Error(got)
 	}
 	if got := describe("f", head, formats.Options{Format: "azure", LeftOpen: formats.LeftOpen{Columns: theirs}}); !strings.Contains(got, "columns are said, and that the format is azure") {

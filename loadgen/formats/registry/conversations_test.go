@@ -60,7 +60,7 @@ func TestArrivalFormat(t *testing.T) {
 			t.Errorf("%s of %s: %d ns", at, format, ns)
 		}
 	}
-	for format, want := range map[string]string{"%d-%q": "must be a date as strptime takes it", "day": "must be a date as strptime takes it", "%d.%m.%Y": `at is "2/1/2026", want a date and time as %d.%m.%Y`} {
+	for format, want := range map[string]string{"%d-%q": "must be a date as strptime takes it", "day": "must be a date as strptime takes it", "%d.%m.%Y": `at is "2/1/2026", must be a date and time as %d.%m.%Y`} {
 		s, err := NewStream(strings.NewReader("at,in,out\n2/1/2026,1,2\n"), "f", formats.Options{LeftOpen: formats.LeftOpen{Columns: columns + format}})
 		if err == nil {
 			err = s.Next(new(formats.Record))

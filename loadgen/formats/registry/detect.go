@@ -47,7 +47,7 @@ func listKinds() []kind {
 		{"inference-perf", func(o *scan.Object) bool { return o.HasAll("start_time", "end_time", "request", "info") }, results.OpenLifecycle},
 		{"vllm-bench", func(o *scan.Object) bool { return isBench(o) && o.Has("start_times") && !isRetokenized(o) }, results.OpenBench},
 		{"sglang-bench", isBench, results.OpenBench},
-		{"summary", isSummary, refuseFormat("summary only, no requests; want a file with one entry per request")},
+		{"summary", isSummary, refuseFormat("summary only, no requests; must be a file with one entry per request")},
 		{"agentic_mooncake", func(o *scan.Object) bool {
 			return o.Has("request_id") && o.Has("wait_for", "branches", "prefix_reset", "tool_wait_ms", "tool_events")
 		}, sessions.OpenGraph},
@@ -146,16 +146,16 @@ func detectKind(s *formats.Stream) (kind, error) {
 		return kind{}, err
 	}
 	if len(samples) == 0 {
-		return kind{}, &loadgen.SyntaxError{Name: s.Name, Msg: "no requests in the file, want at least one"}
+		return kind{}, &loadgen.SyntaxError{Name: s.Name, Msg: "no requests in the file, must have at least one"}
 	}
 	if bad := scan.NotText(samples[0].text); bad >= 0 && samples[0].whole {
-		return kind{}, &loadgen.SyntaxError{Name: s.Name, Line: samples[0].line, Msg: fmt.Sprintf("byte %d of the line is not UTF-8 text, want UTF-8 without NUL", bad)}
+		return kind{}, &loadgen.SyntaxError{Name: s.Name, Line: samples[0].line, Msg: fmt.Sprintf("byte %d of the line is not UTF-8 text, must be UTF-8 without NUL", bad)}
 	}
 	switch bytes.TrimSpace(samples[0].text)[0] {
 	case '{', '[':
 		k, err := detectJSON(s, samples)
 		if err == nil && marked && isReferences(k.name) {
-			err = &loadgen.SyntaxError{Name: s.Name, Line: 1, Msg: "invalid JSON at column 1 (byte-order mark), want none in " + k.name}
+			err = &loadgen.SyntaxError{Name: s.Name, Line: 1, Msg: "invalid JSON at column 1 (byte-order mark), must be none in " + k.name}
 		}
 		return k, err
 	}
@@ -177,7 +177,7 @@ func findTold(s *formats.Stream) (kind, error) {
 	if k, ok := findKind(s.Options.Format); ok {
 		return k, nil
 	}
-	return kind{}, excerpt.Errorf("trace format is %q, want auto, %s", s.Options.Format, strings.Join(Names(), ", "))
+	return kind{}, excerpt.Errorf("trace format is %q, must be auto, %s", s.Options.Format, strings.Join(Names(), ", "))
 }
 
 // readSamples are the first lines that are not blank, complete ones only but for
@@ -231,7 +231,7 @@ func detectJSON(s *formats.Stream, samples []sample) (kind, error) {
 		case first.name == formats.Mooncake && all[0].name == formats.Tasks:
 			first = all[0] // the rows before wait for no other
 		case s.Options.StopsAtBad() && !mayFollow(first.name, all[0].name):
-			return kind{}, &loadgen.SyntaxError{Name: s.Name, Line: p.line, Msg: fmt.Sprintf("line %d is %s, line %d was %s; want one format", p.line, all[0].name, firstLine, first.name)}
+			return kind{}, &loadgen.SyntaxError{Name: s.Name, Line: p.line, Msg: fmt.Sprintf("line %d is %s, line %d was %s, must be one format", p.line, all[0].name, firstLine, first.name)}
 		}
 	}
 	if firstLine == 0 {

@@ -87,16 +87,16 @@ func TestOpenRefuses(t *testing.T) {
 		bytes []byte
 		want  string
 	}{
-		{"gzip cut in its data", zipped[:len(zipped)-20], "the gzip data ends in the middle, want the whole file"},
-		{"gzip cut in its head", zipped[:5], "DAY: the gzip data ends in the middle, want the whole file"},
+		{"gzip cut in its data", zipped[:len(zipped)-20], "the gzip data is cut short, must be the whole file"},
+		{"gzip cut in its head", zipped[:5], "DAY: the gzip data is cut short, must be the whole file"},
 		{"gzip damaged", flipped, "the gzip data is damaged: gzip: invalid checksum"},
 		{"gzip and junk", append(bytes.Clone(zipped), "junk, no second member"...), "the gzip data is damaged: gzip: invalid header"},
-		{"zstd cut", squeezed[:len(squeezed)-10], "the zstd data ends in the middle, want the whole file"},
-		{"a pointer", []byte("version https://git-lfs.github.com/spec/v1\noid"), "DAY: is a Git LFS pointer; fetch the real file, want JSON lines, plain or packed with gzip or zstd, Parquet or Arrow"},
-		{"zip", []byte("PK\x03\x04"), "DAY: is a zip archive, want JSON lines, plain or packed with gzip or zstd, Parquet or Arrow"},
+		{"zstd cut", squeezed[:len(squeezed)-10], "the zstd data is cut short, must be the whole file"},
+		{"a pointer", []byte("version https://git-lfs.github.com/spec/v1\noid"), "DAY: is a Git LFS pointer; fetch the real file, must be JSON lines, plain or packed with gzip or zstd, Parquet or Arrow"},
+		{"zip", []byte("PK\x03\x04"), "DAY: is a zip archive, must be JSON lines, plain or packed with gzip or zstd, Parquet or Arrow"},
 		{"parquet", []byte("PAR1..."), "DAY: the Parquet data is damaged: not a Parquet file"},
-		{"UTF-16", []byte("\xff\xfe{\x00"), "DAY: is UTF-16, want JSON lines, plain or packed with gzip or zstd, Parquet or Arrow"},
-		{"HTML", []byte("<!doctype html>"), "DAY: looks like HTML, want JSON lines, plain or packed with gzip or zstd, Parquet or Arrow"},
+		{"UTF-16", []byte("\xff\xfe{\x00"), "DAY: is UTF-16, must be JSON lines, plain or packed with gzip or zstd, Parquet or Arrow"},
+		{"HTML", []byte("<!doctype html>"), "DAY: looks like HTML, must be JSON lines, plain or packed with gzip or zstd, Parquet or Arrow"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "day")
@@ -114,7 +114,7 @@ func TestOpenRefuses(t *testing.T) {
 			}
 		})
 	}
-	if _, err := scan.Open(t.TempDir(), nil); err == nil || !strings.HasSuffix(err.Error(), ": is a directory, want a file") {
+	if _, err := scan.Open(t.TempDir(), nil); err == nil || !strings.HasSuffix(err.Error(), ": is a directory, must be a file") {
 		t.Errorf("a directory: %v", err)
 	}
 	if _, err := scan.Open(filepath.Join(t.TempDir(), "none"), nil); !os.IsNotExist(err) {

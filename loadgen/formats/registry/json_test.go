@@ -35,7 +35,7 @@ func TestWhyAScanner(t *testing.T) {
 	}
 	for _, c := range []struct{ text, want string }{
 		{twice, "day.jsonl:1: output_length is given twice"},
-		{wrong, `day.jsonl:1: hash_ids is […, "x", …] at place 3, want whole numbers >= 0`},
+		{wrong, `day.jsonl:1: hash_ids is […, "x", …] at place 3, must be whole numbers >= 0`},
 	} {
 		if _, err := readTrace(c.text, formats.Options{}); err == nil || err.Error() != c.want {
 			t.Errorf("%v, want %s", err, c.want)

@@ -88,7 +88,7 @@ func openStream(r io.Reader, name string, size int64, o formats.Options) (*forma
 		return nil, err
 	}
 	if s.Format == formats.Mooncake && o.SkipBad != 0 {
-		return nil, fmt.Errorf("%s: is mooncake, of which no row is skipped; want the file without bad rows (replay traces validate lists them)", name)
+		return nil, fmt.Errorf("%s: is mooncake, of which no row is skipped; expected the file without bad rows (replay traces validate lists them)", name)
 	}
 	rows, err := k.open(s)
 	if err != nil {
@@ -134,7 +134,7 @@ func openDirectory(dir string, o formats.Options) (*formats.Stream, error) {
 		return nil, err
 	}
 	if o.Columns != "" {
-		return nil, &loadgen.SyntaxError{Name: dir, Msg: "is a directory, want a file whose columns are said"}
+		return nil, &loadgen.SyntaxError{Name: dir, Msg: "is a directory, must be a file whose columns are said"}
 	}
 	auto := o.Format == "" || o.Format == "auto"
 	switch {
@@ -210,7 +210,7 @@ func refuseUnused(s *formats.Stream) error {
 		{o.DAG == "graph", "a graph", []string{formats.Tasks, "agentic_mooncake", "dynamo", "weka", "bailian"}},
 	} {
 		if c.set && !slices.Contains(c.formats, s.Format) {
-			return fmt.Errorf("%s: is %s, in which %s changes nothing; want it with %s", s.Name, s.Format, c.what, strings.Join(c.formats, ", "))
+			return fmt.Errorf("%s: is %s, in which %s changes nothing; use it with %s", s.Name, s.Format, c.what, strings.Join(c.formats, ", "))
 		}
 	}
 	return nil

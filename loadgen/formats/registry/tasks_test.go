@@ -109,22 +109,22 @@ func TestToolsFail(t *testing.T) {
 func TestBadTasks(t *testing.T) {
 	a := taskRow("a", `,"timestamp":0,"after":[]`)
 	for _, c := range []struct{ text, want string }{
-		{a + taskRow("a", ""), "f:2: id a was on line 1, want each once"},
-		{a + taskRow("", ""), "f:2: id is missing, want a string that is not empty"},
-		{a + taskRow("b", `,"after":["c"]`), "f:2: after names c, which is not in the file; want a request of it"},
-		{a + taskRow("b", `,"after":["b"]`), "f:2: requests b wait for each other, want no cycle"},
-		{a + taskRow("b", `,"after":["c","a"]`) + taskRow("c", `,"after":["b"]`), "f:2: requests b, c wait for each other, want no cycle"},
-		{a + taskRow("b", `,"after":["a","a"]`), "f:2: after names a twice, want it once"},
-		{a + taskRow("b", `,"after":"a"`), `f:2: after is "a", want a list`},
-		{a + taskRow("b", `,"after":["a"],"delay_ms":-1`), "f:2: delay_ms is -1, want finite and >= 0"},
+		{a + taskRow("a", ""), "f:2: id a was on line 1, must be unique"},
+		{a + taskRow("", ""), "f:2: id is missing, must be a string that is not empty"},
+		{a + taskRow("b", `,"after":["c"]`), "f:2: after names c, which is not in the file, must be a request of it"},
+		{a + taskRow("b", `,"after":["b"]`), "f:2: requests b wait for each other, must be no cycle"},
+		{a + taskRow("b", `,"after":["c","a"]`) + taskRow("c", `,"after":["b"]`), "f:2: requests b, c wait for each other, must be no cycle"},
+		{a + taskRow("b", `,"after":["a","a"]`), "f:2: after names a twice, must be given once"},
+		{a + taskRow("b", `,"after":"a"`), `f:2: after is "a", must be a list`},
+		{a + taskRow("b", `,"after":["a"],"delay_ms":-1`), "f:2: delay_ms is -1, must be finite and >= 0"},
 		{a + taskRow("b", `,"after":["a"],"delay_ms":"fifty"`), `f:2: delay_ms: "fifty": want forty`},
-		{a + taskRow("b", `,"after":["a"],"fails":1`), "f:2: fails is 1, want 0 to 0.99"},
-		{a + taskRow("b", `,"after":[{"delay_ms":1}]`), "f:2: after[0].id is missing, want the id of a request"},
-		{a + taskRow("b", `,"after":[{"id":"a","start":1}]`), "f:2: after[0].start is 1, want true or false"},
-		{a + taskRow("b", `,"delay_ms":5`), "f:2: delay_ms is given, but the request waits for no other; want a timestamp, or after"},
-		{a + taskRow("b", `,"timestamp":1,"session_id":"s"`) + taskRow("c", `,"timestamp":2,"session_id":"s"`), "f:3: timestamp is given, but session s has begun; want delay_ms, or after"},
-		{a + taskRow("b", `,"priority":3000000000`), "f:2: priority is 3000000000, want a whole number of 32 bits"},
-		{strings.Repeat(`{"timestamp":0,"input_length":64,"output_length":9,"hash_ids":[1]}`+"\n", 30) + a, "f:31: the row names what it waits for (after), and those before it have no id; want an id in each, and --trace-format tasks"},
+		{a + taskRow("b", `,"after":["a"],"fails":1`), "f:2: fails is 1, must be 0 to 0.99"},
+		{a + taskRow("b", `,"after":[{"delay_ms":1}]`), "f:2: after[0].id is missing, must be the id of a request"},
+		{a + taskRow("b", `,"after":[{"id":"a","start":1}]`), "f:2: after[0].start is 1, must be true or false"},
+		{a + taskRow("b", `,"delay_ms":5`), "f:2: delay_ms is given, but the request waits for no other; must be a timestamp, or after"},
+		{a + taskRow("b", `,"timestamp":1,"session_id":"s"`) + taskRow("c", `,"timestamp":2,"session_id":"s"`), "f:3: timestamp is given, but session s has begun, must be delay_ms, or after"},
+		{a + taskRow("b", `,"priority":3000000000`), "f:2: priority is 3000000000, must be a whole number of 32 bits"},
+		{strings.Repeat(`{"timestamp":0,"input_length":64,"output_length":9,"hash_ids":[1]}`+"\n", 30) + a, "f:31: the row names what it waits for (after), and those before it have no id; must be an id in each, and --trace-format tasks"},
 	} {
 		if _, err := readTaskFile(c.text, formats.Options{}); err == nil || err.Error() != c.want {
 			t.Errorf("%v\nwant %s", err, c.want)

@@ -87,7 +87,7 @@ func TestTokenizerRefused(t *testing.T) {
 		o          formats.Options
 	}{
 		{`{"prompt":"a"}`, "none.json: no such file", formats.Options{LeftOpen: formats.LeftOpen{Tokenizer: filepath.Join(t.TempDir(), "none.json")}}},
-		{`{"prompt":"a"}`, "want one of them", formats.Options{LeftOpen: formats.LeftOpen{Tokenizer: smallTokenizer, TokensPerByte: 1}}},
+		{`{"prompt":"a"}`, "must be one of them", formats.Options{LeftOpen: formats.LeftOpen{Tokenizer: smallTokenizer, TokensPerByte: 1}}},
 		{moon, "in which a tokenizer changes nothing", formats.Options{Strict: true, LeftOpen: formats.LeftOpen{Tokenizer: smallTokenizer}}},
 	} {
 		if _, err := NewStream(strings.NewReader(c.text), "f", c.o); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -58,7 +58,7 @@ func (b *benchRows) readRun(f *scan.Fields) error {
 	}
 	b.line = f.Line
 	if !f.HasAll("input_lens", "output_lens") {
-		return fmt.Errorf("summary only, no requests; want input_lens and output_lens")
+		return fmt.Errorf("summary only, no requests; expected input_lens and output_lens")
 	}
 	// The lists are read when the lines after this one have been: those of no use are not kept.
 	f.Members = slices.DeleteFunc(f.Members, func(m scan.Member) bool {
@@ -70,7 +70,7 @@ func (b *benchRows) readRun(f *scan.Fields) error {
 		list [][]byte
 	}{{"output_lens", b.run.Outputs}, {"start_times", b.run.Starts}, {"queue_times", b.run.Queues}, {"errors", b.run.Failures}} {
 		if (l.list != nil || l.name == "output_lens") && len(l.list) != len(b.run.Inputs) {
-			f.Complain("input_lens has %d, %s has %d; want as many", len(b.run.Inputs), l.name, len(l.list))
+			f.Complain("input_lens has %d, %s has %d, must have as many", len(b.run.Inputs), l.name, len(l.list))
 		}
 	}
 	return nil
@@ -109,5 +109,5 @@ func chooseRun(s *formats.Stream, runs int) (int, error) {
 	if want := max(s.Options.Run, 1); runs >= want && (s.Options.Run > 0 || runs == 1) {
 		return want - 1, nil
 	}
-	return 0, fmt.Errorf("%d runs in the file, want --run=1 to %d", runs, runs)
+	return 0, fmt.Errorf("%d runs in the file, use --run=1 to %d", runs, runs)
 }

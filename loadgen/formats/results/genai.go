@@ -72,7 +72,7 @@ func (g *genaiRows) readRequest(f *scan.Fields, r *formats.Record) error {
 func (g *genaiRows) countPieces() {
 	if !g.pieces {
 		g.pieces = true
-		g.S.Warn(g.S.Name + ": answers are counted by the pieces they came in, not by tokens; want --tokenizer or --output-len")
+		g.S.Warn(g.S.Name + ": answers are counted by the pieces they came in, not by tokens; use --tokenizer or --output-len")
 	}
 }
 

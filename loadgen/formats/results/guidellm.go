@@ -116,5 +116,5 @@ func OpenLifecycle(s *formats.Stream) (formats.Reader, error) {
 }
 
 func refuseSummary(s *formats.Stream) error {
-	return &loadgen.SyntaxError{Name: s.Name, Msg: "summary only, no requests; want a file with one entry per request"}
+	return &loadgen.SyntaxError{Name: s.Name, Msg: "summary only, no requests; must be a file with one entry per request"}
 }

@@ -97,7 +97,7 @@ func (f *Fields) Value(keys ...string) []byte {
 				continue
 			}
 			if seen {
-				f.Complain("%s%s is given twice, want it once", f.Place, keys[0])
+				f.Complain("%s%s is given twice, must be unique", f.Place, keys[0])
 			}
 			seen, value = true, notNull(m.Value)
 		}
@@ -112,11 +112,11 @@ func (f *Fields) Complain(format string, args ...any) {
 }
 
 func (f *Fields) Mismatch(key string, value []byte, want string) {
-	f.Complain("%s%s is %s, want %s", f.Place, key, excerpt.Cut(value), want)
+	f.Complain("%s%s is %s, must be %s", f.Place, key, excerpt.Cut(value), want)
 }
 
 func (f *Fields) Missing(key, want string) {
-	f.Complain("%s%s is missing, want %s", f.Place, key, want)
+	f.Complain("%s%s is missing, must be %s", f.Place, key, want)
 }
 
 const WantCount = "an integer >= 0"
@@ -170,7 +170,7 @@ func (f *Fields) ReadFloat(keys ...string) (float64, bool) {
 	}
 	x, ok := ParseNumber(v)
 	if !ok && IsNumeric(v) {
-		f.Complain("%s%s is %s, which does not fit a float64; want a finite number", f.Place, keys[0], excerpt.Cut(v))
+		f.Complain("%s%s is %s, which does not fit a float64, must be a finite number", f.Place, keys[0], excerpt.Cut(v))
 	} else if !ok {
 		f.Mismatch(keys[0], v, "a number")
 	}
@@ -189,7 +189,7 @@ func (f *Fields) ReadStamp(key string, scale int) (Stamp, bool) {
 	}
 	s, ok := DecimalStamp(v, scale)
 	if !ok {
-		f.Complain("%s%s is %s, which does not fit a float64; want a finite number", f.Place, key, excerpt.Cut(v))
+		f.Complain("%s%s is %s, which does not fit a float64, must be a finite number", f.Place, key, excerpt.Cut(v))
 	}
 	return s, ok
 }
@@ -251,7 +251,7 @@ func (f *Fields) ReadIDs(key string, dst []uint64) (list []uint64, ok bool) {
 		_ = p.skipValue() // it is JSON
 		n, ok := WholeNumber(v[from:p.pos])
 		if !ok {
-			f.Complain("%s%s[%d] is %s, want 0 to %d", f.Place, key, len(a.List()), excerpt.Cut(v[from:p.pos]), uint64(math.MaxUint64))
+			f.Complain("%s%s[%d] is %s, must be 0 to %d", f.Place, key, len(a.List()), excerpt.Cut(v[from:p.pos]), uint64(math.MaxUint64))
 			return dst, false
 		}
 		a.Add(n)

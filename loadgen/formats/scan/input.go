@@ -49,7 +49,7 @@ func openFile(path string, frames bool, refuse func(head []byte) string) (*Input
 	f := &Input{Name: path, file: file, frames: frames}
 	stat, err := file.Stat()
 	if err == nil && stat.IsDir() {
-		err = fmt.Errorf("%s: is a directory, want a file", path)
+		err = fmt.Errorf("%s: is a directory, must be a file", path)
 	}
 	if err == nil {
 		err = f.unpack(file, refuse)
@@ -80,7 +80,7 @@ func (f *Input) unpack(r io.Reader, refuse func(head []byte) string) error {
 		return nil
 	}
 	if what := refuse(head); what != "" {
-		return fmt.Errorf("%s: %s, want JSON lines, plain or packed with gzip or zstd, Parquet or Arrow", f.Name, what)
+		return fmt.Errorf("%s: %s, must be JSON lines, plain or packed with gzip or zstd, Parquet or Arrow", f.Name, what)
 	}
 	switch {
 	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
@@ -141,7 +141,7 @@ func (f *Input) explain(err error) error {
 	case f.packed == "":
 		return err
 	case errors.Is(err, io.ErrUnexpectedEOF) || err == io.EOF:
-		return fmt.Errorf("the %s data ends in the middle, want the whole file", f.packed)
+		return fmt.Errorf("the %s data is cut short, must be the whole file", f.packed)
 	}
 	return fmt.Errorf("the %s data is damaged: %w", f.packed, err)
 }

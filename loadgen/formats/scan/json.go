@@ -25,7 +25,7 @@ func (o *Object) ParseText(text []byte) error {
 		if err := s.skipValue(); err != nil {
 			return err
 		}
-		return fmt.Errorf("the line is %s, want a JSON object", excerpt.Cut(bytes.TrimSpace(text)))
+		return fmt.Errorf("the line is %s, must be a JSON object", excerpt.Cut(bytes.TrimSpace(text)))
 	}
 	if err := o.readMembers(s); err != nil {
 		return err

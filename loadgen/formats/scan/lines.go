@@ -84,7 +84,7 @@ func (l *Lines) Next() ([]byte, error) {
 			return line, nil
 		}
 		if bad := NotText(line); bad >= 0 {
-			return nil, l.Errorf("byte offset %d is not UTF-8 text, want UTF-8 without NUL", from+int64(bad))
+			return nil, l.Errorf("byte offset %d is not UTF-8 text, must be UTF-8 without NUL", from+int64(bad))
 		}
 		return line, nil
 	}
@@ -152,10 +152,10 @@ func (l *Lines) readRest() ([]byte, error) {
 	case err != nil:
 		return nil, Fatal(fmt.Errorf("%s: %w", l.name, err))
 	case len(text) > maxDocument:
-		return nil, Fatal(fmt.Errorf("%s: one JSON value of more than %d bytes, want at most that", l.name, maxDocument))
+		return nil, Fatal(fmt.Errorf("%s: one JSON value of more than %d bytes, must be at most that", l.name, maxDocument))
 	}
 	if bad := NotText(text); bad >= 0 {
-		return nil, l.errorAt(text, bad, "byte offset %d is not UTF-8 text, want UTF-8 without NUL", bad)
+		return nil, l.errorAt(text, bad, "byte offset %d is not UTF-8 text, must be UTF-8 without NUL", bad)
 	}
 	return text, nil
 }
@@ -295,7 +295,7 @@ func (l *Lines) EachObject(do func(f *Fields) error, bad func(error) (more bool)
 	}
 	parts, ok := SplitList(text, nil)
 	if !ok {
-		return l.errorAt(text, 0, "the file is %s, want an object or a list of objects", excerpt.Cut(bytes.TrimSpace(text)))
+		return l.errorAt(text, 0, "the file is %s, must be an object or a list of objects", excerpt.Cut(bytes.TrimSpace(text)))
 	}
 	for _, p := range parts {
 		readObject(p)

@@ -75,7 +75,7 @@ func (s *Scanner) CheckEnd() error {
 	case s.pos == len(s.data):
 		return nil
 	case s.parts:
-		return fmt.Errorf("more text after the value at column %d, want one JSON value", s.pos+1)
+		return fmt.Errorf("more text after the value at column %d, expected one JSON value", s.pos+1)
 	}
 	return s.unexpectedByte("the end of the line")
 }
@@ -84,13 +84,13 @@ func (s *Scanner) unexpectedByte(want string) error {
 	r, _ := utf8.DecodeRune(s.data[min(s.pos, len(s.data)):])
 	switch ended := s.pos >= len(s.data); {
 	case ended && s.parts:
-		return fmt.Errorf("JSON ends early at column %d, want %s", len(s.data), want)
+		return fmt.Errorf("JSON ends early at column %d, must be %s", len(s.data), want)
 	case ended:
-		return fmt.Errorf("invalid JSON: the line ends at byte %d, want %s", s.pos+1, want)
+		return fmt.Errorf("invalid JSON: the line ends at byte %d, must be %s", s.pos+1, want)
 	case s.parts:
-		return excerpt.Errorf("invalid JSON: %q at column %d, want %s", r, s.pos+1, want)
+		return excerpt.Errorf("invalid JSON: %q at column %d, must be %s", r, s.pos+1, want)
 	}
-	return excerpt.Errorf("invalid JSON: %q at byte %d, want %s", r, s.pos+1, want)
+	return excerpt.Errorf("invalid JSON: %q at byte %d, must be %s", r, s.pos+1, want)
 }
 
 // OpenValue enters an object or a list and reports whether it has a first member.
@@ -275,7 +275,7 @@ func (s *Scanner) skipValue() error {
 	s.nest = s.nest[:0]
 	for {
 		if s.parts && len(s.nest) > MaxDepth {
-			return fmt.Errorf("JSON is nested %d deep at column %d, want at most %d", len(s.nest), s.pos+1, MaxDepth)
+			return fmt.Errorf("JSON is nested %d deep at column %d, must be at most %d", len(s.nest), s.pos+1, MaxDepth)
 		}
 		opened, err := s.skipValueOrOpen()
 		if err != nil {

@@ -110,7 +110,7 @@ func (e *mismatchError) Error() string {
 	if e.bound != "" {
 		return fmt.Sprintf("is %s, must be %s", e.text, e.bound)
 	}
-	return fmt.Sprintf("is %s, want %s", e.text, e.want)
+	return fmt.Sprintf("is %s, must be %s", e.text, e.want)
 }
 
 // MismatchOf reads the value at hand and complains about it.
@@ -194,7 +194,7 @@ func (s *Scanner) FloatList(dst []float64) ([]float64, error) {
 // TokenCount returns a length, if it is one that can be replayed.
 func TokenCount(n uint64, name string) (int32, error) {
 	if n > math.MaxInt32 {
-		return 0, fmt.Errorf("%s is %d, want at most %d", name, n, math.MaxInt32)
+		return 0, fmt.Errorf("%s is %d, must be at most %d", name, n, math.MaxInt32)
 	}
 	return int32(n), nil
 }

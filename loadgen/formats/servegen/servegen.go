@@ -102,7 +102,7 @@ func readClient(dir string, number int) (*client, error) {
 
 func parseRate(cells []string) (w rateWindow, err error) {
 	if len(cells) != 6 {
-		return w, fmt.Errorf("%d fields, want 6", len(cells))
+		return w, fmt.Errorf("%d fields, must be 6", len(cells))
 	}
 	numbers := []struct {
 		name string
@@ -116,7 +116,7 @@ func parseRate(cells []string) (w rateWindow, err error) {
 		}
 		x, err := strconv.ParseFloat(text, 64)
 		if err != nil || math.IsNaN(x) || math.IsInf(x, 0) || x < 0 {
-			return w, excerpt.Errorf("%s is %q, want a number >= 0", n.name, text)
+			return w, excerpt.Errorf("%s is %q, must be a number >= 0", n.name, text)
 		}
 		*n.to = x
 	}
@@ -125,16 +125,16 @@ func parseRate(cells []string) (w rateWindow, err error) {
 	case w.law == "" || w.rate == 0:
 		w.rate = 0
 	case w.law != "Gamma" && w.law != "Weibull":
-		return w, excerpt.Errorf("law is %q, want Gamma or Weibull", w.law)
+		return w, excerpt.Errorf("law is %q, must be Gamma or Weibull", w.law)
 	case w.shape == 0 || w.scale == 0:
-		return w, fmt.Errorf("shape is %v and scale is %v, want > 0", w.shape, w.scale)
+		return w, fmt.Errorf("shape is %v and scale is %v, must be > 0", w.shape, w.scale)
 	}
 	return w, nil
 }
 
 func parseLengths(start string, f *scan.Fields) (w lengthWindow, err error) {
 	if w.start, err = strconv.ParseFloat(start, 64); err != nil {
-		return w, excerpt.Errorf("window start is %q, want seconds", start)
+		return w, excerpt.Errorf("window start is %q, must be seconds", start)
 	}
 	for _, name := range []string{"input_tokens", "text_tokens", "image_tokens", "audio_tokens", "video_tokens", "output_tokens"} {
 		text := f.ReadText(name)
@@ -157,7 +157,7 @@ func parseLengths(start string, f *scan.Fields) (w lengthWindow, err error) {
 func parseDict(name string, text []byte) (t lengthTable, err error) {
 	inner, ok := bytes.CutPrefix(bytes.TrimSpace(text), []byte{'{'})
 	if inner, _ = bytes.CutSuffix(inner, []byte{'}'}); !ok {
-		return t, fmt.Errorf("%s is %q, want {number: number, …}", name, excerpt.Cut(text))
+		return t, fmt.Errorf("%s is %q, must be {number: number, …}", name, excerpt.Cut(text))
 	}
 	sum, column := 0.0, 2
 	for pair := range bytes.SplitSeq(inner, []byte{','}) {
@@ -168,14 +168,14 @@ func parseDict(name string, text []byte) (t lengthTable, err error) {
 		value, err1 := strconv.ParseFloat(strings.TrimSpace(string(left)), 64)
 		p, err2 := strconv.ParseFloat(strings.TrimSpace(string(right)), 64)
 		if err1 != nil || err2 != nil || !(value >= 0 && value <= scan.MaxTokens) || !(p >= 0 && p <= 1.000001) {
-			return t, fmt.Errorf("%s column %d is %q, want number: number", name, column, excerpt.Cut(bytes.TrimSpace(pair)))
+			return t, fmt.Errorf("%s column %d is %q, must be number: number", name, column, excerpt.Cut(bytes.TrimSpace(pair)))
 		}
 		column += len(pair) + 1
 		sum += p
 		t.values, t.upTo = append(t.values, int(value)), append(t.upTo, sum)
 	}
 	if len(t.values) > 0 && math.Abs(sum-1) > 1e-6 {
-		return t, fmt.Errorf("%s probabilities sum to %v, want 1", name, math.Round(sum*1e9)/1e9)
+		return t, fmt.Errorf("%s probabilities sum to %v, must be 1", name, math.Round(sum*1e9)/1e9)
 	}
 	return t, nil
 }
@@ -298,7 +298,7 @@ func FindClients(dir string, names []string) (numbers []int, err error) {
 			continue
 		}
 		if data := "chunk-" + number + "-dataset.json"; !slices.Contains(names, data) {
-			return nil, &loadgen.SyntaxError{Name: dir, Msg: fmt.Sprintf("%s has no %s, want both", n, data)}
+			return nil, &loadgen.SyntaxError{Name: dir, Msg: fmt.Sprintf("%s has no %s, expected both", n, data)}
 		}
 		numbers = append(numbers, i)
 	}

@@ -40,7 +40,7 @@ func OpenAgents(s *formats.Stream) (formats.Reader, error) {
 		return nil, err
 	}
 	if s.Options.Groups < 0 {
-		return nil, fmt.Errorf("prefix groups are %d, want >= 0", s.Options.Groups)
+		return nil, fmt.Errorf("prefix groups are %d, must be >= 0", s.Options.Groups)
 	}
 	s.Shape.Raw, s.Chained, s.Untimed, s.Lines.Plain = true, true, true, true
 	return &agentRows{s: s, scanner: scan.Scanner{Compat: s.Options.Compat}, unique: 1, w: new(loadgen.Workload)}, nil
@@ -84,7 +84,7 @@ func (a *agentRows) Workload() (*loadgen.Workload, error) {
 		err = a.readLine()
 	}
 	if err == io.EOF && len(a.w.Turns) == 0 {
-		err = &loadgen.SyntaxError{Name: a.s.Name, Msg: "the file is empty, want at least one agent"}
+		err = &loadgen.SyntaxError{Name: a.s.Name, Msg: "the file is empty, must be at least one agent"}
 	}
 	if err != io.EOF {
 		return nil, err
@@ -220,20 +220,20 @@ func (a *agentRows) takesTurn(output *uint64, delay *float64) (bool, error) {
 func (a *agentRows) checkLists(turns uint64) error {
 	for i, n := range []int{len(a.answers), len(a.outputs), len(a.waits)} {
 		if uint64(n) != turns {
-			return fmt.Errorf("%s has %d numbers, want num_turns = %d", agentFields()[3+i], n, turns)
+			return fmt.Errorf("%s has %d numbers, expected num_turns = %d", agentFields()[3+i], n, turns)
 		}
 	}
 	if a.lengths[1] == 0 {
-		return fmt.Errorf("input_prompt_length is 0, want > 0")
+		return fmt.Errorf("input_prompt_length is 0, must be > 0")
 	}
 	length := a.lengths[1]
 	for i := range int(turns) {
 		if w := a.waits[i]; !(w >= 0) || math.IsInf(w*1000, 0) {
-			return fmt.Errorf("tool_call_latency is %v at place %d, want finite milliseconds >= 0", w, i+1)
+			return fmt.Errorf("tool_call_latency is %v at place %d, must be finite milliseconds >= 0", w, i+1)
 		}
 		for _, n := range []uint64{a.answers[i], a.outputs[i]} {
 			if length += n; n > math.MaxInt32 || length > math.MaxInt32 {
-				return fmt.Errorf("the prompt grows by %d tokens in turn %d, want at most %d in all", n, i+1, math.MaxInt32)
+				return fmt.Errorf("the prompt grows by %d tokens in turn %d, must be at most %d in all", n, i+1, math.MaxInt32)
 			}
 		}
 	}
@@ -288,7 +288,7 @@ func (a *agentRows) addTurn(length, output uint64, delay float64) error {
 	}
 	blocks := a.countBlocks(length)
 	if blocks > maxAgentBlocks {
-		return fmt.Errorf("the prompt is %d blocks of %d tokens, want at most %d", blocks, a.s.Block, maxAgentBlocks)
+		return fmt.Errorf("the prompt is %d blocks of %d tokens, must be at most %d", blocks, a.s.Block, maxAgentBlocks)
 	}
 	a.extendIDs(blocks)
 	w := a.w

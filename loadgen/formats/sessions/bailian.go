@@ -36,7 +36,7 @@ func OpenBailian(s *formats.Stream) (formats.Reader, error) {
 	b.S, b.Read = s, b.readRow
 	const block = 16
 	if want := s.Options.TraceBlock; want != 0 && want != block {
-		return nil, &loadgen.SyntaxError{Name: s.Name, Msg: fmt.Sprintf("trace block size is %d, want %d for %s", want, block, s.Format)}
+		return nil, &loadgen.SyntaxError{Name: s.Name, Msg: fmt.Sprintf("trace block size is %d, must be %d for %s", want, block, s.Format)}
 	}
 	s.Block = block
 	return b, nil
@@ -57,13 +57,13 @@ func (b *bailianRows) readRow(f *scan.Fields) error {
 		f.Missing("parent_chat_id", "an integer, -1 for none")
 	}
 	if n, ok := f.ReadInteger("turn"); ok && n < 1 {
-		f.Complain("turn is %d, want >= 1", n)
+		f.Complain("turn is %d, must be >= 1", n)
 	}
 	if before, twice := b.chats[id]; twice && hasID {
-		f.Complain("chat_id %d was on line %d, want each once", id, before.line)
+		f.Complain("chat_id %d was on line %d, must be unique", id, before.line)
 	}
 	if hasID && id == parent {
-		f.Complain("parent_chat_id %d is the row's own chat_id, want another chat or -1", parent)
+		f.Complain("parent_chat_id %d is the row's own chat_id, use another chat or -1", parent)
 	}
 	if f.Err == nil {
 		b.joinChat(r, id, parent)

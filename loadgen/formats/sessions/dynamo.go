@@ -37,10 +37,10 @@ func OpenDynamo(s *formats.Stream) (formats.Reader, error) {
 		return nil, err
 	}
 	if n := len(d.All); d.agents > 0 && d.agents < n {
-		return nil, &loadgen.SyntaxError{Name: s.Name, Msg: fmt.Sprintf("agent_context on %d of %d requests, want all or none", d.agents, n)}
+		return nil, &loadgen.SyntaxError{Name: s.Name, Msg: fmt.Sprintf("agent_context on %d of %d requests, expected all or none", d.agents, n)}
 	}
 	if b := s.Options.TraceBlock; b != 0 && b != d.block && d.block != 0 {
-		return nil, &loadgen.SyntaxError{Name: s.Name, Msg: fmt.Sprintf("trace block size is %d, want the %d of the file", b, d.block)}
+		return nil, &loadgen.SyntaxError{Name: s.Name, Msg: fmt.Sprintf("trace block size is %d, must be the %d of the file", b, d.block)}
 	}
 	s.Block, s.Chained = d.block, d.agents > 0 && s.Options.Sessions != "flat"
 	d.sortRequests()
@@ -81,7 +81,7 @@ func (d *dynamoRows) readLine(event *scan.Fields) error {
 		}
 	case "tool_end", "tool_error", "request_payload", "tool_start":
 	default:
-		event.Complain("event_type is %q, want request_end, request_payload, tool_start, tool_end or tool_error", kind)
+		event.Complain("event_type is %q, must be request_end, request_payload, tool_start, tool_end or tool_error", kind)
 	}
 	return event.Err
 }
@@ -92,7 +92,7 @@ func (d *dynamoRows) readRequest(event *scan.Fields) formats.Record {
 	p := q.OpenSub("replay")
 	r.Name = string(q.ReadText("request_id"))
 	if line, twice := d.seen[r.Name]; twice {
-		q.Complain("request_id %s was on line %d, want each once", r.Name, line)
+		q.Complain("request_id %s was on line %d, must be unique", r.Name, line)
 	}
 	d.seen[r.Name] = r.Line
 	r.Arrives(q.NeedStamp("request_received_ms", 6))
@@ -114,11 +114,11 @@ func (d *dynamoRows) checkBlock(p *scan.Fields, block int, r *formats.Record) {
 	switch {
 	case p.Err != nil:
 	case block == 0:
-		p.Complain("%strace_block_size is 0, want > 0", p.Place)
+		p.Complain("%strace_block_size is 0, must be > 0", p.Place)
 	case d.block != 0 && block != d.block:
-		p.Complain("%strace_block_size is %d, was %d before; want one size", p.Place, block, d.block)
+		p.Complain("%strace_block_size is %d, was %d before, must be one size", p.Place, block, d.block)
 	case len(r.IDs) != (r.Input+block-1)/block:
-		p.Complain("%d hashes for %d tokens of %d, want %d", len(r.IDs), r.Input, block, (r.Input+block-1)/block)
+		p.Complain("%d hashes for %d tokens of %d, must be %d", len(r.IDs), r.Input, block, (r.Input+block-1)/block)
 	default:
 		d.block = block
 	}

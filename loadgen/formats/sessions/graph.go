@@ -75,7 +75,7 @@ func (g *graphRows) readHeader(f *scan.Fields) error {
 	}
 	block, ok := f.ReadCount("block_size")
 	if f.Err == nil && (!ok || block == 0) {
-		f.Complain("block_size is %d, want > 0", block)
+		f.Complain("block_size is %d, must be > 0", block)
 	}
 	g.S.Block = block
 	g.local = string(f.ReadText("hash_id_scope")) == "local"
@@ -93,7 +93,7 @@ func (g *graphRows) readNode(f *scan.Fields) {
 	}
 	n.session, n.play = string(f.ReadName("session_id")), string(f.ReadText("play_id"))
 	if at, twice := g.named[n.id]; twice {
-		f.Complain("request_id %s was on line %d, want each once", n.id, g.nodes[at].rec.Line)
+		f.Complain("request_id %s was on line %d, must be unique", n.id, g.nodes[at].rec.Line)
 	}
 	n.rec.Input = f.NeedCount("input_length", "input_tokens")
 	n.rec.Output = f.NeedCount("output_length", "output_tokens")
@@ -127,7 +127,7 @@ func (n *graphNode) waitsV1(f *scan.Fields) {
 	delay, _ := f.ReadFloat("delay", "delay_ms")
 	tool, _ := f.ReadFloat("tool_wait_ms")
 	if delay < 0 || tool < 0 {
-		f.Complain("delay is %v and tool_wait_ms is %v, want >= 0", delay, tool)
+		f.Complain("delay is %v and tool_wait_ms is %v, must be >= 0", delay, tool)
 	}
 	for _, id := range readRequests(f, "wait_for") {
 		n.waits = append(n.waits, formats.Edge{Name: id, Relation: "sequence", Delay: delay + tool})
@@ -153,14 +153,14 @@ func (n *graphNode) waitsV2(f *scan.Fields) {
 		id := d.ReadText("request_id")
 		delay, _ := d.ReadFloat("delay_ms")
 		if delay < 0 {
-			d.Complain("%sdelay_ms is %v, want >= 0", d.Place, delay)
+			d.Complain("%sdelay_ms is %v, must be >= 0", d.Place, delay)
 		}
 		trigger, relation := string(d.ReadText("trigger")), string(d.ReadText("relation"))
 		if trigger != "completion" && trigger != "dispatch" {
-			d.Complain("%strigger is %q, want dispatch or completion", d.Place, trigger)
+			d.Complain("%strigger is %q, must be dispatch or completion", d.Place, trigger)
 		}
 		if relation != "sequence" && relation != "spawn" && relation != "join" && relation != "replay_barrier" {
-			d.Complain("%srelation is %q, want sequence, spawn, join or replay_barrier", d.Place, relation)
+			d.Complain("%srelation is %q, must be sequence, spawn, join or replay_barrier", d.Place, relation)
 		}
 		n.waits = append(n.waits, formats.Edge{Name: string(id), Dispatch: trigger == "dispatch", Relation: relation, Delay: delay})
 	}
@@ -176,7 +176,7 @@ func (g *graphRows) linkBranches() error {
 		for _, id := range n.starts {
 			at, ok := g.named[id]
 			if !ok {
-				return scan.RowError(g.S.Name, n.rec.Line, fmt.Errorf("branches names %s, which is not in the file; want a request of it", id))
+				return scan.RowError(g.S.Name, n.rec.Line, fmt.Errorf("branches names %s, which is not in the file, must be a request of it", id))
 			}
 			g.nodes[at].startedBy(n)
 		}
@@ -187,7 +187,7 @@ func (g *graphRows) linkBranches() error {
 			w := &n.waits[k]
 			at, ok := g.named[w.Name]
 			if !ok {
-				return scan.RowError(g.S.Name, n.rec.Line, fmt.Errorf("%s names %s, which is not in the file; want a request of it", cmp.Or(g.key, "wait_for"), w.Name))
+				return scan.RowError(g.S.Name, n.rec.Line, fmt.Errorf("%s names %s, which is not in the file, must be a request of it", cmp.Or(g.key, "wait_for"), w.Name))
 			}
 			if !g.v2 && len(n.waits) > 1 && w.Relation == "sequence" && g.nodes[at].session != n.session {
 				w.Relation = "join"
@@ -363,5 +363,5 @@ func (g *graphRows) findCycle() error {
 			names = append(names, excerpt.Cut(g.nodes[i].id))
 		}
 	}
-	return &loadgen.SyntaxError{Name: g.S.Name, Line: line, Msg: fmt.Sprintf("requests %s wait for each other, want no cycle", strings.Join(names, ", "))}
+	return &loadgen.SyntaxError{Name: g.S.Name, Line: line, Msg: fmt.Sprintf("requests %s wait for each other, must be no cycle", strings.Join(names, ", "))}
 }

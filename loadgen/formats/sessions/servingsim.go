@@ -52,7 +52,7 @@ func (p *simRows) readLengths(f *scan.Fields, r *formats.Record) {
 		return
 	}
 	if len(tokens) != r.Input {
-		f.Complain("%sinput_toks is %d, input_tok_ids has %d; want as many", f.Place, r.Input, len(tokens))
+		f.Complain("%sinput_toks is %d, input_tok_ids has %d, must be as many", f.Place, r.Input, len(tokens))
 	}
 	node := formats.TrieRoot
 	for i, t := range tokens {
@@ -86,6 +86,6 @@ func (p *simRows) readSession(f *scan.Fields) {
 		}
 	}
 	if len(p.All) == 0 {
-		f.Complain("sub_requests is empty, want at least one")
+		f.Complain("sub_requests is empty, must be at least one")
 	}
 }

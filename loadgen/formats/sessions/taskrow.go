@@ -50,7 +50,7 @@ func (t *taskRows) readRow(f *scan.Fields) {
 	}
 	n.play = string(f.ReadName("session_id"))
 	if at, twice := t.named[n.id]; twice {
-		f.Complain("id %s was on line %d, want each once", n.id, t.nodes[at].rec.Line)
+		f.Complain("id %s was on line %d, must be unique", n.id, t.nodes[at].rec.Line)
 	}
 	n.rec.Input = f.NeedCount("input_length", "input_tokens")
 	n.rec.Output = f.NeedCount("output_length", "output_tokens")
@@ -74,7 +74,7 @@ func (t *taskRows) readRow(f *scan.Fields) {
 func (n *graphNode) readKind(f *scan.Fields) {
 	if p, ok := f.ReadInteger("priority"); ok {
 		if n.rec.Priority = int32(p); int64(n.rec.Priority) != p {
-			f.Complain("priority is %d, want a whole number of 32 bits", p)
+			f.Complain("priority is %d, must be a whole number of 32 bits", p)
 		}
 	}
 	if class := f.ReadText("class"); class != nil {
@@ -103,17 +103,17 @@ func (t *taskRows) readWaits(f *scan.Fields, n *graphNode) {
 		}
 	case later && n.play != "":
 		if n.rec.HasAt && !own {
-			f.Complain("timestamp is given, but session %s has begun; want delay_ms, or after", excerpt.Cut(n.play))
+			f.Complain("timestamp is given, but session %s has begun, must be delay_ms, or after", excerpt.Cut(n.play))
 		}
 		n.waits = []formats.Edge{{Name: before, Relation: "sequence", Delay: delay}}
 	}
 	if own && delay > 0 && len(n.waits) == 0 {
-		f.Complain("delay_ms is given, but the request waits for no other; want a timestamp, or after")
+		f.Complain("delay_ms is given, but the request waits for no other; must be a timestamp, or after")
 	}
 	seen := make(map[string]bool, len(n.waits))
 	for _, e := range n.waits {
 		if seen[e.Name] {
-			f.Complain("after names %s twice, want it once", e.Name)
+			f.Complain("after names %s twice, must be given once", e.Name)
 		}
 		seen[e.Name] = true
 	}
@@ -132,7 +132,7 @@ const maxFails = 0.99
 func (t *taskRows) newTool(f *scan.Fields, id string) *tool {
 	fails, _ := f.ReadFloat("fails")
 	if !(fails >= 0 && fails <= maxFails) {
-		f.Complain("fails is %v, want 0 to %v", fails, maxFails)
+		f.Complain("fails is %v, must be 0 to %v", fails, maxFails)
 	}
 	return &tool{s: t.S, random: sim.NewRand(t.S.Options.Seed, "formats/tools/"+id), fails: fails}
 }
@@ -140,7 +140,7 @@ func (t *taskRows) newTool(f *scan.Fields, id string) *tool {
 // readWait reads an element of after that is an object; e is what it leaves open.
 func (t *tool) readWait(f *scan.Fields, e formats.Edge) formats.Edge {
 	if e.Name = string(f.ReadText("id")); e.Name == "" {
-		f.Complain("%sid is missing, want the id of a request", f.Place)
+		f.Complain("%sid is missing, must be the id of a request", f.Place)
 	}
 	if delay, own := t.draw(f, "delay_ms"); own {
 		e.Delay = delay
@@ -179,7 +179,7 @@ func (t *tool) draw(f *scan.Fields, key string) (ms float64, ok bool) {
 	for again := true; again; again = t.random.Float64() < t.fails {
 		x := one(t.random)
 		if x < 0 || math.IsNaN(x) || math.IsInf(ms+x, 0) {
-			f.Complain("%s%s is %v, want finite and >= 0", f.Place, key, x)
+			f.Complain("%s%s is %v, must be finite and >= 0", f.Place, key, x)
 			return 0, true
 		}
 		ms += x

@@ -62,9 +62,9 @@ func (w *wekaRows) readConversation(f *scan.Fields) error {
 	block, ok := f.ReadCount("block_size")
 	switch {
 	case f.Err == nil && (!ok || block == 0):
-		f.Complain("block_size is %d, want > 0", block)
+		f.Complain("block_size is %d, must be > 0", block)
 	case w.block != 0 && block != w.block:
-		f.Complain("block_size is %d, was %d before; want one size", block, w.block)
+		f.Complain("block_size is %d, was %d before, must be one size", block, w.block)
 	}
 	id := string(f.ReadName("id"))
 	if id == "" {
@@ -119,7 +119,7 @@ func (w *wekaRows) readAgent(f *scan.Fields, c wekaChain) error {
 				return err
 			}
 		default:
-			q.Complain("%stype is %q, want n, s or subagent", q.Place, kind)
+			q.Complain("%stype is %q, must be n, s or subagent", q.Place, kind)
 		}
 		if f.Err != nil {
 			return f.Err
@@ -161,7 +161,7 @@ func (w *wekaRows) readRequest(q *scan.Fields) formats.Record {
 func (w *wekaRows) setDelay(q *scan.Fields, r *formats.Record, t, end float64, later bool) {
 	think, ok := q.ReadFloat("think_time")
 	if think < 0 {
-		q.Complain("%sthink_time is %v, want >= 0", q.Place, think)
+		q.Complain("%sthink_time is %v, must be >= 0", q.Place, think)
 	}
 	if !later {
 		return

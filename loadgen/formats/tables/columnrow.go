@@ -36,7 +36,7 @@ func (c *columnRows) openTable(head string) (formats.Reader, error) {
 		case name == "":
 			at = -1
 		case slices.Contains(names[at+1:], name):
-			return nil, c.s.Lines.Errorf("two columns are %q, want one", name)
+			return nil, c.s.Lines.Errorf("two columns are %q, must be one", name)
 		}
 		t.where = append(t.where, at)
 	}
@@ -109,10 +109,10 @@ func (c *columnRows) readTokens(which role, cells [][]byte) (int, error) {
 	}
 	n, ok := scan.WholeNumber(digits)
 	if len(cell) == 0 {
-		return 0, fmt.Errorf("%s is empty, want a number of tokens", name)
+		return 0, fmt.Errorf("%s is empty, must be a number of tokens", name)
 	}
 	if !ok || n > scan.MaxTokens {
-		return 0, fmt.Errorf("%s is %q, want a number of tokens, 0 to %d", name, excerpt.Cut(cell), scan.MaxTokens)
+		return 0, fmt.Errorf("%s is %q, must be a number of tokens, 0 to %d", name, excerpt.Cut(cell), scan.MaxTokens)
 	}
 	return int(n), nil
 }
@@ -126,7 +126,7 @@ func (c *columnRows) readArrival(cell []byte) (scan.Stamp, error) {
 	if c.plan.layout != "" {
 		at, err := time.Parse(c.plan.layout, string(cell))
 		if err != nil {
-			return scan.Stamp{}, fmt.Errorf("%s is %q, want a date and time as %s", name, excerpt.Cut(cell), c.plan.format)
+			return scan.Stamp{}, fmt.Errorf("%s is %q, must be a date and time as %s", name, excerpt.Cut(cell), c.plan.format)
 		}
 		return scan.ExactStamp(at.UnixNano()), nil
 	}
@@ -140,13 +140,13 @@ func (c *columnRows) readArrival(cell []byte) (scan.Stamp, error) {
 	}
 	switch {
 	case !ok && c.plan.unit != "":
-		return at, fmt.Errorf("%s is %q, want a number of %s", name, excerpt.Cut(cell), c.plan.unit)
+		return at, fmt.Errorf("%s is %q, must be a number of %s", name, excerpt.Cut(cell), c.plan.unit)
 	case !ok:
-		return at, fmt.Errorf("%s is %q, want a number of seconds, or a date and time such as 2026-01-31T18:15:46.68Z", name, excerpt.Cut(cell))
+		return at, fmt.Errorf("%s is %q, must be a number of seconds, or a date and time such as 2026-01-31T18:15:46.68Z", name, excerpt.Cut(cell))
 	case kind == "a number" && c.plan.unit == "" && at.MS/1000 >= latest:
-		return at, fmt.Errorf("%s is %s, which are more than 3000 years in seconds; want arrival_unit=ms, us or ns among the columns, or s if it is so", name, excerpt.Cut(cell))
+		return at, fmt.Errorf("%s is %s, which are more than 3000 years in seconds; set arrival_unit=ms, us or ns among the columns, or s if it is correct", name, excerpt.Cut(cell))
 	case c.kind != "" && c.kind != kind:
-		return at, fmt.Errorf("%s is %q, %s; the rows before had %s, want the same on all", name, excerpt.Cut(cell), kind, c.kind)
+		return at, fmt.Errorf("%s is %q, %s; the rows before had %s, must have the same on all", name, excerpt.Cut(cell), kind, c.kind)
 	}
 	c.kind = kind
 	return at, nil
@@ -168,7 +168,7 @@ func (c *columnRows) readRank(cells [][]byte, r *formats.Record) error {
 	if cell := cells[rolePriority]; len(cell) > 0 {
 		n, err := strconv.ParseInt(string(cell), 10, 32)
 		if err != nil {
-			return fmt.Errorf("%s is %q, want a whole number of 32 bits", c.plan.names[rolePriority], excerpt.Cut(cell))
+			return fmt.Errorf("%s is %q, must be a whole number of 32 bits", c.plan.names[rolePriority], excerpt.Cut(cell))
 		}
 		r.Priority = int32(n)
 	}
@@ -188,7 +188,7 @@ func (c *columnRows) readIDs(cell []byte, r *formats.Record) error {
 			case p[0] == '"':
 				p = scan.UnquoteString(p)
 			case !scan.IsNumeric(p):
-				return fmt.Errorf("%s[%d] is %s, want a number or a string", c.plan.names[roleHash], i, excerpt.Cut(p))
+				return fmt.Errorf("%s[%d] is %s, must be a number or a string", c.plan.names[roleHash], i, excerpt.Cut(p))
 			}
 			r.IDs = append(r.IDs, c.ids.Of(string(p)))
 		}

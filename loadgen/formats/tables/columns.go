@@ -41,7 +41,7 @@ type columnPlan struct {
 	layout, format string
 }
 
-const wantColumns = "want arrival=COLUMN,input=COLUMN,output=COLUMN, with session=, hash=, class=, priority=, arrival_unit= and arrival_format= where they help"
+const wantColumns = "must be arrival=COLUMN,input=COLUMN,output=COLUMN, with session=, hash=, class=, priority=, arrival_unit= and arrival_format= where they help"
 
 // CheckColumns reports what is wrong with the columns of LeftOpen.
 func CheckColumns(text string) error {
@@ -69,10 +69,10 @@ func parseColumns(text string) (columnPlan, error) {
 		case !ok || column == "":
 			return p, excerpt.Errorf("columns have %q, %s", part, wantColumns)
 		case seen[key]:
-			return p, fmt.Errorf("columns have %s twice, want it once", key)
+			return p, fmt.Errorf("columns have %s twice, must be given once", key)
 		case key == "arrival_unit":
 			if scales := "s ms us ns"; !slices.Contains(strings.Fields(scales), column) {
-				return p, excerpt.Errorf("arrival_unit is %q, want one of %s", column, scales)
+				return p, excerpt.Errorf("arrival_unit is %q, must be one of %s", column, scales)
 			}
 			p.unit = column
 		case key == "arrival_format":
@@ -91,7 +91,7 @@ func parseColumns(text string) (columnPlan, error) {
 	case p.names[roleInput] == "" || p.names[roleOutput] == "":
 		return p, excerpt.Errorf("columns are %q, which lacks input or output: %s", text, wantColumns)
 	case p.unit != "" && p.names[roleArrival] == "":
-		return p, fmt.Errorf("columns have arrival_unit and no arrival, want both")
+		return p, fmt.Errorf("columns have arrival_unit and no arrival, expected both")
 	case p.layout != "" && (p.unit != "" || p.names[roleArrival] == ""):
 		return p, fmt.Errorf("columns have arrival_format, which requires arrival and no arrival_unit")
 	}
@@ -120,10 +120,10 @@ func offerNearest(typed string, names []string) string {
 func refuseColumn(name string, have []string) error {
 	const most = 20
 	if len(have) == 0 {
-		return excerpt.Errorf("no column %q, nor any other; want a JSON object, or a header", name)
+		return excerpt.Errorf("no column %q, nor any other; must be a JSON object, or a header", name)
 	}
 	offer := offerNearest(name, have)
-	return excerpt.Errorf("no column %q%s, want one of %s", name, offer, excerpt.List(have, most))
+	return excerpt.Errorf("no column %q%s, must be one of %s", name, offer, excerpt.List(have, most))
 }
 
 // scale is the power of ten of the unit of arrivals, in ns.
@@ -162,7 +162,7 @@ func OpenColumns(s *formats.Stream) (formats.Reader, error) {
 	case !timed:
 		s.PaceArrivals()
 	case s.Options.Rate != 0:
-		return nil, fmt.Errorf("%s: --columns says arrivals, which a rate of arrivals does not change; want one of the two", s.Name)
+		return nil, fmt.Errorf("%s: --columns names arrivals, which a rate of arrivals does not change: use one of the two", s.Name)
 	}
 	s.Private = plan.names[roleHash] == ""
 	s.Chained = plan.names[roleSession] != "" && (s.Options.Sessions == "chain" || !timed && s.Options.Sessions != "flat")

@@ -61,7 +61,7 @@ type csvRows struct {
 func (c *csvRows) readHeader() ([]string, error) {
 	line, err := c.s.Lines.Next()
 	if err == io.EOF {
-		return nil, &loadgen.SyntaxError{Name: c.s.Name, Msg: "no requests in the file, want at least one"}
+		return nil, &loadgen.SyntaxError{Name: c.s.Name, Msg: "no requests in the file, must have at least one"}
 	}
 	if err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func (c *csvRows) placeColumns(header []string) ([]bool, error) {
 	for i, want := range c.names {
 		at := slices.Index(header, want)
 		if at < 0 && i < needed {
-			return nil, c.s.Lines.Errorf("header lacks %s, want %s", want, c.table.needed)
+			return nil, c.s.Lines.Errorf("header lacks %s, must be %s", want, c.table.needed)
 		}
 		have[i] = at >= 0
 		c.where = append(c.where, at)
@@ -114,7 +114,7 @@ func (c *csvRows) Next(r *formats.Record) error {
 		c.err = nil
 		r.Reset(c.first)
 		if len(row) != c.fields {
-			return c.errorf("%d fields, want %d", len(row), c.fields)
+			return c.errorf("%d fields, must be %d", len(row), c.fields)
 		}
 		for i, at := range c.where {
 			c.cells[i] = nil
@@ -176,7 +176,7 @@ func (c *csvRows) splitQuoted(line []byte) ([][]byte, error) {
 			return c.row, nil
 		}
 		if rest[0] != c.comma {
-			return nil, c.errorf("%q after a closing quote in field %d, want %s", excerpt.Cut(rest), len(c.row), c.nameComma())
+			return nil, c.errorf("%q after a closing quote in field %d, must be %s", excerpt.Cut(rest), len(c.row), c.nameComma())
 		}
 		line = rest[1:]
 	}
@@ -202,7 +202,7 @@ func (c *csvRows) quotedCell(line []byte) (cell, rest []byte, err error) {
 			cell = append(append(cell, line...), '\n')
 			next, err := c.s.Lines.ReadLine()
 			if err == io.EOF {
-				return nil, nil, c.errorf("quote opened on line %d is not closed, want a quote", c.first)
+				return nil, nil, c.errorf("quote opened on line %d is not closed, must be a quote", c.first)
 			}
 			if err != nil {
 				return nil, nil, err
@@ -228,11 +228,11 @@ func (c *csvRows) readTokens(i int) int {
 	name, cell := c.names[i], c.cells[i]
 	n, ok := scan.WholeNumber(cell)
 	if !ok {
-		c.complain("%s is %q, want an integer", name, excerpt.Cut(cell))
+		c.complain("%s is %q, must be an integer", name, excerpt.Cut(cell))
 		return 0
 	}
 	if n > scan.MaxTokens {
-		c.complain("%s is %d, want at most %d", name, n, scan.MaxTokens)
+		c.complain("%s is %d, must be at most %d", name, n, scan.MaxTokens)
 		return 0
 	}
 	return int(n)
@@ -249,7 +249,7 @@ func (c *csvRows) readSeconds(i int) scan.Stamp {
 	if s, ok := scan.DecimalStamp(cell, 9); ok && scan.IsNumeric(cell) {
 		return s
 	}
-	c.complain("%s is %q, want a finite number", c.names[i], excerpt.Cut(cell))
+	c.complain("%s is %q, must be a finite number", c.names[i], excerpt.Cut(cell))
 	return scan.Stamp{}
 }
 
@@ -265,11 +265,11 @@ func (c *csvRows) readCalendar(r *formats.Record) {
 	}
 	switch {
 	case !ok:
-		c.complain("TIMESTAMP is %q, want a valid date and time", excerpt.Cut(cell))
+		c.complain("TIMESTAMP is %q, must be a valid date and time", excerpt.Cut(cell))
 	case zoned && !c.zoned:
-		c.complain("TIMESTAMP is %q, which has a zone; the rows before had none, want the same on all", excerpt.Cut(cell))
+		c.complain("TIMESTAMP is %q, which has a zone; the rows before had none, must have the same on all", excerpt.Cut(cell))
 	case !zoned && c.zoned:
-		c.complain("TIMESTAMP is %q, which has no zone; the rows before had one, want the same on all", excerpt.Cut(cell))
+		c.complain("TIMESTAMP is %q, which has no zone; the rows before had one, must have the same on all", excerpt.Cut(cell))
 	}
 	r.Arrives(at)
 }

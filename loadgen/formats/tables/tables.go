@@ -38,7 +38,7 @@ func azureImagesRow(c *csvRows, r *formats.Record) bool {
 	images := c.readTokens(1)
 	if images > 0 && c.s.Options.ImageTokens == 0 && !c.warned {
 		c.warned = true
-		c.s.Warn(c.s.Name + ": images count as 0 tokens, want --image-tokens")
+		c.s.Warn(c.s.Name + ": images count as 0 tokens, use --image-tokens")
 	}
 	if images > 0 && c.s.Options.ImageTokens > (scan.MaxTokens-r.Input)/images {
 		c.complain("NumImages is %d, which makes a prompt of more than %d tokens", images, scan.MaxTokens)
@@ -59,15 +59,15 @@ func burstRow(c *csvRows, r *formats.Record) bool {
 	total := c.readTokens(4)
 	if c.err == nil && total != r.Input+r.Output && !c.warned {
 		c.warned = true
-		c.s.Warn(c.errorf("Total tokens is %d, want %d, the sum of the two; the sum is taken, here and further down", total, r.Input+r.Output).Error())
+		c.s.Warn(c.errorf("Total tokens is %d, must be %d, the sum of the two; the sum is taken, here and further down", total, r.Input+r.Output).Error())
 	}
 	if log := string(c.cells[5]); log != "Conversation log" && log != "API log" {
-		c.complain("Log Type is %q, want Conversation log or API log", excerpt.Cut(c.cells[5]))
+		c.complain("Log Type is %q, must be Conversation log or API log", excerpt.Cut(c.cells[5]))
 	}
 	elapsed := scan.ExactStamp(0)
 	if text := c.cells[7]; len(text) > 0 {
 		if elapsed = c.readSeconds(7); elapsed.MS < 0 {
-			c.complain("Elapsed time is %s, want >= 0", excerpt.Cut(text))
+			c.complain("Elapsed time is %s, must be >= 0", excerpt.Cut(text))
 		}
 	}
 	if m := c.s.Options.Model; m != "" && string(c.cells[1]) != m {
@@ -107,7 +107,7 @@ func vidurRow(c *csvRows, r *formats.Record) bool {
 		for i, id := range strings.Split(string(ids), "|") {
 			n, err := strconv.ParseUint(id, 10, 64)
 			if err != nil {
-				c.complain("block_hash_ids[%d] is %q, want 0 to %d", i, excerpt.Cut(id), uint64(math.MaxUint64))
+				c.complain("block_hash_ids[%d] is %q, must be 0 to %d", i, excerpt.Cut(id), uint64(math.MaxUint64))
 			}
 			r.IDs = append(r.IDs, n)
 		}
@@ -130,7 +130,7 @@ func vidurLengthsRow(c *csvRows, r *formats.Record) bool {
 
 func splitwiseRow(c *csvRows, r *formats.Record) bool {
 	if batch := c.readTokens(4); batch != 1 {
-		c.complain("batch_size is %d, want 1", batch)
+		c.complain("batch_size is %d, must be 1", batch)
 	}
 	r.Arrives(c.readSeconds(3))
 	c.readLengths(5, r)

@@ -75,7 +75,7 @@ func (c *conversationRows) readConversation(f *scan.Fields) error {
 	}
 	key := messagesKey(func(key string) []byte { return f.Value(key) })
 	if key == "" {
-		f.Complain("no list of messages, want conversations, conversation or messages")
+		f.Complain("no list of messages, expected conversations, conversation or messages")
 		return nil
 	}
 	c.text = c.text[:0]
@@ -98,7 +98,7 @@ func (c *conversationRows) readConversation(f *scan.Fields) error {
 	case len(c.text) > 0 && c.S.Options.OutputTokens > 0:
 		return c.addTurn(f.Line, session, 0, 0)
 	}
-	f.Complain("%s has no answer after a message, want one or --output-len", key)
+	f.Complain("%s has no answer after a message, expected one or --output-len", key)
 	return nil
 }
 

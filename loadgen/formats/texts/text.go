@@ -54,11 +54,11 @@ func (t *Counter) FillPrompt(r *formats.Record, text []byte) error {
 	}
 	rate := t.s.Options.TokensPerByte
 	if rate == 0 {
-		return fmt.Errorf("prompt has text, no token count; want --tokenizer or --tokens-per-byte")
+		return fmt.Errorf("prompt has text, no token count; use --tokenizer or --tokens-per-byte")
 	}
 	tokens := math.Ceil(float64(len(text)) * rate)
 	if tokens > scan.MaxTokens {
-		return fmt.Errorf("prompt has %d bytes, want at most %d tokens", len(text), scan.MaxTokens)
+		return fmt.Errorf("prompt has %d bytes, must have at most %d tokens", len(text), scan.MaxTokens)
 	}
 	t.fillBlocks(r, int(tokens), func(from, to int) (units int, content []byte) {
 		start, end := byteOf(from, rate, len(text)), byteOf(to, rate, len(text))
@@ -71,7 +71,7 @@ func (t *Counter) FillPrompt(r *formats.Record, text []byte) error {
 func (t *Counter) fillExactly(r *formats.Record, text []byte) error {
 	t.ids = t.tokens.Append(t.ids[:0], string(text))
 	if len(t.ids) > scan.MaxTokens {
-		return fmt.Errorf("prompt has %d tokens, want at most %d", len(t.ids), scan.MaxTokens)
+		return fmt.Errorf("prompt has %d tokens, must have at most %d", len(t.ids), scan.MaxTokens)
 	}
 	t.fillTokens(r, t.ids)
 	return nil
@@ -185,7 +185,7 @@ func Open(s *formats.Stream) (formats.Reader, error) {
 func (p *textRows) readRow(f *scan.Fields) error {
 	session := f.ReadName("session_id")
 	if mode := f.ReadText("message_mode"); mode != nil && string(mode) != "history" {
-		f.Complain("message_mode is %q, want history", mode)
+		f.Complain("message_mode is %q, must be history", mode)
 	}
 	if !f.Has("turns") {
 		return p.readTurn(f, session)
@@ -207,10 +207,10 @@ func (p *textRows) readTurn(f *scan.Fields, session []byte) error {
 	at, timed := f.ReadStamp("timestamp", 6)
 	delay, waits := f.ReadFloat("delay", "delay_ms")
 	if timed && waits && p.S.Format == "aiperf-turns" {
-		f.Complain("%stimestamp and delay are both given, want one", f.Place)
+		f.Complain("%stimestamp and delay are both given, expected one", f.Place)
 	}
 	if delay < 0 {
-		f.Complain("%sdelay is %v, want >= 0", f.Place, delay)
+		f.Complain("%sdelay is %v, must be >= 0", f.Place, delay)
 	}
 	switch {
 	case timed:
@@ -231,7 +231,7 @@ func (p *textRows) readTurn(f *scan.Fields, session []byte) error {
 	body := f.Value("payload", "body")
 	text := p.t.CollectPrompt(f.Value("text_input"), f.Value("text"), f.Value("texts"), f.Value("prompt"), f.Value("messages"), body)
 	if len(text) == 0 {
-		f.Complain("%sno text of a prompt, want text_input, messages, payload, text, texts or prompt", f.Place)
+		f.Complain("%sno text of a prompt, expected text_input, messages, payload, text, texts or prompt", f.Place)
 	}
 	inner := f.OpenMember(body, "payload")
 	if n, ok := inner.ReadCount("max_completion_tokens", "max_tokens"); ok && !f.Has("output_length") {

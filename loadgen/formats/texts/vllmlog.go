@@ -90,10 +90,10 @@ func OpenVLLMLog(s *formats.Stream) (formats.Reader, error) {
 // for.
 func (x *logRows) finish() error {
 	if x.untold > 0 {
-		return scan.RowError(x.S.Name, x.firstLine, fmt.Errorf("no line tells the prompt of %d requests: want a log of VLLM_LOGGING_LEVEL=DEBUG, in which releases from 0.11 on have it", x.untold))
+		return scan.RowError(x.S.Name, x.firstLine, fmt.Errorf("no line tells the prompt of %d requests: must be a log of VLLM_LOGGING_LEVEL=DEBUG, in which releases from 0.11 on have it", x.untold))
 	}
 	if len(x.All) == 0 && len(x.Bad) == 0 {
-		return &loadgen.SyntaxError{Name: x.S.Name, Msg: "no line says \"Received request\", want the log of a vLLM server with --enable-log-requests"}
+		return &loadgen.SyntaxError{Name: x.S.Name, Msg: "no line says \"Received request\", expected the log of a vLLM server with --enable-log-requests"}
 	}
 	assumed := 0
 	for id, i := range x.byID {
@@ -150,7 +150,7 @@ func (x *logRows) readLine(line []byte) error {
 func (x *logRows) readRequest(line []byte, at []int, message []byte) error {
 	id, rest, ok := bytes.Cut(message, []byte(": "))
 	if !ok {
-		return errors.New(`no ": " after the id of a request, want what was logged of it`)
+		return errors.New(`no ": " after the id of a request, expected what was logged of it`)
 	}
 	r := formats.Record{Line: x.S.Lines.Line, Private: true}
 	rest, err := x.readPrompt(&r, rest)
@@ -175,11 +175,11 @@ func (x *logRows) readRequest(line []byte, at []int, message []byte) error {
 	}
 	m := x.limit.FindSubmatch(rest[params:])
 	if m == nil {
-		return errors.New("no max_tokens in params, want SamplingParams with it")
+		return errors.New("no max_tokens in params, requires SamplingParams")
 	}
 	n, _ := strconv.Atoi(string(m[1])) // None counts as 0, which is left out unless something else tells it
 	if r.Output = n; n > scan.MaxTokens {
-		return fmt.Errorf("max_tokens is %s, want at most %d", m[1], scan.MaxTokens)
+		return fmt.Errorf("max_tokens is %s, must be at most %d", m[1], scan.MaxTokens)
 	}
 	r.Arrives(x.instantOf(line, at))
 	x.byID[string(id)] = len(x.All)
@@ -216,7 +216,7 @@ func (x *logRows) readPrompt(r *formats.Record, message []byte) (rest []byte, er
 	if _, list, ok := bytes.Cut(rest, []byte("prompt_token_ids: [")); ok {
 		list, _, ended := bytes.Cut(list, []byte{']'})
 		if !ended {
-			return nil, errors.New("prompt_token_ids have no end, want a list of numbers")
+			return nil, errors.New("prompt_token_ids have no end, must be a list of numbers")
 		}
 		if len(bytes.TrimSpace(list)) > 0 {
 			r.Private = false
@@ -236,7 +236,7 @@ func (x *logRows) fillIDs(r *formats.Record, list []byte) error {
 	for part := range bytes.SplitSeq(list, []byte{','}) {
 		n, err := strconv.ParseUint(string(bytes.TrimSpace(part)), 10, 32)
 		if err != nil {
-			return fmt.Errorf("prompt_token_ids[%d] is %q, want a whole number", len(ids), excerpt.Cut(part))
+			return fmt.Errorf("prompt_token_ids[%d] is %q, must be a whole number", len(ids), excerpt.Cut(part))
 		}
 		ids = append(ids, uint32(n))
 	}
@@ -272,7 +272,7 @@ func pythonText(text []byte) (value, rest []byte, told bool, err error) {
 		return nil, rest, false, nil
 	}
 	if len(text) == 0 || text[0] != '\'' && text[0] != '"' {
-		return nil, nil, false, fmt.Errorf("%q, want a text in quotes, or None", excerpt.Cut(text))
+		return nil, nil, false, fmt.Errorf("%q, must be a text in quotes, or None", excerpt.Cut(text))
 	}
 	for i := 1; i < len(text); i++ {
 		switch c := text[i]; {
@@ -285,7 +285,7 @@ func pythonText(text []byte) (value, rest []byte, told bool, err error) {
 			i += appendEscaped(&value, text[i:])
 		}
 	}
-	return nil, nil, false, errors.New("the text has no end, want a quote")
+	return nil, nil, false, errors.New("the text has no end, must be a quote")
 }
 
 // appendEscaped appends what stands for a backslash and text, and returns how many bytes more

@@ -42,7 +42,7 @@ func HoldsGraph(to string) bool { return to == "agentic_mooncake" || to == forma
 // NewWriter writes the named format to w, with ids of so many tokens.
 func NewWriter(w io.Writer, to string, block int) (*Writer, error) {
 	if !slices.Contains(Targets(), to) {
-		return nil, excerpt.Errorf("format to write is %q, want %s", to, strings.Join(Targets(), ", "))
+		return nil, excerpt.Errorf("format to write is %q, must be %s", to, strings.Join(Targets(), ", "))
 	}
 	out := &Writer{w: bufio.NewWriterSize(w, 256<<10), to: to}
 	if HoldsGraph(to) {
@@ -56,7 +56,7 @@ func (w *Writer) Write(r *formats.Record) error {
 	w.line = w.line[:0]
 	var err error
 	if len(r.After) > 0 && w.chains == nil && !Lossy(w.to) {
-		return fmt.Errorf("line %d waits for other requests than the one before it, want --to tasks or agentic_mooncake, or --dag chain", r.Line)
+		return fmt.Errorf("line %d waits for other requests than the one before it, use --to tasks or agentic_mooncake, or --dag chain", r.Line)
 	}
 	switch w.to {
 	case "mooncake":
@@ -168,7 +168,7 @@ func (w *Writer) appendTable(r *formats.Record) error {
 		at := time.Unix(0, int64(math.Round(r.At*1e4))*100).UTC()
 		w.line = at.AppendFormat(w.line, "2006-01-02 15:04:05.0000000")
 	default:
-		return fmt.Errorf("arrival is %v ms, want one within 31 years of the start", r.At)
+		return fmt.Errorf("arrival is %v ms, must be one within 31 years of the start", r.At)
 	}
 	w.line = fmt.Appendf(w.line, ",%d,%d", r.Input, r.Output)
 	return nil
@@ -177,7 +177,7 @@ func (w *Writer) appendTable(r *formats.Record) error {
 // needArrival refuses what a format of arrivals and lengths cannot hold.
 func (w *Writer) needArrival(r *formats.Record) error {
 	if !r.HasAt {
-		return fmt.Errorf("line %d has no arrival, want one for %s (or --arrival-rate)", r.Line, w.to)
+		return fmt.Errorf("line %d has no arrival, expected one for %s (or --arrival-rate)", r.Line, w.to)
 	}
 	return nil
 }

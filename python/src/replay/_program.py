@@ -83,7 +83,7 @@ def program() -> str:
     """Return the path of the program, for commands that are no function here."""
     path = Path(__file__).with_name("bin") / ("replay.exe" if os.name == "nt" else "replay")
     if not path.exists():
-        raise FileNotFoundError(f"{path}: not there, want a wheel of this platform, as make wheel makes it")
+        raise FileNotFoundError(f"{path}: not found, install the wheel of this platform, or make it: make wheel")
     return str(path)
 
 

@@ -88,7 +88,7 @@ def sweep(spec: Any = None, *, trace: Trace = None, grid: Any = None, set: Any =
         if isinstance(value, Mapping):
             sections[key] = {**sections.get(key, {}), **value}
     if sections and spec is not None and not isinstance(spec, Mapping):
-        raise TypeError(f"{next(iter(sections))}: beside a file, want text, as 'workers=1,2'")
+        raise TypeError(f"{next(iter(sections))}: with a file, must be text, as 'workers=1,2'")
     trace = sections.pop("trace", None) if trace is None else trace
     if executor is not None:
         from ._executor import sweep_on

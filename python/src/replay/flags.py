@@ -253,7 +253,7 @@ class Engine(TypedDict, total=False):
     hicache_storage_backend (name): sglang: storage behind host memory, by SGLang's name; all are simulated alike (default none)
     hicache_storage_backend_extra_config (JSON): sglang: JSON object of prefetch_threshold, prefetch_timeout_base and prefetch_timeout_per_ki_token (default {})
     hicache_storage_prefetch_policy (name): sglang: how long requests wait for storage: timeout, best_effort or wait_complete, by name (default timeout)
-    hicache_storage_prefetch_retry_max_attempts (times): sglang: times that a request asks storage again; want 0 (default 8)
+    hicache_storage_prefetch_retry_max_attempts (times): sglang: times that a request asks storage again; must be 0 (default 8)
     hicache_write_policy (name): sglang: when pages are copied to the host: write_through, write_through_selective or write_back, by name (default write_through)
     host_cache_size (bytes): trtllm: bytes of host memory behind the KV blocks
     ignore_eos: sglang: requests ignore the end of sequence, as benchmarks send them: all of their answers is reserved

@@ -169,7 +169,7 @@ const timeSplits = (lo, hi) => {
   return all.sort((a, b) => a - b).map(Math.log10).filter((v) => v >= lo && v <= hi);
 };
 
-// report leaves on the page what a test may want to know: how many charts were
+// report leaves on the page what a test reads: how many charts were
 // drawn, how long that took, and what sticks out of the page. drawLimits and
 // charts.js count limits and logarithmic axes.
 const report = (drawn, all) => {

@@ -63,7 +63,7 @@
     says.textContent = `reading ${file.name}`;
     problem.textContent = "";
     try {
-      if (file.size > data.most) throw { error: `${file.name}: ${number(file.size / 1048576, 0)} MiB, want at most ${data.most / 1048576}` };
+      if (file.size > data.most) throw { error: `${file.name}: ${number(file.size / 1048576, 0)} MiB, must be at most ${data.most / 1048576}` };
       traces = await backend.upload(file);
       knobs.build(traces);
       set("trace", file.name);

@@ -46,7 +46,7 @@
     const body = el("tbody", ...titles.map((title) => {
       const found = runs.map((r) => (r.held || []).find((o) => `${o.title}|${o.limit}` === title)), one = found.find((o) => o);
       const cells = found.map((o) => !o ? el("td", "") : el(o.met ? "td.met" : "td.missed", `${o.met ? "✓" : "✗"} ${o.each ? percent(o.value) + " meet it" : ms(o.value)}`));
-      const wanted = one.each ? `, wanted for ${percent(one.want)}` : "";
+      const wanted = one.each ? `, target ${percent(one.want)}` : "";
       return el("tr", el("td", one.title + (one.limit ? " ≤ " + ms(one.limit) : "") + wanted), ...cells);
     }));
     const head = el("tr", el("th", "objective"), ...runs.map((r) => el("th", several ? r.name : "came to")));

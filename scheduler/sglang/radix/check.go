@@ -49,7 +49,7 @@ func (t *Tree) Check() {
 		}
 	}
 	if pages != t.Pages || unlocked != t.UnlockedPages || leaf != t.LeafPages {
-		panic(fmt.Sprintf("radix tree: %d pages, %d unlocked, %d in leaves, want %d, %d, %d",
+		panic(fmt.Sprintf("radix tree: %d pages, %d unlocked, %d in leaves, must be %d, %d, %d",
 			t.Pages, t.UnlockedPages, t.LeafPages, pages, unlocked, leaf))
 	}
 	if t.windows != nil {

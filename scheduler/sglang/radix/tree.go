@@ -237,7 +237,7 @@ func (t *Tree) newNode() int32 {
 		return n
 	}
 	if t.len > math.MaxInt32 {
-		panic(fmt.Sprintf("radix tree: %d nodes, want at most 2^31", t.len))
+		panic(fmt.Sprintf("radix tree: %d nodes, must be at most 2^31", t.len))
 	}
 	if t.len%sheetNodes == 0 {
 		t.sheets = append(t.sheets, new([sheetNodes]Node))

@@ -254,7 +254,7 @@ func (w *Windows) check() {
 		listed++
 	}
 	if unlocked != w.Unlocked || live != listed {
-		panic(fmt.Sprintf("radix tree: %d pages of windows unlocked and %d nodes listed, want %d and %d", w.Unlocked, listed, unlocked, live))
+		panic(fmt.Sprintf("radix tree: %d pages of windows unlocked and %d nodes listed, must be %d and %d", w.Unlocked, listed, unlocked, live))
 	}
 }
 

@@ -22,11 +22,11 @@ func (c *Core) checkTotals() {
 	}
 	got := c.totals
 	if got.length != t.length || got.slack != t.slack || got.reserve != t.reserve || got.clipped != t.clipped {
-		panic(fmt.Sprintf("running: sums are %+v, want %+v", got, t))
+		panic(fmt.Sprintf("running: sums are %+v, must be %+v", got, t))
 	}
 	for i := range t.phase {
 		if t.phase[i] != got.phase[i] {
-			panic(fmt.Sprintf("running: %d requests in phase %d, want %d", got.phase[i], i, t.phase[i]))
+			panic(fmt.Sprintf("running: %d requests in phase %d, must be %d", got.phase[i], i, t.phase[i]))
 		}
 	}
 }

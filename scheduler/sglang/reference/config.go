@@ -11,10 +11,10 @@ import (
 // checkConfig returns an error that names the first argument in c that is wrong.
 func checkConfig(c sglang.Config) error {
 	if math.IsNaN(c.Conservativeness) || math.IsInf(c.Conservativeness, 0) {
-		return fmt.Errorf("schedule_conservativeness is %v, want a finite number", c.Conservativeness)
+		return fmt.Errorf("schedule_conservativeness is %v, must be a finite number", c.Conservativeness)
 	}
 	if c.PageTokens > c.MaxPrefillTokens {
-		return fmt.Errorf("max_prefill_tokens is %d, want at least block_size %d", c.MaxPrefillTokens, c.PageTokens)
+		return fmt.Errorf("max_prefill_tokens is %d, must be at least block_size %d", c.MaxPrefillTokens, c.PageTokens)
 	}
 	c.Conservativeness = max(0, c.Conservativeness) // below 0 it is believed in less than nothing
 	return sglang.Check(c)

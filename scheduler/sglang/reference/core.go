@@ -126,7 +126,7 @@ func (c *Core) Cut(p *scheduler.Pass, keep int) {
 // Step takes the pass that starts at now.
 func (c *Core) Step(now, _ sim.Time, p *scheduler.Pass) error {
 	if c.step >= maxSteps || len(c.running) > maxPlaces-c.waiting.Len() {
-		return fmt.Errorf("the engine has taken %d decode steps with %d requests now, want fewer than 2^31 and up to 2^28",
+		return fmt.Errorf("the engine has taken %d decode steps with %d requests now, must have fewer than 2^31 and up to 2^28",
 			c.step, c.Load())
 	}
 	p.Reset(now)
@@ -169,7 +169,7 @@ func (c *Core) describeStall() error {
 	}
 	head := c.waiting.Front()
 	need, mem := c.neededTokens(head, head.length()-head.stored), c.openBudget().mem
-	why := fmt.Sprintf("needs %d tokens, want less than %v (%s)", need, mem, pool)
+	why := fmt.Sprintf("needs %d tokens, must be less than %v (%s)", need, mem, pool)
 	if float64(need) < mem {
 		why = fmt.Sprintf("no chunk of it is within max_prefill_tokens %d and chunked_prefill_size %d (needs %d tokens of %v; %s)",
 			c.MaxPrefillTokens, c.ChunkTokens, need, mem, pool)

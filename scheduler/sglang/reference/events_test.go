@@ -99,7 +99,7 @@ func TestStall(t *testing.T) {
 	}
 	err = x.play(core)
 	var stall *scheduler.StallError
-	if !errors.As(err, &stall) || stall.Request != 1 || !strings.Contains(stall.Reason, "needs 65 tokens, want less than 36 (35 free, 1 evictable, pool of 100)") {
+	if !errors.As(err, &stall) || stall.Request != 1 || !strings.Contains(stall.Reason, "needs 65 tokens, must be less than 36 (35 free, 1 evictable, pool of 100)") {
 		t.Errorf("error is %v, want a stall of request 1 that needs 65 tokens where there are 36", err)
 	}
 	if x.now != 164.046922 {

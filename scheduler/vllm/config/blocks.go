@@ -46,7 +46,7 @@ func (c *Config) CheckWindows() error {
 	switch r := &c.Rules; {
 	case !c.Windows.Given():
 	case !r.WholeAllocation || !r.AdmitIdle || !r.RecomputeLast:
-		return errors.New("sliding windows: want vLLM's own rules whole_allocation, admit_idle and recompute_last")
+		return errors.New("sliding windows require vLLM's own rules whole_allocation, admit_idle and recompute_last")
 	case c.Offload.Given():
 		return errors.New("sliding windows: not with host memory behind the KV blocks")
 	}

@@ -113,24 +113,24 @@ func (c *Config) TakesWhole(input, output int) *scheduler.OversizeError {
 		return nil
 	}
 	return &scheduler.OversizeError{Input: input, Output: output, Reason: fmt.Sprintf(
-		"with chunked prefill off a prompt is computed whole, want at most %s %d", TokensKey, most)}
+		"with chunked prefill off a prompt is computed whole, must be at most %s %d", TokensKey, most)}
 }
 
 // Fits returns why an idle engine cannot run a request of the given lengths to
 // its end; nil when it can.
 func (c *Config) Fits(input, output int) *scheduler.OversizeError {
 	if output < 1 {
-		return &scheduler.OversizeError{Input: input, Output: output, Reason: "an answer of 0 tokens never ends, want output_length > 0"}
+		return &scheduler.OversizeError{Input: input, Output: output, Reason: "an answer of 0 tokens never ends, expected output_length > 0"}
 	}
 	if input > maxTokens-output {
 		return &scheduler.OversizeError{Input: input, Output: output, Reason: fmt.Sprintf(
-			"it has %d tokens in all, want at most %d", input+output, maxTokens)}
+			"it has %d tokens in all, must have at most %d", input+output, maxTokens)}
 	}
 	need := (input + output - 1 + c.lastTokenPlace() + c.BlockTokens - 1) / c.BlockTokens
 	need = c.groupBlocks(need, (input+c.BlockTokens-1)/c.BlockTokens)
 	if usable := c.UsableBlocks(); need > usable {
 		return &scheduler.OversizeError{Input: input, Output: output, Blocks: need + c.Blocks - usable, Reason: fmt.Sprintf(
-			"it needs %d KV blocks of %d tokens, want at most num_gpu_blocks %d", need, c.BlockTokens, usable)}
+			"it needs %d KV blocks of %d tokens, must be at most num_gpu_blocks %d", need, c.BlockTokens, usable)}
 	}
 	return nil
 }

@@ -35,7 +35,7 @@ func (c *Core) checkQueues() {
 		last = r.order
 	}
 	if steadies != c.steady || irregulars != c.irregular || n != c.running.len {
-		panic(fmt.Sprintf("running: %d steady + %d irregular = %d, want %d + %d = %d",
+		panic(fmt.Sprintf("running: %d steady + %d irregular = %d, must be %d + %d = %d",
 			steadies, irregulars, n, c.steady, c.irregular, c.running.len))
 	}
 	parked := c.pool.Fetching()

@@ -188,11 +188,11 @@ func (o *tiered) checkHolders() {
 			want = r.full
 		}
 		if len(t.held) != want {
-			panic(fmt.Sprintf("request %d, %v: %d full blocks held, want %d", r.id, r.state, len(t.held), want))
+			panic(fmt.Sprintf("request %d, %v: %d full blocks held, must be %d", r.id, r.state, len(t.held), want))
 		}
 		for i, b := range t.held {
 			if k := o.Catalog.At(b); k.Name != o.nameOf(r, i) {
-				panic(fmt.Sprintf("request %d: block %d is %v, want %v", r.id, i, k.Name, o.nameOf(r, i)))
+				panic(fmt.Sprintf("request %d: block %d is %v, must be %v", r.id, i, k.Name, o.nameOf(r, i)))
 			}
 			holders[b]++
 		}
@@ -204,7 +204,7 @@ func (o *tiered) checkHolders() {
 	}
 	for b, k := range o.Catalog.Blocks {
 		if k.Holders != holders[b] {
-			panic(fmt.Sprintf("block %v: %d holders, want %d", k.Name, k.Holders, holders[b]))
+			panic(fmt.Sprintf("block %v: %d holders, must be %d", k.Name, k.Holders, holders[b]))
 		}
 	}
 }

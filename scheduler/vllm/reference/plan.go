@@ -314,7 +314,7 @@ func (c *Core) stallError() error {
 		r.computed, r.length, c.supply.free+c.supply.inactive, c.cfg.Blocks)
 	left := r.input - min(c.cachedPrefix(s), r.input)
 	if !c.cfg.ChunkedPrefill && c.cfg.MaxBatchedTokens != vllm.Unlimited && left > c.cfg.MaxBatchedTokens {
-		reason = fmt.Sprintf("%d prompt tokens to compute with chunked prefill off, want at most max_num_batched_tokens %d",
+		reason = fmt.Sprintf("%d prompt tokens to compute with chunked prefill off, must be at most max_num_batched_tokens %d",
 			left, c.cfg.MaxBatchedTokens)
 	}
 	return &scheduler.StallError{Request: r.id, Reason: reason}

@@ -24,7 +24,7 @@ func (c *Core) preemptVictim(serving slot) slot {
 		c.endSteady(v, c.pass.emitting && r.order < c.requests[serving].order)
 	}
 	if invariant.Enabled && r.state != irregular {
-		panic(fmt.Sprintf("preempt: request %d is %v, want irregular", r.id, r.state))
+		panic(fmt.Sprintf("preempt: request %d is %v, must be irregular", r.id, r.state))
 	}
 	if !c.pass.emitting && r.planned == c.passes {
 		c.countShare(r.plan, -1)

@@ -160,7 +160,7 @@ func (o *tiered) storeBlock(r *request, i int, before []blocks.ID) blocks.ID {
 		k.Hashes = o.core.capture.hashesOf(r, i)
 	}
 	if invariant.Enabled && (k.OnDevice || k.Parent != blocks.NoBlock && !o.Catalog.At(k.Parent).OnDevice) {
-		panic(fmt.Sprintf("block %v stored: on the device %v, want not, and the one before it there", k.Name, k.OnDevice))
+		panic(fmt.Sprintf("block %v stored: on the device %v, expected not, and the one before it there", k.Name, k.OnDevice))
 	}
 	k.OnDevice, k.Holders = true, 1
 	o.noteResidency(b, false)

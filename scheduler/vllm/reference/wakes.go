@@ -13,7 +13,7 @@ const slotBits = 31
 
 func newWake(step int64, s slot) wake {
 	if step>>(64-slotBits) != 0 || s < 0 {
-		panic(fmt.Sprintf("wake of slot %d in step %d, want a slot >= 0 and a step < 2^%d", s, step, 64-slotBits))
+		panic(fmt.Sprintf("wake of slot %d in step %d, must be a slot >= 0 and a step < 2^%d", s, step, 64-slotBits))
 	}
 	return wake(step)<<slotBits | wake(s)
 }

@@ -19,7 +19,7 @@ func TestWakes(t *testing.T) {
 		t.Error("wakes do not sort by step")
 	}
 	defer func() {
-		if text, _ := recover().(string); !strings.Contains(text, "step 8589934592, want") {
+		if text, _ := recover().(string); !strings.Contains(text, "step 8589934592, must be") {
 			t.Errorf("step 2^33: %q", text)
 		}
 	}()

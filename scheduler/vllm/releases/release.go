@@ -121,7 +121,7 @@ func ParseProfile(name string) (vllm.Rules, error) {
 	if name == "reference" || name == "" {
 		return vllm.Rules{}, nil
 	}
-	return vllm.Rules{}, excerpt.Errorf("scheduler_profile is %q, want %s", name, strings.Join(Profiles(), " or "))
+	return vllm.Rules{}, excerpt.Errorf("scheduler_profile is %q, must be %s", name, strings.Join(Profiles(), " or "))
 }
 
 // NameProfile returns the name of a set of rules of vLLM's own by one of its names, "" where

@@ -51,7 +51,7 @@ func (n *Nodes) Note(out *scheduler.Pass, key int64, by int32) {
 	}
 	blocks := n.blocks[n.node]
 	if want := int32(key-n.first) - min(by, 0); invariant.Enabled && blocks != want {
-		panic(fmt.Sprintf("node %d has %d cached blocks when block %d changes, want %d", n.node, blocks, key-n.first, want))
+		panic(fmt.Sprintf("node %d has %d cached blocks when block %d changes, must have %d", n.node, blocks, key-n.first, want))
 	}
 	blocks += by
 	n.blocks[n.node] = blocks

@@ -56,7 +56,7 @@ func (p *Pieces) Link() error {
 		case isNew && up != prompt.None && p.Nodes.Get(up).End < p.Tree.End(up), x.rank == 0 && x.lo > l.End:
 			return &scheduler.CacheError{Index: x.index, Reason: fmt.Sprintf("block %d is cached and not the one before it", x.lo)}
 		case x.rank == 0 && x.lo < l.End:
-			return &scheduler.CacheError{Index: x.index, Reason: fmt.Sprintf("block %d is cached twice, want one of them as a copy", x.lo)}
+			return &scheduler.CacheError{Index: x.index, Reason: fmt.Sprintf("block %d is cached twice, must be one of them as a copy", x.lo)}
 		case x.rank > 0 && x.hi > l.End:
 			return &scheduler.CacheError{Index: x.index, Reason: fmt.Sprintf("a copy of block %d, which is not cached", x.hi-1)}
 		case x.rank > 0:

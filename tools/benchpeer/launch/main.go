@@ -20,7 +20,7 @@ import (
 
 func main() {
 	if len(os.Args) < 3 {
-		exitWith("want a file for the result and a command")
+		exitWith("must be a file for the result and a command")
 	}
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM)

@@ -37,7 +37,7 @@ func Tile(out io.Writer, in io.Reader, name string, requests int) error {
 	}
 	copies := uint64(requests+len(short)-1) / uint64(len(short))
 	if ids > 0 && copies > maxID/ids {
-		return fmt.Errorf("%d copies with %d hash ids each, want at most %d ids", copies, ids, uint64(maxID))
+		return fmt.Errorf("%d copies with %d hash ids each, must be at most %d ids", copies, ids, uint64(maxID))
 	}
 	// The next copy begins one mean gap after the last arrival.
 	period := math.Ceil(last + last/float64(max(arrivals-1, 1)))
@@ -74,7 +74,7 @@ func readShort(in io.Reader, name string) ([]formats.Record, error) {
 		var r formats.Record
 		switch err := stream.Next(&r); {
 		case errors.Is(err, io.EOF) && len(all) == 0:
-			return nil, fmt.Errorf("%s: no requests, want at least 1", name)
+			return nil, fmt.Errorf("%s: no requests, must be at least 1", name)
 		case errors.Is(err, io.EOF):
 			return all, nil
 		case err != nil:

@@ -81,7 +81,7 @@ func TestRefuses(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                   "short.jsonl: no requests",
 		"{\"input_length\":": "short.jsonl:1: ",
-		`{"timestamp": 0, "input_length": 9, "output_length": 1, "hash_ids": [4000000000]}`: "2 copies with 4000000001 hash ids each, want at most 4294967296 ids",
+		`{"timestamp": 0, "input_length": 9, "output_length": 1, "hash_ids": [4000000000]}`: "2 copies with 4000000001 hash ids each, must be at most 4294967296 ids",
 	} {
 		if err := row.Tile(&bytes.Buffer{}, strings.NewReader(text), "short.jsonl", 2); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", text, err, want)

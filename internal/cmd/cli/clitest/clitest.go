@@ -117,7 +117,7 @@ func Shell(t *testing.T, dir, line string, want int) string {
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	_ = cmd.Run() // the exit code tells
 	if got := cmd.ProcessState.ExitCode(); got != want {
-		t.Fatalf("$ %s: exit code %d, want %d\n%s%s", line, got, want, &out, &errs)
+		t.Fatalf("$ %s: exit code %d, expected %d\n%s%s", line, got, want, &out, &errs)
 	}
 	return out.String()
 }

@@ -61,7 +61,7 @@ func readClock() uint32 { return uint32(time.Now().UnixMicro()) }
 // serveStamps serves such an engine at etcd and NATS.
 func serveStamps(at []string) error {
 	if len(at) != 2 {
-		return errors.New("want the URLs of etcd and NATS")
+		return errors.New("must be the URLs of etcd and NATS")
 	}
 	w, err := engine.NewWorker(stamps{}, engine.WorkerConfig{
 		Runtime: &drt.Config{Etcd: drt.EtcdConfig{Endpoints: at[:1]}, NATS: drt.NATSConfig{URL: at[1]}}, NoKVRouting: true, Log: slog.New(slog.DiscardHandler),

@@ -47,7 +47,7 @@ func Config(f *options.RuntimeFlags) (drt.Config, error) {
 		c.ResponsePort = f.ResponsePort
 	}
 	if f.Lease <= 0 || f.Connect <= 0 || f.CallHome <= 0 || f.SlowClient <= 0 {
-		return c, cli.Usagef("--lease=%v --connect-timeout=%v --call-home-timeout=%v --slow-client-timeout=%v: want them above 0", f.Lease, f.Connect, f.CallHome, f.SlowClient)
+		return c, cli.Usagef("--lease=%v --connect-timeout=%v --call-home-timeout=%v --slow-client-timeout=%v: must be above 0", f.Lease, f.Connect, f.CallHome, f.SlowClient)
 	}
 	c.Lease, c.Connect, c.CallHome, c.SlowClient = f.Lease, f.Connect, f.CallHome, f.SlowClient
 	if c.Static, err = staticInstances(f, c.Discovery); err != nil {
@@ -67,7 +67,7 @@ func checkURLs(flag, urls string) error {
 	if credential.Hide(urls) == urls {
 		return nil
 	}
-	return cli.Usagef("--%s=%s: other users can read command lines, want the URL with its password in $%s", flag, credential.Hide(urls),
+	return cli.Usagef("--%s=%s: other users can read command lines, use the URL with its password in $%s", flag, credential.Hide(urls),
 		map[string]string{"etcd": "ETCD_ENDPOINTS", "nats": "NATS_SERVER"}[flag])
 }
 
@@ -145,7 +145,7 @@ func OwnInstance(c *drt.Config, name string) error {
 	case c.Discovery != drt.Static || len(c.Static) == 0:
 		return nil
 	case len(own) != 1:
-		return cli.Usagef("--static: %d addresses of %s, want one, this worker's own", len(own), name)
+		return cli.Usagef("--static: %d addresses of %s, expected one, this worker's own", len(own), name)
 	}
 	c.WorkerID = own[0].ID
 	return nil

@@ -158,7 +158,7 @@ func (x *processRun) routingOptions() (remotes.Options, error) {
 func endpointName(flag, text string) (drt.Name, error) {
 	parts := strings.Split(text, ".")
 	if len(parts) != 3 || slices.Contains(parts, "") {
-		return drt.Name{}, cli.Usagef("--%s=%s: want namespace.component.endpoint", flag, text)
+		return drt.Name{}, cli.Usagef("--%s=%s: must be namespace.component.endpoint", flag, text)
 	}
 	return drt.Name{Namespace: parts[0], Component: parts[1], Endpoint: parts[2]}, nil
 }

@@ -38,7 +38,7 @@ other engine runs the same kit from its tests.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return cli.Usagef("%s: want no arguments", args[0])
+				return cli.Usagef("%s: must be no arguments", args[0])
 			}
 			subjects, err := f.listSubjects()
 			if err != nil {
@@ -63,7 +63,7 @@ other engine runs the same kit from its tests.`,
 // listSubjects lists the mockers that the flags want.
 func (f *conformanceFlags) listSubjects() ([]mocker.Options, error) {
 	if !(f.speedup > 0) || f.speedup > 1e6 {
-		return nil, cli.Usagef("--speedup: %v, want more than 0 and at most 1e6", f.speedup)
+		return nil, cli.Usagef("--speedup: %v, must be more than 0 and at most 1e6", f.speedup)
 	}
 	kinds := []string{engineargs.VLLM.String(), engineargs.SGLang.String(), engineargs.TRTLLM.String()}
 	if f.engine != "" {
@@ -76,7 +76,7 @@ func (f *conformanceFlags) listSubjects() ([]mocker.Options, error) {
 	if f.mode != "" {
 		mode, err := served.ParseMode(f.mode)
 		if err != nil {
-			return nil, cli.Usagef("--disaggregation-mode: %q, want agg, prefill or decode", f.mode)
+			return nil, cli.Usagef("--disaggregation-mode: %q, must be agg, prefill or decode", f.mode)
 		}
 		modes = []served.Mode{mode}
 	}

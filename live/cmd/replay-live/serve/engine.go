@@ -78,7 +78,7 @@ func (f *engineFlags) readEngine(kind engineargs.Engine) error {
 		return err
 	}
 	if p.Args.Engine != kind {
-		return cli.Usagef("--engine-args: engine_type is %v, want %v", p.Args.Engine, kind)
+		return cli.Usagef("--engine-args: engine_type is %v, must be %v", p.Args.Engine, kind)
 	}
 	f.server.Engine.Engine, f.server.Engine.Precise = *p.Args, f.precise.Value == "spin"
 	f.server.Engine.Model = cmp.Or(f.server.Engine.Model, options.HardwareOf(f.o.Engine.Flags).Text("model"), mocker.DefaultModel)

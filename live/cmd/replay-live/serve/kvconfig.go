@@ -38,7 +38,7 @@ func parseKVConfig(text, release, host string, insecure bool) (*kvevents.TeeOpti
 	}
 	switch {
 	case c.Publisher != nil && *c.Publisher != "zmq" && *c.Publisher != "null":
-		return nil, cli.Usagef("--kv-events-config: publisher is %q, want zmq or null", *c.Publisher)
+		return nil, cli.Usagef("--kv-events-config: publisher is %q, must be zmq or null", *c.Publisher)
 	case !c.Enable || c.Publisher != nil && *c.Publisher == "null":
 		return nil, nil
 	}
@@ -74,7 +74,7 @@ func parseKVConfig(text, release, host string, insecure bool) (*kvevents.TeeOpti
 func parseKeys(text string, c *vllm.KVConfig) error {
 	var keys map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(text), &keys); err != nil {
-		return fmt.Errorf("want a JSON object: %w", err)
+		return fmt.Errorf("must be a JSON object: %w", err)
 	}
 	var known []string
 	for f := range reflect.TypeFor[vllm.KVConfig]().Fields() {
@@ -123,7 +123,7 @@ func checkKVFleet(o *kvevents.TeeOptions, fleet int) error {
 		return nil
 	}
 	if d := replay - events; d > -fleet && d < fleet {
-		return cli.Usagef("--kv-events-config: ports %d and %d are of two sockets of %d servers each, want them at least %d apart", events, replay, fleet, fleet)
+		return cli.Usagef("--kv-events-config: ports %d and %d are of two sockets of %d servers each, must be them at least %d apart", events, replay, fleet, fleet)
 	}
 	return nil
 }

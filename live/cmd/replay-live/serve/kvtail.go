@@ -65,13 +65,13 @@ event; hashes are hexadecimal. What it all came to goes to standard error.`,
 func (f *tailFlags) subscriberOptions(args []string) (o kvevents.SubscriberOptions, err error) {
 	switch {
 	case len(args) == 0:
-		return o, cli.Usagef("no endpoint: want where a worker publishes KV events, tcp://host:port")
+		return o, cli.Usagef("no endpoint: expected where a worker publishes KV events, tcp://host:port")
 	case len(args) > 1:
-		return o, cli.Usagef("%s: want one endpoint", args[1])
+		return o, cli.Usagef("%s: must be one endpoint", args[1])
 	case f.count < 0:
-		return o, cli.Usagef("--count: %d, want at least 0", f.count)
+		return o, cli.Usagef("--count: %d, must be at least 0", f.count)
 	case f.length < 0:
-		return o, cli.Usagef("--for: %v, want at least 0", f.length)
+		return o, cli.Usagef("--for: %v, must be at least 0", f.length)
 	case f.json && f.quiet:
 		return o, cli.Usagef("--json: not with --quiet, which prints no events")
 	}

@@ -49,11 +49,11 @@ read and change everything: on other addresses give --nats-username, --cert and
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.Username != "" {
 				if o.Password = os.Getenv("NATS_AUTH_PASSWORD"); o.Password == "" {
-					return cli.Usagef("--nats-username: want its password in $NATS_AUTH_PASSWORD")
+					return cli.Usagef("--nats-username requires its password in $NATS_AUTH_PASSWORD")
 				}
 			}
 			if (o.Cert == "") != (o.Key == "") || o.CA != "" && o.Cert == "" {
-				return cli.Usagef("--cert=%s --key=%s --ca=%s: want both of the first, and the last only with them", o.Cert, o.Key, o.CA)
+				return cli.Usagef("--cert=%s --key=%s --ca=%s: --cert and --key require each other, --ca requires both", o.Cert, o.Key, o.CA)
 			}
 			o.Insecure = o.Insecure || os.Getenv("REPLAY_LINK_INSECURE") == "1"
 			if err := o.Check(); err != nil {
@@ -122,7 +122,7 @@ func newStackInstancesCommand(s cli.Streams) *cobra.Command {
 				return err
 			}
 			if wait < 0 {
-				return cli.Usagef("--wait=%v: want 0 or more", wait)
+				return cli.Usagef("--wait=%v: must be 0 or more", wait)
 			}
 			name := "dynamo.backend.generate"
 			if len(args) > 0 {

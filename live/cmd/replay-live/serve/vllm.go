@@ -98,7 +98,7 @@ func (f *vllmFlags) checkAdapters() error {
 	for i, text := range f.server.Engine.Adapters {
 		name, _, _ := strings.Cut(text, "=")
 		if name = strings.TrimSpace(name); name == "" || seen[name] {
-			return cli.Usagef("--lora-modules=%s: want names that differ from each other and from the model's, %s", strings.Join(f.server.Engine.Adapters, ","), f.server.Engine.Model)
+			return cli.Usagef("--lora-modules=%s: must be names that differ from each other and from the model's, %s", strings.Join(f.server.Engine.Adapters, ","), f.server.Engine.Model)
 		}
 		seen[name], f.server.Engine.Adapters[i] = true, name
 	}

@@ -278,7 +278,7 @@ func (w *worker) choosePlane(discovery drt.Discovery) error {
 		}
 		plane = cmp.Or(os.Getenv("DYN_EVENT_PLANE"), "both")
 		if err := w.plane.Set(plane); err != nil {
-			return cli.Usagef("DYN_EVENT_PLANE is %q, want nats or zmq", plane)
+			return cli.Usagef("DYN_EVENT_PLANE is %q, must be nats or zmq", plane)
 		}
 	}
 	if plane == "none" {

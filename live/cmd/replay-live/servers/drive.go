@@ -104,7 +104,7 @@ func (f *driveFlags) check() error {
 		return cli.Usagef("--url: %v", err)
 	}
 	if bare == "" {
-		return cli.Usagef("--url: missing, want that of a server, such as http://server:8000")
+		return cli.Usagef("--url is required: the URL of a server, such as http://server:8000")
 	}
 	u, err := parseServer("url", bare, credential.Hide(f.target.URL))
 	if err != nil {
@@ -112,13 +112,13 @@ func (f *driveFlags) check() error {
 	}
 	f.target.URL, f.user = u.String(), who
 	if f.out == "" {
-		return cli.Usagef("--out: missing, want a new directory for the measured run")
+		return cli.Usagef("--out is required: a new directory for the measured run")
 	}
 	f.target.Chat, f.target.Headers = f.api.Value == "chat", http.Header{}
 	for _, h := range f.headers {
 		name, value, ok := strings.Cut(h, ":")
 		if !ok || strings.TrimSpace(name) == "" {
-			return cli.Usagef("--header=%s: want NAME: VALUE", h)
+			return cli.Usagef("--header=%s: must be NAME: VALUE", h)
 		}
 		f.target.Headers.Add(strings.TrimSpace(name), strings.TrimSpace(value))
 	}
@@ -127,7 +127,7 @@ func (f *driveFlags) check() error {
 		f.target.Headers.Set("Authorization", "Basic "+both)
 	}
 	if json.Unmarshal([]byte(f.body), &f.target.Body) != nil {
-		return cli.Usagef("--body=%s: want a JSON object", f.body)
+		return cli.Usagef("--body=%s: must be a JSON object", f.body)
 	}
 	ids := f.prompts.Value == "ids"
 	return f.o.Check(

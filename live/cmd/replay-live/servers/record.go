@@ -86,7 +86,7 @@ func (f *recordFlags) bind(fs *pflag.FlagSet) {
 // check refuses flags that make no sense.
 func (f *recordFlags) check() error {
 	if len(f.upstreams) == 0 {
-		return cli.Usagef("--upstream: missing, want the URL of a server, such as http://server:8000")
+		return cli.Usagef("--upstream is required: the URL of a server, such as http://server:8000")
 	}
 	for _, text := range f.upstreams {
 		u, err := parseServer("upstream", text, credential.Hide(text))
@@ -96,10 +96,10 @@ func (f *recordFlags) check() error {
 		f.o.Upstreams = append(f.o.Upstreams, u)
 	}
 	if f.out == "" {
-		return cli.Usagef("--out: missing, want a new directory for the measured run")
+		return cli.Usagef("--out is required: a new directory for the measured run")
 	}
 	if _, _, err := net.SplitHostPort(f.listen); err != nil {
-		return cli.Usagef("--listen=%s: want host:port", f.listen)
+		return cli.Usagef("--listen=%s: must be host:port", f.listen)
 	}
 	if _, err := listen.Check("--listen", f.listen, f.missing()); err != nil {
 		return cli.Usagef("%v", err)

@@ -24,7 +24,7 @@ func (a *serverArgs) bind(fs *pflag.FlagSet) {
 func (a serverArgs) parse() (map[string]any, error) {
 	var all map[string]any
 	if json.Unmarshal([]byte(a), &all) != nil || all == nil {
-		return nil, cli.Usagef("--server-args=%s: want a JSON object", string(a))
+		return nil, cli.Usagef("--server-args=%s: must be a JSON object", string(a))
 	}
 	return all, nil
 }
@@ -42,7 +42,7 @@ func addFound(ctx context.Context, meta map[string]any, url string, headers http
 func parseServer(flag, text, hidden string) (*url.URL, error) {
 	u, err := url.Parse(strings.TrimSuffix(strings.TrimSuffix(text, "/"), "/v1"))
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, cli.Usagef("--%s=%s: want http://host:port", flag, hidden)
+		return nil, cli.Usagef("--%s=%s: must be http://host:port", flag, hidden)
 	}
 	return u, nil
 }
