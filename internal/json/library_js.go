@@ -23,6 +23,15 @@ func NewEncoder(w io.Writer) *Encoder { return json.NewEncoder(w) }
 // Marshal returns v as JSON.
 func Marshal(v any) ([]byte, error) { return json.Marshal(v) }
 
+// MarshalUnescaped returns v as JSON in which <, > and & stand for themselves.
+func MarshalUnescaped(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
+
 // MarshalIndent returns v as indented JSON.
 func MarshalIndent(v any, prefix, indent string) ([]byte, error) {
 	return json.MarshalIndent(v, prefix, indent)
