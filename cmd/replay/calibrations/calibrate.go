@@ -184,7 +184,7 @@ func assumedOf(m *calibrate.Measured, p *timing.Profile) (all []engines.Assumpti
 // fitTransfers fits what KV transfers take, and nothing else.
 func (f *calibration) fitTransfers(s cli.Streams, known map[string]any) error {
 	if f.profile != "" || f.prompts != "" || f.holdout != 0 {
-		return cli.Usagef("--profile, --prompts and --holdout: must be a RUN with them, beside --transfers")
+		return cli.Usagef("--profile, --prompts and --holdout: with --transfers they require a RUN")
 	}
 	t, err := calibrate.FitTransfers(f.pair, known)
 	if err != nil {

@@ -147,7 +147,7 @@ func (f *Flags) flagError(err error) error {
 		}
 		return Usagef("%s%s: no such flag", dashes, unknown.GetSpecifiedName())
 	case errors.As(err, &missing):
-		return Usagef("--%s: must be a value", missing.GetSpecifiedName())
+		return Usagef("--%s: requires a value", missing.GetSpecifiedName())
 	case errors.As(err, &invalid):
 		return Usagef("--%s=%s: must be %s", f.Name(invalid.GetFlag().Name), invalid.GetValue(), WantedKind(invalid.GetFlag().Value.Type(), err))
 	}

@@ -52,7 +52,7 @@ func (c LiveCommand) HandedOver(s Streams) *cobra.Command {
 func (s Streams) HandOver(ctx context.Context) error {
 	path, ok := findLive()
 	if !ok {
-		return Coded(exitNoLive, "%s: must be the program %s beside this one or on the path: go install ./live/cmd/%s in a checkout",
+		return Coded(exitNoLive, "%s: requires the program %s in the same folder or on the path: go install ./live/cmd/%s in a checkout",
 			s.Args[0], liveProgram, liveProgram)
 	}
 	if s.terminal {

@@ -46,7 +46,7 @@ func ParseScale(path string, text []byte, two bool) ([]replay.ScaleEvent, error)
 			case !seen.Has("at"):
 				return f.ErrorAt(node, "at is missing")
 			case len(seen) == 1:
-				return f.ErrorAt(node, "must be %s beside at", keys)
+				return f.ErrorAt(node, "requires %s with at", keys)
 			case n > 0 && e.At < all[n-1].At:
 				return f.ErrorAt(node, "at is %v ms, must be at least that of the event before, %v ms", float64(e.At), float64(all[n-1].At))
 			}
