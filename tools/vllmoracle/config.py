@@ -96,6 +96,7 @@ class Speculation(Derived):
         self.draft_model_config = self.target_model_config = Bag(hf_config=Bag(architectures=[], model_type=""), architectures=[])
 
 
+@functools.cache
 def statements_that_set(function, attribute):
     """The source of the statements of function that set attribute, as in self.a.b, and of those before that make their names."""
     body = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0].body

@@ -1,6 +1,7 @@
 """Runs vLLM's own scheduler over a workload on a virtual clock. See the header of ../vllm-oracle."""
 import argparse
 import contextlib
+import functools
 import inspect
 import json
 import logging
@@ -266,6 +267,12 @@ class Log:
             self.file.close()
 
 
+@functools.cache
+def static(kind, name):
+    """An attribute of a class as the class declares it, None without."""
+    return inspect.getattr_static(kind, name, None)
+
+
 class Engine:
     """The parts of EngineCore that its loop reads. The loop itself is EngineCore's."""
 
@@ -294,7 +301,7 @@ class Engine:
 
     def __getattr__(self, name):
         """Whatever else the loop calls is EngineCore's method."""
-        found = inspect.getattr_static(self.kind, name, None)
+        found = static(self.kind, name)
         if inspect.isfunction(found):
             return types.MethodType(found, self)
         raise AttributeError(f"EngineCore's loop asks for {name}, which the oracle does not have")
