@@ -12,8 +12,8 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// What a slow run among several is: its passes take longer than those of the others by at least
-// leastPace. Those of so many whose requests waited longest for their tokens are read.
+// A slow run among several has passes that take longer than the passes of the other runs, by at least leastPace. Only the runs
+// with the longest waits for tokens are read.
 const (
 	leastPace  = 0.03
 	clearPace  = 0.05 // which shows without lowering the loss clearly, where runs are no more at odds then

@@ -80,7 +80,7 @@ func (s *Spec) validateLive(live *Live) error {
 	case isText && slices.ContainsFunc(text.LooksAt(), policy.IsMetric):
 		return errors.New("a router policy that reads reports of workers is not supported in real time: use a replay on a logical clock")
 	case s.Signals != router.Signals{} || isText && text.Signals != router.Signals{}:
-		return errors.New("ages of signals in real time, where they are as old as they are, must be none")
+		return errors.New("signal delays are not supported in real time")
 	case policy.Is[*policy.Process](s.Router):
 		return errors.New("a policy process is not supported in real time: use a replay on a logical clock")
 	case s.Faults != nil:

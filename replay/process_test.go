@@ -63,8 +63,8 @@ func TestProcessErrors(t *testing.T) {
 		{`read x; echo '{"version":1}'; for i in 1 2 3; do read x; echo 0; done; exit 1`, "exit status 1, must be an answer to line 5"},
 		{`read x; echo '{"version":1}'; read x; echo 9`, `the answer to line 2 is "9", must be the id of a worker: 0, 1, 2, 3`},
 		{`read x; echo '{"version":1}'; sleep 60`, "no answer to line 2 within 300ms"},
-		{`read x; echo '{"version":1}'; while read x; do echo 0; done; exit 7`, "exit status 7 after its last answer, expected it to end where its input does"},
-		{`read x; echo '{"version":1,"facts":["cost"]}'`, "must be workers whose GPU has a price"},
+		{`read x; echo '{"version":1}'; while read x; do echo 0; done; exit 7`, "exit status 7 after its last answer, must end with its input"},
+		{`read x; echo '{"version":1,"facts":["cost"]}'`, "must be workers with the price of a GPU"},
 	} {
 		spec := givenSpec()
 		timeout := time.Minute
@@ -106,7 +106,7 @@ func TestProcessRefusals(t *testing.T) {
 			_, err := s.RunLive(context.Background(), replay.Streams{}, replay.Live{})
 			return err
 		},
-		"beside an admission": func(s *replay.Spec) error {
+		"and an admission are mutually exclusive": func(s *replay.Spec) error {
 			s.Router = &policy.Process{Command: `read x; echo '{"version":1,"hold":true}'; read x`, Timeout: time.Minute}
 			s.Admission = &policy.Admission{Rules: []policy.AdmissionRule{{Decision: router.Shed, When: "queued > 5"}}}
 			_, err := s.Run(context.Background(), replay.Streams{})

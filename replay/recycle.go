@@ -23,11 +23,11 @@ func (s *Spec) checkRecycle() error {
 	case s.Window.To == 0:
 		return errors.New("a workload is recycled without end, must be a window with an end")
 	case s.Until > 0:
-		return errors.New("a workload is recycled up to the window's end and the replay is ended early, expected one or the other")
+		return errors.New("a recycled workload and an early end of the replay are mutually exclusive")
 	case s.Compat:
-		return errors.New("a workload is recycled with the results of the reference, which does not know that, expected one or the other")
+		return errors.New("a recycled workload is not supported with the results of the reference")
 	case s.Warm != nil:
-		return errors.New("a workload is recycled with caches that another replay left, whose blocks those of its rounds could be taken for, expected one or the other")
+		return errors.New("a recycled workload is not supported with caches of another replay: their blocks could be mistaken for blocks of its rounds")
 	case policy.Is[*policy.Process](s.Router):
 		return errors.New("a workload is recycled with a policy in a program, and replayed more than once to find how often, must be a policy of this program")
 	}
@@ -38,7 +38,7 @@ func (s *Spec) checkRecycle() error {
 // of them, until some are left.
 func (s *Spec) recycle(ctx context.Context, workload *loadgen.Workload, streams Streams) (*loadgen.Workload, error) {
 	if streams.Scaler != nil {
-		return nil, errors.New("a scaler of the caller's with a workload that is recycled, and replayed more than once to find how often, expected one or the other")
+		return nil, errors.New("a custom scaler is not supported with a recycled workload, which is replayed more than once")
 	}
 	if err := s.refuseScalers("a replay whose workload is recycled"); err != nil {
 		return nil, err

@@ -177,7 +177,7 @@ func (s *Spec) ForkObserved(ctx context.Context, workload *loadgen.Workload, o h
 		return nil, err
 	}
 	if s.Recycle {
-		return nil, errors.New("a fork of a replay whose workload is recycled, expected one or the other")
+		return nil, errors.New("a fork is not supported with a recycled workload")
 	}
 	cfg := s.offlineConfig(workload, Streams{Observer: o})
 	var err error

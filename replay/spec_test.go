@@ -70,7 +70,7 @@ func TestValidate(t *testing.T) {
 		{"recycle", func(s *Spec) { s.Recycle, s.Mode, s.MaxInFlight = true, loadgen.Concurrency, 1 }, "without end"},
 		{"recycle", func(s *Spec) {
 			s.Recycle, s.Mode, s.MaxInFlight, s.Window.To, s.Until = true, loadgen.Concurrency, 1, 5, 6
-		}, "ended early"},
+		}, "an early end of the replay are mutually exclusive"},
 		{"pools", func(s *Spec) { s.Pools = nil }, "pools are [], must be one aggregated"},
 		{"many", func(s *Spec) { s.Pools[0].Count = 1_000_001 }, "1 to 1000000"},
 	}

@@ -56,7 +56,7 @@ func TestCheckCounts(t *testing.T) {
 }
 
 func TestFolderOf(t *testing.T) {
-	for name, want := range map[string]string{"README.md": ".", "docs/a.md": "docs", "cmd/replay/root/root.go": "cmd/replay"} {
+	for name, want := range map[string]string{"README.md": ".", "docs/a.md": "docs", "cmd/replay/plans/plan.go": "cmd/replay"} {
 		if got := folderOf(name); got != want {
 			t.Errorf("%s is of folder %s, must be %s", name, got, want)
 		}

@@ -50,7 +50,7 @@ func listUnmodelled() []unmodelled {
 		{"policy", isNoneOf("fcfs"), "must be fcfs", false},
 		{"scheduling_policy", isNoneOf("fcfs"), "must be fcfs", false},
 		{"scheduler_cls", isNoneOf("Scheduler", "AsyncScheduler"), "must be vLLM's own scheduler", false},
-		{"num_scheduler_steps", isAboveOne, "must be 1: requests get several tokens before others are looked at", false},
+		{"num_scheduler_steps", isAboveOne, "must be 1: a request gets several tokens before the next request is scheduled", false},
 		{"enable_dbo", nil, "must be off: passes are not cut in two", false},
 		{"ubatch_size", isAboveOne, "must be off: passes are not cut in two", false},
 		{"runner", isNoneOf("auto", "generate"), "must be generate: no tokens come out", false},

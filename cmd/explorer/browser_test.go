@@ -60,8 +60,8 @@ func (b *tab) drop(path string) {
 	b.get(nil, "DOM.setFileInputFiles", map[string]any{"files": []string{path}, "objectId": found.Result.ObjectID})
 }
 
-// settle reads the page in all its forms: nothing sticks out, and nobody was asked for
-// anything.
+// settle reads the page in all its forms: nothing sticks out, and no file or server
+// was requested.
 func (b *tab) settle(name string) {
 	b.t.Helper()
 	type form struct {

@@ -18,7 +18,7 @@ import (
 )
 
 // batches counts passes by how many requests gain a token in them, and by whether they compute prompts
-// beside that. It embeds NoObserver for what it does not read.
+// too. It embeds NoObserver for what it does not read.
 type batches struct {
 	harness.NoObserver
 	sizes [5]batch // 0, 1 to 7, 8 to 15, 16 to 31, 32 and more

@@ -152,7 +152,7 @@ func (p *Peer) explain(err error) error {
 	case p.ctx.Err() != nil:
 		return p.ctx.Err()
 	case errors.Is(err, errTwice):
-		err = fmt.Errorf("%w, line %d: expected one, and what is said beside it on standard error", err, p.asked)
+		err = fmt.Errorf("%w, line %d: must be one; print other text on standard error", err, p.asked)
 	case p.expired.Load():
 		err = p.errLate()
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET):
@@ -231,9 +231,9 @@ func (p *Peer) Close() error {
 	case p.expired.Load() && !server && !wasKilled(ended):
 		return fmt.Errorf("%s: a process that it started keeps standard output open %v after the end of its input, must end or close it", p.title(), p.Timeout)
 	case p.expired.Load():
-		return fmt.Errorf("%s: it goes on %v after the end of its input, expected it to end there", p.title(), p.Timeout)
+		return fmt.Errorf("%s: it runs for %v after the end of its input, must end there", p.title(), p.Timeout)
 	case ended != nil:
-		return fmt.Errorf("%s: %w after its last answer, expected it to end where its input does", p.title(), ended)
+		return fmt.Errorf("%s: %w after its last answer, must end with its input", p.title(), ended)
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ func TestWaitsEndDespiteProcessesInOtherSessions(t *testing.T) {
 		{`setsid sh -c 'echo $$ > pid; exec sleep 30' <&0`, "no answer to line 1 within 400ms"},
 		{`setsid sh -c 'echo $$ > pid; read x; echo 1; exec sleep 30' <&0`, "no answer to line 2 within 400ms"},
 		{`setsid sh -c 'echo $$ > pid; exec sleep 30' & while read x; do echo 1; done`, "a process that it started keeps standard output open 400ms after the end of its input"},
-		{`setsid sh -c 'echo $$ > pid; exec sleep 30' & while read x; do echo 1; done; exec sleep 30`, "it goes on 400ms after the end of its input"},
+		{`setsid sh -c 'echo $$ > pid; exec sleep 30' & while read x; do echo 1; done; exec sleep 30`, "it runs for 400ms after the end of its input"},
 	} {
 		t.Chdir(t.TempDir())
 		p := startShell(t, context.Background(), tc.script, timeout)

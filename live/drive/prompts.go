@@ -47,7 +47,7 @@ func NewWords(w *loadgen.Workload, path string, salt uint64) (*Prompts, error) {
 	}
 	head, tail := t.Around()
 	if p.words = t.Words(defaultWords); len(p.words) < 2 {
-		return nil, fmt.Errorf("%s: %d words of which each is one token among others, must be 2 or more", path, len(p.words))
+		return nil, fmt.Errorf("%s: %d words of one token each, must be 2 or more", path, len(p.words))
 	}
 	p.head, p.extra = head, head+tail
 	return p, nil

@@ -21,8 +21,8 @@ const tokenMagic = "RPLYLNK1"
 const nonceSize = 32
 
 var (
-	errTokenWanted = errors.New("this listener requires a token: set $REPLAY_LINK_TOKEN to the token of the others")
-	errTokenWrong  = errors.New("this listener requires another token: set $REPLAY_LINK_TOKEN to the token of the others")
+	errTokenWanted = errors.New("this listener requires a token: set $REPLAY_LINK_TOKEN to the token of the other side")
+	errTokenWrong  = errors.New("this listener requires another token: set $REPLAY_LINK_TOKEN to the token of the other side")
 )
 
 // proofOf returns what one side shows the other.

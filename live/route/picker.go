@@ -70,7 +70,7 @@ func newPicker(name policy.Name, o *Options, blockTokens, batchedTokens int) (*p
 		return nil, err
 	}
 	if h := choose.Needs().Hold; h != nil && (h.Order == router.WFQ || h.Order == router.EDF) {
-		return nil, excerpt.Errorf("router_queue_policy is %q, and requests over HTTP say nothing of their classes, must be one of the others", h.Order)
+		return nil, excerpt.Errorf("router_queue_policy is %q, and requests over HTTP have no class, use another order", h.Order)
 	}
 	p := &picker{
 		options: o, began: time.Now(), quit: make(chan struct{}),

@@ -199,7 +199,7 @@ func (p *Pool) followCaches(c drt.Card, card *engine.ModelCard) error {
 		p.caches = made
 	}
 	if want := p.caches.blockTokens; block != want {
-		return fmt.Errorf("blocks of %d tokens, must be %d as of the others", block, want)
+		return fmt.Errorf("blocks of %d tokens, must be %d as for the other workers", block, want)
 	}
 	return p.caches.followWorker(c.ID, told.Runtime.Data.Sources)
 }

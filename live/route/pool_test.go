@@ -195,7 +195,7 @@ func TestPoolOfOtherBlocks(t *testing.T) {
 	serve(t, hub, engine.Aggregated, func(c *engine.ModelCard) { c.KVCacheBlockSize *= 2 })
 	warned := make(chan string, 100)
 	open(t, hub, 2, route.Options{Policy: policy.KV, Router: router.DefaultConfig(), Warn: func(s string) { warned <- s }})
-	if got := <-warned; !strings.Contains(got, "as of the others") {
+	if got := <-warned; !strings.Contains(got, "as for the other workers") {
 		t.Errorf("warning %q", got)
 	}
 }

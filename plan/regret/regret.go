@@ -50,7 +50,7 @@ func Check(s *replay.Spec) error {
 	case s.Admission != nil:
 		return errors.New("with --admission another choice may reject other requests, must admit all")
 	case s.Autoscales() || len(s.Scale) > 0:
-		return errors.New("the number of workers must stay as it is, must be none of --autoscale and --scale")
+		return errors.New("the number of workers must be constant: remove --autoscale and --scale")
 	case len(s.Changes) > 0:
 		return errors.New("with --change several policies make decisions, remove it")
 	case s.Until > 0:

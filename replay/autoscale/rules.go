@@ -112,7 +112,7 @@ func (r *Rules) check() error {
 	case r.Want == "" && r.Up == "" && r.Down == "":
 		return fmt.Errorf("no rule, must be one as want: roundCeil(in_flight_total / 8), or up and down")
 	case r.Want != "" && (r.Up != "" || r.Down != ""):
-		return fmt.Errorf("must be beside up or down, which are not looked at then: expected one or the other")
+		return fmt.Errorf("the number of workers and up or down are mutually exclusive")
 	case r.UpBy < 1 || r.DownBy < 1 || !isTime(r.UpCooldown, 0) || !isTime(r.DownCooldown, 0):
 		return fmt.Errorf("up by %d and down by %d workers, must be at least 1, and cooldowns of at least 0 ms", r.UpBy, r.DownBy)
 	}

@@ -128,7 +128,7 @@ func checkRole(o schema.Values) error {
 	}
 	for _, key := range []string{"is_prefill", "is_decode"} {
 		if value, ok := o[key]; ok {
-			return refuseValue(key, excerpt.CutLine(value), "none beside worker_type")
+			return &KeyError{Key: key, Value: excerpt.CutLine(value), Rule: "not supported with worker_type"}
 		}
 	}
 	switch string(role) {

@@ -176,7 +176,7 @@ func (s *Speculative) declareAcceptance(m *schema.Decl) {
 	case len(given) == 0:
 		m.Fail("acceptance_rate", "missing", "how many drafts are accepted: acceptance_rate, synthetic_acceptance_rates or synthetic_acceptance_length")
 	case len(given) > 1:
-		m.FailText(given[1], "none beside "+given[0])
+		m.FailRule(given[1], excerpt.CutLine(m.Raw(given[1])), "not supported with "+given[0])
 	case given[0] == "synthetic_acceptance_rates":
 		s.readRates(m)
 	case given[0] == "synthetic_acceptance_length":

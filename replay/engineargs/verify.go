@@ -54,7 +54,7 @@ func (a *Args) verifyLimits(d *schema.Decl, start *releases.Start) {
 	switch {
 	case a.ActiveSeqs == 0:
 	case a.Profile != "" && !start.ActiveSeqs:
-		d.Fail(active, strconv.Itoa(a.ActiveSeqs), fmt.Sprintf("none with scheduler_profile %s, whose releases of vLLM do not have it", a.Profile))
+		d.FailRule(active, strconv.Itoa(a.ActiveSeqs), fmt.Sprintf("not supported with scheduler_profile %s: its releases of vLLM lack the setting", a.Profile))
 	case a.MaxSeqs != Unlimited && a.ActiveSeqs > a.MaxSeqs:
 		d.Fail(active, strconv.Itoa(a.ActiveSeqs), fmt.Sprintf("at most %s, which is %d", vllm.SeqsKey, a.MaxSeqs))
 	}
@@ -78,7 +78,7 @@ func (a *Args) verifyLongPrompts(d *schema.Decl, start *releases.Start) {
 func (a *Args) verifyDrafts(d *schema.Decl, start *releases.Start) {
 	s := a.Speculative
 	if s.Name == medusa && a.Profile != "" && !start.Medusa {
-		d.Fail("speculative_config.method", strconv.Quote(medusa), fmt.Sprintf("another with scheduler_profile %s, whose releases of vLLM do not have it", a.Profile))
+		d.FailRule("speculative_config.method", strconv.Quote(medusa), fmt.Sprintf("not supported with scheduler_profile %s: its releases of vLLM lack the method", a.Profile))
 	}
 	if s.LookupMin > 0 && s.LookupMax > 0 && s.LookupMin > s.LookupMax && s.Name == "ngram" {
 		d.Fail("speculative_config.prompt_lookup_min", strconv.Itoa(s.LookupMin), fmt.Sprintf("at most prompt_lookup_max, which is %d", s.LookupMax))

@@ -13,7 +13,7 @@ func (a *Args) checkWindows() error {
 	}
 	if a.Windows.Given() && a.G2.Asked() {
 		host, value := a.G2.Key()
-		return refuseValue(host, value, "none beside "+key)
+		return &KeyError{Key: host, Value: value, Rule: "not supported with " + key}
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ func TestWindows(t *testing.T) {
 	for text, want := range map[string]string{
 		`"sliding_window":1`:                     "sliding_window and layer_types: a window of 1 tokens, must be at least 2",
 		`"attention_chunk_size":100`:             "attention_chunk_size and layer_types: chunks of 100 tokens, must be a multiple of the 64 of a block",
-		`"sliding_window":128,"num_g2_blocks":5`: "num_g2_blocks is 5, must be none beside sliding_window",
+		`"sliding_window":128,"num_g2_blocks":5`: "num_g2_blocks is 5, not supported with sliding_window",
 		`"sliding_window":8,"layer_types":["full_attention"` + strings.Repeat(`,"sliding_attention"`, 16) + `]`: "16 groups with windows and 1 without, must",
 	} {
 		if _, err := Parse([]byte(`{"scheduler_profile":"vllm",`+text+`}`), Options{}); err == nil || !strings.Contains(err.Error(), want) {

@@ -35,7 +35,7 @@ func (t *Topology) CheckCustom() error {
 func customFault(a *engineargs.Args) string {
 	switch {
 	case a.Engine != engineargs.VLLM:
-		return fmt.Sprintf("engine_type %q, must be %q, whose KV blocks it has", a.Engine, engineargs.VLLM)
+		return fmt.Sprintf("engine_type %q, must be %q, since it has KV blocks of that engine", a.Engine, engineargs.VLLM)
 	case a.DPSize > 1:
 		return fmt.Sprintf("dp_size %d, must be 1", a.DPSize)
 	case a.Speculative != nil:

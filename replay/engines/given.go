@@ -27,7 +27,7 @@ func (s *Stage) RenewPolicy() error {
 	case admits && s.index > 0:
 		return errors.New("a router policy of decode workers that holds requests back, use it at the entry only")
 	case admits && s.Admission != nil:
-		return errors.New("a router policy that holds requests back beside an admission, expected one or the other")
+		return errors.New("a router policy that holds requests back and an admission are mutually exclusive")
 	}
 	if needs.Overlap && s.Role != scheduler.Decode {
 		s.Capture = max(s.Capture, s.routerCapture())

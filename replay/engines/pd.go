@@ -225,7 +225,7 @@ func (t *Topology) checkAdmission() error {
 	case e.Engine == engineargs.VLLM && e.Rules.Reference():
 		return errors.New("decode workers are not asked for room by the reference's rules, use vLLM's own (--scheduler-profile)")
 	case len(decode.Mix) > 0 || e.DPSize > 1 || e.Windows.Given():
-		return errors.New("decode workers of several kinds, of data-parallel ranks or with layers that have windows are not asked for room, use others")
+		return errors.New("decode workers of several kinds, of data-parallel ranks or with layers that have windows are not asked for room, use other workers")
 	}
 	return nil
 }
@@ -243,7 +243,7 @@ func (t *Topology) checkHold() error {
 	case e.Engine == engineargs.VLLM && e.Rules.Reference():
 		return errors.New("prefill workers hold no KV blocks of computed prompts by the reference's rules, use vLLM's own (--scheduler-profile)")
 	case len(prefill.Mix) > 0 || e.DPSize > 1 || e.Windows.Given():
-		return errors.New("prefill workers of several kinds, of data-parallel ranks or with layers that have windows hold no KV blocks of computed prompts, use others")
+		return errors.New("prefill workers of several kinds, of data-parallel ranks or with layers that have windows hold no KV blocks of computed prompts, use other workers")
 	}
 	return nil
 }

@@ -20,9 +20,9 @@ func TestJoinPoolsRefuses(t *testing.T) {
 	}{
 		{ByRole[int]{-1, 1, 1}, nil, nil, &args, "workers are -1"},
 		{ByRole[int]{1, 1, maxWorkers + 1}, nil, nil, nil, "decode workers are 1000001, must be 1 to 1000000"},
-		{ByRole[int]{1, 2, 1}, &args, &args, nil, "one or the other"},
+		{ByRole[int]{1, 2, 1}, &args, &args, nil, "are mutually exclusive"},
 		{ByRole[int]{1, 2, 1}, nil, nil, nil, "2 prefill and 1 decode workers"},
-		{ByRole[int]{2, 1, 1}, nil, &args, &args, "workers are 2 beside"},
+		{ByRole[int]{2, 1, 1}, nil, &args, &args, "workers are 2 with prefill and decode engine arguments"},
 		{ByRole[int]{1, 1, 1}, nil, &args, nil, "prefill engine arguments require decode"},
 		{ByRole[int]{1, 1, 1}, nil, nil, &args, "decode engine arguments require prefill"},
 	} {

@@ -379,12 +379,12 @@ func JoinPools(counts ByRole[int], engines ByRole[*engineargs.Args]) (Pools, err
 	one, prefill, decode := engines[scheduler.Aggregated], engines[scheduler.Prefill], engines[scheduler.Decode]
 	switch {
 	case one != nil && (prefill != nil || decode != nil):
-		return nil, errors.New("engine arguments are for one pool, and there are prefill or decode engine arguments too, expected one or the other")
+		return nil, errors.New("engine arguments and prefill or decode engine arguments are mutually exclusive")
 	case prefill == nil && decode == nil && (prefillWorkers != 1 || decodeWorkers != 1):
 		return nil, fmt.Errorf("%d prefill and %d decode workers without engine arguments, require both prefill and decode engine arguments",
 			prefillWorkers, decodeWorkers)
 	case prefill != nil && decode != nil && workers != 1:
-		return nil, fmt.Errorf("workers are %d beside prefill and decode engine arguments, must be numbers of prefill and decode workers only", workers)
+		return nil, fmt.Errorf("workers are %d with prefill and decode engine arguments: use numbers of prefill and decode workers only", workers)
 	case prefill == nil && decode != nil:
 		return nil, errors.New("decode engine arguments require prefill engine arguments")
 	case prefill != nil && decode == nil:

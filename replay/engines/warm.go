@@ -50,7 +50,7 @@ func (s *Stage) cacheFault() string {
 	case a.Engine == engineargs.SGLang && a.SGLang.Eviction.Policy != radix.LRU:
 		return "radix_eviction_policy is not lru, must be lru"
 	case a.Engine == engineargs.SGLang && drafts != nil && drafts.Algorithm == scheduler.ByHead:
-		return "drafts by heads that read hidden states, whose pages have other names, use another method or none"
+		return "drafts by heads that read hidden states have pages with other names, use another method or none"
 	}
 	return ""
 }

@@ -118,7 +118,7 @@ func (r *Run) Report() (*collector.Report, error) {
 // Rows reads the run's requests.
 func (r *Run) Rows() ([]requests.Row, error) {
 	if r.Requests == "" || filepath.Base(r.Requests) != r.Requests {
-		return nil, excerpt.Errorf("%s: requests_file is %q, must be the name of a file beside it", filepath.Join(r.dir, RunFile), r.Requests)
+		return nil, excerpt.Errorf("%s: requests_file is %q, must be the name of a file in its directory", filepath.Join(r.dir, RunFile), r.Requests)
 	}
 	return requests.ReadFile(filepath.Join(r.dir, r.Requests))
 }

@@ -194,7 +194,7 @@ func (p *process) addFacts(r *response) (want string) {
 		case i < 0:
 			return fmt.Sprintf("facts of the greeting: there is no %s%s", name, nearest.Ask(name, names))
 		case name == "cost" && slices.ContainsFunc(p.Workers, func(w Worker) bool { return w.Cost == 0 }):
-			return "workers whose GPU has a price (--gpu) where the program asks for cost"
+			return "workers with the price of a GPU (--gpu) where the program asks for cost"
 		}
 		p.facts = append(p.facts, all[i])
 		if need := all[i].need; need != nil {

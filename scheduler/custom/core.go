@@ -121,7 +121,7 @@ func (c *Core) Step(now, _ sim.Time, p *scheduler.Pass) error {
 	case x.err != nil:
 		return x.err
 	case len(x.shares) > 0 && x.wait > 0:
-		return &PlanError{Request: -1, Reason: "to wait in a pass that computes tokens, must be one or the other"}
+		return &PlanError{Request: -1, Reason: "to wait in a pass that computes tokens: the two are mutually exclusive"}
 	case x.wait > 0:
 		p.End, p.Waits = x.wait, true
 	case len(x.shares) == 0:

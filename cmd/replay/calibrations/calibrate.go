@@ -119,7 +119,7 @@ func (f *calibration) run(ctx context.Context, s cli.Streams, dirs []string) err
 	}
 	if f.prompts != "" {
 		if len(dirs) > 1 {
-			return cli.Usagef("--prompts with %d runs: expected one run, whose prompts the file tells", len(dirs))
+			return cli.Usagef("--prompts with %d runs: must be one run, since the file has its prompts", len(dirs))
 		}
 		if o.Prompts, err = measured.ReadPrompts(f.prompts, f.block); err != nil {
 			return err

@@ -115,7 +115,7 @@ func (c *checking) run(ctx context.Context, s cli.Streams, file *budget.File, gi
 		return budget.Load(given[0])
 	}
 	if len(file.Command) == 0 {
-		return nil, fmt.Errorf("%s: names no run, expected one beside it or on the command line", file.Path)
+		return nil, fmt.Errorf("%s: has no run, requires one in the file or on the command line", file.Path)
 	}
 	if kind := file.Command[0]; kind != "trace" && kind != "concurrency" {
 		return nil, excerpt.Errorf("%s: run begins with %q, expected trace or concurrency", file.Path, kind)

@@ -182,7 +182,7 @@ func (l *livePage) check(path string, dirs []string) error {
 	case l.wanted && path == "":
 		return cli.Usagef("--live: only with --html FILE, which is the page")
 	case l.wanted && len(dirs) != 1:
-		return cli.Usagef("--live: %s: %d runs, expected one; its page lays others over it", strings.Join(dirs, " "), len(dirs))
+		return cli.Usagef("--live: %s: %d runs, must be one; its page overlays other runs", strings.Join(dirs, " "), len(dirs))
 	}
 	return nil
 }

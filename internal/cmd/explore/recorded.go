@@ -65,7 +65,7 @@ func filesIn(text string, words *regexp.Regexp) []string {
 // CheckFile refuses a file that names another file: a page would not find it.
 func CheckFile(name string, text []byte) error {
 	for _, other := range filesIn(string(text), regexp.MustCompile("[^\\s\"'`,:\\[\\]{}()=]+")) {
-		return cli.Usagef("%s: names another file, %s: must be a run whose files name none", name, other)
+		return cli.Usagef("%s: names another file, %s: must be a run with files that name no other file", name, other)
 	}
 	return nil
 }

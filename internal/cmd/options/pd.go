@@ -86,7 +86,7 @@ func (o *Options) fillPD(spec *replay.Spec) error {
 	case o.IsLive() || o.IsCluster():
 		return o.Only(name, "on the logical clock")
 	case f.threshold != "" && f.when != "":
-		return cli.Usagef("--pd-threshold and --pd-when: expected one or the other")
+		return cli.Usagef("--pd-threshold and --pd-when are mutually exclusive")
 	}
 	p := &replay.PD{Pull: pulls}
 	if err := cmp.Or(o.Cluster.pd.fillRule(p), o.fillTransfers(p)); err != nil {

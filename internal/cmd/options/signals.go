@@ -72,7 +72,7 @@ func (c *cluster) readSignalFlag(spec *replay.Spec, part signalPart, text string
 		case len(looks) == 0:
 			return errors.New("the router reads no signal, use another one")
 		case len(told) == 0:
-			return excerpt.Errorf("the router reads no signal of workers: use %s=%s for the knowledge of its own choices, or remove the flag", router.Loads, text)
+			return excerpt.Errorf("the router reads no signal of workers: use %s=%s for its own choices, or remove the flag", router.Loads, text)
 		}
 		for _, s := range told {
 			set(s, at)

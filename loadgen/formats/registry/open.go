@@ -134,7 +134,7 @@ func openDirectory(dir string, o formats.Options) (*formats.Stream, error) {
 		return nil, err
 	}
 	if o.Columns != "" {
-		return nil, &loadgen.SyntaxError{Name: dir, Msg: "is a directory, must be a file whose columns are said"}
+		return nil, &loadgen.SyntaxError{Name: dir, Msg: "is a directory, must be a file with --columns"}
 	}
 	auto := o.Format == "" || o.Format == "auto"
 	switch {

@@ -41,7 +41,7 @@ func (t *Tree) Fill(all []Stretch) (wrong int, err error) {
 		case end < x.From:
 			return i, fmt.Errorf("block %d is cached and not the one before it", x.From)
 		case parent < 0:
-			return i, fmt.Errorf("block %d hangs in the middle of others, expected these in two", x.From)
+			return i, fmt.Errorf("block %d is in the middle of a node, the node must be split", x.From)
 		case t.child(parent, x.Seq.KeyOf(x.From, t.PerNode)) != Root:
 			return i, fmt.Errorf("block %d is cached twice", x.From)
 		}

@@ -56,7 +56,7 @@ func DeclareWindows(s *vllm.Settings, d *schema.Decl) {
 	case !d.OK():
 		return
 	case sliding > 0 && chunk > 0:
-		d.Fail("attention_chunk_size", strconv.Itoa(chunk), "none beside sliding_window")
+		d.FailRule("attention_chunk_size", strconv.Itoa(chunk), "not supported with sliding_window")
 		return
 	}
 	kind, tokens := slidingAttention, sliding
