@@ -54,8 +54,8 @@ a#3/1 round 3 next -1: [7 6 9]
 	}
 }
 
-// Without sessions, prompts that continue from each other are one conversation, whose blocks are its own:
-// 1 and 2. After 7 prompts go different ways. The last block of a prompt is not full, and nobody else's.
+// Without sessions, prompts that extend each other are one conversation with separate blocks: 1 and 2. After block 7
+// prompts differ. The last block of a prompt is not full, and no other prompt has it.
 func TestRecycleTellsConversations(t *testing.T) {
 	w := readMooncake(t, `
 {"timestamp": 0, "input_length": 25, "output_length": 1, "hash_ids": [7, 1, 20]}

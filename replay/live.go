@@ -22,7 +22,7 @@ type Live struct {
 }
 
 // RunLive replays s in real time, on live workers of this process. When ctx ends
-// while requests are under way, the result has what there was by then.
+// with requests in flight, the result covers the time until then.
 func (s *Spec) RunLive(ctx context.Context, streams Streams, live Live) (*harness.Result, error) {
 	if err := s.validateLive(&live); err != nil {
 		return nil, err

@@ -1,6 +1,6 @@
 // Package cluster replays a workload on engines that are served elsewhere: the
 // driver, the collector and the report of a replay in real time, with calls over
-// the network in place of workers of this process.
+// the network instead of workers of this process.
 //
 // Read target.go (a request of the workload as a call), call.go (when what was
 // read), tokens.go (its prompt), failures.go (what became of those that did

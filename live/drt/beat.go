@@ -145,7 +145,7 @@ func (s *Stream) readError(err error) error {
 	return fault.New(fault.Disconnected, "%v: the stream of instance %s broke: %w", s.place.name, hexID(s.Instance), err)
 }
 
-// lastLook is how long a connection whose time is over is read once more.
+// lastLook is how long a connection is read once more after its time is over.
 const lastLook = 100 * time.Millisecond
 
 // patientConn looks once more when its time is over: a process that was paused in the meantime finds there

@@ -76,7 +76,7 @@ func (rt *Runtime) keepLease(id uint64) {
 }
 
 // renewUntilLost renews the lease when a third of its time is over, and at once when
-// somebody saw a reason to read it, until it is gone, or may be.
+// a check was requested, until the lease is gone, or may be.
 func (rt *Runtime) renewUntilLost(id uint64) error {
 	third := rt.config.Lease / 3
 	wait, renewed := third, time.Now()

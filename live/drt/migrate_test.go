@@ -71,7 +71,7 @@ func tokens(t *testing.T, s *drt.Stream) (all []int, terminal map[string]any, fa
 	return all, terminal, nil
 }
 
-// A request whose instance fails continues at another one, and its caller sees one
+// A request of an instance that fails continues at another one. The caller gets one
 // stream without a gap.
 func TestMigration(t *testing.T) {
 	hub := drttest.Start(t)

@@ -138,8 +138,8 @@ func TestAnswerWithRepeats(t *testing.T) {
 	}
 }
 
-// Where nobody answers a subscriber continues with what comes, and begins from the
-// beginning when somebody does.
+// A subscriber without an answer continues with later messages, and begins from the
+// beginning when an answer arrives.
 func TestHeals(t *testing.T) {
 	p := newScript(t)
 	x := NewIndex(nil)

@@ -174,7 +174,7 @@ func TestRefusalIsALine(t *testing.T) {
 	}
 }
 
-// Nobody listens where everybody is admitted, unless that was said.
+// A server without credentials listens beyond loopback only on request.
 func TestListenElsewhere(t *testing.T) {
 	for _, address := range []string{"0.0.0.0:0", "[::]:0", ":0"} {
 		_, err := newLinks(t, link.Config{}).Listen("streams", address, 0)

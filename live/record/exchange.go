@@ -46,7 +46,7 @@ func (x *exchange) begin(r *http.Request) {
 	r.Body = &passing{from: r.Body, see: x.addRequest}
 }
 
-// passing is a body that somebody reads as it passes.
+// passing is a body that is recorded while it is forwarded.
 type passing struct {
 	from  io.ReadCloser
 	see   func(p []byte, err error)

@@ -57,7 +57,7 @@ func Follow(ctx context.Context, rt *drt.Runtime, o Options, seen func(model str
 	return c, nil
 }
 
-// Close stops following. Requests under way continue.
+// Close stops following. Requests in flight continue.
 func (c *Catalog) Close() {
 	c.quit()
 	c.done.Wait()

@@ -77,7 +77,7 @@ func (c *crowd) try(ctx context.Context, walk *offline.Fork, d *Decision, w sim.
 	return nil
 }
 
-// firstStep is how far a copy continues first, when somebody is not over when all were in the run.
+// firstStep is how far a copy continues first if a request has not ended when all had ended in the run.
 const firstStep sim.Time = 1000
 
 // awaitCrowd lets a copy continue until all members of the crowd are over, or everybody is.

@@ -174,7 +174,7 @@ func (e *Exporter) Add(s Scrape) {
 	e.forget()
 }
 
-// forget drops what nobody will read, when that is half of what is kept.
+// forget drops values that are not read any more, when they are half of the kept ones.
 func (e *Exporter) forget() {
 	n := min(e.old, e.seen-1)
 	if n <= len(e.past)/2 {

@@ -185,8 +185,8 @@ func twiceRecord(r collector.Record) collector.Record {
 	return r
 }
 
-// Under round robin nobody reads the caches, so that it changes nothing
-// whether the cores report what becomes of them.
+// Round robin does not read the caches, so a report of their changes by the cores
+// has no effect.
 func TestCaptureChangesNothing(t *testing.T) {
 	each(t, 500, func(t *testing.T, d draw, x *trial, text string) bool {
 		x.roundRobin()

@@ -220,8 +220,8 @@ func (c *cluster) meet(met map[string]int) {
 	}
 }
 
-// isBarren reports whether err says that incidents continue where requests do not: engines whose requests keep
-// preempting each other may take longer to say so.
+// isBarren reports whether err is that of incidents without progress of requests. Engines with requests that keep
+// preempting each other may report it later.
 func isBarren(err error) bool {
 	return err != nil && strings.HasPrefix(err.Error(), "stalled at ") && strings.Contains(err.Error(), "incidents in a row")
 }

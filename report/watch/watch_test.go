@@ -28,7 +28,7 @@ type trial struct {
 	clock  time.Time
 }
 
-// newTrial returns a trial of one pool; real time continues by 100 ms whenever somebody looks.
+// newTrial returns a trial of one pool; real time advances by 100 ms with each read.
 func newTrial(requests, input, output, workers int, interval sim.Time) *trial {
 	engine := engineargs.Default()
 	engine.Blocks, engine.MaxSeqs = 256, 16

@@ -112,7 +112,7 @@ func (n Name) ListSignals() []router.Signal {
 	return nil
 }
 
-// DescribeSignals returns in words how old the signals are that somebody reads; gated: behind a gate.
+// DescribeSignals returns a text on the ages of the signals that a policy reads; gated: with a gate.
 func DescribeSignals(looks []router.Signal, s router.Signals, gated bool) string {
 	var all []string
 	for _, x := range looks {

@@ -17,7 +17,7 @@ const oracle = "oracle."
 type sight struct {
 	Options
 	language   *formula.Language
-	sent       *sent // what was sent where; nil where nobody reads it
+	sent       *sent // the requests sent to each worker; nil if no policy reads them
 	request    *sim.Request
 	candidates *router.Candidates
 	workers    []sim.WorkerID // the candidates that are left

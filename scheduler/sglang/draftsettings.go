@@ -57,7 +57,7 @@ func (s *DraftSettings) declare(d *schema.Decl, seats *int) {
 		Doc: schema.Doc{Default: "3; NGRAM: tokens by breadth", Text: "in a row, 1 to 64"},
 	})
 	d.CountTo(&s.TopK, maxDrafts, schema.Row{
-		Key: "speculative_eagle_topk", Default: "1", Help: "`drafts` that each step goes on with",
+		Key: "speculative_eagle_topk", Default: "1", Help: "`drafts` that each step continues from",
 		Doc: schema.Doc{Text: "that each step continues with; required with steps. NGRAM has `sglang.speculative_ngram_max_bfs_breadth` (10) in its place"},
 	})
 	d.CountTo(&s.Tokens, maxDrafts, schema.Row{

@@ -257,7 +257,7 @@ func poolOf(flag string) (pool, bare string) {
 	return "", flag
 }
 
-// put sets a flag instead of the same flag, or beside it.
+// put replaces a flag of the same name, or adds the flag.
 func (s *sketch) put(p part) {
 	at := slices.IndexFunc(s.parts, func(q part) bool { return q.flag == p.flag })
 	if at >= 0 && !s.chance(15) {

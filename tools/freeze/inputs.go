@@ -45,7 +45,7 @@ func copyInputs(root, to string) error {
 	return nil
 }
 
-// recordedRuns returns command lines whose directories reports, diffs and explanations read.
+// recordedRuns returns the command lines of runs that reports, diffs and explanations read.
 func recordedRuns() [][]string {
 	first := []string{"trace", "requests.jsonl", "--trace-block-size=64", "--workers=2"}
 	chat := []string{"trace", "testdata/traces/chat-hour.jsonl", "--gpu=h100", "--model=llama-3.1-8b", "--workers=2", "--slo=p99:ttft=1s,itl=30ms"}

@@ -19,7 +19,7 @@ import (
 )
 
 var (
-	browser = flag.String("browser", "", "look at the site in a `folder` in a real browser")
+	browser = flag.String("browser", "", "open the site in a `folder` in a real browser")
 	axeFile = flag.String("axe", "", "axe.min.js of the npm package axe-core, which checks pages for accessibility")
 )
 

@@ -17,7 +17,7 @@ import (
 // windowFlag names the part of a replay that its report is about.
 const windowFlag = "window"
 
-// recycleFlag lets a closed loop go on with the workload from its beginning.
+// recycleFlag lets a closed loop begin the workload again.
 const recycleFlag = "recycle"
 
 // window is a flag that takes a window of the run's clock.
@@ -58,7 +58,7 @@ func (w *window) Set(text string) error {
 }
 
 func (l *limits) bindWindow(fs *pflag.FlagSet) {
-	fs.BoolVar(&l.recycle, recycleFlag, false, "closed loop: go on with the workload from its beginning when it runs out, up to\nthe end of --window")
+	fs.BoolVar(&l.recycle, recycleFlag, false, "closed loop: begin the workload again when it has ended, until the end of\n--window")
 	fs.Var(&l.window, windowFlag, "report on the requests that arrive from one time of the run's clock to another,\n`FROM,TO`, as 1m,10m; either may be left out")
 }
 

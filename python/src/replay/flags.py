@@ -146,7 +146,7 @@ class Cluster(TypedDict, total=False):
     endpoint_picker (file): file of an EndpointPickerConfig: its filters, scorers and flow control route the requests
     endpoint_picker_skip (plugins): plugins of that file that are left out, by name or type: token-producer,latency-scorer
     engine_args (JSON): engine arguments of all workers: a JSON object with the keys of the reference, or @file
-    faults (file): YAML file that says what goes wrong, and what becomes of the requests, or what it would say: '[{at: 10m, worker: 3, what: dies, back: 60s}]'
+    faults (file): YAML file of faults and of what happens to their requests, or its text: '[{at: 10m, worker: 3, what: dies, back: 60s}]'
     hold_prefill_blocks: the KV blocks of a prompt stay on its prefill worker until they have been sent, as with vLLM's connectors
     kv_transfer (what): what a transfer sends: all; missing, what the decode worker has not cached; pull, the same, which decode workers read as with vLLM's NixlConnector; push, which prefill workers write; auto, pull between vLLM workers by its own rules where it can (docs/pd.md) (default auto)
     kv_transfer_sharing (how): how KV transfers share links: none, each has one to itself; fair, max-min; fifo, one after the other (default none)
@@ -161,7 +161,7 @@ class Cluster(TypedDict, total=False):
     prefill_workers (N): N workers that prefill only (default 1)
     router (name): policy, by name: round_robin, kv, random, least-loaded, p2c, session, more in docs/router.md, or NAME.yaml (default round_robin)
     router_policy (file): file of a router policy: scorers, filters and a picker (docs/policies.md)
-    scale (file): YAML file that says when the number of workers changes: a list of {at: 90s, workers: 4}, or with prefill: and decode: in place of workers:
+    scale (file): YAML file with changes of the number of workers: a list of {at: 90s, workers: 4}, or with prefill: and decode: instead of workers:
     signal_delay (age): age of signals when routers read them: 500ms, or index=500ms,waiting=1s; index=never: KV events do not reach the router (docs/policies.md)
     signal_interval (time): time between two reads of signals: 1s, or waiting=1s,kv_usage=5s
     warm_caches (file): file of what workers have cached at the start, which --save-caches wrote (docs/fork.md)
@@ -300,7 +300,7 @@ class Engine(TypedDict, total=False):
     sliding_window_size (tokens): sglang: tokens that the layers with a window attend to, which have a pool of their own (default none; with --gpu the model's)
     speculative_algorithm (name): sglang: speculative decoding with drafts by name: EAGLE, EAGLE3, NEXTN, FROZEN_KV_MTP, STANDALONE or NGRAM (default no drafts)
     speculative_config (JSON): speculative decoding: vLLM's JSON object, with how many drafts are accepted; for sglang this alone (default no drafts)
-    speculative_eagle_topk (drafts): sglang: drafts that each step goes on with (default 1)
+    speculative_eagle_topk (drafts): sglang: drafts that each step continues from (default 1)
     speculative_num_draft_tokens (n): sglang: number n of tokens that a pass verifies of a request (default one more than steps)
     speculative_num_steps (drafts): sglang: drafts in a row (default 3)
     speedup_ratio (R): divide the time of every pass by R; 0 leaves it (default 1)
@@ -623,7 +623,7 @@ class Clients(TypedDict, total=False):
 
     client_timeout (time): let clients hang up that have no first token after this time: ms, or with a unit
     front_end_ms (ms): time between a client and the router (HTTP, tokenizing, detokenizing): ms, or ms and ms per prompt token, as 3.2+0.004/token; 0: none (default fitted, by engine, where pass times are by measured operators; else 0)
-    retry (N): let clients send a request again up to N times that was shed or lost, or for whose first token they have waited in vain
+    retry (N): clients send a shed or lost request again, or one without its first token in time, at most N times
     retry_backoff (wait): wait before the first retry, xFACTOR for each further one, max=TIME, and jitter or jitter=SHARE, by which each is shortened at random (default 500ms,x2,max=8s,jitter=0.25)
     """
 
@@ -811,7 +811,7 @@ class Limits(TypedDict, total=False):
     compat (release): repeat the results of a release of the reference to the last digit: dynamo-1.2
     config (file): YAML file that holds flags by name, without dashes; a flag given here wins
     oversize (what): what to do about requests that can never run: error ends the run before it begins, reject leaves them out (default error)
-    recycle: closed loop: go on with the workload from its beginning when it runs out, up to the end of --window
+    recycle: closed loop: begin the workload again when it has ended, until the end of --window
     seed (number): seed of whatever is drawn, a number (default 42)
     until (time): end the run at this time of its clock: ms, or with a unit, as 90s or 10m
     window (FROM,TO): report on the requests that arrive from one time of the run's clock to another, FROM,TO, as 1m,10m; either may be left out
