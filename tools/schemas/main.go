@@ -1,9 +1,11 @@
 // Command schemas writes the JSON Schemas that the YAML files of examples name in their first lines.
 //
-//	go run ./tools/schemas
+//	go generate ./tools/schemas
 //
 // Its tests hold the YAML files of the repository to their schemas, and hold the schemas to what the program reads.
 package main
+
+//go:generate go run -C ../.. ./tools/schemas
 
 import (
 	"bytes"

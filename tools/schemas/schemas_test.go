@@ -244,7 +244,7 @@ func TestExamplesNameSchemas(t *testing.T) {
 					continue
 				}
 				if printed, err := printSchema(context.Background(), c.program, kind); err != nil || !bytes.Equal(kept, printed) {
-					t.Errorf("%s: %s is not what the program prints: go run ./tools/schemas", path, name)
+					t.Errorf("%s: %s is not what the program prints: go generate ./tools/schemas", path, name)
 				}
 			}
 		}
