@@ -46,7 +46,7 @@ func (x *exchange) begin(r *http.Request) {
 	r.Body = &passing{from: r.Body, see: x.addRequest}
 }
 
-// passing is a body that is recorded while it is forwarded.
+// passing is a body that the proxy records and forwards at once.
 type passing struct {
 	from  io.ReadCloser
 	see   func(p []byte, err error)

@@ -143,7 +143,7 @@ type grumpy struct{ diary }
 
 func (*grumpy) Pass(scheduler.Role, sim.WorkerID, *scheduler.Pass) { panic("enough") }
 
-// A panic of the observer is raised where the relay is closed. The replay continues.
+// Close of the relay raises a panic of the observer. The replay continues.
 func TestPanic(t *testing.T) {
 	r := relay.New(&grumpy{})
 	spec := small(t, "vllm", false)
