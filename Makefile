@@ -11,6 +11,18 @@ VLLM_EACH ?= 300
 VLLM_SETTINGS = '"sliding_window":-1' '"policy":"priority"' '"speculative_config":"random"'
 VLLM_SETTINGS_0.24.0 = '"prefill_schedule_interval":4'
 VLLM_SETTINGS_0.33.0 = '"watermark":0.1' '"prefill_schedule_interval":4' '"max_num_active_seqs":3'
+# The same of its KV connectors: the one to host memory, its simple one, NIXL between prefill and decode engines, which pull or
+# have blocks pushed, and both at once. replay refuses the simple one with priorities before 0.33.
+VLLM_HOST = "num_g2_blocks":-1
+VLLM_SIMPLE = $(VLLM_HOST),"kv_offload_connector":"simple"
+VLLM_CACHED = "enable_prefix_caching":true
+VLLM_PD = "prefill_workers":-1
+VLLM_PUSH = $(VLLM_PD),"kv_transfer":"push"
+VLLM_PRIORITY = "policy":"priority"
+VLLM_CONNECTORS = '$(VLLM_HOST),$(VLLM_CACHED)' '$(VLLM_SIMPLE),$(VLLM_CACHED)' '$(VLLM_HOST),$(VLLM_CACHED),$(VLLM_PRIORITY)' \
+  '$(VLLM_PD)' '$(VLLM_PD),$(VLLM_PRIORITY)' '$(VLLM_PD),$(VLLM_HOST)' '$(VLLM_PD),$(VLLM_HOST),$(VLLM_PRIORITY)' '$(VLLM_PD),$(VLLM_SIMPLE)' \
+  '$(VLLM_PUSH)' '$(VLLM_PUSH),$(VLLM_PRIORITY)' '$(VLLM_PUSH),$(VLLM_HOST)' '$(VLLM_PUSH),$(VLLM_HOST),$(VLLM_PRIORITY)' '$(VLLM_PUSH),$(VLLM_SIMPLE)'
+VLLM_CONNECTORS_0.33.0 = '$(VLLM_SIMPLE),$(VLLM_CACHED),$(VLLM_PRIORITY)' '$(VLLM_PD),$(VLLM_SIMPLE),$(VLLM_PRIORITY)' '$(VLLM_PUSH),$(VLLM_SIMPLE),$(VLLM_PRIORITY)'
 # Settings that make parity-sglang tries on SGLANG_EACH random workloads each, in both loops.
 SGLANG_EACH ?= 50
 SGLANG_SETS = '"schedule_conservativeness":0.0' '"enable_mixed_chunk":true' '"ignore_eos":true' '"enable_prefix_caching":false' \
@@ -112,16 +124,7 @@ parity-vllm-engine-%:
 
 parity-vllm-connectors-%:
 	@$(VLLM_CASES); \
-	cases "its offloading connector" '{"num_g2_blocks":-1,"enable_prefix_caching":true}' $(N) 3; \
-	cases "its simple CPU offload connector" '{"num_g2_blocks":-1,"enable_prefix_caching":true,"kv_offload_connector":"simple"}' $(N) 3; \
-	cases "its offloading connector with priorities" '{"num_g2_blocks":-1,"enable_prefix_caching":true,"policy":"priority"}' $(N) 3; \
-	cases "prefill and decode engines with its NIXL connector" '{"prefill_workers":-1}' $(N) 3; \
-	cases "prefill and decode engines with its NIXL connector and priorities" '{"prefill_workers":-1,"policy":"priority"}' $(N) 3; \
-	cases "prefill and decode engines with its NIXL and offloading connectors" '{"prefill_workers":-1,"num_g2_blocks":-1}' $(N) 3; \
-	cases "prefill and decode engines with its NIXL and simple CPU offload connectors" '{"prefill_workers":-1,"num_g2_blocks":-1,"kv_offload_connector":"simple"}' $(N) 3; \
-	cases "prefill and decode engines with its NIXL push connector" '{"prefill_workers":-1,"kv_transfer":"push"}' $(N) 3; \
-	cases "prefill and decode engines with its NIXL push and offloading connectors" '{"prefill_workers":-1,"num_g2_blocks":-1,"kv_transfer":"push"}' $(N) 3; \
-	cases "prefill and decode engines with its NIXL push and simple CPU offload connectors" '{"prefill_workers":-1,"num_g2_blocks":-1,"kv_transfer":"push","kv_offload_connector":"simple"}' $(N) 3
+	for setting in $(VLLM_CONNECTORS) $(VLLM_CONNECTORS_$*); do cases "$$setting" "{$$setting}" $(N) 3; done
 
 parity-vllm-ranks-%:
 	@$(VLLM_CASES); \

@@ -64,17 +64,20 @@ class Link:
 
     def __init__(self, gbps):
         self.bytes_per_ms, self.busy, self.queue = gbps * 1e6, 0.0, []
+        self.moves = 0  # transfers begun and ended
 
     def submit(self, job, at, size):
         took = size / self.bytes_per_ms if self.bytes_per_ms else 0.0
         self.busy = max(at, self.busy) + took
         self.queue.append((job, self.busy))
+        self.moves += 1
 
     def ended(self, now):
         n = 0
         while n < len(self.queue) and self.queue[n][1] <= now:
             n += 1
         done, self.queue = self.queue[:n], self.queue[n:]
+        self.moves += n
         return [job for job, _ in done]
 
     def end_of(self, jobs):
@@ -194,13 +197,27 @@ class Both:
 
     def __init__(self, pd, host):
         self.pd, self.host = pd, host
+        self.reports = 0  # passes that reported something of host memory
 
     @property
     def reading(self):
         return self.pd.reading
 
+    @property
+    def links(self):
+        return self.host.copies.to_host, self.host.copies.to_device
+
+    @property
+    def moves(self):
+        return self.pd.moves + self.reports + sum(link.moves for link in self.links)
+
+    def wakes(self):
+        """When the next transfer ends that a pass will report."""
+        ends = (end for link in self.links for _, end in link.queue if end > self.host.copies.now)
+        return min(self.pd.wakes(), min(ends, default=float("inf")))
+
     def copying(self, now):
-        return any(end > now for link in (self.host.copies.to_host, self.host.copies.to_device) for _, end in link.queue)
+        return any(end > now for link in self.links for _, end in link.queue)
 
     @property
     def pulled(self):
@@ -214,6 +231,7 @@ class Both:
     def end(self, out, computed):
         from vllm.distributed.kv_transfer.kv_connector.v1.multi_connector import MultiKVConnectorWorkerMetadata
         told, host = self.pd.end(Part(out, 0), computed), self.host.end(Part(out, 1), computed)
+        self.reports += any((host.finished_sending, host.finished_recving, host.kv_connector_worker_meta))
         told.finished_sending, told.finished_recving = host.finished_sending, host.finished_recving
         if host.kv_connector_worker_meta is not None:
             told.kv_connector_worker_meta = MultiKVConnectorWorkerMetadata(metadata=(None, host.kv_connector_worker_meta))

@@ -40,6 +40,11 @@ class Reader:
         self.reading, self.heard, self.known = [], [], set()  # (end, request); (instant, request); of this engine, to be read
         self.pulled = {}  # blocks by request
         self.now = 0.0
+        self.moves = 0  # changes of what it reads, has heard and knows
+
+    def wakes(self):
+        """When the next transfer ends that a pass will report."""
+        return min((at for at, _ in (*self.reading, *self.heard)), default=float("inf"))
 
     def copying(self, now):
         return False
@@ -55,11 +60,13 @@ class Reader:
         if blocks:
             self.reading.append((end, id))
         self.peers[meta.remote.engine_id].heard.append((end if blocks else self.now, meta.remote.request_id))
+        self.moves += 1
 
     def end(self, out, computed):
         meta = out.kv_connector_metadata
         for id, m in meta.reqs_to_recv.items():
             self.read(id, m)
+        self.moves += len(meta.reqs_in_batch) + len(meta.reqs_not_processed)
         self.known |= set(meta.reqs_in_batch)
         self.known -= set(meta.reqs_not_processed)
         told, now = KVConnectorOutput(), self.now
@@ -71,9 +78,11 @@ class Reader:
         del told.report
         sent = [id for at, id in sorted(self.heard) if at <= now and id in self.known]
         self.heard = [x for x in self.heard if x[0] > now]
+        self.moves += len(sent)
         self.known -= set(sent)
         received = [id for at, id in self.reading if at <= now]
         self.reading = [x for x in self.reading if x[0] > now]
+        self.moves += len(received)
         told.finished_sending = dict.fromkeys([*sent, *(told.finished_sending or ())]) or None
         told.finished_recving = dict.fromkeys([*received, *(told.finished_recving or ())]) or None
 
@@ -96,6 +105,7 @@ class Writer(Reader):
 
     def end(self, out, computed):
         meta = out.kv_connector_metadata
+        self.moves += len(meta.push_registrations or ()) + len(meta.push_finished_blocks or ())
         for id, told in (meta.push_registrations or {}).items():
             blocks = sum(len(g) for g in told["local_block_ids"])
             self.pulled.setdefault(id, blocks)
@@ -142,6 +152,7 @@ class Side(main.Engine):
         self.hasher = kv_cache_utils.get_request_block_hasher(s["block_size"], hashing.sha256, **pick(
             kv_cache_utils.get_request_block_hasher, num_hash_lookahead_tokens=getattr(config, "num_hash_lookahead_tokens", 0) if hasattr(VllmConfig, "num_hash_lookahead_tokens") else 0))
         self.coming, self.idle, self.by_priority = deque(), 0, s.get("policy") == "priority"
+        self.quiet, self.state = 0, None  # iterations in turn that changed nothing, and what the last one left
 
     def put_nowait(self, item):
         super().put_nowait(item)
@@ -173,11 +184,32 @@ class Side(main.Engine):
         while True:
             while self.coming and self.coming[0][0] <= self.clock.now:
                 self.scheduler.add_request(self.coming.popleft()[1])
-            before = self.log.passes
+            before, began = self.log.passes, self.clock.now
             engine_core.EngineCoreProc._process_engine_step(self)
             self.log.delivered(self.clock.now)
             self.idle = 0 if self.log.passes != before else self.idle + 1
+            state = (len(self.scheduler.requests), len(self.scheduler.running), len(self.batch_queue or ()), self.model_executor.worker.moves)
+            napped = self.idle and state == self.state and self.clock.now == began + self.sleep
+            self.quiet, self.state = self.quiet + 1 if napped else 0, state
             self.fiber.pause("iteration")
+
+    def naps(self):
+        """Reports whether it has work left and does nothing but nap."""
+        return self.quiet >= QUIET and self.fiber.reason[0] == "iteration" and self.has_work()
+
+    def wakes(self):
+        """When an iteration changes something: the next one, or, of an engine that naps, one after a transfer's end or a request."""
+        if not self.naps():
+            return self.next()
+        return min(self.model_executor.worker.wakes(), self.coming[0][0] if self.coming else float("inf"))
+
+    def nap_until(self, instant):
+        """Skips the iterations before an instant, in each of which the engine would only nap, and returns how many they were."""
+        skipped = 0
+        while self.clock.now < instant:
+            self.clock.now += self.sleep
+            skipped += 1
+        return skipped
 
     def request(self, row, number, most, block, transfer, at):
         """A request as the front end of the engine makes it when it comes, at an instant."""
@@ -187,6 +219,7 @@ class Side(main.Engine):
             client_index=0, arrival_time=at / 1000, priority=row.priority if self.by_priority else 0, block_hasher=self.hasher))
 
 
+QUIET = 4  # iterations in turn that changed nothing, after which the next ones do not either
 FOR_EVER = 3000  # passes in which no request came or ended; answers of random cases have up to 150 tokens
 
 
@@ -200,6 +233,12 @@ def drive(prefill, decode, rows, block, handed, pushes):
     sides, at, sent = prefill + decode, 0, 0
     left, since, passes = None, 0, 0
     while True:
+        napping = [x for x in sides if x.naps()]
+        if napping:
+            wake = min(min(x.wakes() for x in sides), rows[at].arrival if at < len(rows) else float("inf"), handed[0][0] if handed else float("inf"))
+            if wake == float("inf"):
+                raise main.Stuck("the schedulers plan nothing and have requests left: they would hang")
+            since += sum(x.nap_until(wake) for x in napping)
         earliest = min(sides, key=lambda x: x.next())
         now = earliest.next()
         if at < len(rows) and rows[at].arrival <= now:
