@@ -243,7 +243,7 @@ def in_order(connector):
     build = connector.build_connector_meta
 
     def ordered(out):
-        out.finished_req_ids = dict.fromkeys(sorted(out.finished_req_ids))
+        out.finished_req_ids = dict.fromkeys(sorted(out.finished_req_ids, key=str))
         return build(out)
 
     connector.build_connector_meta = ordered

@@ -137,6 +137,18 @@ class Clock(main.Clock):
         super().wait(end)
 
 
+class Name(str):
+    """A request's id. Of requests of one priority and moment vLLM takes the lesser id for the more urgent: the one that came first."""
+
+    def __new__(cls, number, order):
+        name = super().__new__(cls, main.name_of(number))
+        name.order = order
+        return name
+
+    def __lt__(self, other):
+        return self.order < other.order
+
+
 class Side(main.Engine):
     """An engine of a pool, and what has been sent to it."""
 
@@ -152,6 +164,7 @@ class Side(main.Engine):
         self.hasher = kv_cache_utils.get_request_block_hasher(s["block_size"], hashing.sha256, **pick(
             kv_cache_utils.get_request_block_hasher, num_hash_lookahead_tokens=getattr(config, "num_hash_lookahead_tokens", 0) if hasattr(VllmConfig, "num_hash_lookahead_tokens") else 0))
         self.coming, self.idle, self.by_priority = deque(), 0, s.get("policy") == "priority"
+        self.made = 0  # requests
         self.quiet, self.state = 0, None  # iterations in turn that changed nothing, and what the last one left
 
     def put_nowait(self, item):
@@ -213,9 +226,10 @@ class Side(main.Engine):
 
     def request(self, row, number, most, block, transfer, at):
         """A request as the front end of the engine makes it when it comes, at an instant."""
+        self.made += 1
         params = SamplingParams(max_tokens=most, ignore_eos=True, extra_args={"kv_transfer_params": transfer})
         return Request(**pick(
-            Request, request_id=main.name_of(number), prompt_token_ids=tokens(row, block), sampling_params=params, pooling_params=None, eos_token_id=None,
+            Request, request_id=Name(number, self.made), prompt_token_ids=tokens(row, block), sampling_params=params, pooling_params=None, eos_token_id=None,
             client_index=0, arrival_time=at / 1000, priority=row.priority if self.by_priority else 0, block_hasher=self.hasher))
 
 
