@@ -27,6 +27,8 @@ func TestBinsAreThoseOfLogarithms(t *testing.T) {
 	}
 	for i := range 60 * perOctave {
 		check(Edge(i))
+		check(math.Float64frombits(math.Float64bits(Edge(i)) - edgeWidth))
+		check(math.Float64frombits(math.Float64bits(Edge(i)) + edgeWidth))
 	}
 	for octave := -25; octave < 40; octave++ {
 		for i := range 257 {

@@ -36,13 +36,32 @@ const binTable = "00000~11111~22222~33333~44444~55555~66666~777777~888888~99999~
 	"BB~CCCCCCC~DDDDDDDD~EEEEEEEE~FFFFFFFF~GGGGGGGG~HHHHHHHH~IIIIIIII" +
 	"I~JJJJJJJJJ~KKKKKKKKK~LLLLLLLLL~MMMMMMMMMM~NNNNNNNNNN~OOOOOOOOO~"
 
-// binOf returns the bin of a value. It takes the logarithm of those alone that may be at the edge of a bin.
+// binEdges are the mantissas with which bins between two powers of two begin, and that of the next power.
+var binEdges = func() (edges [perOctave + 1]int64) {
+	for i := range edges {
+		edges[i] = int64(math.Ldexp(math.Exp2(float64(i)/perOctave)-1, 52))
+	}
+	return edges
+}()
+
+// edgeWidth is how far from an edge, in units of the mantissa, a logarithm decides.
+const edgeWidth = 1 << 12
+
+// binOf returns the bin of a value. It takes the logarithm of those alone that are at the edge of a bin.
 func binOf(v float64) int {
 	bits := math.Float64bits(v)
 	octave := int(bits>>52) - 1023 - lowest // of a value that is finite and > 0
 	if octave >= 0 && octave < 1024 {
-		if part := binTable[bits>>44&0xff]; part != '~' {
+		cell := bits >> 44 & 0xff
+		if part := binTable[cell]; part != '~' {
 			return octave*perOctave + int(part-'0')
+		}
+		part := int(binTable[cell-1]-'0') + 1
+		switch past := int64(bits&(1<<52-1)) - binEdges[part]; {
+		case past > edgeWidth:
+			return octave*perOctave + part
+		case past < -edgeWidth:
+			return octave*perOctave + part - 1
 		}
 	}
 	if v > 0 {
