@@ -4,7 +4,7 @@
 //
 //	go run ./tools/benchpeer                    the whole table; takes ten minutes
 //	go run ./tools/benchpeer -only 'KV router'  some rows, by title or name
-//	go run ./tools/benchpeer -only 'vllm rules' vLLM's own rules beside the reference's, without it; or 'sglang rules'
+//	go run ./tools/benchpeer -only 'vllm rules' vLLM's own rules and the reference's, without it; or 'sglang rules', windows, threads
 //	go run ./tools/benchpeer -quick             one pair of runs, smaller workloads
 //	go run ./tools/benchpeer -scale             a million requests, 512 workers
 //	go run ./tools/benchpeer sweep              sweeps of 200 cells, on one core and on two

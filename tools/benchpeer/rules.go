@@ -15,8 +15,8 @@ import (
 // measureRules measures the rows of engines' own rules against others, this program
 // in both, prints each as soon as it is known, and counts those that miss a bound.
 func (c *comparison) measureRules(ctx context.Context) (missed int, err error) {
-	c.printPreface(fmt.Sprintf("Pairs per row, in turn: %d; a ratio is their median [least–most], of an engine's own rules to the reference's, or to vLLM's where a row says so, both simulated by this program", c.pairs))
-	fmt.Fprintln(c.out, "| case | simulation: own / others | ratio | bound | peak MiB: own / others | ratio | bound | verdict |")
+	c.printPreface(fmt.Sprintf("Pairs per row, in turn: %d; a ratio is their median [least–most], of an engine's own rules to the reference's, or to vLLM's where a row says so; of a model with sliding windows to Llama 3.1 8B; of the whole command with two threads to one; all by this program", c.pairs))
+	fmt.Fprintln(c.out, "| case | time: own / others | ratio | bound | peak MiB: own / others | ratio | bound | verdict |")
 	fmt.Fprintln(c.out, "|---|---|---|---|---|---|---|---|")
 	profile := filepath.Join(c.dir, "profile.json")
 	if err := os.WriteFile(profile, []byte(row.Profile()), 0o600); err != nil {
@@ -42,7 +42,11 @@ func (c *comparison) measureRules(ctx context.Context) (missed int, err error) {
 // runRules runs a row by own rules and by others, in turn. In its pairs the others stand where
 // the reference does elsewhere.
 func (c *comparison) runRules(ctx context.Context, r *row.RulesRow, profile string) (pairs []pair, err error) {
-	trace, err := c.tracePath(r.Source, 0)
+	requests := 0
+	if r.Source != row.Synthetic {
+		requests = r.Requests
+	}
+	trace, err := c.tracePath(r.Source, requests)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +74,11 @@ func (c *comparison) runRules(ctx context.Context, r *row.RulesRow, profile stri
 // describeRules returns the cells of a row and counts it when it misses a bound.
 func describeRules(r *row.RulesRow, pairs []pair, missed *int) string {
 	median := func(value func(p pair) float64) float64 { return stopwatch.Median(pairs, value) }
-	slower := func(p pair) float64 { return float64(p.ours.took[simulation]) / float64(p.theirs.took[simulation]) }
+	figure := simulation
+	if r.Threads {
+		figure = command // which reads the trace and writes the report on its threads, too
+	}
+	slower := func(p pair) float64 { return float64(p.ours.took[figure]) / float64(p.theirs.took[figure]) }
 	larger := func(p pair) float64 { return p.ours.peakMiB / p.theirs.peakMiB }
 	least, most := math.Inf(1), 0.0
 	for _, p := range pairs {
@@ -83,9 +91,9 @@ func describeRules(r *row.RulesRow, pairs []pair, missed *int) string {
 	if !same {
 		verdict += ": not the same requests"
 	}
-	return fmt.Sprintf("%.3g ms / %.3g ms | %s [%s–%s] | ≤ %.1fx | %.1f / %.1f | %s | ≤ %.1fx | %s",
-		median(func(p pair) float64 { return p.ours.took[simulation].Seconds() * 1000 }),
-		median(func(p pair) float64 { return p.theirs.took[simulation].Seconds() * 1000 }),
+	return fmt.Sprintf("%.3g ms / %.3g ms | %s [%s–%s] | ≤ %.2gx | %.1f / %.1f | %s | ≤ %.1fx | %s",
+		median(func(p pair) float64 { return p.ours.took[figure].Seconds() * 1000 }),
+		median(func(p pair) float64 { return p.theirs.took[figure].Seconds() * 1000 }),
 		formatTimes(time), formatTimes(least), formatTimes(most), r.Simulation,
 		median(func(p pair) float64 { return p.ours.peakMiB }), median(func(p pair) float64 { return p.theirs.peakMiB }),
 		formatTimes(memory), row.RulesMemory, verdict)

@@ -3,18 +3,21 @@ package row
 import (
 	"fmt"
 	"strconv"
+	"strings"
 )
 
-// RulesRow is a case in which an engine's own rules are compared with the reference's, both by
-// this program: the same requests on the same workers, which have as many KV blocks, seats
-// and tokens in a pass. What differs is whose rules hold and how long a pass takes.
+// RulesRow is a case in which this program is compared with itself. Most compare an engine's own rules with the reference's: the
+// same requests on the same workers, which have as many KV blocks, seats and tokens in a pass. What differs is whose rules hold
+// and how long a pass takes. Others compare a model that has sliding windows with one that has none, and two threads with one.
 type RulesRow struct {
 	Title         string
-	SGLang        bool // otherwise vLLM
-	BesideVLLM    bool // SGLang's own rules are compared with vLLM's own
+	Windows       string // arguments that choose a model with sliding windows, compared with Llama 3.1 8B
+	Threads       bool   // two threads are compared with one, over the whole command
+	SGLang        bool   // otherwise vLLM
+	BesideVLLM    bool   // SGLang's own rules are compared with vLLM's own
 	Source        Source
-	Requests      int // of Synthetic
-	Input, Output int // tokens of each of them
+	Requests      int // of Synthetic, or those that the trace is tiled to; 0: the trace as it is
+	Input, Output int // tokens of a synthetic request
 	InFlight      int // requests in flight in closed loop; 0: open loop
 	Workers       int
 	Router        string
@@ -24,7 +27,7 @@ type RulesRow struct {
 	// otherwise they are those of data sheets, on an H100.
 	Calibrated bool
 
-	Simulation float64 // most times the simulation of the reference's rules
+	Simulation float64 // most times the simulation of the reference's rules, or of what else it is compared with
 }
 
 // RulesMemory is the most memory that own rules take, in times that of the reference's.
@@ -56,9 +59,18 @@ func RulesTable() []RulesRow {
 		{Title: "conversation, 8 workers, KV router, block 16, beside vLLM's own rules", SGLang: true, BesideVLLM: true,
 			Workers: 8, Router: "kv", BlockTokens: 16, Simulation: 3},
 	}
+	for _, x := range []struct{ name, args string }{
+		{"gpt-oss-120b", "--model=gpt-oss-120b"}, {"Llama 4 Scout", "--model=llama-4-scout --tp=4"}, {"Gemma 3 27B", "--model=gemma-3-27b --tp=2"},
+	} {
+		all = append(all, RulesRow{Title: x.name + ", conversation, 8 workers, KV router", Windows: x.args, Workers: 8, Router: "kv", Simulation: 2})
+	}
+	all = append(all,
+		RulesRow{Title: "conversation tiled to 1,000,000, 256 workers, round robin", Threads: true, Source: Conversation, Requests: 1_000_000,
+			Workers: 256, Router: "round_robin", Simulation: 1 / 1.8},
+		RulesRow{Title: "conversation, 8 workers, KV router", Threads: true, Workers: 8, Router: "kv", Simulation: 1 / 1.25})
 	for i := range all {
 		r := &all[i]
-		r.Title = r.engine() + " rules: " + r.Title
+		r.Title = r.kind() + ": " + r.Title
 		if r.Requests == 0 {
 			r.Source = Conversation
 		}
@@ -73,6 +85,8 @@ func RulesTable() []RulesRow {
 func (r *RulesRow) Args(trace string) []string {
 	tokens, seats, budget := 443_024, 1024, 8192 // what vLLM has on an H100 with Llama 3.1 8B
 	switch {
+	case r.Windows != "" || r.Threads:
+		tokens, seats, budget = 0, 0, 0 // by default
 	case r.Calibrated:
 		tokens, seats, budget = 612_368, 128, 2048
 	case r.SGLang:
@@ -93,7 +107,7 @@ func (r *RulesRow) Args(trace string) []string {
 		flag  string
 		value int
 	}{
-		{"workers", r.Workers}, {"speedup", r.Speedup}, {"block-size", r.BlockTokens}, {"num-gpu-blocks", tokens / r.BlockTokens},
+		{"workers", r.Workers}, {"speedup", r.Speedup}, {"block-size", r.BlockTokens}, {"num-gpu-blocks", tokens / max(1, r.BlockTokens)},
 		{"max-num-seqs", seats}, {"max-num-batched-tokens", budget},
 	} {
 		if s.value > 0 {
@@ -109,6 +123,10 @@ func (r *RulesRow) Args(trace string) []string {
 // Own returns the arguments by which the engine's own rules hold; profile is a file with Profile.
 func (r *RulesRow) Own(profile string) []string {
 	switch {
+	case r.Windows != "":
+		return append([]string{"--gpu=h100"}, strings.Fields(r.Windows)...)
+	case r.Threads:
+		return []string{"--threads=2"}
 	case r.BesideVLLM:
 		return []string{"--engine=sglang", "--gpu=h100", "--model=llama-3.1-8b"}
 	case r.SGLang:
@@ -122,6 +140,10 @@ func (r *RulesRow) Own(profile string) []string {
 // Others returns the arguments by which the rules hold that they are compared with.
 func (r *RulesRow) Others() []string {
 	switch {
+	case r.Windows != "":
+		return []string{"--gpu=h100", "--model=llama-3.1-8b"}
+	case r.Threads:
+		return []string{"--threads=1"}
 	case r.BesideVLLM:
 		return []string{"--scheduler-profile=vllm", "--gpu=h100", "--model=llama-3.1-8b", "--max-num-seqs=1024", "--max-num-batched-tokens=8192"}
 	case r.SGLang:
@@ -130,11 +152,17 @@ func (r *RulesRow) Others() []string {
 	return []string{"--scheduler-profile=reference"}
 }
 
-func (r *RulesRow) engine() string {
-	if r.SGLang {
-		return "sglang"
+// kind is what titles of such rows begin with.
+func (r *RulesRow) kind() string {
+	switch {
+	case r.Windows != "":
+		return "windows"
+	case r.Threads:
+		return "threads"
+	case r.SGLang:
+		return "sglang rules"
 	}
-	return "vllm"
+	return "vllm rules"
 }
 
 // Profile returns a timing profile of the form that replay calibrate writes, in round numbers.

@@ -11,12 +11,26 @@ import (
 func TestRulesTable(t *testing.T) {
 	titles := map[string]bool{}
 	for _, r := range row.RulesTable() {
-		if titles[r.Title] || !strings.HasPrefix(r.Title, "vllm rules: ") && !(r.SGLang && strings.HasPrefix(r.Title, "sglang rules: ")) {
-			t.Errorf("%q is there twice, or called otherwise", r.Title)
+		kind, _, _ := strings.Cut(r.Title, ": ")
+		if titles[r.Title] || kind != map[bool]string{true: "sglang rules", false: "vllm rules"}[r.SGLang] && kind != "windows" && kind != "threads" {
+			t.Errorf("%q is there twice, or has another kind", r.Title)
 		}
 		titles[r.Title] = true
-		if want := 2.5; r.Simulation != want && !(r.Calibrated && r.Simulation == 4) && !(r.BesideVLLM && r.Simulation == 3) {
-			t.Errorf("%s: %v times, want %v, 4 with a queue, or 3 beside vLLM", r.Title, r.Simulation, want)
+		want := 2.5
+		switch {
+		case r.Windows != "":
+			want = 2
+		case r.Threads && r.Router == "kv":
+			want = 0.8
+		case r.Threads:
+			want = 1 / 1.8
+		case r.Calibrated: // there is a queue
+			want = 4
+		case r.BesideVLLM:
+			want = 3
+		}
+		if r.Simulation != want {
+			t.Errorf("%s: %v times, want %v", r.Title, r.Simulation, want)
 		}
 	}
 	all := row.RulesTable()
@@ -29,6 +43,8 @@ func TestRulesTable(t *testing.T) {
 			" --max-num-seqs=1024 --max-num-batched-tokens=8192 --scheduler-profile=vllm --gpu=h100 --model=llama-3.1-8b",
 		10: "concurrency --input-tokens 1024 --output-tokens 128 --request-count 16384 --max-in-flight 64 --workers=1 --block-size=64 --num-gpu-blocks=200000 --engine=sglang",
 		12: "trace T --trace-block-size 512 --workers=8 --block-size=64 --num-gpu-blocks=6922 --router=kv --engine=sglang --gpu=h100 --model=llama-3.1-8b",
+		15: "trace T --trace-block-size 512 --workers=8 --router=kv --gpu=h100 --model=llama-4-scout --tp=4",
+		17: "trace T --trace-block-size 512 --workers=256 --router=round_robin --threads=2",
 	} {
 		if got := strings.Join(append(all[i].Args("T"), all[i].Own("P")...), " "); got != want {
 			t.Errorf("%s: arguments\n%s, want\n%s", all[i].Title, got, want)
