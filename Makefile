@@ -268,7 +268,9 @@ gateways: ## compare the policies of vllm-router, sglang-router and smg with the
 	$(GO) build -o bin/replay-live ./live/cmd/replay-live
 	$(GO) run ./tools/gateways -n $(GATEWAY_REQUESTS) -seeds $(GATEWAY_SEEDS)
 
-vllm-twin: ## hold the metrics, paths and errors of live/vllm to vLLM's own server at VLLM_SERVER (host:port; docs/vllm-server.md has its flags)
+# The server is vllm serve MODEL --served-model-name tiny --block-size 128 --num-gpu-blocks-override 9 --max-model-len 512
+# --max-num-batched-tokens 256.
+vllm-twin: ## hold the metrics, paths and errors of live/vllm to vLLM's own server at VLLM_SERVER (host:port)
 	$(GO) test ./live/vllm -run TestMetricsEqualVLLM -count 1 -v -vllm-server "$(VLLM_SERVER)"
 	$(GO) test ./live/vllm -run TestPathsEqualVLLM -count 1 -v -vllm-server "$(VLLM_SERVER)"
 

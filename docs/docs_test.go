@@ -13,7 +13,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/router/policy"
@@ -21,7 +20,7 @@ import (
 	"github.com/replay-llm/replay/schema"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the tables of report.md and engine-args.md")
+var rewrite = flag.Bool("rewrite", false, "write the tables of engine-args.md and coming-from.md")
 
 func read(t *testing.T, path string) string {
 	t.Helper()
@@ -83,44 +82,6 @@ func same(t *testing.T, page string, listed, there []string) {
 		if slices.Contains(listed[:i], name) {
 			t.Errorf("%s lists %s twice", page, name)
 		}
-	}
-}
-
-// The tables of docs/report.md are those of the program; with -rewrite they are written.
-func TestReportKeys(t *testing.T) {
-	var singles, distributions, statistics strings.Builder
-	for _, m := range collector.Metrics() {
-		switch row := fmt.Sprintf("| `%s` | %s | %s |\n", m.Key, m.Unit, m.Text); {
-		case m.Text == "": // a further key
-		case m.IsDistribution():
-			distributions.WriteString(row)
-		default:
-			singles.WriteString(row)
-		}
-	}
-	for _, s := range collector.Statistics() {
-		fmt.Fprintf(&statistics, "| `%s` | %s |\n", s.Key, s.Text)
-	}
-	text := read(t, "report.md")
-	want := text
-	for head, rows := range map[string]string{
-		"| Key | Unit | Definition |\n| --- | --- | --- |\n": singles.String(), "| Quantity | Unit | Samples |\n| --- | --- | --- |\n": distributions.String(),
-		"| Statistic | Definition |\n| --- | --- |\n": statistics.String(),
-	} {
-		before, after, ok := strings.Cut(want, head)
-		if !ok {
-			t.Fatalf("report.md has no table with the head %q", head)
-		}
-		_, after, _ = strings.Cut(after, "\n\n")
-		want = before + head + rows + "\n" + after
-	}
-	if text == want {
-		return
-	}
-	if !*rewrite {
-		t.Error("the tables of report.md are not those of collector.Metrics and collector.Statistics: go test ./docs -rewrite")
-	} else if err := os.WriteFile("report.md", []byte(want), 0o644); err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -225,20 +186,20 @@ func TestRouters(t *testing.T) {
 	same(t, "router.md", column(part(t, read(t, "router.md"), "## Policies", "## The KV router"), 0), there)
 }
 
-// Flags of the router are all listed, and every key is one that the router
-// knows: it refuses a value that nothing can be.
+// The key of each flag of the router is its name with underscores, as docs/router.md has it, and the router knows every key
+// of the page: it refuses a value that nothing can be.
 func TestRouterSettings(t *testing.T) {
-	settings := part(t, read(t, "router.md"), "## Settings", "")
-	there := slices.DeleteFunc(flags(t, "KV router ("), func(name string) bool { return name == "--router-config" })
-	same(t, "router.md", column(settings, 1), there)
-
-	_, rest, ok := strings.Cut(settings, "These are checked")
-	if !ok {
-		t.Fatal("no list of settings without effect")
+	var keys []string
+	for _, name := range flags(t, "KV router (") {
+		if name != "--router-config" {
+			keys = append(keys, strings.ReplaceAll(strings.TrimPrefix(name, "--"), "-", "_"))
+		}
 	}
-	keys := column(settings, 0)
-	for _, m := range regexp.MustCompile("`([a-z_]+)`").FindAllStringSubmatch(rest, -1) {
-		keys = append(keys, m[1])
+	without := part(t, read(t, "router.md"), "### Settings without effect", "## ")
+	for _, m := range regexp.MustCompile("`([a-z_]+)`").FindAllStringSubmatch(without, -1) {
+		if m[1] != "none" {
+			keys = append(keys, m[1])
+		}
 	}
 	if len(keys) < 20 {
 		t.Fatalf("%d keys, want all", len(keys))

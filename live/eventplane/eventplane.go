@@ -1,9 +1,24 @@
 // Package eventplane tells what a worker's KV cache holds on the event plane of the
 // published Python package, so that its KV router sees where prompts are cached
-// (docs/kv-events.md "On the package's event plane").
+// (docs/servers.md "The event plane of the Python package").
 //
 // There are two layouts of subjects, keys and messages, by release, and two transports, NATS and
-// ZeroMQ. A Publisher serves all four at once: who follows one sees nothing of the others.
+// ZeroMQ. A Publisher serves all four at once, and a subscriber follows one of them:
+//
+//   - The default transport of frontends with etcd (DYN_EVENT_PLANE) is NATS in 1.2 and ZeroMQ in 1.6.
+//   - The subject of NATS is namespace.NS.component.COMP.kv-events in 1.2, and
+//     namespace.NS.component.COMP.endpoint.EP.kv-events in 1.6.
+//   - The key of the publisher in v1/event_channels is NS/COMP/kv-events/ID in 1.2, and
+//     namespace/NS/component/COMP/endpoint/EP/topic/kv-events/ID in 1.6.
+//   - The id of the publisher is that of the worker in 1.2, and a separate number in 1.6;
+//     v1/event_sources has its worker.
+//   - A message has one event in 1.2, and a list of events with residency_domain in 1.6.
+//
+// A message is msgpack: publisher_id, sequence, published_at (ms), topic, and as bytes payload: worker_id,
+// storage_tier, and the event with its number from 1 on. Over ZeroMQ its frames are topic, publisher and
+// sequence (8 bytes each, big-endian), and version 1, length and message in one. A subscriber with a gap
+// asks the endpoint worker_kv_indexer_query_dp0 of the worker's component. A block is listed once, and
+// reported as removed with its last copy.
 //
 // Read eventplane.go, records.go (what discovery has of it), encode.go (messages),
 // query.go (what those who have missed something ask for).

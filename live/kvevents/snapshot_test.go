@@ -132,7 +132,7 @@ func TestRing(t *testing.T) {
 	}
 }
 
-// literal is the snapshot by the letter of docs/kv-events.md, with depths
+// literal is the snapshot by the letter of the package comment, with depths
 // found anew by walking to the root.
 type literal struct {
 	order  []uint64

@@ -1,7 +1,33 @@
 // Package kvevents carries what changes in an engine's KV cache to whoever
-// routes requests (docs/kv-events.md): the events on the wire, a publisher that
+// routes requests (docs/servers.md): the events on the wire, a publisher that
 // never holds up the engine and answers late comers with a snapshot, and a
 // subscriber that notices what it missed and catches up.
+//
+// A PUB socket sends a message for each event: topic, sequence number (8 bytes, big-endian, from 0) and
+// batch. Lost messages are a gap. A ROUTER socket is asked ["", first number]; it answers
+// ["", number, batch] for each, and at the end number -1.
+//
+// A batch is msgpack, [seconds, events, rank]. BlockStored has tokens_hashes, a hash of the tokens of each
+// block: XXH3 with seed 1337, as the router hashes prompts. Batches with token_ids, as of vLLM, are read too.
+// An engine can hold several blocks of the same content. Each is announced as stored and as removed under the
+// same name: a block is cached until it has been removed as often as it was stored, by rank and memory. A
+// clear, a snapshot or a restart of the publisher resets the counts.
+//
+// The publisher keeps the last 10,000 batches. It answers requests for older ones with a snapshot: number -2
+// with the number S of the last batch in it, a clear, every cached block as a separate BlockStored (1,000 to a
+// batch of one rank, parents first, in the order of a walk from the roots), and the end. A snapshot is the
+// state after exactly batch S, and a subscriber applies it as a whole or not at all. Its clear removes only
+// what this publisher has announced. The engine never waits: events go into a queue (100,000 by default).
+//
+// vLLM has three layouts:
+//
+//   - To 0.31 an event is an array, the type first. An answer is ["", number, batch], its end ["", -1, ""].
+//   - In 0.32 an event is a map without defaults. An answer is ["", topic, number, batch], its end ["", "", -1, ""].
+//   - From 0.33 on the map of BlockStored has a head of three bytes.
+//
+// A batch of vLLM is one step of the engine. BlockStored has token_ids, lora_name, medium GPU, and from 0.32
+// on group 0 of full_attention. A BlockRemoved is of one block. A hash is a number, or 32 bytes that end with
+// it (HashBytes). There are no snapshots.
 //
 // Read wire.go, layout.go, decode.go, decodeevent.go, normalise.go for the events; ring.go, snapshot.go,
 // tee.go, steps.go, answer.go for the publisher; subscriber.go, catchup.go, index.go for

@@ -1,6 +1,10 @@
 package autoscale
 
-import "github.com/replay-llm/replay/internal/formula"
+import (
+	"strings"
+
+	"github.com/replay-llm/replay/internal/formula"
+)
 
 // fact is something that rules may read.
 type fact struct {
@@ -9,6 +13,19 @@ type fact struct {
 	known bool // before anything has been scraped
 	each  func(g *Gauge) float64
 	all   func(c *Config, s *Signals) float64
+}
+
+// Fact is a name that rules may read, with its meaning.
+type Fact struct{ Name, Help string }
+
+// Facts returns what rules may read: values of each worker that gets requests, then the others.
+func Facts() []Fact {
+	facts := ruleFacts()
+	all := make([]Fact, len(facts))
+	for i, f := range facts {
+		all[i] = Fact{f.Name.Name, strings.ReplaceAll(f.help, "`", "")}
+	}
+	return all
 }
 
 // ruleLanguage is that of rules.

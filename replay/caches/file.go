@@ -1,5 +1,18 @@
 // Package caches reads and writes files of what the prefix caches of a cluster hold: the caches that
-// one replay leaves, and that another begins with (docs/fork.md).
+// one replay leaves, and that another begins with (docs/sweep.md).
+//
+// A file is JSON Lines of these kinds, in this order:
+//
+//   - A header: format (replay-caches), version (1), at_ms of caches that were not written at the end, block_size and
+//     trace_block_size in tokens, and the numbers of prefixes and workers that follow.
+//   - A prefix: prefix, its number from 0, and hash_ids, which follow those of its parent, an earlier prefix.
+//   - A worker: pool (prefill or decode, with two pools), worker, engine, kv_blocks, cached_blocks, and entries, the
+//     number of entries that follow. SGLang has decode_passes since the last KV events and admission_attempts since
+//     the last aging.
+//   - An entry: blocks [from, to) of the prompt that begins with prefix; without prefix, blocks of answers. Entries of
+//     vLLM are in the order of eviction, the last block of an entry first; copy numbers blocks with equal content, and
+//     blank blocks are empty. Entries of SGLang are nodes of the radix tree, the least recently used first; blocks
+//     after shared are of sequence own of the worker.
 //
 // Read file.go, then write.go and read.go.
 package caches

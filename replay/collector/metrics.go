@@ -20,14 +20,14 @@ type Metric struct {
 	at func(*Report) any
 }
 
-// Metrics returns the values that every report has, in the order of docs/report.md, then further ones that tables show.
+// Metrics returns the values that every report has, in the order of the table of a report, then further ones that tables show.
 func Metrics() []Metric {
 	return []Metric{
 		{Key: "num_requests", Unit: "requests", Text: "that arrived", at: func(r *Report) any { return &r.Requests }},
 		{Key: "completed_requests", Label: "Request Count (requests)", Line: 9, Head: [2]string{"", "completed"}, Unit: "requests", Text: "that count",
 			at: func(r *Report) any { return &r.Completed }},
 		{Key: "total_input_tokens", Unit: "tokens", Text: "prompt tokens, cached ones too", at: func(r *Report) any { return &r.InputTokens }},
-		{Key: "total_output_tokens", Unit: "tokens", Text: "output tokens asked for; of clipped answers (below) those gained", at: func(r *Report) any { return &r.OutputTokens }},
+		{Key: "total_output_tokens", Unit: "tokens", Text: "output tokens asked for; of clipped answers those gained", at: func(r *Report) any { return &r.OutputTokens }},
 		{Key: "processed_tokens", Unit: "tokens", Text: "input and output", at: func(r *Report) any { return &r.ProcessedTokens }},
 		{Key: "duration_ms", Unit: "ms", Text: "instant of the last token, from clock 0", at: func(r *Report) any { return &r.DurationMS }},
 		{Key: "wall_time_ms", Unit: "ms", Text: "real time the simulation took; differs from run to run", Wall: true, at: func(r *Report) any { return &r.WallMS }},
@@ -77,7 +77,7 @@ type Statistic struct {
 	at   func(*Distribution) *float64
 }
 
-// Statistics returns what a report has of each distribution, in the order of docs/report.md.
+// Statistics returns what a report has of each distribution, in the order of tables.
 func Statistics() []Statistic {
 	return []Statistic{
 		{"mean", "avg", "sum by number", func(d *Distribution) *float64 { return &d.Mean }},

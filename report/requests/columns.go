@@ -26,8 +26,8 @@ type Column struct {
 	at func(*Row) reflect.Value // where the value is
 }
 
-// listColumns are the columns of the file, in order.
-func listColumns() []Column {
+// Columns returns the columns of the file, in order.
+func Columns() []Column {
 	kinds := map[reflect.Type]parquet.Kind{
 		reflect.TypeFor[int](): parquet.Int64, reflect.TypeFor[Count](): parquet.Int64, reflect.TypeFor[MS](): parquet.Double,
 		reflect.TypeFor[string](): parquet.Text, reflect.TypeFor[Verdict](): parquet.Bool,
@@ -59,7 +59,7 @@ func columnsOf(rows []Row) []Column {
 	if len(rows) > 0 {
 		first = rows[0]
 	}
-	return slices.DeleteFunc(listColumns(), func(c Column) bool {
+	return slices.DeleteFunc(Columns(), func(c Column) bool {
 		switch {
 		case !c.optional:
 			return false

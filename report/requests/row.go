@@ -142,7 +142,7 @@ func (r *Row) Explained() bool { return r.Parts[0].Known() }
 
 // newRow is a row of which nothing is known.
 func newRow() (r Row) {
-	for _, c := range listColumns() {
+	for _, c := range Columns() {
 		switch at := c.at(&r); {
 		case c.Kind == parquet.Double:
 			at.SetFloat(math.NaN())

@@ -93,7 +93,7 @@ func appendJSONString(dst []byte, s string) []byte {
 
 // readJSONL reads what newJSONL writes.
 func readJSONL(in io.Reader) ([]Row, error) {
-	columns, unknown := listColumns(), newRow()
+	columns, unknown := Columns(), newRow()
 	var rows []Row
 	dec := json.NewDecoder(bufio.NewReaderSize(in, readBuffer))
 	for line := 1; ; line++ {
@@ -217,7 +217,7 @@ func readCSV(in io.Reader) ([]Row, error) {
 
 // arrangeColumns finds the column of each name, nil for a name it does not know.
 func arrangeColumns(names []string) ([]*Column, error) {
-	columns := listColumns()
+	columns := Columns()
 	byName := make(map[string]*Column, len(columns))
 	for i := range columns {
 		byName[columns[i].Name] = &columns[i]

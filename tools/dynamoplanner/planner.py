@@ -5,7 +5,12 @@
     sync: 5s
 
 The file is the planner's own, JSON or YAML, with all of its predictors. `mode` is agg, prefill or decode, by the workers.
-Needs Python 3.11 or later and the packages ai-dynamo, ai-dynamo-runtime and aisimulate (docs/autoscaling.md, Dynamo's planner).
+It requires Python 3.11 or later and these packages, in this order:
+
+    pip install aisimulate==0.13.0.dev202610130000000070
+    pip install --no-deps ai-dynamo==1.6.1 ai-dynamo-runtime==1.6.1
+    pip install uvloop fastapi pyzmq msgspec blake3 scikit-learn kubernetes kubernetes-asyncio pmdarima
+    pip install prophet filterpy pandas prometheus-client prometheus-api-client
 """
 
 import argparse

@@ -1,6 +1,6 @@
 // Command onlineaccuracy replays workloads on the logical clock and in real
 // time, several times each, and holds the medians to the bounds of
-// docs/online.md "Bounds". It wants a machine with nothing else to do.
+// docs/cluster.md "Bounds". It wants a machine with nothing else to do.
 //
 //	go run ./tools/onlineaccuracy [-runs 5] [-only TEXT] [-precise]
 //

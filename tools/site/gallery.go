@@ -13,14 +13,14 @@ import (
 	"github.com/replay-llm/replay/internal/script"
 )
 
-// makeGallery runs the commands of docs/gallery.md in the folder work, and shows the pages
+// makeGallery runs the commands of the gallery in docs/explore.md in the folder work, and shows the pages
 // that they leave below them.
 func (s *site) makeGallery(work string) error {
 	if err := s.enterGallery(work); err != nil {
 		return err
 	}
-	return s.change("gallery.md", func(text string) (string, error) {
-		sections := strings.Split(text, "\n## ")
+	return s.change("explore.md", func(text string) (string, error) {
+		sections := strings.Split(text, "\n### ")
 		shown := 0
 		for i, section := range sections {
 			for _, block := range script.Blocks(section) {
@@ -42,7 +42,7 @@ func (s *site) makeGallery(work string) error {
 		if shown == 0 {
 			return "", errors.New("no command leaves a page")
 		}
-		return strings.Join(sections, "\n## "), nil
+		return strings.Join(sections, "\n### "), nil
 	})
 }
 

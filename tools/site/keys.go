@@ -47,8 +47,8 @@ Every key that each report has, made from the program when this site was built. 
 
     replay %s --report-json FILE
 
-Further keys are written where there is something to say; [the report](../report.md#further-keys) has them, and what is behind the
-definitions.
+"replay schema report" prints these keys and those of some reports only. [The report](../outputs.md#the-report) has the
+terms of the definitions.
 
 `
 

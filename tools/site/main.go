@@ -1,7 +1,7 @@
 // Command site builds the documentation as pages for a browser: those of docs and
 // the documents of the root as they are, and what is made when the site is built:
 // a page for each command from its flags, the keys of the report, and pages of the
-// runs that docs/gallery.md has. Sphinx sets them; then every link and every anchor
+// runs that docs/explore.md has. Sphinx sets them; then every link and every anchor
 // of what it made is checked, and that nothing on a page comes from another host.
 // docs/index.md is the navigation. CONTRIBUTING.md has how to use it.
 //

@@ -184,12 +184,12 @@ func TestFolderIsKept(t *testing.T) {
 
 // The gallery shows what its commands leave: every section has a page.
 func TestGallery(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "gallery.md"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "explore.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	seen := make(map[string]bool)
-	sections := strings.Split(string(text), "\n## ")[1:]
+	sections := strings.Split(string(text), "\n### ")[1:]
 	for _, section := range sections {
 		title, _, _ := strings.Cut(section, "\n")
 		left := listLeft(section)

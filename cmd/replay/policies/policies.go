@@ -12,6 +12,7 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/files"
 	"github.com/replay-llm/replay/internal/nearest"
 	"github.com/replay-llm/replay/internal/terminal"
+	"github.com/replay-llm/replay/replay/autoscale"
 	"github.com/replay-llm/replay/router/policy"
 )
 
@@ -22,9 +23,10 @@ func NewPoliciesCommand(s cli.Streams) *cobra.Command {
 		Use:   "policies [name]",
 		Short: "List router policies to begin with, or print one",
 		Long: `List router policies in the form of a file, as --router-policy takes it, and the
-names that expressions in it may use. With a name, print that policy: it places
-every request where --router NAME does. Change it, and see what comes of it
-(docs/policies.md).`,
+names that expressions in it may use, then the names that rules of an
+autoscaler may use (docs/autoscaling.md). With a name, print that policy: it
+places every request where --router NAME does. Change it, and see what comes of
+it (docs/policies.md).`,
 		Example: "  replay policies\n  replay policies kv > mine.yaml\n  replay trace requests.jsonl --workers 8 --router-policy mine.yaml",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -46,6 +48,7 @@ every request where --router NAME does. Change it, and see what comes of it
 type catalogue struct {
 	Policies []entry `json:"policies"`
 	Names    []entry `json:"names"`
+	Scaler   []entry `json:"autoscaler_names"` // of its rules
 }
 
 type entry struct {
@@ -65,13 +68,17 @@ func makeCatalogue() *catalogue {
 	for _, f := range policy.Facts() {
 		c.Names = append(c.Names, entry{f.Name, f.Help})
 	}
+	for _, f := range autoscale.Facts() {
+		c.Scaler = append(c.Scaler, entry{f.Name, f.Help})
+	}
 	return c
 }
 
-// writeCatalogue prints the catalogue as two tables.
+// writeCatalogue prints the catalogue as three tables.
 func writeCatalogue(s cli.Streams) error {
 	c := makeCatalogue()
-	_, err := fmt.Fprintf(s.Out, "%s\n%s", formatEntries("POLICY", "A REQUEST GOES TO", c.Policies), formatEntries("NAME", "WHAT EXPRESSIONS READ", c.Names))
+	_, err := fmt.Fprintf(s.Out, "%s\n%s\n%s", formatEntries("POLICY", "A REQUEST GOES TO", c.Policies), formatEntries("NAME", "WHAT EXPRESSIONS READ", c.Names),
+		formatEntries("AUTOSCALER NAME", "WHAT RULES OF AN AUTOSCALER READ", c.Scaler))
 	return err
 }
 

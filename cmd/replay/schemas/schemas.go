@@ -1,4 +1,4 @@
-// Package schemas holds the command that prints the JSON Schemas of files that people write.
+// Package schemas holds the command that prints the JSON Schemas of files that people write, and of results.
 package schemas
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/replay-llm/replay/schema"
 )
 
-// file is a kind of file that people write.
+// file is a kind of file.
 type file struct {
 	name, help string
 	shape      func() schema.Shape
@@ -42,6 +42,8 @@ func listFiles(s cli.Streams) []file {
 		{"classes", "classes of requests: --classes", of("classes")},
 		{"budgets", "budgets of a run: replay check BUDGETS", records.BudgetShape},
 		{"engine-args", "engine arguments, JSON: --engine-args @FILE", func() schema.Shape { return schema.ObjectShape(engineargs.Rows()) }},
+		{"report", "keys of the report: --output json, --report-json", reportShape},
+		{"requests", "columns of a row of the file of requests: --requests, --out", requestShape},
 	}
 }
 
@@ -56,7 +58,7 @@ func NewSchemaCommand(s cli.Streams) *cobra.Command {
 	}
 	return cli.BindGroups(&cobra.Command{
 		Use:   "schema [NAME]",
-		Short: "Print the JSON Schema of a file that you write",
+		Short: "Print the JSON Schema of a file that replay reads or writes",
 		Long: `Print the JSON Schema (draft 2020-12) of a kind of file, for editors and other
 programs that check files. Without NAME, list them:
 

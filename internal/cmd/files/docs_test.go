@@ -17,9 +17,9 @@ import (
 func TestPagesHaveAllKeys(t *testing.T) {
 	for page, all := range map[string][]any{
 		"autoscaling.md": {autoscale.Config{}, autoscale.Law{}, autoscale.Behavior{}, scalers{}},
-		"policies.md":    {policy.Text{}, policy.TextHold{}, router.Age{}, policy.Admission{}, decisions{}},
+		"policies.md":    {policy.Text{}, policy.TextHold{}, router.Age{}},
 		"failures.md":    {engines.Faults{}, faultEntry{}},
-		"classes.md":     {loadgen.Class{}},
+		"classes.md":     {loadgen.Class{}, policy.Admission{}, decisions{}},
 	} {
 		text, err := os.ReadFile("../../../docs/" + page)
 		if err != nil {

@@ -65,10 +65,10 @@ func (c *cluster) bindFlags(fs *pflag.FlagSet) {
 	fs.String("prefill-engine-args", "", "engine arguments of prefill workers only: `JSON` or @file")
 	fs.String("decode-engine-args", "", "engine arguments of decode workers only: `JSON` or @file")
 	fs.StringVar(&c.scale, "scale", "", "YAML `file` with changes of the number of workers: a list of\n{at: 90s, workers: 4}, or with prefill: and decode: instead of workers:")
-	fs.StringArrayVar(&c.changes, changeFlag, nil, "what is changed at a `time`: at=5m,workers=10,router=p2c; may be given again (docs/fork.md)")
+	fs.StringArrayVar(&c.changes, changeFlag, nil, "what is changed at a `time`: at=5m,workers=10,router=p2c; may be given again (docs/sweep.md)")
 	fs.StringVar(&c.faults, "faults", "", "YAML `file` of faults and of what happens to their requests, or its\ntext: '[{at: 10m, worker: 3, what: dies, back: 60s}]'")
 	fs.StringVar(&c.autoscale, "autoscale", "", "YAML `file` of an autoscaler, which changes the number of workers, or its text:\n'{min: 2, max: 8, metrics: [{metric: in_flight, target: 8}]}' (docs/autoscaling.md)")
-	fs.StringVar(&c.warm, "warm-caches", "", "`file` of what workers have cached at the start, which --save-caches wrote (docs/fork.md)")
+	fs.StringVar(&c.warm, "warm-caches", "", "`file` of what workers have cached at the start, which --save-caches wrote (docs/sweep.md)")
 	c.pd.bindFlags(fs)
 	fs.Var(&c.mode, "mode", "clock, by `name`: offline, a logical one; online, the real one, where workers really wait as long as passes take; cluster, that with workers that are processes")
 	c.aicFlags = cli.BindNamed(fs, func(fs *pflag.FlagSet) {

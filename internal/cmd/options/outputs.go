@@ -62,7 +62,7 @@ func (out *Outputs) bindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&out.Metrics, "metrics", "", "write the numbers of the report to `FILE`, as OpenMetrics text")
 	fs.StringVar(&out.OTLP, "otlp", "", "write a span per request and stage to `FILE`, as OTLP's JSON; a run begins in 2020")
 	fs.StringVar(&out.KVEvents, "kv-events-file", "", "write what is stored in and removed from KV caches to `FILE`, a line of JSON per event")
-	fs.Var(&out.Caches, "save-caches", "write what workers have cached at the end to `FILE`, or earlier to FILE,at=30m (docs/fork.md)")
+	fs.Var(&out.Caches, "save-caches", "write what workers have cached at the end to `FILE`, or earlier to FILE,at=30m (docs/sweep.md)")
 	fs.StringVar(&out.Dir, "out", "", "write all there is of the run to a new `DIR`")
 	fs.Var(&out.Form, "requests-format", "`form` of the requests in --out: parquet, jsonl or csv")
 	fs.BoolVar(&out.overwrite, "overwrite", false, "let --out replace another run")

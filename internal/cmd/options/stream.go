@@ -21,7 +21,7 @@ type streaming struct {
 }
 
 func (s *streaming) bindFlags(fs *pflag.FlagSet) {
-	fs.BoolVar(&s.on, "stream", false, "replay a trace without keeping it in memory (docs/streaming.md)")
+	fs.BoolVar(&s.on, "stream", false, "replay a trace without keeping it in memory (docs/limits.md)")
 	fs.Var(&s.window, "stream-window", "with --stream: how far a row of the trace may come before one above it, a `time`\nas 500ms or 10s")
 	s.quantiles = cli.Choice{Names: []string{"sketch", "exact"}, Value: "sketch"}
 	fs.Var(&s.quantiles, "quantiles", "with --stream: sketch finds quantiles within 0.2 %, exact finds them by a\nsecond pass over temporary files, as objectives on quantiles need")

@@ -17,7 +17,7 @@ import (
 	"github.com/replay-llm/replay/internal/poll"
 )
 
-// composed is what docs/deploy.md starts.
+// composed is what docs/cluster.md starts.
 type composed struct {
 	Services map[string]struct {
 		Image       string            `yaml:"image"`

@@ -109,7 +109,7 @@ class Run(Result):
 
     @cached_property
     def report(self) -> dict[str, Any]:
-        """The report (docs/report.md)."""
+        """The report (docs/outputs.md)."""
         report: dict[str, Any] = self._document("report.json")
         return report
 

@@ -136,7 +136,7 @@ class Cluster(TypedDict, total=False):
 
     admission (file): file that says which requests are held back or turned away, by load (docs/policies.md)
     autoscale (file): YAML file of an autoscaler, which changes the number of workers, or its text: '{min: 2, max: 8, metrics: [{metric: in_flight, target: 8}]}' (docs/autoscaling.md)
-    change (time): what is changed at a time: at=5m,workers=10,router=p2c; may be given again (docs/fork.md)
+    change (time): what is changed at a time: at=5m,workers=10,router=p2c; may be given again (docs/sweep.md)
     core_bandwidth (GB/s): GB/s of the network between them, which all transfers share
     decode_admission: a transfer waits until its decode worker has KV blocks for the prompt
     decode_chosen (time): when a request gets its decode worker, a time: after-transfer, before-transfer or before-prefill, as it arrives (default after-transfer)
@@ -164,7 +164,7 @@ class Cluster(TypedDict, total=False):
     scale (file): YAML file with changes of the number of workers: a list of {at: 90s, workers: 4}, or with prefill: and decode: instead of workers:
     signal_delay (age): age of signals when routers read them: 500ms, or index=500ms,waiting=1s; index=never: KV events do not reach the router (docs/policies.md)
     signal_interval (time): time between two reads of signals: 1s, or waiting=1s,kv_usage=5s
-    warm_caches (file): file of what workers have cached at the start, which --save-caches wrote (docs/fork.md)
+    warm_caches (file): file of what workers have cached at the start, which --save-caches wrote (docs/sweep.md)
     worker_speed (speeds): speeds of workers that differ, one each: 1,1,0.84,1
     workers (N): N workers that prefill and decode; a mix: h100:4,l40s:8 (default 1)
     """
@@ -637,7 +637,7 @@ class Streaming(TypedDict, total=False):
     """Traces that do not fit in memory.
 
     quantiles (name): with --stream: sketch finds quantiles within 0.2 %, exact finds them by a second pass over temporary files, as objectives on quantiles need (default sketch)
-    stream: replay a trace without keeping it in memory (docs/streaming.md)
+    stream: replay a trace without keeping it in memory (docs/limits.md)
     stream_window (time): with --stream: how far a row of the trace may come before one above it, a time as 500ms or 10s
     """
 
@@ -686,7 +686,7 @@ class Outputs(TypedDict, total=False):
     report_json (FILE): also write the report to FILE; in a directory, to a file named after the time
     requests (FILE): write a row per request to FILE, as its name ends: .parquet, .jsonl or .csv
     requests_format (form): form of the requests in --out: parquet, jsonl or csv (default parquet)
-    save_caches (FILE): write what workers have cached at the end to FILE, or earlier to FILE,at=30m (docs/fork.md)
+    save_caches (FILE): write what workers have cached at the end to FILE, or earlier to FILE,at=30m (docs/sweep.md)
     timeline (FILE): write what every worker did to FILE, for Perfetto
     timeline_from (time): leave out what ends before this time of the run's clock
     timeline_request (REQUEST): show one REQUEST alone: its id, or :LINE of the trace
