@@ -4,7 +4,6 @@ package docs
 
 import (
 	"flag"
-	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -186,8 +185,8 @@ func TestRouters(t *testing.T) {
 	same(t, "router.md", column(part(t, read(t, "router.md"), "## Policies", "## The KV router"), 0), there)
 }
 
-// The key of each flag of the router is its name with underscores, as docs/router.md has it, and the router knows every key
-// of the page: it refuses a value that nothing can be.
+// The key of each flag of the router is its name with underscores, as docs/router.md has it. The router knows every
+// key of the page: it refuses a value that nothing can be.
 func TestRouterSettings(t *testing.T) {
 	var keys []string
 	for _, name := range flags(t, "KV router (") {

@@ -53,9 +53,9 @@ func TestOutputJSON(t *testing.T) {
 		"traces inspect requests.jsonl --trace-block-size 64", "doctor requests.jsonl --trace-block-size 64", "traces validate requests.jsonl",
 		"calibrate measured", "validate measured --timing-profile fitted.json", "version",
 		"trace requests.jsonl --trace-block-size 64 --workers 2 --router kv --slo ttft=20ms,p99:e2e=1s,p98:itl=1s --window 0ms,1m --digest --retry 1",
-		`trace requests.jsonl --trace-block-size 64 --prefill-workers 1 --decode-workers 1 --faults [{"at":1,"worker":0,"what":"slow","factor":2}]`,
+		`trace requests.jsonl --trace-block-size 64 --prefill-workers 1 --decode-workers 1 --faults [{"at":1,"pool":"decode","worker":0,"what":"slow","factor":2}]`,
 		`trace requests.jsonl --trace-block-size 64 --autoscale {"min":1,"max":2,"metrics":[{"metric":"in_flight","target":1}],"drain":{"timeout":"1s"}}`,
-		"trace testdata/traces/tasks.jsonl --workers 2 --until 10s",
+		"trace " + here + "/../../testdata/traces/tasks.jsonl --workers 2 --until 10s",
 	} {
 		var out, errs bytes.Buffer
 		code := run(append(strings.Fields(line), "--output", "json"), nil, &out, &errs)

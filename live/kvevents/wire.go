@@ -9,15 +9,19 @@
 //
 // A batch is msgpack, [seconds, events, rank]. BlockStored has tokens_hashes, a hash of the tokens of each
 // block: XXH3 with seed 1337, as the router hashes prompts. Batches with token_ids, as of vLLM, are read too.
-// An engine can hold several blocks of the same content. Each is announced as stored and as removed under the
-// same name: a block is cached until it has been removed as often as it was stored, by rank and memory. A
-// clear, a snapshot or a restart of the publisher resets the counts.
+// An engine can hold several blocks of the same content, which it stores and removes under one name. A
+// subscriber therefore counts, by rank and memory. A clear, a snapshot or a restart of the publisher resets
+// the counts.
 //
-// The publisher keeps the last 10,000 batches. It answers requests for older ones with a snapshot: number -2
-// with the number S of the last batch in it, a clear, every cached block as a separate BlockStored (1,000 to a
-// batch of one rank, parents first, in the order of a walk from the roots), and the end. A snapshot is the
-// state after exactly batch S, and a subscriber applies it as a whole or not at all. Its clear removes only
-// what this publisher has announced. The engine never waits: events go into a queue (100,000 by default).
+// The publisher keeps the last 10,000 batches. It answers requests for older ones with a snapshot:
+//
+//   - number -2, with the number S of the last batch in it;
+//   - a clear, which removes only what this publisher has announced;
+//   - every cached block as a separate BlockStored, 1,000 to a batch of one rank, in the order of a walk from the roots;
+//   - the end.
+//
+// A snapshot is the state after exactly batch S. A subscriber applies it as a whole or not at all. The engine
+// never waits: events go into a queue (100,000 by default).
 //
 // vLLM has three layouts:
 //

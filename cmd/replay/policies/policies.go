@@ -22,11 +22,10 @@ func NewPoliciesCommand(s cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "policies [name]",
 		Short: "List router policies to begin with, or print one",
-		Long: `List router policies in the form of a file, as --router-policy takes it, and the
-names that expressions in it may use, then the names that rules of an
-autoscaler may use (docs/autoscaling.md). With a name, print that policy: it
-places every request where --router NAME does. Change it, and see what comes of
-it (docs/policies.md).`,
+		Long: `List router policies in the form of a file, as --router-policy takes it. The
+output ends with the names for expressions in such files (docs/policies.md) and
+for rules of an autoscaler (docs/autoscaling.md). With a name, print that
+policy: it places every request where --router NAME does.`,
 		Example: "  replay policies\n  replay policies kv > mine.yaml\n  replay trace requests.jsonl --workers 8 --router-policy mine.yaml",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {

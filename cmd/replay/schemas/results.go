@@ -12,64 +12,64 @@ import (
 // group is keys of a report with one meaning, which some replays write.
 type group struct {
 	keys string // separated by blanks
-	with string // what makes a replay write them
+	with string // when a replay writes them
 	text string
 }
 
 // listGroups returns the keys that only some reports have.
 func listGroups() []group {
 	return []group{
-		{"partial", "--until", "whether requests are left"},
-		{"online", "--mode online, --mode cluster", "how close the run came to its planned instants"},
-		{"lost_requests lost_tokens retries migrations recomputed_tokens", "--faults, --retry, --client-timeout", "requests of dead workers, or with a failed last attempt; their tokens"},
-		{"client_attempts client_timeouts", "--retry, --client-timeout", "attempts and timeouts of clients"},
-		{"shed_requests", "--admission", "requests that rules shed"},
-		{"classes class_fairness", "classes", "names of the classes; Jain's index of their rates of answer tokens"},
-		{"tasks completed_tasks mean_task_latency_ms median_task_latency_ms p90_task_latency_ms p99_task_latency_ms max_task_latency_ms", "graphs", "tasks and their latencies"},
-		{"mean_task_wait_ms mean_task_tool_ms mean_task_queue_ms mean_task_prefill_ms mean_task_decode_ms", "graphs", "mean parts of the critical paths of tasks"},
-		{"mean_task_parallelism", "graphs", "total time of the requests of a task by its latency"},
-		{"decode_prefills", "two pools", "prompts that decode workers computed"},
-		{"kv_transfers kv_transfer_gb mean_kv_transfer_wait_ms", "two pools", "transfers between the pools, and their delay by sharing links"},
-		{"mean_prefill_hold_ms mean_decode_admission_wait_ms", "two pools", "time that prefill workers hold the blocks of a computed prompt; wait for blocks on the decode worker"},
-		{"regret", "--regret", "what other choices of the router would have saved"},
-		{"warm_blocks warm_workers warm_blocks_evicted warm_workers_unused", "--warm-caches", "KV blocks cached at the start, workers with some, blocks without room, workers of the file that the run does not have"},
-		{"worker_hours gpu_hours worker_cost scale_ups scale_downs", "--autoscale", "time and cost of workers, and actions; with two pools sums"},
-		{"least_workers mean_workers most_workers", "--autoscale", "numbers of workers"},
-		{"drain_kills drain_lost_requests drain_retried_requests drain_migrated_requests", "a drain timeout", "workers killed while they left, and their requests"},
-		{"quantile_error", "--stream", "the largest relative error of quantiles"},
+		{"partial", "with --until", "whether requests are left"},
+		{"online", "with --mode online, --mode cluster", "how close the run came to its planned instants"},
+		{"lost_requests lost_tokens retries migrations recomputed_tokens", "with --faults, --retry, --client-timeout", "requests of dead workers, or with a failed last attempt; their tokens"},
+		{"client_attempts client_timeouts", "with --retry, --client-timeout", "attempts and timeouts of clients"},
+		{"shed_requests", "with --admission", "requests that rules shed"},
+		{"classes class_fairness", "with classes", "names of the classes; Jain's index of their rates of answer tokens"},
+		{"tasks completed_tasks mean_task_latency_ms median_task_latency_ms p90_task_latency_ms p99_task_latency_ms max_task_latency_ms", "with graphs", "tasks and their latencies"},
+		{"mean_task_wait_ms mean_task_tool_ms mean_task_queue_ms mean_task_prefill_ms mean_task_decode_ms", "with graphs", "mean parts of the critical paths of tasks"},
+		{"mean_task_parallelism", "with graphs", "total time of the requests of a task by its latency"},
+		{"decode_prefills", "with two pools", "prompts that decode workers computed"},
+		{"kv_transfers kv_transfer_gb mean_kv_transfer_wait_ms", "with two pools", "transfers between the pools, and their delay by sharing links"},
+		{"mean_prefill_hold_ms mean_decode_admission_wait_ms", "with two pools", "time that prefill workers hold the blocks of a computed prompt; wait for blocks on the decode worker"},
+		{"regret", "with --regret", "what other choices of the router would have saved"},
+		{"warm_blocks warm_workers warm_blocks_evicted warm_workers_unused", "with --warm-caches", "KV blocks cached at the start, workers with some, blocks without room, workers of the file that the run does not have"},
+		{"worker_hours gpu_hours worker_cost scale_ups scale_downs", "with --autoscale", "time and cost of workers, and actions; with two pools sums"},
+		{"least_workers mean_workers most_workers", "with --autoscale", "numbers of workers"},
+		{"drain_kills drain_lost_requests drain_retried_requests drain_migrated_requests", "with a drain timeout", "workers killed while they left, and their requests"},
+		{"quantile_error", "with --stream", "the largest relative error of quantiles"},
 		{"dropped_zero_output_requests dropped_other_requests dropped_bad_rows", "if not 0", "rows that were not replayed: --zero-output drop, a rule of the format, --skip-bad"},
 		{"rejected_requests rejected_by_max_model_len rejected_by_context_length rejected_by_unfit rejected_by_out_of_memory", "if not 0",
 			"rejected requests, by reason; unfit: an idle engine could not run it; out_of_memory: SGLang aborted it while it ran; objectives count them as missed"},
 		{"length_capped_requests length_capped_tokens", "if not 0", "answers that end at the longest sequence, and the missing tokens"},
-		{"clipped_requests clipped_tokens", "SGLang", "answers shortened to the size of the pool, and the missing tokens"},
-		{"host_cache_reused_ratio host_cache_written_tokens host_cache_loaded_tokens", "KV offload", "prompt tokens copied back from host memory, by total_input_tokens; for SGLang also the tokens copied"},
-		{"dropped_kv_events", "--event-buffer-max-size", "KV events that TensorRT-LLM's engines dropped"},
-		{"readmissions readmitted_reused_ratio", "vLLM with preemptions", "admissions after a preemption, and their cached share"},
-		{"accepted_tokens_per_pass draft_acceptance_rate", "speculative decoding", "tokens of a request in a pass that verifies drafts (vLLM's mean acceptance length); accepted drafts by drafts"},
-		{"slo_met", "--slo", "whether every statistic is within its limit, and enough requests met theirs"},
-		{"slo_met_requests slo_attainment slo_attainment_target", "--slo", "requests that met all limits of single requests, their share of the requests that arrived, and the required share (--slo-attainment)"},
-		{"goodput_rps goodput_output_tok_s", "--slo", "slo_met_requests and their answer tokens by duration"},
-		{"stopped_early", "--early-stop", "whether the cell of a sweep ended when it could no longer meet its objectives"},
-		{"saturation", "open loop",
+		{"clipped_requests clipped_tokens", "with SGLang", "answers shortened to the size of the pool, and the missing tokens"},
+		{"host_cache_reused_ratio host_cache_written_tokens host_cache_loaded_tokens", "with KV offload", "prompt tokens copied back from host memory, by total_input_tokens; for SGLang also the tokens copied"},
+		{"dropped_kv_events", "with --event-buffer-max-size", "KV events that TensorRT-LLM's engines dropped"},
+		{"readmissions readmitted_reused_ratio", "with vLLM with preemptions", "admissions after a preemption, and their cached share"},
+		{"accepted_tokens_per_pass draft_acceptance_rate", "with speculative decoding", "tokens of a request in a pass that verifies drafts (vLLM's mean acceptance length); accepted drafts by drafts"},
+		{"slo_met", "with --slo", "whether every statistic is within its limit, and enough requests met theirs"},
+		{"slo_met_requests slo_attainment slo_attainment_target", "with --slo", "requests that met all limits of single requests, their share of the requests that arrived, and the required share (--slo-attainment)"},
+		{"goodput_rps goodput_output_tok_s", "with --slo", "slo_met_requests and their answer tokens by duration"},
+		{"stopped_early", "with --early-stop", "whether the cell of a sweep ended when it could no longer meet its objectives"},
+		{"saturation", "with open loop",
 			"stable; backlogged: a queue came and went; overloaded: it grew to the end; unsettled: fewer than 60 requests, or arrivals over less than three mean latencies"},
-		{"saturation_test", "open loop",
+		{"saturation_test", "with open loop",
 			"mean waits of the first, last and longest twelfth, their trend (Mann-Kendall, in standard deviations), the span of arrivals and the mean latency"},
-		{"assumptions", "except --compat", "what was not measured: sources of pass times, KV cache, rules, handoffs, the kind of ITL"},
-		{"window_from_ms window_to_ms window_requests_before window_requests_after window_finished_requests window_input_tokens window_output_tokens", "--window", "the window and its requests"},
-		{"digest", "--digest", "identifies the run"},
+		{"assumptions", "except with --compat", "what was not measured: sources of pass times, KV cache, rules, handoffs, the kind of ITL"},
+		{"window_from_ms window_to_ms window_requests_before window_requests_after window_finished_requests window_input_tokens window_output_tokens", "with --window", "the window and its requests"},
+		{"digest", "with --digest", "identifies the run"},
 	}
 }
 
-// patterns are the keys that contain names of the run.
-func patterns() schema.Shape {
+// listPatterns returns the keys that contain names of the run.
+func listPatterns() schema.Shape {
 	with := func(text string) schema.Shape { return schema.Shape{"description": text} }
 	return schema.Shape{
-		"^class_.+_(requests|completed_requests|(mean|median|p90|p99|max)_(ttft|tpot|e2e_latency)_ms|answer_tok_s|attainment|goodput_rps)$": with("with classes: a value of one class"),
-		"^slo_.+_attainment$": with("with --slo: the share of requests that met a limit of single requests"),
-		"^slo_.+_met$":        with("with --slo: whether a statistic met its limit"),
-		"^slo_.+_ms$":         with("with --slo: a limit"),
-		"^(p98|p99\\.9)_":     with("with --slo: a statistic that only objectives require"),
-		"^(prefill|decode)_":  with("with two pools: a value of one pool"),
+		"^class_.+_(requests|completed_requests|(mean|median|p90|p99|max)_(ttft|tpot|e2e_latency)_ms|answer_tok_s|attainment|goodput_rps)$": with("a value of one class (with classes)"),
+		"^slo_.+_attainment$": with("the share of requests that met a limit of single requests (with --slo)"),
+		"^slo_.+_met$":        with("whether a statistic met its limit (with --slo)"),
+		"^slo_.+_ms$":         with("a limit (with --slo)"),
+		"^(p98|p99\\.9)_":     with("a statistic that only objectives require (with --slo)"),
+		"^(prefill|decode)_":  with("a value of one pool (with two pools)"),
 	}
 }
 
@@ -88,10 +88,10 @@ func reportShape() schema.Shape {
 	}
 	for _, g := range listGroups() {
 		for _, key := range strings.Fields(g.keys) {
-			properties[key] = schema.Shape{"description": "with " + g.with + ": " + g.text}
+			properties[key] = schema.Shape{"description": g.text + " (" + g.with + ")"}
 		}
 	}
-	return schema.Shape{"type": "object", "properties": properties, "patternProperties": patterns()}
+	return schema.Shape{"type": "object", "properties": properties, "patternProperties": listPatterns()}
 }
 
 // requestShape returns the shape of a row of the file of requests.

@@ -38,7 +38,7 @@ func TestReportShape(t *testing.T) {
 			t.Errorf("%s: no meaning", name)
 		}
 	}
-	for pattern := range patterns() {
+	for pattern := range listPatterns() {
 		regexp.MustCompile(pattern)
 	}
 }

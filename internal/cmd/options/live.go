@@ -20,7 +20,7 @@ type live struct {
 
 func (l *live) bindFlags(fs *pflag.FlagSet) {
 	l.Precise = cli.Choice{Names: []string{"timer", "spin"}, Value: "timer"}
-	fs.BoolVar(&l.Barrier, "online-barrier", true, "let a worker wait, up to 2 ms, until the request that a completion lets in is there")
+	fs.BoolVar(&l.Barrier, "online-barrier", true, "let a worker wait, up to 20 ms, until the request that a completion admits is there")
 	fs.BoolVar(&l.Disagg, "online-disagg", false, "take prefill and decode workers of their own in real time too")
 	fs.Var(&l.Precise, "precise", "how workers wait, by `name`: timer, or spin, which looks at the clock in the end\nand takes a processor per worker")
 	fs.DurationVar(&l.Deadline, "deadline", 0, "end the run after so much real `time`, as 90s, and report what there is; exit code 3")

@@ -721,7 +721,7 @@ class Realtime(TypedDict, total=False):
     """Replays in real time, with mode.
 
     deadline (time): end the run after so much real time, as 90s, and report what there is; exit code 3
-    online_barrier: let a worker wait, up to 2 ms, until the request that a completion lets in is there (default true)
+    online_barrier: let a worker wait, up to 20 ms, until the request that a completion admits is there (default true)
     online_disagg: take prefill and decode workers of their own in real time too
     precise (name): how workers wait, by name: timer, or spin, which looks at the clock in the end and takes a processor per worker (default timer)
     """
