@@ -36,8 +36,8 @@ const binTable = "00000~11111~22222~33333~44444~55555~66666~777777~888888~99999~
 	"BB~CCCCCCC~DDDDDDDD~EEEEEEEE~FFFFFFFF~GGGGGGGG~HHHHHHHH~IIIIIIII" +
 	"I~JJJJJJJJJ~KKKKKKKKK~LLLLLLLLL~MMMMMMMMMM~NNNNNNNNNN~OOOOOOOOO~"
 
-// binEdges are the mantissas with which bins between two powers of two begin, and that of the next power.
-var binEdges = func() (edges [perOctave + 1]int64) {
+// memo has the mantissas with which bins between two powers of two begin, and that of the next power.
+var memo = func() (edges [perOctave + 1]int64) {
 	for i := range edges {
 		edges[i] = int64(math.Ldexp(math.Exp2(float64(i)/perOctave)-1, 52))
 	}
@@ -57,7 +57,7 @@ func binOf(v float64) int {
 			return octave*perOctave + int(part-'0')
 		}
 		part := int(binTable[cell-1]-'0') + 1
-		switch past := int64(bits&(1<<52-1)) - binEdges[part]; {
+		switch past := int64(bits&(1<<52-1)) - memo[part]; {
 		case past > edgeWidth:
 			return octave*perOctave + part
 		case past < -edgeWidth:
