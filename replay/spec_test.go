@@ -101,8 +101,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// The numbers are those of docs/rules/harness.md "E8: plain synthetic", for its
-// first two requests.
+// The numbers are those of the example "E8 plain synthetic" of replay/offline, for its first two requests.
 func TestRunSynthetic(t *testing.T) {
 	s := twoRequests()
 	steps := 0

@@ -1,11 +1,13 @@
 package tidy
 
 import (
+	"fmt"
 	"go/ast"
 	"os"
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -91,10 +93,62 @@ func readHeadings(t *testing.T, name string) (headings, anchors map[string]bool)
 	return headings, anchors
 }
 
+// readRules returns the numbers of the rules of a document, which are its items that begin with one.
+func readRules(t *testing.T, name string) (numbers []string) {
+	t.Helper()
+	for _, m := range regexp.MustCompile(`(?m)^- \*\*([0-9]+\.[0-9]+)\*\* `).FindAllStringSubmatch(readFile(t, name), -1) {
+		numbers = append(numbers, m[1])
+	}
+	return numbers
+}
+
+// The rules of docs/rules have the numbers of their section and of their place in it, in order. The rules that they name are
+// there. A section is a heading with rules below it.
+func TestRulesAreNumbered(t *testing.T) {
+	names := regexp.MustCompile(`[Rr]ules? [0-9]+\.[0-9]+(?:(?:,| and| to) [0-9]+\.[0-9]+)*`)
+	number := regexp.MustCompile(`[0-9]+\.[0-9]+`)
+	all := 0
+	for _, p := range listProse(t) {
+		if path.Dir(p.file) != "docs/rules" || path.Base(p.file) == "README.md" {
+			continue
+		}
+		rules := readRules(t, p.file)
+		all += len(rules)
+		var want []string
+		section, place, begins := 0, 0, false
+		for line := range strings.SplitSeq(p.text, "\n") {
+			if strings.HasPrefix(line, "##") {
+				begins = true
+			}
+			if !strings.HasPrefix(line, "- **") || !number.MatchString(line[:min(len(line), 10)]) {
+				continue
+			}
+			if begins {
+				section, place, begins = section+1, 0, false
+			}
+			place++
+			want = append(want, fmt.Sprintf("%d.%d", section, place))
+		}
+		if !slices.Equal(rules, want) {
+			t.Errorf("%s: rules are numbered %v, must be %v", p.file, rules, want)
+		}
+		for _, m := range names.FindAllString(strings.Join(strings.Fields(p.text), " "), -1) {
+			for _, n := range number.FindAllString(m, -1) {
+				if !slices.Contains(rules, n) {
+					t.Errorf("%s: %s: there is no rule %s", p.file, m, n)
+				}
+			}
+		}
+	}
+	if all < 300 {
+		t.Errorf("docs/rules has %d rules, must have at least 300", all)
+	}
+}
+
 // A comment that cites a document names it by its path from the root, and one
 // that cites a part of it the heading behind it: docs/rules/harness.md
-// "Scaling". Documents link to one another. All of these are there, and no
-// number of a chapter stands for a heading.
+// "Scaling". A rule of docs/rules has a number. Documents link to one another. All of
+// these are there, and no number of a chapter stands for a heading.
 func TestDocumentsExist(t *testing.T) {
 	cite := regexp.MustCompile(`([A-Za-z0-9_./-]*[A-Za-z0-9_-]\.md)(\)?,?\s+"([^"\n]*(?:\n[^"\n]*)?)")?(#([a-z0-9_-]+))?( §?\s?[0-9]+(\.[0-9]+)+)?`)
 	made := map[string]bool{"summary.md": true} // written by the program
@@ -121,8 +175,8 @@ func TestDocumentsExist(t *testing.T) {
 				t.Errorf("%s: %s is not there", p.at(m[0]), name)
 				continue
 			}
-			if part(6) != "" {
-				t.Errorf("%s: %q: want the heading in quotation marks", p.at(m[0]), part(0))
+			if n := strings.TrimSpace(part(6)); n != "" && !slices.Contains(readRules(t, target), n) {
+				t.Errorf("%s: %q: must be the number of a rule or a heading in quotation marks", p.at(m[0]), part(0))
 			}
 			if part(3) == "" && part(5) == "" {
 				continue

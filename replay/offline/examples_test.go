@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/loadgen"
 )
 
-// The worked examples of the harness, docs/rules/harness.md, Examples.
+// The worked examples of the rules in docs/rules/harness.md.
 func TestExamples(t *testing.T) {
 	for _, e := range slices.Concat(singleExamples(), clusterExamples(), workloadExamples()) {
 		t.Run(e.name, e.run)

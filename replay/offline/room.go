@@ -9,7 +9,7 @@ import (
 )
 
 // askForRoom puts a request, with its KV cache on its prefill worker, in line for room on its decode
-// worker (docs/rules/harness.md, Decode workers that are asked for room).
+// worker (docs/rules/harness.md "Decode workers that are chosen early").
 func (h *handover) askForRoom(t *ticket) error {
 	if h.c.clients.hasHungUp(t.id) {
 		return h.c.clients.endAttempt(&leaver{id: t.id, pool: h.c.pools[1], worker: collector.Nowhere}, collector.Lost, 0)

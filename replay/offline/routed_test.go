@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// The worked examples of the KV router (docs/rules/router.md, Examples) in whole replays:
+// The worked examples of the KV router (docs/rules/router.md "Cost") in whole replays:
 // every placement with its cost, and the report.
 func TestRoutedExamples(t *testing.T) {
 	for _, e := range slices.Concat(routedExamples(), queueExamples(), stagedExamples()) {
@@ -210,7 +210,7 @@ func TestDisaggregatedExamples(t *testing.T) {
 	}
 }
 
-// Workers come and go between steps (docs/rules/harness.md, E14): the clock, the workers
+// Workers come and go between steps (docs/rules/harness.md "Scaling"): the clock, the workers
 // that get requests and all there are, the passes seen.
 func TestScalingExample(t *testing.T) {
 	var trace strings.Builder
@@ -273,7 +273,7 @@ func TestScalingExample(t *testing.T) {
 		median_itl_ms 5.766366000000005`)
 }
 
-// Held requests go to a worker as soon as there is one more (docs/rules/router.md, Examples).
+// Held requests go to a worker as soon as there is one more.
 func TestScalingBehindRouter(t *testing.T) {
 	e := example{
 		trace:  prompts("0:1,2,3,4 1:5,6,7,8 2:1,2,3,4 100:1,2,3,4 200:1,2,3,4 300:1,2,3,4"),

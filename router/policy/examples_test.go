@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// A prompt goes where its prefix is cached (docs/rules/router.md, Examples).
+// A prompt goes where its prefix is cached.
 func TestCacheAffinity(t *testing.T) {
 	both(t, func(t *testing.T, exact bool) {
 		s := newStand(t, `{}`, setup{Exact: exact})
@@ -23,7 +23,7 @@ func TestCacheAffinity(t *testing.T) {
 	})
 }
 
-// Load against cache, with and without each part of the cost (docs/rules/router.md, Examples).
+// Load against cache, with and without each part of the cost.
 func TestCostSwitches(t *testing.T) {
 	for _, c := range []struct {
 		config string
@@ -54,7 +54,7 @@ func TestCostSwitches(t *testing.T) {
 	}
 }
 
-// A part of the credit, twice the prefill (docs/rules/router.md, Examples).
+// A part of the credit, twice the prefill.
 func TestWeights(t *testing.T) {
 	both(t, func(t *testing.T, exact bool) {
 		s := newStand(t, `{"overlap_score_credit":0.25,"prefill_load_scale":2.0}`, setup{Exact: exact})
@@ -73,7 +73,7 @@ func TestWeights(t *testing.T) {
 }
 
 // Requests wait while both workers have more than the limit to compute, and the
-// policy orders them (docs/rules/router.md, Examples).
+// policy orders them.
 func TestQueue(t *testing.T) {
 	for _, c := range []struct {
 		config        string
@@ -123,7 +123,7 @@ func TestQueue(t *testing.T) {
 }
 
 // Overlap is what it was at arrival, active blocks are what they are at
-// admission (docs/rules/router.md, Examples).
+// admission.
 func TestFrozenOverlap(t *testing.T) {
 	both(t, func(t *testing.T, exact bool) {
 		s := newStand(t, `{"router_queue_threshold":0.5}`, setup{Exact: exact, MaxBatchedTokens: 256})
@@ -163,8 +163,7 @@ func TestBudgetsOfWorkers(t *testing.T) {
 	}
 }
 
-// Evicted blocks earn no credit; the decode router counts blocks alone
-// (docs/rules/router.md, Examples).
+// Evicted blocks earn no credit; the decode router counts blocks alone.
 func TestEvictionDisaggregated(t *testing.T) {
 	both(t, func(t *testing.T, exact bool) {
 		s := newStand(t, `{}`, setup{Exact: exact, Workers: 1, Role: scheduler.Prefill})
@@ -197,7 +196,7 @@ func TestEvictionDisaggregated(t *testing.T) {
 	})
 }
 
-// Held prefills go by their uncached tokens (docs/rules/router.md, Examples).
+// Held prefills go by their uncached tokens.
 func TestPrefillQueueDisaggregated(t *testing.T) {
 	config := `{"router_queue_threshold":1,"router_queue_policy":"wspt"}`
 	s := newStand(t, config, setup{Workers: 1, Role: scheduler.Prefill, MaxBatchedTokens: 128})
@@ -228,7 +227,7 @@ func TestPrefillQueueDisaggregated(t *testing.T) {
 }
 
 // Engines that cache nothing announce blocks under names of their own; their
-// tokens still match (docs/rules/router.md, Examples).
+// tokens still match.
 func TestCachingOff(t *testing.T) {
 	s := newStand(t, `{}`, setup{Exact: true})
 	for i := range 3 {
@@ -243,7 +242,7 @@ func TestCachingOff(t *testing.T) {
 	s.want("A w0 8", "B w0 4", "C w0 4")
 }
 
-// Tokens that fill no block are computed but not cached (docs/rules/router.md, Examples).
+// Tokens that fill no block are computed but not cached.
 func TestPartialBlocks(t *testing.T) {
 	both(t, func(t *testing.T, exact bool) {
 		s := newStand(t, `{}`, setup{Exact: exact})
@@ -257,7 +256,7 @@ func TestPartialBlocks(t *testing.T) {
 	})
 }
 
-// SGLang announces tokens, which match no block of 64 (docs/rules/router.md, Examples).
+// SGLang announces tokens, which match no block of 64.
 func TestSGLangLoadOnly(t *testing.T) {
 	s := newStand(t, `{}`, setup{Exact: true})
 	s.arrive(0, 1, 2, 3, 4)
@@ -275,7 +274,7 @@ func TestSGLangLoadOnly(t *testing.T) {
 }
 
 // At two tokens per block an announced token 0 looks like a block of zeros, but
-// only worker 0 is looked up under the rank it announces (docs/rules/router.md, Examples).
+// only worker 0 is looked up under the rank it announces.
 func TestSGLangZeros(t *testing.T) {
 	zeros := func(t *testing.T) *stand {
 		tree := prompt.NewTree(traceTokens, 2, prompt.Options{Wrap: true})
@@ -316,7 +315,7 @@ func TestSGLangZeros(t *testing.T) {
 	})
 }
 
-// Workers come and go; what they cache stays known (docs/rules/router.md, Examples).
+// Workers come and go; what they cache stays known.
 func TestScaling(t *testing.T) {
 	both(t, func(t *testing.T, exact bool) {
 		s := newStand(t, `{"router_queue_threshold":0.5}`, setup{Exact: exact, Workers: 1, MaxBatchedTokens: 256})

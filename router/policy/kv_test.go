@@ -14,7 +14,7 @@ import (
 )
 
 // The turn is counted over all placements, not within the set of the day
-// (docs/rules/router.md, Round robin).
+// (docs/rules/router.md "Round robin").
 func TestRoundRobin(t *testing.T) {
 	r := inTurn(t, 3)
 	var got []sim.WorkerID
@@ -128,7 +128,7 @@ func TestTies(t *testing.T) {
 }
 
 // The largest key goes first: the wspt key reads every rank and every worker
-// that was ever there (docs/rules/router.md, The queue).
+// that was ever there (docs/rules/router.md "The queue").
 func TestShortestKeyOfAnyone(t *testing.T) {
 	s := newStand(t, `{"router_queue_threshold":0,"router_queue_policy":"wspt"}`, setup{Workers: 2, Exact: true})
 	a := s.arrive(0, 1, 2, 3)
@@ -154,7 +154,7 @@ func TestShortestKeyOfAnyone(t *testing.T) {
 }
 
 // Two workers: the cheaper one is drawn with probability 1/(1+exp(-1/T)),
-// whatever the gap (docs/rules/router.md, The choice).
+// whatever the gap (docs/rules/router.md "Cost").
 func TestTemperature(t *testing.T) {
 	for _, temperature := range []float64{0.5, 1, 2} {
 		config := fmt.Sprintf(`{"router_temperature":%v,"router_queue_threshold":null}`, temperature)

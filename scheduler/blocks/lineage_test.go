@@ -17,7 +17,7 @@ func chains(k *Catalog, lists ...[]int32) {
 
 func number(k *Catalog, i int32) ID { return k.Find(Name{index: i}) }
 
-// The example of docs/rules/vllm.md "Reference: eviction order": two chains
+// Eviction by docs/rules/vllm.md "Reference: requests and blocks": two chains
 // with a common head are released last block first, then the head is used
 // again.
 func TestLineageEvictsTheOldestLeaf(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// tokens writes a prompt out, as docs/rules/harness.md "Prompts" puts it.
+// tokens writes a prompt out, as docs/rules/harness.md "Rows of traces" puts it.
 func tokens(ids []uint64, traceTokens, length int) []uint32 {
 	var all []uint32
 	for _, id := range ids {

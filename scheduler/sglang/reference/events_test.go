@@ -44,8 +44,7 @@ func describe(e scheduler.KVEvent) string {
 	return b.String()
 }
 
-// E12 of docs/rules/sglang.md by the reference's rules: single tokens, private
-// hashes; slot numbers stand for generated tokens.
+// Events by docs/rules/sglang.md "Reference: KV events": single tokens, private hashes; slot numbers stand for generated tokens.
 func TestCompatEvents(t *testing.T) {
 	c := config(1, 9)
 	c.Rank = 3
@@ -74,7 +73,7 @@ func TestCompatEventsOfDuplicates(t *testing.T) {
 	}
 }
 
-// The hashes that "Reference: KV events" of docs/rules/sglang.md names.
+// Local hashes and names of tokens (docs/rules/sglang.md "Reference: KV events").
 func TestTokenHashes(t *testing.T) {
 	for _, v := range []struct{ token, want uint64 }{
 		{0, 6964963774696201994}, {1, 6581362553819431323}, {7, 9300033212029501789}, {8, 3832514648534543363},

@@ -63,8 +63,7 @@ func with(c sglang.Config, set func(*sglang.Config)) sglang.Config {
 func chunk64(c *sglang.Config) { c.ChunkTokens = 64 }
 func clip1(c *sglang.Config)   { c.ClipNewTokens = 1 }
 
-// The examples of docs/rules/sglang.md under the reference's rules, printed by the
-// reference.
+// Examples of the reference's rules in docs/rules/sglang.md, with numbers that the reference printed.
 func TestCompatExamples(t *testing.T) {
 	examples := []example{
 		{

@@ -10,8 +10,8 @@ import (
 // released one after the other from hi-1 down.
 //
 // All segments form one list by age. Evicting takes from the oldest segment its
-// highest block. That is the order of docs/rules/vllm.md "Reference: eviction
-// order" (the oldest leaf first): a holder of a block holds its parent and
+// highest block. That is the order of docs/rules/vllm.md "Reference: requests and
+// blocks" (the oldest leaf first): a holder of a block holds its parent and
 // releases the parent later, so a cached parent is always younger than its
 // cached children, and the oldest block is a leaf.
 type segment struct {

@@ -11,7 +11,7 @@ const ServerBlock = 16
 
 // ServerLimits returns how many tokens a pass and how many requests at once a vLLM server of
 // the releases of a profile takes where neither is said: by the name of the GPU and its
-// memory in GiB. docs/rules/vllm.md, "Limits of a server", says how both were found.
+// memory in GiB. docs/rules/vllm.md "Limits of a server" has both.
 func ServerLimits(profile, gpu string, memory float64) (batchedTokens, seqs int) {
 	k := findProfile(profile)
 	switch {
