@@ -208,10 +208,10 @@ traces-bad: ## show what every reader of traces says of bad rows and bad files
 bench-traces: ## measure how fast traces are inspected and generated
 	$(GO) test ./loadgen/formats/inspect ./loadgen/generate -run '^$$' -bench . -benchmem
 
-accuracy: ## replay measured servers, those of the optional data and published ones (SAMPLES=silicon_sample.csv), and rank with aiconfigurator, if installed, into docs/accuracy.md
+accuracy: ## replay measured servers, those of the optional data and published ones (SAMPLES=silicon_sample.csv), and rank with aiconfigurator, if installed, into docs/accuracy.md and internal/accuracy
 	$(GO) run ./tools/accuracy -write docs/accuracy.md
 	$(GO) run ./tools/judge -samples '$(SAMPLES)' -write docs/accuracy.md
-	$(GO) run ./tools/aiconf -aiconfigurator '$(or $(AICONFIGURATOR),aiconfigurator)' -write docs/accuracy.md
+	$(GO) run ./tools/aiconf -aiconfigurator '$(or $(AICONFIGURATOR),aiconfigurator)' -write internal/accuracy/tables.txt
 
 online-accuracy: ## hold replays in real time to bounds around their twins on the logical clock; wants an idle machine
 	$(GO) run ./tools/onlineaccuracy
@@ -284,12 +284,12 @@ bench-live: ## measure what tokens and requests cost on servers without a model,
 	test -x bin/bench-live/bin/guidellm || { $(PYTHON3) -m venv bin/bench-live && bin/bench-live/bin/pip install -q fastapi uvicorn guidellm; } || echo "bench-live: without Python" >&2
 	python=bin/bench-live/bin/python; $(GO) run ./live/cmd/replay-live/bench $$(test -x bin/bench-live/bin/guidellm && echo -python $$python)
 
-bench-peer: ## measure speed and memory against the reference; takes ten minutes (docs/performance.md)
+bench-peer: ## measure speed and memory against the reference; takes ten minutes (docs/accuracy.md)
 	$(GO) run ./tools/benchpeer
 	$(GO) run ./tools/aisimulate
 
-aisimulate: ## replay the conversation trace with AISimulate and here, and renew the table of docs/from-dynamo.md (skipped without AISimulate)
-	$(GO) run ./tools/aisimulate -write docs/from-dynamo.md
+aisimulate: ## replay the conversation trace with AISimulate and here, and renew the table of internal/accuracy/tables.txt (skipped without AISimulate)
+	$(GO) run ./tools/aisimulate -write internal/accuracy/tables.txt
 
 bench-outputs: ## measure what the files that a run leaves cost
 	$(GO) run ./tools/benchpeer outputs
@@ -317,7 +317,7 @@ mutants: ## run mutation tests of schedulers, router, harness, formats and calib
 lint: ## check format, vet, staticcheck, the workflows and the stack in containers
 	.ci/run lint
 
-api: ## hold the stable Go API to testdata/api (docs/go-api.md)
+api: ## hold the stable Go API to testdata/api (docs/api.md)
 	.ci/run api
 
 generate: ## make generated files again and complain when they were out of date

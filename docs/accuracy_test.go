@@ -8,13 +8,13 @@ import (
 	"github.com/replay-llm/replay/internal/accuracy"
 )
 
-// What docs/trust.md quotes of errors is what make accuracy has measured, over all rows.
+// What docs/accuracy.md quotes of errors is what make accuracy has measured, over all rows.
 func TestQuotedErrors(t *testing.T) {
 	e, err := accuracy.Load()
 	if err != nil {
 		t.Fatal(err)
 	}
-	trust := read(t, "trust.md")
+	page := read(t, "accuracy.md")
 	sheet := func(r *accuracy.Sheet) *float64 { return &r.TPOT.Mean }
 	half, load := halves(e), e.OfFits(func(r *accuracy.Fit) *float64 { return &r.TPOT.Mean })
 	itl := accuracy.SpreadOf(e.Sheets, accuracy.Other, func(r *accuracy.Sheet) *float64 {
@@ -35,8 +35,8 @@ func TestQuotedErrors(t *testing.T) {
 		{itl, "p99 ITL %+.1f to %+.1f %%"},
 		{tpot, "p99 TPOT %+.1f to %+.1f %%"},
 	} {
-		if want := fmt.Sprintf(c.form, c.spread.Least, c.spread.Most); c.spread.Rows == 0 || !strings.Contains(trust, want) {
-			t.Errorf("docs/trust.md quotes %d rows otherwise, want %q", c.spread.Rows, want)
+		if want := fmt.Sprintf(c.form, c.spread.Least, c.spread.Most); c.spread.Rows == 0 || !strings.Contains(page, want) {
+			t.Errorf("docs/accuracy.md quotes %d rows otherwise, want %q", c.spread.Rows, want)
 		}
 	}
 }

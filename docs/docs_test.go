@@ -3,7 +3,6 @@
 package docs
 
 import (
-	"flag"
 	"maps"
 	"os"
 	"path/filepath"
@@ -12,14 +11,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/replay-llm/replay/internal/cmd/options"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/router/policy"
-	"github.com/replay-llm/replay/scheduler/hardware"
-	"github.com/replay-llm/replay/schema"
 )
-
-var rewrite = flag.Bool("rewrite", false, "write the tables of engine-args.md and coming-from.md")
 
 func read(t *testing.T, path string) string {
 	t.Helper()
@@ -96,84 +92,55 @@ func flags(t *testing.T, section string) []string {
 	return names
 }
 
+// Every engine argument is one that `replay settings` lists, or one of those without effect that docs/hardware.md names; so
+// are the members of speculative_config. Every flag of engines in the help is listed.
 func TestEngineArguments(t *testing.T) {
-	text := read(t, "engine-args.md")
-	tables := part(t, text, "## Both engines", "## Without effect")
-	tables = strings.Replace(tables, part(t, tables, "### The longest sequence", "### "), "", 1)             // of the model's configuration
-	same(t, "engine-args.md", append(column(tables, 1), "--deployment"), flags(t, "Hardware and engines (")) // a file of all these
-
-	// Keys without effect are in a paragraph. The objects sglang and trtllm and the key that
-	// refuses a run are the only others.
-	drafts := part(t, tables, "### Speculative decoding", "### ")
-	var listed []string
-	for _, key := range column(strings.Replace(tables, drafts, "", 1), 0) {
-		if !strings.HasPrefix(key, "sglang.") && !strings.HasPrefix(key, "trtllm.") {
-			listed = append(listed, key)
+	text := read(t, "hardware.md")
+	listedFlags := []string{"--deployment"} // a file of all these
+	var keys, members []string
+	for _, g := range options.GroupSettings() {
+		for _, r := range g.Rows {
+			if r.Flag != "" {
+				listedFlags = append(listedFlags, "--"+r.Flag)
+			}
+			switch object, _, isMember := strings.Cut(r.Key, "."); {
+			case strings.Contains(g.Title, "speculative_config"):
+				members = append(members, r.Key)
+			case r.Key != "" && !(isMember && (object == "sglang" || object == "trtllm")):
+				keys = append(keys, r.Key)
+			}
 		}
 	}
-	rest := part(t, text, "## Without effect", "## Pass times")
-	for _, m := range regexp.MustCompile("`([a-z0-9_]+)`").FindAllStringSubmatch(rest, -1) {
-		listed = append(listed, m[1])
-	}
-	same(t, "engine-args.md", append(listed, "sglang", "trtllm"), engineargs.Keys())
+	same(t, "replay settings", listedFlags, flags(t, "Hardware and engines ("))
+	keys = append(keys, quoted(t, text, "These keys are checked and have no effect", "is rejected.")...)
+	same(t, "replay settings with hardware.md", append(keys, "sglang", "trtllm"), engineargs.Keys())
 
-	// Those of speculative_config are in a section of its own, which a wrong one lists.
+	// A wrong member of speculative_config is answered with those that there are.
 	_, err := engineargs.Parse([]byte(`{"speculative_config": {"num_speculative_tokens": 1, "acceptance_rate": 1, "unknown": 1}}`), engineargs.Options{})
 	if err == nil {
 		t.Fatal("speculative_config takes an unknown key")
 	}
 	_, known, _ := strings.Cut(err.Error(), "must be one of ")
-	listed = nil
-	for _, m := range regexp.MustCompile("`([a-z]+_[a-z_]+|method|model|quantization|revision)`").FindAllStringSubmatch(drafts, -1) {
-		if m[1] != "speculative_config" && m[1] != "draft_model" && !slices.Contains(listed, m[1]) {
-			listed = append(listed, m[1])
-		}
-	}
-	same(t, "engine-args.md", listed, strings.Split(known, ", "))
+	members = append(members, quoted(t, text, "`prompt_lookup_max`", "have no effect.")...)
+	same(t, "replay settings with hardware.md", members, strings.Split(known, ", "))
 }
 
-// pageRows returns the settings of a table of docs/engine-args.md, in the order of their declarations.
-func pageRows(title string) []schema.Row {
-	titles := map[string]string{"": "## Both engines", "vllm": "## vLLM", "sglang": "## SGLang", "trtllm": "## TensorRT-LLM"}
-	var rows []schema.Row
-	for _, r := range append(hardware.Settings(), engineargs.Rows()...) {
-		member, isMember := strings.CutPrefix(r.Key, "speculative_config.")
-		of := titles[r.Only]
-		switch {
-		case r.Help == "" && r.Doc.Text == "":
-			continue
-		case isMember:
-			r.Key, of = member, "### Speculative decoding"
-		case r.Doc.Part != "":
-			of = "## " + r.Doc.Part
-		case strings.HasPrefix(r.Key, hardware.SettingPrefix):
-			r.Key = ""
-		}
-		if of == title {
-			rows = append(rows, r)
-		}
+// quoted returns the names in back quotes from a beginning on, up to an end.
+func quoted(t *testing.T, text, from, to string) []string {
+	t.Helper()
+	at := strings.LastIndex(text, from)
+	if at < 0 {
+		t.Fatalf("no %q", from)
 	}
-	return rows
-}
-
-// The tables of docs/engine-args.md are made from the declarations.
-func TestEngineArgumentTables(t *testing.T) {
-	text := read(t, "engine-args.md")
-	for _, title := range []string{"## Both engines", "## vLLM", "### Speculative decoding", "## SGLang", "## TensorRT-LLM"} {
-		at := strings.Index(text, "\n"+title+"\n")
-		from := at + strings.Index(text[at:], "\n| ") + 1
-		to := from + strings.Index(text[from:], "\n\n") + 1
-		want := writeTable(pageRows(title))
-		if text[from:to] != want && !*rewrite {
-			t.Errorf("engine-args.md, %s: the table is not that of the declarations: go test ./docs -run TestEngineArgumentTables -rewrite", title)
-		}
-		text = text[:from] + want + text[to:]
+	body, _, ok := strings.Cut(text[at:], to)
+	if !ok {
+		t.Fatalf("no %q after %q", to, from)
 	}
-	if *rewrite {
-		if err := os.WriteFile("engine-args.md", []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+	var names []string
+	for _, m := range regexp.MustCompile("`([a-z0-9_]+)`").FindAllStringSubmatch(body, -1) {
+		names = append(names, m[1])
 	}
+	return names
 }
 
 // Routers are listed as the registry has them.

@@ -10,7 +10,7 @@
 //
 // This package is the door for programs, and everything in it is stable by the
 // rules of Semantic Versioning: from version 1.0.0, programs that use it continue
-// to build within a major version, and so do programs that use what docs/go-api.md lists of
+// to build within a major version, and so do programs that use what docs/api.md lists of
 // the packages of its types. All else in the module is not: the other names of these
 // packages, and the other packages. No version has been released so far.
 //

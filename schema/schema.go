@@ -1,6 +1,6 @@
 // Package schema declares settings, each once, by a call beside the field that it sets. From the declarations
 // follow the flags of the command line, the reading of JSON objects and its errors, the names in the logs of servers,
-// the lines of deployment files, and the reference page.
+// the lines of deployment files, and the list of `replay settings`.
 //
 // Read schema.go, then read.go, object.go and flag.go.
 package schema
@@ -65,7 +65,7 @@ type Knob struct {
 	Steps         string // where a slider stops, with blanks between
 }
 
-// Doc is what the reference page has otherwise than the help.
+// Doc is what the list of settings has otherwise than the help.
 type Doc struct {
 	Unit, Default string // "-": none
 	Text          string
@@ -347,4 +347,27 @@ func (r *Row) Unit() string {
 		return quoted
 	}
 	return ""
+}
+
+// Usual returns the default as the list of settings has it, "" if it has none.
+func (r *Row) Usual() string {
+	switch {
+	case r.Doc.Default == "-":
+		return ""
+	case r.Doc.Default != "":
+		return r.Doc.Default
+	}
+	return r.Preset()
+}
+
+// Meaning returns the text of the list of settings, which names settings that the reference does not have; "" if there is none.
+func (r *Row) Meaning() string {
+	text := r.Doc.Text
+	if text == "" {
+		text = strings.ReplaceAll(strings.TrimPrefix(r.Help, r.Only+": "), "`", "")
+	}
+	if text != "" && r.Own && !strings.Contains(text, "--compat") {
+		text += "; not with `--compat`"
+	}
+	return strings.ReplaceAll(text, "\n", " ")
 }

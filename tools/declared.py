@@ -1,4 +1,4 @@
-"""The settings of engines that replay declares, as `replay settings` prints them."""
+"""The settings of engines that replay declares, as `replay settings --output json` prints them."""
 import functools
 import json
 import subprocess
@@ -7,7 +7,7 @@ import subprocess
 @functools.cache
 def rows(program, engine):
     """Those that an engine reads, by their names: as in --engine-args, or in the object of the engine there."""
-    told = json.loads(subprocess.run([program, "settings"], capture_output=True, text=True, check=True).stdout)
+    told = json.loads(subprocess.run([program, "settings", "--output", "json"], capture_output=True, text=True, check=True).stdout)
     known = {}
     for row in told:
         place, _, name = row.get("key", "").rpartition(".")

@@ -47,7 +47,7 @@ func TestOutputJSON(t *testing.T) {
 		"concurrency requests.jsonl --trace-block-size 64 --max-in-flight 2 --out b",
 		"plan requests.jsonl --trace-block-size 64 --slo p99:ttft=1s --max-workers 2 --resamples 2",
 		"bounds requests.jsonl --trace-block-size 64", "sweep --trace requests.jsonl --set trace-block-size=64 --grid workers=1,2 --repeat 2", "sweep --trace requests.jsonl --set trace-block-size=64 --grid router=kvv",
-		"fit --model llama-3.1-8b", "gpus", "models", "policies",
+		"fit --model llama-3.1-8b", "gpus", "models", "settings max_num_seqs", "policies",
 		"report a", "report a b", "diff a b", "verify a", "explain a slowest 2", "explain a 0",
 		"check budgets.yaml --update", "check budgets.yaml a",
 		"traces inspect requests.jsonl --trace-block-size 64", "doctor requests.jsonl --trace-block-size 64", "traces validate requests.jsonl",

@@ -135,7 +135,7 @@ func TestNothingIsWrittenOnFailure(t *testing.T) {
 
 // Every flag of the reference is taken, and none of its names is in the help.
 func TestReferenceFlags(t *testing.T) {
-	list, err := os.ReadFile("../../docs/from-dynamo.md")
+	list, err := os.ReadFile("../../docs/coming-from.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func TestReferenceFlags(t *testing.T) {
 		"trace-num-prefix-groups", "report-json", "planner-config", "benchmark-granularity",
 	} {
 		if !bytes.Contains(list, []byte("`--"+name)) {
-			t.Errorf("docs/from-dynamo.md does not list --%s", name)
+			t.Errorf("docs/coming-from.md does not list --%s", name)
 		}
 		root := root.New(cli.Streams{}, nil)
 		flag := root.Flags().Lookup(name)

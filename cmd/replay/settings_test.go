@@ -2,16 +2,18 @@ package main
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 
+	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/internal/cmd/options"
 	"github.com/replay-llm/replay/internal/json"
 )
 
-// The hidden command settings prints every declared setting, for the scripts of tools.
+// The command settings prints every declared setting as JSON, for the scripts of tools.
 func TestSettingsAsJSON(t *testing.T) {
 	var out, errs bytes.Buffer
-	if code := run([]string{"settings"}, nil, &out, &errs); code != 0 || errs.Len() > 0 {
+	if code := run([]string{"settings", "--output", "json"}, nil, &out, &errs); code != 0 || errs.Len() > 0 {
 		t.Fatalf("exit %d: %s", code, &errs)
 	}
 	var rows []struct{ Key, Flag, Kind, Unit, Engine string }
@@ -26,5 +28,24 @@ func TestSettingsAsJSON(t *testing.T) {
 		if !found[want] {
 			t.Errorf("no row %q", want)
 		}
+	}
+}
+
+// The list has all settings, those of an engine, and those of a part of a name; a name that none has is an error.
+func TestListOfSettings(t *testing.T) {
+	for line, want := range map[string]string{
+		"settings":                "\n  sglang.schedule_policy, --schedule-policy (default fifo)\n      order of the queue:",
+		"settings max_num_active": "max_num_active_seqs (default none)\n", "settings tp": "--tp (GPUs; default 1)\n",
+	} {
+		if text := string(printed(t, strings.Fields(line))); !strings.Contains(text, want) {
+			t.Errorf("replay %s:\n%s\nwant %q", line, text, want)
+		}
+	}
+	if text := string(printed(t, []string{"settings", "trtllm"})); strings.Contains(text, "SGLang:") || !strings.Contains(text, "trtllm.max_num_tokens, --max-num-tokens (tokens; default 8192)") {
+		t.Errorf("replay settings trtllm:\n%s", text)
+	}
+	var out, errs bytes.Buffer
+	if code := run([]string{"settings", "max_num_sqs"}, nil, &out, &errs); code != cli.ExitUsage || !strings.Contains(errs.String(), "did you mean max_num_seqs?") {
+		t.Errorf("exit %d: %s", code, &errs)
 	}
 }

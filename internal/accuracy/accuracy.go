@@ -22,6 +22,9 @@ import (
 // FileName is the name of the file of rows in this directory. The program embeds it compressed, a tenth of the size.
 const FileName = "accuracy.json"
 
+// TablesName is the name of the file of all tables in this directory.
+const TablesName = "tables.txt"
+
 //go:embed accuracy.json.gz
 var packed []byte
 
@@ -101,7 +104,7 @@ func unpackRows(packed []byte) ([]byte, error) {
 	return io.ReadAll(r)
 }
 
-// Write writes all rows to the file of the checkout in the working directory, and to its compressed copy.
+// Write writes all rows to the file of the checkout in the working directory, to its compressed copy, and to the file of tables.
 func (e *Errors) Write() error {
 	text, err := json.MarshalIndent(e, "", " ")
 	if err != nil {
@@ -119,8 +122,9 @@ func (e *Errors) Write() error {
 	if err := w.Close(); err != nil {
 		return err
 	}
-	path := filepath.Join("internal", "accuracy", FileName)
-	return errors.Join(os.WriteFile(path, text, 0o644), os.WriteFile(path+".gz", small.Bytes(), 0o644))
+	dir := filepath.Join("internal", "accuracy")
+	path := filepath.Join(dir, FileName)
+	return errors.Join(os.WriteFile(path, text, 0o644), os.WriteFile(path+".gz", small.Bytes(), 0o644), ReplaceTables(filepath.Join(dir, TablesName), e.Tables()))
 }
 
 // ReplaceTables replaces the tables between the marks of a document, by their names.
@@ -142,7 +146,14 @@ func ReplaceTables(path string, tables map[string]string) error {
 	return os.WriteFile(path, []byte(page), 0o644)
 }
 
-// Tables returns the tables of docs/accuracy.md, by name.
+// PageTables returns the tables of docs/accuracy.md, by name: of published servers the groups of engines and models alone.
+func (e *Errors) PageTables() map[string]string {
+	return map[string]string{
+		"measured operators": e.OperatorsTable(), "published servers": e.Published.GroupsTable("all", "engine", "model"),
+	}
+}
+
+// Tables returns all tables, by name.
 func (e *Errors) Tables() map[string]string {
 	p := &e.Published
 	return map[string]string{

@@ -10,19 +10,21 @@ import (
 	"github.com/replay-llm/replay/internal/accuracy"
 )
 
-// The tables of docs/accuracy.md are those of the rows that the program quotes.
+// The tables of docs/accuracy.md and of the file of tables are those of the rows that the program quotes.
 func TestTablesOfThePage(t *testing.T) {
 	e, err := accuracy.Load()
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile("../../docs/accuracy.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, table := range e.Tables() {
-		if want := "made by make accuracy -->\n\n" + table + "\n<!-- end of " + name + " -->"; !strings.Contains(string(text), want) {
-			t.Errorf("the table of %s is not that of %s: make accuracy writes both", name, accuracy.FileName)
+	for path, tables := range map[string]map[string]string{"../../docs/accuracy.md": e.PageTables(), accuracy.TablesName: e.Tables()} {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, table := range tables {
+			if want := "<!-- " + name + ": made by make accuracy -->\n\n" + table + "\n<!-- end of " + name + " -->"; !strings.Contains(string(text), want) {
+				t.Errorf("%s: the table of %s is not that of %s: make accuracy writes both", path, name, accuracy.FileName)
+			}
 		}
 	}
 }

@@ -1,6 +1,9 @@
 package accuracy
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // FiltersTable returns the rows that are left out as a table of Markdown.
 func (p *Published) FiltersTable() string {
@@ -14,12 +17,15 @@ func (p *Published) FiltersTable() string {
 	return t.String()
 }
 
-// GroupsTable returns the errors by engine, family and so on as a table of Markdown.
-func (p *Published) GroupsTable() string {
+// GroupsTable returns the errors by engine, family and so on as a table of Markdown; with names, the groups by these alone.
+func (p *Published) GroupsTable(names ...string) string {
 	t := beginTable("By", "", "Servers", "Mean absolute error", "Median", "Within 15 %", "Within 20 %", "TTFT up to 8 in flight, median")
 	var by column
 	for i := range p.Groups {
 		g := &p.Groups[i]
+		if len(names) > 0 && !slices.Contains(names, g.By) {
+			continue
+		}
 		first := "–"
 		if g.FirstRows > 0 {
 			first = fmt.Sprintf("%s of %d", formatPercent(g.First), g.FirstRows)

@@ -19,7 +19,7 @@ import (
 type ClientOptions struct {
 	Metrics *telemetry.Client // of calls; nil: none
 	// Migrations is how often a request may go on at another instance after its
-	// own failed; 0: never. Requests must be those of engines (docs/engine.md).
+	// own failed; 0: never. Requests must be those of engines (docs/runtime.md).
 	Migrations int
 }
 

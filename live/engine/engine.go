@@ -11,7 +11,7 @@
 //	err = engine.Run(e, cfg)
 //
 // Read engine.go, request.go, adapter.go, worker.go, in that order;
-// docs/engine.md builds a small engine step by step. Package conformance checks
+// docs/runtime.md shows a small engine. Package conformance checks
 // an engine against all of this.
 package engine
 

@@ -1,5 +1,5 @@
 // Package mocker is a served engine without a model: a simulated scheduler on a
-// live clock, behind the contract of package engine (docs/engine.md).
+// live clock, behind the contract of package engine (docs/runtime.md).
 //
 // Requests are scheduled, batched, cached and preempted as the real engine would
 // do it, passes take as long as they would, and the tokens that come out are

@@ -472,7 +472,7 @@ def start_ray(case: unittest.TestCase) -> None:
 
 
 class RayExecutor(concurrent.futures.Executor):
-    """Tasks of Ray, as docs/python.md has them."""
+    """Tasks of Ray, as docs/api.md has them."""
 
     def submit(self, function, /, *args, **kwargs):  # type: ignore[no-untyped-def]
         import ray
@@ -693,9 +693,9 @@ class Shape(Case):
         self.assertTrue(plan.found)
 
     def test_the_page_of_the_documentation(self) -> None:
-        page = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+        page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
         text = re.sub("^```.*$", "", page, flags=re.MULTILINE)  # which would end what is printed
-        test = doctest.DocTestParser().get_doctest(text, {}, "python.md", "docs/python.md", 0)
+        test = doctest.DocTestParser().get_doctest(text, {}, "api.md", "docs/api.md", 0)
         runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
         said: list[str] = []
         self.addCleanup(os.chdir, os.getcwd())

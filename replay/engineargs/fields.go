@@ -66,14 +66,14 @@ func (a *Args) declareSizes(d *schema.Decl) {
 		Log:  "vllm:block_size sglang:page_size",
 		File: schema.File{Place: 150, Usual: "16", Help: "tokens per KV block"},
 		Knob: schema.Knob{Label: "Block size (tokens)", Preset: "the engine's"},
-		Doc:  schema.Doc{Default: "vllm 64, with a GPU 16 (below), sglang 1, trtllm 32", Text: "tokens of a block; vllm: a power of two from 2 to 1024; 0 is the default"},
+		Doc:  schema.Doc{Default: "vllm 64, with a GPU 16, sglang 1, trtllm 32", Text: "tokens of a block; vllm: a power of two from 2 to 1024; 0 is the default"},
 	})
 	arguments.DeclareLimits(&a.Settings, d)
 	if d.Count(&a.MaxLength, schema.Row{
 		Key: "max_model_len", Default: "the model's", Help: "longest sequence, in `tokens` of prompt and answer", Alike: true, After: "gpu-memory-utilization",
 		Log:  "vllm:max_model_len vllm:max_seq_len sglang:context_length",
 		File: schema.File{Place: 110, Usual: "32768", Help: "longest sequence in tokens; left out, the model's own"},
-		Doc:  schema.Doc{Default: "the model's; without a model, no limit", Text: "longest sequence: longer prompts are rejected, answers end there ([below](#the-longest-sequence))"},
+		Doc:  schema.Doc{Default: "the model's; without a model, no limit", Text: "longest sequence: longer prompts are rejected, answers end there (docs/hardware.md#the-longest-sequence)"},
 	}); d.Compat && a.MaxLength > 0 {
 		d.Fail("max_model_len", strconv.Itoa(a.MaxLength), "none with compat: the reference has no longest sequence")
 	}
@@ -103,7 +103,7 @@ func (a *Args) declareTimes(d *schema.Decl) {
 	})
 	d.Ratio(&a.StartupSeconds, schema.Row{
 		Key: "startup_time", Help: "`seconds` until a worker that --scale adds serves", After: "bandwidth-g2-to-g1-gbps",
-		Doc: schema.Doc{Unit: "s", Text: "until a worker that `--scale` adds serves ([from-dynamo.md](from-dynamo.md))"},
+		Doc: schema.Doc{Unit: "s", Text: "until a worker that `--scale` adds serves (docs/coming-from.md)"},
 	})
 	arguments.DeclareWarmup(&a.Settings, d)
 	d.Size(&a.KVBytesPerToken, schema.Row{
@@ -136,7 +136,7 @@ func (a *Args) declareOthers(d *schema.Decl) {
 	var passTimes string
 	d.File(&passTimes, schema.Row{
 		Key: PassTimesKey, Default: "a built-in model", Help: "`file` of measured pass times (.npz)", After: "decode-speedup-ratio",
-		Doc: schema.Doc{Unit: "path", Default: "-", Text: "pass times: the profile of `replay calibrate`, a table (`.npz`, below), or `roofline:GPU/MODEL` (hardware.md); without, a built-in polynomial"},
+		Doc: schema.Doc{Unit: "path", Default: "-", Text: "pass times: the profile of `replay calibrate`, a table (`.npz`), or `roofline:GPU/MODEL` (docs/hardware.md#time-of-a-pass); without, a built-in polynomial"},
 	})
 	a.PassTimes = timing.ParseSource(passTimes)
 	d.Other(schema.Path, schema.Row{
@@ -265,7 +265,7 @@ func (a *Args) declareRules(d *schema.Decl, o *Options) {
 		Key: "scheduler_profile", Default: "reference for vllm, sglang-0.5.23 for sglang, trtllm-1.3 for trtllm", Help: "rules that the scheduler follows: the reference's, or those of a release of its engine, by `name`", After: "timing-profile", Names: RuleNames(),
 		File: schema.File{Place: 130, Usual: "vllm", Help: "whose rules the scheduler follows, by release"},
 		Knob: schema.Knob{Label: "Engine release", Preset: "those that fit"},
-		Doc:  schema.Doc{Default: "vllm reference, with a GPU the newest release of vLLM; sglang sglang-0.5.23, trtllm trtllm-1.3", Text: "rules that the scheduler follows: reference, or those of a release of vLLM, such as vllm-0.33 or vllm-0.31.0, with a warning for releases that were not compared; vllm is the newest ([rules/vllm.md](rules/vllm.md)). With SGLang engines sglang-0.5.23, also called sglang, the only one ([rules/sglang.md](rules/sglang.md)). With TensorRT-LLM engines trtllm-1.3 or trtllm-1.2, by its published source, not compared with the engine ([rules/trtllm.md](rules/trtllm.md))", Part: "vLLM"},
+		Doc:  schema.Doc{Default: "vllm reference, with a GPU the newest release of vLLM; sglang sglang-0.5.23, trtllm trtllm-1.3", Text: "rules that the scheduler follows: reference, or those of a release of vLLM, such as vllm-0.33 or vllm-0.31.0, with a warning for releases that were not compared; vllm is the newest (docs/rules/vllm.md). With SGLang engines sglang-0.5.23, also called sglang, the only one (docs/rules/sglang.md). With TensorRT-LLM engines trtllm-1.3 or trtllm-1.2, by its published source, not compared with the engine (docs/rules/trtllm.md)", Part: "vLLM"},
 	}
 	switch {
 	case a.Engine == SGLang && d.Compat:
@@ -294,7 +294,7 @@ func (a *Args) declareRules(d *schema.Decl, o *Options) {
 	given := false
 	d.Members(schema.Row{
 		Key: "scheduler_rules",
-		Doc: schema.Doc{Default: "the profile's", Text: "an object of single rules that win over the profile: `mixed_step`, `budget_gate`, ... (calibration.md)", Part: "vLLM"},
+		Doc: schema.Doc{Default: "the profile's", Text: "an object of single rules that win over the profile: `mixed_step`, `budget_gate`, ... (docs/rules/vllm.md)", Part: "vLLM"},
 	}, func(m *schema.Decl) {
 		given = true
 		a.setAsync(m)

@@ -37,7 +37,7 @@ const maxDrafts = 64
 func (a *Args) declareSpeculative(d *schema.Decl) {
 	row := schema.Row{
 		Key: "speculative_config", Default: "no drafts", Help: "speculative decoding: vLLM's `JSON` object, with how many drafts are accepted; for sglang this alone", After: "scheduling-policy",
-		Doc: schema.Doc{Default: "none", Text: "an object: speculative decoding, with vLLM's own rules alone (below)", Part: "vLLM"},
+		Doc: schema.Doc{Default: "none", Text: "an object: speculative decoding, with vLLM's own rules alone (docs/hardware.md#speculative-decoding)", Part: "vLLM"},
 	}
 	if a.Engine == SGLang {
 		a.declareDrafts(d, row)
@@ -121,7 +121,7 @@ func (s *Speculative) declareLaw(m *schema.Decl) {
 func (s *Speculative) declareMethod(m *schema.Decl) {
 	row := schema.Row{
 		Key: "method",
-		Doc: schema.Doc{Default: "draft_model", Text: "eagle, eagle3, mtp, draft_model, ngram, ngram_gpu, suffix or, before vllm-0.33, medusa; passes overlap as the release has it ([rules/vllm.md](rules/vllm.md#speculative-decoding))"},
+		Doc: schema.Doc{Default: "draft_model", Text: "eagle, eagle3, mtp, draft_model, ngram, ngram_gpu, suffix or, before vllm-0.33, medusa; passes overlap as the release has it (docs/rules/vllm.md#speculative-decoding)"},
 	}
 	for _, method := range releases.Methods() {
 		row.Names = append(row.Names, method.Name)

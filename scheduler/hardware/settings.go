@@ -22,7 +22,7 @@ func placeRows() []schema.Row {
 			Key: SettingPrefix + "gpu", Flag: "gpu", Kind: schema.Path, Help: "GPU of the workers, by `name`: see replay gpus", Offered: gpus, Alike: true,
 			File: schema.File{Place: 10, Usual: "h100", Help: "replay gpus lists the names"},
 			Knob: schema.Knob{Label: "GPU", Preset: "built-in pass times"},
-			Doc:  schema.Doc{Text: "with `--model`: what a worker runs on; KV blocks, pass times and transfers follow ([hardware.md](hardware.md))"},
+			Doc:  schema.Doc{Text: "with `--model`: what a worker runs on; KV blocks, pass times and transfers follow (docs/hardware.md)"},
 		},
 		{
 			Key: SettingPrefix + "model", Flag: "model", Kind: schema.Path, Help: "model they run, by `name` or its config.json: see replay models", Offered: models, Alike: true,
@@ -92,7 +92,7 @@ func shareRows() []schema.Row {
 			Key: SettingPrefix + "gpu-memory-utilization", Flag: "gpu-memory-utilization", Kind: schema.Real, Default: "0.9, with sglang as its server", Help: "`share` of a GPU's memory that the engine takes", Alike: true,
 			Log:  "vllm:gpu_memory_utilization sglang:mem_fraction_static",
 			File: schema.File{Place: 100, Usual: "0.9", Help: "share of a GPU's memory that the engine takes"},
-			Doc:  schema.Doc{Default: "0.9, with sglang as its server (below)", Text: "of a GPU's memory, that the engine takes"},
+			Doc:  schema.Doc{Default: "0.9, with sglang as its server", Text: "of a GPU's memory, that the engine takes"},
 		},
 	}
 }

@@ -23,7 +23,7 @@ const AssumedLayers = 32
 func (h *HiCacheSettings) declare(d *schema.Decl) {
 	d.Bool(&h.On, schema.Row{
 		Key: "enable_hierarchical_cache", Help: "host memory behind the KV cache (HiCache)", After: "radix-eviction-policy-config",
-		Doc: schema.Doc{Text: "HiCache: host memory behind the KV cache, with `kv_bytes_per_token` and the bandwidths of KV offload (below)"},
+		Doc: schema.Doc{Text: "HiCache: host memory behind the KV cache, with `kv_bytes_per_token` and the bandwidths of KV offload (docs/hardware.md#kv-offload-to-host-memory)"},
 	})
 	d.NumberIn(&h.Ratio, func(f float64) bool { return f > 0 }, "above 0", schema.Row{
 		Key: "hicache_ratio", Default: "2", Help: "host memory, as `factor` of the KV cache",

@@ -132,7 +132,7 @@ func (s *Settings) declareLimits(d *schema.Decl) {
 	d.Size(&s.LogInterval, schema.Row{
 		Key: "decode_log_interval", Default: "40", Help: "`passes` of tokens alone of which one publishes what has happened to the KV cache",
 		Log: "sglang:decode_log_interval",
-		Doc: schema.Doc{Text: "passes of tokens alone of which one [publishes](rules/sglang.md#kv-events) what has happened to the cache"},
+		Doc: schema.Doc{Text: "passes of tokens alone of which one publishes (docs/rules/sglang.md#kv-events) what has happened to the cache"},
 	})
 }
 
@@ -160,7 +160,7 @@ func (s *Settings) declarePasses(d *schema.Decl) {
 	})
 	if how := d.Name(schema.Row{
 		Key: "load_balance_method", Default: "auto", Help: "how requests are spread over the ranks of a worker, by `name`; auto: in turn, to prefill workers by their bootstrap room", After: "attn-dp-size", Names: listBalances(),
-		Doc: schema.Doc{Text: "how requests are spread over the ranks of a worker: round_robin, total_requests, total_tokens, follow_bootstrap_room, or auto ([rules/sglang.md](rules/sglang.md))"},
+		Doc: schema.Doc{Text: "how requests are spread over the ranks of a worker: round_robin, total_requests, total_tokens, follow_bootstrap_room, or auto (docs/rules/sglang.md)"},
 	}); how != "" {
 		s.LoadBalance = how
 	}
@@ -170,7 +170,7 @@ func (s *Settings) declarePasses(d *schema.Decl) {
 func (s *Settings) declareWindows(d *schema.Decl) {
 	d.Limit(&s.Window, schema.Row{
 		Key: "sliding_window_size", Default: "none; with --gpu the model's", Help: "`tokens` that the layers with a window attend to, which have a pool of their own", After: "decode-log-interval",
-		Doc: schema.Doc{Default: "none, with `--model` the model's", Text: "that some layers attend to, which have a separate pool ([rules/sglang.md](rules/sglang.md#windows))"},
+		Doc: schema.Doc{Default: "none, with `--model` the model's", Text: "that some layers attend to, which have a separate pool (docs/rules/sglang.md#windows)"},
 	})
 	isShare := func(f float64) bool { return f > 0 && f <= 1 }
 	d.NumberIn(&s.WindowShare, isShare, "a share above 0, at most 1", schema.Row{
@@ -204,7 +204,7 @@ func (s *Settings) declarePriorities(d *schema.Decl) {
 	d.Bool(&p.On, schema.Row{
 		Key: "enable_priority_scheduling", Help: "requests of higher priority first, who preempt running ones",
 		Log: "sglang:enable_priority_scheduling",
-		Doc: schema.Doc{Text: "requests of higher `priority` ([traces.md](traces.md)) first, which may preempt running ones ([rules/sglang.md](rules/sglang.md#priorities)); with fcfs and lof, not with `--compat`"},
+		Doc: schema.Doc{Text: "requests of higher `priority` (docs/traces.md) first, which may preempt running ones (docs/rules/sglang.md#priorities); with fcfs and lof, not with `--compat`"},
 	})
 	d.Bool(&p.LowFirst, schema.Row{
 		Key: "schedule_low_priority_values_first", Help: "the lowest priority values are the most urgent",
@@ -250,7 +250,7 @@ func (s *Settings) declareEviction(d *schema.Decl) {
 	name := d.Name(schema.Row{
 		Key: "radix_eviction_policy", Default: "lru", Help: "what leaves its cache first, by `name`", After: "ignore-eos", Names: listEvictions(),
 		Log: "sglang:radix_eviction_policy",
-		Doc: schema.Doc{Text: "what leaves the cache first: lru, lfu, slru, priority or tlru ([rules/sglang.md](rules/sglang.md#eviction)); not with `--compat`, nor with a pool for windows, nor with HiCache"},
+		Doc: schema.Doc{Text: "what leaves the cache first: lru, lfu, slru, priority or tlru (docs/rules/sglang.md#eviction); not with `--compat`, nor with a pool for windows, nor with HiCache"},
 	})
 	e := newEviction(name)
 	d.Members(schema.Row{

@@ -84,7 +84,7 @@ func (s *Settings) Declare(d *schema.Decl) {
 		Key: "capacity_scheduler_policy", Default: Policies()[0], Help: "how requests are admitted, by `name`", Names: Policies(),
 		File: schema.File{Place: 320, Help: "how a TensorRT-LLM worker admits requests"},
 		Knob: schema.Knob{Label: "Capacity policy (TensorRT-LLM)", Preset: Policies()[0]},
-		Doc:  schema.Doc{Text: "how requests are admitted ([rules/trtllm.md](rules/trtllm.md#capacity)): GUARANTEED_NO_EVICT, MAX_UTILIZATION, STATIC_BATCH or MAX_REQUESTS"},
+		Doc:  schema.Doc{Text: "how requests are admitted (docs/rules/trtllm.md#capacity): GUARANTEED_NO_EVICT, MAX_UTILIZATION, STATIC_BATCH or MAX_REQUESTS"},
 	}), Policies()[0])
 	d.Bool(&s.Chunked, schema.Row{
 		Key: "enable_chunked_prefill", Flag: "enable-chunked-context", Help: "cut prompts that exceed what is left of a pass",
@@ -130,7 +130,7 @@ func (s *Settings) declareReuse(d *schema.Decl) {
 		Key: "host_cache_size", Help: "`bytes` of host memory behind the KV blocks",
 		File: schema.File{Place: 360, Help: "bytes of host memory behind the KV blocks of a TensorRT-LLM worker"},
 		Knob: schema.Knob{Label: "Host KV cache (bytes, TensorRT-LLM)", Preset: "0", Steps: "0 4294967296 8589934592 17179869184 34359738368 68719476736 137438953472"},
-		Doc:  schema.Doc{Text: "host memory behind the KV blocks of a worker, or of each data-parallel rank, with `kv_bytes_per_token` and the bandwidths of KV offload (below)"},
+		Doc:  schema.Doc{Text: "host memory behind the KV blocks of a worker, or of each data-parallel rank, with `kv_bytes_per_token` and the bandwidths of KV offload (docs/hardware.md#kv-offload-to-host-memory)"},
 	})
 	d.Size(&s.WaitIters, schema.Row{
 		Key: "batch_wait_timeout_iters", Help: "`passes` that prompts wait for more tokens at most",
@@ -149,7 +149,7 @@ func (s *Settings) declareRetention(d *schema.Decl) {
 	d.String(&s.Ranges, schema.Row{
 		Key: "token_range_retention", Default: "none", Help: "retention priorities of prompt blocks, as `FIRST-END:PRIORITY:MS`, with commas between",
 		File: schema.File{Place: 366, Help: "retention priorities of prompt blocks"},
-		Doc:  schema.Doc{Default: "none", Text: "retention priorities of prompt blocks, by the token that a block begins with: `0-1024:80:30000,1024-:20` gives the first 1,024 tokens priority 80 for 30 s and the rest 20 ([rules/trtllm.md](rules/trtllm.md#retention-priorities))"},
+		Doc:  schema.Doc{Default: "none", Text: "retention priorities of prompt blocks, by the token that a block begins with. `0-1024:80:30000,1024-:20` gives the first 1,024 tokens priority 80 for 30 s and the rest 20 (docs/rules/trtllm.md#retention-priorities)"},
 	})
 	if s.Ranges != "" && d.OK() {
 		if _, err := ParseRanges(s.Ranges); err != nil {

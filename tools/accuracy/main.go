@@ -102,7 +102,7 @@ func run(out io.Writer, data, document string) (missed int, err error) {
 	if err := all.Write(); err != nil {
 		return missed, err
 	}
-	return missed, accuracy.ReplaceTables(document, all.Tables())
+	return missed, accuracy.ReplaceTables(document, all.PageTables())
 }
 
 // judgeSheets returns the rows of data sheets, and how many of their values are out of

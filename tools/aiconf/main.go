@@ -1,7 +1,7 @@
 // Command aiconf answers questions with NVIDIA's aiconfigurator and with replay plan, and compares the rankings of both.
 //
 //	python3 -m venv .venv && .venv/bin/pip install aiconfigurator==0.12.0
-//	go run ./tools/aiconf -aiconfigurator .venv/bin/aiconfigurator [-write docs/accuracy.md]
+//	go run ./tools/aiconf -aiconfigurator .venv/bin/aiconfigurator [-write internal/accuracy/tables.txt]
 //
 // A question has a model, a GPU, fixed lengths of prompts and answers, and limits on TTFT and TPOT. Both programs rank tensor
 // parallelism, and one pool against prefill and decode pools, by output tokens a second and GPU within the limits. With -write

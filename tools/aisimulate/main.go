@@ -3,7 +3,7 @@
 //
 //	python3.11 -m venv .venv && .venv/bin/pip install aisimulate==0.13.0.dev202610130000000070
 //	.venv/bin/pip install --no-deps ai-dynamo==1.6.1 ai-dynamo-runtime==1.6.1 && .venv/bin/pip install uvloop fastapi pyzmq msgspec blake3
-//	go run ./tools/aisimulate -aisimulate .venv/bin/aisimulate [-trace FILE] [-write docs/from-dynamo.md]
+//	go run ./tools/aisimulate -aisimulate .venv/bin/aisimulate [-trace FILE] [-write internal/accuracy/tables.txt]
 //
 // Both have 8 workers of an H100 with Llama-3.1-8B, KV caches of 6,765 blocks of 64 tokens, 1,024 seats and 8,192 tokens a
 // pass. The KV router of AISimulate is that of its stack "dynamo"; where that is not installed, its rows are left out. With -write

@@ -11,7 +11,7 @@ type stable struct {
 	names []string // of what is stable in it; none: everything it exports
 }
 
-// listPackages returns what is stable. docs/go-api.md has a row of each.
+// listPackages returns what is stable. docs/api.md has a row of each.
 func listPackages() []stable {
 	return []stable{
 		{path: "replay"},

@@ -29,7 +29,7 @@ type filter struct {
 	out  func(r *Row) bool
 }
 
-// listFilters returns the filters in the order in which they apply. They are also in docs/accuracy.md, and were written down
+// listFilters returns the filters in the order in which they apply. They are also in internal/accuracy/tables.txt, and were written down
 // before the first fit.
 func listFilters(sources map[string]int) []filter {
 	deepSeek := func(r *Row) bool { return strings.Contains(r.Model, "DeepSeek") }

@@ -99,7 +99,7 @@ func run(out io.Writer, samples, document, list string, jobs int) error {
 	if err := all.Write(); err != nil {
 		return err
 	}
-	return accuracy.ReplaceTables(document, all.Tables())
+	return accuracy.ReplaceTables(document, all.PageTables())
 }
 
 // judgeOutcomes returns the errors of outcomes.

@@ -1,14 +1,15 @@
 // Command site builds the documentation as pages for a browser: those of docs and
 // the documents of the root as they are, and what is made when the site is built:
-// a page for each command from its flags, the keys of the report, and pages of the
-// runs that docs/explore.md has. Sphinx sets them; then every link and every anchor
-// of what it made is checked, and that nothing on a page comes from another host.
+// a page for each command from its flags, lists of engine arguments, of flags of other
+// tools and of errors, the keys of the report, and pages of the runs that docs/explore.md
+// has. Sphinx sets them; then every link and every anchor of what it made is checked, and
+// that nothing on a page comes from another host.
 // docs/index.md is the navigation. CONTRIBUTING.md has how to use it.
 //
 // MkDocs would replace Sphinx alone (sphinx.go): the pages of commands, keys and runs are made here with either, and so is the check of
 // anchors and hosts on the finished pages. Its search works on file:// with the offline plugin of one theme only; that of Sphinx does without.
 //
-// Read main.go, layout.go, links.go, navigation.go, reference.go, keys.go,
+// Read main.go, layout.go, links.go, navigation.go, reference.go, lists.go, keys.go,
 // gallery.go, sphinx.go, search.go, check.go.
 package main
 

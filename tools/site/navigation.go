@@ -27,6 +27,9 @@ func madePages() map[string][]string {
 			"- [Commands of replay](reference/commands/replay.md): every flag of every command\n",
 			"- [Commands of replay-live](reference/commands/replay-live.md): the same of the program that serves\n",
 			"- [Keys of the report](reference/report-keys.md): each key of the JSON report, with an example\n",
+			"- [List of engine arguments](reference/engine-arguments.md): key, flag, unit, default and meaning\n",
+			"- [Flags of other tools](reference/other-tools.md): what they are called here\n",
+			"- [Tables of accuracy](reference/accuracy-tables.md): errors by group of servers\n",
 		},
 	}
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // makeReference makes the pages of the reference that come from the programs: those of
-// the commands and that of the keys of the report.
+// the commands, those of lists and that of the keys of the report.
 func (s *site) makeReference() error {
 	names := make(map[string]string) // texts of the pages, by name
 	for _, program := range []string{"./cmd/replay", "./live/cmd/replay-live"} {
@@ -37,6 +37,9 @@ func (s *site) makeReference() error {
 		if err := s.write("reference/commands/"+name, []byte(s.setCommand(text))); err != nil {
 			return err
 		}
+	}
+	if err := s.makeLists(); err != nil {
+		return err
 	}
 	return s.makeKeys()
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/replay/collector"
 )
 
@@ -73,7 +74,8 @@ func TestNavigation(t *testing.T) {
 	want := []string{
 		"\n```{toctree}\n:hidden:\n:caption: Start\n\nOne <one.md>\nTwo <two/README.md>\n```\n",
 		"\n```{toctree}\n:hidden:\n:caption: Reference\n\nCommands of replay <reference/commands/replay.md>\nCommands of replay-live <reference/commands/replay-live.md>\n" +
-			"Keys of the report <reference/report-keys.md>\nOld <old.md>\n```\n",
+			"Keys of the report <reference/report-keys.md>\nList of engine arguments <reference/engine-arguments.md>\n" +
+			"Flags of other tools <reference/other-tools.md>\nTables of accuracy <reference/accuracy-tables.md>\nOld <old.md>\n```\n",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
@@ -167,6 +169,25 @@ func TestKeys(t *testing.T) {
 	}
 	if _, err := writeKeys(nil); err == nil {
 		t.Error("a key without a value is taken")
+	}
+}
+
+// The pages of lists have every setting and every flag of other tools, with links where they name documents.
+func TestLists(t *testing.T) {
+	s := &site{places: map[string]string{"docs/hardware.md": "hardware.md"}}
+	settings, flags := s.linkDocuments(writeSettings()), writeOtherTools()
+	for _, row := range []string{
+		"| `max_num_active_seqs` |  |  | none | requests that run at once, a further limit in addition to `max_num_seqs` |\n",
+		"a GPU by its memory ([docs/hardware.md](../hardware.md#defaults-with-a-gpu))", "\n## SGLang\n",
+	} {
+		if !strings.Contains(settings, row) {
+			t.Errorf("no %q in\n%s", row, settings)
+		}
+	}
+	for _, f := range cli.OtherFlags() {
+		if tools := strings.Count(f.Tool, ",") + 1; strings.Count(flags, "| `--"+f.Name+"` |") < tools {
+			t.Errorf("--%s is not there %d times", f.Name, tools)
+		}
 	}
 }
 

@@ -1,12 +1,17 @@
 package machines
 
 import (
+	"fmt"
+	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/internal/cmd/options"
+	"github.com/replay-llm/replay/internal/nearest"
+	"github.com/replay-llm/replay/internal/terminal"
 	"github.com/replay-llm/replay/schema"
 )
 
@@ -19,22 +24,106 @@ type settingRow struct {
 	Unit    string      `json:"unit,omitempty"`
 	Engine  string      `json:"engine,omitempty"` // the only one that reads it; "": all
 	Log     []string    `json:"log,omitempty"`    // names in the logs of servers, as vllm:block_size; with ! its opposite
+	Meaning string      `json:"meaning,omitempty"`
 }
 
-// NewSettingsCommand makes the hidden command that prints the declared settings of engines and hardware as JSON.
+// NewSettingsCommand returns the command that lists the settings of engines and hardware.
 func NewSettingsCommand(s cli.Streams) *cobra.Command {
-	return cli.BindGroups(&cobra.Command{
-		Use: "settings", Short: "Print the settings of engines and hardware as JSON", Hidden: true, Args: cli.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			var all []settingRow
-			for _, r := range options.EngineRows() {
-				row := settingRow{r.Key, r.Flag, r.Kind, r.Preset(), r.Unit(), r.Only, strings.Fields(r.Log)}
-				if options.IsHardware(&r) {
-					row.Key = ""
-				}
-				all = append(all, row)
-			}
-			return cli.WriteJSON(s.Out, all)
-		},
+	cmd := newListCommand(&cobra.Command{
+		Use:   "settings [NAME]...",
+		Short: "List engine arguments, with units, defaults and meanings",
+		Long: `List the settings of engines and hardware: the key in --engine-args, the flag,
+the unit, the default and the meaning. A NAME is an engine (vllm, sglang or
+trtllm) or a part of a key or a flag.`,
+		Example: "  replay settings sglang\n  replay settings max_num_seqs",
+	}, nil)
+	cmd.Args = cobra.ArbitraryArgs
+	cmd.ValidArgs = engineNames()
+	cmd.RunE = func(cmd *cobra.Command, names []string) error {
+		if cmd.Flag("output").Value.String() == "json" {
+			return cli.WriteJSON(s.Out, listSettings(names))
+		}
+		text, err := writeSettings(names)
+		if err != nil {
+			return err
+		}
+		_, err = io.WriteString(s.Out, text)
+		return err
+	}
+	return cmd
+}
+
+// engineNames returns the engines that have settings.
+func engineNames() []string { return []string{"vllm", "sglang", "trtllm"} }
+
+// isNamed reports whether names are none, or one of them is the engine of a setting or a part of its key or its flag.
+func isNamed(r *schema.Row, engine string, names []string) bool {
+	return len(names) == 0 || slices.ContainsFunc(names, func(name string) bool {
+		if slices.Contains(engineNames(), name) {
+			return engine == name
+		}
+		return strings.Contains(r.Key, name) || strings.Contains(r.Flag, name)
 	})
+}
+
+// listSettings returns all settings of these names, for programs.
+func listSettings(names []string) []settingRow {
+	all := []settingRow{}
+	for _, r := range options.EngineRows() {
+		if !isNamed(&r, r.Only, names) {
+			continue
+		}
+		row := settingRow{r.Key, r.Flag, r.Kind, r.Preset(), r.Unit(), r.Only, strings.Fields(r.Log), r.Meaning()}
+		if options.IsHardware(&r) {
+			row.Key = ""
+		}
+		all = append(all, row)
+	}
+	return all
+}
+
+// writeSettings returns the settings of these names as text.
+func writeSettings(names []string) (string, error) {
+	var b strings.Builder
+	var known []string
+	for _, g := range options.GroupSettings() {
+		title := g.Title + ":\n\n"
+		for _, r := range g.Rows {
+			known = append(known, r.Key, r.Flag)
+			if !isNamed(&r, g.Engine, names) {
+				continue
+			}
+			b.WriteString(title + terminal.WrapText("  "+headOf(&r)+"\n", 2) + terminal.WrapText("      "+strings.ReplaceAll(r.Meaning(), "`", "")+"\n", 0))
+			title = ""
+		}
+		if title == "" {
+			b.WriteString("\n")
+		}
+	}
+	if b.Len() == 0 {
+		return "", cli.Usagef("%s: no such setting, must be a part of a key or a flag, or %s%s", strings.Join(names, " "), cli.Either(engineNames()), nearest.Ask(names[0], known))
+	}
+	return strings.TrimSuffix(b.String(), "\n"), nil
+}
+
+// headOf returns the names of a setting with its unit and default.
+func headOf(r *schema.Row) string {
+	names := r.Key
+	switch {
+	case names == "":
+		names = "--" + r.Flag
+	case r.Flag != "":
+		names += ", --" + r.Flag
+	}
+	var facts []string
+	if unit := r.Unit(); unit != "" {
+		facts = append(facts, unit)
+	}
+	if usual := strings.ReplaceAll(r.Usual(), "`", ""); usual != "" {
+		facts = append(facts, "default "+usual)
+	}
+	if len(facts) == 0 {
+		return names
+	}
+	return fmt.Sprintf("%s (%s)", names, strings.Join(facts, "; "))
 }

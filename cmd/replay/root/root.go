@@ -48,7 +48,7 @@ func listCommands() []cli.Subcommand {
 	ours := slices.Concat(
 		cli.ForJob("Plan what fits, and how many GPUs it takes",
 			cli.NewSubcommand("plan", plans.NewPlanCommand), cli.NewSubcommand("fit", machines.NewFitCommand),
-			cli.NewSubcommand("gpus", machines.NewGPUsCommand), cli.NewSubcommand("models", machines.NewModelsCommand),
+			cli.NewSubcommand("gpus", machines.NewGPUsCommand), cli.NewSubcommand("models", machines.NewModelsCommand), cli.NewSubcommand("settings", machines.NewSettingsCommand),
 			cli.NewSubcommand("init", machines.NewInitCommand), cli.NewSubcommand("calibrate", calibrations.NewCalibrateCommand), cli.NewSubcommand("validate", calibrations.NewValidateCommand)),
 		cli.ForJob("Replay and compare",
 			cli.NewSubcommand("trace", func(s cli.Streams) *cobra.Command { return runs.NewTraceCommand(s, nil) }),
@@ -65,7 +65,7 @@ func listCommands() []cli.Subcommand {
 	return slices.Concat(cli.WithVerbosity(ours),
 		cli.ForJob("Real servers (by replay-live)", servers...),
 		cli.ForJob("Served engines (by replay-live)", served...),
-		[]cli.Subcommand{version.Subcommand("replay"), cli.NewSubcommand("settings", machines.NewSettingsCommand), cli.NewSubcommand("session", sessions.NewSessionCommand)})
+		[]cli.Subcommand{version.Subcommand("replay"), cli.NewSubcommand("session", sessions.NewSessionCommand)})
 }
 
 // newBareCommand is the program without a command in it.
@@ -78,7 +78,7 @@ caches and the router in front of them, in logical time. The same command gives
 the same report, to the last digit.
 
 Without a subcommand, replay takes the command lines of the reference it repeats
-(dynamo.replay), as docs/from-dynamo.md lists them.
+(dynamo.replay), as docs/coming-from.md lists them.
 
 Each flag has an environment variable, REPLAY_WORKERS for --workers. Flags win.
 All commands take -q (no progress, no notes) and -v (what is read, how long).`,

@@ -3,7 +3,7 @@ package cli
 import "strings"
 
 // otherFlags are flags of other tools, a line each: tools, the flag, what it is called here, and what differs. Where nothing differs, the
-// flag works under its own name, too. Error messages and docs/coming-from.md are made of it.
+// flag works under its own name, too. Error messages and a page of the site are made of it.
 const otherFlags = `
 dynamo.replay|num-workers|--workers|
 dynamo.replay|num-prefill-workers|--prefill-workers|

@@ -1,6 +1,9 @@
 package options
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/spf13/pflag"
 
 	"github.com/replay-llm/replay/replay/engineargs"
@@ -19,6 +22,38 @@ type engine struct {
 
 // EngineRows returns the settings of engines, and of what they run on, each as it is declared.
 func EngineRows() []schema.Row { return append(hardware.Settings(), engineargs.Rows()...) }
+
+// SettingGroup is a part of the list of settings.
+type SettingGroup struct {
+	Title  string
+	Engine string // the only one that reads them; "": all
+	Rows   []schema.Row
+}
+
+// GroupSettings returns the settings that have a meaning, by the engine that reads them. Settings of hardware have no key.
+func GroupSettings() []SettingGroup {
+	all := []SettingGroup{
+		{Title: "All engines"}, {Title: "vLLM", Engine: "vllm"}, {Title: "Speculative decoding (members of speculative_config)", Engine: "vllm"},
+		{Title: "SGLang", Engine: "sglang"}, {Title: "TensorRT-LLM", Engine: "trtllm"},
+	}
+	for _, r := range EngineRows() {
+		if r.Meaning() == "" {
+			continue
+		}
+		member, isMember := strings.CutPrefix(r.Key, "speculative_config.")
+		at := slices.IndexFunc(all, func(g SettingGroup) bool { return g.Engine == r.Only })
+		switch {
+		case isMember:
+			r.Key, at = member, 2
+		case r.Doc.Part != "":
+			at = slices.IndexFunc(all, func(g SettingGroup) bool { return g.Title == r.Doc.Part })
+		case IsHardware(&r):
+			r.Key = ""
+		}
+		all[at].Rows = append(all[at].Rows, r)
+	}
+	return all
+}
 
 // EngineFlags returns their flags, in the order of the help.
 func EngineFlags() []*schema.Flag { return schema.NewFlags(schema.InHelp(EngineRows())) }

@@ -1,4 +1,4 @@
-// Command echo is the engine of docs/engine.md: it answers with the tokens of the
+// Command echo is the engine of docs/runtime.md: it answers with the tokens of the
 // prompt, one after the other.
 package main
 

@@ -30,10 +30,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// The blocks of Go in docs/engine.md are the files of this directory, or parts of
+// The blocks of Go in docs/runtime.md are the files of this directory, or parts of
 // them as they stand.
 func TestDocumented(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "engine.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "runtime.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,18 +46,18 @@ func TestDocumented(t *testing.T) {
 		sources = append(sources, string(text))
 	}
 	blocks := strings.Split(string(page), "```go\n")[1:]
-	if len(blocks) < 5 {
-		t.Errorf("%d blocks of Go, want the whole engine", len(blocks))
+	if len(blocks) < 2 {
+		t.Errorf("%d blocks of Go, want an answer and the test of an engine", len(blocks))
 	}
 	for _, b := range blocks {
 		code, _, _ := strings.Cut(b, "```")
 		if !slices.ContainsFunc(sources, func(s string) bool { return strings.Contains(s, code) }) {
-			t.Errorf("docs/engine.md shows what no file has:\n%s", code)
+			t.Errorf("docs/runtime.md shows what no file has:\n%s", code)
 		}
 	}
-	for _, part := range []string{"type Echo struct", "func FromArgs", "func (e *Echo) Generate", "func (e *Echo) yieldAnswer", "func main()", "conformance.Run"} {
+	for _, part := range []string{"func (e *Echo) Generate", "conformance.Run"} {
 		if !strings.Contains(string(page), part) {
-			t.Errorf("docs/engine.md does not show %s", part)
+			t.Errorf("docs/runtime.md does not show %s", part)
 		}
 	}
 }

@@ -16,14 +16,14 @@ func DeclareLimits(s *vllm.Settings, d *schema.Decl) {
 		Log:  "vllm:" + vllm.SeqsKey,
 		File: schema.File{Place: 160, Usual: "1024", Help: "requests a worker runs at once; left out, what vLLM's server takes on the GPU"},
 		Knob: schema.Knob{Label: "max_num_seqs", Preset: "the engine's", Steps: "8 16 32 64 128 256 512 1024"},
-		Doc:  schema.Doc{Default: "256, with a GPU by its memory (below)", Text: "running at once; null (flag: unlimited) lifts it"},
+		Doc:  schema.Doc{Default: "256, with a GPU by its memory (docs/hardware.md#defaults-with-a-gpu)", Text: "running at once; null (flag: unlimited) lifts it"},
 	})
 	d.Limit(&s.MaxBatchedTokens, schema.Row{
 		Key: vllm.TokensKey, Value: 8192, Default: "8192; with --gpu as a server of vLLM on it", Help: "`tokens` a vllm worker computes per pass, or unlimited; the KV router reads it for both engines",
 		Log:  "vllm:" + vllm.TokensKey,
 		File: schema.File{Place: 170, Usual: "8192", Help: "tokens a worker computes per pass; left out likewise"},
 		Knob: schema.Knob{Label: "max_num_batched_tokens", Preset: "the engine's", Steps: "512 1024 2048 4096 8192 16384 32768"},
-		Doc:  schema.Doc{Default: "8192, with a GPU by its memory (below)", Text: "vllm: tokens a worker computes per pass; null (flag: unlimited) lifts it. The KV router's queue reads it for both engines"},
+		Doc:  schema.Doc{Default: "8192, with a GPU by its memory (docs/hardware.md#defaults-with-a-gpu)", Text: "vllm: tokens a worker computes per pass; null (flag: unlimited) lifts it. The KV router's queue reads it for both engines"},
 	})
 }
 
@@ -51,11 +51,11 @@ func DeclareOrders(s *vllm.Settings, d *schema.Decl) {
 	})
 	d.Count(&s.PrefillInterval, schema.Row{
 		Key: "prefill_schedule_interval",
-		Doc: schema.Doc{Default: "1", Text: "passes from one with prompts to the next while other requests decode, with vLLM's own rules alone; before vllm-0.33 it has no effect, with a warning ([rules/vllm.md](rules/vllm.md))", Part: "vLLM"},
+		Doc: schema.Doc{Default: "1", Text: "passes from one with prompts to the next while other requests decode, with vLLM's own rules alone; before vllm-0.33 it has no effect, with a warning (docs/rules/vllm.md)", Part: "vLLM"},
 	})
 	if d.Name(schema.Row{
 		Key: "scheduling_policy", Default: "fcfs", Help: "who is admitted first, by vLLM's own rules: fcfs or priority, by `name`", Only: "vllm", Names: []string{vllm.FirstCome.String(), vllm.ByPriority.String()},
-		Doc: schema.Doc{Text: "the order of admission and preemption: fcfs, or priority, with vLLM's own rules alone ([rules/vllm.md](rules/vllm.md))"},
+		Doc: schema.Doc{Text: "the order of admission and preemption: fcfs, or priority, with vLLM's own rules alone (docs/rules/vllm.md)"},
 	}) == vllm.ByPriority.String() {
 		s.Scheduling = vllm.ByPriority
 	}
@@ -65,7 +65,7 @@ func DeclareOrders(s *vllm.Settings, d *schema.Decl) {
 func DeclareWarmup(s *vllm.Settings, d *schema.Decl) {
 	d.Members(schema.Row{
 		Key: "warmup",
-		Doc: schema.Doc{Default: "none", Text: "an object: a worker that has never served stands still once, for `time` s, in its first pass in which `requests` (1) or more gain a token, as servers do that compile kernels when they need them first; with vLLM's own rules alone ([calibration.md](calibration.md#fresh-servers))", Part: "vLLM"},
+		Doc: schema.Doc{Default: "none", Text: "an object: a worker that has never served stands still once, for `time` s, in its first pass in which `requests` (1) or more gain a token, as servers do that compile kernels when they need them first; with vLLM's own rules alone (docs/calibration.md#fresh-servers)", Part: "vLLM"},
 	}, func(m *schema.Decl) {
 		seconds, requests := 0.0, 1
 		m.Ratio(&seconds, schema.Row{Key: "time"})

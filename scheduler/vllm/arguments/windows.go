@@ -41,7 +41,7 @@ func DeclareWindows(s *vllm.Settings, d *schema.Decl) {
 	var sliding, chunk int
 	d.Limit(&sliding, schema.Row{
 		Key: "sliding_window",
-		Doc: schema.Doc{Unit: "tokens", Default: "none", Text: "that some layers attend to, the last ones, with vLLM's own rules alone ([rules/vllm.md](rules/vllm.md)); `--model` sets it", Part: "vLLM"},
+		Doc: schema.Doc{Unit: "tokens", Default: "none", Text: "that some layers attend to, the last ones, with vLLM's own rules alone (docs/rules/vllm.md); `--model` sets it", Part: "vLLM"},
 	})
 	d.Limit(&chunk, schema.Row{
 		Key: "attention_chunk_size",

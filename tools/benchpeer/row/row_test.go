@@ -1,13 +1,9 @@
 package row_test
 
 import (
-	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/replay-llm/replay/internal/optional"
 	"github.com/replay-llm/replay/tools/benchpeer/row"
 )
 
@@ -77,27 +73,6 @@ func TestQuick(t *testing.T) {
 			t.Errorf("%s: %d requests become %q with %d", r.Title, r.Requests, q.Title, q.Requests)
 		case r.InFlight == 0 && q != r:
 			t.Errorf("%s: becomes %+v", r.Title, q)
-		}
-	}
-}
-
-// The bounds that docs/performance.md lists are those of the rows.
-func TestBoundsAreThoseOfTheDocument(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(optional.Root(), "docs", "performance.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, r := range row.All() {
-		simulation, command := "", fmt.Sprintf("≥ %gx", r.Bounds.Command)
-		if r.Bounds.Simulation > 0 {
-			simulation = fmt.Sprintf("≥ %gx ", r.Bounds.Simulation)
-		}
-		if r.Bounds.CommandTime > 0 {
-			command += fmt.Sprintf(", < %d ms", r.Bounds.CommandTime.Milliseconds())
-		}
-		line := fmt.Sprintf("\n| %s | %s| %s | ≤ 1/%.2g |\n", r.Title, simulation, command, 1/r.Bounds.Memory)
-		if !strings.Contains(string(text), line) {
-			t.Errorf("docs/performance.md has no row%s", line)
 		}
 	}
 }
