@@ -1,6 +1,6 @@
 // Package decimal reads decimal numbers into float64 as the reference does,
 // which is not always to the nearest one (docs/rules/harness.md
-// "Numbers in traces").
+// "Rows of traces").
 package decimal
 
 import (

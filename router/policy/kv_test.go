@@ -14,7 +14,7 @@ import (
 )
 
 // The turn is counted over all placements, not within the set of the day
-// (docs/rules/router.md "Round robin").
+// (docs/rules/router.md).
 func TestRoundRobin(t *testing.T) {
 	r := inTurn(t, 3)
 	var got []sim.WorkerID
