@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"os"
@@ -28,6 +29,7 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/internal/cmd/explore"
 	"github.com/replay-llm/replay/internal/file"
+	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/internal/listen"
 	"github.com/replay-llm/replay/internal/nearest"
 	"github.com/replay-llm/replay/loadgen/formats"
@@ -57,6 +59,7 @@ func (f *serving) bindFlags(fs *pflag.FlagSet) {
 		f.files[name] = fs.StringArray(name, nil, "offer this `file` for --"+name+"; may be given again")
 	}
 	fs.BoolVar(&f.noOpen, "no-open", false, "print the address and open no browser")
+	cli.BindLogFormat(fs)
 }
 
 // NewUICommand shows replays in the browser.
@@ -89,7 +92,7 @@ memory. It ends with Ctrl-C. docs/explore.md says what is on the page.`,
 			if err := f.offerFiles(session); err != nil {
 				return err
 			}
-			return f.serve(cmd.Context(), s.Out, session, args)
+			return f.serve(cmd.Context(), s, session, args)
 		},
 	}
 	return cli.BindOwn(cmd, f.bindFlags)
@@ -207,7 +210,7 @@ func writePage(w io.Writer, session *explore.Session, begin explore.Begin) error
 }
 
 // serve serves the page until ctx ends.
-func (f *serving) serve(ctx context.Context, out io.Writer, session *explore.Session, args []string) error {
+func (f *serving) serve(ctx context.Context, s cli.Streams, session *explore.Session, args []string) error {
 	listener, err := listen.Open("page", net.JoinHostPort("127.0.0.1", strconv.Itoa(f.port)), "loopback")
 	if err != nil {
 		return fmt.Errorf("--port=%d: %w", f.port, err)
@@ -220,8 +223,11 @@ func (f *serving) serve(ctx context.Context, out io.Writer, session *explore.Ses
 	}
 	site.show(page.Bytes())
 	server := newServer(ctx, site)
+	server.ErrorLog = log.New(s.Err, cli.FormatWarning(""), 0)
 	defer context.AfterFunc(ctx, func() { server.Close() })()
-	fmt.Fprintf(out, "Serving %s until Ctrl-C\n", site.address())
+	if err := announceAddress(s, site.address()); err != nil {
+		return err
+	}
 	if !f.noOpen {
 		openBrowser(ctx, site.address())
 	}
@@ -229,6 +235,15 @@ func (f *serving) serve(ctx context.Context, out io.Writer, session *explore.Ses
 		return err
 	}
 	return nil
+}
+
+// announceAddress prints the address of the page.
+func announceAddress(s cli.Streams, address string) error {
+	if _, ok := s.JSONLog(); ok {
+		return json.NewEncoder(s.Out).Encode(map[string]string{"http": address})
+	}
+	_, err := fmt.Fprintf(s.Out, "Serving %s until Ctrl-C\n", address)
+	return err
 }
 
 // newServer returns the server of a site, which gives slow clients up.

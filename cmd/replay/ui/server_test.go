@@ -306,7 +306,7 @@ func TestServe(t *testing.T) {
 			f.files[name] = new([]string)
 		}
 	}
-	go func() { ended <- f.serve(ctx, out, session, []string{"day.jsonl"}) }()
+	go func() { ended <- f.serve(ctx, cli.Streams{Out: out, Err: io.Discard}, session, []string{"day.jsonl"}) }()
 	line := make([]byte, 200)
 	n, err := in.Read(line)
 	if err != nil {

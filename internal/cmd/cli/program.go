@@ -64,6 +64,7 @@ func (p Program) RunIn(ctx context.Context, s Streams) int {
 	if err != nil {
 		return printError(s, err, codeOf(err))
 	}
+	s = s.withLogFormat()
 	told := s
 	s, end := s.withVerbosity()
 	defer end()
@@ -212,7 +213,12 @@ func (s Streams) asksVersion(args []string) bool {
 // printError prints err on one line.
 func printError(s Streams, err error, code int) int {
 	text := strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
-	fmt.Fprintf(s.Err, "replay: %s\n", excerpt.CutMiddle(s.nameVariables(text), excerpt.Longest))
+	text = excerpt.CutMiddle(s.nameVariables(text), excerpt.Longest)
+	if log, ok := s.Err.(*jsonLog); ok {
+		_ = log.log("ERROR", text)
+		return code
+	}
+	fmt.Fprintf(s.Err, "replay: %s\n", text)
 	return code
 }
 

@@ -136,6 +136,9 @@ func (s Streams) commandFlags() *pflag.FlagSet {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd(s.Args...)
 	cmd, args, err := root.Find(s.Args)
+	if err == nil {
+		cmd.InitDefaultHelpFlag()
+	}
 	if err != nil || cmd.DisableFlagParsing || !cmd.Runnable() || cmd.Name() == "help" || cmd.HasParent() && cmd.Parent().Name() == "completion" || cmd.ParseFlags(args) != nil {
 		return nil
 	}

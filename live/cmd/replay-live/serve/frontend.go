@@ -114,6 +114,7 @@ func (f *frontendFlags) bindFrontend(fs *pflag.FlagSet) {
 	fs.IntVar(&f.publishers.Rate, "kv-max-rate", 500_000, "`number` of blocks and events a second it may tell of, ten seconds' worth at once")
 	fs.DurationVar(&f.grace, "grace", 10*time.Second, "`time` to wait for requests under way at the end")
 	fs.BoolVar(&f.untilEOF, "until-eof", false, "end, in good order, when standard input ends too")
+	cli.BindLogFormat(fs)
 }
 
 // readConfig turns flags into a configuration. All complaints about them are here.

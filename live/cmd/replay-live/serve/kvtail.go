@@ -57,6 +57,7 @@ event; hashes are hexadecimal. What it all came to goes to standard error.`,
 		fs.DurationVar(&f.length, "for", 0, "end after this `time`, such as 10s; 0 goes on")
 		fs.BoolVar(&f.json, "json", false, "print an event as a line of JSON")
 		fs.BoolVar(&f.quiet, "quiet", false, "print no events, only what they came to")
+		cli.BindLogFormat(fs)
 	})
 	return cmd
 }

@@ -76,6 +76,7 @@ func bindStack(fs *pflag.FlagSet, o *stack.Options) {
 	fs.StringVar(&o.Key, "key", "", "`FILE` of its key (PEM)")
 	fs.StringVar(&o.CA, "ca", "", "`FILE` of the authority that has to have signed clients' certificates (PEM)")
 	fs.StringVar(&o.Username, "nats-username", "", "`name` that clients of NATS and etcd need; its password is $NATS_AUTH_PASSWORD")
+	cli.BindLogFormat(fs)
 }
 
 // StackAddresses is the line that up prints.

@@ -106,6 +106,7 @@ func (w *worker) bindWorker(fs *pflag.FlagSet) {
 	fs.Var(&w.leaseLoss, "lease-loss", "what to do when the lease is lost, by `name`: exit, or reregister, which serves on under the same id")
 	fs.BoolVar(&w.config.WorkerLabel, "metrics-worker-label", false, "tell the worker's id in its metrics")
 	fs.BoolVar(&w.untilEOF, "until-eof", false, "end, in good order, when standard input ends too")
+	cli.BindLogFormat(fs)
 	fs.Var(&w.precise, "precise", "how passes wait, by `name`: timer, or spin, which looks at the clock in the end and takes a processor")
 }
 

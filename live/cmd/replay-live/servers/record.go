@@ -80,6 +80,7 @@ func (f *recordFlags) bind(fs *pflag.FlagSet) {
 	fs.DurationVar(&f.grace, "grace", 10*time.Second, "`time` to wait for requests under way at the end")
 	fs.BoolVar(&f.insecure, "insecure", false, "listen outside loopback without credentials")
 	fs.BoolVar(&f.untilEOF, "until-eof", false, "end, in good order, when standard input ends too")
+	cli.BindLogFormat(fs)
 	cli.BindHelp(fs)
 }
 
@@ -143,7 +144,7 @@ func (f *recordFlags) run(ctx context.Context, s cli.Streams) (err error) {
 	}
 	addFound(ctx, meta, f.o.Upstreams[0].String(), http.Header{})
 	meta["recorded_by"], meta["upstreams"] = "replay record", hidePasswords(f.upstreams)
-	f.o.Log = slog.New(slog.NewTextHandler(s.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	f.o.Log = slog.New(serving.LogHandler(s))
 	p, err := record.New(f.o)
 	if err != nil {
 		return err

@@ -31,9 +31,18 @@ func Begin(ctx context.Context, s cli.Streams, untilEOF bool) (context.Context, 
 	return ctx, end
 }
 
-// NewLog returns what a command that serves logs to: warnings, on standard error.
+// NewLog returns the log of a command that serves: warnings, on standard error.
 func NewLog(s cli.Streams) *slog.Logger {
-	return slog.New(telemetry.LogHandler(telemetry.Throttle(slog.NewTextHandler(s.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))))
+	return slog.New(telemetry.LogHandler(telemetry.Throttle(LogHandler(s))))
+}
+
+// LogHandler returns a handler that writes warnings to standard error in the form of --log-format.
+func LogHandler(s cli.Streams) slog.Handler {
+	o := &slog.HandlerOptions{Level: slog.LevelWarn}
+	if to, ok := s.JSONLog(); ok {
+		return slog.NewJSONHandler(to, o)
+	}
+	return slog.NewTextHandler(s.Err, o)
 }
 
 // Server serves until it is shut down.
