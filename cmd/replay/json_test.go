@@ -55,6 +55,8 @@ func TestOutputJSON(t *testing.T) {
 		"trace requests.jsonl --trace-block-size 64 --workers 2 --router kv --slo ttft=20ms,p99:e2e=1s,p98:itl=1s --window 0ms,1m --digest --retry 1",
 		`trace requests.jsonl --trace-block-size 64 --prefill-workers 1 --decode-workers 1 --faults [{"at":1,"pool":"decode","worker":0,"what":"slow","factor":2}]`,
 		`trace requests.jsonl --trace-block-size 64 --autoscale {"min":1,"max":2,"metrics":[{"metric":"in_flight","target":1}],"drain":{"timeout":"1s"}}`,
+		"trace requests.jsonl --trace-block-size 64 --workers 2 --router kv --regret",
+		"trace requests.jsonl --trace-block-size 64 --mode online",
 		"trace " + here + "/../../testdata/traces/tasks.jsonl --workers 2 --until 10s",
 	} {
 		var out, errs bytes.Buffer
@@ -94,24 +96,33 @@ func checkDocumented(t *testing.T, docs, line string, document any) {
 	top, _ := document.(map[string]any)
 	for key := range top {
 		isReport := strings.Contains(row, "of [the report](#the-report)")
-		if !strings.Contains(row, "`"+key+"`") && !(isReport && isReportKey(t, key)) {
+		if !strings.Contains(row, "`"+key+"`") && !(isReport && isReportKey(t, key, top[key])) {
 			t.Errorf("$ replay %s --output json: neither its row of docs/outputs.md nor replay schema report has %s", line, key)
 		}
 	}
 }
 
-// isReportKey reports whether the schema of reports has a key, or a pattern for it.
-func isReportKey(t *testing.T, key string) bool {
+// isReportKey reports whether the schema of reports has a key with the members of its value, or a pattern for the key.
+func isReportKey(t *testing.T, key string, value any) bool {
 	t.Helper()
 	var out, errs bytes.Buffer
 	if code := run([]string{"schema", "report"}, nil, &out, &errs); code != 0 {
 		t.Fatalf("replay schema report: exit %d\n%s", code, &errs)
 	}
-	var of struct{ Properties, PatternProperties map[string]any }
+	var of struct {
+		Properties        map[string]struct{ Properties map[string]any }
+		PatternProperties map[string]any
+	}
 	if err := json.Unmarshal(out.Bytes(), &of); err != nil {
 		t.Fatal(err)
 	}
-	if of.Properties[key] != nil {
+	if entry, ok := of.Properties[key]; ok {
+		members, _ := value.(map[string]any)
+		for member := range members {
+			if entry.Properties != nil && entry.Properties[member] == nil {
+				t.Errorf("replay schema report: %s has no member %s", key, member)
+			}
+		}
 		return true
 	}
 	for pattern := range of.PatternProperties {

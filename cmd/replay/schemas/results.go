@@ -16,6 +16,30 @@ type group struct {
 	text string
 }
 
+// listMembers returns the members of entries of a report that are objects, by the key of the entry.
+func listMembers() map[string][]group {
+	return map[string][]group{
+		"online": {
+			{"partial", "", "the run ended early"},
+			{"cancelled", "", "requests that had arrived and were not done when it did"},
+			{"late_arrival_p50_ms late_arrival_p99_ms", "", "how late requests arrived, against the trace"},
+			{"pass_overshoot_p50_ms pass_overshoot_p99_ms", "", "how much longer than planned passes took"},
+			{"slipped_ms", "", "by how much the worst worker fell behind for good: passes that ended 25 ms late and more"},
+			{"barrier_timeouts", "", "timeouts of the barrier: waits of 20 ms for other workers at the same instant"},
+			{"timer_bound", "", "passes take less than 2 ms on average: latencies depend more on the machine's timers than on the engines"},
+			{"trusted", "", "false: passes ended late by more than 3 % of their length on average, a worker fell behind by more than 1 % of the run, or the barrier timed out"},
+			{"errors", "with --mode cluster", "requests with an error, by type, and the first hundred texts"},
+		},
+		"regret": {
+			{"decisions routed", "", "decisions of the sample, and of the replay"},
+			{"workers horizon_ms", "", "workers that were tried at each, and the time after a decision in which compared requests arrive"},
+			{"own_ttft own_e2e all_ttft all_e2e", "",
+				"of the request itself, and means over all compared requests: best_decisions, of which no other would have given less, and the regret of the sample, mean_ms, p99_ms, max_ms"},
+			{"lost_to", "", "what the worker with the least TTFT had that the chosen one had not: more_cached, fewer_requests, both, neither, each with decisions and mean_ms of TTFT"},
+		},
+	}
+}
+
 // listGroups returns the keys that only some reports have.
 func listGroups() []group {
 	return []group{
@@ -86,12 +110,26 @@ func reportShape() schema.Shape {
 		of["description"] = strings.NewReplacer("`", "", "*", "").Replace(text) + " (" + m.Unit + ")"
 		properties[f.Key] = of
 	}
-	for _, g := range listGroups() {
-		for _, key := range strings.Fields(g.keys) {
-			properties[key] = schema.Shape{"description": g.text + " (" + g.with + ")"}
-		}
+	addGroups(properties, listGroups())
+	for key, members := range listMembers() {
+		of := schema.Shape{}
+		addGroups(of, members)
+		properties[key].(schema.Shape)["properties"] = of
 	}
 	return schema.Shape{"type": "object", "properties": properties, "patternProperties": listPatterns()}
+}
+
+// addGroups adds the keys of groups to properties.
+func addGroups(properties schema.Shape, groups []group) {
+	for _, g := range groups {
+		text := g.text
+		if g.with != "" {
+			text += " (" + g.with + ")"
+		}
+		for _, key := range strings.Fields(g.keys) {
+			properties[key] = schema.Shape{"description": text}
+		}
+	}
 }
 
 // requestShape returns the shape of a row of the file of requests.
