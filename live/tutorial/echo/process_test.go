@@ -46,8 +46,8 @@ func TestDocumented(t *testing.T) {
 		sources = append(sources, string(text))
 	}
 	blocks := strings.Split(string(page), "```go\n")[1:]
-	if len(blocks) < 2 {
-		t.Errorf("%d blocks of Go, want an answer and the test of an engine", len(blocks))
+	if len(blocks) < 1 {
+		t.Errorf("%d blocks of Go, want an answer of an engine", len(blocks))
 	}
 	for _, b := range blocks {
 		code, _, _ := strings.Cut(b, "```")
