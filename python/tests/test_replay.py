@@ -460,27 +460,7 @@ class Sessions(Case):
                 self.assertEqual(rows, session.run().report["num_requests"])
 
 
-def start_ray(case: unittest.TestCase) -> None:
-    """Start a cluster of Ray on two cores, or skip the test."""
-    import ray
-
-    os.environ["RAY_AUTH_MODE"] = "disabled"  # a token would be written to the home directory
-    try:
-        ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
-    except Exception as error:  # of no type: the machine is too busy
-        case.skipTest(f"ray does not start: {error}")
-
-
-class RayExecutor(concurrent.futures.Executor):
-    """Tasks of Ray, as docs/api.md has them."""
-
-    def submit(self, function, /, *args, **kwargs):  # type: ignore[no-untyped-def]
-        import ray
-
-        return ray.remote(function).remote(*args, **kwargs).future()
-
-
-class Executors(Case):
+class ExecutorCase(Case):
     def check(self, executor: concurrent.futures.Executor) -> None:
         """A sweep on an executor has the table of one without."""
         flags = {"trace": CHAT, "grid": {"router": ["round_robin", "kv"], "max_num_seqs": [64, 256], "workers": list(range(2, 12))}, "set": {"speedup": 16}}
@@ -494,6 +474,8 @@ class Executors(Case):
         self.assertEqual(41, len(got.text.splitlines()))
         self.assertTrue(pickle.loads(pickle.dumps(got)).cells.equals(want.cells))
 
+
+class Executors(ExecutorCase):
     def test_processes(self) -> None:
         with concurrent.futures.ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as executor:
             self.check(executor)
@@ -521,43 +503,6 @@ class Executors(Case):
                 with self.assertRaisesRegex(TypeError, "executor"):
                     replay.sweep(trace=CHAT, executor=executor, **wrong)
 
-    def test_dask(self) -> None:
-        try:
-            import distributed
-        except ImportError:
-            self.skipTest("distributed is not installed")
-        with distributed.LocalCluster(2, threads_per_worker=1, dashboard_address=None) as cluster, distributed.Client(cluster) as client:
-            self.check(client.get_executor())
-
-    def test_a_dask_worker_that_is_killed_loses_nothing(self) -> None:
-        try:
-            import distributed
-        except ImportError:
-            self.skipTest("distributed is not installed")
-        flags = {"trace": CHAT, "grid": {"max_num_seqs": list(range(64, 144, 4)), "workers": list(range(2, 10))}, "set": {"speedup": 16}}
-        with distributed.LocalCluster(2, threads_per_worker=1, dashboard_address=None) as cluster, distributed.Client(cluster) as client:
-            workers = list(client.run(os.getpid).values())
-
-            def kill(what: str, done: int, total: int) -> None:
-                if workers:
-                    os.kill(workers.pop(), getattr(signal, "SIGKILL", signal.SIGTERM))
-                    workers.clear()
-
-            got = replay.sweep(**flags, executor=client.get_executor(), progress=kill)
-        self.assertEqual([], workers)
-        self.assertTrue(replay.sweep(**flags).cells.equals(got.cells))
-
-    def test_ray(self) -> None:
-        try:
-            import ray
-        except ImportError:
-            self.skipTest("ray is not installed")
-        start_ray(self)
-        try:
-            self.check(RayExecutor())
-        finally:
-            ray.shutdown()
-
 
 class Examples(Case):
     def test_a_search_with_optuna(self) -> None:
@@ -577,25 +522,6 @@ class Examples(Case):
         again = search(str(CHAT), 20)
         self.assertEqual([trial.value for trial in study.trials[:20]], [trial.value for trial in again.trials])
         self.assertEqual([trial.params for trial in study.trials[:20]], [trial.params for trial in again.trials])
-
-
-    def test_a_search_with_ray_tune(self) -> None:
-        """The same seed gives the same trials."""
-        try:
-            import ray
-            from ray import tune  # noqa: F401
-        except ImportError:
-            self.skipTest("ray[tune] is not installed")
-        search = runpy.run_path(str(ROOT / "examples" / "search" / "ray_tune_search.py"), run_name="ray_tune_search")["search"]
-        self.addCleanup(signal.signal, signal.SIGINT, signal.getsignal(signal.SIGINT))  # Ray Tune keeps its own
-        start_ray(self)
-        try:
-            searches = [search(str(CHAT), 4) for _ in range(2)]
-        finally:
-            ray.shutdown()
-        one, two = ([(result.config, result.metrics["p99_ttft_ms"]) for result in results] for results in searches)
-        self.assertEqual(4, len({str(trial) for trial in one}))
-        self.assertEqual(one, two)
 
 
 class Interrupts(Case):

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import concurrent.futures
+import hashlib
 import itertools
 import io
+import math
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import _pages
 from ._arguments import Files, is_list, name_of, text_of
-from ._program import Bar, Progress, tell
+from ._program import Bar, Progress, ReplayError, error_of, tell
 from ._results import Sweep
 from ._session import Session
 
 if TYPE_CHECKING:
     import pyarrow
 
-MOST_CELLS = 8  # of a task
+FEW_CELLS = 8  # of a task of a small grid
+MANY_TASKS = 64  # of a large grid, at least
 INCOMPLETE = 4  # the exit code where cells have no report
 
 Part = tuple[bytes, int, list[str]]
@@ -27,12 +31,68 @@ Part = tuple[bytes, int, list[str]]
 _local = threading.local()  # of workers: the session of the latest trace
 
 
+@dataclass(frozen=True)
+class Shared:
+    """A trace whose bytes come with the task: fetch returns them on any machine."""
+
+    path: str
+    digest: str
+    fetch: Callable[[], bytes]
+
+    def write(self, folder: Path) -> Path:
+        """Return the trace as a file, which is written once for each folder."""
+        path = folder / self.digest / Path(self.path).name
+        if not path.exists():
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(self.fetch())
+        return path
+
+
+def share(executor: concurrent.futures.Executor, path: str) -> str | Shared:
+    """Return a trace for tasks of an executor: shared where the executor has a method share, else its path."""
+    put = getattr(executor, "share", None)
+    if put is None or not Path(path).is_file():
+        return path
+    data = Path(path).read_bytes()
+    return Shared(path, hashlib.sha256(data).hexdigest(), put(data))
+
+
 def replay_part(sections: Mapping[str, Any], flags: Mapping[str, Any]) -> Part:
     """Replay a part of a grid in this process, and return its table, exit code and standard error."""
-    from ._run import make, sweep_command
-
     if getattr(_local, "session", None) is None:
         _local.session = Session()
+    shared = sections.get("trace")
+    if not isinstance(shared, Shared):
+        return _replay(sections, flags)
+    path = str(shared.write(_local.session._folder))
+    try:
+        table, code, lines = _replay({**sections, "trace": path}, flags)
+    except ReplayError as error:
+        raise error_of(error.message.replace(path, shared.path), error.exit_code) from None
+    if code == INCOMPLETE:
+        table = _rename(table, path, shared.path)
+    return table, code, [line.replace(path, shared.path) for line in lines]
+
+
+def _rename(data: bytes, path: str, name: str) -> bytes:
+    """Return a table with the name of a file for its path in reasons."""
+    import pyarrow
+    import pyarrow.parquet
+
+    table = pyarrow.parquet.read_table(io.BytesIO(data))
+    at = table.schema.get_field_index("reason")
+    if at >= 0:
+        reasons = [text and text.replace(path, name) for text in table["reason"].to_pylist()]
+        table = table.set_column(at, table.schema.field(at), pyarrow.array(reasons, pyarrow.string()))
+    written = io.BytesIO()
+    pyarrow.parquet.write_table(table, written)
+    return written.getvalue()
+
+
+def _replay(sections: Mapping[str, Any], flags: Mapping[str, Any]) -> Part:
+    """Replay a part of a grid in the session of this thread."""
+    from ._run import make, sweep_command
+
     lines: list[str] = []
 
     def send(arguments: list[str]) -> tuple[int, str]:
@@ -60,14 +120,11 @@ def sweep_on(executor: concurrent.futures.Executor, trace: Any, sections: Mappin
     if is_list(trace) and not all(isinstance(row, Mapping) for row in trace):
         axes["trace"] = [files.trace(one) for one in trace]  # the program has it last, too
     elif trace is not None:
-        sections = {**sections, "trace": files.trace(trace)}
-    *slow, last = axes
+        sections = {**sections, "trace": share(executor, files.trace(trace))}
     futures: list[concurrent.futures.Future[Part]] = []
     try:
-        for values in itertools.product(*(axes[name] for name in slow)):
-            for begin in range(0, len(axes[last]), MOST_CELLS):
-                part = {**dict(zip(slow, ([value] for value in values))), last: axes[last][begin : begin + MOST_CELLS]}
-                futures.append(executor.submit(replay_part, {**sections, "grid": part}, dict(flags)))
+        for part in split(axes):
+            futures.append(executor.submit(replay_part, {**sections, "grid": part}, dict(flags)))
         bar = Bar(progress)
         try:
             for done, _ in enumerate(concurrent.futures.as_completed(futures), 1):
@@ -79,6 +136,21 @@ def sweep_on(executor: concurrent.futures.Executor, trace: Any, sections: Mappin
         for future in futures:
             future.cancel()
         raise
+
+
+def split(axes: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, list[Any]]]:
+    """Return the grids of tasks, in the order of their cells: the last settings as a whole, and a part of the one before them."""
+    most = max(FEW_CELLS, math.prod(map(len, axes.values())) // MANY_TASKS)
+    names, whole = list(axes), 1
+    while len(names) > 1 and whole * len(axes[names[-1]]) <= most:
+        whole *= len(axes[names.pop()])
+    *slow, cut = names
+    size = max(1, most // max(1, whole))
+    size = max(1, math.ceil(len(axes[cut]) / max(1, math.ceil(len(axes[cut]) / size))))  # all about equal
+    rest = {name: list(axes[name]) for name in axes if name not in names}
+    for values in itertools.product(*(axes[name] for name in slow)):
+        for begin in range(0, len(axes[cut]), size):
+            yield {**dict(zip(slow, ([value] for value in values))), cut: list(axes[cut][begin : begin + size]), **rest}
 
 
 def _merge(parts: Sequence[Part], settings: Sequence[str]) -> Sweep:

@@ -80,8 +80,9 @@ def sweep(spec: Any = None, *, trace: Trace = None, grid: Any = None, set: Any =
     grid has the values of flags, of which the last runs fastest, set the flags of all cells. spec is a
     file with trace, set and grid, or a mapping of them. trace is what run takes, or a list of files and frames.
     out also writes the table to a file, or to several: .csv, .json, .parquet or a page, .html. executor is an
-    Executor of concurrent.futures that replays parts of the grid, each in a session. Every
-    other flag of the command is a keyword argument; `replay sweep --help-all` describes them.
+    Executor of concurrent.futures that replays parts of the grid, each in a session. If it has a
+    method share, share(data) must return a function without arguments that returns the bytes on any worker: the
+    trace is then read here only. Every other flag of the command is a keyword argument; `replay sweep --help-all` describes them.
     """
     sections: dict[str, Any] = dict(spec) if isinstance(spec, Mapping) else {}
     for key, value in (("set", set), ("grid", grid)):
