@@ -8,7 +8,7 @@ import (
 
 // RulesRow is a case in which this program is compared with itself. Most compare an engine's own rules with the reference's: the
 // same requests on the same workers, which have as many KV blocks, seats and tokens in a pass. What differs is whose rules hold
-// and how long a pass takes. Others compare a model that has sliding windows with one that has none, and two threads with one.
+// and how long a pass takes. Further rows compare a model that has sliding windows with one that has none, and two threads with one.
 type RulesRow struct {
 	Title         string
 	Windows       string // arguments that choose a model with sliding windows, compared with Llama 3.1 8B
