@@ -282,7 +282,7 @@ bench: ## run the benchmarks COUNT times, as benchstat likes them
 
 bench-live: ## measure what tokens and requests cost on servers without a model, beside FastAPI and guidellm's mock (Python 3.10; installed into bin/bench-live)
 	test -x bin/bench-live/bin/guidellm || { $(PYTHON3) -m venv bin/bench-live && bin/bench-live/bin/pip install -q fastapi uvicorn guidellm; } || echo "bench-live: without Python" >&2
-	python=bin/bench-live/bin/python; $(GO) run ./live/cmd/replay-live/bench $$(test -x bin/bench-live/bin/guidellm && echo -python $$python)
+	python=$$PWD/bin/bench-live/bin/python; $(GO) test ./live/cmd/replay-live/bench -run TestBench -count 1 -timeout 1h -v -args -measure $$(test -x bin/bench-live/bin/guidellm && echo -python $$python)
 
 bench-peer: ## measure speed and memory against the reference; takes ten minutes (docs/accuracy.md)
 	$(GO) run ./tools/benchpeer

@@ -1,10 +1,10 @@
-// Command bench measures what tokens and requests cost on servers without a model:
+// Package bench measures what tokens and requests cost on servers without a model:
 // replay-live vllm, replay-live's frontend with a worker behind etcd and NATS, a plain fake in
 // FastAPI, and guidellm's mock server. make bench-live runs it.
 //
 // What it counts is the processor time of all processes of a server, and not that of the
-// client. Read main.go, servers.go, load.go, stamps.go.
-package main
+// client. Read main_test.go, servers_test.go, load_test.go, stamps_test.go.
+package bench
 
 import (
 	"context"
@@ -13,13 +13,13 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"runtime"
+	"testing"
 	"time"
 )
 
-func main() {
+func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == stampRole {
 		if err := serveStamps(os.Args[2:]); err != nil {
 			fmt.Fprintln(os.Stderr, "bench:", err)
@@ -27,20 +27,29 @@ func main() {
 		}
 		return
 	}
-	o := options{}
-	flag.StringVar(&o.python, "python", "", "a Python with fastapi, uvicorn and guidellm; without one their rows are left out")
-	flag.StringVar(&o.program, "replay-live", "", "the `program` to measure; without it one is built")
-	flag.IntVar(&o.streams, "streams", 200, "streams at once")
-	flag.IntVar(&o.tokens, "tokens", 300, "tokens of each")
-	flag.IntVar(&o.unary, "unary", 4000, "unary requests, 64 at once")
-	flag.IntVar(&o.stamped, "stamped", 500, "streams at once whose tokens say when they were made; 0: none")
-	flag.StringVar(&o.only, "only", "", "measure the server of this `name` alone: vllm, frontend, fastapi or guidellm")
-	flag.Parse()
-	ctx, end := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer end()
-	if err := run(ctx, os.Stdout, &o); err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1)
+	os.Exit(m.Run())
+}
+
+// The flags of the benchmark, after -args.
+var (
+	measure = flag.Bool("measure", false, "run the benchmark")
+	python  = flag.String("python", "", "a Python with fastapi, uvicorn and guidellm; without one their rows are left out")
+	program = flag.String("replay-live", "", "the `program` to measure; without it one is built")
+	streams = flag.Int("streams", 200, "streams at once")
+	tokens  = flag.Int("tokens", 300, "tokens of each")
+	unary   = flag.Int("unary", 4000, "unary requests, 64 at once")
+	stamped = flag.Int("stamped", 500, "streams at once whose tokens say when they were made; 0: none")
+	only    = flag.String("only", "", "measure the server of this `name` alone: vllm, frontend, fastapi or guidellm")
+)
+
+// TestBench measures and prints a table, with -measure.
+func TestBench(t *testing.T) {
+	if !*measure {
+		t.Skip("measures only with -measure: make bench-live")
+	}
+	o := &options{python: *python, program: *program, only: *only, streams: *streams, tokens: *tokens, unary: *unary, stamped: *stamped}
+	if err := run(t.Context(), os.Stdout, o); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -59,7 +68,7 @@ func run(ctx context.Context, w io.Writer, o *options) error {
 	defer os.RemoveAll(dir)
 	if o.program == "" {
 		o.program = filepath.Join(dir, "replay-live")
-		build := exec.CommandContext(ctx, "go", "build", "-o", o.program, "./live/cmd/replay-live")
+		build := exec.CommandContext(ctx, "go", "build", "-o", o.program, "..")
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := build.CombinedOutput(); err != nil {
 			return fmt.Errorf("go build: %w\n%s", err, out)

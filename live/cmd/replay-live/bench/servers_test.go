@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"bufio"
@@ -18,6 +18,7 @@ import (
 
 	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/internal/listen"
+	"github.com/replay-llm/replay/internal/poll"
 )
 
 // kind is a kind of server.
@@ -192,15 +193,17 @@ func (s *server) choosePort() (string, error) {
 
 // await waits until the server answers a request.
 func (s *server) await(ctx context.Context) error {
-	for end := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
-		r, err := s.post(ctx, http.DefaultClient, s.body(1, false))
-		if err == nil {
-			return r.Body.Close()
+	var err error
+	if !poll.Wait(func() bool {
+		var r *http.Response
+		if r, err = s.post(ctx, http.DefaultClient, s.body(1, false)); err == nil {
+			err = r.Body.Close()
 		}
-		if time.Now().After(end) || ctx.Err() != nil {
-			return fmt.Errorf("no answer in a minute: %w", err)
-		}
+		return err == nil || ctx.Err() != nil
+	}) || err != nil {
+		return fmt.Errorf("no answer: %w", err)
 	}
+	return nil
 }
 
 // cpu returns the processor time that its processes, and those they have started, have taken.
