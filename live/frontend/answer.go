@@ -2,14 +2,18 @@ package frontend
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"iter"
 	"net/http"
+	"os"
 	"strconv"
 	"time"
 
 	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/live/cancel"
 	"github.com/replay-llm/replay/live/engine"
+	"github.com/replay-llm/replay/live/fault"
 	"github.com/replay-llm/replay/live/openai"
 	"github.com/replay-llm/replay/live/route"
 	"github.com/replay-llm/replay/live/telemetry"
@@ -97,6 +101,8 @@ type reply struct {
 	control *http.ResponseController
 	limited time.Time
 
+	held   int // bytes taken from server.answers
+	size   int // bytes of an answer that is kept until it is whole
 	tokens int
 	status int
 	whole  bool // the client has all of it
@@ -129,6 +135,7 @@ func (s *Server) answerRequest(w http.ResponseWriter, r *http.Request, a *reply)
 	over := make(chan struct{})
 	stay := context.AfterFunc(r.Context(), func() { cancel.StopThenKill(a.rc, over, parting) })
 	a.askModel(cancel.With(ctx, a.rc), headers)
+	s.answers.Release(int64(a.held))
 	close(over)
 	// What the client does after it has all is no matter.
 	left := !stay() || r.Context().Err() != nil || a.failed != nil
@@ -211,12 +218,46 @@ func (a *reply) writeUnary(pieces iter.Seq2[*openai.Piece, error]) {
 			return
 		}
 		a.notePiece(p)
+		if err := a.keepPiece(p); err != nil {
+			a.refuseRequest(err)
+			return
+		}
 	}
 	if a.isGone() {
 		return
 	}
-	a.failed = a.server.writeBytes(a.w, http.StatusOK, a.answer.AppendWhole(nil))
+	a.failed = a.server.NoteWrite(a.model.Name, a.rc.ID(), a.server.writeBytes(a.w, http.StatusOK, a.answer.AppendWhole(nil)))
 	a.whole = a.failed == nil
+}
+
+// keepStep is how many bytes an answer takes from those of all answers at once.
+const keepStep = 4 << 10
+
+// keepPiece counts the bytes of a piece that is kept until its answer is whole, and returns the error of a limit.
+func (a *reply) keepPiece(p *openai.Piece) error {
+	a.size += p.Bytes()
+	most := a.server.config.MaxAnswer
+	if a.size > most {
+		return openai.Refuse("stream", "the answer takes more than %d bytes until it is whole: stream must be true, or max_tokens, n or logprobs smaller", most)
+	}
+	for a.held < a.size {
+		if !a.server.answers.TryAcquire(keepStep) {
+			return &openai.Error{Status: http.StatusServiceUnavailable, RetryAfter: 1, Message: fmt.Sprintf("the answers in flight take %d bytes, which is the limit", a.server.config.MaxAnswers)}
+		}
+		a.held += keepStep
+	}
+	return nil
+}
+
+// NoteWrite returns the error of a write to the client of a request. A client that has not read its answer in time is counted.
+func (s *Server) NoteWrite(model, request string, err error) error {
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		return err
+	}
+	slow := fault.New(fault.ResponseTimeout, "slow reader: the client has read nothing for %v: %w", s.config.Write, err)
+	s.config.SlowReader(model)
+	s.config.Log.Warn("connection closed", "request", request, "reason", slow)
+	return slow
 }
 
 // writeError answers with an error.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -66,12 +67,59 @@ func TestSlowReader(t *testing.T) {
 		}
 		yield(&engine.Chunk{FinishReason: engine.FinishCancelled}, nil)
 	}
-	s := open(t, f, func(c *frontend.Config) { c.Write = 100 * time.Millisecond })
+	slow := make(chan string, 1)
+	var log bytes.Buffer
+	s := open(t, f, func(c *frontend.Config) {
+		c.Write, c.SlowReader = 100*time.Millisecond, func(model string) { slow <- model }
+		c.Log = slog.New(slog.NewTextHandler(&log, nil))
+	})
 	s.dial(t, raw("/v1/completions", `{"model":"m","prompt":"a","stream":true}`))
 	if rc := <-f.ended; !rc.IsStopped() {
 		t.Error("not stopped")
 	}
+	if model := <-slow; model != "m" {
+		t.Errorf("slow reader of %q, want m", model)
+	}
 	s.await(t, 1, "model_cancellation_total", "model=m", "endpoint=completions", "request_type=stream")
+	if text := log.String(); !strings.Contains(text, "level=WARN") || !strings.Contains(text, "ResponseTimeout: slow reader") {
+		t.Errorf("log: %s", text)
+	}
+}
+
+// Answers that are kept until they are whole are bounded, each and all together. A stream keeps nothing.
+func TestKeptAnswers(t *testing.T) {
+	hold, began := make(chan struct{}), make(chan struct{}, 2)
+	f := &fake{answer: func(_ context.Context, _ cancel.Context, rq *engine.Request, yield func(*engine.Chunk, error) bool) {
+		text := strings.Repeat("x", 10<<10)
+		for range rq.MaxTokens(1) {
+			if !yield(&engine.Chunk{TokenIDs: []uint32{1}, Text: &text}, nil) {
+				return
+			}
+		}
+		began <- struct{}{}
+		<-hold
+		yield(&engine.Chunk{FinishReason: engine.FinishStop}, nil)
+	}}
+	s := open(t, f, func(c *frontend.Config) { c.MaxAnswer, c.MaxAnswers = 50<<10, 60<<10 })
+	r, body := s.post(t, "/v1/completions", `{"model":"m","prompt":"a","max_tokens":4}`)
+	if r.StatusCode != http.StatusBadRequest || !strings.Contains(body, "51200 bytes") || !strings.Contains(body, `"param":"stream"`) {
+		t.Errorf("an answer beyond the bound: %d %s", r.StatusCode, body)
+	}
+	first := s.dial(t, raw("/v1/completions", `{"model":"m","prompt":"a","max_tokens":2}`))
+	<-began
+	if r, body := s.post(t, "/v1/completions", `{"model":"m","prompt":"a","max_tokens":2}`); r.StatusCode != http.StatusServiceUnavailable || r.Header.Get("Retry-After") != "1" || !strings.Contains(body, "61440 bytes") {
+		t.Errorf("all answers beyond the bound: %d %s", r.StatusCode, body)
+	}
+	close(hold)
+	if got := status(t, first); got != http.StatusOK {
+		t.Errorf("first: %d", got)
+	}
+	if r, body := s.post(t, "/v1/completions", `{"model":"m","prompt":"a","max_tokens":6,"stream":true}`); r.StatusCode != http.StatusOK || strings.Contains(body, "error") {
+		t.Errorf("a stream: %d %.200s", r.StatusCode, body)
+	}
+	if r, body := s.post(t, "/v1/completions", `{"model":"m","prompt":"a","max_tokens":2}`); r.StatusCode != http.StatusOK {
+		t.Errorf("later: %d %.200s", r.StatusCode, body)
+	}
 }
 
 // What requests under way hold is bounded: who would exceed it may come again.

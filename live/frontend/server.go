@@ -62,12 +62,16 @@ type Config struct {
 
 	MaxBody        int           // bytes of one request's body; default 8 MiB
 	MaxPending     int           // bytes of bodies of all requests under way; default 64 MiB
+	MaxAnswer      int           // bytes of one answer that is kept until it is whole; default 64 MiB
+	MaxAnswers     int           // bytes of all answers kept; default 256 MiB
 	MaxHeader      int           // bytes of one request's headers; default 64 KiB
 	MaxConnections int           // more wait to be accepted; default 16384
 	ReadHeader     time.Duration // for a client to send its headers; default 10 s
 	ReadBody       time.Duration // for a client to send its body; default 30 s
 	Write          time.Duration // for a client to take one piece of its answer; default 30 s
 	Idle           time.Duration // of a connection between requests; default 60 s
+
+	SlowReader func(model string) // counts a client that was cut because it did not read its answer; nil: not counted
 
 	Now   func() time.Time // stamps answers; default time.Now
 	Stale func() time.Time // since when what Models knows may be old, the zero time if it is not; nil: it never is
@@ -78,7 +82,8 @@ type Config struct {
 type Server struct {
 	config Config
 	http   *http.Server
-	bodies *semaphore.Weighted // bytes that requests under way may hold
+	// Bytes that requests in flight may hold, and answers that are kept until they are whole.
+	bodies, answers *semaphore.Weighted
 
 	admission *admission
 
@@ -97,7 +102,7 @@ func New(c Config) (*Server, error) {
 	}
 	s := &Server{config: c, admission: newAdmission(&c)}
 	s.ending, s.kill = context.WithCancel(context.Background())
-	s.bodies = semaphore.NewWeighted(int64(c.MaxPending))
+	s.bodies, s.answers = semaphore.NewWeighted(int64(c.MaxPending)), semaphore.NewWeighted(int64(c.MaxAnswers))
 	handler := s.Handler()
 	if c.Wrap != nil {
 		handler = c.Wrap(handler)
@@ -112,10 +117,11 @@ func New(c Config) (*Server, error) {
 
 // setDefaults puts in the defaults.
 func (c *Config) setDefaults() error {
-	if least := min(c.MaxBody, c.MaxPending, c.MaxHeader, c.MaxConnections, c.MaxInFlight, c.MaxQueued); least < 0 {
+	if least := min(c.MaxBody, c.MaxPending, c.MaxAnswer, c.MaxAnswers, c.MaxHeader, c.MaxConnections, c.MaxInFlight, c.MaxQueued); least < 0 {
 		return fmt.Errorf("frontend: a limit of %d, must be at least 1, or 0 for the default", least)
 	}
 	c.MaxBody, c.MaxPending = cmp.Or(c.MaxBody, 8<<20), cmp.Or(c.MaxPending, 64<<20)
+	c.MaxAnswer, c.MaxAnswers = cmp.Or(c.MaxAnswer, 64<<20), cmp.Or(c.MaxAnswers, 256<<20)
 	c.MaxHeader, c.MaxConnections = cmp.Or(c.MaxHeader, 64<<10), cmp.Or(c.MaxConnections, 16384)
 	c.ReadHeader, c.ReadBody = cmp.Or(max(c.ReadHeader, 0), 10*time.Second), cmp.Or(max(c.ReadBody, 0), 30*time.Second)
 	c.Write, c.Idle = cmp.Or(max(c.Write, 0), 30*time.Second), cmp.Or(max(c.Idle, 0), time.Minute)
@@ -125,6 +131,9 @@ func (c *Config) setDefaults() error {
 	}
 	if c.MaxPending < c.MaxBody {
 		return fmt.Errorf("frontend: MaxPending is %d, must be at least MaxBody, %d", c.MaxPending, c.MaxBody)
+	}
+	if c.SlowReader == nil {
+		c.SlowReader = func(string) {}
 	}
 	if c.Metrics == nil {
 		c.Metrics = telemetry.NewMetrics().Requests()
@@ -206,6 +215,12 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	defer release()
 	_ = s.http.Shutdown(last)
 	return errors.Join(fmt.Errorf("frontend: %d requests under way: %w", n, err), s.http.Close())
+}
+
+// Close ends the server at once, with all connections.
+func (s *Server) Close() error {
+	s.kill()
+	return s.http.Close()
 }
 
 // beginRequest counts a request, which is killed when the server ends, and returns

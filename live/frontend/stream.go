@@ -78,13 +78,9 @@ func (a *reply) sendEvents() {
 	}
 	a.buf = a.buf[:0]
 	if err != nil {
-		a.loseClient(err)
+		a.failed = a.server.NoteWrite(a.model.Name, a.rc.ID(), err)
+		a.rc.Stop()
 	}
-}
-
-func (a *reply) loseClient(err error) {
-	a.failed = err
-	a.rc.Stop()
 }
 
 // sendError ends the answer with an error. It has a status while nothing is written,

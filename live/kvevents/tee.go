@@ -44,6 +44,8 @@ type TeeOptions struct {
 	// HighWater is the number of messages that may wait for a subscriber, default
 	// 100,000. It misses those that come then, and can ask for them.
 	HighWater int
+	// Fault, if not nil, returns whether subscribers miss the next batch, and how late they get it. The replay socket has it.
+	Fault func() (lost bool, late time.Duration)
 	// Warn, if not nil, is told of losses.
 	Warn func(string)
 	// Now stamps batches, default time.Now.
@@ -96,9 +98,10 @@ type Tee struct {
 	wake     bell.Bell // there is something to do
 
 	// Of the goroutine alone.
-	next   uint64  // sequence number of the batch published next
-	ring   *ring   // nil without a replay endpoint, as is cached
-	cached *cached // in our own layout
+	next   uint64        // sequence number of the batch published next
+	ring   *ring         // nil without a replay endpoint, as is cached
+	cached *cached       // in our own layout
+	late   chan struct{} // closed when the latest message that a fault delays is sent; nil: none was
 }
 
 // TeeStats counts what a tee has done.
@@ -276,7 +279,7 @@ func (t *Tee) sendStep(payload []byte) {
 	if t.ring != nil {
 		t.ring.addStep(step{t.next, payload})
 	}
-	missed := t.pub.Send(zmtp.Message{[]byte(t.options.Topic), encodeSequence(t.next), payload})
+	missed := t.send(zmtp.Message{[]byte(t.options.Topic), encodeSequence(t.next), payload})
 	t.next++
 	t.mu.Lock()
 	t.stats.Published++
@@ -284,6 +287,30 @@ func (t *Tee) sendStep(payload []byte) {
 		t.countLost(&t.stats.SendDropped, missed, "messages missed by subscribers, %d in all: more than %d wait for them", t.options.HighWater)
 	}
 	t.mu.Unlock()
+}
+
+// send sends a message with the faults that are injected, and returns how many subscribers missed it because too many wait.
+func (t *Tee) send(m zmtp.Message) (missed int) {
+	if t.options.Fault == nil {
+		return t.pub.Send(m)
+	}
+	lost, late := t.options.Fault()
+	if lost {
+		return 0
+	}
+	if late == 0 && t.late == nil {
+		return t.pub.Send(m)
+	}
+	before, sent := t.late, make(chan struct{})
+	t.late = sent
+	time.AfterFunc(late, func() { // in the order of the sequence numbers
+		defer close(sent)
+		if before != nil {
+			<-before
+		}
+		t.pub.Send(m)
+	})
+	return 0
 }
 
 // newEvent returns an event as it is on the wire.

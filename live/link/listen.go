@@ -51,6 +51,12 @@ func (l *Links) missing() string {
 	return "certificates ($REPLAY_LINK_CERT, $REPLAY_LINK_KEY, $REPLAY_LINK_CA), a token in $REPLAY_LINK_TOKEN, or --insecure"
 }
 
+// Proves reports whether clients of a listener at a host prove themselves.
+func (l *Links) Proves(host string) bool {
+	ip := net.ParseIP(host)
+	return l.wantsProof() && (ip == nil || !ip.IsLoopback())
+}
+
 // Insecure reports whether listeners outside loopback may have no credentials.
 func (l *Links) Insecure() bool { return l.insecure }
 

@@ -44,6 +44,18 @@ type Piece struct {
 	More bool // the next piece can be had without waiting
 }
 
+// probBytes is about how many bytes a log probability takes, with its text in the answer.
+const probBytes = 256
+
+// Bytes returns about how many bytes the piece takes in an answer that is kept until it is whole.
+func (p *Piece) Bytes() int {
+	n := 2*len(p.Text) + 4*len(p.ids) + 8
+	for i := range p.probs {
+		n += probBytes * (1 + len(p.probs[i].top))
+	}
+	return n
+}
+
 // TokenIDs returns the new tokens, where the request wants to know them.
 func (p *Piece) TokenIDs() []uint32 { return p.ids }
 

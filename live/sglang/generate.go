@@ -233,7 +233,7 @@ func (g *generating) writeStream(ctx context.Context) {
 		}
 		_ = control.SetWriteDeadline(time.Now().Add(30 * time.Second))
 		_, err := g.w.Write(append(append([]byte("data: "), data...), "\n\n"...))
-		return errors.Join(err, control.Flush())
+		return g.server.Front.NoteWrite(g.server.Served.Name, g.rc.ID(), errors.Join(err, control.Flush()))
 	}
 	for p, err := range g.answer.Generate(ctx, g.rc, g.server.Served.Target, nil) {
 		if err != nil && !begun {

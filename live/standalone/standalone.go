@@ -10,8 +10,10 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"time"
 
+	"github.com/replay-llm/replay/internal/httpfault"
 	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/live/engine"
 	"github.com/replay-llm/replay/live/frontend"
@@ -29,6 +31,11 @@ type Options struct {
 	// Ask puts the question for credentials before all paths; nil: none.
 	Ask func(http.Handler) http.Handler
 
+	// Proven says that every client has proven itself: it may replace Faults at httpfault.Path, as clients on loopback may.
+	Proven  bool
+	Faults  *httpfault.Faults // nil: none
+	APIKeys []string          // one of which requests below /v1 have as Authorization: Bearer; none: all are answered
+
 	Tokenize func(text string) []uint32 // nil is openai.Tokenize
 	Log      *slog.Logger               // nil: none
 }
@@ -39,8 +46,12 @@ type Server struct {
 	Metrics *telemetry.Metrics
 	Engine  *mocker.Engine
 	Served  route.Served // the model
+	// Rejected counts a request that a queue limit rejected.
+	Rejected func(reason string)
 
-	front *frontend.Server
+	Front   *frontend.Server
+	faults  httpfault.Injector
+	crashed atomic.Bool
 }
 
 // New returns a server without an engine.
@@ -51,7 +62,7 @@ func New(o Options) *Server {
 	if o.Tokenize == nil {
 		o.Tokenize = openai.Tokenize
 	}
-	return &Server{Options: o, Metrics: telemetry.NewMetrics()}
+	return &Server{Options: o, Metrics: telemetry.NewMetrics(), Rejected: func(string) {}}
 }
 
 // Start starts the engine, which tells watch what it does. Requests for models are answered by what handler returns, which
@@ -59,6 +70,7 @@ func New(o Options) *Server {
 func (s *Server) Start(ctx context.Context, watch mocker.Watcher, models frontend.Models, handler func(own http.Handler) http.Handler) (err error) {
 	o := &s.Options
 	o.Engine.Watch = watch
+	s.openFaults()
 	if s.Engine, err = mocker.New(o.Engine); err != nil {
 		return err
 	}
@@ -67,24 +79,36 @@ func (s *Server) Start(ctx context.Context, watch mocker.Watcher, models fronten
 	}
 	s.Served = route.Served{
 		Name: o.Engine.Model, ContextLength: o.Engine.ContextLength, Since: time.Now(), Instances: 1,
-		Target: engine.NewAdapter(s.Engine, engine.AdapterOptions{Log: o.Log}),
+		Target: limited{engine.NewAdapter(s.Engine, engine.AdapterOptions{Log: o.Log}), &httpfault.Queue[*engine.Group]{Injector: &s.faults, Rejected: s.Rejected}},
 	}
-	wrap := handler
-	if o.Ask != nil {
-		wrap = func(own http.Handler) http.Handler { return o.Ask(handler(own)) }
+	wrap := func(own http.Handler) http.Handler {
+		all := s.askKey(s.faults.Wrap(handler(own)))
+		if o.Ask != nil {
+			all = o.Ask(all)
+		}
+		return all
 	}
-	if s.front, err = frontend.New(frontend.Config{Models: models, Log: o.Log, Tokenize: o.Tokenize, Wrap: wrap}); err != nil {
+	if s.Front, err = frontend.New(frontend.Config{Models: models, Log: o.Log, Tokenize: o.Tokenize, Wrap: wrap, SlowReader: s.Metrics.SlowReaders()}); err != nil {
 		return errors.Join(err, s.Engine.Cleanup(ctx))
 	}
 	return nil
 }
 
+// ErrCrashed is the error of a server that a fault has ended.
+var ErrCrashed = errors.New("crashed: crash_after_requests of the faults")
+
 // Serve answers what comes in at l until Shutdown, and returns nil then.
-func (s *Server) Serve(l net.Listener) error { return s.front.Serve(l) }
+func (s *Server) Serve(l net.Listener) error {
+	err := s.Front.Serve(l)
+	if s.crashed.Load() {
+		return ErrCrashed
+	}
+	return err
+}
 
 // Shutdown takes no more requests, waits for those under way, until ctx ends, and ends the engine.
 func (s *Server) Shutdown(ctx context.Context) error {
-	err := s.front.Shutdown(ctx)
+	err := s.Front.Shutdown(ctx)
 	return errors.Join(err, s.Engine.Cleanup(context.WithoutCancel(ctx)))
 }
 

@@ -271,6 +271,18 @@ func (m *Metrics) Requests() *Requests {
 	}
 }
 
+// SlowReaders returns what counts a client of a model that was cut because it did not read its answer.
+func (m *Metrics) SlowReaders() func(model string) {
+	count := maker{registry: m.registry}.newCounter("replay_slow_readers_total", "Connections closed because the client did not read its answer.", "model")
+	return func(model string) { count.WithLabelValues(model).Inc() }
+}
+
+// Faults returns what counts a fault that was injected.
+func (m *Metrics) Faults() func(kind string) {
+	count := maker{registry: m.registry}.newCounter("replay_faults_injected_total", "Faults that were injected, by kind.", "fault")
+	return func(kind string) { count.WithLabelValues(kind).Inc() }
+}
+
 // Stale adds how long ago it was that what is known of workers was up to date, as staleFor tells it when
 // it is asked: 0 while it is.
 func (m *Metrics) Stale(staleFor func() time.Duration) {

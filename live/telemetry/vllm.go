@@ -15,6 +15,7 @@ type VLLM struct {
 	queries, hits, preemptions, prompt, cached, device prometheus.Counter
 	computed, local, generated                         prometheus.Counter
 	success                                            *prometheus.CounterVec
+	rejections                                         map[string]prometheus.Counter
 	adapters                                           *prometheus.GaugeVec // nil: there are none
 
 	promptTokens, generatedTokens, iteration, maxGenerated, choices, limit prometheus.Observer
@@ -107,6 +108,7 @@ func (m *Metrics) VLLM(c VLLMConfig) *VLLM {
 	k := vllmMaker{maker{m.registry, labels}, float64(time.Now().UnixNano()) / 1e9}
 	tokens := oneTwoFive(float64(max(1, c.Longest)))
 	v := &VLLM{
+		rejections:  map[string]prometheus.Counter{},
 		running:     k.newGauge("vllm:num_requests_running", "Requests in the batch.").WithLabelValues(),
 		waiting:     k.newGauge("vllm:num_requests_waiting", "Requests that wait for a place in it.").WithLabelValues(),
 		usage:       k.newGauge("vllm:kv_cache_usage_perc", "Share of the KV blocks that requests hold, 0 to 1.").WithLabelValues(),
@@ -179,7 +181,7 @@ func (v *VLLM) addConfig(k vllmMaker, c VLLMConfig) {
 	}
 	server := vllmMaker{maker{k.registry, prometheus.Labels{"model_name": c.Model}}, k.since}
 	for _, reason := range []string{"max_num_queued_reqs", "max_num_queued_tokens"} {
-		server.counter("vllm:admission_rejections", "Requests that were not let in.", "reason", reason)
+		v.rejections[reason] = server.counter("vllm:admission_rejections", "Requests rejected by a queue limit.", "reason", reason)
 	}
 	caching := map[bool]string{true: "True", false: "False"}[c.PrefixCaching]
 	tokens := c.Blocks * c.BlockTokens
@@ -252,3 +254,6 @@ func (v *VLLM) Answered(answers, longest int) {
 	v.choices.Observe(float64(answers))
 	v.maxGenerated.Observe(float64(longest))
 }
+
+// Rejected counts a request that a queue limit rejected: max_num_queued_reqs or max_num_queued_tokens.
+func (v *VLLM) Rejected(reason string) { v.rejections[reason].Inc() }

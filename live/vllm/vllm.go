@@ -43,6 +43,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		Model: o.Engine.Model, BlockTokens: a.BlockTokens, Blocks: a.Blocks, PrefixCaching: a.PrefixCaching, Longest: o.Engine.ContextLength,
 		Utilization: 0.92, MaxAdapters: o.MaxAdapters, // the share of a GPU's memory that vLLM takes by default
 	})
+	s.Rejected = metrics.Rejected
 	return s, s.Server.Start(ctx, &meter{metrics, map[*engine.Group]tally{}}, s, s.newHandler)
 }
 

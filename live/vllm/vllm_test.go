@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/replay-llm/replay/internal/httpfault"
 	"github.com/replay-llm/replay/internal/poll"
 	"github.com/replay-llm/replay/live/openai"
 	"github.com/replay-llm/replay/live/vllm"
@@ -154,4 +155,88 @@ func get(t *testing.T, url string) string {
 		t.Fatal(err)
 	}
 	return string(b)
+}
+
+// Requests beyond the queue limits get the status and Retry-After of the faults, and are counted under vLLM's name; a
+// request for several answers counts as so many. Faults at run time change what the next requests get.
+func TestFaults(t *testing.T) {
+	url := serve(t, func(o *vllm.Options) {
+		o.Engine.Engine.Speedup, o.Tokenize = 1, openai.Tokenize
+		o.Faults = &httpfault.Faults{MaxQueuedRequests: 2, QueueStatus: http.StatusTooManyRequests, RetryAfterS: 9}
+	})
+	post := func(path, body string) (int, string, string) {
+		t.Helper()
+		r, err := http.Post(url+path, "application/json", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Body.Close()
+		b, err := io.ReadAll(r.Body)
+		if err != nil {
+			return r.StatusCode, r.Header.Get("Retry-After"), "broken"
+		}
+		return r.StatusCode, r.Header.Get("Retry-After"), string(b)
+	}
+	const path, two = "/v1/completions", `{"prompt":[1,2],"max_tokens":2,"n":2}`
+	if status, retry, body := post(path, `{"prompt":[1,2],"max_tokens":2,"n":3}`); status != 429 || retry != "9" || !strings.Contains(body, "max_num_queued_reqs") {
+		t.Errorf("three answers of two: %d, Retry-After %q: %s", status, retry, body)
+	}
+	for range 2 { // both places are free again
+		if status, _, body := post(path, two); status != http.StatusOK {
+			t.Errorf("two answers of two: %d %s", status, body)
+		}
+	}
+	rejected := func(reason string) float64 {
+		return sample(t, url, `vllm:admission_rejections_total{model_name="tiny",reason="`+reason+`"}`)
+	}
+	if n := rejected("max_num_queued_reqs"); n != 1 {
+		t.Errorf("%v rejections, want 1", n)
+	}
+	if status, _, body := post(httpfault.Path, `{"max_queued_tokens":2,"retry_after_s":4}`); status != http.StatusOK || !strings.Contains(body, `"max_queued_tokens":2`) {
+		t.Errorf("%d %s", status, body)
+	}
+	if status, _, body := post(path, two); status != http.StatusOK {
+		t.Errorf("no tokens wait: %d %s", status, body)
+	}
+	post(httpfault.Path, `{"error_rates":{"529":1}}`)
+	if status, retry, body := post(path, two); status != 529 || retry != "" || !strings.Contains(body, `"code":529`) {
+		t.Errorf("%d %q %s", status, retry, body)
+	}
+	post(httpfault.Path, `{"cut_rate":1,"cut_after_tokens":3}`)
+	if _, _, body := post(path, `{"prompt":[1,2],"max_tokens":20,"ignore_eos":true,"stream":true}`); body != "broken" {
+		t.Errorf("the stream is whole: %s", body)
+	}
+	text := get(t, url+"/metrics")
+	for _, kind := range []string{"error", "cut"} {
+		if want := `replay_faults_injected_total{fault="` + kind + `"} 1`; !strings.Contains(text, want) {
+			t.Errorf("metrics lack %s", want)
+		}
+	}
+}
+
+// A request beyond the limit of tokens without a first token is rejected, and one API key of several is required.
+func TestQueuedTokensAndKeys(t *testing.T) {
+	url := serve(t, func(o *vllm.Options) {
+		o.Engine.Engine.Speedup, o.APIKeys = 0.01, []string{"one", "two"}
+		o.Faults = &httpfault.Faults{MaxQueuedTokens: 100, QueueStatus: http.StatusServiceUnavailable, RetryAfterS: 1}
+	})
+	ask := func(ctx context.Context, key string) int {
+		q, _ := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/completions", strings.NewReader(`{"max_tokens":1,"prompt":`+ids([2]int{3, 200})+`}`))
+		q.Header.Set("Content-Type", "application/json")
+		q.Header.Set("Authorization", "Bearer "+key)
+		r, err := http.DefaultClient.Do(q)
+		if err != nil {
+			return 0
+		}
+		r.Body.Close()
+		return r.StatusCode
+	}
+	if got := ask(t.Context(), "three"); got != http.StatusUnauthorized {
+		t.Errorf("a wrong key: %d", got)
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	go ask(ctx, "two")
+	poll.Until(t, "the first request is there", func() bool { return get(t, url+"/load") == `{"server_load":1}` })
+	poll.Until(t, "its tokens wait", func() bool { return ask(t.Context(), "one") == http.StatusServiceUnavailable })
 }

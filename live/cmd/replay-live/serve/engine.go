@@ -11,6 +11,7 @@ import (
 
 	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/internal/cmd/options"
+	"github.com/replay-llm/replay/internal/httpfault"
 	"github.com/replay-llm/replay/live/cmd/replay-live/serving"
 	"github.com/replay-llm/replay/live/mocker"
 	"github.com/replay-llm/replay/live/standalone"
@@ -25,6 +26,8 @@ type engineFlags struct {
 	fleet     fleet
 	length    string // the flag of the longest prompt with its answer
 	tokenizer string
+	faults    string // a JSON object, or @ and a file
+	queued    int    // requests in flight at most; 0: any number
 	untilEOF  bool
 	insecure  bool
 }
@@ -40,6 +43,9 @@ func (f *engineFlags) bindCommon(fs *pflag.FlagSet, port int, length string) {
 	fs.IntVar(&f.server.Engine.ContextLength, length, 8192, "`tokens` of the longest prompt with its answer")
 	fs.StringVar(&f.tokenizer, "tokenizer", "", "cut the text of prompts as this tokenizer.json does, a `FILE`")
 	fs.DurationVar(&f.fleet.grace, "grace", 10*time.Second, "`time` to wait for requests under way at the end")
+	fs.StringVar(&f.faults, "faults", "", "faults to inject: a `JSON` object, or @file; POST /replay/faults replaces them")
+	fs.IntVar(&f.queued, "max-num-queued-reqs", 0, "`requests` in flight at most, waiting and running; more get 503. 0: any number")
+	fs.StringSliceVar(&f.server.APIKeys, "api-key", nil, "`keys`, separated by commas, one of which requests below /v1 require as a bearer token")
 	fs.BoolVar(&f.insecure, "insecure", false, "listen outside loopback without certificates or a token")
 	fs.BoolVar(&f.untilEOF, "until-eof", false, "end, in good order, when standard input ends too")
 	cli.BindLogFormat(fs)
@@ -62,8 +68,21 @@ func (f *engineFlags) checkCommon() (err error) {
 	if f.fleet.links, err = serving.Links(f.insecure, "--host", f.fleet.host); err != nil {
 		return err
 	}
+	if f.faults != "" {
+		if f.server.Faults, err = httpfault.Read(f.faults); err != nil {
+			return cli.Usagef("--faults: %v", err)
+		}
+	}
+	if f.queued > 0 {
+		if f.server.Faults == nil {
+			f.server.Faults, _ = httpfault.Parse([]byte("{}"))
+		}
+		f.server.Faults.MaxQueuedRequests = f.queued
+	}
+	f.server.Proven = f.fleet.links.Proves(f.fleet.host)
 	last := f.fleet.port + f.fleet.size - 1
 	return f.o.Check(
+		inRange("max-num-queued-reqs", f.queued, 0, 1<<30), cli.Wants(!slices.Contains(f.server.APIKeys, ""), "api-key", "keys that are not empty"),
 		inRange("port", f.fleet.port, 0, 65535), inRange("fleet", f.fleet.size, 1, 1024), inRange(f.length, f.server.Engine.ContextLength, 1, 1<<30),
 		cli.Wants(f.fleet.grace >= 0, "grace", "at least 0"),
 		cli.Wants(f.fleet.port == 0 || last <= 65535, "fleet", fmt.Sprintf("at most %d, ports end at 65535", 65536-f.fleet.port)))

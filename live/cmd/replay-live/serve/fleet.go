@@ -13,6 +13,7 @@ import (
 	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/live/cmd/replay-live/serving"
 	"github.com/replay-llm/replay/live/link"
+	"github.com/replay-llm/replay/live/standalone"
 )
 
 // fleet is servers at consecutive ports.
@@ -64,12 +65,16 @@ func (f *fleet) serve(ctx context.Context, s cli.Streams) error {
 	for _, one := range all {
 		go func() { served <- one.Serve(one.listener) }()
 	}
-	select {
-	case err := <-served:
-		return stop(err)
-	case <-ctx.Done():
+	for crashed := 0; ; {
+		select {
+		case err := <-served:
+			if crashed++; !errors.Is(err, standalone.ErrCrashed) || crashed == len(all) {
+				return stop(err)
+			}
+		case <-ctx.Done():
+			return stop(nil)
+		}
 	}
-	return stop(nil)
 }
 
 // open listens for one server and starts it.

@@ -224,7 +224,7 @@ func (f *frontendFlags) run(ctx context.Context, s cli.Streams, config drt.Confi
 		return err
 	}
 	defer catalog.Close()
-	f.limits.Models, f.limits.Metrics = catalog, requests
+	f.limits.Models, f.limits.Metrics, f.limits.SlowReader = catalog, requests, metrics.SlowReaders()
 	f.limits.Expose, f.limits.Log, f.limits.Stale = metrics.Handler(), log, rt.StaleSince
 	metrics.Stale(func() time.Duration { return sinceStale(rt) })
 	l, ask, err := rt.Links().ForUsers().HTTP("--http-host", net.JoinHostPort(f.host, strconv.Itoa(f.port)), serving.Probes()...)

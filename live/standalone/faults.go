@@ -1,0 +1,89 @@
+package standalone
+
+import (
+	"context"
+	"crypto/subtle"
+	"iter"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/replay-llm/replay/internal/httpfault"
+	"github.com/replay-llm/replay/live/cancel"
+	"github.com/replay-llm/replay/live/engine"
+	"github.com/replay-llm/replay/live/openai"
+)
+
+// openFaults prepares the faults of the server.
+func (s *Server) openFaults() {
+	o := &s.Options
+	s.faults = httpfault.Injector{Proven: o.Proven, Count: s.Metrics.Faults(), Fail: writeFault, Crash: func() {
+		s.crashed.Store(true)
+		_ = s.Front.Close() // its connections are to break
+	}}
+	s.faults.Set(o.Faults)
+	if k := o.Engine.KVSockets; k != nil {
+		own := *k
+		own.Fault, o.Engine.KVSockets = s.faults.KV, &own
+	}
+}
+
+// writeFault answers with an error.
+func writeFault(w http.ResponseWriter, status, retry int, message string) {
+	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", strconv.Itoa(retry))
+	}
+	WriteBytes(w, status, (&openai.Error{Status: status, Message: message}).AppendJSON(nil))
+}
+
+// askKey asks for an API key below /v1, if there are any.
+func (s *Server) askKey(next http.Handler) http.Handler {
+	if len(s.Options.APIKeys) == 0 {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		given, known := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), 0
+		for _, key := range s.Options.APIKeys {
+			known |= subtle.ConstantTimeCompare([]byte(given), []byte(key))
+		}
+		if known == 0 && (strings.HasPrefix(r.URL.Path, "/v1") || r.URL.Path == "/generate") {
+			WriteJSON(w, http.StatusUnauthorized, map[string]string{"error": "Unauthorized"})
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// limited rejects requests by the queue limits of the faults before they reach the engine.
+type limited struct {
+	engine.Target
+	queue *httpfault.Queue[*engine.Group]
+}
+
+// Generate asks the engine, or returns the error of a limit.
+func (l limited) Generate(ctx context.Context, rc cancel.Context, rq *engine.Request, headers map[string]string) (iter.Seq2[*engine.Chunk, error], error) {
+	group := &engine.Group{Size: 1}
+	if rq.Local != nil && rq.Local.Group != nil {
+		group = rq.Local.Group
+	}
+	waiting := len(rq.TokenIDs)
+	if reason := l.queue.Enter(group, group.Size, waiting); reason != "" {
+		f := l.queue.Injector.Faults()
+		return nil, &openai.Error{Status: f.QueueStatus, RetryAfter: f.RetryAfterS, Message: "the queue of the engine is full (" + reason + "): retry later, or ask another instance"}
+	}
+	chunks, err := l.Target.Generate(ctx, rc, rq, headers)
+	if err != nil {
+		l.queue.Leave(1, waiting)
+		return nil, err
+	}
+	return func(yield func(*engine.Chunk, error) bool) {
+		defer func() { l.queue.Leave(1, waiting) }()
+		for c, err := range chunks {
+			l.queue.Leave(0, waiting)
+			waiting = 0
+			if !yield(c, err) {
+				return
+			}
+		}
+	}, nil
+}
