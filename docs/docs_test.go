@@ -83,11 +83,13 @@ func same(t *testing.T, page string, listed, there []string) {
 // flags are those of a section of the help.
 func flags(t *testing.T, section string) []string {
 	t.Helper()
-	help := read(t, filepath.Join("..", "cmd", "replay", "testdata", "help.script"))
-	body, _, _ := strings.Cut(part(t, help, section, ""), "\n\n")
 	var names []string
-	for _, m := range regexp.MustCompile(`(?m)^ +(--[a-z0-9-]+)`).FindAllStringSubmatch(body, -1) {
-		names = append(names, m[1])
+	for _, g := range options.ListFlags() {
+		if strings.HasPrefix(g.Title, section) {
+			for _, name := range g.Names() {
+				names = append(names, "--"+name)
+			}
+		}
 	}
 	return names
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -10,23 +11,39 @@ import (
 	"github.com/replay-llm/replay/internal/json"
 )
 
-// The command settings prints every declared setting as JSON, for the scripts of tools.
+// The command settings prints every declared setting as JSON, for the scripts of tools, and the flags that help leaves out.
 func TestSettingsAsJSON(t *testing.T) {
 	var out, errs bytes.Buffer
 	if code := run([]string{"settings", "--output", "json"}, nil, &out, &errs); code != 0 || errs.Len() > 0 {
 		t.Fatalf("exit %d: %s", code, &errs)
 	}
 	var rows []struct{ Key, Flag, Kind, Unit, Engine string }
-	if err := json.Unmarshal(out.Bytes(), &rows); err != nil || len(rows) != len(options.EngineRows()) {
-		t.Fatalf("%d rows, %v", len(rows), err)
+	others := 0
+	for _, g := range options.ListFlags() {
+		if !g.Engines {
+			others += len(g.Names())
+		}
+	}
+	if err := json.Unmarshal(out.Bytes(), &rows); err != nil || others == 0 || len(rows) != len(options.EngineRows())+others {
+		t.Fatalf("%d rows, of which %d are not of engines, %v", len(rows), others, err)
 	}
 	found := map[string]bool{}
 	for _, r := range rows {
 		found[r.Key+" "+r.Flag+" "+r.Kind+" "+r.Unit+" "+r.Engine] = true
 	}
-	for _, want := range []string{"max_num_seqs max-num-seqs limit requests vllm", "sglang.page_size page-size int tokens sglang", "max_num_active_seqs  int  ", " tp int GPUs "} {
+	for _, want := range []string{"max_num_seqs max-num-seqs limit requests vllm", "sglang.page_size page-size int tokens sglang", "max_num_active_seqs  int  ", " tp int GPUs ", " router-track-active-blocks bool  "} {
 		if !found[want] {
 			t.Errorf("no row %q", want)
+		}
+	}
+}
+
+// Help shows at most 120 flags of a command: replay settings lists the rest.
+func TestHelpIsShort(t *testing.T) {
+	flags := regexp.MustCompile(`(?m)^ +(-.,|   ) --`)
+	for _, name := range []string{"trace", "concurrency", "plan", "fork", "sweep"} {
+		if n := len(flags.FindAllString(string(printed(t, []string{name, "--help-all"})), -1)); n == 0 || n > 120 {
+			t.Errorf("replay %s --help-all has %d flags, must be 1 to 120", name, n)
 		}
 	}
 }

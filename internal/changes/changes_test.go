@@ -56,7 +56,7 @@ func (newest) Choose(_ *sim.Request, c *router.Candidates) router.Choice {
 		"an engine argument": {1, []edit{
 			{"scheduler/sglang/settings.go", "type Settings struct {", "\tHeadTokens int"},
 			{"scheduler/sglang/settings.go", `d.Alone("sglang")`, "\t" + `d.Size(&s.HeadTokens, schema.Row{Key: "head_tokens", Value: 64, Help: "prompt ` + "`tokens`" + ` that are computed first", After: "startup-time"})`},
-		}, "trace --help-all", "--head-tokens tokens"},
+		}, "settings head_tokens", "--head-tokens"},
 
 		"a key of a file": {1, []edit{
 			{"replay/engines/faults.go", "type Faults struct {", "\tRuns int `json:\",omitempty\" yaml:\"runs\" is:\"1..8\"`"},

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/internal/cmd/options"
@@ -31,10 +32,11 @@ type settingRow struct {
 func NewSettingsCommand(s cli.Streams) *cobra.Command {
 	cmd := newListCommand(&cobra.Command{
 		Use:   "settings [NAME]...",
-		Short: "List engine arguments, with units, defaults and meanings",
+		Short: "List all settings of a replay, with units, defaults and meanings",
 		Long: `List the settings of engines and hardware: the key in --engine-args, the flag,
-the unit, the default and the meaning. A NAME is an engine (vllm, sglang or
-trtllm) or a part of a key or a flag.`,
+the unit, the default and the meaning. The other flags of replay trace that its
+--help-all leaves out follow. A NAME is an engine (vllm, sglang or trtllm) or a
+part of a key or a flag.`,
 		Example: "  replay settings sglang\n  replay settings max_num_seqs",
 	}, nil)
 	cmd.Args = cobra.ArbitraryArgs
@@ -79,7 +81,31 @@ func listSettings(names []string) []settingRow {
 		}
 		all = append(all, row)
 	}
+	for _, g := range options.ListFlags() {
+		if g.Engines {
+			continue
+		}
+		g.Flags.VisitAll(func(f *pflag.Flag) {
+			if r := rowOf(f); !f.Hidden && isNamed(&r, "", names) {
+				all = append(all, settingRow{Flag: f.Name, Kind: r.Kind, Default: f.DefValue, Meaning: r.Meaning()})
+			}
+		})
+	}
 	return all
+}
+
+// rowOf returns a flag that is no engine argument as a setting.
+func rowOf(f *pflag.Flag) schema.Row {
+	kind := schema.Name
+	switch f.Value.Type() {
+	case "int", "int64", "uint64":
+		kind = schema.Int
+	case "float64":
+		kind = schema.Real
+	case "bool":
+		kind = schema.Bool
+	}
+	return schema.Row{Flag: f.Name, Kind: kind, Help: f.Usage}
 }
 
 // writeSettings returns the settings of these names as text.
@@ -96,6 +122,29 @@ func writeSettings(names []string) (string, error) {
 			b.WriteString(title + terminal.WrapText("  "+headOf(&r)+"\n", 2) + terminal.WrapText("      "+strings.ReplaceAll(r.Meaning(), "`", "")+"\n", 0))
 			title = ""
 		}
+		if title == "" {
+			b.WriteString("\n")
+		}
+	}
+	for _, g := range options.ListFlags() {
+		if g.Engines {
+			continue
+		}
+		title := g.Title + ":\n\n"
+		g.Flags.VisitAll(func(f *pflag.Flag) {
+			if f.Hidden {
+				return
+			}
+			known = append(known, f.Name)
+			if r := rowOf(f); isNamed(&r, "", names) {
+				head := "  --" + f.Name
+				if f.DefValue != "" && f.DefValue != "[]" {
+					head += " (default " + f.DefValue + ")"
+				}
+				b.WriteString(title + terminal.WrapText(head+"\n", 2) + terminal.WrapText("      "+strings.ReplaceAll(f.Usage, "`", "")+"\n", 0))
+				title = ""
+			}
+		})
 		if title == "" {
 			b.WriteString("\n")
 		}

@@ -15,6 +15,8 @@ type Group struct {
 	Bind   func(*pflag.FlagSet)
 	common []string // the flags that the short help shows
 	rare   bool     // the short help shows those alone
+	listed string   // the command that lists flags which the whole help leaves out; "": it leaves out none
+	shown  []string // further flags that it shows
 }
 
 // NewGroup makes a group of flags. The short help shows the common ones, and all
@@ -29,6 +31,18 @@ func (g Group) Rare() Group {
 	return g
 }
 
+// ListedBy returns the group as one of which even the whole help shows the common flags and these alone; the command lists all.
+func (g Group) ListedBy(command string, shown ...string) Group {
+	g.listed, g.shown = command, shown
+	return g
+}
+
+// IsListed reports whether a command lists the flags of the group which the whole help leaves out.
+func (g *Group) IsListed() bool { return g.listed != "" }
+
+// Title returns what the help has above the flags of the group.
+func (g *Group) Title() string { return g.title }
+
 // section is flags that belong together in the help.
 type section struct {
 	Group
@@ -40,8 +54,20 @@ func (s *section) commonFlags() *pflag.FlagSet {
 	if !s.rare {
 		return s.flags
 	}
+	return s.pickFlags(s.common)
+}
+
+// wholeFlags returns those that the whole help shows.
+func (s *section) wholeFlags() *pflag.FlagSet {
+	if !s.IsListed() {
+		return s.flags
+	}
+	return s.pickFlags(append(s.common[:len(s.common):len(s.common)], s.shown...))
+}
+
+func (s *section) pickFlags(names []string) *pflag.FlagSet {
 	fs := newUnsorted(s.title)
-	for _, name := range s.common {
+	for _, name := range names {
 		fs.AddFlag(s.flags.Lookup(name))
 	}
 	return fs
@@ -119,10 +145,14 @@ func setUsage(cmd *cobra.Command, all []section) {
 		for _, s := range whole.sections {
 			title, usages := s.title, ""
 			if whole.given {
-				usages = s.flags.FlagUsagesWrapped(fullWidth)
+				all := s.wholeFlags()
+				usages = all.FlagUsagesWrapped(fullWidth)
+				if n := countShown(s.flags) - countShown(all); n > 0 {
+					usages += fmt.Sprintf("      %d more: %s\n", n, s.listed)
+				}
 			} else {
 				common := s.commonFlags()
-				rest += countShown(s.flags) - countShown(common)
+				rest += countShown(s.wholeFlags()) - countShown(common)
 				title, _, _ = strings.Cut(title, " (")
 				usages = common.FlagUsagesWrapped(shortWidth)
 			}
@@ -138,15 +168,28 @@ func setUsage(cmd *cobra.Command, all []section) {
 	})
 }
 
+// sectionsOf returns the sections of the help of cmd.
+func sectionsOf(cmd *cobra.Command) []section {
+	if f := cmd.Flags().Lookup("help-all"); f != nil {
+		if whole, ok := f.Value.(*wholeHelp); ok {
+			return whole.sections
+		}
+	}
+	return nil
+}
+
+// TitlesOf returns the titles of the sections that cmd has in the help, in their order.
+func TitlesOf(cmd *cobra.Command) (titles []string) {
+	for _, s := range sectionsOf(cmd) {
+		titles = append(titles, s.title)
+	}
+	return titles
+}
+
 // TitleOf returns the title of the section that a flag of cmd has in the help, "" of none.
 func TitleOf(cmd *cobra.Command, flag string) string {
-	f := cmd.Flags().Lookup("help-all")
-	if f == nil {
-		return ""
-	}
-	whole, _ := f.Value.(*wholeHelp)
-	for i := 0; whole != nil && i < len(whole.sections); i++ {
-		if s := &whole.sections[i]; s.flags.Lookup(flag) != nil {
+	for _, s := range sectionsOf(cmd) {
+		if s.flags.Lookup(flag) != nil {
 			return s.title
 		}
 	}

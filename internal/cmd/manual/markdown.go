@@ -1,12 +1,15 @@
 package manual
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/replay-llm/replay/internal/cmd/cli"
 )
 
 // MakeReference returns a page in Markdown for each command of a program, by the name of
@@ -80,14 +83,17 @@ func (p *page) writeLinks(cmd *cobra.Command) {
 	p.writeLine("")
 }
 
-// writeSections writes all flags that the whole help shows, under the titles that it has.
+// writeSections writes all flags that are not hidden, under the titles that the help has.
 func (p *page) writeSections(cmd *cobra.Command) {
-	sections, titles := readSections(cmd)
-	for _, title := range titles {
-		p.writeLine("## %s\n", escapeMarkdown(title))
+	for _, title := range append(cli.TitlesOf(cmd), "") {
+		heading := "## " + escapeMarkdown(cmp.Or(title, "Help")) + "\n"
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
-			if f.Hidden || f.Deprecated != "" || sections[f.Name] != title {
+			if f.Hidden || f.Deprecated != "" || cli.TitleOf(cmd, f.Name) != title {
 				return
+			}
+			if heading != "" {
+				p.writeLine("%s", heading)
+				heading = ""
 			}
 			one := pflag.NewFlagSet("", pflag.ContinueOnError)
 			one.AddFlag(f)
@@ -95,42 +101,6 @@ func (p *page) writeSections(cmd *cobra.Command) {
 			p.writeLine("`%s`\n: %s\n", name, escapeMarkdown(strings.TrimSpace(usage)))
 		})
 	}
-}
-
-// readSections returns the title under which the whole help has each flag, and the titles
-// in its order.
-func readSections(cmd *cobra.Command) (sections map[string]string, titles []string) {
-	if whole := cmd.Flags().Lookup("help-all"); whole != nil {
-		_ = whole.Value.Set("true") // it cannot fail on a truth
-	}
-	sections = make(map[string]string)
-	flag := regexp.MustCompile(`^ +(?:-\w, )?--([a-z0-9-]+)`)
-	title := ""
-	for line := range strings.SplitSeq(cmd.UsageString(), "\n") {
-		if name, ok := strings.CutSuffix(line, ":"); ok && !strings.HasPrefix(line, " ") {
-			title = name
-			continue
-		}
-		m := flag.FindStringSubmatch(line)
-		if m == nil || sections[m[1]] != "" {
-			continue
-		}
-		sections[m[1]] = title
-		if len(titles) == 0 || titles[len(titles)-1] != title {
-			titles = append(titles, title)
-		}
-	}
-	const rest = "Help" // which the whole help does not show of itself
-	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if f.Hidden || f.Deprecated != "" || sections[f.Name] != "" {
-			return
-		}
-		sections[f.Name] = rest
-		if len(titles) == 0 || titles[len(titles)-1] != rest {
-			titles = append(titles, rest)
-		}
-	})
-	return sections, titles
 }
 
 // indentText returns text as Markdown takes it for an example.

@@ -1,6 +1,8 @@
 package options
 
 import (
+	"strings"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -50,10 +52,20 @@ type Options struct {
 
 // Bind adds all flags to cmd.
 func (o *Options) Bind(cmd *cobra.Command) {
+	o.takeNames(cmd)
+	o.Flags.Bind(cmd, o.groups()...)
+	if o.Reference {
+		o.Cluster.count.plain = true
+		cli.HideAll(o.Set)
+		cmd.SetUsageFunc(nil)
+	}
+}
+
+// groups are all flags.
+func (o *Options) groups() []cli.Group {
 	all := o.replayGroups()
 	last := len(all) - 1
-	o.takeNames(cmd)
-	o.Flags.Bind(cmd, append(all[:last:last],
+	return append(all[:last:last],
 		cli.NewGroup("Traces that are not kept", o.streaming.bindFlags).Rare(),
 		cli.NewGroup("Cores", func(fs *pflag.FlagSet) {
 			fs.IntVar(&o.Threads, "threads", 0, "cores that the simulation may use, a `number`; 0: all. The report does not depend on it")
@@ -63,14 +75,9 @@ func (o *Options) Bind(cmd *cobra.Command) {
 			o.Output.bindFlags(fs)
 			o.Outputs.bindFlags(fs)
 		}, "output", "wide", "out", "timeline"),
-		cli.NewGroup("Real time (with --mode online; the last two with --mode cluster, too)", o.Live.bindFlags).Rare(),
-		cli.NewGroup("Workers that are processes (with --mode cluster; the cluster's flags of replay worker work here, too)", o.Processes.bindFlags).Rare(),
-		all[last])...)
-	if o.Reference {
-		o.Cluster.count.plain = true
-		cli.HideAll(o.Set)
-		cmd.SetUsageFunc(nil)
-	}
+		cli.NewGroup("Real time (with --mode online; the last two with --mode cluster, too)", o.Live.bindFlags).Rare().ListedBy(listsSettings),
+		cli.NewGroup("Workers that are processes (with --mode cluster; the cluster's flags of replay worker work here, too)", o.Processes.bindFlags).Rare().ListedBy(listsSettings),
+		all[last])
 }
 
 // BindReplay adds the flags that say what a replay is, and none that say what it
@@ -80,18 +87,57 @@ func (o *Options) BindReplay(cmd *cobra.Command, own ...cli.Group) {
 	o.Flags.Bind(cmd, append(own, o.replayGroups()...)...)
 }
 
+// enginesTitle is the title of the flags of engines and hardware in the help.
+const enginesTitle = "Hardware and engines"
+
+// listsSettings is the command that lists the flags which --help-all leaves out.
+const listsSettings = "replay settings"
+
+// ListedFlags is the flags of a section of the help, most of which the whole help leaves out.
+type ListedFlags struct {
+	Title   string
+	Engines bool // they are of engines and hardware, with rows in EngineRows
+	Flags   *pflag.FlagSet
+}
+
+// Names returns the names of the flags that are not hidden, without dashes.
+func (l *ListedFlags) Names() (names []string) {
+	l.Flags.VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, f.Name)
+		}
+	})
+	return names
+}
+
+// ListFlags returns the flags that replay settings lists.
+func ListFlags() (all []ListedFlags) {
+	o := new(Options)
+	for _, g := range o.groups() {
+		if !g.IsListed() {
+			continue
+		}
+		fs := pflag.NewFlagSet("", pflag.ContinueOnError)
+		fs.SortFlags = false
+		g.Bind(fs)
+		all = append(all, ListedFlags{g.Title(), strings.HasPrefix(g.Title(), enginesTitle), fs})
+	}
+	return all
+}
+
 // replayGroups are the flags that say what a replay is.
 func (o *Options) replayGroups() []cli.Group {
 	o.input.shared, o.Cluster.shared, o.client.shared, o.Limits.shared, o.streaming.shared = &o.shared, &o.shared, &o.shared, &o.shared, &o.shared
 	return []cli.Group{
 		cli.NewGroup("Workload", o.input.bindFlags, "trace-format", "speedup", "max-in-flight", "input-tokens", "output-tokens", "request-count"),
-		cli.NewGroup(leftOpenTitle, o.input.bindOpen).Rare(),
+		cli.NewGroup(leftOpenTitle, o.input.bindOpen).Rare().ListedBy(listsSettings),
 		cli.NewGroup("Cluster", o.Cluster.bindFlags, "workers", "prefill-workers", "decode-workers", "router"),
-		cli.NewGroup("Hardware and engines (these win over --engine-args; most take prefill- or decode- in front, as --decode-num-gpu-blocks)", func(fs *pflag.FlagSet) {
+		cli.NewGroup(enginesTitle+" (these win over --engine-args; most take prefill- or decode- in front, as --decode-num-gpu-blocks)", func(fs *pflag.FlagSet) {
 			o.Engine.bindFlags(fs)
 			o.Config.bindDeployment(fs)
-		}, "gpu", "model", "tp", "engine", "num-gpu-blocks", "deployment"),
-		cli.NewGroup("KV router (these win over --router-config)", o.Router.Bind).Rare(),
+		}, "gpu", "model", "tp", "engine", "num-gpu-blocks", "deployment").ListedBy(listsSettings,
+			"dp", "quantization", "max-model-len", "block-size", "max-num-seqs", "max-num-batched-tokens", "scheduler-profile", "timing-profile"),
+		cli.NewGroup("KV router (these win over --router-config)", o.Router.Bind).Rare().ListedBy(listsSettings),
 		cli.NewGroup("Clients", o.client.bindFlags).Rare(),
 		cli.NewGroup("Run", o.bindRun).Rare(),
 	}
