@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// literal is rate and predict as docs/rules/scaling.md "Rate and predict" reads, computed anew at each tick from everything so far.
+// literal is rate and predict as docs/rules/router.md "Rate and predict" reads, computed anew at each tick from everything so far.
 type literal struct {
 	c     *Config
 	ticks []Signals // so far

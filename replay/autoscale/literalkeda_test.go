@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// literalKEDA is docs/rules/scaling.md "KEDA" as it reads: everything so far is kept, and each rule goes through all of it.
+// literalKEDA is docs/rules/router.md "KEDA" as it reads: everything so far is kept, and each rule goes through all of it.
 type literalKEDA struct {
 	c      *Config
 	asked  []literalAsk

@@ -81,7 +81,7 @@ func (q *literalRequest) timeOf(metric string) (ms float64, ok bool) {
 	return q.ttft + float64(q.tokens-1)*q.tpot, true
 }
 
-// literalMet reports whether a window meets the goal, as docs/rules/scaling.md "Windows of a study" reads.
+// literalMet reports whether a window meets the goal, as docs/rules/harness.md "Windows of a study" reads.
 func literalMet(members []literalRequest, objectives []slo.Objective, share float64) bool {
 	for _, q := range members {
 		if q.lost {
@@ -160,7 +160,7 @@ func literalShare(members []literalRequest, objectives []slo.Objective, class st
 	return met >= share*about
 }
 
-// literalMisses reports whether a request misses the goal by itself, as docs/rules/scaling.md "Violations of an act" reads.
+// literalMisses reports whether a request misses the goal by itself, as docs/rules/harness.md "Violations of an act" reads.
 func literalMisses(q *literalRequest, objectives []slo.Objective) bool {
 	misses := q.lost
 	for _, o := range objectives {

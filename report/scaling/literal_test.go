@@ -33,7 +33,7 @@ func drawScaling(r *rand.Rand) *harness.Scaling {
 	return s
 }
 
-// literalAct returns which act answers for a request that arrives at an instant, as docs/rules/scaling.md "Violations of an act" reads: an act that adds workers
+// literalAct returns which act answers for a request that arrives at an instant, as docs/rules/harness.md "Violations of an act" reads: an act that adds workers
 // until they are ready or fewer are wanted, one that lets workers go until the next act; of several the latest. -1: none.
 func literalAct(s *harness.Scaling, at sim.Time) int {
 	found := -1

@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// literal is the planner as docs/rules/scaling.md "Dynamo's planner" says it, worked out anew at each tick from all ticks so far.
+// literal is the planner as docs/rules/router.md "Dynamo's planner" says it, worked out anew at each tick from all ticks so far.
 type literal struct {
 	c     *Config
 	role  scheduler.Role
