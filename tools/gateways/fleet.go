@@ -266,7 +266,16 @@ func (f *fleet) ask(prompt string, session int, free chan struct{}) (worker int,
 	case worker = <-f.arrived:
 		return worker, done, nil
 	case err := <-done:
-		return 0, nil, fmt.Errorf("a request came to no worker: %w", err)
+		if err != nil {
+			return 0, nil, fmt.Errorf("a request came to no worker: %w", err)
+		}
+		select {
+		case worker = <-f.arrived: // the answer was as fast
+			done <- nil
+			return worker, done, nil
+		default:
+			return 0, nil, errors.New("a request was answered and came to no worker")
+		}
 	case <-time.After(startTime):
 		return 0, nil, errors.New("a request came to no worker")
 	}
