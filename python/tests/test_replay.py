@@ -359,6 +359,13 @@ class Sessions(Case):
             got = session.run(workers=4, model="llama-3.1-8b")
             self.equal(want, got)
             self.assertEqual([], got.tables)
+            got = session.run(workers=4, model="llama-3.1-8b", tables="arrow")
+            self.equal(want, got)
+            self.assertEqual((["requests"], ["report.json", "requests.arrow"]), (got.tables, sorted(got.files)))
+            got.requests.validate(full=True)
+            self.assertTrue(want.requests.equals(pickle.loads(pickle.dumps(got)).requests))
+            self.assertTrue(want.polars().equals(got.polars()))
+            self.assertIn("<svg", got._repr_html_())
             self.assertEqual("<replay.Run>", repr(got))
             faults = [{"at": "10m", "worker": 1, "what": "dies"}]
             self.equal(replay.run(CHAT, workers=2, router="kv", gpu="h100", model="llama-3.1-8b", faults=faults), session.run(model="llama-3.1-8b", faults=faults))

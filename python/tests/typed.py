@@ -21,6 +21,7 @@ def accepted() -> list[str]:
     replay.plan(TRACE, slo="p99:ttft=2s", search={"topology": "both"}, engine="vllm")
     with replay.Session(TRACE, processes=2, cluster=replay.flags.Cluster(workers=4)) as session:
         again: replay.Run = session.run(tables=True, workers=8)
+        again = session.run(tables="arrow", workers=8)
     again.save("out")
     with ThreadPoolExecutor() as executor:
         replay.sweep(trace=TRACE, grid={"workers": [2, 4]}, executor=executor)
@@ -37,6 +38,7 @@ async def awaited() -> float:
 def refused() -> None:
     replay.run(TRACE, cluster={"workrs": 4})  # type: ignore[typeddict-unknown-key]
     replay.run(TRACE, cluster={"tp": 4})  # type: ignore[typeddict-unknown-key]
+    replay.Session(TRACE).run(tables="parquet")  # type: ignore[arg-type]
     replay.Session(TRACE, workrs=4)  # type: ignore[call-arg]
     replay.run(TRACE, workrs=4)  # type: ignore[call-arg]
     replay.run(TRACE, engine="tensorrt")  # type: ignore[arg-type]

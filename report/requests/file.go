@@ -1,6 +1,7 @@
 package requests
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -17,16 +18,17 @@ const (
 	Parquet Format = "parquet"
 	JSONL   Format = "jsonl"
 	CSV     Format = "csv"
+	Arrow   Format = "arrow" // a stream of Arrow IPC, which ReadFile does not read
 )
 
 // FormatOf is the format that the end of a file's name stands for.
 func FormatOf(path string) (Format, error) {
 	end := filepath.Ext(path)
 	switch f := Format(strings.TrimPrefix(end, ".")); f {
-	case Parquet, JSONL, CSV:
+	case Parquet, JSONL, CSV, Arrow:
 		return f, nil
 	}
-	return "", excerpt.Errorf("%s: its name ends in %q, expected .parquet, .jsonl or .csv", path, end)
+	return "", excerpt.Errorf("%s: its name ends in %q, must end in .parquet, .arrow, .jsonl or .csv", path, end)
 }
 
 // form writes rows in a format.
@@ -41,6 +43,8 @@ func newForm(w io.Writer, f Format, columns []Column) form {
 		return newJSONL(w, columns)
 	case CSV:
 		return newCSV(w, columns)
+	case Arrow:
+		return newArrow(w, columns)
 	}
 	return newParquet(w, columns)
 }
@@ -113,6 +117,8 @@ func ReadFile(path string) ([]Row, error) {
 		rows, err = readJSONL(in)
 	case CSV:
 		rows, err = readCSV(in)
+	case Arrow:
+		err = errors.New("files of Arrow are written only, must be .parquet, .jsonl or .csv")
 	default:
 		rows, err = readParquet(in)
 	}

@@ -175,7 +175,7 @@ func TestInParts(t *testing.T) {
 // Files that are none are refused with the place.
 func TestRefused(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
-		{"a.txt", "", "expected .parquet, .jsonl or .csv"},
+		{"a.txt", "", "must end in .parquet, .arrow, .jsonl or .csv"},
 		{"a.jsonl", "{\"id\":0,\"turn\":-1}\n", "turn"},
 		{"a.jsonl", "{\"id\":\"x\"}\n", "row 1: id: \"\\\"x\\\"\", must be an integer"},
 		{"a.jsonl", "{", "row 1"},

@@ -68,8 +68,17 @@ func (f *parquetForm) addRows(rows []Row) error {
 
 func (f *parquetForm) close() error { return f.out.Close() }
 
+// values gets the values of a column.
+type values interface {
+	AddNull()
+	AddInt(n int64)
+	AddDouble(x float64)
+	AddText(s string)
+	AddBool(b bool)
+}
+
 // addValues adds what the column has of rows.
-func (c *Column) addValues(to *parquet.Chunk, rows []Row) {
+func (c *Column) addValues(to values, rows []Row) {
 	for i := range rows {
 		switch v := c.at(&rows[i]); {
 		case !c.Required && !c.isKnown(v):

@@ -58,7 +58,7 @@ func (out *Outputs) bindFlags(fs *pflag.FlagSet) {
 	out.Form = cli.Choice{Names: []string{"parquet", "jsonl", "csv"}, Value: "parquet"}
 	out.Names = cli.Choice{Names: summary.Names(), Value: "native"}
 	fs.Var(&out.Names, "report-format", "`names` of the values in the JSON report: native, or those of aiperf, vllm\nor sglang, the load generators")
-	fs.StringVar(&out.Requests, "requests", "", "write a row per request to `FILE`, as its name ends: .parquet, .jsonl or .csv")
+	fs.StringVar(&out.Requests, "requests", "", "write a row per request to `FILE`, as its name ends: .parquet, .arrow, .jsonl or .csv")
 	fs.StringVar(&out.Metrics, "metrics", "", "write the numbers of the report to `FILE`, as OpenMetrics text")
 	fs.StringVar(&out.OTLP, "otlp", "", "write a span per request and stage to `FILE`, as OTLP's JSON; a run begins in 2020")
 	fs.StringVar(&out.KVEvents, "kv-events-file", "", "write what is stored in and removed from KV caches to `FILE`, a line of JSON per event")
@@ -130,7 +130,7 @@ func (o *Options) CheckOutputs(spec *replay.Spec) error {
 	}
 	if out.Requests != "" {
 		if _, err := requests.FormatOf(out.Requests); err != nil {
-			return o.Refuse("requests", "a name that ends in .parquet, .jsonl or .csv")
+			return o.Refuse("requests", "a name that ends in .parquet, .arrow, .jsonl or .csv")
 		}
 	}
 	if out.Dir != "" {

@@ -41,7 +41,7 @@ class Result:
     @property
     def tables(self) -> list[str]:
         """The names of the tables."""
-        return sorted(name[: -len(".parquet")] for name in self.files if name.endswith(".parquet"))
+        return sorted(name.rpartition(".")[0] for name in self.files if name.endswith((".parquet", ".arrow")))
 
     def parquet(self, table: str | None = None) -> bytes:
         """Return a table as a file of Parquet."""
@@ -52,6 +52,11 @@ class Result:
 
     def arrow(self, table: str | None = None) -> pyarrow.Table:
         """Return a table as one of Arrow."""
+        stream = self.files.get(f"{table or self._table}.arrow")
+        if stream is not None:
+            import pyarrow
+
+            return pyarrow.ipc.open_stream(stream).read_all()
         import pyarrow.parquet
 
         return pyarrow.parquet.read_table(io.BytesIO(self.parquet(table)))
@@ -64,6 +69,9 @@ class Result:
         """Return a table as a frame of Polars, which reads the bytes itself."""
         import polars
 
+        stream = self.files.get(f"{table or self._table}.arrow")
+        if stream is not None:
+            return polars.read_ipc_stream(stream)
         return polars.read_parquet(io.BytesIO(self.parquet(table)))
 
     def save(self, folder: Union[str, os.PathLike[str]]) -> Path:
@@ -147,7 +155,7 @@ class Run(Result):
         return _pages.latencies(self.report)
 
     def _chart(self) -> str:
-        if "requests.parquet" not in self.files:
+        if "requests" not in self.tables:
             return ""
         return _pages.chart("Time to first token (ms) by arrival (s)", _over_time(self))
 

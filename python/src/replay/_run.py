@@ -51,9 +51,9 @@ def run(trace: Trace = None, *, out: Out = None, progress: Progress = None, **fl
     return make(Run, run_command(trace, merged(flags), out, True), functools.partial(call, progress=progress), out)
 
 
-def run_command(trace: Trace, given: Mapping[str, Any], out: Out, tables: bool) -> Command:
-    """Return the command line of a replay: with its directory, or with the report alone."""
-    clock = "none" if given.get("stream") or not tables else given.get("mode") or "offline"
+def run_command(trace: Trace, given: Mapping[str, Any], out: Out, tables: Union[bool, str]) -> Command:
+    """Return the command line of a replay: with its directory, or with the report alone, or also with the requests as Arrow."""
+    clock = "none" if given.get("stream") or tables is not True else given.get("mode") or "offline"
 
     def command(files: Files, folder: Path) -> list[str]:
         arguments = ["trace" if given.get("max-in-flight") is None else "concurrency", *files.flags(given)]
@@ -64,7 +64,9 @@ def run_command(trace: Trace, given: Mapping[str, Any], out: Out, tables: bool) 
         else:
             folder.mkdir()
             arguments += files.flag("report-json", given.get("report-json") or folder / "report.json")
-            if clock == "online":
+            if tables == "arrow":
+                arguments += files.flag("requests", given.get("requests") or folder / "requests.arrow")
+            elif clock == "online":
                 arguments += files.flag("requests", given.get("requests") or folder / "requests.parquet")
         return arguments if trace is None else [*arguments, "--", files.trace(trace)]
 

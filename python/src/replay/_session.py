@@ -28,7 +28,11 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self, Unpack
 
+    from typing import Literal, Union
+
     from ._run import Trace
+
+    Tables = Union[bool, Literal["arrow"]]
 
 
 class Session:
@@ -57,11 +61,15 @@ class Session:
         self._started = started
         self._close = weakref.finalize(self, _close, started, folder)
 
-    def run(self, *, tables: bool = False, **flags: Unpack[schema.RunFlags]) -> Run:
-        """Replay the trace, as replay.run does. The result has the report alone, unless tables is true."""
+    def run(self, *, tables: Tables = False, **flags: Unpack[schema.RunFlags]) -> Run:
+        """Replay the trace, as replay.run does.
+
+        The result has the report alone; with tables="arrow" the requests too, as Arrow, and with tables=True all that
+        replay.run has.
+        """
         return self._run(dict(flags), tables, _Cancel())
 
-    async def arun(self, *, tables: bool = False, **flags: Unpack[schema.RunFlags]) -> Run:
+    async def arun(self, *, tables: Tables = False, **flags: Unpack[schema.RunFlags]) -> Run:
         """Replay the trace as run does. To cancel the task ends the replay."""
         cancel = _Cancel()
         call = functools.partial(self._run, dict(flags), tables, cancel)
@@ -82,7 +90,7 @@ class Session:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
-    def _run(self, flags: dict[str, Any], tables: bool, cancel: _Cancel) -> Run:
+    def _run(self, flags: dict[str, Any], tables: Tables, cancel: _Cancel) -> Run:
         given = {**self._base, **merged(flags)}
         return make(Run, run_command(self._trace, given, None, tables), functools.partial(self.send, cancel=cancel), None)
 

@@ -684,7 +684,7 @@ class Outputs(TypedDict, total=False):
     regret_sample (number): number of these decisions, evenly spread (default 100)
     report_format (names): names of the values in the JSON report: native, or those of aiperf, vllm or sglang, the load generators (default native)
     report_json (FILE): also write the report to FILE; in a directory, to a file named after the time
-    requests (FILE): write a row per request to FILE, as its name ends: .parquet, .jsonl or .csv
+    requests (FILE): write a row per request to FILE, as its name ends: .parquet, .arrow, .jsonl or .csv
     requests_format (form): form of the requests in --out: parquet, jsonl or csv (default parquet)
     save_caches (FILE): write what workers have cached at the end to FILE, or earlier to FILE,at=30m (docs/sweep.md)
     timeline (FILE): write what every worker did to FILE, for Perfetto
