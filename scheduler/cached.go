@@ -26,8 +26,8 @@ type CachedBlocks struct {
 	// Copy is above 0 for blocks of vLLM with the content of a block that is found: the copies of
 	// one content count up from 1, and are found in that order.
 	Copy int32
-	// Own, where it is above 0, is the number of a sequence whose blocks after the first Shared no
-	// other has. Blocks of vLLM that nobody can find have Node None, From 0 and no number.
+	// Own, where it is above 0, is the number of a sequence that alone has its blocks after the first Shared. Blocks of vLLM that
+	// no request can find have Node None, From 0 and no number.
 	Own, Shared int32
 	// Blank blocks hold nothing; they stand in line all the same.
 	Blank bool

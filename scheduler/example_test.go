@@ -70,7 +70,7 @@ func (c *oneByOne) Progress(yield func(id sim.RequestID, tokens int, last sim.Ti
 // SetClock changes nothing: passes always take the same time.
 func (c *oneByOne) SetClock(timing.Clock) {}
 
-// An engine is a Core: what one pass does. It keeps no clock; whoever steps it does.
+// An engine is a Core: what one pass does. It keeps no clock; its caller does.
 func ExampleCore() {
 	arrivals := []schedulertest.Arrival{
 		{At: 0, Request: &sim.Request{ID: 0, InputTokens: 500, OutputTokens: 3}},

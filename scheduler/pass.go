@@ -17,8 +17,8 @@ type Pass struct {
 	// Gap is the float64 difference between the end and the start of each pass;
 	// pass i of a run ends at exactly Start + (i+1)·Gap. It is 0 in a run with Ends.
 	Gap sim.Time
-	// Ends is when each pass of a run ends whose passes take different times; all take
-	// some. Others have none.
+	// Ends has the end of each pass if the passes of the run have different durations, all above 0. It is empty for all other
+	// runs.
 	Ends []sim.Time
 	// Nanos is how long each of Count passes takes, in ns, when the core knows that they
 	// take whole ones; otherwise there are none. Then it is these that count as inter-token

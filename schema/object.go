@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/internal/json"
 )
 
-// Values is a JSON object whose values are not read yet. Of a key that occurs twice it keeps the last value.
+// Values is a JSON object with values that are not read yet. Of a key that occurs twice it keeps the last value.
 type Values map[string]json.RawMessage
 
 // ReadObject reads text, which must be one object and nothing after it.

@@ -192,7 +192,7 @@ func (d *Decl) Number(dst *float64, r Row) bool {
 	return true
 }
 
-// NumberIn declares a number that is to be in order; want says when it is.
+// NumberIn declares a number that isRight accepts; want describes the accepted numbers.
 func (d *Decl) NumberIn(dst *float64, isRight func(float64) bool, want string, r Row) {
 	if d.Number(dst, r) && !isRight(*dst) {
 		d.Fail(r.Key, d.Raw(r.Key), want)
@@ -247,7 +247,7 @@ func (d *Decl) Members(r Row, declare func(*Decl)) {
 	}
 }
 
-// Group declares an object whose members have defaults without it.
+// Group declares an object with members that have defaults without it.
 func (d *Decl) Group(r Row, declare func(*Decl)) {
 	if m := d.open(&r); m != nil {
 		declare(m)
@@ -274,7 +274,7 @@ func (d *Decl) open(r *Row) *Decl {
 }
 
 // parseNumber converts a JSON number that fits no integer. With compat it repeats the reference, which writes the
-// number out anew and then reads that text with roundings of its own.
+// number out anew and then reads that text with separate roundings.
 func parseNumber(text string, compat bool) (float64, bool) {
 	f, err := strconv.ParseFloat(text, 64)
 	switch {

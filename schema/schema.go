@@ -1,6 +1,6 @@
-// Package schema declares settings, each once, by a call beside the field that it sets. From the declarations
-// follow the flags of the command line, the reading of JSON objects and its errors, the names in the logs of servers,
-// the lines of deployment files, and the list of `replay settings`.
+// Package schema declares settings, each once, by a call next to the field that it sets. From the declarations follow the flags
+// of the command line, the reading of JSON objects and its errors, the names in the logs of servers, the lines of deployment
+// files, and the list of `replay settings`.
 //
 // Read schema.go, then read.go, object.go and flag.go.
 package schema
@@ -89,7 +89,7 @@ func (e *KeyError) Error() string {
 	return excerpt.Sprintf("%s is %s, %s", e.Key, e.Value, e.Rule)
 }
 
-// Decl is an object whose settings are declared. It lists the rows, or reads the values and keeps the first error.
+// Decl is an object with declared settings. It lists the rows, or reads the values and keeps the first error.
 type Decl struct {
 	Compat bool // repeat the reference, which ignores values of a wrong type and rounds decimals in its own way
 	*state
@@ -152,7 +152,7 @@ func (d *Decl) Place(prefix string) { d.place = prefix }
 // Alone makes rows from here on those of one engine, with its name in front of the help.
 func (d *Decl) Alone(engine string) { d.only = engine }
 
-// Own makes rows from here on those that the reference does not have, and returns a mark for RefuseSince.
+// Own marks rows from here on as settings that the reference does not have, and returns a mark for RefuseSince.
 func (d *Decl) Own() int {
 	d.own = true
 	return d.Mark()

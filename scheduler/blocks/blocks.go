@@ -26,8 +26,8 @@ const NoSlot Slot = -1
 // host memory comes to nothing in a pool that has none.
 type Pool interface {
 	// Begin brings the pool to now, the start of the pass p: transfers that have
-	// ended by then arrive. It returns the requests whose fetched blocks have
-	// come, in order, to be put at the head of the line.
+	// ended by then arrive. It returns the requests with fetched blocks that have arrived, in order; the caller puts them at the
+	// head of the queue.
 	Begin(now sim.Time, p *scheduler.Pass) (fetched []Slot)
 	// Cached returns how many of the first blocks of s are cached on the device.
 	Cached(s Slot) int

@@ -7,8 +7,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// newHost returns host memory for so many blocks of 4 bytes, at 4 bytes per ms
-// each way, in batches of two.
+// newHost returns host memory for the given number of blocks of 4 bytes, at 4 bytes per ms each way, in batches of two.
 func newHost(blocks int) *Host {
 	return NewHost(Offload{
 		Blocks: blocks, BytesPerToken: 1, BatchBlocks: 2, ToHostGBPerSecond: 4e-6, ToGPUGBPerSecond: 4e-6,
@@ -87,8 +86,8 @@ func TestHostSendsInBatches(t *testing.T) {
 	}
 }
 
-// Two fetches end at different times: what they read cannot be evicted until
-// the pool has finished with them, and an abandoned one arrives for nobody.
+// Two fetches end at different times: the blocks that they read cannot be evicted until the pool has finished with them, and an
+// abandoned fetch arrives for no request.
 func TestHostFetches(t *testing.T) {
 	h := newHost(2)
 	var p scheduler.Pass

@@ -37,7 +37,7 @@ func TestLinkShares(t *testing.T) {
 			{at: 16, done: "[1]", next: 20},
 			{at: 20, done: "[2]", next: idle},
 		}},
-		// Looked at late, the same ends are found in one go.
+		// A late check finds the same ends at once.
 		{"looked at late", 1e-6, []event{
 			{at: 0, start: 10, done: "[]", next: 10},
 			{at: 4, start: 10, done: "[]", next: 16},

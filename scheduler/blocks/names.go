@@ -53,8 +53,8 @@ func (n *Names) Path(path []prompt.NodeID, i int) uint64 {
 	return n.tree.SequenceHash(at, i-int(n.tree.Start(at)))
 }
 
-// Own returns the name of block i of what is a request's own. A number of its
-// own is the hash of 16 bytes, which are never the tokens of a prompt's block.
+// Own returns the name of block i of the request's own blocks. The number of an own block is the hash of 16 bytes, which are
+// never the tokens of a prompt's block.
 func (n *Names) Own(id sim.RequestID, i int) uint64 {
 	if s := n.sources[id]; s != nil && i < len(s.sequence) {
 		return s.sequence[i]

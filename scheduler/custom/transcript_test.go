@@ -11,8 +11,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// scripted plans what its text says: passes with a slash between them, the last again and again, of 3:16 (16
-// tokens of request 3), -3 (it loses its place), ~5 (wait for 5 ms) and first (what FirstCome does).
+// scripted plans the passes of its text: passes with a slash between them, the last again and again, of 3:16 (16 tokens of
+// request 3), -3 (it loses its place), ~5 (wait for 5 ms) and first (what FirstCome does).
 type scripted struct {
 	custom.Options
 	passes []string

@@ -164,7 +164,7 @@ func parseConfig(text []byte) (Model, error) {
 	}
 	for _, name := range []string{kind, c.Type} {
 		if slices.Contains(listHybrids(), name) {
-			return Model{}, excerpt.Errorf("model_type is %q, whose layers are not all attention over a KV cache: hybrids are not supported", name)
+			return Model{}, excerpt.Errorf("model_type is %q, which has layers without attention over a KV cache: hybrids are not supported", name)
 		}
 	}
 	if i := slices.IndexFunc(c.LayerTypes, isStateful); i >= 0 && !c.isLinear() {
@@ -176,14 +176,12 @@ func parseConfig(text []byte) (Model, error) {
 	return c.model()
 }
 
-// isStateful reports whether a layer of that type keeps a state in place of keys and
-// values.
+// isStateful reports whether a layer of that type keeps a state instead of keys and values.
 func isStateful(layer string) bool {
 	return layer != "full_attention" && layer != "sliding_attention" && layer != "chunked_attention" && layer != "attention"
 }
 
-// largestSize bounds the numbers of a configuration: far beyond any model, and products
-// of three of them are still exact.
+// largestSize bounds the numbers of a configuration: they are far above any model, and products of three of them are still exact.
 const largestSize = 100_000_000
 
 // checkSizes refuses numbers that no model has.
@@ -337,7 +335,7 @@ func (c *config) readQuantization(m *Model) error {
 	return nil
 }
 
-// groupBits returns the bits of the first group that says them.
+// groupBits returns the bits of the first group that has them.
 func (q *quantization) groupBits() (weights, activations float64) {
 	for _, group := range q.Groups {
 		if group.Weights == nil {

@@ -76,7 +76,7 @@ func TestConfigs(t *testing.T) {
 
 func TestConfigsRefused(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"model_type":"qwen3_next"}`: `model_type is "qwen3_next", whose layers are not all attention over a KV cache: hybrids are not supported`,
+		`{"model_type":"qwen3_next"}`: `model_type is "qwen3_next", which has layers without attention over a KV cache: hybrids are not supported`,
 		`{"model_type":"qwen3_5_text","hidden_size":64,"num_hidden_layers":2,"num_attention_heads":4,"vocab_size":100,"intermediate_size":9,"layer_types":["full_attention","linear_attention"]}`: `keys that begin with linear_ do not describe its linear layers`,
 		`{"model_type":"bert"}`: `model_type is "bert", must be one of llama, `,
 		`{"model_type":"llama","layer_types":["full_attention","linear_attention"]}`:                                                                                              `layer_types[1] is "linear_attention": hybrids are not supported`,

@@ -2,9 +2,8 @@
 // how fast it is, what a model's weights and KV cache take, and what is left of a
 // GPU's memory for KV blocks.
 //
-// A Fit is a model on a GPU under some parallelism and precision. Budget says where
-// its memory goes; a model that does not fit gives a *TooLargeError, with the sum.
-// Package timing makes pass times from the same values.
+// A Fit is a model on a GPU under some parallelism and precision. Budget reports how its memory is used; a model that does not
+// fit gives a *TooLargeError, with the sum. Package timing makes pass times from the same values.
 package hardware
 
 import (
@@ -36,7 +35,7 @@ type GPU struct {
 	Source    string  `json:"source"`
 }
 
-// GPUs returns the GPUs whose data sheets are known, by maker and age.
+// GPUs returns the GPUs with known data sheets, by maker and age.
 func GPUs() []GPU {
 	const nv, amd, tpu = "NVIDIA data sheet, ", "AMD data sheet, ", "Google Cloud TPU documentation, "
 	return []GPU{
@@ -75,8 +74,8 @@ func (g *GPU) Memory() float64 { return g.MemoryGiB * GiB }
 // NodeSize returns the GPUs that the link joins.
 func (g *GPU) NodeSize() int { return cmp.Or(g.PerNode, 8) }
 
-// NodeGBPerSecond returns the bandwidth of a GPU to those of other nodes: unless the GPU says
-// otherwise 400 Gbit/s, and 100 Gbit/s for one whose link is PCIe.
+// NodeGBPerSecond returns the bandwidth of a GPU to the GPUs of other nodes. It defaults to 400 Gbit/s, and to 100 Gbit/s for a
+// GPU with PCIe as its link.
 func (g *GPU) NodeGBPerSecond() float64 {
 	if g.NodeLink == 0 && g.PCIe {
 		return 12.5
@@ -85,7 +84,7 @@ func (g *GPU) NodeGBPerSecond() float64 {
 }
 
 // FLOPs returns the peak rate of products of weights of that many bits, in FLOP/s:
-// weights that the GPU cannot multiply as they are, are widened first.
+// the GPU first widens weights that it cannot multiply.
 func (g *GPU) FLOPs(weightBits, activationBits float64) float64 {
 	bits := max(weightBits, activationBits)
 	switch {

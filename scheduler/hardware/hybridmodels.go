@@ -44,7 +44,7 @@ func listLinear() []Model {
 // gatedDelta is the rule of linear layers that the operator tables call so.
 const gatedDelta = "gdn"
 
-// refuseName returns why a model that is known is not simulated; "" of others.
+// refuseName returns why a known model is not simulated; "" for all other models.
 func refuseName(name string) string {
 	for _, r := range []struct{ prefix, reason string }{
 		{"deepseekv4", "attention to compressed keys and values is not simulated, and no measured server was at hand"},

@@ -10,8 +10,7 @@ type Fit struct {
 	GPU   GPU
 	Model Model
 	// GPUs of a worker: every rank of TP holds a share of each layer, every rank of PP
-	// some layers, and every rank of DP all of attention for requests of its own. The
-	// experts are spread over TP and DP.
+	// some layers, and every rank of DP all of attention for its own requests. The experts are spread over TP and DP.
 	TP, PP, DP  int
 	EP          int     // GPUs over which whole experts are spread; 0, 1: each expert is cut over TP and DP
 	Weights     Type    // "": as the checkpoint has them
@@ -29,18 +28,18 @@ type Fit struct {
 	MaxLength   int    // longest sequence; 0: the model's
 	Live        int    // tokens of the sequences in the KV cache, on average; 0: the longest
 	Graphs      string // of GraphModes; "": full
-	Groups      Groups // of layers that have KV blocks of their own
+	Groups      Groups // of layers that have separate KV blocks
 }
 
 // Groups are groups of a model's layers that take blocks for the same tokens from one pool,
-// so that those with windows can give theirs up. The zero value is one group of all
-// layers, whose windows count by the length of sequences.
+// so that the layers with windows can free theirs. The zero value is one group of all layers. Its windows count by the length of
+// sequences.
 type Groups struct {
 	Layers int  // of the largest group, for which a block has room; 0: one group
 	Blocks int  // that all groups need of the longest sequence
-	Whole  bool // layers with windows keep all tokens, as the others do
-	// Share is what layers with windows have of the tokens of the others, in a pool of their
-	// own, as SGLang has it; 0: none does.
+	Whole  bool // layers with windows keep all tokens, as the other layers do
+	// Share is the part of the other layers' tokens that layers with windows have in a separate pool, as in SGLang; 0: no layer
+	// has it.
 	Share float64
 }
 
@@ -137,7 +136,7 @@ func (f *Fit) layerBytes() float64 {
 	return 2 * value * max(1, math.Ceil(float64(m.KVHeads)/float64(f.TP))) * float64(m.HeadSize)
 }
 
-// stageShare returns how many of so many layers the fullest stage has.
+// stageShare returns how many of the given layers the fullest stage has.
 func (f *Fit) stageShare(layers int) float64 { return math.Ceil(float64(layers) / float64(f.PP)) }
 
 // TransferBytes returns the bytes of KV cache that a token takes on all GPUs together
@@ -252,8 +251,7 @@ func (f *Fit) Check() (Budget, error) {
 	return b, &TooLargeError{Fit: *f, Budget: b, Need: need, LeastTP: longest.leastTP(need)}
 }
 
-// leastTP returns the least tensor parallelism that has room for that many tokens,
-// among those that divide the heads; 0: none up to 64.
+// leastTP returns the least tensor parallelism that divides the heads and has room for that many tokens; 0: none up to 64.
 func (f *Fit) leastTP(need int) int {
 	wider := *f
 	for wider.TP = 1; wider.TP <= 64; wider.TP *= 2 {

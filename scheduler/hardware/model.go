@@ -22,7 +22,7 @@ type Model struct {
 	Window, WindowLayers int
 	Chunked              bool
 	Rope                 Rope
-	FullFirst            bool // the first layer has none, though others do
+	FullFirst            bool // the first layer has none, though other layers do
 	// Weights of products and of experts have that many bits; 0: 16.
 	Bits, ExpertBits float64
 	// Activation bits of a checkpoint that multiplies narrow numbers; 0: 16.
@@ -31,9 +31,8 @@ type Model struct {
 	Blocks bool
 }
 
-// PoolWindow returns the tokens, besides the one that is computed, that layers with a window
-// attend to of a model for which SGLang keeps these in a pool of their own; 0 of others, all of
-// whose layers keep all tokens there.
+// PoolWindow returns the tokens that layers with a window attend to, besides the computed one, if SGLang keeps them in a separate
+// pool for the model. It returns 0 for all other models: all of their layers keep all tokens there.
 func (m *Model) PoolWindow() int {
 	switch {
 	case m.WindowLayers == 0 || m.WindowLayers == m.Layers:

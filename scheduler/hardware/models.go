@@ -1,7 +1,7 @@
 package hardware
 
-// Models returns the models whose shapes are known, by family. Each is what the
-// configuration at its source says of the part that reads and writes text.
+// Models returns the models with known shapes, by family. Each has the values of the configuration at its source for the part
+// that reads and writes text.
 func Models() []Model {
 	all := append(listLlamas(), listQwens()...)
 	all = append(all, listMistrals()...)

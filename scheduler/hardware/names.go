@@ -33,8 +33,7 @@ func FindGPU(name string, own []GPU) (GPU, error) {
 	return GPU{}, unknownName("GPU", name, names, "`replay gpus` lists them")
 }
 
-// FindModel returns the model of a name, with or without who made it, or of the path of
-// a configuration.
+// FindModel returns the model of a name, with or without its maker, or of the path of a configuration.
 func FindModel(name string) (Model, error) {
 	all := Models()
 	i := slices.IndexFunc(all, func(m Model) bool { return plainName(m.Name) == plainName(name) })

@@ -29,7 +29,7 @@ const (
 	linkShare      = 0.7    // of a link's bandwidth
 	linkTime       = 6e-6   // s a collective over NVLink and its like
 	pcieTime       = 20e-6  // s a collective over PCIe
-	contextLength  = 4096   // tokens of a sequence whose windows are read
+	contextLength  = 4096   // tokens of a sequence with windows that are read
 )
 
 // Times of launching a layer from the host, in s.
@@ -114,17 +114,16 @@ func (f *Fit) addNetwork(p *Pass) {
 	}
 }
 
-// addHops adds so many hops of a token's bytes between stages, over the link that joins gpus.
+// addHops adds a number of hops of a token's bytes between stages, over the link that joins gpus.
 func (p *Pass) addHops(f *Fit, hops int, bytes float64, gpus int) {
 	link, each := f.linkOf(gpus)
 	p.Base += float64(hops) * each
 	p.Network += float64(hops) * bytes / link / float64(f.PP)
 }
 
-// linkOf returns the bandwidth of a collective of so many GPUs, in bytes/s, and the least time that
-// one takes, in s. Across nodes both are those within a node, changed as the bandwidth of the link
-// between nodes is to that within one: the rule by which NVIDIA's measured tables are extended
-// beyond a node.
+// linkOf returns the bandwidth of a collective of that many GPUs, in bytes/s, and the least time that one takes, in s. Across
+// nodes both are the values within a node, scaled by the ratio of the links' bandwidths between nodes and within one. NVIDIA's
+// measured tables are extended to several nodes by the same rule.
 func (f *Fit) linkOf(gpus int) (bandwidth, least float64) {
 	bandwidth, least = linkShare*f.GPU.Link*1e9, linkTime
 	if f.GPU.PCIe {

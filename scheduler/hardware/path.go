@@ -70,7 +70,7 @@ func parseSize(text string) (int, error) {
 	return n, nil
 }
 
-// readKeys sets what the keys say.
+// readKeys sets the values of the keys.
 func (f *Fit) readKeys(path string, values url.Values) error {
 	for key, all := range values {
 		value, err := all[len(all)-1], error(nil)

@@ -5,7 +5,7 @@ import "github.com/replay-llm/replay/schema"
 // SettingPrefix begins the keys of settings that are no engine arguments. Engine arguments follow from them.
 const SettingPrefix = "hardware."
 
-// Settings returns the settings that say what a worker runs on.
+// Settings returns the settings of the hardware and model of a worker.
 func Settings() []schema.Row { return schema.CompleteRows(append(placeRows(), shareRows()...)) }
 
 // placeRows are the GPU and the model.

@@ -76,9 +76,9 @@ type Precision struct {
 
 // Precision returns the types of the products of f.
 //
-// Types that are for experts alone leave the others as the checkpoint has them. Checkpoints in
-// NVFP4 of latent attention and of MiniMax have their attention in bfloat16, those with linear layers also the shared
-// experts, and those of latent attention in FP8 have blocks.
+// Types for experts only leave all other products as the checkpoint has them. Checkpoints in NVFP4 of latent attention and of
+// MiniMax have their attention in bfloat16, those with linear layers also the shared experts, and those of latent attention in
+// FP8 have blocks.
 func (f *Fit) Precision() Precision {
 	m := &f.Model
 	all := typeOf(m.Bits, m.ActivationBits, m.Blocks)

@@ -1,6 +1,5 @@
-// Package lockstep is a worker of several data-parallel ranks: each has a scheduler and
-// KV blocks of its own, and all of them begin and end their passes together, as the
-// layers of experts they share make them.
+// Package lockstep is a worker of several data-parallel ranks: each has a separate scheduler and KV blocks, and all of them begin
+// and end their passes together, because they share the layers of experts.
 //
 // A pass lasts as long as one that had the most tokens, requests, KV cache and prompt
 // attention of all ranks, or as long as that of the slowest rank. Ranks without requests
@@ -16,7 +15,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Rank is a scheduler whose passes somebody else times.
+// Rank is a scheduler with pass durations that the caller sets.
 type Rank interface {
 	scheduler.Core
 	// Begin plans the pass that starts at now and returns its work; End runs it, to
@@ -30,12 +29,13 @@ type Rank interface {
 	WaitsUntil() sim.Time
 }
 
-// Planner is a rank that plans a pass while the one before it runs. What others have
-// planned begins without it where it has not.
+// Planner is a rank that plans a pass while the one before it runs. A pass that other ranks have planned begins without a rank
+// that has planned none.
 type Planner interface {
 	// Planned reports whether the next pass is planned.
 	Planned() bool
-	// Wait begins, instead of Begin, a pass that others run, and returns for how long, in ms, that waits for the rank; End ends it.
+	// Wait begins, instead of Begin, a pass that the other ranks run. It returns how long, in ms, that pass waits for the rank;
+	// End ends it.
 	Wait(now sim.Time, p *scheduler.Pass) float64
 	// CopyTime returns for how long, in ms, the pass that has begun waits for KV blocks that are copied.
 	CopyTime(now sim.Time) float64
@@ -245,7 +245,7 @@ func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
 	return false
 }
 
-// TellIdle lets the ranks tell what they do when nobody is on any of them.
+// TellIdle lets the ranks report their state when no rank has a request.
 func (c *Core) TellIdle(p *scheduler.Pass) {
 	if c.Load() > 0 {
 		return
@@ -330,7 +330,7 @@ func joinDetail(d, part *scheduler.Detail) {
 	d.Cached += part.Cached
 }
 
-// SetClock lets passes to come take the time that clock says.
+// SetClock sets the clock that gives the duration of later passes.
 func (c *Core) SetClock(clock timing.Clock) {
 	c.Clock = clock
 	for i := range c.ranks {

@@ -55,7 +55,7 @@ func TestCancel(t *testing.T) {
 	schedulertest.RunCancel(t, false, func(s schedulertest.Setup) scheduler.Core { return worker(s, 3) })
 }
 
-// request returns a request whose prompt is like no other.
+// request returns a request with a prompt that shares nothing with any other.
 func request(tree *prompt.Tree, id, input, output int) *sim.Request {
 	var ids []uint64
 	for i := range (input + 15) / 16 {
@@ -86,8 +86,7 @@ func TestOneRankIsPlain(t *testing.T) {
 	}
 }
 
-// TestRanksWait has a long prompt on one rank and a short answer on the other, whose
-// passes take as long as the prompt's.
+// TestRanksWait has a long prompt on one rank and a short answer on the other, with passes as long as those of the prompt.
 func TestRanksWait(t *testing.T) {
 	s := schedulertest.Setup{Tree: prompt.NewTree(16, 16, prompt.Options{}), Blocks: 400, BlockTokens: 16, MaxSeqs: 4, MaxBatchedTokens: 512}
 	pair, alone := worker(s, 2), worker(s, 1)

@@ -8,7 +8,7 @@ func (t *Tables) AllReduce(e Engine, gpus int, elements float64) Time {
 	table := t.table(allReduceTable)
 	group := exchange{op: "all_reduce", gpus: gpus, elements: elements}
 	for i := range engineNames() {
-		// The engine's own, then those of the others in their order.
+		// The engine's own table, then the tables of the other engines in their order.
 		other := Engine((int(e) + i) % len(engineNames()))
 		if word, ok := table.word(other.String()); ok {
 			found := t.exchange(allReduceTable, table.prefix(&key{word}, 1), group)
@@ -74,7 +74,7 @@ func (t *Tables) exchange(place int, span [2]int, x exchange) Time {
 	return t.fill(found, x.bound(t.sheet()), x.bound(t.Sheet()))
 }
 
-// proportional returns the latency of a size: beyond the ends of the curve in proportion to it.
+// proportional returns the latency of a size: past the ends of the curve in proportion to the size.
 func (c *curve) proportional(x float64) float64 {
 	n := len(c.axis) - 1
 	switch lo, hi := float64(c.axis[0]), float64(c.axis[n]); {

@@ -29,7 +29,7 @@ const (
 	dictionary = 1
 )
 
-// header is what a compact file says of itself.
+// header is the header of a compact file.
 type header struct {
 	Name     string            `json:"name"`
 	Base     string            `json:"base,omitempty"` // the GPU of the dictionary; "": there is none

@@ -96,7 +96,7 @@ func (g *grid) outside(x point) float64 {
 	for i := near.from; i < 3; i++ {
 		near.logs[i] = binaryLog(float64(max(x[i], 1)))
 	}
-	// The curves with as many heads are likely to be the nearest, and rule out most of the others.
+	// The curves with as many heads are likely to be the nearest, and rule out most other curves.
 	column := g.table.form.columns - 2 + near.from
 	alike := g.table.find(g.span, column, int32(x[near.from]))
 	near.scan(g.table, alike)

@@ -7,7 +7,7 @@ import (
 	"github.com/replay-llm/replay/internal/parquetfile"
 )
 
-// layout says how a table of the wheel becomes one of ours.
+// layout describes how a table of the wheel becomes a table of this package.
 type layout struct {
 	place  int
 	family string
@@ -69,7 +69,7 @@ type columns struct {
 	latency      []float64
 }
 
-// Columns that say of what kind a row is. A table has some of them.
+// Columns with the kind of a row. A table has some of them.
 const (
 	kernelColumn = iota
 	attentionColumn
@@ -126,7 +126,7 @@ func readAll[T any](names []string, read func(string) ([]T, error)) (all [][]T, 
 	return all, nil
 }
 
-// kind returns a column that says of what kind a row is; "" if the table has none.
+// kind returns the value of a column with the kind of a row; "" if the table has none.
 func (c *columns) kind(column, row int) string {
 	if c.kinds[column] == nil {
 		return ""
@@ -183,13 +183,13 @@ type row struct {
 	kernel string
 }
 
-// rowsOf says where rows are from.
+// rowsOf is the origin of rows.
 type rowsOf struct {
 	engine string
 	file   int32 // its place in draft.files
 }
 
-// rows returns the measurements of a table in the order of its file, without those that are rejected.
+// rows returns the measurements of a table in the order of its file, without rejected ones.
 func (d *draft) rows(l *layout, c *columns, from rowsOf) ([]row, error) {
 	var all []row
 	for i := range c.latency {

@@ -2,7 +2,7 @@ package optables
 
 import "github.com/replay-llm/replay/internal/json"
 
-// Origin says where the tables in the program are from.
+// Origin is the origin of the tables in the program.
 type Origin struct {
 	Source  string   `json:"source"`
 	Release string   `json:"release"`

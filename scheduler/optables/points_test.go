@@ -89,7 +89,7 @@ func openExtract(t *testing.T, name string) *Tables {
 	return tables
 }
 
-// Lookups in an engine's own rows are those that another program computes from the Parquet files.
+// Lookups in an engine's own rows equal the values that another program computes from the Parquet files.
 func TestLookupsMatchParquet(t *testing.T) {
 	open := map[string]*Tables{}
 	seen := map[string]int{}

@@ -67,7 +67,7 @@ func ReadGuarded(dir, gpu string, older func(gpu string) (*Tables, error)) (*Tab
 	return t, &d.report, err
 }
 
-// ReadOwn returns the tables of one engine in a directory with the layout of the wheel, with all of its rows as they are.
+// ReadOwn returns the tables of one engine in a directory with the layout of the wheel, with all of its rows unchanged.
 func ReadOwn(dir, gpu string, e Engine) (*Tables, error) {
 	s, err := findSystem(gpu)
 	if err != nil {
@@ -92,7 +92,7 @@ func ReadOwn(dir, gpu string, e Engine) (*Tables, error) {
 	return d.build(ownStep)
 }
 
-// Report says what became of the rows of a GPU.
+// Report counts the kept and rejected rows of a GPU.
 type Report struct {
 	Name     string                       `json:"name"`
 	System   string                       `json:"system"` // in the wheel

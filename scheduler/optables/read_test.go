@@ -149,7 +149,7 @@ func TestReadGuards(t *testing.T) {
 	}
 }
 
-// Two readings give the same bytes; an engine's own rows stay as they are.
+// Two readings give the same bytes; an engine's own rows stay unchanged.
 func TestReadIsDeterministic(t *testing.T) {
 	dir := makeWheel(t)
 	var files [2][]byte

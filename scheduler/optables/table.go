@@ -31,7 +31,7 @@ type table struct {
 // form is what the tables of one operator have in common.
 type form struct {
 	name    string
-	texts   int // key columns that are texts, before the others
+	texts   int // key columns that are texts, before the numeric ones
 	columns int // key columns
 	axis    string
 	root    bool // grids are linear in the square root of the latency along the last column

@@ -10,9 +10,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// RunCancel tests the core that build makes, a scheduler.Canceler: requests go
-// between passes, wherever they stand; the others get all their tokens; and
-// nothing of the pool is lost. Where evictions take time, exact is false.
+// RunCancel tests the core that build makes, a scheduler.Canceler. It cancels requests between passes in any state. All other
+// requests must get all their tokens, and no block of the pool may be lost. Where evictions take time, exact is false.
 func RunCancel(t *testing.T, exact bool, build func(Setup) scheduler.Core) {
 	const cases = 40
 	canceled := 0
@@ -80,7 +79,7 @@ func (c *canceler) cancelSome() error {
 	return nil
 }
 
-// checkComplete checks that the others have got their tokens.
+// checkComplete checks that the requests that were not canceled have got their tokens.
 func (c *canceler) checkComplete() error {
 	for id, l := range c.lives {
 		if l.lasts != -1 && (l.firsts != 1 || l.lasts != 1) {
@@ -90,8 +89,7 @@ func (c *canceler) checkComplete() error {
 	return nil
 }
 
-// checkEmptied checks that a prompt nobody has seen takes most of the pool, exactly
-// as on a core that has done nothing unless exact is false.
+// checkEmptied checks that a new prompt takes most of the pool, exactly as on a core that has done nothing unless exact is false.
 func (c *canceler) checkEmptied(fresh scheduler.Core, exact bool) error {
 	s := &c.w.setup
 	tokens := (s.Blocks - 3) * s.BlockTokens * 3 / 4

@@ -68,7 +68,7 @@ func (s *transcript) describePass() string {
 	return out.String()
 }
 
-// describeTokens writes down whose tokens are of note.
+// describeTokens writes the requests with a first, last, second or resumed token.
 func (s *transcript) describeTokens(out *strings.Builder) {
 	p := &s.pass
 	for _, m := range p.Marks {

@@ -28,8 +28,8 @@ const (
 	Overshoot                  // any number, cut back where a request comes or a coin says so
 )
 
-// Step is one pass of a core; a run of passes is so many of them. Of Pass it has
-// nothing that tells how many were taken together.
+// Step is one pass of a core; a run of passes is a sequence of steps. Its Pass has no values that depend on the length of the
+// run.
 type Step struct {
 	scheduler.Pass
 	Latencies []sim.Time // between tokens, ascending

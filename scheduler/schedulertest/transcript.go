@@ -16,13 +16,11 @@ import (
 )
 
 // RunTranscripts replays the transcripts in a folder of the caller, one file
-// after the other, on cores that build makes, and compares what they did with
-// what the files say. go test -rewrite writes what they did into the files
-// instead; read the difference before you commit it.
+// after the other, on cores that build makes, and compares the results with the files. go test -rewrite writes the results into
+// the files instead; read the difference before you commit it.
 //
-// A transcript is prose, commands and what came of them. Each case has a
-// sentence above it and begins with an engine of its own; what its commands
-// print stands below the line.
+// A transcript is prose, commands and their output. Each case has a sentence above it and begins with a new engine. The output of
+// its commands stands below the line.
 //
 //	# The second request waits: one prompt fills all four blocks.
 //	core blocks=4 block=4 seqs=2 budget=32
@@ -39,7 +37,7 @@ import (
 // The commands are
 //
 //	core blocks=N block=N [seqs=N] [budget=N] [prefill=MS] [decode=MS] [capture=events|residency|none] [role=prefill|decode] ...
-//		makes an engine of so many KV blocks of so many tokens, which runs at
+//		makes an engine of N KV blocks of N tokens each, which runs at
 //		most seqs requests (8) and computes at most budget tokens per pass
 //		(64). A pass that computes prompts takes prefill ms (10), one that
 //		decodes takes decode ms (2), one that does both takes both. What
@@ -234,7 +232,7 @@ func (s *transcript) startCore(e *Engine) string {
 	return ""
 }
 
-// submitRequest queues a request whose prompt is the contents named by tokens.
+// submitRequest queues a request. Its prompt is the contents named by tokens.
 func (s *transcript) submitRequest(e *Engine, id string) string {
 	r := &sim.Request{ID: sim.RequestID(len(s.requests)), OutputTokens: e.Int("out", 1), Priority: int32(e.Int("priority", 0)), Arrived: s.now}
 	if n, err := strconv.Atoi(id); err == nil {

@@ -56,8 +56,7 @@ type Config struct {
 	Speculation *Speculation // nil: a decode pass gives a token to each request
 
 	// Rank is the rank that events are filed under, Tokens appends the token values of a
-	// prompt to dst. Both are read by the reference's rules only, whose events name
-	// single tokens.
+	// prompt to dst. Only the reference's rules read both; their events name single tokens.
 	Rank   int32
 	Tokens func(r *sim.Request, dst []uint64) []uint64
 }

@@ -101,7 +101,7 @@ func draftVariants() map[string]func(*Config) {
 	}
 }
 
-// speculate has two steps of drafts, of which so many are accepted.
+// speculate has two steps of drafts, accepted at the given rate.
 func speculate(by scheduler.Drafter, topk int, rate float64) *Speculation {
 	return &Speculation{Drafts{by, 2, topk, 3}, scheduler.Acceptance{Low: rate, High: rate, Seed: 1}}
 }
@@ -312,8 +312,7 @@ func TestNoAllocations(t *testing.T) {
 	}
 }
 
-// The record of residency says at every moment which pages of which prompt nodes are in
-// the tree.
+// The record of residency equals the pages of prompt nodes in the tree at every moment.
 func TestResidency(t *testing.T) {
 	for i, page := range []int{1, 16, 1, 16, 16} {
 		c := config(page, 2400/page)

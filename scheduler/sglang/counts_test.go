@@ -7,8 +7,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// What passes count: drafts that were verified and accepted, and for whom a pass is an
-// inter-token latency.
+// What passes count: drafts that were verified and accepted, and requests with an inter-token latency in the pass.
 func TestCounts(t *testing.T) {
 	type counts struct{ verified, drafts, accepted, decoding, gaps int }
 	for _, c := range []struct {

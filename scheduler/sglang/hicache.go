@@ -103,7 +103,7 @@ func checkHiCache(c Config) error {
 	case c.Role == scheduler.Decode:
 		return errors.New("enable_hierarchical_cache is not supported on a decode worker: its loads are not simulated")
 	case c.Window > 0:
-		return errors.New("enable_hierarchical_cache with layers that have a pool of their own requires disable_hybrid_swa_memory: host memory behind two pools is not simulated")
+		return errors.New("enable_hierarchical_cache with layers that have a separate pool requires disable_hybrid_swa_memory: host memory behind two pools is not simulated")
 	case c.Speculation != nil:
 		return errors.New("enable_hierarchical_cache and speculative decoding are mutually exclusive: both together were not compared with SGLang")
 	case !c.PrefixCaching:
@@ -330,7 +330,7 @@ func (t *tiers) waitForCopies(p *scheduler.Pass) bool {
 		p.End = t.waitBlocked(p.Start)
 	case t.core.next.planned:
 	default:
-		for !t.core.next.planned && (len(t.queue) > 0 || t.storage.hasNews()) { // which the next look at it submits
+		for !t.core.next.planned && (len(t.queue) > 0 || t.storage.hasNews()) { // which the next check submits
 			t.core.planPass(t.core.next, p)
 		}
 		if t.core.next.planned {

@@ -13,7 +13,7 @@ import (
 )
 
 // published is what is published of a cache at an instant. A page is named by the first request
-// whose sequence begins with it, and by its place there.
+// with a sequence that begins with it, and by its place there.
 type published struct {
 	At     sim.Time `json:"at"`
 	Events []event  `json:"events"`

@@ -24,7 +24,7 @@ func listBalances() []string {
 	return []string{"auto", "round_robin", "follow_bootstrap_room", "total_requests", "total_tokens"}
 }
 
-// ParseBalance returns the way of that name; auto, and none, depends on the role.
+// ParseBalance returns the balance of that name; auto, and none, depends on the role.
 func ParseBalance(name string, role scheduler.Role) Balance {
 	if at := slices.Index(listBalances(), name); at > 0 {
 		return Balance(at - 1)
@@ -101,15 +101,15 @@ type load struct{ requests, tokens int }
 // board is where a rank tells its load.
 type board struct {
 	load
-	fresh  bool // nobody has read it
-	silent int  // passes since it was told
+	fresh  bool // not read yet
+	silent int  // passes since it was reported
 }
 
 // tellEvery is the number of passes after which a rank tells its load that computes no prompts.
 const tellEvery = 15
 
 // tellLoad writes on the board, if there is one, how many requests the rank has, and how many
-// tokens they hold and will. Those whose prompts are being computed are not among the requests.
+// tokens they hold and will. Requests with prompts in computation do not count.
 func (c *Core) tellLoad(prompts bool) {
 	b := c.board
 	if b == nil {

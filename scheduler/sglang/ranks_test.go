@@ -96,7 +96,7 @@ func TestOfRank(t *testing.T) {
 	}
 }
 
-// Requests go in turn unless somebody says otherwise; to prefill workers by their rooms.
+// Requests go in turn by default; to prefill workers by their rooms.
 func TestParseBalance(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -15,7 +15,7 @@ type request struct {
 	maxOut int // tokens that memory is reserved for; 0 where the pool has room for none
 
 	out     int   // tokens gained, at base
-	stored  int   // tokens whose KV cache it holds, at base
+	stored  int   // tokens that it holds KV cache of, at base
 	reached int   // tokens it held when its last prefill was planned
 	base    int64 // decode passes planned when it began to run
 	epoch   int32 // counts the times it lost its place; what was planned for an older one is void
@@ -34,7 +34,7 @@ type request struct {
 	work      int  // by shortest-prefill-first: tokens to compute
 	postponed bool // and whether another is to be computed first
 
-	sent    int      // of its prompt's tokens, those that are on their way to a decode worker or there
+	sent    int      // tokens of its prompt that are in transfer to a decode worker or there
 	arrives sim.Time // when they all are there
 
 	rank      float64  // what lpm and hrrn sort by, highest first, and random, lowest first
@@ -79,12 +79,12 @@ func (v visit) isVoid() bool { return v.request.epoch != v.epoch }
 type flight struct {
 	batch   []chunk
 	decodes int     // requests that decode
-	lost    int     // of these, those that lost their place since it was planned
+	lost    int     // number of these that lost their place since it was planned
 	length  int     // tokens of these
-	joined  []visit // of these, those that decode for the first time since they began to run
+	joined  []visit // the decodes that are the first since their request began to run
 	loaded  int     // tokens loaded from host memory
 	planned bool
-	// With speculative decoding: those that decode, and whether their drafts are verified.
+	// With speculative decoding: the requests that decode, and whether their drafts are verified.
 	shares   []share
 	verifies bool
 }

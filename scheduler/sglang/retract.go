@@ -8,8 +8,8 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// retractVictims retracts running requests until the next tokens of the others have room,
-// at least one. They wait at the back of the queue. The last running request is aborted instead.
+// retractVictims retracts running requests, at least one, until the next tokens of the remaining ones have room. They wait at the
+// back of the queue. The last running request is aborted instead.
 func (c *Core) retractVictims(p *scheduler.Pass) {
 	c.queue.sortForRetraction()
 	for first := true; len(c.batch.running) > 1 && (first || c.batch.isShort()); first = false {

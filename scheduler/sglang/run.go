@@ -23,14 +23,14 @@ func (c *Core) countAlike(now sim.Time) int {
 	if len(c.retracted)+len(c.arrived) > 0 || c.decoding.takesIn() && c.queue.waiting.Len() > 0 {
 		return 0
 	}
-	tried := !c.queue.full || c.Window > 0 || c.Priorities.Preempt // those who wait are tried again in each pass
+	tried := !c.queue.full || c.Window > 0 || c.Priorities.Preempt // each pass tries waiting requests again
 	if n == 0 || c.Speculation != nil || tried && c.queue.waiting.Len() > 0 || c.partial != nil || c.Planner || now != c.lastDecode {
 		return 0
 	}
 	if len(c.merging) > 0 || len(c.batch.joined) > 0 || len(c.batch.agenda) == 0 || c.tiers.waitsForPass() || c.tiers.isStoring() {
 		return 0
 	}
-	last := c.batch.agenda[0].Key - 1 // the pass before somebody ends
+	last := c.batch.agenda[0].Key - 1 // the pass before the first request ends
 	if f := c.next; c.Overlap {
 		if !f.planned || len(f.batch) > 0 || len(f.joined) > 0 || f.lost > 0 || f.decodes != n {
 			return 0

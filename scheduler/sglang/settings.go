@@ -27,7 +27,7 @@ type Settings struct {
 	Priorities       Priorities // default none; Threshold 10 where there are
 	Eviction         Eviction   // radix_eviction_policy, default lru
 	LoadBalance      string     // load_balance_method: how requests are spread over the ranks of a worker; "" is auto
-	Window           int        // sliding_window_size, tokens that the layers with a pool of their own attend to; 0: there are none
+	Window           int        // sliding_window_size, tokens that the layers with a separate pool attend to; 0: there are none
 	WindowShare      float64    // swa_full_tokens_ratio, what that pool has of the other's tokens; 0: 0.8
 	NoWindowPool     bool       // disable_hybrid_swa_memory: layers with a window keep all tokens
 	HiCache          HiCacheSettings
@@ -169,7 +169,7 @@ func (s *Settings) declarePasses(d *schema.Decl) {
 // declareWindows declares the pool of layers that attend to a window.
 func (s *Settings) declareWindows(d *schema.Decl) {
 	d.Limit(&s.Window, schema.Row{
-		Key: "sliding_window_size", Default: "none; with --gpu the model's", Help: "`tokens` that the layers with a window attend to, which have a pool of their own", After: "decode-log-interval",
+		Key: "sliding_window_size", Default: "none; with --gpu the model's", Help: "`tokens` that the layers with a window attend to, which have a separate pool", After: "decode-log-interval",
 		Doc: schema.Doc{Default: "none, with `--model` the model's", Text: "that some layers attend to, which have a separate pool (docs/rules/sglang.md#windows)"},
 	})
 	isShare := func(f float64) bool { return f > 0 && f <= 1 }
@@ -188,7 +188,7 @@ func (s *Settings) PoolShare() float64 {
 	return s.WindowShare
 }
 
-// PoolWindow returns the window of the layers that have a pool of their own, 0 if none has.
+// PoolWindow returns the window of the layers with a separate pool, 0 if there are none.
 func (s *Settings) PoolWindow() int {
 	if s.NoWindowPool {
 		return 0
@@ -202,7 +202,7 @@ func (s *Settings) declarePriorities(d *schema.Decl) {
 	p := &s.Priorities
 	spare := false
 	d.Bool(&p.On, schema.Row{
-		Key: "enable_priority_scheduling", Help: "requests of higher priority first, who preempt running ones",
+		Key: "enable_priority_scheduling", Help: "requests of higher priority first; they preempt running ones",
 		Log: "sglang:enable_priority_scheduling",
 		Doc: schema.Doc{Text: "requests of higher `priority` (docs/traces.md) first, which may preempt running ones (docs/rules/sglang.md#priorities); with fcfs and lof, not with `--compat`"},
 	})
@@ -232,7 +232,7 @@ func (s *Settings) declarePriorities(d *schema.Decl) {
 		Doc: schema.Doc{Text: "running, below which prompts do not wait for them"},
 	})
 	p.Retract = d.Name(schema.Row{
-		Key: "retraction_policy", Default: "length", Help: "who loses their place where memory is short, by `name`: length, those with the fewest tokens, or priority", Names: []string{"length", "priority"},
+		Key: "retraction_policy", Default: "length", Help: "running requests that are retracted if memory is short, by `name`: length, the ones with the fewest tokens, or priority", Names: []string{"length", "priority"},
 		Log: "sglang:retraction_policy",
 		Doc: schema.Doc{Text: "the requests that are retracted if memory is short: length, the ones with the fewest tokens, or priority, the least urgent"},
 	}) == "priority"

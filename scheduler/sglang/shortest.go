@@ -22,7 +22,7 @@ func compareShortest(a, b *request) int {
 }
 
 // leaveRoom cuts a chunk of the partial request, which is to compute rest more tokens, so that
-// those of the queue who have less to compute fit into the pass beside it. It leaves a page.
+// queued requests with less to compute fit into the same pass. It leaves a page.
 func (u *queue) leaveRoom(width, rest int, b *budget) int {
 	if u.core.Policy != ShortestPrefill || b.chunk < 2*u.core.PageTokens {
 		return width

@@ -63,13 +63,13 @@ type storage struct {
 	pages         map[radix.StoredPage]struct{}
 	reads, writes disk
 	copying       map[int32]int32 // nodes that are copied to the host, by the page they began with then
-	joined        []visit         // who came, and was not looked up yet
-	asked         []*fetch        // looked up, and not looked at yet
-	arrived       []arrival       // what was read, and not looked at yet
-	written       []int32         // nodes that were written, and not looked at yet
+	joined        []visit         // requests that came, and were not looked up yet
+	asked         []*fetch        // looked up, and not checked yet
+	arrived       []arrival       // what was read, and not checked yet
+	written       []int32         // nodes that were written, and not checked yet
 	void          int             // pages of host memory to give back
 	occupied      int             // tokens that were asked for
-	now           sim.Time        // of the latest look
+	now           sim.Time        // of the latest check
 }
 
 // fetch is what a request fetches from storage.
@@ -85,7 +85,7 @@ type fetch struct {
 	stopped bool
 }
 
-// arrival is news of a fetch: so many pages are there, and no more are to come.
+// arrival is news of a fetch: how many pages have arrived, and whether the fetch is over.
 type arrival struct {
 	fetch *fetch
 	pages int32
@@ -159,7 +159,7 @@ func (t *tiers) noteJoin(r *request) {
 	}
 }
 
-// askStorage looks up for those who have joined the queue.
+// askStorage looks up the requests that have joined the queue.
 func (t *tiers) askStorage(now sim.Time) {
 	if t == nil || t.storage == nil {
 		return
@@ -173,7 +173,7 @@ func (t *tiers) askStorage(now sim.Time) {
 	s.joined = s.joined[:0]
 }
 
-// lookUp asks storage for what r needs beyond what is cached.
+// lookUp asks storage for the pages of r that are not cached.
 func (s *storage) lookUp(r *request, now sim.Time) {
 	c := s.core
 	pages := c.pages.pagesOf(r.length() - 1)
@@ -201,7 +201,7 @@ func (s *storage) has(f *fetch, i int32) bool {
 // isLimited reports whether so much is asked for that nothing else may be: half of the host memory.
 func (s *storage) isLimited() bool { return s.occupied >= s.host.Pages*s.core.PageTokens/2 }
 
-// news counts what there is to look at.
+// news counts what there is to check.
 type news struct{ asked, arrived, written, void int }
 
 // readNews returns what has happened by now.
@@ -326,7 +326,7 @@ func (s *storage) gives(r *request, f *fetch) bool {
 	return s.now >= r.deadline && (f.room == 0 || f.landed < f.room)
 }
 
-// dropFetch stops what r fetches, who is taken out.
+// dropFetch stops the fetch of r, which is taken out.
 func (t *tiers) dropFetch(r *request) {
 	f := r.fetch
 	if f == nil {

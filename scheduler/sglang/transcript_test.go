@@ -12,12 +12,12 @@ import (
 // limit), prompts=N (of a pass, no limit), conservativeness=X, eos (requests ignore it), mixed, lpm, lof, hrrn, shortest, nocache, interval=N (passes of tokens between those of prompts) with least=N (running requests), window=N (tokens)
 // with share=X (of the pool's tokens that layers with a window have, 1), runs (passes that only decode are taken together, and planners see
 // none), log=N
-// (passes of tokens alone of which one publishes, 40), priorities (with low, threshold=N, spare: nobody is
-// preempted, and leasturgent: the least urgent are retracted), evict and the name of a policy (with protected=N hits, threshold=N and
-// next=N tokens), reserve=N (tokens that decode workers keep free, 0), and bytes=N with gbps=X for
-// handoffs and for host=N pages of host memory, written through, selective or back; ranks=N in lockstep, with inturn for requests in turn and not to the rank with the fewest; drafts=N in a row, with
-// topk=N (1), verified=N (one more than drafts), accepted=N (percent, 100) and method=N (a scheduler.Drafter, 2). Its budget is
-// max_prefill_tokens, and seqs counts for nothing.
+// (passes of tokens alone of which one publishes, 40), priorities (with low, threshold=N, spare: no request is preempted, and
+// leasturgent: the least urgent are retracted), evict and the name of a policy (with protected=N hits, threshold=N and next=N
+// tokens), reserve=N (tokens that decode workers keep free, 0), and bytes=N with gbps=X for handoffs and for host=N pages of host
+// memory, written through, selective or back; ranks=N in lockstep, with inturn for requests in turn and not to the rank with the
+// fewest; drafts=N in a row, with topk=N (1), verified=N (one more than drafts), accepted=N (percent, 100) and method=N (a
+// scheduler.Drafter, 2). Its budget is max_prefill_tokens, and seqs counts for nothing.
 func TestTranscripts(t *testing.T) {
 	schedulertest.RunTranscripts(t, "testdata", func(e *schedulertest.Engine) (scheduler.Core, error) {
 		c := config(e.BlockTokens, e.Blocks)

@@ -5,8 +5,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// describeWork fills in who computes what, when the pass begins, and keeps what a planner
-// sees of it.
+// describeWork fills in the work of each request when the pass begins, and keeps what a planner sees of it.
 func (c *Core) describeWork(d *scheduler.Detail) {
 	if c.Planner {
 		c.view = scheduler.Snapshot{}

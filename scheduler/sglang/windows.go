@@ -8,9 +8,8 @@ import (
 	"github.com/replay-llm/replay/scheduler/sglang/radix"
 )
 
-// windows is the second pool of a model some of whose layers attend to a window: what these
-// layers keep of the tokens that the first pool has. Its fields are those of the zero value
-// where no layer has one.
+// windows is the second pool of a model in which some layers attend to a window: the tokens of the first pool that these layers
+// keep. Its fields have their zero values if no layer has a window.
 type windows struct {
 	core       *Core
 	pool, free int // tokens, whole pages
@@ -25,7 +24,7 @@ type windows struct {
 type windowed struct {
 	slid   int   // it has given back what it held before
 	locked int32 // the first page of the tree that its lock holds there
-	branch int   // tokens that were cached beyond what it could use, 0 none
+	branch int   // tokens cached in excess of what it could use, 0 none
 	chunks int   // prefills it was in since it was admitted
 }
 
@@ -33,8 +32,7 @@ type windowed struct {
 // they give them back.
 const slideEvery = 128
 
-// WindowPages returns the pages of the pool of layers with a window, beside one of so many
-// tokens: that share of these.
+// WindowPages returns the pages of the pool of layers with a window: that share of the tokens of the first pool.
 func WindowPages(tokens, page int, share float64) int { return int(float64(tokens)*share) / page }
 
 // fitsWindows is Fits for the second pool, which holds at least the tokens of a request that the
@@ -44,7 +42,7 @@ func fitsWindows(c *Config, input, output int) *scheduler.OversizeError {
 	if c.Window == 0 || need <= c.WindowPages*c.PageTokens {
 		return nil
 	}
-	pages := need/c.PageTokens*c.Pages/c.WindowPages + 1 // of the first pool, whose share the second is
+	pages := need/c.PageTokens*c.Pages/c.WindowPages + 1 // of the first pool, which the second has a share of
 	return &scheduler.OversizeError{Input: input, Output: output, Blocks: max(pages, ceilTo(input+output, c.PageTokens)/c.PageTokens),
 		Reason: fmt.Sprintf("needs %d tokens of layers with a window of %d, the engine has %d", need, c.Window, c.WindowPages*c.PageTokens)}
 }
@@ -62,11 +60,11 @@ func (w *windows) startWindows() {
 // windowTokens returns what is free or evictable in the second pool.
 func (w *windows) windowTokens() int { return w.free + w.tree.Unlocked*w.core.PageTokens }
 
-// windowLeft returns the room in the second pool beyond what was admitted.
+// windowLeft returns the room in the second pool that is left by admitted requests.
 func (w *windows) windowLeft(b *budget) int { return w.windowTokens() - b.window }
 
-// windowNeed returns what a request may take of the second pool, of which so many tokens, of
-// at most limit in this pass, and then so many answers are to be computed.
+// windowNeed returns what a request may take of the second pool. It has that many prompt tokens to compute, at most limit in this
+// pass, and then that many answer tokens.
 func (w *windows) windowNeed(tokens, answers, limit int) int {
 	return max(min(tokens, limit)-w.core.Window, 0) + min(tokens+answers, w.core.Window) + w.core.PageTokens
 }
@@ -113,7 +111,7 @@ func (w *windows) keptTokens() int {
 }
 
 // slideChunks gives back what windows have passed of prompts that are computed in chunks, on an
-// engine without a cache; it waits until nobody can read it.
+// engine without a cache; it waits until no pass can read it.
 func (w *windows) slideChunks(f *flight) {
 	for i := range f.batch {
 		e := &f.batch[i]
@@ -128,8 +126,7 @@ func (w *windows) slideChunks(f *flight) {
 	}
 }
 
-// slideDecoding gives back what windows have passed of those who decode in the pass that is
-// planned.
+// slideDecoding gives back the tokens that windows have passed of the requests that decode in the planned pass.
 func (w *windows) slideDecoding() {
 	for len(w.due) > 0 && w.due[0].Key <= w.core.batch.planned {
 		e := w.due.Pop()
@@ -142,8 +139,7 @@ func (w *windows) slideDecoding() {
 	}
 }
 
-// awaitSlide enters r, which runs, into the line of those that may give back tokens, in pass
-// first or later.
+// awaitSlide enters r, which runs, into the line of requests that may give back tokens, in pass first or later.
 func (w *windows) awaitSlide(r *request, first int64) {
 	end := r.slid + slideEvery + w.core.Window
 	if r.slid >= r.prot { // before that the window has passed nothing
@@ -152,7 +148,7 @@ func (w *windows) awaitSlide(r *request, first int64) {
 	w.due.Push(max(first, r.base+int64(end-r.stored)), r.epoch, r)
 }
 
-// ownWindow returns what r, which holds so many tokens, has of the second pool.
+// ownWindow returns what r has of the second pool; stored is the number of tokens that it holds.
 func (w *windows) ownWindow(r *request, stored int) int {
 	return w.core.pages.poolTokens(stored) - max(r.slid, r.prot)
 }
@@ -170,7 +166,7 @@ func (w *windows) findWindowed(r *request) int {
 }
 
 // cacheWindowed is cachePages where layers have windows. The first time that more was cached
-// than it could use, it is cached up to there, for others that begin alike.
+// than it could use, it is cached up to there, for later requests with the same beginning.
 func (w *windows) cacheWindowed(r *request) {
 	if !w.core.pages.caching {
 		return
@@ -193,7 +189,7 @@ func (w *windows) cacheWindowed(r *request) {
 }
 
 // cachedPart returns how many of the first tokens of r are cached, and whether that is up to
-// where others begin alike.
+// the end of a beginning shared with other requests.
 func (w *windows) cachedPart(r *request, tokens int) (int, bool) {
 	if r.branch > r.prot && r.branch <= tokens {
 		return r.branch, true
@@ -232,7 +228,7 @@ func (w *windows) unlockNode(r *request) {
 	}
 }
 
-// evictWindowed evicts until so many tokens are free in both pools, as far as it can.
+// evictWindowed evicts until wanted tokens are free in both pools, as far as it can.
 func (w *windows) evictWindowed(wanted int) {
 	if !w.core.pages.caching {
 		return

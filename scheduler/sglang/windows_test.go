@@ -7,8 +7,8 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// A request needs room in the second pool for as much as it holds there at once, and is told
-// how large the first would have to be.
+// A request needs room in the second pool for as much as it holds there at once. Its error has the required size of the first
+// pool.
 func TestFitsWindows(t *testing.T) {
 	for _, c := range []struct{ window, windowPages, in, out, blocks int }{
 		{0, 0, 500, 500, 0},

@@ -101,8 +101,8 @@ func (k *kind) share(tokens, past int) float64 {
 	return shareOf(float64(tokens), float64(past), float64(k.Window))
 }
 
-// shareOf returns what new tokens behind others have of the pairs of all, each of which attends to itself and the tokens
-// before it in a window; 0: to all.
+// shareOf returns the share of new tokens, behind past ones, in the pairs of all tokens. Each token attends to itself and the
+// tokens before it in a window; 0: to all.
 func shareOf(tokens, past, window float64) float64 {
 	return 1 - pairsOf(past, window)/pairsOf(tokens+past, window)
 }
@@ -160,13 +160,13 @@ func (c *Composer) promptLatent(p *parts, requests, tokens, past int) {
 	c.addFaster(p, own, block, ok, requests*tokens)
 }
 
-// addFaster adds own, or what a whole block takes beyond the projections, which Linear has, if that is less.
+// addFaster adds own, or the time of a whole block without the projections, which Linear has, if that is less.
 func (c *Composer) addFaster(p *parts, own parts, block optables.Time, ok bool, tokens int) {
 	if ok && !c.granular {
 		var around parts
 		c.projectLatent(&around, tokens)
 		if block.Ms -= Sum(around) / c.full; c.full*block.Ms < Sum(own) {
-			p.add("attention block beyond its projections", c.full, block)
+			p.add("attention block without its projections", c.full, block)
 			return
 		}
 	}

@@ -40,7 +40,7 @@ func Sum(parts []Part) float64 {
 
 // Composer lists the operators of passes of a model on GPUs, one rank of attention's data parallelism of them.
 type Composer struct {
-	granular bool // as aiconfigurator-core: latent attention operator by operator, and no operator beyond the tables' own
+	granular bool // as aiconfigurator-core: latent attention operator by operator, and no operator besides the tables' own
 
 	fit    hardware.Fit
 	engine optables.Engine

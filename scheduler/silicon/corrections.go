@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/optables"
 )
 
-// Corrections are what a pass takes beyond its operators: a factor of passes with prompts, for launches without graphs,
+// Corrections are the time of a pass in addition to its operators: a factor of passes with prompts, for launches without graphs,
 // and the time of the host between passes.
 type Corrections struct {
 	Prompts float64 // factor of a pass that computes prompts

@@ -34,11 +34,10 @@ func (c *Composer) addExperts(p *parts, x int, prompts bool) {
 }
 
 // slowKernel is by how much an engine's kernel of experts may be slower than another engine's before it counts as one that
-// is not served: releases take over the kernels of others.
+// is not served: releases take over the kernels of other engines.
 const slowKernel = 1.25
 
-// expertTime returns the time of a layer of experts for so many tokens: the engine's own, unless another engine's is much
-// less.
+// expertTime returns the time of a layer of experts for that many tokens: the engine's own, unless another engine's is much less.
 func (c *Composer) expertTime(x optables.Experts, tokens int) optables.Time {
 	x.Type = c.expertTypes[0]
 	own := c.tables.Experts(c.engine, x, tokens)

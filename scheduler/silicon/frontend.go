@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// FrontEnd is the time between a client and the scheduler: HTTP, tokenizing, and the way of the first token back.
+// FrontEnd is the time between a client and the scheduler: HTTP, tokenizing, and the return of the first token.
 type FrontEnd struct {
 	Base  float64 // ms a request
 	Token float64 // ms a token of its prompt

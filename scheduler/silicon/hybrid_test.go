@@ -54,7 +54,7 @@ func TestSparseBlocks(t *testing.T) {
 		layer := func(all []Part, tokens int) float64 {
 			var projections parts
 			x.projectLatent(&projections, tokens)
-			names := []string{"attention block of decoding beyond its projections", "attention block of prompts beyond its projections", "attention to the past"}
+			names := []string{"attention block of decoding without its projections", "attention block of prompts without its projections", "attention to the past"}
 			return (Sum(projections) + pick(all, names...)) / c.layers
 		}
 		near("decoding", layer(decodePass(x, c.requests, 4097), c.requests), c.decode)

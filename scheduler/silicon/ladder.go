@@ -30,8 +30,8 @@ func (l ladder) below(x int) int {
 	return octave*each + x>>octave
 }
 
-// segment returns the rung of values below x, and the place of x above it as a share of the way to the next. Beyond the
-// last rung the last stretch continues.
+// segment returns the rung of values below x, and the place of x above it as a share of the way to the next. Past the last rung
+// the last stretch continues.
 func (l ladder) segment(values int, x int) (rung int, share float64) {
 	rung = min(l.below(x), values-2)
 	apart := max(rung>>l-1, 0) // the power of two between this rung and the next, of which the inverse is exact

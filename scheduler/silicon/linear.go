@@ -1,7 +1,7 @@
 package silicon
 
 // Linear returns the operators of a pass of x tokens apart from attention itself and the product with the vocabulary.
-// Prompts says that the pass also computes prompts: shared experts then wait for the others.
+// Prompts reports whether the pass also computes prompts: shared experts then wait for the routed experts.
 //
 // The stages of pipeline parallelism are kept full by as many batches: each layer computes a share of the tokens.
 func (c *Composer) Linear(x int, prompts bool) []Part {

@@ -22,7 +22,7 @@ const (
 // Passes are the times of passes of a model on GPUs, in tables that fill as passes ask for them. All are ms, linear
 // between the places of ladders.
 type Passes struct {
-	decode, mixed *table // by tokens: all but attention, of passes that only decode, and of others
+	decode, mixed *table // by tokens: all but attention, of passes that only decode, and of all other passes
 	head          *table // by requests
 	generation    grid
 	lines         [mostKept]atomic.Pointer[lines] // of generation, by requests

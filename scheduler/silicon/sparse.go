@@ -16,20 +16,20 @@ func (c *Composer) sparse() optables.Sparse {
 	return optables.Sparse{Architecture: architectureOf(m.Family), Heads: m.Heads / c.tp, KV: c.kv, GEMM: c.attention}
 }
 
-// decodeSparse adds sparse attention of decoding beyond its projections, which Linear has.
+// decodeSparse adds sparse attention of decoding without its projections, which Linear has.
 func (c *Composer) decodeSparse(p *parts, requests, length int) {
-	c.addBlock(p, "attention block of decoding beyond its projections", c.tables.SparseGeneration(c.sparse(), requests, length), requests)
+	c.addBlock(p, "attention block of decoding without its projections", c.tables.SparseGeneration(c.sparse(), requests, length), requests)
 }
 
 // promptSparse adds the same of prompts: of whole ones, and what each takes longer behind a past.
 func (c *Composer) promptSparse(p *parts, requests, tokens, past int) {
-	c.addBlock(p, "attention block of prompts beyond its projections", c.tables.SparseContext(c.sparse(), requests, tokens), requests*tokens)
+	c.addBlock(p, "attention block of prompts without its projections", c.tables.SparseContext(c.sparse(), requests, tokens), requests*tokens)
 	if past > 0 {
 		p.add("attention to the past", c.full*float64(requests), c.tables.SparsePast(c.sparse(), tokens, past))
 	}
 }
 
-// addBlock adds what a block that was measured as a whole takes beyond the projections of its tokens.
+// addBlock adds the time of a block that was measured as a whole, without the projections of its tokens.
 func (c *Composer) addBlock(p *parts, name string, block optables.Time, tokens int) {
 	var around parts
 	c.projectLatent(&around, tokens)

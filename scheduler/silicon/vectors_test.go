@@ -75,7 +75,7 @@ func packageComposer(f *hardware.Fit, e optables.Engine, tables *optables.Tables
 	return c
 }
 
-// composePass returns the operators of a pass that computes tokens of a prompt behind others, or, without tokens, one for
+// composePass returns the operators of a pass that computes tokens of a prompt behind earlier ones, or, without tokens, one for
 // each of some requests.
 func composePass(c *Composer, requests, tokens, length int) []Part {
 	if tokens > 0 {
@@ -86,8 +86,8 @@ func composePass(c *Composer, requests, tokens, length int) []Part {
 
 // TestPassesMatchPackage composes 500 passes of models, GPUs and TPs that tools/optables/passes.py drew. 25 are more than
 // 0.5 % off. 16 of these decode on RTX PRO 6000, where attention slows down by a factor of 4 as the KV cache outgrows the
-// L2 cache: there the package's time of a batch and length that it has measured is not the measured one. The others are
-// short prompts on H100.
+// L2 cache: there the package's time of a batch and length that it has measured is not the measured one. The other 9 are short
+// prompts on H100.
 func TestPassesMatchPackage(t *testing.T) {
 	const close, far, most = 0.005, 0.06, 25
 	f, err := os.Open("testdata/passes.jsonl")

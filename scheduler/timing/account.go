@@ -10,7 +10,7 @@ import (
 type Account struct {
 	Fit        hardware.Fit
 	Engine     optables.Engine
-	Release    string // of the engine whose operators were measured; "": none was
+	Release    string // of the engine with measured operators; "": none was
 	Generation string // of the GPU
 	Donor      bool   // the operators were measured on another GPU
 	Shapes     silicon.Shapes

@@ -20,7 +20,7 @@ const (
 // alone, and what also computes prompts. "" is FULL_AND_PIECEWISE.
 type GraphMode string
 
-// kindsOf returns the kinds of passes that only decode and of those that also compute prompts.
+// kindsOf returns the kinds of passes that only decode and of passes that also compute prompts.
 func (m GraphMode) kindsOf() (decode, mixed Kind, ok bool) {
 	switch m {
 	case "", "FULL_AND_PIECEWISE":
@@ -70,7 +70,7 @@ func (p *Parameters) launchTime(s *Step) float64 {
 	return 0
 }
 
-// check refuses a mode that nobody knows.
+// check rejects an unknown mode.
 func (m GraphMode) check() error {
 	if _, _, ok := m.kindsOf(); !ok {
 		return excerpt.Errorf("cudagraph_mode is %q, must be one of %s", string(m), strings.Join(GraphModes(), ", "))
@@ -79,7 +79,7 @@ func (m GraphMode) check() error {
 }
 
 // NewGraphMode returns the mode of a name, of which vLLM writes several: with the type's name before
-// it, or as numbers. It reports false for one that nobody knows.
+// it, or as numbers. It reports false for an unknown name.
 func NewGraphMode(name string) (GraphMode, bool) {
 	name = strings.ToUpper(strings.Join(strings.FieldsFunc(name, func(r rune) bool { return strings.ContainsRune(" ,[]()", r) }), ","))
 	name = name[strings.LastIndex(name, ".")+1:]

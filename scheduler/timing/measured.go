@@ -11,7 +11,7 @@ import (
 type Measured struct {
 	Passes      *silicon.Passes
 	Corrections silicon.Corrections
-	Graphs      Parameters // its Graphs and GraphMode say how passes are launched
+	Graphs      Parameters // its Graphs and GraphMode are the way that passes are launched
 
 	fixed [mostKept]atomic.Uint64 // fixedTime of passes of a token for each request, by requests; 0: not known yet
 }
@@ -49,7 +49,7 @@ func (m *Measured) hostTime(s *Step) float64 {
 	return ms
 }
 
-// decodeLine returns the time of a pass that only decodes, and of those that follow it.
+// decodeLine returns the time of a pass that only decodes, and of the passes that follow it.
 func (m *Measured) decodeLine(s *Step) silicon.Line {
 	l := m.Passes.Generation(s.Requests, s.Context)
 	l.Base += m.fixedTime(s)

@@ -125,7 +125,7 @@ func TestScaledTimes(t *testing.T) {
 	}
 }
 
-// A speed-up of 1 leaves durations as they are, however it is applied.
+// A speed-up of 1 leaves durations unchanged, however it is applied.
 func TestSpeedupOfOne(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for range 200_000 {

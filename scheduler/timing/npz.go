@@ -13,7 +13,7 @@ import (
 	"github.com/replay-llm/replay/internal/excerpt"
 )
 
-// The arrays of a profile file; others in it are ignored.
+// The arrays of a profile file; all other arrays are ignored.
 const (
 	namePrefillTokens = "prefill_isl"
 	namePrefillMS     = "prefill_ttft_ms"

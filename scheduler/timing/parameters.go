@@ -23,8 +23,8 @@ type Parameters struct {
 	Experts     float64 `json:"experts_s,omitempty"`
 	ExpertShare float64 `json:"expert_share,omitempty"`
 	Network     float64 `json:"network_s,omitempty"` // s per token computed, between the GPUs of a worker
-	// PiecewiseBase is s more per pass that is not one graph; EagerBase s more beyond that per pass
-	// that is launched without graphs. GraphMode says which passes those are.
+	// PiecewiseBase is s more per pass that is not one graph. EagerBase is s more, in addition, per pass that is launched without
+	// graphs. GraphMode selects these passes.
 	PiecewiseBase float64   `json:"piecewise_base_s,omitempty"`
 	EagerBase     float64   `json:"eager_base_s,omitempty"`
 	GraphMode     GraphMode `json:"cudagraph_mode,omitempty"`

@@ -21,7 +21,7 @@ type Profile struct {
 	Warmup     *Warmup    `json:"warmup,omitempty"`      // of fresh servers; nil: none was seen
 	// Unheard reports that KV events of the servers did not reach the router of the runs fitted to.
 	Unheard bool `json:"no_kv_events,omitempty"`
-	// Slow are the servers of the runs fitted to that were slower than the one whose times these are.
+	// Slow are the servers of the fitted runs that were slower than the server of the fitted times.
 	Slow []SlowServer `json:"slow_servers,omitempty"`
 	// Trusted, when not nil, are the passes the parameters were fitted to.
 	Trusted *Trusted `json:"trusted,omitempty"`
@@ -39,16 +39,15 @@ type Way struct {
 	TokenSpread float64 `json:"token_spread_s"` // and of Token
 }
 
-// SlowServer is a server whose passes took longer than those of its peers by a share. Without a name it is
-// the whole run, beside others.
+// SlowServer is a server with passes that took longer than the passes of its peers by a share. Without a name it is the whole
+// run, compared with the other runs.
 type SlowServer struct {
 	Run    string  `json:"run"`
 	Server string  `json:"server,omitempty"`
 	Share  float64 `json:"slower"`
 }
 
-// Warmup is how a server that has never served stands still, once: in its first pass in which
-// so many requests gain a token.
+// Warmup is the one pause of a server that has never served: in its first pass in which at least Requests requests gain a token.
 type Warmup struct {
 	Requests int     `json:"requests"`
 	Time     float64 `json:"time_s"`

@@ -156,8 +156,8 @@ func TestRoofline(t *testing.T) {
 	}
 }
 
-// The experts that a pass reads are those that its tokens are sent to: hardly more than
-// those of one token at first, nearly all in the end.
+// A pass reads the experts that its tokens are sent to: hardly more than the experts of one token at first, nearly all in the
+// end.
 func TestExpertsTouched(t *testing.T) {
 	p := &Parameters{Weights: 1e-9, Experts: 0.008, ExpertShare: 0.125, Knee: 1}
 	for tokens, share := range map[int]float64{1: 0.125, 2: 0.234375, 8: 0.656391, 64: 0.999806} {

@@ -6,9 +6,8 @@ import (
 	"github.com/replay-llm/replay/scheduler/hardware"
 )
 
-// Roofline returns the profile of a model on GPUs by their data sheets: a place to start
-// from when nothing has been measured. It is put together as the parts of
-// hardware.Pass say.
+// Roofline returns the profile of a model on GPUs by their data sheets: a start when nothing has been measured. It is composed of
+// the parts of hardware.Pass.
 func Roofline(f *hardware.Fit) Profile {
 	p := f.Pass()
 	profile := Profile{

@@ -60,10 +60,10 @@ func (c *Clock) Repeat(s *Step, r *Run) error {
 			return err
 		}
 	}
-	return nil // an error comes again, first
+	return nil // the next call returns the error
 }
 
-// addPass adds a pass to r if there is none or it is one like others, and reports whether more may follow.
+// addPass adds a pass to r if r has none or the pass is like the ones before it, and reports whether more may follow.
 func (c *Clock) addPass(s *Step, r *Run) (more bool, err error) {
 	ms, err := c.timePass(s, r.Apart)
 	if err != nil {

@@ -137,7 +137,8 @@ func startsWith(path, text string) (bool, error) {
 // Profile reads the profile of the source.
 func (s Source) Profile() (*Profile, error) { return LoadProfile(s.text) }
 
-// engine returns the server that the profile of the source was fitted to; nil without a profile, or where it does not say.
+// engine returns the server that the profile of the source was fitted to; nil without a profile, or if the profile does not name
+// it.
 func (s Source) engine() (*Engine, error) {
 	if !s.HoldsProfile() {
 		return nil, nil

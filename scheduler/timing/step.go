@@ -27,8 +27,7 @@ type Step struct {
 	ByTokens bool
 }
 
-// Mixed reports whether the pass computes anything beside one answer token per
-// request.
+// Mixed reports whether the pass computes anything besides one answer token per request.
 func (s *Step) Mixed() bool { return s.Pairs > 0 }
 
 // Widen makes s at least as much work as o in everything that takes time.

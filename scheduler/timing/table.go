@@ -6,8 +6,8 @@ import (
 	"sort"
 )
 
-// Table is a measured profile: times at grid points, linear between them and
-// carried on from the outermost cells beyond them.
+// Table is a measured profile: times at grid points, interpolated linearly between them and extrapolated from the outermost
+// cells.
 type Table struct {
 	// PrefillTokens is strictly rising, with at least two points.
 	PrefillTokens []float64
@@ -45,7 +45,7 @@ func (t *Table) columnTime(i, j int, x float64) float64 {
 }
 
 // findCell returns the index i of the cell [axis[i], axis[i+1]) that holds x; the
-// outermost cells also stand for what lies beyond them.
+// outermost cells also stand for values outside the grid.
 func findCell(axis []float64, x float64) int {
 	i := sort.Search(len(axis), func(k int) bool { return axis[k] > x }) - 1
 	return min(max(i, 0), len(axis)-2)

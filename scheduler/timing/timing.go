@@ -13,8 +13,8 @@ type Model interface {
 	// Prefill returns the time for batch prompts of isl tokens each, prefix of
 	// which are cached.
 	Prefill(batch, isl, prefix int) float64
-	// Decode returns the time of one token for batch requests whose KV cache holds
-	// active of capacity tokens, context tokens each on average.
+	// Decode returns the time of one token for batch requests. Their KV cache holds active of capacity tokens, context tokens
+	// each on average.
 	Decode(batch, active, context, capacity int) float64
 	// ByContext reports whether Decode depends on context. When it does not, passes
 	// that differ in context alone take the same time.
@@ -58,11 +58,10 @@ func roundNanos(ns float64) (n int64, ok bool) {
 	return n, ns >= 0 && n < nanosPerSecond && math.Abs(ns-float64(n)) < 0.49
 }
 
-// leavesTimes reports whether a factor leaves times below 1 s as they are.
+// leavesTimes reports whether a factor leaves times below 1 s unchanged.
 func leavesTimes(factor float64) bool { return factor == 1 || factor <= 0 }
 
-// divideNanos returns whole ns, less than a second, divided by a factor that does not leave times as they are, like
-// roundNanos.
+// divideNanos returns whole ns, less than a second, divided by a factor that does not leave times unchanged, like roundNanos.
 func divideNanos(n int64, factor float64) (divided int64, ok bool) {
 	return roundNanos(float64(float64(float64(n)/1e9) / factor * nanosPerSecond))
 }

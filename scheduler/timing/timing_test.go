@@ -77,8 +77,7 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// A speed-up divides what is already whole nanoseconds, and rounds again; 0
-// leaves times as they are.
+// A speed-up divides whole nanoseconds and rounds again; 0 leaves times unchanged.
 func TestClockSpeedup(t *testing.T) {
 	for _, c := range []struct {
 		speedup, decode         float64

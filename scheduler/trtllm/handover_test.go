@@ -31,7 +31,7 @@ func (w *worker) submit(input, output int) {
 	w.core.Submit(&sim.Request{ID: sim.RequestID(w.next), InputTokens: input, OutputTokens: output, Prompt: prompt.Prompt{Seed: int32(w.next)}})
 }
 
-// step runs a pass and describes it: how long it takes, who is admitted, and first and last tokens.
+// step runs a pass and describes it: how long it takes, which requests are admitted, and first and last tokens.
 func (w *worker) step() string {
 	w.t.Helper()
 	if err := w.core.Step(w.now, w.now, &w.pass); err != nil {

@@ -264,7 +264,7 @@ func (m *model) retain(b *mBlock, r *mReq, token int, found bool) {
 	}
 }
 
-// expire moves the blocks of which the time is over behind all others, in the order in which it was over.
+// expire moves expired blocks behind all other blocks, in the order in which they expired.
 func (m *model) expire() {
 	for {
 		var next *mBlock
@@ -415,7 +415,7 @@ func (m *model) close(r *mReq) {
 	r.blocks = nil
 }
 
-// credit returns how many blocks of the prompt of r others hold.
+// credit returns how many blocks of the prompt of r are held by other requests.
 func (m *model) credit(r *mReq) int {
 	hit, full, held := m.walk(r.toks), r.P/m.c.BlockTokens, 0
 	for _, b := range hit {

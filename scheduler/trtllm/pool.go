@@ -619,7 +619,7 @@ func (p *pool) detach(b blockID) {
 		return
 	}
 	if invariant.Enabled && k.kids.first != noBlock {
-		panic("trtllm: a block leaves the tree before those that follow it")
+		panic("trtllm: a block leaves the tree before its children")
 	}
 	if k.indexed {
 		p.removeIndex(b)

@@ -283,7 +283,7 @@ func TestCoreEqualsModel(t *testing.T) {
 	}
 }
 
-// Tight engines come to an end, or say why they cannot.
+// Tight engines come to an end, or report why they cannot.
 func TestTightEnginesEnd(t *testing.T) {
 	for seed := range uint64(long.Cases(400, 2000)) {
 		g := rand.New(rand.NewPCG(seed, 6))

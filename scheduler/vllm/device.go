@@ -31,8 +31,8 @@ type block struct {
 	key int64
 }
 
-// device is the single KV blocks of an engine, with a queue of those that no request
-// holds, the one to be taken next in front. A request holds a list of them.
+// device is the single KV blocks of an engine, with a queue of the blocks that no request holds; the next one to take is in
+// front. A request holds a list of blocks.
 type device struct {
 	*supply
 	core    *Core

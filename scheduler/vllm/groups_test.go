@@ -14,8 +14,7 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// drawWindows draws an engine some of whose layers have windows, and as many blocks as
-// their groups need, or few more.
+// drawWindows draws an engine in which some layers have windows, with as many blocks as their groups need, or few more.
 func drawWindows(seed uint64, rules vllm.Rules) drawn {
 	d := draw(seed, rules)
 	rng := rand.New(rand.NewPCG(seed, 11))
@@ -112,8 +111,8 @@ func TestGroupLayers(t *testing.T) {
 	}
 }
 
-// Every group announces its blocks. Without copies, what is told is what the last group
-// has, which attends to everything, and residency tells the same of the tree.
+// Every group announces its blocks. Without copies, events report the blocks of the last group, which attends to everything, and
+// residency reports the same of the tree.
 func TestWindowsEvents(t *testing.T) {
 	changes := 0
 	for seed := range uint64(400) {

@@ -58,8 +58,7 @@ type pass struct {
 	stripped int  // of these, the ones that have left
 }
 
-// planPass decides what the next pass computes. What it admits and preempts is
-// told through out, the pass that starts now.
+// planPass decides what the next pass computes. It reports admissions and preemptions in out, the pass that starts now.
 func (c *Core) planPass(f *flight, out *scheduler.Pass) {
 	f.clear()
 	c.plans++

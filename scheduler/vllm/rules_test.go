@@ -66,8 +66,7 @@ func TestSuite(t *testing.T) {
 	}
 }
 
-// request returns a request whose prompt is made of the given hash ids, of 4
-// tokens each.
+// request returns a request with a prompt of the given hash ids, of 4 tokens each.
 func request(tree *prompt.Tree, id, input, output int, ids ...uint64) *sim.Request {
 	return &sim.Request{ID: sim.RequestID(id), InputTokens: input, OutputTokens: output, Prompt: tree.Add(ids, input)}
 }

@@ -18,8 +18,7 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// drawLong draws an engine, with queues for every other seed, and requests whose answers
-// are long, so that runs are.
+// drawLong draws an engine, with queues for every other seed, and requests with long answers, so that runs are long.
 func drawLong(seed uint64) drawn {
 	rng := rand.New(rand.NewPCG(seed, 21))
 	rules, block := releases.Rules019(), 4<<rng.IntN(4)
@@ -80,7 +79,7 @@ type runs struct {
 }
 
 // Runs of passes, cut anywhere, are the passes one by one, also for requests that wait
-// in line meanwhile and for those who are cancelled.
+// in line meanwhile and for requests that are canceled.
 func TestRuns(t *testing.T) {
 	cases := long.Cases(uint64(100), 400)
 	var all runs

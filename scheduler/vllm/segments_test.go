@@ -16,9 +16,8 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// sharing is a random workload of prompts that begin alike, for two engines: of each
-// request the one for blocks in segments, and the one for single blocks, whose prompts
-// are in a tree of equal nodes.
+// sharing is a random workload of prompts that begin alike, for two engines: each request once for blocks in segments, and once
+// for single blocks, with prompts in a tree of equal nodes.
 type sharing struct {
 	segments, blocks vllm.Config
 	pairs            [][2]*sim.Request
@@ -147,7 +146,7 @@ func (w *sharing) run(t *testing.T, seed uint64) (preempted, reused int, err err
 	return preempted, reused, nil
 }
 
-// named returns the blocks of a cache that hold something, those together that nobody can find.
+// named returns the blocks of a cache that hold something. It joins adjacent blocks that no request can find.
 func named(c *scheduler.Cache) (all []scheduler.CachedBlocks) {
 	for _, b := range c.Blocks {
 		n := len(all) - 1

@@ -40,7 +40,7 @@ func (t *twin) ahead() bool {
 	return t.rules.HashAhead && t.cfg.PrefixCaching && s != nil && s.Method == scheduler.ByHead
 }
 
-// usesDrafts reports whether r, which is given so many tokens, may verify drafts after them.
+// usesDrafts reports whether r, which is given that many tokens, may verify drafts after them.
 func (t *twin) usesDrafts(r *twinRequest, tokens int) bool {
 	sure := r.given + 1
 	if r.target > r.known() {
@@ -72,7 +72,7 @@ func (t *twin) endsInFlight(r *twinRequest) bool {
 	return inFlight > 0 && r.computed+2-inFlight >= r.end()
 }
 
-// pads reports whether a request with so many tokens to compute gets drafts that are none.
+// pads reports whether a request with want tokens to compute gets padding as drafts.
 func (t *twin) pads(f *twinFlight, want, cached int) bool {
 	if t.cfg.Speculation == nil || !t.rules.PadDrafts || want != 1 {
 		return false
@@ -111,8 +111,7 @@ func (t *twin) sample(x *twinShare) {
 	}
 }
 
-// isRight reports whether the draft behind so many tokens of r's answer, and so many other
-// drafts, is right.
+// isRight reports whether the draft behind that many tokens of r's answer, and that many other drafts, is right.
 func (t *twin) isRight(r *twinRequest, answered, drafts int) bool {
 	s := t.cfg.Speculation
 	number := func(place int) float64 {
@@ -188,7 +187,7 @@ func (t *twin) deliver(x *twinShare, p *scheduler.Pass) {
 func (t *twin) computesMore() bool { return len(t.planned) > 0 && len(t.planned[0].shares) > 0 }
 
 // passIdly runs the pass that was planned when the last request had its last token, for
-// nothing: who came meanwhile waits.
+// nothing: requests that came meanwhile wait.
 func (t *twin) passIdly(now sim.Time) {
 	if t.vacant > 0 && now > t.vacant {
 		ms, _ := t.cfg.Clock.Step(&t.planned[0].step)
@@ -197,8 +196,7 @@ func (t *twin) passIdly(now sim.Time) {
 	t.vacant = 0
 }
 
-// drawDrafts draws an engine that decodes speculatively, by a release's rules but for those
-// that it may have otherwise.
+// drawDrafts draws an engine that decodes speculatively, by a release's rules, with some rules drawn.
 func drawDrafts(seed uint64) drawn {
 	rng := rand.New(rand.NewPCG(seed, 17))
 	all := releases.Profiles()[1:]

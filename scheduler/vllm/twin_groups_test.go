@@ -10,8 +10,7 @@ func (t *twin) cached(r *twinRequest, i, g int) *twinBlock {
 	return nil
 }
 
-// hits returns the first blocks of r that are found, at most so many, for each group; nil
-// where it can do without.
+// hits returns the first blocks of r that are found, at most most, for each group; nil for blocks that the group does not need.
 func (t *twin) hits(r *twinRequest, most int) [][]*twinBlock {
 	found := make([][]*twinBlock, len(t.groups))
 	if !t.cfg.PrefixCaching {
@@ -67,7 +66,7 @@ func (t *twin) passed(g, computed int) int {
 	return tokens / t.cfg.BlockTokens
 }
 
-// admitted returns how many of so many blocks group g is taken to need at once.
+// admitted returns how many of whole blocks group g is assumed to need at once.
 func (t *twin) admitted(g, whole int) int {
 	w := t.groups[g]
 	if !w.Given() || !t.rules.WindowBound || t.cfg.MaxBatchedTokens == 0 {

@@ -2,13 +2,12 @@ package vllm_test
 
 import "slices"
 
-// twinPool is the blocks that nobody holds, the one to be taken next first, and
-// where content is found.
+// twinPool is the blocks that no request holds, the next one to take first, and where content is found.
 type twinPool struct {
 	free         []*twinBlock
 	found        map[twinName][]*twinBlock // in the order they were named
 	usable       int
-	unnamedFirst bool // released blocks without a name go before all others
+	unnamedFirst bool // released blocks without a name go before all other blocks
 }
 
 // twinBlock is a KV block; one that was never used has no release.
@@ -50,9 +49,8 @@ func (p *twinPool) cached() (n int) {
 	return n
 }
 
-// take takes the first block, whose content is forgotten. Where blocks without
-// a name go first, it is the latest of these that was used, behind the fresh
-// ones.
+// take takes the first block and forgets its content. Where blocks without a name go first, it is the latest of these that was
+// used, behind the fresh ones.
 func (p *twinPool) take() *twinBlock {
 	at := 0
 	if p.unnamedFirst && p.free[0].used {

@@ -30,7 +30,7 @@ type twin struct {
 	prompts  int  // of these, the latest that computes prompts
 	left     bool // the latest open pass that read the line left someone in it
 	awake    sim.Time
-	vacant   sim.Time       // when nobody was left for the pass that is planned; 0: somebody is
+	vacant   sim.Time       // when no request was left for the planned pass; 0: one is left
 	limit    int            // the most tokens of one request in the pass that is planned, or 0
 	groups   []vllm.Windows // of layers: with windows, where Tokens is not 0, or without
 }
@@ -45,7 +45,7 @@ type twinRequest struct {
 	pass      int // of the latest token
 	at        sim.Time
 	held      [][]*twinBlock // of each group of layers; nil where it let go of one
-	named     int            // of a group's, those that could be named
+	named     int            // blocks of a group that could be named
 	flight    *twinFlight    // that was planned last with a share for it
 	midway    bool           // its latest share left tokens to compute
 	drafts    int            // proposed for its next pass
@@ -184,8 +184,7 @@ func (t *twin) last(f *twinFlight, p *scheduler.Pass) error {
 	return err
 }
 
-// describe lists who computed prompt tokens, or tokens of its answer again, and
-// what there is after the pass.
+// describe lists the requests that computed prompt tokens, or tokens of their answers again, and the state after the pass.
 func (t *twin) describe(f *twinFlight, d *scheduler.Detail) {
 	if d == nil {
 		return
@@ -205,7 +204,7 @@ func (t *twin) describe(f *twinFlight, d *scheduler.Detail) {
 	}
 }
 
-// Snapshot is what the latest pass computed, and who is in line.
+// Snapshot is what the latest pass computed, and the requests in line.
 func (t *twin) Snapshot(*scheduler.Pass) (s scheduler.Snapshot) {
 	for _, x := range t.latest.shares {
 		if input := x.r.InputTokens; x.before < input {
@@ -341,7 +340,7 @@ func (t *twin) fits(r *twinRequest, hits [][]*twinBlock, tokens int) bool {
 	return chunk <= left && (!t.rules.ReserveWhole || whole <= left)
 }
 
-// need returns the number of blocks for so many tokens of r.
+// need returns the number of blocks for that many tokens of r.
 func (t *twin) need(r *twinRequest, tokens int) int {
 	if !t.rules.WholeAllocation && tokens == r.target {
 		tokens++ // the token to come
@@ -349,7 +348,7 @@ func (t *twin) need(r *twinRequest, tokens int) int {
 	return (tokens + t.cfg.BlockTokens - 1) / t.cfg.BlockTokens
 }
 
-// cover takes the blocks for so many tokens of r.
+// cover takes the blocks for that many tokens of r.
 func (t *twin) cover(r *twinRequest, tokens int) bool {
 	for len(r.held) < len(t.groups) {
 		r.held = append(r.held, nil)
@@ -374,7 +373,7 @@ func (t *twin) cover(r *twinRequest, tokens int) bool {
 	return n*len(t.groups) == lack
 }
 
-// name makes full blocks of r's first tokens, whose values are known, findable.
+// name makes full blocks of r's first tokens findable. The values of the tokens are known.
 func (t *twin) name(r *twinRequest, tokens int) {
 	if !t.cfg.PrefixCaching {
 		return

@@ -40,7 +40,7 @@ func (c *Core) Cache() scheduler.Cache {
 func (c *Core) Warm(from *scheduler.Cache, pass *scheduler.Pass) error {
 	p, ok := c.pool.(*segments)
 	if !ok || !c.cfg.PrefixCaching {
-		return errors.New("only the prefix cache of a vLLM engine on the device alone, whose layers attend to everything, can be filled")
+		return errors.New("only the prefix cache of a vLLM engine without host memory and without windows in its layers can be filled")
 	}
 	if c.arrived > 0 || c.plans > 0 {
 		panic("vllm: Warm of a core that has done something")

@@ -13,7 +13,7 @@ import (
 )
 
 // A fresh engine stands still once, in the first pass in which as many requests gain a token as
-// its warm-up says. Where a pass is planned while another runs, that one is held up.
+// its warm-up has. Where a pass is planned while another runs, that one is held up.
 func TestWarmup(t *testing.T) {
 	for _, c := range []struct {
 		name        string

@@ -38,7 +38,7 @@ func hashTokens(block []uint32, extra []uint64, seed uint64) uint64 {
 	return xxh3.HashSeed(b, seed)
 }
 
-// Options are what a hash takes in beside the tokens of a block.
+// Options are the inputs of a hash besides the tokens of a block.
 type Options struct {
 	LoRA  string // adapter name; "" is none
 	Eagle bool   // a block's window reaches one token into the next block

@@ -110,7 +110,7 @@ func TestHashes(t *testing.T) {
 	}
 }
 
-// Hashing leaves the caller's lists of objects as they are.
+// Hashing leaves the caller's lists of objects unchanged.
 func TestRequestKeepsObjects(t *testing.T) {
 	objects := [][]uint64{{42, 7}}
 	blockhash.Request(span(0, 4), 4, blockhash.Options{Multimodal: objects})

@@ -6,8 +6,8 @@ import (
 	"math/bits"
 )
 
-// forgetful is the nodes of a tree whose prompts are not known beforehand: nodes that nobody
-// needs any more are forgotten, and their ids used again.
+// forgetful is the nodes of a tree with prompts that are not known beforehand: nodes that are not needed any more are forgotten,
+// and their ids used again.
 type forgetful struct {
 	ids    []uint64 // by node
 	slots  []slot   // hash table of the nodes by parent and id, at least twice as many as nodes
@@ -19,7 +19,7 @@ type forgetful struct {
 	room   []NodeID
 }
 
-// slot is a place in the hash table. The hash spares a look at most nodes that are others, which are far apart in memory.
+// slot is a place in the hash table. The hash spares reading most other nodes, which are far apart in memory.
 type slot struct {
 	node NodeID // None where the place is free
 	hash uint32 // of the node
@@ -43,7 +43,7 @@ func NewForgetful(traceTokens, blockTokens int, o Options) *Tree {
 // leastSlots is the number of slots of an empty tree that forgets, a power of two.
 const leastSlots = 1 << 10
 
-// enterNodes enters the nodes that are not vacant into so many free slots, a power of two.
+// enterNodes enters the nodes that are not vacant into new slots; their number is a power of two.
 func (t *Tree) enterNodes(slots int) {
 	f := t.forgetful
 	isVacant := make([]bool, len(t.parent))
@@ -112,7 +112,7 @@ func (t *Tree) WantsSweep() bool {
 	return f != nil && f.made >= max(leastSweep, f.left)
 }
 
-// Sweep forgets all nodes but those that need is called with, and those above them.
+// Sweep forgets all nodes except the nodes that need is called with, and the nodes above them.
 func (t *Tree) Sweep(mark func(need func(NodeID))) {
 	f := t.forgetful
 	f.needed = append(f.needed[:0], make([]bool, len(t.parent))...)

@@ -18,7 +18,7 @@ type drawn struct {
 	prompts []prompt.Prompt
 }
 
-// join draws prompts that begin alike, and often end where others continue.
+// join draws prompts that begin alike, and often end where other prompts continue.
 func join(r *rand.Rand, trace, block, count int, wrap bool) *drawn {
 	d := &drawn{tree: prompt.NewTree(trace, block, prompt.Options{Joined: true, Wrap: wrap})}
 	for range count {
@@ -94,8 +94,7 @@ func compareHashes(t *testing.T, d *drawn, i, trace, block int) {
 	}
 }
 
-// Two prompts have the nodes in common whose blocks they have in common, and no
-// node could be longer: somebody ends or leaves after each.
+// Two prompts have the nodes of their common blocks in common, and no node could be longer: a prompt ends or leaves after each.
 func TestJoinedNodesAreLongest(t *testing.T) {
 	for _, s := range joinedShapes {
 		for seed := range uint64(20) {
@@ -172,9 +171,8 @@ func TestJoinedMany(t *testing.T) {
 	}
 }
 
-// Hash ids that all want the same places of the table while the tree is made
-// are told apart all the same: first ids far apart, and one id after many
-// others.
+// Hash ids that all map to the same places of the table while the tree is made are still distinguished: first ids far apart, and
+// one id after many other ids.
 func TestJoinedCrowds(t *testing.T) {
 	const count = 3000
 	for _, shift := range []int{0, 12, 40} {

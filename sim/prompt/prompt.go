@@ -26,7 +26,7 @@ const None NodeID = -1
 // bits.
 const maxNodes = math.MaxInt32 - 1
 
-// checkNodes refuses one more node beside have.
+// checkNodes panics if have leaves no room for one more node.
 func checkNodes(have int) {
 	if have >= maxNodes {
 		panic(fmt.Sprintf("prompt tree: more than %d nodes", maxNodes))

@@ -69,7 +69,7 @@ func draw(r *rand.Rand, trace int) (ids []uint64, length int) {
 	return ids, (len(ids)-1)*trace + 1 + r.IntN(trace)
 }
 
-// Prompts share as many tokens and nodes as their tokens say.
+// Prompts share as many tokens and nodes as their tokens have in common.
 func TestCommon(t *testing.T) {
 	for _, s := range shapes {
 		t.Run(fmt.Sprintf("trace=%d,block=%d", s.trace, s.block), func(t *testing.T) {
@@ -150,7 +150,7 @@ func TestWrap(t *testing.T) {
 	}
 }
 
-// Ids of any size are told apart, whatever the order in which they come.
+// Ids of any size are distinguished, whatever the order in which they come.
 func TestWideIDs(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 4))
 	tree := prompt.NewTree(2, 2, prompt.Options{})

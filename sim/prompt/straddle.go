@@ -48,7 +48,7 @@ func (t *Tree) AppendLeads(dst, nodes []NodeID) []NodeID {
 	return dst
 }
 
-// addStraddling interns a prompt whose tokens are hash ids.
+// addStraddling interns a prompt with hash ids as tokens.
 func (t *Tree) addStraddling(ids []uint64, tokens int) []NodeID {
 	s := t.straddle
 	return t.addBlocks(tokens, func(from, to int) {
@@ -69,8 +69,8 @@ func (t *Tree) addStraddling(ids []uint64, tokens int) []NodeID {
 	})
 }
 
-// addBlocks interns a prompt block by block; a tail that fills no block is a node
-// of its own. fill puts the tokens from from to to into the straddle's block.
+// addBlocks interns a prompt block by block; a tail that fills no block is a separate node. fill puts the tokens from from to to
+// into the straddle's block.
 func (t *Tree) addBlocks(tokens int, fill func(from, to int)) []NodeID {
 	nodes := make([]NodeID, 0, (tokens+t.blockTokens-1)/t.blockTokens)
 	at := None
@@ -104,9 +104,8 @@ func (s *straddle) intern() int32 {
 }
 
 // AddSynthetic interns the prompts of count synthetic requests of the given
-// length, whose tokens SyntheticToken draws. Their blocks differ, but for the
-// rare pair that begins alike where a block is a token or two: only those get
-// nodes, all others are unique.
+// length. SyntheticToken draws their tokens. Their blocks differ, except for the rare pair that begins alike if a block is a
+// token or two. Only such pairs get nodes; all other prompts are unique.
 func (t *Tree) AddSynthetic(count, tokens int) *List {
 	list := &List{count: count, alike: Prompt{Blocks: int32(tokens / t.blockTokens)}}
 	if t.blockTokens > 2 || tokens < t.blockTokens {

@@ -51,8 +51,8 @@ type edge struct {
 type Options struct {
 	// Wrap makes only the low 32 bits of a hash id count, as in the reference.
 	Wrap bool
-	// Joined makes the tree a joined one, whose prompts all come with one call of
-	// AddAll. It changes nothing where engine blocks straddle trace blocks.
+	// Joined makes the tree a joined one: all of its prompts come with one call of AddAll. It changes nothing where engine blocks
+	// straddle trace blocks.
 	Joined bool
 	// Hashed is true where a hash id is the hash of its block's tokens, as
 	// LocalHash returns it: what real prompts are given by. Trace and engine
@@ -228,7 +228,7 @@ func (t *Tree) internChild(parent NodeID, content int32) NodeID {
 type contents struct {
 	ids   []uint64         // by number
 	dense []int32          // number + 1 by id, while ids are small
-	wide  map[uint64]int32 // number by id, for the others
+	wide  map[uint64]int32 // number by id, for all other ids
 }
 
 // denseIDs bounds the table of small ids: 16 times the ids seen, and some.

@@ -240,7 +240,7 @@ class Engine(TypedDict, total=False):
     enable_mixed_chunk: sglang: running requests decode in the passes that compute prompts
     enable_partial_reuse: trtllm: reuse blocks of which only the first tokens match; =false turns it off (default true)
     enable_prefix_caching: reuse KV blocks across requests; =false turns it off (default true)
-    enable_priority_scheduling: sglang: requests of higher priority first, who preempt running ones
+    enable_priority_scheduling: sglang: requests of higher priority first; they preempt running ones
     ep (GPUs): expert parallelism: GPUs that whole experts are spread over, 1 or --tp times --dp (default 1)
     event_buffer_max_size (events): trtllm: KV events that a pass publishes at most, 0 for all; the oldest are dropped and counted
     gpu (name): GPU of the workers, by name: see replay gpus
@@ -282,7 +282,7 @@ class Engine(TypedDict, total=False):
     page_size (tokens): sglang: another name of --block-size, in tokens (default 1)
     planner_profile_data (file): file of measured pass times (.npz) (default a built-in model)
     pp (stages): pipeline parallelism: stages of layers (default 1)
-    preemption_mode (name): who is preempted first: lifo or fifo, by name (default lifo)
+    preemption_mode (name): the request that is preempted first: lifo or fifo, by name (default lifo)
     prefill_decode_interval (passes): sglang: passes of tokens after one of prompts before the next of these
     prefill_decode_interval_min_bs (requests): sglang: running requests below which prompts do not wait for them
     prefill_engine (engine): engine: vllm, sglang or trtllm (default vllm)
@@ -291,13 +291,13 @@ class Engine(TypedDict, total=False):
     quantization (name): type of the weights, by name; auto: as the checkpoint has them (default auto)
     radix_eviction_policy (name): sglang: what leaves its cache first, by name (default lru)
     radix_eviction_policy_config (JSON): sglang: parameters of that policy, a JSON object (default none)
-    retraction_policy (name): sglang: who loses their place where memory is short, by name: length, those with the fewest tokens, or priority (default length)
+    retraction_policy (name): sglang: running requests that are retracted if memory is short, by name: length, the ones with the fewest tokens, or priority (default length)
     schedule_conservativeness (factor): sglang: factor on the memory reserved for answers (default 1)
     schedule_low_priority_values_first: sglang: the lowest priority values are the most urgent
     schedule_policy (name): sglang: order of the queue: fifo, lpm, lof, hrrn, shortest-prefill-first or random, by name (default fifo)
     scheduler_profile (name): rules that the scheduler follows: the reference's, or those of a release of its engine, by name (default reference for vllm, sglang-0.5.23 for sglang, trtllm-1.3 for trtllm)
-    scheduling_policy (name): who is admitted first, by vLLM's own rules: fcfs or priority, by name (default fcfs)
-    sliding_window_size (tokens): sglang: tokens that the layers with a window attend to, which have a pool of their own (default none; with --gpu the model's)
+    scheduling_policy (name): the order of admission, by vLLM's own rules: fcfs or priority, by name (default fcfs)
+    sliding_window_size (tokens): sglang: tokens that the layers with a window attend to, which have a separate pool (default none; with --gpu the model's)
     speculative_algorithm (name): sglang: speculative decoding with drafts by name: EAGLE, EAGLE3, NEXTN, FROZEN_KV_MTP, STANDALONE or NGRAM (default no drafts)
     speculative_config (JSON): speculative decoding: vLLM's JSON object, with how many drafts are accepted; for sglang this alone (default no drafts)
     speculative_eagle_topk (drafts): sglang: drafts that each step continues from (default 1)

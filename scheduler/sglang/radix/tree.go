@@ -49,8 +49,7 @@ type Node struct {
 	leaf     bool  // evictable: without locks and children
 	listed   bool  // it has an entry in the heap of leaves
 	dead     bool  // it is gone, but for that entry
-	// Grain marks what a request has cached token by token: each page is a node of
-	// its own for splits and evictions.
+	// Grain marks content that a request has cached token by token: each page is a separate node for splits and evictions.
 	Grain bool
 }
 

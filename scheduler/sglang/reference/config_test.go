@@ -45,7 +45,7 @@ func TestFits(t *testing.T) {
 	}{
 		{1, 100, 4096, scheduler.Aggregated, 90, 10, 101},
 		{1, 101, 4096, scheduler.Aggregated, 90, 10, 0},
-		{1, 100, 1, scheduler.Aggregated, 50, 60, 0}, // let in, and then stuck
+		{1, 100, 1, scheduler.Aggregated, 50, 60, 0}, // admitted, and then stuck
 		{1, 100, 4096, scheduler.Prefill, 98, 60, 0},
 		{1, 100, 4096, scheduler.Prefill, 99, 60, 101},
 		{16, 4, 4096, scheduler.Aggregated, 60, 4, 5},

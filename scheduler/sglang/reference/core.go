@@ -1,7 +1,6 @@
 // Package reference is the scheduler core of a simulated SGLang engine by the rules of the
-// reference simulator, which docs/rules/sglang.md has beside SGLang's own. A pass in which
-// every running request gains a token and nothing else happens touches none of them: they
-// are counted, and written out when something happens to them.
+// reference simulator, which docs/rules/sglang.md has next to SGLang's own. A pass in which every running request gains a token
+// and nothing else happens touches none of them: they are counted, and written out when something happens to them.
 //
 // Read core.go, request.go, prefill.go, decode.go, retract.go, cancel.go, policy.go; record.go
 // and ledger.go for the record that a router is shown of the cache, the package radix; snapshot.go
@@ -58,7 +57,7 @@ type totals struct {
 	slack   int     // places of their last pages that hold no token yet
 	reserve int     // outputs still to come, each clipped
 	clipped int     // requests with more to come than is reserved for
-	phase   []int32 // by (decode step mod page): requests whose next token needs a page
+	phase   []int32 // by (decode step mod page): requests with a next token that needs a page
 }
 
 // ratio is the share of the reserved tokens that is believed to be needed.
@@ -116,7 +115,7 @@ func (c *Core) Able() scheduler.Ability {
 func (c *Core) Load() int { return c.waiting.Len() + len(c.running) }
 
 // Cut gives back the passes of the run p after the first keep. A run here is a
-// single pass: each has a duration of its own.
+// single pass: each has a separate duration.
 func (c *Core) Cut(p *scheduler.Pass, keep int) {
 	if keep < 1 || keep > p.Count {
 		panic(fmt.Sprintf("cut of a run of %d passes after pass %d", p.Count, keep))

@@ -33,8 +33,8 @@ func (c *Core) startRunning(r *request) {
 	c.agenda.Push(next, r.epoch, r)
 }
 
-// subtractTotals takes r, whose gains are written out, out of the sums over running
-// requests; the caller takes it out of the line.
+// subtractTotals takes r out of the sums over running requests; the caller takes it out of the line. The gains of r are written
+// out before.
 func (c *Core) subtractTotals(r *request) {
 	t := &c.totals
 	t.length -= r.stored
@@ -62,8 +62,7 @@ func (c *Core) phaseOf(r *request) int {
 	return int(((r.base-int64(r.stored))%n + n) % n)
 }
 
-// countCrossing returns the number of running requests whose next token needs a
-// page.
+// countCrossing returns the number of running requests with a next token that needs a page.
 func (c *Core) countCrossing() int {
 	return int(c.totals.phase[c.step%int64(c.PageTokens)])
 }
@@ -107,7 +106,7 @@ func (c *Core) decodeTokens(p *scheduler.Pass) {
 }
 
 // recordGaps counts the requests for which the pass is an inter-token latency, and
-// lists those that gained their second token.
+// lists the requests that gained their second token.
 func (c *Core) recordGaps(p *scheduler.Pass) {
 	p.Decoding = len(c.running) - len(c.joined)
 	if c.starved {
@@ -174,8 +173,7 @@ func (c *Core) collectDue() {
 	}
 }
 
-// signalDue marks the tokens of the requests that are due, in line, and lets go of
-// those that are finished.
+// signalDue marks the tokens of the requests that are due, in line, and releases finished requests.
 func (c *Core) signalDue(p *scheduler.Pass) {
 	recorded, finished := 0, 0
 	for _, r := range c.due {
@@ -262,8 +260,7 @@ func (c *Core) graftGrown(r *request, tokens int) {
 	r.growing = false
 }
 
-// finishRequest caches all that r holds, whose gains are written out, and lets it
-// go.
+// finishRequest caches all that r holds and releases it. The gains of r are written out before.
 func (c *Core) finishRequest(r *request) {
 	c.subtractTotals(r)
 	k := floorTo(r.stored, c.PageTokens)
@@ -307,5 +304,5 @@ func (c *Core) moveTo(r *request, place int) {
 	r.place = place
 }
 
-// SetClock lets passes to come take the time that clock says.
+// SetClock sets the clock that gives the duration of later passes.
 func (c *Core) SetClock(clock timing.Clock) { c.Clock = clock }

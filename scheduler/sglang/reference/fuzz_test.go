@@ -10,8 +10,7 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// FuzzTree does to a radix tree what bytes say, and the same to the tree of the
-// rules, which keeps its keys token by token.
+// FuzzTree applies the operations of its bytes to a radix tree and to the tree of the rules, which keeps its keys token by token.
 func FuzzTree(f *testing.F) {
 	f.Add([]byte("\x00\x01\x02\x03"))
 	f.Add([]byte("\x03\x10\x21\x32\x43\x54\x05\x16\x27\x38\x49\x5a\x6b\x7c\x8d\x9e\xaf\xb0\xc1\xd2\xe3\xf4"))

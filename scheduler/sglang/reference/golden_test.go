@@ -28,7 +28,7 @@ type goldenCase struct {
 	config              sglang.Config
 }
 
-// goldenRequest is what the reference says of a request.
+// goldenRequest is the reference's result for a request.
 type goldenRequest struct {
 	Arrival float64  `json:"arrival_ms"`
 	Admit   float64  `json:"admit_ms"`
@@ -156,7 +156,7 @@ func (c *goldenCase) mustStall(t *testing.T, rows []traceRow) {
 	}
 }
 
-// workload is a trace whose turns may wait for the turn before.
+// workload is a trace with turns that may wait for the turn before.
 type workload struct {
 	*run
 	tree  *prompt.Tree

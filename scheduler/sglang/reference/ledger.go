@@ -13,9 +13,8 @@ import (
 	"github.com/replay-llm/replay/sim/blockhash"
 )
 
-// ledger records single tokens under hashes of its own, as the reference does.
-// Those depend on the numbers of the pool's slots, so it keeps them all: a stack
-// of free ones, and the slots of every request and of every node of the tree.
+// ledger records single tokens under separate hashes, as the reference does. The hashes depend on the numbers of the pool's
+// slots, so it keeps them all: a stack of free ones, and the slots of every request and of every node of the tree.
 //
 // A slot may be on the stack twice: the rules that need a ledger free slots
 // that the tree owns.

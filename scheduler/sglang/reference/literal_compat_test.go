@@ -291,7 +291,7 @@ func (l *literalCompat) commit(r *literalRequest) {
 	r.node, r.cached = nd, k
 }
 
-// The core under the compat rules does in every pass what the rules say.
+// The core under the compat rules follows the rules in every pass.
 func TestCompatEqualsLiteral(t *testing.T) {
 	n := 800
 	if testing.Short() {

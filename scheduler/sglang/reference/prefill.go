@@ -46,8 +46,7 @@ func (c *Core) chargeBudget(b *budget, tokens, answer int) {
 	b.chunk -= pages
 }
 
-// neededTokens returns the room that r asks for, of whose prompt rest tokens are
-// missing.
+// neededTokens returns the room that r asks for; rest tokens of its prompt are missing.
 func (c *Core) neededTokens(r *request, rest int) int {
 	return rest + c.reservedAnswer(r)
 }
@@ -74,9 +73,8 @@ func (c *Core) fillBatch(p *scheduler.Pass) {
 	}
 }
 
-// isHeadBlocked reports whether the head of the queue is refused for memory beyond
-// any doubt. It does without the exact reserve, which is a sum over all running
-// requests in order.
+// isHeadBlocked reports whether the head of the queue certainly has too little memory. It does without the exact reserve, which
+// is a sum over all running requests in order.
 func (c *Core) isHeadBlocked() bool {
 	if len(c.running) == 0 || c.starved {
 		return false
@@ -131,8 +129,7 @@ func (c *Core) cutChunk(b *budget, rest int) (int, bool) {
 	return n, pages <= b.input && pages <= b.chunk
 }
 
-// lockPrefix looks up the first limit tokens of r, locks those that are cached, and
-// returns their number.
+// lockPrefix looks up the first limit tokens of r, locks the cached ones, and returns their number.
 func (c *Core) lockPrefix(r *request, limit int) int {
 	pages, n := c.tree.Match(&r.seq, c.pagesOf(limit))
 	c.tree.Lock(n)
@@ -190,8 +187,7 @@ func (c *Core) prefillTime() (float64, error) {
 	return c.Clock.Prefill(n, reached/n, before/n)
 }
 
-// runBatch starts the requests of the batch whose prompts are complete. At most one
-// is not: it is the last.
+// runBatch starts the requests of the batch with complete prompts. At most one prompt, the last, is incomplete.
 func (c *Core) runBatch() {
 	for _, e := range c.batch {
 		r := e.request

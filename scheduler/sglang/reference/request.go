@@ -15,7 +15,7 @@ type request struct {
 	maxOut int
 
 	out    int   // tokens generated, at base
-	stored int   // tokens whose KV cache it holds, at base; all of them in decode
+	stored int   // tokens that it holds KV cache of, at base; all of them in decode
 	base   int64 // decode step
 	epoch  int32 // counts its entries into the line of running requests and exits; older events are void
 

@@ -7,8 +7,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/sglang/radix"
 )
 
-// retractVictims retracts running requests until the next tokens of the others have
-// room, and moves the ratio.
+// retractVictims retracts running requests until the next tokens of the remaining ones have room, and moves the ratio.
 func (c *Core) retractVictims(p *scheduler.Pass) {
 	c.retired = c.retired[:0]
 	if len(c.running) == 0 {

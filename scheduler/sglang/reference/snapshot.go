@@ -46,7 +46,7 @@ func (c *Core) Progress(yield func(id sim.RequestID, tokens int, last sim.Time))
 	}
 }
 
-// describeBatch fills in who computed what, before finished requests are let go.
+// describeBatch fills in the computed tokens of each request, before finished requests are released.
 func (c *Core) describeBatch(d *scheduler.Detail) {
 	if d == nil {
 		return

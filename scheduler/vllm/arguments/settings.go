@@ -40,7 +40,7 @@ func DeclareChunks(s *vllm.Settings, d *schema.Decl) {
 // DeclareOrders declares the order of admission and preemption.
 func DeclareOrders(s *vllm.Settings, d *schema.Decl) {
 	if d.Name(schema.Row{
-		Key: "preemption_mode", Default: "lifo", Help: "who is preempted first: lifo or fifo, by `name`", Only: "vllm", After: "enable-chunked-prefill", Names: []string{"lifo", "fifo"},
+		Key: "preemption_mode", Default: "lifo", Help: "the request that is preempted first: lifo or fifo, by `name`", Only: "vllm", After: "enable-chunked-prefill", Names: []string{"lifo", "fifo"},
 		Doc: schema.Doc{Text: "the request that is preempted when blocks run out: lifo the last one admitted, fifo the first"},
 	}) == "fifo" {
 		s.Preemption = vllm.FIFO
@@ -54,7 +54,7 @@ func DeclareOrders(s *vllm.Settings, d *schema.Decl) {
 		Doc: schema.Doc{Default: "1", Text: "passes from one with prompts to the next while other requests decode, with vLLM's own rules alone; before vllm-0.33 it has no effect, with a warning (docs/rules/vllm.md)", Part: "vLLM"},
 	})
 	if d.Name(schema.Row{
-		Key: "scheduling_policy", Default: "fcfs", Help: "who is admitted first, by vLLM's own rules: fcfs or priority, by `name`", Only: "vllm", Names: []string{vllm.FirstCome.String(), vllm.ByPriority.String()},
+		Key: "scheduling_policy", Default: "fcfs", Help: "the order of admission, by vLLM's own rules: fcfs or priority, by `name`", Only: "vllm", Names: []string{vllm.FirstCome.String(), vllm.ByPriority.String()},
 		Doc: schema.Doc{Text: "the order of admission and preemption: fcfs, or priority, with vLLM's own rules alone (docs/rules/vllm.md)"},
 	}) == vllm.ByPriority.String() {
 		s.Scheduling = vllm.ByPriority

@@ -18,8 +18,8 @@ const (
 	chunkedAttention = "chunked_attention"
 )
 
-// LayerTypes returns the value of layer_types for a model with so many layers with a
-// window, which are the first unless those without are, and others.
+// LayerTypes returns the value of layer_types for a model with windowed layers that have a window and full layers that have none.
+// The windowed layers are the first unless fullFirst is set.
 func LayerTypes(windowed, full int, chunked, fullFirst bool) []string {
 	types := make([]string, windowed+full)
 	for i := range types {

@@ -26,7 +26,7 @@ const (
 
 func (p Preemption) String() string { return [...]string{"lifo", "fifo"}[p] }
 
-// Policy is in which order requests are admitted, and who loses its place.
+// Policy is the order in which requests are admitted and preempted.
 type Policy uint8
 
 const (
@@ -42,7 +42,7 @@ type Config struct {
 	Settings
 	Blocks        int          // KV blocks of the pool, > 0
 	BlockTokens   int          // tokens per KV block, 2 to 1024, a power of two
-	MaxLength     int          // tokens of the longest sequence, beyond which drafts do not go; no request is longer; Unlimited lifts the limit
+	MaxLength     int          // tokens of the longest sequence, drafts included; no request is longer; Unlimited lifts the limit
 	PrefixCaching bool         // reuse cached blocks across requests
 	Speculation   *Speculation // nil: none; not for the reference's rules
 	Role          scheduler.Role

@@ -19,7 +19,7 @@ type Settings struct {
 	ChunkedPrefill   bool // cut prompts that exceed what is left of MaxBatchedTokens; default true
 	Preemption       Preemption
 	ActiveSeqs       int            // max_num_active_seqs, a further limit besides MaxSeqs; 0: none
-	PrefillInterval  int            // passes from one that computes prompts to the next, while others decode; up to 1: any; not for the reference's rules
+	PrefillInterval  int            // passes from one that computes prompts to the next, while requests decode; up to 1: any; not for the reference's rules
 	Scheduling       Policy         // ByPriority is not for the reference's rules; default FirstCome
 	Warmup           Warmup         // of a worker that has never served; not for the reference's rules; none by default
 	Rules            rules.Rules    // of the scheduler; default those of the reference

@@ -25,7 +25,7 @@ type Request struct {
 	ID     sim.RequestID
 	Path   []prompt.NodeID // of the first full blocks by content
 	Full   int             // full prompt blocks named by content in events
-	Shared int             // of these, those that others can find
+	Shared int             // of these, the blocks that other requests can find
 }
 
 // OwnKey names block i of a request, which only that can find. ParseKey is its inverse.
@@ -39,7 +39,7 @@ func ParseKey(key int64) (id sim.RequestID, i int) {
 
 // ownBlocks counts the blocks that only one request can name.
 type ownBlocks struct {
-	named int // those that can be found
+	named int // blocks that can be found
 	gone  bool
 }
 
@@ -73,7 +73,7 @@ func (e *Log) RemoveRequest(id sim.RequestID) {
 	}
 }
 
-// dropUnnamed forgets a request that is gone, if none of its own blocks can be found.
+// dropUnnamed forgets a request that is gone, if no own block can be found.
 func (e *Log) dropUnnamed(id sim.RequestID, o *ownBlocks) {
 	if o.gone && o.named == 0 {
 		delete(e.own, id)
@@ -81,8 +81,7 @@ func (e *Log) dropUnnamed(id sim.RequestID, o *ownBlocks) {
 	}
 }
 
-// NoteStored writes down that block i of r can be found: before others that hold
-// the same or, as a copy, after them.
+// NoteStored writes down that block i of r can be found: before other blocks with the same content or, as a copy, after them.
 func (e *Log) NoteStored(r Request, i int, isCopy bool) {
 	if e.names == nil {
 		return
@@ -119,8 +118,7 @@ func (e *Log) appendStored(of sim.RequestID, b blocks.Hashes, isCopy bool) {
 	})
 }
 
-// NoteRemoved writes down that a block of that key is evicted; as a copy, others
-// that hold the same are left.
+// NoteRemoved writes down that a block of that key is evicted; as a copy, other blocks with the same content are left.
 func (e *Log) NoteRemoved(key int64, isCopy bool) {
 	if e.names == nil {
 		return
@@ -166,7 +164,7 @@ func (e *Log) placeHash(key int64) uint64 {
 	return e.tree.SequenceHash(e.tree.Parent(node), int(per)-1)
 }
 
-// HashesOf returns what events say of block i of r.
+// HashesOf returns the hashes of block i of r in events.
 func (e *Log) HashesOf(r Request, i int) (h blocks.Hashes) {
 	if e.names == nil {
 		return h

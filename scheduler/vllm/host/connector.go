@@ -104,8 +104,8 @@ func (c *Connector) End(r *Request) {
 	c.Ended = append(c.Ended, r)
 }
 
-// Leave notes that r, which is about to end, holds these KV blocks, of which the first ones are computed: it watches those that are
-// being copied, and keeps those that have yet to be offered.
+// Leave notes that r, which is about to end, holds these KV blocks, of which the first ones are computed: it watches the blocks
+// that are being copied, and keeps the blocks that have yet to be offered.
 func (c *Connector) Leave(r *Request, held []Block, computed int) {
 	if c.Memory.Ranked && r.Next < r.Chunks {
 		r.Held = append(r.Held[:0], held[:min(len(held), computed)]...)
@@ -268,8 +268,8 @@ func (c *Connector) OfferEnded(taken func([]Block) bool) {
 	c.Ended = c.Ended[:0]
 }
 
-// Begin lets the worker take the pass that was planned, at an instant, and returns when the pass may begin: it submits stores of
-// passes before and waits for those that must have ended.
+// Begin lets the worker take the pass that was planned, at an instant, and returns when the pass may begin: it submits the stores
+// of earlier passes and waits for the stores that must have ended.
 func (c *Connector) Begin(at sim.Time) sim.Time {
 	c.Taken = max(c.Taken, at)
 	if c.Memory.Ranked {

@@ -5,7 +5,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/blocks"
 )
 
-// hasher returns what events say of block i of a list. A Keyer is one where events are captured.
+// hasher returns the hashes of block i of a list in events. A Keyer is a hasher if events are captured.
 type hasher interface{ Hashes(i int) blocks.Hashes }
 
 // noteHashes keeps the names of the blocks that j stores, for events.

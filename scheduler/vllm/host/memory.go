@@ -76,8 +76,8 @@ func (m *Memory) Lookup(u *User, from, end int) (f Found) {
 }
 
 // Offer stores the blocks of u from the first one on and before the end that are neither there nor coming,
-// evicting others for them. It returns them, until the next call; ok is
-// false where there is no room for all of them, and then none is stored.
+// evicting other blocks for them. It returns them, until the next call; ok is false where there is no room for all of them, and
+// then none is stored.
 func (m *Memory) Offer(u *User, from, end int) (stored []Span, ok bool) {
 	m.offers++
 	m.stored = m.stored[:0]

@@ -3,7 +3,7 @@ package host
 import "slices"
 
 // order is the order of eviction, the next one first. By the rules of 0.24 it has the idle blocks. By those of 0.33 it has
-// all, by rank; those that a user has stored or read have its rank, the last of its list first, until it ends.
+// all, by rank; the blocks that a user has stored or read have its rank, the last of its list first, until it ends.
 type order struct {
 	oldest, newest id
 	rank           int64
@@ -40,8 +40,8 @@ func (m *Memory) unlink(b id) {
 	}
 }
 
-// use notes that u uses the blocks of x, which an extent of their own has or, as none, are not there yet. They have the rank of u from
-// now on, unless that is lower than their own or u has used them before.
+// use notes that u uses the blocks of x. The blocks have a separate extent or, as none, are not there yet. They have the rank of
+// u from now on, unless it is lower than their rank or u has used them before.
 func (m *Memory) use(u *User, x *piece) {
 	for from, end := int32(x.index), int32(x.index)+x.blocks; ; {
 		first, last := u.seen.addNext(from, end)
@@ -77,7 +77,7 @@ func (m *Memory) enter(u *User) {
 	u.mark, u.marked = b+1, m.rank
 }
 
-// insert puts b among the blocks that have the rank of u, behind those that come later in the list of u.
+// insert puts b among the blocks that have the rank of u, behind the blocks that come later in the list of u.
 func (m *Memory) insert(u *User, b id) {
 	m.enter(u)
 	k := &m.all[b]
@@ -100,7 +100,7 @@ func (m *Memory) findPieces(u *User, from, end int) {
 	}
 }
 
-// Touch moves the idle ones of the first blocks of u behind all others, the last of its list first.
+// Touch moves the idle ones of the first blocks of u behind all other blocks, the last of its list first.
 func (m *Memory) Touch(u *User, blocks int) {
 	m.findPieces(u, 0, blocks)
 	for i := range slices.Backward(m.pieces) {
@@ -122,7 +122,7 @@ func (m *Memory) moveLast(b id) {
 	m.join(b)
 }
 
-// End ends u: those of its blocks that are still in host memory come behind all others, the last of its list first.
+// End ends u: those of its blocks that are still in host memory come behind all other blocks, the last of its list first.
 func (m *Memory) End(u *User) {
 	if u.mark == 0 {
 		return

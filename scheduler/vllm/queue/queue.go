@@ -29,8 +29,8 @@ func (q *Queue) Pop() (b int32, place uint32) {
 	return q.slots[place&uint32(len(q.slots)-1)], place
 }
 
-// MakeRoom drops the blocks that have left out of turn, those that do not stand at their places, and gives each of the others another
-// place with move. At least half of the slots are free then.
+// MakeRoom drops the blocks that have left out of turn, as stands reports, and gives each remaining block a new place with move.
+// At least half of the slots are free then.
 func (q *Queue) MakeRoom(stands func(b int32, place uint32) bool, move func(b int32, place uint32)) {
 	var all []int32
 	q.Visit(func(b int32, place uint32) {

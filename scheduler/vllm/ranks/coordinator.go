@@ -9,7 +9,7 @@ import (
 
 const (
 	everyMs   = 100  // the least time between its reports of changes
-	silenceMs = 50   // without a report of a rank, before it reports a pass that others may still run
+	silenceMs = 50   // without a report of a rank, before it reports a pass that other ranks may still run
 	aliveMs   = 5000 // between its reports where nothing has changed
 )
 

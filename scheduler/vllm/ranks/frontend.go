@@ -22,7 +22,7 @@ type turn uint8
 const (
 	ended   turn = iota // passes end
 	planned             // ranks plan
-	agreed              // those plan that have waited for others
+	agreed              // ranks plan that have waited for other ranks
 )
 
 // frontEnd chooses ranks for requests, as vLLM's API server does.

@@ -27,7 +27,7 @@ type member struct {
 	late    scheduler.Pass
 	dummy   *timing.Step
 	sits    bool // it runs a dummy pass, having planned nothing to compute
-	// computes is whether it computes something in the pass; unfinished is what it says when ranks agree.
+	// computes is whether it computes something in the pass; unfinished is its value when ranks agree.
 	computes, unfinished bool
 }
 
@@ -118,10 +118,10 @@ func (m *member) End(p *scheduler.Pass) error {
 	return nil
 }
 
-// Planned reports false: ranks that have planned nothing join a pass of the others.
+// Planned reports false: ranks that have planned nothing join a pass of the other ranks.
 func (m *member) Planned() bool { return false }
 
-// Wait begins a pass that others run.
+// Wait begins a pass that other ranks run.
 func (m *member) Wait(now sim.Time, p *scheduler.Pass) float64 {
 	p.Reset(now)
 	return float64(m.nap)

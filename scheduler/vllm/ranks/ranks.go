@@ -15,7 +15,7 @@ import (
 
 // Rules are what releases of vLLM do differently.
 type Rules struct {
-	SyncPasses int  // ranks agree in every pass whose number in its wave divides by it
+	SyncPasses int  // ranks agree in every pass with a number in its wave that divides by it
 	SyncFirst  bool // and in the first
 	InFlight   bool // the front end goes by the requests it has sent, and by how full KV caches are where requests wait
 }
@@ -88,8 +88,8 @@ func (c *Core) Step(now, until sim.Time, p *scheduler.Pass) error {
 	return nil
 }
 
-// openPass prepares all ranks for the pass that starts at now. Where ranks agree after it, those that compute wait for the dummy passes of
-// others. It reports whether a rank runs a dummy pass.
+// openPass prepares all ranks for the pass that starts at now. If ranks agree after it, computing ranks wait for the dummy passes
+// of the other ranks. It reports whether a rank runs a dummy pass.
 func (c *Core) openPass(now sim.Time) (dummies bool) {
 	for _, m := range c.members {
 		m.open(now)

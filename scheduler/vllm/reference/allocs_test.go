@@ -23,7 +23,7 @@ type busy struct {
 func newBusy(change func(*vllm.Config), joined bool) *busy {
 	var lines []line
 	for i := range 300 {
-		ids := sequence(1, uint64(4+i%5)) // in common with others
+		ids := sequence(1, uint64(4+i%5)) // in common with other requests
 		ids = append(ids, sequence(uint64(1000*(i+1)), uint64(1000*(i+1)+i%17))...)
 		lines = append(lines, line{in: len(ids)*64 - i%64, out: 1 + i*37%400, ids: ids})
 	}

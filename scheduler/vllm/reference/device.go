@@ -15,8 +15,8 @@ type pool interface {
 	// use gives s the blocks from..to-1 of its list, cached ones first, and
 	// returns how many it got.
 	useBlocks(s slot, from, to int) int
-	// open gives s a block for the tokens after its full ones, which nobody can
-	// have cached, and reports whether there was one.
+	// openBlock gives s a block for the tokens after its full ones, which no request can have cached, and reports whether there
+	// was one.
 	openBlock(s slot) bool
 	// promote makes the partial block of s, now full of known tokens, one that
 	// can be cached.
@@ -117,8 +117,7 @@ func (p *device) shrinkNodes(s *segment, end int32) {
 	}
 }
 
-// dropSegment ends the segment i, which has no block left. A younger one may go
-// on where it began.
+// dropSegment ends the segment i, which has no block left. A younger one may continue where it began.
 func (p *device) dropSegment(i int32) {
 	s := p.lru.at(i)
 	switch {
@@ -150,8 +149,8 @@ func (p *device) useBlocks(s slot, from, to int) int {
 	return at - from
 }
 
-// openBlock gives s a block for the tokens after its full ones, which nobody
-// can have cached, and reports whether there was one.
+// openBlock gives s a block for the tokens after its full ones, which no request can have cached, and reports whether there was
+// one.
 func (p *device) openBlock(s slot) bool {
 	if p.core.capture.level == scheduler.CaptureEvents {
 		full := p.core.requests[s].full
@@ -270,8 +269,7 @@ func (p *device) leaveTail(s slot, n *node) {
 	r.tail = prompt.None
 }
 
-// promotePartial makes s's partial block, now full of known tokens, a block of
-// its own account.
+// promotePartial makes s's partial block, now full of known tokens, one of s's own full blocks.
 func (p *device) promotePartial(s slot) {
 	r := &p.core.requests[s]
 	r.part = false
@@ -370,8 +368,7 @@ func (p *device) Cached(s slot) int {
 	return blocks
 }
 
-// Forget makes the cached blocks of s's own, which nobody can name once it is
-// gone, nobody's.
+// Forget releases the own cached blocks of s, which no request can name once it is gone.
 func (p *device) Forget(s slot) {
 	r := &p.core.requests[s]
 	p.core.capture.removeRequest(r)

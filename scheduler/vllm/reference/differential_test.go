@@ -168,8 +168,8 @@ func (c *twinCase) drawPool(rng *rand.Rand) {
 	}
 }
 
-// crowd makes a case one of many cached prompts that run beside a prompt which
-// comes in chunks and lacks blocks, so that passes leave requests out.
+// crowd makes a case of many cached prompts that run with a prompt which comes in chunks and lacks blocks, so that passes leave
+// requests out.
 func (c *twinCase) crowd(rng *rand.Rand) {
 	size := c.config.BlockTokens
 	c.synthetic, c.traceTokens = false, size

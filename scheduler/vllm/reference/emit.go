@@ -8,9 +8,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// emitTokens is the decode part of a pass: one token for every request whose
-// tokens are all computed, in order of admission (docs/rules/vllm.md
-// "Reference: a pass"). It reports whether a request ended.
+// emitTokens is the decode part of a pass: one token for every request with all tokens computed, in order of admission
+// (docs/rules/vllm.md "Reference: a pass"). It reports whether a request ended.
 func (c *Core) emitTokens(start sim.Time, p *scheduler.Pass) (ended bool, err error) {
 	p.End = start
 	length := c.steadyLen + int64(c.steady)*c.step

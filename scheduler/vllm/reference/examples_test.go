@@ -14,7 +14,7 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// example is a run whose numbers the reference printed.
+// example is a run with numbers that the reference printed.
 type example struct {
 	name        string
 	blockTokens int
@@ -23,8 +23,7 @@ type example struct {
 	want        printed
 }
 
-// printed is what there is to compare; what is zero is not known, except where
-// exact says otherwise.
+// printed is the numbers to compare; a zero is unknown, unless exact is set for it.
 type printed struct {
 	duration         sim.Time
 	minTTFT, maxTTFT sim.Time

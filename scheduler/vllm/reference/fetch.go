@@ -110,9 +110,8 @@ func (t *seat) cutFetched(n int) {
 // patience is the number of passes in a row without a token and without a prompt
 // further on after which requests run one at a time.
 //
-// An eviction that waits for its copy makes requests that do not fit beside each
-// other take each other's place before either gets anywhere. By the letter of
-// the rules that can continue for ever; here the first one continues alone.
+// An eviction that waits for its copy makes requests that do not fit together take each other's place before either makes
+// progress. By the letter of the rules that can continue for ever; here the first one continues alone.
 const patience = 1000
 
 // dragPatience is the number of passes that preempted someone since a request

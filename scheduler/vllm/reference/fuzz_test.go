@@ -6,7 +6,7 @@ import (
 )
 
 // FuzzPool runs an engine with hardly more blocks than it needs, drawn from
-// bytes, beside its twin, whose block pool is a map.
+// bytes, together with its twin, which has a map as block pool.
 func FuzzPool(f *testing.F) {
 	for seed := range uint64(8) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -28,7 +28,7 @@ func FuzzPool(f *testing.F) {
 }
 
 // dice is a source of numbers of which each is one byte in all its places, so
-// that a byte decides a choice; after the bytes come others.
+// that a byte decides a choice; after the bytes come random numbers.
 type dice struct {
 	data []byte
 	rest *rand.PCG

@@ -8,7 +8,7 @@ import (
 )
 
 // naivePool is the block pool as it is written down: every block is free, held,
-// or inactive (cached and held by nobody).
+// or inactive (cached and held by no request).
 type naivePool struct {
 	free       int
 	full       map[uint64]*naiveHeld // by sequence hash

@@ -34,8 +34,8 @@ func (n *naive) newSequence(r *sim.Request) *naiveSequence {
 	return s
 }
 
-// fullBlock returns block i of s with all its tokens: known by what it holds,
-// or by a name of its own when it holds generated tokens or caching is off.
+// fullBlock returns block i of s with all its tokens: known by its content, or by a separate name when it holds generated tokens
+// or caching is off.
 func (n *naive) fullBlock(s *naiveSequence, i int) naiveBlock {
 	b := naiveBlock{full: true, hash: n.pool.unique()}
 	b.local = b.hash

@@ -195,8 +195,8 @@ func (n *naive) schedule(id sim.RequestID, fromWaiting bool) (naiveOutcome, int)
 	return scheduled, cached
 }
 
-// allocate finds blocks for the first target tokens of r, preempting others and
-// in the end r itself, which it reports. It returns the tokens then computed.
+// allocate finds blocks for the first target tokens of r, preempting other requests and in the end r itself, which it reports. It
+// returns the tokens then computed.
 func (n *naive) allocate(r *naiveRequest, target int) (after int, gone bool) {
 	s := r.seq
 	after = target
@@ -246,7 +246,7 @@ func (n *naive) count(s naiveShare, sign int) {
 }
 
 // preempt takes the newest or the oldest running request out, its blocks with
-// it, and puts it before all that wait. It is nil when nobody runs.
+// it, and puts it before all that wait. It is nil when no request runs.
 func (n *naive) preempt() *naiveRequest {
 	for len(n.running) > 0 {
 		at := len(n.running) - 1
@@ -284,7 +284,7 @@ func (n *naive) prefillTime() (sim.Time, error) {
 	return sim.Time(ms), err
 }
 
-// emit gives every request whose tokens are all computed its next one.
+// emit gives every request with all tokens computed its next one.
 func (n *naive) emit(p *scheduler.Pass) error {
 	var ready []sim.RequestID
 	length := 0
@@ -319,8 +319,7 @@ func (n *naive) emit(p *scheduler.Pass) error {
 	return nil
 }
 
-// generate appends a token to r, preempting others for its block. It reports
-// false when r ends up without.
+// generate appends a token to r, preempting other requests for its block. It reports false when r gets no block.
 func (n *naive) generate(r *naiveRequest) bool {
 	s := r.seq
 	for !n.grow(s) {

@@ -181,8 +181,7 @@ func TestOffloadGate(t *testing.T) {
 	}
 }
 
-// rounds returns ten prompts of 32 blocks, one after the other, so many times,
-// on an engine that holds three of them.
+// rounds returns ten prompts of 32 blocks, one after the other, n times, on an engine that holds three of them.
 func rounds(n int) ([]schedulertest.Arrival, vllm.Config) {
 	var lines []line
 	for i := range 10 * n {

@@ -57,7 +57,7 @@ func fits(config vllm.Config, arrivals []schedulertest.Arrival) error {
 	return nil
 }
 
-// errLong ends cases whose requests preempt each other for ever.
+// errLong ends cases with requests that preempt each other for ever.
 var errLong = errors.New("too many passes")
 
 // recordOf returns every pass of a run, with what is cached after it instead of

@@ -23,8 +23,8 @@ type pair struct {
 	twin *naive
 	tree *prompt.Tree
 
-	residency bool                    // what the core says of its cache is complete
-	resident  map[prompt.NodeID]int32 // blocks cached by node, as the core says
+	residency bool                    // the core's report of its cache is complete
+	resident  map[prompt.NodeID]int32 // blocks cached by node, as the core reports
 	hashes    [][]uint64              // of the blocks of every node
 	names     [2]namer                // of the core and of the twin
 	passes    int
@@ -50,7 +50,7 @@ func newPair(c vllm.Config, arrivals []schedulertest.Arrival) *pair {
 	known := make(map[uint64]bool)
 	for _, a := range arrivals {
 		local, sequence := c.Tree.Hashes(a.Request.Prompt)
-		if c.PrefixCaching { // without, every block has a name of its own
+		if c.PrefixCaching { // without, every block has a separate name
 			local = append(local, sequence...)
 		}
 		for _, h := range local {
@@ -116,7 +116,7 @@ func (p *pair) visit(got schedulertest.Step) error {
 	return p.checkResidency()
 }
 
-// checkResidency compares what the core says is cached with what the twin has.
+// checkResidency compares the blocks that the core reports as cached with the blocks of the twin.
 func (p *pair) checkResidency() error {
 	if !p.residency {
 		return nil

@@ -18,7 +18,7 @@ type line struct {
 	ids     []uint64
 }
 
-// arrivals interns the prompts of lines in a tree of their own.
+// arrivals interns the prompts of lines in a new tree.
 func arrivals(lines []line, traceTokens, blockTokens int, o prompt.Options) ([]schedulertest.Arrival, *prompt.Tree) {
 	tree := prompt.NewTree(traceTokens, blockTokens, o)
 	prompts := tree.AddAll(len(lines), func(i int) ([]uint64, int) { return lines[i].ids, lines[i].in })
@@ -57,7 +57,7 @@ type outcome struct {
 	end     sim.Time   // of the last token
 }
 
-// replay runs one worker and says what came of it.
+// replay runs one worker and returns the outcome.
 func replay(core scheduler.Core, arrivals []schedulertest.Arrival) (outcome, error) {
 	out := outcome{records: make([]record, len(arrivals))}
 	for i, a := range arrivals {

@@ -11,8 +11,8 @@ import (
 type Method struct {
 	Name string
 	Kind scheduler.Drafter
-	// The first releases that can schedule asynchronously with it, and do so unless they are
-	// told; laterThanAll where none does.
+	// The first release that can schedule asynchronously with it, and the first that does so by default; laterThanAll if there is
+	// none.
 	can, does [2]int
 }
 

@@ -24,8 +24,8 @@ type profile struct {
 	compared []string
 }
 
-// knownProfiles lists what is known, the oldest first. docs/rules/vllm.md says which
-// releases were run to find where each rule changed.
+// knownProfiles lists what is known, the oldest first. docs/rules/vllm.md lists the releases that were run to find where each
+// rule changed.
 func knownProfiles() []profile {
 	oldest, early := Start{Medusa: true, NoSlots: true, TimesYarn: true}, Start{Medusa: true, SeqSlots: true, TimesYarn: true}
 	later, scaled := Start{Medusa: true, LongBounded: true, TimesYarn: true}, Start{Medusa: true, LongBounded: true}
@@ -136,8 +136,8 @@ func Profiles() []string {
 	return append(names, newestProfile)
 }
 
-// RanksHost reports whether the releases of a profile keep host memory by rank, as vllm.Config.RankedHost says. A name that is
-// none of a profile stands for the newest.
+// RanksHost reports whether the releases of a profile keep host memory by rank, as in vllm.Config.RankedHost. A name without a
+// profile stands for the newest.
 func RanksHost(name string) bool {
 	k := findProfile(name)
 	return k == nil || slices.Compare(k.from[:], []int{0, 33}) >= 0

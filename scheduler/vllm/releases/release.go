@@ -53,8 +53,7 @@ func ParseRelease(text string) (name string, ok bool) {
 	return name, ok
 }
 
-// listCompared reports whether a release is one whose own scheduler was compared with the rules of
-// Nearest.
+// listCompared reports whether the scheduler of a release was compared with the rules of Nearest.
 func listCompared(version string) bool {
 	return slices.Contains(nearestProfile(version).compared, version)
 }
@@ -69,8 +68,8 @@ func RulesName(version string) string {
 	return name
 }
 
-// Uncertainty returns what is not known of a name that scheduler_profile has: of a release that
-// was not compared, whose rules it gets and in what the next ones differ. It is "" of others.
+// Uncertainty returns what is not known of a name that scheduler_profile has: for a release that was not compared, the rules that
+// it gets and their differences to the next ones. It is "" for all other names.
 func Uncertainty(name string) string {
 	version, ok := parseRelease(name)
 	if !ok || listCompared(version) || NameProfile(name) == name {

@@ -18,8 +18,8 @@ type Rules struct {
 	// RecomputeLast computes at least one token of a prompt that is cached as a
 	// whole; otherwise such a prompt costs nothing.
 	RecomputeLast bool
-	// AdmitIdle admits the head of the line into blocks that nobody holds and
-	// lets it wait otherwise; otherwise running requests are preempted for it.
+	// AdmitIdle admits the head of the line into blocks that no request holds and lets it wait otherwise; otherwise running
+	// requests are preempted for it.
 	AdmitIdle bool
 	// ReserveWhole admits a request only when all of its known tokens would fit;
 	// otherwise when its first chunk does. Read with AdmitIdle only.
@@ -37,8 +37,8 @@ type Rules struct {
 	// that Config.Preemption names.
 	LastVictim bool
 	// PastSelf continues with the next of the running requests after one that lost its own
-	// place; otherwise it is the last that gets tokens. Where it is the last of the
-	// running, as it is first come, first served, nobody follows.
+	// place; otherwise it is the last that gets tokens. If it is the last of the running, as with first come, first served, no
+	// request follows.
 	PastSelf bool
 	// KeepNext gives the request after one that preempted its turn; otherwise, by priority,
 	// as many requests after it get nothing in the pass as lost a place in front of it
@@ -52,8 +52,7 @@ type Rules struct {
 	// WholeAlone does not hold the only request, running or waiting, to
 	// LongPrefillTokens.
 	WholeAlone bool
-	// Watermark is the share of the pool, from 0 to 1, that is left free of whom is
-	// admitted while anything runs.
+	// Watermark is the share of the pool, from 0 to 1, that admissions leave free while any request runs.
 	Watermark float64
 	// EmptyPassMs is how long the engine sleeps after a pass that was planned with nothing
 	// to compute, while requests are unfinished, in ms.
@@ -79,16 +78,14 @@ type Rules struct {
 	// PadDrafts gives a request that is admitted with one token to compute drafts that are
 	// none, so that it looks like one that decodes.
 	PadDrafts bool
-	// PadAlone does so too where nobody else is in the pass, if the rest was cached.
+	// PadAlone does so too if no other request is in the pass and the rest was cached.
 	PadAlone bool
-	// DraftSlots takes a token of the budget of a pass for each request in it where a
-	// draft model computes beside it.
+	// DraftSlots takes a token of the budget of a pass for each request in it if a draft model computes, too.
 	DraftSlots bool
-	// DraftBudget leaves a token of the budget of a pass for each of MaxSeqs requests where a
-	// draft model computes beside it, whether they are there or not.
+	// DraftBudget leaves a token of the budget of a pass for each of MaxSeqs requests, present or not, if a draft model computes,
+	// too.
 	DraftBudget bool
-	// SkipDrafts makes no drafts after a pass none of whose requests can use them; otherwise
-	// the drafter runs after every pass.
+	// SkipDrafts makes no drafts after a pass if none of its requests can use them; otherwise the drafter runs after every pass.
 	SkipDrafts bool
 	// HashAhead names a block by the token after it, too, where the drafter reads hidden states;
 	// otherwise the last block that a request finds is computed again.

@@ -9,7 +9,7 @@ import (
 // Layer is what can be found of a node, or of the blocks that only one request can
 // name. Blocks count from the start of the request.
 type Layer struct {
-	End         int32 // of those that can be found; 0 where there is nothing
+	End         int32 // of the blocks that can be found; 0 if there are none
 	First, Last ID    // that are found, in order, up to End
 	Copies      ID    // that are found once these are evicted, by when they were named
 }

@@ -21,7 +21,7 @@ type Segment struct {
 	Older, Newer ID   // in the queue
 	Below, Above ID   // in the layer
 	Rest         ID   // what was split off and follows, as long as both are held
-	IsCopy       bool // others of the layer are found before it
+	IsCopy       bool // other segments of the layer are found before it
 }
 
 // Size returns the number of its blocks.
@@ -56,7 +56,7 @@ func (o Owner) Slot() blocks.Slot { return blocks.Slot(^o) }
 // IsKnown reports whether the blocks can be found.
 func (o Owner) IsKnown() bool { return o > Unnamed }
 
-// Store is the segments of a pool, and the queue of those that are free.
+// Store is the segments of a pool, and the queue of free ones.
 type Store struct {
 	All            []Segment
 	unused         []ID
@@ -133,8 +133,8 @@ func (t *Store) Unlink(i ID) {
 	}
 }
 
-// Split makes the blocks of i from at on a segment of their own, which in the queue
-// stands before it. The caller puts it into the layer.
+// Split makes the blocks of i from at on a separate segment, which in the queue stands before it. The caller puts it into the
+// layer.
 func (t *Store) Split(i ID, at int32) (upper ID) {
 	s := t.All[i]
 	s.Lo = at

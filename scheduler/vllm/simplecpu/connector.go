@@ -31,7 +31,7 @@ type Connector struct {
 // User is what the connector keeps of a request.
 type User struct {
 	Next   int          // the first block that has not been offered
-	Known  int          // blocks that the connector knows, of those that the request holds
+	Known  int          // blocks of the request that the connector knows
 	Former []host.Block // that it knew when the request lost its place, by the rules of 0.24
 	pinned []int32      // of host memory, which were found and are not loaded
 }

@@ -12,11 +12,11 @@ type Groups struct {
 	Groups  int  // of layers with a window, > 0 where Tokens are
 	Full    int  // of layers that attend to everything
 	// FullFirst puts the groups of layers that attend to everything first, as vLLM does
-	// where the first layer of the model does; otherwise the others come first.
+	// where the first layer of the model does; otherwise the groups with windows come first.
 	FullFirst bool
 }
 
-// First returns the first group whose layers have a window; the others of them follow it.
+// First returns the first group of layers with a window; the other such groups follow it.
 func (w *Groups) First() int {
 	if w.FullFirst {
 		return w.Full
@@ -36,8 +36,8 @@ func (w *Groups) Watched() int {
 // Given reports whether any layers have a window.
 func (w *Groups) Given() bool { return w.Tokens > 0 }
 
-// GroupLayers returns in how many groups vLLM puts layers with windows and others: of as
-// many layers as the fewer of a kind, unless the others are hardly more.
+// GroupLayers returns in how many groups vLLM puts layers with windows and layers without. A group has as many layers as the
+// rarer kind, or as the more frequent kind if that has hardly more.
 func GroupLayers(windowed, full int) (groups, others int) {
 	size := min(windowed, full)
 	if most := max(windowed, full); 2*most < 3*size || size == 0 {
@@ -47,7 +47,7 @@ func GroupLayers(windowed, full int) (groups, others int) {
 }
 
 // Passed returns how many of the first tokens no layer with a window attends to any
-// more when so many are computed.
+// more when that many are computed.
 func (w *Groups) Passed(computed int) int {
 	if w.Chunked {
 		return computed / w.Tokens * w.Tokens
@@ -55,8 +55,7 @@ func (w *Groups) Passed(computed int) int {
 	return max(0, computed-w.Tokens+1)
 }
 
-// Passing returns how many tokens have to be computed for the first ones, so many, to be
-// passed.
+// Passing returns how many tokens have to be computed to pass the first ones, that many.
 func (w *Groups) Passing(tokens int) int {
 	if w.Chunked {
 		return (tokens + w.Tokens - 1) / w.Tokens * w.Tokens
@@ -65,7 +64,7 @@ func (w *Groups) Passing(tokens int) int {
 }
 
 // MostBlocks returns how many blocks of a request a group of layers with a window needs
-// at most, where passes in flight compute so many tokens of it.
+// at most, where passes in flight compute that many tokens of it.
 func (w *Groups) MostBlocks(inFlight, blockTokens int) int {
 	tokens, more := w.Tokens+inFlight, 0
 	if !w.Chunked {
@@ -74,7 +73,7 @@ func (w *Groups) MostBlocks(inFlight, blockTokens int) int {
 	return (tokens+blockTokens-1)/blockTokens + more
 }
 
-// Check returns what is wrong with w where blocks have so many tokens.
+// Check returns what is wrong with w if blocks have blockTokens tokens.
 func (w *Groups) Check(blockTokens int) error {
 	switch {
 	case *w == Groups{}:
@@ -112,7 +111,7 @@ func NewLayout(w Groups, shift uint) Layout {
 // IsWindowed reports whether the layers of group g have windows.
 func (l *Layout) IsWindowed(g int) bool { return l.From <= g && g < l.To }
 
-// Skip returns n for groups with windows, which do without their first n blocks, and 0 for the others.
+// Skip returns n for groups with windows, which do without their first n blocks, and 0 for the groups without windows.
 func (l *Layout) Skip(g, n int) int {
 	if l.IsWindowed(g) {
 		return n
