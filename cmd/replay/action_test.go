@@ -105,13 +105,13 @@ func TestActionIsSound(t *testing.T) {
 			t.Errorf("output %s: no description", name)
 		}
 	}
-	docs, err := os.ReadFile("../../docs/ci.md")
+	docs, err := os.ReadFile("../../docs/command-line.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range slices.Concat(slices.Collect(maps.Keys(a.Inputs)), slices.Collect(maps.Keys(a.Outputs))) {
 		if !strings.Contains(string(docs), "| `"+name+"` |") {
-			t.Errorf("docs/ci.md has no row of %s", name)
+			t.Errorf("docs/command-line.md has no row of %s", name)
 		}
 	}
 }

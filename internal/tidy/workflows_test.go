@@ -13,12 +13,12 @@ func TestActionsArePinned(t *testing.T) {
 	pinned := regexp.MustCompile(`^[\w.-]+(/[\w.-]+)+@[0-9a-f]{40} # v\d+\.\d+\.\d+$`)
 	checked := 0
 	for _, name := range listFiles(t) {
-		if !strings.HasPrefix(name, ".github/") && name != "action.yml" && name != "docs/ci.md" {
+		if !strings.HasPrefix(name, ".github/") && name != "action.yml" && name != "docs/command-line.md" {
 			continue
 		}
 		for line := range strings.Lines(readFile(t, name)) {
 			m := uses.FindStringSubmatch(strings.TrimRight(line, "\n"))
-			if m == nil || strings.HasPrefix(m[1], "./") || name == "docs/ci.md" && strings.HasPrefix(m[1], "replay-llm/replay@") {
+			if m == nil || strings.HasPrefix(m[1], "./") || name == "docs/command-line.md" && strings.HasPrefix(m[1], "replay-llm/replay@") {
 				continue
 			}
 			if checked++; !pinned.MatchString(m[1]) {

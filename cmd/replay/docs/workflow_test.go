@@ -11,14 +11,14 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/cli/clitest"
 )
 
-// The steps of the workflow in docs/ci.md pass on the example, fail when a budget
+// The steps of the workflow in docs/command-line.md pass on the example, fail when a budget
 // is exceeded, and then say so where GitHub looks.
 func TestWorkflow(t *testing.T) {
 	here, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile("../../../docs/ci.md")
+	text, err := os.ReadFile("../../../docs/command-line.md")
 	if err != nil {
 		t.Fatal(err)
 	}

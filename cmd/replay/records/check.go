@@ -61,7 +61,7 @@ command line that the file names is run.
 replay check BUDGETS --update writes the baseline. The exit code is 0 when all
 budgets hold, 5 when one is exceeded, 7 when all hold and requests went other
 ways than in the baseline (behaviour: free in the file allows that), and 1 when
-a file is wrong or the run fails. docs/ci.md has more.`,
+a file is wrong or the run fails. docs/command-line.md has more.`,
 		Example: `  replay check budgets.yaml --update
   replay check budgets.yaml
   replay check budgets.yaml --out out/run --timeline timeline.json

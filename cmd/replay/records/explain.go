@@ -38,9 +38,9 @@ func NewExplainCommand(s cli.Streams) *cobra.Command {
 DIR is a directory that --out made. A REQUEST is the id of a request, FILE:LINE
 or :LINE of the trace, SESSION#TURN, or slowest, with a number behind it for so
 many. docs/explain.md defines what is printed. --fault says instead what an
-event of the run's faults cost (docs/failures.md), and --scaling what an act of
+event of the run's faults cost (docs/classes.md), and --scaling what an act of
 its autoscaler did (docs/autoscaling.md), and --task where the time of a task
-went, by its name or slowest (docs/agents.md).`,
+went, by its name or slowest (docs/traces.md).`,
 		Example: `  replay explain out/a slowest
   replay explain out/a slowest 3
   replay explain out/a 812

@@ -18,8 +18,7 @@ func TestPagesHaveAllKeys(t *testing.T) {
 	for page, all := range map[string][]any{
 		"autoscaling.md": {autoscale.Config{}, autoscale.Law{}, autoscale.Behavior{}, scalers{}},
 		"policies.md":    {policy.Text{}, policy.TextHold{}, router.Age{}},
-		"failures.md":    {engines.Faults{}, faultEntry{}},
-		"classes.md":     {loadgen.Class{}, policy.Admission{}, decisions{}},
+		"classes.md":     {loadgen.Class{}, policy.Admission{}, decisions{}, engines.Faults{}, faultEntry{}},
 	} {
 		text, err := os.ReadFile("../../../docs/" + page)
 		if err != nil {

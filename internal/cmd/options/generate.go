@@ -47,7 +47,7 @@ func (f *Generating) Bind(fs *pflag.FlagSet, prefix string) {
 // bindTasks adds the flags of tasks of agents. The help shows the first alone.
 func (f *Generating) bindTasks(fs *pflag.FlagSet) {
 	t, prefix := &f.class.Tasks, f.prefix
-	fs.StringVar(&t.Agents, prefix+"agents", "", "`law` of the sub-agents that a task starts (docs/agents.md)")
+	fs.StringVar(&t.Agents, prefix+"agents", "", "`law` of the sub-agents that a task starts (docs/traces.md)")
 	fs.StringVar(&t.Calls, prefix+"calls", "", "`law` of the tools that a sub-agent calls; 1 without it")
 	fs.StringVar(&t.Tool, prefix+"tool", "", "`law` of the seconds of a tool's call")
 	fs.StringVar(&t.ToolInput, prefix+"tool-input", "", "`law` of the tokens that a result adds; as the sub-agent's first prompt without it")

@@ -23,7 +23,7 @@ class Workload(TypedDict, total=False):
     generate_agent_input (law): law of the first prompts of sub-agents; as --input without it
     generate_agent_output (law): law of the answers of sub-agents; as --output without it
     generate_agent_prefix (what): what the first prompts of sub-agents share
-    generate_agents (law): law of the sub-agents that a task starts (docs/agents.md)
+    generate_agents (law): law of the sub-agents that a task starts (docs/traces.md)
     generate_arrivals (law): law of arrivals: poisson, gamma:cv=2, constant, ramp:to=20, diurnal:period=24h, users:count=50 (default poisson)
     generate_calls (law): law of the tools that a sub-agent calls; 1 without it
     generate_class (kinds): one of several kinds of requests: NAME:weight=0.7;input=LAW;output=LAW;turns=LAW;...

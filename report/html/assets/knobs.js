@@ -80,7 +80,7 @@ const makeKnobs = ({ of, turn, upload, acts }) => {
     part("loss", "Its requests", options([["lose", "are lost"], ["retry", "begin again"], ["migrate", "continue on another worker"]]));
     const line = el("input", { type: "text", autocomplete: "off", spellcheck: false, placeholder: "[{at: 60s, worker: all, what: slow, factor: 2}]" });
     line.addEventListener("change", () => turn(k.flag, line.value.trim()));
-    const lineRow = el("label", "Faults, as docs/failures.md has them ", line);
+    const lineRow = el("label", "Faults, as docs/classes.md has them ", line);
     e.addEventListener("input", () => {
       mode = e.value;
       if (mode === "*") show();
