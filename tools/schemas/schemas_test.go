@@ -31,8 +31,8 @@ func listKnown() map[string]known {
 		return append([]string{"trace", traces, "--trace-block-size", "64"}, flags...)
 	}
 	return map[string]known{
-		"deployment": {[]string{files + "h100.yaml", files + "h100x4.yaml", files + "short.yaml", files + "mix/*.yaml"}, nil, replay("--deployment", "FILE")},
-		"config":     {[]string{files + "run.yaml", files + "h100.yaml", files + "fitted.yaml"}, []string{files + "unknown.yaml", files + "list.yaml"}, replay("--config", "FILE")},
+		"deployment": {[]string{files + "h100.yaml", files + "h100x4.yaml", files + "short.yaml", files + "mix/*.yaml"}, []string{files + "engine/deployment.yaml"}, replay("--deployment", "FILE")},
+		"config":     {[]string{files + "run.yaml", files + "h100.yaml", files + "fitted.yaml"}, []string{files + "unknown.yaml", files + "list.yaml", files + "engine/config.yaml"}, replay("--config", "FILE")},
 		"grid":       {[]string{files + "grid.yaml", "examples/scale/grid.yaml"}, nil, []string{"sweep", "FILE"}},
 		"autoscaler": {[]string{"testdata/scaling/*.yaml", "examples/scaler-process/*/*.yaml", files + "policy/scaler.yaml"}, nil, replay("--autoscale", "FILE")},
 		"policy":     {[]string{"testdata/policies/cache-first.yaml", "testdata/policies/long-apart.yaml", "examples/policy-process/*/policy.yaml", "internal/cmd/files/policies/*.yaml", files + "policy/mine.yaml", files + "policy/cost.yaml"}, nil, replay("--router-policy", "FILE")},

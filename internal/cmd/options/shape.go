@@ -14,14 +14,42 @@ import (
 // DeploymentShape returns the JSON Schema of a deployment file.
 func DeploymentShape() schema.Shape {
 	names := deployment.Flags()
-	return schema.MappingOf(ListLines(NewCellOptions().Set, func(name string) bool { return slices.Contains(names, name) }))
+	return shapeOfLines(NewCellOptions().Set, func(name string) bool { return slices.Contains(names, name) })
 }
 
 // ConfigShape returns the JSON Schema of a file of flags for a command.
 func ConfigShape(fs *pflag.FlagSet) schema.Shape {
-	return schema.MappingOf(ListLines(fs, func(name string) bool {
+	return shapeOfLines(fs, func(name string) bool {
 		return name != "config" && name != deploymentSetting && !strings.HasPrefix(name, "help")
-	}))
+	})
+}
+
+// shapeOfLines returns the shape of a file of flags. Flags that keep refuses are left out.
+func shapeOfLines(fs *pflag.FlagSet, keep func(name string) bool) schema.Shape {
+	properties := ListLines(fs, keep)
+	s := schema.MappingOf(properties)
+	engine, ok := properties["engine"].(schema.Shape)
+	if !ok {
+		return s
+	}
+	var conditions []schema.Shape
+	for _, name := range engine["enum"].([]string) {
+		others := schema.Shape{}
+		fs.VisitAll(func(f *pflag.Flag) {
+			if v, ok := f.Value.(*schema.Flag); ok && keep(f.Name) && v.Only != "" && v.Only != name {
+				others[f.Name] = false
+			}
+		})
+		conditions = append(conditions, schema.Shape{
+			"if": schema.Shape{
+				"properties": schema.Shape{"engine": schema.Shape{"const": name}}, "required": []string{"engine"},
+				"not": schema.AnyOf(schema.Shape{"required": []string{"prefill-engine-args"}}, schema.Shape{"required": []string{"decode-engine-args"}}),
+			},
+			"then": schema.Shape{"properties": others},
+		})
+	}
+	s["allOf"] = conditions
+	return s
 }
 
 // ListLines returns the shapes of flags in a file, by name. Flags that keep refuses are left out.
