@@ -31,9 +31,10 @@ type Options struct {
 	// Ask puts the question for credentials before all paths; nil: none.
 	Ask func(http.Handler) http.Handler
 
-	// Proven says that every client has proven itself: it may replace Faults at httpfault.Path, as clients on loopback may.
+	// Proven reports whether every client has proven itself. Such a client may replace Faults at httpfault.Path, as clients on loopback may.
 	Proven  bool
 	Faults  *httpfault.Faults // nil: none
+	Aliases []string          // more names of the model
 	APIKeys []string          // one of which requests below /v1 have as Authorization: Bearer; none: all are answered
 
 	Tokenize func(text string) []uint32 // nil is openai.Tokenize

@@ -160,7 +160,10 @@ func (s *Server) serveModels(w http.ResponseWriter, _ *http.Request) {
 	list := struct {
 		Object string  `json:"object"`
 		Data   []model `json:"data"`
-	}{Object: "list", Data: []model{{o.Engine.Model, "model", created, "vllm", o.Engine.Model, nil, &o.Engine.ContextLength, []permission{may}}}}
+	}{Object: "list"}
+	for _, name := range append([]string{o.Engine.Model}, o.Aliases...) {
+		list.Data = append(list.Data, model{name, "model", created, "vllm", o.Engine.Model, nil, &o.Engine.ContextLength, []permission{may}})
+	}
 	for _, name := range o.Engine.Adapters {
 		list.Data = append(list.Data, model{name, "model", created, "vllm", name, &o.Engine.Model, nil, []permission{may}})
 	}
@@ -171,7 +174,7 @@ func (s *Server) serveModels(w http.ResponseWriter, _ *http.Request) {
 func (s *Server) knows(w http.ResponseWriter, name string) bool {
 	_, ok := s.Find(name)
 	if !ok {
-		writeError(w, openai.UnknownModel(name, append([]string{s.Served.Name}, s.Options.Engine.Adapters...)))
+		writeError(w, openai.UnknownModel(name, slices.Concat([]string{s.Served.Name}, s.Options.Aliases, s.Options.Engine.Adapters)))
 	}
 	return ok
 }

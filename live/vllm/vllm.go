@@ -53,7 +53,7 @@ func (s *Server) Source() kvevents.Source { return s.Engine.Source() }
 // Models lists the model and its adapters; they never change.
 func (s *Server) Models() ([]route.Served, <-chan struct{}) {
 	all := []route.Served{s.Served}
-	for _, name := range s.Options.Engine.Adapters {
+	for _, name := range slices.Concat(s.Options.Aliases, s.Options.Engine.Adapters) {
 		adapted := s.Served
 		adapted.Name = name
 		all = append(all, adapted)
@@ -64,7 +64,7 @@ func (s *Server) Models() ([]route.Served, <-chan struct{}) {
 // Find returns the model of that name. Requests that name none are for the base.
 func (s *Server) Find(name string) (route.Served, bool) {
 	found := s.Served
-	if name != "" {
+	if name != "" && !slices.Contains(s.Options.Aliases, name) {
 		found.Name = name
 	}
 	return found, found.Name == s.Served.Name || slices.Contains(s.Options.Engine.Adapters, name)

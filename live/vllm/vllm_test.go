@@ -157,8 +157,8 @@ func get(t *testing.T, url string) string {
 	return string(b)
 }
 
-// Requests beyond the queue limits get the status and Retry-After of the faults, and are counted under vLLM's name; a
-// request for several answers counts as so many. Faults at run time change what the next requests get.
+// Requests above the queue limits get the status and Retry-After of the faults, and are counted under vLLM's name. Each
+// of several answers counts. Faults at run time change what the next requests get.
 func TestFaults(t *testing.T) {
 	url := serve(t, func(o *vllm.Options) {
 		o.Engine.Engine.Speedup, o.Tokenize = 1, openai.Tokenize
@@ -214,7 +214,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// A request beyond the limit of tokens without a first token is rejected, and one API key of several is required.
+// A request above the limit of tokens without a first token gets 503. Requests require one of the API keys.
 func TestQueuedTokensAndKeys(t *testing.T) {
 	url := serve(t, func(o *vllm.Options) {
 		o.Engine.Engine.Speedup, o.APIKeys = 0.01, []string{"one", "two"}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"crypto/tls"
 	"encoding/json"
 	"net"
 	"net/http"
@@ -11,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/replay-llm/replay/internal/certtest"
 )
 
 // startFleet starts a process of so many servers, and returns it and their addresses.
@@ -106,4 +109,37 @@ func scrapeText(t *testing.T, url, prefix string) string {
 		}
 	}
 	return ""
+}
+
+// The command line of vllm serve starts a server of the model, under all names, by HTTPS and with the key. Variables of the
+// environment set other flags.
+func TestVLLMServe(t *testing.T) {
+	cert, key := certtest.NewAuthority(t).Issue(t, "replay", net.IPv4(127, 0, 0, 1))
+	t.Setenv("REPLAY_SPEEDUP_RATIO", "20")
+	cmd, urls := startFleet(t, 1, "serve", "meta-llama/Llama-3.1-8B-Instruct", "--tensor-parallel-size", "2", "--port", "0", "--served-model-name", "tiny", "small",
+		"--enforce-eager", "--trust-remote-code", "--ssl-keyfile", key, "--ssl-certfile", cert, "--api-key", "sesame")
+	if !strings.HasPrefix(urls[0], "https://127.0.0.1:") {
+		t.Fatalf("it listens at %s", urls[0])
+	}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	ask := func(key string) int {
+		q, _ := http.NewRequest(http.MethodPost, urls[0]+"/v1/completions", strings.NewReader(`{"model":"small","prompt":[1,2,3],"max_tokens":4}`))
+		q.Header.Set("Content-Type", "application/json")
+		q.Header.Set("Authorization", "Bearer "+key)
+		r, err := client.Do(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Body.Close()
+		return r.StatusCode
+	}
+	if with, without := ask("sesame"), ask(""); with != http.StatusOK || without != http.StatusUnauthorized {
+		t.Errorf("status %d with the key and %d without", with, without)
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/options"
 	"github.com/replay-llm/replay/internal/httpfault"
 	"github.com/replay-llm/replay/live/cmd/replay-live/serving"
+	"github.com/replay-llm/replay/live/link"
 	"github.com/replay-llm/replay/live/mocker"
 	"github.com/replay-llm/replay/live/standalone"
 	"github.com/replay-llm/replay/replay/engineargs"
@@ -26,8 +27,10 @@ type engineFlags struct {
 	fleet     fleet
 	length    string // the flag of the longest prompt with its answer
 	tokenizer string
-	faults    string // a JSON object, or @ and a file
-	queued    int    // requests in flight at most; 0: any number
+	faults    string           // a JSON object, or @ and a file
+	names     []string         // of the model
+	limits    httpfault.Faults // queue limits that flags set
+	cert, key string           // PEM files
 	untilEOF  bool
 	insecure  bool
 }
@@ -38,13 +41,16 @@ func (f *engineFlags) bindCommon(fs *pflag.FlagSet, port int, length string) {
 	fs.StringVar(&f.fleet.host, "host", "127.0.0.1", "`address` to listen at")
 	fs.IntVar(&f.fleet.port, "port", port, "`port` to listen at, the first one of a fleet; 0: any")
 	fs.IntVar(&f.fleet.size, "fleet", 1, "`number` of servers")
-	fs.StringVar(&f.server.Engine.Model, "served-model-name", "", "`name` of the model that users ask for")
+	fs.StringSliceVar(&f.names, "served-model-name", nil, "`names` of the model, separated by commas, that users ask for; the first one is in answers")
 	fs.Lookup("served-model-name").DefValue = "that of --model, or " + mocker.DefaultModel
 	fs.IntVar(&f.server.Engine.ContextLength, length, 8192, "`tokens` of the longest prompt with its answer")
 	fs.StringVar(&f.tokenizer, "tokenizer", "", "cut the text of prompts as this tokenizer.json does, a `FILE`")
 	fs.DurationVar(&f.fleet.grace, "grace", 10*time.Second, "`time` to wait for requests under way at the end")
 	fs.StringVar(&f.faults, "faults", "", "faults to inject: a `JSON` object, or @file; POST /replay/faults replaces them")
-	fs.IntVar(&f.queued, "max-num-queued-reqs", 0, "`requests` in flight at most, waiting and running; more get 503. 0: any number")
+	fs.IntVar(&f.limits.MaxQueuedRequests, "max-num-queued-reqs", 0, "`requests` in flight at most, waiting and running; more get 503. 0: any number")
+	fs.IntVar(&f.limits.MaxQueuedTokens, "max-num-queued-tokens", 0, "`tokens` of prompts without a first token at most; then requests get 503. 0: any number")
+	fs.StringVar(&f.cert, "ssl-certfile", "", "serve HTTPS with the certificate of this PEM `file`")
+	fs.StringVar(&f.key, "ssl-keyfile", "", "PEM `file` of its key")
 	fs.StringSliceVar(&f.server.APIKeys, "api-key", nil, "`keys`, separated by commas, one of which requests below /v1 require as a bearer token")
 	fs.BoolVar(&f.insecure, "insecure", false, "listen outside loopback without certificates or a token")
 	fs.BoolVar(&f.untilEOF, "until-eof", false, "end, in good order, when standard input ends too")
@@ -73,16 +79,27 @@ func (f *engineFlags) checkCommon() (err error) {
 			return cli.Usagef("--faults: %v", err)
 		}
 	}
-	if f.queued > 0 {
+	if f.limits.MaxQueuedRequests > 0 || f.limits.MaxQueuedTokens > 0 {
 		if f.server.Faults == nil {
 			f.server.Faults, _ = httpfault.Parse([]byte("{}"))
 		}
-		f.server.Faults.MaxQueuedRequests = f.queued
+		f.server.Faults.MaxQueuedRequests = cmp.Or(f.limits.MaxQueuedRequests, f.server.Faults.MaxQueuedRequests)
+		f.server.Faults.MaxQueuedTokens = cmp.Or(f.limits.MaxQueuedTokens, f.server.Faults.MaxQueuedTokens)
+	}
+	if len(f.names) > 0 {
+		f.server.Engine.Model, f.server.Aliases = f.names[0], f.names[1:]
+	}
+	if f.cert != "" && f.key != "" {
+		if f.fleet.tls, err = link.ReadServer(f.cert, f.key); err != nil {
+			return cli.Usagef("--ssl-certfile: %v", err)
+		}
 	}
 	f.server.Proven = f.fleet.links.Proves(f.fleet.host)
 	last := f.fleet.port + f.fleet.size - 1
 	return f.o.Check(
-		inRange("max-num-queued-reqs", f.queued, 0, 1<<30), cli.Wants(!slices.Contains(f.server.APIKeys, ""), "api-key", "keys that are not empty"),
+		inRange("max-num-queued-reqs", f.limits.MaxQueuedRequests, 0, 1<<30), inRange("max-num-queued-tokens", f.limits.MaxQueuedTokens, 0, 1<<40),
+		cli.Needs(f.key != "", "with --ssl-keyfile", "ssl-certfile"), cli.Needs(f.cert != "", "with --ssl-certfile", "ssl-keyfile"),
+		cli.Wants(!slices.Contains(f.server.APIKeys, ""), "api-key", "keys that are not empty"),
 		inRange("port", f.fleet.port, 0, 65535), inRange("fleet", f.fleet.size, 1, 1024), inRange(f.length, f.server.Engine.ContextLength, 1, 1<<30),
 		cli.Wants(f.fleet.grace >= 0, "grace", "at least 0"),
 		cli.Wants(f.fleet.port == 0 || last <= 65535, "fleet", fmt.Sprintf("at most %d, ports end at 65535", 65536-f.fleet.port)))

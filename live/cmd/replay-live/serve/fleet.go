@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
@@ -22,6 +23,7 @@ type fleet struct {
 	port  int // of the first; 0: each at any
 	size  int
 	links *link.Links
+	tls   *tls.Config // nil: HTTP, or HTTPS by links
 	grace time.Duration
 	// start starts the engine of one, by its number, which asks for credentials.
 	start func(ctx context.Context, i int, ask func(http.Handler) http.Handler) (serving.Server, error)
@@ -86,6 +88,9 @@ func (f *fleet) open(ctx context.Context, i int) (one member, err error) {
 	var ask func(http.Handler) http.Handler
 	if one.listener, ask, err = f.links.HTTP("--host", net.JoinHostPort(f.host, strconv.Itoa(port)), serving.Probes()...); err != nil {
 		return one, err
+	}
+	if f.tls != nil {
+		one.listener = tls.NewListener(one.listener, f.tls)
 	}
 	if one.Server, err = f.start(ctx, i, ask); err != nil {
 		return one, errors.Join(err, one.listener.Close())

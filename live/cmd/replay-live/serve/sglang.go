@@ -27,6 +27,9 @@ SGLang's server: /generate, OpenAI's API, SGLang's /metrics, /health and the
 rest. The scheduler is SGLang's own, simulated in real time; it needs neither
 etcd nor NATS.
 
+Sglang serve takes the flags of sglang.launch_server. One warning names those
+without an effect.
+
 --fleet N serves N of them, each an engine of its own, at consecutive ports.
 
 It prints one line of JSON for each once it listens, and serves until SIGINT or
@@ -41,6 +44,7 @@ SIGTERM; then it waits for requests under way and ends with exit code 0.`,
 			return f.run(cmd.Context(), s)
 		},
 	}
+	cmd.AddCommand(newDropIn(s, cmd))
 	f.o.Flags.Bind(cmd,
 		cli.NewGroup("Server", func(fs *pflag.FlagSet) { f.bindCommon(fs, 30000, "context-length") }, "host", "port", "fleet", "served-model-name", "context-length"),
 		cli.NewGroup("Engine (these win over --engine-args)", f.bindEngine, "gpu", "model", "tp", "num-gpu-blocks", "page-size", "max-running-requests", "chunked-prefill-size", "speedup-ratio"))

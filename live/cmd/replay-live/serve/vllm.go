@@ -33,11 +33,15 @@ tests expect vLLM's server: OpenAI's API, vLLM's /metrics, /health, /tokenize
 and the rest, and answers and errors in its shapes. The scheduler is vLLM's own,
 simulated in real time; it needs neither etcd nor NATS.
 
+Vllm serve MODEL takes the flags of vllm serve. One warning names those
+without an effect.
+
 --fleet N serves N of them, each an engine of its own, at consecutive ports.
 
 It prints one line of JSON for each once it listens, and serves until SIGINT or
 SIGTERM; then it waits for requests under way and ends with exit code 0.`,
 		Example: `  replay vllm --port 8001
+  replay vllm serve meta-llama/Llama-3.1-8B-Instruct --tensor-parallel-size 2
   replay vllm --port 8001 --fleet 8 --gpu h100 --model llama-3.1-8b
   replay vllm --served-model-name my-model --max-num-seqs 64 --speedup-ratio 10`,
 		Args: cli.NoArgs,
@@ -48,6 +52,7 @@ SIGTERM; then it waits for requests under way and ends with exit code 0.`,
 			return f.run(cmd.Context(), s)
 		},
 	}
+	cmd.AddCommand(newDropIn(s, cmd))
 	f.o.Flags.Bind(cmd,
 		cli.NewGroup("Server", f.bindServer, "host", "port", "fleet", "served-model-name", "max-model-len"),
 		cli.NewGroup("Engine (these win over --engine-args)", f.bindEngine, "gpu", "model", "tp", "num-gpu-blocks", "block-size", "max-num-seqs", "max-num-batched-tokens", "speedup-ratio"))
