@@ -1,14 +1,11 @@
-// Package cancel is how one request is told to end.
+// Package cancel ends single requests.
 //
-// A Context belongs to a request and goes where the request goes. It knows two
-// wishes: stop, which means finish early and tell what there is, and kill,
-// which means do not bother, usually because nobody listens any more. A wish
-// goes to the children, which are the calls made on behalf of the request, and
-// is never taken back.
+// A Context belongs to a request and travels with it. It has two signals. Stop asks the request to finish early
+// and deliver the result so far. Kill asks it to end at once, usually because no client is connected any more.
+// A signal reaches the children, which are the calls made on behalf of the request, and is never withdrawn.
 //
-// Both are wishes of somebody. That the consumer of a result is gone is
-// another matter, and what Go's context.Context is for; WithGo, WithStop and
-// FromGo lead from the one to the other.
+// Callers send both signals on purpose. Go's context.Context is separate: it ends when the consumer of a result
+// is gone. WithGo, WithStop and FromGo convert between the two.
 package cancel
 
 import (
@@ -28,24 +25,24 @@ import (
 type Context interface {
 	// ID is the request's. Calls made on behalf of a request have its id.
 	ID() string
-	// IsStopped reports whether somebody asked the request to finish early.
+	// IsStopped reports whether the request was asked to finish early.
 	IsStopped() bool
-	// IsKilled reports whether somebody asked the request to end at once.
+	// IsKilled reports whether the request was asked to end at once.
 	IsKilled() bool
 	// Stopped is closed when the request is stopped or killed.
 	Stopped() <-chan struct{}
 	// Killed is closed when the request is killed.
 	Killed() <-chan struct{}
-	// Stop asks the request to finish early. What is in its stream stays valid,
-	// and a last item says that it was cancelled.
+	// Stop asks the request to finish early. The items in its stream stay valid, and a last item reports the
+	// cancellation.
 	Stop()
 	// Kill asks the request to end without another word.
 	Kill()
 	// LinkChild makes child follow: it is stopped when this context is, and
 	// killed when this context is, at once if this is so already.
 	LinkChild(child Context)
-	// Unlink ends that. A long-lived context whose children come and go does
-	// not grow if they are unlinked when they end.
+	// Unlink ends that. A long-lived context with short-lived children does not grow if each child is unlinked
+	// at its end.
 	Unlink(child Context)
 }
 
@@ -60,9 +57,8 @@ const (
 type node struct {
 	id string
 
-	// target is the highest state that anybody asked for. Whoever raises it
-	// tells the children; whoever finds it raised turns round, which is what
-	// ends a cycle of links.
+	// target is the highest state that was asked for. The call that raises it passes it to the children. A call
+	// that finds it raised already returns, which ends a cycle of links.
 	target atomic.Int32
 	// state is what the world sees: target, once the children know.
 	state atomic.Int32
@@ -162,8 +158,7 @@ func (n *node) LinkChild(child Context) {
 		n.children = append(n.children, child)
 	}
 	n.mu.Unlock()
-	// Whoever raised the target before the child was in the list may have
-	// copied the list without it.
+	// The call that raised the target before the child was in the list may have copied the list without it.
 	raiseContext(child, n.target.Load())
 }
 

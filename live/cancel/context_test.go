@@ -73,7 +73,7 @@ func TestMutualLinks(t *testing.T) {
 	}
 }
 
-// A child linked late is told at once; an unlinked one never.
+// A child that is linked late receives the signal at once; an unlinked child never does.
 func TestLateAndUnlinked(t *testing.T) {
 	for _, state := range []int32{stopped, killed} {
 		parent, late, gone := New("parent"), New("late"), New("gone")
@@ -101,8 +101,8 @@ type probe struct {
 func (p *probe) Stop() { p.note("stop " + p.ID()); p.Context.Stop() }
 func (p *probe) Kill() { p.note("kill " + p.ID()); p.Context.Kill() }
 
-// A tree of 1, 3 and 9 contexts is told depth first, in the order of the links,
-// and a node shows its state after its children do.
+// A signal passes depth first through a tree of 1, 3 and 9 contexts, in the order of the links, and a node
+// shows its state after its children do.
 func TestTreeOrder(t *testing.T) {
 	for _, word := range []string{"stop", "kill"} {
 		var got, expect []string
@@ -243,7 +243,7 @@ func TestWithGo(t *testing.T) {
 	}
 }
 
-// Who stops in time is not killed.
+// A request that stops in time is not killed.
 func TestStopThenKill(t *testing.T) {
 	over := make(chan struct{})
 	slow := New("")

@@ -10,17 +10,17 @@ import (
 	"time"
 )
 
-// Fleet is worker processes of one's own. Each ends in good order at the end of its
-// standard input, so that it does not outlive who started it.
+// Fleet is the worker processes that this process starts. Each ends in good order at the end of its standard
+// input, so that it does not outlive its parent.
 type Fleet struct {
 	log   io.Writer
 	procs []*process
-	alive context.Context // ends, and says why, when a worker has ended unasked
+	alive context.Context // ends with the reason when a worker ends unasked
 	lose  context.CancelCauseFunc
 }
 
-// NewFleet returns one without workers. What workers say on standard error goes to
-// log, one write at a time; what they say on standard output, nowhere.
+// NewFleet returns one without workers. The standard error of workers goes to log, one write at a time; their
+// standard output is discarded.
 func NewFleet(log io.Writer) *Fleet {
 	f := &Fleet{log: &shared{w: log}}
 	f.alive, f.lose = context.WithCancelCause(context.Background())
@@ -43,7 +43,7 @@ func (s *shared) Write(p []byte) (int, error) {
 type process struct {
 	command *exec.Cmd
 	input   io.Closer
-	asked   chan struct{} // closed when it is told to end
+	asked   chan struct{} // closed to ask it to end
 	done    chan struct{} // closed when it has ended
 }
 
@@ -51,7 +51,7 @@ type process struct {
 func (f *Fleet) Start(program string, args ...string) error {
 	p := &process{command: exec.Command(program, args...), asked: make(chan struct{}), done: make(chan struct{})}
 	p.command.Stderr = f.log
-	p.command.WaitDelay = time.Second // somebody else may hold its output
+	p.command.WaitDelay = time.Second // another process may hold its output
 	var err error
 	if p.input, err = p.command.StdinPipe(); err != nil {
 		return err
@@ -84,8 +84,8 @@ func (f *Fleet) Err() error { return context.Cause(f.alive) }
 // ErrKilled is the error of workers that did not end in good order.
 var ErrKilled = errors.New("worker processes had to be killed")
 
-// Stop asks all workers to end and waits for them; those that are left when ctx
-// ends are killed. It is called once.
+// Stop asks all workers to end and waits for them. Workers that are left when ctx ends are killed. It is called
+// once.
 func (f *Fleet) Stop(ctx context.Context) error {
 	for _, p := range f.procs {
 		close(p.asked)

@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// Options say who serves.
+// Options set the workers of a session.
 type Options struct {
 	Workers drt.Name  // that do all of a request, or decode
 	Prefill *drt.Name // nil: there are no prefill workers

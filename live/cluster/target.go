@@ -2,9 +2,9 @@
 // driver, the collector and the report of a replay in real time, with calls over
 // the network instead of workers of this process.
 //
-// Read target.go (a request of the workload as a call), call.go (when what was
-// read), tokens.go (its prompt), failures.go (what became of those that did
-// not complete), then session.go (who is asked) and fleet.go (worker processes of one's own).
+// Read target.go (a request of the workload as a call), call.go (when what was read), tokens.go (its prompt),
+// failures.go (requests that did not complete), then session.go (the connection to workers) and fleet.go
+// (worker processes that this process starts).
 package cluster
 
 import (
@@ -32,9 +32,8 @@ const patience = 2 * time.Millisecond
 
 // Target serves the requests of a workload by calls. It is an online.Target.
 //
-// A request is told to the recorder once it has completed: admitted with the
-// worker's prologue, a token when its frame was read. One that ends with an error
-// leaves no more than its arrival.
+// The recorder receives a request once it has completed: admitted with the worker's prologue, a token when its
+// frame was read. One that ends with an error leaves no more than its arrival.
 type Target struct {
 	engines engine.Target
 	tokens  *tokens
@@ -67,7 +66,7 @@ func (t *Target) Serve(ctx context.Context, q *sim.Request, placed func()) error
 
 func (t *Target) serveCall(ctx context.Context, rc cancel.Context, q *sim.Request, placed func()) error {
 	c := &call{placed: placed}
-	// A router that holds the request back holds up nobody who comes later.
+	// A router that holds the request back does not delay later requests.
 	held := time.AfterFunc(patience, placed)
 	defer held.Stop()
 	ctx = route.WithSession(route.Observe(ctx, c), strconv.Itoa(int(q.Session)))

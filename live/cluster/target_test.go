@@ -124,8 +124,7 @@ func play(t *testing.T, ctx context.Context, trace string, workers int, hub *drt
 	return r
 }
 
-// whole answers with as many tokens as are asked for, two in a chunk, and says
-// that 3 were cached.
+// whole answers with as many tokens as are asked for, two in a chunk, and reports 3 cached tokens.
 func whole(t *testing.T) reply {
 	return func(_ cancel.Context, rq *engine.Request, yield func(drt.Item, error) bool) {
 		if rq.Model != "fake" {
@@ -273,7 +272,7 @@ func TestEnd(t *testing.T) {
 	}
 }
 
-// Prompts that share blocks share tokens; hash ids beyond 32 bits stay apart.
+// Prompts that share blocks share tokens; hash ids of more than 32 bits stay apart.
 func TestTokens(t *testing.T) {
 	hub := drttest.Start(t)
 	seen := make(chan []uint32, 10)

@@ -207,7 +207,7 @@ func (k *kit) checkCancelInTime(ctx context.Context) error {
 	return nil
 }
 
-// checkCancelReason looks at how that request ended.
+// checkCancelReason checks the end of that request.
 func (k *kit) checkCancelReason(context.Context) error {
 	f := judgeStream(k.last, true, cancelPatient)
 	if f != nil && (f.Name == NoChunksYielded || f.Name == StreamYieldedError) {

@@ -35,8 +35,8 @@ func WithRequest(change func(*engine.Request)) Option {
 	return func(k *kit) { k.change = change }
 }
 
-// WithPatience sets how long an engine may take for anything that has no limit of
-// its own; one minute without it.
+// WithPatience sets how long an engine may take for anything without a separate limit; the default is one
+// minute.
 func WithPatience(d time.Duration) Option {
 	return func(k *kit) { k.patience = d }
 }

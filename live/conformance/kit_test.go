@@ -267,8 +267,8 @@ func TestBrokenOtherwise(t *testing.T) {
 	}
 }
 
-// An engine that never ends, and one whose Cleanup does not return, are waited
-// for no longer than the kit's patience.
+// The kit waits no longer than its patience for an engine that never ends, or for a Cleanup that does not
+// return.
 func TestPatience(t *testing.T) {
 	release := make(chan struct{})
 	defer close(release)

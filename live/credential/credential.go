@@ -1,5 +1,4 @@
-// Package credential takes names and passwords out of URLs, so that nobody prints
-// them.
+// Package credential takes names and passwords out of URLs, so that they are not printed.
 package credential
 
 import (
@@ -9,14 +8,14 @@ import (
 	"strings"
 )
 
-// User is who a URL says that we are.
+// User is the user name and password of a URL.
 type User struct {
 	Name, Password string
 	HasPassword    bool
 }
 
-// Split returns URLs, separated by commas, without the user that they name, and the
-// user. Its errors say nothing of what the URLs hold.
+// Split returns URLs, separated by commas, without the user that they name, and the user. Its errors do not
+// quote the URLs.
 func Split(urls string) (bare string, who User, err error) {
 	var all []string
 	for i, text := range strings.Split(urls, ",") {
@@ -42,8 +41,7 @@ func Split(urls string) (bare string, who User, err error) {
 	return strings.Join(all, ","), who, nil
 }
 
-// Hide returns a URL, or several separated by commas, with xxxxx in place of whatever
-// may be a password.
+// Hide returns a URL, or several separated by commas, with xxxxx instead of each possible password.
 func Hide(urls string) string {
 	all := strings.Split(urls, ",")
 	for i, text := range all {

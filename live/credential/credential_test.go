@@ -2,7 +2,7 @@ package credential
 
 import "testing"
 
-// URLs are told apart from whom they name.
+// Split separates URLs from the users that they name.
 func TestSplit(t *testing.T) {
 	for urls, want := range map[string]struct {
 		bare string

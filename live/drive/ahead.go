@@ -20,11 +20,11 @@ type ahead struct {
 	mu    sync.Mutex
 	wake  *sync.Cond         // something may be made, or all is over
 	made  *sync.Cond         // something has been made
-	soon  []int32            // turns whose turn before is under way
+	soon  []int32            // turns with the turn before in flight
 	first []int32            // the first turns of sessions that are left, in order of arrival
 	ready map[int32][]byte   // by turn
 	taken map[int32]struct{} // first turns that were due before they were made
-	held  int                // bytes of those that are ready
+	held  int                // bytes of the bodies that are ready
 	over  bool
 	ended sync.WaitGroup
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Whoever takes a body gets that of its turn, in whatever order turns are due, and those
-// of first turns are there before.
+// Each taken body is that of its turn, in any order of due turns, and the bodies of first turns are made before
+// they are taken.
 func TestBodiesAreMadeAhead(t *testing.T) {
 	const sessions = 200
 	w := &loadgen.Workload{}
@@ -42,7 +42,7 @@ func TestBodiesAreMadeAhead(t *testing.T) {
 	}
 }
 
-// No more bodies are held than there is room for, and those beyond are made when they are due.
+// No more bodies are held than there is room for, and the rest are made when they are due.
 func TestBodiesAheadAreBounded(t *testing.T) {
 	w := &loadgen.Workload{}
 	for i := range 10 {

@@ -161,8 +161,8 @@ func readLines(t testing.TB, path string) (all []string) {
 	return all
 }
 
-// Equal blocks are equal text, others are not, and what was measured is what the
-// server did.
+// Equal blocks are equal text, different blocks are different text, and the measured numbers agree with the
+// server's.
 func TestEqualBlocksAreEqualText(t *testing.T) {
 	p := playTrace(t, t.Context(), &fake{gap: 5 * time.Millisecond}, replay.Spec{}, `{"timestamp":0,"input_length":10,"output_length":3,"hash_ids":[1,2,3]}
 {"timestamp":40,"input_length":12,"output_length":2,"hash_ids":[1,2,4]}
@@ -247,7 +247,7 @@ func TestEndedRunIsWhole(t *testing.T) {
 	}
 }
 
-// What a vLLM server says of itself is known by its own names; another server's word is not taken for it.
+// A vLLM server's settings have their own names; settings are not read from other servers.
 func TestSettingsOfServers(t *testing.T) {
 	for metrics, want := range map[string]string{
 		"vllm:cache_config_info{block_size=\"16\",enable_prefix_caching=\"True\",num_gpu_blocks=\"400\"} 1.0\n": "map[block_size:16 enable_prefix_caching:true num_gpu_blocks:400 vllm_version:0.32.0]",
@@ -272,7 +272,7 @@ func TestSettingsOfServers(t *testing.T) {
 	}
 }
 
-// A trace whose ids stand for fewer tokens than was said is refused, with how many fit.
+// A trace with ids that stand for fewer tokens than declared is rejected, and the error gives the tokens per id that fit.
 func TestBlocksLongerThanPrompts(t *testing.T) {
 	for want, w := range map[string]*loadgen.Workload{
 		"": {TraceBlock: 16, Turns: []loadgen.Turn{{Input: 33, IDs: make([]uint64, 3)}, {Input: 5, IDs: make([]uint64, 1)}, {Input: 100}}},

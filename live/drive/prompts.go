@@ -14,13 +14,11 @@ import (
 	"github.com/replay-llm/replay/sim/blockhash"
 )
 
-// defaultWords is the number of words where no tokenizer says which there are: t0,
-// t1 and so on.
+// defaultWords is the number of words without a tokenizer: t0, t1 and so on.
 const defaultWords = 2000
 
-// Prompts makes prompts of the requests of a workload. Equal blocks of a trace are
-// equal text at the same place, so that a server finds cached what a simulated one
-// does; what the trace says nothing of is like no other prompt.
+// Prompts makes prompts of the requests of a workload. Equal blocks of a trace are equal text at the same
+// place, so that a server finds cached what a simulated one does; all other text is unique.
 type Prompts struct {
 	workload *loadgen.Workload
 	block    int
@@ -31,8 +29,8 @@ type Prompts struct {
 	extra    int      // these, and those behind it
 }
 
-// NewWords returns prompts of words, others for another salt. Without the path of a tokenizer.json, they are
-// t0 to t1999, and what a server makes of them is its business.
+// NewWords returns prompts of words; another salt gives other prompts. Without the path of a tokenizer.json,
+// the words are t0 to t1999, and a server may cut them into any number of tokens.
 func NewWords(w *loadgen.Workload, path string, salt uint64) (*Prompts, error) {
 	p := &Prompts{workload: w, block: cmp.Or(w.TraceBlock, 512), salt: salt}
 	if path == "" {
@@ -59,8 +57,8 @@ func NewIDs(w *loadgen.Workload, n int, salt uint64) *Prompts {
 	return &Prompts{workload: w, block: cmp.Or(w.TraceBlock, 512), ids: n, salt: salt}
 }
 
-// CheckBlocks refuses a workload whose prompts are shorter than their blocks: its ids stand for fewer
-// tokens than was said, and prompts would have other beginnings in common.
+// CheckBlocks rejects a workload with prompts shorter than their blocks: its ids stand for fewer tokens than
+// declared, and prompts would share other prefixes.
 func CheckBlocks(w *loadgen.Workload) error {
 	block, bad := cmp.Or(w.TraceBlock, 512), 0
 	least, most := 1, math.MaxInt // tokens that an id may stand for

@@ -14,7 +14,7 @@ import (
 	"github.com/replay-llm/replay/internal/json"
 )
 
-// askTime is how long a server may take to say what it is.
+// askTime is how long a server may take to report its models and settings.
 const askTime = 5 * time.Second
 
 // FindModel returns the first model that a server has.
@@ -34,8 +34,8 @@ func FindModel(ctx context.Context, url string, headers http.Header) (string, er
 	return list.Data[0].ID, nil
 }
 
-// FindSettings returns what a vLLM server and its metrics say of its release and settings, by the
-// names that meta.json has; nothing of others.
+// FindSettings returns the release and settings that a vLLM server and its metrics report, by the names of
+// meta.json; for other servers it returns nothing.
 func FindSettings(ctx context.Context, url string, headers http.Header) map[string]any {
 	found := map[string]any{}
 	text, err := getText(ctx, url+"/metrics", headers)

@@ -20,9 +20,9 @@ type Kept struct {
 	late      []float64 // ms, by request
 	over      int       // requests later than lateMS
 	ended     map[string]int
-	lengths   int // prompts that the server found longer or shorter than the trace says
+	lengths   int // prompts that the server found longer or shorter than in the trace
 	answers   int // answers of another length than was asked for
-	counted   int // answers whose tokens are the pieces of the stream
+	counted   int // answers with one token per piece of the stream
 	firstFail string
 }
 
@@ -78,7 +78,7 @@ func (k *Kept) Fields() []collector.Field {
 	}
 }
 
-// WriteText writes what there is to know beside the report.
+// WriteText writes the counts that the report does not have.
 func (k *Kept) WriteText(w io.Writer) {
 	d := collector.Describe(k.late)
 	fmt.Fprintf(w, "Requests: %d ok, %d with an error, %d cancelled\n", k.ended[measure.StatusOK], k.ended[measure.StatusError], k.ended[measure.StatusCancelled])

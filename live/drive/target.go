@@ -1,10 +1,9 @@
 // Package drive plays the requests of a workload against a real server that speaks
 // as OpenAI's does, and keeps what it measured.
 //
-// The driver of replays in real time lets requests arrive, in open or closed loop
-// and turn by turn; a Target of this package makes calls of them. Read target.go (a
-// request as a call), prompts.go (its prompt), server.go (what the server says of
-// itself), tally.go (how well the client kept time).
+// The driver of replays in real time lets requests arrive, in open or closed loop and turn by turn; a Target of
+// this package makes calls of them. Read target.go (a request as a call), prompts.go (its prompt), server.go
+// (the settings that the server reports), tally.go (how late the client was).
 package drive
 
 import (
@@ -31,11 +30,11 @@ type Options struct {
 	URL   string // of the server, without /v1
 	Model string
 	Chat  bool // /v1/chat/completions instead of /v1/completions
-	// Body holds members of every request beside those that are made for it.
+	// Body holds members of every request, in addition to those made for it.
 	Body    map[string]any
 	Headers http.Header
-	// SessionHeader and ServerHeader name the headers that tell a router the session
-	// of a request, and the client who served it; "": none.
+	// SessionHeader and ServerHeader name the headers that tell a router the session of a request, and the
+	// client the server of an answer; "": none.
 	SessionHeader, ServerHeader string
 	Whole                       bool          // answers come in one piece, not as a stream
 	Timeout                     time.Duration // of a request
@@ -43,7 +42,7 @@ type Options struct {
 
 // Target serves the requests of a workload by calls. It is an online.Target.
 //
-// A request is told to the recorder once it has completed.
+// The recorder receives a request once it has completed.
 type Target struct {
 	o       Options
 	prompts *Prompts
@@ -112,7 +111,7 @@ func (t *Target) openConnections(ctx context.Context) {
 				return
 			}
 			maps.Copy(rq.Header, t.o.Headers)
-			if response, err := t.client.Do(rq); err == nil { // who refuses it has a connection all the same
+			if response, err := t.client.Do(rq); err == nil { // a server that rejects it has a connection too
 				_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 1<<20))
 				response.Body.Close()
 			}

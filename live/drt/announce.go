@@ -36,8 +36,8 @@ func (rt *Runtime) isAnnounced(key string) bool {
 	return rt.announced[key] != nil
 }
 
-// Publish sends a message to whoever follows a subject of NATS now. It waits for nobody, and is an
-// error while NATS is away.
+// Publish sends a message to the current subscribers of a NATS subject. It does not wait for them, and returns
+// an error while NATS is away.
 func (rt *Runtime) Publish(subject string, payload []byte) error {
 	if err := rt.plane.nats.conn.Publish(subject, payload); err != nil {
 		return fault.New(fault.CannotConnect, "publish to %s: %w", subject, err)

@@ -59,9 +59,9 @@ func watchCount(t *testing.T, c *drt.Client) (least func() int) {
 	return func() int { mu.Lock(); defer mu.Unlock(); return n }
 }
 
-// An etcd that comes back, with its data or without, has all workers again under their ids; who calls
-// them continues meanwhile, knows that what it knows is old, and sees none of them leave. One that does
-// not come back is gone in the end.
+// An etcd that comes back, with its data or without, has all workers again under their ids. Callers continue
+// meanwhile, report that their data is stale, and see no worker leave. A worker that does not come back is
+// removed in the end.
 func TestEtcdForgets(t *testing.T) {
 	t.Parallel()
 	for _, forgets := range []bool{false, true} {

@@ -22,7 +22,7 @@ import (
 	"github.com/replay-llm/replay/live/fault"
 )
 
-// plain is a connection to NATS of somebody else.
+// plain is a separate connection to NATS.
 func plain(t *testing.T, s *stack.Stack) *nats.Conn {
 	t.Helper()
 	conn, err := nats.Connect(s.NATSURL())
@@ -33,7 +33,7 @@ func plain(t *testing.T, s *stack.Stack) *nats.Conn {
 	return conn
 }
 
-// promise is a frame that says how long it is and ends.
+// promise is a frame that declares its length and ends.
 func promise(header, body uint64) []byte {
 	b := binary.BigEndian.AppendUint64(nil, header)
 	b = binary.BigEndian.AppendUint64(b, body)
@@ -146,8 +146,8 @@ func (c caller) rest() (all []string) {
 	}
 }
 
-// What a caller says on the response stream: stop drains, everything else that is
-// no stop kills; each is counted once.
+// A caller's message on the response stream is stop, which drains, or anything else, which kills; each is
+// counted once.
 func TestWhatCallersSay(t *testing.T) {
 	s, config := servers(t, stack.Options{})
 	rt := join(t, config)
@@ -264,7 +264,7 @@ func fake(t *testing.T, s *stack.Stack, id uint64, do func(subject string, conn 
 	}
 }
 
-// What a worker says on the response stream, and what the caller makes of it.
+// The messages of a worker on the response stream, and the caller's result for each.
 func TestWhatWorkersSay(t *testing.T) {
 	s, config := servers(t, stack.Options{})
 	type script struct {
@@ -331,7 +331,7 @@ func TestWhatWorkersSay(t *testing.T) {
 	}
 }
 
-// Strangers at the port for response streams disturb nobody.
+// Strangers at the port for response streams do not affect other calls.
 func TestStrangersCallHome(t *testing.T) {
 	s, config := servers(t, stack.Options{})
 	addresses := make(chan string, 1)

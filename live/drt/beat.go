@@ -13,8 +13,8 @@ import (
 	"github.com/replay-llm/replay/live/fault"
 )
 
-// beatHeader is the header of a request by which a caller asks for heartbeats: an empty frame when there was
-// no item for so many milliseconds. Workers of others know nothing of it.
+// beatHeader is the header of a request by which a caller asks for heartbeats: an empty frame after that many
+// milliseconds without an item. Other implementations of workers ignore it.
 const beatHeader = "x-replay-heartbeat-ms"
 
 // beatAsked returns how often the caller of a request wants a heartbeat; 0: never.
@@ -28,7 +28,7 @@ func beatAsked(headers map[string]string) time.Duration {
 
 // pulse is the heartbeat of a response.
 type pulse struct {
-	ticker *time.Ticker // nil: nobody asked for one
+	ticker *time.Ticker // nil: the caller asked for none
 	quiet  bool         // nothing was written since the last tick
 }
 

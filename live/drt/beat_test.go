@@ -16,8 +16,8 @@ import (
 	"github.com/replay-llm/replay/live/fault"
 )
 
-// A worker that says nothing for long is waited for as long as it lives, and given up when it shows no sign of life,
-// by callers without a limit between items, too.
+// A caller waits for a silent worker as long as it lives, and gives it up when it shows no sign of life, also
+// without a limit between items.
 func TestHeartbeat(t *testing.T) {
 	t.Parallel()
 	_, config := servers(t, stack.Options{})

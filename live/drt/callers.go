@@ -26,13 +26,13 @@ type callers struct {
 
 	mu      sync.Mutex
 	server  *tcp.Server // of connections that have not said hello yet; nil before the first client
-	address string      // that workers are told
+	address string      // that workers call
 	closed  bool
 	waiting map[string]*expected // by subject
 	gone    map[place]time.Time  // tombstones, until when
 }
 
-// expected is a call whose worker has not called home.
+// expected is a call with a worker that has not called home.
 type expected struct {
 	subject string
 	place   place
@@ -71,8 +71,8 @@ func (c *callers) startListening() error {
 	return nil
 }
 
-// readCaller reads which call a connection is for and hands it over. A connection
-// that is for none is closed, which nobody else notices.
+// readCaller reads which call a connection is for and hands it over. A connection for no call is closed without
+// an effect on other calls.
 func (c *callers) readCaller(conn net.Conn) {
 	_ = conn.SetReadDeadline(time.Now().Add(c.config.CallHome))
 	from := wire.NewReader(patientConn{conn}, c.config.MaxMessage)

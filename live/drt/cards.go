@@ -65,8 +65,8 @@ type Cards struct {
 	changed chan struct{}
 }
 
-// Cards reads all model cards from now on, as long as the runtime lives.
-// Without discovery they are those that the configuration gives.
+// Cards reads all model cards from now on, as long as the runtime lives. Without discovery they are the cards
+// of the configuration.
 func (rt *Runtime) Cards(ctx context.Context) (*Cards, error) {
 	c := &Cards{changed: make(chan struct{})}
 	if rt.store == nil {

@@ -18,8 +18,8 @@ import (
 // ClientOptions are what else a client may be made with.
 type ClientOptions struct {
 	Metrics *telemetry.Client // of calls; nil: none
-	// Migrations is how often a request may go on at another instance after its
-	// own failed; 0: never. Requests must be those of engines (docs/runtime.md).
+	// Migrations is how often a request may continue at another instance after its instance failed; 0: never.
+	// Requests must be those of engines (docs/runtime.md).
 	Migrations int
 }
 
@@ -58,7 +58,7 @@ func (e *Endpoint) Client(ctx context.Context, o ClientOptions) (*Client, error)
 	return c, nil
 }
 
-// Instances returns those that discovery knows, sorted by id.
+// Instances returns the instances in discovery, sorted by id.
 func (c *Client) Instances() []Instance {
 	all, _ := c.in.listInstances()
 	return slices.Clone(all)
@@ -85,8 +85,8 @@ func (c *Client) WaitForInstances(ctx context.Context) ([]Instance, error) {
 	}
 }
 
-// Available returns the ids of instances that calls may go to, sorted: those that
-// discovery knows, without those that failed of late.
+// Available returns the ids of instances that calls may go to, sorted: the instances in discovery without the
+// ones that failed recently.
 func (c *Client) Available() []uint64 {
 	all, changed := c.in.listInstances()
 	c.mu.Lock()
@@ -103,7 +103,7 @@ func (c *Client) Available() []uint64 {
 	return ids
 }
 
-// inhibitInstance takes an instance out of those available if err says that it is in trouble.
+// inhibitInstance takes an instance out of those available if err means that it is in trouble.
 func (c *Client) inhibitInstance(id uint64, err error) {
 	if id == 0 || err == nil || !isInstanceTrouble(err) {
 		return

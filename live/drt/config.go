@@ -54,8 +54,8 @@ const (
 	Reregister LeaseLoss = "reregister" // requests are served on, and the same keys written under the same id, as soon as etcd lets it
 )
 
-// Config is everything a runtime depends on. The zero value of each field means
-// its default; FromEnv fills in what the environment says.
+// Config is everything a runtime depends on. The zero value of each field means its default; FromEnv sets fields from
+// the environment.
 type Config struct {
 	Discovery Discovery // default Etcd
 	Plane     RequestPlane
@@ -69,8 +69,8 @@ type Config struct {
 	// Static lists, with Discovery Static, the instances of endpoints by "namespace.component.endpoint". One that is not
 	// listed has the subject of that very name and serves there in a queue group.
 	Static map[string][]StaticInstance
-	// StaticCards are, with Discovery Static, the model cards of the instances of
-	// endpoints by "namespace.component.endpoint", which nobody else tells.
+	// StaticCards are, with Discovery Static, the model cards of the instances of endpoints by
+	// "namespace.component.endpoint".
 	StaticCards map[string]json.RawMessage
 	// WorkerID is the instance id without a lease; 0: random.
 	WorkerID uint64
@@ -87,7 +87,7 @@ type Config struct {
 	CallHome     time.Duration // from acknowledgement to call-home; default 10 s
 	SlowClient   time.Duration // a blocked write of a response before it is killed; default 30 s
 	StopDrain    time.Duration // for an engine's terminal item after stop; default 2 s
-	Heartbeat    time.Duration // after which a worker that has nothing to say shows that it lives; after 4.5 of them its stream is given up; default 10 s
+	Heartbeat    time.Duration // idle time before a worker sends an empty frame; callers give up after 4.5 of them; default 10 s
 	Inactivity   time.Duration // between two items before ResponseTimeout; 0: no limit
 	Inhibit      time.Duration // before an instance that failed is tried again; default 5 s
 	Tombstone    time.Duration // during which calls to a removed instance fail at once; default 5 s
@@ -95,19 +95,19 @@ type Config struct {
 	ProgramLabel string        // version in $SRV.INFO, as 1.2.3; default 0.0.0
 
 	Link  link.Config // how connections between workers and callers are made
-	Links *link.Links // nil: as Link says
+	Links *link.Links // nil: see Link
 
 	Log *slog.Logger // nil: none
 }
 
-// EtcdConfig is where etcd is and who we are there.
+// EtcdConfig is the address of etcd and the user there.
 type EtcdConfig struct {
 	Endpoints          []string // default http://127.0.0.1:2379
 	Username, Password string
 	CA, Cert, Key      string // PEM files; any of them turns TLS on
 }
 
-// NATSConfig is where NATS is and who we are there.
+// NATSConfig is the address of NATS and the user there.
 type NATSConfig struct {
 	URL                string // comma list; default nats://127.0.0.1:4222
 	Username, Password string
@@ -167,7 +167,8 @@ func (c Config) withDefaults() (Config, error) {
 	return c, c.checkFields()
 }
 
-// splitURLs takes users and passwords out of URLs, which errors and logs name. Those that are given apart count.
+// splitURLs takes users and passwords out of URLs, which errors and logs name. A user or password in a separate field takes
+// precedence.
 func (c *Config) splitURLs() error {
 	url, who, err := credential.Split(c.NATS.URL)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/replay-llm/replay/live/bell"
 )
 
-// contact follows whether etcd answers, and says when what is known of it is to be read anew: an
-// etcd that was away may have come back with other data, or without any, and a watch does not notice.
+// contact follows whether etcd answers, and reports when its data must be read anew. An etcd that was away may
+// have come back with other data, or without any, and a watch does not notice.
 type contact struct {
 	client *clientv3.Client
 	log    *slog.Logger
@@ -29,7 +29,7 @@ type contact struct {
 	members map[*contactReader]struct{}
 }
 
-// contactReader is one who reads, and again at every turn.
+// contactReader is one reader, which reads again at every turn.
 type contactReader struct {
 	contact *contact
 	listing int // the turn of the reading that has begun
@@ -72,7 +72,7 @@ func (c *contact) follow(ctx context.Context, renewed func()) {
 			}
 			continue
 		}
-		select { // it may have been lost on the way
+		select { // it may have been lost during the request
 		case <-lost:
 			broken = true
 		default:
@@ -111,7 +111,7 @@ func (c *contact) noteSilence(err error) {
 	}
 }
 
-// noteAnswer notes that etcd answered. again says that all is to be read anew.
+// noteAnswer notes that etcd answered. again means that all data must be read anew.
 func (c *contact) noteAnswer(again bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -157,7 +157,7 @@ func (c *contact) isStale() bool {
 	return c.away
 }
 
-// join adds somebody who is about to read.
+// join adds a reader that is about to read.
 func (c *contact) join() *contactReader {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -19,8 +19,8 @@ import (
 	"github.com/replay-llm/replay/live/drt"
 )
 
-// wireTap passes connections on to a server until it is cut: then nothing passes
-// any more, and nobody is told.
+// wireTap passes connections on to a server until it is cut: then nothing passes any more, and the connections
+// stay open.
 type wireTap struct {
 	address string
 	cut     atomic.Bool

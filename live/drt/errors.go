@@ -13,8 +13,8 @@ import (
 // ErrLeaseLost means that the lease a runtime was registered under is gone.
 var ErrLeaseLost = errors.New("the lease is lost")
 
-// ErrNoInstances means that nobody serves the endpoint, or the instance of it, that
-// was called: nothing was sent to anybody. It comes as the cause of a CannotConnect.
+// ErrNoInstances means that the called endpoint or instance is not served: nothing was sent. It comes as the
+// cause of a CannotConnect.
 var ErrNoInstances = errors.New("no instances")
 
 // refusalError returns the error that a caller gets for a worker's refusal.
@@ -90,7 +90,7 @@ func parseItem(b json.RawMessage) (item Item, failed, bad error) {
 // errUnsettled means that an error is the request plane's, and no instance's.
 var errUnsettled = errors.New("the request plane is away, or was until just now")
 
-// isInstanceTrouble reports whether err says that the instance it came from is in trouble.
+// isInstanceTrouble reports whether err means that the instance it came from is in trouble.
 func isInstanceTrouble(err error) bool {
 	return !errors.Is(err, errUnsettled) && fault.MatchChain(err, []fault.Type{
 		fault.CannotConnect, fault.Disconnected, fault.ConnectionTimeout, fault.ResponseTimeout, fault.BackendEngineShutdown,

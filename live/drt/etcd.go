@@ -76,7 +76,7 @@ func (s *etcdStore) grantLeaseAs(ctx context.Context, id uint64, ttl time.Durati
 	return nil
 }
 
-// renewLease starts the lease's time anew. The error is errLeaseGone, or one that says nothing about the lease.
+// renewLease starts the lease's time anew. The error is errLeaseGone, or one that leaves the state of the lease open.
 func (s *etcdStore) renewLease(ctx context.Context, id uint64) error {
 	_, err := s.client.KeepAliveOnce(ctx, clientv3.LeaseID(id))
 	if errors.Is(err, rpctypes.ErrLeaseNotFound) {

@@ -12,9 +12,9 @@ func (s *Serving) Active() int {
 // PatientConn returns how callers read from c.
 func PatientConn(c net.Conn) net.Conn { return patientConn{c} }
 
-// HoldUp waits for a call that awaits its worker, and keeps the runtime from reading who calls home
-// until the function that it returns is called, as a process is kept that has no processor. It
-// returns nil when no call waits before over is closed.
+// HoldUp waits for a call that awaits its worker. It keeps the runtime from reading workers that call home
+// until the returned function is called, as in a process without a processor. It returns nil when no call waits
+// before over is closed.
 func (rt *Runtime) HoldUp(over <-chan struct{}) (release func()) {
 	for {
 		rt.homes.mu.Lock()

@@ -20,7 +20,7 @@ import (
 	"github.com/replay-llm/replay/live/fault"
 )
 
-// open starts a call whose worker has sent one item and waits.
+// open starts a call with a worker that has sent one item and waits.
 func open(t *testing.T, c *drt.Client, rc cancel.Context) (next func() (drt.Item, error, bool)) {
 	t.Helper()
 	s, err := c.Generate(limited(t), rc, &drt.Request{Payload: json.RawMessage(`{"n":1,"block":true}`)}, drt.RoundRobin())
@@ -47,8 +47,7 @@ func finish(t *testing.T, rc cancel.Context, next func() (drt.Item, error, bool)
 	}
 }
 
-// A runtime that is closed is gone for others, and what it was answering
-// ends.
+// A closed runtime is gone for other runtimes, and the calls it was answering end.
 func TestClose(t *testing.T) {
 	_, config := servers(t, stack.Options{})
 	rt, err := drt.Connect(limited(t), config)

@@ -98,7 +98,7 @@ func allLayouts() []layout {
 	}
 }
 
-// layoutsToWrite lists the layouts that l says are to be written.
+// layoutsToWrite lists the layouts to write for l.
 func (l Layout) layoutsToWrite() []layout {
 	var w []layout
 	for _, one := range allLayouts() {
@@ -132,8 +132,8 @@ func (l layout) encodeInstance(i Instance) []byte {
 	return b
 }
 
-// decodeInstance reads a value. want is the endpoint whose prefix the key has: the prefix
-// of "generate" is also one of keys of "generate-2".
+// decodeInstance reads a value. want is the endpoint with the prefix of the key: the prefix of "generate" is
+// also one of keys of "generate-2".
 func (l layout) decodeInstance(value []byte, want Name) (Instance, error) {
 	var r record
 	if err := json.Unmarshal(value, &r); err != nil {

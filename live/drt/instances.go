@@ -37,7 +37,8 @@ func (rt *Runtime) watchInstances(ctx context.Context, name Name) (*instances, e
 	return in, nil
 }
 
-// setLayout takes in what one layout says, and joins it with what the others do; the later one is preferred.
+// setLayout stores the instances of one layout and merges them with those of the other layouts; the later layout is
+// preferred.
 func (in *instances) setLayout(index int, all []Instance) {
 	in.mu.Lock()
 	defer in.mu.Unlock()

@@ -17,7 +17,7 @@ type Request struct {
 	Headers map[string]string
 	// Size is how long the request was on the wire, in bytes; set for handlers.
 	Size int
-	// SentNS is when the caller sent it, as Unix time in ns; 0: it did not say.
+	// SentNS is when the caller sent it, as Unix time in ns; 0: unknown.
 	SentNS uint64
 }
 

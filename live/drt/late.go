@@ -12,10 +12,10 @@ import (
 // busyAfter is how long a process that has time for its connections takes for one to itself, at most.
 const busyAfter = time.Second
 
-// awaitLate is what a call does whose worker has not called home in time. That may be the
-// caller's own doing: a process without a processor, or one that was paused, has not read what has
-// long come in. So it calls itself. Whoever connected before is read before or with that;
-// who comes while it lasts is taken; and when it takes long, the worker is not to blame.
+// awaitLate is called when the worker of a call has not called home in time. The cause may be the caller
+// itself: a process without a processor, or a paused one, does not read connections that came long ago. So the
+// caller calls itself. A worker that connected before is read before that call or with it. A worker that calls
+// home meanwhile is accepted. If the call to itself takes long, the worker is not to blame.
 func (c *callers) awaitLate(ctx context.Context, rc cancel.Context, e *expected) (arrival, error) {
 	limited, release := context.WithTimeout(ctx, max(c.config.CallHome, 2*busyAfter))
 	defer release()
@@ -30,7 +30,7 @@ func (c *callers) awaitLate(ctx context.Context, rc cancel.Context, e *expected)
 		return arrival{}, fault.New(fault.Cancelled, "%v: cancelled before instance %s called home", e.place.name, hexID(e.place.id))
 	}
 	took := time.Since(began)
-	grace := time.NewTimer(took + 10*time.Millisecond) // others may be read at the same time
+	grace := time.NewTimer(took + 10*time.Millisecond) // other connections may be read at the same time
 	defer grace.Stop()
 	select {
 	case a := <-e.arrival:

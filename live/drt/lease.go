@@ -136,8 +136,8 @@ func (rt *Runtime) regainLease(id uint64) error {
 	}
 }
 
-// reregisterAll writes down again what is served. The id stays what it was: etcd gives
-// no id twice, and who calls this instance still finds it.
+// reregisterAll registers the servings again. The id stays the same: etcd gives no id twice, and callers of
+// this instance still find it.
 func (rt *Runtime) reregisterAll(id uint64) error {
 	ctx, release := context.WithTimeout(rt.leasing, rt.config.Connect)
 	defer release()

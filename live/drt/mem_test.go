@@ -198,7 +198,7 @@ func numbers(n int) string {
 	return strings.Join(all, " ")
 }
 
-// After stop what the worker has to say still comes; after kill nothing does.
+// After stop the remaining items of the worker still come; after kill none does.
 func TestStopAndKill(t *testing.T) {
 	hub := drttest.Start(t)
 	worker, caller := join(t, hub.Config()), join(t, hub.Config())

@@ -9,8 +9,8 @@ import (
 	"github.com/replay-llm/replay/live/fault"
 )
 
-// journey is a request that may go on at another instance after its own has
-// failed: with the tokens it got there appended to its prompt.
+// journey is a request that may continue at another instance after its instance has failed: with the tokens of
+// the failed instance appended to its prompt.
 type journey struct {
 	client *Client
 	ctx    context.Context
@@ -24,8 +24,8 @@ type journey struct {
 	link   json.RawMessage   // the worker_trace_link of the last instance, if it told
 }
 
-// mayMigrate reports whether a request may go on elsewhere after err: its instance is
-// in trouble, and the request is not to blame.
+// mayMigrate reports whether a request may continue at another instance after err: its instance is in trouble,
+// and the request is not to blame.
 func mayMigrate(err error) bool {
 	return fault.MatchChain(err, []fault.Type{
 		fault.CannotConnect, fault.Disconnected, fault.ConnectionTimeout, fault.ResponseTimeout,
@@ -72,7 +72,7 @@ func (j *journey) noteItem(item *Item) {
 		Usage  *map[string]json.RawMessage `json:"completion_usage"`
 	}
 	if json.Unmarshal(item.Data, &chunk) != nil {
-		return // whoever reads it will say so
+		return // its reader reports that
 	}
 	j.tokens = append(j.tokens, chunk.Tokens...)
 	if len(chunk.Link) > 0 {

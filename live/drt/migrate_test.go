@@ -16,8 +16,8 @@ import (
 	"github.com/replay-llm/replay/live/fault"
 )
 
-// generating answers as an engine does: the n-th token after the prompt is n, and
-// the terminal has the usage. It breaks after so many tokens, if that is not 0.
+// generating answers as an engine does: the n-th token after the prompt is n, and the terminal has the usage.
+// It breaks after breakAfter tokens, if that is not 0.
 func generating(breakAfter *atomic.Int64, link string) drt.Handler {
 	return func(_ context.Context, _ cancel.Context, rq *drt.Request) (iter.Seq2[drt.Item, error], error) {
 		var in struct {

@@ -17,7 +17,7 @@ import (
 // queueGroup is that of all endpoints.
 const queueGroup = "q"
 
-// drainLimit is how long the server may take to give a subject to others.
+// drainLimit is how long the server may take to give a subject to other subscribers.
 const drainLimit = time.Second
 
 // natsPlane carries requests over NATS.
@@ -67,7 +67,7 @@ func newNATSPlane(conn *nats.Conn, config *Config) *natsPlane {
 		config.Log.Info("nats connected again")
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.down() // it may be told before
+		p.down() // it may be called before
 		p.back = time.Now()
 		p.up, p.down = context.WithCancel(context.Background())
 	})
@@ -92,7 +92,7 @@ func (p *natsPlane) whileUp(ctx context.Context) (context.Context, func()) {
 	return ctx, func() { forget(); cancel() }
 }
 
-// isUnsettled reports whether others may not be connected again either.
+// isUnsettled reports whether other processes may still be reconnecting.
 func (p *natsPlane) isUnsettled() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -162,7 +162,7 @@ func (p *natsPlane) serveInstance(s serving) (func(), error) {
 			return nil, fmt.Errorf("subject %s: %w", s.subjects[i], err)
 		}
 	}
-	// Whoever calls after this is answered: the server knows.
+	// A call after this is answered: the server knows the subscription.
 	if err := p.conn.FlushTimeout(p.config.Connect); err != nil {
 		release()
 		return nil, fault.New(fault.CannotConnect, "nats: %w", err)
@@ -191,8 +191,8 @@ func (p *natsPlane) openService(n Name) (micro.Service, func(), error) {
 	return s.service, sync.OnceFunc(func() { p.dropService(name) }), nil
 }
 
-// dropService ends a service when none of its endpoints is served any more. Until then
-// those that are not answer that they refuse.
+// dropService ends a service when none of its endpoints is served any more. Until then the endpoints that are
+// no longer served answer with a refusal.
 func (p *natsPlane) dropService(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -233,8 +233,8 @@ func newAnswer(to string, no *refusal) *nats.Msg {
 	return answer
 }
 
-// serveShared takes requests of a subject that others serve, too: it ends when
-// this one refuses, which a micro service cannot do alone.
+// serveShared takes requests of a subject that other workers serve too: it ends when this one refuses, which a
+// micro service cannot do alone.
 func (p *natsPlane) serveShared(s serving) (func(), error) {
 	var all []*nats.Subscription
 	stop := func() {

@@ -98,8 +98,8 @@ func streams(t *testing.T, c *drt.Client, n, items int) (wait func() []error) {
 	return func() []error { all.Wait(); return failed }
 }
 
-// An etcd that is away for less than the lease hurts nobody; for longer, workers
-// end, and clients learn of it when it is back.
+// An etcd that is away for less than the lease has no effect; for longer, workers end, and clients notice when
+// it is back.
 func TestFaultEtcdAway(t *testing.T) {
 	s, config, all := cluster(t, 2)
 	c := client(t, join(t, config), "generate", 2)

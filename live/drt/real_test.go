@@ -18,7 +18,7 @@ import (
 	"github.com/replay-llm/replay/live/fault"
 )
 
-// servers starts real ones that end with the test, and says how to reach them.
+// servers starts real servers that end with the test, and returns a configuration that reaches them.
 func servers(t *testing.T, o stack.Options) (*stack.Stack, drt.Config) {
 	t.Helper()
 	s, err := stack.Start(limited(t), o)
@@ -131,12 +131,11 @@ func checkService(t *testing.T, s *stack.Stack, id uint64) {
 	}
 }
 
-// who answers with the id of its runtime.
 func who(rt *drt.Runtime) drt.Handler {
 	return one(func(context.Context, cancel.Context, *drt.Request) string { return fmt.Sprint(rt.ID()) })
 }
 
-// Calls go where their mode says.
+// Calls go to the instance that their mode selects.
 func TestModes(t *testing.T) {
 	_, config := servers(t, stack.Options{})
 	var ids []string
@@ -163,7 +162,7 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// Endpoints whose names begin alike do not see each other.
+// Endpoints with names of the same prefix do not see each other.
 func TestNamesThatBeginAlike(t *testing.T) {
 	_, config := servers(t, stack.Options{})
 	rt := join(t, config)
@@ -230,7 +229,7 @@ func TestStatic(t *testing.T) {
 	s, config := servers(t, stack.Options{})
 	s.KillEtcd()
 	config.Discovery = drt.Static
-	config.Etcd.Endpoints = []string{"http://127.0.0.1:1"} // nobody connects there
+	config.Etcd.Endpoints = []string{"http://127.0.0.1:1"} // nothing listens there
 	t.Run("shared subject", func(t *testing.T) {
 		seen := make(map[string]bool)
 		var leaving *drt.Serving

@@ -58,7 +58,7 @@ func (r *respondent) answerRequest(received time.Time) {
 	r.pulling.Wait()
 }
 
-// dialCaller connects to the caller and says which request this is about.
+// dialCaller connects to the caller and sends the id of the request.
 func (r *respondent) dialCaller(ctx context.Context) (net.Conn, error) {
 	ctx, release := context.WithTimeout(ctx, r.serving.endpoint.rt.config.CallHome)
 	defer release()
@@ -78,7 +78,7 @@ func (r *respondent) dialCaller(ctx context.Context) (net.Conn, error) {
 	}
 }
 
-// readSignals reads what the caller says until it says no more.
+// readSignals reads the caller's signals until their end.
 func (r *respondent) readSignals(from *wire.Reader) {
 	for {
 		f, err := from.Read()
@@ -284,7 +284,7 @@ func (r *respondent) sendParts(queue <-chan wirePart, w *frameWriter, received t
 	}
 }
 
-// killBroken ends a request whose items cannot be written.
+// killBroken ends a request with items that cannot be written.
 func (r *respondent) killBroken(err error) {
 	r.serving.metrics.Failed("publish_response")
 	if errors.Is(err, os.ErrDeadlineExceeded) {

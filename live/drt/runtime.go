@@ -66,14 +66,14 @@ type Runtime struct {
 	servings []*Serving
 	known    map[Name]*instances
 	cards    map[Name]json.RawMessage // by endpoint, as they were put
-	guarded  map[string]bool          // keys of our own that are looked at
-	poke     bell.Bell                // a lease is to be looked at now
+	guarded  map[string]bool          // keys of this runtime that are checked
+	poke     bell.Bell                // check the lease now
 
 	announced map[string]json.RawMessage // by key
 }
 
-// Connect reaches what the configuration names, and takes a lease there unless it only calls. Errors say what could not
-// be reached (CannotConnect).
+// Connect connects to the servers of the configuration, and takes a lease there unless the runtime only calls. Errors
+// name the server that cannot be reached (CannotConnect).
 func Connect(ctx context.Context, config Config) (*Runtime, error) {
 	config, err := config.withDefaults()
 	if err != nil {
@@ -119,8 +119,8 @@ func (rt *Runtime) connectAll(ctx context.Context) (err error) {
 // ID returns the id of this runtime's instances: that of its lease, for good. It is 0 for a runtime that only calls.
 func (rt *Runtime) ID() uint64 { return rt.id }
 
-// StaleSince returns since when etcd has not answered: what this runtime knows of instances and
-// cards, and goes on using, is of then. It is the zero time while that is up to date.
+// StaleSince returns since when etcd has not answered: the runtime continues to use the instances and cards of
+// that time. It is the zero time while they are up to date.
 func (rt *Runtime) StaleSince() time.Time {
 	if rt.store == nil {
 		return time.Time{}
@@ -166,7 +166,7 @@ func (rt *Runtime) ParseEndpoint(text string) (*Endpoint, error) {
 // Name returns the full name of the endpoint.
 func (e *Endpoint) Name() Name { return e.name }
 
-// transportOf returns how layout l says the instance is reached.
+// transportOf returns the transport of the instance in layout l.
 func (rt *Runtime) transportOf(l layout, name Name, id uint64) Transport {
 	if rt.config.Plane == TCP {
 		return Transport{Address: rt.plane.servedAddress() + "/" + tcpPath(name, id)}
@@ -224,7 +224,7 @@ func (rt *Runtime) instancesOf(ctx context.Context, name Name) (*instances, erro
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	if in := rt.known[name]; in != nil {
-		return in, ctx.Err() // two looked at the same time; the first one stays
+		return in, ctx.Err() // two calls checked at the same time; the first one stays
 	}
 	rt.known[name] = fresh
 	return fresh, nil

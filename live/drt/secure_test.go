@@ -13,8 +13,7 @@ import (
 	"github.com/replay-llm/replay/live/fault"
 )
 
-// Servers that want certificates and passwords get them, and nobody comes in
-// without.
+// Servers that require certificates and passwords receive them, and connections without them are rejected.
 func TestCredentials(t *testing.T) {
 	ca, other := certtest.NewAuthority(t), certtest.NewAuthority(t)
 	serverCert, serverKey := ca.Issue(t, "server", net.IPv4(127, 0, 0, 1))
@@ -88,7 +87,7 @@ func TestPasswordAtEtcd(t *testing.T) {
 	rt := join(t, config)
 	serve(t, rt, "generate", counter, drt.ServeOptions{})
 	client(t, join(t, config), "generate", 1)
-	config.Etcd.Password = "wrong" // which is told at once
+	config.Etcd.Password = "wrong" // which is an error at once
 	if _, err := drt.Connect(ctx, config); !errors.Is(err, fault.CannotConnect) || !strings.Contains(err.Error(), "authentication failed") {
 		t.Errorf("with a wrong password: %v, want CannotConnect", err)
 	}

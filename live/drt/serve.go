@@ -17,7 +17,7 @@ import (
 type ServeOptions struct {
 	Metrics *telemetry.Endpoint // of its requests; nil: none
 	Device  string              // what the worker computes on, told to discovery; "": not told
-	Bare    bool                // items are their data alone on the wire, without an envelope, as some callers of others want them
+	Bare    bool                // items are their data alone on the wire, without an envelope, as some other callers require
 }
 
 // Serving is an endpoint that is served by this runtime. It is discoverable
@@ -99,8 +99,8 @@ func (s *Serving) discoveryPairs() []pair {
 	return all
 }
 
-// Refuse makes the endpoint answer new requests with an error. Those that have begun are answered. Without discovery it
-// leaves requests to others who serve the same subject.
+// Refuse makes the endpoint answer new requests with an error. Requests that have begun are answered. Without discovery it
+// leaves requests to the other workers of the same subject.
 func (s *Serving) Refuse() {
 	var unsubs []func()
 	s.mu.Lock()
@@ -161,7 +161,7 @@ func (s *Serving) killAll() {
 	}
 }
 
-// takeRequest answers one request. It runs in a goroutine of its own.
+// takeRequest answers one request. It runs in a separate goroutine.
 func (s *Serving) takeRequest(m message) {
 	rq, home, kind, err := s.decodeRequest(m)
 	var transit time.Duration
@@ -241,6 +241,6 @@ type respondent struct {
 	home    wire.CallHome
 	rc      cancel.Context
 	signal  sync.Once      // a cancellation is counted once
-	ended   atomic.Bool    // the last item is on its way: what the caller says after it is no cancellation
-	pulling sync.WaitGroup // who pulls the handler's sequence
+	ended   atomic.Bool    // the last item is being sent: signals of the caller after it are no cancellation
+	pulling sync.WaitGroup // the goroutine that pulls the handler's sequence
 }

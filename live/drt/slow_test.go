@@ -17,7 +17,7 @@ import (
 	"github.com/replay-llm/replay/live/drt/drttest"
 )
 
-// flood answers with items of 4 KiB until it is told to end.
+// flood answers with items of 4 KiB until it is stopped.
 func flood(ctx context.Context, rc cancel.Context, _ *drt.Request) (iter.Seq2[drt.Item, error], error) {
 	data := json.RawMessage(`"` + strings.Repeat("x", 4096) + `"`)
 	return func(yield func(drt.Item, error) bool) {
@@ -29,8 +29,7 @@ func flood(ctx context.Context, rc cancel.Context, _ *drt.Request) (iter.Seq2[dr
 	}, nil
 }
 
-// A caller that does not read is killed at the limit, costs bounded memory, and
-// holds up nobody.
+// A caller that does not read is killed at the limit, costs bounded memory, and does not delay other calls.
 func TestSlowCaller(t *testing.T) {
 	hub := drttest.Start(t)
 	config := hub.Config()
@@ -122,8 +121,8 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 }
 
-// goroutines returns the stacks of the goroutines that run code of this project. The
-// embedded servers and their clients begin and end others at any time.
+// goroutines returns the stacks of the goroutines that run code of this project. The embedded servers and their
+// clients begin and end other goroutines at any time.
 func goroutines() []string {
 	buf := make([]byte, 1<<16)
 	n := runtime.Stack(buf, true)
@@ -135,8 +134,8 @@ func goroutines() []string {
 	})
 }
 
-// A caller that has no processor for a while, and so does not see who calls home, does not
-// hold that against the worker: the call continues once it can.
+// A caller without a processor for a while does not read workers that call home. It does not blame the worker:
+// the call continues once the caller can.
 func TestBusyCaller(t *testing.T) {
 	hub := drttest.Start(t)
 	serve(t, join(t, hub.Config()), "generate", counter, drt.ServeOptions{})

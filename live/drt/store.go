@@ -8,7 +8,7 @@ import (
 // errLeaseGone means that a lease has expired or was revoked.
 var errLeaseGone = errors.New("the lease is gone")
 
-// errOther means that a key belongs to another endpoint, whose name begins alike.
+// errOther means that a key belongs to another endpoint with the same prefix.
 var errOther = errors.New("another endpoint's")
 
 // errCallsOnly means that a runtime that only calls is to serve something.
@@ -39,8 +39,8 @@ type refusal struct {
 type serving struct {
 	name     Name
 	id       uint64
-	layouts  []layout // whose subjects it has; none: shared is its subject
+	layouts  []layout // that define its subjects; none: shared is its subject
 	subjects []string
-	shared   bool // others serve the same subject
+	shared   bool // other workers serve the same subject
 	take     func(message)
 }

@@ -122,7 +122,7 @@ func (s *Stream) sendSignal(w wire.Signal) {
 	_, _ = s.conn.Write(wire.NewSignal(w).Append(nil))
 }
 
-// abandonCall ends the call at once: whoever reads gets an end.
+// abandonCall ends the call at once: a reader gets an end.
 func (s *Stream) abandonCall() {
 	if !s.final.Load() {
 		s.sendSignal(wire.Kill)
@@ -270,7 +270,7 @@ func (s *Stream) earlyControl(f wire.Frame) error {
 	return s.breakOff(fault.Disconnected, fmt.Errorf("control frame %.60q among the items", f.Header))
 }
 
-// breakOff kills a stream whose worker does not keep to the protocol.
+// breakOff kills the stream of a worker that violates the protocol.
 func (s *Stream) breakOff(t fault.Type, err error) error {
 	s.abandonCall()
 	return fault.New(t, "%v: the stream of instance %s: %w", s.place.name, hexID(s.Instance), err)

@@ -59,7 +59,7 @@ func (p *tcpPlane) startListening() error {
 // tcpPath returns where an instance takes requests.
 func tcpPath(n Name, id uint64) string { return hexID(id) + "/" + n.Endpoint }
 
-// servedAddress returns the address that callers are told.
+// servedAddress returns the address that callers receive.
 func (p *tcpPlane) servedAddress() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -69,8 +69,8 @@ func (p *tcpPlane) servedAddress() string {
 	return listen.Dialable(p.server.Addr())
 }
 
-// serveInstance takes requests for an instance over the plane that is configured,
-// each in a goroutine of its own, until stop is called.
+// serveInstance takes requests for an instance over the configured plane, each in a separate goroutine, until
+// stop is called.
 func (p *tcpPlane) serveInstance(s serving) (func(), error) {
 	if p.config.Plane != TCP {
 		return p.nats.serveInstance(s)
@@ -110,7 +110,7 @@ func (p *tcpPlane) serveConn(conn net.Conn) {
 	}
 }
 
-// handToServing gives a request to whoever serves path and waits for its answer.
+// handToServing gives a request to the serving of path and waits for its answer.
 func (p *tcpPlane) handToServing(path string, m message) *refusal {
 	p.mu.Lock()
 	s := p.serving[path]

@@ -32,7 +32,7 @@ type keysOf struct {
 type watched[T any] struct {
 	value    T
 	created  int64 // revision
-	doubtful bool  // etcd has lost its data since, and nobody has written this again
+	doubtful bool  // etcd has lost its data since, and this was not written again
 }
 
 // watchValues shows the values of keys, in any order, now and after every change until the store closes. It returns when they
@@ -124,7 +124,7 @@ func (w *etcdWatch[T]) showAll() {
 	w.show(all)
 }
 
-// dropDoubtful drops what nobody has written again.
+// dropDoubtful drops the values that were not written again.
 func (w *etcdWatch[T]) dropDoubtful() {
 	w.doubt = time.Time{}
 	for key, one := range w.known {

@@ -25,7 +25,7 @@ var faults = flag.Bool("faults", false, "run the tests that kill and pause proce
 // configuration as JSON.
 const asWorker = "REPLAY_TEST_WORKER"
 
-// workerConfig is what a worker process is told.
+// workerConfig is the input of a worker process.
 type workerConfig struct {
 	Etcd, NATS string
 	LeaseLoss  drt.LeaseLoss
@@ -79,7 +79,7 @@ func work(text string) error {
 	return errors.Join(rt.Err(), rt.Close(grace))
 }
 
-// process is a worker in a process of its own.
+// process is a worker in a separate process.
 type process struct {
 	id    uint64
 	cmd   *exec.Cmd

@@ -19,9 +19,8 @@ import (
 	"github.com/replay-llm/replay/live/telemetry"
 )
 
-// Adapter stands between an engine and those who call it. It holds the engine
-// to the contract: exactly one terminal, last; an Abort for a stop and for
-// nothing else; everything released on every way out; an engine that panics
+// Adapter stands between an engine and its callers. It holds the engine to the contract: exactly one terminal,
+// last; an Abort for a stop and for nothing else; everything released on every way out; an engine that panics
 // harms no request but its own.
 //
 // What happens to a request if the engine or its consumer misbehaves:
@@ -42,7 +41,7 @@ type Adapter struct {
 // AdapterOptions are how an engine is served. The zero value is a good one.
 type AdapterOptions struct {
 	Mode    Mode               // default Aggregated
-	Tracing *telemetry.Tracing // nil: spans that nobody sees
+	Tracing *telemetry.Tracing // nil: spans are not exported
 	Log     *slog.Logger       // nil: none
 }
 
@@ -58,10 +57,9 @@ func NewAdapter(e Engine, o AdapterOptions) *Adapter {
 	return &Adapter{AdapterOptions: o, engine: e, validate: debugBuild || testing.Testing()}
 }
 
-// Generate serves a request. Errors, returned or yielded, are *Error of a Backend
-// type; one that is yielded is the last element, as is a chunk with a finish
-// reason. The sequence is ranged over once. Whoever does not range over it ends
-// ctx.
+// Generate serves a request. Errors, returned or yielded, are *Error of a Backend type; one that is yielded is
+// the last element, as is a chunk with a finish reason. The sequence is ranged over once. A caller that does
+// not range over it ends ctx.
 //
 // Metadata is the request's headers. Abort is called when rc is stopped or
 // killed; the engine's ctx ends with the sequence, with ctx, and when rc is
@@ -93,9 +91,8 @@ func (a *Adapter) Generate(ctx context.Context, rc cancel.Context, rq *Request, 
 	return g.forwardChunks, nil
 }
 
-// fitToMode holds a request to the mode: one token on prefill workers, a prefill
-// result on decode workers. One that says where they meet needs none: the published
-// package's frontend sends it while the prefill worker computes.
+// fitToMode holds a request to the mode: one token on prefill workers, a prefill result on decode workers. One
+// with a meeting place needs none: the published package's frontend sends it while the prefill worker computes.
 func (a *Adapter) fitToMode(rq *Request) (*Request, error) {
 	switch {
 	case a.Mode == Prefill:
@@ -144,8 +141,7 @@ type violation struct{ word string }
 
 func (v violation) Error() string { return "engine contract: " + v.word }
 
-// isViolation reports whether a recovered panic says that an engine broke the
-// contract.
+// isViolation reports whether a recovered panic means that an engine broke the contract.
 func isViolation(p any) bool {
 	err, ok := p.(error)
 	var v violation
@@ -157,8 +153,8 @@ func isTerminal(c *Chunk, err error) bool {
 	return err != nil || c == nil || c.FinishReason != ""
 }
 
-// panicAfterTerminal returns chunks, with a panic on an element after the terminal. After the
-// terminal it goes on pulling, whatever yield said, or it could not see one.
+// panicAfterTerminal returns chunks, with a panic on an element after the terminal. After the terminal it
+// continues to pull for any result of yield, since it could not see such an element otherwise.
 func panicAfterTerminal(chunks iter.Seq2[*Chunk, error]) iter.Seq2[*Chunk, error] {
 	return func(yield func(*Chunk, error) bool) {
 		ended := false

@@ -89,7 +89,7 @@ func TestDecodeAborts(t *testing.T) {
 	}
 }
 
-// An Abort that panics or blocks harms nobody for long.
+// An Abort that panics or blocks does not block its request for long.
 func TestBadAborts(t *testing.T) {
 	block := make(chan struct{})
 	for name, abort := range map[string]func(cancel.Context){
@@ -214,7 +214,7 @@ func TestGenContext(t *testing.T) {
 	}
 }
 
-// A consumer whose ctx ends is told nothing more.
+// A consumer with an ended ctx receives no more elements.
 func TestConsumerGone(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	defer leave()
@@ -236,9 +236,8 @@ func TestConsumerGone(t *testing.T) {
 	}
 }
 
-// A thousand requests at once, a third of them stopped or killed somewhere: each
-// ends with one terminal or, if killed, quietly, and aborts are told exactly to
-// those.
+// A thousand requests at once, a third of them stopped or killed somewhere: each ends with one terminal or, if
+// killed, quietly, and exactly those are aborted.
 func TestManyRequests(t *testing.T) {
 	e := &fake{generate: func(ctx context.Context, _ *Request, rc GenContext, yield func(*Chunk, error) bool) {
 		for i := range uint32(20) {

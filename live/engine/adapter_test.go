@@ -16,7 +16,7 @@ import (
 	"github.com/replay-llm/replay/live/fault"
 )
 
-// fake is an engine whose every side is a function.
+// fake is an engine with a function for each method.
 type fake struct {
 	Defaults
 	generate func(ctx context.Context, rq *Request, rc GenContext, yield func(*Chunk, error) bool)
@@ -87,8 +87,7 @@ func word(c *Chunk, err error) string {
 
 func request() *Request { return &Request{TokenIDs: []uint32{1, 2, 3}} }
 
-// What the consumer sees of engines that keep the contract and of those that do
-// not.
+// The consumer's view of engines that keep the contract and of engines that break it.
 func TestOutcomes(t *testing.T) {
 	tests := []struct {
 		name string

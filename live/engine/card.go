@@ -18,9 +18,8 @@ const (
 	// Prefill workers compute the prompt and one token. Their terminal carries
 	// what the decode worker needs, as DisaggregatedParams.
 	Prefill Mode = "prefill"
-	// Decode workers go on from there; they refuse requests without a
-	// PrefillResult. They are not told of a stop before the first token, so that
-	// a transfer of KV blocks is not left without its receiver.
+	// Decode workers continue from there; they refuse requests without a PrefillResult. They learn of a stop
+	// only after the first token, so that a transfer of KV blocks is not left without its receiver.
 	Decode Mode = "decode"
 )
 
@@ -100,7 +99,7 @@ type RuntimeConfig struct {
 	BootstrapHost         string         `json:"bootstrap_host,omitempty"`
 	BootstrapPort         int            `json:"bootstrap_port,omitempty"`
 	RuntimeData           map[string]any `json:"runtime_data,omitempty"`
-	// Meeting says what BootstrapHost and BootstrapPort say, in cards of the published package.
+	// Meeting has the values of BootstrapHost and BootstrapPort, in cards of the published package.
 	Meeting *Meeting `json:"disaggregated_endpoint,omitempty"`
 }
 

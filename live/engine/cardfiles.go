@@ -18,9 +18,9 @@ import (
 	"github.com/replay-llm/replay/live/fault"
 )
 
-// Cards of the published package say the same in other words: a name for people
-// and one for paths, kinds of requests as flags in a string, modes as roles, and
-// where the files of the model are, with their digests.
+// Cards of the published package have the same content under different names: a name for people and one for
+// paths, kinds of requests as flags in a string, modes as roles, and the places of the model's files, with
+// their digests.
 
 // flagged is a kind of requests as such cards spell it.
 type flagged struct {

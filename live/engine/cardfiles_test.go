@@ -94,7 +94,7 @@ func TestCardWithTemplate(t *testing.T) {
 	}
 }
 
-// Where decode workers meet a prefill worker is told and read in the package's words, too.
+// The meeting place of decode workers is written and read in the package's words, too.
 func TestCardWithMeeting(t *testing.T) {
 	var got ModelCard
 	text := `{"display_name":"m","model_type":"Prefill","worker_type":"prefill","needs":[["decode"]],"runtime_config":{"disaggregated_endpoint":{"bootstrap_host":"10.0.0.1","bootstrap_port":9999}}}`

@@ -1,5 +1,4 @@
-// Package engine is the contract of a served engine, and what stands between
-// one and those who call it.
+// Package engine is the contract of a served engine, and the code between an engine and its callers.
 //
 // An Engine knows inference: it takes a request and yields chunks of tokens. A
 // Worker knows the runtime: it registers the engine, serves it, and takes it
@@ -40,11 +39,10 @@ type Engine interface {
 	// the sequence, which ends with exactly one terminal: a chunk with a finish
 	// reason, or an error. The sequence is pulled once.
 	//
-	// Two signals reach it, and they differ. rc stopped or killed: somebody
-	// asked; yield a terminal chunk with FinishCancelled. ctx done: the consumer
-	// is gone; release and return, nobody reads on. ctx ends on every way out of
-	// the sequence, so what a request holds is released by a defer inside the
-	// sequence, and never in Abort.
+	// Two signals reach it, and they differ. If rc is stopped or killed, a caller asked for it: yield a
+	// terminal chunk with FinishCancelled. If ctx is done, the consumer is gone: release and return, since the
+	// rest is not read. ctx ends on every way out of the sequence. So a defer inside the sequence releases what
+	// a request holds, never Abort.
 	Generate(ctx context.Context, rq *Request, rc GenContext) (iter.Seq2[*Chunk, error], error)
 
 	// Abort is called when a request was stopped or killed, and not for
@@ -159,8 +157,7 @@ type HealthEngine interface {
 	HealthCheckPayload() (map[string]any, error)
 }
 
-// ControlledEngine is an Engine that can be told things besides requests, such
-// as to sleep.
+// ControlledEngine is an Engine that accepts commands besides requests, such as to sleep.
 type ControlledEngine interface {
 	// Controls lists the names that Control takes.
 	Controls() []string

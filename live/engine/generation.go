@@ -26,17 +26,17 @@ type generation struct {
 	release        context.CancelFunc // of ctx
 	span           *telemetry.Generation
 
-	pulled atomic.Bool   // somebody ranges over the sequence, or nobody will
+	pulled atomic.Bool   // a consumer ranges over the sequence, or none will
 	once   sync.Once     // of first
-	first  chan struct{} // closed when Abort may be called: with the first token on decode workers, at once on others
+	first  chan struct{} // closed when Abort may be called: with the first token on decode workers, at once on other workers
 	done   chan struct{} // closed with the end of the sequence
-	quiet  chan struct{} // closed when nobody calls Abort any more
+	quiet  chan struct{} // closed after the last call of Abort
 
 	yield    func(*Chunk, error) bool // the consumer's
 	yielding bool                     // the consumer is at work, and a panic is its own
 	stopped  bool                     // the request was when its sequence ended; set before done is closed
 
-	stamped bool   // the ids of the span have been told
+	stamped bool   // a chunk with the ids of the span was yielded
 	over    bool   // the consumer gets no more
 	last    *Chunk // the terminal chunk
 	failed  *Error // the terminal error
@@ -48,8 +48,8 @@ func (g *generation) NotifyFirstToken() { g.once.Do(func() { close(g.first) }) }
 // Metadata returns the request's headers.
 func (g *generation) Metadata() map[string]string { return g.metadata }
 
-// watchSignals aborts the request in the engine when it is stopped, and ends its ctx
-// when it is killed. It ends with the sequence, or when nobody is going to pull that.
+// watchSignals aborts the request in the engine when it is stopped, and ends its ctx when it is killed. It ends
+// with the sequence, or when the sequence will not be pulled.
 func (g *generation) watchSignals() {
 	defer close(g.quiet)
 	gone, aborting, killed := g.ctx.Done(), g.Stopped(), g.Killed()
@@ -76,7 +76,7 @@ func (g *generation) watchSignals() {
 			g.release()
 		case <-gone:
 			gone = nil
-			if g.pulled.CompareAndSwap(false, true) { // else who pulls it ends it
+			if g.pulled.CompareAndSwap(false, true) { // else its consumer ends it
 				go g.dropSequence()
 			}
 		}
@@ -92,8 +92,8 @@ func (g *generation) callAbort() {
 	g.adapter.engine.Abort(g.Context)
 }
 
-// dropSequence ends a request whose consumer is gone before it pulled anything. The
-// sequence is pulled once, in vain, so that it can release what it holds.
+// dropSequence ends a request if its consumer is gone before it pulled anything. The sequence is pulled once,
+// in vain, so that it can release what it holds.
 func (g *generation) dropSequence() {
 	defer g.endSequence()
 	defer g.span.Dropped()
@@ -116,9 +116,9 @@ func (g *generation) forwardChunks(yield func(*Chunk, error) bool) {
 	}
 }
 
-// pullChunks ranges over the engine's sequence until take says that it is enough. The
-// engine's panic is returned as an error; after the end of the stream it is a
-// broken contract, which is logged, or panics on where engines are validated.
+// pullChunks ranges over the engine's sequence until take returns false. A panic of the engine is returned as
+// an error. A panic after the end of the stream breaks the contract: it is logged, or panics again where
+// engines are validated.
 func (g *generation) pullChunks(take func(*Chunk, error) bool) (failed error) {
 	ended := false
 	defer func() {

@@ -173,8 +173,8 @@ func (w *Worker) leaveDiscovery() {
 	}
 }
 
-// drainRequests waits for the requests in flight: as the engine does it, then for those
-// that are still being answered, in half of the time that is left.
+// drainRequests waits for the requests in flight. It first drains the engine, then waits for the requests that
+// are still being answered, in half of the time that is left.
 func (w *Worker) drainRequests(ctx context.Context) {
 	began := time.Now()
 	ctx, release := context.WithDeadline(ctx, w.until)

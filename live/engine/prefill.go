@@ -69,7 +69,7 @@ type disaggregated struct {
 	left   bool       // the consumer does not want more
 }
 
-// runInTurn takes all that the prefill worker says, then calls the decode worker.
+// runInTurn reads the whole answer of the prefill worker, then calls the decode worker.
 func (d *disaggregated) runInTurn(yield func(*Chunk, error) bool) {
 	last, err := d.readPrefill(&d.rq)
 	d.rc.Unlink(d.child)
@@ -153,7 +153,7 @@ func (d *disaggregated) runAtOnce(yield func(*Chunk, error) bool) {
 		}
 	}()
 	d.forwardDecode(d.forwardChunk)
-	if !d.done && !d.left && !d.rc.IsStopped() { // the stream did not say why it ended
+	if !d.done && !d.left && !d.rc.IsStopped() { // the stream ended without a reason
 		if d.notePrefill(); d.why != nil {
 			d.done = true
 			d.yield(nil, d.why)

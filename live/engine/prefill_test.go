@@ -115,7 +115,7 @@ func TestStopDuringPrefill(t *testing.T) {
 	}
 }
 
-// A stop during decode reaches decode, whose terminal the consumer gets.
+// A stop during decode reaches decode, and the consumer gets the terminal of decode.
 func TestStopDuringDecode(t *testing.T) {
 	s := newStages()
 	rc := cancel.New("")

@@ -29,19 +29,18 @@ type Request struct {
 	PrefillResult   *PrefillResult  `json:"prefill_result,omitempty"` // required on decode workers
 	BootstrapInfo   *BootstrapInfo  `json:"bootstrap_info,omitempty"`
 	MigrationLink   *TraceLink      `json:"migration_link,omitempty"` // set by routers only
-	// RequestTimestampMS is when the request arrived first, in milliseconds
-	// since 1970; nil if nobody noted it.
+	// RequestTimestampMS is when the request arrived first, in milliseconds since 1970; nil if unknown.
 	RequestTimestampMS *float64 `json:"request_timestamp_ms,omitempty"`
 	HealthCheck        bool     `json:"_HEALTH_CHECK,omitempty"` // a probe
-	// Local is what a server in the same process says of the request; nil: nothing. It does not
-	// travel.
+	// Local is what a server in the same process knows of the request; nil: nothing. It is not sent over the
+	// wire.
 	Local *Local `json:"-"`
 }
 
-// Local says of a request what matters to whoever counts requests, and to no engine.
+// Local is the data of a request for the code that counts requests. Engines ignore it.
 type Local struct {
-	// Enough reports whether whoever reads the answer has met what it was to stop at, so
-	// that a stop is its end; nil: it does not know.
+	// Enough reports whether the reader of the answer has met its stop condition, so that a stop is its end;
+	// nil: unknown.
 	Enough func() bool
 	Group  *Group // the answers to one prompt that it is one of; nil: it is alone
 }
@@ -60,7 +59,7 @@ type StopConditions struct {
 	MaxThinkingTokens  *uint32  `json:"max_thinking_tokens,omitempty"`
 }
 
-// Routing holds who should serve a request and how urgent it is.
+// Routing holds the workers that should serve a request and its priority.
 type Routing struct {
 	BackendInstanceID    *uint64  `json:"backend_instance_id,omitempty"`
 	PrefillWorkerID      *uint64  `json:"prefill_worker_id,omitempty"`
@@ -231,7 +230,7 @@ func NewUsage(prompt, completion uint32) *Usage {
 // FinishReason is why an answer ended. Empty, it has not.
 type FinishReason string
 
-// The reasons; FinishError makes the others.
+// The reasons; FinishError makes the ones for errors.
 const (
 	FinishStop          FinishReason = "stop"
 	FinishLength        FinishReason = "length"

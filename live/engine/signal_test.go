@@ -104,7 +104,7 @@ func workerProcess(kind string) int {
 	return 0
 }
 
-// callOnce calls the worker, whose answer ends while that drains.
+// callOnce calls the worker, and its answer ends while the worker drains.
 func callOnce(config drt.Config) {
 	rt, err := drt.Connect(context.Background(), config)
 	if err != nil {

@@ -30,8 +30,8 @@ const maxControl = 1 << 20
 // systemListener is what refused connections to the system server are counted as.
 const systemListener = "system"
 
-// openSystem opens a worker's HTTP server for those who run it, if the environment
-// wants one: /metrics, /health, /live, and POST /engine/{control}.
+// openSystem opens a worker's HTTP server for operators, if the environment enables it: /metrics, /health,
+// /live, and POST /engine/{control}.
 func (w *Worker) openSystem() error {
 	if w.limits.system < 0 {
 		return nil
@@ -151,8 +151,8 @@ func (w *Worker) isDiscoverable() bool {
 	return w.registered
 }
 
-// canary sends a request of its own to the engine when no other has been answered
-// well for a while. Its worker is ready as long as it or others are answered.
+// canary sends a probe request to the engine when no other request has been answered well for a while. Its
+// worker is ready as long as the probe or other requests are answered.
 type canary struct {
 	worker  *Worker
 	payload []byte // nil: there is none, and the worker is always ready
@@ -162,7 +162,7 @@ type canary struct {
 	lastGood atomic.Int64 // Unix ns
 	sick     atomic.Pointer[string]
 
-	quit     context.Context // ends when nobody watches any more
+	quit     context.Context // ends when the canary stops
 	stop     context.CancelFunc
 	watching sync.WaitGroup
 }
@@ -274,7 +274,7 @@ func (c *canary) probeEngine() {
 		err = context.Cause(ctx)
 	}
 	if err == nil || c.quit.Err() != nil {
-		return // the adapter has told, or nobody watches
+		return // the adapter has reported, or the canary has stopped
 	}
 	reason := err.Error()
 	c.sick.Store(&reason)

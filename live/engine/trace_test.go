@@ -15,7 +15,7 @@ import (
 	"github.com/replay-llm/replay/live/telemetry"
 )
 
-// recorded is tracing whose spans stay here.
+// recorded is tracing that keeps its spans in memory.
 func recorded() (*telemetry.Tracing, *tracetest.InMemoryExporter) {
 	e := tracetest.NewInMemoryExporter()
 	return telemetry.New(sdktrace.NewSimpleSpanProcessor(e), "test"), e
@@ -29,8 +29,8 @@ func attributes(s tracetest.SpanStub) map[string]any {
 	return all
 }
 
-// How a request ends is told by its span; the first chunk with tokens tells of the
-// span, on prefill workers the terminal if there was none.
+// The span of a request has the way it ended. The first chunk with tokens links to the span; on prefill workers
+// the terminal does if there was none.
 func TestSpansOfOutcomes(t *testing.T) {
 	stream := func(chunks ...*Chunk) func(context.Context, *Request, GenContext, func(*Chunk, error) bool) {
 		return func(_ context.Context, _ *Request, _ GenContext, yield func(*Chunk, error) bool) {

@@ -27,14 +27,13 @@ type WorkerConfig struct {
 	Endpoint      string // default generate
 	EndpointTypes string // comma list of EndpointType; default chat,completions
 	Mode          Mode   // default Aggregated
-	ModelName     string // that users ask for; default: what the engine says
+	ModelName     string // that users ask for; default: the engine's name
 	ModelPath     string // directory of config.json and tokenizer.json, told in the card; empty: none
 
 	NoLocalIndexer bool // do not offer an index of the worker's own KV events
 	NoKVRouting    bool // do not publish KV events
 
-	// HealthCheck is the canary's request; nil: DYN_HEALTH_CHECK_PAYLOAD, or what
-	// the engine says.
+	// HealthCheck is the canary's request; nil: DYN_HEALTH_CHECK_PAYLOAD, or the engine's request.
 	HealthCheck map[string]any
 	// CanaryAfter is how long without a good response the canary is sent;
 	// default 10 s.
@@ -42,17 +41,17 @@ type WorkerConfig struct {
 	// CanaryLimit is how long its answer may take; default 3 s.
 	CanaryLimit time.Duration
 
-	// Runtime is how to reach the runtime; nil: what the environment says.
+	// Runtime is the configuration of the runtime; nil: from the environment.
 	Runtime *drt.Config
-	// Publish takes the KV events of a rank; nil: nobody does. The function it
-	// returns is called when the worker has cleaned up.
+	// Publish takes the KV events of a rank; nil: they are dropped. The function it returns is called when the
+	// worker has cleaned up.
 	Publish func(PublisherContext) (KVEventSink, func(), error)
 	// WorkerLabel adds the label worker_id to the metrics.
 	WorkerLabel bool
 	// Ready is called when the worker is discoverable. Its error ends the worker.
 	Ready func(Ready) error
 
-	Tracing *telemetry.Tracing       // nil: what the environment says
+	Tracing *telemetry.Tracing       // nil: from the environment
 	Metrics *telemetry.Metrics       // nil: the worker's own
 	Log     *slog.Logger             // nil: text on stderr
 	Getenv  func(name string) string // nil: os.Getenv
@@ -60,7 +59,7 @@ type WorkerConfig struct {
 	Exit    func(code int)           // ends the process when shutdown takes too long; nil: os.Exit
 }
 
-// PublisherContext is for whom KV events are published.
+// PublisherContext is the origin of the KV events to publish.
 type PublisherContext struct {
 	Runtime  *drt.Runtime
 	Endpoint *drt.Endpoint
@@ -76,7 +75,7 @@ type Ready struct {
 	System   string // address of /metrics, /health and /live; empty if there is none
 }
 
-// ExitTimeout is the exit code of a worker whose shutdown took too long.
+// ExitTimeout is the exit code of a worker after a shutdown that took too long.
 const ExitTimeout = 143
 
 // limits are the times of a worker's life, from the environment.
@@ -117,7 +116,7 @@ type Worker struct {
 
 	controls   sync.Mutex // one control at a time; guards registered
 	registered bool
-	closing    bool // under controls: shutting down, nobody registers again
+	closing    bool // under controls: shutting down, nothing is registered again
 }
 
 // Run serves an engine until a signal, and takes it down in order. It returns nil

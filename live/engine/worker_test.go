@@ -179,8 +179,7 @@ func TestSignalMidStream(t *testing.T) {
 	}
 }
 
-// While the grace period lasts, the worker is out of discovery and still serves
-// those who know it.
+// While the grace period lasts, the worker is out of discovery and still serves callers that know it.
 func TestGracePeriod(t *testing.T) {
 	b := newBench(t, "DYN_GRACEFUL_SHUTDOWN_GRACE_PERIOD_SECS=0.3")
 	e := &probeEngine{}
@@ -260,7 +259,7 @@ func TestConfigErrors(t *testing.T) {
 	}
 }
 
-// The model card says what callers need, by mode.
+// The model card has the data that callers need, by mode.
 func TestModelCards(t *testing.T) {
 	for mode, want := range map[Mode]string{
 		Aggregated: `{"name":"probe","model_name":"probe","model_type":["chat","completions"],"worker_type":"agg","context_length":4096,"kv_cache_block_size":16,` +

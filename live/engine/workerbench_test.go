@@ -63,7 +63,7 @@ func (p *probeEngine) Cleanup(context.Context) error {
 	return p.cleanup
 }
 
-// bench is a worker on servers of its own, with its signals and its exit in hand.
+// bench is a worker on separate servers, with its signals and its exit under the control of the test.
 type bench struct {
 	hub     *drttest.Servers
 	signals chan os.Signal

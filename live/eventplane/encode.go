@@ -24,8 +24,7 @@ type change struct {
 	Removed []uint64
 }
 
-// appendChange appends an event of a worker as msgpack. The newer layout tells
-// whose blocks they are.
+// appendChange appends an event of a worker as msgpack. The newer layout adds the residency domain of the blocks.
 func (l layout) appendChange(dst []byte, worker uint64, c *change) []byte {
 	n := uint32(3)
 	if l.newer {
@@ -71,7 +70,7 @@ func appendStored(dst []byte, r *kvevents.Run) []byte {
 	return dst
 }
 
-// appendEnvelope appends what goes around an event: who sends it, as which message.
+// appendEnvelope appends what goes around an event: the publisher and the number of the message.
 func appendEnvelope(dst []byte, publisher, sequence uint64, at time.Time, payload []byte) []byte {
 	dst = msgp.AppendMapHeader(dst, 5)
 	dst = msgp.AppendUint64(msgp.AppendString(dst, "publisher_id"), publisher)

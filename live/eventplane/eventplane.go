@@ -20,8 +20,8 @@
 // asks the endpoint worker_kv_indexer_query_dp0 of the worker's component. A block is listed once, and
 // reported as removed with its last copy.
 //
-// Read eventplane.go, records.go (what discovery has of it), encode.go (messages),
-// query.go (what those who have missed something ask for).
+// Read eventplane.go, records.go (its records in discovery), encode.go (messages), query.go (requests of
+// subscribers for missed events).
 package eventplane
 
 import (
@@ -42,14 +42,14 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// Options are where KV events are told.
+// Options are the places where KV events are published.
 type Options struct {
 	NATS bool   // on subjects of NATS
 	ZMQ  bool   // on sockets of ZeroMQ, which discovery tells
 	Host string // that the sockets listen at; default 127.0.0.1
 	// Insecure allows a host outside loopback: sockets have no credentials.
 	Insecure bool
-	// Warn, if not nil, is told of losses.
+	// Warn, if not nil, receives the losses.
 	Warn func(string)
 }
 
@@ -57,11 +57,11 @@ type Options struct {
 const (
 	maxQueue  = 100_000 // events that may wait to be published
 	maxBlocks = 1_000   // of one event on the wire
-	maxKept   = 10_000  // events for those who have missed some
+	maxKept   = 10_000  // events for subscribers that missed some
 	highWater = 100_000 // messages that may wait for a subscriber of ZeroMQ
 )
 
-// Publisher tells the KV events of one worker. Whoever feeds it never waits.
+// Publisher publishes the KV events of one worker. Its calls never wait.
 type Publisher struct {
 	options Options
 	runtime *drt.Runtime
@@ -85,7 +85,7 @@ type Publisher struct {
 	failures int      // messages that NATS did not take
 }
 
-// lane is one layout: those who read it see all events, by its own numbers.
+// lane is one layout: its readers see all events, numbered for this layout.
 type lane struct {
 	layout
 	publisher uint64 // id
@@ -98,7 +98,7 @@ type lane struct {
 func Bind(o Options) func(engine.PublisherContext) (engine.KVEventSink, func(), error) {
 	return func(c engine.PublisherContext) (engine.KVEventSink, func(), error) {
 		if c.Source.OnReady == nil {
-			return nil, nil, nil // an engine that publishes on sockets of its own alone
+			return nil, nil, nil // an engine that publishes on its own sockets only
 		}
 		if c.Source.DPRank != 0 {
 			return nil, nil, fmt.Errorf("the event plane: rank is %d, must be 0", c.Source.DPRank)
@@ -153,7 +153,7 @@ func openPlane(ctx context.Context, o Options, rt *drt.Runtime, name drt.Name) (
 	return p, nil
 }
 
-// enqueueAny is Enqueue for who knows the type of events only by agreement.
+// enqueueAny is Enqueue for a caller with events of type any.
 func (p *Publisher) enqueueAny(events []any) {
 	for _, one := range events {
 		if e, ok := one.(scheduler.KVEvent); ok {
@@ -229,8 +229,8 @@ func (p *Publisher) publishEvent(e *scheduler.KVEvent) {
 	}
 }
 
-// sendChange sends an event in every layout. A message that does not arrive shows to those
-// who follow as a gap in the numbers of events, and they ask for what they have missed.
+// sendChange sends an event in every layout. A lost message is a gap in the event numbers, and a subscriber
+// asks for the missed events.
 func (p *Publisher) sendChange(c *change) {
 	now := time.Now()
 	for _, l := range p.lanes {

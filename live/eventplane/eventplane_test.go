@@ -115,7 +115,7 @@ func asChange(e scheduler.KVEvent, id uint64) change {
 	return c
 }
 
-// plane is a publisher of a worker on servers of its own.
+// plane is a publisher of a worker with separate servers.
 type plane struct {
 	*Publisher
 	hub *drttest.Servers
@@ -276,8 +276,8 @@ func TestMessagesOverZeroMQ(t *testing.T) {
 	}
 }
 
-// A block of which there are several is gone with the last; long events are cut in pieces that hang on
-// each other; who asks for what is not kept any more gets all there is.
+// A block with several copies is removed with the last copy. Long events are cut into pieces, each the parent of
+// the next. A query for events that are no longer kept is answered with all blocks.
 func TestLongEvents(t *testing.T) {
 	p := newPlane(t)
 	long := make([]scheduler.KVBlock, 2*maxBlocks+1)

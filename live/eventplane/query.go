@@ -12,7 +12,7 @@ import (
 	"github.com/replay-llm/replay/live/kvevents"
 )
 
-// queryEndpoint is where those who follow a worker ask for what they have missed.
+// queryEndpoint is the endpoint where followers of a worker ask for missed events.
 const queryEndpoint = "worker_kv_indexer_query_dp0"
 
 func queryName(of drt.Name) drt.Name {
@@ -37,7 +37,7 @@ type question struct {
 	Worker uint64  `json:"worker_id"`
 	Rank   *int    `json:"dp_rank"`
 	First  *uint64 `json:"start_event_id"`
-	Kind   string  `json:"kind"` // recovery; the older release says nothing
+	Kind   string  `json:"kind"` // recovery; the older release does not send it
 }
 
 // answer is one of these.
@@ -54,7 +54,7 @@ type listing struct {
 	Reset  string        `json:"reset_scope,omitempty"` // of what is to be forgotten before
 }
 
-// tooNew says that there is nothing yet.
+// tooNew means that the events asked for do not exist yet.
 type tooNew struct {
 	Start  uint64 `json:"requested_start"`
 	End    uint64 `json:"requested_end"`
@@ -142,7 +142,7 @@ func (p *Publisher) answerOf(q *question) answer {
 	return answer{Events: l}
 }
 
-// keepChanges keeps events for those who have missed some. p.state is held.
+// keepChanges keeps events for subscribers that missed some. p.state is held.
 func (p *Publisher) keepChanges(changes []change) {
 	p.kept = append(p.kept, changes...)
 	if over := len(p.kept) - maxKept; over > 0 {

@@ -36,7 +36,7 @@ func (l layout) keyOf(folder string, n drt.Name, publisher uint64) string {
 	return "v1/" + folder + "/" + path + "/" + topic + "/" + strconv.FormatUint(publisher, 16)
 }
 
-// appendPayload appends what one message says.
+// appendPayload appends the content of one message.
 func (l layout) appendPayload(dst []byte, worker uint64, c *change) []byte {
 	if l.newer {
 		dst = append(dst, 0x91) // a list of one
@@ -51,7 +51,7 @@ type endpointName struct {
 	Name      string `json:"name"`
 }
 
-// scope is whose events they are.
+// scope is the origin of events: the endpoint of their worker.
 type scope struct {
 	Kind     string       `json:"kind"`
 	Endpoint endpointName `json:"endpoint"`
@@ -66,7 +66,7 @@ type transport struct {
 	} `json:"config"`
 }
 
-// channelRecord says where a publisher sends events.
+// channelRecord is the address at which a publisher sends events.
 type channelRecord struct {
 	Type      string    `json:"type"`
 	Namespace string    `json:"namespace,omitempty"`
@@ -77,7 +77,7 @@ type channelRecord struct {
 	Transport transport `json:"transport"`
 }
 
-// sourceRecord says of which worker a publisher's events are, and whom to ask for what was missed.
+// sourceRecord names the worker of a publisher's events and the endpoint to query for missed events.
 type sourceRecord struct {
 	Type      string         `json:"type"`
 	Scope     scope          `json:"scope"`
@@ -96,7 +96,7 @@ type sourceMetadata struct {
 	Recovery  recoveryRecord `json:"recovery_target"`
 }
 
-// recoveryRecord is the instance that answers those who have missed something.
+// recoveryRecord is the instance that answers queries for missed events.
 type recoveryRecord struct {
 	Component string        `json:"component"`
 	Endpoint  string        `json:"endpoint"`
@@ -105,7 +105,7 @@ type recoveryRecord struct {
 	Transport drt.Transport `json:"transport"`
 }
 
-// announceAll writes down where events are, and what else those who follow want to know.
+// announceAll writes the addresses of the events, and the other records that followers read.
 func (p *Publisher) announceAll(ctx context.Context) error {
 	for _, l := range p.lanes {
 		if err := p.announceKey(ctx, l.keyOf("event_channels", p.name, l.publisher), p.channelOf(l)); err != nil {

@@ -1,9 +1,8 @@
-// Package fault holds the errors that cross the wire between a served engine
-// and those who call it: a type out of a short list, a message, and a cause.
+// Package fault holds the errors that cross the wire between a served engine and its callers: a type out of a
+// short list, a message, and a cause.
 //
-// What went wrong inside an engine is a Backend type. What went wrong on the
-// way to it, in transport, router or frontend, is a type of the same list
-// without Backend. Callers branch on types, with errors.Is:
+// An error inside an engine has a Backend type. An error in transport, router or frontend has a type of the
+// same list without Backend. Callers branch on types, with errors.Is:
 //
 //	if errors.Is(err, fault.BackendInvalidArgument) { … }
 //
@@ -24,12 +23,12 @@ type Type string
 // The types of transport, router and frontend.
 const (
 	Unknown           Type = "Unknown"
-	InvalidArgument   Type = "InvalidArgument"   // the request cannot be served as it is; sending it again is no use
-	CannotConnect     Type = "CannotConnect"     // nobody was reached
+	InvalidArgument   Type = "InvalidArgument"   // the request cannot be served unchanged; do not retry
+	CannotConnect     Type = "CannotConnect"     // no process was reached
 	Disconnected      Type = "Disconnected"      // the other side went away in the middle
-	ConnectionTimeout Type = "ConnectionTimeout" // nobody called back in time
+	ConnectionTimeout Type = "ConnectionTimeout" // the worker did not call back in time
 	ResponseTimeout   Type = "ResponseTimeout"   // nothing came for too long
-	Cancelled         Type = "Cancelled"         // somebody asked for it
+	Cancelled         Type = "Cancelled"         // the caller cancelled it
 	ResourceExhausted Type = "ResourceExhausted" // everybody is busy; later may work
 )
 
@@ -143,9 +142,8 @@ func (e *Error) Is(target error) bool {
 	return ok && t == e.Type
 }
 
-// From returns err as an Error, nil for nil. An Error stays as it is. Around an
-// Error, err keeps its type and becomes its message. Anything else is Unknown;
-// errors.Is and errors.As see its chain as before.
+// From returns err as an Error, nil for nil. An Error stays unchanged. Around an Error, the result has the type
+// of that Error and the text of err. Anything else is Unknown; errors.Is and errors.As see its chain as before.
 func From(err error) *Error {
 	if err == nil {
 		return nil

@@ -37,7 +37,7 @@ func TestWire(t *testing.T) {
 	}
 }
 
-// A text says everything once, also after it has crossed the wire.
+// A text has each message once, also after it has crossed the wire.
 func TestText(t *testing.T) {
 	for want, err := range map[string]*Error{
 		"Unknown: x":                       New(Unknown, "x"),

@@ -19,8 +19,8 @@ func (t Type) MarshalJSON() ([]byte, error) {
 	return json.Marshal(string(t))
 }
 
-// UnmarshalJSON reads what MarshalJSON writes. A type nobody here knows, from a
-// newer program, is Unknown or BackendUnknown.
+// UnmarshalJSON reads what MarshalJSON writes. An unknown type, from a newer program, is Unknown or
+// BackendUnknown.
 func (t *Type) UnmarshalJSON(b []byte) error {
 	var name string
 	if err := json.Unmarshal(b, &name); err == nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/replay-llm/replay/live/kvevents/zmtp"
 )
 
-// Sequence numbers with a meaning of their own, as they are on the wire.
+// Sequence numbers with a special meaning on the wire.
 const (
 	endSequence      = ^uint64(0) // -1: the answer is complete
 	snapshotSequence = endSequence - 1

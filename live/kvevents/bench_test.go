@@ -24,7 +24,7 @@ var (
 	rounds  = flag.Int("kv-rounds", 50, "how often subscribers are killed")
 )
 
-// followerVariable makes the test binary a subscriber in a process of its own.
+// followerVariable makes the test binary a subscriber in a separate process.
 const followerVariable = "KVEVENTS_TEST_FOLLOWER"
 
 func TestMain(m *testing.M) {
@@ -92,7 +92,7 @@ func answers(x *Index, seed uint64, n int) string {
 	return fmt.Sprintf("%016x of %d hits in %d blocks, %d to be found", h.Sum64(), hits, x.Size(), blocksOf(x))
 }
 
-// follower is a subscriber in a process of its own.
+// follower is a subscriber in a separate process.
 type follower struct {
 	*exec.Cmd
 	in  *os.File
@@ -175,8 +175,7 @@ func killed(t *testing.T, seed uint64, most int) {
 	}
 }
 
-// A subscriber in a process of its own, killed and started again under load,
-// ends with the publisher's index.
+// A subscriber in a separate process, killed and started again under load, ends with the publisher's index.
 func TestKilledSubscriber(t *testing.T) {
 	if !*measure {
 		killed(t, 1, passes(1000))

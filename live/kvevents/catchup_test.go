@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// script is a publisher whose every answer the test gives.
+// script is a publisher with answers that the test sets.
 type script struct {
 	pub    *zmtp.Pub
 	router *zmtp.Router

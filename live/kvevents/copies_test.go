@@ -7,8 +7,7 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// findable is what an engine can find, by name: it says which of its events are
-// about a copy, which the wire does not carry.
+// findable is what an engine can find, by name. Its events on a copy are marked, which the wire does not carry.
 type findable map[uint64]bool
 
 func (f findable) take(e *scheduler.KVEvent) (copies int) {

@@ -101,7 +101,7 @@ const (
 	fieldParent
 	fieldTokens
 	fieldSize
-	fieldAdapter // a number nobody uses any more
+	fieldAdapter // a number that is no longer used
 	fieldMedium
 	fieldLoRA
 	fieldExtra
@@ -115,7 +115,7 @@ const (
 // ofRemoved are the fields that a BlockRemoved has, as bits.
 const ofRemoved = 1<<fieldBlocks | 1<<fieldMedium | 1<<fieldGroup | 1<<fieldKind | 1<<fieldWindow
 
-// fieldOf returns the field of a map's key, 0 for keys nobody knows.
+// fieldOf returns the field of a map's key, 0 for unknown keys.
 func fieldOf(k Kind, key []byte) int {
 	names := [...]string{
 		fieldBlocks: "block_hashes", fieldParent: "parent_block_hash", fieldTokens: "token_ids", fieldSize: "block_size",
@@ -153,7 +153,7 @@ func (r *reader) readElement(e *Event, at int) error {
 	return r.readField(e, at)
 }
 
-// readByType reads one of the last elements, which are told apart by their type.
+// readByType reads one of the last elements, which differ by their type.
 func (r *reader) readByType(e *Event) error {
 	switch {
 	case r.isNext(msgp.StrType):
@@ -241,8 +241,7 @@ func (e *Event) checkMap(seen int) error {
 	return nil
 }
 
-// readTokens reads tokens, or pairs of a token and the one after it. The first
-// says which.
+// readTokens reads tokens, or pairs of a token and the one after it. The first element decides which.
 func (r *reader) readTokens(e *Event) (err error) {
 	first, pairs, last := true, false, uint32(0)
 	e.Tokens, err = readList(r, "element", func() (uint32, error) {

@@ -2,9 +2,8 @@ package kvevents
 
 import "github.com/replay-llm/replay/scheduler"
 
-// Holding knows what a cache holds from the events of its engine, for those who follow a block by
-// its name alone: to them it is there once, however many of it there are. It knows nothing of
-// memories beside the device.
+// Holding tracks the content of a cache from the events of its engine, for followers that know a block by its name
+// alone. Each block counts once, for any number of copies. It ignores tiers other than the device.
 type Holding struct{ cached *cached }
 
 // NewHolding returns a Holding of an empty cache.
@@ -37,8 +36,8 @@ type Run struct {
 	Blocks    []scheduler.KVBlock
 }
 
-// Runs lists what is held in runs of at most a number of blocks, each after the one that its parent is
-// in. Blocks that hang on no root are left out: nobody finds them.
+// Runs lists what is held in runs of at most a number of blocks, each after the one that its parent is in.
+// Blocks without a path to a root are left out: no request can find them.
 func (h *Holding) Runs(atMost int) []Run {
 	k := h.cached
 	child, sibling := make([]int32, len(k.blocks)), make([]int32, len(k.blocks)) // both count from 1; 0: none

@@ -29,8 +29,8 @@ func (k tree) reachable() (n int) {
 	return n
 }
 
-// After any events, a block is told as gone with its last copy, and the runs have every block that
-// hangs on a root once, behind its parent, and nothing else.
+// After any events, a block is reported as gone with its last copy. The runs have every block that hangs on a
+// root once, after its parent, and nothing else.
 func TestHoldingEqualsPlainTree(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 0))

@@ -41,8 +41,7 @@ func (x *Index) pruneAfter(n int) {
 	}
 }
 
-// NewIndex returns an empty index. warn, if not nil, is told of changes that do
-// not fit; they are not fatal.
+// NewIndex returns an empty index. warn, if not nil, receives the changes that do not fit; they are not fatal.
 func NewIndex(warn func(string)) *Index {
 	x := &Index{warn: warn}
 	for t := range x.tiers {
@@ -113,8 +112,8 @@ func (f *Feed) Take(changes []Change) {
 	f.index.pruneAfter(gone)
 }
 
-// Replace takes in changes instead of all that the publisher has told before.
-// Nobody sees the index in between.
+// Replace takes in changes instead of all earlier changes of the publisher. No reader sees the index in
+// between.
 func (f *Feed) Replace(changes []Change) {
 	f.index.mu.Lock()
 	defer f.index.mu.Unlock()

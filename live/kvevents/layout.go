@@ -187,7 +187,7 @@ func (v vllmEncoder) appendHash(dst []byte, h uint64) []byte {
 type fields struct {
 	dst   []byte
 	named bool
-	wide  bool // the map has a head of three bytes, as those that may have 16 keys
+	wide  bool // the map has a head of three bytes, like maps that may have 16 keys
 }
 
 // begin begins an event of n fields, its type among them.

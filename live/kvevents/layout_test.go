@@ -57,7 +57,7 @@ func TestRecordedBatches(t *testing.T) {
 				t.Fatalf("%s, batch %d: %v", release, i, err)
 			}
 			got := vllmEncoder{layout: layout}.appendBatch(nil, &b)
-			if release == "0.32.0" { // whose removed block has a hash of 32 bytes, not of our making
+			if release == "0.32.0" { // its removed block has a hash of 32 bytes, which this program does not write
 				head := bytes.LastIndex(m[0], []byte("block_hashes"))
 				if !bytes.Equal(got[:head], m[0][:head]) || b.Events[1].Blocks[0] != 0x0101010101010101 {
 					t.Errorf("%s, batch %d: %x, want %x", release, i, got, m[0])
@@ -226,8 +226,8 @@ func TestHashBytes(t *testing.T) {
 	}
 }
 
-// In vLLM's layouts a step is a batch: what is removed a block at a time, and blocks whose
-// tokens nobody knows are left out.
+// In vLLM's layouts a step is a batch: blocks are removed one at a time, and blocks with unknown tokens are
+// left out.
 func TestStepIsBatch(t *testing.T) {
 	tee := open(t, TeeOptions{Layout: VLLM033, BlockTokens: 2, BufferSteps: 2})
 	known := func(b scheduler.KVBlock) (Text, bool) {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Limits are what one publisher may tell. Whoever exceeds one is cut off: it is not
-// followed any more. The zero value of each field means its default.
+// Limits bound the events of one publisher. A publisher that exceeds one is cut off: it is not followed any
+// more. The zero value of each field means its default.
 type Limits struct {
 	// Blocks is how many blocks it may have cached; default 1,048,576.
 	Blocks int
@@ -32,7 +32,7 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// bytesOfBlock is what an event may say of one block, in bytes, of its tokens too.
+// bytesOfBlock bounds the size of one block in an event, in bytes, with its tokens.
 const bytesOfBlock = 512
 
 // longestAnswer returns how many bytes an answer of a publisher may have.

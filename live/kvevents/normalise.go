@@ -18,7 +18,7 @@ type Change struct {
 // groups of a cache count from the events that tell.
 type normaliser struct {
 	rank        int32 // of batches that name none
-	blockTokens int   // 0: whatever the events say
+	blockTokens int   // 0: as in the events
 	kinds       map[group]string
 	blocks      arena[scheduler.KVBlock] // of events
 }
@@ -50,8 +50,7 @@ func (n *normaliser) appendChanges(b *Batch, dst []Change) []Change {
 	return dst
 }
 
-// isCounted reports whether an event is about a cache whose blocks stand for
-// everything before them.
+// isCounted reports whether an event is about a cache with blocks that stand for everything before them.
 func (n *normaliser) isCounted(rank int32, e *Event) bool {
 	if e.Kind == Cleared {
 		return true

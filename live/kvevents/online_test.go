@@ -26,7 +26,7 @@ import (
 
 var measureTee = flag.Bool("kv-tee", false, "measure what publishing KV events to a consumer that never reads costs")
 
-// config returns a replay in real time of a trace by so many workers.
+// config returns a replay in real time of a trace by the given number of workers.
 func config(t testing.TB, workers int, trace string) online.Config {
 	t.Helper()
 	a := engineargs.Default()
@@ -60,7 +60,7 @@ func mustRun(t testing.TB, c online.Config) *harness.Result {
 	return r
 }
 
-// tees publishes the KV events of workers, each by a tee of its own.
+// tees publishes the KV events of workers, each by a separate tee.
 type tees struct {
 	all []*kvevents.Tee
 	own *kvevents.Index // fed without a wire in between
@@ -101,7 +101,7 @@ func (x *tees) raw(_ scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
 	x.events[w] += uint64(len(p.Events))
 }
 
-// cachedBlocks notes what each engine says of its cache.
+// cachedBlocks notes the cached blocks that each engine reports.
 type cachedBlocks struct {
 	harness.NoObserver
 	x *tees

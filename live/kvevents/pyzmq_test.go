@@ -131,9 +131,8 @@ func TestLibzmqSubscriber(t *testing.T) {
 	}
 }
 
-// pyPublisher publishes what it is told, a line of hexadecimal digits each, and
-// answers requests out of all it has published. It begins to publish live when a
-// subscriber is there.
+// pyPublisher publishes its input, a line of hexadecimal digits each, and answers requests out of all it has
+// published. It begins to publish live when a subscriber is there.
 const pyPublisher = `
 import sys, zmq, threading
 c = zmq.Context()
@@ -193,7 +192,7 @@ func TestLibzmqPublisher(t *testing.T) {
 	if err := s.Applied(within(t), 5); err != nil {
 		t.Fatal(err)
 	}
-	for i := uint64(5); i < 200; i++ { // every third is lost on the way
+	for i := uint64(5); i < 200; i++ { // every third is lost
 		how := "live"
 		if i%3 == 0 {
 			how = "kept"

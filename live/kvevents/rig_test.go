@@ -87,7 +87,7 @@ func newIdle(seed uint64, blocks, length int) (*load, vllm.Config) {
 	}
 }
 
-// prompt draws a prompt that begins like others.
+// prompt draws a prompt that has a prefix in common with earlier prompts.
 func (l *load) prompt() ([]uint64, int) {
 	if l.again && l.rng.IntN(2) == 0 {
 		if l.latest == nil || l.rng.IntN(4) == 0 {
@@ -166,7 +166,7 @@ func sameAnswers(t testing.TB, got, want *Index, queries [][]uint64) (hits int) 
 	return hits
 }
 
-// open starts a tee on ports of its own and closes it with the test.
+// open starts a tee on separate ports and closes it with the test.
 func open(t testing.TB, o TeeOptions) *Tee {
 	t.Helper()
 	o.Events = "tcp://127.0.0.1:0"

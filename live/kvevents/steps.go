@@ -12,12 +12,12 @@ type Text struct {
 	LoRA   string   // the adapter's name; "": none
 }
 
-// TextOf returns what a block holds, which is being stored; false if nobody knows.
+// TextOf returns the text of a block that is being stored; false if it is unknown.
 type TextOf func(scheduler.KVBlock) (Text, bool)
 
-// EnqueueStep takes in the events of a step of the engine, as Enqueue does. In vLLM's layouts
-// they are a batch, with the tokens of what is stored, of which nothing is kept; blocks whose
-// tokens nobody knows are left out, and counted as dropped. It returns how many events were dropped.
+// EnqueueStep takes in the events of a step of the engine, as Enqueue does. In vLLM's layouts they are a batch,
+// with the tokens of stored blocks, which are not kept. Blocks with unknown tokens are left out, and counted as
+// dropped. It returns how many events were dropped.
 func (t *Tee) EnqueueStep(events []scheduler.KVEvent, of TextOf) (dropped int) {
 	if t.options.Layout == OwnLayout {
 		return t.Enqueue(events)

@@ -16,7 +16,7 @@ import (
 type Sink interface {
 	// Take takes in changes, in order.
 	Take(changes []Change)
-	// Replace takes in changes in place of all that came before.
+	// Replace takes in changes instead of all earlier changes.
 	Replace(changes []Change)
 }
 
@@ -40,7 +40,7 @@ type Received struct {
 	Bytes    int // of the payload
 }
 
-// SubscriberOptions are whom to follow, and how.
+// SubscriberOptions set the publisher to follow, and how.
 type SubscriberOptions struct {
 	// Events is the endpoint of the publisher's PUB socket, tcp://host:port.
 	Events string
@@ -51,18 +51,17 @@ type SubscriberOptions struct {
 	Topic string
 	// Rank is the rank of batches that name none, default 0.
 	Rank int32
-	// BlockTokens is the number of tokens of a block; events with other blocks
-	// count as empty. 0 takes them as they are.
+	// BlockTokens is the number of tokens of a block; events with other blocks count as empty. 0 accepts any
+	// block size.
 	BlockTokens int
 	// Sink takes in the changes; nil for none.
 	Sink Sink
 	// Observe, if not nil, is shown every batch before it is taken in.
 	Observe func(Received)
-	// Warn, if not nil, is told of losses and of what cannot be read.
+	// Warn, if not nil, receives losses and messages that cannot be read.
 	Warn func(string)
-	// Cut, if not nil, is told when the publisher has exceeded Limits, with a
-	// *LimitError: all it has told is forgotten and it is followed no more. Nil: it
-	// has no limits.
+	// Cut, if not nil, is called when the publisher has exceeded Limits, with a *LimitError: all its blocks are
+	// forgotten and it is followed no more. Nil: it has no limits.
 	Cut    func(error)
 	Limits Limits
 	// Dial connects to an address; nil: any.
@@ -91,7 +90,7 @@ type Subscriber struct {
 	normal    normaliser
 	digest    uint64 // of the batch applied last
 	recognise bool   // digest is that of batch next-1
-	unsure    bool   // who published next-1 may not be who publishes now
+	unsure    bool   // the publisher of next-1 may not be the current publisher
 	holes     bool   // something is missing that the publisher may still have
 	retryAt   time.Time
 	changes   []Change
@@ -229,7 +228,7 @@ func (s *Subscriber) applyMessage(ctx context.Context, m zmtp.Message) {
 	}
 }
 
-// applyBatch takes in a batch. One that cannot be read leaves everything as it is.
+// applyBatch takes in a batch. One that cannot be read changes nothing.
 func (s *Subscriber) applyBatch(from Origin, n uint64, payload []byte) bool {
 	b, err := Decode(payload)
 	if err != nil {

@@ -55,8 +55,7 @@ func TestSubscribersRebuildTheBlockSet(t *testing.T) {
 	}
 }
 
-// Subscribers that come and go while events flow end with the same index as one
-// who was always there.
+// Subscribers that come and go while events flow end with the same index as a subscriber of the whole run.
 func TestSubscribersUnderLoad(t *testing.T) {
 	for name, l := range map[string]*load{"the reference's rules": newLoad(4, 500, 20), "vLLM's own": newCopies(t, 4, 500, 20)} {
 		t.Run(name, func(t *testing.T) { followLoad(t, l) })
@@ -100,7 +99,7 @@ func followLoad(t *testing.T, l *load) {
 	}
 }
 
-// A publisher that begins anew at the same place is told from the one before.
+// A publisher that begins anew at the same place is not taken for the one before.
 func TestPublisherBeginsAnew(t *testing.T) {
 	tee := open(t, TeeOptions{})
 	x := NewIndex(nil)
@@ -170,8 +169,7 @@ func TestNoReplay(t *testing.T) {
 	}
 }
 
-// Events beyond what may wait are dropped and counted; whoever feeds the tee
-// does not wait.
+// Events that do not fit in the queue are dropped and counted; the caller of the tee does not wait.
 func TestQueueIsBounded(t *testing.T) {
 	said := make(chan string, 10)
 	tee := open(t, TeeOptions{QueueEvents: 5, Warn: func(s string) { said <- s }})

@@ -26,27 +26,26 @@ type TeeOptions struct {
 	Insecure bool
 	// Topic is the first frame of every message, default "".
 	Topic string
-	// Layout is how batches and answers are laid out; the zero value is our own. vLLM's want
-	// EnqueueStep, and have no snapshots: who asks for batches that are not kept any more
-	// is told the others.
+	// Layout is the layout of batches and answers; the zero value is this project's own. vLLM's layouts require
+	// EnqueueStep, and have no snapshots: a request for batches that are no longer kept is answered with the
+	// kept ones.
 	Layout Layout
 	// HashBytes tells hashes of blocks as 32 bytes instead of numbers, in vLLM's layouts.
 	HashBytes bool
 	// BlockTokens is the number of tokens of a block, told in every event.
 	BlockTokens int
-	// BufferSteps is the number of batches kept for subscribers, default 10,000;
-	// fewer where they come to more than 256 MiB. Who asks for older ones gets a
-	// snapshot.
+	// BufferSteps is the number of batches kept for subscribers, default 10,000; fewer where they come to more
+	// than 256 MiB. A request for older ones is answered with a snapshot.
 	BufferSteps int
 	// QueueEvents is the number of events that may wait to be published, default
 	// 100,000. More are lost, without a trace in the sequence numbers.
 	QueueEvents int
-	// HighWater is the number of messages that may wait for a subscriber, default
-	// 100,000. It misses those that come then, and can ask for them.
+	// HighWater is the number of messages that may wait for a subscriber, default 100,000. It misses the
+	// messages after that, and can ask for them.
 	HighWater int
 	// Fault, if not nil, returns whether subscribers miss the next batch, and how late they get it. The replay socket has it.
 	Fault func() (lost bool, late time.Duration)
-	// Warn, if not nil, is told of losses.
+	// Warn, if not nil, receives the losses.
 	Warn func(string)
 	// Now stamps batches, default time.Now.
 	Now func() time.Time
@@ -80,9 +79,8 @@ func (o *TeeOptions) setDefaults() error {
 	return nil
 }
 
-// Tee publishes the KV events of an engine. Whoever feeds it never waits: one
-// goroutine owns the sockets, the batches kept and what is known to be cached,
-// so that a snapshot is always the state after the batch published last.
+// Tee publishes the KV events of an engine. Its callers never wait. One goroutine owns the sockets, the batches
+// kept and the set of cached blocks, so that a snapshot is always the state after the batch published last.
 type Tee struct {
 	options TeeOptions
 	pub     *zmtp.Pub
@@ -108,7 +106,7 @@ type Tee struct {
 type TeeStats struct {
 	Published    uint64 // batches, which is the next sequence number
 	QueueDropped uint64 // events that came while the queue was full
-	Unknown      uint64 // events with blocks whose tokens nobody knew, in vLLM's layouts
+	Unknown      uint64 // events with blocks of unknown tokens, in vLLM's layouts
 	SendDropped  uint64 // copies of batches that subscribers missed
 	Replays      uint64 // answers out of the batches kept
 	Snapshots    uint64 // answers with a snapshot
@@ -153,10 +151,9 @@ func (t *Tee) Replay() string {
 	return t.router.Endpoint()
 }
 
-// Enqueue takes in events, in order, without waiting for anyone; it keeps
-// nothing of the slices it is given. It returns how many were dropped because
-// too many wait, or the tee is closed. In vLLM's layouts it drops what is stored, whose
-// tokens it does not know.
+// Enqueue takes in events, in order, without waiting for anyone; it keeps nothing of the slices it is given. It
+// returns how many were dropped because too many wait, or the tee is closed. In vLLM's layouts it drops stored
+// blocks, since it does not know their tokens.
 func (t *Tee) Enqueue(events []scheduler.KVEvent) (dropped int) {
 	if len(events) == 0 {
 		return 0
@@ -183,8 +180,8 @@ func (t *Tee) Enqueue(events []scheduler.KVEvent) (dropped int) {
 // warnEvery is how many losses make another warning.
 const warnEvery = 10_000
 
-// countLost counts losses, and leaves a warning of the first and of every warnEvery-th
-// to the goroutine, since whoever is warned must not hold up the engine.
+// countLost counts losses, and leaves a warning of the first and of every warnEvery-th to the goroutine, since
+// the receiver of a warning must not hold up the engine.
 func (t *Tee) countLost(count *uint64, n int, format string, bound int) {
 	before := *count
 	*count += uint64(n)

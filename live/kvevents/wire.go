@@ -1,7 +1,6 @@
-// Package kvevents carries what changes in an engine's KV cache to whoever
-// routes requests (docs/servers.md): the events on the wire, a publisher that
-// never holds up the engine and answers late comers with a snapshot, and a
-// subscriber that notices what it missed and catches up.
+// Package kvevents carries the changes of an engine's KV cache to routers (docs/servers.md). It has the events on the
+// wire, a publisher and a subscriber. The publisher never holds up the engine and answers late subscribers with a
+// snapshot. The subscriber notices missed events and catches up.
 //
 // A PUB socket sends a message for each event: topic, sequence number (8 bytes, big-endian, from 0) and
 // batch. Lost messages are a gap. A ROUTER socket is asked ["", first number]; it answers
@@ -71,7 +70,7 @@ type Batch struct {
 // Event is one event as it is on the wire.
 type Event struct {
 	Kind      Kind
-	Blocks    []uint64 // the engine's names of the blocks, consecutive for Stored; of Ignored, those that are in Medium now
+	Blocks    []uint64 // the engine's names of the blocks, consecutive for Stored; of Ignored, the blocks that are in Medium now
 	Parent    uint64   // the block before Blocks[0], for Stored
 	HasParent bool
 
@@ -100,7 +99,7 @@ func (e *Event) Type() string {
 	return e.Kind.String()
 }
 
-// tierOf returns the memory an event is about. Names nobody knows are the device.
+// tierOf returns the memory an event is about. Unknown names are the device.
 func (e *Event) tierOf() scheduler.Tier {
 	switch e.Medium {
 	case "CPU_PINNED", "CPU_TIER1":
@@ -193,7 +192,7 @@ func mediumKey(k Kind) string {
 // updatedKey is the key of the blocks of an Ignored event that are in another memory now.
 const updatedKey = "updated_block_hashes"
 
-// countKeys returns the number of keys of an event, whose medium is told or not.
+// countKeys returns the number of keys of an event, with or without its medium.
 func (e *Event) countKeys(medium bool) uint32 {
 	n := uint32(1)
 	switch e.Kind {

@@ -298,7 +298,7 @@ func FuzzDecode(f *testing.F) {
 		n.appendChanges(&b, nil)
 		for i := range b.Events {
 			e := &b.Events[i]
-			// What only other publishers say is not appended.
+			// Fields that only other publishers send are not appended.
 			e.Group, e.HasGroup, e.Window, e.HasWindow, e.CacheKind = 0, false, 0, false, ""
 			if e.Kind > Removed {
 				*e = Event{Kind: e.Kind}

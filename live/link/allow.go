@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/internal/excerpt"
 )
 
-// allowed is whom to dial.
+// allowed is the set of addresses that may be dialled.
 type allowed struct {
 	listed                        []string
 	prefixes                      []netip.Prefix

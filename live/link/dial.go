@@ -21,7 +21,7 @@ func (e *RefusedError) Error() string { return "it refuses us: " + e.Reason }
 // longestRefusal bounds the line of a refusal, in bytes.
 const longestRefusal = 512
 
-// refusalOf returns the refusal whose line has begun.
+// refusalOf returns the refusal that begins with line.
 func refusalOf(c net.Conn, line string) error {
 	if !strings.Contains(line, "\n") {
 		_ = c.SetReadDeadline(time.Now().Add(time.Second))
@@ -98,7 +98,7 @@ func (l *Links) DialPlain(ctx context.Context, address string) (net.Conn, error)
 	}
 	d := net.Dialer{KeepAliveConfig: listen.KeepAlive()}
 	if !l.allowed.hasName(host) {
-		// Looked at once the name is resolved: by what it was then, not before.
+		// The check runs after the name is resolved, on the address that it resolved to.
 		d.ControlContext = func(_ context.Context, _, resolved string, _ syscall.RawConn) error {
 			return l.allowed.checkAddress(resolved)
 		}
@@ -130,8 +130,8 @@ func (c *refusable) Read(p []byte) (int, error) {
 		return n, err
 	}
 	c.seen = true
-	// Whoever wants less than the prefix gets the refusal nevertheless: no answer
-	// of ours begins with its first bytes.
+	// A reader that asks for fewer bytes than the prefix gets the refusal too: no answer of this protocol
+	// begins with its first bytes.
 	if line := string(p[:n]); line[0] == refusalPrefix[0] && strings.HasPrefix(refusalPrefix, line[:min(n, 4)]) {
 		rest := refusalOf(c.Conn, line)
 		if r, ok := rest.(*RefusedError); ok {

@@ -1,11 +1,10 @@
-// Package link is how the processes of a cluster connect to each other: where
-// they listen, whom they let in, and whom they dial.
+// Package link is how the processes of a cluster connect to each other: where they listen, which peers they
+// accept, and which addresses they dial.
 //
-// They listen on loopback unless told otherwise, and there ask nobody for
-// anything. A listener that others may reach wants certificates that an
-// authority has signed, on both sides, or proof of a shared token, or both; to
-// do without either has to be said. Who dials does what the listener wants
-// wherever the address is not one of loopback.
+// They listen on loopback by default, without authentication. A listener on another address requires
+// certificates that an authority has signed, on both sides, or proof of a shared token, or both, unless
+// Insecure is set. The dialling side meets the requirements of the listener wherever the address is not
+// loopback.
 //
 // Read link.go, listen.go, dial.go, then token.go and allow.go.
 package link
@@ -24,21 +23,20 @@ import (
 	"github.com/replay-llm/replay/internal/excerpt"
 )
 
-// Config says how to connect. The zero value is loopback without credentials.
+// Config configures connections. The zero value is loopback without credentials.
 type Config struct {
-	// Cert, Key and CA are PEM files: all of them or none. Others need a
-	// certificate that CA has signed, for servers and for clients.
+	// Cert, Key and CA are PEM files: all of them or none. Peers need a certificate that CA has signed, for
+	// servers and for clients.
 	Cert, Key, CA string
 	// Name is what certificates of listeners are for; "": the host that is dialled.
 	Name string
 	// Token is what both sides know; "": none. It is proven and never sent, and
 	// encrypts nothing.
 	Token string
-	// Insecure lets everybody in who reaches a listener that is not on loopback.
+	// Insecure accepts every peer at a listener that is not on loopback.
 	Insecure bool
-	// Dial lists whom to dial: networks, addresses, names of hosts, and the words
-	// loopback, private, local (this machine's own addresses) and any. Default:
-	// loopback, private and local.
+	// Dial lists the addresses that may be dialled: networks, addresses, names of hosts, and the words
+	// loopback, private, local (this machine's own addresses) and any. Default: loopback, private and local.
 	Dial []string
 }
 
@@ -55,8 +53,8 @@ func SplitList(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
-// leastToken is the least length of a token: whoever connects gets a proof to try
-// others on.
+// leastToken is the least length of a token: every peer that connects gets a proof with which it can test
+// guesses.
 const leastToken = 16
 
 // handshakeTime bounds what comes before the first byte of a protocol.
@@ -71,10 +69,10 @@ type Links struct {
 	watch          atomic.Pointer[Watch]
 }
 
-// Watch is who hears of connections that are refused.
+// Watch receives the connections that are refused.
 type Watch struct {
-	Count func(listener, reason string) // nil: nobody
-	Warn  func(text string)             // nil: nobody
+	Count func(listener, reason string) // nil: none
+	Warn  func(text string)             // nil: none
 }
 
 // New checks a configuration and reads its files.

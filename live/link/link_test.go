@@ -71,7 +71,7 @@ func newLinks(t *testing.T, c link.Config) *link.Links {
 	return l
 }
 
-// echo answers what a connection says, in a server of l's.
+// echo answers what a connection sends, in a server of l's.
 func echo(t *testing.T, l *link.Links, host string) string {
 	t.Helper()
 	s, err := l.Listen("echo", net.JoinHostPort(host, "0"), 0)
@@ -83,7 +83,6 @@ func echo(t *testing.T, l *link.Links, host string) string {
 	return s.Addr().String()
 }
 
-// say returns what an echo answers.
 func say(t *testing.T, l *link.Links, address string) (string, error) {
 	t.Helper()
 	ctx, release := context.WithTimeout(t.Context(), time.Minute)
@@ -101,8 +100,8 @@ func say(t *testing.T, l *link.Links, address string) (string, error) {
 	return string(b[:n]), err
 }
 
-// Who does not prove what a listener requires is refused, told why in a line, and counted; on
-// loopback nobody is asked.
+// A peer without the required proof is refused with a line that has the reason, and counted; on loopback no
+// proof is required.
 func TestProof(t *testing.T) {
 	host := elsewhere(t)
 	ca, other := certtest.NewAuthority(t), certtest.NewAuthority(t)
@@ -153,7 +152,7 @@ func TestProof(t *testing.T) {
 	}
 }
 
-// Whoever speaks another protocol reads why.
+// A peer of another protocol reads the reason of the refusal.
 func TestRefusalIsALine(t *testing.T) {
 	host := elsewhere(t)
 	ca := certtest.NewAuthority(t)
@@ -174,7 +173,7 @@ func TestRefusalIsALine(t *testing.T) {
 	}
 }
 
-// A server without credentials listens beyond loopback only on request.
+// A server without credentials listens outside loopback only on request.
 func TestListenElsewhere(t *testing.T) {
 	for _, address := range []string{"0.0.0.0:0", "[::]:0", ":0"} {
 		_, err := newLinks(t, link.Config{}).Listen("streams", address, 0)
@@ -198,7 +197,7 @@ func TestListenElsewhere(t *testing.T) {
 	}
 }
 
-// HTTP asks for the token but where it says it does not.
+// HTTP requires the token except on open paths.
 func TestHTTP(t *testing.T) {
 	host := elsewhere(t)
 	l := newLinks(t, link.Config{Token: token})
@@ -228,7 +227,7 @@ func TestHTTP(t *testing.T) {
 	c.await(t, "system/no_token")
 }
 
-// With certificates it is HTTPS, for those who have one.
+// With certificates it is HTTPS, for clients that have one.
 func TestHTTPS(t *testing.T) {
 	host := elsewhere(t)
 	ca := certtest.NewAuthority(t)
@@ -260,8 +259,8 @@ func TestHTTPS(t *testing.T) {
 	c.await(t, "system/no_certificate")
 }
 
-// Addresses that may be dialled are told from others; what a name resolves to is looked
-// at when it is dialled.
+// Addresses that may be dialled are separated from addresses that may not; the address of a name is checked
+// when it is dialled.
 func TestAllowed(t *testing.T) {
 	own := listen.RoutableAddress()
 	for _, test := range []struct {

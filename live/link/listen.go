@@ -37,7 +37,7 @@ func (l *Links) Listen(what, address string, most int) (*tcp.Server, error) {
 	return s, nil
 }
 
-// Check returns why nobody should listen at a host, if that is so.
+// Check returns why a listener must not be at a host, or nil.
 func (l *Links) Check(what, host string) error {
 	_, err := listen.Check(what, net.JoinHostPort(host, "0"), l.missing())
 	return err
@@ -69,7 +69,7 @@ func (l *Links) ForUsers() *Links {
 	return l
 }
 
-// admitConn returns a connection whose other side has proven what it has to.
+// admitConn returns a connection after the other side has proven what the listener requires.
 func (l *Links) admitConn(what string, raw net.Conn) (net.Conn, error) {
 	from := raw.RemoteAddr()
 	_ = raw.SetDeadline(time.Now().Add(handshakeTime))
@@ -114,9 +114,9 @@ func sayRefusal(c net.Conn, why error) {
 	_, _ = io.Copy(io.Discard, io.LimitReader(c, 1<<20))
 }
 
-// HTTP returns a listener for a server of HTTP, and what that server is to put
-// before its handler. Where the listener is not on loopback it wants certificates, or
-// the token as Authorization: Bearer for all paths but those that are open.
+// HTTP returns a listener for a server of HTTP, and the middleware for the handler of that server. A listener
+// that is not on loopback requires certificates, or the token as Authorization: Bearer for all paths except the
+// open ones.
 func (l *Links) HTTP(what, address string, open ...string) (net.Listener, func(http.Handler) http.Handler, error) {
 	s, err := listen.Open(what, address, l.missing())
 	if err != nil {

@@ -12,10 +12,9 @@ import (
 	"strings"
 )
 
-// tokenMagic is what a connection begins with whose two sides prove a token to
-// each other. Behind it the one that dialled sends a nonce. The listener answers
-// with a nonce of its own and proves that it knows the token for both; then the
-// other does.
+// tokenMagic begins a connection on which the two sides prove a token to each other. After it the dialling side
+// sends a nonce. The listener answers with its own nonce and proves that it knows the token for both; then the
+// dialling side does.
 const tokenMagic = "RPLYLNK1"
 
 const nonceSize = 32
@@ -35,8 +34,7 @@ func proofOf(token, side string, nonces ...[]byte) []byte {
 	return h.Sum(nil)
 }
 
-// proveListener lets in who knows the token. Its error is told to the other side, and
-// counted by its reason.
+// proveListener accepts a peer that knows the token. Its error is sent to the peer, and counted by its reason.
 func proveListener(c net.Conn, token string) (reason string, err error) {
 	hello := make([]byte, len(tokenMagic)+nonceSize)
 	n, err := io.ReadFull(c, hello[:len(tokenMagic)])

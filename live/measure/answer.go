@@ -14,15 +14,13 @@ const (
 	maxGaps = 1 << 16   // gaps between tokens that are kept of one answer
 )
 
-// Answer is what is known of the answer of an OpenAI-style server, from its bytes
-// as they come: completions or chat, as a stream of events or in one piece. It
-// keeps no text beyond the event at hand.
+// Answer is what is known of the answer of an OpenAI-style server, from its bytes as they come: completions or
+// chat, as a stream of events or in one piece. It keeps no text except that of the current event.
 type Answer struct {
 	Pieces      int // of the stream that bring a token or more
 	First, Last time.Time
 	Gaps        []float64 // s, between pieces
-	// Input, Output and Cached are the tokens that the server counted; -1: it did
-	// not say.
+	// Input, Output and Cached are the tokens that the server counted; -1: unknown.
 	Input, Output, Cached int
 	Done                  bool   // it came to its end
 	Err                   string // that the server sent in the stream
@@ -68,7 +66,7 @@ func (a *Answer) AddBytes(at time.Time, p []byte) {
 	}
 }
 
-// holdPart keeps the beginning of an event whose end has yet to come.
+// holdPart keeps the beginning of an event until its end comes.
 func (a *Answer) holdPart(part []byte) {
 	if a.long = a.long || len(a.line)+len(part) > maxLine; a.long {
 		a.line = a.line[:0]
@@ -147,7 +145,7 @@ func valueOf(data []byte, key string) []byte {
 	return bytes.TrimLeft(v, " ")
 }
 
-// usage is what a server says of the tokens of a request.
+// usage is a server's report of the tokens of a request.
 type usage struct {
 	Input   *int `json:"prompt_tokens"`
 	Output  *int `json:"completion_tokens"`
@@ -178,8 +176,8 @@ func (a *Answer) readUsage(text []byte) {
 	}
 }
 
-// Tokens returns the output tokens: those that the server counted, or the pieces of
-// the stream, which counted reports.
+// Tokens returns the output tokens: the server's count, or the pieces of the stream; counted reports the
+// latter.
 func (a *Answer) Tokens() (n int, counted bool) {
 	if a.Output >= 0 {
 		return a.Output, false

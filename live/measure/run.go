@@ -1,11 +1,10 @@
 // Package measure keeps what was measured of the requests of a real server: a
 // directory that replay validate and replay calibrate read.
 //
-// measured.jsonl has a line per request, in the order in which they ended, and
-// trace.jsonl in the same order their arrivals, lengths and blocks, as a trace;
-// meta.json says of what.
+// measured.jsonl has a line per request, in the order in which they ended, and trace.jsonl in the same order
+// their arrivals, lengths and blocks, as a trace; meta.json has the origin of the run.
 //
-// Read answer.go (what the bytes of an answer say), then run.go (the directory).
+// Read answer.go (the content of an answer's bytes), then run.go (the directory).
 package measure
 
 import (
@@ -38,8 +37,8 @@ const (
 	StatusError     = "error"
 )
 
-// Row is what was measured of one request. Instants are s on the clock of whoever
-// measured, since the start of the run.
+// Row is what was measured of one request. Instants are s since the start of the run, on the clock of the
+// process that measured.
 type Row struct {
 	ID       string   `json:"request_id"`
 	Line     int      `json:"line,omitempty"` // of the trace that was driven
@@ -50,7 +49,7 @@ type Row struct {
 	Server   string   `json:"server,omitempty"` // that answered, where it is known
 	Input    int      `json:"input_toks"`
 	Output   int      `json:"output_toks"`
-	Cached   *int     `json:"cached_toks,omitempty"` // of the prompt; nil: the server did not say
+	Cached   *int     `json:"cached_toks,omitempty"` // of the prompt; nil: the server did not report it
 	Counted  bool     `json:"counted,omitempty"`     // output_toks are the pieces of the stream
 	Streamed bool     `json:"streamed"`
 	Due      *float64 `json:"due_time,omitempty"` // when the trace wanted it to arrive
@@ -62,7 +61,7 @@ type Row struct {
 
 	// Blocks are the ids of the prompt's blocks; it goes into the trace.
 	Blocks []uint64 `json:"-"`
-	// Asked are the tokens that the client asked for, and what the trace says where none came.
+	// Asked is the number of tokens that the client asked for. The trace has it for a request without output tokens.
 	Asked int `json:"-"`
 }
 
@@ -96,9 +95,8 @@ func roundMicro(s float64) float64 { return math.Round(s*1e6) / 1e6 }
 // Options are how a run is kept.
 type Options struct {
 	BlockTokens int            // that an id of the trace stands for
-	Meta        map[string]any // what meta.json is to say
-	// PartBytes and PartTime end a part of the run, which is a directory part-N of its
-	// own then; 0: never.
+	Meta        map[string]any // the content of meta.json
+	// PartBytes and PartTime end a part of the run, which then is a separate directory part-N; 0: never.
 	PartBytes int64
 	PartTime  time.Duration
 	// Warn, when not nil, is called with why rows cannot be written any more.
@@ -173,8 +171,8 @@ func (r *Run) Add(row *Row) {
 	r.wake.Ring()
 }
 
-// appendTrace appends a request as a line of a Mooncake trace. A prompt of which
-// more is known than its blocks, or less, has blocks of its own at the end.
+// appendTrace appends a request as a line of a Mooncake trace. A prompt with more or fewer tokens than its
+// blocks has unique blocks at the end.
 func (r *Run) appendTrace(row *Row) {
 	input, output := max(row.Input, 1), row.Output
 	if output == 0 {
@@ -227,7 +225,7 @@ func (r *Run) writeAll() error {
 	return errors.Join(r.broken, r.rowsFile.Close(), r.traceOut.Close())
 }
 
-// loseLines counts requests that could not be written. Those that come may find room again.
+// loseLines counts requests that could not be written. Later requests may fit again.
 func (r *Run) loseLines(rows []byte, err error) {
 	r.mu.Lock()
 	r.lost += bytes.Count(rows, []byte{'\n'})
@@ -267,12 +265,12 @@ func writeWhole(f *os.File, size int64, lines []byte) error {
 	return err
 }
 
-// isPartFull reports whether what comes goes into a part of its own.
+// isPartFull reports whether the next request goes into a new part.
 func (r *Run) isPartFull() bool {
 	return r.o.PartBytes > 0 && r.rowsSize+r.traceSize >= r.o.PartBytes || r.o.PartTime > 0 && r.rowsSize > 0 && time.Since(r.opened) >= r.o.PartTime
 }
 
-// openPart opens the files of the next part, or of the whole run, in place of those before.
+// openPart opens the files of the next part, or of the whole run, instead of the earlier ones.
 func (r *Run) openPart() error {
 	dir := r.dir
 	if r.o.PartBytes > 0 || r.o.PartTime > 0 {

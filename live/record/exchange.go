@@ -31,7 +31,7 @@ type exchange struct {
 	whole  bool       // all of it is there
 	chat   bool
 	asked  int         // tokens of the answer
-	prompt chan prompt // of it; nil: nobody will say
+	prompt chan prompt // of it; nil: it will not be known
 	answer *measure.Answer
 	reader reader // of its bytes
 	pieces int    // of the answer
@@ -53,8 +53,8 @@ type passing struct {
 	ended bool
 }
 
-// Read reads on, but not beyond the end: the body of a request is closed once its answer
-// has begun, and a transport that makes sure of the end would break off the answer.
+// Read reads on until the end, and not after it: the body of a request is closed once its answer has begun, and
+// a transport that reads again to verify the end would break off the answer.
 func (b *passing) Read(p []byte) (int, error) {
 	if b.ended {
 		return 0, io.EOF
@@ -87,7 +87,7 @@ func (x *exchange) addRequest(p []byte, err error) {
 	}
 }
 
-// hashPrompt has the prompt hashed, once there is an answer and nobody waits for it.
+// hashPrompt has the prompt hashed once there is an answer, so that the client does not wait for it.
 func (x *exchange) hashPrompt() {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -52,7 +52,7 @@ func TestUpstreamIsDead(t *testing.T) {
 	}
 }
 
-// Packed answers pass as they are, and are read where that is possible.
+// Compressed answers pass unchanged, and are read where that is possible.
 func TestPackedAnswers(t *testing.T) {
 	r := newRig(t, record.Options{}, measure.Options{}, func(w http.ResponseWriter, q *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -255,7 +255,7 @@ func TestConnectionsLast(t *testing.T) {
 	}
 }
 
-// A client that leaves while it sends is a cancelled request, and holds nobody's memory.
+// A client that leaves while it sends is a cancelled request, and keeps no memory.
 func TestClientLeavesWhileItSends(t *testing.T) {
 	r := newRig(t, record.Options{}, measure.Options{}, answer)
 	c := r.dial(t)

@@ -18,7 +18,7 @@ import (
 // minKey is the number of bytes that a key has at least.
 const minKey = 32
 
-// ReadKey reads a key from a file; without a path it makes one that nobody knows.
+// ReadKey reads a key from a file; without a path it makes a random one.
 func ReadKey(path string) ([]byte, error) {
 	if path == "" {
 		key := make([]byte, minKey)
@@ -32,8 +32,8 @@ func ReadKey(path string) ([]byte, error) {
 	return key, err
 }
 
-// WarnOfKey returns what is to be said of a file with a key that others may read, who could find
-// out then what prompts were; else nothing.
+// WarnOfKey returns a warning about a key file that other users may read, since they could find out prompts
+// with it; else "".
 func WarnOfKey(path string) string {
 	st, err := os.Stat(path)
 	if err != nil || st.Mode().Perm()&0o077 == 0 {
@@ -48,15 +48,15 @@ type prompt struct {
 	blocks []uint64
 }
 
-// job is a body whose prompt is to be hashed.
+// job is a body with a prompt to hash.
 type job struct {
 	body []byte
 	chat bool
 	done chan<- prompt
 }
 
-// hashers turn the prompts of bodies into the hashes of their blocks, on goroutines of
-// their own. Nothing of a body is kept.
+// hashers turn the prompts of bodies into the hashes of their blocks, on separate goroutines. Nothing of a body
+// is kept.
 type hashers struct {
 	jobs   chan job
 	ending chan struct{}
@@ -111,7 +111,7 @@ type blockHasher struct {
 	sum, content  []byte
 }
 
-// asked is what of a body says what the prompt is.
+// asked is the part of a body that makes up the prompt.
 type asked struct {
 	Prompt   json.RawMessage   `json:"prompt"`
 	Tools    json.RawMessage   `json:"tools"`
@@ -172,8 +172,8 @@ func (b *blockHasher) hashIDs(ids []uint32) prompt {
 	return p
 }
 
-// linkBlock returns the id of the block of content after the blocks of chain, to which
-// it adds it. Nobody can find out what the block holds without the key.
+// linkBlock returns the id of the block of content after the blocks of chain, to which it adds it. Without the
+// key the content of the block cannot be found out.
 func (b *blockHasher) linkBlock(chain *[16]byte) uint64 {
 	b.mac.Reset()
 	b.mac.Write(chain[:])

@@ -1,8 +1,8 @@
-// Package record stands between clients and servers that speak as OpenAI's do, passes
-// everything through as it is, and keeps what it measured of each request.
+// Package record stands between clients and servers that speak as OpenAI's do, passes everything through
+// unchanged, and keeps what it measured of each request.
 //
-// No text is kept: a prompt is the keyed hashes of its blocks. Read proxy.go (who is
-// asked), exchange.go (one request and its answer), prompts.go (its hashes).
+// No text is kept: a prompt is the keyed hashes of its blocks. Read proxy.go (the upstreams), exchange.go (one
+// request and its answer), prompts.go (its hashes).
 package record
 
 import (
@@ -30,7 +30,7 @@ type Options struct {
 	BlockTokens   int        // of a hash
 	Tokenizer     string     // the path of a tokenizer.json; "": blocks are runs of bytes
 	BytesPerToken float64    // of such runs
-	ServerHeader  string     // of answers, that says who served; "": the upstream
+	ServerHeader  string     // of answers, with the name of the server; "": the upstream
 	Log           *slog.Logger
 }
 
@@ -115,7 +115,7 @@ func (p *Proxy) watchAnswer(response *http.Response) error {
 	return nil
 }
 
-// reportError answers for an upstream that does not, as such servers say what is wrong.
+// reportError answers for an upstream that does not, with an error body as such servers send.
 func (p *Proxy) reportError(w http.ResponseWriter, r *http.Request, err error) {
 	x := exchangeOf(r)
 	x.failed, x.row.Code = err, http.StatusBadGateway

@@ -193,8 +193,8 @@ func TestPassesBytesThrough(t *testing.T) {
 	}
 }
 
-// Prompts that begin alike have hashes that do, nothing of their text is written, and
-// another key makes others.
+// Prompts that begin alike have hashes that do, nothing of their text is written, and another key makes
+// different hashes.
 func TestPromptsAreHashed(t *testing.T) {
 	var seen []string
 	for range 2 {
@@ -287,7 +287,7 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// Keys are long enough, the same one makes the same hashes, and one that others may read is warned of.
+// Keys are long enough, the same one makes the same hashes, and one that other users may read causes a warning.
 func TestKeyFiles(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "key")

@@ -1,9 +1,8 @@
 // Package rendezvous is where a decode worker waits until a prefill worker has
 // computed the prompt of its request: a room per request, over TCP.
 //
-// The prefill worker listens and calls Complete for a room; the decode worker
-// calls Await. Whoever comes first waits for the other: a completed room leaves
-// a mark.
+// The prefill worker listens and calls Complete for a room; the decode worker calls Await. The first side waits
+// for the other: a completed room leaves a mark.
 //
 // On the wire, the decode worker writes the room as 8 bytes, little-endian, and
 // reads one byte: 1 when the room is complete.
@@ -30,7 +29,7 @@ import (
 
 // The bytes that answer a room.
 const (
-	refused  = 0 // somebody else waits there
+	refused  = 0 // another decode worker waits there
 	complete = 1
 )
 
@@ -39,7 +38,7 @@ type Options struct {
 	Links *link.Links // default: those of link.Open
 
 	Wait time.Duration // for a connection, an answer, a completion; default 30 s
-	Mark time.Duration // for somebody to collect a completed room; default 60 s
+	Mark time.Duration // for a decode worker to collect a completed room; default 60 s
 }
 
 func (o Options) withDefaults() Options {
@@ -58,8 +57,8 @@ type Server struct {
 
 // room is a room that one side has come to. It is forgotten when both have.
 type room struct {
-	released chan struct{} // closed when complete; of one who waits
-	mark     *time.Timer   // forgets a completed room nobody asks for; nil while somebody waits
+	released chan struct{} // closed when complete; of a waiting decode worker
+	mark     *time.Timer   // forgets a completed room without a decode worker; nil while one waits
 }
 
 // Listen opens a server at an address, as 127.0.0.1:0.
@@ -77,8 +76,8 @@ func Listen(address string, o Options) (*Server, error) {
 // Port returns where the server listens.
 func (s *Server) Port() int { return s.server.Addr().Port }
 
-// Complete releases whoever waits for a room, or will within the limit of marks: its
-// prompt is computed.
+// Complete releases the decode worker that waits for a room, or will within the limit of marks: its prompt is
+// computed.
 func (s *Server) Complete(id uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,8 +125,8 @@ func (s *Server) answerDecoder(c net.Conn) {
 	}
 }
 
-// enterRoom returns the room to wait in, nil if it is complete already. It reports false if
-// somebody else waits there.
+// enterRoom returns the room to wait in, nil if it is complete already. It reports false if another decode
+// worker waits there.
 func (s *Server) enterRoom(id uint64) (*room, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -86,14 +86,14 @@ func TestSecondWaiter(t *testing.T) {
 	}
 }
 
-// Nothing waits for ever: not for a prefill that is missing, not for a decode that
-// does not come, says nothing, or leaves.
+// Nothing waits for ever: not for a prefill that is missing, not for a decode that does not come, sends
+// nothing, or leaves.
 func TestLimits(t *testing.T) {
 	s := listenAt(t, Options{Wait: long, Mark: 20 * time.Millisecond})
 	if err := s.awaitRoom(t, 1, 30*time.Millisecond); !errors.Is(err, fault.BackendResponseTimeout) {
 		t.Errorf("a prefill that is missing: %v", err)
 	}
-	s.occupied(t, 0) // who left is forgotten
+	s.occupied(t, 0) // a side that left is forgotten
 	s.Complete(2)
 	s.occupied(t, 0) // and so is the mark
 
@@ -125,7 +125,7 @@ func TestCancelled(t *testing.T) {
 	s.occupied(t, 0)
 }
 
-// Nobody there, and somebody who answers nonsense.
+// No server, and servers that answer nonsense.
 func TestBadServers(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -158,7 +158,7 @@ func TestBadServers(t *testing.T) {
 	}
 }
 
-// Closing ends those who wait, and forgets marks.
+// Closing ends the waiting calls, and forgets marks.
 func TestClose(t *testing.T) {
 	s := listenAt(t, Options{Wait: long})
 	s.Complete(9)

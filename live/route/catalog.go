@@ -15,7 +15,7 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// Served is a model that somebody serves, or has served.
+// Served is a model that is served, or was.
 type Served struct {
 	Name          string
 	ContextLength int       // tokens; 0: not told
@@ -81,7 +81,7 @@ func (c *Catalog) followCards(ctx context.Context) {
 	}
 }
 
-// kind is who serves a model: workers of a mode at one endpoint.
+// kind is a set of workers of a model: those of a mode at one endpoint.
 type kind struct {
 	name drt.Name
 	mode engine.Mode

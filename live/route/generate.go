@@ -63,7 +63,7 @@ type chosen struct {
 	used   atomic.Bool // the choice belongs to a call
 }
 
-// chooseWorker chooses a worker. Whoever does so calls Generate, or drop.
+// chooseWorker chooses a worker. Its caller then calls Generate, or drop.
 func (p *Pool) chooseWorker(ctx context.Context, rc cancel.Context, rq *engine.Request) (*chosen, error) {
 	choice, err := p.routeFor(rq)(ctx, rc, p.client)
 	if err != nil {

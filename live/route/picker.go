@@ -20,11 +20,11 @@ import (
 	"github.com/replay-llm/replay/sim/blockhash"
 )
 
-// picker puts a router.Dispatcher in front of workers and requests that come and
-// go under any names: it gives them the small ids that a dispatcher knows, and
-// uses an id again when nobody needs it any more. Any goroutine may call it.
+// picker puts a router.Dispatcher in front of workers and requests that come and go under any names: it gives
+// them the small ids that a dispatcher knows, and reuses an id when it is no longer needed. Any goroutine may
+// call it.
 type picker struct {
-	blockTokens int             // 0: the policy does not look at prompts
+	blockTokens int             // 0: the policy does not read prompts
 	index       *kvevents.Index // of what workers have cached; nil where blockTokens is 0
 	options     *Options
 	began       time.Time
@@ -32,7 +32,7 @@ type picker struct {
 
 	mu      sync.Mutex
 	router  *router.Dispatcher
-	tickets []*ticket // by request id; nil where nobody has it
+	tickets []*ticket // by request id; nil where it is free
 	vacant  []sim.RequestID
 	placed  []router.Placement
 	number  map[uint64]sim.WorkerID // by worker
@@ -57,8 +57,8 @@ type ask struct {
 	session string // "" is none
 }
 
-// newPicker returns a picker of no workers. Policies that look at caches are for
-// blocks of blockTokens tokens and passes of at most batchedTokens.
+// newPicker returns a picker of no workers. Policies that read caches are for blocks of blockTokens tokens and
+// passes of at most batchedTokens.
 func newPicker(name policy.Name, o *Options, blockTokens, batchedTokens int) (*picker, error) {
 	if name.Info().Prompts {
 		return nil, excerpt.Errorf("router is %q, which keeps the prompts that it has sent, and the frontend keeps none: use another router", string(name))
@@ -90,7 +90,7 @@ func newPicker(name policy.Name, o *Options, blockTokens, batchedTokens int) (*p
 // dispatcher calls it while p.mu is held.
 func (p *picker) Sequence(id sim.RequestID) []uint64 { return p.tickets[id].sequence }
 
-// Cached returns who caches how many blocks of the prompt of a request. The
+// Cached returns the workers that cache blocks of the prompt of a request, with the number of blocks. The
 // dispatcher calls it while p.mu is held.
 func (p *picker) Cached(id sim.RequestID) []router.Match { return p.tickets[id].cached }
 
@@ -221,7 +221,7 @@ func (p *picker) numberOf(name uint64) sim.WorkerID {
 func (p *picker) unusedNumber() sim.WorkerID {
 	fresh := sim.WorkerID(len(p.worker))
 	if p.router.Queued() > 0 {
-		return fresh // requests that are held know who cached what under which id
+		return fresh // held requests refer to workers and their caches by id
 	}
 	running := p.router.Loads().Running
 	for w, name := range p.worker {
@@ -239,7 +239,7 @@ func (p *picker) nameOf(w sim.WorkerID) uint64 {
 	return p.worker[w]
 }
 
-// handOut passes placements to those who wait for them.
+// handOut passes placements to the requests that wait for them.
 func (p *picker) handOut(placed []router.Placement) {
 	for _, x := range placed {
 		p.tickets[x.Request.ID].placed <- x
@@ -307,7 +307,7 @@ func (p *picker) close() {
 	}
 }
 
-// followed is a worker whose KV events are followed.
+// followed is a worker with KV events that are followed.
 type followed struct {
 	sources []kvevents.Source
 	stops   []func() // end the subscriptions, and forget what they brought
@@ -359,8 +359,8 @@ func (p *picker) subscribeTo(f *followed, worker uint64, s kvevents.Source) erro
 	return nil
 }
 
-// noteCut counts a publisher that was cut off, and warns of it. It is called while others may
-// hold p.mu.
+// noteCut counts a publisher that was cut off, and warns of it. Other goroutines may hold p.mu when it is
+// called.
 func (p *picker) noteCut(worker uint64, s kvevents.Source, err error) {
 	var limit *kvevents.LimitError
 	if errors.As(err, &limit) && p.options.CutOff != nil {

@@ -260,8 +260,8 @@ func TestPickByEveryPolicy(t *testing.T) {
 	}
 }
 
-// The turns of a session go to one worker, whichever others come and go; requests
-// without a session to the one with least to do.
+// The turns of a session go to one worker, whichever other workers come and go; requests without a session to
+// the one with least to do.
 func TestPickBySession(t *testing.T) {
 	p, err := newPicker("session", &Options{}, 0, 0)
 	if err != nil {
@@ -302,7 +302,7 @@ func TestPickBySession(t *testing.T) {
 	}
 }
 
-// Workers that have left make room for others.
+// Workers that have left make room for new ones.
 func TestNumbersAreUsedAgain(t *testing.T) {
 	p := newTestPicker(t, `{}`)
 	for name := range uint64(1000) {

@@ -1,11 +1,10 @@
 // Package route finds out which workers serve which model and sends requests to
 // them.
 //
-// A Pool is the workers of one endpoint and how one of them is chosen; it is an
-// engine.Target. Its picker asks a router.Dispatcher, in real time, and follows
-// the KV events of the workers for policies that look at caches: it finds their
-// sockets in the model cards. A Pair is a pool for prefill and one for decode. A
-// Catalog follows the model cards of a cluster and makes pools of them.
+// A Pool is the workers of one endpoint and how one of them is chosen; it is an engine.Target. Its picker asks
+// a router.Dispatcher, in real time, and follows the KV events of the workers for policies that read caches: it
+// finds their sockets in the model cards. A Pair is a pool for prefill and one for decode. A Catalog follows
+// the model cards of a cluster and makes pools of them.
 //
 // Read pool.go, generate.go, picker.go, then catalog.go.
 package route
@@ -30,21 +29,20 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// Options say how workers are chosen and called. The zero value of each field
-// means its default.
+// Options set how workers are chosen and called. The zero value of each field means its default.
 type Options struct {
-	// Policy chooses. One that looks at caches is round robin while no worker has
-	// told the size of its blocks, and for requests without tokens.
+	// Policy chooses. One that reads caches is round robin while no worker has told the size of its blocks, and
+	// for requests without tokens.
 	Policy     policy.Name
-	Router     router.Config                    // read by policies that look at caches; router.DefaultConfig is a good one
+	Router     router.Config                    // used by policies that read caches; router.DefaultConfig is a good one
 	Seed       uint64                           // of the policy's draws
 	Role       scheduler.Role                   // what the workers do for a request; default all of it
-	Migrations int                              // how often a request may go on elsewhere
+	Migrations int                              // how often a request may continue at another worker
 	Metrics    func(drt.Name) *telemetry.Client // of calls to an endpoint; nil: none
-	Tracing    *telemetry.Tracing               // nil: spans that nobody sees
-	Warn       func(string)                     // nil: nobody is warned
+	Tracing    *telemetry.Tracing               // nil: spans are not exported
+	Warn       func(string)                     // nil: no warnings
 	Publishers kvevents.Limits                  // what a worker may tell of its cache
-	CutOff     func(reason string)              // counts publishers that exceeded that; nil: nobody does
+	CutOff     func(reason string)              // counts publishers that exceeded that; nil: not counted
 	Dial       zmtp.Dial                        // to publishers; nil: any address
 
 	noted func() // called when workers have come or gone; may be nil
@@ -56,12 +54,12 @@ type Pool struct {
 	client  *drt.Client
 	cards   *drt.Cards
 	options Options
-	turns   *picker // the policy's, or round robin where that looks at caches
+	turns   *picker // the policy's, or round robin where that reads caches
 	quit    context.CancelFunc
 	done    sync.WaitGroup
 
 	mu      sync.Mutex
-	caches  *picker                     // of a policy that looks at caches; nil before a card has told the size of blocks
+	caches  *picker                     // of a policy that reads caches; nil before a card has told the size of blocks
 	known   map[uint64]engine.ModelCard // of workers that serve now
 	changed chan struct{}               // closed when known changes
 }
@@ -97,7 +95,7 @@ func Open(ctx context.Context, rt *drt.Runtime, cards *drt.Cards, name drt.Name,
 	return p, nil
 }
 
-// newTurns returns the picker of a policy that looks at no caches.
+// newTurns returns the picker of a policy that reads no caches.
 func newTurns(o *Options) (*picker, error) {
 	if !o.Policy.Info().Caches {
 		return newPicker(o.Policy, o, 0, 0)
@@ -108,7 +106,7 @@ func newTurns(o *Options) (*picker, error) {
 	return newPicker(policy.RoundRobin, o, 0, 0)
 }
 
-// Close stops following. Requests under way go on.
+// Close stops following. Requests in flight continue.
 func (p *Pool) Close() {
 	p.quit()
 	p.done.Wait()
@@ -121,8 +119,7 @@ func (p *Pool) Close() {
 // followWorkers keeps track of workers until ctx ends.
 func (p *Pool) followWorkers(ctx context.Context) {
 	for {
-		// First the channels, then the lists: what changes in between is looked at
-		// again.
+		// First the channels, then the lists: a change in between is read in the next round.
 		instancesChanged := p.client.Changed()
 		cards, cardsChanged := p.cards.List()
 		p.noteWorkers(p.client.Instances(), cards)
@@ -135,7 +132,7 @@ func (p *Pool) followWorkers(ctx context.Context) {
 	}
 }
 
-// noteWorkers takes in who serves now: those with an instance and a card.
+// noteWorkers takes in the workers that serve now: the ones with an instance and a card.
 func (p *Pool) noteWorkers(instances []drt.Instance, cards []drt.Card) {
 	known := make(map[uint64]engine.ModelCard)
 	for _, c := range cards {
@@ -172,12 +169,11 @@ func readCard(text json.RawMessage) (engine.ModelCard, error) {
 	return card, err
 }
 
-// followCaches follows the KV events of a worker for a policy that looks at
-// caches.
+// followCaches follows the KV events of a worker for a policy that reads caches.
 func (p *Pool) followCaches(c drt.Card, card *engine.ModelCard) error {
 	block := card.KVCacheBlockSize
 	if !p.options.Policy.Info().Caches || block <= 0 {
-		return nil // it does not say
+		return nil // the card has no block size
 	}
 	var told struct {
 		Runtime struct {

@@ -78,7 +78,7 @@ func serve(t *testing.T, hub *drttest.Servers, mode engine.Mode, change func(*en
 	return rt
 }
 
-// open returns a pool of the workers on a hub, which are so many.
+// open returns a pool of the given number of workers on a hub.
 func open(t *testing.T, hub *drttest.Servers, workers int, o route.Options) *route.Pool {
 	t.Helper()
 	rt := drttest.Connect(t, hub.Config())
@@ -104,7 +104,7 @@ func (w *watch) Placed(_ scheduler.Role, worker uint64)        { w.worker = work
 func (w *watch) Taken(scheduler.Role, uint64, time.Time)       {}
 func (w *watch) Read(scheduler.Role, *engine.Chunk, time.Time) {}
 
-// call returns who answered a prompt and how many of its tokens were cached there.
+// call returns the worker that answered a prompt and the number of tokens that were cached there.
 func call(t *testing.T, p engine.Target, ctx context.Context, tokens []uint32, rt *engine.Routing) (worker uint64, cached int) {
 	t.Helper()
 	rq := &engine.Request{TokenIDs: tokens, Routing: rt}
@@ -125,7 +125,7 @@ func call(t *testing.T, p engine.Target, ctx context.Context, tokens []uint32, r
 	return w.worker, cached
 }
 
-// prompt is so many blocks that begin with the given token.
+// prompt is the given number of blocks, beginning with the given token.
 func prompt(first, blocks int) []uint32 {
 	out := make([]uint32, 16*blocks)
 	for i := range out {
@@ -136,8 +136,8 @@ func prompt(first, blocks int) []uint32 {
 
 func same(*engine.ModelCard) {}
 
-// Requests go to the worker that has cached their prompts, as its KV events say;
-// when it is gone, elsewhere.
+// Requests go to the worker that has cached their prompts, according to its KV events; when it is gone, to
+// another worker.
 func TestPoolByCache(t *testing.T) {
 	hub := drttest.Start(t)
 	workers := map[uint64]*drt.Runtime{}
@@ -187,8 +187,7 @@ func TestPoolWithoutBlocks(t *testing.T) {
 	}
 }
 
-// A worker whose blocks are of another size is called, but its events are not
-// followed.
+// A worker with blocks of another size is called, but its events are not followed.
 func TestPoolOfOtherBlocks(t *testing.T) {
 	hub := drttest.Start(t)
 	serve(t, hub, engine.Aggregated, same)

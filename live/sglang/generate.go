@@ -28,11 +28,11 @@ func openAINames() map[string]string {
 	return map[string]string{"max_new_tokens": "max_tokens", "min_new_tokens": "min_tokens", "sampling_seed": "seed"}
 }
 
-// usualNewTokens is how long answers are that nobody limits.
+// usualNewTokens is the length of answers without a limit.
 const usualNewTokens = "128"
 
-// parseGenerate reads the body of /generate. It becomes a request for completions, whose rules it
-// has from there on; list says that the answer is one.
+// parseGenerate reads the body of /generate. It becomes a request for completions, with the rules of that from
+// there on; list reports that the answer is a list.
 func (s *Server) parseGenerate(body []byte) (rq *openai.Request, ids []string, list bool, err error) {
 	var g generateRequest
 	if err := json.Unmarshal(body, &g); err != nil {
@@ -97,7 +97,7 @@ type finish struct {
 	Message string          `json:"message,omitempty"`
 }
 
-// result is an answer as it is told.
+// result is an answer in the layout of the response.
 type result struct {
 	Text      string   `json:"text"`
 	OutputIDs []uint32 `json:"output_ids"`
@@ -165,7 +165,7 @@ func (g *generating) addPiece(p *openai.Piece) {
 	a.text, a.tokens, a.reason, a.matched = append(a.text, p.Text...), append(a.tokens, p.TokenIDs()...), p.Reason, p.StopReason()
 }
 
-// resultOf returns an answer as it is told.
+// resultOf returns an answer in the layout of the response.
 func (g *generating) resultOf(i int) *result {
 	a := &g.all[i]
 	prompt := i / g.rq.N

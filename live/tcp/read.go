@@ -9,8 +9,8 @@ import (
 // eager is up to which size memory is taken before the bytes are there.
 const eager = 256 << 10
 
-// ReadN reads n bytes, and returns those that came before an error. A peer that
-// promises many and sends few costs the memory of few.
+// ReadN reads n bytes, and returns the bytes that came before an error. A peer that promises many and sends few
+// costs the memory of few.
 func ReadN(r io.Reader, n int) ([]byte, error) {
 	if n <= eager {
 		b := make([]byte, n)

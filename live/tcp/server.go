@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// pause is the time before another attempt to accept a connection, for want of
-// file descriptors say: other connections will close.
+// pause is the time before another attempt to accept a connection, for example after a lack of file
+// descriptors: other connections will close.
 const pause = 10 * time.Millisecond
 
-// Server serves each connection in a goroutine of its own.
+// Server serves each connection in a separate goroutine.
 type Server struct {
 	// Admit, if not nil, lets connections in before they are served, each in its own
 	// goroutine: it returns what is served, or why nothing is. It is set before Serve.
@@ -128,7 +128,7 @@ func (s *Server) Close() {
 	s.closed = true
 	for c := range s.conns {
 		if over, ok := c.(interface{ NetConn() net.Conn }); ok {
-			c = over.NetConn() // TLS would say goodbye to those who do not listen
+			c = over.NetConn() // TLS would send a close message to peers that do not read
 		}
 		_ = c.Close()
 	}

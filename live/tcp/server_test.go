@@ -26,8 +26,8 @@ func closed(t *testing.T, c net.Conn) {
 	}
 }
 
-// Connections beyond the most are turned away, one that was released outlives the
-// server, and Close leaves nothing running.
+// Connections above the limit are turned away, one that was released outlives the server, and Close leaves
+// nothing running.
 func TestServer(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -31,7 +31,7 @@ func (m *Metrics) Register(collector any) error {
 	return m.registry.Register(c)
 }
 
-// Name is whose metrics they are.
+// Name is the origin of metrics.
 type Name struct {
 	Namespace, Component, Endpoint string
 	// WorkerID, if not 0, is a label worker_id more. The same Metrics have it
@@ -134,7 +134,7 @@ func (m *Metrics) Endpoint(n Name) *Endpoint {
 	return e
 }
 
-// Received counts a request of so many bytes; transit 0 is unknown.
+// Received counts a request and its bytes; transit 0 is unknown.
 func (e *Endpoint) Received(bytes int, transit time.Duration) {
 	e.requests.Inc()
 	e.requestBytes.Add(float64(bytes))
@@ -317,7 +317,7 @@ func (r *Requests) Refused(endpoint string, status int, param string) {
 	r.refused.WithLabelValues(endpoint, strconv.Itoa(status), param).Inc()
 }
 
-// Queued counts more requests that wait for others to end, or fewer.
+// Queued adds to the requests that wait for running requests to end; more may be negative.
 func (r *Requests) Queued(more int) { r.queued.Add(float64(more)) }
 
 // First notes the time to the first token.
@@ -331,16 +331,15 @@ func (r *Requests) Tokens(model string, input, output int) {
 	r.outputTokens.WithLabelValues(model).Add(float64(output))
 }
 
-// Cancelled counts a request whose client left before the whole answer was
-// written.
+// Cancelled counts a request with a client that left before the whole answer was written.
 func (r *Requests) Cancelled(model, endpoint, kind string) {
 	r.cancellations.WithLabelValues(model, endpoint, kind).Inc()
 }
 
-// Value returns the value of a counter or gauge, or the count of a histogram, by name
-// and labels; all labels given must be equal, others are summed over.
+// Value returns the value of a counter or gauge, or the count of a histogram, by name and labels; all labels
+// given must be equal, and the sum is over all other labels.
 func (m *Metrics) Value(name string, labels map[string]string) (sum float64) {
-	families, _ := m.registry.Gather() // without those that fail
+	families, _ := m.registry.Gather() // without families that fail
 	for _, f := range families {
 		if f.GetName() != name {
 			continue

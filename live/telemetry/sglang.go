@@ -45,7 +45,7 @@ func sglangTokenBuckets() []float64 {
 	}
 }
 
-// SGLangConfig is what an engine is told to be.
+// SGLangConfig is the configuration of an engine.
 type SGLangConfig struct {
 	Model       string
 	BlockTokens int // of a page

@@ -14,12 +14,12 @@ const (
 	throttleTime = 10 * time.Second // in which one line of a kind is written
 	longestText  = 600              // bytes of a message, and of each of its attributes
 	longestKind  = 60               // bytes of a message that tell its kind
-	mostKinds    = 200              // others are one kind
+	mostKinds    = 200              // the rest are one kind
 )
 
-// Throttle returns h, with one line of a kind in ten seconds and the number of those that
-// were left out said at their end; and with what is longer than 600 bytes cut. A kind is a
-// level and how a message begins, whatever numbers are in it.
+// Throttle returns h, limited to one line of a kind in ten seconds. The number of lines that were left out
+// follows at their end. Text after 600 bytes is cut. A kind is a level and the beginning of a message, without
+// its numbers.
 func Throttle(h slog.Handler) slog.Handler {
 	return throttled{h, &kinds{known: make(map[string]*kind), wait: throttleTime}}
 }
@@ -119,7 +119,7 @@ func cutRecord(r *slog.Record) slog.Record {
 	return cut
 }
 
-// cutText returns a text of at most longestText bytes, and says how many were more.
+// cutText returns a text of at most longestText bytes, with the number of bytes that were cut.
 func cutText(text string) string {
 	if len(text) <= longestText {
 		return text

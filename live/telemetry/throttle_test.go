@@ -30,7 +30,7 @@ func (l *lines) all() []string {
 	return strings.Split(strings.TrimSuffix(l.b.String(), "\n"), "\n")
 }
 
-// One line of a kind is written at once, and those that follow as one with their number.
+// One line of a kind is written at once, and the lines after it as one with their number.
 func TestThrottle(t *testing.T) {
 	var out lines
 	h := throttled{slog.NewTextHandler(&out, nil), &kinds{known: make(map[string]*kind), wait: time.Second}}

@@ -2,9 +2,8 @@
 // and the metrics of workers, their callers and frontends, with the names they
 // have elsewhere.
 //
-// Nothing here happens before it is asked for, and no state is shared between
-// those who ask: a Tracing and a Metrics are values that a worker makes at its
-// start.
+// Nothing here happens before it is asked for, and no state is shared between callers: a Tracing and a Metrics
+// are values that a worker makes at its start.
 //
 // Read trace.go, then metrics.go.
 package telemetry
@@ -58,7 +57,7 @@ func Open(ctx context.Context, getenv func(string) string) (*Tracing, error) {
 	case !strings.Contains(endpoint, "://"):
 		endpoint = "http://" + endpoint
 	}
-	endpoint, _, err := credential.Split(endpoint) // nobody asks for its user
+	endpoint, _, err := credential.Split(endpoint) // its user is not needed
 	if err != nil {
 		return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: %w", err)
 	}
@@ -76,7 +75,7 @@ func Open(ctx context.Context, getenv func(string) string) (*Tracing, error) {
 	return New(sdktrace.NewBatchSpanProcessor(exporter), service), nil
 }
 
-// New returns tracing whose spans go to a processor, or nowhere if that is nil.
+// New returns tracing that sends its spans to a processor, or nowhere if that is nil.
 func New(to sdktrace.SpanProcessor, service string) *Tracing {
 	options := []sdktrace.TracerProviderOption{
 		sdktrace.WithResource(resource.NewSchemaless(attribute.String("service.name", service))),
@@ -90,7 +89,7 @@ func New(to sdktrace.SpanProcessor, service string) *Tracing {
 	return &Tracing{provider, provider.Tracer(scope), to != nil}
 }
 
-// isTruthy reports whether a variable of the environment says yes.
+// isTruthy reports whether a variable of the environment means yes.
 func isTruthy(text string) bool {
 	switch strings.ToLower(strings.TrimSpace(text)) {
 	case "1", "true", "yes", "on":
@@ -277,8 +276,7 @@ func remoteSpan(traceID, spanID string) (trace.SpanContext, bool) {
 	}), true
 }
 
-// Link returns the ids of the span in hex, for the stage after; empty if nobody
-// records it.
+// Link returns the ids of the span in hex, for the stage after; empty if it is not recorded.
 func (g *Generation) Link() (traceID, spanID string) {
 	if !g.recording {
 		return "", ""
@@ -318,8 +316,8 @@ func (g *Generation) Tokens(n int) bool {
 
 func toMilliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// Finished ends the span with the terminal chunk. reason is its name; cancelled
-// tells whether somebody stopped the request.
+// Finished ends the span with the terminal chunk. reason is its name; cancelled means that the request was
+// stopped.
 func (g *Generation) Finished(reason string, cancelled, failed bool) {
 	if failed {
 		g.span.SetStatus(codes.Error, reason)
@@ -341,7 +339,7 @@ func (g *Generation) SetupFailed(kind string, err error) {
 	g.endSpan(attribute.String("error_kind", "setup_failed"), attribute.String("error_type", kind))
 }
 
-// Dropped ends the span of a request whose consumer walked away.
+// Dropped ends the span of a request after its consumer left.
 func (g *Generation) Dropped() {
 	g.span.SetStatus(codes.Error, "dropped")
 	g.endSpan(attribute.String("finish_reason", "Dropped"), attribute.Bool("cancelled", true))

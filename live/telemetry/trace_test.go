@@ -20,7 +20,7 @@ import (
 	"google.golang.org/grpc"
 )
 
-// memory is tracing whose spans stay here.
+// memory is tracing that keeps its spans in memory.
 func memory() (*Tracing, *tracetest.InMemoryExporter) {
 	e := tracetest.NewInMemoryExporter()
 	return New(sdktrace.NewSimpleSpanProcessor(e), "test"), e

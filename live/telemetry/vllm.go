@@ -28,8 +28,8 @@ type latencies struct {
 	first, gap, perToken, total, queued, inference, prefill, decode prometheus.Observer
 }
 
-// vllmMaker makes metrics of vLLM's kind: each counter and histogram has a gauge beside it that
-// says since when it counts.
+// vllmMaker makes metrics of vLLM's kind: each counter and histogram comes with a gauge of the time since which
+// it counts.
 type vllmMaker struct {
 	maker
 	since float64
@@ -91,7 +91,7 @@ func vllmPassBuckets() []float64 {
 	return []float64{1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384}
 }
 
-// VLLMConfig is what an engine is told to be.
+// VLLMConfig is the configuration of an engine.
 type VLLMConfig struct {
 	Model         string
 	BlockTokens   int
@@ -248,8 +248,8 @@ func (v *VLLM) Over(r *Request, reason string) {
 	v.perToken.Observe(r.Decode / float64(max(1, r.Generated-1)))
 }
 
-// Answered counts a prompt all of whose answers are over: how many they were, and the tokens of
-// the longest.
+// Answered counts a prompt after the end of all its answers: the number of answers, and the tokens of the
+// longest.
 func (v *VLLM) Answered(answers, longest int) {
 	v.choices.Observe(float64(answers))
 	v.maxGenerated.Observe(float64(longest))

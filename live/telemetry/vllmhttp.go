@@ -84,7 +84,7 @@ func (h *HTTP) Observe(path string, next http.Handler, w http.ResponseWriter, r 
 	h.all.Observe(took)
 }
 
-// count counts one more under labels, and says since when.
+// count adds one under labels, and sets the time since which it counts.
 func (h *HTTP) count(name string, add func(labels ...string), labels ...string) {
 	add(labels...)
 	h.created[name].WithLabelValues(labels...).Set(h.since)

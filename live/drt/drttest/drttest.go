@@ -98,8 +98,7 @@ func Connect(t testing.TB, c drt.Config) *drt.Runtime {
 	return rt
 }
 
-// Client returns a client of an endpoint, named as namespace.component.endpoint,
-// that somebody serves.
+// Client returns a client of an endpoint that is served, named as namespace.component.endpoint.
 func Client(t testing.TB, rt *drt.Runtime, endpoint string) *drt.Client {
 	t.Helper()
 	e, err := rt.ParseEndpoint(endpoint)

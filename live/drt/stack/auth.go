@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/internal/excerpt"
 )
 
-// rootUser is who etcd wants before it asks anybody for a password.
+// rootUser is the user that etcd requires before it asks for passwords.
 const rootUser = "root"
 
 // askPassword has etcd ask for the password that NATS asks for. Data of a server that

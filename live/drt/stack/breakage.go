@@ -41,8 +41,8 @@ func (b *breakage) guardStart(start func() (*embed.Etcd, error)) (*embed.Etcd, e
 	}
 }
 
-// logger returns the log of a server. Errors are returned by whatever they belong to;
-// others etcd tells when it starts and stops, and they are none.
+// logger returns the log of a server. Errors are returned by the call that they belong to. The errors that etcd
+// logs when it starts and stops are no failures.
 func (b *breakage) logger() *zap.Logger {
 	return zap.New(&breakageCore{breakage: b}, zap.WithFatalHook(b), zap.WithPanicHook(b))
 }
@@ -60,7 +60,7 @@ func (b *breakage) noteError(err error) {
 	})
 }
 
-// breakageCore takes the lines that say what broke.
+// breakageCore receives the log lines with the reason of a failure.
 type breakageCore struct {
 	breakage *breakage
 	with     []zapcore.Field

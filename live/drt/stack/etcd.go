@@ -38,7 +38,7 @@ func startEtcd(ctx context.Context, o Options, dir string, durable bool) (*etcdS
 		err = e.broken.err
 	case <-server.Server.ReadyNotify():
 		if err = askPassword(ctx, server, o); err == nil {
-			// With port 0 the advertised URL says 0, too; the listener knows.
+			// With port 0 the advertised URL has port 0, too; the listener has the real port.
 			return e, server.Clients[0].Addr().(*net.TCPAddr).Port, nil
 		}
 	case err = <-server.Err():
@@ -60,14 +60,14 @@ func etcdConfig(o Options, dir string, durable bool) *embed.Config {
 		c.ClientTLSInfo = transport.TLSInfo{CertFile: o.Cert, KeyFile: o.Key, TrustedCAFile: o.CA, ClientCertAuth: o.CA != ""}
 	}
 	client := url.URL{Scheme: scheme, Host: net.JoinHostPort(o.Host, strconv.Itoa(o.EtcdPort))}
-	peer := url.URL{Scheme: "http", Host: "127.0.0.1:0"} // nobody joins
+	peer := url.URL{Scheme: "http", Host: "127.0.0.1:0"} // no member joins
 	c.ListenClientUrls, c.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
 	c.ListenPeerUrls, c.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
 	c.InitialCluster = c.InitialClusterFromName(c.Name)
 	c.UnsafeNoFsync = !durable
 	c.AuthTokenTTL = 24 * 60 * 60 // in seconds; clients that are idle for longer prove themselves again
 	if !durable {
-		// Nobody else votes: no need to wait for them.
+		// There is no other member that votes, so the election timeout can be short.
 		c.TickMs, c.ElectionMs = 20, 200
 	}
 	return c

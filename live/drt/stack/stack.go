@@ -1,7 +1,7 @@
 // Package stack is etcd and NATS inside this process, real servers on real ports: for one machine, where nothing is to
 // be installed, and for tests.
 //
-// Nobody imports it but programs and tests.
+// Only programs and tests import it.
 //
 // Read stack.go (both), then etcd.go and nats.go.
 package stack

@@ -1,8 +1,8 @@
 // Package wire is the bytes of requests and response streams between callers and
 // workers: the two-part frame, and the JSON that goes into its parts.
 //
-// It opens no connection and knows no runtime. Read frame.go (the frame),
-// reader.go (frames from a connection), then message.go (what they say).
+// It opens no connection and is independent of the runtime. Read frame.go (the frame), reader.go (frames from a
+// connection), then message.go (their content).
 package wire
 
 import (
@@ -31,7 +31,7 @@ type Kind int
 
 // The kinds of frames.
 const (
-	Empty   Kind = iota // neither part; ignored by whoever reads it
+	Empty   Kind = iota // neither part; ignored by its reader
 	Control             // a header alone
 	Data                // a body alone
 	Request             // both

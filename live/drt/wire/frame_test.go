@@ -116,8 +116,7 @@ func TestBadFrames(t *testing.T) {
 	}
 }
 
-// Frames are read one after another; the end of a connection is told from one in
-// the middle of a frame.
+// Frames are read one after another; the end of a connection between frames differs from an end within a frame.
 func TestReader(t *testing.T) {
 	var all []byte
 	big := wire.Frame{Body: bytes.Repeat([]byte("x"), 300<<10)}

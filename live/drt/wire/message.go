@@ -40,7 +40,7 @@ const (
 	responseFor = "response"
 )
 
-// NewRequest returns the frame of a request whose response is to come home.
+// NewRequest returns the frame of a request with a response that is sent to home.
 func NewRequest(home CallHome, sentNS uint64, payload []byte) (Frame, error) {
 	home.StreamType = responseFor
 	info, err := json.Marshal(home)
@@ -111,11 +111,10 @@ func ParseHello(f Frame) (Hello, error) {
 // why not.
 type Prologue struct {
 	Error *string `json:"error"`
-	// Fault says that the request was refused, and why, typed, between programs that
-	// know it. The same comes as the first item: others mark a worker whose
-	// prologue has an error as broken, and avoid it.
+	// Fault is the typed reason of a refusal, between programs that know it. The same comes as the first item:
+	// other implementations mark a worker as broken if its prologue has an error, and avoid it.
 	Fault json.RawMessage `json:"fault,omitempty"`
-	// Beats says that empty frames come while there are no items, as often as the caller asked for.
+	// Beats reports that empty frames come while there are no items, as often as the caller asked for.
 	Beats bool `json:"beats,omitempty"`
 }
 
@@ -144,9 +143,9 @@ func NewPart(item json.RawMessage) Frame {
 	return Frame{Body: AppendPart(make([]byte, 0, len(partHead)+len(item)+len(partTail)), item)}
 }
 
-// Member returns the object between a head and a tail of some JSON, and reports whether that is
-// all there is between them; whether the object is right inside is for its reader to say. It
-// spares reading what programs like this one write.
+// Member returns the object between a head and a tail of some JSON, and reports whether there is nothing else
+// between them. Its caller checks the object itself. It saves parsing for messages that this program or a
+// similar one wrote.
 func Member(b []byte, head, tail string) (object []byte, ok bool) {
 	n := len(b) - len(tail)
 	if n <= len(head)+1 || string(b[:len(head)]) != head || string(b[n:]) != tail || b[len(head)] != '{' {

@@ -155,7 +155,7 @@ func (c *conn) takeQueued(out net.Buffers) net.Buffers {
 	return out
 }
 
-// receiveMessage reads the next message. Commands are dealt with on the way.
+// receiveMessage reads the next message. Commands before it are executed.
 func (c *conn) receiveMessage() (Message, error) {
 	var m Message
 	for {
@@ -181,7 +181,7 @@ func (c *conn) receiveMessage() (Message, error) {
 	}
 }
 
-// obeyCommand does what a command says. Unknown ones are passed over.
+// obeyCommand executes a command. Unknown ones are ignored.
 func (c *conn) obeyCommand(body []byte) error {
 	name, rest, err := parseCommand(body)
 	if err != nil {

@@ -2,9 +2,8 @@
 // in the four roles that KV events need: a PUB and a ROUTER socket that listen,
 // a SUB and a DEALER connection that are made.
 //
-// Sends never block: each peer has a queue of its own, and what a full queue
-// does is said of each role. Nothing a peer sends makes this side allocate more
-// than its limits.
+// Sends never block: each peer has a separate queue; each role documents the effect of a full queue. Nothing a
+// peer sends makes this side allocate more than its limits.
 //
 // Read frame.go, greeting.go, conn.go, then listen.go, pub.go, router.go for
 // the side that listens and dial.go, sub.go for the side that dials.

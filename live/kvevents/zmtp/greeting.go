@@ -37,7 +37,7 @@ const (
 	handshakeLimit = 4096 // bytes of a frame before a connection stands
 )
 
-// appendGreeting appends what each side says first.
+// appendGreeting appends the first bytes of each side.
 func appendGreeting(dst []byte) []byte {
 	var g [greetingBytes]byte
 	g[0], g[8], g[9] = 0xff, 1, 0x7f

@@ -17,7 +17,7 @@ type Pub struct {
 	subscribers map[*conn]map[string]int // how often each prefix was subscribed to
 }
 
-// ListenPub opens the socket. A peer for which bound messages are queued misses those that come then.
+// ListenPub opens the socket. A peer for which bound messages are queued misses the messages after that.
 func ListenPub(at Listener, bound int) (*Pub, error) {
 	p := &Pub{bound: bound, subscribers: make(map[*conn]map[string]int)}
 	var err error
@@ -68,8 +68,8 @@ func (p *Pub) setSubscription(c *conn, topic string, on bool) {
 	}
 }
 
-// Send hands a message to all who want it, without waiting for anyone. It
-// returns the number of peers that miss it because their queue is full.
+// Send queues a message for all peers that subscribed to it, without waiting. It returns the number of peers
+// that miss it because their queue is full.
 func (p *Pub) Send(m Message) (missed int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

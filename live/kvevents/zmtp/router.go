@@ -17,7 +17,7 @@ type Request struct {
 	bound  int
 }
 
-// maxRequests bounds the requests that wait; peers who ask more are not read.
+// maxRequests bounds the requests that wait; peers that ask more are not read.
 const maxRequests = 16
 
 // ListenRouter opens the socket. A peer for which bound messages are queued is cut off when another is sent: an answer

@@ -53,8 +53,8 @@ type Delivery struct {
 	Err       error // why there is no connection
 }
 
-// NewSub follows the publisher at an endpoint, tcp://host:port, for messages
-// whose first frame begins with topic.
+// NewSub follows the publisher at an endpoint, tcp://host:port, for messages with a first frame that begins
+// with topic.
 func NewSub(endpoint, topic string, o SubOptions) (*Sub, error) {
 	if _, err := parseEndpoint(endpoint); err != nil {
 		return nil, err
@@ -104,7 +104,7 @@ func (s *Sub) followConnection(ctx context.Context) error {
 	if c.minor > 0 {
 		c.silent = s.options.Silence
 		c.queueCommand("SUBSCRIBE", []byte(s.topic))
-		c.ponged = once // the answer to a ping says that what was sent before it was read
+		c.ponged = once // the answer to a ping means that all earlier messages were read
 		s.done.Go(func() { s.sendPings(c) })
 	} else { // ZMTP 3.0 subscribes by messages and has no heartbeat
 		c.queueMessage(packMessage(Message{append([]byte{1}, s.topic...)}), 1)

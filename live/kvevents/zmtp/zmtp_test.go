@@ -237,7 +237,7 @@ func TestSlowDealer(t *testing.T) {
 	}
 }
 
-// Peers that talk nonsense are gone soon and disturb nobody.
+// Peers that violate the protocol are soon disconnected, and do not affect other peers.
 func TestBadPeers(t *testing.T) {
 	p := listenPub(t, 1000)
 	at, err := parseEndpoint(p.Endpoint())
@@ -292,7 +292,7 @@ func TestReconnect(t *testing.T) {
 	}
 	quick := SubOptions{Heartbeat: 10 * time.Millisecond, Silence: 200 * time.Millisecond, Retry: time.Millisecond, RetryMost: 10 * time.Millisecond}
 	s := subscribeTo(t, "tcp://"+l.Addr().String(), "", quick)
-	for range 2 { // shakes hands and says nothing more, twice
+	for range 2 { // shakes hands and sends nothing more, twice
 		c, err := l.Accept()
 		if err != nil {
 			t.Fatal(err)

@@ -12,9 +12,9 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// Metrics are what a text of Prometheus says: the type of each family, such as counter, and
-// the samples by name and labels, name{a="b",c="d"}. Of a histogram the samples have " count", " sum"
-// and " le BOUND" at the end.
+// Metrics are the content of a Prometheus text: the type of each family, such as counter, and the samples by
+// name and labels, name{a="b",c="d"}. Of a histogram the samples have " count", " sum" and " le BOUND" at the
+// end.
 type Metrics struct {
 	Types   map[string]string
 	Samples map[string]float64

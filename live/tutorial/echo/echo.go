@@ -78,7 +78,7 @@ func (e *Echo) yieldAnswer(ctx context.Context, rq *engine.Request, rc engine.Ge
 	for limit := rq.MaxTokens(16); sent < limit; sent++ {
 		select {
 		case <-ctx.Done():
-			return // nobody listens
+			return // the consumer is gone
 		case <-time.After(e.pace):
 		case <-rc.Stopped():
 		}

@@ -62,8 +62,8 @@ func TestDocumented(t *testing.T) {
 	}
 }
 
-// The program serves over etcd and NATS, in a process of its own, and a SIGTERM in
-// the middle of an answer lets it end.
+// The program serves over etcd and NATS, in a separate process, and a SIGTERM in the middle of an answer lets
+// it end.
 func TestProgram(t *testing.T) {
 	s, err := stack.Start(t.Context(), stack.Options{})
 	if err != nil {
