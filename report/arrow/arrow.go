@@ -87,7 +87,7 @@ func appendBit(bits []byte, n int, set bool) []byte {
 	return bits
 }
 
-// buffers returns the buffers of a batch in their order: those that are valid, the offsets of texts, the values.
+// buffers returns the buffers of a batch in their order: the bits of valid rows, the offsets of texts, the values.
 func (c *Column) buffers() [][]byte {
 	var all [][]byte
 	if c.nulls == 0 {

@@ -5,7 +5,7 @@ import "encoding/binary"
 // flat is a message of Flatbuffers that is written from its beginning: a table comes before what it refers to.
 type flat struct{ text []byte }
 
-// value is a field of a table: a number of so many bytes, or a reference of width 0, which point sets later.
+// value is a field of a table: a number of width bytes, or a reference of width 0, which point sets later.
 type value struct {
 	slot, width int
 	n           uint64
@@ -71,7 +71,7 @@ func (f *flat) structs(all []byte) int {
 	return at
 }
 
-// references appends a list of so many references, and returns its place and theirs.
+// references appends a list of n references, and returns its place and theirs.
 func (f *flat) references(n int) (at int, references []int) {
 	f.align(4)
 	at = len(f.text)
@@ -130,7 +130,7 @@ func schemaOf(columns []*Column) []byte {
 	return f.text
 }
 
-// batchOf returns the message of rows in a body of so many bytes.
+// batchOf returns the message of rows in a body of that many bytes.
 func batchOf(rows int, nodes, buffers []byte, body int) []byte {
 	f, header := newMessage(isBatch, body)
 	batch, lists := f.table(value{0, 8, uint64(rows)}, value{1, 0, 0}, value{2, 0, 0})
