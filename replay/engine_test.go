@@ -27,7 +27,7 @@ import (
 
 func newFirstCome(o custom.Options) (custom.Engine, error) { return &custom.FirstCome{Options: o}, nil }
 
-// counted is an engine that counts who has lost a place.
+// counted is an engine that counts requests that have lost their place.
 type counted struct {
 	custom.FirstCome
 	lost *int // of all workers
@@ -209,14 +209,14 @@ func TestOwnEngineIsObservedAlike(t *testing.T) {
 	}
 }
 
-// scribbler writes over all that it is shown while it is not asked, and plans for whoever was asked before.
+// scribbler overwrites all that it is shown while it is not asked, and adds to the plan of the worker asked before.
 type scribbler struct {
 	custom.FirstCome
 	old    map[*custom.Request]custom.Request
 	before *planned
 }
 
-// planned is the plan of whoever was asked before, and those who waited.
+// planned is the plan of the worker asked before, and the requests that waited.
 type planned struct {
 	plan *custom.Plan
 	ids  []sim.RequestID

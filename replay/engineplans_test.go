@@ -211,7 +211,7 @@ func (e *batches) Plan(p *custom.Plan) {
 	}
 }
 
-// turns is round robin as a policy of the caller's, which says that it looks at workers.
+// turns is round robin as a policy of the caller, which declares that it reads the requests of workers.
 func turns(policy.Options) (router.Policy, error) {
 	n := -1
 	return given{router.Needs{Running: true}, func(_ *sim.Request, c *router.Candidates) sim.WorkerID {

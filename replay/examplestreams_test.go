@@ -51,8 +51,7 @@ func (fewest) Choose(_ *sim.Request, c *router.Candidates) router.Choice {
 	return router.Choice{Worker: best, Second: router.None}
 }
 
-// A router policy of the caller's chooses in place of one that comes with the program. examples/policy
-// has one that looks at caches.
+// A router policy of the caller replaces one that comes with the program. examples/policy has one that reads caches.
 func ExampleSpec_policy() {
 	spec := exampleSpec()
 	spec.Router = &policy.Given{Name: "fewest", Make: func(policy.Options) (router.Policy, error) { return fewest{}, nil }}
@@ -112,7 +111,7 @@ func (p *placements) Routed(_ scheduler.Role, _ sim.Time, placed *router.Placeme
 	p.on[placed.Worker]++
 }
 
-// An observer is shown everything that happens, and embeds NoObserver for what it does not look at.
+// An observer is shown everything that happens, and embeds NoObserver for events that it ignores.
 func ExampleStreams_observer() {
 	spec := exampleSpec()
 	spec.Router = policy.Name("random")
@@ -131,8 +130,8 @@ type eager struct{}
 // Want is asked at every tick, and sees the latest scrape that has reached the scaler.
 func (eager) Want(s *autoscale.Signals) int { return (s.Running + s.Waiting + 3) / 4 }
 
-// A scaler of the caller's decides in place of Autoscale's kind, which is left empty: its other fields say what the scaler
-// sees, and how long workers take to start.
+// A scaler of the caller decides instead of Autoscale's kind, which is left empty: its other fields are what the scaler sees, and
+// how long workers take to start.
 func ExampleStreams_scaler() {
 	spec := exampleSpec()
 	spec.Pools[0].Count = 1

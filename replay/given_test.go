@@ -43,7 +43,7 @@ func mostCached() given {
 	}}
 }
 
-// givenSpec returns a replay of sessions, whose turns share prefixes.
+// givenSpec returns a replay of sessions with turns that share prefixes.
 func givenSpec() replay.Spec {
 	return replay.Spec{
 		Synthetic: loadgen.Synthetic{Requests: 300, Input: 700, Output: 30, Interval: 20, Turns: 5, SharedRatio: 0.5, Groups: 7, Delay: 100},
@@ -70,7 +70,7 @@ func runGiven(t *testing.T, spec replay.Spec, make func(policy.Options) (router.
 }
 
 // A policy of the caller's places each request where the same policy in a file does: with one pool and with two,
-// in an open loop, and with engines whose caches are told in events.
+// in an open loop, and with engines that report caches in events.
 func TestGivenPolicyIsTextTwin(t *testing.T) {
 	text := &policy.Text{Name: "twin", Picker: policy.TakeHighest, Filters: []policy.TextFilter{{Keep: "cached_blocks == max(cached_blocks)"}}, Scorers: []policy.TextScorer{{Weight: 1, Cost: "requests"}}}
 	prefill, decode := engineargs.Default(), engineargs.Default()
@@ -146,7 +146,7 @@ func TestGivenPolicyRefusals(t *testing.T) {
 	}{
 		{changed, "a change of the router is not supported with a router policy of the caller's"},
 		{into, "a change of the router is not supported with a router policy of the caller's"},
-		{late, "index, and the router looks at running, waiting and kv_usage alone"},
+		{late, "index, and the router reads only running, waiting and kv_usage"},
 	} {
 		if c.spec.Router == nil {
 			c.spec.Router = &policy.Given{Make: made}

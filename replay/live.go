@@ -34,9 +34,8 @@ func (s *Spec) RunLive(ctx context.Context, streams Streams, live Live) (*harnes
 	return online.Run(ctx, c)
 }
 
-// Drive replays s in real time through a target that newTarget makes, in place
-// of workers of this process. What s has of workers and routers is the
-// target's business.
+// Drive replays s in real time through a target that newTarget makes, instead of workers of this process. The target handles the
+// workers and routers of s.
 func (s *Spec) Drive(ctx context.Context, streams Streams, live Live, newTarget func(*online.Recorder, *online.Clock) (online.Target, error)) (*harness.Result, error) {
 	c, err := s.openLive(ctx, streams, &live)
 	if err != nil {

@@ -47,8 +47,8 @@ func recordsOf(t *testing.T, s Spec) []collector.Record {
 	return slices.Clone(result.Collector.Records())
 }
 
-// Under a router that reads nothing a worker of a mix does what it does in a pool of
-// its own kind that is as large: it gets the same requests.
+// Under a router that reads nothing a worker of a mix does what it does in an equally large pool of its kind: it gets the same
+// requests.
 func TestMixIsItsKinds(t *testing.T) {
 	mix := Mix(kindsOfTest())
 	for _, router := range []policy.Name{policy.RoundRobin, "random"} {
@@ -80,8 +80,8 @@ func TestMixIsItsKinds(t *testing.T) {
 	}
 }
 
-// Kinds that are alike make the plain pool. Those that differ in what has no effect on a
-// workload leave its report, byte by byte: whatever the router reads, and in a closed loop.
+// Equal kinds make the plain pool. Kinds that differ only in settings without effect on a workload leave its report, byte by
+// byte: whatever the router reads, and in a closed loop.
 func TestMixOfAlike(t *testing.T) {
 	a := args(func(a *engineargs.Args) { a.Blocks = 200 })
 	plain := OnePool(a, 3)
@@ -146,8 +146,7 @@ func TestKVRouterOnMix(t *testing.T) {
 	}
 }
 
-// A request has to fit on every kind of workers; the error and the rejection say on which
-// it does not.
+// A request has to fit on every kind of workers; the error and the rejection name the kind that is too small.
 func TestMixSizes(t *testing.T) {
 	kinds := kindsOfTest()
 	kinds[2].Engine.Blocks = 20 // of 64 tokens

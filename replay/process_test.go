@@ -23,7 +23,7 @@ func always(worker, note string) *policy.Process {
 	return &policy.Process{Command: `echo started >> '` + note + `'; read hello; echo '{"version":1,"facts":["requests"]}'; while read line; do echo ` + worker + `; done`}
 }
 
-// Each pool has a program of its own, a restarted router a new one, and all of them end with the run.
+// Each pool has a separate program, a restarted router a new one, and all of them end with the run.
 func TestProcessOfEachPool(t *testing.T) {
 	prefill, decode := engineargs.Default(), engineargs.Default()
 	prefill.Role, decode.Role = scheduler.Prefill, scheduler.Decode

@@ -40,7 +40,7 @@ func (s *Spec) recycle(ctx context.Context, workload *loadgen.Workload, streams 
 	if streams.Scaler != nil {
 		return nil, errors.New("a custom scaler is not supported with a recycled workload, which is replayed more than once")
 	}
-	if err := s.refuseScalers("a replay whose workload is recycled"); err != nil {
+	if err := s.refuseScalers("a replay with a recycled workload"); err != nil {
 		return nil, err
 	}
 	for rounds := 2; ; {

@@ -71,7 +71,7 @@ func (s *Spec) RunOn(ctx context.Context, workload *loadgen.Workload, streams St
 		return nil, err
 	}
 	if streams.Scaler != nil && !s.Autoscales() {
-		return nil, errors.New("a scaler without an Autoscale, which says what it sees")
+		return nil, errors.New("a scaler requires an Autoscale, which sets what the scaler sees")
 	}
 	for _, a := range []*Autoscale{s.Autoscale, s.AutoscaleDecode} {
 		if a != nil && a.Kind == autoscale.Custom && streams.Scaler == nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// scaledBy returns a replay of 6 s whose autoscaler is a program, asked each second.
+// scaledBy returns a replay of 6 s with a program as autoscaler, asked each second.
 func scaledBy(script string) replay.Spec {
 	spec := givenSpec()
 	a := autoscale.Default(autoscale.ByProgram)
@@ -67,7 +67,7 @@ func TestScalerProcess(t *testing.T) {
 		t.Errorf("%v: decode lines are\n%s", err, text)
 	}
 
-	// Beside it an autoscaler of replay's own decides on the other pool.
+	// A built-in autoscaler decides on the other pool.
 	slots := autoscale.Default(autoscale.BySlots)
 	slots.Slots, slots.Sync, slots.Interval = []autoscale.Slot{{At: 2000, Workers: 7}}, 1000, 500
 	spec.AutoscaleDecode = &slots
@@ -138,7 +138,7 @@ type failing struct{ err error }
 func (failing) Want(*autoscale.Signals) int { return 9 }
 func (f failing) Err() error                { return f.err }
 
-// A scaler of the caller's may fail, too; and without one there is nobody who decides.
+// A scaler of the caller may fail, too; a missing one is an error.
 func TestScalerFails(t *testing.T) {
 	spec, broken := scaledBy("exit 1"), errors.New("no idea")
 	if _, err := spec.Run(context.Background(), replay.Streams{Scaler: failing{broken}}); !errors.Is(err, broken) {
@@ -148,12 +148,12 @@ func TestScalerFails(t *testing.T) {
 		t.Errorf("a scaler that can decide: %v", err)
 	}
 	spec.Autoscale.Kind = autoscale.Custom
-	if _, err := spec.Steps(context.Background(), replay.Streams{}); err == nil || !strings.Contains(err.Error(), "nobody who decides in its place") {
+	if _, err := spec.Steps(context.Background(), replay.Streams{}); err == nil || !strings.Contains(err.Error(), "requires a scaler") {
 		t.Errorf("in steps without a scaler: %v", err)
 	}
 }
 
-// A perfect autoscaler of the other pool takes a replay of its own, without the program.
+// A perfect autoscaler of the other pool takes a separate replay, without the program.
 func TestScalerProcessBesidePerfect(t *testing.T) {
 	note := filepath.Join(t.TempDir(), "lines")
 	spec := scaledBy(climb(note))

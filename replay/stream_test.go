@@ -77,7 +77,7 @@ func writeRandomTrace(t *testing.T, rng *rand.Rand, requests, contents int, diso
 	return path
 }
 
-// writeRandomSessions writes sessions whose turns stand among those of others, each prompt with what was said before.
+// writeRandomSessions writes sessions with interleaved turns, each prompt with the earlier prompts and answers.
 func writeRandomSessions(t *testing.T, rng *rand.Rand, turns int) string {
 	t.Helper()
 	type session struct {
@@ -116,7 +116,7 @@ func writeRandomSessions(t *testing.T, rng *rand.Rand, turns int) string {
 	return path
 }
 
-// writeRandomGraph writes tasks of requests that wait for several others, which stand anywhere in the file.
+// writeRandomGraph writes tasks of requests that wait for several other requests, which stand anywhere in the file.
 func writeRandomGraph(t *testing.T, rng *rand.Rand, requests int) string {
 	t.Helper()
 	rows := make([]string, requests)

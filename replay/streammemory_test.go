@@ -31,7 +31,7 @@ func TestStreamedMemoryStays(t *testing.T) {
 			t.Fatal(err)
 		}
 		if a.Engine == engineargs.VLLM {
-			a.Rules = releases.Rules033() // passes in whole ns: others have up to 2^19 different latencies
+			a.Rules = releases.Rules033() // passes in whole ns: other passes have up to 2^19 different latencies
 		}
 		return a
 	}

@@ -127,8 +127,8 @@ func (d *Dispatcher) decide(now sim.Time, q *sim.Request) (Decision, error) {
 	return decision, nil
 }
 
-// isIdle reports whether nothing runs and the policy holds nothing back, so that nobody who
-// waits would be decided on anew.
+// isIdle reports whether nothing runs and the policy holds nothing back, so that no later event would bring a new decision on
+// waiting requests.
 func (d *Dispatcher) isIdle() bool {
 	return len(d.records) == len(d.vacant) && len(d.queue.heap) == 0
 }

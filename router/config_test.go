@@ -105,7 +105,7 @@ func TestParseConfigFaults(t *testing.T) {
 		{`{"shared_cache_multiplier":2}`, `shared_cache_multiplier: Validation error: range [2, must be from 0 to 1]`},
 		{`{"router_ttl_secs":-1,"prefill_load_scale":-1,"durable_kv_events":true,"use_kv_events":false}`,
 			"prefill_load_scale: Validation error: range [-1, must be at least 0]\nrouter_ttl_secs: Validation error: range [-1, must be at least 0]"},
-		// Rules between keys, in the order in which they are looked at.
+		// Rules between keys, in the order in which they are checked.
 		{`{"durable_kv_events":true,"use_kv_events":false,"router_track_output_blocks":true,"router_track_active_blocks":false}`,
 			`durable_kv_events requires use_kv_events=true`},
 		{`{"router_track_output_blocks":true,"router_track_active_blocks":false,"router_prefill_load_model":"aic","router_track_prefill_tokens":false}`,
@@ -182,7 +182,7 @@ func TestDecimal(t *testing.T) {
 	}
 }
 
-// Keys that nobody reads are refused with the one that is nearest, where that is asked for.
+// CheckKeys rejects unknown keys and names the nearest known key.
 func TestCheckKeys(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{`{}`, ""},

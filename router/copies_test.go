@@ -45,7 +45,7 @@ func newCopier(t *testing.T, seed uint64) *copier {
 	return c
 }
 
-// submit submits a prompt that is, from its beginning, as many others are.
+// submit submits a prompt that shares its beginning with many other prompts.
 func (c *copier) submit(output int) *sim.Request {
 	ids := make([]uint64, 1+c.rng.IntN(10))
 	for i, family := 0, uint64(c.rng.IntN(3)); i < len(ids); i++ {
@@ -94,7 +94,7 @@ func (c *copier) step(t *testing.T) {
 }
 
 // probe submits a prompt to the idle engine, which finds in its cache what the
-// index says.
+// index has.
 func (c *copier) probe(t *testing.T) (found int) {
 	t.Helper()
 	r := c.submit(1)

@@ -18,7 +18,7 @@ type Dispatcher struct {
 	needs       Needs     // of both
 	kept        Needs     // what is kept: needs, and what later policies need
 	blind       bool      // the policy needs nothing
-	tells       bool      // overlaps are told that the policy does not need
+	tells       bool      // overlaps are reported that the policy does not need
 	patient     bool      // without workers requests stay held
 	blockTokens int64
 
@@ -284,8 +284,7 @@ func (d *Dispatcher) Drain(now sim.Time, dst []Placement) ([]Placement, error) {
 	return d.placeWaiting(now, dst)
 }
 
-// placeWaiting places requests that the policy holds back, and then those that the admission
-// admits.
+// placeWaiting places requests that the policy holds back, and then requests that the admission admits.
 func (d *Dispatcher) placeWaiting(now sim.Time, dst []Placement) ([]Placement, error) {
 	dst, err := d.placeHeld(now, dst)
 	if err != nil || d.lobby.count == 0 {

@@ -58,7 +58,7 @@ func (s *server) take(placed []Placement, err error) {
 }
 
 // While two classes have requests waiting, what they get differs, each divided by its weight, by no more
-// than their largest requests, each divided by its weight: nobody starves.
+// than their largest requests, each divided by its weight: no class starves.
 func TestWeightedShares(t *testing.T) {
 	for seed := range uint64(30) {
 		r := sim.NewRand(seed, "shares")
@@ -105,7 +105,7 @@ func randomClasses(r *rand.Rand) (terms []ClassTerms, largest []int) {
 	return terms, largest
 }
 
-// Of those that wait the one that is due first goes first; of equals who came first.
+// Of waiting requests the one that is due first goes first; of equals the earliest.
 func TestEarliestDeadline(t *testing.T) {
 	for seed := range uint64(30) {
 		r := sim.NewRand(seed, "deadlines")
@@ -130,7 +130,7 @@ func TestEarliestDeadline(t *testing.T) {
 	}
 }
 
-// Requests that were withdrawn leave the tags of the others as they were.
+// Withdrawn requests leave the tags of the remaining requests unchanged.
 func TestWithdrawnShares(t *testing.T) {
 	s := newServer(t, WFQ, []ClassTerms{{Weight: 1}, {Weight: 2}})
 	s.arrive(0, 10)

@@ -57,8 +57,8 @@ func (g *gated) want(ids ...sim.RequestID) {
 	}
 }
 
-// Metrics are those of the last reading, and older than it: until then nobody is held. What is
-// held goes by priority, then as it came, one each ms, once the metrics allow it.
+// Metrics are those of the last reading, and older than it: until then no request is held. Held requests go by priority, then in
+// order of arrival, one each ms, once the metrics allow it.
 func TestGate(t *testing.T) {
 	g := newGated(t)
 	g.arrive(1, 0, 2)
@@ -81,7 +81,7 @@ func TestGate(t *testing.T) {
 	g.arrive(460, 5, 0) // nine wait
 	g.want(0, 1, 3, 4, 2)
 	g.report(470, Metrics{})
-	g.want(0, 1, 3, 4, 2, 5) // all is over: nobody will report any more
+	g.want(0, 1, 3, 4, 2, 5) // all is over: no worker will report any more
 }
 
 // Half of the queue and half of the cache are no saturation, nor are two workers of which one
@@ -143,7 +143,7 @@ func TestGateByRequests(t *testing.T) {
 	g.want(0, 1, 2, 3, 4) // nothing runs on the worker, by its own report
 }
 
-// A gate by tokens counts those that are still to compute; with requests too the larger share counts.
+// A gate by tokens counts tokens that are still to compute; with requests too the larger share counts.
 func TestGateByTokens(t *testing.T) {
 	g := gateOf(t, Gate{Tokens: 2, Requests: 9})
 	for id := range sim.RequestID(3) {

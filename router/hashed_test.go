@@ -28,8 +28,7 @@ func (p *weigher) Choose(_ *sim.Request, c *Candidates) Choice {
 	return best
 }
 
-// hashTwin drives a dispatcher that knows the tree of prompts and one that is
-// told hashes with the same requests.
+// hashTwin drives two dispatchers with the same requests: one knows the tree of prompts, the other receives hashes.
 type hashTwin struct {
 	t     *testing.T
 	tree  *prompt.Tree

@@ -322,7 +322,7 @@ func (h *holdings) matchWord(q *sim.Request, s *scores) {
 }
 
 // matchSets is match for any number of workers. Until a node is held by less than all workers, sharers is nil; then it
-// has those that hold all nodes so far, until it is down to one, alone.
+// has the workers that hold all nodes so far, until it is down to one, alone.
 func (h *holdings) matchSets(q *sim.Request, s *scores) {
 	var one [1]part
 	var sharers []uint64

@@ -19,8 +19,8 @@ type told struct {
 	show   func(*lateTwin)
 }
 
-// lateTwin is a dispatcher to which signals are late, and what it should know: everything that was told
-// up to an instant, gone through from the beginning at each look.
+// lateTwin is a dispatcher that receives signals late, and what it should know: everything that was reported up to an instant,
+// computed from the beginning at each decision.
 type lateTwin struct {
 	t       *testing.T
 	d       *Dispatcher
@@ -53,7 +53,7 @@ func (x *lateTwin) Needs() Needs {
 	return Needs{Running: true, Tokens: true, Blocks: true, Shared: true, Overlap: true, Metrics: true}
 }
 
-// Choose compares what the policy is shown with what was told.
+// Choose compares what the policy is shown with what was reported.
 func (x *lateTwin) Choose(q *sim.Request, c *Candidates) Choice {
 	x.t.Helper()
 	x.seen++

@@ -1,6 +1,6 @@
 package router
 
-// ring is a queue whose items keep their memory when they are used again.
+// ring is a queue with items that keep their memory when they are used again.
 type ring[T any] struct {
 	items []T
 	first int

@@ -26,7 +26,7 @@ func (s shape) String() string {
 var shapes = []shape{{4, 4, false}, {8, 1, false}, {12, 3, false}, {6, 4, false}, {4, 6, false}, {4, 4, true}, {8, 1, true}}
 
 // prompts makes prompts of few ids, so that they share much, of any length.
-// What nobody asks for stands between them, so that paths lead over many pages.
+// Unused prompts stand between them, so that paths lead over many pages.
 func prompts(r *rand.Rand, s shape, count int) ([]prompt.Prompt, *prompt.Tree) {
 	tree := prompt.NewTree(s.trace, s.block, prompt.Options{Joined: s.joined})
 	var lists [][]uint64

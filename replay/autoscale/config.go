@@ -114,7 +114,7 @@ func Default(kind Kind) Config {
 // MostWorkers bounds Max.
 const MostWorkers = 100_000
 
-// leastInterval bounds how often somebody looks, so that every replay ends.
+// leastInterval bounds how often an autoscaler acts, so that every replay ends.
 const leastInterval sim.Time = 100
 
 // looks returns the metrics that the scaler reads.

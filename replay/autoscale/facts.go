@@ -37,7 +37,7 @@ func ruleLanguage() *formula.Language {
 	return formula.NewLanguage(names)
 }
 
-// ruleFacts returns all facts: those of each worker that is ready, then the others.
+// ruleFacts returns all facts: the facts of each ready worker, then the facts of the cluster.
 func ruleFacts() []fact {
 	each := func(name, help string, kind formula.Kind, f func(g *Gauge) float64) fact {
 		return fact{Name: formula.Name{Name: name, Kind: kind, Each: true}, help: help, each: f}

@@ -154,8 +154,7 @@ func (g *governor) limit(s *Signals, b *Behavior, sign int) int {
 	return far
 }
 
-// reach returns the number of workers that a policy allows now: so many more or less than at the
-// begin of its period.
+// reach returns the number of workers that a policy allows now: its step above or below the number at the beginning of its period.
 func (g *governor) reach(s *Signals, p *Policy, sign int) int {
 	begin := s.Workers
 	for _, e := range g.ups {

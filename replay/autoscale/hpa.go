@@ -68,8 +68,7 @@ func (h *hpa) recommend(s *Signals, t Target) (n int, ok bool) {
 
 // podsMetric returns the number of workers at which the mean of a metric of single workers is the
 // target. Workers that run and are not in the scrape count as on target to shrink and as idle to
-// grow; those that do not run yet count as idle to grow. Values are whole thousandths, and so is
-// their mean.
+// grow; workers that do not run yet count as idle to grow. Values are whole thousandths, and so is their mean.
 func (h *hpa) podsMetric(s *Signals, t Target) (int, bool) {
 	count, sum, target := len(s.Each), int64(0), roundTarget(t.Value)
 	if count == 0 {

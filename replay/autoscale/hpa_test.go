@@ -7,7 +7,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// seen are the signals of ready workers among all, whose metric is so high on average.
+// seen are the signals of ready workers among all, with kv as the average of the metric.
 func seen(at sim.Time, all, ready int, kv float64) *Signals {
 	s := &Signals{Now: at, Workers: all, Scrape: Scrape{At: at + 1, Ready: ready}}
 	s.spread(kv)

@@ -7,7 +7,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Foreseen is a load to come: so many requests from each instant on.
+// Foreseen is a load to come: a number of requests from each instant on.
 type Foreseen struct {
 	at   []sim.Time // in order
 	most [][]int    // most[k][i] is the most of the 1<<k pieces from i on

@@ -10,7 +10,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 )
 
-// asked is a program whose answers are known beforehand.
+// asked is a program with answers that are known beforehand.
 type asked struct {
 	answers []string
 	out     *strings.Builder
@@ -88,7 +88,7 @@ func (x *rig) ask(t *testing.T, seen, answer string, out *strings.Builder) {
 	fmt.Fprintf(out, "wants %d (%s)\n", x.s.Workers, p.Why())
 }
 
-// docs/autoscaling.md shows a line as it is.
+// docs/autoscaling.md shows an exact line.
 func TestTickIsDocumented(t *testing.T) {
 	c := Default(ByProgram)
 	c.Min, c.Max = 2, 16

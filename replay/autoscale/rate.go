@@ -7,7 +7,7 @@ type Load struct {
 	Metric    Metric  `yaml:"metric" is:"metric" of:"rate predict"`             // a rate
 	PerWorker float64 `json:",omitempty" yaml:"per_worker" of:"rate predict"`   // of the metric
 	InFlight  float64 `json:",omitempty" yaml:"in_flight" of:"predict perfect"` // requests on a worker, where PerWorker is to be measured
-	Headroom  float64 `json:",omitempty" yaml:"headroom" of:"rate predict"`     // a share of the load that there is to be room for beside it
+	Headroom  float64 `json:",omitempty" yaml:"headroom" of:"rate predict"`     // spare room, as a share of the load
 }
 
 // workersFor returns how many workers a load needs.

@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Rules are expressions that say how many workers there are to be.
+// Rules are expressions that set the number of workers.
 type Rules struct {
 	Want         string   `json:",omitempty" yaml:"want" is:"number" of:"rules"` // the number of workers
 	Up           string   `json:",omitempty" yaml:"up" is:"bool" of:"rules"`     // whether to add workers
@@ -83,8 +83,7 @@ func (x *rules) Want(s *Signals) int {
 	return n
 }
 
-// evaluate works out the expressions. Without a worker that is ready they look at one that is
-// idle.
+// evaluate computes the expressions. Without a ready worker they read an idle one.
 func (x *rules) evaluate(s *Signals) {
 	facts := ruleFacts()
 	each := s.Each
@@ -145,7 +144,7 @@ func CheckRule(text string, bool bool) error {
 	return nil
 }
 
-// facts returns the places of the facts that rules look at.
+// facts returns the places of the facts that rules read.
 func (r *Rules) facts() []int {
 	var v formula.Value
 	p := ruleLanguage().NewProgram()

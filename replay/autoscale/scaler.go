@@ -1,8 +1,7 @@
 // Package autoscale decides how many workers a cluster should have, from what is scraped of them.
 //
 // A Scaler is asked at every tick. What it sees is as old as a real one's: Signals holds the latest
-// scrape that has reached it. What a worker needs to start, and what becomes of the answer, is the
-// cluster's affair (replay/offline).
+// scrape that has reached it. The cluster (replay/offline) starts workers and carries out the answer.
 //
 // Read scaler.go, then signals.go, config.go, hpa.go as an example, and governor.go, which several
 // have in common.
@@ -21,7 +20,7 @@ type Fallible interface {
 	Err() error
 }
 
-// Explainer is a Scaler that can say why it wanted what it did last.
+// Explainer is a Scaler that can explain its latest decision.
 type Explainer interface {
 	Why() string
 }

@@ -10,13 +10,13 @@ import (
 type Signals struct {
 	Now  sim.Time
 	Pool string // prefill or decode; "" where workers do both
-	// Workers is the number that was wanted last: those that are starting are among them.
+	// Workers is the number that was wanted last; it includes starting workers.
 	Workers int
-	// Starting and Leaving are the workers that get no requests yet, and those that finish what they have.
+	// Starting are the workers that get no requests yet, Leaving the workers that finish their requests before they stop.
 	Starting, Leaving int
 	// Other is the number that was wanted last of the other pool, if that has an autoscaler; else 0.
 	Other int
-	// Missing are the workers whose server runs by now, and of which the scrape has nothing.
+	// Missing are the workers with a running server that the scrape has nothing of.
 	Missing int
 	// Peer is what is seen of the other pool, where Dynamo's planner plans both.
 	Peer   *Signals
@@ -26,7 +26,7 @@ type Signals struct {
 // Scrape is what was read of the cluster at an instant.
 type Scrape struct {
 	At    sim.Time
-	Ready int // workers that got requests then, whose sums the others are; 0: nothing has been read yet
+	Ready int // workers that got requests then; the other fields are their sums; 0: nothing has been read yet
 	// Running and Waiting are the requests on these workers, with a place in a batch and without.
 	Running, Waiting int
 	Held             int     // requests in the router, which have no worker yet
@@ -49,7 +49,7 @@ type Gauge struct {
 	Worker           sim.WorkerID
 	Running, Waiting int
 	KV               float64
-	// Pass is the latest, empty where the worker has no requests; nil: it has had none, or nobody looks (SeesPasses).
+	// Pass is the latest, empty if the worker has no requests; nil: it has had none, or the scaler reads none (SeesPasses).
 	Pass *scheduler.Snapshot
 }
 
@@ -109,7 +109,7 @@ func Metrics() []Metric {
 	return append([]Metric{Waiting, Running, InFlight, Held, KVUsage}, Rates()...)
 }
 
-// Rates returns those that are of a second.
+// Rates returns the metrics per second.
 func Rates() []Metric { return []Metric{Rate, InputRate, OutputRate} }
 
 // Sum returns a metric over all ready workers.

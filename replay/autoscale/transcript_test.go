@@ -72,7 +72,7 @@ func (x *rig) open(t *testing.T, d *datadriven.TestData) string {
 	return ""
 }
 
-// tickAll shows the scaler what each line says.
+// tickAll shows the scaler the signals of each line.
 func (x *rig) tickAll(t *testing.T, text string) string {
 	var b strings.Builder
 	for _, line := range strings.Split(text, "\n") {
@@ -104,7 +104,7 @@ func (s *Scrape) spread(kv float64) {
 	}
 }
 
-// see takes in what a line says of the scrape at the next tick.
+// see reads the scrape at the next tick from a line.
 func (x *rig) see(t *testing.T, line string) {
 	old := x.s
 	x.now += x.every

@@ -70,7 +70,7 @@ type Worker struct {
 
 // Run is blocks of scheduler.CachedBlocks.
 type Run struct {
-	Prefix      int // whose first ones, and those of its parents, the blocks are; -1: of none
+	Prefix      int // the blocks are the first ones of this prefix and its parents; -1: of none
 	From, To    int32
 	Copy        int32
 	Own, Shared int32

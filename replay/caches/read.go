@@ -13,7 +13,7 @@ import (
 )
 
 // maxLine bounds a line, maxIDs the hash ids of a prefix with those before it, and mostIDs those of all
-// prefixes that do not go on.
+// prefixes that no other prefix continues.
 const (
 	maxLine = 1 << 28
 	maxIDs  = 1 << 24

@@ -24,11 +24,10 @@ type span struct {
 	blocks int32
 }
 
-// want is a run whose prefix is yet to be found.
+// want is a run with a prefix that is yet to be found.
 type want struct{ worker, run, ids int }
 
-// NewCollector returns a collector of the caches of engines whose prompts are in t; f has everything but
-// prefixes and workers.
+// NewCollector returns a collector of the caches of engines with prompts in t; f has everything but prefixes and workers.
 func NewCollector(f *File, t *prompt.Tree) *Collector {
 	return &Collector{file: f, tree: t, at: make(map[span]int)}
 }
@@ -54,7 +53,7 @@ func (c *Collector) Add(w Worker, of *scheduler.Cache) {
 	c.file.Workers = append(c.file.Workers, w)
 }
 
-// File returns the file, whose prefixes are numbered in the order in which the runs come by them.
+// File returns the file. Its prefixes are numbered in the order in which the runs come by them.
 func (c *Collector) File() *File {
 	t := prompt.NewTree(1, 1, prompt.Options{Joined: true})
 	list := t.AddAll(len(c.ids), func(i int) ([]uint64, int) { return c.ids[i], len(c.ids[i]) })

@@ -175,8 +175,7 @@ func (c *Collector) Readmitted(id sim.RequestID) (tokens int, apart bool) {
 }
 
 // Admit notes admissions at an instant. Of several admissions of one request
-// the first time and the largest reuse are kept. Passes of a prefill stage,
-// whose tokens do not count, are noted by this alone.
+// the first time and the largest reuse are kept. Passes of a prefill stage are noted by this alone: their tokens do not count.
 func (c *Collector) Admit(at sim.Time, admitted []scheduler.Admission) {
 	for _, a := range admitted {
 		r := c.Record(a.Request)

@@ -35,7 +35,7 @@ type Fate struct {
 	TimedOut int      // of all these times, those in which its client hung up
 
 	carried int32 // tokens that it had when it came to its latest worker
-	event   int   // 1 + that which threw it out last; 0: none
+	event   int   // 1 + the event that threw it out last; 0: none
 	again   bool  // it was admitted before, and not since it was thrown out
 }
 

@@ -133,7 +133,7 @@ func TestWeightedDistribution(t *testing.T) {
 
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-12*max(1, math.Abs(b)) }
 
-// A long list of gaps is compacted on the way without losing one.
+// A long list of gaps is compacted while it grows, without losing one.
 func TestGapsCompact(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	var g gaps

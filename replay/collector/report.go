@@ -34,10 +34,10 @@ type Report struct {
 	AcceptanceRate        float64
 
 	// ClippedRequests are requests with answers that engines shortened to what their pools hold,
-	// and ClippedTokens what they asked for beyond that.
+	// and ClippedTokens the tokens cut off.
 	ClippedRequests, ClippedTokens int
 	// CappedRequests are requests with answers that end at the longest sequence of their engines, and
-	// CappedTokens what they asked for beyond that.
+	// CappedTokens the tokens cut off.
 	CappedRequests, CappedTokens int
 
 	TTFT           Distribution // time to first token

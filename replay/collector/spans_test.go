@@ -11,7 +11,7 @@ import (
 )
 
 // drawSpans draws runs of passes: lengths that grow by a step, or jump, or are far from all
-// others.
+// other lengths.
 func drawSpans(rng *rand.Rand) (runs [][]int64, weights []int64) {
 	scale := int64(1) << rng.IntN(38)
 	for range 1 + rng.IntN(60) {
@@ -153,7 +153,7 @@ func TestSpansInAnyOrder(t *testing.T) {
 	}
 }
 
-// Latencies in whole ns and others are counted together, also by a report halfway.
+// Latencies in whole ns and fractional ones are counted together, also by a report halfway.
 func TestSpansAndGaps(t *testing.T) {
 	c := New(0)
 	whole := &scheduler.Pass{End: 3, Count: 2, Ends: []sim.Time{1, 3}, Nanos: []int64{1e6, 2e6}, Decoding: 3, Gaps: []sim.Time{5}}

@@ -45,7 +45,7 @@ func (r *Report) WriteText(w io.Writer, t Text) error {
 		writeTable(&b, r.rows(t.Form))
 	}
 	if r.CappedRequests > 0 {
-		fmt.Fprintf(&b, "Capped Outputs: %d of %d requests, by %d tokens beyond the longest sequence\n", r.CappedRequests, r.Requests, r.CappedTokens)
+		fmt.Fprintf(&b, "Capped Outputs: %d of %d requests, %d tokens cut at the longest sequence\n", r.CappedRequests, r.Requests, r.CappedTokens)
 	}
 	if r.ClippedRequests > 0 {
 		fmt.Fprintf(&b, "Clipped Outputs: %d of %d requests, by %d tokens that a worker's pool cannot hold\n", r.ClippedRequests, r.Completed, r.ClippedTokens)

@@ -322,7 +322,7 @@ func flagsOfSGLang(args map[string]string) (map[string]string, error) {
 		return nil, err
 	}
 	delete(known, "model")
-	for _, r := range listRows() { // those that its log does not have
+	for _, r := range listRows() { // rows that its log does not have
 		name, own := strings.CutPrefix(r.Key, "sglang.")
 		text := args[name]
 		switch text {

@@ -1,6 +1,6 @@
-// Package deployment holds what a deployment file says of a served model: the GPU, the
-// model and how it is spread, the engine and its settings. The file is YAML, with the
-// names of flags as keys; package options reads it as it reads a file of flags.
+// Package deployment holds the contents of a deployment file, which describes a served model: the GPU, the model and how it is
+// spread, the engine and its settings. The file is YAML, with the names of flags as keys; package options reads it as it reads a
+// file of flags.
 //
 // Read deployment.go, vllmlog.go and sglanglog.go.
 package deployment

@@ -16,7 +16,7 @@ func newGraphReader() graphReader {
 	}
 }
 
-// read adds what a line of the log says.
+// read adds the values of a line of the log.
 func (g *graphReader) read(l *Log, line string) {
 	if m := g.mode.FindStringSubmatch(line); m != nil {
 		l.GraphMode = m[1] + m[2] + m[3] // one of them

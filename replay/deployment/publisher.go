@@ -8,7 +8,7 @@ type Publisher struct {
 	Endpoint, Topic string
 }
 
-// ReadPublisher returns what kv_events_config says, as vLLM prints it or as JSON; "" and None: nothing is published.
+// ReadPublisher returns the publisher of kv_events_config, as vLLM prints it or as JSON; "" and None: nothing is published.
 func ReadPublisher(text string) Publisher {
 	p := Publisher{Endpoint: "tcp://*:5557"}
 	all := map[string]string{}

@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/internal/excerpt"
 )
 
-// sglangLines collects what a log says of a server of SGLang as it started.
+// sglangLines collects the lines of a log about the start of an SGLang server.
 type sglangLines struct {
 	args                      map[string]string // nil: nothing
 	given, sized, pair, field *regexp.Regexp
@@ -23,8 +23,7 @@ func newSGLangLines() *sglangLines {
 	}
 }
 
-// read takes in a line. What the scheduler says that it found in memory wins over what
-// the server was asked for.
+// read takes in a line. Sizes that the scheduler found in memory win over the given ones.
 func (l *sglangLines) read(line string) {
 	if !strings.Contains(line, "server_args=") && !strings.Contains(line, "max_total_num_tokens=") {
 		return

@@ -18,7 +18,7 @@ const maxLine = 1 << 20
 
 // Log is what a server printed as it started.
 type Log struct {
-	Release  string            // of vLLM, as 0.20.2; "" of SGLang, whose log does not tell it
+	Release  string            // of vLLM, as 0.20.2; "" of SGLang, which does not log it
 	KVTokens int               // GPU KV cache size, 0: not printed
 	Async    string            // scheduling of passes ahead: enabled or disabled; "": not printed
 	Known    map[string]string // values of flags
@@ -57,10 +57,10 @@ func ReadLog(r io.Reader) (*Log, error) {
 type NoServerError struct{}
 
 func (*NoServerError) Error() string {
-	return "no line says \"Initializing a V1 LLM engine\" or \"server_args=\", and none starts a server as \"vllm serve\": must be the log of a vLLM or SGLang server from its start, or its start command"
+	return "no line has \"Initializing a V1 LLM engine\" or \"server_args=\", and none starts a server as \"vllm serve\": must be the log of a vLLM or SGLang server from its start, or its start command"
 }
 
-// vllmLines collects what a log says of a vLLM server as it started.
+// vllmLines collects the lines of a log about the start of a vLLM server.
 type vllmLines struct {
 	Log
 	given  map[string]string
@@ -141,7 +141,7 @@ func collectPairs(into map[string]string, pairs [][]string) {
 	}
 }
 
-// translate turns arguments of vLLM into flags; those that were given win.
+// translate turns arguments of vLLM into flags; given ones win.
 func (l *Log) translate(given map[string]string) error {
 	raw := l.Known
 	for key, text := range given {

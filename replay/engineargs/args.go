@@ -86,9 +86,8 @@ type AIC struct {
 	TPSize, MoETPSize, MoEEPSize, AttentionSize int // 0: not given
 }
 
-// G2 are the settings of KV offload to host memory, for vLLM engines; the others have its bandwidths
-// alone. There is none when Blocks or Args.KVBytesPerToken is 0. The reference's released build
-// ignores them.
+// G2 are the settings of KV offload to host memory, for vLLM engines; other engines have its bandwidths alone. There is none when
+// Blocks or Args.KVBytesPerToken is 0. The reference's released build ignores them.
 type G2 struct {
 	Blocks         int     // KV blocks in host memory; 0: no offload, or GiB of unknown size
 	GiB            float64 `record:"omitzero"` // kv_offload_gib, of which Parse computes Blocks; 0: not given

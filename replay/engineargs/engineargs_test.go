@@ -444,7 +444,7 @@ func TestTRTLLMRefused(t *testing.T) {
 	}
 }
 
-// Host memory of so many GiB has as many whole blocks as fit.
+// Host memory of a size in GiB has as many whole blocks as fit.
 func TestOffloadSize(t *testing.T) {
 	for text, want := range map[string]int{
 		`{"kv_offload_gib":64,"block_size":16,"kv_bytes_per_token":131072}`:     32768,

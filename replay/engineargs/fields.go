@@ -120,7 +120,7 @@ func (a *Args) declareTimes(d *schema.Decl) {
 	})
 }
 
-// declareOrders declares who goes first.
+// declareOrders declares the orders of admission and preemption.
 func (a *Args) declareOrders(d *schema.Decl) {
 	arguments.DeclareOrders(&a.Settings, d)
 	a.QueuePolicy = d.Name(schema.Row{
@@ -141,7 +141,7 @@ func (a *Args) declareOthers(d *schema.Decl) {
 	a.PassTimes = timing.ParseSource(passTimes)
 	d.Other(schema.Path, schema.Row{
 		Default: "a built-in model", Help: "`file` of pass times: a profile of replay calibrate, or .npz", Flag: "timing-profile", Sets: PassTimesKey,
-		File: schema.File{Place: 280, Usual: "profile.json", Help: "measured pass times, in place of data sheets: replay calibrate fits them"},
+		File: schema.File{Place: 280, Usual: "profile.json", Help: "measured pass times, instead of data sheets: replay calibrate fits them"},
 		Doc:  schema.Doc{Unit: "path", Default: "-", Text: "another name of `--planner-profile-data`"},
 	})
 	a.AIC.declare(d)
@@ -263,8 +263,8 @@ func RuleNames() []string {
 func (a *Args) declareRules(d *schema.Decl, o *Options) {
 	row := schema.Row{
 		Key: "scheduler_profile", Default: "reference for vllm, sglang-0.5.23 for sglang, trtllm-1.3 for trtllm", Help: "rules that the scheduler follows: the reference's, or those of a release of its engine, by `name`", After: "timing-profile", Names: RuleNames(),
-		File: schema.File{Place: 130, Usual: "vllm", Help: "whose rules the scheduler follows, by release"},
-		Knob: schema.Knob{Label: "Engine release", Preset: "those that fit"},
+		File: schema.File{Place: 130, Usual: "vllm", Help: "the rules that the scheduler follows, by release"},
+		Knob: schema.Knob{Label: "Engine release", Preset: "the rules that fit"},
 		Doc:  schema.Doc{Default: "vllm reference, with a GPU the newest release of vLLM; sglang sglang-0.5.23, trtllm trtllm-1.3", Text: "rules that the scheduler follows: reference, or those of a release of vLLM, such as vllm-0.33 or vllm-0.31.0, with a warning for releases that were not compared; vllm is the newest (docs/rules/vllm.md). With SGLang engines sglang-0.5.23, also called sglang, the only one (docs/rules/sglang.md). With TensorRT-LLM engines trtllm-1.3 or trtllm-1.2, by its published source, not compared with the engine (docs/rules/trtllm.md)", Part: "vLLM"},
 	}
 	switch {

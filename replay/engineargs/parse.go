@@ -15,7 +15,7 @@ import (
 	"github.com/replay-llm/replay/schema"
 )
 
-// Options say how arguments are read.
+// Options are how arguments are read.
 type Options struct {
 	// Compat repeats the reference: a value of the wrong JSON type is ignored
 	// and decimals are converted with its roundings.
@@ -27,7 +27,7 @@ type Options struct {
 	// Early takes arguments that need vLLM's own rules also without these, which may
 	// follow from them.
 	Early bool
-	// Pool is the role of engines whose arguments name none.
+	// Pool is the role of engines with arguments that name none.
 	Pool scheduler.Role
 }
 

@@ -2,7 +2,7 @@ package engineargs
 
 // PassLimits are what keeps requests in the queue of an engine out of a pass.
 type PassLimits struct {
-	Known  bool // what kept them out can be told: there is one rank, and prompts are cut where a pass is full
+	Known  bool // the reason that kept them out is known: there is one rank, and prompts are cut where a pass is full
 	Seats  int  // requests at once; 0: no limit
 	Tokens int  // of a pass; 0: no limit
 	Loose  int  // tokens that each prompt may miss Tokens by, since the engine counts whole pages

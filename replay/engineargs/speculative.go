@@ -219,8 +219,7 @@ func (s *Speculative) readLength(m *schema.Decl) {
 	}
 }
 
-// readRate reads the rate of each draft whose predecessors were accepted: a number, or
-// the range from which each request draws its own.
+// readRate reads the rate of each draft after accepted ones: a number, or the range from which each request draws its own.
 func (s *Speculative) readRate(m *schema.Decl) {
 	const key, want = "acceptance_rate", "a number from 0 to 1, or two of them in order: the range from which each request draws its own"
 	list := m.Numbers(key, want, 2)
@@ -241,7 +240,7 @@ func (a *Args) checkSpeculative(d *schema.Decl) {
 	case !x.MixedStep || !x.BudgetGate || !x.RecomputeLast || !x.AdmitIdle || !x.WholeAllocation || !x.LastVictim || !x.FirstTokenFree:
 		d.Require("speculative_config", "scheduler_rules in which mixed_step, budget_gate, recompute_last, admit_idle, whole_allocation, last_victim and first_token_free are on")
 	case a.Windows.Given():
-		d.FailRule("speculative_config", text, "not supported with sliding_window; with disable_hybrid_kv_cache_manager layers with windows are like others")
+		d.FailRule("speculative_config", text, "not supported with sliding_window; with disable_hybrid_kv_cache_manager layers with windows are like other layers")
 	case a.G2.Asked():
 		key, _ := a.G2.Key()
 		d.FailRule("speculative_config", text, "not supported with "+key)

@@ -80,7 +80,7 @@ func TestMethods(t *testing.T) {
 	}
 }
 
-// TestUnknownRelease checks whose rules a release has that was not compared, and that what is not known is named.
+// TestUnknownRelease checks the rules of a release that was not compared, and that the unknown parts are named.
 func TestUnknownRelease(t *testing.T) {
 	for name, want := range map[string][]string{
 		"vllm-0.29.1": {"0.29.1", "vllm-0.28", "pad_alone"},
@@ -113,7 +113,7 @@ func TestPrefillIntervalOfOld(t *testing.T) {
 	}
 }
 
-// TestSpeculativeAlone refuses drafts beside what they were never held against vLLM with.
+// TestSpeculativeAlone rejects drafts with settings that were never compared with vLLM.
 func TestSpeculativeAlone(t *testing.T) {
 	for beside, want := range map[string]string{
 		`"scheduler_rules":{"last_victim":false}`: "requires scheduler_rules in which mixed_step",
@@ -127,8 +127,7 @@ func TestSpeculativeAlone(t *testing.T) {
 	}
 }
 
-// TestSGLangDrafts reads SGLang's own arguments, with its server's defaults, and what
-// speculative_config says of acceptance.
+// TestSGLangDrafts reads SGLang's own arguments, with its server's defaults, and the acceptance of speculative_config.
 func TestSGLangDrafts(t *testing.T) {
 	cases := []struct {
 		text  string

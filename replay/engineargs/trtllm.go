@@ -7,7 +7,7 @@ import (
 	"github.com/replay-llm/replay/schema"
 )
 
-// declareTRTLLM declares the arguments of TensorRT-LLM engines, and refuses those that only other engines have.
+// declareTRTLLM declares the arguments of TensorRT-LLM engines, and rejects arguments that only other engines have.
 func (a *Args) declareTRTLLM(d *schema.Decl) {
 	d.Group(schema.Row{Key: "trtllm"}, a.TRTLLM.Declare)
 	if a.Engine != TRTLLM {

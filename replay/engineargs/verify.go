@@ -9,8 +9,8 @@ import (
 	"github.com/replay-llm/replay/schema"
 )
 
-// CompleteLimits sets the limits of a vLLM server that are not given, from those that are, as it does when
-// it starts: the tokens of a pass by the longest sequence, 0 where that is unknown, and the requests at once by the tokens of a pass.
+// CompleteLimits sets the missing limits of a vLLM server from the given ones, as it does when it starts: the tokens of a pass by
+// the longest sequence, 0 where that is unknown, and the requests at once by the tokens of a pass.
 func (a *Args) CompleteLimits(longest int, gives func(key string) bool) {
 	if !gives(vllm.TokensKey) && longest > 0 {
 		if !a.ChunkedPrefill {

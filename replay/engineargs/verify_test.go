@@ -57,7 +57,7 @@ func TestServerStarts(t *testing.T) {
 	}
 }
 
-// TestServerCompletes sets limits that are not given, from those that are, as a vLLM server does.
+// TestServerCompletes sets missing limits from the given ones, as a vLLM server does.
 func TestServerCompletes(t *testing.T) {
 	for text, want := range map[string][2]int{ // tokens of a pass, requests at once
 		`{}`:                                     {8192, 256},

@@ -15,15 +15,16 @@ import (
 	"github.com/replay-llm/replay/scheduler/vllm/releases"
 )
 
-// Assumption is something a result rests on that nobody measured in it.
+// Assumption is an unmeasured value or rule that a result rests on.
 type Assumption struct {
 	Key  string // as in a report
 	Text string
 }
 
 // Assumptions returns what a result of a replay on t rests on: for each pool, and each kind of
-// workers in a mix, where pass times come from, how many tokens of KV cache a worker has, whose scheduler's rules it follows, and
-// what a handoff takes; what of an endpoint picker is simulated; which programs take part; and which inter-token latency is meant.
+// workers in a mix, where pass times come from, how many tokens of KV cache a worker has, the scheduler rules that it follows,
+// and what a handoff takes; what of an endpoint picker is simulated; which programs take part; and which inter-token latency is
+// meant.
 func (t *Topology) Assumptions() []Assumption {
 	var all []Assumption
 	for i := range t.Pools {
@@ -202,7 +203,7 @@ func DataSheetsMeasured(a *engineargs.Args) bool {
 	return ok && f.Model.MoE == nil && f.GPUs() == 1 && a.Engine == engineargs.VLLM && !a.Rules.Reference()
 }
 
-// schedulerRules describes whose rules an engine follows.
+// schedulerRules describes the rules that an engine follows.
 func schedulerRules(a *engineargs.Args) string {
 	if a.Engine == engineargs.TRTLLM {
 		return describeTRTLLM(a)

@@ -11,12 +11,12 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Change is what is done to a cluster at an instant, from outside. What it leaves at zero stays as it is.
+// Change is what is done to a cluster at an instant, from outside. A zero field changes nothing.
 type Change struct {
 	At              sim.Time
 	Workers, Decode int               `json:",omitempty"` // sizes wanted of the entry pool and of the decode pool
-	Routing         policy.Choice     `record:"omitzero"` // who chooses workers
-	Admission       *policy.Admission `json:",omitempty"` // who decides on requests before that
+	Routing         policy.Choice     `record:"omitzero"` // the policy that chooses workers
+	Admission       *policy.Admission `json:",omitempty"` // the admission that decides on requests before that
 	Faults          *Faults           `json:",omitempty"` // what goes wrong from then on
 	Speedup         float64           `json:",omitempty"` // of arrivals to come, and of delays that begin then
 	WorkerSpeeds    [][]float64       `json:",omitempty"` // as of a Topology, of passes that begin then
@@ -47,7 +47,7 @@ func (t *Topology) MayFail() bool {
 	return t.Faults != nil || slices.ContainsFunc(t.Later(), func(c Change) bool { return c.Faults != nil })
 }
 
-// Later returns the changes that may come: those of t, and those that it is prepared for.
+// Later returns the changes that may come: the planned changes of t, and the possible ones.
 func (t *Topology) Later() []Change {
 	return append(t.Changes[:len(t.Changes):len(t.Changes)], t.Possible...)
 }
@@ -61,7 +61,7 @@ func InsertChange(all []Change, c Change) []Change {
 	return slices.Insert(slices.Clone(all), i, c)
 }
 
-// CheckChanges refuses changes that make no sense, those that t is prepared for among them.
+// CheckChanges rejects changes that make no sense, possible ones included.
 func (t *Topology) CheckChanges() error {
 	last := sim.Time(0)
 	for i := range t.Changes {
@@ -117,7 +117,7 @@ func (t *Topology) checkChange(c *Change) error {
 	return after.Validate()
 }
 
-// WithTopology returns s with another router in front of its workers, which stay as they are.
+// WithTopology returns s with another router in front of its workers, which stay unchanged.
 func (s *Stage) WithTopology(t *Topology) *Stage {
 	own := *s
 	own.Topology = t
@@ -180,7 +180,7 @@ func checkCounting(all []router.Needs) error {
 	return nil
 }
 
-// NewChoosers returns a new policy for the pool's router, and who decides on requests before.
+// NewChoosers returns a new policy for the pool's router, and the admission in front of it.
 func (s *Stage) NewChoosers() (router.Policy, router.Admission, error) {
 	p, err := s.NewPolicy()
 	if err != nil {

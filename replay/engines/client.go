@@ -8,10 +8,9 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Client is how those who send requests go on when they get no answer.
+// Client is what clients do without an answer.
 type Client struct {
-	// Retries is how often a request is sent again that was shed or lost, or whose first token
-	// did not come in time.
+	// Retries is how often a request is sent again that was shed or lost, or had no first token in time.
 	Retries int
 	Backoff sim.Time // before the first of them, >= 0
 	Factor  float64  // of each wait to the one before it, >= 1

@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// CheckCustom refuses clusters on whose workers no engine of the caller's can run.
+// CheckCustom rejects clusters with workers that cannot run an engine of the caller.
 func (t *Topology) CheckCustom() error {
 	switch {
 	case t.Compat:

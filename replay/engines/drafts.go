@@ -59,8 +59,7 @@ func describeSpeculation(a *engineargs.Args) string {
 	return fmt.Sprintf("%s, %s, %s; %s; %s; the drafter's memory is not counted", s.Name, number, rate, text, verified)
 }
 
-// withSeed returns how an engine decodes speculatively, with the seed of the run where
-// it has none of its own; nil where it does not.
+// withSeed returns the speculative decoding of an engine, with the seed of the run if it has none; nil without.
 func withSeed(s *engineargs.Speculative, seed uint64) *vllm.Speculation {
 	if s == nil {
 		return nil

@@ -7,11 +7,11 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Estimated is the work on a worker whose time is estimated.
+// Estimated is the work on a worker that is estimated.
 type Estimated struct {
-	Waiting int // prompt tokens to compute before, each pass of them as a prompt of its own
+	Waiting int // prompt tokens to compute before, each pass of them as a separate prompt
 	Own     int // then those of the prompt in hand,
-	Cached  int // behind so many that are there
+	Cached  int // behind this many cached tokens
 	Decodes int // requests that gain a token in each pass,
 	Context int // and the tokens of their KV caches
 }
@@ -37,7 +37,7 @@ func (s *Stage) Estimate(e Estimated) sim.Time {
 	return total
 }
 
-// estimatePass returns the time of a pass of e with tokens of prompts before and of its own.
+// estimatePass returns the time of a pass of e with before tokens of earlier prompts and own tokens of its prompt.
 func (s *Stage) estimatePass(e *Estimated, before, own int) sim.Time {
 	step := timing.Step{
 		Tokens: before + own + e.Decodes, Requests: e.Decodes, Readers: e.Decodes, Context: int64(e.Context),

@@ -14,13 +14,13 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Faults are what goes wrong in a cluster, and what becomes of the requests that it hits.
+// Faults are the faults of a cluster, and what happens to the requests that they hit.
 type Faults struct {
 	Events []Fault    `yaml:"faults" is:"faults"`
 	Laws   []FaultLaw `json:",omitempty"`
 
 	OnLoss OnLoss `yaml:"on_loss" is:"loss"`
-	// Limit is how often a request is begun again or goes on elsewhere; after that it is lost.
+	// Limit is how often a request is begun again or continues elsewhere; after that it is lost.
 	Limit int `yaml:"limit" is:"0..1000000"`
 	// After is how long a request takes to come back to the router.
 	After sim.Time `yaml:"after"`
@@ -32,13 +32,13 @@ type Faults struct {
 	ZoneOf []int `json:",omitempty"`
 }
 
-// OnLoss is what becomes of requests whose worker dies.
+// OnLoss is what happens to the requests of a worker that dies.
 type OnLoss string
 
 const (
 	LoseThem    OnLoss = "lose"    // they fail
 	RetryThem   OnLoss = "retry"   // they begin again from their prompts
-	MigrateThem OnLoss = "migrate" // they go on elsewhere, with the tokens that they have as a part of their prompts
+	MigrateThem OnLoss = "migrate" // they continue elsewhere, with the tokens that they have as a part of their prompts
 )
 
 // DefaultLimit is how often a request comes back where nothing is said.
@@ -73,8 +73,8 @@ const (
 type Fault struct {
 	At   sim.Time  `yaml:"at"`
 	Kind FaultKind `yaml:"what" is:"kind"`
-	// Pool, Zone and Workers say whom it hits: all who are in the pool, in the zone and
-	// among the workers. Anywhere, or no workers, leaves one of them open.
+	// Pool, Zone and Workers are what it hits: all workers that are in the pool, in the zone and in the list. Anywhere, or no
+	// workers, leaves one of them open.
 	Pool    int            `yaml:"pool" is:"pool"`
 	Zone    int            `yaml:"zone" is:"0..999999"`
 	Workers []sim.WorkerID `json:",omitempty" yaml:"worker" is:"worker"`
@@ -100,7 +100,7 @@ func (x *Fault) Hits(f *Faults, pool int, id sim.WorkerID) bool {
 		(x.Zone == Anywhere || f.zoneOf(id) == x.Zone)
 }
 
-// zoneOf returns the zone of a worker. A list of zones is repeated for those who come later.
+// zoneOf returns the zone of a worker. A list of zones is repeated for later workers.
 func (f *Faults) zoneOf(id sim.WorkerID) int {
 	switch {
 	case len(f.ZoneOf) > 0:
@@ -152,7 +152,6 @@ func (x *Fault) nameMove() string {
 	return whom + " " + becomes + ifTime(x.Back, ", there after ")
 }
 
-// whom names those who are hit.
 func (x *Fault) whom() string {
 	var parts []string
 	for _, id := range x.Workers {
@@ -182,7 +181,7 @@ func ifTime(t sim.Time, before string) string {
 	return before + time.Duration(float64(t)*1e6).Round(time.Microsecond).String()
 }
 
-// CheckFaults refuses faults that cannot happen, and those whose effects nobody computes.
+// CheckFaults rejects faults that cannot happen, and faults with effects that are not simulated.
 func (t *Topology) CheckFaults() error {
 	f := t.Faults
 	if f == nil {
@@ -281,7 +280,7 @@ func (t *Topology) checkZone(zone int) error {
 // checkTargets refuses workers that are not there.
 func (t *Topology) checkTargets(pool int, workers []sim.WorkerID) error {
 	if len(t.Scale) > 0 || t.Autoscales() {
-		return nil // who is there is known then
+		return nil // the workers are known then
 	}
 	least := math.MaxInt
 	for i := range t.Pools {

@@ -17,7 +17,7 @@ type side struct {
 	core scheduler.Core
 	pass scheduler.Pass
 	live map[sim.RequestID]prompt.NodeID // ends of the prompts of requests on it
-	over []sim.RequestID                 // of these, those that left in the pass before
+	over []sim.RequestID                 // of these, the requests that left in the pass before
 }
 
 func newSide(t *testing.T, tree *prompt.Tree, a engineargs.Args, capture string) *side {

@@ -13,7 +13,7 @@ import (
 // GPUs are those of a cluster.
 type GPUs struct {
 	Count int
-	Name  string  // of all kinds of them, "" where nothing says which they are
+	Name  string  // of all kinds of them, "" where they are unknown
 	Price float64 // of all of them for an hour by default, 0 where one of them has none
 }
 
@@ -56,7 +56,7 @@ func (p *Pool) Seen() (autoscale.Workers, error) {
 	}}, err
 }
 
-// NewPlanners returns the scaler of each pool that has Dynamo's planner, nil for others.
+// NewPlanners returns the scaler of each pool that has Dynamo's planner, nil for all other pools.
 func (t *Topology) NewPlanners() (all [2]autoscale.Scaler, err error) {
 	var seen [2]autoscale.Workers
 	var configs [2]*autoscale.Config

@@ -86,8 +86,8 @@ func (p *Pool) kindOf(id sim.WorkerID) int {
 	return i
 }
 
-// KindNames returns the name of the kind of each worker of the entry pool, the last of those that an
-// autoscaler adds; nil of a plain pool.
+// KindNames returns the name of the kind of each worker of the entry pool; nil of a plain pool. Workers that an autoscaler adds
+// have the last name.
 func (t *Topology) KindNames() []string {
 	var names []string
 	mix := t.Pools[0].Mix

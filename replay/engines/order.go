@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/router"
 )
 
-// checkOrder refuses an order of held requests that goes by what the workload does not say.
+// checkOrder rejects an order of held requests by values that the workload does not have.
 func (s *Stage) checkOrder(order router.QueueOrder) error {
 	switch {
 	case order != router.WFQ && order != router.EDF:

@@ -17,9 +17,8 @@ import (
 
 // PD is how prefill and decode workers share the work (docs/pd.md).
 type PD struct {
-	// Threshold, When and Best say which prompts go to a prefill worker, at most one of them; the
-	// decode worker of a request computes the others itself. Threshold: those with more tokens
-	// that the decode worker has not cached.
+	// Threshold, When and Best, of which at most one is set, are which prompts go to a prefill worker. The decode worker of a
+	// request computes all other prompts. Threshold: prompts with more tokens that the decode worker has not cached.
 	Threshold *int `json:",omitempty"`
 	// When is the expression of a policy.PrefillRule.
 	When string `json:",omitempty"`
@@ -62,7 +61,7 @@ type Sharing string
 
 const (
 	ShareFairly  Sharing = "fair" // all at once, max-min fair
-	ShareInTurns Sharing = "fifo" // as many as have room at full speed, the others wait
+	ShareInTurns Sharing = "fifo" // as many as have room at full speed, the rest waits
 )
 
 // Chooses reports whether prompts may be computed on decode workers.
@@ -80,11 +79,11 @@ func (p *PD) describePrompts() string {
 	case !p.Chooses():
 		return ""
 	case p.Threshold != nil:
-		return fmt.Sprintf("prompts with more than %d tokens that the decode worker has not cached go to prefill workers, it computes the others", *p.Threshold)
+		return fmt.Sprintf("prompts with more than %d tokens that the decode worker has not cached go to prefill workers, it computes the rest", *p.Threshold)
 	case p.When != "":
-		return "prompts go to prefill workers where " + policy.DescribePrefillRule(p.When) + ", decode workers compute the others"
+		return "prompts go to prefill workers where " + policy.DescribePrefillRule(p.When) + ", decode workers compute the rest"
 	}
-	return "prompts go to prefill workers where the first token is estimated to come sooner so, decode workers compute the others"
+	return "prompts go to prefill workers where the first token is estimated to come sooner so, decode workers compute the rest"
 }
 
 // describeTransfers describes what transfers share and send, "" where nothing is said of it.
@@ -156,7 +155,7 @@ func (s *Stage) keepsSent() bool {
 // pulls reports whether KV caches go to or from these workers as with vLLM's NixlConnector.
 func (s *Stage) pulls() bool { return s.Role != scheduler.Aggregated && s.PD != nil && s.PD.Pull }
 
-// keptLoads returns what the router of the pool keeps beside what its policy needs.
+// keptLoads returns what the router of the pool keeps besides what its policy needs.
 func (s *Stage) keptLoads() router.Needs {
 	n := router.Needs{Overlap: s.seesCaches()}
 	if s.PD.Chooses() {
@@ -165,7 +164,7 @@ func (s *Stage) keptLoads() router.Needs {
 	return n
 }
 
-// CheckPD refuses what makes no sense, and what nobody computes.
+// CheckPD rejects settings that make no sense, and settings that are not simulated.
 func (t *Topology) CheckPD() error {
 	p := t.PD
 	switch {
@@ -293,7 +292,7 @@ func (t *Topology) checkPull() error {
 	return nil
 }
 
-// checkTransfers refuses transfers that nobody computes.
+// checkTransfers rejects transfers that are not simulated.
 func (t *Topology) checkTransfers() error {
 	p, e := t.PD, &t.Pools[0].Engine
 	finite := func(x float64) bool { return x >= 0 && !math.IsInf(x, 0) }

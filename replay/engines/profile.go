@@ -49,8 +49,8 @@ func ProfileSettings(a *engineargs.Args, twoPools bool) ([]engineargs.Setting, e
 	return all, nil
 }
 
-// DropForeign returns the settings of a profile without those that an engine of a given kind refuses: of TensorRT-LLM where it
-// is another, and of others where it is TensorRT-LLM.
+// DropForeign returns the settings of a profile without the settings that an engine of a given kind rejects: TensorRT-LLM and all
+// other engines reject each other's settings.
 func DropForeign(all []engineargs.Setting, engine engineargs.Engine) []engineargs.Setting {
 	fitted := slices.ContainsFunc(all, func(s engineargs.Setting) bool { return s.Key == engineKey && s.Value == strconv.Quote(timing.TRTLLM) })
 	if fitted == (engine == engineargs.TRTLLM) {
@@ -61,7 +61,7 @@ func DropForeign(all []engineargs.Setting, engine engineargs.Engine) []enginearg
 	})
 }
 
-// engineKey is the argument that says which engine it is.
+// engineKey is the argument that names the engine.
 const engineKey = "engine_type"
 
 // UsualSettings returns what an engine has where nothing is said: SGLang a KV cache of as
@@ -106,7 +106,7 @@ func profileWarnings(a *engineargs.Args) []string {
 	}
 	p, err := a.PassTimes.Profile()
 	if err != nil || p.Engine == nil {
-		return nil // whoever reads it complains
+		return nil // its reader reports it
 	}
 	var all []string
 	if fitted := cmp.Or(p.Engine.Kind, engineargs.VLLM.String()); fitted != a.Engine.String() {
@@ -120,7 +120,7 @@ func profileWarnings(a *engineargs.Args) []string {
 	return all
 }
 
-// nodeWarnings names a worker whose GPUs are on several nodes.
+// nodeWarnings names a worker with GPUs on several nodes.
 func nodeWarnings(a *engineargs.Args) []string {
 	f, ok := a.PassTimes.Fit()
 	if !ok || f.Nodes() == 1 {

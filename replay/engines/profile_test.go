@@ -26,7 +26,7 @@ func TestUsualSettings(t *testing.T) {
 }
 
 // TestProfileSettings applies the settings of the server that a profile was fitted to,
-// unless others are given, which warnings name.
+// unless other settings are given, which warnings name.
 func TestProfileSettings(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "profile.json")
 	text := `{"form":"x","version":1,"parameters":{"weights_s":1},"engine":{"vllm_version":"0.20.2","tensor_parallel_size":1,
@@ -129,7 +129,7 @@ func TestAssumptions(t *testing.T) {
 	}
 }
 
-// TestProfileLink applies the link of a profile to workers that hand over, and to no others.
+// TestProfileLink applies the link of a profile only to workers that hand over.
 func TestProfileLink(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "profile.json")
 	text := `{"version":1,"parameters":{"weights_s":1},"kv_transfer":{"bandwidth_gb_s":25,"latency_s":0.0025,"kv_bytes_per_token":131072}}`

@@ -16,7 +16,7 @@ import (
 
 // OnServer returns what an engine with the arguments a has on the hardware of f by its server's own rules where nothing is
 // given: with vLLM the newest rules, that release's limits and block size, and the groups of the model's layers; with SGLang
-// the size of chunks, and the window of the layers that have a pool of their own. gives reports whether an argument is given.
+// the size of chunks, and the window of the layers that have a separate pool. gives reports whether an argument is given.
 func OnServer(a *engineargs.Args, f *hardware.Fit, gives func(key string) bool) []engineargs.Setting {
 	if a.Engine == engineargs.SGLang {
 		return onSGLang(a, f, gives)
@@ -80,8 +80,7 @@ func ServerShare(a *engineargs.Args, f *hardware.Fit) float64 {
 	return s.share()
 }
 
-// Seats returns how many requests an SGLang server with so many KV blocks runs at once, where
-// nothing is said; nothing for other engines.
+// Seats returns how many requests an SGLang server with that many KV blocks runs at once by default; nothing for other engines.
 func Seats(a *engineargs.Args, f *hardware.Fit, blocks int) []engineargs.Setting {
 	if a.Engine != engineargs.SGLang || a.Speculative != nil {
 		return nil
@@ -90,8 +89,8 @@ func Seats(a *engineargs.Args, f *hardware.Fit, blocks int) []engineargs.Setting
 	return []engineargs.Setting{{Key: "sglang.max_running_requests", Value: strconv.Itoa(seats)}}
 }
 
-// serverLimits returns a with the limits of a pass and the block size of a server of that release: those of a that are
-// given, and for the others what the server takes with them.
+// serverLimits returns a with the limits of a pass and the block size of a server of that release: the limits of a that are
+// given, and for the missing ones what the server takes with them.
 func serverLimits(a *engineargs.Args, release string, f *hardware.Fit, gives func(key string) bool) engineargs.Args {
 	own := *a
 	tokens, seqs := releases.ServerLimits(release, f.GPU.Name, f.GPU.MemoryGiB)
@@ -108,8 +107,8 @@ func serverLimits(a *engineargs.Args, release string, f *hardware.Fit, gives fun
 	return own
 }
 
-// describeLimits returns whose limits an engine has that follows vLLM's own rules on a GPU of
-// the tables, "" on none and where they depend on its longest sequence.
+// describeLimits returns the origin of the limits of an engine that follows vLLM's own rules on a GPU of the tables, "" on none
+// and where they depend on its longest sequence.
 func describeLimits(a *engineargs.Args) string {
 	f, ok := a.PassTimes.Fit()
 	if !ok || !a.ChunkedPrefill {

@@ -65,8 +65,8 @@ func onServer(t *testing.T, text string, f *hardware.Fit) engineargs.Args {
 	return a
 }
 
-// TestOnServer has the newest rules where none are said, and says whose limits an engine has;
-// what is set stays, and the reference and SGLang have their own.
+// TestOnServer expects the newest rules by default, and the origin of an engine's limits. Given settings stay, and the reference
+// and SGLang have their own.
 func TestOnServer(t *testing.T) {
 	f, err := hardware.ParseFit("h100/llama-3.1-8b")
 	if err != nil {

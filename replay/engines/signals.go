@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// ListSignals returns the signals that the routers and the admission look at.
+// ListSignals returns the signals that the routers and the admission read.
 func (t *Topology) ListSignals() []router.Signal {
 	looks := t.Choice().ListSignals()
 	if t.Admission != nil {
@@ -42,7 +42,7 @@ func (t *Topology) listSignalsOf(all []*Stage) []router.Signal {
 	return looks
 }
 
-// CheckSignals refuses ages of signals that nobody looks at, and those that make no sense.
+// CheckSignals rejects ages of signals that the router does not read, and ages that make no sense.
 func (t *Topology) CheckSignals() error { return t.checkSignals(t.ListSignals()) }
 
 func (t *Topology) checkSignals(looks []router.Signal) error {
@@ -50,9 +50,9 @@ func (t *Topology) checkSignals(looks []router.Signal) error {
 	for _, s := range ages.List() {
 		switch age := ages.AgeOf(s, false); {
 		case len(looks) == 0:
-			return fmt.Errorf("%s, and the router looks at no signal", s)
+			return fmt.Errorf("%s, and the router reads no signal", s)
 		case !slices.Contains(looks, s):
-			return fmt.Errorf("%s, and the router looks at %s alone", s, joinSignals(looks))
+			return fmt.Errorf("%s, and the router reads only %s", s, joinSignals(looks))
 		case age.Never && s != router.Caches:
 			return fmt.Errorf("%s=never: only %s may never reach a router", s, router.Caches)
 		case !(age.Delay >= 0 && age.Delay <= longestAge && (age.Interval == 0 || age.Interval >= 1 && age.Interval <= longestAge)):

@@ -90,8 +90,8 @@ func (e *OversizeError) Error() string {
 
 func (e *OversizeError) Unwrap() error { return e.Err }
 
-// CheckSizes refuses, before any pass, requests that no idle engine can run. Those that are refused for their
-// length are turned away when they arrive.
+// CheckSizes rejects, before any pass, requests that no idle engine can run. Requests that are too long are turned away when they
+// arrive.
 func CheckSizes(w *loadgen.Workload, stages []*Stage) error {
 	var found OversizeError
 	hopeless := false
@@ -121,7 +121,7 @@ func CheckSizes(w *loadgen.Workload, stages []*Stage) error {
 	return &found
 }
 
-// SizeChecks returns, by pool, what says why no idle engine of it can run a request, nil when one can.
+// SizeChecks returns, by pool, the function that returns why no idle engine of it can run a request, nil when one can.
 func SizeChecks(stages []*Stage) (all []func(input, output int) *scheduler.OversizeError) {
 	for _, s := range stages {
 		all = append(all, s.sizeCheck())

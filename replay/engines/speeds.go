@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// speedOf returns how fast a worker of pool i is beside what its engine says.
+// speedOf returns how fast a worker of pool i is, relative to its engine.
 func (t *Topology) speedOf(i int, id sim.WorkerID) float64 {
 	if i < len(t.WorkerSpeeds) && int(id) < len(t.WorkerSpeeds[i]) {
 		return t.WorkerSpeeds[i][id]
@@ -44,8 +44,7 @@ func (t *Topology) checkSpeeds() error {
 // mostListed is how many workers an assumption names.
 const mostListed = 8
 
-// describeSpeeds names the workers of pool i that are not as fast as their engine says, "" when
-// there are none.
+// describeSpeeds names the workers of pool i that are not as fast as their engine, "" when there are none.
 func (t *Topology) describeSpeeds(i int) string {
 	if i >= len(t.WorkerSpeeds) {
 		return ""

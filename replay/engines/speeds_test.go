@@ -11,7 +11,7 @@ import (
 )
 
 // The parts of a pass of a worker at 0.5 take twice as long, however they are scaled, and
-// those of others as long as without speeds.
+// the passes of other workers as long as without speeds.
 func TestWorkerSpeed(t *testing.T) {
 	for _, speedup := range []float64{0, 1, 2, 0.3} {
 		for _, decode := range []float64{0, 1, 4} {

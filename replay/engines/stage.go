@@ -1,6 +1,5 @@
 // Package engines holds the topology of a cluster and makes the simulated
-// engines of its pools, and the router in front of each, for whoever gives them
-// time: a logical clock or a real one.
+// engines of its pools, and the router in front of each, for the driver that gives them time: a logical clock or a real one.
 //
 // Read topology.go, what a cluster is, and mix.go, pools of several kinds of workers; then
 // stage.go, sizes.go and custom.go.
@@ -49,7 +48,7 @@ type Stage struct {
 	Capture scheduler.Capture
 	index   int           // of the pool
 	given   router.Policy // of a *policy.Given; nil: of another choice
-	// kinds are those of a mix, each as a pool of its own; nil when all workers are alike.
+	// kinds are the kinds of a mix, each as a separate pool; nil when all workers are alike.
 	kinds []*Stage
 }
 
@@ -66,8 +65,8 @@ func NewStages(t *Topology, use Use) ([]*Stage, error) {
 	return all, t.checkSignals(t.listSignalsOf(all))
 }
 
-// newStage prepares a pool. The cores of a mix tell their router of their caches in the
-// same way, that of the kind that has to say most.
+// newStage prepares a pool. The cores of a mix report their caches to the router in the same way, by the kind that has to report
+// most.
 func newStage(t *Topology, use Use, index int) (*Stage, error) {
 	p := &t.Pools[index]
 	s, err := newKind(t, p, use, index)
@@ -163,8 +162,7 @@ func (t *Topology) allKinds(use Use, passes func(*Stage) bool) bool {
 // prompt nodes is enough where engines name blocks as the router does and never
 // cache one without its parent; where all layers have windows, they do. Ranks in lockstep have a cache each, which events alone tell
 // apart. Without a prefix cache vLLM announces blocks
-// under names that nobody finds again, and the reference's SGLang announces
-// tokens, which can pass for blocks of two.
+// under names that no request finds again, and the reference's SGLang announces tokens, which can pass for blocks of two.
 func (s *Stage) routerCapture() scheduler.Capture {
 	a := &s.Engine
 	switch {
@@ -333,7 +331,7 @@ func (s *Stage) NewPolicy() (router.Policy, error) {
 	return s.Choice().New(o)
 }
 
-// newAdmission returns who decides on requests before the pool's router; nil where nobody does.
+// newAdmission returns the admission in front of the pool's router; nil if there is none.
 func (s *Stage) newAdmission() (router.Admission, error) {
 	if own, ok := s.given.(router.Admission); ok {
 		return own, nil

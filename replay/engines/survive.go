@@ -10,8 +10,8 @@ import (
 
 // Loss is workers that a cluster has to do without.
 type Loss struct {
-	Name string    // who is gone, in words
-	Left *Topology // those who are left; nil where a pool has none
+	Name string    // the workers that are gone, in words
+	Left *Topology // the workers that are left; nil where a pool has none
 }
 
 // place is a worker of a pool.
@@ -20,8 +20,8 @@ type place struct {
 	id   sim.WorkerID
 }
 
-// AnyGone returns what is left of t when any so many workers are gone. Workers that are
-// alike stand for each other: nobody can tell which of them is gone.
+// AnyGone returns what is left of t when any count workers are gone. Equal workers stand for each other: it does not matter which
+// of them is gone.
 func (t *Topology) AnyGone(count int) []Loss {
 	var classes [][]place
 	index := map[string]int{}
@@ -65,8 +65,8 @@ func (t *Topology) classOf(at place) string {
 	return fmt.Sprint(at.pool, " ", p.kindOf(at.id), " ", t.speedOf(at.pool, at.id))
 }
 
-// ZoneGone returns what is left of t when any zone is gone, its workers dealt out over so
-// many in the order of their ids. Zones that leave the same are told once.
+// ZoneGone returns what is left of t when any zone is gone, its workers dealt out over that many in the order of their ids. Zones
+// that leave the same workers are listed once.
 func (t *Topology) ZoneGone(zones int) []Loss {
 	var all []Loss
 	seen := map[string]bool{}
@@ -108,7 +108,7 @@ func (t *Topology) lossOf(gone []place) Loss {
 		}
 		names = append(names, t.Pools[i].describeGone(ids))
 		if !left.removeWorkers(i, ids) {
-			return Loss{Name: strings.Join(append(names, "nobody is left"), ", ")}
+			return Loss{Name: strings.Join(append(names, "no worker is left"), ", ")}
 		}
 	}
 	return Loss{Name: strings.Join(names, " and "), Left: &left}

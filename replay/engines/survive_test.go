@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// describeLosses returns losses in words: who is gone, and who is left.
+// describeLosses returns losses in words: the workers that are gone, and the workers that are left.
 func describeLosses(all []Loss) []string {
 	var lines []string
 	for _, x := range all {
@@ -32,7 +32,7 @@ func describeLosses(all []Loss) []string {
 	return lines
 }
 
-// Workers that are alike stand for each other; a pool without any is told.
+// Equal workers stand for each other; an empty pool is reported.
 func TestLosses(t *testing.T) {
 	fast, slow := engineargs.Default(), engineargs.Default()
 	slow.Blocks = 5
@@ -44,12 +44,12 @@ func TestLosses(t *testing.T) {
 		want []string
 	}{
 		{plain.AnyGone(1), []string{"1 worker: 4"}},
-		{plain.AnyGone(5), []string{"5 workers, nobody is left"}},
+		{plain.AnyGone(5), []string{"5 workers, no worker is left"}},
 		{plain.AnyGone(6), nil},
 		{plain.ZoneGone(3), []string{"zone 0 of 3, 2 workers: 3", "zone 2 of 3, 1 worker: 4"}},
 		{mixed.AnyGone(1), []string{"1 worker (a): 2 a=1 b=1 [0.5 1]", "1 worker (a): 2 a=1 b=1 [1 1]", "1 worker (b): 2 [1 0.5]"}},
-		{two.AnyGone(1), []string{"1 prefill worker, nobody is left", "1 decode worker: 1 2"}},
-		{two.AnyGone(2), []string{"1 prefill worker, nobody is left", "2 decode workers: 1 1"}},
+		{two.AnyGone(1), []string{"1 prefill worker, no worker is left", "1 decode worker: 1 2"}},
+		{two.AnyGone(2), []string{"1 prefill worker, no worker is left", "2 decode workers: 1 1"}},
 	} {
 		if got := describeLosses(c.got); !slices.Equal(got, c.want) {
 			t.Errorf("%q, want %q", got, c.want)

@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// checkText refuses policies of files that look at what nobody knows of these workers.
+// checkText rejects policies of files that read facts that these workers do not have.
 func (t *Topology) checkText() error {
 	var names []string
 	if text, ok := t.Router.(*policy.Text); ok {

@@ -17,7 +17,7 @@ import (
 )
 
 // Topology is the cluster of a replay: its pools of workers, and how requests
-// reach them. It goes from the command line to the cores as it is.
+// reach them. It goes from the command line to the cores unchanged.
 type Topology struct {
 	// Pools are either one pool that prefills and decodes, or a prefill pool and
 	// a decode pool, in this order.
@@ -27,33 +27,33 @@ type Topology struct {
 	Router policy.Choice `record:"inline"`
 	// Admission decides on requests before the router of the entry pool; nil: all are routed.
 	Admission *policy.Admission
-	// Signals are how old signals are that routers and admission look at; they win over those of a policy.Text.
+	// Signals are the ages of the signals that routers and admission read; they win over those of a policy.Text.
 	Signals router.Signals
 	// PrefillLoad names the external estimator of the KV router's prefill load
 	// model; the zero value: none.
 	PrefillLoad engineargs.AIC
 
-	// Scale changes the size of the pools as time goes on, in order of time.
+	// Scale changes the size of the pools during the replay, in order of time.
 	Scale []ScaleEvent
-	// WorkerSpeeds are, by pool and worker, how fast workers are beside what their engine
-	// says: passes of one at 0.5 take twice as long. A pool without any: all at 1.
+	// WorkerSpeeds are, by pool and worker, how fast workers are relative to their engine: passes of one at 0.5 take twice as
+	// long. A pool without any: all at 1.
 	WorkerSpeeds [][]float64
 
 	// FrontEnd is the time between clients and the router of the entry pool; nil: that of its engine where pass times are by
 	// measured operators, else none.
 	FrontEnd *silicon.FrontEnd
 
-	// Faults are what goes wrong as time goes on; nil: nothing.
+	// Faults are the faults during the replay; nil: none.
 	Faults *Faults
 
-	// Client is how clients go on without an answer; nil: each sends its request once, and waits.
+	// Client is what clients do without an answer; nil: each sends its request once, and waits.
 	Client *Client
 	// PD is how prefill and decode workers share the work; nil: every prompt goes to a prefill
 	// worker, and KV caches share no link.
 	PD *PD
 
-	// Autoscale changes the number of workers of the entry pool by what is seen of them, and
-	// AutoscaleDecode that of the decode pool; nil: nobody does.
+	// Autoscale changes the number of workers of the entry pool by their metrics, and AutoscaleDecode that of the decode pool;
+	// nil: the number is fixed.
 	Autoscale, AutoscaleDecode *autoscale.Config
 
 	// Changes are what is done to the cluster during the run, in order of time.
@@ -113,11 +113,11 @@ const maxRanks = 1024
 type ScaleEvent struct {
 	At sim.Time
 	// Workers is the size wanted of the entry pool (aggregated or prefill) and of
-	// the decode pool; KeepSize leaves a pool as it is.
+	// the decode pool; KeepSize leaves a pool unchanged.
 	Workers, Decode int
 }
 
-// KeepSize leaves a pool as it is.
+// KeepSize leaves a pool unchanged.
 const KeepSize = -1
 
 // OnePool returns a cluster of workers that prefill and decode.
@@ -132,7 +132,7 @@ func TwoPools(prefill, decode Pool) []Pool {
 	return []Pool{prefill, decode}
 }
 
-// Disaggregated reports whether prefill and decode have workers of their own.
+// Disaggregated reports whether prefill and decode have separate workers.
 func (t *Topology) Disaggregated() bool { return len(t.Pools) > 1 }
 
 // Entry is the pool where requests arrive.
@@ -173,8 +173,7 @@ func (t *Topology) Validate() error {
 	return nil
 }
 
-// checkPrefillLoad refuses an estimator that nobody asks, and questions that
-// nobody answers.
+// checkPrefillLoad rejects an estimator that no policy asks, and a policy that has no estimator to ask.
 func (t *Topology) checkPrefillLoad() error {
 	estimator := t.PrefillLoad != engineargs.AIC{}
 	kv := t.Choice().Info().Caches
@@ -397,7 +396,7 @@ func JoinPools(counts ByRole[int], engines ByRole[*engineargs.Args]) (Pools, err
 	return OnePool(engineargs.Default(), workers), nil
 }
 
-// FollowsCaches reports whether the router looks at what workers have cached, or one that may follow it.
+// FollowsCaches reports whether the router, or one that may follow it, reads what workers have cached.
 func (t *Topology) FollowsCaches() bool {
 	for _, c := range t.Later() {
 		after := t.With(&c)

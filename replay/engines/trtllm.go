@@ -92,7 +92,7 @@ func trtllmShare(f *hardware.Fit) float64 {
 	return 1 - (1-memoryShare)*max(b.KV, 0)/b.Total
 }
 
-// NotCompared is what a result with the rules of a TensorRT-LLM engine says of them.
+// NotCompared is the note on the rules of a TensorRT-LLM engine in a result.
 const NotCompared = "by its published source, not compared with the engine"
 
 // describeTRTLLM describes the rules of a TensorRT-LLM engine.

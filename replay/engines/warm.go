@@ -9,8 +9,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// CheckCacheFiles refuses clusters of which no file can say what is cached: what it could not say would make
-// another replay of what follows.
+// CheckCacheFiles rejects clusters with caches that no file can describe: a replay from an incomplete file would differ.
 func (t *Topology) CheckCacheFiles() error {
 	if t.Compat {
 		return fmt.Errorf("the reference's caches begin empty, remove --compat")
@@ -30,7 +29,7 @@ func (t *Topology) CheckCacheFiles() error {
 	return nil
 }
 
-// cacheFault returns why no file can say what the engines have cached; "" if one can.
+// cacheFault returns why no file can describe the caches of the engines; "" if one can.
 func (s *Stage) cacheFault() string {
 	a, host := &s.Engine, s.offloadConfig()
 	drafts := draftsOf(a, 0)

@@ -37,8 +37,8 @@ func groupWindows(a *engineargs.Args, m *hardware.Model, gives func(key string) 
 	return []engineargs.Setting{window, {Key: "layer_types", Value: string(types)}}
 }
 
-// keepsWhole reports whether an engine's layers with windows keep all tokens beside others:
-// with its hybrid KV cache manager off, as it is with host memory behind the KV blocks.
+// keepsWhole reports whether an engine's layers with windows keep all tokens, like the other layers: with its hybrid KV cache
+// manager off. Host memory behind the KV blocks turns it off, too.
 func keepsWhole(a *engineargs.Args) bool { return a.NoHybrid || a.G2.Asked() }
 
 // groupsOf returns what memory has to know of the groups of f's layers.
@@ -100,8 +100,7 @@ func describeHost(a *engineargs.Args) string {
 	return ""
 }
 
-// describeWindows returns what KV blocks assume of a model whose layers have windows, where
-// they are no groups, "" of others.
+// describeWindows returns what KV blocks assume of a model with windows in its layers that are no groups, "" of all other models.
 func describeWindows(a *engineargs.Args) string {
 	f, ok := a.PassTimes.Fit()
 	switch {
@@ -134,7 +133,7 @@ func describeStates(a *engineargs.Args, f *hardware.Fit) string {
 }
 
 // checkChunks refuses engines with chunked attention in all layers behind a router that follows caches. Such an engine gives up the
-// blocks of a chunk when the next one begins, and KV events name blocks after others that it may have evicted.
+// blocks of a chunk when the next one begins, and KV events name blocks after earlier blocks that it may have evicted.
 func (t *Topology) checkChunks(p *Pool) error {
 	if w := &p.Engine.Windows; w.Chunked && w.Full == 0 && t.Choice().FollowsCaches() {
 		return errors.New("layer_types has chunked_attention alone, must have full_attention too with a router that follows KV caches: use another router")

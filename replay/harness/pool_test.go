@@ -127,7 +127,7 @@ func TestEnter(t *testing.T) {
 	}
 }
 
-// Who hears of which tokens.
+// Each token is reported to its receivers.
 func TestMark(t *testing.T) {
 	first, last := scheduler.Mark{First: true}, scheduler.Mark{Last: true, Handoff: 2}
 	only := scheduler.Mark{First: true, Last: true}
@@ -172,8 +172,7 @@ func TestRefused(t *testing.T) {
 	s.expect(t, "prefilled 0; refused: who is that?; finished 0; complete 0 at 7")
 }
 
-// A prefill worker's placements and passes are on record apart from those that
-// answers come from.
+// A prefill worker's placements and passes are on record apart from the placements and passes that answers come from.
 func TestRecords(t *testing.T) {
 	s := &scribe{}
 	r, _ := open(t, s, twoPools())

@@ -23,8 +23,8 @@ func (d draw) admissionRules() *policy.Admission {
 	return a
 }
 
-// Whatever is held back or turned away, every request ends in exactly one way, nobody holds any at
-// the end, and all drivers do the same; with workers that fail, too.
+// Whatever is held back or turned away, every request ends in exactly one way, no router or worker holds any at the end, and all
+// drivers do the same; with workers that fail, too.
 func TestAdmissionScripts(t *testing.T) {
 	shed, faulty, lazy := 0, 0, 0
 	each(t, 2000, func(t *testing.T, d draw, x *trial, text string) bool {

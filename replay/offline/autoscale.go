@@ -174,7 +174,7 @@ func (a *autoscaler) explain() string {
 	return ""
 }
 
-// countRunning counts the workers whose servers run, including workers that get no requests yet.
+// countRunning counts the workers with running servers, including workers that get no requests yet.
 func (f *fleet) countRunning(p *pool) int {
 	n := 0
 	for _, w := range p.workers {

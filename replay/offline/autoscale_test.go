@@ -157,7 +157,7 @@ func (d draw) autoscale() *autoscale.Config {
 	return &a
 }
 
-// autoscalers draws who changes the number of workers: of one pool, or of both.
+// autoscalers draws the autoscalers of one pool, or of both.
 func (d draw) autoscalers(x *trial) {
 	which := 0
 	if x.cfg.Disaggregated() {

@@ -22,8 +22,8 @@ func (d draw) client() *engines.Client {
 }
 
 // Whenever clients hang up and send again, with requests that are held, shed and thrown out by faults, every
-// request ends in exactly one way after no more attempts than there are, nobody holds any at the end, and
-// runs of passes give what single passes do.
+// request ends in exactly one way after no more attempts than allowed, no router or worker holds any at the end, and runs of
+// passes give what single passes do.
 func TestClientScripts(t *testing.T) {
 	resent, late, shed, faulty := 0, 0, 0, 0
 	each(t, 3000, func(t *testing.T, d draw, x *trial, text string) bool {

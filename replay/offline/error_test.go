@@ -106,8 +106,7 @@ func TestStalls(t *testing.T) {
 	}
 }
 
-// A replay stops when its context is done, long before its end, and says why,
-// with every driver.
+// A replay stops when its context is done, long before its end, and reports why, with every driver.
 func TestCancel(t *testing.T) {
 	for _, e := range []example{
 		{name: "single"},
@@ -119,7 +118,7 @@ func TestCancel(t *testing.T) {
 		t.Run(e.name, func(t *testing.T) {
 			cfg := e.config(t)
 			ctx, cancel := context.WithCancelCause(context.Background())
-			told := 0 // every so many steps, of which there are many more
+			told := 0 // at intervals of some steps, of which there are many more
 			cfg.Progress = func(finished int) {
 				if told++; told == 3 {
 					cancel(nil)

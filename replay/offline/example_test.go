@@ -18,7 +18,7 @@ import (
 	"github.com/replay-llm/replay/router/policy"
 )
 
-// example is a replay whose numbers the reference printed.
+// example is a replay with numbers that the reference printed.
 type example struct {
 	name  string
 	trace string // Mooncake unless agentic

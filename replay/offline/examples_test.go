@@ -96,8 +96,7 @@ func singleExamples() []example {
 			max_e2e_latency_ms 47.189548
 			request_throughput_rps 38.87427939477178`,
 	}, {
-		// Within a pass the single worker looks at nobody: a turn that unlocks
-		// meanwhile arrives when the pass ends.
+		// Within a pass the single worker reads no arrivals: a turn that unlocks meanwhile arrives when the pass ends.
 		name: "E6 sessions, concurrency 2, one worker", trace: sessionsTrace, concurrency: 2,
 		want: `
 			1: w0 0.0|same|0|24.198391, 29.951576000000003

@@ -57,8 +57,8 @@ func (d draw) faults(t *engines.Topology) *engines.Faults {
 	return f
 }
 
-// After any script of faults every request has ended in exactly one way, nobody holds any, tokens
-// add up, and runs of passes give what single passes do.
+// After any script of faults every request has ended in exactly one way, no router or worker holds any, tokens add up, and runs
+// of passes give what single passes do.
 func TestFaultScripts(t *testing.T) {
 	each(t, 2000, func(t *testing.T, d draw, x *trial, text string) bool {
 		x.cfg.Faults, x.cfg.Signals = d.faults(&x.cfg.Topology), d.signals(&x.cfg.Topology)
@@ -233,8 +233,8 @@ func TestHangWithTwoInFlight(t *testing.T) {
 	t.Logf("%d clusters hung", hung)
 }
 
-// A core whose clock is behind may want a pass of less than the least that the cluster's clock can continue: it
-// takes that, and not no time for ever.
+// A core with a clock that is behind may ask for a pass shorter than the least step of the cluster's clock. The pass then takes
+// that step, not zero time for ever.
 func TestLeastPass(t *testing.T) {
 	begins := sim.Time(10363.122988000003)
 	w := &worker{life: life{lag: 20000}, pass: scheduler.Pass{Start: begins, End: sim.Time(math.Nextafter(float64(begins), math.Inf(1))), Count: 1}}

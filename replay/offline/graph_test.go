@@ -65,8 +65,7 @@ func chainsAsGraph(w *loadgen.Workload) *loadgen.Workload {
 	return &o
 }
 
-// In a graph every request comes when the last of those that it waits for is over, and its
-// delay with it; and all of them come.
+// In a graph every request comes when the last request that it waits for is over, and its delay with it; and all of them come.
 func TestGraphsKeepTheirOrder(t *testing.T) {
 	each(t, 600, func(t *testing.T, d draw, x *trial, text string) bool {
 		w := randomGraph(d, x.cfg.Workload)
@@ -119,7 +118,7 @@ func turnOf(w *loadgen.Workload, r *collector.Record) int32 {
 }
 
 // randomGraph is the requests of w, all of one task, each of which waits for up to three
-// others before it.
+// requests before it.
 func randomGraph(d draw, w *loadgen.Workload) *loadgen.Workload {
 	o := *w
 	n := len(w.Turns)
@@ -148,11 +147,11 @@ func randomGraph(d draw, w *loadgen.Workload) *loadgen.Workload {
 	return &o
 }
 
-// readTasks reads the requests of a case that wait for others, one a line as
+// readTasks reads the requests of a case that wait for other requests, one a line as
 //
 //	ID AT in=TOKENS out=TOKENS ids=BLOCKS [after=ID+DELAY,ID>DELAY]
 //
-// AT is - of those that wait. + counts from the other's completion, > from its arrival.
+// AT is - of requests that wait. + counts from the other's completion, > from its arrival.
 func readTasks(t *testing.T, d *datadriven.TestData) *loadgen.Workload {
 	var rows strings.Builder
 	for line := range strings.Lines(d.Input) {

@@ -123,7 +123,7 @@ func (w *ways) Routed(stage scheduler.Role, _ sim.Time, p *router.Placement) {
 	}
 }
 
-// differFrom returns which request that was answered says otherwise, "" when none does.
+// differFrom returns an answered request with a different record, "" when there is none.
 func (w *ways) differFrom(records []collector.Record) string {
 	for id := range records {
 		r := &records[id]
@@ -192,8 +192,8 @@ func (h *handover) describeRest() string {
 	return ""
 }
 
-// A request that begins again on a decode worker has no prefill worker, whoever computed its prompt before: here both
-// workers die while it is answered, and the decode worker alone comes back.
+// A request that begins again on a decode worker has no prefill worker, even if one computed its prompt before: here both workers
+// die while it is answered, and the decode worker alone comes back.
 func TestPrefillWorkerOfTheLast(t *testing.T) {
 	const script = `
 replay prefill=1 decode=1 transfer=1 threshold=16 chosen=before-prefill fault=(8:dies:0:-1:0:0,8:dies:0:1:0:1) loss=retry

@@ -30,7 +30,7 @@ type literalPool struct {
 	stage   *engines.Stage
 	router  router.Router
 	workers []*literalWorker
-	hidden  bool // a prefill pool, whose tokens are not recorded
+	hidden  bool // a prefill pool: its tokens are not recorded
 }
 
 type literalWorker struct {
@@ -151,8 +151,7 @@ func (l *literal) over() bool {
 	return true
 }
 
-// clusterInFlight counts requests on workers and in routers, but not those whose
-// KV cache is under way.
+// clusterInFlight counts requests on workers and in routers, but not requests with a KV cache in transfer.
 func (l *literal) clusterInFlight() int {
 	n := 0
 	for _, p := range l.pools {

@@ -14,8 +14,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// ready is step B: workers whose startup is over become active, unless they
-// were let go meanwhile.
+// ready is step B: started workers become active, unless they were let go meanwhile.
 func (l *literal) ready() (changed bool, err error) {
 	for {
 		e, ok := l.due(workerReady)

@@ -11,9 +11,8 @@ import (
 
 // life is what may happen to a worker besides work.
 //
-// Its core lives by a clock of its own, which is lag behind: what a fault adds to a pass
-// is no time to the core, so that the core never learns of it. An idle core does not
-// mind how late it is.
+// Its core has a separate clock, which is lag behind: what a fault adds to a pass is no time to the core, so that the core never
+// learns of it. An idle core does not mind how late it is.
 type life struct {
 	has       []sim.RequestID // requests on it, in any order
 	calledOff []calledOff

@@ -124,9 +124,8 @@ func (m slower) Decode(batch, active, context, capacity int) float64 {
 }
 
 // When everything takes twice as long, everything happens at exactly twice the
-// time: nothing but the rounding to nanoseconds has a unit of its own, and all
-// coarse times are whole there. (Host memory is left out: its transfers start at
-// whole microseconds; so are the naps of vLLM's own rules, of 1 ms.)
+// time: nothing but the rounding to nanoseconds has a fixed unit, and all coarse times are whole there. (Host memory is left out:
+// its transfers start at whole microseconds; so are the naps of vLLM's own rules, of 1 ms.)
 func TestTwiceAsSlow(t *testing.T) {
 	each(t, 1000, func(t *testing.T, _ draw, x *trial, text string) bool {
 		for i := range x.cfg.Pools {
@@ -207,8 +206,7 @@ func TestCaptureChangesNothing(t *testing.T) {
 	})
 }
 
-// A router that is told which prompts are cached on a worker places requests as
-// one that follows every block the engines announce.
+// A router that receives the prompts cached on a worker places requests like a router that follows every announced block.
 func TestResidencyIsEnough(t *testing.T) {
 	each(t, 500, func(t *testing.T, _ draw, x *trial, text string) bool {
 		if x.cfg.Choice().Info().Name != policy.KV {

@@ -24,7 +24,7 @@ import (
 type coarse struct {
 	prefill, decode []float64 // ms, by the size of the batch; the last for all above
 	perPage         float64   // ms more for every page of tokens in use
-	perContext      int       // every other so many tokens of a request make decoding 1 ms longer; 0: none do
+	perContext      int       // every other multiple of this many tokens of a request makes decoding 1 ms longer; 0: none does
 	free            int       // decoding takes no time when the pages in use divide by it; 0: always some
 }
 

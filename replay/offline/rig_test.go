@@ -132,8 +132,7 @@ func (c onePass) Step(now, _ sim.Time, p *scheduler.Pass) error { return c.Core.
 
 func (c onePass) Cut(*scheduler.Pass, int) { panic("cut: a single pass has nothing to cut") }
 
-// journal is what the routers were told and answered, in order, and the cores
-// they were in front of.
+// journal is the calls of the routers and their answers, in order, and the cores behind the routers.
 type journal struct {
 	calls []call
 	cores []scheduler.Core

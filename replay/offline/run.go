@@ -138,7 +138,7 @@ func prepareRun(cfg *Config) (*run, error) {
 	}
 	for i := range cfg.Pools {
 		if a := cfg.AutoscalerOf(i); a != nil && cfg.Scalers[i] == nil && (a.Kind == autoscale.Custom || a.Kind == autoscale.ByProgram) {
-			return nil, errors.New("an autoscaler that is not of the replay's own, and nobody who decides in its place")
+			return nil, errors.New("an autoscaler of the kind custom or process requires a scaler")
 		}
 	}
 	r, err := openRun(cfg, true)

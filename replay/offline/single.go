@@ -9,8 +9,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// single steps one worker (docs/rules/harness.md "The contract of an engine"). In closed loop a request is let
-// in only between two passes, unlike in a cluster.
+// single steps one worker (docs/rules/harness.md "The contract of an engine"). In closed loop a request is admitted only between
+// two passes, unlike in a cluster.
 type single struct {
 	*run
 	core     scheduler.Core

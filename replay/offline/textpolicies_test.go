@@ -51,7 +51,7 @@ func (d draw) signals(t *engines.Topology) router.Signals {
 	return all
 }
 
-// Whatever a file says, a replay ends, and all drivers that can run it do the same.
+// With any policy of a file a replay ends, and all drivers that can run it do the same.
 func TestTextPoliciesInEveryDriver(t *testing.T) {
 	met := map[string]int{}
 	each(t, 1000, func(t *testing.T, d draw, x *trial, text string) bool {

@@ -245,7 +245,7 @@ func passesOf(p *scheduler.Pass) string {
 	return fmt.Sprintf("%d passes from %g to %g", p.Count, float64(p.Start), float64(p.End))
 }
 
-// scribeCore is a core whose calls are written down.
+// scribeCore is a core that writes down its calls.
 type scribeCore struct {
 	scheduler.Core
 	s *scribe
@@ -276,8 +276,7 @@ func (c *scribeCore) Cut(p *scheduler.Pass, keep int) {
 	c.s.writef("%s is cut: %d of %d passes, to %g", c.s.name(c.w.pool.Role, c.w.id), keep, before, float64(p.End))
 }
 
-// scribeRouter is a router of which it is written down whom it holds and which
-// workers it knows.
+// scribeRouter is a router that writes down the requests that it holds and the workers that it knows.
 type scribeRouter struct {
 	router.Router
 	s *scribe

@@ -14,7 +14,7 @@ import (
 // trials returns how many of n random trials a test makes.
 func trials(t *testing.T, n int) int { return n / share(t) }
 
-// share returns which part of the trials a test makes: one in so many.
+// share returns n for a test that makes one trial in n.
 func share(t *testing.T) int {
 	if testing.Short() {
 		return 20

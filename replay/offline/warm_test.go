@@ -23,14 +23,14 @@ import (
 // idleFrom is when the second half of a trace of drawHalves begins, long after the first has ended.
 const idleFrom = 10_000_000
 
-// halves is a trace whose first half has ended when the second begins.
+// halves is a trace with a first half that has ended when the second begins.
 type halves struct {
 	text  [2]string
 	block int // tokens of a hash id
 	least int // KV blocks that the longest request needs
 }
 
-// drawHalves draws a trace whose first half has a multiple of every number of workers up to 4.
+// drawHalves draws a trace with a first half of a multiple of every number of workers up to 4.
 func drawHalves(r *rand.Rand, engineBlock int) halves {
 	h := halves{block: engineBlock * (1 + r.IntN(3))}
 	if r.IntN(4) == 0 {
@@ -203,8 +203,8 @@ func differentRecords(a, b *collector.Record) string {
 	return ""
 }
 
-// A file whose entries are dropped, moved, doubled or cut otherwise is refused with its line, or it is a cache that an
-// engine can have: then the replay goes to its end, with all accounts in order.
+// A file with entries that are dropped, moved, doubled or cut is rejected with its line, or it is a cache that an engine can
+// have: then the replay goes to its end, with all accounts in order.
 func TestWarmBadFiles(t *testing.T) {
 	refused, taken := 0, 0
 	for seed := range uint64(300) {
@@ -252,7 +252,7 @@ func TestWarmBadFiles(t *testing.T) {
 	}
 }
 
-// What says nothing of the replay's prompts or engines is refused.
+// Files without the replay's prompts or engines are rejected.
 func TestWarmRefuses(t *testing.T) {
 	c := drawWarmCase(1)
 	_, file := written(t, c.run(t, c.text[0], func(cfg *Config) { cfg.Save = &harness.SaveCaches{} }).Caches)

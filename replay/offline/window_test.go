@@ -15,7 +15,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Windows beside each other have between them what the whole replay has, and change nothing of it.
+// Adjacent windows together have what the whole replay has, and change nothing of it.
 func TestWindowsAddUp(t *testing.T) {
 	tried := 0
 	for seed := range 400 {

@@ -17,8 +17,8 @@ import (
 )
 
 // runFaked runs c with a clock that moves only while every goroutine waits. Passes end at the planned
-// instants, and a wait for others that lasts any time at all is in vain: results depend on the order of
-// events alone, which is that of the goroutines wherever nothing orders them.
+// instants, and a wait for other goroutines that lasts any time at all is in vain: results depend on the order of events alone,
+// which is that of the goroutines wherever nothing orders them.
 func runFaked(t *testing.T, c Config) (r *harness.Result) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -122,8 +122,8 @@ func mustMake(t *testing.T, r loadgen.Synthetic) *loadgen.Workload {
 	return w
 }
 
-// sixteenInFlight is a closed loop of sessions of three turns that share the first half of
-// their prompts with others of four groups.
+// sixteenInFlight is a closed loop of sessions of three turns. They share the first half of their prompts with other sessions of
+// their group, one of four.
 func sixteenInFlight(t *testing.T, disaggregated bool) Config {
 	c := config(t, 2, line(0, 64, 1, "1"))
 	c.Workload = mustMake(t, loadgen.Synthetic{Requests: 48, Input: 512, Output: 16, Turns: 3, SharedRatio: 0.5, Groups: 4, Block: 64})
@@ -149,7 +149,7 @@ func onlineField(r *collector.Report, key string) any {
 	return nil
 }
 
-// A run whose passes end late, fall behind or wait in vain says so.
+// A run with passes that end late, fall behind or wait in vain reports so.
 func TestTimekeeping(t *testing.T) {
 	good := timekeeping{passes: 1000, length: 6000, overshoot: 100, slipped: 30, duration: 6000}
 	if reason := good.findFault(); reason != "" {
@@ -161,7 +161,7 @@ func TestTimekeeping(t *testing.T) {
 	}{
 		{func(t *timekeeping) { t.overshoot = 200 }, "passes of 6.00 ms ended 0.20 ms late on average, must be at most 3 % of that"},
 		{func(t *timekeeping) { t.slipped = 70 }, "a worker fell behind by 70 ms in 6000 ms, must be at most 1 %"},
-		{func(t *timekeeping) { t.timeouts = 11 }, "11 waits for others at the same instant took more than 20ms, must be none"},
+		{func(t *timekeeping) { t.timeouts = 11 }, "11 waits for other events of the same instant took more than 20ms, must be none"},
 	} {
 		bad := good
 		c.spoil(&bad)

@@ -14,8 +14,7 @@ import (
 // Recorder takes in what happens in a run, from any goroutine and without ever
 // making it wait. One goroutine, the demux, brings it before the collector:
 // of all that is there arrivals first, then placements, then admissions, then
-// tokens. Whoever reports a request's token has reported its admission before,
-// and the driver of its arrival before that.
+// tokens. The worker that reports a request's token has reported its admission before, and the driver its arrival before that.
 type Recorder struct {
 	run  *run
 	mu   sync.Mutex
@@ -28,8 +27,7 @@ type Recorder struct {
 // news is what the demux has yet to bring before the collector, by kind.
 type news [kinds][]item
 
-// item is a piece of news. Of outputs those that were planned earlier are brought
-// first: to end, then to begin, then on the lower worker.
+// item is a piece of news. Outputs are brought by planned end, then by planned begin, then by worker.
 type item struct {
 	planned Span
 	worker  int
@@ -51,8 +49,7 @@ type tally struct {
 	last   sim.Time
 }
 
-// Admitted notes that a request was given a place at an instant and found so many
-// tokens of its prompt cached.
+// Admitted notes that a request was given a place at an instant and found reused tokens of its prompt cached.
 func (r *Recorder) Admitted(at sim.Time, id sim.RequestID, reused int) {
 	r.noteAdmissions(at, []scheduler.Admission{{Request: id, Reused: reused}})
 }
@@ -101,7 +98,7 @@ func (r *Recorder) takeNews(old news) news {
 // none follows.
 func (r *Recorder) bringNews(ended <-chan struct{}) {
 	var n news
-	var passes []item // that have ended, and whose effects wait for those of others
+	var passes []item // that have ended, with effects that wait for those of other passes
 	for open := true; open || len(passes) > 0; {
 		if len(passes) == 0 {
 			select {
@@ -126,8 +123,7 @@ func (r *Recorder) bringNews(ended <-chan struct{}) {
 	}
 }
 
-// bringPasses brings those of the passes that come first, and returns the others: all, or those of the
-// earliest instant.
+// bringPasses brings all passes, or the passes of the earliest instant, and returns the rest.
 func (r *Recorder) bringPasses(passes []item) []item {
 	n := 0
 	for n < len(passes) && (r.run.unordered || passes[n].planned.End == passes[0].planned.End) {

@@ -16,8 +16,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// driver lets requests arrive, and KV caches reach the decode stage. It alone looks
-// at the feed.
+// driver lets requests arrive, and KV caches reach the decode stage. It alone reads the feed.
 type driver struct {
 	run   *run
 	timer *Timer
@@ -53,7 +52,7 @@ const farOff = sim.Time(math.MaxFloat64)
 // letArrive lets requests arrive until none is left or ctx is done.
 func (d *driver) letArrive(ctx context.Context) error {
 	defer context.AfterFunc(ctx, d.timer.Wake)()
-	// A feed that only completions make room in does not say that it begins at 0.
+	// A feed that only completions make room in does not report that it begins at 0.
 	if err := d.actAt(ctx, 0); err != nil {
 		return err
 	}
@@ -72,8 +71,8 @@ func (d *driver) letArrive(ctx context.Context) error {
 		if d.inFlight == 0 && at == farOff {
 			return fmt.Errorf("stuck at %v ms: no request is under way or comes, and the workload is not done", float64(d.at))
 		}
-		// Whoever ends a request wakes the timer after it has put it down, so nothing
-		// that happens after the read the feed is missed.
+		// A goroutine that ends a request records the end, then wakes the timer: the driver misses no event after the read of the
+		// feed.
 		if h := d.run.cfg.hooks.looked; h != nil {
 			h()
 		}
@@ -82,8 +81,8 @@ func (d *driver) letArrive(ctx context.Context) error {
 	return nil
 }
 
-// findNext returns the next instant at which there is something to do, and lets the others
-// know; farOff when something else must happen before.
+// findNext returns the next instant at which there is something to do, and lets the workers and the demux know; farOff when
+// something else must happen before.
 func (d *driver) findNext() sim.Time {
 	next := farOff
 	if at, ok := d.run.Feed.Next(d.at, d.inFlight); ok {
@@ -237,7 +236,7 @@ func (d *driver) endRequest(e *entry, at sim.Time, err error) bool {
 	return true
 }
 
-// abandonRequest ends a request that nobody serves any more, unless it has ended.
+// abandonRequest ends a request that no worker serves any more, unless it has ended.
 func (d *driver) abandonRequest(e *entry, err error) {
 	if d.endRequest(e, d.run.clock.Now(), err) {
 		d.timer.Wake()

@@ -12,24 +12,24 @@ import (
 // On the logical clock all passes that end at an instant end before a request
 // arrives at it, and all its requests are placed before a pass begins. In real
 // time the parties (the driver of arrivals, the demux, the workers) wake up some
-// microseconds apart, in any order. So who acts at an instant waits first for
-// those who may act then before it, or earlier.
+// microseconds apart, in any order. So a party that acts at an instant waits first for the parties that may act before it then,
+// or earlier.
 type instants struct {
 	mu      sync.Mutex
-	driver  sim.Time // when the driver acts next; farOff: when somebody else has
+	driver  sim.Time // when the driver acts next; farOff: after an action of another party
 	workers []plan
-	changed chan struct{} // closed when something changes; nil while nobody waits
+	changed chan struct{} // closed when something changes; nil while no party waits
 	late    int           // waits that took too long
 }
 
 // plan is what a worker does next.
 type plan struct {
-	end    sim.Time // when its pass ends whose effects the demux has not carried; farOff without one
+	end    sim.Time // when its pass ends, until the demux has carried its effects; farOff without one
 	start  sim.Time // when it may begin one; farOff: when it is given a request
 	handed bool     // the pass has ended and is before the demux
 }
 
-// patience is how long one waits for others at an instant.
+// patience is how long a party waits for the other parties at an instant.
 const patience = 20 * time.Millisecond
 
 // addWorker adds a worker, which is idle, and returns its place.
@@ -105,7 +105,7 @@ func (s *instants) awaitArrivals(at sim.Time) (may bool) {
 
 // awaitCarry waits until the effects of a pass that ended at an instant may be carried,
 // and no pass that the demux does not know ends then or before; or until there are
-// others to choose from.
+// other passes to choose from.
 func (s *instants) awaitCarry(at sim.Time, others func() bool) {
 	s.await(func() bool {
 		if others() {

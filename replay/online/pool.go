@@ -61,7 +61,7 @@ func (p *pool) makeWorker(id sim.WorkerID, core scheduler.Core) *Worker {
 	return NewWorker(c)
 }
 
-// pacer keeps one worker's passes in order with what others do.
+// pacer keeps one worker's passes in order with the actions of the other parties.
 type pacer struct {
 	*instants
 	worker int
@@ -155,7 +155,7 @@ func (x *run) Complete(id sim.RequestID, at sim.Time) error {
 	return nil
 }
 
-// TurnAway is not called: nobody sheds requests in real time.
+// TurnAway is not called: no router sheds requests in real time.
 func (x *run) TurnAway(id sim.RequestID, _ sim.Time) error {
 	return x.Refused(id, errors.New("it is shed, and in real time none is"))
 }

@@ -91,8 +91,7 @@ func listFailures(all []harness.Failure) []collector.Field {
 	return fields
 }
 
-// Summary is what a person is told of requests that did not complete; "" without
-// any.
+// Summary returns a line about the requests that did not complete; "" without any.
 func Summary(failed []harness.Failure) string {
 	if len(failed) == 0 {
 		return ""
@@ -105,7 +104,7 @@ func Summary(failed []harness.Failure) string {
 	return fmt.Sprintf("%d requests did not complete: %s", len(failed), text)
 }
 
-// passFields say how well the workers kept time, and whether that is well enough.
+// passFields returns how well the workers kept time, and whether that is well enough.
 func (x *run) passFields() []collector.Field {
 	var overshoot []*sampler
 	var t timekeeping
@@ -122,11 +121,11 @@ func (x *run) passFields() []collector.Field {
 	t.duration = float64(x.clock.Now())
 	bound := t.passes > 0 && t.length/t.passes < timerBound
 	if bound {
-		x.warnf("passes take %.3f ms on average, must be at least %g for latencies that say more than the machine's timers", t.length/t.passes, timerBound)
+		x.warnf("passes take %.3f ms on average, must be at least %g for latencies above the resolution of the machine's timers", t.length/t.passes, timerBound)
 	}
 	reason := t.findFault()
 	if reason != "" {
-		x.warnf("the timings cannot be trusted: %s: the machine is too busy, or too slow, for so many workers", reason)
+		x.warnf("the timings cannot be trusted: %s: the machine is too busy, or too slow, for this number of workers", reason)
 	}
 	return []collector.Field{
 		collector.Of("pass_overshoot_p50_ms", nearestRank(overshoot, 0.5)),
@@ -147,8 +146,7 @@ type timekeeping struct {
 	timeouts       int     // waits at an instant that took too long
 }
 
-// Shares above which the timings of a run say more about the machine than about
-// the cluster.
+// Shares above which the timings of a run depend more on the machine than on the cluster.
 const (
 	mostOvershoot = 0.03 // of the length of passes
 	mostSlipped   = 0.01 // of the duration
@@ -164,7 +162,7 @@ func (t *timekeeping) findFault() string {
 	case t.slipped > mostSlipped*t.duration:
 		return fmt.Sprintf("a worker fell behind by %.0f ms in %.0f ms, must be at most %g %%", t.slipped, t.duration, 100*mostSlipped)
 	case t.timeouts > 0:
-		return fmt.Sprintf("%d waits for others at the same instant took more than %v, must be none", t.timeouts, patience)
+		return fmt.Sprintf("%d waits for other events of the same instant took more than %v, must be none", t.timeouts, patience)
 	}
 	return ""
 }
@@ -172,7 +170,7 @@ func (t *timekeeping) findFault() string {
 // sampler keeps a bounded number of evenly spaced values of a series.
 type sampler struct {
 	values []float64
-	stride int // keep one of so many; 0 is 1
+	stride int // keep one value in this many; 0 is 1
 	seen   int
 	sum    float64
 }

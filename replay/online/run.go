@@ -1,6 +1,5 @@
 // Package online replays a workload in real time: requests arrive at their
-// instants of the wall clock, and each worker is a scheduler core in a loop of its
-// own that really waits as long as a pass takes.
+// instants of the wall clock, and each worker is a scheduler core in a separate loop that really waits as long as a pass takes.
 //
 // A driver takes requests from the feed and starts a task for each; the task
 // finds a worker through the router and waits for the end; workers hand out
@@ -56,7 +55,7 @@ type Pace struct {
 // hooks are what tests get to see.
 type hooks struct {
 	task    func(*sim.Request)                               // at the start of a request's task
-	looked  func()                                           // between a look at the feed and the wait for more
+	looked  func()                                           // between a read of the feed and the wait for more
 	came    func(q *sim.Request, at sim.Time)                // at the instant at which it arrives
 	arrived func(q *sim.Request, scheduled, really sim.Time) // as the demux takes it in
 	pass    func(w sim.WorkerID)                             // as a pass ends, on the worker's goroutine
@@ -97,7 +96,7 @@ type run struct {
 // Run replays cfg.Workload on workers of this process. When ctx is done, or the
 // deadline has passed, it stops everything and returns what there is. A request
 // that ends with an error is in Result.Failed; the error is that of the first,
-// or of a worker that cannot go on.
+// or of a worker that cannot continue.
 func Run(ctx context.Context, cfg Config) (*harness.Result, error) {
 	x, err := prepareRun(&cfg)
 	if err != nil {
@@ -214,13 +213,13 @@ func (x *run) playWorkload(ctx context.Context) (*harness.Result, error) {
 	return x.makeResult(cause, wall), nil
 }
 
-// workerError is a worker that cannot go on.
+// workerError is a worker that cannot continue.
 type workerError struct{ err error }
 
 func (e *workerError) Error() string { return e.err.Error() }
 
 // startWorkers starts the workers' loops and returns what ends them. A worker
-// that cannot go on ends the run.
+// that cannot continue ends the run.
 func (x *run) startWorkers(end context.CancelCauseFunc) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var all sync.WaitGroup
@@ -244,7 +243,7 @@ func (x *run) startWorkers(end context.CancelCauseFunc) (stop func()) {
 	}
 }
 
-// explainFailure puts place and time to why a worker cannot go on.
+// explainFailure adds place and time to the reason why a worker cannot continue.
 func (x *run) explainFailure(w *Worker, err error) error {
 	var stall *scheduler.StallError
 	if errors.As(err, &stall) {

@@ -32,7 +32,7 @@ func config(t testing.TB, workers int, trace string) Config {
 	}}
 }
 
-// closed keeps so many requests in flight.
+// closed keeps that many requests in flight.
 func (c *Config) closed(inFlight int) {
 	c.Admission = loadgen.Admission{Mode: loadgen.Concurrency, MaxInFlight: inFlight}
 }

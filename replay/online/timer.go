@@ -87,7 +87,7 @@ func (t *Timer) Wake() {
 	t.alarm.set(1)
 }
 
-// Close frees what the timer holds. Nobody may sleep any more.
+// Close frees what the timer holds. No goroutine may sleep on it any more.
 func (t *Timer) Close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -131,9 +131,9 @@ func (c *Clock) timeUntil(at sim.Time) time.Duration {
 	return time.Duration(math.Ceil(ms * 1e6)) // rounded up: after the sleep the clock shows at
 }
 
-// maxSleepMS bounds one sleep; who sleeps longer sleeps again.
+// maxSleepMS bounds one sleep; a longer one is several sleeps.
 const maxSleepMS = 1e9
 
 // spin is how long before its end a sleep turns into reading the clock, for
-// who wants to be precise at any price. It is longer than a timer is late.
+// precision at any price. It is longer than a timer is late.
 const spin = sim.Time(1.2)

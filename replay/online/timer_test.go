@@ -95,8 +95,7 @@ func TestRealize(t *testing.T) {
 	}
 }
 
-// Who acts at an instant waits for all who may act then before it, and for no longer
-// than its patience.
+// A party that acts at an instant waits for all parties that may act before it then, and for no longer than its patience.
 func TestInstants(t *testing.T) {
 	s := new(instants)
 	one, two := s.addWorker(), s.addWorker()

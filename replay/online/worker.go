@@ -17,25 +17,23 @@ type WorkerConfig struct {
 	Clock   *Clock
 	Precise bool // spend the end of each sleep reading the clock
 
-	// Changed, when not nil, is told of changes of the worker's cache, in the order
-	// of its passes, at the instant at which they become visible: p.KV, and p.Events
-	// if the core was built to capture them. p is valid during the call, which must
-	// not block, for the pass waits.
+	// Changed, when not nil, receives changes of the worker's cache, in the order of its passes, at the instant at which they
+	// become visible: p.KV, and p.Events if the core was built to capture them. p is valid during the call, which must not block,
+	// for the pass waits.
 	Changed func(p *scheduler.Pass)
 	// Prepare, when not nil, is called with each request before the core gets it,
 	// on the goroutine that runs the core.
 	Prepare func(q *sim.Request)
-	// Admitted, when not nil, is called with those who were given a place by the pass that has
-	// just begun, at a real instant. The slice is valid during the call.
+	// Admitted, when not nil, receives the requests that got a place in the pass that has just begun, at a real instant. The
+	// slice is valid during the call.
 	Admitted func(at sim.Time, a []scheduler.Admission)
-	// Output is told of each pass that has ended, once, with the real instants
-	// of its begin and its end; every token of it has the time of the end. p is
-	// valid during the call, on the goroutine that runs the core, between two passes.
+	// Output receives each pass that has ended, once, with the real instants of its begin and its end; every token of it has the
+	// time of the end. p is valid during the call, on the goroutine that runs the core, between two passes.
 	Output func(p *scheduler.Pass, planned Span)
 	// Pacer, when not nil, is asked before each pass.
 	Pacer Pacer
 	// Canceled, when not nil, is called with a request that was taken out by Cancel,
-	// with a pass of no length that says what the engine is like without it.
+	// with a pass of no length that describes the engine without it.
 	Canceled func(id sim.RequestID, p *scheduler.Pass)
 	// Detail asks for details of passes.
 	Detail bool
@@ -65,7 +63,7 @@ type Worker struct {
 
 	mu      sync.Mutex
 	inbox   []*sim.Request
-	came    sim.Time // the latest instant of those in the inbox; farBack: nobody has one
+	came    sim.Time // the latest instant of those in the inbox; farBack: no request has one
 	cancels []sim.RequestID
 	wake    chan struct{} // of capacity 1: the inbox has something
 

@@ -10,12 +10,12 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Admission says which requests are routed, held back or turned away: the first rule that is true
-// decides; where none is, the request is routed.
+// Admission decides which requests are routed, held back or turned away: by the first rule that is true. If none is true, the
+// request is routed.
 type Admission struct {
 	Name  string          `yaml:"name" is:"name"`
 	Rules []AdmissionRule `yaml:"rules" list:"rules, as - shed: min(requests) > 32" each:"rule"`
-	// Strict lets a request wait while one of a more urgent priority does, whatever the rules say of it.
+	// Strict lets a request wait while one of a more urgent priority does, whatever the rules decide for it.
 	Strict bool `yaml:"strict" json:",omitempty" record:"omitzero"`
 }
 
@@ -83,14 +83,14 @@ func CheckRule(expression string) error {
 	return nil
 }
 
-// FollowsCaches reports whether a looks at what workers have cached.
+// FollowsCaches reports whether a reads what workers have cached.
 func (a *Admission) FollowsCaches() bool { return slices.Contains(a.LooksAt(), cachedBlocks) }
 
-// LooksAt returns the names that a looks at.
+// LooksAt returns the names that a reads.
 func (a *Admission) LooksAt() []string {
 	p := textLanguage().NewProgram()
 	for _, rule := range a.Rules {
-		_, _ = p.Add(rule.When, formula.Bool) // what is wrong is told elsewhere
+		_, _ = p.Add(rule.When, formula.Bool) // errors are reported elsewhere
 	}
 	return namesOf(p)
 }
@@ -98,7 +98,7 @@ func (a *Admission) LooksAt() []string {
 // String describes an admission in a line.
 func (a *Admission) String() string { return a.Describe(router.Signals{}) }
 
-// Describe is String, without a word on metrics where signals are told apart.
+// Describe is String, without a word on metrics if signals are described separately.
 func (a *Admission) Describe(signals router.Signals) string {
 	var parts []string
 	for _, rule := range a.Rules {

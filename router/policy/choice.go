@@ -11,11 +11,11 @@ import (
 type Choice interface {
 	// Info returns the row of the registry; of a policy that is not there it has the name alone.
 	Info() Info
-	// ListSignals returns the signals that the policy looks at.
+	// ListSignals returns the signals that the policy reads.
 	ListSignals() []router.Signal
-	// FollowsCaches reports whether it looks at what workers have cached.
+	// FollowsCaches reports whether it reads what workers have cached.
 	FollowsCaches() bool
-	// Describe describes it in a line, "" for a Name; signals are how old what it looks at is.
+	// Describe describes it in a line, "" for a Name; signals are the ages of the signals that it reads.
 	Describe(signals router.Signals) string
 	// New returns a new policy.
 	New(o Options) (router.Policy, error)
@@ -25,7 +25,7 @@ type Choice interface {
 
 var _ = [...]Choice{Name(""), (*Configured)(nil), (*Picker)(nil), (*Text)(nil), (*Process)(nil), (*Given)(nil)}
 
-// Configured is a policy of the registry with settings, which those that look at caches read.
+// Configured is a policy of the registry with settings. Policies that read caches read the settings.
 type Configured struct {
 	Name
 	Config router.Config
@@ -56,7 +56,7 @@ func Is[T Choice](c Choice) bool {
 // IsListed reports whether a choice, or nil for the default, is a policy of the registry.
 func IsListed(c Choice) bool { return c == nil || Is[Name](c) || Is[*Configured](c) || Is[*Gateway](c) }
 
-// IsGated reports whether a gate looks at what workers report.
+// IsGated reports whether a gate reads what workers report.
 func IsGated(c Choice) bool {
 	p, ok := c.(*Picker)
 	return ok && p.Gate != nil
@@ -113,10 +113,10 @@ func (p *Process) Info() Info { return ProcessName.Info() }
 // Info returns what reports call it.
 func (g *Given) Info() Info { return cmp.Or(g.Name, "given").Info() }
 
-// FollowsCaches reports whether the policy looks at what workers have cached.
+// FollowsCaches reports whether the policy reads what workers have cached.
 func (n Name) FollowsCaches() bool { return n.Info().Caches }
 
-// Describe returns "": the name says it.
+// Describe returns "": the name suffices.
 func (n Name) Describe(router.Signals) string { return "" }
 
 // New returns a new policy of the name.
@@ -128,7 +128,7 @@ func (p *Picker) New(o Options) (router.Policy, error) { return NewPicker(*p, o)
 // New returns a new policy.
 func (t *Text) New(o Options) (router.Policy, error) { return NewText(*t, o) }
 
-// FollowsCaches returns false: what a program looks at is known once it has run.
+// FollowsCaches returns false: what a program reads is known once it has run.
 func (p *Process) FollowsCaches() bool { return false }
 
 // New fails: a program is asked by NewProcess, once it has been started.
@@ -139,7 +139,7 @@ func (p *Process) New(Options) (router.Policy, error) {
 // FollowsCaches returns false: a stage reads the needs of the policy once it is made.
 func (g *Given) FollowsCaches() bool { return false }
 
-// Describe returns "": the name says it.
+// Describe returns "": the name suffices.
 func (g *Given) Describe(router.Signals) string { return "" }
 
 // New returns the policy that the caller makes.

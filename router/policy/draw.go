@@ -16,7 +16,7 @@ type draw struct {
 	costs, odds []float64 // of the request in hand, by candidate
 }
 
-// chooseWorker draws one of the workers, whose costs are d.costs.
+// chooseWorker draws one of the workers by their costs, d.costs.
 func (d *draw) chooseWorker(workers []sim.WorkerID) router.Choice {
 	d.odds = append(d.odds[:0], d.costs...)
 	sum := weighCosts(d.costs, d.temperature, d.odds)
@@ -69,7 +69,7 @@ func pickIndex(p []float64, sum, u float64) int {
 }
 
 // expPortable returns e to the x. It is the same on every machine: math.Exp is not, since
-// some architectures have one of their own that differs in the last digit.
+// some architectures have a separate one that differs in the last digit.
 func expPortable(x float64) float64 {
 	const (
 		log2e = 1.44269504088896338700e+00

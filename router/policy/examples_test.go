@@ -226,8 +226,7 @@ func TestPrefillQueueDisaggregated(t *testing.T) {
 	d.want("A w0 4", "C w0 5", "B w0 3", "D w0 4")
 }
 
-// Engines that cache nothing announce blocks under names of their own; their
-// tokens still match.
+// Engines that cache nothing announce blocks under separate names; their tokens still match.
 func TestCachingOff(t *testing.T) {
 	s := newStand(t, `{}`, setup{Exact: true})
 	for i := range 3 {

@@ -13,15 +13,15 @@ type Prefix struct {
 	// Where caches are followed: how long the blocks of a prompt count as cached where it was sent;
 	// 0: not at all.
 	Speculative sim.Time `json:",omitempty"`
-	// Where what was sent is remembered: how many blocks of each worker, 0: as many as its cache has; and the
-	// blocks of a prompt, or the tokens, beyond which nothing is compared, 0: none.
+	// If the router remembers what it sent: how many blocks of each worker, 0: as many as its cache has; and the most blocks of a
+	// prompt, or tokens, that it compares, 0: no limit.
 	Capacity      int `json:",omitempty"`
 	LongestBlocks int `json:",omitempty"`
 	Longest       int `json:",omitempty"`
 }
 
-// InFlight is how a router counts the prompt tokens that its workers have still to compute: those that it takes
-// for cached are left out.
+// InFlight is how a router counts the prompt tokens that its workers have still to compute, without tokens that it assumes to be
+// cached.
 type InFlight struct {
 	// Match finds what is cached: PrecisePrefix, ApproximatePrefix, or "" where nothing is taken for cached.
 	Match  ScorerKind        `json:",omitempty"`

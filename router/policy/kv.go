@@ -47,7 +47,7 @@ func (p *kv) Needs() router.Needs {
 	return n
 }
 
-// holdBeyond returns beyond how many prompt tokens a worker of a token budget is busy.
+// holdBeyond returns the number of prompt tokens above which a worker of a token budget is busy.
 func (p *kv) holdBeyond(budget int) float64 {
 	if budget == 0 {
 		budget = unlimitedTokens

@@ -19,8 +19,8 @@ type sparsely struct {
 }
 
 // findSparsely returns the candidate of least cost, the first among equals. It weighs the workers that are listed with what
-// they have of the prompt; of the others, which have as much as many or nothing, each kind in order of load, as far as one of
-// that load can win.
+// they have of the prompt; of all other workers, which have as much as many or nothing, each kind in order of load, as far as one
+// of that load can win.
 func (p *kv) findSparsely(j job, c *router.Candidates) router.Choice {
 	s := sparsely{
 		kv: p, job: j, c: c,
@@ -86,8 +86,8 @@ func keepKind(word uint64, set []uint64, i int, in bool) uint64 {
 	return word &^ set[i]
 }
 
-// weighWord weighs the workers of a word that are not listed. Of idle ones, which are alike, it weighs those that are among
-// the best, and reports whether there was another.
+// weighWord weighs the workers of a word that are not listed. Of idle ones, which are alike, it weighs the ones among the best,
+// and reports whether there was another.
 func (s *sparsely) weighWord(i int, word uint64, idle bool) (enough bool) {
 	for ; word != 0; word &= word - 1 {
 		w := sim.WorkerID(64*i + bits.TrailingZeros64(word))

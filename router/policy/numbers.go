@@ -7,8 +7,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// fraction is how a number that is not whole was written last. From one decision to the next most stay as they are, and
-// to write one takes ten times as long as to copy what was written.
+// fraction is the latest text of a number that is not whole. From one decision to the next most numbers stay unchanged, and to
+// write one takes ten times as long as to copy its text.
 type fraction struct {
 	x    float64
 	text [24]byte // the longest of a float64

@@ -12,8 +12,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Picker is how the router of an inference pool chooses, as its EndpointPickerConfig says:
-// each worker has the sum of weighted scores, each from 0 to 1, and one is drawn by them.
+// Picker is how the router of an inference pool chooses, by its EndpointPickerConfig: each worker has the sum of weighted scores,
+// each from 0 to 1, and one is drawn by them.
 type Picker struct {
 	Filters []Filter `json:",omitempty"` // what each leaves, the next one sees
 	Scorers []Scorer
@@ -21,7 +21,7 @@ type Picker struct {
 	Gate    *router.Gate // flow control; nil: none
 	// InFlight counts prompt tokens to compute; nil where nothing reads them.
 	InFlight *InFlight `json:",omitempty"`
-	// Decode is how decode workers are chosen; nil: as all others.
+	// Decode is how decode workers are chosen; nil: as all other workers.
 	Decode *Profile `json:",omitempty"`
 	// Idle are plugins of the configuration that change nothing here, and why.
 	Idle []string `json:",omitempty"`
@@ -103,7 +103,7 @@ func (p *picker) noteSessions(looked bool) {
 // nothing here.
 func (p *Picker) String() string { return p.Describe(router.Signals{}) }
 
-// Describe is String, without a word on metrics where signals are told apart.
+// Describe is String, without a word on metrics if signals are described separately.
 func (p *Picker) Describe(signals router.Signals) string {
 	text := p.describeChoice()
 	if p.Decode != nil {

@@ -38,9 +38,9 @@ type Filter struct {
 type FilterKind string
 
 const (
-	PrefixAffinity FilterKind = "prefix-cache-affinity-filter" // those that have most of the prompt cached
-	InFlightLimit  FilterKind = "concurrency-detector"         // those with room by what the router has sent
-	UsageLimit     FilterKind = "utilization-detector"         // those with room by what they report
+	PrefixAffinity FilterKind = "prefix-cache-affinity-filter" // workers with most of the prompt cached
+	InFlightLimit  FilterKind = "concurrency-detector"         // workers with room by what the router has sent
+	UsageLimit     FilterKind = "utilization-detector"         // workers with room by what they report
 	SessionFilter  FilterKind = "session-affinity-filter"      // the worker of the session's last request
 )
 

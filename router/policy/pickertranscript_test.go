@@ -64,7 +64,7 @@ func (s *transcript) report(w sim.WorkerID, args map[string]string) error {
 	return s.print(s.d.Measure(s.now, w, router.Metrics{Running: int32(running), Waiting: int32(waiting), KV: kv}, nil))
 }
 
-// ageSignals is the command that says how old signals are.
+// ageSignals is the command that sets the ages of signals.
 func (s *transcript) ageSignals(args map[string]string) error {
 	s.signals = router.Signals{}
 	for name, text := range args {

@@ -22,15 +22,14 @@ type Crossing struct {
 	Now                         sim.Time
 }
 
-// PrefillRule is an expression that says of a Crossing whether the prompt goes to a prefill
-// worker first.
+// PrefillRule is an expression that decides whether the prompt of a Crossing goes to a prefill worker first.
 type PrefillRule struct {
 	program *formula.Program
 	value   formula.Value
 	facts   []crossingFact // by the program's inputs
 }
 
-// crossingFact is something that such an expression may look at.
+// crossingFact is a fact that such an expression may read.
 type crossingFact struct {
 	formula.Name
 	help string
@@ -76,7 +75,7 @@ func listCrossingFacts() []crossingFact {
 	}
 	all := []crossingFact{
 		one("request.input_tokens", "tokens of the prompt", func(x *Crossing) int { return x.Request.InputTokens }),
-		one("request.priority", "its priority: the least is the most urgent; 0 where the trace says none", func(x *Crossing) int { return int(x.Request.Priority) }),
+		one("request.priority", "its priority: the least is the most urgent; 0 if the trace has none", func(x *Crossing) int { return int(x.Request.Priority) }),
 		one(oracle+"output_tokens", "tokens of the answer, which no real router knows", func(x *Crossing) int { return x.Request.OutputTokens }),
 		one("cached_tokens", "leading tokens of the prompt in the prefix cache of a decode worker, the most of any", func(x *Crossing) int { return x.Cached }),
 		one("in_transfer", "KV caches on their way from prefill to decode workers", func(x *Crossing) int { return x.InTransfer }),
@@ -102,13 +101,12 @@ func listCrossingFacts() []crossingFact {
 			one(pool+".workers", "workers of the "+pool+" pool", func(x *Crossing) int { c, _ := of(x); return len(c.Workers) }),
 			one(pool+".queued", "requests that its router holds back", func(x *Crossing) int { _, n := of(x); return n }),
 			each("requests", "of each of its workers: requests sent there and not over", func(c *router.Candidates, w sim.WorkerID) float64 { return float64(c.Running[w]) }),
-			each("tokens_to_compute", "of each of its workers: prompt tokens of those that have no token yet, less what was cached", func(c *router.Candidates, w sim.WorkerID) float64 { return float64(c.Tokens[w]) }))
+			each("tokens_to_compute", "of each of its workers: prompt tokens of requests without a first token, less what was cached", func(c *router.Candidates, w sim.WorkerID) float64 { return float64(c.Tokens[w]) }))
 	}
 	return all
 }
 
-// DescribePrefillRule returns an expression in a line, and what no real router knows of what
-// it looks at.
+// DescribePrefillRule returns an expression in a line, with the facts in it that no real router knows.
 func DescribePrefillRule(expression string) string {
 	text := strings.Join(strings.Fields(expression), " ")
 	if strings.Contains(expression, oracle) {

@@ -29,7 +29,7 @@ type Process struct {
 func (p *Process) Describe(signals router.Signals) string {
 	text := "the program " + p.Command
 	if open := slices.DeleteFunc(slices.Clone(p.Facts), isOracle); len(open) > 0 {
-		text += "; it is told " + strings.Join(open, ", ")
+		text += "; it receives " + strings.Join(open, ", ")
 	}
 	return text + describeSight(slices.Clone(p.Facts), signals)
 }
@@ -57,7 +57,7 @@ type process struct {
 	err   error // why it cannot choose any more
 
 	line   []byte
-	listed []sim.WorkerID // whose ids are in ids
+	listed []sim.WorkerID // workers with ids in ids
 	ids    []byte
 	column []float64
 	memory []fraction // of each fact in turn, as many as there are workers
@@ -108,8 +108,7 @@ type response struct {
 	} `json:"sent"`
 }
 
-// listNumbers returns the facts that a program may ask for: those that are numbers, and whether it may hold the
-// request back.
+// listNumbers returns the facts that a program may ask for: the numeric ones, and whether it may hold the request back.
 func listNumbers() []fact {
 	mayHold := fact{Name: formula.Name{Name: "may_hold", Kind: formula.Integer}} // which appendDecision knows
 	return append(slices.DeleteFunc(listFacts(), func(f fact) bool { return f.Kind == formula.Text }), mayHold)

@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 }
 
 // BenchmarkProcess is a decision of a program: those of the examples, which read two facts of each of eight workers (in Python)
-// or three (in Go and Rust), and one that gets 16 at a time. At each decision one worker's are others than before.
+// or three (in Go and Rust), and one that gets 16 at a time. At each decision the facts of one worker differ from before.
 func BenchmarkProcess(b *testing.B) {
 	dir, bin := "../../examples/policy-process/", b.TempDir()
 	for name, program := range map[string]struct {
@@ -117,7 +117,7 @@ func benchProcess(b *testing.B, ask Asker) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "decisions/s")
 }
 
-// BenchmarkProcessLine is what of a decision is spent on this side of the pipe: the line, which nobody reads.
+// BenchmarkProcessLine is the part of a decision on this side of the pipe: the line, which no program reads.
 func BenchmarkProcessLine(b *testing.B) { benchProcess(b, &always{worker: []byte("3")}) }
 
 // always answers at once: a greeting first, and then always the same worker.

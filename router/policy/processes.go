@@ -12,7 +12,7 @@ import (
 // holdingProcess is a program that may hold requests back and turn them away.
 type holdingProcess struct {
 	process *process
-	decided *sim.Request // that it has let in, and that is to be placed
+	decided *sim.Request // that it has admitted, and that is to be placed
 	worker  sim.WorkerID
 }
 
@@ -28,7 +28,7 @@ func (p *holdingProcess) Err() error { return p.process.err }
 // LooksAt returns the names of what the program reads.
 func (p *holdingProcess) LooksAt() []string { return p.process.LooksAt() }
 
-// Decide asks the program what becomes of q. Where it goes is told with it.
+// Decide asks the program for the decision on q. The answer also names the worker.
 func (p *holdingProcess) Decide(q *sim.Request, c *router.Candidates) router.Decision {
 	x := p.process
 	x.mayHold = true
@@ -53,7 +53,7 @@ func (p *holdingProcess) Decide(q *sim.Request, c *router.Candidates) router.Dec
 	return router.Accept
 }
 
-// Choose returns what Decide was told. Otherwise q is admitted although it would be held, since nothing runs: the
+// Choose returns the worker that Decide received. Otherwise q is admitted although it would be held, since nothing runs: the
 // program has to name a worker.
 func (p *holdingProcess) Choose(q *sim.Request, c *router.Candidates) router.Choice {
 	if p.process.err != nil {
@@ -69,7 +69,7 @@ func (p *holdingProcess) Choose(q *sim.Request, c *router.Candidates) router.Cho
 // batchProcess is a program that decides on the requests of an instant together.
 type batchProcess struct{ *process }
 
-// Add adds a request to those that are decided on together.
+// Add adds a request to the batch that is decided on together.
 func (p *batchProcess) Add(q *sim.Request, c *router.Candidates) {
 	b := &p.batch
 	if len(b.requests) == 0 {

@@ -281,7 +281,7 @@ func (t *radix) shrinkAll(most int64) {
 	}
 }
 
-// pushLeaves adds the leaves of w to those that may be released.
+// pushLeaves adds the leaves of w to the leaves that may be released.
 func (t *radix) pushLeaves(w sim.WorkerID) {
 	for i := range t.nodes {
 		if t.isLeaf(int32(i), w) {

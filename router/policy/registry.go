@@ -1,5 +1,5 @@
 // Package policy holds the policies by which requests find workers, each in a
-// file of its own, and the registry that names them.
+// separate file, and the registry that names them.
 //
 // Read registry.go, then any policy; kv.go is the longest one, and draw.go what
 // it does at a temperature above 0; picker.go with scorers.go is the router of an inference pool,
@@ -20,7 +20,7 @@ import (
 // Name is the name of a policy, as flags take it. "" is the default policy.
 type Name string
 
-// The policies that others know by name; the rest are in the registry alone.
+// The policies that other packages know by name; the rest are in the registry alone.
 const (
 	RoundRobin Name = "round_robin"
 	KV         Name = "kv"
@@ -32,11 +32,10 @@ const (
 // Info is a row of the registry.
 type Info struct {
 	Name   Name
-	Alias  string // name is what flags take or reports say; "": none
+	Alias  string // name is what flags take or reports print; "": none
 	Report string // what reports and run directories call it
 	Help   string // what it does, in one line
-	// Caches reports whether it looks at what workers have cached and is configured by a
-	// router.Config.
+	// Caches reports whether it reads what workers have cached and is configured by a router.Config.
 	Caches bool
 	// MinWorkers is how many workers a pool that does all of the work needs.
 	MinWorkers int
@@ -73,10 +72,10 @@ func All() []Info {
 
 // Options are what a policy is made of.
 type Options struct {
-	Config           router.Config    // read by policies that look at caches
+	Config           router.Config    // read by policies that read caches
 	Role             scheduler.Role   // of the workers
 	Prefills         bool             // decode workers compute prompts, too
-	BlockTokens      int              // tokens of an engine's block; read by policies that look at caches
+	BlockTokens      int              // tokens of an engine's block; read by policies that read caches
 	MaxBatchedTokens int              // token budget of a pass of an engine; 0: no bound
 	WorkerBatches    []int            // that of each worker, where they differ
 	Seed             uint64           // of what is drawn; 0 is 42
@@ -97,7 +96,7 @@ func New(name Name, o Options) (router.Policy, error) {
 	if p.make == nil {
 		known, err := Parse(string(name))
 		if err == nil {
-			err = excerpt.Errorf("router is %q, must be %s", string(name), string(known)) // name is what flags take or reports say
+			err = excerpt.Errorf("router is %q, must be %s", string(name), string(known)) // name is what flags take
 		}
 		return nil, err
 	}
@@ -137,7 +136,7 @@ func Parse(text string) (Name, error) {
 	return "", excerpt.Errorf("router is %q, must be one of %s", text, want)
 }
 
-// work returns whose work the workers do.
+// work returns the role of the work that the workers do.
 func (o *Options) work() scheduler.Role {
 	if o.Prefills {
 		return scheduler.Aggregated

@@ -7,7 +7,7 @@ import (
 
 // roundRobin takes the workers in turn, by ascending name.
 type roundRobin struct {
-	next int // not wrapped: the workers may be others by the next call
+	next int // not wrapped: the workers may differ at the next call
 }
 
 func newRoundRobin(Options) (router.Policy, error) { return &roundRobin{}, nil }

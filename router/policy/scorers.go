@@ -131,7 +131,7 @@ func (s *scorer) noteCold(w sim.WorkerID) {
 	}
 }
 
-// scoreAlone returns the score of a worker that does not depend on the others.
+// scoreAlone returns the score of a worker that does not depend on other workers.
 func (s *scorer) scoreAlone(q *sim.Request, c *router.Candidates, known *known, w sim.WorkerID) float64 {
 	switch s.Kind {
 	case TokenLoad:

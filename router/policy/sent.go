@@ -14,8 +14,8 @@ type sent struct {
 	workers  []recent
 }
 
-// recent are the blocks sent to a worker, as pieces of prompts: those of a node, or of a
-// prompt that nobody shares. A piece is in a ring around piece 0, the one used last first.
+// recent are the blocks sent to a worker, as pieces of prompts: those of a node, or of an unshared prompt. A piece is in a ring
+// around piece 0, the one used last first.
 type recent struct {
 	at     map[prompt.NodeID]int32
 	pieces []piece
@@ -25,7 +25,7 @@ type recent struct {
 
 // piece is the first blocks of a node.
 type piece struct {
-	node          prompt.NodeID // None: of a prompt that nobody shares
+	node          prompt.NodeID // None: of an unshared prompt
 	blocks        int32
 	left          int32 // of blocks: the last ones, once the first are forgotten
 	used          sim.Time
@@ -114,7 +114,7 @@ func (s *sent) forgetExcess(r *recent) {
 	}
 }
 
-// use puts the first blocks of a node in front of all others.
+// use puts the first blocks of a node in front of all other blocks.
 func (r *recent) use(now sim.Time, n prompt.NodeID, blocks int32) {
 	i, ok := r.at[n]
 	switch {

@@ -10,8 +10,7 @@ import (
 )
 
 // Of the blocks sent to a worker the last ones are remembered: of a prompt the first blocks
-// are forgotten first, and without them the rest is of no use. Prompts that nobody shares
-// take room too, and other workers have their own.
+// are forgotten first, and without them the rest is of no use. Unshared prompts take room too, and other workers have their own.
 func TestSentCapacity(t *testing.T) {
 	tree := prompt.NewTree(10, 10, prompt.Options{})
 	one, two := tree.Add([]uint64{1, 2}, 20), tree.Add([]uint64{3, 4}, 20)

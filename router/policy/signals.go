@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/router"
 )
 
-// signalOf returns the signal that a fact is read from, "" of others.
+// signalOf returns the signal that a fact is read from, "" if there is none.
 func signalOf(fact string) router.Signal {
 	switch fact {
 	case "requests", "tokens_to_compute", "active_blocks", "active_overlap":
@@ -38,7 +38,7 @@ func (t *Text) ListSignals() []router.Signal { return signalsOf(t.LooksAt()) }
 // ListSignals returns the signals that a reads.
 func (a *Admission) ListSignals() []router.Signal { return signalsOf(a.LooksAt()) }
 
-// ListSignals returns all signals: those that g reads are known once the policy is made.
+// ListSignals returns all signals: the signals that g reads are known once the policy is made.
 func (g *Given) ListSignals() []router.Signal { return router.AllSignals() }
 
 // ListSignals returns the signals that p reads; all, until it has run.

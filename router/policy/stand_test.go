@@ -13,8 +13,7 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// stand drives a KV router by hand: a hash id is 64 tokens, and the test says
-// what the engines would have done.
+// stand drives a KV router by hand: a hash id is 64 tokens, and the test sets what the engines would have done.
 type stand struct {
 	t    *testing.T
 	tree *prompt.Tree
@@ -70,7 +69,7 @@ func newStand(t *testing.T, config string, o setup) *stand {
 	return &stand{t: t, tree: o.Tree, d: o.dispatcher(t), on: make(map[sim.RequestID]sim.WorkerID)}
 }
 
-// arrive routes a new request whose prompt is the given ids in full.
+// arrive routes a new request with all tokens of the given ids as prompt.
 func (s *stand) arrive(now sim.Time, ids ...uint64) *sim.Request {
 	s.t.Helper()
 	return s.arriveCut(now, traceTokens*len(ids), ids...)

@@ -28,13 +28,13 @@ type Text struct {
 	Temperature float64    `json:",omitempty" yaml:"temperature" is:"0..1e9"`
 	Hold        *TextHold  `json:",omitempty" yaml:"hold" is:"hold"` // nil: none is held back
 	Sent        TextMemory `json:",omitzero" yaml:"sent" what:"sent"`
-	// Signals are how old signals are, where nobody says otherwise.
+	// Signals are the default ages of signals.
 	Signals router.Signals `json:",omitzero" yaml:"signals" what:"signals"`
 }
 
 // TextFilter leaves some of the workers. One that leaves none is passed over.
 type TextFilter struct {
-	Keep   string `json:",omitempty" yaml:"keep" is:"filter expression"` // who stays: true or false
+	Keep   string `json:",omitempty" yaml:"keep" is:"filter expression"` // the workers that stay: true or false
 	Sample int    `json:",omitempty" yaml:"sample" is:"1.."`             // instead of Keep: that many, drawn at random
 }
 
@@ -94,7 +94,7 @@ type text struct {
 	ties   []sim.WorkerID
 }
 
-// textProgram is a program with the facts that it looks at, by its inputs.
+// textProgram is a program with the facts that it reads, by its inputs.
 type textProgram struct {
 	*formula.Program
 	facts []fact
@@ -182,7 +182,7 @@ func (p *text) collectNeeds(o Options) error {
 	return nil
 }
 
-// findFacts notes the facts that a program looks at, and what they need.
+// findFacts notes the facts that a program reads, and what they need.
 func (p *textProgram) findFacts(n *router.Needs, role scheduler.Role) {
 	all := listFacts()
 	for i := range p.Inputs() {
@@ -195,7 +195,7 @@ func (p *textProgram) findFacts(n *router.Needs, role scheduler.Role) {
 	}
 }
 
-// findLimit returns beyond how many prompt tokens a worker of a token budget is busy.
+// findLimit returns the number of prompt tokens above which a worker of a token budget is busy.
 func (h *TextHold) findLimit(budget int) (float64, error) {
 	x := textProgram{Program: holdLanguage().NewProgram()}
 	if err := x.add(h.Above, formula.Number, &x.keep); err != nil {
@@ -334,7 +334,7 @@ func (p *text) addScores() {
 	}
 }
 
-// takeHighest takes the first worker of the highest sum. The next best one is told as well.
+// takeHighest takes the first worker of the highest sum. It also returns the next best one.
 func (p *text) takeHighest() router.Choice {
 	best, second := 0, -1
 	for i := 1; i < len(p.totals); i++ {
@@ -382,7 +382,7 @@ func (p *text) drawByScore() sim.WorkerID {
 // String describes a policy in a line.
 func (t *Text) String() string { return t.Describe(t.Signals) }
 
-// Describe is String, with what is said of the ages of signals: nothing, where they are told apart.
+// Describe is String, with the ages of signals unless they are described separately.
 func (t *Text) Describe(signals router.Signals) string {
 	var parts []string
 	for _, f := range t.Filters {
@@ -417,7 +417,7 @@ func (t *Text) Describe(signals router.Signals) string {
 	return line + describeSight(t.LooksAt(), signals)
 }
 
-// describeSight returns how old what is looked at may be, and what of it no real router knows.
+// describeSight returns the ages of the facts that are read, and the facts that no real router knows.
 func describeSight(names []string, signals router.Signals) string {
 	text := ""
 	if signals == (router.Signals{}) && slices.ContainsFunc(names, IsMetric) {

@@ -11,7 +11,7 @@ import (
 // requestClass is the fact of the class of a request.
 const requestClass = "request.class"
 
-// defaultClass is that of requests to which nobody gives one.
+// defaultClass is the class of requests without one.
 const defaultClass = "default"
 
 // classNumber returns the number of the name of the request's class.
@@ -22,8 +22,8 @@ func classNumber(s *sight) float64 {
 	return s.language.NumberOf(defaultClass)
 }
 
-// checkClasses refuses texts that are the name of nothing where expressions read classes and
-// requests have some: nobody would notice that a rule never applies.
+// checkClasses rejects texts that name no class, if expressions read classes and requests have some: otherwise a rule that never
+// applies would go unnoticed.
 func (s *sight) checkClasses(facts []string) error {
 	if len(s.Classes) == 0 || !slices.Contains(facts, requestClass) {
 		return nil

@@ -26,14 +26,14 @@ type sight struct {
 	groups     map[int]int    // by the first piece of a prompt, the number of its prefix group
 }
 
-// Worker is what a router knows of a worker beside its load.
+// Worker is what a router knows of a worker besides its load.
 type Worker struct {
 	Kind  string  // in a mix
-	Speed float64 // beside what its engine says
+	Speed float64 // relative to its engine
 	Cost  float64 // of an hour by default prices; 0: not known
 }
 
-// worker returns what is known of a worker. Those that come later are like the last one.
+// worker returns what is known of a worker. Later workers are like the last one.
 func (s *sight) worker(w sim.WorkerID) Worker {
 	if len(s.Workers) == 0 {
 		return Worker{Speed: 1}
@@ -62,7 +62,7 @@ func (s *sight) prefixGroup() int {
 	if p.Blocks == 0 {
 		return -1
 	}
-	first := -int(p.Seed) // of a prompt that nobody shares
+	first := -int(p.Seed) // of an unshared prompt
 	if !p.Unique() {
 		first = int(p.Nodes[0])
 	}
@@ -164,8 +164,8 @@ func listLoads() []fact {
 	}
 	all := []fact{
 		gatherColumn("requests", "requests sent there and not over", func(c *router.Candidates) []int32 { return c.Running }, nil),
-		gatherColumn("tokens_to_compute", "prompt tokens of those that have no token yet, less what was cached", func(c *router.Candidates) []int64 { return c.Tokens }, func(n *router.Needs, role scheduler.Role) { n.Tokens = n.Tokens || role != scheduler.Decode }),
-		gatherColumn("active_blocks", "different blocks of the prompts of those", func(c *router.Candidates) []int64 { return c.Blocks }, blocks),
+		gatherColumn("tokens_to_compute", "prompt tokens of requests without a first token, less what was cached", func(c *router.Candidates) []int64 { return c.Tokens }, func(n *router.Needs, role scheduler.Role) { n.Tokens = n.Tokens || role != scheduler.Decode }),
+		gatherColumn("active_blocks", "different blocks of the prompts of requests there", func(c *router.Candidates) []int64 { return c.Blocks }, blocks),
 		gatherColumn("active_overlap", "leading blocks of the prompt that are among them", func(c *router.Candidates) []int32 { return c.Active }, blocks),
 		gatherColumn(cachedBlocks, "leading blocks of the prompt in its prefix cache", func(c *router.Candidates) []int32 { return c.Overlap }, func(n *router.Needs, role scheduler.Role) { n.Overlap = n.Overlap || role != scheduler.Decode }),
 		ofEach(sentBlocks, formula.Integer, "leading blocks of the prompt that the router sent there of late", func(s *sight, w sim.WorkerID) float64 {
@@ -206,7 +206,7 @@ func listTraits() []fact {
 	return []fact{
 		ofEach("index", formula.Integer, "its number, from 0 on", func(_ *sight, w sim.WorkerID) float64 { return float64(w) }),
 		ofEach("kind", formula.Text, "its kind in a mix of workers, as in --workers h100:4,l40s:8", kindNumber),
-		ofEach("speed", formula.Number, "its speed beside what its engine says (--worker-speed)", func(s *sight, w sim.WorkerID) float64 { return s.worker(w).Speed }),
+		ofEach("speed", formula.Number, "its speed relative to its engine (--worker-speed)", func(s *sight, w sim.WorkerID) float64 { return s.worker(w).Speed }),
 		ofEach("cost", formula.Number, "its price of an hour by default prices of GPUs", func(s *sight, w sim.WorkerID) float64 { return s.worker(w).Cost }),
 		ofEach("pass_tokens", formula.Integer, "the token budget of one of its passes", func(s *sight, w sim.WorkerID) float64 { return float64(s.passTokens(w)) }),
 	}
@@ -217,13 +217,13 @@ func listRequestFacts() []fact {
 	return []fact{
 		ofAll("request.input_tokens", formula.Integer, "tokens of the prompt", func(s *sight) float64 { return float64(s.request.InputTokens) }),
 		ofAll("request.blocks", formula.Integer, "full blocks of the prompt", func(s *sight) float64 { return float64(s.request.Prompt.Blocks) }),
-		ofAll("request.prefix_group", formula.Integer, "a number of all requests whose prompts begin with the same block; -1 without one", func(s *sight) float64 { return float64(s.prefixGroup()) }),
+		ofAll("request.prefix_group", formula.Integer, "a number of all requests with prompts that begin with the same block; -1 without one", func(s *sight) float64 { return float64(s.prefixGroup()) }),
 		ofAll(requestClass, formula.Text, `the name of its class; "default" without one`, classNumber),
 		ofAll("request.deadline", formula.Number, "ms from its arrival to the first token that its class requires; endless without a requirement", func(s *sight) float64 { return router.DeadlineOf(s.Classes, s.request.Class) }),
-		ofAll("request.weight", formula.Number, "the share of its class beside others, 1 where nothing is said", func(s *sight) float64 { return router.WeightOf(s.Classes, s.request.Class) }),
-		ofAll("request.priority", formula.Integer, "its priority: the least is the most urgent; 0 where the trace says none", func(s *sight) float64 { return float64(s.request.Priority) }),
+		ofAll("request.weight", formula.Number, "the weight of its class, 1 by default", func(s *sight) float64 { return router.WeightOf(s.Classes, s.request.Class) }),
+		ofAll("request.priority", formula.Integer, "its priority: the least is the most urgent; 0 if the trace has none", func(s *sight) float64 { return float64(s.request.Priority) }),
 		ofAll("request.session", formula.Integer, "the number of its session; below 0 without one", func(s *sight) float64 { return float64(s.request.Session) }),
-		withClock(ofAll("request.waited", formula.Number, "ms since it arrived: above 0 where it was held, or came again", func(s *sight) float64 { return float64(s.candidates.Now - s.request.Arrived) })),
+		withClock(ofAll("request.waited", formula.Number, "ms since it arrived: above 0 where it was held, or retried", func(s *sight) float64 { return float64(s.candidates.Now - s.request.Arrived) })),
 		ofAll(oracle+"output_tokens", formula.Integer, "tokens of the answer, which no real router knows", func(s *sight) float64 { return float64(s.request.OutputTokens) }),
 		ofAll("workers", formula.Integer, "workers to choose from, after the filters before", func(s *sight) float64 { return float64(len(s.workers)) }),
 		withClock(ofAll("queued", formula.Integer, "requests that the router holds back", func(s *sight) float64 { return float64(s.candidates.Queued) })),
@@ -285,7 +285,7 @@ func (t *Text) LooksAt() []string {
 	p := textLanguage().NewProgram()
 	for _, f := range t.Filters {
 		if f.Sample == 0 {
-			_, _ = p.Add(f.Keep, formula.Bool) // what is wrong is told elsewhere
+			_, _ = p.Add(f.Keep, formula.Bool) // errors are reported elsewhere
 		}
 	}
 	for i := range t.Scorers {
@@ -307,7 +307,7 @@ func namesOf(p *formula.Program) []string {
 // FollowsCaches reports whether t reads what workers have cached.
 func (t *Text) FollowsCaches() bool { return slices.Contains(t.LooksAt(), cachedBlocks) }
 
-// Constants returns the types of this package whose values never change, and that hold functions.
+// Constants returns the types of this package with constant values that hold functions.
 func Constants() []reflect.Type {
 	return []reflect.Type{reflect.TypeFor[fact](), reflect.TypeFor[crossingFact]()}
 }

@@ -49,7 +49,7 @@ func TestTextAllocatesNothing(t *testing.T) {
 	}
 }
 
-// As BenchmarkRequest, whose router has the KV policy.
+// As BenchmarkRequest, which has a router with the KV policy.
 func BenchmarkRequestByText(b *testing.B) {
 	for _, workers := range []int{8, 64} {
 		b.Run(fmt.Sprintf("workers=%d", workers), func(b *testing.B) {

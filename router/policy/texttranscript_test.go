@@ -34,7 +34,7 @@ func (s *transcript) addToText(words []string) error {
 	return err
 }
 
-// setClasses is the command of a transcript that says what is known of classes.
+// setClasses is the command of a transcript that sets what is known of classes.
 func (s *transcript) setClasses(args map[string]string) error {
 	s.classes = nil
 	if names := args["names"]; names != "" {

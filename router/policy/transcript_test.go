@@ -17,8 +17,8 @@ import (
 )
 
 // transcript runs the commands of testdata/*.txt on a dispatcher. Each case has a
-// sentence above it and begins with a router of its own; what its commands print
-// stands below the line. go test -rewrite writes what they print into the files.
+// sentence above it and begins with a new router. The output of its commands stands below the line. go test -rewrite writes the
+// output into the files.
 //
 //	router policy=NAME workers=N [role=prefill|decode] [budget=TOKENS] [seed=N] [KEY=VALUE...]
 //		makes a router of idle workers 0 to N-1. A block is 10 tokens. Further
@@ -43,17 +43,17 @@ import (
 //	together
 //		brings those requests, which a policy that batches decides on together.
 //	classes [weights=N,...] [deadlines=MS,...]
-//		says what the next router knows of classes 0, 1 and on; a deadline of 0 is none.
+//		sets what the next router knows of classes 0, 1 and on; a deadline of 0 is none.
 //	classes names=NAME,...
 //		names them; the weights are 1, 2 and on, and the deadlines none, 1 s, 2 s and on.
 //	report N running=N waiting=N kv=SHARE
 //		tells what a worker reports of itself.
 //	signals NAME=DELAY/INTERVAL ...
-//		says how old signals are to the router of the next command, in ms.
+//		sets how old signals are to the router of the next command, in ms.
 //	at MS
 //		moves the clock.
 //	arrive ID prompt=1,2,3 [tokens=N] [session=N] [output=N] [priority=N] [class=N]
-//		brings a request whose prompt is made of the given blocks, cut to N
+//		brings a request with a prompt of the given blocks, cut to N
 //		tokens. Prompts that begin with the same blocks share them.
 //	first ID, finish ID
 //		tells that a request has its first token, or has left its worker.

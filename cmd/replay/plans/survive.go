@@ -53,7 +53,7 @@ func (f *planFlags) lossesOf(t *engines.Topology) []engines.Loss {
 	case f.survive.workers == 0:
 		return t.ZoneGone(f.zones)
 	case f.survive.workers > sizeOf(t):
-		return []engines.Loss{{Name: fmt.Sprintf("%d workers, nobody is left", f.survive.workers)}}
+		return []engines.Loss{{Name: fmt.Sprintf("%d workers, no worker is left", f.survive.workers)}}
 	}
 	return t.AnyGone(f.survive.workers)
 }

@@ -108,7 +108,7 @@ func (c *Config) throughput() bool { return c.Target == SLA && c.Throughput }
 // load reports whether it scales by forward passes.
 func (c *Config) load() bool { return c.Target != SLA || c.Load }
 
-// Check returns an error for settings that Dynamo rejects, and for those that are not simulated.
+// Check returns an error for settings that Dynamo rejects, and for settings that are not simulated.
 func (c *Config) Check(tick float64) error {
 	switch root := int(math.Sqrt(float64(c.Buckets))); {
 	case !slices.Contains(Targets(), c.Target):

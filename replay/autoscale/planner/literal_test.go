@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// literal is the planner as docs/rules/router.md "Dynamo's planner" says it, worked out anew at each tick from all ticks so far.
+// literal is the planner of docs/rules/router.md "Dynamo's planner", computed anew at each tick from all ticks so far.
 type literal struct {
 	c     *Config
 	role  scheduler.Role
@@ -571,7 +571,7 @@ func (x *estimator) itl(p scheduler.Snapshot, d float64, prompts bool) float64 {
 	return x.pass(n, t, math.Ceil(b), math.Ceil(k))
 }
 
-// objectives is "Objectives" of a worker whose estimates are ready.
+// objectives is "Objectives" of a worker with ready estimates.
 func (x *estimator) objectives(ready int, all []scheduler.Snapshot, least int, cached float64) (int, bool) {
 	c, e := x.l.c, x.l.e
 	r := 1.0

@@ -7,7 +7,8 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// fitLiterally is fit as docs/rules/router.md "Dynamo's planner" says it: every pair between the present and the wanted one, the best first.
+// fitLiterally is fit by the rules of docs/rules/router.md "Dynamo's planner": every pair between the present and the wanted
+// one, the best first.
 func fitLiterally(b *pairBudget, now, want pair, band budget) pair {
 	best, score, found := now, [5]int{}, false
 	for p := min(now.p, want.p); p <= max(now.p, want.p); p++ {

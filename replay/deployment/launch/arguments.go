@@ -59,7 +59,7 @@ func isSimulated(flag string) bool {
 	return false
 }
 
-// engineName returns the name that a setting has in the arguments of an engine, "" where it has none. negated says that the
+// engineName returns the name that a setting has in the arguments of an engine, "" where it has none. negated reports whether the
 // argument is the opposite.
 func engineName(r *schema.Row, engine string) (name string, negated bool) {
 	for field := range strings.FieldsSeq(r.Log) {
@@ -284,7 +284,7 @@ func writeFlat(config [][2]string) string {
 	return b.String()
 }
 
-// writeTRTLLM returns the arguments of a TensorRT-LLM server, and those that stand in its file.
+// writeTRTLLM returns the arguments of a TensorRT-LLM server, on the command line and in its file.
 func (w *writer) writeTRTLLM(p *Pool) arguments {
 	var a arguments
 	rest := maps.Clone(p.Settings)

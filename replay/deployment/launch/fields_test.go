@@ -239,8 +239,8 @@ func TestFieldsOfGraphs(t *testing.T) {
 	}
 }
 
-// Every target gives the workers of a pool the GPUs and the parallelism of that pool: the GPUs that a container may use are those
-// that its command uses.
+// Every target gives the workers of a pool the GPUs and the parallelism of that pool: a container may use exactly the GPUs that
+// its command uses.
 func TestPoolsHaveTheirGPUs(t *testing.T) {
 	for name, c := range cases() {
 		if len(c.Pools) < 2 {

@@ -102,8 +102,8 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// The start commands, read back, have the settings that were to be written, and no others. What is read of the other targets is
-// the same (cmd/replay/machines, TestReadsWhatIsEmitted).
+// The start commands, read back, have exactly the settings that were to be written. What is read of the other targets is the same
+// (cmd/replay/machines, TestReadsWhatIsEmitted).
 func TestCommandsHaveTheSettings(t *testing.T) {
 	for name, c := range cases() {
 		out, err := Write(c.Engine, c)

@@ -23,7 +23,7 @@ type Network struct {
 	share   float64 // of its bandwidth that every link has
 
 	lanes   []*Lane     // with transfers on their way, in the order in which they were opened
-	waiting []*Transfer // in turns: those that have not begun, in order
+	waiting []*Transfer // in turns: transfers that have not begun, in order
 	spare   []*Lane
 	changed []*Lane   // of the latest answer
 	ends    [2][]link // out of prefill workers, into decode workers
@@ -62,7 +62,7 @@ type Lane struct {
 
 // link is what is worked out of a link.
 type link struct {
-	users int     // transfers whose speed is not known
+	users int     // transfers of unknown speed
 	left  float64 // bandwidth that is left to these, in transfers at full speed
 }
 
@@ -144,7 +144,7 @@ func (n *Network) Ask(t *Transfer, now sim.Time) {
 	n.openLane(t, now)
 }
 
-// openLane begins a transfer in a lane of its own.
+// openLane begins a transfer in a separate lane.
 func (n *Network) openLane(t *Transfer, now sim.Time) {
 	l := new(Lane)
 	if k := len(n.spare); k > 0 {
@@ -221,8 +221,7 @@ func (n *Network) UpdateSpeeds(now sim.Time) []*Lane {
 	return n.changed
 }
 
-// countUsers gives every link that somebody crosses or waits for all of its bandwidth, and counts
-// the transfers on it.
+// countUsers gives every link with transfers, running or waiting, all of its bandwidth, and counts the transfers on it.
 func (n *Network) countUsers() {
 	n.middle = link{left: n.core}
 	for _, t := range n.waiting {
@@ -241,8 +240,8 @@ func (n *Network) countUsers() {
 	}
 }
 
-// fillFairly gives all transfers as much as the tightest link lets them have, then those that
-// do not cross it more, and so on.
+// fillFairly gives all transfers as much as the tightest link lets them have, then more to transfers that do not cross it, and so
+// on.
 func (n *Network) fillFairly() {
 	for {
 		var tight *link

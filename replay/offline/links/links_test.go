@@ -70,8 +70,7 @@ func (f *fluid) share() {
 	}
 }
 
-// Transfers end when a twin says that reads each by itself, and links never carry more than
-// their bandwidth.
+// Transfers end when a twin that reads each by itself ends them, and links never carry more than their bandwidth.
 func TestFairLinks(t *testing.T) {
 	for seed := range uint64(300) {
 		d := rand.New(rand.NewPCG(seed, 7))
@@ -132,8 +131,8 @@ func TestFairLinks(t *testing.T) {
 	}
 }
 
-// In turns nobody is slowed, no link carries more than it has room for, and of those that need
-// the same worker who asked first begins first.
+// In turns no transfer is slowed, no link carries more than it has room for, and of transfers that need the same worker the
+// earliest begins first.
 func TestLinksInTurns(t *testing.T) {
 	for seed := range uint64(300) {
 		d := rand.New(rand.NewPCG(seed, 9))
