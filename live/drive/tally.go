@@ -84,7 +84,7 @@ func (k *Kept) WriteText(w io.Writer) {
 	fmt.Fprintf(w, "Requests: %d ok, %d with an error, %d cancelled\n", k.ended[measure.StatusOK], k.ended[measure.StatusError], k.ended[measure.StatusCancelled])
 	fmt.Fprintf(w, "Sent late by (ms): %.3f p50, %.3f p99, %.3f max; %d of %d more than %d ms late\n", d.Median, d.P99, d.Max, k.over, len(k.late), lateMS)
 	if k.lengths > 0 {
-		fmt.Fprintf(w, "Prompts: %d of another length than the trace says, by the server's count\n", k.lengths)
+		fmt.Fprintf(w, "Prompts: %d of another length than in the trace, by the server's count\n", k.lengths)
 	}
 	if k.answers > 0 {
 		fmt.Fprintf(w, "Answers: %d of another length than was asked for\n", k.answers)

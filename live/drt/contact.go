@@ -107,7 +107,7 @@ func (c *contact) noteSilence(err error) {
 	c.away = true
 	if time.Since(c.told) >= toldEvery {
 		c.told, c.warned = time.Now(), true
-		c.log.Warn("etcd does not answer; going on with what is known", "since", c.since.Format(time.RFC3339), "reason", err)
+		c.log.Warn("etcd does not answer; continuing with the last known instances and cards", "since", c.since.Format(time.RFC3339), "reason", err)
 	}
 }
 

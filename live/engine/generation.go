@@ -128,7 +128,7 @@ func (g *generation) pullChunks(take func(*Chunk, error) bool) (failed error) {
 		case isViolation(p), g.yielding:
 			panic(p)
 		case ended:
-			g.adapter.Log.ErrorContext(g.ctx, "engine contract: it went on after the end of its stream", "request", g.ID(), "panic", p)
+			g.adapter.Log.ErrorContext(g.ctx, "engine contract: the engine continued after the end of its stream", "request", g.ID(), "panic", p)
 		default:
 			failed = g.adapter.recordPanic(g, p)
 		}

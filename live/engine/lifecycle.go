@@ -129,7 +129,7 @@ func (w *Worker) awaitEnd(signals context.Context) error {
 	w.canary.startWatching()
 	if w.config.Ready != nil {
 		if err := w.config.Ready(Ready{w.rt.ID(), w.endpoint.Name(), w.system}); err != nil {
-			return fault.New(fault.BackendUnknown, "ready, and nobody can be told: %w", err)
+			return fault.New(fault.BackendUnknown, "ready, and the line with its address cannot be written: %w", err)
 		}
 	}
 	w.log.Info("serving", "endpoint", w.endpoint.Name().String(), "instance", fmt.Sprintf("%x", w.rt.ID()), "model", w.card.Name)

@@ -20,7 +20,7 @@ type admission struct {
 	most     int64 // that may wait
 	patience time.Duration
 	queued   atomic.Int64
-	note     func(more int) // is told how many more wait
+	note     func(more int) // receives the change of the number that wait
 }
 
 // newAdmission returns the admission of c; nil if it has no bound.
@@ -34,8 +34,8 @@ func newAdmission(c *Config) *admission {
 	}
 }
 
-// admit waits for a place, until ctx ends, and returns what to call to leave it. The
-// error says that too many wait already (429), or that none became free in time (503).
+// admit waits for a place, until ctx ends, and returns what to call to leave it. The error reports that too
+// many wait already (429), or that no place became free in time (503).
 func (a *admission) admit(ctx context.Context) (leave func(), err error) {
 	if a == nil {
 		return func() {}, nil

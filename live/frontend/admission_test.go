@@ -18,7 +18,7 @@ import (
 	"github.com/replay-llm/replay/live/frontend"
 )
 
-// gate is a model whose answers wait until they are let go.
+// gate is a model with answers that wait until they are released.
 type gate struct {
 	mu    sync.Mutex
 	order []int // lengths of prompts, as they began
@@ -42,8 +42,8 @@ func promptOf(n int) string {
 	return raw("/v1/completions", `{"model":"m","prompt":[5`+strings.Repeat(",5", n-1)+`]}`)
 }
 
-// Requests wait for a place. One that finds the queue full is refused, and a request is forgotten
-// when its client leaves. TestAdmissionOrder has the order of those that wait.
+// Requests wait for a place. One that finds the queue full is refused, and a request is forgotten when its
+// client leaves. TestAdmissionOrder has the order of the waiting requests.
 func TestAdmission(t *testing.T) {
 	g := &gate{free: make(chan struct{})}
 	s := open(t, &fake{answer: g.answer}, func(c *frontend.Config) { c.MaxInFlight, c.MaxQueued = 2, 3 })
@@ -85,9 +85,8 @@ func TestAdmission(t *testing.T) {
 	s.await(t, 0, "inflight_requests")
 }
 
-// Who waits too long is told so, with a status of its own, and so is who waits when the
-// A request that waits too long is refused with a status of its kind, and so is one that
-// waits when the server ends.
+// A request that waits too long is refused with a separate status, and so is one that waits when the server
+// ends.
 func TestAdmissionEnds(t *testing.T) {
 	for _, c := range []struct {
 		patience time.Duration

@@ -146,13 +146,13 @@ func (s *Server) answerRequest(w http.ResponseWriter, r *http.Request, a *reply)
 	m.Tokens(a.model.Name, a.request.PromptTokens(), a.tokens)
 }
 
-// statusLeft is the status that metrics have of a request whose client left.
+// statusLeft is the status in metrics of a request with a client that left.
 const statusLeft = 499
 
-// sessionHeader names the session of a request, for policies that look at it.
+// sessionHeader names the session of a request, for policies that use it.
 const sessionHeader = "x-session-id"
 
-// headersOf returns the headers that go on to the worker.
+// headersOf returns the headers that are forwarded to the worker.
 func headersOf(r *http.Request) map[string]string {
 	headers := make(map[string]string)
 	for _, name := range []string{"traceparent", "tracestate", "x-request-id", sessionHeader} {
@@ -174,7 +174,7 @@ func (a *reply) askModel(ctx context.Context, headers map[string]string) {
 	}
 }
 
-// isGone reports whether nobody is there to be answered.
+// isGone reports whether the client no longer waits for an answer.
 func (a *reply) isGone() bool {
 	return a.failed != nil || a.client.Err() != nil || a.rc.IsStopped() && !a.isEnding()
 }
@@ -191,7 +191,7 @@ func (a *reply) endOf(p *openai.Piece, err error) error {
 	return err
 }
 
-// refuseRequest answers with an error, unless there is nobody to get one.
+// refuseRequest answers with an error, unless the client is gone.
 func (a *reply) refuseRequest(err error) {
 	if a.isGone() {
 		return

@@ -86,7 +86,7 @@ func TestCrowd(t *testing.T) {
 		all.Go(func() {
 			length := int64(16 << 20)
 			if i%2 == 1 {
-				length = -1 // it does not say
+				length = -1 // the length is unknown
 			}
 			code := s.great(length)
 			mu.Lock()

@@ -21,7 +21,7 @@ import (
 	"github.com/replay-llm/replay/live/frontend"
 )
 
-// Clients that send slowly are turned away, and hold up nobody.
+// Clients that send slowly are turned away, and do not delay other clients.
 func TestSlowSenders(t *testing.T) {
 	const begun = "POST /v1/completions HTTP/1.1\r\nHost:"
 	for _, c := range []struct {
@@ -122,7 +122,7 @@ func TestKeptAnswers(t *testing.T) {
 	}
 }
 
-// What requests under way hold is bounded: who would exceed it may come again.
+// The memory of requests in flight is bounded: a request that would exceed it may be retried.
 func TestPending(t *testing.T) {
 	hold := make(chan struct{})
 	f := &fake{answer: func(_ context.Context, _ cancel.Context, rq *engine.Request, yield func(*engine.Chunk, error) bool) {
@@ -145,7 +145,7 @@ func TestPending(t *testing.T) {
 	}
 }
 
-// More connections than there may be wait for others to close.
+// Connections above the limit wait for other connections to close.
 func TestConnections(t *testing.T) {
 	s := open(t, &fake{answer: repeat}, func(c *frontend.Config) { c.MaxConnections = 2 })
 	ask := raw("/v1/completions", `{"model":"m","prompt":"a"}`)
@@ -161,7 +161,7 @@ func TestConnections(t *testing.T) {
 	}
 }
 
-// No body makes the frontend say anything but what is documented, or fall over.
+// For any body the frontend sends documented answers only, and does not crash.
 func FuzzBody(f *testing.F) {
 	for _, seed := range []string{
 		`{"model":"m","prompt":"a","stream":true,"stream_options":{"include_usage":true},"max_tokens":3}`,
@@ -203,7 +203,7 @@ func bounded(ctx context.Context, rc cancel.Context, rq *engine.Request, yield f
 	repeat(ctx, rc, rq, yield)
 }
 
-// asServer makes this test binary a frontend of its own.
+// asServer makes this test binary a separate frontend.
 const asServer = "REPLAY_TEST_AS_FRONTEND"
 
 // serveAlone is a frontend as a process: it tells its address and serves until

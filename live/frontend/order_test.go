@@ -10,8 +10,7 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// Requests that wait for a place get one in the order in which they came, without those
-// that left.
+// Requests that wait for a place get one in the order in which they came, without the ones that left.
 func TestAdmissionOrder(t *testing.T) { synctest.Test(t, admissionOrder) }
 
 func admissionOrder(t *testing.T) {

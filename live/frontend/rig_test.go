@@ -24,7 +24,7 @@ import (
 // timeLimit is when a test has hung.
 const timeLimit = time.Minute
 
-// fake is a model whose answers are a function.
+// fake is a model with a function that answers.
 type fake struct {
 	answer func(ctx context.Context, rc cancel.Context, rq *engine.Request, yield func(*engine.Chunk, error) bool)
 	setup  func(*engine.Request) error
@@ -196,7 +196,7 @@ func status(t *testing.T, c net.Conn) int {
 	return r.StatusCode
 }
 
-// text is what an answer says: the text of its choice.
+// text is the content of an answer: the text of its choice.
 func text(t *testing.T, body string) (said, reason string) {
 	t.Helper()
 	var a struct {

@@ -120,7 +120,7 @@ func discover(t *testing.T, hub *drttest.Servers, o route.Options) *found {
 	return f
 }
 
-// await waits until the model has so many instances.
+// await waits until the model has the given number of instances.
 func (f *found) await(t *testing.T, instances int) {
 	t.Helper()
 	ctx := drttest.Within(t)
@@ -137,7 +137,7 @@ func (f *found) await(t *testing.T, instances int) {
 	}
 }
 
-// eventually waits until what others do without telling has come true.
+// eventually waits for a condition that other goroutines make true without a signal.
 func ask(tokens, most int, stream bool) string {
 	prompt := make([]int, tokens)
 	for i := range prompt {
@@ -150,8 +150,8 @@ func ask(tokens, most int, stream bool) string {
 	return string(b)
 }
 
-// Requests reach workers, whichever way they are chosen, and the usage is told.
-// When the workers have gone, there is nobody to ask.
+// Requests reach workers with each way to choose them, and the usage is reported. When the workers have gone,
+// there is no worker to call.
 func TestServed(t *testing.T) {
 	for _, info := range policy.All() {
 		name := info.Name
@@ -226,9 +226,8 @@ func newContext() cancel.Context { return cancel.New("") }
 // requests is how many the worker has got.
 func (p *party) requests() float64 { return p.metrics.Value("dynamo_component_requests_total", nil) }
 
-// A client that leaves, before the first byte or in the middle of a stream, is
-// counted once by the frontend and once by the worker, whose scheduler is empty
-// then.
+// A client that leaves, before the first byte or in the middle of a stream, is counted once by the frontend and
+// once by the worker. The scheduler is empty then.
 func TestClientLeavesCluster(t *testing.T) {
 	hub := drttest.Start(t)
 	w := work(t, hub, engine.Aggregated)

@@ -2,10 +2,9 @@
 // and chat completions, whole or as a stream of events, the list of models,
 // health and metrics.
 //
-// It has no model's tokenizer: a prompt of token ids is used as it is, a text is cut by
-// openai.Tokenize.
+// It has no model's tokenizer: a prompt of token ids is used unchanged, a text is cut by openai.Tokenize.
 //
-// Who is asked is a model of a route.Catalog. A client that goes away stops its request, which is counted.
+// The models are those of a route.Catalog. A client that goes away stops its request, which is counted.
 //
 // What requests and answers mean is in package openai. Read server.go, answer.go, stream.go.
 package frontend
@@ -48,16 +47,16 @@ type Config struct {
 	Models  Models              // required
 	Metrics *telemetry.Requests // nil: none
 	Expose  http.Handler        // serves /metrics; nil: there is none
-	Tracing *telemetry.Tracing  // nil: spans that nobody sees
+	Tracing *telemetry.Tracing  // nil: spans are not exported
 
-	// Wrap returns what serves in place of the server's own paths, which it is given; nil: nothing.
+	// Wrap returns the handler that serves instead of the server's own paths, which it receives; nil: own.
 	Wrap func(own http.Handler) http.Handler
 
 	// Tokenize cuts the text of prompts; nil is openai.Tokenize. Many call it at once.
 	Tokenize func(text string) []uint32
 
 	MaxInFlight  int           // requests that are answered at once; 0: any number
-	MaxQueued    int           // requests that wait for others to end; more get 429. 0: none waits
+	MaxQueued    int           // requests that wait for running ones to end; more get 429. 0: none waits
 	QueueTimeout time.Duration // for a request to wait, before it gets 503; default 30 s
 
 	MaxBody        int           // bytes of one request's body; default 8 MiB
@@ -198,7 +197,7 @@ func (s *Server) Serve(l net.Listener) error {
 	return err
 }
 
-// farewell is how long clients may take to be told that their requests were killed.
+// farewell is how long clients may take to receive the error that their requests were killed.
 const farewell = 2 * time.Second
 
 // Shutdown takes no more requests and waits for those under way. When ctx ends
@@ -210,7 +209,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 	n := s.active.Load()
 	s.kill()
-	// Their clients are told, and so in a moment.
+	// Their clients receive the error, and so soon.
 	last, release := context.WithTimeout(context.WithoutCancel(ctx), farewell)
 	defer release()
 	_ = s.http.Shutdown(last)
@@ -315,7 +314,7 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (body []byte, 
 		return nil, nil, tooLarge(most)
 	}
 	if size < 0 {
-		size = most // it does not say
+		size = most // the length is unknown
 	}
 	if !s.bodies.TryAcquire(size) {
 		return nil, nil, &openai.Error{Status: http.StatusServiceUnavailable, Message: "too much is under way", RetryAfter: 1}

@@ -74,8 +74,7 @@ func TestUnary(t *testing.T) {
 	}
 }
 
-// A stream says in pieces what a whole answer says at once, with usage and [DONE]
-// at its end.
+// A stream has the content of a whole answer in pieces, with usage and [DONE] at its end.
 func TestStream(t *testing.T) {
 	s := open(t, &fake{answer: repeat}, nil)
 	for _, test := range []struct{ path, body string }{
@@ -132,7 +131,7 @@ func TestRefusals(t *testing.T) {
 		{"POST", "/v1/completions", `{"model":"m","prompt":""}`, bad, "Either prompt"},
 		{"POST", "/v1/completions", `{"model":"m","prompt":[]}`, bad, "at least one prompt"},
 		{"POST", "/v1/completions", `{"model":"m","prompt":[[]]}`, bad, "cannot be empty"},
-		{"POST", "/v1/completions", `{"model":"m","prompt":["a",[1]]}`, bad, "as the others are"},
+		{"POST", "/v1/completions", `{"model":"m","prompt":["a",[1]]}`, bad, "like the first prompt"},
 		{"POST", "/v1/completions", `{"model":"m","prompt":[-1]}`, bad, "prompt"},
 		{"POST", "/v1/completions", `{"model":"m","prompt":[4294967296]}`, bad, "out of vocabulary"},
 		{"POST", "/v1/completions", `{"model":"m","prompt":[null]}`, bad, "valid integer"},
@@ -190,7 +189,7 @@ func TestRefusalsAreCounted(t *testing.T) {
 	}
 }
 
-// A body that does not say how long it is, is cut off all the same.
+// A body without a declared length is cut off all the same.
 func TestChunkedBody(t *testing.T) {
 	s := open(t, &fake{answer: repeat}, func(c *frontend.Config) { c.MaxBody = 1000 })
 	body := io.MultiReader(strings.NewReader(`{"model":"m","prompt":"`), strings.NewReader(strings.Repeat("a", 1000)), strings.NewReader(`"}`))
@@ -286,8 +285,8 @@ func TestModelsAndHealth(t *testing.T) {
 	}
 }
 
-// Shutdown kills what does not end in time, and that is no client's doing: it is told with an error, by
-// a status or as the last event.
+// Shutdown kills what does not end in time, and the client is not the cause: it receives an error, by a status
+// or as the last event.
 func TestShutdownKills(t *testing.T) {
 	for _, how := range []struct {
 		body, want, last string

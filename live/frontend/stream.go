@@ -8,8 +8,8 @@ import (
 	"github.com/replay-llm/replay/live/openai"
 )
 
-// writeStream writes the answer as events while it comes. Before the first chunk, an
-// error still has a status of its own.
+// writeStream writes the answer as events while it comes. Before the first chunk, an error still has a separate
+// status.
 func (a *reply) writeStream(pieces iter.Seq2[*openai.Piece, error]) {
 	begun := false
 	var event []byte
@@ -58,7 +58,7 @@ func (a *reply) openStream() {
 // mostHeld is how many bytes of events wait for those behind them that are ready.
 const mostHeld = 16 << 10
 
-// addEvent adds an event to those that are sent next.
+// addEvent adds an event to the events that are sent next.
 func (a *reply) addEvent(data []byte) {
 	a.buf = append(append(append(a.buf, "data: "...), data...), "\n\n"...)
 }

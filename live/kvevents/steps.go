@@ -44,7 +44,7 @@ func (t *Tee) EnqueueStep(events []scheduler.KVEvent, of TextOf) (dropped int) {
 	}
 	t.mu.Lock()
 	if dropped > 0 {
-		t.countLost(&t.stats.Unknown, dropped, "events dropped, %d in all: nobody knows the tokens of their blocks, of %d each", t.options.BlockTokens)
+		t.countLost(&t.stats.Unknown, dropped, "events dropped, %d in all: the tokens of their blocks are unknown, of %d each", t.options.BlockTokens)
 	}
 	if n := len(step); n > 0 {
 		step[n-1].more = false

@@ -105,7 +105,7 @@ func Open(l *Links) *Links {
 
 func (l *Links) readCertificates(c Config) error {
 	if c.Cert == "" || c.Key == "" || c.CA == "" {
-		return errors.New("a certificate of links, its key and the authority of the others require each other")
+		return errors.New("a certificate of links, its key and the authority of the peers require each other")
 	}
 	pem, err := os.ReadFile(c.CA)
 	if err != nil {

@@ -40,8 +40,7 @@ func pair(t *testing.T) (prefill, decode *Engine, meet func(*engine.Request) *en
 	}
 }
 
-// The decode worker waits for the prefill worker, whoever of the two begins, and
-// for the KV cache.
+// The decode worker waits for the prefill worker, for either order of their starts, and for the KV cache.
 func TestMeet(t *testing.T) {
 	for _, decodeFirst := range []bool{true, false} {
 		prefill, decode, meet := pair(t)
@@ -77,10 +76,10 @@ func TestNobodyToMeet(t *testing.T) {
 	if _, last, err := answer(decode, meet(ask(words(0, 10), 5)), rc, nil); err != nil || last == nil || last.FinishReason != engine.FinishCancelled {
 		t.Errorf("stopped: last %+v, error %v", last, err)
 	}
-	_, _, meet = pair(t) // a room that nobody has just left
+	_, _, meet = pair(t) // a room that no worker has just left
 	decode = start(t, Options{Engine: quick(engineargs.VLLM), Mode: engine.Decode, Rendezvous: rendezvous.Options{Wait: 50 * time.Millisecond}})
 	rq := meet(ask(words(0, 10), 5))
-	rq.BootstrapInfo.Room = 8 // the server may not know yet that nobody waits in the other
+	rq.BootstrapInfo.Room = 8 // the server may not know yet that no worker waits in the other
 	if _, _, err := answer(decode, rq, conformance.MockContext(), nil); !errors.Is(err, fault.BackendResponseTimeout) {
 		t.Errorf("nobody: error %v", err)
 	}

@@ -45,14 +45,13 @@ type Options struct {
 	// Adapters are names of LoRA adapters that requests may ask for in the model's place. Their
 	// prompts are cached apart; how many of them are in use at once changes nothing.
 	Adapters []string
-	Precise  bool // look at the clock at the end of each pass; takes a processor
-	// KVEvents publishes KV events to who asks KVEventSources. With
-	// Engine.KVEventsPort they go to a socket of the mocker's own, with snapshots
-	// at Engine.ReplayPort.
+	Precise  bool // poll the clock at the end of each pass; takes a processor
+	// KVEvents publishes KV events to callers of KVEventSources. With Engine.KVEventsPort they go to a socket
+	// of the mocker's own, with snapshots at Engine.ReplayPort.
 	KVEvents bool
-	// KVHost, if not "", is an address of this machine at which the mocker
-	// publishes KV events on sockets of its own; where Engine.KVEventsPort or
-	// Engine.ReplayPort is 0, at any port. Its EngineConfig tells routers where.
+	// KVHost, if not "", is an address of this machine at which the mocker publishes KV events on its own
+	// sockets; where Engine.KVEventsPort or Engine.ReplayPort is 0, at any port. Its EngineConfig tells routers
+	// where.
 	KVHost     string
 	KVInsecure bool // KVHost may be outside loopback
 	// KVSockets, when not nil, are where and in which layout the mocker publishes KV events
@@ -64,9 +63,9 @@ type Options struct {
 	// and the terminal of a prefill waits until the KV cache has got there.
 	BootstrapHost string
 	Rendezvous    rendezvous.Options // how the two connect, and how long they wait
-	// Watch, when not nil, is told of every pass and of the end of every request.
+	// Watch, when not nil, receives every pass and the end of every request.
 	Watch Watcher
-	// Warn, when not nil, is told of what went wrong without ending a request.
+	// Warn, when not nil, receives failures that did not end a request.
 	Warn func(string)
 }
 
@@ -89,9 +88,9 @@ type Engine struct {
 	worker  *online.Worker            // nil unless running
 	halt    context.CancelFunc        // nil: it was never started
 	ended   chan struct{}             // closed when the worker's loop is over
-	broken  error                     // why it is over, when nobody asked for it
+	broken  error                     // why it is over, when it was not asked to end
 	streams map[sim.RequestID]*stream // of requests on the scheduler
-	idle    chan struct{}             // closed when there are none; nil: nobody waits
+	idle    chan struct{}             // closed when there are none; nil: no goroutine waits
 	sink    engine.KVEventSink
 
 	// How full the engine is: blocks held by requests as of the latest pass, and

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // hang is how long a test waits for what should take no time.
 const hang = 30 * time.Second
 
-// quick are the arguments of an engine whose passes take a twentieth.
+// quick are the arguments of an engine with passes that take a twentieth.
 func quick(kind engineargs.Engine) engineargs.Args {
 	a := engineargs.Default()
 	if kind == engineargs.TRTLLM {
@@ -377,8 +377,8 @@ func TestPrefill(t *testing.T) {
 	}
 }
 
-// KV events name blocks by the hashes of their tokens, as a router does. Who asks for them gets them
-// with sockets of the mocker's own, too.
+// KV events name blocks by the hashes of their tokens, as a router does. Callers get them from the mocker's own
+// sockets, too.
 func TestKVEvents(t *testing.T) {
 	for _, o := range []Options{
 		{Engine: quick(engineargs.VLLM), KVEvents: true}, {Engine: quick(engineargs.SGLang), KVEvents: true}, {Engine: quick(engineargs.TRTLLM), KVEvents: true}, {Engine: quick(engineargs.VLLM), KVHost: "127.0.0.1"},

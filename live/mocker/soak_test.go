@@ -41,7 +41,7 @@ type plan struct {
 	ending ending
 	after  int
 	pause  time.Duration
-	slow   time.Duration // between all others, for a consumer that is slow
+	slow   time.Duration // between all other chunks, for a consumer that is slow
 }
 
 // plans are those of n consumers, three in ten of which end their request before
@@ -135,7 +135,7 @@ func (c *crowd) consume(i int, p plan) {
 	}
 }
 
-// cancel ends a request before its end, as a frontend would whose client left.
+// cancel ends a request before its end, as a frontend does after its client left.
 func (c *crowd) cancel(how func(), p plan) {
 	time.Sleep(p.pause)
 	how()
@@ -187,9 +187,9 @@ func watch(e *Engine, stop <-chan struct{}) (most peak) {
 	}
 }
 
-// A crowd of requests at once, three in ten cancelled at random moments: every
-// stream whose consumer stays ends with exactly one terminal, no goroutine and no request is left. With -soak there are 10,000, and the
-// memory is bounded.
+// A crowd of requests at once, three in ten cancelled at random moments. Every stream with a consumer that stays ends
+// with exactly one terminal, and no goroutine and no request is left. With -soak there are 10,000, and the memory is
+// bounded.
 func TestCrowd(t *testing.T) {
 	n := 300
 	if *soak {

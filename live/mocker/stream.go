@@ -15,8 +15,8 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// stream is what the scheduler has done for one request so far. The scheduler
-// never waits for whoever reads it: tokens are a number until somebody does.
+// stream is what the scheduler has done for one request so far. The scheduler never waits for its reader:
+// tokens are a number until they are read.
 type stream struct {
 	rc     engine.GenContext
 	hashes []uint64  // of the blocks of its prompt
@@ -143,9 +143,8 @@ func (e *Engine) endAborted(p *scheduler.Pass) {
 	}
 }
 
-// finishStream ends a stream whose tokens are all there. When a decode worker awaits a
-// prefill, it is told once the KV cache has got there; when none does, the
-// stream ends only then.
+// finishStream ends a stream after its last token. A decode worker that awaits a prefill is released once the
+// KV cache has arrived. If no decode worker waits, the stream ends only then.
 func (e *Engine) finishStream(s *stream, handoff sim.Time) {
 	delay := time.Duration(max(0, handoff) * 1e6)
 	switch {
@@ -178,8 +177,7 @@ func (e *Engine) noteCanceled(id sim.RequestID, p *scheduler.Pass) {
 	e.tellPass()
 }
 
-// publishEvents hands KV events to whoever wants them. The worker calls it; nobody
-// makes it wait.
+// publishEvents hands KV events to their consumers. The worker calls it, and it never waits.
 func (e *Engine) publishEvents(p *scheduler.Pass) {
 	if e.tee != nil {
 		if e.texts != nil {
@@ -201,7 +199,7 @@ func (e *Engine) publishEvents(p *scheduler.Pass) {
 	sink(events)
 }
 
-// hasTee reports whether the mocker publishes on sockets of its own.
+// hasTee reports whether the mocker publishes on its own sockets.
 func (e *Engine) hasTee() bool {
 	return e.options.Engine.KVEventsPort != 0 || e.options.KVHost != "" || e.options.KVSockets != nil
 }
@@ -263,7 +261,7 @@ func (e *Engine) setSink(sink engine.KVEventSink) {
 	e.sink = sink
 }
 
-// publishEvery is how often a mocker says how full it is.
+// publishEvery is how often a mocker publishes its load.
 const publishEvery = 100 * time.Millisecond
 
 // SetupMetrics publishes how full the one rank is, every 100 ms while the mocker

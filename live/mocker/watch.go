@@ -9,17 +9,16 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Watcher is told what happens in a mocker, on the goroutine that must not wait.
+// Watcher receives the events of a mocker, on the goroutine that must not wait.
 type Watcher interface {
-	// Passed is told of a pass that has ended. It is valid during the call.
+	// Passed receives a pass that has ended. It is valid during the call.
 	Passed(p *telemetry.Pass)
-	// Admitted is told of a request that has been let in: the tokens of its prompt, and those
-	// of them that were found cached.
+	// Admitted receives an admitted request: the tokens of its prompt, and the tokens of it that were cached.
 	Admitted(prompt, cached int)
-	// Prefilled is told of a request that has got its first token: the tokens of its
-	// prompt, and those of them that were cached.
+	// Prefilled receives a request that has its first token: the tokens of its prompt, and the tokens of it
+	// that were cached.
 	Prefilled(prompt, cached int)
-	// Over is told of a request that has ended, or was taken out.
+	// Over receives a request that has ended, or was taken out.
 	Over(r *RequestFacts)
 }
 
@@ -43,7 +42,7 @@ type course struct {
 	local                 *engine.Local
 }
 
-// watchPass notes for the watcher what a pass did, whose tokens the streams have got. e.mu is held.
+// watchPass reports a pass to the watcher, after the streams have got its tokens. e.mu is held.
 func (e *Engine) watchPass(p *scheduler.Pass) {
 	if e.options.Watch == nil {
 		return

@@ -106,8 +106,8 @@ func TestOverTCP(t *testing.T) {
 	}
 }
 
-// A stop over TCP: the terminal says cancelled, and how many tokens there were. A
-// kill: nothing more. Each is counted once.
+// A stop over TCP: the terminal has the reason cancelled and the number of tokens. A kill: nothing more. Each
+// is counted once.
 func TestCancelOverTCP(t *testing.T) {
 	for _, kind := range []engineargs.Engine{engineargs.VLLM, engineargs.SGLang, engineargs.TRTLLM} {
 		s := onWorker(t, kind)

@@ -14,22 +14,21 @@ import (
 
 // Answer is the answer to one request in the making.
 type Answer struct {
-	// Fingerprint is told as system_fingerprint, unless it is "".
+	// Fingerprint is the system_fingerprint of answers, unless it is "".
 	Fingerprint string
 
 	request *Request
 	id      string // of the request
-	model   string // as clients are told
+	model   string // as in responses
 	began   time.Time
-	created int64 // the same, as clients are told
+	created int64 // the same, as in responses
 	choices []choice
 	groups  []engine.Group // of the prompts, where each has several answers
 	head    []byte         // what every event begins with
 }
 
-// NewAnswer returns the answer to r, which is fitted and came in at began. id is the
-// request's, model the name of the model as clients are to be told; created is when, as they
-// are told.
+// NewAnswer returns the answer to r, which is fitted and came in at began. id is the request's, model the name
+// of the model in responses; created is their creation time.
 func NewAnswer(r *Request, id, model string, began, created time.Time) *Answer {
 	a := &Answer{request: r, id: id, model: model, began: began, created: created.Unix()}
 	a.choices = make([]choice, r.Choices())
@@ -42,8 +41,7 @@ func NewAnswer(r *Request, id, model string, began, created time.Time) *Answer {
 	return a
 }
 
-// partingLimit is how long an engine may take to say what an answer took that has ended
-// without it.
+// partingLimit is how long an engine may take to report the usage of an answer that has ended without it.
 const partingLimit = time.Second
 
 // errIncomplete is the error of an answer that just ends.
@@ -65,7 +63,7 @@ func (a *Answer) Generate(ctx context.Context, rc cancel.Context, target engine.
 	return func(yield func(*Piece, error) bool) { (&ask{a, target, headers}).generateAll(ctx, rc, yield) }
 }
 
-// ask is an answer with whom to ask for it.
+// ask is an answer with the target that generates it.
 type ask struct {
 	*Answer
 	target  engine.Target

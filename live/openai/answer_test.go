@@ -49,7 +49,7 @@ func ask(t *testing.T, body string, target engine.Target) *whole {
 	return &w
 }
 
-// script is an engine that says a text.
+// script is an engine that generates a text.
 func script(text string) *drawing { return &drawing{script: openai.Tokenize(text)} }
 
 // An answer ends where a stop string begins or a stop token is, no earlier than min_tokens,
@@ -93,7 +93,7 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// joinStream returns what the events of a stream say.
+// joinStream returns the text of the events of a stream.
 func joinStream(t *testing.T, body string, target engine.Target) (text, reason string) {
 	t.Helper()
 	all, err := serve(t, openai.Completions, []byte(body), target)
@@ -116,8 +116,8 @@ func joinStream(t *testing.T, body string, target engine.Target) (text, reason s
 	return "", ""
 }
 
-// Several answers to several prompts are numbered prompt by prompt. Each has a seed of its own,
-// and the same seeds give the same answers.
+// Several answers to several prompts are numbered prompt by prompt. Each has a separate seed, and the same
+// seeds give the same answers.
 func TestChoices(t *testing.T) {
 	const body = `{"prompt":["the people","of"],"n":3,"max_tokens":4,"seed":7,"return_token_ids":true}`
 	d := &drawing{}
@@ -146,8 +146,8 @@ func TestChoices(t *testing.T) {
 	}
 }
 
-// Log probabilities are those of a distribution: below 0, the token's own first, the
-// others less probable, all together less than certain; and their tokens make up the text.
+// Log probabilities are those of a distribution: below 0, the token's own first, the other tokens less probable, all
+// together less than certain. Their tokens make up the text.
 func TestLogProbs(t *testing.T) {
 	for _, echo := range []bool{false, true} {
 		w := ask(t, fmt.Sprintf(`{"prompt":"It is the é","max_tokens":20,"logprobs":5,"echo":%v}`, echo), &drawing{})
@@ -180,7 +180,7 @@ func TestLogProbs(t *testing.T) {
 	}
 }
 
-// When one of several choices fails, the others are ended, and the error is the answer's.
+// When one of several choices fails, the other choices are ended, and the error is the answer's.
 func TestFailingChoice(t *testing.T) {
 	broken := errors.New("broken")
 	body := `{"model":"tiny","prompt":"x","n":4,"max_tokens":400}`
@@ -226,7 +226,7 @@ func TestFailingChoice(t *testing.T) {
 	}
 }
 
-// An engine that does not hear that it is to stop keeps nobody waiting for long.
+// An engine that ignores a stop does not delay an answer for long.
 func TestDeafEngine(t *testing.T) {
 	target := targetFunc(func(_ context.Context, rc cancel.Context, _ *engine.Request, _ map[string]string) (iter.Seq2[*engine.Chunk, error], error) {
 		return func(yield func(*engine.Chunk, error) bool) {
@@ -247,7 +247,7 @@ func (f targetFunc) Generate(ctx context.Context, rc cancel.Context, rq *engine.
 	return f(ctx, rc, rq, h)
 }
 
-// Keys that nobody knows are told, and those that change nothing are not.
+// Unknown keys are reported, and keys that change nothing are not.
 func TestIgnored(t *testing.T) {
 	rq, err := openai.Parse(openai.Completions, []byte(`{"prompt":"x","zeta":1,"alpha":{},"user":"u","nothing":null,"skip_special_tokens":false}`), openai.Tokenize)
 	if err != nil || fmt.Sprint(rq.Ignored) != "[alpha zeta]" {
@@ -255,7 +255,7 @@ func TestIgnored(t *testing.T) {
 	}
 }
 
-// A tokenizer of the caller's cuts texts; which text its tokens are, it does not say.
+// A tokenizer of the caller cuts texts; it does not give the text of a token.
 func TestTokenizer(t *testing.T) {
 	letters := func(text string) (tokens []uint32) {
 		for range text {

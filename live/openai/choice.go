@@ -185,8 +185,7 @@ func (a *Answer) newProb(ch *choice, c *engine.Chunk, i int, text string) tokenP
 	return prob
 }
 
-// stopAtToken ends the choice if its latest token, whose text begins at before, is one to
-// stop at.
+// stopAtToken ends the choice if its latest token is one to stop at. The text of the token begins at before.
 func (a *Answer) stopAtToken(ch *choice, token uint32, p *Piece, before int) bool {
 	stop := &a.request.Stop
 	if !slices.Contains(stop.StopTokenIDs, token) || ch.tokens < int(a.request.minTokens) {

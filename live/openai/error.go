@@ -38,8 +38,8 @@ func refuseValue(param, format string, args ...any) *Error {
 	return e
 }
 
-// UnknownModel returns the error of a request for a model that nobody serves; served are the
-// names of those that are.
+// UnknownModel returns the error of a request for a model that is not served; served are the names of the
+// models that are.
 func UnknownModel(name string, served []string) *Error {
 	message := fmt.Sprintf("The model `%.100s` does not exist.", name)
 	if len(served) > 0 {
@@ -48,7 +48,7 @@ func UnknownModel(name string, served []string) *Error {
 	return &Error{Status: http.StatusNotFound, Param: "model", Message: message}
 }
 
-// ErrorOf returns what clients are told of err.
+// ErrorOf returns the error that clients receive for err.
 func ErrorOf(err error) *Error {
 	var e *Error
 	is := func(types ...fault.Type) bool { return fault.MatchChain(err, types, nil) }
@@ -67,7 +67,7 @@ func ErrorOf(err error) *Error {
 	return &Error{Status: http.StatusInternalServerError, Message: err.Error()}
 }
 
-// kind returns the type of the error, as clients are told.
+// kind returns the type of the error in responses.
 func (e *Error) kind() string {
 	if e.Type != "" {
 		return e.Type

@@ -15,7 +15,7 @@ import (
 // may be a text of one, a truth value 0, 1 or a word. What is wrong with them is collected
 // and said in its words.
 type fields struct {
-	keys map[string]json.RawMessage // those that nobody has read
+	keys map[string]json.RawMessage // the ones that were not read
 	bad  []string                   // what is wrong, a line each
 	at   string                     // where the first of it is
 }
@@ -50,8 +50,7 @@ func readFields(body []byte) (*fields, error) {
 	return f, nil
 }
 
-// complain notes what is wrong with the input at a place; context is what more there is to
-// say.
+// complain notes what is wrong with the input at a place; context is additional detail.
 func (f *fields) complain(kind, at, message, input, context string) {
 	if context != "" {
 		context = ", 'ctx': {" + context + "}"
@@ -138,7 +137,7 @@ func (f *fields) skip(keys ...string) {
 	}
 }
 
-// rest returns the keys that nobody has read, in order.
+// rest returns the keys that were not read, in order.
 func (f *fields) rest() []string {
 	var keys []string
 	for key, raw := range f.keys {

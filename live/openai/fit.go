@@ -12,7 +12,7 @@ const maxChoices = 1024
 // max_tokens, times one and the log probabilities of a token.
 const maxEntries = 1 << 22
 
-// defaultMaxTokens is how long completions are that nobody limits.
+// defaultMaxTokens is the length of completions without a limit.
 const defaultMaxTokens = 16
 
 // Fit refuses a request that does not fit in the context of its model, in tokens, and
@@ -40,7 +40,7 @@ func (r *Request) Fit(context int) error {
 	return nil
 }
 
-// fitPrompts cuts the prompts as was asked, and refuses those that are too long.
+// fitPrompts cuts the prompts as requested, and refuses prompts that are too long.
 func (r *Request) fitPrompts(context int) error {
 	for i := range r.Prompts {
 		p := &r.Prompts[i]

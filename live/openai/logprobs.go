@@ -20,9 +20,9 @@ type tokenProb struct {
 	unknown bool        // it is the first of a prompt, which has none
 }
 
-// newTokenProb returns the log probability of a token that was chosen at a position, and
-// those of others with it, n in all. No model computed them: they are drawn by token and
-// position, and together they are less than one.
+// newTokenProb returns the log probability of a token that was chosen at a position, and those of other tokens
+// with it, n in all. No model computed them: they are drawn by token and position, and together they are less
+// than one.
 func newTokenProb(token uint32, position int, text string, n int) tokenProb {
 	draw := blockhash.Tokens([]uint32{token, uint32(position)})
 	p := 0.4 + 0.55*float64(draw>>11)/(1<<53)

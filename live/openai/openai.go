@@ -46,8 +46,8 @@ type Request struct {
 	sampling    sampling
 	maxTokens   *int64
 	minTokens   int64
-	role        string // who speaks in a chat
-	truncate    int    // keep so many tokens of a prompt; 0: all, -1: what fits
+	role        string // of the speaker in a chat
+	truncate    int    // keep this number of tokens of a prompt; 0: all, -1: what fits
 	echoOnly    bool   // the prompt is the whole answer
 	tokensAsIDs bool   // log probabilities name tokens by their numbers
 }
@@ -74,8 +74,8 @@ func (r *Request) PromptTokens() (n int) {
 	return n
 }
 
-// EngineRequest returns what an engine is asked for a choice. Of several answers to one
-// prompt each has a seed of its own, if there is one.
+// EngineRequest returns the request to an engine for a choice. Of several answers to one prompt each has a
+// separate seed, if there is one.
 func (r *Request) EngineRequest(choice int) *engine.Request {
 	rq := &engine.Request{Model: r.Model, TokenIDs: r.promptOf(choice).Tokens, StopConditions: r.Stop}
 	s := r.sampling

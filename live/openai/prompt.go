@@ -40,7 +40,7 @@ func (r *Request) readPrompt(f *fields) error {
 	for i, one := range list {
 		place := fmt.Sprintf("body.prompt.%d", i)
 		if one[0] != list[0][0] {
-			return f.refuse("list_type", place, "Input should be a valid list, or a string as the others are", inputOf(one), "")
+			return f.refuse("list_type", place, "Input should be a valid list, or a string, like the first prompt", inputOf(one), "")
 		}
 		if err := r.addPrompt(f, place, one); err != nil {
 			return err
@@ -59,7 +59,7 @@ func (r *Request) addPrompt(f *fields, place string, raw json.RawMessage) error 
 		}
 		p = r.newTextPrompt(text)
 		if r.Echo && r.LogProbs >= 0 && Detokenize(p.Tokens) != text {
-			return refuseValue("echo", "echo with logprobs is not supported for texts here: the tokenizer does not say which text a token is. Send token ids.")
+			return refuseValue("echo", "echo with logprobs is not supported for texts here: the tokenizer does not return the text of a token. Send token ids.")
 		}
 	} else if json.Unmarshal(raw, &p.Tokens) != nil || strings.Contains(string(raw), "null") {
 		return f.complainTokens(place, raw)
@@ -172,7 +172,7 @@ const notText = "not text"
 // wrong with it.
 func (m *message) contentText() (content, bad string) {
 	if len(m.Content) == 0 || string(m.Content) == "null" {
-		return "", "" // a call of a tool says nothing
+		return "", "" // a call of a tool has no text
 	}
 	var text string
 	if json.Unmarshal(m.Content, &text) == nil {

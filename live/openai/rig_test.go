@@ -16,7 +16,7 @@ import (
 
 // drawing is an engine that draws words by the seed and the prompt.
 type drawing struct {
-	script  []uint32     // the tokens it says, if any, again and again
+	script  []uint32     // the tokens it generates, if any, again and again
 	batch   int          // tokens in a chunk, default 1
 	stopped atomic.Int32 // requests that were stopped before their end
 	asked   atomic.Int32

@@ -27,8 +27,8 @@ func (a *Answer) appendHead(dst []byte) []byte {
 	return append(dst, a.head...)
 }
 
-// appendTail appends what an answer ends with; nil has no usage, last says that no piece of
-// its choice comes after it.
+// appendTail appends what an answer ends with; nil has no usage, last means that no piece of its choice comes
+// after it.
 func (a *Answer) appendTail(dst []byte, usage *engine.Usage, last bool) []byte {
 	dst = append(dst, ']')
 	if usage != nil {
@@ -111,7 +111,7 @@ func (r *Request) appendProbs(dst []byte, probs []tokenProb, offset int) []byte 
 	return r.appendLogProbs(dst, probs, offset)
 }
 
-// Openings returns what a stream says before the first token, one event each.
+// Openings returns the events of a stream before the first token, one event each.
 func (a *Answer) Openings() (events [][]byte) {
 	if a.request.Kind != Chat {
 		return nil
@@ -140,7 +140,7 @@ func (a *Answer) usageOf(tokens int) *engine.Usage {
 	return engine.NewUsage(uint32(a.request.PromptTokens()), uint32(tokens))
 }
 
-// AppendPiece appends a piece as the data of an event; nothing, if it says nothing.
+// AppendPiece appends a piece as the data of an event; nothing, if it is empty.
 func (a *Answer) AppendPiece(dst []byte, p *Piece) []byte {
 	r := a.request
 	if p.Tokens == 0 && len(p.Text) == 0 && p.Reason == "" {
@@ -164,7 +164,7 @@ func (a *Answer) AppendPiece(dst []byte, p *Piece) []byte {
 	return a.appendTail(dst, a.usageOf(p.all), p.Reason != "")
 }
 
-// Closings returns what a stream says when every choice has ended, one event each.
+// Closings returns the events of a stream after the end of every choice, one event each.
 func (a *Answer) Closings() (events [][]byte) {
 	if a.request.Usage {
 		events = append(events, a.appendTail(a.appendHead(nil), a.Usage(), true))

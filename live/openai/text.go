@@ -8,10 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// words holds the words that tokens are told as, in alphabetical order, each in
-// wordSize bytes of a line of its own. GPT-2, OpenAI's cl100k and o200k, Llama 2 and 3,
-// Qwen 3, Gemma 3, DeepSeek V3 and everything that splits at spaces count each as one
-// token, at the beginning of a text and after a space.
+// words holds the words that stand for tokens, in alphabetical order, each in wordSize bytes of a separate
+// line. GPT-2, OpenAI's cl100k and o200k, Llama 2 and 3, Qwen 3, Gemma 3, DeepSeek V3 and all tokenizers that
+// split at spaces count each as one token, at the beginning of a text and after a space.
 //
 //go:embed words.txt
 var words string
@@ -34,7 +33,7 @@ const (
 
 // Of three bytes firstTwo + 1<<24 is the first token.
 
-// wordOf returns the word that a token which is no piece of a text is told as.
+// wordOf returns the word of a token that is no piece of a text.
 func wordOf(token uint32) string {
 	at := int(token%wordCount) * (wordSize + 1)
 	return strings.TrimRight(words[at:at+wordSize], " ")
@@ -69,10 +68,10 @@ func keyOf(i int) uint64 {
 		uint64(w[4])<<24 | uint64(w[5])<<16 | uint64(w[6])<<8 | uint64(w[7])
 }
 
-// Tokenize returns the tokens of a text, about as many as the tokenizers of language
-// models make of English. A text is cut before each word, number and run of signs, the
-// space before going with it. What is one of the words is one token, of the rest six small
-// letters are, four bytes of ASCII, or three others. Speaker is the way back.
+// Tokenize returns the tokens of a text, about as many as the tokenizers of language models make of English. A
+// text is cut before each word, number and run of signs, with the space before it. Each of the words is one
+// token. Of the rest, a token is six small letters, four bytes of ASCII, or three other bytes. Speaker is the
+// inverse.
 func Tokenize(text string) []uint32 {
 	tokens := make([]uint32, 0, len(text)/4+1)
 	for at := 0; at < len(text); {

@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/live/openai"
 )
 
-// A text is as many tokens as it looks like, and its tokens say it again.
+// A text has as many tokens as its looks suggest, and its tokens give the text again.
 func TestTokenize(t *testing.T) {
 	for text, want := range map[string]int{
 		"":                                 0,
@@ -37,7 +37,7 @@ func TestTokenize(t *testing.T) {
 	}
 }
 
-// Whatever a text is made of, its tokens say it again, at once and piece by piece.
+// The tokens of any text give it again, at once and piece by piece.
 func TestTextsComeBack(t *testing.T) {
 	draw := rand.New(rand.NewPCG(1, 2))
 	parts := []string{" ", "\n", "the", "people", " the", "abcdefghijk", "7", "123", "é", "🙂", "日", "\t", ".", "?!", "\"", "<|user|>", "\x00", "A"}

@@ -13,7 +13,7 @@ import (
 type TokenizeRequest struct {
 	Model   string // "": not named
 	Tokens  []uint32
-	Strings bool // say which text each token is
+	Strings bool // return the text of each token
 }
 
 // ParseTokenize reads the body of such a request.

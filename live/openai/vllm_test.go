@@ -44,9 +44,9 @@ func (r *recorded) body() []byte {
 	return r.Body
 }
 
-// Requests of all kinds are answered as vLLM's own server answered them: the status, the
-// shape of the answer with its counts, the words of the error. Where this package answers
-// something else, the file says what; TestDifferences has the list of these.
+// Requests of all kinds are answered as vLLM's own server answered them: the status, the shape of the answer
+// with its counts, the words of the error. The file has each different answer of this package; TestDifferences
+// has the list of these.
 func TestVLLM(t *testing.T) {
 	const file = "testdata/vllm-0.32.0.json"
 	all := readRecorded(t, file)
@@ -77,8 +77,8 @@ func TestVLLM(t *testing.T) {
 	}
 }
 
-// same reports whether two answers are the same to a client. Of a parameter that is wrong,
-// vLLM's server often says nothing where this package does.
+// same reports whether two answers are the same to a client. In an error,
+// vLLM's server often does not name the wrong parameter where this package does.
 func same(want, got *answered) bool {
 	a, b := want.Answer, got.Answer
 	if e, ok := find(a, "error").(map[string]any); ok && e["param"] == nil {
@@ -199,7 +199,7 @@ func indexOf(event any) int {
 	return int(index)
 }
 
-// shape returns what is compared of a value under a key. Keys without a value say nothing.
+// shape returns the part of a value under a key that is compared. Keys without a value are ignored.
 func shape(key string, v any, path string) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -240,7 +240,7 @@ func shape(key string, v any, path string) any {
 	return v
 }
 
-// answer answers a request as a server of model tiny would, from an engine that says a word with a t.
+// answer answers a request as a server of model tiny would, from an engine that generates a word with a t.
 func answer(t *testing.T, path string, body []byte) (status int, text string) {
 	t.Helper()
 	kind := openai.Completions

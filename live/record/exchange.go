@@ -178,7 +178,7 @@ func (x *exchange) end() {
 	case x.failed == nil && !x.answer.Done:
 		x.failed = errors.New("the answer ended before its end")
 	case x.failed == nil && (x.row.Input == 0 || x.row.Output == 0):
-		x.failed = errors.New("the answer says of no token")
+		x.failed = errors.New("the answer has no tokens")
 	}
 	if x.failed != nil && x.row.Status == measure.StatusOK {
 		x.row.Status, x.row.Error = measure.StatusError, x.failed.Error()

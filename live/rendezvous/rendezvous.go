@@ -198,7 +198,7 @@ func Await(ctx context.Context, host string, port uint16, id uint64, o Options) 
 		return fault.New(typeOfError(err, fault.BackendDisconnected, fault.BackendResponseTimeout),
 			"rendezvous at %s: room %d was not completed within %v: %w", address, id, o.Wait, err)
 	case answer == refused:
-		return fault.New(fault.BackendInvalidArgument, "rendezvous at %s: somebody else waits in room %d", address, id)
+		return fault.New(fault.BackendInvalidArgument, "rendezvous at %s: another decode worker waits in room %d", address, id)
 	case answer != complete:
 		return fault.New(fault.BackendUnknown, "rendezvous at %s: room %d was answered with %#x, must be %#x", address, id, answer, complete)
 	}

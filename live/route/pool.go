@@ -251,7 +251,7 @@ func (p *Pool) Await(ctx context.Context, n int) error {
 			}
 			if lacking == 2 {
 				return fault.New(fault.CannotConnect, "%v: %d workers serve there, %d of them with a model card, must be %d: "+
-					"a worker says in its card which model it serves (of the published package: register_model)", p.name, serving, have, n)
+					"the card of a worker names the model that it serves (of the published package: register_model)", p.name, serving, have, n)
 			}
 		case <-ctx.Done():
 			return fault.New(fault.CannotConnect, "%v: %d workers, must be %d: %w", p.name, have, n, context.Cause(ctx))

@@ -222,7 +222,7 @@ func (m *Metrics) Client(n Name) *Client {
 		queue:    k.newHistogram("dynamo_request_plane_queue_seconds", "Time from call to sending.", messageBuckets()).WithLabelValues(),
 		send:     k.newHistogram("dynamo_request_plane_send_seconds", "Time from sending to acknowledgement.", messageBuckets()).WithLabelValues(),
 		first:    k.newHistogram("dynamo_request_plane_roundtrip_ttft_seconds", "Time from sending to first item.", requestBuckets()).WithLabelValues(),
-		inflight: k.newGauge("dynamo_request_plane_inflight_requests", "Calls whose response has not ended.").WithLabelValues(),
+		inflight: k.newGauge("dynamo_request_plane_inflight_requests", "Calls without the end of their response.").WithLabelValues(),
 	}
 }
 
@@ -261,11 +261,11 @@ func (m *Metrics) Requests() *Requests {
 	return &Requests{
 		total:         k.newCounter("dynamo_frontend_requests_total", "Requests that were answered, by status; 499: the client left.", "model", "endpoint", "request_type", "status"),
 		refused:       k.newCounter("dynamo_frontend_refused_requests_total", "Requests that no model was asked for, by status and the parameter that was wrong.", "endpoint", "status", "param"),
-		cancellations: k.newCounter("dynamo_frontend_model_cancellation_total", "Requests whose client left before the answer was written.", "model", "endpoint", "request_type"),
+		cancellations: k.newCounter("dynamo_frontend_model_cancellation_total", "Requests with a client that left before the answer was written.", "model", "endpoint", "request_type"),
 		inputTokens:   k.newCounter("dynamo_frontend_input_tokens_total", "Tokens of prompts.", "model"),
 		outputTokens:  k.newCounter("dynamo_frontend_output_tokens_total", "Tokens of answers.", "model"),
 		inflight:      k.newGauge("dynamo_frontend_inflight_requests", "Requests that are being answered.", "model"),
-		queued:        k.newGauge("dynamo_frontend_queued_requests", "Requests that wait for others to end.").WithLabelValues(),
+		queued:        k.newGauge("dynamo_frontend_queued_requests", "Requests that wait for running requests to end.").WithLabelValues(),
 		duration:      k.newHistogram("dynamo_frontend_request_duration_seconds", "Time from request to end of answer.", requestBuckets(), "model"),
 		first:         k.newHistogram("dynamo_frontend_time_to_first_token_seconds", "Time from request to first token.", requestBuckets(), "model"),
 	}

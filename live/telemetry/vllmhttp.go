@@ -35,7 +35,7 @@ func (m *Metrics) HTTP() *HTTP {
 	h := &HTTP{
 		requests: k.newCounter(requests+"_total", "Requests, by path, method and class of status.", "method", "status", "handler"),
 		in:       summary(in, "Bytes of the bodies of requests."),
-		out:      summary(out, "Bytes of the bodies of answers whose size was told."),
+		out:      summary(out, "Bytes of the bodies of answers with a known size."),
 		all:      highest,
 		took:     k.newHistogram(took, "Time of requests, by path and method.", []float64{0.1, 0.5, 1}, "method", "handler"),
 		created:  map[string]*prometheus.GaugeVec{}, since: since,

@@ -65,7 +65,7 @@ func writeError(w http.ResponseWriter, err error) {
 	standalone.WriteBytes(w, e.Status, e.AppendJSON(nil))
 }
 
-// onlyJSON lets bodies through that say that they are JSON.
+// onlyJSON accepts bodies with the content type of JSON.
 func onlyJSON(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
@@ -126,7 +126,7 @@ func (s *Server) serveLoad(w http.ResponseWriter, _ *http.Request) {
 	standalone.WriteJSON(w, http.StatusOK, map[string]int64{"server_load": s.load.Load()})
 }
 
-// permission is what vLLM says of each model.
+// permission is vLLM's entry for each model.
 type permission struct {
 	ID       string  `json:"id"`
 	Object   string  `json:"object"`

@@ -65,8 +65,8 @@ func requests() []string {
 	}
 }
 
-// alone is how many of them come first that are one request to the engine each. Of the others
-// it depends on their arrivals, which differ by microseconds, which pass they are in.
+// alone is how many of them come first that are one request to the engine each. The passes of the rest depend
+// on their arrivals, which differ by microseconds.
 const alone = 8
 
 // askAll asks, and returns the statuses.
@@ -86,8 +86,8 @@ func askAll(t *testing.T, url string, bodies []string) (statuses []int) {
 	return statuses
 }
 
-// counted is what a server has counted: of its metrics the types, the samples that are
-// counts of tokens or requests, and of those that depend on time that they are there.
+// counted is what a server has counted: the types of its metrics, the samples that are counts of tokens or
+// requests, and the names of the samples that depend on time.
 type counted struct {
 	Statuses []int
 	Types    map[string]string

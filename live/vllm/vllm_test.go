@@ -43,8 +43,8 @@ func sample(t *testing.T, url, name string) float64 {
 	return v
 }
 
-// A request whose answer met a stop string has ended by itself, and one whose client left was
-// aborted: vLLM's server tells them apart, and so does ours.
+// A request with an answer that met a stop string has ended by itself, and a request with a client that left
+// was aborted: vLLM's server reports them as different reasons, and so does this one.
 func TestReasons(t *testing.T) {
 	success := func(reason string) string {
 		return `vllm:request_success_total{engine="0",finished_reason="` + reason + `",model_name="tiny"}`

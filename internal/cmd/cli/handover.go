@@ -20,7 +20,7 @@ type LiveCommand struct{ Name, short string }
 // the simulator has not, for engines that it serves.
 func LiveCommands() []LiveCommand {
 	return []LiveCommand{
-		{"stack", "Run etcd and NATS, and look at what is registered there"},
+		{"stack", "Run etcd and NATS, and show what is registered there"},
 		{"worker", "Serve a simulated engine as a worker process of a cluster"},
 		{"frontend", "Serve the models of a cluster over HTTP"},
 		{"vllm", "Serve simulated engines as vLLM's own HTTP server does"},

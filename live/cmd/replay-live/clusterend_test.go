@@ -16,7 +16,7 @@ import (
 	"github.com/replay-llm/replay/internal/poll"
 )
 
-// caller starts a replay on processes as a process of its own.
+// caller starts a replay on processes as a separate process.
 func caller(t *testing.T, env []string, args ...string) (cmd *exec.Cmd, out, errs *bytes.Buffer) {
 	t.Helper()
 	out, errs = new(bytes.Buffer), new(bytes.Buffer)
@@ -46,8 +46,8 @@ func descendants(pid int) []int {
 
 func alive(pid int) bool { return syscall.Kill(pid, 0) == nil }
 
-// An interrupted replay stops its requests, tells what has completed, takes its
-// cluster down and says 130.
+// An interrupted replay stops its requests, reports the completed ones, takes its cluster down and exits with
+// 130.
 func TestClusterFaultInterrupt(t *testing.T) {
 	clusterRequest(t)
 	temporary := t.TempDir()

@@ -15,14 +15,14 @@ import (
 	"github.com/replay-llm/replay/internal/poll"
 )
 
-// asking is a request to a frontend whose answer is read as it comes.
+// asking is a request to a frontend with an answer that is read as it comes.
 type asking struct {
 	t    *testing.T
 	conn net.Conn
 	in   *bufio.Scanner
 }
 
-// ask sends a request for a stream of so many tokens.
+// ask sends a request for a stream of the given number of tokens.
 func (m *member) ask(promptTokens, tokens int) *asking {
 	m.t.Helper()
 	body := fmt.Sprintf(`{"model":"mocker-model","stream":true,"max_tokens":%d,"prompt":[%s1]}`, tokens, strings.Repeat("1,", promptTokens-1))
@@ -208,7 +208,7 @@ func TestClusterFaultWorkerHangs(t *testing.T) {
 	mayTake(t, "worker wakes up to answers", poll.Until(t, "an answer", func() bool { return f.answers() == http.StatusOK }), 40*time.Second)
 }
 
-// A stream whose worker is cut off for good ends with an error within a minute, without a limit of the
+// A stream ends with an error within a minute when its worker is cut off for good, without a limit of the
 // frontend's own.
 func TestClusterFaultCutForGood(t *testing.T) {
 	clusterRequest(t)
@@ -274,8 +274,8 @@ func TestClusterFaultPrefill(t *testing.T) {
 	}
 }
 
-// Without NATS, streams that flow continue and new requests fail soon; without etcd
-// for less than a lease, nobody notices.
+// Without NATS, streams that flow continue and new requests fail soon; without etcd for less than a lease there
+// is no effect.
 func TestClusterFaultServers(t *testing.T) {
 	clusterRequest(t)
 	c := newCompound(t)

@@ -88,7 +88,7 @@ func (s *soakTally) wrongly(format string, args ...any) {
 	s.count(func() { s.wrong = append(s.wrong, fmt.Sprintf(format, args...)) })
 }
 
-// soakWatch notes who takes a request.
+// soakWatch notes the worker that takes a request.
 type soakWatch struct{ tally *soakTally }
 
 func (w soakWatch) Placed(scheduler.Role, uint64) {}
@@ -99,8 +99,8 @@ func (w soakWatch) Taken(_ scheduler.Role, worker uint64, _ time.Time) {
 
 func (w soakWatch) Read(scheduler.Role, *served.Chunk, time.Time) {}
 
-// one sends a request and checks its answer: so many tokens and one terminal, or
-// an error that has a type.
+// one sends a request and checks its answer: the requested tokens and one terminal, or an error that has a
+// type.
 func (s *soakTally) one(ctx context.Context, pool *routes.Pool, rng *rand.Rand) {
 	rq := &served.Request{TokenIDs: make([]uint32, 20+rng.IntN(100))}
 	for i := range rq.TokenIDs {
@@ -217,7 +217,7 @@ func TestClusterSoakKills(t *testing.T) {
 	}
 }
 
-// pool is the workers of the compound, once so many are there.
+// pool is the workers of the compound, once the given number of them are there.
 func (c *compound) pool(workers int) (*routes.Pool, *drt.Runtime) {
 	c.t.Helper()
 	ctx, release := context.WithTimeout(context.Background(), clusterLimit)

@@ -146,7 +146,7 @@ func statusAt(t *testing.T, m *member, path string) int {
 	return r.StatusCode
 }
 
-// exportedBy returns what a process says of itself to Prometheus.
+// exportedBy returns the metrics that a process exports to Prometheus.
 func exportedBy(t *testing.T, m *member, token string) (status int, text string) {
 	t.Helper()
 	_, port, err := net.SplitHostPort(strings.TrimPrefix(m.base(), "http://"))

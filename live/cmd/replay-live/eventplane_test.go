@@ -10,8 +10,8 @@ import (
 	"github.com/replay-llm/replay/live/drt/drttest"
 )
 
-// A worker with the files of a model is found on the package's event plane, in both layouts, again after
-// its lease was lost, and not when it has left. One without, or that is told not to, is not.
+// A worker with the files of a model is found on the package's event plane, in both layouts, again after its
+// lease was lost, and not when it has left. A worker without the files, or with the event plane off, is not.
 func TestEventPlane(t *testing.T) {
 	t.Parallel()
 	servers := drttest.Start(t)

@@ -40,7 +40,7 @@ type fleetSoak struct {
 	faults             map[string]int
 }
 
-// followed is a worker whose KV events are followed for as long as it lives.
+// followed is a worker with KV events that are followed for as long as it lives.
 type followed struct {
 	*member
 	index *kvevents.Index
@@ -80,8 +80,8 @@ func (s *fleetSoak) follow(m *member) (*kvevents.Index, *kvevents.Subscriber) {
 	return x, sub
 }
 
-// replaceWorker kills a worker and starts another. While etcd or NATS is away nobody can start, so both
-// are there.
+// replaceWorker kills a worker and starts another. No worker can start while etcd or NATS is away, so both are
+// there.
 func (s *fleetSoak) replaceWorker(i int) {
 	s.workers[i].kill()
 	s.workers[i].sub.Close()
@@ -99,8 +99,8 @@ func (s *fleetSoak) rest() {
 	})
 }
 
-// checkIndex fails the test unless what was followed through all faults is what a follower that
-// comes now is told.
+// checkIndex fails the test unless the index that was followed through all faults equals that of a new
+// follower.
 func (s *fleetSoak) checkIndex() {
 	s.t.Helper()
 	for i, w := range s.workers {
@@ -201,7 +201,7 @@ func (s *fleetSoak) checkGoroutines() {
 	}
 }
 
-// stackProcess is a process of etcd and NATS whose data outlives it.
+// stackProcess is a process of etcd and NATS with data that outlives it.
 type stackProcess struct {
 	t    *testing.T
 	dir  string
@@ -304,7 +304,7 @@ func (l *line) pass(in net.Conn) {
 	_, _ = io.Copy(in, out)
 }
 
-// cut cuts all connections, refuses others for a while, and waits for that.
+// cut cuts all connections, refuses new ones for a while, and waits for that.
 func (l *line) cut(away time.Duration) {
 	l.mu.Lock()
 	l.until = time.Now().Add(away)

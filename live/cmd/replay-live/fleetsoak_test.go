@@ -119,7 +119,7 @@ func soakPrompt(group int) []uint32 {
 	return all
 }
 
-// startClients starts so many clients.
+// startClients starts the given number of clients.
 func startClients(at string, streams int) *soakCrowd {
 	c := &soakCrowd{done: make(chan struct{}), refused: map[string]int{}}
 	c.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: streams}, Timeout: clusterLimit}

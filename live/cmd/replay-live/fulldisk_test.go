@@ -17,8 +17,8 @@ import (
 	"github.com/replay-llm/replay/live/cmd/replay-live/serve"
 )
 
-// Servers whose directory takes no more say so in a line, and are no bug of the program: a limit on
-// the size of files stands for a disk that is full.
+// Servers with a directory on a full disk report it in a line, and are no bug of the program: a limit on the
+// size of files stands for a disk that is full.
 func TestStackOnFullDisk(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -57,7 +57,7 @@ func TestStackWhenDiskFillsUp(t *testing.T) {
 	}
 }
 
-// A worker of which nobody can be told where it is ends, and says so.
+// A worker that cannot print its address ends, and reports why.
 func TestWorkerWithoutItsLine(t *testing.T) {
 	t.Parallel()
 	c := newCompound(t)

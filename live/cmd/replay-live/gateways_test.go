@@ -25,8 +25,8 @@ var gateways = flag.String("gateways", "", "the `directory` of vllm-router, vLLM
 // prompts.
 const gatewayRequests, gatewayGroups = 200, 10
 
-// vLLM's own router takes a fleet for vLLM's servers: every request is answered, each policy
-// spreads them as its name says, and the one that follows caches finds more in them.
+// vLLM's own router takes a fleet for vLLM's servers: every request is answered, each policy spreads them as
+// its name promises, and the one that follows caches finds more in them.
 func TestVLLMRouter(t *testing.T) {
 	if *gateways == "" {
 		t.Skip("skipped: only with -gateways (make gateways)")

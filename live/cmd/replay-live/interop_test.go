@@ -28,7 +28,7 @@ type peers struct {
 	at serve.StackAddresses
 }
 
-// newPeers starts the servers as a process of their own.
+// newPeers starts the servers as a separate process.
 func newPeers(t *testing.T) *peers {
 	t.Helper()
 	p := &peers{compound: &compound{t: t}}

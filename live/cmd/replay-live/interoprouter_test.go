@@ -47,8 +47,8 @@ func peerRouter(t *testing.T, requests, events string) {
 	}
 	f.url = c.startPeerFront(requests, "kv", "ours", "DYN_EVENT_PLANE="+events)
 
-	// One worker has a long request: short ones go to the other, which then has what they say in its
-	// cache, and in the end more to do.
+	// One worker has a long request: short ones go to the other, which then has their prompts in its cache, and
+	// in the end more to do.
 	held := f.hold(prompt(0, 3))
 	first, other := held.worker, 1-held.worker
 	for i := 1; i <= routedPrompts; i++ {
@@ -79,7 +79,7 @@ func peerRouter(t *testing.T, requests, events string) {
 	}
 }
 
-// prompt is a text of about so many blocks of 16 tokens that begins like no other.
+// prompt is a text of about the given number of blocks of 16 tokens that begins like no other.
 func prompt(number, blocks int) string {
 	return fmt.Sprintf("%04d ", number) + strings.Repeat(fmt.Sprintf("%d is a lucky number ", number), 2*blocks)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/internal/poll"
 )
 
-// deployed is a container of examples/stack/kubernetes, as far as it says what runs and who asks it.
+// deployed is a container of examples/stack/kubernetes: what it runs, and its clients.
 type deployed struct {
 	Name  string   `yaml:"name"`
 	Args  []string `yaml:"args"`

@@ -45,7 +45,7 @@ func awaitModel(t *testing.T, front *member, model string) {
 	})
 }
 
-// freePort returns a port that nobody listens at.
+// freePort returns a port without a listener.
 func freePort(t *testing.T, host string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
@@ -57,8 +57,8 @@ func freePort(t *testing.T, host string) string {
 	return port
 }
 
-// A cluster whose listeners others may reach serves those who prove that they belong to it, over
-// every one of them; a caller and a worker that do not are told so in a line, and counted.
+// A cluster with listeners that other machines may reach serves the peers that prove that they belong to it,
+// over every listener. A caller and a worker that do not get an error in a line, and are counted.
 func TestLinks(t *testing.T) {
 	host := listen.RoutableAddress()
 	if host == "127.0.0.1" {
@@ -126,7 +126,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// hostFlags returns the flags of all commands that say where to listen, as "command --flag".
+// hostFlags returns the flags of all commands that set where to listen, as "command --flag".
 func hostFlags(cmd *cobra.Command, path string) (all []string) {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if f.Name == "listen" || f.Name == "host" || strings.HasSuffix(f.Name, "-host") || f.Name == "kv-events-config" {
@@ -296,7 +296,7 @@ func TestListensOnLoopback(t *testing.T) {
 	}
 }
 
-// A worker that is told to call an address it may not dial refuses the request, at once and in a line.
+// A worker that a caller asks to dial an address it may not dial refuses the request, at once and in a line.
 func TestAllowDial(t *testing.T) {
 	host := listen.RoutableAddress()
 	if host == "127.0.0.1" {

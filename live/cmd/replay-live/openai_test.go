@@ -17,10 +17,9 @@ import (
 	"github.com/replay-llm/replay/loadgen/tokenizer"
 )
 
-// A frontend and two workers, as processes, honor what a request asks for or say why not: the
-// same seed gives the same answer on whichever worker, a stop string ends the work as well
-// as the text, and the second time a prompt is cached. OpenAI's own client agrees, where
-// there is one.
+// A frontend and two workers, as processes, honor the parameters of a request or report why not: the same seed
+// gives the same answer on whichever worker, a stop string ends the work as well as the text, and the second
+// time a prompt is cached. OpenAI's own client agrees, where there is one.
 func TestParametersOverProcesses(t *testing.T) {
 	t.Parallel()
 	c := newCompound(t)

@@ -34,7 +34,7 @@ func (s *speech) check(what, text string) {
 	}
 }
 
-// run runs a program to its end, and looks at what it says.
+// run runs a program to its end, and checks its output.
 func (s *speech) run(env []string, args ...string) (code int, said string) {
 	s.t.Helper()
 	cmd := exec.Command(os.Args[0], args...)
@@ -46,7 +46,7 @@ func (s *speech) run(env []string, args ...string) (code int, said string) {
 	return cmd.ProcessState.ExitCode(), string(out)
 }
 
-// commandLines looks at the command lines of processes, where the system tells.
+// commandLines checks the command lines of processes, where the system shows them.
 func (s *speech) commandLines(pids ...string) {
 	for _, pid := range pids {
 		text, _ := os.ReadFile(filepath.Join("/proc", pid, "cmdline"))
@@ -76,8 +76,8 @@ func secretServers(t *testing.T, dir string) (env []string, at serve.StackAddres
 	}
 }
 
-// Servers with a password let in who has it, which may be told in URLs of the environment, and nobody else; no
-// process says it anywhere.
+// Servers with a password accept only clients that have it, which URLs of the environment may contain; no
+// process prints it.
 func TestPasswordIsAskedForAndNeverSaid(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

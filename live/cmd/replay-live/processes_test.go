@@ -79,7 +79,7 @@ type member struct {
 	KVReplay               string `json:"kv_replay"`
 }
 
-// transcript is what a process has written so far, for who reads it meanwhile, too.
+// transcript is what a process has written so far, for concurrent readers, too.
 type transcript struct {
 	mu   sync.Mutex
 	text []byte
@@ -287,7 +287,7 @@ func childProcesses() []string {
 	return all
 }
 
-// A worker that does not come up ends the run, and says why.
+// A worker that does not come up ends the run, and reports why.
 func TestSpawnFails(t *testing.T) {
 	t.Setenv(asProgram, "1")
 	var out, errs bytes.Buffer

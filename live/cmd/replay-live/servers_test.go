@@ -55,7 +55,7 @@ func (s *crowd) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":%d,\"completion_tokens\":%d}}\n\ndata: [DONE]\n\n", len(strings.Fields(q.Prompt)), q.Max)
 }
 
-// startProcess starts the program as a process of its own, and returns the first line it prints.
+// startProcess starts the program as a separate process, and returns the first line it prints.
 func startProcess(t *testing.T, lines int, args ...string) (cmd *exec.Cmd, errs *bytes.Buffer, line string) {
 	t.Helper()
 	return startProcessWith(t, nil, lines, args...)

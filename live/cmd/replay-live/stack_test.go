@@ -33,7 +33,7 @@ func (w *signalled) Write(p []byte) (int, error) {
 	return w.Buffer.Write(p)
 }
 
-// The servers say where they are and end with a signal, well and without a trace.
+// The servers print their addresses and end with a signal, well and without a trace.
 func TestStackUp(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	var out signalled

@@ -99,7 +99,7 @@ func (o ordeal) endure(t *testing.T) {
 	}
 }
 
-// A frontend that is told to end, and does not wait for a stream, tells its client so with the last event.
+// A frontend that is asked to end and does not wait for a stream reports that to its client with the last event.
 func TestFrontendTellsItsEnd(t *testing.T) {
 	t.Parallel()
 	c := newCompound(t)
@@ -128,7 +128,7 @@ func (m *member) signal(s syscall.Signal) {
 }
 
 // areRegistered reports whether workers are in etcd with their instances and cards, under the ids that they had,
-// and nobody else is.
+// and no other worker is.
 func areRegistered(t *testing.T, servers *drttest.Servers, workers []*member) bool {
 	t.Helper()
 	found := 0
@@ -154,7 +154,7 @@ type load struct {
 	failed []string
 }
 
-// load has so many streams at a time, until the end.
+// load has the given number of streams at a time, until the end.
 func (m *member) load(streams, tokens int) *load {
 	l := &load{done: make(chan struct{})}
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: streams}}

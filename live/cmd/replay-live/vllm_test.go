@@ -16,7 +16,7 @@ import (
 	"github.com/replay-llm/replay/internal/certtest"
 )
 
-// startFleet starts a process of so many servers, and returns it and their addresses.
+// startFleet starts a process of the given number of servers, and returns it and their addresses.
 func startFleet(t *testing.T, size int, args ...string) (cmd *exec.Cmd, urls []string) {
 	t.Helper()
 	cmd = exec.Command(os.Args[0], append([]string{"vllm"}, args...)...)
@@ -40,7 +40,7 @@ func startFleet(t *testing.T, size int, args ...string) (cmd *exec.Cmd, urls []s
 	return cmd, urls
 }
 
-// freePorts returns the first of three ports in a row that nobody listens at.
+// freePorts returns the first of three ports in a row without listeners.
 func freePorts(t *testing.T) int {
 	t.Helper()
 	for range 100 {
@@ -65,8 +65,8 @@ func freePorts(t *testing.T) int {
 	return 0
 }
 
-// A fleet serves engines that know nothing of each other at consecutive ports, answers, and
-// ends with exit code 0 when it is told to.
+// A fleet serves engines that know nothing of each other at consecutive ports, answers, and ends with exit code
+// 0 on a signal.
 func TestVLLMFleet(t *testing.T) {
 	first := freePorts(t)
 	cmd, urls := startFleet(t, 3, "--port="+strconv.Itoa(first), "--fleet=3", "--served-model-name=tiny", "--speedup-ratio=20")

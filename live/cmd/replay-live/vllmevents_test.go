@@ -107,9 +107,8 @@ func TestVLLMServerEvents(t *testing.T) {
 	}
 }
 
-// pyEvents follows a publisher with the classes of vLLM's own file, and asks it for everything
-// when it is told to. Of every batch it prints what vLLM's class reads, and whether vLLM's encoder makes the same bytes
-// of that.
+// pyEvents follows a publisher with the classes of vLLM's own file, and asks it for everything on a signal of its
+// input. Of every batch it prints what vLLM's class reads, and whether vLLM's encoder makes the same bytes of that.
 const pyEvents = `
 import importlib.util, json, logging, sys, types
 import msgspec, zmq

@@ -39,7 +39,7 @@ func (s *server) post(ctx context.Context, c *http.Client, body string) (*http.R
 	return r, nil
 }
 
-// atOnce calls do so many times, so many at once, and returns the first error.
+// atOnce calls do times times, width at once, and returns the first error.
 func atOnce(ctx context.Context, times, width int, do func(ctx context.Context, c *http.Client) error) error {
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: width, DisableCompression: true}}
 	defer client.CloseIdleConnections()

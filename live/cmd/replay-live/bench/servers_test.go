@@ -143,7 +143,7 @@ func (s *server) itl() time.Duration {
 	return 10 * time.Millisecond
 }
 
-// speed returns the flag that says how fast a simulated engine is.
+// speed returns the flag that sets the speed of a simulated engine.
 func (s *server) speed() string {
 	if s.flat {
 		return "--speedup-ratio=10000"

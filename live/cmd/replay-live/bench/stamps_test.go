@@ -17,14 +17,13 @@ import (
 	"github.com/replay-llm/replay/live/engine"
 )
 
-// stampRole makes this program a worker whose tokens are the instants at which they were
-// made.
+// stampRole makes this program a worker with tokens that are the instants at which they were made.
 const stampRole = "stamps"
 
 // stampEvery is the time between two tokens of it.
 const stampEvery = 50 * time.Millisecond
 
-// stamps is an engine whose tokens are instants, in microseconds.
+// stamps is an engine with tokens that are instants, in microseconds.
 type stamps struct{ engine.Defaults }
 
 func (stamps) Start(context.Context, uint64) (engine.EngineConfig, error) {

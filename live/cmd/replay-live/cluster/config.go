@@ -15,7 +15,7 @@ import (
 	"github.com/replay-llm/replay/live/link"
 )
 
-// Config is what flags and environment say.
+// Config is the configuration from flags and environment.
 func Config(f *options.RuntimeFlags) (drt.Config, error) {
 	for name, urls := range map[string]string{"etcd": f.Etcd, "nats": f.Nats} {
 		if err := checkURLs(name, urls); err != nil {
@@ -62,7 +62,7 @@ func Config(f *options.RuntimeFlags) (drt.Config, error) {
 	return c, nil
 }
 
-// checkURLs refuses URLs on the command line that name a user: what is there others can read.
+// checkURLs refuses URLs on the command line that name a user: other users can read them there.
 func checkURLs(flag, urls string) error {
 	if credential.Hide(urls) == urls {
 		return nil
@@ -71,7 +71,7 @@ func checkURLs(flag, urls string) error {
 		map[string]string{"etcd": "ETCD_ENDPOINTS", "nats": "NATS_SERVER"}[flag])
 }
 
-// linkEnv returns the environment, over which the flags that say how to connect win.
+// linkEnv returns the environment, overridden by the flags of links.
 func linkEnv(f *options.RuntimeFlags) func(string) string {
 	given := map[string]string{
 		"REPLAY_LINK_CERT": f.LinkCert, "REPLAY_LINK_KEY": f.LinkKey, "REPLAY_LINK_CA": f.LinkCA, "REPLAY_LINK_NAME": f.LinkName,
@@ -103,9 +103,9 @@ func staticInstances(f *options.RuntimeFlags, d drt.Discovery) (map[string][]drt
 	return all, nil
 }
 
-// GiveCards gives the workers of static discovery, at these endpoints and those that --static names, cards that say
-// that they serve a model: nobody else tells. Workers of a component "prefill" prefill, and the others of their
-// namespace decode then.
+// GiveCards gives the workers of static discovery, at these endpoints and the ones that --static names, cards with
+// the model that they serve, since they have no other source. Workers of a component "prefill" prefill, and the
+// other workers of their namespace decode then.
 func GiveCards(c *drt.Config, model string, names ...string) error {
 	if c.Discovery != drt.Static {
 		return nil
@@ -135,10 +135,10 @@ func GiveCards(c *drt.Config, model string, names ...string) error {
 	return nil
 }
 
-// prefillComponent is that of prefill workers, unless they are told another.
+// prefillComponent is that of prefill workers by default.
 const prefillComponent = "prefill"
 
-// OwnInstance makes a worker of static discovery the instance that --static says is at its endpoint. There may be one.
+// OwnInstance makes a worker of static discovery the instance that --static has at its endpoint. There may be one.
 func OwnInstance(c *drt.Config, name string) error {
 	own := c.Static[name]
 	switch {
@@ -151,7 +151,7 @@ func OwnInstance(c *drt.Config, name string) error {
 	return nil
 }
 
-// setGiven sets a field to what a flag says, if it says something.
+// setGiven sets a field to the value of a flag, if it has one.
 func setGiven[T ~string](field *T, value T) {
 	if value != "" {
 		*field = value

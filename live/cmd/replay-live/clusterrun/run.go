@@ -106,7 +106,7 @@ func listEndpoints(o *remotes.Options) []string {
 	return names
 }
 
-// reachServers makes etcd and NATS known, and starts them if nobody says where they are.
+// reachServers makes etcd and NATS known, and starts them if they have no addresses.
 func (x *processRun) reachServers(ctx context.Context) (err error) {
 	p := &x.o.Processes
 	if x.config, err = cluster.Config(&p.Runtime); err != nil {
@@ -126,7 +126,7 @@ func (x *processRun) reachServers(ctx context.Context) (err error) {
 	return nil
 }
 
-// routingOptions say who is asked, and how workers are chosen.
+// routingOptions returns the workers to call and how they are chosen.
 func (x *processRun) routingOptions() (remotes.Options, error) {
 	p := &x.o.Processes
 	o := remotes.Options{Routing: routes.Options{
@@ -222,13 +222,13 @@ func (x *processRun) spawnWorkers(o *remotes.Options) error {
 
 func flagText(name, value string) string { return "--" + name + "=" + value }
 
-// workerArgs say what a worker is, and how it takes part in the cluster.
+// workerArgs returns the flags that describe a worker and its place in the cluster.
 func (x *processRun) workerArgs(namespace, mode string) []string {
 	args := []string{
 		"worker", "--until-eof", "--grace=0s", flagText("namespace", namespace), flagText("disaggregation-mode", mode),
 		flagText("context-length", fmt.Sprint(1<<30)),
 	}
-	// What the environment says, passwords among it, workers read there.
+	// Workers read the values of the environment, passwords among them, from there.
 	if x.servers != nil || x.o.Processes.Runtime.Etcd != "" {
 		args = append(args, flagText("etcd", strings.Join(x.config.Etcd.Endpoints, ",")))
 	}

@@ -55,10 +55,10 @@ func (f *engineFlags) bindCommon(fs *pflag.FlagSet, port int, length string) {
 	fs.BoolVar(&f.insecure, "insecure", false, "listen outside loopback without certificates or a token")
 	fs.BoolVar(&f.untilEOF, "until-eof", false, "end, in good order, when standard input ends too")
 	cli.BindLogFormat(fs)
-	fs.Var(&f.precise, "precise", "how passes wait, by `name`: timer, or spin, which looks at the clock in the end and takes a processor")
+	fs.Var(&f.precise, "precise", "how passes wait, by `name`: timer, or spin, which polls the clock in the end and takes a processor")
 }
 
-// bindEngineFlags adds the engine's flags but those named, and those that an other engine alone has; "": none.
+// bindEngineFlags adds the engine's flags except the named ones and the ones that another engine alone has; "": none.
 func bindEngineFlags(o *options.Options, fs *pflag.FlagSet, other string, without ...string) {
 	fs.String("engine-args", "", "engine arguments: a `JSON` object with the keys of the reference, or @file")
 	for _, one := range options.EngineFlags() {

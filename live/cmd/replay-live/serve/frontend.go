@@ -31,7 +31,7 @@ import (
 	"github.com/replay-llm/replay/router/policy"
 )
 
-// frontendFlags say where a frontend listens and how it finds workers.
+// frontendFlags set where a frontend listens and how it finds workers.
 type frontendFlags struct {
 	o       options.Options // of the router
 	runtime options.RuntimeFlags
@@ -59,11 +59,11 @@ func NewFrontendCommand(s cli.Streams) *cobra.Command {
 stream of events, and GET /v1/models, /health, /live and /metrics. It finds
 models and workers by what they register at etcd, and asks them over NATS.
 
-A prompt of token ids is used as it is. A text is cut in about as many tokens as
+A prompt of token ids is used unchanged. A text is cut in about as many tokens as
 tokenizers make of English, or by --tokenizer; answers are words, each a token.
 What a request may ask for is honored, or refused with a sentence. A client that
-leaves stops its request. Whoever reaches the port can use the models, so it
-listens on loopback unless --http-host says otherwise.
+leaves stops its request. The port has no authentication, so it listens on
+loopback unless --http-host has another address.
 
 It prints one line of JSON with its address and serves until SIGINT or SIGTERM;
 then it takes no more requests, waits up to --grace for those under way, and
@@ -95,17 +95,17 @@ func (f *frontendFlags) bindFrontend(fs *pflag.FlagSet) {
 	fs.StringVar(&f.host, "http-host", "127.0.0.1", "`address` to listen at")
 	fs.IntVar(&f.port, "http-port", 8000, "`port` to listen at; 0: any")
 	fs.Var(&f.mode, "router", "how requests find workers, by `name`: "+cli.Either(f.mode.Names))
-	fs.IntVar(&f.migrations, "migration-limit", 0, "`number` of times a request may go on at another worker when its own fails")
-	fs.DurationVar(&f.inactivity, "stream-timeout", 0, "`time` a worker may say nothing; 0: any")
+	fs.IntVar(&f.migrations, "migration-limit", 0, "`number` of times a request may continue at another worker after its worker failed")
+	fs.DurationVar(&f.inactivity, "stream-timeout", 0, "`time` a worker may send nothing; 0: any")
 	fs.Lookup("stream-timeout").DefValue = "$DYN_HTTP_BACKEND_STREAM_TIMEOUT_SECS, or any"
 	fs.StringVar(&f.model, "static-model", mocker.DefaultModel, "with --discovery static, the `name` of the model that workers serve")
 	fs.StringVar(&f.tokenizer, "tokenizer", "", "cut the text of prompts by this tokenizer.json, a `FILE`")
-	fs.IntVar(&f.limits.MaxInFlight, "max-in-flight", 0, "`number` of requests answered at once, others wait; 0: any")
-	fs.IntVar(&f.limits.MaxQueued, "max-queued", 1024, "`number` of requests that wait for that; others get 429")
+	fs.IntVar(&f.limits.MaxInFlight, "max-in-flight", 0, "`number` of requests answered at once, the rest wait; 0: any")
+	fs.IntVar(&f.limits.MaxQueued, "max-queued", 1024, "`number` of requests that wait for that; the rest get 429")
 	fs.DurationVar(&f.limits.QueueTimeout, "queue-timeout", 30*time.Second, "`time` a request may wait for that; then it gets 503")
-	fs.IntVar(&f.limits.MaxBody, "max-body", 8<<20, "`bytes` of a request's body at most; others get 413")
-	fs.IntVar(&f.limits.MaxPending, "max-pending", 64<<20, "`bytes` of the bodies of all requests under way at most; others get 503")
-	fs.IntVar(&f.limits.MaxConnections, "max-connections", 16384, "`number` of connections at most; others wait")
+	fs.IntVar(&f.limits.MaxBody, "max-body", 8<<20, "`bytes` of a request's body at most; longer bodies get 413")
+	fs.IntVar(&f.limits.MaxPending, "max-pending", 64<<20, "`bytes` of the bodies of all requests in flight at most; further requests get 503")
+	fs.IntVar(&f.limits.MaxConnections, "max-connections", 16384, "`number` of connections at most; further ones wait")
 	fs.DurationVar(&f.limits.ReadHeader, "header-timeout", 10*time.Second, "`time` a client may take to send its headers")
 	fs.DurationVar(&f.limits.ReadBody, "body-timeout", 30*time.Second, "`time` a client may take to send its body")
 	fs.DurationVar(&f.limits.Write, "write-timeout", 30*time.Second, "`time` a client may take to accept a piece of its answer")

@@ -87,8 +87,8 @@ func parseKeys(text string, c *vllm.KVConfig) error {
 	return json.Unmarshal([]byte(text), c)
 }
 
-// kvSocketsOf returns where server i of a fleet publishes: ports go up by one from server to server,
-// but for those that are 0, and %d in the topic is the server's number.
+// kvSocketsOf returns where server i of a fleet publishes: ports go up by one from server to server, except
+// ports that are 0, and %d in the topic is the server's number.
 func kvSocketsOf(o *kvevents.TeeOptions, i int) *kvevents.TeeOptions {
 	if o == nil {
 		return nil

@@ -33,9 +33,9 @@ func NewKVTailCommand(s cli.Streams) *cobra.Command {
 		Short: "Print the KV events that a worker publishes",
 		Long: `Follow the KV events of a worker: which blocks it has cached, which it has
 evicted. ENDPOINT is where it publishes them, tcp://host:port. With --replay,
-its replay endpoint, what was published before and what gets lost on the way is
-asked for, and comes as batches (replay) or, where the worker does not keep them
-any more, as a snapshot.
+the worker's replay endpoint, earlier events and lost ones are requested. They
+come as batches (replay) or, if the worker does not keep them any more, as a
+snapshot.
 
 A line tells the sequence number of the batch, how it came, the rank, and the
 event; hashes are hexadecimal. What it all came to goes to standard error.`,
@@ -53,8 +53,8 @@ event; hashes are hexadecimal. What it all came to goes to standard error.`,
 	cli.BindOwn(cmd, func(fs *pflag.FlagSet) {
 		fs.StringVar(&f.replay, "replay", "", "ask at `ENDPOINT` for what was missed; without it only what comes is shown")
 		fs.StringVar(&f.topic, "topic", "", "show topics that begin with this `PREFIX` alone")
-		fs.IntVar(&f.count, "count", 0, "end after this many `batches`; 0 goes on")
-		fs.DurationVar(&f.length, "for", 0, "end after this `time`, such as 10s; 0 goes on")
+		fs.IntVar(&f.count, "count", 0, "end after this many `batches`; 0: never")
+		fs.DurationVar(&f.length, "for", 0, "end after this `time`, such as 10s; 0: never")
 		fs.BoolVar(&f.json, "json", false, "print an event as a line of JSON")
 		fs.BoolVar(&f.quiet, "quiet", false, "print no events, only what they came to")
 		cli.BindLogFormat(fs)
@@ -62,7 +62,7 @@ event; hashes are hexadecimal. What it all came to goes to standard error.`,
 	return cmd
 }
 
-// subscriberOptions are whom to follow.
+// subscriberOptions returns the publisher to follow.
 func (f *tailFlags) subscriberOptions(args []string) (o kvevents.SubscriberOptions, err error) {
 	switch {
 	case len(args) == 0:

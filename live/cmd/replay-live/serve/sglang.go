@@ -30,7 +30,7 @@ etcd nor NATS.
 Sglang serve takes the flags of sglang.launch_server. One warning names those
 without an effect.
 
---fleet N serves N of them, each an engine of its own, at consecutive ports.
+--fleet N serves N of them, each a separate engine, at consecutive ports.
 
 It prints one line of JSON for each once it listens, and serves until SIGINT or
 SIGTERM; then it waits for requests under way and ends with exit code 0.`,

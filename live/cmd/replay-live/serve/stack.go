@@ -22,7 +22,7 @@ import (
 func NewStackCommand(s cli.Streams) *cobra.Command {
 	cmd := cli.BindOwn(&cobra.Command{
 		Use:   "stack",
-		Short: "Run etcd and NATS, and look at what is registered there",
+		Short: "Run etcd and NATS, and show what is registered there",
 		Args:  cobra.ArbitraryArgs,
 		RunE:  cli.WantCommand,
 	}, func(*pflag.FlagSet) {})
@@ -38,10 +38,10 @@ func newStackUpCommand(s cli.Streams) *cobra.Command {
 		Long: `Up runs an etcd and a NATS server with JetStream in this process, and prints
 where they are on one line of JSON. It serves until SIGINT or SIGTERM, which it
 ends with exit code 0. Without --data-dir nothing is kept; with it, data is
-written through to the disk and later runs go on with it.
+written through to the disk and later runs continue with it.
 
-They listen on loopback unless --host says otherwise. Whoever reaches them can
-read and change everything: on other addresses give --nats-username, --cert and
+They listen on loopback unless --host has another address. Every client that
+reaches them can read and change everything: on other addresses give --nats-username, --cert and
 --key, and --ca so that clients need a certificate, too.`,
 		Example: `  replay stack up
   replay stack up --etcd-port 2379 --nats-port 4222 --data-dir /var/lib/replay`,

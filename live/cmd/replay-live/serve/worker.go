@@ -52,8 +52,8 @@ func NewWorkerCommand(s cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "worker",
 		Short: "Serve a simulated engine as a worker process of a cluster",
-		Long: `Worker serves a mocker: an engine without a model, whose scheduler is simulated
-in real time, with real batching, KV cache, preemption and KV events. It
+		Long: `Worker serves a mocker: an engine without a model. Its scheduler is simulated in
+real time, with real batching, KV cache, preemption and KV events. It
 registers at etcd under a lease, takes requests over NATS and answers over TCP.
 
 It prints one line of JSON once it can be found, and serves until SIGINT or
@@ -107,11 +107,10 @@ func (w *worker) bindWorker(fs *pflag.FlagSet) {
 	fs.BoolVar(&w.config.WorkerLabel, "metrics-worker-label", false, "tell the worker's id in its metrics")
 	fs.BoolVar(&w.untilEOF, "until-eof", false, "end, in good order, when standard input ends too")
 	cli.BindLogFormat(fs)
-	fs.Var(&w.precise, "precise", "how passes wait, by `name`: timer, or spin, which looks at the clock in the end and takes a processor")
+	fs.Var(&w.precise, "precise", "how passes wait, by `name`: timer, or spin, which polls the clock in the end and takes a processor")
 }
 
-// bindEngine adds the engine's flags, but for those that only clusters on a
-// logical clock have.
+// bindEngine adds the engine's flags, except the ones for clusters on a logical clock only.
 func (w *worker) bindEngine(fs *pflag.FlagSet) {
 	bindEngineFlags(&w.o, fs, "", "startup-time")
 }
@@ -183,7 +182,7 @@ func (w *worker) readConfig() error {
 	return nil
 }
 
-// checkListeners refuses to listen where whoever reaches it would be let in unasked.
+// checkListeners refuses to listen at an address where a listener would accept peers without authentication.
 func (w *worker) checkListeners(links *link.Links) (err error) {
 	if w.config.Mode == served.Prefill && w.bootstrap {
 		err = links.Check("--bootstrap-host: rendezvous", w.bootstrapHost)
@@ -286,7 +285,7 @@ func (w *worker) choosePlane(discovery drt.Discovery) error {
 		return nil
 	}
 	if discovery == drt.Static {
-		return cli.Usagef("--event-plane: with --discovery static nobody finds it")
+		return cli.Usagef("--event-plane is not supported with --discovery static")
 	}
 	w.config.Publish = eventplane.Bind(eventplane.Options{
 		NATS: plane != "zmq", ZMQ: plane != "nats", Host: w.kvHost, Insecure: w.mock.KVInsecure,

@@ -1,5 +1,5 @@
-// Package servers holds the commands that talk to servers that others wrote: drive
-// plays a trace against one, record looks on at one.
+// Package servers holds the commands for servers of other projects: drive plays a trace against one, record
+// measures its traffic.
 package servers
 
 import (
@@ -60,8 +60,8 @@ the directory --out, which replay validate and replay calibrate read.
 
 Prompts are made up so that equal blocks of the trace are equal text. With
 --tokenizer they are words of one token each, and lengths are exact; so they are
-with --prompts ids, which vLLM and SGLang take. Answers are as long as the trace
-says where the server knows ignore_eos. How late the client itself was is
+with --prompts ids, which vLLM and SGLang take. Answers are as long as in
+the trace where the server knows ignore_eos. How late the client itself was is
 reported; Ctrl-C ends the run, and what there is of it is written.`,
 		Example: `  replay drive day.jsonl --url http://a:8000 --prompts ids --out runs/a
   replay drive day.jsonl --url http://a:8000 --tokenizer t.json --out runs/b
@@ -85,15 +85,15 @@ func (f *driveFlags) bindServer(fs *pflag.FlagSet) {
 	fs.Uint64Var(&f.salt, "salt", 0, "`number` of which prompts are made: the same one, the same prompts")
 	fs.Lookup("salt").DefValue = "another one each time, so that none is cached from before"
 	fs.Var(&f.api, "api", "`kind` of requests: completions, chat")
-	fs.BoolVar(&t.Whole, "no-stream", false, "ask for answers in one piece; nobody knows first tokens then")
+	fs.BoolVar(&t.Whole, "no-stream", false, "ask for answers in one piece; first tokens are not measured then")
 	fs.StringVar(&f.body, "body", "{}", "members of every request, a JSON `object`: null takes one away, as in {\"ignore_eos\":null}")
 	fs.StringArrayVar(&f.headers, "header", nil, "a `header` of every request, as \"Authorization: Bearer KEY\"; several are given one by one")
 	fs.StringVar(&t.SessionHeader, "session-header", "", "`name` of a header that tells a router the session of a request")
-	fs.StringVar(&t.ServerHeader, "server-header", "", "`name` of a header of answers that says which server it was")
+	fs.StringVar(&t.ServerHeader, "server-header", "", "`name` of a header of answers that names the server")
 	f.server.bind(fs)
 	fs.DurationVar(&t.Timeout, "timeout", 10*time.Minute, "`time` for a request")
 	fs.DurationVar(&f.end, "deadline", 0, "end the run after so much `time`, as 90s; 0: never")
-	fs.BoolVar(&f.spin, "spin", false, "look at the clock before each arrival, which takes a processor")
+	fs.BoolVar(&f.spin, "spin", false, "poll the clock before each arrival, which takes a processor")
 	cli.BindForm(fs, &f.form)
 }
 

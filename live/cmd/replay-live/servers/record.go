@@ -44,7 +44,7 @@ func NewRecordCommand(s cli.Streams) *cobra.Command {
 		Use:   "record --listen ADDRESS --upstream URL --out DIR",
 		Short: "Pass requests to a real server, and write a measured run of them",
 		Long: `Stand between clients and a server that speaks as OpenAI's does: pass every byte
-through as it is, and write of each request for completions or chat when it
+through unchanged, and write of each request for completions or chat when it
 came, its tokens, when its first and its last token came, and the blocks of its
 prompt, as a measured run that replay validate and replay calibrate read and
 replay trace replays.
@@ -73,9 +73,9 @@ func (f *recordFlags) bind(fs *pflag.FlagSet) {
 	fs.Float64Var(&f.o.BytesPerToken, "bytes-per-token", 4, "without --tokenizer: `bytes` of text that are taken for a token")
 	fs.IntVar(&f.o.BlockTokens, "block-size", 16, "`tokens` that a hash of the trace stands for")
 	fs.StringVar(&f.keyFile, "key-file", "", "take the key of the hashes from this `FILE` (32 bytes or more), so that two runs have the same hashes")
-	fs.StringVar(&f.o.ServerHeader, "server-header", "", "`name` of a header of answers that says which server it was")
+	fs.StringVar(&f.o.ServerHeader, "server-header", "", "`name` of a header of answers that names the server")
 	f.server.bind(fs)
-	fs.Int64Var(&f.partBytes, "part-bytes", 0, "begin a new part of the run, a directory part-N, after so many `bytes`; 0: never")
+	fs.Int64Var(&f.partBytes, "part-bytes", 0, "begin a new part of the run, a directory part-N, after this many `bytes`; 0: never")
 	fs.DurationVar(&f.partTime, "part-time", 0, "begin a new part after so much `time`, such as 1h; 0: never")
 	fs.DurationVar(&f.grace, "grace", 10*time.Second, "`time` to wait for requests under way at the end")
 	fs.BoolVar(&f.insecure, "insecure", false, "listen outside loopback without credentials")
