@@ -149,11 +149,14 @@ func (c *Core) pauseAfter(p *pass, r *request) {
 	}
 }
 
-// hasPlace reports whether one more token of r has a place in its last block, and
-// does not fill that with a token that is computed again or of a prompt: such a block
-// can be found once it is planned, one of an answer when the next is opened.
+// hasPlace reports whether one more token of r has a place in its last block, and does not fill the block with a token that is
+// known when it is planned, of a prompt or computed again: such a block can be found from then on. A block that a token of an answer
+// fills can be found when the next one is opened.
 func (c *Core) hasPlace(r *request) bool {
-	return r.computed&c.mask != 0 && ((r.computed+1)&c.mask != 0 || !r.midway && r.computed >= r.input)
+	if r.computed&c.mask == 0 {
+		return false
+	}
+	return (r.computed+1)&c.mask != 0 || !r.midway && r.computed >= r.input && !(c.rules.TwoInFlight && c.knownTokens(r) > r.computed)
 }
 
 // dropPassed lets go of the blocks of r that its layers with windows have passed.

@@ -30,7 +30,9 @@ func (t *twin) planRunning(f *twinFlight) {
 		}
 		t.dropPassed(r)
 		if want == 1 && r.computed%t.cfg.BlockTokens != 0 && t.rules.WholeAllocation && t.cfg.Speculation == nil {
-			if r.computed < r.InputTokens || r.midway { // a block of a prompt, or one computed again, is there once it is planned
+			// A block of a prompt, or one computed again, is there once it is planned, as is one that a token fills which is known when
+			// it is planned while another pass runs.
+			if r.computed < r.InputTokens || r.midway || t.rules.TwoInFlight && r.known() > r.computed {
 				t.name(r, r.computed+1)
 			}
 			t.schedule(f, r, 1)
