@@ -67,7 +67,7 @@ func newNATSPlane(conn *nats.Conn, config *Config) *natsPlane {
 		config.Log.Info("nats connected again")
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.down() // it may be called before
+		p.down() // this handler may run before the one for disconnects
 		p.back = time.Now()
 		p.up, p.down = context.WithCancel(context.Background())
 	})

@@ -7,7 +7,8 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// findable is what an engine can find, by name. Its events on a copy are marked, which the wire does not carry.
+// findable is the set of blocks that an engine can find, by name. It skips events about a copy, which the wire does not
+// carry, and counts them.
 type findable map[uint64]bool
 
 func (f findable) take(e *scheduler.KVEvent) (copies int) {

@@ -171,8 +171,8 @@ func (r *Run) Add(row *Row) {
 	r.wake.Ring()
 }
 
-// appendTrace appends a request as a line of a Mooncake trace. A prompt with more or fewer tokens than its
-// blocks has unique blocks at the end.
+// appendTrace appends a request as a line of a Mooncake trace. A prompt with more tokens than its blocks has
+// unique blocks at the end; blocks after the end of the prompt are dropped.
 func (r *Run) appendTrace(row *Row) {
 	input, output := max(row.Input, 1), row.Output
 	if output == 0 {
