@@ -19,7 +19,7 @@ func (m *Measured) with(change func(*measured.Settings)) *Measured {
 	return &other
 }
 
-// withBlocks returns m on a server with so many blocks.
+// withBlocks returns m on a server with this number of blocks.
 func (m *Measured) withBlocks(blocks int) *Measured {
 	return m.with(func(s *measured.Settings) { s.Blocks = blocks })
 }
@@ -79,8 +79,8 @@ const (
 	choiceRuns = 20
 )
 
-// quickLosses returns the losses of short fits to runs, of so many simulations, +Inf where a
-// request does not fit into the server.
+// quickLosses returns the losses of short fits to runs, of this number of simulations, +Inf where a request does not
+// fit into the server.
 func quickLosses(ctx context.Context, o Options, simulations int, runs ...*Measured) ([]float64, error) {
 	losses := make([]float64, len(runs))
 	var g errgroup.Group
@@ -96,7 +96,7 @@ func quickLosses(ctx context.Context, o Options, simulations int, runs ...*Measu
 	return losses, g.Wait()
 }
 
-// quickLoss returns the loss of a fit to all requests by so many simulations.
+// quickLoss returns the loss of a fit to all requests by this number of simulations.
 func quickLoss(ctx context.Context, m *Measured, o Options, simulations int) (float64, error) {
 	sim, err := newSimulation(m, o.Prompts, o.Reference)
 	if err != nil {

@@ -202,7 +202,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// Broken rows are told by file and line.
+// Broken rows are reported with file and line.
 func TestBrokenRequests(t *testing.T) {
 	dir := measure(t, 40)
 	text, err := os.ReadFile(filepath.Join(dir, "requests.jsonl"))

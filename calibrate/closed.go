@@ -68,7 +68,7 @@ func (r *server) runClosed() error {
 }
 
 // recordsOf returns what a replay of the run remembers of each request, in the order of the run's. In a closed loop
-// they are told apart by lane and by place in it.
+// they are identified by lane and by place in it.
 func (m *Measured) recordsOf(result *harness.Result) []collector.Record {
 	all := result.Collector.Records()
 	if m.InFlight == 0 || len(all) != len(m.Requests) {

@@ -10,13 +10,13 @@ import (
 	"github.com/replay-llm/replay/replay/harness"
 )
 
-// Side is one number of a run beside that of its replay: times in s, shares of 1, or counts.
+// Side is one number of a run next to that of its replay: times in s, shares of 1, or counts.
 type Side struct {
 	Count     bool     `json:"count,omitempty"`
 	Name      string   `json:"name"`
 	Measured  float64  `json:"measured"`
 	Simulated float64  `json:"simulated"`
-	Noise     *[2]Rate `json:"noise,omitempty"` // least and most of the repeats beside the run; nil: there are none
+	Noise     *[2]Rate `json:"noise,omitempty"` // least and most of the repeats of the run; nil: there are none
 }
 
 // Rate is how far a number is off: relative, or of a share the difference.
@@ -58,8 +58,7 @@ type Compared struct {
 	Requests []Both // by arrival
 }
 
-// Compare puts a replay of the whole run, by its trace, beside what was measured, and
-// beside that the repeats of the run.
+// Compare compares a replay of the whole run, by its trace, with the measured values, and with the repeats of the run.
 func (m *Measured) Compare(result *harness.Result, repeats []*Measured) (*Compared, error) {
 	out, err := m.outcomeOf(result)
 	if err != nil {
@@ -113,7 +112,7 @@ func listStatistics() []struct {
 	}{{"mean", measured.MeanOf}, {"p50", quantile(0.5)}, {"p90", quantile(0.9)}, {"p99", quantile(0.99)}}
 }
 
-// addTimes adds the statistics of all times; those that were not measured are left out.
+// addTimes adds the statistics of all times; times that were not measured are left out.
 func (c *Compared) addTimes(m *Measured, itl *collector.Distribution) {
 	column := func(at int, of func(*Both) *[2]float64) (values []float64) {
 		for i := range c.Requests {
@@ -168,8 +167,8 @@ func (c *Compared) addHits() {
 	}
 }
 
-// addShares adds the share of requests that each server took, where that is known; servers
-// and workers are those that were asked first, second and so on.
+// addShares adds the share of requests that each server took, where that is known; servers and workers are in the order
+// of their first requests.
 func (c *Compared) addShares() {
 	var servers []string
 	var workers []int

@@ -8,8 +8,8 @@ import (
 	"github.com/replay-llm/replay/calibrate/measured/measuredtest"
 )
 
-// A run stands beside its replay: each time as it was measured and as it came out, the
-// cached share, the share of each server, and repeats of the run as noise.
+// A run is compared with its replay: each time as measured and as simulated, the cached share, the share of each
+// server, and repeats of the run as noise.
 func TestCompare(t *testing.T) {
 	dir, slower := t.TempDir(), t.TempDir()
 	measuredtest.WriteRecorded(t, dir, "", "")

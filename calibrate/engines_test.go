@@ -43,7 +43,7 @@ func serve(t *testing.T, settings string, requests []measured.Request) (*Simulat
 	return serveIn(t, settings, requests, truth())
 }
 
-// serveIn does the same with passes that take what p says.
+// serveIn does the same with passes by the parameters p.
 func serveIn(t *testing.T, settings string, requests []measured.Request, p timing.Parameters) (*Simulation, Outcome) {
 	t.Helper()
 	dir := t.TempDir()
@@ -124,7 +124,7 @@ func TestLockstep(t *testing.T) {
 	}
 }
 
-// A server short of blocks preempts, and says how often.
+// A server short of blocks preempts, and reports how often.
 func TestPreemptions(t *testing.T) {
 	settings := measuredtest.Meta(`"num_gpu_blocks":400`, `"num_gpu_blocks":60`, `"policy"`, `"scheduler_reserve_full_isl":false,"policy"`)
 	if _, out := serve(t, settings, dense(80)); out.Preemptions < 1 || out.Passes < 80 {
@@ -132,8 +132,7 @@ func TestPreemptions(t *testing.T) {
 	}
 }
 
-// What two engines did is found again: in lockstep, and when requests went to
-// them in turn, which nobody tells.
+// What two engines did is found again: in lockstep, and when requests went to them in turn, which no file has.
 func TestFindsEngines(t *testing.T) {
 	long.Only(t)
 	t.Parallel()

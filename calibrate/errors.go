@@ -57,8 +57,8 @@ const firstIgnored = 10
 // saturation is which requests of a run were admitted at once, without the first, and which were not.
 type saturation struct {
 	quick, slow []int
-	// supposed is true when the run does not tell: they are those that a replay admits at once, and that
-	// nobody before the server held back.
+	// supposed is true when the run does not tell: they are the requests that a replay admits at once, and that were
+	// not held back before the server.
 	supposed bool
 }
 

@@ -218,8 +218,8 @@ func distanceOfShares(a, b []float64) float64 {
 	return off
 }
 
-// findEvents finds of each run whose router is known whether it received KV events, those of which more than times is
-// known first: what they show holds for the others of the same router, and for the profile.
+// findEvents finds whether each run with a known router received KV events. It begins with the runs with more known
+// times. What they show holds for the remaining runs of the same router, and for the profile.
 func findEvents(runs []*Measured, o Options, p *timing.Profile) error {
 	for _, own := range []bool{true, false} {
 		for i, m := range runs {

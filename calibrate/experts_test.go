@@ -16,8 +16,8 @@ func mixture() string {
 	return measuredtest.Meta(`nobody/Nothing-9B`, `Qwen/Qwen3-30B-A3B`, `"engine_kwargs"`, `"hardware":{"device_name":"NVIDIA H100 80GB HBM3"},"engine_kwargs"`)
 }
 
-// A pass of a model of experts reads those that its tokens are sent to, in a fit as on data sheets:
-// what a server did with few requests at once and with many is found with one set of parameters.
+// A pass of a model of experts reads the experts that its tokens are sent to, in a fit as on data sheets. One set of
+// parameters explains a server with few requests at once and with many.
 func TestFindsExperts(t *testing.T) {
 	t.Parallel()
 	requests := dense(160)

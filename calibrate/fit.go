@@ -37,7 +37,7 @@ type Check struct {
 	Known string `json:"known,omitempty"`
 
 	run    int   // of the requests
-	chosen []int // those of a set that was fitted to as a whole, or held out; nil of others
+	chosen []int // those of a set that was fitted to as a whole, or held out; nil of other sets
 }
 
 // Options are the choices of a calibration.
@@ -74,9 +74,8 @@ func (p *part) deciding(chosen []int) []int {
 	return chosen
 }
 
-// splitParts returns all requests, and with a holdout those that are left
-// without the last ones and the first ones, each followed by what was left out
-// of it.
+// splitParts returns all requests. With a holdout it also returns the requests without the last ones and without the
+// first ones, each followed by what was left out of it.
 func splitParts(m *Measured, holdout float64) (fitted, held []part) {
 	lead := m.judgedFrom()
 	n := len(m.Requests) - lead
@@ -203,7 +202,7 @@ func prepareRun(ctx context.Context, m *Measured, o Options) (*Measured, *Simula
 		m.Settings.AddNote("the scheduler follows the reference's rules, not those of vLLM")
 	}
 	if o.Prompts == nil && m.Settings.PrefixCaching {
-		m.Settings.AddNote("prompts are not told: none is taken to begin like another")
+		m.Settings.AddNote("prompts are unknown: no two prompts share a prefix")
 	}
 	m.NoteSpeeds()
 	sim, err := newSimulation(m, o.Prompts, o.Reference)

@@ -9,14 +9,14 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// Form is a choice of the parameters that are fitted, the others are 0, and of
-// how sharply the larger of reading and multiplying weights rules.
+// Form is a choice of the parameters that are fitted, and of how sharply the larger of reading and multiplying weights
+// rules. All other parameters are 0.
 type Form struct {
 	Name   string
 	Knee   int
 	Fields []string // parameters by their names in a profile
 	with   []string // names of what was added
-	keeps  bool     // others stay as they are at the start
+	keeps  bool     // other parameters keep their values of the start
 }
 
 // parameterOf returns the place of a parameter that may be fitted.
@@ -34,8 +34,8 @@ const (
 	expertsField = "experts_s"
 )
 
-// isFree reports whether nothing but the runs says what a parameter is: times of a client's way, and those that data
-// sheets have none of.
+// isFree reports whether only the runs determine a parameter: times between client and server, and times that data
+// sheets do not have.
 func (f *Form) isFree(name string) bool {
 	return isOfWay(name) || f.keeps && (name == passField || name == promptsField)
 }
@@ -79,7 +79,7 @@ func (f Form) extensions(start *timing.Parameters) []Form {
 	return all
 }
 
-// newForm returns a form with a name that tells it from the others.
+// newForm returns a form with a unique name.
 func newForm(knee int, fields, with []string) Form {
 	name := fmt.Sprintf("roofline%d-%sknee%d", len(fields), strings.Join(append(with, ""), "-"), knee)
 	return Form{Name: name, Knee: knee, Fields: fields, with: with}

@@ -99,8 +99,8 @@ func (f *warmupFit) addRun(m *Measured) {
 	f.runs = append(f.runs, cut)
 }
 
-// warmupSeeds is the number of replays that a warm-up is judged by: who waits is left to chance
-// where servers stand still.
+// warmupSeeds is the number of replays that a warm-up is judged by: which requests wait is random where servers stand
+// still.
 const warmupSeeds = 3
 
 // distanceOf returns how far the times to the first token of the warm-ups are from those of
@@ -155,9 +155,9 @@ const (
 	mostWarm = 32
 )
 
-// fitWarmup returns when and for how long the fresh servers among those of the runs stand still,
-// nil where none is fresh or that does not explain how long requests waited. Runs whose first
-// requests are not told count where there are no others.
+// fitWarmup returns when and for how long the fresh servers among those of the runs stand still. It returns nil where
+// none is fresh or that does not explain the waits of requests. Runs with unknown first requests count where there are
+// no other runs.
 func fitWarmup(ctx context.Context, runs []*Measured, o Options, p timing.Profile) (*timing.Warmup, error) {
 	f := &warmupFit{replay: o.Replay, profile: p}
 	known := slices.ContainsFunc(runs, func(m *Measured) bool { return m.Lead == 0 && m.Fresh() })
@@ -200,9 +200,9 @@ func fitWarmup(ctx context.Context, runs []*Measured, o Options, p timing.Profil
 // that do not count as waiting for long.
 const unseen = longHold + 0.4
 
-// WarmupOf returns how the servers of the run stand still where they are fresh. Once nobody waits
-// for long any more, all of them have: when is told by the run, since which of them is the last to
-// do so, and when, is left to chance.
+// WarmupOf returns how the servers of the run stand still where they are fresh. Once no request waits for long any
+// more, all servers have stood still. The run gives this instant, since which of them is the last to do so, and when,
+// is random.
 func (m *Measured) WarmupOf(w *timing.Warmup) (all vllm.Warmup) {
 	if w == nil || !m.Fresh() {
 		return all

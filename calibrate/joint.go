@@ -18,11 +18,11 @@ import (
 type training struct {
 	name     string
 	on, held []part    // of each run; nothing is chosen of a run that it does not see
-	paces    []float64 // by run: how fast its server is beside that of the others, 0 where as fast; nil: all are
+	paces    []float64 // by run: how fast its server is, relative to the other servers, 0 where as fast; nil: all are
 }
 
-// listTrainings returns the fit to all requests of all runs, then those that leave out a part of
-// each run and, where there are several, a whole run.
+// listTrainings returns the fit to all requests of all runs, then fits that leave out a part of each run and, where
+// there are several, a whole run.
 func listTrainings(runs []*Measured, holdout float64) ([]training, error) {
 	var all []training
 	for i, m := range runs {

@@ -41,7 +41,7 @@ func clientRuns(t *testing.T) []*Measured {
 	return all
 }
 
-// Two loads together give the way of the client, and each load is judged by a fit to the other.
+// Two loads together give the times between client and server, and each load is judged by a fit to the other.
 func TestJointFit(t *testing.T) {
 	runs := clientRuns(t)
 	r, err := RunAll(t.Context(), runs, Options{})
@@ -87,7 +87,7 @@ func TestFloor(t *testing.T) {
 	}
 }
 
-// Requests that somebody held back before the server are left out of a fit while they are few.
+// Requests that were held back before the server are left out of a fit while they are few.
 func TestHeldBack(t *testing.T) {
 	m := &Measured{Run: measured.Run{Client: true}}
 	for i := range 40 {
@@ -109,8 +109,8 @@ func TestHeldBack(t *testing.T) {
 	}
 }
 
-// The spread of a fit to one run is that between fits to its parts, as many as have enough requests;
-// what it does not say is noted.
+// The spread of a fit to one run is that between fits to its parts, as many as have enough requests; what it does not
+// show is noted.
 func TestSpreadOfOneRun(t *testing.T) {
 	runs := clientRuns(t)
 	for _, c := range []struct {

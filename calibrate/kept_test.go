@@ -18,11 +18,11 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// keptRuns are the runs that TestAccuracyIsKept fits to and judges by. They are of no real server:
-// one was simulated, once, with what no form of a fit has, as real ones have it: passes that scatter, and
-// some that are stopped for 20 ms; a client whose way scatters; and a minute in which all is slower.
-// `go test ./calibrate -run TestAccuracyIsKept -args -measure-again` makes them again. That forgets what the
-// program did before, so that a fault of the simulation would not be seen.
+// keptRuns are the runs that TestAccuracyIsKept fits to and judges by. They are of no real server. One was simulated,
+// once, with effects of real servers that no form of a fit has. Its passes scatter, and some are stopped for 20 ms; the
+// times to the client scatter; and in one minute all is slower. `go test ./calibrate -run TestAccuracyIsKept -args
+// -measure-again` makes them again. That forgets what the program did before, so that a fault of the simulation would
+// not be seen.
 func keptRuns() []keptRun {
 	return []keptRun{
 		{name: "rate-3", rate: 3, slowFrom: 60, slowTo: 110},
@@ -120,7 +120,7 @@ type keptBound struct {
 	mean, ttft, p99 float64 // of TPOT and E2E; of the mean TTFT; of the p99 of TPOT
 }
 
-// missedBy returns the metrics that are beyond the bound.
+// missedBy returns the metrics that are above the bound.
 func (b *keptBound) missedBy(c *Check) (missed []string) {
 	for _, e := range c.Errors {
 		bound := b.mean

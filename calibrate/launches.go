@@ -11,8 +11,7 @@ func isConstant(name string, start *timing.Parameters) bool {
 	return name == piecewiseField || name == eagerField && len(start.Graphs) == 0
 }
 
-// leastOfKind is the share of the time of passes with prompts from which on a way to launch them is told
-// from the others.
+// leastOfKind is the least share of the time of passes with prompts for a separate way to launch them.
 const leastOfKind = 0.1
 
 // tellsLaunches reports whether passes with prompts were launched in more than one way. Where all
@@ -57,7 +56,8 @@ func sharesOfKinds(p *timing.Parameters, records []*ledger) []KindShare {
 	return slices.DeleteFunc(all, func(k KindShare) bool { return !(k.Share > 0) })
 }
 
-// What a pass takes more that is launched in pieces, and beyond that one that is launched without graphs.
+// The additional times of a pass that is launched in pieces, and, on top of it, of a pass that is launched without
+// graphs.
 const (
 	piecewiseField = "piecewise_base_s"
 	eagerField     = "eager_base_s"

@@ -11,13 +11,13 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// Passes without graphs that take longer by themselves are told from those that are run as some.
+// Passes without graphs that take longer by themselves are distinguished from passes that are run as graphs.
 func TestFindsKinds(t *testing.T) {
 	t.Parallel()
 	settings := measuredtest.Meta(`"policy"`, `"cudagraph_capture_sizes":[1,2,4,8,16,64],"cudagraph_mode":[2,1],"policy"`)
 	requests := dense(200)
 	for i := range requests {
-		requests[i].Input = 5 + i*37%170 // some fit into a graph with those that decode
+		requests[i].Input = 5 + i*37%170 // some fit into a graph with decoding requests
 		requests[i].Arrival *= 2.2
 	}
 	p := truth()
@@ -64,7 +64,7 @@ func TestKindsToFit(t *testing.T) {
 	}
 }
 
-// Where hardly a pass with prompts is launched in another way than the rest, launches have no parameter of their own.
+// Where hardly a pass with prompts is launched in another way than the rest, launches have no separate parameter.
 func TestTellsLaunches(t *testing.T) {
 	mixed := func(tokens int, lasts float64) stretch {
 		return stretch{end: lasts, step: timing.Step{Tokens: tokens, Pairs: 1}}

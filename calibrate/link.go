@@ -47,7 +47,7 @@ func FitTransfers(dir string, known map[string]any) (*Transfers, error) {
 func checkLink(s *measured.Settings, l *timing.Link) error {
 	gpu, err := hardware.FindGPU(s.GPU, nil)
 	if err != nil {
-		return nil // nobody knows what it can
+		return nil // its bandwidth is unknown
 	}
 	f := hardware.Fit{GPU: gpu, TP: max(s.TensorParallel, 1), PP: 1}
 	if most := max(f.NetworkGBPerSecond(), gpu.Link*float64(f.TP)); l.GBPerSecond*overClock > most {
@@ -105,7 +105,7 @@ func fitLink(t *measured.Transfers, perToken, gpus int) (*timing.Link, error) {
 	}
 	l.GBPerSecond = side / slope / 1e9
 	if !differInSize(t.All) {
-		t.Notes = append(t.Notes, "all transfers are of one size: what is latency cannot be told, and all counts as bandwidth")
+		t.Notes = append(t.Notes, "all transfers are of one size: latency cannot be separated, so all time counts as bandwidth")
 	}
 	var slopes, latencies []float64
 	for piece := range partsOfRuns {
@@ -135,7 +135,7 @@ func differInSize(all []measured.Transfer) bool {
 	return most > (1+sameSize)*least
 }
 
-// fitLine returns the s per byte of transfers and what they take beyond that, by the medians over all pairs: single
+// fitLine returns the s per byte of transfers and the additional time of each, by the medians over all pairs: single
 // ones that took much longer do not count.
 func fitLine(all []measured.Transfer) (slope, latency float64) {
 	if stride := (len(all) + mostPairs - 1) / mostPairs; stride > 1 {
@@ -177,7 +177,7 @@ func spreadOf(values []float64) float64 {
 	return math.Sqrt(sum / float64(len(values)-1))
 }
 
-// sameSize is the share by which sizes must differ for a latency to be told from a bandwidth.
+// sameSize is the share by which sizes must differ to separate a latency from a bandwidth.
 const sameSize = 0.1
 
 // mostPairs bounds the transfers of which all pairs are compared.

@@ -33,12 +33,10 @@ func (x *metric) valueOf(r *measured.Request) float64 {
 	return (to - from) / over
 }
 
-// fewHeld is the share of requests of a client up to which those that were held back before
-// the server are left out of a fit.
+// fewHeld is the largest share of requests held back before the server at which a fit leaves them out.
 const fewHeld = 0.05
 
-// withoutHeld returns the chosen requests without those that somebody before the server held
-// back, where these are few.
+// withoutHeld returns the chosen requests without the ones that were held back before the server, where these are few.
 func (m *Measured) withoutHeld(chosen []int) []int {
 	if !m.Client {
 		return chosen
@@ -87,7 +85,7 @@ type target struct {
 	run     *Measured
 	metrics []metric
 	chosen  []int // requests, by arrival
-	// measured by metric, for the chosen ones; mean is of those that are numbers.
+	// measured by metric, for the chosen ones; mean is of the numbers among them.
 	measured [3][]float64
 	mean     [3]float64
 	// short, in s, is added to measured waits that errors are relative to, so that

@@ -15,8 +15,8 @@ const (
 	worthwhile  = 2e-3 // share of the loss that a step must save
 )
 
-// newtonFromThree returns the best of newton from a point and from two others,
-// in which what a token takes is another share of a pass.
+// newtonFromThree returns the best of newton from a point and from two more, in which the time of a token is another
+// share of a pass.
 func (s *search) newtonFromThree(from point) (best point) {
 	for i, change := range []float64{0, 0.7, -0.7} {
 		u := slices.Clone(from.u)

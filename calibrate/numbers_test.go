@@ -98,8 +98,8 @@ func TestSaturation(t *testing.T) {
 	}
 }
 
-// Where nobody tells when requests were admitted it is those that a replay admits at once, though none
-// that were held back on their way.
+// Where the instants of admission are unknown, the unsaturated requests are those admitted at once in a replay, without
+// requests held back before the server.
 func TestSupposedSaturation(t *testing.T) {
 	m, out := &Measured{}, &Outcome{}
 	for i := range 40 {
@@ -164,8 +164,7 @@ func TestSandwich(t *testing.T) {
 	}
 }
 
-// Forms are told apart by their names, and a point is the logarithm of what the
-// start is multiplied by.
+// Forms are identified by their names, and a point is the logarithm of what the start is multiplied by.
 func TestForms(t *testing.T) {
 	var names []string
 	for _, f := range plainForms() {
@@ -193,7 +192,7 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// The start is the server's by name, and a common one where nobody knows it.
+// The start is the server's by name, and a common one where it is unknown.
 func TestStart(t *testing.T) {
 	h100 := measured.StartParameters(&measured.Settings{})
 	s := &measured.Settings{Engine: timing.Engine{GPU: "H200", Model: "meta-llama/Llama-3.1-70B", TensorParallel: 2}, Graphs: []int{1}}

@@ -18,7 +18,7 @@ const (
 	promptShare = 0.8
 )
 
-// Fixed times of all passes, and of those that compute prompts.
+// Fixed times of all passes, and of passes that compute prompts.
 const (
 	passField    = "base_s"
 	promptsField = "mixed_base_s"
@@ -43,8 +43,9 @@ func startOwn(s *measured.Settings, targets []*target) timing.Parameters {
 	return p
 }
 
-// ownForm returns the parameters that are fitted to runs of engines other than vLLM's: a fixed time of all passes and one of
-// those with prompts, and what the data sheets have. The others stay as those have them.
+// ownForm returns the parameters that are fitted to runs of engines other than vLLM's. These are a fixed time of all
+// passes, one of passes with prompts, and what the data sheets have. All other parameters keep the values of the data
+// sheets.
 func (s *search) ownForm() Form {
 	fields := []string{denseField, "token_s", "context_s", "pair_s", passField, promptsField}
 	if s.start.Experts > 0 {
@@ -59,7 +60,7 @@ func (s *search) ownForm() Form {
 }
 
 // findOwn searches for the parameters of a server other than vLLM: downhill by their effects, and then the means by
-// themselves. One form does, whose parameters are drawn to the data sheets where the runs do not tell them.
+// themselves. One form is enough. Its parameters are drawn to the data sheets where the runs do not determine them.
 func (s *search) findOwn() (fitted, error) {
 	s.form = s.ownForm()
 	var at point

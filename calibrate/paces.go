@@ -35,8 +35,7 @@ func (t *training) atPaces(sims []*Simulation) []*Simulation {
 	return all
 }
 
-// slownessOf returns by which share the passes of run i took longer than those of the others, 0 where
-// they did not.
+// slownessOf returns by which share the passes of run i took longer than those of the other runs, 0 where they did not.
 func (t *training) slownessOf(i int) float64 {
 	if t.paces == nil || t.paces[i] == 0 {
 		return 0
@@ -70,13 +69,13 @@ func (r *Result) notePaces(runs []*Measured, t *training) {
 	for i, m := range runs {
 		r.Profile.Slow = append(r.Profile.Slow, m.Slow...)
 		if slow := t.slownessOf(i); slow > 0 {
-			r.Notes = append(r.Notes, fmt.Sprintf("%s: its passes took %.1f %% longer than those of the other runs: it is simulated so, and the profile is that of the others", m.Name, 100*slow))
+			r.Notes = append(r.Notes, fmt.Sprintf("%s: its passes took %.1f %% longer than those of the other runs: it is simulated so, and the profile is that of the other runs", m.Name, 100*slow))
 			r.Profile.Slow = append(r.Profile.Slow, timing.SlowServer{Run: m.Name, Share: slow})
 		}
 	}
 }
 
-// paceFit seeks runs of slow servers among those that a training sees.
+// paceFit seeks runs of slow servers among the runs of a training.
 type paceFit struct {
 	ctx  context.Context
 	sims []*Simulation
@@ -86,8 +85,8 @@ type paceFit struct {
 	seen []int
 }
 
-// fitPaces finds the runs of a training whose servers were slower than those of the others, and fits once
-// more with each of them at its pace, where that lowers the loss clearly.
+// fitPaces finds the runs of a training with servers that were slower than those of the other runs. It fits once more
+// with each of them at its pace, where that lowers the loss clearly.
 func fitPaces(ctx context.Context, sims []*Simulation, runs []*Measured, t *training, f fitted) (fitted, error) {
 	s := &paceFit{ctx: ctx, sims: sims, runs: runs, t: t, f: &f}
 	for i, p := range t.on {

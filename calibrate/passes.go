@@ -13,9 +13,9 @@ import (
 type ledger struct {
 	engines [][]stretch
 	of      []int // engine of each request
-	engine  int   // whose pass is being noted
+	engine  int   // the engine of the pass that is being noted
 	step    timing.Step
-	noted   bool // the pass that computes step, and those that follow it in a run
+	noted   bool // the pass that computes step, and the passes that follow it in a run
 	merges  bool // a run is kept as one stretch, of its mean
 }
 

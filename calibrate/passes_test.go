@@ -138,7 +138,7 @@ func TestFrontEnd(t *testing.T) {
 	}
 }
 
-// The report says what is assumed, what is not known, and whether it holds.
+// The report has what is assumed, what is not known, and whether it holds.
 func TestWriteText(t *testing.T) {
 	r := &Result{Run: "a run", Notes: []string{"one thing"}, Simulations: 7, Preemptions: 2, Profile: timing.Profile{
 		Form: "roofline4-knee2", Parameters: timing.Parameters{Weights: 0.5, Token: 0.25},

@@ -11,8 +11,8 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 )
 
-// addPods adds what the logs of servers say of all of them, next to the records of the replay: the hit rate and the share
-// of the generated tokens of each, those with most first.
+// addPods adds the sums over the logs of all servers, next to the records of the replay: the hit rate and the share of
+// the generated tokens of each, those with most first.
 func (c *Compared) addPods(all []measured.Pod, records []collector.Record) {
 	total := 0.0
 	for i := range all {

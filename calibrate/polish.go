@@ -17,9 +17,8 @@ const (
 	polishEdge = 0.004 // change of a parameter's logarithm that shows its effect on means
 )
 
-// polishMeans moves a point to where the means are those that were measured, on
-// the way that costs the loss of single requests least. The effects on means
-// come from simulations: what a change does to the schedule is part of them.
+// polishMeans moves a point to the measured means, in the direction that costs the loss of single requests least. The
+// effects on means come from simulations: what a change does to the schedule is part of them.
 func (s *search) polishMeans(from point) point {
 	if s.isReferences() { // as in newton
 		return from
@@ -93,8 +92,8 @@ func effectsAt(u []float64, edge float64, values func(u []float64) ([]float64, e
 	return columns, nil
 }
 
-// cheapestStep returns the step, of all whose effects are miss, that is
-// shortest by the curvature of a loss; nil when there is none.
+// cheapestStep returns the step, of all steps with the effects miss, that is shortest by the curvature of a loss; nil
+// when there is none.
 func cheapestStep(curvature *mat.SymDense, effects *mat.Dense, miss []float64) []float64 {
 	n := curvature.SymmetricDim()
 	for a := range n {

@@ -8,9 +8,9 @@ import (
 	"github.com/replay-llm/replay/internal/stable"
 )
 
-// counterparts returns, for metric k of each chosen request of an outcome, the measured value that it is held to: its own
-// or, in a closed loop, that of the same rank. There it is not told who was in flight with whom, and a request that
-// waited for the prompts of others in one may not in the other.
+// counterparts returns, for metric k of each chosen request of an outcome, the measured value that it is compared with:
+// its own or, in a closed loop, that of the same rank. In a closed loop the concurrent requests of a request are
+// unknown: it may wait for other prompts in the run and not in the replay, or the other way round.
 func (t *target) counterparts(k int, simulated []float64) []float64 {
 	if t.run.InFlight == 0 {
 		return t.measured[k]
@@ -33,7 +33,7 @@ func (t *target) counterparts(k int, simulated []float64) []float64 {
 	return t.paired
 }
 
-// compareLast orders numbers, with those that are none last.
+// compareLast orders numbers, with NaN last.
 func compareLast(a, b float64) int {
 	switch {
 	case math.IsNaN(a):

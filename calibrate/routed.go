@@ -7,15 +7,14 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// routeRuns lets the router of each run that has one choose who takes a request, in replays with
-// pass times that are roughly those of its servers, and finds how fresh servers stand still. Who
-// takes what depends on how fast passes are: what is fitted to choices that data sheets lead to
-// has other queues than its own replays have.
+// routeRuns lets the router of each run that has one choose the workers of requests, in replays with roughly the pass
+// times of its servers. It also finds how fresh servers stand still. The choices depend on how fast passes are: a fit
+// to the choices by data sheets has other queues than its own replays.
 func routeRuns(ctx context.Context, sims []*Simulation, runs []*Measured, o Options, whole *training) (*timing.Warmup, error) {
 	if o.Replay == nil {
 		return nil, nil
 	}
-	engine := runs[0].Settings.Engine // by whose release's rules it is replayed
+	engine := runs[0].Settings.Engine // it is replayed by the rules of this engine's release
 	p := timing.Profile{Version: timing.ProfileVersion, Parameters: measured.StartParameters(&sims[0].settings), Engine: &engine}
 	if err := findEvents(runs, o, &p); err != nil {
 		return nil, err

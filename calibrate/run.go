@@ -1,16 +1,12 @@
-// Package calibrate fits a model of pass times to what a real vLLM server was
-// measured to do (docs/calibration.md).
+// Package calibrate fits a model of pass times to the measurements of a real vLLM server (docs/calibration.md).
 //
-// A Measured run holds the requests with their instants and the server's
-// settings, which package measured reads. The scheduler of vLLM 0.19 is simulated on the same arrivals, again
-// and again, and the parameters of timing.Parameters are chosen so that the
-// simulated requests come out as the measured ones. What was fitted to one half
-// is judged on the other.
+// A Measured run holds the requests with their instants and the server's settings, which package measured reads. The
+// scheduler of vLLM 0.19 is simulated on the same arrivals, again and again. The parameters of timing.Parameters are
+// chosen so that the simulated requests match the measured ones. A fit to one half is judged on the other.
 //
-// Read run.go and simulate.go for a run, form.go, loss.go, search.go, polish.go and fit.go for
-// the fit, spell.go and paces.go for servers that are slower than others,
-// then errors.go, trusted.go and report.go for what comes out. validate.go holds a
-// replay of a run to its measured times.
+// Read run.go and simulate.go for a run. The fit is in form.go, loss.go, search.go, polish.go and fit.go; spell.go and
+// paces.go are for slow servers. The results are in errors.go, trusted.go and report.go. validate.go compares a replay
+// of a run with its measured times.
 package calibrate
 
 import (
@@ -23,8 +19,8 @@ type Measured struct {
 	measured.Run
 	way   timing.Way // between client and engine, as a profile has it
 	whole *Measured  // that this is the beginning of; nil: it is a whole run
-	// RouterListens reports that its router follows the KV events that reach it, and that nothing but the run itself
-	// says whether any do; Unheard that none do.
+	// RouterListens reports that its router follows the KV events that reach it, and that only the run itself shows
+	// whether any do; Unheard that none do.
 	RouterListens, Unheard bool
 }
 

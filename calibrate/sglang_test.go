@@ -22,7 +22,7 @@ const launched = "python3 -m sglang.launch_server --model-path /models/nobody-kn
 // sheets is what is known of it besides.
 func sheets() map[string]any { return map[string]any{"device_name": "gb300", "model": "kimi-k2.5"} }
 
-// writeTurns writes rows in order of completion into DIR/raw_concN.jsonl, with a summary and the command beside it.
+// writeTurns writes rows in order of completion into DIR/raw_concN.jsonl, with a summary and the command next to it.
 func writeTurns(t *testing.T, dir string, inFlight int, rows []map[string]any) string {
 	t.Helper()
 	var text bytes.Buffer
@@ -38,7 +38,7 @@ func writeTurns(t *testing.T, dir string, inFlight int, rows []map[string]any) s
 	return path
 }
 
-// serveTurns lets a server of SGLang that exists only here answer sessions, so many at once.
+// serveTurns lets a simulated server of SGLang answer sessions, inFlight at once.
 func serveTurns(t *testing.T, dir string, inFlight int) string {
 	t.Helper()
 	var rows []map[string]any
@@ -116,7 +116,7 @@ func TestFitSGLang(t *testing.T) {
 	}
 }
 
-// A closed loop goes on in lanes without a gap, as many as there were turns at once, and ends with its sessions.
+// A closed loop continues in lanes without a gap, as many as there were turns at once, and ends with its sessions.
 func TestLanes(t *testing.T) {
 	path := serveTurns(t, t.TempDir(), 8)
 	m, err := ReadTimes(path)

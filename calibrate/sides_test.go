@@ -30,7 +30,7 @@ func TestHitRateOfLogs(t *testing.T) {
 	}
 }
 
-// The settings of one run are told to another of the same servers.
+// The settings of one run are used for another of the same servers.
 func TestSettingsOfOthers(t *testing.T) {
 	one := measuredtest.WriteTraceRun(t, map[string]string{"vllm-a.log": measuredtest.ServerLog, "vllm-b.log": measuredtest.ServerLog})
 	other := measuredtest.WriteTraceRun(t, map[string]string{})
@@ -84,8 +84,8 @@ func TestTakenRequests(t *testing.T) {
 	}
 }
 
-// Servers are fresh where many of the first requests wait for long and few later on; once nobody
-// does, all of them have stood still.
+// Servers are fresh where many of the first requests wait for long and few later on; once no request does, all of them
+// have stood still.
 func TestFresh(t *testing.T) {
 	m := &Measured{Run: measured.Run{Client: true}}
 	for i := range 400 {

@@ -26,8 +26,8 @@ type Simulation struct {
 	tree     *prompt.Tree
 	warmup   vllm.Warmup
 	taken    []int          // by request: the engine that took it; nil: the front end chooses
-	speeds   []float64      // by engine, beside an ordinary one; nil: they are alike
-	pace     float64        // of the whole run beside others, 0 as 1
+	speeds   []float64      // by engine, relative to an ordinary one; nil: they are alike
+	pace     float64        // of the whole run relative to other runs, 0 as 1
 	stage    *engines.Stage // nil: the engines are vLLM's
 	next     []int          // see followers
 }
@@ -90,7 +90,7 @@ type Outcome struct {
 	Begun                  []float64 // when each arrived, in s, in a closed loop; nil: as was measured
 	Preemptions            int
 	Passes                 int
-	// Way is what a client sees beyond that.
+	// Way is the additional time that a client sees.
 	Way timing.Way
 
 	record *ledger // nil: what passes compute is not remembered

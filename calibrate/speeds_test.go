@@ -14,7 +14,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// podsRun is a run of four simulated servers that are as fast as told, whose rows say who answered.
+// podsRun returns a run of four simulated servers of the given speeds. Its rows have the server that answered.
 func podsRun(t *testing.T, count int, speeds ...float64) *Measured {
 	t.Helper()
 	m, err := Read(measure(t, count), 0)
@@ -70,8 +70,8 @@ func writePodLogs(t *testing.T, m *Measured, dir string) {
 	}
 }
 
-// How fast a slow server is follows from rows that say who answered, and from logs; peers that are alike
-// have no speeds.
+// The speed of a slow server follows from rows with the server that answered, and from logs; peers that are alike have
+// no speeds.
 func TestSpeedsOfServers(t *testing.T) {
 	for _, speed := range []float64{1, 0.91, 0.8} {
 		m := podsRun(t, 4000, 1, 1, speed, 1)

@@ -22,7 +22,7 @@ const (
 	leastWindow   = 10  // s
 	mostWindows   = 100 // of a run
 	fewWindows    = 3
-	fewInWindow   = 5 // requests: others have no median
+	fewInWindow   = 5 // requests: windows with fewer have no median
 	leastMore     = 0.025
 	leastContrast = 6
 )

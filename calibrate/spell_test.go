@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// disturbed is a server whose passes take longer for a while.
+// disturbed is a server with passes that take longer for a while.
 type disturbed struct {
 	timing.Parameters
 	now, from, to float64 // s

@@ -14,8 +14,8 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// AddWay adds what a profile says of the way between client and engine to the times of replays
-// that the run is held to, where it was a client that measured it.
+// AddWay adds the times of a profile between client and engine to the times of replays that the run is compared with,
+// if a client measured it.
 func (m *Measured) AddWay(w *timing.Way) {
 	if w == nil || !m.Client {
 		return
@@ -81,8 +81,8 @@ type Judged struct {
 	Errors []Errors `json:"errors"` // by metric
 }
 
-// Judge compares a replay of the whole run, by its trace, with what was measured: all
-// requests, and those that the server admitted at once and the others where that is known.
+// Judge compares a replay of the whole run, by its trace, with what was measured: all requests and, where that is
+// known, requests that the server admitted at once, and the rest.
 func (m *Measured) Judge(result *harness.Result) ([]Judged, error) {
 	out, err := m.outcomeOf(result)
 	if err != nil {
@@ -155,7 +155,7 @@ func judgeGaps(gaps []float64, simulated *collector.Distribution, tpot *Errors) 
 	}
 }
 
-// FurthestMean returns the metric whose mean over all requests is furthest off.
+// FurthestMean returns the errors with the metric that has the largest error of its mean over all requests.
 func FurthestMean(sets []Judged) Errors {
 	var worst Errors
 	for _, e := range sets[0].Errors {

@@ -58,7 +58,7 @@ func (f *Form) wayAt(u []float64) (w timing.Way) {
 	return w
 }
 
-// partOfWay returns what a way adds to metric k of a request with so many tokens.
+// partOfWay returns what a way adds to metric k of a request with output tokens.
 func partOfWay(w *timing.Way, k, output int) float64 {
 	switch k {
 	case 0:
@@ -114,8 +114,8 @@ func floorParameters(s *measured.Settings) timing.Parameters {
 	return timing.Parameters{Weights: overClock * pass.Weights, Experts: overClock * pass.Experts, ExpertShare: s.ExpertShare(pass.Share), Token: overClock * pass.Token}
 }
 
-// overClock is the share of a data sheet's time that a GPU may take whose clocks are above the
-// sheet's, or whose caches hold a part of what it reads.
+// overClock is the share of a data sheet's time that a GPU may take with clocks above the sheet's, or with caches that
+// hold a part of what it reads.
 const overClock = 0.9
 
 // isBelow reports whether p is faster than a floor.

@@ -91,7 +91,7 @@ func delayRuns(runs []*Measured) []*Measured {
 	return runs
 }
 
-// One slow run among three is found where the way of a client scatters, too; runs that are alike have none.
+// One slow run among three is found where the times to a client scatter, too; runs that are alike have none.
 func TestSlowRunOfThree(t *testing.T) {
 	all := [][]float64{{1, 1, 1 / 1.1}, {1, 1, 1}, {1 / 1.1, 1, 1}}
 	for _, speeds := range all[:long.Cases(1, len(all))] {

@@ -68,7 +68,7 @@ func (r *Synthetic) checkRecipe() error {
 		return fmt.Errorf("arrival interval is %v ms, must be finite and >= 0", float64(r.Interval))
 	}
 	if !isFinite(sim.Time(float64(r.Requests-1) * float64(r.Interval))) {
-		return fmt.Errorf("arrival interval is %v ms, so that request %d arrives beyond all numbers", float64(r.Interval), r.Requests)
+		return fmt.Errorf("arrival interval is %v ms, so that the arrival of request %d is not a finite number", float64(r.Interval), r.Requests)
 	}
 	if r.Sessional() {
 		return r.checkSessions()

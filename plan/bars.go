@@ -8,8 +8,7 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 )
 
-// Bars say how certain an answer is: what other workloads would have given that
-// could as well have been recorded.
+// Bars are the error bars of an answer: the answers of other workloads that could as well have been recorded.
 type Bars struct {
 	Resamples int
 	Met       int     // resamples in which the answer's cluster meets

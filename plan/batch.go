@@ -60,7 +60,7 @@ func (b *bench) countRequests() int {
 	return n
 }
 
-// forget drops what has been measured since there were so many points.
+// forget drops what has been measured since there were begun points.
 func (b *bench) forget(begun int) {
 	for _, p := range b.order[begun:] {
 		delete(b.measures, p)
@@ -80,7 +80,7 @@ func (m *meter) count() {
 	}
 }
 
-// expect guesses that so many replays are to come.
+// expect sets the guess that more replays are to come.
 func (m *meter) expect(more int) { m.expected.Store(m.done.Load() + int64(more)) }
 
 // Each calls work(i) for all i below n, in order, on at most cores goroutines.

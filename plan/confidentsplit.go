@@ -6,8 +6,7 @@ import (
 	"github.com/replay-llm/replay/internal/stable"
 )
 
-// Bounds of the search for two pools: sizes of the cluster that are tried on the way up,
-// and splits of each size.
+// Bounds of the search for two pools: sizes of the cluster that are tried while it grows, and splits of each size.
 const (
 	mostSizes  = 20
 	mostSplits = 4
@@ -98,8 +97,8 @@ func sumMissed(all []*Measure) (missed int, short float64) {
 	return missed, short
 }
 
-// listSplitsNear returns splits of a size whose pools are about those of another cluster, or
-// what lies between these and it.
+// listSplitsNear returns splits of a size with pools of about the sizes of another cluster, or the splits between these
+// and it.
 func listSplitsNear(from Shape, size int) []Shape {
 	grow := size - from.Size()
 	low, high := max(1, from.Prefill+min(0, grow)-1), min(size-1, from.Prefill+max(0, grow)+1)

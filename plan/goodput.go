@@ -9,7 +9,7 @@ import (
 type ladder struct {
 	precision float64 // relative, at which it ends
 	steps     int     // at most, until one load is met and one missed
-	// reach returns the loads of a step beyond last, upwards or downwards.
+	// reach returns the loads of a step after last, upwards or downwards.
 	reach func(last float64, up bool, step int) []float64
 	// between returns the loads, in order, that narrow the gap between two.
 	between func(met, missed float64) []float64

@@ -26,8 +26,7 @@ type Axis struct {
 	Values []string
 }
 
-// Grid is settings of many replays: those that all have, and axes whose values
-// are combined each with each.
+// Grid is settings of many replays: common settings, and axes with values that are combined each with each.
 type Grid struct {
 	Common []Setting
 	Axes   []Axis

@@ -35,7 +35,7 @@ type Stage struct {
 type Narrowed struct {
 	Kept    []int      // variants, the best first: the best of each kind, and at the same cost the one with most room below the limits
 	At      []*Measure // their smallest clusters that meet, in the last round
-	Left    []Left     // the others that can run, in order
+	Left    []Left     // the remaining variants that can run, in order
 	Replays int
 	// Requests is the requests of all replays: a replay of a stretch has those of the stretch.
 	Requests int
@@ -99,7 +99,7 @@ func Narrow(ctx context.Context, c Narrowing) (*Narrowed, error) {
 const guessContender = 2
 
 // rank orders contenders by what their clusters cost, how much room they leave below the limits, and in how much they
-// depart from defaults. It keeps the better of the splits of a variant, and notes the others as left.
+// depart from defaults. It keeps the better of the splits of a variant, and notes the remaining ones as left.
 func (n *narrower) rank(all []*contender, part int) []*contender {
 	stable.Sort(all, func(x, y *contender) int {
 		return cmp.Or(cmp.Compare(n.burdenOf(x), n.burdenOf(y)), cmp.Compare(roomLeft(x.best), roomLeft(y.best)),

@@ -83,7 +83,7 @@ func TestNarrowFindsTheBest(t *testing.T) {
 	}
 }
 
-// What cannot run is refused, and the others are searched.
+// A variant that cannot run is refused, and the remaining variants are searched.
 func TestNarrowRefuses(t *testing.T) {
 	m := newMade(rand.New(rand.NewPCG(1, 1)))
 	reason := errors.New("too large")

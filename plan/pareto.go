@@ -143,8 +143,7 @@ func (r *Row) beats(o *Row) bool {
 	return better
 }
 
-// CostPerMillion returns the price of a million tokens, in the currency of
-// perGPUHour, at so many tokens per second.
+// CostPerMillion returns the price of a million tokens, in the currency of perGPUHour, at tokensPerS.
 func CostPerMillion(gpus int, perGPUHour, tokensPerS float64) float64 {
 	if tokensPerS <= 0 {
 		return 0

@@ -53,7 +53,7 @@ func (c *Config) guessLater(front bool) int {
 // Variant is one choice of settings.
 type Variant struct {
 	Name  string // what differs between variants; "" when there is one
-	Split bool   // prefill and decode have pools of their own
+	Split bool   // prefill and decode have separate pools
 	Fixed Shape  // the cluster, when it is given; zero: it is searched for
 	GPUs  int    // of a worker, of either pool
 	// CountGPUs returns those of a cluster where workers differ in them; nil: each has
@@ -68,14 +68,15 @@ type Variant struct {
 	// Single is the same for variants of which clusters of one worker are alike: a search replays one of them. "": alike to none.
 	Single  string
 	Changes int // settings in which it departs from the defaults: fewer are better where little else differs
-	// Near is a cluster that a search found for it, which comes before those that need more: sizes are looked for around it,
-	// only a few smaller ones are run, and the highest load is found for the best variant alone. Variants from the first on
-	// that needs no less than a cluster that was found to meet the target are left out of the plan. Zero: nothing is known.
+	// Near is a cluster that a search found for it, which comes before clusters that need more. Sizes are searched
+	// around it, only a few smaller ones are run, and the highest load is found for the best variant alone. The plan
+	// leaves out variants from the first on that needs no less than a cluster that meets the target. Zero: nothing is
+	// known.
 	Near Shape
 }
 
-// CannotRunError is why no cluster of a variant can run. A Run that returns one for a
-// variant leaves the others to be compared.
+// CannotRunError is why no cluster of a variant can run. A Run that returns one for a variant leaves the remaining
+// variants to be compared.
 type CannotRunError struct{ Err error }
 
 func (e *CannotRunError) Error() string { return e.Err.Error() }
@@ -155,15 +156,13 @@ type Answer struct {
 	At    Measure
 	// Smaller are the clusters with one worker less, which miss.
 	Smaller []Measure
-	// Checked counts the smaller clusters that were run, all of which miss;
-	// EverySmaller is true when there are no others.
+	// Checked counts the smaller clusters that were run, all of which miss; EverySmaller is true when there are no more
+	// smaller clusters.
 	Checked      int
 	EverySmaller bool
-	// Larger are larger clusters that were run on the way and miss all the same,
-	// by size: more workers need not be better.
+	// Larger are larger clusters that the search ran and that miss, by size: more workers need not be better.
 	Larger []Measure
-	// Highest is the highest load at which Shape meets and Beyond the next one
-	// tried, which misses; nil when there is none.
+	// The highest load at which Shape meets, and the next one tried, which misses; nil when there is none.
 	Highest, Beyond *Measure
 	// Bars are the error bars; nil without resamples.
 	Bars *Bars

@@ -27,7 +27,7 @@ func One(workers int) Shape { return Shape{Workers: workers} }
 // Two returns a cluster of two pools.
 func Two(prefill, decode int) Shape { return Shape{Prefill: prefill, Decode: decode} }
 
-// Split reports whether prefill and decode have pools of their own.
+// Split reports whether prefill and decode have separate pools.
 func (s Shape) Split() bool { return s.Workers == 0 }
 
 // Size returns the number of workers of all pools.
@@ -47,8 +47,8 @@ func (s Shape) String() string {
 type Point struct {
 	Variant int // index of the settings
 	Shape   Shape
-	// Load is how much faster than in the workload requests come, or by how much
-	// more of them are in flight in closed loop; 1: as they are.
+	// Load is how much faster than in the workload requests come, or by how much more of them are in flight in closed
+	// loop; 1: unchanged.
 	Load float64
 	// Sample is 0 for the workload itself and k for the k-th of its resamples.
 	Sample int
@@ -65,8 +65,8 @@ type Measure struct {
 	// Saturation is whether the cluster kept up, as report/saturation has it; "" in a
 	// closed loop.
 	Saturation string
-	// Others are what objectives on ITL would be under the other definition: pooled
-	// gaps instead of means of requests, or these instead of those. For people alone.
+	// The values of objectives on ITL under the other definition: pooled gaps instead of means of requests, or these
+	// instead of those. For texts alone.
 	Others []Value
 
 	RequestsPerS      float64
@@ -79,7 +79,7 @@ type Measure struct {
 	Shed, Arrived int // requests that were turned away, and all; 0 without an admission
 
 	Requests         int // that were replayed: those of the stretch, once for each replay that the point takes
-	Rejected, Capped int // requests whose prompts are longer than the engines take, and whose answers end there
+	Rejected, Capped int // requests with prompts that are longer than the engines take, and with answers that end there
 }
 
 // Value is what became of one objective.
@@ -91,8 +91,7 @@ type Value struct {
 	Met   bool
 }
 
-// Excess returns how far beyond its limit a value is, as a factor: above 1 it
-// misses.
+// Excess returns how far above its limit a value is, as a factor: above 1 it misses.
 func (v *Value) Excess() float64 {
 	switch {
 	case v.Unit == "share" && v.Value <= 0:

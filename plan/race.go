@@ -17,8 +17,8 @@ const slack = 2.0
 // nearBest is how much more than the best so far a cluster of any other variant may cost.
 const nearBest = 1.3
 
-// earlyMargin is how much more than the best of its kind a cluster may cost in a round that others follow: a stretch ranks
-// variants as the workload does, but not exactly.
+// earlyMargin is how much more than the best of its kind a cluster may cost in a round before the last. A stretch ranks
+// variants like the workload, but not exactly.
 const earlyMargin = 1.5
 
 // stuckAbove is the share of the excess over a limit that is left with twice the workers, from which on more workers are
@@ -87,7 +87,7 @@ type narrower struct {
 	leastOf map[string]float64 // the same by kind
 	best    *Measure           // of the least burden
 	stopped bool
-	nearest *Measure // of those that miss
+	nearest *Measure // of the measures that miss
 }
 
 // findTwins finds the variants of which single workers are alike.
@@ -108,8 +108,8 @@ func (n *narrower) findTwins() {
 	}
 }
 
-// list returns the contenders of all variants that can run, those with the fewest changes first. The first variant of a kind
-// with two pools has several shares of prefill workers; the best of these is that of the others.
+// list returns the contenders of all variants that can run, those with the fewest changes first. The first variant of a
+// kind with two pools has several shares of prefill workers; the best share is used for the remaining variants.
 func (n *narrower) list() []*contender {
 	var order []int
 	for i := range n.Variants {
@@ -137,8 +137,8 @@ func (n *narrower) list() []*contender {
 	return all
 }
 
-// wavesOf divides the contenders of a round: the first, the first variants of the other kinds, and the others by the number
-// of changes. Each wave knows what the one before it found, and tries only clusters that cost no more.
+// wavesOf divides the contenders of a round: the first, the first variants of the other kinds, and the remaining ones
+// by the number of changes. Each wave knows what the one before it found, and tries only clusters that cost no more.
 func (n *narrower) wavesOf(all []*contender) [][]*contender {
 	firsts := map[string]int{} // variant by kind
 	by := map[int][]*contender{}

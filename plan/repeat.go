@@ -27,7 +27,7 @@ func RepeatCells(cells []Cell, n int) []Cell {
 	return all
 }
 
-// Resampled is what the resamples of a cell say of one value.
+// Resampled is the statistics of one value over the resamples of a cell.
 type Resampled struct {
 	Key     string   `json:"-"` // of the reports
 	Repeats int      `json:"repeats"`
@@ -198,7 +198,7 @@ func (r *row) findResampled(key string) *Resampled {
 	return &r.resampled[i]
 }
 
-// resampledCells returns what the resamples of a row say of keys.
+// resampledCells returns the statistics of keys over the resamples of a row.
 func (r *row) resampledCells(keys []string) []string {
 	var line []string
 	for _, key := range keys {

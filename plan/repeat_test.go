@@ -17,7 +17,7 @@ func repeatedGrid() *Grid {
 	return &Grid{Axes: []Axis{{Name: "trace", Values: []string{"a", "b"}}, {Name: "router", Values: []string{"x", "y"}}}}
 }
 
-// ttftOutcomes gives every cell on every sample the TTFT that at says; 0: it fails.
+// ttftOutcomes gives every cell on every sample the TTFT that at returns; 0: it fails.
 func ttftOutcomes(g *Grid, n int, at func(cell, sample int) float64) []Outcome {
 	var all []Outcome
 	for _, c := range RepeatCells(g.Cells(), n) {
@@ -75,8 +75,8 @@ func TestIntervalsCover(t *testing.T) {
 	}
 }
 
-// A small but steady change is a win although the workloads differ by far more; each trace
-// has a first cell of its own; where more is better, less loses.
+// A small but steady change is a win although the workloads differ by far more; each trace has a separate first cell;
+// where more is better, less loses.
 func TestPairedCells(t *testing.T) {
 	g := repeatedGrid()
 	workload := []float64{100, 100, 300, 150, 500, 220}
@@ -124,7 +124,7 @@ func TestPairedCells(t *testing.T) {
 	}
 }
 
-// A resample that fails is said, and the others are compared without it; one alone is not.
+// A resample that fails is reported, and the remaining ones are compared without it; one alone is not.
 func TestFailedResamples(t *testing.T) {
 	g := repeatedGrid()
 	results, err := NewResults(g, ttftOutcomes(g, 3, func(cell, sample int) float64 {
@@ -161,7 +161,7 @@ func TestFirstCellThatRuns(t *testing.T) {
 	}
 }
 
-// A resample is a task of its own.
+// A resample is a separate task.
 func TestSampleKeys(t *testing.T) {
 	seen := map[string]bool{}
 	for _, c := range RepeatCells(repeatedGrid().Cells(), 2) {

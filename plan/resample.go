@@ -96,9 +96,9 @@ func (r *Resampler) addWaits(o *loadgen.Workload, task int32) {
 	}
 }
 
-// drawStarts returns instants of arrival: the gaps of the workload in stretches
-// of about the root of their number. A workload whose gaps are all alike was described,
-// not recorded: its gaps are drawn from an exponential distribution with their mean.
+// drawStarts returns instants of arrival: the gaps of the workload in stretches of about the root of their number. A
+// workload with equal gaps was described, not recorded: its gaps are drawn from an exponential distribution with their
+// mean.
 func (r *Resampler) drawStarts(rand *rand.Rand) []sim.Time {
 	at := func(i int) sim.Time { return r.w.Sessions[r.order[i]].Arrival }
 	n := len(r.order)

@@ -73,8 +73,8 @@ const (
 	costKey        = "cost_per_million_output_tokens"
 )
 
-// AddCost adds to each row what its GPUs cost for an hour and for a million output tokens:
-// at the price of one for an hour or, where it is 0, at that which the reports have.
+// AddCost adds to each row what its GPUs cost for an hour and for a million output tokens. The price of a GPU for an
+// hour is perGPUHour or, where that is 0, the price in the reports.
 func (t *Results) AddCost(perGPUHour float64) {
 	keys := t.Keys
 	for i := range t.rows {
@@ -180,8 +180,8 @@ func listHeadlines() []string {
 		"median_ttft_ms", "p99_ttft_ms", "median_itl_ms", "p99_itl_ms", "p99_e2e_latency_ms"}
 }
 
-// Shown returns the keys that people see of this table: the headlines and, where there is
-// something to say, GPUs, their cost, and which cells did not keep up.
+// Shown returns the keys that this table shows: the headlines and, where they have values, GPUs, their cost, and which
+// cells did not keep up.
 func (t *Results) Shown() []string {
 	shown := listHeadlines()
 	if t.someRejected() {

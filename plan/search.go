@@ -69,8 +69,8 @@ func (met whichMeet) bracketSize(ctx context.Context, most int) (low, high int, 
 	return low, 0, nil
 }
 
-// narrowSize returns the least size above low, which misses, up to high, which
-// meets, that a search finds which tries so many at once.
+// narrowSize returns the least size above low, which misses, up to high, which meets, that a search finds. It tries
+// count sizes at once.
 func (met whichMeet) narrowSize(ctx context.Context, low, high, count int) (int, error) {
 	for high-low > 1 {
 		sizes := spreadBetween(low, high, count)

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// judged is a run whose points meet as the function says.
+// judged returns a run with points that meet if the function returns true.
 func judged(meets func(Point) bool) Run {
 	return func(_ context.Context, p Point) (Measure, error) {
 		m := Measure{Met: meets(p), RequestsPerS: p.Load, OutputTokensPerS: 100 * p.Load}
@@ -172,8 +172,8 @@ func TestConfident(t *testing.T) {
 	}
 }
 
-// TestConfidentSplit looks for the two pools that hold in most resamples, each of which
-// wants so many workers of either: none smaller does, and replays are few.
+// TestConfidentSplit searches the two pools that hold in most resamples. Each resample requires a number of workers of
+// either pool. None smaller holds, and replays are few.
 func TestConfidentSplit(t *testing.T) {
 	find := func(scale, most int) (*Confident, int) {
 		p, err := Find(t.Context(), Config{
@@ -250,7 +250,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// Where larger clusters miss, the answer says so, with those that were run.
+// Where larger clusters miss, the answer says so, with the clusters that were run.
 func TestLargerMayMiss(t *testing.T) {
 	c := Config{
 		Run:      judged(func(p Point) bool { return p.Shape.Size() == 7 || p.Shape.Size() >= 14 }),
@@ -337,8 +337,8 @@ func TestCost(t *testing.T) {
 	}
 }
 
-// A variant that cannot run, whether that is known before or found out, leaves the others
-// to be compared; when none can run, all reasons are told.
+// A variant that cannot run, whether that is known before or found out, leaves the remaining variants to be compared;
+// when none can run, all reasons are reported.
 func TestVariantsThatCannotRun(t *testing.T) {
 	tooSmall, unfit := errors.New("too small"), errors.New("does not fit")
 	run := func(ctx context.Context, p Point) (Measure, error) {

@@ -38,9 +38,8 @@ type Sweep struct {
 	Progress func(done int)
 }
 
-// Do runs all cells that the journal does not have, and returns the outcomes in
-// grid order and how many of them were run. A cell that fails does not stop
-// the others.
+// Do runs all cells that the journal does not have, and returns the outcomes in grid order and how many of them were
+// run. A cell that fails does not stop the remaining ones.
 func (s *Sweep) Do(ctx context.Context) (outcomes []Outcome, ran int, err error) {
 	outcomes = make([]Outcome, len(s.Cells))
 	var left []int

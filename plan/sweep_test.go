@@ -80,7 +80,7 @@ func TestTaskKey(t *testing.T) {
 	}
 }
 
-// sweepOf is a sweep whose cells with kv fail.
+// sweepOf returns a sweep in which cells with kv fail.
 func sweepOf(t *testing.T, journal string, ran *atomic.Int64) (*Sweep, *Grid) {
 	t.Helper()
 	g := grid()
@@ -106,8 +106,7 @@ func sweepOf(t *testing.T, journal string, ran *atomic.Int64) (*Sweep, *Grid) {
 	return s, g
 }
 
-// A sweep goes on where it was interrupted, even in the middle of a line, and
-// tries again what failed.
+// A sweep continues where it was interrupted, even in the middle of a line, and tries again what failed.
 func TestJournal(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "made", "done.jsonl")
 	var ran atomic.Int64

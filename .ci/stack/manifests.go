@@ -89,7 +89,7 @@ func (m *manifests) checkPods(name string, d *apps.Deployment) error {
 	}
 	pod := d.Spec.Template.Spec
 	if !slices.ContainsFunc(m.policies, func(p *networking.NetworkPolicy) bool { return p.Spec.PodSelector.MatchLabels["app"] == name }) {
-		complain("no NetworkPolicy says who may connect")
+		complain("no NetworkPolicy lists the peers that may connect")
 	}
 	volumes := map[string]bool{}
 	for _, v := range pod.Volumes {
@@ -148,7 +148,7 @@ func (m *manifests) checkPolicy(p *networking.NetworkPolicy) error {
 		}
 		for _, from := range rule.From {
 			if from.PodSelector == nil || m.deployments[from.PodSelector.MatchLabels["app"]] == nil {
-				all = append(all, fmt.Errorf("NetworkPolicy %s: lets in %v, which no pod is", p.Name, from.PodSelector))
+				all = append(all, fmt.Errorf("NetworkPolicy %s: admits %v, which matches no pod", p.Name, from.PodSelector))
 			}
 		}
 	}

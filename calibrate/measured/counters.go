@@ -95,8 +95,7 @@ func readCounted(dir string) ([]*Counts, error) {
 	return all, nil
 }
 
-// identify returns what tells the process that answered from others: when it made its
-// counters, or when it started.
+// identify returns what identifies the process that answered: when it made its counters, or when it started.
 func (s *snapshot) identify() string {
 	for _, name := range []string{"vllm:prompt_tokens_created", "vllm:generation_tokens_created", "sglang:prompt_tokens_created", startName} {
 		if v := s.sum(name); !math.IsNaN(v) {
@@ -141,7 +140,7 @@ func countBetween(all []*snapshot) (*Counts, error) {
 	return c, nil
 }
 
-// settings returns what a snapshot says of its server, by the keys of meta.json.
+// settings returns the settings of the server in a snapshot, by the keys of meta.json.
 func (s *snapshot) settings() tree {
 	t := tree{}
 	if pool := s.sum("sglang:max_total_num_tokens"); !math.IsNaN(pool) {
@@ -208,7 +207,7 @@ func (s *Settings) noteCounted(all []*Counts, requests int) {
 	}
 	how := "between the first snapshot and the last"
 	if since {
-		how = "since the start of the server: one snapshot says no more"
+		how = "since the start of the server, as there is only one snapshot"
 	}
 	servers := "1 server"
 	if len(all) > 1 {
@@ -237,8 +236,7 @@ func podsOf(all []*Counts) []Pod {
 	return pods
 }
 
-// toldByMetrics returns what metrics say of the settings of their servers, by the keys of
-// meta.json.
+// toldByMetrics returns the settings of servers in their metrics, by the keys of meta.json.
 func toldByMetrics(all []*Counts) map[string]any {
 	if len(all) == 0 {
 		return nil

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// vllmMetrics returns what a vLLM server answers at /metrics after so many requests of 100
-// prompt and 10 output tokens, a quarter of the prompts found cached.
+// vllmMetrics returns what a vLLM server answers at /metrics after this number of requests of 100 prompt and 10 output
+// tokens, a quarter of the prompts found cached.
 func vllmMetrics(created, requests, ms float64) string {
 	t := &strings.Builder{}
 	t.WriteString("# HELP vllm:cache_config_info Information of the LLMEngine CacheConfig\n# TYPE vllm:cache_config_info gauge\n")
@@ -34,7 +34,7 @@ func vllmMetrics(created, requests, ms float64) string {
 	return t.String()
 }
 
-// Two snapshots of each of three servers: settings, what was counted in between, and who is slow.
+// Two snapshots of each of three servers: settings, what was counted in between, and the slow servers.
 func TestCountedByServers(t *testing.T) {
 	dir := t.TempDir()
 	for i, ms := range []float64{15, 15, 18} {

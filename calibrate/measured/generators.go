@@ -183,8 +183,8 @@ func (m *Run) readBench(path string, b *bench) error {
 	return nil
 }
 
-// start sets the start of each request as a generator has it that sends all at once, or the
-// next as soon as one of so many has ended, and returns that in words.
+// start sets the start of each request by the rule of its generator: it sends all at once, or the next as soon as one
+// of a fixed number has ended. It returns the rule in words.
 func (b *bench) start() string {
 	n := len(b.Inputs)
 	b.starts = make([]float64, n)
@@ -284,9 +284,9 @@ func (m *Run) addRequest(r Request) {
 	m.Requests = append(m.Requests, r)
 }
 
-// addCut adds a request that was cancelled or broke off, with the tokens that it had got: the
-// server worked for it, and it is not judged. Nothing is known of the work for those that got
-// none, which are left out. It reports whether it was added.
+// addCut adds a request that was cancelled or broke off, with the tokens that it had got: the server worked for it, and
+// it is not judged. The work for requests without tokens is unknown, so these are left out. It reports whether it was
+// added.
 func (m *Run) addCut(r Request) bool {
 	if r.Input < 1 || r.Output < 1 || math.IsNaN(r.Arrival) {
 		m.Failed++

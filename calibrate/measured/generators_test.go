@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// A result of sglang.bench_serving tells no starts: where requests were sent as others ended,
-// they follow from that.
+// A result of sglang.bench_serving has no starts. Where requests were sent when earlier ones ended, the starts follow
+// from that.
 func TestStartsOfClosedLoop(t *testing.T) {
 	dir := t.TempDir()
 	list := func(of func(i int) string) string {

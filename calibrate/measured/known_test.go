@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What is known of a server counts where the file says nothing, and nowhere else.
+// Known settings of a server count where the file has none, and nowhere else.
 func TestKnownSettings(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "meta.json")
 	known := map[string]any{

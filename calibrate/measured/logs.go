@@ -66,8 +66,7 @@ func findLogs(dir string) ([]string, error) {
 	return findFiles(dir, "vllm*.log", "vllm*.log.gz", "sglang*.log", "sglang*.log.gz", "trtllm*.log", "trtllm*.log.gz", "server*.log", "server*.log.gz")
 }
 
-// findFiles returns the files of a directory whose names fit one of several patterns, in order of
-// their names.
+// findFiles returns the files of a directory with names that match one of several patterns, in order of their names.
 func findFiles(dir string, patterns ...string) ([]string, error) {
 	var all []string
 	for _, name := range patterns {
@@ -180,7 +179,8 @@ func findRouter(dir string) string {
 	return ""
 }
 
-// ReadSettingsOf reads the settings of a run's server as readServer does; those that are known where the run tells none.
+// ReadSettingsOf reads the settings of a run's server as readServer does. known has settings for what the run does not
+// report.
 func ReadSettingsOf(dir string, known map[string]any) (Settings, error) {
 	s, err := ReadServer(dir, known)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -1,8 +1,9 @@
 // Package measured reads runs of real servers: the requests with their instants, the servers' settings, logs and metrics.
 //
-// Read measured.go, then client.go (generators.go, spans.go, recorded.go, tracev2.go, turns.go: the formats of requests),
-// settings.go (reported.go, engines.go, sglang.go, sglanglog.go, trtllm.go, logs.go, unmodelled.go, graphs.go), counters.go (promtext.go), pods.go and
-// prompts.go. models.go has what follows from data sheets, speeds.go which servers are slower than others.
+// Read measured.go, then client.go (generators.go, spans.go, recorded.go, tracev2.go, turns.go: the formats of
+// requests), settings.go (reported.go, engines.go, sglang.go, sglanglog.go, trtllm.go, logs.go, unmodelled.go,
+// graphs.go), counters.go (promtext.go), pods.go and prompts.go. models.go has what follows from data sheets, speeds.go
+// finds slow servers.
 package measured
 
 import (
@@ -44,10 +45,10 @@ type Run struct {
 	Taken   []int               // by request: the server that answered, where speeds need it
 	Slow    []timing.SlowServer // those of them that are
 	Prompts *Prompts            // as far as the run itself tells them; nil: it does not
-	// Unread says why the router cannot read the KV events of servers, as its file and their logs have it.
+	// Unread is why the router cannot read the KV events of servers, as its file and their logs have it.
 	Unread []string
-	// InFlight is the number of requests in flight in a closed loop, whose arrivals follow from it; 0: they
-	// arrive by themselves.
+	// InFlight is the number of requests in flight in a closed loop; arrivals follow from it; 0: they arrive by
+	// themselves.
 	InFlight int
 }
 
@@ -65,7 +66,7 @@ type Request struct {
 	Place     int        `json:"-"`                   // in the file, from 0
 	Class     string     `json:"slo_class,omitempty"` // of service; "": there is one
 
-	Cached *int   `json:"-"` // tokens of the prompt, as the server says; nil: it does not
+	Cached *int   `json:"-"` // tokens of the prompt, as the server reports; nil: it does not
 	Server string `json:"-"` // that answered; "": not known
 
 	Gaps []float64 // between its tokens, in s; nil where they are not told
@@ -233,11 +234,9 @@ func (m *Run) noteLeft() {
 // running alike.
 const driftWindow = 60
 
-// alignClocks puts arrivals, which the front end stamps by a clock of its own,
-// on the clock of the engine, and 0 where the first request arrives. The engine
-// takes an idle server's request in at once, any other at the end of a pass: so
-// the smallest difference is that of the clocks. Over long runs clocks drift,
-// and each window has its own.
+// alignClocks puts arrivals, which the front end stamps by a separate clock, on the clock of the engine, and 0 where
+// the first request arrives. The engine takes an idle server's request in at once, any other at the end of a pass: so
+// the smallest difference is that of the clocks. Over long runs clocks drift, and each window has its own.
 func (m *Run) alignClocks() {
 	all := m.Requests
 	if slices.ContainsFunc(all, func(r Request) bool { return math.IsNaN(r.Arrival) }) {

@@ -70,8 +70,8 @@ func isKnownModel(name string) bool {
 	return err == nil
 }
 
-// setLaunches sets what launches take at the start of a search, by what captures graphs of f
-// and what does not, for the kinds of passes that the server can have with others.
+// setLaunches sets the times of launches at the start of a search, by what captures graphs of f and what does not. It
+// sets them for the kinds of passes that the server can have besides decode passes.
 func (s *Settings) setLaunches(p *timing.Parameters, f hardware.Fit) {
 	base := func(graphs string) float64 {
 		f.Graphs = graphs
@@ -83,7 +83,7 @@ func (s *Settings) setLaunches(p *timing.Parameters, f hardware.Fit) {
 		pieces = base("piecewise") - base("full")
 	}
 	p.GraphMode, p.PiecewiseBase = s.GraphMode, pieces
-	// Without graphs for prompts, those passes are told from others by mixed_base_s.
+	// Without graphs for prompts, mixed_base_s separates those passes from other passes.
 	if n := len(s.Graphs); n == 0 || s.MaxBatchedTokens > s.Graphs[n-1] && s.GraphMode != "FULL_DECODE_ONLY" {
 		p.EagerBase = base("none") - base("full") - pieces
 	}

@@ -26,10 +26,10 @@ type Pod struct {
 	asked map[string]string
 }
 
-// slowPod is by how much a server's tokens take longer than those of its peers where it is
-// said to be slow, and fewLines how many lines it takes to say so. A server starts for startSpan s, or so many lines: it
-// compiles kernels, and then works off what has queued. lineScatter is the standard deviation of what one line tells of the time
-// per token, as a share: a server's few lines may have less by chance.
+// slowPod is by how much a server's tokens take longer than those of its peers for it to be slow, and fewLines how many
+// lines this requires. A server starts for startSpan s, or startLines lines: it compiles kernels, and then works off
+// what has queued. lineScatter is the standard deviation of the time per token in one line, as a share: a server's few
+// lines may have less by chance.
 const (
 	slowPod     = 0.08
 	FewLines    = 5
@@ -43,8 +43,7 @@ const secondsOfDay = 86400
 // recentRequests is the number of requests of which vLLM logs the hit rate.
 const recentRequests = 1000
 
-// ReadPods reads what the servers of a run say of themselves, in logs or else in metrics, and
-// notes who is slow.
+// ReadPods reads the reports of the servers of a run, in logs or else in metrics, and notes the slow ones.
 func (m *Run) readPods(dir string) (err error) {
 	if m.Pods, err = ReadPods(dir); err != nil {
 		return err

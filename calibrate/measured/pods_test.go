@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// writeLogs writes the logs of pods that take so many ms for a token.
+// writeLogs writes the logs of pods that take times[i] ms for a token.
 func writeLogs(t *testing.T, dir string, times ...float64) {
 	t.Helper()
 	for i, ms := range times {
@@ -46,7 +46,7 @@ func TestSlowPod(t *testing.T) {
 	}
 }
 
-// What a server logs as it starts, and too few lines, say nothing of how fast it is.
+// What a server logs as it starts, and too few lines, do not count for its speed.
 func TestStartOfPods(t *testing.T) {
 	rows := func(lines int, stall, ms float64) (all []podRow) {
 		for k := range lines {

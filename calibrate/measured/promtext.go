@@ -71,8 +71,8 @@ func readSnapshotFile(path string) ([]*snapshot, error) {
 // mostLine bounds a line of a file of metrics.
 const mostLine = 1 << 20
 
-// readSnapshots reads the snapshots of a file: one, several of the same server one after
-// another, or those of several servers whose instance or pod is told.
+// readSnapshots reads the snapshots of a file: one, several of the same server one after another, or those of several
+// servers with instance or pod.
 func readSnapshots(path string, r io.Reader) ([]*snapshot, error) {
 	var all []*snapshot
 	open, seen := map[string]*snapshot{}, map[string]bool{}

@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/calibrate/measured/measuredtest"
 )
 
-// settingsOf reads settings with some text in place of other.
+// settingsOf reads settings with some text replaced.
 func settingsOf(t *testing.T, replace ...string) Settings {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "meta.json")

@@ -33,8 +33,8 @@ type recordedRow struct {
 	Gaps    []float64  `json:"gaps_s"`
 }
 
-// readRecorded reads the requests of a run that replay drive or replay record wrote,
-// and their prompts. Those that failed or were cancelled count as far as they came.
+// readRecorded reads the requests of a run that replay drive or replay record wrote, and their prompts. Requests that
+// failed or were cancelled count as far as they came.
 func (m *Run) readRecorded(dir string) error {
 	path := filepath.Join(dir, recordedName)
 	var served []bool
@@ -67,7 +67,7 @@ func (m *Run) readRecorded(dir string) error {
 // lateMS is how many ms after its time a request may have been sent and count as on time.
 const lateMS = 1
 
-// Late returns how many of those requests that a client sent by a trace were sent too late, and says how late.
+// Late returns how many of the requests that a client sent by a trace were sent too late, and how late in words.
 func (m *Run) Late() (n, of int, text string) {
 	for _, ms := range m.late {
 		if ms > lateMS {

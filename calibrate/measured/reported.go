@@ -26,8 +26,8 @@ func ofHardware() []string {
 // NeedsGPU reports whether a flag says something only with --gpu.
 func (f *Flag) NeedsGPU() bool { return slices.Contains(ofHardware(), f.Name) }
 
-// readReported takes of the arguments of a vLLM server what flags of a replay stand for, and notes those that were asked
-// for and do not apply to one.
+// readReported takes of the arguments of a vLLM server what flags of a replay stand for, and notes requested arguments
+// that do not apply to one.
 func (s *Settings) readReported(t tree) {
 	add := func(name, value string) { s.flags = append(s.flags, Flag{name, value}) }
 	if n := t.number("pipeline_parallel_size", 1); n > 1 {
@@ -68,7 +68,7 @@ func (s *Settings) readReported(t tree) {
 	s.noteUnapplied(t)
 }
 
-// readTypes takes the types of weights and KV cache; of others than there are flags for it notes that they do not apply.
+// readTypes takes the types of weights and KV cache; it notes types without a flag as not applied.
 func (s *Settings) readTypes(t tree, add func(name, value string)) {
 	for _, x := range []struct {
 		flag  string
@@ -113,7 +113,8 @@ func (s *Settings) noteUnapplied(t tree) {
 	}
 }
 
-// appliedArguments returns the arguments of vLLM that a replay has with no name in the log, and those that do not change any request.
+// appliedArguments returns the arguments of vLLM that a replay has with no name in the log, and arguments that do not
+// change any request.
 func appliedArguments() []string {
 	return strings.Fields(`num_gpu_blocks num_gpu_blocks_override max_num_scheduled_tokens enable_expert_parallel enforce_eager cudagraph_mode
 		cudagraph_capture_sizes compilation_config cache_dtype scheduling_policy async_scheduling scheduler_reserve_full_isl long_prefill_token_threshold max_num_partial_prefills
@@ -153,7 +154,7 @@ func (s *Settings) Flags() []Flag {
 	return append(all, s.flags...)
 }
 
-// addCluster adds the flags that say how many servers there are and what is in front of them.
+// addCluster adds the flags for the number of servers and for the router in front of them.
 func (s *Settings) addCluster(all []Flag) []Flag {
 	if s.Pods > 1 {
 		all = append(all, Flag{"workers", fmt.Sprint(s.Pods)})
@@ -164,8 +165,8 @@ func (s *Settings) addCluster(all []Flag) []Flag {
 	return all
 }
 
-// NoteUnapplied notes the settings of the run that do not apply to its replay: those that a replay does not have, and
-// flags that it cannot take.
+// NoteUnapplied notes the settings of the run that do not apply to its replay: settings that a replay does not have,
+// and flags that it cannot take.
 func (m *Run) NoteUnapplied(flags []string) {
 	all := append(slices.Clone(m.Settings.unapplied), flags...)
 	text := "settings of the run that do not apply to the replay: " + strings.Join(all, ", ")

@@ -103,9 +103,8 @@ func (s *Settings) resolveOpen(name string, requests []Request, load []sample) {
 // requests wait for some.
 const fullShare = 0.985
 
-// estimateBlocks returns the number of KV blocks of a server that requests
-// waited for although there were seats: what those that ran had in use then. It
-// is 0 when that was never seen.
+// estimateBlocks returns the number of KV blocks of a server that requests waited for although there were seats: the
+// blocks that running requests had in use then. It is 0 when that was never seen.
 func estimateBlocks(blockTokens, maxSeqs int, requests []Request, load []sample) int {
 	var used []float64
 	for _, x := range load {
@@ -119,9 +118,8 @@ func estimateBlocks(blockTokens, maxSeqs int, requests []Request, load []sample)
 	return int(QuantileOf(used, 0.5) / fullShare)
 }
 
-// blocksInUse returns the number of blocks that the running requests of a
-// sample hold, if each gains its tokens evenly. Those that lost their place
-// came last.
+// blocksInUse returns the number of blocks that the running requests of a sample hold, if each gains its tokens evenly.
+// Requests that lost their place came last.
 func blocksInUse(blockTokens int, requests []Request, x sample) float64 {
 	var active []*Request
 	for i := range requests {

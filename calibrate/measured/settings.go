@@ -23,9 +23,8 @@ type Settings struct {
 	LongPrefillTokens int
 	Graphs            []int // sizes of captured graphs, rising; none: passes are launched without
 	GraphMode         timing.GraphMode
-	// DataParallel is the number of engines, each with a scheduler and a KV cache
-	// of its own, at least 1. In Lockstep all passes begin and end together, as
-	// the layers of experts make them.
+	// DataParallel is the number of engines, each with a separate scheduler and KV cache, at least 1. In Lockstep all
+	// passes begin and end together, as the layers of experts make them.
 	DataParallel int
 	Lockstep     bool
 	Kind         string  // of engine: vllm, sglang or trtllm
@@ -121,7 +120,7 @@ func (t tree) text(key string) string {
 	return s
 }
 
-// fill adds what is known where the file says nothing, or names a model that nobody knows.
+// fill adds known settings where the file has none, or names an unknown model.
 func (t tree) fill(known map[string]any) {
 	for key, value := range known {
 		switch {

@@ -55,8 +55,8 @@ func (s *Settings) Fit() (f hardware.Fit, ok bool) {
 	return f, true
 }
 
-// completeServer fills in what a server other than vLLM takes where it is not told, by the memory of
-// its GPUs. requests are those that it served.
+// completeServer fills in the unknown defaults of a server other than vLLM, by the memory of its GPUs. requests are the
+// requests that it served.
 func (s *Settings) completeServer(requests []Request) {
 	s.Engine.Kind = s.Kind
 	if s.DataParallel > 1 || s.Pods > 1 {
@@ -171,6 +171,6 @@ func numberOf(text string) int {
 // checkEngine refuses a server that is said to be another than its run tells.
 func (s *Settings) checkEngine(known map[string]any) {
 	if asked, _ := known[engineKey].(string); asked != "" && asked != s.Kind {
-		s.refusals = append(s.refusals, fmt.Sprintf("the engine is to be %s, and the run says %s", asked, s.Kind))
+		s.refusals = append(s.refusals, fmt.Sprintf("the engine must be %s, and the run is of %s", asked, s.Kind))
 	}
 }

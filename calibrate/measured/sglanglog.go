@@ -18,8 +18,8 @@ func treeOfSGLang(args map[string]string) tree {
 	return tree{engineKey: timing.SGLang, "server_args": typeArguments(args)}
 }
 
-// readSGLang takes what the arguments of a server of SGLang say, by its own names: those of
-// its log, of its /server_info, or of a meta.json.
+// readSGLang reads the arguments of a server of SGLang, by its own names: those of its log, of its /server_info, or of
+// a meta.json.
 func (s *Settings) readSGLang(t tree) {
 	args := t.arguments()
 	s.args = treeOfSGLang(args)["server_args"]
@@ -48,8 +48,8 @@ func newPodLines() podLines {
 	}
 }
 
-// podRow is what a line says: the requests that run, the tokens a second that they get, and
-// the share of prompt tokens found cached.
+// podRow is the values of a line: the requests that run, the tokens a second that they get, and the share of prompt
+// tokens found cached.
 type podRow struct {
 	generated, running, hit float64
 	at                      float64 // s of the day; NaN: not told
@@ -71,8 +71,8 @@ func (l podLines) readClock(line string) float64 {
 	return at
 }
 
-// read reads a line of either engine. SGLang says of each pass that computes prompts what was
-// found, of which prompts are the sums: cached tokens, and all.
+// read reads a line of either engine. SGLang logs the cached tokens and all tokens of each pass that computes prompts;
+// prompts are the sums of both.
 func (l podLines) read(line string, prompts *[2]float64) (row podRow, ok bool) {
 	if m := l.vllm.FindStringSubmatch(line); m != nil {
 		row.generated, _ = strconv.ParseFloat(m[1], 64) // they are all digits

@@ -16,8 +16,8 @@ const (
 	FewPeers     = 3 // of two servers it is unknown which is the slow one
 )
 
-// FindSpeeds finds which servers of a run are slower than their peers at equal load, by rows that
-// tell who answered, or else by what the servers say of themselves. There are so many servers; 0: it is not known.
+// FindSpeeds finds which servers of a run are slower than their peers at equal load, by rows with the server that
+// answered, or else by the servers' own logs and metrics. servers is their number; 0: unknown.
 func (m *Run) FindSpeeds(servers int) {
 	all, taken := m.PodsOfRows()
 	if all == nil {
@@ -49,8 +49,8 @@ func (m *Run) NoteSpeeds() {
 	}
 }
 
-// SpeedsFor returns how fast each of so many workers is that stand for the servers of the run, beside an ordinary
-// one, and notes it; nil where they are alike or their number is another.
+// SpeedsFor returns the speeds of the workers that stand for the servers of the run, relative to an ordinary one, and
+// notes them. It returns nil where the servers are alike or their number is another.
 func (m *Run) SpeedsFor(workers int) []float64 {
 	if len(m.Speeds) != workers {
 		return nil
@@ -105,8 +105,8 @@ func (m *Run) speedsOf(all []Pod) (speeds []float64) {
 	return speeds
 }
 
-// loadExponent returns as which power of the requests that run the time of a pass grows around a load of so
-// many, by data sheets: a slow server has more of them, and the more there are the longer each waits for its tokens.
+// loadExponent returns the power of the running requests with which the time of a pass grows around a load, by data
+// sheets. A slow server has more of them, and the more there are the longer each waits for its tokens.
 func (m *Run) loadExponent(load float64) float64 {
 	input, output := 0, 0
 	for i := range m.Requests {
@@ -122,8 +122,8 @@ func (m *Run) loadExponent(load float64) float64 {
 	return math.Log(at(2*load)/at(load/2)) / math.Log(4)
 }
 
-// PodsOfRows returns the servers of the run by what requests saw of them, and which of them answered each
-// request, where every row says who answered; otherwise nil.
+// PodsOfRows returns the servers of the run by the times of their requests, and which of them answered each request. It
+// returns nil unless every row has its server.
 func (m *Run) PodsOfRows() (all []Pod, taken []int) {
 	var names []string
 	for i := range m.Requests {
@@ -159,7 +159,7 @@ func (m *Run) PodsOfRows() (all []Pod, taken []int) {
 	return all, taken
 }
 
-// ratioScatter returns the standard deviation, as a share of it, of a ratio of sums of so many pairs.
+// ratioScatter returns the standard deviation, as a share of it, of a ratio of sums of n pairs.
 func ratioScatter(n int, ratio float64, pair func(i int) (over, under float64)) float64 {
 	squares, total := 0.0, 0.0
 	for i := range n {

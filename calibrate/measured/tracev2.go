@@ -55,7 +55,7 @@ type traceTable struct {
 	begin    float64 // s from the begin of the workload to the first request
 }
 
-// prefixShape is what a row says of how its prompt begins.
+// prefixShape is the columns of a row for the prefix of its prompt.
 type prefixShape struct {
 	group  string
 	shared int // tokens, as the client counts them
@@ -209,9 +209,8 @@ func (t *traceTable) prompts(path string) *Prompts {
 	return p
 }
 
-// addLead puts requests before the first that stand for those that the client left out as its
-// warm-up, of which only the number is told: the first ones of the run once more, in
-// the time before it.
+// addLead puts requests before the first: they stand for those that the client left out as its warm-up. The file has
+// only their number: they are the first ones of the run once more, in the time before it.
 func (t *traceTable) addLead(count int) int {
 	count = min(count, len(t.requests)-1)
 	if count < 1 || t.least < int64(count) || !(t.begin > 0) {
@@ -235,8 +234,7 @@ func (t *traceTable) addLead(count int) int {
 	return count
 }
 
-// readWarmUp returns the number of requests that trace_header.yaml says were left out, 0
-// where it says nothing.
+// readWarmUp returns the number of requests that were left out by trace_header.yaml, 0 where it has none.
 func readWarmUp(path string) (int, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -20,7 +20,7 @@ import (
 // releaseKey is the key of the release of a server of TensorRT-LLM.
 const releaseKey = "trtllm_version"
 
-// readTRTLLM takes what the settings of a server of TensorRT-LLM say, by its own names: those of the command that starts it, of
+// readTRTLLM reads the settings of a server of TensorRT-LLM, by its own names: those of the command that starts it, of
 // its file of settings, or of a meta.json.
 func (s *Settings) readTRTLLM(t tree) {
 	args := t.arguments()

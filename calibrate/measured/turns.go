@@ -45,7 +45,7 @@ func holdsTurns(path string) bool {
 
 // findTurns returns the files of a directory that hold turns, those of few at once first.
 func findTurns(dir string) (all []string) {
-	files, _ := os.ReadDir(dir) // whoever reads the run complains
+	files, _ := os.ReadDir(dir) // reading the run reports the error
 	for _, f := range files {
 		if path := filepath.Join(dir, f.Name()); !f.IsDir() && holdsTurns(path) {
 			all = append(all, path)
@@ -64,8 +64,8 @@ func bareName(path string) string {
 	return name
 }
 
-// readInFlight returns how many turns there were at once, as the summary beside a file of turns
-// has it: conc4.json beside raw_conc4.jsonl; 0 where there is none.
+// readInFlight returns how many turns there were at once, as the summary next to a file of turns has it: conc4.json for
+// raw_conc4.jsonl; 0 where there is none.
 func readInFlight(path string) int {
 	for _, name := range []string{bareName(path), strings.TrimPrefix(bareName(path), "raw_")} {
 		text, err := os.ReadFile(filepath.Join(filepath.Dir(path), name+".json"))
@@ -134,15 +134,15 @@ func (m *Run) shortestTurn() int {
 	return slices.MinFunc(m.Requests, func(a, b Request) int { return cmp.Compare(a.Input, b.Input) }).Input
 }
 
-// joinSessions sets the prompts of turns in order of completion, and returns the place of the last
-// that begins a session. Which session a turn is of is not told: it is taken to go on with the longest
-// prompt that is no longer than its own, of those in hand.
+// joinSessions sets the prompts of turns in order of completion, and returns the place of the last that begins a
+// session. The session of a turn is unknown: the turn is taken to continue the open session with the longest prompt
+// that is no longer than its own.
 func (m *Run) joinSessions(path string) (last int) {
 	type session struct {
 		number uint64
 		tokens int
 	}
-	var open []session // the one that went on last comes last
+	var open []session // the one that continued last comes last
 	var sessions uint64
 	m.Prompts = &Prompts{BlockTokens: sessionBlock, Path: path}
 	shared := m.shortestTurn() / sessionBlock
@@ -211,10 +211,10 @@ func ListRuns(paths []string) (all []string) {
 	return all
 }
 
-// layLanes puts the requests of a closed loop, in order of completion and with times from their
-// arrival on, into lanes: in each of them one follows the other at once. Who took how long says about when
-// each began. Once the session has begun whose first turn is at last, no new one takes the place of one that ends,
-// and lanes end evenly with the requests that are left.
+// layLanes puts the requests of a closed loop, in order of completion and with times from their arrival on, into lanes.
+// In each lane one request follows the other at once, so that the durations give roughly when each began. Once the
+// session with its first turn at last has begun, no new one takes the place of one that ends, and lanes end evenly with
+// the requests that are left.
 func (m *Run) layLanes(last int) {
 	all, n := m.Requests, len(m.Requests)
 	begins, served := make([]float64, n), 0.0

@@ -24,7 +24,7 @@ func isSet(v any) bool { return v != nil && v != false && v != 0.0 && v != "" &&
 // isAboveOne reports whether a value is a number above 1.
 func isAboveOne(v any) bool { x, ok := v.(float64); return ok && x > 1 }
 
-// isNoneOf returns a test for texts beside some, of which only the last part of a path counts.
+// isNoneOf returns a test for texts other than names. Only the last part of a path counts.
 func isNoneOf(names ...string) func(any) bool {
 	return func(v any) bool {
 		text, ok := v.(string)
@@ -32,8 +32,8 @@ func isNoneOf(names ...string) func(any) bool {
 	}
 }
 
-// listUnmodelled returns the settings of vLLM that are not followed. All others are followed, or do nothing
-// that requests could tell but for what is fitted.
+// listUnmodelled returns the settings of vLLM that are not followed. All other settings are followed, or affect
+// requests only by what is fitted.
 func listUnmodelled() []unmodelled {
 	const stages = "must be 1: one engine's passes overlap"
 	return []unmodelled{
@@ -46,7 +46,7 @@ func listUnmodelled() []unmodelled {
 		{"ec_transfer_config", nil, "must be none: encoders run elsewhere", false},
 		{"kv_offloading_size", nil, "must be none: KV blocks come from host memory", false},
 		{"sliding_window", nil, "must be none: requests give up blocks that no layer reads", false},
-		{"mamba_cache_mode", isNoneOf("none"), "must be none: states of layers are cached in blocks of their own", false},
+		{"mamba_cache_mode", isNoneOf("none"), "must be none: states of layers are cached in separate blocks", false},
 		{"policy", isNoneOf("fcfs"), "must be fcfs", false},
 		{"scheduling_policy", isNoneOf("fcfs"), "must be fcfs", false},
 		{"scheduler_cls", isNoneOf("Scheduler", "AsyncScheduler"), "must be vLLM's own scheduler", false},
@@ -59,10 +59,10 @@ func listUnmodelled() []unmodelled {
 		{"is_encoder_decoder", nil, "must be a decoder alone: passes of encoders are not simulated", false},
 		{"enable_lora", nil, "which adapter a request asks for is not told, and none waits for room for its adapter", true},
 		{"lora_config", nil, "which adapter a request asks for is not told, and none waits for room for its adapter", true},
-		{"multimodal_config", nil, "input_toks are taken to be text, whose embedding takes no pass of an encoder", true},
+		{"multimodal_config", nil, "input_toks are taken to be text, which needs no pass of an encoder", true},
 		{"kv_sharing_fast_prefill", nil, "prompts are taken to go through all layers", true},
-		{"data_parallel_external_lb", nil, "somebody else chose the engine of a request, who is taken to do as vLLM's front end does", true},
-		{"data_parallel_hybrid_lb", nil, "somebody else chose the engine of a request, who is taken to do as vLLM's front end does", true},
+		{"data_parallel_external_lb", nil, "an external load balancer chose the engine of a request: it is taken to choose like vLLM's front end", true},
+		{"data_parallel_hybrid_lb", nil, "an external load balancer chose the engine of a request: it is taken to choose like vLLM's front end", true},
 		{"stream_interval", isAboveOne, "answers come in pieces of several tokens, and times between tokens are those of pieces", true},
 	}
 }
@@ -91,7 +91,7 @@ func (s *Settings) refuseUnmodelled(t tree) {
 // noteWindows notes that layers of a known model do not read all of a sequence.
 func (s *Settings) noteWindows() {
 	if m, err := FindModel(s.Model); err == nil && m.WindowLayers > 0 {
-		s.AddNote("%d layers of %s attend to windows of %d tokens: their KV blocks are taken to be kept, as those of the others are", m.WindowLayers, m.Name, m.Window)
+		s.AddNote("%d layers of %s attend to windows of %d tokens: their KV blocks are taken to be kept, as those of the remaining layers are", m.WindowLayers, m.Name, m.Window)
 	}
 }
 

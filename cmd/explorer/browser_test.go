@@ -21,8 +21,7 @@ var (
 	shots   = flag.String("screenshots", "", "directory for pictures of the page")
 )
 
-// turn puts a knob to a value, a step of those that are sliders, and waits until the page is
-// drawn with it.
+// turn sets a knob to a value, for sliders to a step, and waits until the page is drawn with it.
 func (b *tab) turn(flag, event string, value any) {
 	b.t.Helper()
 	before := b.eval(`document.body.dataset.redraws`)
@@ -48,7 +47,7 @@ func fragment(t *testing.T, settings map[string]string) string {
 	return "#" + url.PathEscape(string(text))
 }
 
-// drop gives the page a file, as a person who chooses it.
+// drop gives the page a file, like a person that chooses it.
 func (b *tab) drop(path string) {
 	b.t.Helper()
 	path, err := filepath.Abs(path)
@@ -137,8 +136,7 @@ func testBrowser(t *testing.T, page string) {
 	b.settle("explorer")
 }
 
-// testLiveBrowser opens the page of a run from disk: it shows the run first, with its digest,
-// and others over it.
+// testLiveBrowser opens the page of a run from disk: it shows the run first, with its digest, and other runs over it.
 func testLiveBrowser(t *testing.T, page string) {
 	b := openTab(t)
 	run, made := filepath.Join(t.TempDir(), "run"), filepath.Join(t.TempDir(), "live.html")

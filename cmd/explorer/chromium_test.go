@@ -20,8 +20,8 @@ import (
 	"github.com/replay-llm/replay/internal/poll"
 )
 
-// tab is a page that is open in a real browser, which is told what to do through a pipe,
-// as a person's tools for developers do it. The page itself is as it is on a disk.
+// tab is a page that is open in a real browser. It is controlled through a pipe, with the protocol of the developer
+// tools. The page is loaded unchanged from the disk.
 type tab struct {
 	t       *testing.T
 	to      io.Writer
@@ -90,7 +90,7 @@ func openTab(t *testing.T) *tab {
 	return tab
 }
 
-// read takes what the browser says until it ends.
+// read takes the messages of the browser until it ends.
 func (b *tab) read(from io.Reader) {
 	in := bufio.NewReader(from)
 	for {

@@ -56,7 +56,7 @@ func TestPage(t *testing.T) {
 	t.Run("browser/live", func(t *testing.T) { testLiveBrowser(t, path) })
 }
 
-// replay carries out a command line of the simulator, and returns what it prints or says is wrong.
+// replay carries out a command line of the simulator, and returns its output or its error.
 func replay(t *testing.T, args ...string) string {
 	t.Helper()
 	program := cli.Program(func(s cli.Streams, _ []string) *cobra.Command {

@@ -59,8 +59,8 @@ func fill(t *testing.T, text string, values map[string]string) string {
 	})
 }
 
-// The action says what it takes and uses all of it; what its users give is in no
-// script but by the environment, where nothing of it is run.
+// The action documents its inputs and uses all of them. Inputs reach scripts only through the environment, where
+// nothing of them is run.
 func TestActionIsSound(t *testing.T) {
 	a := readAction(t)
 	if a.Name == "" || a.Description == "" || a.Runs.Using != "composite" {
@@ -116,8 +116,8 @@ func TestActionIsSound(t *testing.T) {
 	}
 }
 
-// runner does what GitHub's does with the scripts of the action: each in a process of
-// its own, with files for what steps hand on.
+// runner runs the scripts of the action like GitHub's runner: each in a separate process, with files for what steps
+// hand on.
 type runner struct {
 	a      *action
 	dir    string

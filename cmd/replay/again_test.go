@@ -23,7 +23,7 @@ func recorded(t *testing.T, dir, stdin string, words ...string) string {
 	return dir
 }
 
-// differences is what replay diff says of two directories, which differ.
+// differences returns the output of replay diff for two directories, which differ.
 func differences(t *testing.T, words ...string) (d diff.Diff) {
 	t.Helper()
 	var out, errs bytes.Buffer

@@ -17,8 +17,7 @@ import (
 	"github.com/replay-llm/replay/report/rundir"
 )
 
-// TestForkDirsEqualRuns holds the directory of each future to that of the whole run whose command it has,
-// file by file.
+// TestForkDirsEqualRuns compares the directory of each future with that of a whole run of its command, file by file.
 func TestForkDirsEqualRuns(t *testing.T) {
 	tests := filepath.Join("..", "..", "testdata")
 	trace := filepath.Join(tests, "traces", "chat-hour.jsonl")
@@ -184,7 +183,7 @@ func TestForkLeavesNothingHalf(t *testing.T) {
 	}
 }
 
-// TestForkNames names directories of futures whose settings are no names of files.
+// TestForkNames names directories of futures with settings that are no names of files.
 func TestForkNames(t *testing.T) {
 	trace := filepath.Join("..", "..", "testdata", "traces", "short.jsonl")
 	dir := filepath.Join(t.TempDir(), "futures")

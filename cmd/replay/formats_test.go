@@ -48,8 +48,8 @@ func TestFormatsReplayAsConverted(t *testing.T) {
 	}
 }
 
-// What a file leaves open is settled by the same flags, to the same workload, on
-// the way to a replay and on the way to a Mooncake trace.
+// The same flags settle what a file leaves open, and give the same workload, in a replay and in a conversion to a
+// Mooncake trace.
 func TestLeftOpenAsConverted(t *testing.T) {
 	here, _ := os.Getwd()
 	examples := filepath.Join(here, "..", "..", "testdata", "traces", "formats")

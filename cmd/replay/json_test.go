@@ -33,8 +33,8 @@ func withoutJSON() map[string]string {
 // Every command that prints a result prints it as JSON for programs, too, by one flag.
 func TestOutputJSONEverywhere(t *testing.T) { programtest.CheckJSON(t, root.New, withoutJSON()) }
 
-// What the commands print with --output json is one JSON document, whose keys are
-// words in lower case, and docs/outputs.md lists them, or replay schema report.
+// Commands print one JSON document with --output json. Its keys are words in lower case, and docs/outputs.md lists
+// them, or replay schema report.
 func TestOutputJSON(t *testing.T) {
 	here, _ := os.Getwd()
 	enterFiles(t, here)
@@ -74,8 +74,8 @@ func TestOutputJSON(t *testing.T) {
 	}
 }
 
-// checkDocumented checks that the table of docs/outputs.md has the keys that a command
-// prints on top, or says that they are those of the report.
+// checkDocumented checks that the table of docs/outputs.md has the keys that a command prints on top, or names the
+// report for them.
 func checkDocumented(t *testing.T, docs, line string, document any) {
 	t.Helper()
 	words := strings.Fields(line)
@@ -149,7 +149,7 @@ func keysOf(document any) []string {
 	return keys
 }
 
-// The documents say what the tables say.
+// The documents have the values of the tables.
 func TestOutputJSONSaysTheSame(t *testing.T) {
 	here, _ := os.Getwd()
 	enterFiles(t, here)

@@ -83,7 +83,7 @@ func TestSignalInRealTime(t *testing.T) {
 	}
 }
 
-// Whoever watches a run watches one in real time too.
+// The observers of a run also observe a run in real time.
 func TestRecordsInRealTime(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, pools := range [][]string{{"--workers", "2"}, {"--prefill-workers", "1", "--decode-workers", "2", "--online-disagg"}} {

@@ -66,7 +66,8 @@ func TestJSONForPipes(t *testing.T) {
 	}
 }
 
-// The document of a plan is the same in a file, beside the table, and in that of one that finds nothing.
+// The document of a plan is the same in a file, next to the table, and on standard output, also for a plan that finds
+// nothing.
 func TestPlanDocumentInAFile(t *testing.T) {
 	here, _ := os.Getwd()
 	dir := enterFiles(t, here)

@@ -15,7 +15,7 @@ func cleanly(t *testing.T, args ...string) string {
 	return clitest.CleanText(string(printed(t, args)))
 }
 
-// A mix of deployments that say the same prints the report of the plain pool, byte by byte.
+// A mix of deployments with the same settings prints the report of the plain pool, byte by byte.
 func TestMixOfSameDeployments(t *testing.T) {
 	here, _ := os.Getwd()
 	enterFiles(t, here)
@@ -36,7 +36,7 @@ func TestMixOfSameDeployments(t *testing.T) {
 	}
 }
 
-// A run directory and a timeline say of which kind each worker is.
+// A run directory and a timeline have the kind of each worker.
 func TestKindsInOutputs(t *testing.T) {
 	here, _ := os.Getwd()
 	enterFiles(t, here)
@@ -69,7 +69,7 @@ func TestKindsInOutputs(t *testing.T) {
 	}
 }
 
-// A journal of a sweep knows a mix by what its deployments say, not by their names.
+// A journal of a sweep identifies a mix by the settings of its deployments, not by their names.
 func TestJournalOfMix(t *testing.T) {
 	here, _ := os.Getwd()
 	enterFiles(t, here)
@@ -90,8 +90,7 @@ func TestJournalOfMix(t *testing.T) {
 	}
 }
 
-// A plan of a mix writes its kinds, GPUs and cost, and its journal knows what the deployments
-// say.
+// A plan of a mix writes its kinds, GPUs and cost, and its journal has the settings of the deployments.
 func TestPlanOfMix(t *testing.T) {
 	here, _ := os.Getwd()
 	enterFiles(t, here)

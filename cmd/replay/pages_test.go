@@ -29,8 +29,8 @@ func readPage(t *testing.T, file string, v any) string {
 	return data
 }
 
-// The page of a sweep says what all cells have, has the objectives of all as limits of its
-// chart, and marks cells that did not keep up.
+// The page of a sweep has the settings of all cells, their common objectives as limits of its chart, and marks cells
+// that did not keep up.
 func TestSweepPage(t *testing.T) {
 	here, err := os.Getwd()
 	if err != nil {

@@ -82,8 +82,8 @@ func checkPlan(t *testing.T, trace string, objectives ...string) {
 	}
 }
 
-// A plan that is run again takes what the journal has, even when it asks for
-// more, and says the same; another trace is not taken for the one before.
+// A plan that is run again takes what the journal has, even when it asks for more, and has the same answer. Another
+// trace is not taken for the first one.
 func TestPlanGoesOn(t *testing.T) {
 	here, err := os.Getwd()
 	if err != nil {
@@ -141,9 +141,8 @@ func TestTableFiles(t *testing.T) {
 	checkTableFiles(t, document.Replays, "p99_ttft_ms")
 }
 
-// The page of a plan says its answer in a sentence, what was asked and what it assumes,
-// and has the clusters with the limits for its charts; nothing of it is text for a
-// terminal.
+// The page of a plan has its answer in a sentence, its inputs and its assumptions, and the clusters with the limits for
+// its charts. Nothing of it is text for a terminal.
 func TestPlanPage(t *testing.T) {
 	here, err := os.Getwd()
 	if err != nil {
@@ -229,8 +228,8 @@ func TestPlanNamesTheMinimum(t *testing.T) {
 	}
 }
 
-// A given cluster that meets on the recorded workload, but in too few resamples, is not
-// shown as one to rely on; one that misses says what.
+// A given cluster that meets on the recorded workload, but in too few resamples, is not shown as one to rely on; one
+// that misses has the missed objective.
 func TestPlanPageOfGivenClusters(t *testing.T) {
 	here, err := os.Getwd()
 	if err != nil {
@@ -263,7 +262,7 @@ func TestPlanPageOfGivenClusters(t *testing.T) {
 	}
 }
 
-// checkTableFiles looks into files of so many rows.
+// checkTableFiles checks files of this number of rows.
 func checkTableFiles(t *testing.T, rows int, column string) {
 	t.Helper()
 	read := func(name string) string {

@@ -47,9 +47,9 @@ func TestPriorities(t *testing.T) {
 	}
 }
 
-// Who loses its place in an engine follows from the priorities of classes. Requests 0 and 2 are long, 1 and 3 are
-// short. vLLM takes places where it has no KV blocks left; SGLang where it has no places, and priorities differ
-// by more than a threshold.
+// The priorities of classes decide which requests lose their place in an engine. Requests 0 and 2 are long, 1 and 3 are
+// short. vLLM takes places where it has no KV blocks left. SGLang takes places where it has none left, and priorities
+// differ by more than a threshold.
 func TestClassesPreempt(t *testing.T) {
 	here, err := os.Getwd()
 	if err != nil {
@@ -63,7 +63,7 @@ func TestClassesPreempt(t *testing.T) {
 	)
 	for _, c := range []struct {
 		classes, words string
-		want           []int // who lost places
+		want           []int // requests that lost places
 	}{
 		{"shortfirst.yaml", vllm + "fcfs", []int{1, 2, 3}},
 		{"shortfirst.yaml", vllm + "priority", []int{0, 2}},

@@ -165,7 +165,8 @@ func TestPreemptionWithoutEndStops(t *testing.T) {
 	}
 }
 
-// By vLLM's own rules decode workers pull unless flags say otherwise. With faults they cannot, and a warning names what to compare with.
+// By vLLM's own rules decode workers pull unless flags set another way. With faults they cannot, and a warning names
+// what to compare with.
 func TestPullsByDefault(t *testing.T) {
 	base := []string{"trace", "../../testdata/traces/short.jsonl", "--gpu=h100", "--model=llama-3.1-8b", "--prefill-workers=1", "--decode-workers=2"}
 	const pulls, warning = "as with vLLM's NixlConnector; prefill workers", "compare with a run that has --kv-transfer all"

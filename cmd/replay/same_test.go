@@ -25,7 +25,7 @@ func outcome(t *testing.T, stdin string, args ...string) string {
 	return clitest.CleanText(out.String() + errs.String())
 }
 
-// Command lines that say the same in other words.
+// Command lines with the same meaning in other words.
 func TestSameRuns(t *testing.T) {
 	here, _ := os.Getwd()
 	enterFiles(t, here)

@@ -98,7 +98,7 @@ func runArgo(t *testing.T, text []byte) {
 	}
 }
 
-// runScript runs a program of a sweep, with what stands for that which it calls.
+// runScript runs a program of a sweep, with stubs of the programs that it calls.
 func runScript(t *testing.T, args []string, stubs map[string]string) {
 	t.Helper()
 	dir := t.TempDir()

@@ -17,8 +17,9 @@ import (
 	"github.com/replay-llm/replay/report/rundir"
 )
 
-// Rows that go to their file as requests finish are those of a trace that is kept, byte for byte, in every format, with
-// where the time of requests went and who met the objectives; so are the report, with exact quantiles, and the digest.
+// Rows that go to their file as requests finish equal those of a trace that is kept, byte for byte, in every format.
+// They have where the time of requests went, and whether they met the objectives. The report, with exact quantiles, and
+// the digest are equal, too.
 func TestStreamedFilesAreKept(t *testing.T) {
 	dir := t.TempDir()
 	for _, of := range [][2]string{{"chat-hour", "parquet"}, {"chat-hour", "csv"}, {"chat-hour", "jsonl"}, {"sessions", "csv"}} {
@@ -131,8 +132,8 @@ func dropReal(report []byte) []byte {
 	return kept
 }
 
-// How classes fare is the same where requests are not kept, whether the trace or rules say of which class requests are, and
-// in the order of routers and admissions that read them.
+// The results by class are the same where requests are not kept, whether the trace or rules set the class of requests.
+// They are also the same in the order of routers and admissions that read classes.
 func TestStreamedClassesAreKept(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {

@@ -33,8 +33,7 @@ func listed(t *testing.T, dir string) string {
 	return strings.Join(names, " ")
 }
 
-// limited is this program in a process of its own, in a directory, after
-// the given words of the shell.
+// limited is this program in a separate process, in a directory, after the given words of the shell.
 func limited(dir, line string) (*exec.Cmd, *bytes.Buffer) {
 	cmd := exec.Command("sh", "-c", line+` exec "$0" "$@"`)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), clitest.AsProgram+"=1")

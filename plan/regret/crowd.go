@@ -10,8 +10,8 @@ import (
 // key names a request in all copies of a replay. Their ids are in order of arrival, which may differ.
 type key struct{ session, turn int32 }
 
-// crowd is who a decision concerns: the requests under way at it, and those that arrive up to the horizon. It goes
-// from one decision to later ones.
+// crowd is the requests that a decision concerns: the requests in flight at it, and requests that arrive up to the
+// horizon. It goes from one decision to later ones.
 type crowd struct {
 	*finder
 	placed  int             // of routed, have been read

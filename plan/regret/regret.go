@@ -1,8 +1,8 @@
-// Package regret finds what other choices of a router would have given: for a sample of the
-// decisions of a replay, each worker is tried in place of the one that was chosen, on copies of the
-// replay that go on from there.
+// Package regret finds what other choices of a router would have given. For a sample of the decisions of a replay, it
+// tries each worker instead of the chosen one, on copies of the replay that continue from there.
 //
-// Read regret.go, walk.go, what is tried, crowd.go, who it concerns, then study.go, what is made of it, and text.go.
+// Read regret.go, walk.go (what is tried), crowd.go (the requests it concerns), then study.go (what is made of it), and
+// text.go.
 package regret
 
 import (
@@ -22,11 +22,11 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Options say what is looked at.
+// Options set what is studied.
 type Options struct {
-	Sample int // decisions looked at, at least 1; all of them where there are fewer
-	// Horizon, at least 0, is how long after a decision requests arrive that are looked at beside the one
-	// it is about. Those under way at the decision are, too.
+	Sample int // studied decisions, at least 1; all of them where there are fewer
+	// Horizon, at least 0, is the time after a decision in which arriving requests are studied, too. Requests in flight
+	// at the decision are also studied.
 	Horizon sim.Time
 	Cores   int // goroutines; the study does not depend on it
 	// Progress, when not nil, is called by any goroutine with the choices that have been tried.
@@ -77,7 +77,7 @@ type Outcome struct {
 	Cached           int // prompt tokens that the request finds cached when it begins
 
 	TTFT, E2E       sim.Time // of the request
-	AllTTFT, AllE2E sim.Time // means over all requests that are looked at
+	AllTTFT, AllE2E sim.Time // means over all studied requests
 }
 
 // Find tries all workers at a sample of the decisions of a replay.
@@ -128,7 +128,7 @@ func (f *finder) tryAll(ctx context.Context, start *offline.Fork, cores int) err
 	})
 }
 
-// decisions is an observer that notes who is placed where.
+// decisions is an observer that notes the placements of requests.
 type decisions struct {
 	harness.NoObserver
 	all []decision

@@ -84,7 +84,7 @@ func (t *trial) drawPolicy(d *rand.Rand) {
 	}
 }
 
-// addTurns draws sessions of up to so many turns.
+// addTurns draws sessions of up to most turns.
 func (t *trial) addTurns(d *rand.Rand, most int) {
 	at := sim.Time(d.IntN(2))
 	for s := range int32(6 + d.IntN(10)) {
@@ -206,7 +206,7 @@ func fare(d *Decision, horizon sim.Time, run []collector.Record, whole *collecto
 	return o
 }
 
-// checkWorkers holds what was running and waiting to those that had been placed before.
+// checkWorkers checks the running and waiting requests against those placed before.
 func checkWorkers(t *testing.T, seed uint64, d *Decision, c *collector.Collector, placed []decision) {
 	t.Helper()
 	running, waiting := make([]int, len(d.Outcomes)), make([]int, len(d.Outcomes))
@@ -229,8 +229,8 @@ func checkWorkers(t *testing.T, seed uint64, d *Decision, c *collector.Collector
 	}
 }
 
-// TestRegrets holds what must be true of any study: no regret is below 0, and it is 0 where the choice was the best;
-// with one worker it always is; and neither the cores nor anybody who looks on change anything.
+// TestRegrets checks what must be true of any study. No regret is below 0, and it is 0 where the choice was the best;
+// with one worker it always is. Neither the cores nor observers change anything.
 func TestRegrets(t *testing.T) {
 	alone, least := 0, 0
 	for seed := range uint64(100) {
@@ -299,7 +299,7 @@ func TestNothingToLose(t *testing.T) {
 	}
 }
 
-// A study ends soon once nobody waits for it.
+// A study ends soon once its context is cancelled.
 func TestInterrupted(t *testing.T) {
 	x := newTrial(3)
 	x.spec.Topology = x.spec.Resize(4)

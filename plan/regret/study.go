@@ -41,8 +41,7 @@ func (m Measure) Of(o *Outcome) sim.Time {
 // noise is a difference, in ms, that is rounding: instants far into a replay have no more digits.
 const noise sim.Time = 1e-6
 
-// Best returns the worker that gives the least: the one that was chosen if none gives less, else the first of those
-// that do.
+// Best returns the worker that gives the least: the chosen one if none gives less, else the first worker that does.
 func (d *Decision) Best(m Measure) sim.WorkerID {
 	best := 0
 	for w := range d.Outcomes {

@@ -23,7 +23,7 @@ func (s *Study) Worst(most int) []*Decision {
 	return all[:min(most, len(all))]
 }
 
-// Lines returns the study for people, with so many of the worst decisions.
+// Lines returns the study as text, with this number of the worst decisions.
 func (s *Study) Lines(worst int) []string {
 	if len(s.Decisions) == 0 {
 		return []string{"Regret: no routing decision was made"}

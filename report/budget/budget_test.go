@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A budget lets pass what it says.
+// A budget accepts the values that it states.
 func TestBudgets(t *testing.T) {
 	for _, c := range []struct {
 		text     string

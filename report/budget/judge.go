@@ -67,8 +67,7 @@ func (f *File) refuseKey(b *Budget, run *Run) error {
 	return excerpt.Errorf("%s:%d: %s: no such number in the report of %s%s", f.Path, b.Line, b.Key, run.Name, nearest.Ask(b.Key, names))
 }
 
-// Judge holds run to the budgets of f. An error says that it cannot be: a value
-// or the baseline is missing.
+// Judge holds run to the budgets of f. It returns an error if a value or the baseline is missing.
 func (f *File) Judge(run *Run) (*Outcome, error) {
 	o := &Outcome{File: f, Run: run}
 	for _, b := range f.Budgets {

@@ -67,10 +67,10 @@ func (l *Line) Message() string {
 }
 
 // changedMessage explains what it means that requests were served otherwise than in the baseline.
-const changedMessage = "requests went other ways than in the baseline; replay diff says which, replay check --update takes them over"
+const changedMessage = "routing or scheduling differs from the baseline; replay diff lists the requests, replay check --update accepts the new run"
 
-// WriteGitHub writes a workflow command for each budget exceeded, which GitHub
-// shows beside the line of the file. Path is where that is in the repository.
+// WriteGitHub writes a workflow command for each budget exceeded, which GitHub shows next to the line of the file. Path
+// is where that is in the repository.
 func (o *Outcome) WriteGitHub(w io.Writer, path string) error {
 	var b bytes.Buffer
 	for i := range o.Lines {

@@ -11,8 +11,7 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 )
 
-// Update writes the values of run into the file as the baseline. All else in the
-// file, remarks too, stays as it is.
+// Update writes the values of run into the file as the baseline. All else in the file, remarks too, stays unchanged.
 func (f *File) Update(run *Run) error {
 	if f.Baseline != nil && f.Baseline.From != "" {
 		return fmt.Errorf("%s: the baseline is %s, must be values in the file, or no baseline, to write one", f.Path, f.Baseline.From)

@@ -1,5 +1,4 @@
-// Package classes says how each class of requests fared in a run, and how evenly the cluster
-// served them.
+// Package classes reports how each class of requests fared in a run, and how evenly the cluster served them.
 package classes
 
 import (
@@ -75,7 +74,7 @@ type sums struct {
 	times [3]*collector.Values
 }
 
-// NewTally returns a tally of no rows, of which quantiles are found as how says.
+// NewTally returns a tally of no rows. It finds quantiles by how.
 func NewTally(how collector.Folding) *Tally { return &Tally{how: how, of: map[string]*sums{}} }
 
 // Add adds a row.
@@ -223,7 +222,7 @@ func (s *Summary) Fields() []collector.Field {
 		collector.Of("class_fairness", s.Fairness))
 }
 
-// Lines say it to people, in 80 columns.
+// Lines returns the summary as text, in 80 columns.
 func (s *Summary) Lines() []string {
 	lines := []string{fmt.Sprintf("%-12s %9s %9s %9s %8s %8s %9s %9s", "Class", "requests", "TTFT p50", "p99", "TPOT p50", "p99", "E2E p50", "p99")}
 	for i := range s.Classes {

@@ -18,7 +18,7 @@ import (
 	"github.com/replay-llm/replay/report/rundir"
 )
 
-// Options say what counts as a difference and how much is shown.
+// Options set what counts as a difference and how much is shown.
 type Options struct {
 	// Tolerance is how much two values may differ, as a share of the larger, to
 	// count as the same; 0: not at all. It is about values of the report alone.

@@ -84,7 +84,7 @@ func TestDifferent(t *testing.T) {
 	}
 }
 
-// Requests that only one side has are told, the earliest first.
+// Requests that only one side has are listed, the earliest first.
 func TestOnlyOne(t *testing.T) {
 	a, b := side(t, func(*replay.Spec) {}), side(t, func(*replay.Spec) {})
 	a.Rows = append(a.Rows[:3:3], a.Rows[4:]...)

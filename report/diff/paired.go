@@ -13,9 +13,9 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Paired is how sure the differences of latencies are: both runs' times of the same
-// requests, resampled together (a paired bootstrap). Requests are drawn in stretches of
-// neighbours, since those that wait in one queue are late together.
+// Paired is how sure the differences of latencies are: both runs' times of the same requests, resampled together (a
+// paired bootstrap). Requests are drawn in stretches of neighbours, since requests that wait in one queue are late
+// together.
 type Paired struct {
 	Pairs     int          `json:"pairs"`
 	Resamples int          `json:"resamples"`
@@ -39,7 +39,7 @@ type PairedStat struct {
 	Verdict Verdict  `json:"verdict"`
 }
 
-// Verdict is whether B is better than A, beyond what chance explains.
+// Verdict is whether B is better than A by more than chance explains.
 type Verdict string
 
 const (
@@ -57,7 +57,7 @@ const (
 	pairedResamples = 1000
 	pairedSeed      = 42
 	fewestForMean   = 30  // pairs
-	fewestForP99    = 300 // pairs: three beyond it
+	fewestForP99    = 300 // pairs: three above it
 	fewestStretches = 6   // however long values are correlated
 	stretchTimes    = 4   // correlation times in a stretch, at least
 )
@@ -251,8 +251,8 @@ func (s *pairSeries) tails(d *stretches) (a, b float64, ok bool) {
 	return at[0], at[1], true
 }
 
-// describe returns what changes came to, and sorts them. The interval of resamples is as
-// much wider as Student's t says for so few stretches.
+// describe returns the statistic of changes, and sorts them. The interval of resamples is widened by Student's t, since
+// there are few stretches.
 func (s *pairSeries) describe(statistic string, at [2]float64, changes []float64, stretches int) PairedStat {
 	p := PairedStat{Metric: s.name, Statistic: statistic, Pairs: s.pairs, A: at[0], B: at[1], Change: at[1] - at[0], Verdict: TooFew}
 	if len(changes) == 0 || s.pairs < fewestForMean {

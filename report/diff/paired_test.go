@@ -67,7 +67,7 @@ func TestPairedRuns(t *testing.T) {
 	}
 }
 
-// pairsOf are pairs whose TTFTs differ by the given times.
+// pairsOf returns pairs with TTFTs that differ by the given times.
 func pairsOf(changes []float64) []pair {
 	pairs := make([]pair, len(changes))
 	for i, by := range changes {

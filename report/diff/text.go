@@ -95,8 +95,8 @@ func digitsOf(v float64) int {
 	return 3
 }
 
-// changeText shows a difference with so many digits after the point, or what there is of
-// it, be it as small as it may.
+// changeText shows a difference with this number of digits after the point. A smaller difference has as many digits as
+// it needs.
 func changeText(by float64, digits int) string {
 	if math.Abs(by) < 0.5*math.Pow10(-digits) {
 		return fmt.Sprintf("%+.1e", by)
@@ -104,8 +104,8 @@ func changeText(by float64, digits int) string {
 	return fmt.Sprintf("%+.*f", digits, by)
 }
 
-// foldSettings puts settings that only one side has, all under one name, on one line:
-// those of a router that the other side does not have, say.
+// foldSettings puts settings that only one side has, all under one name, on one line: for example those of a router
+// that the other side does not have.
 func foldSettings(settings []Setting) []Setting {
 	var all []Setting
 	for i := 0; i < len(settings); {
@@ -164,7 +164,7 @@ func (r *Requests) writeText(b *bytes.Buffer, pass string) {
 	}
 	b.WriteString("Moved most, by end-to-end latency:\n")
 	all := table.New("id", "session", "turn", "E2E A", "E2E B", "change", "TTFT A", "TTFT B", "workers")
-	all.Columns[1].Rank, all.Columns[2].Rank = 2, 1 // the id says it, too
+	all.Columns[1].Rank, all.Columns[2].Rank = 2, 1 // the id has it, too
 	for _, m := range r.Most {
 		change := ""
 		if m.E2EA != nil && m.E2EB != nil {

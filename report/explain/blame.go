@@ -35,7 +35,7 @@ func (s span) overlapWith(o span) float64 {
 	return max(0, min(s.to, o.to)-max(s.from, o.from))
 }
 
-// Blame returns who held up a request and for how long, the worst first.
+// Blame returns the requests that held up a request and for how long, the worst first.
 func (r *Run) Blame(id int) []Hold {
 	me := &r.Rows[id]
 	if !me.Finished() {
@@ -66,9 +66,8 @@ func (r *Run) Blame(id int) []Hold {
 	return holds
 }
 
-// blamePrompts shares the prefill parts of passes that fall into spans among
-// those whose prompts they computed, and returns the sum. Passes with tokens of
-// request id are its own prefill.
+// blamePrompts shares the prefill parts of passes that fall into spans among the requests with prompts in them, and
+// returns the sum. Passes with tokens of request id are its own prefill.
 func (r *Run) blamePrompts(id int, spans []span, holds []Hold) float64 {
 	sum := 0.0
 	work := r.Log.Work

@@ -1,8 +1,7 @@
 // Package explain shows why a request took as long as it did: its ledger, and
 // the requests that held it up most. docs/explain.md defines both.
 //
-// Read explain.go (which request is meant, and what is said of it), then blame.go
-// (who held it up).
+// Read explain.go (the choice of the request, and its text), then blame.go (the requests that held it up).
 package explain
 
 import (
@@ -26,7 +25,7 @@ import (
 type Run struct {
 	Trace string // the trace's name; "": the workload was made up
 	Rows  []requests.Row
-	Log   *ledger.Log // nil: nobody noted who computed prompts when
+	Log   *ledger.Log // nil: unknown which requests computed prompts when
 	Kinds []string    // of the workers by id, in a mix; nil where all are alike
 	// Pass times by measured operators, by stage or kind of worker. Those with drafts are left out, since drafts
 	// take part of the time of a pass.
@@ -94,7 +93,7 @@ func (r *Run) Slowest(n int) []int {
 	return all[:min(n, len(all))]
 }
 
-// most is how many of those who held up a request are named.
+// most is how many of the requests that held up a request are named.
 const most = 5
 
 // WriteText writes why request id took as long as it did.

@@ -50,8 +50,8 @@ func recorded(t *testing.T) *explain.Run {
 	return run
 }
 
-// Time that is blamed on others is time spent waiting for them, no more and,
-// where there were others, no less.
+// Time that is blamed on other requests is the time spent waiting for them: no more and, where there were other
+// requests, no less.
 func TestBlameSumsToWhatWasWaited(t *testing.T) {
 	run := recorded(t)
 	queued, held := 0, 0

@@ -168,7 +168,7 @@ func countThings(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// write writes the parts that take at least a fiftieth, and what the others take together.
+// write writes the parts that take at least a fiftieth, and the sum of the remaining parts.
 func (o *Operators) write(out *bufio.Writer) {
 	const least = 0.02
 	mean := fmt.Sprintf("%s of %d tokens", countThings(o.Requests, "request"), o.Tokens)

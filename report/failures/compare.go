@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Comparison is a replay beside another of the same requests, in which something did not happen.
+// Comparison compares a replay with another of the same requests, in which something did not happen.
 type Comparison struct {
 	WindowMS float64
 	Windows  []Window
@@ -19,14 +19,14 @@ type Comparison struct {
 	pairs    []pair
 }
 
-// Compare judges a replay beside a calm one.
+// Compare compares a replay with a calm one.
 func Compare(with, calm *harness.Result, goal Goal) *Comparison {
 	c := &Comparison{WindowMS: windowOf(with.Report.DurationMS), goal: goal, pairs: pairUp(with.Collector, calm.Collector, goal.ClassOf)}
 	c.fillWindows(goal, with.Report.DurationMS)
 	return c
 }
 
-// Request is what became of a request beside the calm replay.
+// Request is the outcome of a request, compared with the calm replay.
 type Request struct {
 	ID      int
 	Arrival sim.Time
@@ -36,9 +36,9 @@ type Request struct {
 	ExtraTTFT, ExtraE2E float64
 }
 
-// Requests returns what became of each request. By itself one misses the goal that was lost, or of
-// which a time is above the limit of an objective; without objectives, whose TTFT or TPOT is more
-// than 25 % above its own in the calm replay.
+// Requests returns the outcome of each request. By itself, a request misses the goal if it was lost, or if a time is
+// above the limit of an objective. Without objectives it misses if its TTFT or TPOT is more than 25 % above that in the
+// calm replay.
 func (c *Comparison) Requests() []Request {
 	all := make([]Request, len(c.pairs))
 	for i := range c.pairs {
@@ -233,8 +233,8 @@ func (w *Window) meets(goal *Goal, members []*pair) bool {
 	return true
 }
 
-// isMetBySingle reports whether enough requests meet the objectives of single requests: of those that
-// are held to any, and of each class that has some of its own.
+// isMetBySingle reports whether enough requests meet the objectives of single requests: of all requests with such
+// objectives, and of each class with separate objectives.
 func (g *Goal) isMetBySingle(members []*pair) bool {
 	for _, o := range g.Objectives {
 		if o.Statistic != "" {
@@ -283,7 +283,7 @@ func (g *Goal) meetsSingle(p *pair) bool {
 	return true
 }
 
-// timeOf returns a time of a request; itl is the mean of its own.
+// timeOf returns a time of a request; itl is the mean of its gaps.
 func timeOf(metric string, r *collector.Record) (float64, bool) {
 	switch {
 	case !r.Counted():

@@ -1,8 +1,8 @@
-// Package failures says what each event that went wrong in a replay cost: the requests
-// and tokens that it took, how much later others had their answers, and how long it took
-// until the goal was met again.
+// Package failures reports the cost of each fault in a replay: the requests and tokens that it took, the delay of other
+// answers, and the time until the goal was met again.
 //
-// Read failures.go (what is computed), compare.go (beside what), then text.go (how it is told) and file.go.
+// Read failures.go (what is computed), compare.go (what it is compared with), then text.go (how it is printed) and
+// file.go.
 package failures
 
 import (
@@ -24,7 +24,7 @@ type Event struct {
 	Number int     `json:"number"` // from 1, in order of time
 	AtMS   float64 `json:"at_ms"`
 	What   string  `json:"what"`
-	// Workers are those that it hit, of the entry pool and of the decode pool.
+	// Workers are the workers that it hit, of the entry pool and of the decode pool.
 	Workers [2][]int `json:"workers"`
 
 	Lost             int `json:"lost_requests"`
@@ -37,11 +37,11 @@ type Event struct {
 	// was met again, or until the next event.
 	UntilMS  float64 `json:"until_ms"`
 	Requests int     `json:"requests"`
-	// Compared with the same requests of the replay without faults; of those that both answered.
+	// Compared with the same requests of the replay without faults; of requests that both replays answered.
 	ExtraTTFT  float64 `json:"extra_ttft_ms"`  // mean
 	ExtraE2E   float64 `json:"extra_e2e_ms"`   // mean
 	WorstExtra float64 `json:"worst_extra_ms"` // of e2e
-	Worst      int     `json:"worst_request"`  // whose that is; -1: nobody's
+	Worst      int     `json:"worst_request"`  // the request with that value; -1: none
 
 	Later    int  `json:"later_requests"` // that arrived after it, before the next event
 	Missed   bool `json:"missed"`         // the goal was missed in some window since
@@ -51,7 +51,7 @@ type Event struct {
 	AfterMS float64 `json:"after_ms"`
 }
 
-// Judge returns what the events of a replay cost, beside the same replay without faults.
+// Judge returns what the events of a replay cost, compared with the same replay without faults.
 func Judge(with, calm *harness.Result, goal Goal) *Study {
 	goal.Beside = "without faults"
 	c := Compare(with, calm, goal)
@@ -113,14 +113,14 @@ func (s *Study) findRecovery(e *Event, end float64, last bool) {
 	if row == steady || row > 0 && last {
 		e.MetAgain, e.UntilMS = true, min(end, max(e.AtMS, since))
 	}
-	if !e.Missed { // what it did to those who were there
+	if !e.Missed { // its effect on the requests in flight
 		e.MetAgain, e.UntilMS = false, min(end, s.Windows[from].FromMS+float64(steady*s.WindowMS))
 		return
 	}
 	e.AfterMS = e.UntilMS - e.AtMS
 }
 
-// compare sets the requests of an event beside those of the replay without faults.
+// compare compares the requests of an event with those of the replay without faults.
 func (e *Event) compare(all []pair) {
 	n := 0
 	for i := range all {

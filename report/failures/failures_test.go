@@ -73,12 +73,12 @@ func TestRecovery(t *testing.T) {
 	}
 }
 
-// Where nobody comes after an event, nobody met or missed the goal.
+// Where no request comes after an event, no request met or missed the goal.
 func TestNobodyCameAfter(t *testing.T) {
 	with := play(spell{500, 20})
 	with.Incidents = []harness.Incident{{At: 4990, What: "worker 1 dies"}}
 	s := Judge(with, play(spell{500, 20}), Goal{})
-	if e := &s.Events[0]; e.Later != 0 || e.recovery() != "nobody came after it" {
+	if e := &s.Events[0]; e.Later != 0 || e.recovery() != "no request arrived after it" {
 		t.Errorf("%d came after it, and %s", e.Later, e.recovery())
 	}
 	with.Incidents[0].At = 4980

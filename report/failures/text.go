@@ -56,7 +56,7 @@ func (e *Event) toll() string {
 func (e *Event) recovery() string {
 	switch {
 	case !e.Missed && e.Later == 0:
-		return "nobody came after it"
+		return "no request arrived after it"
 	case !e.Missed:
 		return "later arrivals met the objective"
 	case !e.MetAgain:
@@ -106,7 +106,7 @@ func (s *Study) WriteText(w io.Writer, e *Event) error {
 	}
 	text := e.recovery()
 	b.WriteString("\n" + terminal.WrapText(fmt.Sprintf("Goal: %s.\n%s%s.\n\n", s.Goal, strings.ToUpper(text[:1]), text[1:]), 2))
-	b.WriteString(terminal.WrapText(fmt.Sprintf("%d requests were open or arrived from %s to %s. Beside the same replay without faults:\n\n", e.Requests, RoundTime(e.AtMS), RoundTime(e.UntilMS)), 2))
+	b.WriteString(terminal.WrapText(fmt.Sprintf("%d requests were open or arrived from %s to %s. Change from the same replay without faults:\n\n", e.Requests, RoundTime(e.AtMS), RoundTime(e.UntilMS)), 2))
 	fmt.Fprintf(&b, "  %-24s %12.2f ms\n  %-24s %12.2f ms\n", "TTFT, mean", e.ExtraTTFT, "E2E, mean", e.ExtraE2E)
 	if e.Worst >= 0 {
 		fmt.Fprintf(&b, "  %-24s %12.2f ms, request %d\n", "E2E, at worst", e.WorstExtra, e.Worst)

@@ -1,7 +1,6 @@
 package html
 
-// Answer is what was found, for a reader who wants to act on it: in words, and in
-// charts of how near each cluster came to the limits.
+// Answer is the result of a search: in words, and in charts of how near each cluster came to the limits.
 type Answer struct {
 	Number  string    `json:"number"`  // the answer as one number with its unit; "": there is none
 	Under   string    `json:"under"`   // what the number consists of
@@ -9,7 +8,7 @@ type Answer struct {
 	Good    bool      `json:"good"`    // it holds as often as was wanted
 	Chances []Chance  `json:"chances"` // how often clusters meet the objectives
 	Target  float64   `json:"target"`  // share of resamples that is wanted
-	Lists   []List    `json:"lists"`   // what else there is to say of it
+	Lists   []List    `json:"lists"`   // further facts about it
 	Facts   []Facts   `json:"facts"`   // what was asked, and what the answer rests on
 	Grids   []Grid    `json:"grids"`   // small tables
 	Limits  []Limit   `json:"limits"`  // a chart each

@@ -71,7 +71,7 @@ func TestBrowser(t *testing.T) {
 	pages := listPages(t)
 	limits := map[string]int{"scaled": 3, "sheet": 1, "plan": 3, "held": 1 + 1 + 1 + 1, "classed": 4} // curves and distributions of both runs lie over each other
 	logs := map[string]int{"held": 1}
-	words := map[string][]string{ // that legends and tables say before one points at anything
+	words := map[string][]string{ // that legends and tables have before the pointer is on anything
 		"sheet":   {"✗ 1 of 200 are not complete", "does not fit", "limit of p99 TTFT (ms): 50", "✕ &lt;/script&gt;"},
 		"held":    {"p99 TTFT ≤ 10 s", "✓ 100 % meet it", "TTFT by percentile, log scale", "median 137 ms, p99 227 ms", "half of them up to 137 ms", "mean 333/s, most", "mean TTFT", "✗ worse", "+50 ms to +50 ms"},
 		"classed": {"TTFT of each class by percentile", "chat p99 TTFT ≤ 200 ms", "met objectives", "batch, a &lt;/script&gt;"},
@@ -132,8 +132,8 @@ func listPages(t *testing.T) map[string]string {
 	}
 }
 
-// frames is a page with another in frames of four widths. It counts the labels of charts, and lists those that overlap or
-// leave their chart or card.
+// frames is a page with another in frames of four widths. It counts the labels of charts, and lists the labels that
+// overlap or leave their chart or card.
 const frames = `<meta name="color-scheme" content="light dark"><body style="margin: 0">%s<script>
 const found = [];
 let labels = 0;
@@ -226,8 +226,7 @@ func slower(r Run) Run {
 	return r
 }
 
-// program is a browser. Its clock is one of its own, which waits for the page,
-// unless real is set.
+// program is a browser. Unless real is set, it has a virtual clock, which waits for the page.
 type program struct {
 	path string
 	real bool
@@ -238,14 +237,14 @@ func find(t *testing.T) program {
 	return program{path: optional.Program(t, "chromium", "--version")}
 }
 
-// drawn is what a page says of itself.
+// drawn is what a page reports about itself.
 type drawn struct {
 	ms, over, limits, logs int
 	ink, text              string
 }
 
-// writeFrame writes a page that shows another in a frame of a phone's width, since no
-// window of the browser is as narrow, and says what that one says of itself.
+// writeFrame writes a page that shows another in a frame of a phone's width, since no window of the browser is as
+// narrow. It prints what the inner page reports about itself.
 func writeFrame(t *testing.T, file, text string, width int) string {
 	t.Helper()
 	frame := fmt.Sprintf(`<meta name="color-scheme" content="light dark"><body style="margin: 0"><iframe id="f" width="%d" height="6000" style="border: 0" srcdoc="%s"></iframe>

@@ -84,8 +84,8 @@ func schemes(t *testing.T) map[string]map[string]linear {
 	return all
 }
 
-// The colours of lines can be told apart by people who do not see all colours, and stand
-// out from the card; those of words are dark or light enough to be read.
+// The colours of lines can be distinguished by people with colour blindness, and stand out from the card. The colours
+// of words are dark or light enough to be read.
 func TestColoursAreToldApart(t *testing.T) {
 	const apart, line, word = 15, 3, 4.5
 	for scheme, colours := range schemes(t) {

@@ -67,8 +67,8 @@ func ofRows(rows []requests.Row, value func(*requests.Row) requests.MS) *curve {
 	return c
 }
 
-// pinQuantiles puts the percentiles that the report has instead of those of a histogram,
-// which are off by up to a bin, and holds the others in order with them.
+// pinQuantiles puts the percentiles that the report has instead of those of a histogram, which are off by up to a bin,
+// and keeps the remaining percentiles in order with them.
 func (c *curve) pinQuantiles(d *collector.Distribution) {
 	if d.Max == 0 {
 		return // not known, or nothing to be off by

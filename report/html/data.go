@@ -103,8 +103,8 @@ func newRun(r *Run, curves []string) run {
 	return out
 }
 
-// fillReport takes the values of a report, and apart from them its verdict on the load
-// and its assumptions; objectives are left to listObjectives. What is in an object gets a name of its own.
+// fillReport takes the values of a report, and apart from them its verdict on the load and its assumptions; objectives
+// are left to listObjectives. Values in an object get separate names.
 func (out *run) fillReport(report *collector.Report) {
 	out.Report = map[string]any{}
 	if s, ok := saturation.Read(report); ok {

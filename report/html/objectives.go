@@ -21,10 +21,10 @@ type objective struct {
 	Value float64 `json:"value"` // otherwise that of the statistic, ms
 	Want  float64 `json:"want"`  // share that is to meet it, where it limits each request
 	Met   bool    `json:"met"`
-	Class string  `json:"class"` // whose requests it is about; "": all
+	Class string  `json:"class"` // of its requests; "": all
 }
 
-// listObjectives returns those that a run was held to.
+// listObjectives returns the objectives of a run.
 func listObjectives(report *collector.Report) []objective {
 	o := slo.ReadOutcome(report)
 	if o == nil {
@@ -62,8 +62,7 @@ func shareOfStatistic(name string) (share float64, ok bool) {
 	return share, ok
 }
 
-// curveNames are the latencies that are drawn of runs: three, and those that an objective
-// of any run is about.
+// curveNames are the latencies that are drawn of runs: three, and the latencies of the objectives of any run.
 func curveNames(runs []Run) []string {
 	names := []string{"ttft", "itl", "e2e"}
 	for i := range runs {

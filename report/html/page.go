@@ -52,11 +52,11 @@ type Run struct {
 	// Scaling is what the autoscalers did; nil: there is none.
 	Scaling *scaling.Study
 	Tasks   *tasks.Study // nil: its requests are no tasks
-	Log     *ledger.Log  // nil: who computed prompts when is not known
+	Log     *ledger.Log  // nil: unknown which requests computed prompts when
 	Paired  *diff.Paired // against the first run; nil: not compared
 }
 
-// Page is what goes onto the page beside the runs.
+// Page is what the page has besides the runs.
 type Page struct {
 	Title string
 	Made  time.Time // zero: not said
@@ -78,7 +78,7 @@ func Write(w io.Writer, p Page, runs []Run) error {
 type framed struct {
 	title   string
 	scripts []string // that draw its data
-	parts   string   // what the scripts find beside the data
+	parts   string   // what the scripts find besides the data
 	alone   bool     // it is a file that forbids itself to load anything
 	head    string   // what stands in its head in addition to that of all pages
 	styles  []string // in addition to that of all pages

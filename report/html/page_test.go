@@ -162,7 +162,7 @@ func TestPageStaysSmall(t *testing.T) {
 	}
 }
 
-// The percentiles of a curve are those of the report, which the page has beside it.
+// The percentiles of a curve are those of the report, which the page has next to it.
 func TestQuantilesAreTheReports(t *testing.T) {
 	r := made(5000, 2)
 	h := &r.Series.Gaps
@@ -197,7 +197,7 @@ func TestQuantilesRise(t *testing.T) {
 	}
 }
 
-// madeClassed is a run with two classes, each with an objective of its own.
+// madeClassed returns a run with two classes, each with a separate objective.
 func madeClassed(t *testing.T) Run {
 	t.Helper()
 	r := made(400, 4)
@@ -213,8 +213,8 @@ func madeClassed(t *testing.T) Run {
 	return r
 }
 
-// A page has the classes of a run with curves of their own, and their objectives beside these; the table of
-// values leaves them out.
+// A page has the classes of a run with separate curves, and their objectives next to these; the table of values leaves
+// them out.
 func TestPageHasClasses(t *testing.T) {
 	r := madeClassed(t)
 	got := newRun(&r, curveNames([]Run{r}))

@@ -5,7 +5,7 @@ import "github.com/replay-llm/replay/report/scaling"
 // scaled is what the autoscalers of a run did.
 type scaled struct {
 	Goal   string       `json:"goal"`
-	Missed [5]int       `json:"missed"` // all requests, those that missed the goal, while growing, after shrinking, else
+	Missed [5]int       `json:"missed"` // all requests, requests that missed the goal, while growing, after shrinking, else
 	Pools  []scaledPool `json:"pools"`
 	Acts   []scalingAct `json:"acts"`
 }

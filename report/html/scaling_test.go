@@ -7,7 +7,7 @@ import (
 	"github.com/replay-llm/replay/report/scaling"
 )
 
-// scaledRun is a run whose autoscalers did something.
+// scaledRun returns a run in which autoscalers acted.
 func scaledRun() Run {
 	r := made(2000, 4)
 	s := &scaling.Study{Goal: "p99 TTFT at most 50 ms, and no request lost", Requests: 2000, Missed: 310, MissedGrowing: 200, MissedShrinking: 60, MissedElse: 50}

@@ -26,8 +26,8 @@ type SheetTable struct {
 	By string `json:"by"`
 	// Few are the columns that are shown first, behind all that are settings.
 	Few []string `json:"few"`
-	// Mark is the column of which the values in Marked are drawn in shapes of their own,
-	// and all others, which are Rest, as discs; "": none.
+	// Mark is a column: the values in Marked are drawn in separate shapes, and all other values, which are Rest, as
+	// discs; "": none.
 	Mark   string `json:"mark,omitempty"`
 	Marked []Mark `json:"marked,omitempty"`
 	Rest   string `json:"rest,omitempty"`
@@ -35,7 +35,7 @@ type SheetTable struct {
 	Limits map[string]float64 `json:"limits,omitempty"`
 }
 
-// Mark is a value and what a legend says of it.
+// Mark is a value and its text in a legend.
 type Mark struct {
 	Value string `json:"value"`
 	Means string `json:"means"`

@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/internal/table"
 )
 
-// sheetText is a page of one table of so many rows.
+// sheetText returns a page of one table of this number of rows.
 func sheetText(t *testing.T, rows int) string {
 	t.Helper()
 	made := &table.Table{Columns: []table.Column{
@@ -100,7 +100,7 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
-// sidesText is a page of a measured run beside its simulation, as replay validate makes it.
+// sidesText returns a page of a measured run next to its simulation, as replay validate makes it.
 func sidesText(t *testing.T) string {
 	t.Helper()
 	each := &table.Table{Columns: []table.Column{

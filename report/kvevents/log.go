@@ -13,7 +13,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Log observes a replay whose engines tell their events, and writes them.
+// Log observes a replay with engines that report events, and writes them.
 type Log struct {
 	harness.NoObserver
 	out *bufio.Writer

@@ -13,8 +13,8 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// What is removed was stored before, by the same worker, and never more is cached than
-// there are blocks. Nobody's times change because events are told.
+// Each removed block was stored before, by the same worker, and at most the number of blocks is cached. Times do not
+// change when events are reported.
 func TestEventsAddUp(t *testing.T) {
 	const blocks = 40
 	for engine, own := range map[string]string{

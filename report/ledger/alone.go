@@ -29,8 +29,8 @@ func NewEngine(a *engineargs.Args) (*Engine, error) {
 	}, nil
 }
 
-// Alone is what it takes to decode tokens after a context of input tokens, one
-// by one and with nobody else on the engine, in ms.
+// Alone returns the time to decode tokens after a context of input tokens, one by one and with no other request on the
+// engine, in ms.
 func (e *Engine) Alone(input, tokens int) float64 {
 	if e.Whole && !e.Clock.Model.ByContext() {
 		return max(0, e.decodeBlockSums(input+tokens)-e.decodeBlockSums(input))

@@ -7,7 +7,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// byContext is a model that says that it reads the context, and does not.
+// byContext is a model that claims to read the context, and does not.
 type byContext struct{ timing.Polynomial }
 
 func (byContext) ByContext() bool { return true }

@@ -11,10 +11,9 @@ import (
 // Book follows the passes of a run and keeps the ledger of every request. It
 // observes a replay.
 //
-// What a pass costs whom is not written down request by request: each worker
-// counts the ms of prefill it has done, and what a request waited is what was
-// added while it had a place. So a pass costs as much as it has admissions,
-// prompts and first and last tokens.
+// The cost of a pass is not noted request by request: each worker counts the ms of prefill that it has done. The wait
+// of a request is what was added while it had a place. So a pass costs as much as it has admissions, prompts and first
+// and last tokens.
 type Book struct {
 	engines  []*Engine                   // of the stages: one, or prefill and decode
 	mixed    []*Engine                   // of the workers of the first stage, where they differ, the last for all further ones
@@ -49,9 +48,8 @@ type account struct {
 	ever   bool // it has lost its place before
 }
 
-// NewBook returns a book for a cluster of the given stages: one engine, or that
-// of prefill and that of decode. With a log, it notes there who computed
-// prompts when.
+// NewBook returns a book for a cluster of the given stages: one engine, or that of prefill and that of decode. With a
+// log, it notes there which requests computed prompts when.
 func NewBook(work *Log, engines ...*Engine) *Book {
 	return &Book{engines: engines, work: work}
 }
@@ -69,12 +67,12 @@ func (b *Book) First(id sim.RequestID) (Entry, bool) {
 	return e, ok
 }
 
-// Grow makes room for so many requests.
+// Grow makes room for this number of requests.
 func (b *Book) Grow(requests int) {
 	b.accounts.Grow(requests)
 }
 
-// Drop forgets the requests before one: nobody asks for them any more.
+// Drop forgets the requests before one: they are not needed any more.
 func (b *Book) Drop(before sim.RequestID) { b.accounts.Drop(int(before)) }
 
 // Entry is the ledger of a request. It reports false when the request has not
@@ -120,7 +118,7 @@ func (b *Book) Routed(_ scheduler.Role, at sim.Time, p *router.Placement) {
 	a.phase = queued
 }
 
-// Handoff counts the way of a KV cache from prefill to decode.
+// Handoff counts the transfer of a KV cache from prefill to decode.
 func (b *Book) Handoff(id sim.RequestID, from, to sim.Time) {
 	a := b.accounts.At(int(id))
 	if from > a.since {
@@ -154,8 +152,8 @@ func (b *Book) Left(d *harness.Departure) {
 	a.since, a.phase, a.ever = d.At, lost, true
 }
 
-// Pass counts a pass. Who is admitted sits down at its start, before the
-// worker's prefill of this pass; who loses the place has lost it from the start.
+// Pass counts a pass. Admitted requests get their place at its start, before the worker's prefill of this pass;
+// preempted requests have lost it from the start.
 func (b *Book) Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
 	prefill := b.prefill.At(stage, w)
 	for i := range p.Admitted {
@@ -181,7 +179,7 @@ func (b *Book) Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
 	}
 }
 
-// chargePrefill counts the prefill part of a pass for those whose tokens it computed.
+// chargePrefill counts the prefill part of a pass for the requests with tokens in it.
 func (b *Book) chargePrefill(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass, ms sim.Time) {
 	for i := range p.Detail.Work {
 		a := b.accounts.At(int(p.Detail.Work[i].Request))

@@ -16,8 +16,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// A request waits, computes its prompt, loses its place, comes back, and
-// decodes beside another.
+// A request waits, computes its prompt, loses its place, comes back, and decodes together with another.
 func TestBook(t *testing.T) {
 	engine := &ledger.Engine{Clock: timing.Clock{Model: steady{}}, Blocks: 100, Block: 10}
 	b := ledger.NewBook(nil, engine)

@@ -2,9 +2,8 @@
 // arrival to its last token is in exactly one of nine parts, so that the parts
 // sum to its end-to-end latency; docs/explain.md defines them.
 //
-// Read parts.go, then book.go (which follows the passes of a run), alone.go
-// (what a token would take in an engine of its own), work.go (who computed
-// prompts when).
+// Read parts.go, then book.go (which follows the passes of a run), alone.go (what a token would take alone in an
+// engine), work.go (which requests computed prompts when).
 package ledger
 
 // Part is a use of a request's time.
@@ -18,15 +17,14 @@ const (
 	// Prefill is the prefill part of passes that computed tokens of its prompt,
 	// before it ever lost its place.
 	Prefill
-	// Others is the prefill part of passes that computed prompts of other
-	// requests alone, while it had a place.
+	// The prefill part of passes that computed prompts of other requests alone, while the request had a place.
 	Others
 	// Recompute is the time without a place after it had one, and the prefill part
 	// of passes that computed its tokens once more.
 	Recompute
 	// Transfer is the time its KV cache took from prefill to decode.
 	Transfer
-	// Alone is what its tokens would have taken to decode with nobody beside it.
+	// Alone is what its tokens would have taken to decode with no other request on the engine.
 	Alone
 	// Stretched is the rest of the decode parts of passes while it had a place.
 	Stretched

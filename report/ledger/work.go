@@ -24,12 +24,10 @@ type Work struct {
 	All     int32   `parquet:"all_tokens"`
 }
 
-// Log notes who computed prompts when, pass by pass. The passes of a worker are
-// in the order of time.
+// Log notes which requests computed prompts when, pass by pass. The passes of a worker are in the order of time.
 type Log struct{ Work []Work }
 
-// addPrefill shares the prefill part of a pass, which takes ms, among those whose
-// tokens it computed.
+// addPrefill shares the prefill part of a pass, which takes ms, among the requests with tokens in it.
 func (l *Log) addPrefill(stage scheduler.Role, w sim.WorkerID, start, ms sim.Time, work []scheduler.Work) {
 	all := 0
 	for i := range work {

@@ -55,7 +55,7 @@ func (w *Watch) Left(d *harness.Departure) {
 	delete(w.since, d.Request)
 }
 
-// Pass notes what a pass is to those in the queue and to those that decode.
+// Pass notes what a pass means for queued and for decoding requests.
 func (w *Watch) Pass(stage scheduler.Role, id sim.WorkerID, p *scheduler.Pass) {
 	w.Book.Pass(stage, id, p)
 	l := w.lines.At(stage, id)

@@ -130,8 +130,7 @@ func (c *Chunk) endPage() error {
 	return nil
 }
 
-// notePage adds a page of so many bytes, and so many without compression, to the
-// index and the sums of the chunk.
+// notePage adds a page of size bytes, and raw bytes without compression, to the index and the sums of the chunk.
 func (c *Chunk) notePage(size, raw, nulls int, low, high []byte) {
 	m := &c.meta
 	c.offsets.PageLocations = append(c.offsets.PageLocations, format.PageLocation{

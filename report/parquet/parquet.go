@@ -62,10 +62,10 @@ func (c *Column) valueEncoding() format.Encoding {
 	return format.Plain
 }
 
-// hasLevels reports whether c says of each value whether it is there.
+// hasLevels reports whether c records for each value whether it is present.
 func (c *Column) hasLevels() bool { return c.Optional || c.List }
 
-// schemaElement returns what the schema of a file says of c.
+// schemaElement returns the entry of c in the schema of a file.
 func (c *Column) schemaElement() format.SchemaElement {
 	e := format.SchemaElement{Name: c.Name, Type: thrift.New(c.Kind), RepetitionType: thrift.New(format.Required)}
 	switch {

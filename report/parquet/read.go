@@ -24,7 +24,7 @@ type File struct {
 	Columns []Column
 }
 
-// Open reads what a file says of itself.
+// Open reads the metadata of a file.
 func Open(in interface {
 	io.ReaderAt
 	io.Seeker

@@ -129,8 +129,7 @@ func TestSameBytes(t *testing.T) {
 	}
 }
 
-// firstDifference returns where two files part: in bytes, or in what they say of
-// themselves.
+// firstDifference returns the first place where two files differ: in bytes, or in their metadata.
 func firstDifference(t *testing.T, got, want []byte) string {
 	t.Helper()
 	at := 0

@@ -21,8 +21,8 @@ type Values struct {
 	texts []byte   // one after the other
 	ends  []uint32 // where each text begins, and the last one ends
 
-	// Defined says of each place whether there is a value, and Further whether it
-	// belongs to the row before; nil where every row has one.
+	// Defined has for each place whether there is a value, and Further whether it belongs to the row before; nil where
+	// every row has one.
 	Defined, Further []byte
 }
 
@@ -198,7 +198,7 @@ func (v *Values) encodeValues() ([]byte, error) {
 	return v.plain, nil
 }
 
-// decodeValues appends so many values.
+// decodeValues appends want values.
 func (v *Values) decodeValues(encoding format.Encoding, text []byte, want int) error {
 	switch k := v.column.Kind; {
 	case k == Bool && encoding == format.Plain:

@@ -16,7 +16,7 @@ import (
 // magic begins and ends a file.
 const magic = "PAR1"
 
-// Options say how a file is written.
+// Options set how a file is written.
 type Options struct {
 	Name       string // of its schema
 	PageBytes  int    // size of a page, about; 0: 256 KiB

@@ -38,7 +38,7 @@ type Pass struct {
 	Cached  int32 `parquet:"cached_blocks"`
 
 	Admitted []int32 `parquet:"admitted"`        // requests that got a place, in order
-	Computed []int32 `parquet:"computed"`        // requests whose prompt was computed, in order
+	Computed []int32 `parquet:"computed"`        // requests of the computed prompts, in order
 	Chunks   []int32 `parquet:"computed_tokens"` // of each of those
 	Lost     []int32 `parquet:"preempted"`       // requests that lost their place, in order
 }

@@ -64,7 +64,7 @@ type handoff struct {
 	id       sim.RequestID
 }
 
-// pass is a pass whose lists are in the batch, and its detail if it has one.
+// pass is a pass with its lists in the batch, and its detail if it has one.
 type pass struct {
 	scheduler.Pass
 	detail scheduler.Detail

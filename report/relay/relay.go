@@ -1,9 +1,7 @@
-// Package relay lets observers of a replay work on a goroutine of their own, so
-// that what they write and count does not hold the replay up. The replay itself
-// stays on one.
+// Package relay lets observers of a replay work on a separate goroutine, so that what they write and count does not
+// hold the replay up. The replay itself stays on one.
 //
-// Read relay.go, then batch.go (how what is shown is kept until it is looked
-// at).
+// Read relay.go, then batch.go (how what is shown is kept until it is read).
 package relay
 
 import (
@@ -37,9 +35,8 @@ type Relay struct {
 // faster than that waits for it in turn.
 const waiting = 2
 
-// batches is how many there are at most: those that wait, one that is filled and
-// one that is shown. None is given up, since memory that has been used is faster
-// than new memory.
+// batches is how many there are at most: those in the queue, one that is filled and one that is shown. All are kept,
+// since memory that has been used is faster than new memory.
 const batches = waiting + 2
 
 // New returns a relay to an observer, which is called on another goroutine from
@@ -56,8 +53,8 @@ func New(to harness.Observer) *Relay {
 	return r
 }
 
-// NewFolding is New for a replay whose requests are folded: they go to sink, on the goroutine of the observer and
-// in order with what it is shown.
+// NewFolding is New for a replay with folded requests: they go to sink, on the goroutine of the observer and in order
+// with what it is shown.
 func NewFolding(to harness.Observer, sink collector.Sink) *Relay {
 	r := New(to)
 	r.sink = sink // before the first batch
@@ -124,7 +121,7 @@ func (r *Relay) showGuarded(b *batch) {
 	}
 }
 
-// nothing is a sink that takes what nobody wants.
+// nothing is a sink that drops everything.
 type nothing struct{}
 
 func (nothing) Folded(*collector.Folded) error { return nil }
@@ -155,7 +152,7 @@ func (r *Relay) Routed(stage scheduler.Role, at sim.Time, p *router.Placement) {
 	r.passOn(placement)
 }
 
-// Handoff keeps the way of a KV cache.
+// Handoff keeps the transfer of a KV cache.
 func (r *Relay) Handoff(id sim.RequestID, from, to sim.Time) {
 	r.fill.handoffs = append(r.fill.handoffs, handoff{from, to, id})
 	r.passOn(transfer)

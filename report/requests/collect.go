@@ -13,7 +13,7 @@ type Place struct {
 	Session string
 	Line    int    // of the trace file; 0 when there is none
 	Class   string // "" where there are none
-	Round   int    // of a workload that is recycled, from 1; 0 of others
+	Round   int    // of a workload that is recycled, from 1; 0 for other workloads
 }
 
 // Collect makes the rows of all requests that arrived, in order of arrival.

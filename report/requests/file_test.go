@@ -129,7 +129,7 @@ func TestSameBytes(t *testing.T) {
 	}
 }
 
-// full is a disk with room for so many bytes.
+// full is a disk with room for left bytes.
 type full struct{ left int }
 
 var errFull = errors.New("no space left")

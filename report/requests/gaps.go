@@ -8,15 +8,11 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// decoding follows the requests that decode on one worker, to find the longest
-// time between two tokens of each.
-//
-// A request gains a token in every pass since its first but for those in which
-// it is left out or has lost its place, and the pass that gives it its next token
-// then shows how long it was without one. That is at least as long as each of the
-// passes in between. So the longest time of all is that of the longest pass from
-// the first token to the last, which is looked up when the request ends, or one
-// of those that passes carry.
+// decoding follows the requests that decode on one worker, to find the longest time between two tokens of each. A
+// request gains a token in every pass since its first, except passes in which it is left out or has lost its place. The
+// pass that gives it its next token then shows how long it was without one, which is at least as long as each of the
+// passes in between. So the longest time of all is that of the longest pass from the first token to the last, which is
+// looked up when the request ends, or a time that a pass carries.
 type decoding struct {
 	seen   *sliding.List[sight]
 	inside int    // requests that have their first token here and not their last
@@ -33,7 +29,7 @@ type peak struct {
 
 // interval is a request's time of decoding.
 type interval struct {
-	since   int      // first pass whose length is a time between its tokens, perhaps
+	since   int      // first pass with a length that may be a time between its tokens
 	longest sim.Time // longest time seen so far; once the request has ended, of all
 	inside  bool     // it has its first token and not its last
 	ended   bool

@@ -76,7 +76,7 @@ func (e *engine) step(partly bool) {
 	e.now = p.End
 }
 
-// spread gives the passes of a run times of their own.
+// spread gives the passes of a run separate times.
 func (e *engine) spread(p *scheduler.Pass) {
 	p.Gap, p.End = 0, p.Start
 	for range p.Count {
@@ -158,7 +158,7 @@ func TestLongestGaps(t *testing.T) {
 	}
 }
 
-// A core that does not say whose times it tells leaves them unknown.
+// A core that does not report the requests of its times leaves them unknown.
 func TestBlind(t *testing.T) {
 	rec := new(Recorder)
 	rec.Arrived(&sim.Request{}, 0)

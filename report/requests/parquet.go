@@ -8,9 +8,8 @@ import (
 	"github.com/replay-llm/replay/report/parquet"
 )
 
-// A file has a group for every so many rows, and its columns have pages of so
-// many bytes: small ones, since all columns of a group have one in memory. batch
-// is how many rows are in one page at least.
+// The numbers of rows of a group of a file, and of bytes of a page of its columns. Pages are small, since all columns
+// of a group have one in memory. batch is how many rows are in one page at least.
 const (
 	groupRows = 1 << 17
 	pageBytes = 1 << 15

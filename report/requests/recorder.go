@@ -16,7 +16,7 @@ import (
 type Recorder struct {
 	seen  sliding.List[sight] // by request
 	gaps  harness.PerWorker[decoding]
-	blind bool // some engine does not say whom it preempts
+	blind bool // some engine does not report the requests that it preempts
 }
 
 // sight is what was seen of one request.
@@ -36,12 +36,12 @@ type sight struct {
 	tokens interval
 }
 
-// Grow makes room for so many requests.
+// Grow makes room for this number of requests.
 func (rec *Recorder) Grow(requests int) {
 	rec.seen.Grow(requests)
 }
 
-// Drop forgets the requests before one: nobody asks for them any more.
+// Drop forgets the requests before one: they are not needed any more.
 func (rec *Recorder) Drop(before sim.RequestID) { rec.seen.Drop(int(before)) }
 
 func (rec *Recorder) sightOf(id sim.RequestID) *sight { return rec.seen.At(int(id)) }
@@ -64,7 +64,7 @@ func (rec *Recorder) Routed(stage scheduler.Role, at sim.Time, p *router.Placeme
 	s.cost, s.nextCost, s.overlap, s.blocks, s.next = p.Cost, p.SecondCost, p.Overlap, p.Blocks, p.Second
 }
 
-// Handoff notes the way of a KV cache.
+// Handoff notes the transfer of a KV cache.
 func (rec *Recorder) Handoff(id sim.RequestID, from, to sim.Time) {
 	s := rec.sightOf(id)
 	s.prefillEnd, s.decodeStart = MS(from), MS(to)
@@ -86,8 +86,7 @@ func (rec *Recorder) Left(d *harness.Departure) {
 	}
 }
 
-// Pass notes who lost its place, who came to decode, and the times between
-// tokens.
+// Pass notes the requests that lost their place, those that came to decode, and the times between tokens.
 func (rec *Recorder) Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
 	lost := []sim.RequestID(nil)
 	if p.Detail != nil {

@@ -55,8 +55,7 @@ func specs() map[string]replay.Spec {
 	return all
 }
 
-// What a row says of one request fits together, and over all rows it gives what
-// the report says.
+// The values of a row fit together, and over all rows they give the values of the report.
 func TestRowsAndReport(t *testing.T) {
 	preempted, transferred := 0, 0
 	for name, spec := range specs() {

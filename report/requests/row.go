@@ -37,7 +37,7 @@ func (c Count) Known() bool { return c >= 0 }
 type Verdict int8
 
 const (
-	Unjudged Verdict = iota // nobody asked
+	Unjudged Verdict = iota // without objectives
 	Met
 	Missed
 )
@@ -49,10 +49,9 @@ func verdictOf(met bool) Verdict {
 	return Missed
 }
 
-// Row is what is known of one request. Instants are on the logical clock, which
-// starts at 0. A tag names the column of a field and says what it means, with the
-// unit; of a column that repeats, many values in a row are the same, so that packing
-// them pays.
+// Row is what is known of one request. Instants are on the logical clock, which starts at 0. A tag names the column of
+// a field and has its meaning, with the unit. In a column that repeats, many values in a row are the same, so that
+// packing them pays.
 type Row struct {
 	ID            int    `col:"id" means:"place in the order of arrivals, from 0"`
 	Session       string `col:"session" means:"the session as the trace names it, or its number"`

@@ -8,8 +8,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Stream makes the rows of requests as they are folded, in order of arrival, and shows each to all who want it. The rows
-// are those that Collect makes of requests that are kept.
+// Stream makes the rows of requests as they are folded, in order of arrival, and calls all functions of Show with each.
+// The rows equal the rows that Collect makes of requests that are kept.
 //
 // It is a collector.Sink, on the goroutine of what it reads.
 type Stream struct {

@@ -12,8 +12,8 @@ import (
 	"github.com/replay-llm/replay/report/requests"
 )
 
-// A replay whose requests are folded gives the report and the files of rows of one that keeps them, whether
-// what looks on does so at once or later.
+// A replay with folded requests gives the report and the files of rows of a replay that keeps them, whether observers
+// run at once or later.
 func TestStreamedRowsAreCollected(t *testing.T) {
 	for name, spec := range specs() {
 		kept, rows := recorded(t, spec)

@@ -6,10 +6,9 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 )
 
-// Totals derives from rows, which are in order of arrival, entries of the report
-// that can be had from them to the last bit: its counts, and means, least and
-// largest values of what is measured once per request. Of a run that was ended early the
-// report counts the answer tokens that were gained, and not those that were asked for.
+// Totals derives from rows, which are in order of arrival, entries of the report that follow from them to the last bit:
+// its counts, and means, least and largest values of what is measured once per request. Of a run that was ended early
+// the report counts the gained answer tokens, not the requested ones.
 func Totals(rows []Row, early bool) []collector.Field {
 	var completed, input, output, reused int
 	duration, arrived, whole := MS(0), 0, true
@@ -39,7 +38,7 @@ func Totals(rows []Row, early bool) []collector.Field {
 		collector.Of("total_output_tokens", output),
 		collector.Of("prefix_cache_reused_ratio", ratio),
 	}
-	if whole { // of a window the rows do not say how long it is
+	if whole { // the rows do not have the length of a window
 		fields = slices.Insert(fields, 4, collector.Of("duration_ms", float64(duration)))
 	}
 	for _, m := range Metrics() {

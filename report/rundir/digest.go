@@ -26,7 +26,7 @@ type Input struct {
 	Role   string `json:"role"` // "trace" or "profile"
 	Path   string `json:"path"` // as it was named; not part of a digest
 	Bytes  int64  `json:"bytes"`
-	SHA256 string `json:"sha256"` // of the bytes as they are, packed or not
+	SHA256 string `json:"sha256"` // of the unchanged bytes, packed or not
 }
 
 // HashInput is the input of the given role that in holds.
@@ -54,7 +54,7 @@ type Digest struct {
 	Run           string `json:"digest"`        // both, and the format
 }
 
-// NewDigest is the digest of a run whose requests have the given hash, see Lifecycles.
+// NewDigest returns the digest of a run with the given hash of its requests, see Lifecycles.
 func NewDigest(inputs []Input, settings Settings, lifecycles string) Digest {
 	d := Digest{Configuration: hashConfiguration(inputs, settings), Lifecycles: lifecycles}
 	h := sha256.New()
@@ -80,8 +80,8 @@ func hashConfiguration(inputs []Input, settings Settings) string {
 	return sumFile(h)
 }
 
-// isPath reports whether a setting names a file, whose content is an input. A profile
-// of pass times may be named that no file holds.
+// isPath reports whether a setting names a file, which is an input. A profile of pass times may be named that no file
+// holds.
 func isPath(key, value string) bool {
 	switch {
 	case key == "trace.path" || strings.HasSuffix(key, ".lengths_from"):

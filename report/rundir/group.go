@@ -14,7 +14,7 @@ import (
 // Group is a directory of run directories in the making. It appears as a whole.
 type Group struct {
 	path string
-	dir  string // beside path, until it is kept
+	dir  string // next to path, until it is kept
 }
 
 // NewGroup begins a group at path, where there may be nothing yet.

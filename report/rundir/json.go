@@ -18,8 +18,8 @@ func WriteJSON(w io.Writer, value any) error {
 	return enc.Encode(value)
 }
 
-// ReadJSON returns what WriteJSON wrote to the file of a name in a run directory. Where there is none the
-// error is fs.ErrNotExist and says what absent says of such a run.
+// ReadJSON returns what WriteJSON wrote to the file of a name in a run directory. Where there is none the error is
+// fs.ErrNotExist, with the text absent.
 func ReadJSON[T any](dir, name, absent string) (*T, error) {
 	path := filepath.Join(dir, name)
 	text, err := os.ReadFile(path)

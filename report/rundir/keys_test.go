@@ -37,7 +37,7 @@ func fillAll(v reflect.Value) {
 	}
 }
 
-// Keys of settings stay as they are: the digests of old runs are made of them.
+// Keys of settings stay unchanged: the digests of old runs are made of them.
 func TestKeysOfSettings(t *testing.T) {
 	var keys []string
 	for range 2 { // with pools of all roles, then with a mix

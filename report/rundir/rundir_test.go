@@ -138,7 +138,7 @@ func TestReplace(t *testing.T) {
 	}
 }
 
-// A directory that fails on the way leaves nothing, whatever fails.
+// A directory that cannot be completed leaves nothing, whatever fails.
 func TestNothingIsLeft(t *testing.T) {
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(context.Background())

@@ -15,8 +15,8 @@ import (
 // outside in, joined with dots.
 type Settings map[string]json.RawMessage
 
-// isZero reports whether a value is that of a setting nobody made. Such settings count
-// as left out, so that a new one does not change the digests of old runs.
+// isZero reports whether a value is that of a setting that was not made. Such settings count as left out, so that a new
+// one does not change the digests of old runs.
 func isZero(value json.RawMessage) bool {
 	switch string(value) {
 	case "0", "-0", "false", `""`, "null":
@@ -43,10 +43,10 @@ func (all Settings) IsZero(key string) bool {
 // recorder is a value that another one is recorded for.
 type recorder interface{ Recorded() any }
 
-// SettingsOf lists what v, a struct of exported fields, consists of. Values that name
-// themselves (fmt.Stringer) are written by name; nil pointers to structs are left out,
-// others are "none". A field is left out by the tag `record:"-"`, where it is zero by `record:"omitzero"`; another tag is
-// its key. The fields of a struct with `record:"inline"` count as those of the struct around it.
+// SettingsOf lists what v, a struct of exported fields, consists of. Values that name themselves (fmt.Stringer) are
+// written by name; nil pointers to structs are left out, other nil values are "none". A field is left out by the tag
+// `record:"-"`, where it is zero by `record:"omitzero"`; another tag is its key. The fields of a struct with
+// `record:"inline"` count as those of the struct around it.
 func SettingsOf(v any) Settings {
 	all := Settings{}
 	all.walkFields("", reflect.ValueOf(v))

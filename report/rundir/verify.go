@@ -111,7 +111,7 @@ func verifyReport(report *collector.Report, rows []requests.Row, partial bool) [
 	for _, f := range requests.Totals(rows, partial) {
 		found := Finding{What: f.Key}
 		if values[f.Key] != f.Value() {
-			found.Differs = fmt.Sprintf("%s says %v, the requests give %v", ReportFile, values[f.Key], f.Value())
+			found.Differs = fmt.Sprintf("%s has %v, the requests give %v", ReportFile, values[f.Key], f.Value())
 		}
 		all = append(all, found)
 	}

@@ -42,15 +42,14 @@ func Check(path string, over Replace) error {
 	return fmt.Errorf("%s: exists, must be a new path, --overwrite for another run directory or --force", path)
 }
 
-// File is a file to be written into a run directory, beside the others.
+// File is a file to be written into a run directory, next to the other files.
 type File struct {
 	Name  string
 	Write func(io.Writer) error
 }
 
-// Write makes the directory at path with files and run.json in it. It appears as
-// a whole: it is made beside and renamed, and when that fails, or ctx ends
-// before, nothing is left.
+// Write makes the directory at path with files and run.json in it. It appears as a whole: it is made next to path and
+// renamed, and when that fails, or ctx ends before, nothing is left.
 func (r *Run) Write(ctx context.Context, path string, over Replace, files []File) (err error) {
 	if err := Check(path, over); err != nil {
 		return err
@@ -86,8 +85,8 @@ func (r *Run) store(ctx context.Context, dir, path string, files []File) (err er
 	return nil
 }
 
-// storeAll writes files into dir, which will be at path, beside each other: to
-// wait for the disk takes as long as to make them.
+// storeAll writes files into dir, which will be at path, all at once: to wait for the disk takes as long as to make
+// them.
 func storeAll(ctx context.Context, dir, path string, files []File) ([]Stored, error) {
 	all, errs := make([]Stored, len(files)), make([]error, len(files))
 	var wg sync.WaitGroup

@@ -20,7 +20,7 @@ const (
 	Stable     Verdict = "stable"     // requests found room, and continue finding it
 	Backlogged Verdict = "backlogged" // a queue built up and went
 	Overloaded Verdict = "overloaded" // the queue grew to the end: more requests, worse latencies
-	Unsettled  Verdict = "unsettled"  // too short to say: the cluster was still filling up
+	Unsettled  Verdict = "unsettled"  // too short for a verdict: the cluster was still filling up
 )
 
 const (

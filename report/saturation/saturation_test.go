@@ -148,7 +148,7 @@ func TestOfFolded(t *testing.T) {
 	}
 }
 
-// Requests that are rejected on arrival never wait: the verdict is that of the others alone.
+// Requests that are rejected on arrival never wait: the verdict is that of the admitted requests alone.
 func TestRejectedNeverWait(t *testing.T) {
 	records := serve(3000, 10, 40, 5)
 	all := collector.New(len(records))

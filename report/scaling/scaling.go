@@ -1,8 +1,8 @@
-// Package scaling says what each act of an autoscaler cost: the requests that came while the
-// workers it asked for were starting, or after workers were let go, and how they fared beside the
-// same requests of a replay with the most workers all along.
+// Package scaling reports the cost of each act of an autoscaler. It covers the requests that came while the added
+// workers were starting, or after workers were removed. It compares them with the same requests of a replay with the
+// most workers all along.
 //
-// Read scaling.go (what is computed), then text.go (how it is told) and file.go.
+// Read scaling.go (what is computed), then text.go (how it is printed) and file.go.
 package scaling
 
 import (
@@ -21,9 +21,8 @@ type Study struct {
 	OfEach   string `json:"goal_of_each"` // what a request meets or misses by itself
 	Beside   string `json:"beside"`       // the replay that it is compared with
 	Requests int    `json:"requests"`
-	Missed   int    `json:"missed"` // of them: those that missed the goal
-	// Of those: who came while workers were starting, after workers had been let go, and at
-	// other times.
+	Missed   int    `json:"missed"` // of them: requests that missed the goal
+	// Of those: requests that came while workers were starting, after workers had been removed, and at other times.
 	MissedGrowing   int `json:"missed_growing"`
 	MissedShrinking int `json:"missed_shrinking"`
 	MissedElse      int `json:"missed_else"`
@@ -50,10 +49,10 @@ type Act struct {
 
 	Requests   int     `json:"requests"`
 	Missed     int     `json:"missed"`
-	ExtraTTFT  float64 `json:"extra_ttft_ms"` // mean, of those that both replays answered
+	ExtraTTFT  float64 `json:"extra_ttft_ms"` // mean, of requests that both replays answered
 	ExtraE2E   float64 `json:"extra_e2e_ms"`
 	WorstExtra float64 `json:"worst_extra_ms"` // of e2e
-	Worst      int     `json:"worst_request"`  // whose that is; -1: nobody's
+	Worst      int     `json:"worst_request"`  // the request with that value; -1: none
 }
 
 // Size is how many workers there are from an instant on.
@@ -78,8 +77,8 @@ func MostWanted(all []*harness.Scaling) map[scheduler.Role]int {
 	return most
 }
 
-// Judge returns what the acts of a replay cost, beside one with the most workers all along; without
-// one what was done.
+// Judge returns what the acts of a replay cost, compared with one with the most workers all along. Without such a
+// replay it returns only the acts.
 func Judge(with, calm *harness.Result, goal failures.Goal) *Study {
 	s := &Study{Acts: []Act{}, Workers: []Size{}}
 	for _, x := range with.Scaling {
@@ -150,7 +149,7 @@ func (s *Study) addPool(x *harness.Scaling) {
 	}
 }
 
-// addRequests gives each request to the latest act before it whose span it is in.
+// addRequests gives each request to the latest act before it with a span that has it.
 func (s *Study) addRequests(all []failures.Request) {
 	both := make([]int, len(s.Acts))
 	for i := range all {
@@ -184,7 +183,7 @@ func (s *Study) addRequests(all []failures.Request) {
 	}
 }
 
-// actOf returns the latest act at or before an instant whose span it is in, -1 where there is none.
+// actOf returns the latest act at or before an instant with a span that has it, -1 where there is none.
 func (s *Study) actOf(at float64) int {
 	for i := len(s.Acts) - 1; i >= 0; i-- {
 		if a := &s.Acts[i]; a.AtMS <= at && at < a.UntilMS {

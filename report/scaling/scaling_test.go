@@ -50,7 +50,7 @@ func scaled() *harness.Result {
 	return r
 }
 
-// Each request that missed the goal belongs to the latest act in whose span it came, or to none.
+// Each request that missed the goal belongs to the latest act with a span that has it, or to none.
 func TestJudge(t *testing.T) {
 	s := Judge(scaled(), play(1000), failures.Goal{})
 	want := []Act{

@@ -34,7 +34,7 @@ func (f *File) listBins() []*bins {
 	return []*bins{&f.Arrived, &f.Admitted, &f.Lost, &f.Finished, &f.Output}
 }
 
-// Worker is what one worker did. Lists that say "ms" are sums over time.
+// Worker is what one worker did. Lists with "ms" in their names are sums over time.
 type Worker struct {
 	Decode   bool   `json:"decode_stage,omitempty"`
 	ID       int    `json:"id"`
@@ -131,8 +131,8 @@ type Total struct {
 	MeanWaiting float64 `json:"mean_waiting_requests"`
 }
 
-// ReadKinds returns the kinds of workers, by id, as the workers' totals in a run directory
-// have them; nil where all are alike or nobody noted it.
+// ReadKinds returns the kinds of workers, by id, as the workers' totals in a run directory have them; nil where all are
+// alike or the kinds were not noted.
 func ReadKinds(dir string) ([]string, error) {
 	path := filepath.Join(dir, WorkersFile)
 	text, err := os.ReadFile(path)

@@ -59,7 +59,7 @@ func (s *Series) kindOf(stage, id int) string {
 	return ""
 }
 
-// Grow makes room for so many requests.
+// Grow makes room for this number of requests.
 func (s *Series) Grow(requests int) {
 	s.requests.Grow(requests)
 }
@@ -122,7 +122,7 @@ func (s *Series) Pass(stage scheduler.Role, id sim.WorkerID, p *scheduler.Pass) 
 	}
 }
 
-// countAdmissions counts who gets and who loses a place.
+// countAdmissions counts the requests that get and that lose a place.
 func (s *Series) countAdmissions(stage scheduler.Role, w *Worker, p *scheduler.Pass) {
 	for i := range p.Admitted {
 		a := &p.Admitted[i]

@@ -66,8 +66,7 @@ func statisticOf(o *Objective, rows []requests.Row) (ms float64, ok bool) {
 	}[o.Statistic], true
 }
 
-// judgeClasses finds how far each class that has objectives of its own met those that it is
-// held to.
+// judgeClasses finds how far each class with separate objectives met its objectives.
 func (o *Outcome) judgeClasses(t *Tally) {
 	for i := range t.single {
 		name := t.single[i].Class

@@ -30,7 +30,7 @@ type Judged struct {
 	Attainment float64 // of an objective of single requests: share that met it
 	ValueMS    float64 // of a statistic
 	Met        bool    // of a statistic
-	Rejected   int     // of a statistic that is missed whatever the others take: requests that were rejected
+	Rejected   int     // of a statistic that is missed whatever other requests take: requests that were rejected
 }
 
 // unfinished stands for the objectives of a request that has no answer.
@@ -227,7 +227,7 @@ func (o *Outcome) Fields() []collector.Field {
 	return fields
 }
 
-// Lines say the outcome to people.
+// Lines returns the outcome as text.
 func (o *Outcome) Lines() []string {
 	var lines []string
 	if o.Single {

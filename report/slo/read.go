@@ -38,7 +38,7 @@ func ReadOutcome(report *collector.Report) *Outcome {
 	return o
 }
 
-// possibleObjectives are those that there may be about requests of these classes, without limits.
+// possibleObjectives returns all possible objectives of requests of these classes, without limits.
 func possibleObjectives(classes []string) []Objective {
 	var all []Objective
 	for _, class := range classes {
@@ -64,7 +64,7 @@ func LimitedKey(key string) string {
 	return ""
 }
 
-// metricNames are those that objectives may be about.
+// metricNames returns the metrics of objectives.
 func metricNames() []string {
 	_, names := metricNamed("")
 	return names

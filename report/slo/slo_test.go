@@ -125,8 +125,8 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// Percentiles that a report does not have are those of all requests, by nearest rank,
-// and the report gets those that were asked for.
+// Percentiles that a report does not have are those of all requests, by nearest rank, and the report gets the requested
+// ones.
 func TestFurtherPercentiles(t *testing.T) {
 	spec := replay.Spec{
 		Synthetic: loadgen.Synthetic{Requests: 700, Input: 900, Output: 9, Interval: 11},

@@ -6,8 +6,9 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 )
 
-// Stopper finds out during a replay that an objective cannot be met any more, whatever the requests that have not finished take. It
-// knows objectives for percentiles and for single requests, over all classes; of means, gaps (itl) and single classes it says nothing.
+// Stopper finds out during a replay that an objective cannot be met any more, whatever the requests that have not
+// finished take. It knows objectives for percentiles and for single requests, over all classes. It ignores objectives
+// of means, gaps (itl) and single classes.
 type Stopper struct {
 	objectives []Objective
 	target     float64

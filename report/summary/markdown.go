@@ -40,7 +40,7 @@ func WriteMarkdown(w io.Writer, reports []Named) error {
 	return err
 }
 
-// reportKeys are those of the first report, then what others have besides.
+// reportKeys returns the keys of the first report, then further keys of the other reports.
 func reportKeys(reports []Named) []string {
 	var all []string
 	seen := map[string]bool{}

@@ -1,7 +1,7 @@
-// Package summary writes a report in the forms of others: as the result files
-// of load generators, and as a table in Markdown.
+// Package summary writes a report in the forms of other tools: as the result files of load generators, and as a table
+// in Markdown.
 //
-// Read summary.go, then tools.go (whose names there are) and markdown.go.
+// Read summary.go, then tools.go (the names of other tools) and markdown.go.
 package summary
 
 import (
@@ -13,9 +13,8 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 )
 
-// Names are whose names a summary may have: the report's own, those of aiperf
-// profile (profile_export_aiperf.json), of vllm bench serve --save-result and of
-// python -m sglang.bench_serving --output-file.
+// Names returns the forms of the names in a summary: the report's own, those of aiperf profile
+// (profile_export_aiperf.json), of vllm bench serve --save-result and of python -m sglang.bench_serving --output-file.
 func Names() []string { return []string{"native", "aiperf", "vllm", "sglang"} }
 
 // Write writes r as JSON under one of Names.

@@ -14,5 +14,5 @@ func (s *Study) Write(w io.Writer) error { return rundir.WriteJSON(w, s) }
 
 // Read reads what Write wrote into a run directory.
 func Read(dir string) (*Study, error) {
-	return rundir.ReadJSON[Study](dir, FileName, "this run has no tasks, use a run of a trace with requests that wait for several others")
+	return rundir.ReadJSON[Study](dir, FileName, "this run has no tasks, use a run of a trace with requests that wait for several requests")
 }

@@ -100,8 +100,8 @@ func (s *spans) parts() Parts {
 	return Parts{msOf(s.wait), msOf(s.tool), msOf(s.queue), msOf(s.prefill), msOf(s.decode)}
 }
 
-// findPath goes back from the task's last token, each time to the request whose end, or
-// arrival, and delay let the one after it come.
+// findPath goes back from the task's last token, each time to the request with the end, or arrival, and delay that
+// released the next one.
 func (p *pather) findPath(t *Task, turn int32, start int64) {
 	var sum spans
 	begun := false
@@ -133,8 +133,8 @@ func (p *pather) findPath(t *Task, turn int32, start int64) {
 	t.Parts = sum.parts()
 }
 
-// latestWait returns the turn whose end made the given one ready, the one that arrived first
-// of several; -1: it waited for none.
+// latestWait returns the turn that made the given one ready by its end, the one that arrived first of several; -1: it
+// waited for none.
 func (p *pather) latestWait(turn int32) (before int32, wait loadgen.Wait) {
 	before = -1
 	at := sim.Time(0)

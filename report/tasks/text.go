@@ -14,7 +14,7 @@ import (
 	"github.com/replay-llm/replay/internal/terminal"
 )
 
-// Lines say it to people, in 80 columns.
+// Lines returns the study as text, in 80 columns.
 func (s *Study) Lines() []string {
 	v := map[string]any{}
 	for _, f := range s.Fields() {
@@ -57,8 +57,7 @@ func (s *Study) Find(name string) (*Task, error) {
 	return &s.Tasks[i], nil
 }
 
-// WriteText writes the critical path of a task, hop by hop. about, when not nil, returns what else there is
-// to say of a request.
+// WriteText writes the critical path of a task, hop by hop. about, when not nil, returns further text on a request.
 func (t *Task) WriteText(w io.Writer, about func(request int) string) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "task %s: %d requests", t.Name, t.Requests)

@@ -61,8 +61,8 @@ func appendNumber(b []byte, before string, n int) []byte {
 	return strconv.AppendInt(append(b, before...), int64(n), 10)
 }
 
-// appendFloat appends a text and the number behind it: whole numbers by their
-// digits, others as strconv does in its shortest form.
+// appendFloat appends a text and the number behind it: whole numbers by their digits, other numbers as strconv does in
+// its shortest form.
 func appendFloat(b []byte, before string, v float64) []byte {
 	if v >= 0 && v < 1<<53 && v == math.Trunc(v) {
 		return appendNumber(b, before, int(v))

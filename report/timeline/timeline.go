@@ -92,8 +92,8 @@ type slice struct {
 	received       bool // prompt tokens come with a KV cache that was handed over, and cost no time
 }
 
-// The processes of the trace: the router, the requests, what happens to the cluster
-// (marks.go), then the workers, those of the decode stage in a range of their own.
+// The processes of the trace: the router, the requests, what happens to the cluster (marks.go), then the workers, those
+// of the decode stage in a separate range.
 const (
 	pidRouter   = 1
 	pidRequests = 2
@@ -114,7 +114,7 @@ func New(out io.Writer, cut Options) *Writer {
 	return w
 }
 
-// Grow makes room for so many requests.
+// Grow makes room for this number of requests.
 func (w *Writer) Grow(requests int) {
 	w.lanes = append(make([]lane, 0, len(w.lanes)+requests), w.lanes...)
 }
@@ -155,7 +155,7 @@ func (w *Writer) Arrived(q *sim.Request, at sim.Time) {
 	w.lanes = append(w.lanes, l)
 }
 
-// Routed shows a decision, and whose passes are of interest from now on.
+// Routed shows a decision. The passes of its request are of interest from now on.
 func (w *Writer) Routed(stage scheduler.Role, at sim.Time, p *router.Placement) {
 	l := &w.lanes[p.Request.ID]
 	if l.hidden {
@@ -212,8 +212,7 @@ func (w *Writer) Pass(stage scheduler.Role, id sim.WorkerID, p *scheduler.Pass) 
 	w.followRequests(stage, k, p)
 }
 
-// continuesWith reports whether p goes on as the slice does: the same requests gain a token
-// each, and nothing else happens.
+// continuesWith reports whether p continues the slice: the same requests gain a token each, and nothing else happens.
 func (s *slice) continuesWith(p *scheduler.Pass) bool {
 	return s.passes > 0 && s.to == p.Start && s.tokens == p.Tokens && s.isQuiet() &&
 		p.PrefillTokens == 0 && p.Preempted == 0 && len(p.Admitted) == 0 && len(p.Marks) == 0
@@ -222,7 +221,7 @@ func (s *slice) continuesWith(p *scheduler.Pass) bool {
 // isQuiet reports whether a slice begins with nothing but tokens.
 func (s *slice) isQuiet() bool { return s.prompt == 0 && s.admitted == 0 && s.lost == 0 }
 
-// addPass begins the slice with p, or goes on with it.
+// addPass begins the slice with p, or continues it.
 func (s *slice) addPass(p *scheduler.Pass) {
 	if s.passes == 0 {
 		*s = slice{from: p.Start, prompt: p.PrefillTokens, tokens: p.Tokens, admitted: len(p.Admitted), lost: p.Preempted}

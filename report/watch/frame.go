@@ -25,9 +25,8 @@ const (
 	reset  = "\x1b[0m"
 )
 
-// Frame returns how the replay stands as lines that fit a terminal: no more of them than it has, none as wide as it is.
-// ran is the real time since the replay began, from which follows what is left of it; colors says whether there may
-// be any.
+// Frame returns the state of the replay as lines that fit a terminal, in number and in width. ran is the real time
+// since the replay began; the remaining time follows from it. colors reports whether colors are allowed.
 func (v *View) Frame(size Size, ran time.Duration, colors bool) []string {
 	width := max(1, size.Columns-1) // a line as wide as the terminal continues to the next in some
 	lines := append([]string{v.bar(width, ran)}, wrapParts(v.parts(), width)...)
@@ -68,7 +67,7 @@ func (v *View) countDone() string {
 // percent is how much is done, and 100 only for all.
 func (v *View) percent() int { return int(100 * int64(min(v.done, v.total)) / int64(max(v.total, 1))) }
 
-// bar returns the line that says what time it is, and how much is done.
+// bar returns the line with the time and the share that is done.
 func (v *View) bar(width int, ran time.Duration) string {
 	left := formatTime(v.instant()) + " "
 	if v.total == 0 {
@@ -124,8 +123,8 @@ func (v *View) nameOf(w *worker) string {
 	return fmt.Sprintf("%v %d", w.stage, w.id)
 }
 
-// table returns a row for each worker, of the busiest alone where there is no room for all, and says how many
-// more there are.
+// table returns a row for each worker, of the busiest alone where there is no room for all, and then the number of the
+// rest.
 func (v *View) table(width, room int, colors bool) []string {
 	shown, rest := v.list(), []*worker(nil)
 	if rows := room - 2; len(shown) > rows {
@@ -150,7 +149,8 @@ func (v *View) table(width, room int, colors bool) []string {
 	return lines
 }
 
-// pickRows returns so many of the workers, the busiest of each stage in turn, and the others; both in their order.
+// pickRows returns this number of the workers, the busiest of each stage in turn, and the remaining ones; both in their
+// order.
 func (v *View) pickRows(all []*worker, rows int) (shown, rest []*worker) {
 	var stages [2][]*worker
 	for _, w := range all {
@@ -177,7 +177,7 @@ func (v *View) pickRows(all []*worker, rows int) (shown, rest []*worker) {
 	return shown, rest
 }
 
-// rank is by how much a worker is to be shown rather than others.
+// rank is the priority of a worker for being shown.
 func (v *View) rank(w *worker) int {
 	if v.apart && w == v.current {
 		return 1 << 30
@@ -185,8 +185,8 @@ func (v *View) rank(w *worker) int {
 	return w.running + w.waiting
 }
 
-// colorOf returns the color of a worker's row: those that have requests waiting stand out, and those that have none
-// at all stand back.
+// colorOf returns the color of a worker's row: workers with waiting requests stand out, and workers without requests
+// are dimmed.
 func colorOf(w *worker) string {
 	switch {
 	case w.waiting > 0:
@@ -213,7 +213,7 @@ func (v *View) tabulate(all []*worker) *table.Table {
 			}
 		}
 		if w.stage == scheduler.Prefill {
-			row[6] = "-" // nobody's answer
+			row[6] = "-" // no answer
 		}
 		if v.apart && w != v.current {
 			row[4], row[5], row[6] = "-", "-", "-" // it is over
@@ -223,7 +223,7 @@ func (v *View) tabulate(all []*worker) *table.Table {
 	return t
 }
 
-// wrapParts puts parts beside each other, as many as fit into a line.
+// wrapParts puts parts next to each other, as many as fit into a line.
 func wrapParts(parts []string, width int) []string {
 	lines := []string{parts[0]}
 	for _, part := range parts[1:] {

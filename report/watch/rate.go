@@ -9,7 +9,7 @@ import (
 // memory is how fast a rate forgets: what was this long ago counts 1/e of what is now.
 const memory sim.Time = 10_000
 
-// rate is how much of something there was lately, on the logical clock: a mean whose weights fall with age.
+// rate is how much of something there was lately, on the logical clock: a mean with weights that fall with age.
 type rate struct {
 	sum float64 // of what was counted, each with its weight
 }

@@ -21,8 +21,8 @@ type View struct {
 	latest  sim.Time                   // when the latest of them arrived
 	workers harness.PerWorker[*worker] // nil: none has been heard of
 	current *worker                    // of the latest pass; nil before the first
-	// apart says that workers are replayed one after the other, so that each stands at its own time: there is no
-	// instant of the cluster then.
+	// apart is true if workers are replayed one after the other, so that each is at its own time: there is no instant
+	// of the cluster then.
 	apart bool
 
 	done, total int // requests, as of Count; 0 in all: not known
@@ -63,7 +63,7 @@ func (v *View) workerAt(stage scheduler.Role, id sim.WorkerID) *worker {
 	return *w
 }
 
-// Left takes a request from its worker, which says how it stands again with its next pass.
+// Left takes a request from its worker. The next pass of the worker reports its state.
 func (v *View) Left(d *harness.Departure) {
 	v.clock = max(v.clock, d.At)
 	if d.Worker < 0 {
@@ -109,7 +109,7 @@ func (v *View) Pass(stage scheduler.Role, id sim.WorkerID, p *scheduler.Pass) {
 	w.at = p.End
 }
 
-// Count notes how many requests have finished, of how many; 0 in all: nobody knows.
+// Count notes how many requests have finished, of how many; 0 in all: unknown.
 func (v *View) Count(done, total int) {
 	v.done, v.total, v.inFlight = done, total, max(0, v.arrived-done)
 }
@@ -150,7 +150,7 @@ type totals struct {
 	requests, prompts, outputs float64 // a second
 }
 
-// add adds a worker, whose requests and output tokens count unless it sends them on.
+// add adds a worker. Its requests and output tokens count unless it sends them on.
 func (t *totals) add(v *View, w *worker) {
 	t.running += w.running
 	t.waiting += w.waiting
@@ -164,7 +164,7 @@ func (t *totals) add(v *View, w *worker) {
 	}
 }
 
-// sum returns the sums over all workers, of those that stand apart the current one alone.
+// sum returns the sums over all workers; if workers are apart, those of the current one alone.
 func (v *View) sum() totals {
 	var t totals
 	if v.apart {

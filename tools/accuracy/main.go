@@ -34,7 +34,7 @@ const (
 
 func main() {
 	data := flag.String("data", "", "directory of measured runs; empty: the optional data")
-	write := flag.String("write", "", "document whose tables are replaced")
+	write := flag.String("write", "", "document with the tables to replace")
 	var own turns
 	own.bindFlags(flag.CommandLine)
 	flag.Parse()

@@ -21,7 +21,7 @@ import (
 )
 
 var (
-	rows     = flag.String("rows", "", "only rows whose title or name this regular expression matches")
+	rows     = flag.String("rows", "", "only rows with a title or name that this regular expression matches")
 	profiles = flag.String("profiles", "", "directory for a CPU profile of each row")
 )
 

@@ -35,8 +35,8 @@ type comparison struct {
 func runPeers(args []string, stdout, stderr io.Writer) int {
 	c := &comparison{bench: newBench("benchpeer", 5, "pairs of runs per row, in turn; with -scale: rounds", stdout, stderr)}
 	fs := c.flags
-	fs.StringVar(&c.only, "only", "", "only rows whose title or name this regular expression matches")
-	fs.BoolVar(&c.quick, "quick", false, "one pair, and a sixteenth of the requests where the row says how many: to try the tools")
+	fs.StringVar(&c.only, "only", "", "only rows with a title or name that this regular expression matches")
+	fs.BoolVar(&c.quick, "quick", false, "one pair, and a sixteenth of the requests where the row has their number: to try the tools")
 	fs.BoolVar(&c.scale, "scale", false, "measure how time and memory grow, without the reference")
 	fs.DurationVar(&c.timeout, "timeout", 600*time.Second, "time a run gets before it counts as unfinished; a release of the reference gets less when another has long finished")
 	fs.StringVar(&c.peer, "peer", peer.Script, "script that installs and runs the reference")

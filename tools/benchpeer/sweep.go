@@ -27,7 +27,7 @@ func runSweeps(args []string, stdout, stderr io.Writer) int {
 	s := &sweeps{bench: newBench("benchsweep", 7, "sweeps on one core and on two, in turn", stdout, stderr)}
 	s.flags.StringVar(&s.trace, "trace", "", "the trace to replay; empty: the conversation trace")
 	s.flags.Float64Var(&s.speedup, "speedup", 1.8, "times as fast as on one core that two cores are to be")
-	s.flags.DurationVar(&s.overhead, "overhead", 5*time.Millisecond, "most that a cell may cost beside its replay")
+	s.flags.DurationVar(&s.overhead, "overhead", 5*time.Millisecond, "most that a cell may cost besides its replay")
 	return s.run(args, func() error { return nil }, s.measure)
 }
 

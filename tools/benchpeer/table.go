@@ -33,7 +33,7 @@ func (c *comparison) printPreface(how string) {
 	}
 	fmt.Fprintf(c.out, "%s/%s, %d processors, %s, load %s. %s.\n", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version(), load, how)
 	if c.quick {
-		fmt.Fprintln(c.out, "Quick: one run each and smaller workloads, which say nothing about the bounds.")
+		fmt.Fprintln(c.out, "Quick: one run each and smaller workloads, which do not check the bounds.")
 	}
 	fmt.Fprintln(c.out)
 }

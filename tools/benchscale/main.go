@@ -55,7 +55,7 @@ func run(ctx context.Context, args []string, out, errs io.Writer) error {
 	fs.SetOutput(errs)
 	b := bench{out: out}
 	fs.StringVar(&b.binary, "binary", "", "replay binary; empty: build it")
-	requests := fs.Float64("requests", 44e6, "requests on the fewest workers; of others, 10 million at most")
+	requests := fs.Float64("requests", 44e6, "requests on the fewest workers; on more workers, 10 million at most")
 	workers := fs.String("workers", "256,1000", "numbers of workers")
 	fs.Float64Var(&b.rate, "rate", 73, "requests a second, for every 256 workers: 44 million in a week")
 	fs.BoolVar(&b.rules, "rules", false, "by vLLM's own rules, on H100s")

@@ -28,7 +28,7 @@ func unfitFlags() map[string]string {
 	return map[string]string{
 		"mode":           "real time: no two runs are the same",
 		"policy-process": "programs, sockets and hosts",
-		"watch":          "draws until somebody stops it",
+		"watch":          "draws until it is stopped",
 		"version":        "names the build",
 	}
 }

@@ -31,7 +31,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	fs := flag.NewFlagSet("golden", flag.ContinueOnError)
 	fs.SetOutput(stderr)
 	results := fs.String("dir", "", "directory of reference results; empty: "+kept+", and those of the optional data")
-	only := fs.String("only", "", "run only cases whose name contains this")
+	only := fs.String("only", "", "run only cases with this in their names")
 	binary := fs.String("binary", "", "replay binary; empty: build it")
 	arch := fs.String("arch", "", "compare with a build for this architecture, run under an emulator, instead of with the reference")
 	plain := fs.Bool("outcomes", false, "print what every case comes to")

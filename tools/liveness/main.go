@@ -41,7 +41,7 @@ type settings struct {
 
 func (s *settings) bindFlags(fs *flag.FlagSet) {
 	fs.IntVar(&s.n, "n", 2000, "number of runs")
-	fs.Uint64Var(&s.seed, "seed", 1, "seed of the first run; the others follow")
+	fs.Uint64Var(&s.seed, "seed", 1, "seed of the first run; later runs have the next seeds")
 	fs.IntVar(&s.jobs, "jobs", runtime.NumCPU(), "runs at once")
 	fs.DurationVar(&s.patience, "patience", 2*time.Second, "time a run may take")
 	fs.StringVar(&s.only, "only", "", "only runs with all of these `tags`, by comma, as sglang")

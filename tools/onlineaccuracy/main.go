@@ -25,8 +25,8 @@ import (
 
 func main() {
 	runs := flag.Int("runs", 5, "runs in real time per case")
-	only := flag.String("only", "", "only cases whose name has this in it")
-	precise := flag.Bool("precise", false, "let workers look at the clock at the end of each wait")
+	only := flag.String("only", "", "only cases with this in their names")
+	precise := flag.Bool("precise", false, "let workers poll the clock at the end of each wait")
 	flag.Parse()
 	missed, err := run(os.Stdout, *runs, *only, *precise)
 	if err != nil {

@@ -49,7 +49,7 @@ type settings struct {
 
 func (s *settings) bindFlags(fs *flag.FlagSet) {
 	fs.IntVar(&s.n, "n", 200, "number of runs")
-	fs.Uint64Var(&s.seed, "seed", 1, "seed of the first run; the others follow")
+	fs.Uint64Var(&s.seed, "seed", 1, "seed of the first run; later runs have the next seeds")
 	fs.StringVar(&s.only, "only", "", "run only cases with all of these tags, by comma: "+strings.Join(draw.AllTags(), " "))
 	fs.StringVar(&s.skip, "skip", "", "leave out cases with any of these tags")
 	fs.IntVar(&s.jobs, "jobs", min(2, runtime.NumCPU()), "runs at once")

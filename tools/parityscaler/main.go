@@ -45,7 +45,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	fs.StringVar(&s.kind, "kind", string(autoscale.HPA), "scaler to compare: hpa or keda")
 	fs.StringVar(&s.oracle, "oracle", "bin/hpaoracle", "program that runs the controller")
 	fs.IntVar(&s.n, "n", 300, "number of cases")
-	fs.Uint64Var(&s.seed, "seed", 1, "seed of the first case; the others follow")
+	fs.Uint64Var(&s.seed, "seed", 1, "seed of the first case; later cases have the next seeds")
 	fs.BoolVar(&s.verbose, "v", false, "print every tick")
 	fs.StringVar(&s.record, "record", "", "file for the cases, with what the controller wants")
 	if err := fs.Parse(args); err != nil {

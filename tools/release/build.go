@@ -194,7 +194,7 @@ func (r *release) checkVersion(path string) error {
 		want = "v" + r.version
 	}
 	if said.Version != want || said.Commit != r.commit || said.Modified {
-		return fmt.Errorf("%s says that it is %+v, must be %s of %s", path, said, want, r.commit)
+		return fmt.Errorf("%s prints the version %+v, must be %s of %s", path, said, want, r.commit)
 	}
 	return nil
 }

@@ -152,7 +152,7 @@ func leastMacOS(program []byte) (int, error) {
 			return int(f.ByteOrder.Uint32(raw[12:]) >> 16), nil
 		}
 	}
-	return 0, fmt.Errorf("a program for macOS does not say on which it runs, expected LC_BUILD_VERSION")
+	return 0, fmt.Errorf("a program for macOS has no minimum version, expected LC_BUILD_VERSION")
 }
 
 // makeWheels makes the wheels of all platforms in a folder, and nothing else.

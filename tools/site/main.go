@@ -25,7 +25,7 @@ import (
 
 func main() {
 	out := flag.String("out", "bin/site", "the `folder` to write to; the site that is there is replaced")
-	work := flag.String("work", "bin/site-work", "the `folder` for what is needed on the way: Sphinx, the pages as it takes them")
+	work := flag.String("work", "bin/site-work", "the `folder` for intermediate files: Sphinx, the pages as it takes them")
 	python := flag.String("python", "python3", "the `program` that installs and runs Sphinx, Python 3.11 or later")
 	only := flag.String("check", "", "only check the site in a `folder`")
 	flag.Parse()

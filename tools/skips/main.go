@@ -31,7 +31,7 @@ func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("skips", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	step := flags.String("step", "", "step of .ci/run whose tests are read")
+	step := flags.String("step", "", "step of .ci/run with the tests to read")
 	file := flags.String("file", "", "file of skipped tests")
 	table := flags.Bool("table", false, "print the file as a table")
 	if err := flags.Parse(args); err != nil {

@@ -17,8 +17,7 @@ import (
 	"github.com/replay-llm/replay/internal/json"
 )
 
-// restEvery is for how long a run holds the worker, before it looks whether somebody
-// wants it to end.
+// restEvery is for how long a run holds the worker before it checks for a request to end.
 const restEvery = 50 * time.Millisecond
 
 // simulator answers the worker.

@@ -64,10 +64,10 @@ taken in, and got its first and last token), meta.json (the server's settings)
 and, if there is one, timeseries.csv; or with what AIPerf, vllm bench serve or
 BLIS wrote, and the server's log; or a file of these. A server with settings
 that are not modelled is refused. Several runs of one server, at other loads,
-are fitted together, and each is judged by a fit to the others.
+are fitted together, and each is judged by a fit to the remaining runs.
 
-The profile is for --timing-profile. docs/calibration.md says how to read the
-errors, docs/accuracy.md what was reached.`,
+The profile is for --timing-profile. docs/calibration.md describes how to read
+the errors, docs/accuracy.md lists the errors that were reached.`,
 		Example: `  replay calibrate runs/h100_llama-3.1-8b --holdout 0.5 --profile h100.json
   replay calibrate runs/h100_llama-3.1-8b --prompts prompts.jsonl
   replay calibrate runs/rate-5 runs/rate-8 --gpu h100 --profile h100.json
@@ -88,19 +88,19 @@ errors, docs/accuracy.md what was reached.`,
 func (f *calibration) bindFlags(fs *pflag.FlagSet) {
 	f.form = cli.Choice{Names: []string{"text", "json"}, Value: "text"}
 	f.rules = cli.Choice{Names: []string{"vllm", "reference"}, Value: "vllm"}
-	fs.StringVar(&f.prompts, "prompts", "", "`file` that says which prompts begin alike: a line per request, in order, with input_length and hash_ids")
+	fs.StringVar(&f.prompts, "prompts", "", "`file` of shared prompt prefixes: a line per request, in order, with input_length and hash_ids")
 	fs.IntVar(&f.block, "prompt-block-size", 16, "`tokens` that an id of --prompts stands for")
 	fs.Float64Var(&f.holdout, "holdout", 0, "`share` of requests, by arrival, to judge fits by that have not seen them: the last, then the first")
 	fs.StringVar(&f.profile, "profile", "", "write the profile to `FILE`")
 	fs.IntVar(&f.blocks, "num-gpu-blocks", 0, "KV `blocks` of the server, where meta.json does not tell")
-	fs.IntVar(&f.atOnce, "max-in-flight", 0, "`K` requests in flight of a closed loop, where no file beside its turns tells")
+	fs.IntVar(&f.atOnce, "max-in-flight", 0, "`K` requests in flight of a closed loop, where no file next to its turns has it")
 	f.engine = cli.Choice{Names: []string{"vllm", "sglang", "trtllm"}}
-	fs.Var(&f.engine, "engine", "engine of the server, whose scheduler is simulated, by `name`: vllm, sglang or trtllm, where the run does not tell")
+	fs.Var(&f.engine, "engine", "engine of the server, by `name`: vllm, sglang or trtllm, where the run does not have it; its scheduler is simulated")
 	fs.StringVar(&f.gpu, "gpu", "", "GPU of the server, by `name`, where the run does not tell")
 	fs.StringVar(&f.pair, "transfers", "", "`directory` of what was measured of KV transfers from prefill to decode servers: their logs, metrics or requests; without RUN only these are fitted")
 	fs.StringVar(&f.model, "model", "", "model of the server, by `name` or the path of its config.json, where the run does not tell or by a name that is not in replay models")
 	fs.StringVar(&f.file, "deployment", "", "YAML `file` of GPU, model and engine, as replay init writes it, for what meta.json does not tell")
-	fs.Var(&f.rules, "scheduler-profile", "whose rules the simulated scheduler follows: vllm, those of the server's release, or reference, by `name`")
+	fs.Var(&f.rules, "scheduler-profile", "rules of the simulated scheduler, by `name`: vllm (those of the server's release) or reference")
 	f.warmup.bind(fs)
 	fs.Var(&f.form, "output", "`form` of the result: text or json")
 }
@@ -196,8 +196,7 @@ func (f *calibration) fitTransfers(s cli.Streams, known map[string]any) error {
 	return t.WriteText(s.Out)
 }
 
-// readDeployment returns what the deployment file says of the server, by the keys of
-// meta.json.
+// readDeployment returns the settings of the server in the deployment file, by the keys of meta.json.
 func (f *calibration) readDeployment() (map[string]any, error) {
 	flags := map[string]string{}
 	if f.engine.Value != "" {

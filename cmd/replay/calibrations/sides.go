@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/report/html"
 )
 
-// writeSides writes what was measured beside what was simulated.
+// writeSides writes the measured values next to the simulated ones.
 func (v *validated) writeSides(line func(format string, args ...any)) {
 	noise, width := false, 18
 	for i := range v.Sides {

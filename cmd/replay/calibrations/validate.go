@@ -25,7 +25,7 @@ import (
 	"github.com/replay-llm/replay/report/html"
 )
 
-// validation holds the flags of replay validate beside those of a replay.
+// validation holds the flags of replay validate besides those of a replay.
 type validation struct {
 	prompts string
 	block   int
@@ -41,14 +41,15 @@ func NewValidateCommand(s cli.Streams) *cobra.Command {
 	o, f := &options.Options{}, &validation{}
 	cmd := &cobra.Command{
 		Use:   "validate RUN",
-		Short: "Say how far a replay of a measured run is from what was measured",
+		Short: "Compare a replay of a measured run with the measurement",
 		Long: `Replay the requests of a measured run at their arrivals, on a deployment, a
 profile or data sheets, and print how far the simulation is from the
 measurement, and both side by side.
 
 RUN is a directory as replay calibrate reads it, or a result of AIPerf, vllm
-bench serve, sglang.bench_serving or GuideLLM. What neither flags nor files say
-of the server is taken from its meta.json, if there is one; nothing is fitted.`,
+bench serve, sglang.bench_serving or GuideLLM. Settings of the server that
+neither flags nor files have are those of its meta.json, if there is one;
+nothing is fitted.`,
 		Example: `  replay validate runs/h100_llama-3.1-8b --deployment h100.yaml
   replay validate runs/h100_llama-3.1-8b --timing-profile h100.json
   replay validate runs/four-pods --deployment pod.yaml --workers 4 --router kv
@@ -67,13 +68,13 @@ of the server is taken from its meta.json, if there is one; nothing is fitted.`,
 
 func (f *validation) bindFlags(fs *pflag.FlagSet) {
 	f.form = cli.Choice{Names: []string{"text", "json"}, Value: "text"}
-	fs.StringVar(&f.prompts, "prompts", "", "`file` that says which prompts begin alike: a line per request, in order, with input_length and hash_ids")
+	fs.StringVar(&f.prompts, "prompts", "", "`file` of shared prompt prefixes: a line per request, in order, with input_length and hash_ids")
 	fs.IntVar(&f.block, "prompt-block-size", 16, "`tokens` that an id of --prompts stands for")
 	fs.Float64Var(&f.within, "tolerance", 0, "exit with 3 when a mean over all requests is off by more than this `share`, as 0.1")
 	fs.Float64Var(&f.within, "within", 0, "as --tolerance, a `share`")
 	cli.Hide(fs, "within")
 	fs.StringArrayVar(&f.repeats, "repeat", nil, "another run of the same on the same server, a `DIR`: how far apart they are is shown as noise; may be given again")
-	fs.StringVar(&f.html, "html", "", "draw measured against simulated, by request and over time, on a page of its own, `FILE`")
+	fs.StringVar(&f.html, "html", "", "draw measured against simulated, by request and over time, as a web page, `FILE`")
 	f.warmup.bind(fs)
 	fs.Var(&f.form, "output", "`form` of the result: text or json")
 }
@@ -130,7 +131,7 @@ func (f *validation) run(ctx context.Context, s cli.Streams, o *options.Options,
 		return fmt.Errorf("%s: %w", dir, err)
 	}
 	if prompts == nil && spec.Entry().Engine.PrefixCaching {
-		v.Notes = append(v.Notes, "prompts are not told: none is taken to begin like another")
+		v.Notes = append(v.Notes, "prompts are unknown: no two prompts share a prefix")
 	}
 	if err := f.compare(v, m, result); err != nil {
 		return err
@@ -147,8 +148,8 @@ func (f *validation) run(ctx context.Context, s cli.Streams, o *options.Options,
 	return nil
 }
 
-// replayMeasured replays the trace of a measured run. Where only the run says whether KV events reached its router,
-// spec becomes what the run shows.
+// replayMeasured replays the trace of a measured run. Where only the run shows whether KV events reached its router,
+// spec is changed to match the run.
 func replayMeasured(ctx context.Context, m *calibrate.Measured, spec *replay.Spec, trace []byte) (*harness.Result, error) {
 	replayOnce := func(s *replay.Spec) (*harness.Result, error) {
 		return s.Run(ctx, replay.Streams{Stdin: bytes.NewReader(trace)})

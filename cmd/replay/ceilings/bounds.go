@@ -35,11 +35,11 @@ func NewBoundsCommand(s cli.Streams) *cobra.Command {
 	ages := ""
 	cmd := &cobra.Command{
 		Use:   "bounds [FILE]",
-		Short: "Say how far each policy is from its ceiling",
+		Short: "Compare each policy with its ceiling",
 		Long: `Replay a workload under round robin, under the KV router and under the one that
---router names, then with what costs nothing in place of what is scarce: a cache
-that never forgets, a transfer that takes no time, a worker for each request;
-and with what routers learn of workers late, as late as --signal-ages says.
+--router names. Then replay it without one limit at a time: with a cache that
+never evicts, transfers that take no time, or a worker for each request; and
+with the signals of workers as late as --signal-ages sets.
 The ceiling has all of it at once: each request alone on an engine that has
 cached every prompt before it. No policy is faster.
 
@@ -85,7 +85,7 @@ func boundsSpec(o *options.Options, args []string) (replay.Spec, error) {
 		return replay.Spec{}, o.Only(name, "with one replay or a sweep: bounds compares ages, those of --"+agesFlag)
 	}
 	if o.Changed("admission") {
-		return replay.Spec{}, o.Only("admission", "with replay trace, replay concurrency and replay sweep: where requests are shed, latencies are those of the others, which no ceiling bounds")
+		return replay.Spec{}, o.Only("admission", "with replay trace, replay concurrency and replay sweep: where requests are shed, latencies are those of the admitted requests, which no ceiling bounds")
 	}
 	for _, name := range refusedInBounds(o) {
 		if o.Set.Lookup(name) != nil && o.Changed(name) {
@@ -103,7 +103,7 @@ func boundsSpec(o *options.Options, args []string) (replay.Spec, error) {
 	return spec, cmp.Or(err, o.CheckAlike("replay bounds"))
 }
 
-// bounded is a replay whose report is compared with the ceiling's.
+// bounded is a replay. Its report is compared with the ceiling's.
 type bounded struct {
 	name  string
 	spec  replay.Spec
@@ -141,10 +141,9 @@ func RunAlone(ctx context.Context, spec replay.Spec, w *loadgen.Workload) (*harn
 	return result, spaced, err
 }
 
-// spaceTurns returns a workload with the turns of w one after the other, each of which
-// takes at most longest. The gap between turns is twice as long: a request whose answer
-// ended in the middle of accepted drafts leaves a pass behind that was planned before, and
-// a request that comes at once would wait for its end.
+// spaceTurns returns a workload with the turns of w one after the other. Each turn takes at most longest, and the gap
+// between turns is twice as long. An answer that ends in the middle of accepted drafts leaves a planned pass behind,
+// and a request that comes at once would wait for its end.
 func spaceTurns(w *loadgen.Workload, longest sim.Time) *loadgen.Workload {
 	gap := 2*longest + 1
 	o := *w
@@ -274,7 +273,7 @@ func withInstantTransfer(spec replay.Spec) replay.Spec {
 	return spec
 }
 
-// withWorkerEach gives every request a worker that nobody else has used.
+// withWorkerEach gives every request a worker that no other request has used.
 func withWorkerEach(spec replay.Spec, requests int) replay.Spec {
 	spec = routeBy(spec, policy.RoundRobin)
 	spec.Topology = spec.Resize(requests, requests)

@@ -35,8 +35,8 @@ func readAges(text string) ([]sim.Time, error) {
 	return all, nil
 }
 
-// withStaleSignals are a policy with signals as old as that: those that workers tell or, where it looks at none
-// of these, what it knows of its own choices, as one of several routers would.
+// withStaleSignals returns replays of a policy with signals of these ages. The signals are those that workers report.
+// For a policy that reads none of these, they are what it knows of its own choices, like one of several routers.
 func withStaleSignals(spec replay.Spec, ages []sim.Time) []bounded {
 	looks := spec.ListSignals()
 	if told := slices.DeleteFunc(slices.Clone(looks), func(s router.Signal) bool { return s == router.Loads }); len(told) > 0 {

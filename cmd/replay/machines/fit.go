@@ -26,12 +26,12 @@ type fitFlags struct {
 	passes             bool
 }
 
-// NewFitCommand returns the command that says what fits.
+// NewFitCommand returns the command that lists what fits.
 func NewFitCommand(s cli.Streams) *cobra.Command {
 	f := &fitFlags{}
 	cmd := &cobra.Command{
 		Use:   "fit --model MODEL [--gpu GPU]",
-		Short: "Say on which GPUs a model fits, and how much KV cache it leaves",
+		Short: "List the GPUs that a model fits, and the KV cache that it leaves",
 		Long: `Budget the memory of a GPU: weights, activations of the largest pass, graphs,
 libraries, and what is left for KV blocks. Without --gpu all GPUs are tried,
 without --tp the least that fits and its doubles up to 8.`,
@@ -152,7 +152,7 @@ func memoryRules(a *engineargs.Args) string {
 	return a.Profile + ", " + engines.NotCompared
 }
 
-// set returns the engine arguments that the flags say; changed reports whether one was given.
+// set returns the engine arguments of the flags; changed reports whether one was given.
 func (f *fitFlags) set(changed func(flag string) bool) (all []engineargs.Setting) {
 	engine := f.engine.Value
 	if engine != "vllm" {
@@ -193,7 +193,7 @@ func fitRows(fit hardware.Fit, tpGiven bool, setShare func(*hardware.Fit)) []fit
 		if err == nil {
 			rows = append(rows, row)
 		} else if tp == 8 && len(rows) == 0 {
-			rows = append(rows, row) // the widest, to say that it does not fit either
+			rows = append(rows, row) // the widest, to show that it does not fit either
 		}
 	}
 	return rows

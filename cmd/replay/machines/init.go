@@ -26,8 +26,8 @@ func NewInitCommand(s cli.Streams) *cobra.Command {
 		Long: `Write a commented deployment file for --deployment. With --from its settings are
 those a server of vLLM or SGLang printed as it started, the KV blocks it found
 among them (of TensorRT-LLM these alone), or those of the command or the
-Kubernetes manifest that starts it; what these do not say, as the GPU, is left
-for you to fill in.`,
+Kubernetes manifest that starts it. Settings that these do not have, such as the
+GPU, are left for you to fill in.`,
 		Example: `  replay init --gpu h100 --model llama-3.1-70b --out llama.yaml
   replay init --from vllm.log --gpu h100 --out pod.yaml
   replay trace requests.jsonl --deployment pod.yaml --workers 4`,

@@ -32,8 +32,8 @@ func NewGPUsCommand(s cli.Streams) *cobra.Command {
 	return newListCommand(&cobra.Command{
 		Use:   "gpus",
 		Short: "List the GPUs that --gpu takes",
-		Long: `List the GPUs whose data sheets are known. Rates are of dense products. Prices
-are rough defaults for a GPU and an hour on demand: --gpu-cost sets yours. A
+		Long: `List the GPUs with known data sheets. Rates are of dense products. Prices are
+rough defaults for a GPU and an hour on demand: --gpu-cost sets yours. A
 file of your own GPUs, in the form that --output json writes, goes with
 --gpu-file.`,
 		Example: "  replay gpus\n  replay gpus --output json > mine.json",
@@ -56,8 +56,8 @@ func NewModelsCommand(s cli.Streams) *cobra.Command {
 	return newListCommand(&cobra.Command{
 		Use:   "models",
 		Short: "List the models that --model takes",
-		Long: `List the models whose shapes are known: weights in billions (all, and those that
-a token is multiplied with), bytes of KV cache per token of a short sequence,
+		Long: `List the models with known shapes: weights in billions (all, and the active
+weights of a token), bytes of KV cache per token of a short sequence,
 MiB of state per sequence for models with linear layers, and with --wide where
 the configuration is published. --model also takes the path of any config.json.`,
 		Example: "  replay models\n  replay fit --model ./my-model/config.json",
@@ -80,7 +80,7 @@ the configuration is published. --model also takes the path of any config.json.`
 		}
 		_, err := io.WriteString(s.Out, t.Text())
 		return err
-	}, func(fs *pflag.FlagSet) { fs.BoolVar(&wide, "wide", false, "say where models are published, too") })
+	}, func(fs *pflag.FlagSet) { fs.BoolVar(&wide, "wide", false, "also print where models are published") })
 }
 
 // modelRow is a model as it is listed.

@@ -152,7 +152,7 @@ func (f *planFlags) findHopeless(ctx context.Context, r *planRunner, i int) (h *
 	}
 	m, err := r.measureAlone(ctx, i, sample)
 	if err != nil {
-		return nil, false, ctx.Err() // what runs the whole trace says why it cannot run
+		return nil, false, ctx.Err() // the replay of the whole trace reports why it cannot run
 	}
 	if m.Met {
 		return nil, true, nil

@@ -68,9 +68,9 @@ func (p *planSheet) nameCluster(variant int, shape plan.Shape) string {
 	return shape.String() + ", " + cluster.Entry().DescribeKinds()
 }
 
-// sizedAs returns settings of a pool of at least so many workers, whose number is searched
-// for: of as many as the settings have speeds for. The slow ones come first, so that they
-// are in clusters that are smaller; larger ones repeat them all.
+// sizedAs returns settings of a pool of at least this many workers, for a search of the number of workers. If the
+// settings have speeds of workers, the number is a multiple of the number of speeds. The slow ones come first, so that
+// they are in clusters that are smaller; larger ones repeat them all.
 func sizedAs(settings []plan.Setting, pool string, least int) []plan.Setting {
 	var speeds []string
 	for _, s := range settings {

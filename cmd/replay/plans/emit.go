@@ -19,7 +19,7 @@ import (
 	"github.com/replay-llm/replay/replay/deployment/launch"
 )
 
-// emission says which start commands and manifests of the recommended cluster are written, and where.
+// emission holds the flags for the start commands and manifests of the recommended cluster, and their directory.
 type emission struct {
 	targets []string
 	dir     string

@@ -44,7 +44,7 @@ func (f *hourly) bind(fs *pflag.FlagSet) {
 type byHour struct {
 	*schedules.ByHour
 	settings string
-	factor   float64        // by which passes take longer than the model says
+	factor   float64        // by which passes take longer than in the model
 	cut      *schedules.Cut // with --stream
 }
 

@@ -85,7 +85,7 @@ type bounds struct {
 	sample  int // the resample that was replayed; 0: the trace as recorded
 	shape   plan.Shape
 	own     []bound // by objective, the nearest to its limit first
-	smaller []bound // of those that miss
+	smaller []bound // of the bounds that are missed
 }
 
 // findBounds reads the ledgers of a plan's cluster, and of clusters with a worker less, in the hardest resample that the
@@ -217,8 +217,8 @@ func (b *bounds) head() string {
 	return "What limits it, on the trace as recorded:"
 }
 
-// lines returns what bounds a cluster and those of a worker less, by the objective that is nearest to its limit, or farthest
-// beyond it.
+// lines returns what bounds a cluster and those of a worker less, by the objective that is nearest to its limit, or
+// farthest above it.
 func (b *bounds) lines() []string {
 	if b == nil {
 		return nil

@@ -173,7 +173,7 @@ func (p *planSheet) listClusters(a *plan.Answer) []html.Cluster {
 	return all
 }
 
-// describeChoice returns why a measure is pointed out, "" for those that are not.
+// describeChoice returns why a measure is pointed out, "" for a measure that is not.
 func (p *planSheet) describeChoice(a *plan.Answer, m *plan.Measure) string {
 	switch {
 	case m.Variant != a.Variant:
@@ -381,5 +381,5 @@ func (p *planSheet) listAssumptions(a *plan.Answer) [][2]string {
 			rows = append(rows, [2]string{"error of pass times", fmt.Sprintf("up to %g%% longer or shorter in nine of ten resamples", 100*model.most())})
 		}
 	}
-	return append(rows, [2]string{"load", "a cluster whose queue grew to the end misses, whatever its latencies"})
+	return append(rows, [2]string{"load", "a cluster misses if its queue grew to the end, whatever its latencies"})
 }

@@ -33,7 +33,7 @@ import (
 	"github.com/replay-llm/replay/router/policy"
 )
 
-// planFlags are those of replay plan beside what says a replay.
+// planFlags are the flags of replay plan besides those of a replay.
 type planFlags struct {
 	slo        options.Objectives
 	attainment float64
@@ -88,7 +88,7 @@ func (f *planFlags) bindFlags(fs *pflag.FlagSet) {
 	fs.Float64Var(&f.precision, "precision", 0.01, "relative `error` of the highest load")
 	fs.IntVar(&f.resamples, "resamples", 20, "resampled workloads, a `number`; 0: no bootstrap intervals")
 	fs.Float64Var(&f.confidence, "confidence", 0.95, "`share` of the resampled workloads to hold in; 0: the recorded one alone")
-	fs.Float64Var(&f.modelError, "model-error", -1, "`error` of pass times, as 0.1: nine of ten resamples have passes up to so much longer or shorter;\n-1: the band of published servers by measured operators, 0.15 by data sheets for dense models on one GPU,\n0.5 for others, 0.1 by a fitted profile")
+	fs.Float64Var(&f.modelError, "model-error", -1, "`error` of pass times, as 0.1: nine of ten resamples have passes up to so much longer or shorter;\n-1: the band of published servers by measured operators, 0.15 by data sheets for dense models on one GPU,\n0.5 for other models, 0.1 by a fitted profile")
 	fs.BoolVar(&f.front, "front", true, "measure clusters of other sizes and at other loads; =false leaves that out")
 	fs.IntVar(&f.cores, "jobs", runtime.NumCPU(), "replays at once, a `number`; the answer does not depend on it")
 	cli.BindForm(fs, &f.form)
@@ -99,7 +99,7 @@ func (f *planFlags) bindFlags(fs *pflag.FlagSet) {
 	f.pooling.bind(fs)
 	f.hourly.bind(fs)
 	fs.StringVar(&f.document, "report-json", "", "also write what --output json prints to `FILE`")
-	fs.StringVar(&f.journal, "journal", "", "note finished replays in `FILE`, and take those that are there")
+	fs.StringVar(&f.journal, "journal", "", "note finished replays in `FILE`, and reuse the replays that it has")
 }
 
 // NewPlanCommand finds the smallest cluster that meets objectives.
@@ -145,7 +145,7 @@ func runPlan(ctx context.Context, s cli.Streams, o *options.Options, f *planFlag
 		return f.runPool(ctx, s, o)
 	}
 	if f.journal != "" && file == "-" {
-		return cli.Usagef("--journal: only with the name of a trace file, whose contents can be told again")
+		return cli.Usagef("--journal: only with the name of a trace file, which can be recognized when the plan is run again")
 	}
 	cli.ManyReplays()
 	progress := cli.NewProgress(s.Err, "replays")
@@ -305,13 +305,13 @@ func (f *planFlags) checkFlags(o *options.Options) error {
 			cli.Wants(f.confidence <= 1, "confidence", "0 to 1"),
 			cli.Wants(f.modelError < 1, "model-error", "below 1"),
 			cli.Needs(false, "with replay trace: the plan looks for a cluster that stays as it is", "scale", "autoscale"),
-			cli.Needs(false, "with replay trace: --survive says which failures the plan is to bear", "faults"),
+			cli.Needs(false, "with replay trace: --survive sets the failures of the plan", "faults"),
 			cli.Needs(f.searches(o), "with --gpu and --model and without --try, a number of workers or --vary none, where the plan chooses settings", "fix", "allow", "replays", "time-budget"),
 			cli.Needs(f.searches(o) || f.search.IsNone(), "with --gpu and --model and without --try or a number of workers, where the plan chooses settings", "vary"),
 			cli.Needs(f.searches(o) || !strings.Contains(strings.Join(choices.GPUs(o), ","), ","), "with one GPU where the plan chooses no settings", "gpu"),
 			cli.Needs(f.survive.text == "zone", "with --survive zone", "zones"),
 			cli.Needs(false, "with replay trace and replay concurrency: the plan looks for a cluster that answers everybody", "retry", "retry-backoff", "client-timeout"),
-			cli.Needs(!slices.ContainsFunc(f.slo.All, func(x slo.Objective) bool { return x.Statistic != "" }), "with objectives of each request alone, as --slo ttft=2s, for which a request that is shed has missed them: percentiles and means are of those that are answered", "admission"),
+			cli.Needs(!slices.ContainsFunc(f.slo.All, func(x slo.Objective) bool { return x.Statistic != "" }), "with objectives of each request alone, as --slo ttft=2s, for which a request that is shed has missed them: percentiles and means are of answered requests", "admission"),
 			cli.Needs(f.form.Value != "json", "without --output json", "wide"),
 			cli.Needs(counted == "", "where the number of workers is searched for", "topology", "by-hour"),
 			cli.Needs(f.survive.text == "", "without --survive", "by-hour"),
@@ -377,8 +377,8 @@ func (f *planFlags) listChoices(o *options.Options, file string) ([]chosen, erro
 	return all, nil
 }
 
-// tryChoice is chooseVariant for one of several: a variant that does not fit its GPUs is refused, and the others may run. It
-// has the GPUs and the price of the command line.
+// tryChoice is chooseVariant for one of several: a variant that does not fit its GPUs is refused, and the remaining
+// variants may run. It has the GPUs and the price of the command line.
 func (f *planFlags) tryChoice(o *options.Options, file string, settings []plan.Setting, split bool) (chosen, error) {
 	c, err := f.chooseVariant(o, file, settings, split)
 	switch {
@@ -415,8 +415,7 @@ func withoutList(all []plan.Setting) []plan.Setting {
 	return slices.DeleteFunc(slices.Clone(all), func(s plan.Setting) bool { return s.Name == "gpu" && strings.Contains(s.Value, ",") })
 }
 
-// chooseVariant returns the variant with the given settings beside those of the command
-// line.
+// chooseVariant returns the variant with the given settings besides those of the command line.
 func (f *planFlags) chooseVariant(o *options.Options, file string, settings []plan.Setting, split bool) (chosen, error) {
 	var c chosen
 	all := append(withoutList(o.Settings()), settings...)
@@ -536,7 +535,7 @@ func (r *planRunner) replayPoint(ctx context.Context, p plan.Point, cluster engi
 	return r.replayWatched(ctx, p, cluster, nil)
 }
 
-// replayWatched is replayPoint with a look at the requests, unless this is nil.
+// replayWatched is replayPoint with an observer of the requests, unless this is nil.
 func (r *planRunner) replayWatched(ctx context.Context, p plan.Point, cluster engines.Topology, look *watched) (plan.Measure, error) {
 	spec := r.choices[p.Variant].spec
 	p.Load *= r.flags.growth

@@ -132,7 +132,7 @@ func (p *planSheet) recommendedSettings() map[string]string {
 type Varied struct {
 	Name  string   `json:"name"` // as --fix takes it
 	Label string   `json:"label"`
-	Flags []string `json:"flags"` // that say what it is
+	Flags []string `json:"flags"` // that define it
 }
 
 // ListVaried returns all that a plan chooses by itself.

@@ -9,8 +9,8 @@ import (
 	"github.com/replay-llm/replay/replay/engines"
 )
 
-// survival is what a plan's cluster is to bear: so many workers gone, or a zone. It is
-// the value of a flag.
+// survival is the failures that a plan's cluster must survive: a number of workers gone, or a zone. It is the value of
+// a flag.
 type survival struct {
 	text    string
 	workers int // 0: a zone, if text is not ""
@@ -66,8 +66,7 @@ func sizeOf(t *engines.Topology) int {
 	return n
 }
 
-// replaySurviving replays a point, and again without those who may be gone. Its measure is
-// the worst of all.
+// replaySurviving replays a point, and again without the workers that may be gone. Its measure is the worst of all.
 func (r *planRunner) replaySurviving(ctx context.Context, p plan.Point) (plan.Measure, error) {
 	whole := r.choices[p.Variant].clusterOf(p.Shape)
 	worst, err := r.replayPoint(ctx, p, whole)

@@ -137,8 +137,8 @@ func (p *planSheet) endFound() error {
 	return cli.Coded(cli.ExitObjective, "no cluster considered meets the objectives")
 }
 
-// shownAnswer is the answer to print in full: the best, or the first of those that
-// miss. There is one, since a plan of which nothing can run is an error.
+// shownAnswer is the answer to print in full: the best, or the first answer that misses. There is one, since a plan of
+// which nothing can run is an error.
 func (p *planSheet) shownAnswer() *plan.Answer { return shownAnswer(p.plan) }
 
 func shownAnswer(p *plan.Plan) *plan.Answer {
@@ -463,7 +463,7 @@ func (p *planSheet) countInFlight(m *plan.Measure) int {
 	return max(1, int(float64(p.runner.choices[m.Variant].spec.MaxInFlight)*m.Load+0.5))
 }
 
-// cost is the price of a million tokens of those that come at a rate.
+// cost is the price of a million tokens at a rate of tokens.
 func (p *planSheet) cost(m *plan.Measure, tokensPerS float64) float64 {
 	return plan.CostPerMillion(p.plan.GPUs(m.Variant, m.Shape), p.flags.cost, tokensPerS)
 }

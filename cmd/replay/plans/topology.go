@@ -7,8 +7,8 @@ import (
 	"github.com/replay-llm/replay/plan"
 )
 
-// splitSettings returns settings without those that say something of prefill and decode workers alone,
-// which a cluster without these does without.
+// splitSettings returns settings without the settings of prefill and decode workers alone, which a cluster without
+// these does not use.
 func splitSettings(all []plan.Setting, split bool) []plan.Setting {
 	if split {
 		return all

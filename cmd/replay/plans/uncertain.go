@@ -16,12 +16,12 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Errors of pass times, where the command line says none and no published servers are like the engine: half of the range in
-// which nine of ten servers lie. docs/accuracy.md has what they rest on.
+// Errors of pass times, where the command line sets none and no published servers are like the engine: half of the
+// range in which nine of ten servers lie. docs/accuracy.md has what they rest on.
 const (
 	dataSheetError = 0.15 // by data sheets, of what was measured: the largest was 12 %
 	unknownError   = 0.5  // by data sheets, of anything else: experts on four GPUs were -38 to -19 % off
-	fittedError    = 0.1  // by a fitted profile, at other loads than its own: -7 to +13 %; on the rest of its own run 1 %
+	fittedError    = 0.1  // by a fitted profile, at other loads: -7 to +13 %; on the rest of the same run 1 %
 )
 
 // Standard deviations within which nine and eight tenths of a normal distribution lie.
@@ -30,7 +30,7 @@ const (
 	eightTenths = 1.2815515655446004
 )
 
-// passError is by what factor passes of a real server take longer than the model says: Centre in half of the servers, and
+// passError is by what factor passes of a real server take longer than in the model: Centre in half of the servers, and
 // Low to High in nine of ten. The zero value is a model that is exact.
 type passError struct {
 	centre, low, high float64

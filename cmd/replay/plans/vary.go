@@ -27,8 +27,8 @@ type search struct {
 	begun   time.Time
 }
 
-// mostKinds is the number of kinds of which a search finds the best choices. The best of all is planned in full, and others
-// that could need less.
+// mostKinds is the number of kinds of which a search finds the best choices. The best of all is planned in full, as are
+// kinds that could need less.
 const mostKinds = 4
 
 // searches reports whether a plan chooses settings by itself: where a GPU and a model are named, and nothing that is to be

@@ -81,7 +81,7 @@ func writeCatalogue(s cli.Streams) error {
 	return err
 }
 
-// formatEntries returns names with what they mean beside them.
+// formatEntries returns names with their meanings next to them.
 func formatEntries(name, help string, all []entry) string {
 	width := len(name)
 	for _, e := range all {

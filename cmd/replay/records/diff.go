@@ -41,7 +41,7 @@ func NewDiffCommand(s cli.Streams) *cobra.Command {
 	f := &diffFlags{}
 	return cli.BindOwn(&cobra.Command{
 		Use:   "diff A B",
-		Short: "Say in what two recorded runs differ",
+		Short: "Compare two recorded runs",
 		Long: `Compare two runs: which settings and values differ and by how much, which
 requests moved, the first instant at which something else happened to one, and
 the first pass at which the schedules part. Latencies are compared request by
@@ -78,7 +78,7 @@ func (f *diffFlags) bindFlags(fs *pflag.FlagSet) {
 	cli.BindForm(fs, &f.form)
 	cli.BindOldJSON(fs, &f.form)
 	fs.StringVar(&f.html, "html", "", "also draw the comparison on a page, `FILE`")
-	fs.IntVar(&f.Top, "top", 10, "`number` of requests to list, those that moved most")
+	fs.IntVar(&f.Top, "top", 10, "`number` of requests to list: those with the largest change")
 	fs.IntVar(&f.repeat, "repeat", 0, "replay both runs with `N` seeds: intervals and verdicts are those of seeds; 0: of the requests of one")
 	fs.BoolVar(&f.rerun, "rerun", true, "run again what has no passes recorded, to find the first that differs")
 	fs.Float64Var(&f.Tolerance, "tolerance", 0, "`share` by which values may differ and count as the same")
@@ -112,7 +112,7 @@ func (f *diffFlags) run(ctx context.Context, s cli.Streams, first, second string
 		return err
 	}
 	if !d.Same {
-		return cli.ExitWith(cli.ExitDiffer) // the output says it
+		return cli.ExitWith(cli.ExitDiffer) // the output has the difference
 	}
 	return nil
 }

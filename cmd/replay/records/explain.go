@@ -32,15 +32,16 @@ func NewExplainCommand(s cli.Streams) *cobra.Command {
 	var event events
 	cmd := &cobra.Command{
 		Use:   "explain DIR REQUEST...",
-		Short: "Say where the time of a request went",
-		Long: `Say where the time of requests of a recorded run went, and who held them up.
+		Short: "Show where the time of a request went",
+		Long: `Show where the time of requests of a recorded run went, and which requests
+delayed them.
 
 DIR is a directory that --out made. A REQUEST is the id of a request, FILE:LINE
-or :LINE of the trace, SESSION#TURN, or slowest, with a number behind it for so
-many. docs/explain.md defines what is printed. --fault says instead what an
-event of the run's faults cost (docs/classes.md), and --scaling what an act of
-its autoscaler did (docs/autoscaling.md), and --task where the time of a task
-went, by its name or slowest (docs/traces.md).`,
+or :LINE of the trace, SESSION#TURN, or slowest; "slowest 3" is the three
+slowest. docs/explain.md defines the output. --fault prints instead what an
+event of the run's faults cost (docs/classes.md), --scaling what an act of its
+autoscaler did (docs/autoscaling.md), and --task where the time of a task went,
+by its name or slowest (docs/traces.md).`,
 		Example: `  replay explain out/a slowest
   replay explain out/a slowest 3
   replay explain out/a 812
@@ -88,7 +89,7 @@ went, by its name or slowest (docs/traces.md).`,
 	})
 }
 
-// events are the numbers of what is to be explained in place of requests.
+// events are the numbers of the events to explain instead of requests.
 type events struct {
 	fault, scaling int
 	task           string

@@ -31,7 +31,7 @@ const (
 // livePage is a page that replays a recorded run.
 type livePage struct {
 	wanted   bool
-	explorer string // file of the page that it is made of; "": that beside the program
+	explorer string // file of the page that it is made of; "": that next to the program
 	trace    string // file of the trace; "": where the run found it
 }
 
@@ -112,7 +112,7 @@ func findExplorer() (string, error) {
 			return path, nil
 		}
 	}
-	return "", cli.Usagef("--live: no %s in %s, nor in share/replay beside it: put that of the release there, or name one, --live-page FILE; make wasm in a checkout makes bin/%s", explorerFile, dir, explorerFile)
+	return "", cli.Usagef("--live: no %s in %s, nor in share/replay next to it: put that of the release there, or name one, --live-page FILE; make wasm in a checkout makes bin/%s", explorerFile, dir, explorerFile)
 }
 
 // packFiles packs the trace of a run and the files that its settings name.

@@ -48,10 +48,10 @@ func (r *reporting) bindFlags(fs *pflag.FlagSet) {
 	fs.Var(&r.form, "output", "`form` of the report: table, json or markdown")
 	fs.BoolVar(&r.wide, "wide", false, "tables with all columns, wider than 80 characters")
 	fs.Var(&r.names, "report-format", "`names` of the values in JSON: native, aiperf, vllm or sglang")
-	fs.StringVar(&r.html, "html", "", "draw the runs on a page of their own, `FILE`, and print nothing")
+	fs.StringVar(&r.html, "html", "", "draw the runs as a web page, `FILE`, and print nothing")
 	fs.StringVar(&r.metrics, "metrics", "", "also write the numbers to `FILE`, as OpenMetrics text: gauges with a label run")
 	fs.BoolVar(&r.live.wanted, "live", false, "make that page one that replays the run, with its trace inside")
-	fs.StringVar(&r.live.explorer, "live-page", "", "make it of this `explorer.html`, of a release or of make wasm (default: that beside the program)")
+	fs.StringVar(&r.live.explorer, "live-page", "", "make it of this `explorer.html`, of a release or of make wasm (default: that next to the program)")
 	fs.StringVar(&r.live.trace, "live-trace", "", "take the trace of the run from this `FILE`")
 }
 

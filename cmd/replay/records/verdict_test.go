@@ -14,8 +14,8 @@ import (
 	"github.com/replay-llm/replay/report/requests"
 )
 
-// Two runs of one policy that draws, with several seeds each, have a verdict in at most 8 %
-// of the comparisons. A cluster with a worker more is told apart.
+// Two runs of one policy that draws, with several seeds each, have a verdict in at most 8 % of the comparisons. A
+// cluster with a worker more is distinguished.
 func TestVerdictsOfOnePolicy(t *testing.T) {
 	pairs, seeds := long.Cases(4, 12), 8
 	wrong, judged, right, wanted := 0, 0, 0, 0

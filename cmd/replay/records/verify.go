@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/report/rundir"
 )
 
-// NewVerifyCommand derives again what a run directory says of itself.
+// NewVerifyCommand returns the command that derives again what a run directory states about itself.
 func NewVerifyCommand(s cli.Streams) *cobra.Command {
 	var v verification
 	cmd := &cobra.Command{
@@ -29,13 +29,13 @@ Inputs that are not there any more are passed over.`,
 		},
 	}
 	cli.BindOwn(cmd, func(fs *pflag.FlagSet) {
-		fs.BoolVarP(&v.quiet, "quiet", "q", false, "say only what differs")
+		fs.BoolVarP(&v.quiet, "quiet", "q", false, "print only what differs")
 		cli.BindForm(fs, &v.form)
 	})
 	return cmd
 }
 
-// verification is what was found in run directories, and how it is told.
+// verification is what was found in run directories, and how it is printed.
 type verification struct {
 	quiet bool
 	form  cli.Choice
@@ -56,7 +56,7 @@ type finding struct {
 	Reason  string `json:"reason"`
 }
 
-// verifyRuns looks at all directories and prints what it found.
+// verifyRuns checks all directories and prints what it found.
 func (v *verification) verifyRuns(out io.Writer, dirs []string) error {
 	for _, dir := range dirs {
 		found, err := v.verifyRun(dir)

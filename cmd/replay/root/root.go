@@ -58,7 +58,7 @@ func listCommands() []cli.Subcommand {
 			cli.NewSubcommand("fork", runs.NewForkCommand),
 			cli.NewSubcommand("diff", records.NewDiffCommand), cli.NewSubcommand("bounds", ceilings.NewBoundsCommand),
 			cli.NewSubcommand("policies", policies.NewPoliciesCommand), cli.NewSubcommand("schema", schemas.NewSchemaCommand)),
-		cli.ForJob("Gate a change, and look at recorded runs",
+		cli.ForJob("Gate a change, and inspect recorded runs",
 			cli.NewSubcommand("check", records.NewCheckCommand), cli.NewSubcommand("report", records.NewReportCommand),
 			cli.NewSubcommand("explain", records.NewExplainCommand), cli.NewSubcommand("verify", records.NewVerifyCommand)),
 		cli.ForJob("Traces", cli.NewSubcommand("doctor", traces.NewDoctorCommand), cli.NewSubcommand("traces", traces.NewTracesCommand), cli.NewSubcommand("generate", traces.NewGenerateCommand)))

@@ -12,8 +12,7 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/cli"
 )
 
-// wantOne refuses a command of whose flags none is given that makes it do
-// something.
+// wantOne refuses a command without any of the named flags, which make it do something.
 func wantOne(fs *pflag.FlagSet, what string, names ...string) error {
 	if slices.ContainsFunc(names, fs.Changed) {
 		return nil

@@ -38,7 +38,7 @@ func newConvertCommand(s cli.Streams) *cobra.Command {
 	}, e.read.group(), cli.NewGroup("What is written", e.write.bindFlags))
 }
 
-// editing is what commands share that make a trace of others.
+// editing is what commands share that make a trace from other traces.
 type editing struct {
 	s     cli.Streams
 	read  reading
@@ -153,7 +153,7 @@ length are alike for the same part after.`,
 			return e.editOne(cmd.Context(), args, func(in *reader, out *target) error { return p.Run(in, out) })
 		},
 	}, cli.NewGroup("Scale", func(fs *pflag.FlagSet) {
-		fs.Float64Var(&p.Rate, "rate", 1, "arrivals come so many `times` as fast")
+		fs.Float64Var(&p.Rate, "rate", 1, "arrivals are this many `times` as fast")
 		fs.Float64Var(&p.Delays, "delays", 1, "`factor` of the delays within conversations")
 		fs.Float64Var(&p.Input, "input", 1, "`factor` of prompts")
 		fs.Float64Var(&p.Output, "output", 1, "`factor` of answers")
@@ -172,7 +172,7 @@ func newAnonymizeCommand(s cli.Streams) *cobra.Command {
 which they appear, conversations by s0, s1, …, texts by ids of their blocks.
 Times are counted from the first arrival. Whatever is not known is left out.
 
-Lengths, times and what prompts share stay, and can identify who asked.`,
+Lengths, times and shared prefixes stay, and can identify users.`,
 		Example: `  replay traces anonymize requests.jsonl public.jsonl --round-ms 100`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := wantAbove(cmd.Flags(), 0, true, "round-ms"); err != nil {
@@ -196,7 +196,7 @@ Lengths, times and what prompts share stay, and can identify who asked.`,
 			})
 		},
 	}, cli.NewGroup("Anonymize", func(fs *pflag.FlagSet) {
-		fs.Float64Var(&p.RoundMS, "round-ms", 0, "make times multiples of so many `ms`")
+		fs.Float64Var(&p.RoundMS, "round-ms", 0, "round times to multiples of `ms`")
 		fs.StringVar(&ids, "id-map", "", "`FILE` that holds which id has which number, so that parts of one trace agree; it tells the original ids")
 		fs.StringVar(&e.read.keyFile, "key-file", "", "`FILE` of 32 secret bytes or more for ids of texts, readable by its owner only")
 	}), e.read.group(), cli.NewGroup("What is written", e.write.bindFlags))

@@ -23,8 +23,8 @@ func NewGenerateCommand(s cli.Streams) *cobra.Command {
 	return cli.BindGroups(&cobra.Command{
 		Use:   "generate --out FILE",
 		Short: "Make a trace by laws of arrivals, lengths and prefixes",
-		Long: `Make a trace: arrivals by a law or by users who think, lengths by a law or from
-a trace, prompts that begin alike, conversations, tasks of agents, and mixes
+		Long: `Make a trace: arrivals by a law or by users with think times, lengths by a law
+or from a trace, shared prefixes, conversations, tasks of agents, and mixes
 (docs/traces.md). The same flags make the same bytes.`,
 		Example: `  replay generate --arrivals poisson --rate 5 --duration 10m \
     --input lognormal:mean=1000,sigma=0.8 --output 200 --out a.jsonl

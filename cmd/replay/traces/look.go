@@ -35,13 +35,13 @@ Figures marked ~ are estimates.`,
 	}))
 }
 
-// NewDoctorCommand is traces inspect at the top, under a name that says its use.
+// NewDoctorCommand returns traces inspect as a command of the root, under a name for its use.
 func NewDoctorCommand(s cli.Streams) *cobra.Command {
 	cmd := newInspectCommand(s)
 	cmd.Use = "doctor FILE"
-	cmd.Short = "Say on one page what a trace is, and which commands suit it"
-	cmd.Long = `Say on one page what a trace is: format, rows, dropped rows, lengths, process of
-arrivals, block size, hit rate of an infinite cache, and commands that it suits.
+	cmd.Short = "Summarize a trace, and suggest commands for it"
+	cmd.Long = `Print a summary of a trace: format, rows, dropped rows, lengths, process of
+arrivals, block size, hit rate of an infinite cache, and suggested commands.
 It is replay traces inspect under another name. Figures marked ~ are estimates.`
 	cmd.Example = `  replay doctor requests.jsonl
   replay doctor azure_2023_conv.csv --output json`
@@ -113,7 +113,7 @@ sequence.`,
 	}))
 }
 
-// wanted is what a trace is checked for, and how that is told.
+// wanted is what a trace is checked for, and how the result is printed.
 type wanted struct {
 	form string
 	fits func(input, output int) error // nil, or why a request cannot be served
@@ -186,7 +186,7 @@ func (c *checked) writeEnd(w io.Writer, form string) error {
 	return err
 }
 
-// checkRows counts good rows, and tells of those that are bad only in what a deployment can serve.
+// checkRows counts good rows, and calls tell for rows that only the deployment cannot serve.
 func checkRows(stream *formats.Stream, fits func(input, output int) error, tell func(error)) (good int, err error) {
 	err = formats.Each(stream, func(r *formats.Record) error {
 		if wrong := fits(int(r.Input), int(r.Output)); wrong != nil {

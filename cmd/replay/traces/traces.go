@@ -24,9 +24,9 @@ import (
 func NewTracesCommand(s cli.Streams) *cobra.Command {
 	cmd := cli.BindOwn(&cobra.Command{
 		Use:   "traces",
-		Short: "Look at trace files and make others of them",
-		Long: `Look at trace files of any public format, check them, and make others of them.
-The format is found out by looking at the file; docs/traces.md lists them.`,
+		Short: "Inspect, check, convert and edit trace files",
+		Long: `Inspect, check, convert and edit trace files of any public format. The format is
+detected from the contents of the file; docs/traces.md lists the formats.`,
 		RunE: cli.WantCommand,
 	}, func(*pflag.FlagSet) {})
 	cmd.AddCommand(newInspectCommand(s), newValidateCommand(s), newConvertCommand(s), newSampleCommand(s),
@@ -34,8 +34,7 @@ The format is found out by looking at the file; docs/traces.md lists them.`,
 	return cmd
 }
 
-// reading holds the flags of commands about traces that say how one of any
-// format is read.
+// reading holds the flags of commands about traces for reading a trace of any format.
 type reading struct {
 	format  cli.Choice
 	open    options.LeftOpen
@@ -45,15 +44,15 @@ type reading struct {
 	keyFile string
 }
 
-// group returns the flags that say how a trace is read.
+// group returns the flags for reading a trace.
 func (f *reading) group() cli.Group {
 	return cli.NewGroup("Trace", f.bindFlags, "trace-format", "trace-block-size", "columns", "skip-bad")
 }
 
 func (f *reading) bindFlags(fs *pflag.FlagSet) {
 	f.format = cli.Choice{Names: append([]string{"auto"}, registry.Names()...), Value: "auto"}
-	fs.Var(&f.format, "trace-format", "`format` of the trace: auto looks at it; docs/traces.md lists the others")
-	fs.IntVar(&f.block, "trace-block-size", 0, "`tokens` of a hash id where the file does not say it; 0: 512, or what the format fixes")
+	fs.Var(&f.format, "trace-format", "`format` of the trace, as docs/traces.md lists them; auto: detected")
+	fs.IntVar(&f.block, "trace-block-size", 0, "`tokens` of a hash id where the file does not have it; 0: 512, or what the format fixes")
 	f.open.Bind(fs, "")
 	if !f.seeded {
 		fs.Uint64Var(&f.seed, "seed", options.DefaultSeed, "seed of whatever is made up, a `number`")
@@ -79,7 +78,7 @@ type reader struct {
 // mostBadRows bounds how many bad rows are listed.
 const mostBadRows = 100
 
-// openSource is the trace at path as the flags say, or why it cannot be.
+// openSource opens the trace at path by the flags.
 func (f *reading) openSource(ctx context.Context, s cli.Streams, path string) (*reader, error) {
 	said, err := f.open.Said()
 	if err != nil {
@@ -101,7 +100,7 @@ func (f *reading) openSource(ctx context.Context, s cli.Streams, path string) (*
 	return r, nil
 }
 
-// readKey reads a secret that nobody else may read.
+// readKey reads a secret from a file that no other user may read.
 func readKey(path string) ([]byte, error) {
 	stat, err := file.Stat(path)
 	if err != nil {
@@ -190,14 +189,14 @@ func (r *reader) checkReread() error {
 	return nil
 }
 
-// writing holds the flags that say where a trace goes and how it is written.
+// writing holds the flags for the file and the form of a written trace.
 type writing struct {
 	to    cli.Choice
 	lossy bool
 	out   string
 	block int
 
-	chosen bool // to is what the command line says
+	chosen bool // the command line sets to
 }
 
 func (f *writing) bindFlags(fs *pflag.FlagSet) {
@@ -269,17 +268,17 @@ func (t *target) Write(r *formats.Record) error {
 	return t.writer.Write(r)
 }
 
-// printRemarks prints what whoever replays the file has to know and cannot see in it.
+// printRemarks prints what a replay of the file requires and the file does not show.
 func (t *target) printRemarks() {
 	if n := t.writer.Lost(); n > 0 {
-		fmt.Fprintf(t.remarks, "replay: %d dependencies are on requests that were left out; those who had them start at their recorded time\n", n)
+		fmt.Fprintf(t.remarks, "replay: %d dependencies are on requests that were left out; requests that had them start at their recorded time\n", n)
 	}
 	if t.ids && t.block != defaultTraceBlock {
 		fmt.Fprintf(t.remarks, "replay: its hash ids stand for %d tokens each: replay it with --trace-block-size %d\n", t.block, t.block)
 	}
 }
 
-// defaultTraceBlock is the number of tokens of a hash id when nobody says it.
+// defaultTraceBlock is the number of tokens of a hash id without a flag.
 const defaultTraceBlock = 512
 
 // endFile completes the file, with a word on what was read of sources, or leaves

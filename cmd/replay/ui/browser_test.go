@@ -251,8 +251,8 @@ const done = () => fetch("done", { method: "POST", body: JSON.stringify(said) })
 setTimeout(() => { said.problems = "not done in time: waits for " + waits + "; " + problems.join("; "); done(); }, 225000);
 </script>`
 
-// In real browsers the page loads, redraws while a knob moves, keeps a run beside another,
-// is restored from its link, says what is wrong, and asks no other host for anything.
+// In real browsers the page loads, redraws while a knob moves, keeps a run next to another, is restored from its link,
+// and shows errors. It asks no other host for anything.
 func TestBrowser(t *testing.T) {
 	if !*browser {
 		t.Skip("skipped: only with -browser (make browser)")
@@ -363,7 +363,7 @@ func checkSaid(t *testing.T, said map[string]any) {
 type framed struct {
 	http.ResponseWriter
 	begun *bool
-	eval  bool // what looks at the page may be brought in
+	eval  bool // scripts that read the page may be added
 }
 
 func (w framed) WriteHeader(code int) {

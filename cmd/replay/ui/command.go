@@ -1,7 +1,7 @@
 // Package ui is the command that shows replays in the browser: it serves one page
 // on the loopback address alone, which asks a session of explore for runs.
 //
-// Read command.go, then server.go (who is answered, and what) and plan.go (the search for a cluster).
+// Read command.go, then server.go (which requests are answered, and how) and plan.go (the search for a cluster).
 package ui
 
 import (
@@ -67,11 +67,11 @@ func NewUICommand(s cli.Streams) *cobra.Command {
 	f := &serving{}
 	cmd := &cobra.Command{
 		Use:   "ui [TRACE|DIR...]",
-		Short: "Turn the settings of a replay in the browser",
+		Short: "Change the settings of a replay in the browser",
 		Long: `Serve a page on this machine alone, on which the settings of a replay are
-turned and the result is drawn anew with every turn. Traces are those named, the
+changed and the result is drawn after every change. Traces are those named, the
 files of the directories named, and those dropped on the page, which are kept in
-memory. It ends with Ctrl-C. docs/explore.md says what is on the page.`,
+memory. It ends with Ctrl-C. docs/explore.md describes the page.`,
 		Example: `  replay ui requests.jsonl
   replay ui traces/ --port 8080 --no-open
   replay ui requests.jsonl --router-policy mine.yaml --faults zone.yaml`,
@@ -110,8 +110,7 @@ func (f *serving) offerFiles(session *explore.Session) error {
 	return nil
 }
 
-// addAll adds traces, directories that are one trace, and of others the files that look
-// like traces.
+// addAll adds traces, directories that are one trace, and of other directories the files that look like traces.
 func addAll(ctx context.Context, session *explore.Session, paths []string) error {
 	for _, path := range paths {
 		stat, err := file.Stat(path)

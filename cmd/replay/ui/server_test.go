@@ -55,7 +55,7 @@ func ask(s *site, method, path, body string, change func(*http.Request)) *httpte
 	return w
 }
 
-// refused stands for an answer that says what is wrong with the question.
+// refused stands for an answer with the error of the question.
 const refused = -1
 
 // codeOf returns the code of an answer, or refused.
@@ -67,8 +67,8 @@ func codeOf(w *httptest.ResponseRecorder) int {
 	return w.Code
 }
 
-// Only the page gets an answer: no other host, origin or site, nobody without the
-// token, and nothing but the page and its questions.
+// Only the page gets an answer: no other host, origin or site, no client without the token, and nothing but the page
+// and its questions.
 func TestOnlyThePageIsAnswered(t *testing.T) {
 	s := newTestSite(t, short)
 	run := `{"view": "a", "settings": {"trace": "` + short + `"}}`
@@ -247,7 +247,7 @@ func TestChosenSettingsAreKnobs(t *testing.T) {
 	}
 }
 
-// Clients that send a byte now and then hold up nobody else, and are cut off.
+// Clients that send a byte now and then delay no other client, and are cut off.
 func TestSlowClients(t *testing.T) {
 	s := newTestSite(t, short)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

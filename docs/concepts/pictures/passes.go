@@ -35,5 +35,5 @@ func drawPasses(r *recording) string {
 		}
 	}
 	p.axis(y+lane+10, 20)
-	return p.finish(y+lane+38, "The passes of one worker", "Time runs to the right. The first lane has the passes of a worker with the tokens that each computes, the others what they do for each request: it waits, chunks of its prompt are computed, it gains one token a pass.")
+	return p.finish(y+lane+38, "The passes of one worker", "Time runs to the right. The first lane has the passes of a worker with the tokens that each computes, the other lanes what they do for each request: it waits, chunks of its prompt are computed, it gains one token a pass.")
 }

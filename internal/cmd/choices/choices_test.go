@@ -23,7 +23,7 @@ func list(t *testing.T, s *Space, flags ...string) ([]Choice, error) {
 	return s.List(o)
 }
 
-// Values of --vary are the values of a flag, and each combination is a choice of its own name.
+// Values of --vary are the values of a flag, and each combination is a choice with a separate name.
 func TestVaryTakesValues(t *testing.T) {
 	s := &Space{Topology: "aggregated", Vary: []string{"router,topology", "tp=1,2,4,8", "max-num-batched-tokens=512,1024,2048,4096,8192", "max-num-seqs=64,128,256"}}
 	all, err := list(t, s)

@@ -150,8 +150,8 @@ func kindOf(settings []plan.Setting, split bool) string {
 	return strings.Join(parts, " ")
 }
 
-// variesListedRouters reports whether routers vary, and all are ones of which one worker is as good as any: those that are
-// listed.
+// variesListedRouters reports whether routers vary, and each of them treats all workers alike: the routers listed
+// below.
 func (s *Space) variesListedRouters(o *options.Options) bool {
 	for _, axis := range s.axes {
 		if axis.Name == Router {

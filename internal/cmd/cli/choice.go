@@ -117,7 +117,7 @@ func ParseInstant(text string) (sim.Time, error) {
 	return sim.Time(ms), nil
 }
 
-// readClock returns 17:05 as 17h05m and 17:05:30 as 17h05m30s, and other texts as they are.
+// readClock returns 17:05 as 17h05m and 17:05:30 as 17h05m30s, and any other text unchanged.
 func readClock(text string) string {
 	parts := strings.Split(text, ":")
 	if len(parts) < 2 || len(parts) > 3 {

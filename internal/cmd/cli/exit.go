@@ -43,8 +43,7 @@ func IsUsage(err error) bool {
 	return errors.As(err, &usage)
 }
 
-// CodedError is an error with an exit code of its own. Whoever makes one has
-// written its results.
+// CodedError is an error with an exit code. The command that returns it has already written its results.
 type CodedError struct {
 	Code int
 	err  error // nil when nothing is left to be said
@@ -63,7 +62,7 @@ func ExitWith(code int) error { return &CodedError{Code: code} }
 
 func (e *CodedError) Unwrap() error { return e.err }
 
-// Coded makes an error with an exit code of its own.
+// Coded returns an error with this exit code.
 func Coded(code int, format string, args ...any) error {
 	return &CodedError{code, fmt.Errorf(format, args...)}
 }

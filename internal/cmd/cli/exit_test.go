@@ -69,7 +69,7 @@ func TestCodeOf(t *testing.T) {
 	}
 }
 
-// A broken invariant is told from everything else, and where it broke is said.
+// A broken invariant has a separate exit code, and its message has the place.
 func TestBrokenInvariant(t *testing.T) {
 	var errs bytes.Buffer
 	err := guardPanics(Streams{Err: &errs}, func() error { panic("block pool: 12 free + 5 held != 16 total") })

@@ -8,8 +8,7 @@ import (
 	"github.com/replay-llm/replay/internal/json"
 )
 
-// BindForm adds the flag that says what a command prints: a table, or JSON for
-// programs.
+// BindForm adds the flag for the form of the output of a command: a table, or JSON for programs.
 func BindForm(fs *pflag.FlagSet, form *Choice) {
 	*form = Choice{Names: []string{"table", "json"}, Value: "table"}
 	fs.Var(form, "output", "`form` of the output: table or json")

@@ -6,9 +6,8 @@ import (
 	"runtime/debug"
 )
 
-// delayCollection lets the heap grow to some 40 MiB before garbage is looked
-// for, since most replays are over by then. After the first collection Go's own
-// pace is back. Whoever sets GOGC has the say.
+// delayCollection lets the heap grow to some 40 MiB before the first garbage collection, since most replays end before
+// that. Later collections follow Go's default pace. GOGC, if it is set, wins.
 func delayCollection() {
 	if _, set := os.LookupEnv("GOGC"); set {
 		return

@@ -63,8 +63,7 @@ func (s Streams) HandOver(ctx context.Context) error {
 	return s.runChild(ctx, path)
 }
 
-// findLive looks for the program of the served side beside this one, and then on
-// the path.
+// findLive searches the program of the served side next to this one, and then on the path.
 func findLive() (path string, ok bool) {
 	if self, err := os.Executable(); err == nil {
 		beside := filepath.Join(filepath.Dir(self), liveProgram)

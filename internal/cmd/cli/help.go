@@ -49,7 +49,7 @@ type section struct {
 	flags *pflag.FlagSet
 }
 
-// commonFlags returns those that the short help shows.
+// commonFlags returns the flags of the short help.
 func (s *section) commonFlags() *pflag.FlagSet {
 	if !s.rare {
 		return s.flags
@@ -57,7 +57,7 @@ func (s *section) commonFlags() *pflag.FlagSet {
 	return s.pickFlags(s.common)
 }
 
-// wholeFlags returns those that the whole help shows.
+// wholeFlags returns the flags of the whole help.
 func (s *section) wholeFlags() *pflag.FlagSet {
 	if !s.IsListed() {
 		return s.flags

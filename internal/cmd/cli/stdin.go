@@ -6,15 +6,14 @@ import (
 	"sync"
 )
 
-// stdin is a standard input whose readers do not wait for more once ctx has
-// ended, so that a command that waits for input can still end in good order.
+// stdin is a standard input with reads that end with ctx, so that a command that waits for input can still end in good
+// order.
 type stdin struct {
 	*io.PipeReader
 	begin func()
 }
 
-// NewStdin returns a reader of in whose reads end with ctx. It reads nothing
-// before somebody wants something.
+// NewStdin returns a reader of in with reads that end with ctx. It reads nothing before the first read.
 func NewStdin(ctx context.Context, in io.Reader) io.Reader {
 	from, to := io.Pipe()
 	return &stdin{from, sync.OnceFunc(func() {

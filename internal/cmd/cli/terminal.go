@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/internal/terminal"
 )
 
-// Terminal is a stream on which lines may be drawn anew. Whoever writes an escape sequence asks for one.
+// Terminal is a stream on which lines may be drawn anew. Code that writes an escape sequence requires one.
 type Terminal struct {
 	file *os.File
 	// Colors reports whether there may be any.

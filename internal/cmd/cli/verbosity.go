@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// WithVerbosity returns commands with the flags -q and -v, which say how much goes to standard error.
+// WithVerbosity returns commands with the flags -q and -v, which set how much goes to standard error.
 func WithVerbosity(commands []Subcommand) []Subcommand {
 	for i := range commands {
 		make := commands[i].make
@@ -98,7 +98,7 @@ func listInputs(flags *pflag.FlagSet) []string {
 	return paths
 }
 
-// warningsOnly passes the lines of warnings on and drops all others.
+// warningsOnly passes the lines of warnings on and drops all other lines.
 type warningsOnly struct {
 	to   io.Writer
 	rest []byte // a line that has not ended

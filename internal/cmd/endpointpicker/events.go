@@ -14,7 +14,7 @@ type tokenParameters struct {
 	BlockTokens int `yaml:"blockSizeTokens"`
 }
 
-// eventParameters say which KV events a plugin reads, as far as servers can differ from them.
+// eventParameters are the KV events that a plugin reads, as far as servers can differ from them.
 type eventParameters struct {
 	Tokens  tokenParameters `yaml:"tokenProcessorConfig"`
 	Indexer struct {
@@ -30,7 +30,7 @@ type eventParameters struct {
 	} `yaml:"kvEventsConfig"`
 }
 
-// What a router has where its file does not say.
+// The defaults of a router.
 const (
 	eventTopic = "kv@"
 	eventPort  = 5557

@@ -83,7 +83,7 @@ func (c *pickerConfig) readAffinity(x *pickerPlugin, f *policy.Filter) error {
 	case p.Penalty != "" && p.Penalty != "constant":
 		return excerpt.Errorf("penaltySource is %q, and only constant is simulated", p.Penalty)
 	case slower > 0 && p.Calibration != "" && p.Throughput == nil:
-		return excerpt.Errorf("prefillCalibrationFile is %q, which is not read: set peakPrefillThroughput to what it says", p.Calibration)
+		return excerpt.Errorf("prefillCalibrationFile is %q, which is not read: set peakPrefillThroughput to the value in it", p.Calibration)
 	case slower > 0:
 		f.Slower, f.Throughput = sim.Time(slower), throughput
 	}
@@ -147,7 +147,8 @@ func (p *limitParameters) limits(factor float64) (requests, tokens float64) {
 	return requests, tokens
 }
 
-// readThresholds returns the thresholds of a detector of saturation by metrics, with what the configuration says of them elsewhere.
+// readThresholds returns the thresholds of a detector of saturation by metrics, with the values that the configuration
+// has of them elsewhere.
 func (c *pickerConfig) readThresholds(x *pickerPlugin) (thresholds, error) {
 	t := c.Saturation
 	if x != nil {

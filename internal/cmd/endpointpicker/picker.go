@@ -237,7 +237,7 @@ func (c *pickerConfig) checkPlugin(i int, p *policy.Picker) error {
 		return excerpt.Errorf("plugin %s is of type %q, which is unknown%s", x.Name, x.Type, nearest.Ask(x.Type, slices.Sorted(maps.Keys(pluginTypes()))))
 	case why == notSimulated:
 		return excerpt.Errorf("plugin %s is of type %q, which is not simulated: --%s %s leaves it out", x.Name, x.Type, SkipFlag, x.Name)
-	case why == allDoBoth && c.findHandler() != nil: // it does what it says
+	case why == allDoBoth && c.findHandler() != nil: // it is simulated
 	case why != "":
 		p.Idle = append(p.Idle, fmt.Sprintf("%s (%s)", x.Type, why))
 	}
@@ -308,7 +308,7 @@ func (c *pickerConfig) isFirstVersion() bool {
 	return strings.HasPrefix(c.Version, "inference.networking")
 }
 
-// weigh returns the weight of a plugin in its profile, 1 where it says none.
+// weigh returns the weight of a plugin in its profile, 1 where it has none.
 func (r *pluginRef) weigh() (float64, error) {
 	if r.Weight == nil {
 		return 1, nil

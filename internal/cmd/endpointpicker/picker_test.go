@@ -185,7 +185,7 @@ func TestReadFilters(t *testing.T) {
 		{"plugins:\n- {type: prefix-cache-affinity-filter, parameters: {peakPrefillThroughput: 0}}\n", "peakPrefillThroughput is 0, must be above 0"},
 		{"plugins:\n- {type: prefix-cache-affinity-filter, parameters: {ttftSource: latencyPredictor}}\n", `ttftSource is "latencyPredictor", and only prefillThroughput is simulated`},
 		{"plugins:\n- {type: prefix-cache-affinity-filter, parameters: {penaltySource: sessionCost}}\n", `penaltySource is "sessionCost", and only constant is simulated`},
-		{"plugins:\n- {type: prefix-cache-affinity-filter, parameters: {prefillCalibrationFile: a.json}}\n", `prefillCalibrationFile is "a.json", which is not read: set peakPrefillThroughput to what it says`},
+		{"plugins:\n- {type: prefix-cache-affinity-filter, parameters: {prefillCalibrationFile: a.json}}\n", `prefillCalibrationFile is "a.json", which is not read: set peakPrefillThroughput to the value in it`},
 		{"plugins:\n- {type: prefix-cache-affinity-filter, parameters: {prefixMatchInfoProducerName: p}}\n", `prefixMatchInfoProducerName is "p", which is none of the producers of prefixes`},
 		{"plugins:\n- {type: concurrency-detector, parameters: {concurrencyMode: some}}\n", `concurrencyMode is "some", must be requests, tokens or hybrid`},
 		{"plugins:\n- {type: concurrency-detector, parameters: {maxConcurrency: 0}}\n", "maxConcurrency is 0, must be above 0"},

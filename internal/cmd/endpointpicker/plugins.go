@@ -20,8 +20,8 @@ const notSimulated = "not simulated"
 // allDoBoth is why plugins for prefill and decode workers change nothing where there are none.
 const allDoBoth = "all workers prefill and decode"
 
-// pluginTypes returns the types of plugins that an endpoint picker knows, and why they change
-// nothing here; "" for those that do what they say.
+// pluginTypes returns the types of plugins that an endpoint picker knows, and why they change nothing here; "" for
+// types that are simulated.
 func pluginTypes() map[string]string {
 	types := map[string]string{"single-profile-handler": "", approximateProducer: "", preciseProducer: "", inFlightProducer: "", holdback: "",
 		disaggHandler: "", pdHandler: ""}
@@ -72,8 +72,8 @@ type preciseParameters struct {
 	Events      any    `yaml:"kvEventsConfig"`
 }
 
-// approximateParameters are those of plugins that remember what was sent where. Blocks are
-// the engine's, whatever the sizes say.
+// approximateParameters are the parameters of plugins that remember which worker each prompt was sent to. Blocks are
+// the engine's, whatever sizes are set.
 type approximateParameters struct {
 	AutoTune     *bool    `yaml:"autoTune"`
 	Capacity     int      `yaml:"lruCapacityPerServer"`
@@ -163,7 +163,7 @@ func (c *pickerConfig) readNoHit(x *pickerPlugin, s *policy.Scorer) error {
 	return err
 }
 
-// readParameters reads the parameters of a plugin, which has no others.
+// readParameters reads the parameters of a plugin, and rejects unknown ones.
 func readParameters(x *pickerPlugin, to any) error {
 	if len(x.Parameters) == 0 {
 		return nil
@@ -174,7 +174,7 @@ func readParameters(x *pickerPlugin, to any) error {
 	}
 	if err := yaml.UnmarshalWithOptions(text, to, yaml.Strict()); err != nil {
 		first, _, _ := strings.Cut(err.Error(), "\n")
-		_, text, _ := strings.Cut(first, "] ") // where it is in text, which nobody wrote
+		_, text, _ := strings.Cut(first, "] ") // a place in the text that is made here, not in the file
 		return errors.New(text)
 	}
 	return nil

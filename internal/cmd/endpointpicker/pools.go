@@ -14,7 +14,7 @@ import (
 // Router is what a file asks for.
 type Router struct {
 	*policy.Picker
-	// Split says which prompts go to prefill workers; nil: the file is for workers that prefill and decode.
+	// Split is the rule for prompts that go to prefill workers; nil: the file is for workers that prefill and decode.
 	Split *Split
 }
 

@@ -41,13 +41,13 @@ type Question struct {
 	Other    Settings `json:"other"`
 	Request  string   `json:"request"`
 	Worker   Worker   `json:"worker"`
-	// Others are the settings of the runs of a page, and Names what they are called on it.
+	// The settings of the other runs of a page, and their names on it.
 	Others []Settings `json:"others"`
 	Names  []string   `json:"names"`
 }
 
-// Ask answers a question of the kind that name says, with what is to be written as
-// JSON. One of no kind is errors.ErrUnsupported.
+// Ask answers a question of the kind name, with a value to write as JSON. For an unknown kind it returns
+// errors.ErrUnsupported.
 func (s *Session) Ask(ctx context.Context, name string, q *Question) (any, error) {
 	switch name {
 	case "traces":

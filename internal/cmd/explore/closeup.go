@@ -101,7 +101,7 @@ const mostMoved = 20
 
 // Compared is how two runs differ, request by request.
 type Compared struct {
-	Most   []Moved      `json:"most"`  // those that moved most
+	Most   []Moved      `json:"most"`  // the requests that moved most
 	Moved  int          `json:"moved"` // how many did
 	Paired *diff.Paired `json:"paired"`
 }

@@ -32,13 +32,13 @@ type Settings map[string]string
 // Session holds traces and what was read of them. Its methods may be called by
 // several goroutines at once.
 type Session struct {
-	// Progress is called now and then while a run goes on, as that of replay.Streams; nil: never.
-	// It is set before anything is asked.
+	// Progress is called now and then during a run, like that of replay.Streams; nil: never. It is set before the first
+	// question.
 	Progress func(done, all int)
 
 	mutex   sync.Mutex
 	traces  []*trace
-	carried []string // settings that are taken beside the knobs
+	carried []string // settings that are accepted besides the knobs
 	offered []offer
 	open    runs.Workloads
 	views   map[string]context.CancelFunc // the run that each view waits for
@@ -65,8 +65,8 @@ func New() *Session {
 	return &Session{views: map[string]context.CancelFunc{}, knobs: sync.OnceValue(Knobs), reader: options.NewCellReader()}
 }
 
-// Carry lets settings through that are no knobs: those of a run that is looked at, which
-// nobody turns. It comes before anything is asked.
+// Carry accepts settings that are no knobs: settings of a shown run that the page cannot change. It is called before
+// the first question.
 func (s *Session) Carry(names ...string) { s.carried = append(s.carried, names...) }
 
 // AddFile adds the trace at path, which is its name from now on.
@@ -141,7 +141,7 @@ func (s *Session) find(name string) (*trace, error) {
 	return nil, cli.Usagef("trace=%s: must be one of the %d traces that are here%s", name, len(names), nearest.Ask(name, names))
 }
 
-// file is the name of the trace for those who read it.
+// file is the path of the trace for readers.
 func (t *trace) file() string {
 	if t.path == "" {
 		return "-"
@@ -151,7 +151,7 @@ func (t *trace) file() string {
 
 func (t *trace) streams() replay.Streams { return replay.Streams{Stdin: bytes.NewReader(t.text)} }
 
-// workload returns the workload of spec, which is read by the first who asks and kept.
+// workload returns the workload of spec, which is read at the first call and kept.
 func (s *Session) workload(t *trace, spec *replay.Spec) (*loadgen.Workload, error) {
 	return s.open.Open(t.name, spec, t.streams())
 }

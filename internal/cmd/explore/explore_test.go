@@ -154,7 +154,7 @@ func TestTextEqualsFile(t *testing.T) {
 	}
 }
 
-// What cannot be run says why, and which knob is wrong.
+// Settings that cannot be run give an error with the reason and the knob that is wrong.
 func TestRefusals(t *testing.T) {
 	s := newSession(t, short)
 	for _, c := range []struct {
@@ -227,7 +227,7 @@ func TestMoreSettings(t *testing.T) {
 	}
 }
 
-// A trace of no known format is taken, refused with its columns, and replayed with those that are set.
+// A trace of no known format is taken, refused with its columns, and replayed with the columns that are set.
 func TestColumns(t *testing.T) {
 	s, ctx := New(), context.Background()
 	if err := s.AddText(ctx, "mine.csv", []byte("when;tokens in;tokens out\n0;100;20\n1;200;30\n")); err != nil {
@@ -249,7 +249,7 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-// A view that asks again ends what it asked for before; another view's run goes on.
+// A view that asks again ends what it asked for before; another view's run continues.
 func TestNewestWins(t *testing.T) {
 	s := New()
 	first, _ := s.Newest(context.Background(), "a")
@@ -270,7 +270,7 @@ func TestNewestWins(t *testing.T) {
 	}
 }
 
-// One request, one worker and two runs can be looked at closely.
+// One request, one worker and two runs can be shown in detail.
 func TestCloseup(t *testing.T) {
 	s, ctx := newSession(t, chat), context.Background()
 	settings := Settings{"trace": chat, "workers": "2"}

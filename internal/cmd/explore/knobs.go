@@ -16,7 +16,7 @@ import (
 	"github.com/replay-llm/replay/schema"
 )
 
-// Knob is a flag that may be turned. None names a program, and files only those that were offered.
+// Knob is a flag that may be changed. No knob names a program, and knobs name only files that were offered.
 type Knob struct {
 	Flag    string   `json:"flag"`
 	Group   string   `json:"group"`

@@ -14,7 +14,7 @@ import (
 // offer is a file that a knob may name: one of the command line, never one of a page.
 type offer struct{ flag, path string }
 
-// OfferFlags are the flags whose files a session takes.
+// OfferFlags returns the flags that take files in a session.
 func OfferFlags() []string { return []string{"router-policy", "faults", "autoscale", "classes"} }
 
 // Offer lets the knob of a flag name the file at path, which is read anew for each run. It

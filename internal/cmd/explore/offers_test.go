@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Knobs have the files that were offered and no others, and a file that changes is read anew.
+// Knobs have only the files that were offered, and a file that changes is read again.
 func TestOffer(t *testing.T) {
 	names := func(s *Session, flag string) []string {
 		for _, k := range s.Knobs() {
@@ -59,7 +59,7 @@ func TestNoPrograms(t *testing.T) {
 		t.Fatal(err)
 	}
 	offerAll(t, s, "autoscale", path)
-	if _, err := s.Run(context.Background(), Settings{"trace": short, "autoscale": path}); err == nil || !strings.Contains(err.Error(), "asks a program of its own") {
+	if _, err := s.Run(context.Background(), Settings{"trace": short, "autoscale": path}); err == nil || !strings.Contains(err.Error(), "asks a separate program") {
 		t.Errorf("%v: want a refusal", err)
 	}
 	if _, err := os.Stat(mark); err == nil {

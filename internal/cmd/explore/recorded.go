@@ -20,7 +20,7 @@ type Recorded struct {
 	Name     string   `json:"name"`
 	Digest   string   `json:"digest"`
 	Settings Settings `json:"settings"`
-	Carried  []string `json:"carried"` // names of those that are no knobs
+	Carried  []string `json:"carried"` // names of settings that are no knobs
 }
 
 // NewRecorded returns the run of a directory that has this name.

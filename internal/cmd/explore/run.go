@@ -94,7 +94,7 @@ func (s *Session) prepare(settings Settings) (*one, error) {
 		return nil, err
 	}
 	if usesProgram(&r.spec) {
-		return nil, cli.Usagef("it asks a program of its own (--policy-process, or scaler: process), which no page can start")
+		return nil, cli.Usagef("it asks a separate program (--policy-process, or scaler: process), which no page can start")
 	}
 	if err := o.Check(
 		cli.Needs(len(o.Outputs.Slo.All) > 0, "with --slo", "slo-attainment"),
@@ -106,7 +106,7 @@ func (s *Session) prepare(settings Settings) (*one, error) {
 	return r, err
 }
 
-// check refuses settings that are no knobs, and returns the others by name, with their trace.
+// check refuses settings that are no knobs, and returns the knobs by name, with their trace.
 func (s *Session) check(settings Settings) (all []plan.Setting, t *trace, err error) {
 	knobs := s.Knobs()
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
@@ -230,7 +230,7 @@ type OverTime struct {
 	Dots    Dots      `json:"dots"`
 }
 
-// Dots are the latencies of single requests: all, or of each bin the slowest and others spread over it.
+// Dots are the latencies of single requests: all, or of each bin the slowest and a sample of the rest.
 type Dots struct {
 	IDs     []int     `json:"id"`
 	Seconds []float64 `json:"s"`

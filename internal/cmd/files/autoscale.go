@@ -27,8 +27,8 @@ type scalers struct {
 	Decode           ast.Node `yaml:"decode" is:"pool"`
 }
 
-// ParseAutoscale reads the autoscaler of the entry pool and that of the decode pool, nil where
-// there is none; two says that there are two pools. path is what errors call the file.
+// ParseAutoscale reads the autoscaler of the entry pool and that of the decode pool, nil where there is none; two is
+// true for two pools. path is what errors call the file.
 func ParseAutoscale(path string, text []byte, two bool) (entry, decode *replay.Autoscale, err error) {
 	f := newScalerFile(path)
 	body, err := f.ReadBody(text, "autoscaler")

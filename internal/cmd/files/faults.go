@@ -33,8 +33,8 @@ type faultEntry struct {
 // aFaultList is what errors call a list of faults.
 const aFaultList = "faults, as - {at: 90s, worker: 1, what: dies}"
 
-// ParseFaults reads what goes wrong, and how its requests continue; two says that there are prefill and decode workers.
-// path is what errors call the file.
+// ParseFaults reads what goes wrong, and how its requests continue; two is true where there are prefill and decode
+// workers. path is what errors call the file.
 func ParseFaults(path string, text []byte, two bool) (*replay.Faults, error) {
 	bodies, err := yamlfile.ListBodies(path, text)
 	if err != nil {

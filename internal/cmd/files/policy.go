@@ -85,15 +85,15 @@ func (f *policyFile) checkWhole(seen yamlfile.Seen) error {
 	case !seen.Has("filters") && !seen.Has("scorers") && !seen.Has("picker"):
 		return errors.New("an empty policy, must have filters, scorers or a picker")
 	case !scored && seen.Has("scorers"):
-		return fmt.Errorf("scorers beside the picker %s, which looks at no score", t.Picker)
+		return fmt.Errorf("scorers with the picker %s, which ignores scores", t.Picker)
 	case t.Picker == policy.DrawByScore && !seen.Has("scorers"):
-		return fmt.Errorf("no scorers beside the picker %s", t.Picker)
+		return fmt.Errorf("no scorers with the picker %s", t.Picker)
 	case seen.Has("temperature") && (t.Picker != policy.TakeHighest || !seen.Has("scorers")):
 		return fmt.Errorf("a temperature, requires the picker %s and scorers", policy.TakeHighest)
 	case seen.Has("ties") && (t.Picker != policy.TakeHighest || t.Temperature > 0):
 		return fmt.Errorf("ties, require the picker %s without a temperature", policy.TakeHighest)
 	case seen.Has("sent") && !slices.Contains(t.LooksAt(), "sent_blocks"):
-		return errors.New("sent, and no expression looks at sent_blocks")
+		return errors.New("sent, and no expression reads sent_blocks")
 	}
 	alone := replay.Topology{Router: t}
 	if err := alone.CheckSignals(); err != nil {

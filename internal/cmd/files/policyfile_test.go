@@ -7,7 +7,7 @@ import (
 	"github.com/replay-llm/replay/router/policy"
 )
 
-// What is wrong with a policy is told with its line, the value and what is wanted.
+// An error in a policy has its line, the value and the requirement.
 func TestPolicyFaults(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"", "p.yaml: 0 documents, expected one router policy"},
@@ -31,8 +31,8 @@ func TestPolicyFaults(t *testing.T) {
 		{"filters:\n- keep: true\n  sample: 2", "p.yaml:2: a filter with keep and sample, must be two filters"},
 		{"filters:\n- sample: 0", "p.yaml:2: sample: 0: must be a whole number from 1 on"},
 		{"picker: max", "p.yaml:1: picker: max: must be max-score, weighted-random, random or round-robin"},
-		{"picker: random\nscorers:\n- score: requests", "p.yaml:1: scorers beside the picker random, which looks at no score"},
-		{"picker: weighted-random", "p.yaml:1: no scorers beside the picker weighted-random"},
+		{"picker: random\nscorers:\n- score: requests", "p.yaml:1: scorers with the picker random, which ignores scores"},
+		{"picker: weighted-random", "p.yaml:1: no scorers with the picker weighted-random"},
 		{"picker: random\nties: any", "p.yaml:1: ties, require the picker max-score without a temperature"},
 		{"picker: random\ntemperature: 1", "p.yaml:1: a temperature, requires the picker max-score and scorers"},
 		{"scorers:\n- score: requests\ntemperature: -1", "p.yaml:3: temperature: -1: must be a number from 0 to 1e+09"},
@@ -40,7 +40,7 @@ func TestPolicyFaults(t *testing.T) {
 		{"picker: random\nhold: {above: requests}", "p.yaml:2: requests is unknown"},
 		{"picker: random\nhold: {above: -pass_tokens}", "p.yaml:2: above: -pass_tokens is -8192 for passes of 8192 tokens, must be at least 0"},
 		{"picker: random\nhold: {above: 1, order: fifo}", "p.yaml:2: order: fifo: must be fcfs, lcfs, wspt, priority, wfq or edf"},
-		{"picker: random\nsent: {for: 2s}", "p.yaml:1: sent, and no expression looks at sent_blocks"},
+		{"picker: random\nsent: {for: 2s}", "p.yaml:1: sent, and no expression reads sent_blocks"},
 		{"picker: random\nsent: {for: soon}", "p.yaml:2: for: soon: must be ms, or a time such as 90s or 10m"},
 		{"picker: random\nsignals: {waiting: {delay: 1s}}", "p.yaml:1: signals: waiting, and the router reads no signal"},
 		{"scorers:\n- cost: waiting\nsignals: {index: {delay: 1s}}", "p.yaml:1: signals: index, and the router reads only waiting"},

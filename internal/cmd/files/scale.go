@@ -18,8 +18,8 @@ type scaleEvent struct {
 	Decode  int      `yaml:"decode" of:"apart" is:"1..1000000"`
 }
 
-// ParseScale reads when the number of workers changes; two says that there are prefill and decode workers. path is what
-// errors call the file.
+// ParseScale reads when the number of workers changes; two is true where there are prefill and decode workers. path is
+// what errors call the file.
 func ParseScale(path string, text []byte, two bool) ([]replay.ScaleEvent, error) {
 	bodies, err := yamlfile.ListBodies(path, text)
 	if err != nil {

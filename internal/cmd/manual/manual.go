@@ -87,8 +87,8 @@ func MakeFiles(root *cobra.Command, date, version string) (map[string][]byte, er
 	return files, nil
 }
 
-// isOther reports whether a command is carried out by another program, whose page says
-// what it takes, or is one that every program has.
+// isOther reports whether a command is carried out by another program, which has a page for it, or is one that every
+// program has.
 func isOther(cmd *cobra.Command) bool {
 	return cmd.DisableFlagParsing || cmd.Name() == "help" || cmd.Name() == "completion"
 }
@@ -110,7 +110,7 @@ func addPages(files map[string][]byte, cmd *cobra.Command, edition string) {
 	if cmd.Example != "" {
 		p.writeLine(".SH EXAMPLES\n.nf\n%s\n.fi", escapeText(cmd.Example))
 	}
-	p.writeLine(".SH EXIT STATUS\n0 is success, 1 is refused input or a run that failed, 2 is wrong usage. docs/exit\\-codes.md lists the others.")
+	p.writeLine(".SH EXIT STATUS\n0 is success, 1 is refused input or a run that failed, 2 is wrong usage. docs/exit\\-codes.md lists the remaining codes.")
 	p.writeSeeAlso(cmd)
 	files["man/"+name+".1"] = p.Bytes()
 	for _, c := range cmd.Commands() {
@@ -147,7 +147,7 @@ type page struct{ bytes.Buffer }
 
 func (p *page) writeLine(format string, args ...any) { fmt.Fprintf(p, format+"\n", args...) }
 
-// writeText writes paragraphs. Indented lines stay as they are.
+// writeText writes paragraphs. Indented lines stay unchanged.
 func (p *page) writeText(text string) {
 	for paragraph := range strings.SplitSeq(strings.Trim(text, "\n"), "\n\n") {
 		if strings.HasPrefix(paragraph, " ") {

@@ -11,8 +11,8 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/cli"
 )
 
-// pythonCommand is a function of the package for Python: the commands that it calls, and flags
-// of theirs that are parameters of its own, or for people at a terminal.
+// pythonCommand is a function of the package for Python: the commands that it calls, and their flags that are separate
+// parameters or only for terminals.
 type pythonCommand struct {
 	name     string
 	commands []string
@@ -102,7 +102,7 @@ func MakePython(root *cobra.Command) ([]byte, error) {
 		p.writeAll(listPythonCommands()[i].name, own)
 	}
 	p.Write(rest.Bytes())
-	for _, c := range listPythonCommands() { // of those that have a parameter of their own
+	for _, c := range listPythonCommands() { // of commands with separate parameters
 		for _, name := range c.commands {
 			if cmd, _, err := root.Find([]string{name}); err == nil {
 				for _, left := range c.left {
@@ -119,7 +119,7 @@ func MakePython(root *cobra.Command) ([]byte, error) {
 	}
 	p.writeLine("}\n\n# Flags that are given once for each value of a list; other lists are one text with commas.")
 	p.writeNames("REPEATED", kinds["repeated"])
-	p.writeLine("\n# Flags whose text is JSON; other mappings are written to files.")
+	p.writeLine("\n# Flags that take JSON; other mappings are written to files.")
 	p.writeNames("JSON", kinds["json"])
 	return p.Bytes(), nil
 }
@@ -306,7 +306,7 @@ func specialKind(f *pflag.Flag) string {
 	return ""
 }
 
-// describeFlag returns what the help says of a flag, in one line.
+// describeFlag returns the help of a flag, in one line.
 func describeFlag(f *pflag.Flag) string {
 	_, text := pflag.UnquoteUsage(f)
 	text = strings.Join(strings.Fields(text), " ")

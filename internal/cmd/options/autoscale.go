@@ -12,7 +12,7 @@ import (
 // IsAutoscaler reports whether the value of --autoscale is what a file would contain, and no file.
 func IsAutoscaler(value string) bool { return strings.HasPrefix(value, "{") }
 
-// fillAutoscale enters into spec who changes the number of workers.
+// fillAutoscale enters the autoscaler into spec.
 func (c *cluster) fillAutoscale(spec *replay.Spec) error {
 	path := c.autoscale
 	if path == "" {

@@ -20,20 +20,20 @@ import (
 // changeFlag names a change in the course of a replay.
 const changeFlag = "change"
 
-// chooserFlags are those that name another router: the settings of the one before do not hold for it.
+// chooserFlags returns the flags that name another router: the settings of the one before do not hold for it.
 func chooserFlags() []string { return []string{"router", policyFlag, pickerFlag} }
 
-// routingFlags are all that say how requests find workers.
+// routingFlags returns all flags of the routing of requests.
 func routingFlags() []string {
 	return slices.Concat(chooserFlags(), []string{"router-config", endpointpicker.SkipFlag}, RouterFlags())
 }
 
-// changeableFlags are those that may have another value from an instant on.
+// changeableFlags returns the flags that may have another value from an instant on.
 func changeableFlags() []string {
 	return append([]string{"workers", "prefill-workers", "decode-workers", "admission", "faults", "speedup", "worker-speed", "prefill-worker-speed", "decode-worker-speed"}, routingFlags()...)
 }
 
-// ExpectChanges prepares for changes that are told later (ChangeOf).
+// ExpectChanges prepares for changes that are given later (ChangeOf).
 func (o *Options) ExpectChanges() { o.Cluster.mayChange = true }
 
 // Unchanged returns spec, which the flags have made, as they make it where no changes are expected.
@@ -44,7 +44,7 @@ func (o *Options) Unchanged(spec replay.Spec) replay.Spec {
 	return spec
 }
 
-// fillChanges enters into spec what is changed as time goes on, in order of time.
+// fillChanges enters into spec what changes during the replay, in order of time.
 func (o *Options) fillChanges(spec *replay.Spec) error {
 	if len(o.Cluster.changes) == 0 {
 		return nil
@@ -169,7 +169,8 @@ func (o *Options) ChangeOf(spec *replay.Spec, at sim.Time, set []plan.Setting) (
 	return c, nil
 }
 
-// checkChangeable refuses a flag whose value holds for the whole replay, or says what stands in for it.
+// checkChangeable refuses a flag with one value for the whole replay. The error names the flag to use instead, if there
+// is one.
 func (o *Options) checkChangeable(name string) error {
 	all := changeableFlags()
 	switch {

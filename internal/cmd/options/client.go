@@ -18,7 +18,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/silicon"
 )
 
-// client holds the flags that say how clients go on without an answer.
+// client holds the flags of clients that get no answer.
 type client struct {
 	*shared
 	retries int
@@ -55,7 +55,7 @@ const frontEndFlag = "front-end-ms"
 
 func clientFlags() []string { return []string{"retry", "retry-backoff", "client-timeout"} }
 
-// fillClient enters into spec how clients go on without an answer.
+// fillClient enters into spec what clients do without an answer.
 func (c *client) fillClient(spec *replay.Spec) error {
 	if c.Changed(frontEndFlag) {
 		spec.FrontEnd = &c.frontEnd.FrontEnd

@@ -15,8 +15,7 @@ import (
 	"github.com/replay-llm/replay/router/policy"
 )
 
-// cluster holds the flags that say how many workers there are and how requests
-// reach them.
+// cluster holds the flags of the numbers of workers and of the routing of requests.
 type cluster struct {
 	*shared
 	picker                                 string   // file of an endpoint picker
@@ -57,7 +56,7 @@ func (c *cluster) bindFlags(fs *pflag.FlagSet) {
 	fs.Var(&c.Router, "router", "policy, by `name`: "+strings.Join(plainPolicies(), ", ")+", more in docs/router.md, or NAME.yaml")
 	fs.StringVar(&c.policy, policyFlag, "", "`file` of a router policy: scorers, filters and a picker (docs/policies.md)")
 	bindProcess(fs, &c.process)
-	fs.StringVar(&c.admission, "admission", "", "`file` that says which requests are held back or turned away, by load (docs/policies.md)")
+	fs.StringVar(&c.admission, "admission", "", "`file` of rules that hold back or reject requests, by load (docs/policies.md)")
 	for i, part := range signalParts() {
 		fs.StringVar(&c.signals[i], part.flag, "", part.help)
 	}
@@ -91,7 +90,7 @@ func RouterChoice() cli.Choice {
 	return c
 }
 
-// speedPrefixes begin the flags that say how fast workers are, by pool.
+// speedPrefixes returns the prefixes of the flags for the speed of workers, by pool.
 func speedPrefixes() [3]string { return [3]string{"", "prefill-", "decode-"} }
 
 // fillSpeeds enters into spec how fast workers are.
@@ -176,7 +175,7 @@ func (o *Options) fillRouter(spec *replay.Spec) error {
 	return nil
 }
 
-// fillEstimator enters into spec who estimates the load of prefills.
+// fillEstimator enters into spec the estimator of the load of prefills.
 func (c *cluster) fillEstimator(spec *replay.Spec) error {
 	name := c.FirstChanged(c.aicFlags...)
 	if name == "" {

@@ -20,7 +20,7 @@ import (
 type config struct {
 	path        string
 	deployments fileNames
-	// Overruled says which flags of the deployment the command line has otherwise.
+	// Overruled are the flags of the deployment that have another value on the command line.
 	Overruled []string
 }
 
@@ -75,7 +75,7 @@ func (c *config) applyText(o *Options, path string, text []byte, allowed []strin
 	for _, entry := range entries {
 		key, place := entry.Key.GetToken().Value, yamlfile.PlaceOf(path, entry.Key)
 		if allowed != nil && !slices.Contains(allowed, key) {
-			return cli.Usagef("%s: %s: no setting of a deployment, must be one of those that replay init writes%s", place, key, nearest.Ask(key, allowed))
+			return cli.Usagef("%s: %s: no setting of a deployment, must be a setting that replay init writes%s", place, key, nearest.Ask(key, allowed))
 		}
 		if err := c.setFlag(o, entry, place, places, given); err != nil {
 			return err

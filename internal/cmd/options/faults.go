@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/replay"
 )
 
-// IsFaultList reports whether the value of --faults is what a file would say, and no file.
+// IsFaultList reports whether the value of --faults is the contents of a file instead of its path.
 func IsFaultList(value string) bool {
 	return strings.HasPrefix(value, "[") || strings.HasPrefix(value, "{")
 }

@@ -20,7 +20,7 @@ import (
 type Generating struct {
 	config   generate.Config
 	duration time.Duration
-	class    generate.Class // what the flags say, without --class
+	class    generate.Class // the flags without --class
 	classes  []string
 	prefix   string // of the flags' names
 }
@@ -63,8 +63,7 @@ func MakesTasks(c *generate.Config) bool {
 	return slices.ContainsFunc(c.Classes, func(k generate.Class) bool { return k.Tasks.Agents != "" })
 }
 
-// Build is the configuration that the flags describe, with ids of so many
-// tokens.
+// Build is the configuration that the flags describe, with ids of block tokens.
 func (f *Generating) Build(block int, seed uint64) (generate.Config, error) {
 	c := f.config
 	c.Duration, c.Block, c.Seed = sim.Time(float64(f.duration)/1e6), block, seed

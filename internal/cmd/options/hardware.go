@@ -18,13 +18,13 @@ import (
 	"github.com/replay-llm/replay/schema"
 )
 
-// lengthKey is the engine argument that also says for what the memory of a GPU is divided.
+// lengthKey is the engine argument that also sets how the memory of a GPU is divided.
 const lengthKey = "max_model_len"
 
 // IsHardware reports whether a setting is none of an engine, but of what it runs on.
 func IsHardware(r *schema.Row) bool { return strings.HasPrefix(r.Sets, hardware.SettingPrefix) }
 
-// Hardware is what a worker runs on, as flags say.
+// Hardware is the flags for what a worker runs on.
 type Hardware []*schema.Flag
 
 // Bind adds the flags.
@@ -33,7 +33,7 @@ func (h *Hardware) Bind(fs *pflag.FlagSet) {
 	BindFlags(fs, *h)
 }
 
-// HardwareOf returns the flags that say what a worker runs on.
+// HardwareOf returns the flags for what a worker runs on.
 func HardwareOf(flags []*schema.Flag) Hardware {
 	return slices.DeleteFunc(slices.Clone(flags), func(f *schema.Flag) bool {
 		return f.Sets != lengthKey && !IsHardware(&f.Row)
@@ -89,8 +89,7 @@ func (h Hardware) path(gpu string) string {
 	return path
 }
 
-// Fit returns the fit on a GPU, "" for the one that was given, without what engine
-// arguments say.
+// Fit returns the fit on a GPU, "" for the one that was given, without the engine arguments.
 func (h Hardware) Fit(gpu string) (hardware.Fit, error) {
 	if gpu == "" {
 		gpu = h.Text("gpu")
@@ -123,9 +122,9 @@ func (h Hardware) Fit(gpu string) (hardware.Fit, error) {
 	return f, nil
 }
 
-// deriveSettings returns the engine arguments that follow from the hardware of an engine that
-// has otherwise these, and its pass times: those of vLLM and SGLang are their servers' own, but for legacy ones that repeat
-// the reference. gives reports whether an argument is given, and read reads the arguments with others where they are not.
+// deriveSettings returns the engine arguments that follow from the hardware of an engine with the arguments a, and its
+// pass times. Pass times of vLLM and SGLang are their servers' own, except legacy ones, which repeat the reference.
+// gives reports whether an argument is given, and read reads the arguments with defaults where they are not.
 func (o *Options) deriveSettings(h Hardware, a *engineargs.Args, gives func(key string) bool, read argsReader) (all []engineargs.Setting, times timing.Source, err error) {
 	f, err := h.Fit("")
 	if err != nil {
@@ -196,8 +195,8 @@ func (h Hardware) hasOperators(f *hardware.Fit) bool {
 	return slices.Contains(optables.Names(), f.GPU.Name) && h.Text("gpu-file") == "" || h.Text("op-tables") != ""
 }
 
-// UnfitError is a model that cannot run on the hardware that was named for it: others
-// that were named beside may.
+// UnfitError is a model that cannot run on the hardware that was named for it. Other hardware on the same command line
+// may fit.
 type UnfitError struct{ err error }
 
 func (e *UnfitError) Error() string { return e.err.Error() }

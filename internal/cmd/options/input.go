@@ -18,7 +18,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// input holds the flags that say what is replayed and how it is let in.
+// input holds the flags for what is replayed and how it is admitted.
 type input struct {
 	*shared
 	speedup     float64
@@ -47,11 +47,11 @@ func (in *input) bindFlags(fs *pflag.FlagSet) {
 	fs.Float64Var(&in.speedup, "speedup", 1, "divide all times by `R`")
 	fs.IntVar(&in.maxInFlight, "max-in-flight", 0, "keep `K` requests in flight")
 
-	fs.StringVar(&in.classes, "classes", "", "`FILE` that says of which class, priority and deadline requests are (docs/classes.md)")
+	fs.StringVar(&in.classes, "classes", "", "`FILE` with the class, priority and deadline of requests (docs/classes.md)")
 	in.format = cli.Choice{Names: registry.Names(), Value: formats.Mooncake}
 	fs.Var(&in.format, "trace-format", "`format` of the trace, by its name in docs/traces.md")
 	fs.Lookup("trace-format").DefValue = "as the file looks"
-	fs.IntVar(&in.blockTokens, "trace-block-size", 512, "`tokens` that a hash id of the trace stands for, where file and format do not say it")
+	fs.IntVar(&in.blockTokens, "trace-block-size", 512, "`tokens` that a hash id of the trace stands for, where file and format do not have it")
 	fs.Float64Var(&in.traceRatio, "trace-shared-prefix-ratio", 0, "agentic traces: `share` of the first prompt common to a group, 0 to 1")
 	fs.IntVar(&in.traceGroups, "trace-num-prefix-groups", 0, "agentic traces: `groups` of agents with a common first prompt")
 
@@ -68,7 +68,7 @@ func (in *input) bindFlags(fs *pflag.FlagSet) {
 	cli.Hide(fs, in.generateFlags...) // the help names those of replay generate
 }
 
-// bindOpen adds the flags that say what a trace file leaves open.
+// bindOpen adds the flags for what a trace file leaves open.
 func (in *input) bindOpen(fs *pflag.FlagSet) {
 	in.openFlags = cli.BindNamed(fs, func(fs *pflag.FlagSet) { in.open.Bind(fs, "trace-") })
 }
@@ -122,7 +122,7 @@ func (in *input) fillInput(spec *replay.Spec, file string) error {
 	}
 	own := format == formats.Mooncake || format == formats.Agentic
 	if (spec.Trace.Detect || !own) && !in.Changed("trace-block-size") {
-		spec.Trace.BlockTokens = 0 // the file may say it
+		spec.Trace.BlockTokens = 0 // the file may have it
 	}
 	return nil
 }
@@ -226,8 +226,8 @@ type lengths struct {
 	longest int
 }
 
-// workloadLengths returns the lengths of the workload, unless it is known only once it is
-// replayed. A trace that cannot be read says why then.
+// workloadLengths returns the lengths of the workload, unless it is known only once it is replayed. The replay reports
+// why a trace cannot be read.
 func (o *Options) workloadLengths() lengths {
 	var sum lengthSum
 	if o.measured != nil {

@@ -14,7 +14,7 @@ import (
 // leftOpenTitle is the title of the flags of leftOpen in the help.
 const leftOpenTitle = "What a trace file leaves open (docs/traces.md)"
 
-// LeftOpen holds the flags that say of a trace what its file leaves open.
+// LeftOpen holds the flags for what a trace file leaves open.
 type LeftOpen struct {
 	zero, sessions, dag, jitter cli.Choice
 	read                        formats.LeftOpen
@@ -37,12 +37,12 @@ func (f *LeftOpen) Bind(fs *pflag.FlagSet, prefix string) {
 	fs.StringVar(&o.Columns, "columns", "", "`columns` of any CSV or JSONL file: arrival=time,input=prompt,output=answer")
 	fs.StringVar(&o.PriorityFrom, "priority-from", "", "`field` of a request's priority, where that is not priority (mooncake)")
 	fs.Var(&f.zero, "zero-output", "requests for 0 output tokens: `drop`, one (output token) or error; dropped ones are counted")
-	fs.Var(&f.sessions, "session-mode", "flat: no request waits for another; chain: conversations wait; auto: as the `format` says")
-	fs.Var(&f.dag, "dag", "requests that wait for several or start others: refuse, keep what is a `chain`, or all (graph); auto: graph where it takes one")
+	fs.Var(&f.sessions, "session-mode", "flat: no request waits for another; chain: conversations wait; auto: by the `format`")
+	fs.Var(&f.dag, "dag", "requests that wait for, or start, several requests: refuse, keep what is a `chain`, or all (graph); auto: graph where it takes one")
 	fs.StringVar(&o.AssumePrefix, "assume-prefix", "none", "make up what prompts share: system:TOKENS, groups:N:RATIO, session; `what` is shared")
 	fs.StringVar(&o.Tokenizer, "tokenizer", "", "count the tokens of texts with this tokenizer.json, a `FILE` (BPE)")
 	fs.Float64Var(&o.TokensPerByte, "tokens-per-byte", 0, "estimate lengths of texts by a `ratio`")
-	fs.IntVar(&o.OutputTokens, "output-len", 0, "answer `tokens` of requests that do not say theirs")
+	fs.IntVar(&o.OutputTokens, "output-len", 0, "answer `tokens` of requests without an output length")
 	fs.StringVar(&o.Model, prefix+"model", "", "only requests to the model of this `name` (burstgpt)")
 	fs.Var(&f.jitter, "jitter", "second: spread requests of the same `second` evenly over it (burstgpt, vllm-log)")
 	fs.IntVar(&o.Run, prefix+"run", 0, "`number` of the run in files with several, from 1")
@@ -51,7 +51,7 @@ func (f *LeftOpen) Bind(fs *pflag.FlagSet, prefix string) {
 	fs.StringVar(&f.span, "servegen-span", "", "seconds `FROM:TO` of servegen clients")
 }
 
-// Said is what the flags say, or why that makes no sense.
+// Said returns the values of the flags, or an error if they do not fit together.
 func (f *LeftOpen) Said() (formats.LeftOpen, error) {
 	o := f.read
 	for _, c := range []struct {

@@ -21,8 +21,8 @@ type live struct {
 func (l *live) bindFlags(fs *pflag.FlagSet) {
 	l.Precise = cli.Choice{Names: []string{"timer", "spin"}, Value: "timer"}
 	fs.BoolVar(&l.Barrier, "online-barrier", true, "let a worker wait, up to 20 ms, until the request that a completion admits is there")
-	fs.BoolVar(&l.Disagg, "online-disagg", false, "take prefill and decode workers of their own in real time too")
-	fs.Var(&l.Precise, "precise", "how workers wait, by `name`: timer, or spin, which looks at the clock in the end\nand takes a processor per worker")
+	fs.BoolVar(&l.Disagg, "online-disagg", false, "allow separate prefill and decode workers in real time too")
+	fs.Var(&l.Precise, "precise", "how workers wait, by `name`: timer, or spin, which polls the clock in the end\nand takes a processor per worker")
 	fs.DurationVar(&l.Deadline, "deadline", 0, "end the run after so much real `time`, as 90s, and report what there is; exit code 3")
 }
 
@@ -36,12 +36,12 @@ func (o *Options) RealEnd() (after time.Duration, wanted bool) {
 	return o.Live.Deadline, false
 }
 
-// ModeFlags are those that only some mode knows but that of the logical clock.
+// ModeFlags returns the flags that the mode of the logical clock does not have.
 func (o *Options) ModeFlags() []string {
 	return append(liveFlags(), append(processFlags(), o.Processes.RuntimeNames...)...)
 }
 
-// liveFlags are those that only a replay in real time knows.
+// liveFlags returns the flags of replays in real time alone.
 func liveFlags() []string {
 	return []string{"online-barrier", "online-disagg", "precise", "deadline"}
 }
@@ -61,12 +61,12 @@ func (o *Options) checkLive() error {
 		cli.Needs(!online, "with --mode offline", "scale", "autoscale", "faults", "until", "out", "digest", "kv-events-file", "warm-caches", "save-caches"),
 		cli.Wants(!online || o.Limits.oversize.Value != "reject", "oversize", "error with --mode online"),
 		cli.Wants(!o.Changed("deadline") || o.Live.Deadline > 0, "deadline", "a time above 0"),
-		cli.Needs(!o.Live.Disagg || two, "where prefill and decode have workers of their own", "online-disagg"),
+		cli.Needs(!o.Live.Disagg || two, "where prefill and decode have separate workers", "online-disagg"),
 		cli.Needs(!online || o.Live.Disagg || !two, "with --mode offline, or with --online-disagg", o.twoPoolFlag()),
 	)
 }
 
-// twoPoolFlag is a flag that gave prefill and decode workers of their own.
+// twoPoolFlag returns a given flag that separates prefill and decode workers.
 func (o *Options) twoPoolFlag() string {
 	if name := o.FirstChanged("prefill-engine-args", "decode-engine-args", "prefill-workers", "decode-workers"); name != "" {
 		return name
@@ -86,21 +86,21 @@ type processes struct {
 	Migrations        int
 	Startup           time.Duration
 	Runtime           RuntimeFlags
-	RuntimeNames      []string // of the flags that say how to take part in a cluster
+	RuntimeNames      []string // of the flags for taking part in a cluster
 }
 
 func (p *processes) bindFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&p.Spawn, "spawn", 0, "start this `number` of workers, etcd and NATS (unless --etcd and --nats tell where they are), and stop them at the end; 0: workers are there")
 	fs.StringVar(&p.Endpoint, "endpoint", "dynamo.backend.generate", "`name` of the workers' endpoint: namespace.component.endpoint")
-	fs.StringVar(&p.Prefill, "prefill-endpoint", "", "`name` of the prefill workers' endpoint; the others decode then")
-	fs.IntVar(&p.Migrations, "migration-limit", 0, "`number` of times a request may go on at another worker when its own fails")
+	fs.StringVar(&p.Prefill, "prefill-endpoint", "", "`name` of the prefill workers' endpoint; other workers decode then")
+	fs.IntVar(&p.Migrations, "migration-limit", 0, "`number` of times a request may continue at another worker when its worker fails")
 	fs.DurationVar(&p.Startup, "startup-timeout", time.Minute, "`time` for workers to be there")
 	p.RuntimeNames = cli.BindNamed(fs, p.Runtime.Bind)
 	cli.Hide(fs, p.RuntimeNames...)
 	fs.Lookup("etcd").Hidden, fs.Lookup("nats").Hidden = false, false
 }
 
-// processFlags are those that only a replay on processes knows.
+// processFlags returns the flags of replays on processes alone.
 func processFlags() []string {
 	return []string{"spawn", "endpoint", "prefill-endpoint", "migration-limit", "startup-timeout"}
 }
@@ -120,7 +120,7 @@ func (o *Options) checkProcesses() error {
 		cli.Needs(false, "where workers are not processes; --spawn starts processes", "workers"),
 		cli.Wants(o.Limits.oversize.Value != "reject", "oversize", "error with --mode cluster"),
 		cli.Wants(!o.Changed("deadline") || o.Live.Deadline > 0, "deadline", "a time above 0"),
-		cli.Needs(p.Spawn == 0, "without --spawn, whose workers have endpoints of their own", "endpoint", "prefill-endpoint"),
+		cli.Needs(p.Spawn == 0, "without --spawn: its workers have separate endpoints", "endpoint", "prefill-endpoint"),
 		cli.Wants(p.Spawn == 0 || !o.TwoPools() || p.Spawn == workers, "spawn",
 			fmt.Sprintf("%d, that of --prefill-workers and --decode-workers together", workers)),
 	)
@@ -144,8 +144,7 @@ func (o *Options) checkOthers() error {
 	return o.Check(cli.Needs(false, "with --spawn, where workers are not there yet", names...))
 }
 
-// RuntimeFlags say how a command takes part in a cluster. What no flag says the
-// environment does.
+// RuntimeFlags are the flags for taking part in a cluster. Environment variables set what no flag sets.
 type RuntimeFlags struct {
 	Etcd, Nats                           string
 	Discovery, Static, Plane, Layout     string
@@ -187,12 +186,12 @@ func (f *RuntimeFlags) Bind(fs *pflag.FlagSet) {
 		{&f.LinkKey, "link-key", "`FILE` of its key (PEM)", "$REPLAY_LINK_KEY"},
 		{&f.LinkCA, "link-ca", "`FILE` of the authority that has signed theirs (PEM)", "$REPLAY_LINK_CA"},
 		{&f.LinkName, "link-name", "`name` that certificates of listeners are for", "$REPLAY_LINK_NAME, or the host that is dialled"},
-		{&f.AllowDial, "allow-dial", "whom to dial: `networks`, addresses, hosts, loopback, private, local (this machine), any; separated by commas", "$REPLAY_ALLOW_DIAL, or loopback,private,local"},
+		{&f.AllowDial, "allow-dial", "allowed peers: `networks`, addresses, hosts, loopback, private, local (this machine), any; separated by commas", "$REPLAY_ALLOW_DIAL, or loopback,private,local"},
 	} {
 		fs.StringVar(one.to, one.name, "", one.usage)
 		fs.Lookup(one.name).DefValue = one.otherwise
 	}
-	fs.BoolVar(&f.Insecure, "insecure", false, "listen where other machines reach it without certificates or a token: whoever does is let in")
+	fs.BoolVar(&f.Insecure, "insecure", false, "listen where other machines reach it without certificates or a token: every client is accepted")
 	fs.IntVar(&f.ResponsePort, "response-port", 0, "`port` at which workers reach this process")
 	fs.Lookup("response-port").DefValue = "$DYN_TCP_RESPONSE_STREAM_PORT, or any"
 	fs.DurationVar(&f.Lease, "lease", 10*time.Second, "`time` after which a silent worker is taken for dead")
@@ -201,7 +200,7 @@ func (f *RuntimeFlags) Bind(fs *pflag.FlagSet) {
 	fs.DurationVar(&f.SlowClient, "slow-client-timeout", 30*time.Second, "`time` a caller may not read before its request is killed")
 }
 
-// OnlyCalls refuses the flags that say how requests are served.
+// OnlyCalls refuses the flags for serving requests.
 func OnlyCalls(fs *pflag.FlagSet) error {
 	for _, name := range []string{"request-plane", "wire", "slow-client-timeout"} {
 		if fs.Changed(name) {

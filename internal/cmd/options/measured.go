@@ -26,7 +26,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// BindMeasured adds the flags of a replay of a measured run, whose requests are given.
+// BindMeasured adds the flags of a replay of a measured run, which has the requests.
 func (o *Options) BindMeasured(cmd *cobra.Command, own ...cli.Group) {
 	o.BindReplay(cmd, own...)
 	cli.Hide(cmd.Flags(), givenByRun()...)
@@ -47,12 +47,11 @@ func givenByRun() []string {
 	return names
 }
 
-// MeasuredSpec is the replay of a measured run and its trace. Flags, and the files that
-// they name, win over what the run's settings say; those that are taken from the run are
-// filled, as FLAG VALUE.
+// MeasuredSpec returns the replay of a measured run and its trace. Flags, and the files that they name, win over the
+// run's settings. filled are the settings that are taken from the run, as FLAG VALUE.
 func (o *Options) MeasuredSpec(m *calibrate.Measured, p *measured.Prompts) (spec replay.Spec, trace *bytes.Buffer, filled []string, err error) {
 	if name := o.FirstChanged(givenByRun()...); name != "" && (name != "max-in-flight" || m.InFlight == 0) {
-		return spec, nil, nil, o.Only(name, "with replay trace: the run says what was served")
+		return spec, nil, nil, o.Only(name, "with replay trace: the run has what was served")
 	}
 	if err := o.Config.Apply(o); err != nil {
 		return spec, nil, nil, err
@@ -107,8 +106,8 @@ func (o *Options) MeasuredSpec(m *calibrate.Measured, p *measured.Prompts) (spec
 	return spec, trace, filled, err
 }
 
-// takeReported returns the settings with those that a run reports and that are not given, and which
-// these are, as FLAG VALUE. It notes those that cannot apply.
+// takeReported returns the settings together with the reported settings of a run that are not given. filled are the
+// added ones, as FLAG VALUE. It notes settings that cannot apply.
 func takeReported(settings []plan.Setting, m *calibrate.Measured) (all []plan.Setting, filled []string) {
 	given := map[string]string{}
 	for _, s := range settings {
@@ -163,8 +162,8 @@ func warmUp(spec *replay.Spec, m *calibrate.Measured) error {
 	return err
 }
 
-// FitCheck returns a function that says why the deployment of a file can never serve a
-// request, nil when it can. Without a file it can serve all.
+// FitCheck returns a function that returns why the deployment of a file can never serve a request, nil when it can.
+// Without a file it can serve all.
 func FitCheck(file string) (func(input, output int) error, error) {
 	if file == "" {
 		return func(int, int) error { return nil }, nil

@@ -95,8 +95,8 @@ func (o *Options) CheckAlike(command string) error {
 	return o.Refuse("workers", "a number with "+command+", which takes no mix")
 }
 
-// fillMix enters into spec a pool of several kinds of workers. Each has the flags given for
-// all, and those of its own deployment or, without deployments, its own GPU.
+// fillMix enters into spec a pool of several kinds of workers. Each kind has the flags given for all, and the flags of
+// its deployment or, without deployments, its GPU.
 func (o *Options) fillMix(spec *replay.Spec) error {
 	if err := o.checkMix(); err != nil {
 		return err
@@ -190,7 +190,7 @@ func (o *Options) kindOptions(name string, files map[string]string) (*Options, e
 	return own, own.Set.Set("gpu", name)
 }
 
-// kindSettings returns what the deployments of a mix say, with their names in front.
+// kindSettings returns the settings of the deployments of a mix, with their names in front.
 func (o *Options) kindSettings() ([]plan.Setting, error) {
 	files, err := o.Config.deploymentsByName()
 	if err != nil {
@@ -223,7 +223,7 @@ func (e *engine) checkGPU(name string) (err error) {
 	return err
 }
 
-// kindEngine returns the engine that the options of one kind of workers say.
+// kindEngine returns the engine of the options of one kind of workers.
 func (o *Options) kindEngine() (*engineargs.Args, error) {
 	p := Pool{Flag: "engine-args"}
 	if err := o.ParseEngine(&p); err != nil {

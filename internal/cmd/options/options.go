@@ -16,9 +16,8 @@ import (
 // shared is what the groups of flags know of their command line.
 type shared struct {
 	cli.Flags
-	// Reference says that the command line is the reference's: flags that it
-	// takes without a use for them are no errors then, and values out of range
-	// are refused input.
+	// Reference is true on the reference's command line: flags that it takes without a use for them are no errors then,
+	// and values out of range are refused input.
 	Reference bool
 	compat    string
 	mode      cli.Choice // of the clock
@@ -35,7 +34,7 @@ type Options struct {
 	Cluster   cluster
 	client    client
 	Engine    engine
-	// Usual are engine arguments where nothing else says what they are.
+	// Usual are the defaults of engine arguments.
 	Usual     []engineargs.Setting
 	Router    routing
 	Output    output
@@ -45,9 +44,9 @@ type Options struct {
 	Processes processes
 	others    map[string]string   // flags by their names in other tools
 	Threads   int                 // that simulate at once; 0: as many as there are cores
-	settings  []plan.Setting      // those given, once somebody has asked for them
-	workload  *replay.Spec        // what is replayed, for whom it matters; nil: unknown
-	measured  *calibrate.Measured // whose requests are replayed in its place; nil: none
+	settings  []plan.Setting      // the given ones, once they are read
+	workload  *replay.Spec        // what is replayed; nil: unknown
+	measured  *calibrate.Measured // the run that is replayed instead; nil: none
 }
 
 // Bind adds all flags to cmd.
@@ -80,8 +79,7 @@ func (o *Options) groups() []cli.Group {
 		all[last])
 }
 
-// BindReplay adds the flags that say what a replay is, and none that say what it
-// is to leave.
+// BindReplay adds the flags that define a replay, and none of its outputs.
 func (o *Options) BindReplay(cmd *cobra.Command, own ...cli.Group) {
 	o.takeNames(cmd)
 	o.Flags.Bind(cmd, append(own, o.replayGroups()...)...)
@@ -125,7 +123,7 @@ func ListFlags() (all []ListedFlags) {
 	return all
 }
 
-// replayGroups are the flags that say what a replay is.
+// replayGroups returns the flags that define a replay.
 func (o *Options) replayGroups() []cli.Group {
 	o.input.shared, o.Cluster.shared, o.client.shared, o.Limits.shared, o.streaming.shared = &o.shared, &o.shared, &o.shared, &o.shared, &o.shared
 	return []cli.Group{

@@ -19,7 +19,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// output holds the flags that say where the report goes.
+// output holds the flags for the place of the report.
 type output struct {
 	Path    string
 	Form    cli.Choice
@@ -37,7 +37,7 @@ func (out *output) bindFlags(fs *pflag.FlagSet) {
 	out.Drawing.bindFlags(fs)
 }
 
-// Outputs holds the flags that say what a run leaves besides its report.
+// Outputs holds the flags for what a run writes besides its report.
 type Outputs struct {
 	Requests         string
 	Metrics, OTLP    string // files for other tools; "": none
@@ -72,10 +72,10 @@ func (out *Outputs) bindFlags(fs *pflag.FlagSet) {
 	out.Regret.bindFlags(fs)
 }
 
-// BindGroup adds flags that say what a directory of run directories is to have.
+// BindGroup adds the flags for the contents of a directory of run directories.
 func (out *Outputs) BindGroup(fs *pflag.FlagSet) {
 	out.Form = cli.Choice{Names: []string{"parquet", "jsonl", "csv"}, Value: "parquet"}
-	fs.StringVar(&out.Dir, "out", "", "write all there is of each future to a directory of its own in a new `DIR`")
+	fs.StringVar(&out.Dir, "out", "", "write report, requests and passes of each future to a separate directory in a new `DIR`")
 	fs.Var(&out.Form, "requests-format", "`form` of the requests in --out: parquet, jsonl or csv")
 	fs.BoolVar(&out.Passes, "passes", false, "also write every pass to --out")
 	fs.Var(&out.Slo, "slo", "`objectives`, with --out: p99:ttft=2s for all requests, ttft=500ms,itl=30ms for each")
@@ -172,7 +172,7 @@ func (o *Options) RecordOnly(dir string) {
 	out.Passes, out.Digest, out.Form.Value = true, false, "parquet"
 }
 
-// OtherOutputs are the flags that ask for something beside a run directory, or say what it may replace.
+// OtherOutputs returns the flags for outputs besides a run directory, or for what it may replace.
 func OtherOutputs() []string {
 	return []string{
 		"output", "wide", "watch", "report-json", "report-format", "requests", "metrics", "otlp", "overwrite", "force", "slo-exit", "kv-events-file", "save-caches",

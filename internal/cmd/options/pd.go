@@ -17,7 +17,7 @@ import (
 	"github.com/replay-llm/replay/schema"
 )
 
-// pd holds the flags that say how prefill and decode workers share the work.
+// pd holds the flags for the division of work between prefill and decode workers.
 type pd struct {
 	threshold, when string
 	chosen, sharing cli.Choice
@@ -26,7 +26,7 @@ type pd struct {
 	admission, hold bool
 }
 
-// bestEstimate is the threshold that compares estimates in place of tokens.
+// bestEstimate is the threshold that compares estimates instead of tokens.
 const bestEstimate = "best"
 
 func (f *pd) bindFlags(fs *pflag.FlagSet) {
@@ -34,7 +34,7 @@ func (f *pd) bindFlags(fs *pflag.FlagSet) {
 	f.chosen = cli.Choice{Names: []string{"after-transfer", string(engines.BeforeTransfer), string(engines.BeforePrefill)}, Value: "after-transfer"}
 	f.sharing = cli.Choice{Names: []string{"none", string(engines.ShareFairly), string(engines.ShareInTurns)}, Value: "none"}
 	f.sent = cli.Choice{Names: []string{"auto", "all", "missing", "pull", "push"}, Value: "auto"}
-	fs.StringVar(&f.when, "pd-when", "", "prompts go to prefill workers where this `expression` is true, decode workers compute the others")
+	fs.StringVar(&f.when, "pd-when", "", "prompts go to prefill workers where this `expression` is true; decode workers compute all other prompts")
 	fs.Var(&f.chosen, "decode-chosen", "when a request gets its decode worker, a `time`: after-transfer, before-transfer or before-prefill, as it arrives")
 	fs.Var(&f.sharing, "kv-transfer-sharing", "`how` KV transfers share links: none, each has one to itself; fair, max-min; fifo, one after the other")
 	fs.Float64Var(&f.nic, "nic-bandwidth", 0, "`GB/s` out of each prefill worker and into each decode worker, which transfers share")
@@ -103,7 +103,7 @@ func (o *Options) fillPD(spec *replay.Spec) error {
 	return nil
 }
 
-// leavesPull reports whether no flag says how KV caches are sent, so that vLLM's workers can pull them.
+// leavesPull reports whether no flag sets how KV caches are sent, so that vLLM's workers can pull them.
 func (c *cluster) leavesPull() bool {
 	switch f := &c.pd; {
 	case f.sent.Value != "auto" || f.admission:
@@ -135,8 +135,8 @@ func (f *pd) fillRule(p *replay.PD) error {
 	return nil
 }
 
-// fillTransfers enters what transfers share and send, and when decode workers are chosen: early
-// where something wants it, unless the command line says when.
+// fillTransfers enters what transfers share and send, and when decode workers are chosen: early where a setting
+// requires it, unless the command line sets the time.
 func (o *Options) fillTransfers(p *replay.PD) error {
 	f := &o.Cluster.pd
 	p.NIC, p.Core, p.Missing = f.nic, f.core, f.sent.Value == "missing"

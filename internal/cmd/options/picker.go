@@ -12,13 +12,13 @@ import (
 // pickerFlag is the name of the flag for a file of an endpoint picker.
 const pickerFlag = "endpoint-picker"
 
-// fillPicker lets the router choose as the file of an endpoint picker says.
+// fillPicker makes the router follow the file of an endpoint picker.
 func (o *Options) fillPicker(spec *replay.Spec) error {
 	switch name := o.FirstChanged(append(RouterFlags(), "router-config", "router")...); {
 	case name != "":
-		return cli.Usagef("--%s: without --%s, whose file says how requests are routed", name, pickerFlag)
+		return cli.Usagef("--%s: without --%s: its file sets how requests are routed", name, pickerFlag)
 	case o.IsLive() || o.IsCluster():
-		return cli.Usagef("--%s: only on the logical clock: nobody reads the metrics of workers in real time", pickerFlag)
+		return cli.Usagef("--%s: only on the logical clock: no metrics of workers are read in real time", pickerFlag)
 	}
 	r, err := endpointpicker.Read(o.Cluster.picker, o.Cluster.skip...)
 	switch {
@@ -39,7 +39,7 @@ func (o *Options) fillPicker(spec *replay.Spec) error {
 // fillSplit enters which prompts go to prefill workers. Decode workers are chosen first.
 func (o *Options) fillSplit(spec *replay.Spec, s *endpointpicker.Split) error {
 	if name := o.FirstChanged("pd-threshold", "pd-when", "decode-chosen"); name != "" {
-		return cli.Usagef("--%s and --%s are mutually exclusive: the file says which prompts go to prefill workers", name, pickerFlag)
+		return cli.Usagef("--%s and --%s are mutually exclusive: the file sets which prompts go to prefill workers", name, pickerFlag)
 	}
 	if spec.PD == nil {
 		spec.PD = new(replay.PD)

@@ -40,7 +40,7 @@ func (c *cluster) policyPath() string {
 	return c.policy
 }
 
-// fillPolicy lets the router choose as a file says.
+// fillPolicy makes the router follow a file.
 func (c *cluster) fillPolicy(spec *replay.Spec, path string) error {
 	flag := policyFlag
 	if c.policy == "" {
@@ -50,7 +50,7 @@ func (c *cluster) fillPolicy(spec *replay.Spec, path string) error {
 	}
 	switch {
 	case c.picker != "":
-		return c.Only(pickerFlag, "without --"+flag+", whose file says how requests are routed")
+		return c.Only(pickerFlag, "without --"+flag+": its file sets how requests are routed")
 	case c.IsCluster():
 		return c.Only(flag, "in one process: the routers of --mode cluster choose by --router NAME")
 	}

@@ -20,14 +20,14 @@ import (
 // Pool is one pool of workers as the command line has it.
 type Pool struct {
 	Flag string         // of its engine arguments; the flags of settings win over them
-	Role scheduler.Role // also of engines whose arguments name none, but on the reference's command line
+	Role scheduler.Role // also of engines without it in their arguments, except on the reference's command line
 	own  []*schema.Flag // flags for this pool alone, which win over all
 	Args *engineargs.Args
 	from string // the flag that args are from
 }
 
-// TwoPools reports whether prefill and decode have workers of their own. On the
-// reference's command line the numbers of workers alone do not say so.
+// TwoPools reports whether prefill and decode have separate workers. On the reference's command line the numbers of
+// workers alone do not separate them.
 func (o *Options) TwoPools() bool {
 	return o.Cluster.Half || o.FirstChanged("prefill-engine-args", "decode-engine-args") != "" || o.Engine.ownSettings() ||
 		!o.Reference && o.FirstChanged("prefill-workers", "decode-workers") != ""
@@ -85,7 +85,7 @@ func narrowLink(prefill, decode *engineargs.Args) {
 	prefill.TransferGBPerSecond, decode.TransferGBPerSecond = least, least
 }
 
-// givenPools are those that the command line says something about.
+// givenPools returns the pools that the command line has flags of.
 func (o *Options) givenPools() ([]Pool, error) {
 	one := Pool{Flag: "engine-args"}
 	two := []Pool{
@@ -105,8 +105,7 @@ func (o *Options) givenPools() ([]Pool, error) {
 	return two, nil
 }
 
-// referencePools are the pools whose arguments are given, in full: the reference
-// supplies nothing.
+// referencePools returns the pools with given arguments. These are complete, as the reference adds none.
 func (o *Options) referencePools(all []Pool) []Pool {
 	return slices.DeleteFunc(all, func(p Pool) bool { return !o.Changed(p.Flag) })
 }
@@ -114,8 +113,7 @@ func (o *Options) referencePools(all []Pool) []Pool {
 // argsReader reads the arguments of a pool, with these where none are given; early ones may still lack some.
 type argsReader func(early bool, unless ...engineargs.Setting) (engineargs.Args, error)
 
-// ParseEngine reads the engine arguments of a pool. Those of both pools are the
-// plain ones when it has none of its own.
+// ParseEngine reads the engine arguments of a pool. A pool without separate arguments has those of both pools.
 func (o *Options) ParseEngine(p *Pool) error {
 	if p.from = p.Flag; !o.Changed(p.from) {
 		p.from = "engine-args"
@@ -158,9 +156,9 @@ func (o *Options) ParseEngine(p *Pool) error {
 	return nil
 }
 
-// following returns the engine arguments that follow from what else is said, where they
-// are not given themselves: from the hardware, or from the server that a timing profile
-// was fitted to; with them the pass times of the hardware. gives reports whether an argument is given, and read reads the arguments with others where they are not.
+// following returns the engine arguments that follow from other settings where they are not given: from the hardware,
+// or from the server that a timing profile was fitted to. It also returns the pass times of the hardware. gives reports
+// whether an argument is given, and read reads the arguments with defaults where they are not.
 func (o *Options) following(p *Pool, a *engineargs.Args, gives func(key string) bool, read argsReader) (all []engineargs.Setting, times timing.Source, err error) {
 	if h := o.hardwareOf(p); h.Given() {
 		return o.deriveSettings(h, a, gives, read)

@@ -37,7 +37,7 @@ func (c *cluster) fillProcess(spec *replay.Spec) error {
 		return c.Only(processFlag, "on the logical clock: routers in real time choose by --router NAME")
 	}
 	if name := c.FirstChanged(append(RouterFlags(), "router", "router-config", policyFlag, pickerFlag)...); name != "" {
-		return c.Only(name, "without --"+processFlag+", whose program says how requests are routed")
+		return c.Only(name, "without --"+processFlag+": its program routes the requests")
 	}
 	spec.Router = &p
 	return nil

@@ -11,9 +11,9 @@ import (
 	"github.com/replay-llm/replay/plan"
 )
 
-// RecordedSettings returns the settings of a command line of replay trace or replay
-// concurrency, as a run directory has it, with the trace and what its files of flags
-// say. What the run was to leave is none; what no cell can set is refused.
+// RecordedSettings returns the settings of a command line of replay trace or replay concurrency, as a run directory has
+// it, with the trace and the flags of its files. Flags of outputs are left out; settings that no cell can have are
+// refused.
 func RecordedSettings(args []string) ([]plan.Setting, error) {
 	if len(args) == 0 || args[0] != "trace" && args[0] != "concurrency" {
 		return nil, cli.Usagef("its command is %q, must be a run of replay trace or replay concurrency", strings.Join(append([]string{"replay"}, args...), " "))

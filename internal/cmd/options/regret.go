@@ -8,21 +8,21 @@ import (
 	"github.com/replay-llm/replay/replay"
 )
 
-// regretFlags say which other choices of the router are tried.
+// regretFlags are the flags for the other choices of the router that are tried.
 type regretFlags struct {
 	Wanted  bool
 	Sample  int
 	Horizon cli.Instant
 }
 
-// mostSampled bounds the decisions that are looked at.
+// mostSampled bounds the decisions that are tried.
 const mostSampled = 1_000_000
 
 func (r *regretFlags) bindFlags(fs *pflag.FlagSet) {
 	_ = r.Horizon.Set("30s")
-	fs.BoolVar(&r.Wanted, "regret", false, "try all workers at a sample of the routing decisions, and say what\nthe best would have saved (docs/policies.md)")
+	fs.BoolVar(&r.Wanted, "regret", false, "try all workers at a sample of the routing decisions, and report what\nthe best would have saved (docs/policies.md)")
 	fs.IntVar(&r.Sample, "regret-sample", 100, "`number` of these decisions, evenly spread")
-	fs.Var(&r.Horizon, "regret-horizon", "`time` from a decision on in which requests arrive that are looked at, too")
+	fs.Var(&r.Horizon, "regret-horizon", "`time` after a decision: requests that arrive in it count, too")
 }
 
 // checkRegret refuses what other choices cannot be tried for.

@@ -39,7 +39,7 @@ func withScalers(t *testing.T, test func(t *testing.T, name, program string)) {
 	})
 }
 
-// readScaler returns the autoscaler of a file beside an example.
+// readScaler returns the autoscaler of a file next to an example.
 func readScaler(t *testing.T, path string) *replay.Autoscale {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -175,7 +175,7 @@ func TestProgramsAreDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, program, _ = bytes.Cut(program, []byte("\"\"\"\n\n")) // what it says of itself
+	_, program, _ = bytes.Cut(program, []byte("\"\"\"\n\n")) // its description
 	text, err := os.ReadFile("../../../docs/policies.md")
 	if err != nil || len(program) == 0 || !bytes.Contains(text, program) {
 		t.Errorf("policies.md does not show the program: %v", err)

@@ -56,8 +56,7 @@ func (c *cluster) fillSignals(spec *replay.Spec) error {
 	return nil
 }
 
-// readSignalFlag reads a part of the ages of signals: of those that are named, or of all that
-// workers tell.
+// readSignalFlag reads a part of the ages of signals: of the named signals, or of all signals of workers.
 func (c *cluster) readSignalFlag(spec *replay.Spec, part signalPart, text string) error {
 	gated := policy.IsGated(spec.Router)
 	set := func(s router.Signal, to sim.Time) {

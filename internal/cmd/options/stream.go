@@ -61,7 +61,7 @@ func (o *Options) checkStreamed(spec *replay.Spec) error {
 		if !o.Changed("quantiles") {
 			o.streaming.quantiles.Value = "exact"
 		} else if o.streaming.quantiles.Value != "exact" {
-			return o.Only("quantiles", "with exact quantiles beside an objective that is one: a sketch may misjudge it")
+			return o.Only("quantiles", "with exact quantiles: an objective is a quantile, and a sketch may misjudge it")
 		}
 	}
 	return nil

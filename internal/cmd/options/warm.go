@@ -32,7 +32,7 @@ func (c *cluster) fillWarm(spec *replay.Spec) error {
 	return err
 }
 
-// SavedCaches is a flag that says where and when caches are kept.
+// SavedCaches is a flag for the place and time at which caches are saved.
 type SavedCaches struct {
 	Path string
 	When harness.SaveCaches

@@ -52,7 +52,7 @@ func (w *Watching) Set(text string) error {
 	return nil
 }
 
-// checkFiles refuses a time in place of a trace, which was meant for the flag.
+// checkFiles refuses a time instead of a trace: it was meant for the flag.
 func (w *Watching) checkFiles(args []string) error {
 	for _, arg := range args {
 		if _, err := time.ParseDuration(arg); !w.On || err != nil {

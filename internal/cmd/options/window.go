@@ -75,8 +75,8 @@ func (l *limits) fillWindow(spec *replay.Spec) error {
 	spec.Window, spec.Recycle = l.window.of, l.recycle
 	return l.Check(
 		cli.Needs(spec.Mode == loadgen.Concurrency, "with replay concurrency", recycleFlag),
-		cli.Needs(spec.Window.To > 0, "with --window FROM,TO, which says when it ends", recycleFlag),
-		cli.Needs(!spec.Recycle, "without --recycle, which goes on to the end of --window", "until"),
+		cli.Needs(spec.Window.To > 0, "with --window FROM,TO, which has an end", recycleFlag),
+		cli.Needs(!spec.Recycle, "without --recycle, which continues to the end of --window", "until"),
 		cli.Needs(!spec.Compat, "without --compat", recycleFlag),
 		cli.Needs(!policy.Is[*policy.Process](spec.Router), "without --policy-process: a recycled workload is replayed more than once", recycleFlag),
 	)

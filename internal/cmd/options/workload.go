@@ -14,8 +14,8 @@ import (
 	"github.com/replay-llm/replay/replay/engineargs"
 )
 
-// BindWorkload adds the flags that say what is replayed, and none of who serves it. The
-// tokenizer is of use without a trace, too.
+// BindWorkload adds the flags for what is replayed, and none of the cluster that serves it. The tokenizer is of use
+// without a trace, too.
 func (o *Options) BindWorkload(cmd *cobra.Command, own ...cli.Group) {
 	o.takeNames(cmd)
 	o.input.shared = &o.shared

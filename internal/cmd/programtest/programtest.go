@@ -26,8 +26,8 @@ const (
 	mostHelpColumns = 80
 )
 
-// ListCommands returns the commands of a program by their names, without those that it
-// hands over to the other program.
+// ListCommands returns the commands of a program by their names, without the commands that it hands over to the other
+// program.
 func ListCommands(p cli.Program) map[string]*cobra.Command {
 	all := map[string]*cobra.Command{}
 	var add func(*cobra.Command)
@@ -45,8 +45,8 @@ func ListCommands(p cli.Program) map[string]*cobra.Command {
 	return all
 }
 
-// CheckHelp checks that the help of every command fits a terminal, and that what it
-// leaves out is in --help-all, which its last line says.
+// CheckHelp checks that the help of every command fits a terminal, and that what it leaves out is in --help-all, which
+// its last line names.
 func CheckHelp(t *testing.T, p cli.Program) {
 	for name, cmd := range ListCommands(p) {
 		short, whole := PrintHelp(t, p, cmd, "--help"), PrintHelp(t, p, cmd, "--help-all")

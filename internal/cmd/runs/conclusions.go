@@ -52,8 +52,7 @@ func Judge(out *options.Outputs, w *loadgen.Workload, rows []requests.Row, resul
 	return outcome, fared, nil
 }
 
-// conclude adds to the report what follows from it, and says it. Results that repeat the reference's have
-// nothing of it.
+// conclude adds the conclusions to the report, and prints them. Results that repeat the reference's have none.
 func (r *run) conclude() {
 	if r.o.Reference || r.spec.Compat {
 		return

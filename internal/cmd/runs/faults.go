@@ -9,11 +9,10 @@ import (
 	"github.com/replay-llm/replay/report/failures"
 )
 
-// mostFaults is how many events are told below a report.
+// mostFaults is how many events are printed below a report.
 const mostFaults = 5
 
-// studyFaults finds what each thing that went wrong cost, beside the same replay without
-// faults.
+// studyFaults finds the cost of each fault, compared with the same replay without faults.
 func (r *run) studyFaults(ctx context.Context) error {
 	if r.spec.Faults == nil || r.live {
 		return nil

@@ -44,7 +44,7 @@ func NewForkCommand(s cli.Streams) *cobra.Command {
 		Long: `Replay up to an instant once, and from there on several times: as it was, and
 with other settings. Each future is what replay trace --change gives.
 
-RUN is a directory made with --out, whose command is run again, or a trace with
+RUN is a directory made with --out (its command is run again), or a trace with
 the flags of replay trace. TIME is of the replay's clock, which begins at 0:00.`,
 		Example: `  replay fork out/a --at 30m --set workers=10 --set router=p2c
   replay fork FILE --workers 8 --at 30m --future workers=10 --future router=p2c
@@ -126,7 +126,7 @@ func (f *forkFlags) replay(ctx context.Context, s cli.Streams, x *forked, all []
 	cli.ManyReplays()
 	r := &forkRun{s: s, spec: &x.spec, at: f.at.At, jobs: f.jobs, futures: all, table: t}
 	if f.o.Outputs.Dir != "" {
-		all[0].alone = true // who looks on a run without changes sees the passes of its workers in another order
+		all[0].alone = true // observers of a run without changes see the passes of its workers in another order
 		if r.out, err = newForkOut(s, x, f.o.Outputs.Dir, nameDirs(t)); err != nil {
 			return err
 		}
@@ -150,10 +150,10 @@ func (f *forkFlags) replay(ctx context.Context, s cli.Streams, x *forked, all []
 	return err
 }
 
-// recordingFlags are those that say what the directories of futures are to have.
+// recordingFlags returns the flags for the contents of the directories of futures.
 func recordingFlags() []string { return []string{"requests-format", "passes", "slo", "slo-attainment"} }
 
-// readRun returns what is to be forked: what a run directory was made by, or what the flags say.
+// readRun returns the run to fork: that of a run directory, or that of the flags.
 func (f *forkFlags) readRun(s cli.Streams, args []string) (*forked, error) {
 	own := []string{"at", "future", "set", "grid", "output", "jobs", "out"}
 	recorded := false
@@ -177,8 +177,8 @@ func (f *forkFlags) readRun(s cli.Streams, args []string) (*forked, error) {
 	return &forked{f.o, spec, command}, err
 }
 
-// readRecorded returns a recorded run, of whose flags the command line may say those named own. Its inputs must be
-// what they were.
+// readRecorded returns a recorded run. The command line may set the flags named in own. The inputs of the run must be
+// unchanged.
 func (f *forkFlags) readRecorded(dir string, own []string) (*forked, error) {
 	var other string
 	var more []string

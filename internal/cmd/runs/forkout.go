@@ -20,7 +20,7 @@ import (
 	"github.com/replay-llm/replay/report/rundir"
 )
 
-// watched is a recording and those that it comes from, as values: a copy of a replay has a copy of it.
+// watched is a recording and its observers, as values: a copy of a replay has a copy of it.
 type watched struct {
 	observers
 	recording
@@ -50,7 +50,7 @@ func newForkOut(s cli.Streams, x *forked, path string, names []string) (*forkOut
 	return out, nil
 }
 
-// watch returns who looks on for the recording of a replay.
+// watch returns the observers for the recording of a replay.
 func (out *forkOut) watch() (*watched, error) {
 	own := out.base
 	if err := own.openWatching(); err != nil {

@@ -140,7 +140,7 @@ func (r *forkRun) fill(f *futureRun, facts *collector.Collector) {
 	r.table.Futures[f.index].fill(facts.Records(), r.table.At)
 }
 
-// watch returns who looks on, nil where nobody does.
+// watch returns the observer of the recording, nil without one.
 func (r *forkRun) watch() (harness.Observer, error) {
 	if r.out == nil {
 		return nil, nil

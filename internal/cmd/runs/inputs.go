@@ -74,8 +74,7 @@ func (in *inputs) hashFiles() {
 	}
 }
 
-// addTrace adds a trace, the files of one that is a directory, or those that
-// laws draw from.
+// addTrace adds a trace, the files of a trace that is a directory, or the files that laws draw from.
 func (in *inputs) addTrace(t *replay.Trace) error {
 	paths := []string{t.Path}
 	if entries, err := os.ReadDir(t.Path); err == nil { // sorted by name
@@ -101,7 +100,7 @@ func (in *inputs) addFile(role, path string) error {
 	if st, err := os.Stat(path); err == nil && !st.IsDir() && !st.Mode().IsRegular() {
 		return fmt.Errorf("%s: can be read only once, use a regular file, or - for standard input, with --out or --digest", path)
 	} else if err != nil || st.IsDir() {
-		return nil // the run says it better
+		return nil // the run has a better error
 	}
 	in.files = append(in.files, rundir.Input{Role: role, Path: path})
 	return nil

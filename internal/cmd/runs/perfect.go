@@ -62,7 +62,7 @@ func isSought(a *replay.Autoscale) bool {
 	return a != nil && a.Kind == autoscale.Foreknown && a.Load.InFlight == 0
 }
 
-// withPerfect returns spec with so many requests at once on each worker whose number is to be found.
+// withPerfect returns spec with n requests at once on each worker of the autoscalers that search this number.
 func withPerfect(spec replay.Spec, n int) replay.Spec {
 	for _, a := range []**replay.Autoscale{&spec.Autoscale, &spec.AutoscaleDecode} {
 		if isSought(*a) {

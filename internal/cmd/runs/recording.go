@@ -32,11 +32,11 @@ import (
 // recording is what a run is to leave besides its report: rows, a directory, a
 // digest, and a judgement of objectives.
 type recording struct {
-	inputs *inputs // nil when nobody asks for a hash
+	inputs *inputs // nil if no hash is wanted
 
-	seen *requests.Recorder // nil when nobody asks for rows
-	book *ledger.Book       // where each request's time went; nil when nobody asks for rows
-	// Who computed prompts when, and the run over time; nil without a run directory.
+	seen *requests.Recorder // nil if no rows are wanted
+	book *ledger.Book       // where each request's time went; nil if no rows are wanted
+	// The workers that computed prompts by time, and the run over time; nil without a run directory.
 	work   *ledger.Log
 	series *series.Series
 	passes *passes.Log // nil unless asked for
@@ -75,7 +75,7 @@ func (r *run) openRecording() (err error) {
 	return nil
 }
 
-// openWatching prepares those that look on.
+// openWatching prepares the observers.
 func (r *run) openWatching() error {
 	out := &r.o.Outputs
 	if out.Requests == "" && out.Dir == "" {
@@ -126,7 +126,7 @@ func NewBook(spec *replay.Spec, work *ledger.Log) (*ledger.Book, error) {
 	return book, nil
 }
 
-// watching are those that rows and directory come from.
+// watching returns the observers that rows and directory come from.
 func (rec *recording) watching() []harness.Observer {
 	var all []harness.Observer
 	if rec.seen != nil {
@@ -264,7 +264,7 @@ func (r *run) hasTasks() bool {
 	return waits
 }
 
-// listFiles completes what run.json says of the run, and returns the files of its directory.
+// listFiles completes run.json, and returns the files of its directory.
 func (r *run) listFiles() []rundir.File {
 	form, dir, spec := requests.Format(r.o.Outputs.Form.Value), &r.run, &r.spec
 	dir.Command = r.o.Output.Watch.StripFrom(r.s.Args)

@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/report/rundir"
 )
 
-// mostRegretted is how many decisions are told below a report.
+// mostRegretted is how many decisions are printed below a report.
 const mostRegretted = 5
 
 // studyRegret finds what other choices of the router would have given, where that is asked for.

@@ -18,8 +18,8 @@ import (
 	"github.com/replay-llm/replay/router/policy"
 )
 
-// writeReport writes the report file, if one is wanted, and then the report on
-// standard output. What a table does not say of requests is said below it.
+// writeReport writes the report file, if one is wanted, and then the report on standard output. What a table does not
+// show of requests is printed below it.
 func (r *run) writeReport() error {
 	o, report, text := r.o, r.result.Report, collector.Text{Form: r.o.TableForm()}
 	if o.Changed("report-json") {

@@ -174,7 +174,7 @@ func (r *run) replayLogged(flag, path string, newLog func(io.Writer) logging, re
 	return err
 }
 
-// replayWatched replays, shown to those that look on and to more.
+// replayWatched replays with the observers of the run and more.
 func (r *run) replayWatched(ctx context.Context, more ...harness.Observer) (err error) {
 	all := append(observers(more), r.watching()...)
 	if r.trust.knows() {
@@ -183,7 +183,7 @@ func (r *run) replayWatched(ctx context.Context, more ...harness.Observer) (err 
 	streams := replay.Streams{
 		Stdin: r.stdin, Warn: r.s.Warn,
 		KVEvents: r.o.Changed("kv-events-file"), SaveCaches: r.savedCaches(), Fold: r.o.Folding(), Threads: cmp.Or(r.o.Threads, runtime.NumCPU()),
-		Once: !r.live && r.spec.Faults == nil && !r.spec.Autoscales() && !r.o.Outputs.Regret.Wanted, // others are compared with more replays
+		Once: !r.live && r.spec.Faults == nil && !r.spec.Autoscales() && !r.o.Outputs.Regret.Wanted, // other runs are compared with more replays
 	}
 	streams.Opened = func(w *loadgen.Workload) {
 		r.workload = w

@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/report/scaling"
 )
 
-// goal returns what requests are held to beside a calmer replay.
+// goal returns the goal of requests, compared with a calmer replay.
 func (r *run) goal() failures.Goal {
 	out := &r.o.Outputs
 	goal := failures.Goal{Objectives: out.Slo.All, Share: out.Attainment}
@@ -22,8 +22,8 @@ func (r *run) goal() failures.Goal {
 	return goal
 }
 
-// studyScaling finds what each act of an autoscaler cost, beside the same replay with the most
-// workers that it wanted, from the start to the end.
+// studyScaling finds what each act of an autoscaler cost, compared with the same replay with the most workers that it
+// requested, from the start to the end.
 func (r *run) studyScaling(ctx context.Context) error {
 	all := r.result.Scaling
 	if len(all) == 0 || r.spec.Stream != nil {
@@ -55,7 +55,7 @@ func (r *run) studyScaling(ctx context.Context) error {
 // noComparison is why a run that is streamed has no costs of an autoscaler's acts.
 const noComparison = "--stream keeps no requests to compare with those of another replay"
 
-// mostActs is how many acts of an autoscaler are told below a report.
+// mostActs is how many acts of an autoscaler are printed below a report.
 const mostActs = 8
 
 // addScaling adds a few lines about the autoscalers to those below the report.

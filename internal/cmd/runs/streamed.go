@@ -18,7 +18,7 @@ import (
 	"github.com/replay-llm/replay/report/slo"
 )
 
-// passing is what a run whose requests are not kept makes of their rows, which come one by one and are gone.
+// passing is what a run that does not keep its requests makes of their rows, which pass one by one.
 type passing struct {
 	rows   *requests.Stream      // nil: no rows are written
 	tally  *slo.Tally            // nil without objectives
@@ -27,7 +27,7 @@ type passing struct {
 	spools *spools               // of a run directory; nil without one
 }
 
-// openPassing prepares for the rows of requests that are not kept, if somebody wants them.
+// openPassing prepares for the rows of requests that are not kept, if an output needs them.
 func (r *run) openPassing() {
 	out := &r.o.Outputs
 	if r.spec.Stream == nil || out.Requests == "" && out.Dir == "" && !out.Digest && len(out.Slo.All) == 0 {
@@ -65,12 +65,12 @@ func (r *run) followClasses(streams *replay.Streams) {
 	p.show(p.fared.Add)
 }
 
-// show has every row shown to somebody.
+// show calls to with every row.
 func (p *passing) show(to func(*requests.Row)) {
 	p.rows.Show = append(p.rows.Show, func(r *requests.Row) error { to(r); return nil })
 }
 
-// watchFolded has an observer watch a replay on a goroutine of its own, and take the requests that are folded.
+// watchFolded has an observer watch a replay on a separate goroutine, and take the requests that are folded.
 func (r *run) watchFolded(streams *replay.Streams, all observers) *relay.Relay {
 	later := relay.NewFolding(all, r.passing.rows)
 	streams.Observer, streams.Fold.Sink = later, later

@@ -23,8 +23,8 @@ func NewTraceCommand(s cli.Streams, onProcesses Cluster) *cobra.Command {
 	return newRunCommand(s, onProcesses, loadgen.Trace, &cobra.Command{
 		Use:   "trace [FILE]",
 		Short: "Let requests arrive at the times of the workload",
-		Long: `Replay a workload in open loop: requests arrive when the trace says, however
-busy the cluster is.
+		Long: `Replay a workload in open loop: requests arrive at the times of the trace,
+however busy the cluster is.
 
 ` + workloadHelp,
 		Example: `  replay trace requests.jsonl --workers 8 --router kv --num-gpu-blocks 4096

@@ -43,8 +43,7 @@ func (t *trust) readProfiles(spec *replay.Spec) error {
 	return nil
 }
 
-// coverageOf reads the profile of an engine; nil where it does not say where it can be
-// trusted.
+// coverageOf reads the profile of an engine; nil where it does not have the range in which it can be trusted.
 func coverageOf(a *engineargs.Args) (*calibrate.Coverage, error) {
 	if !a.PassTimes.HoldsProfile() {
 		return nil, nil
@@ -56,7 +55,7 @@ func coverageOf(a *engineargs.Args) (*calibrate.Coverage, error) {
 	return calibrate.NewCoverage(*p.Trusted, a.BlockTokens), nil
 }
 
-// knows reports whether some profile says where it can be trusted.
+// knows reports whether some profile has the range in which it can be trusted.
 func (t *trust) knows() bool {
 	known := func(c *calibrate.Coverage) bool { return c != nil }
 	return slices.ContainsFunc(slices.Concat(t.of[:]...), known)
@@ -95,7 +94,7 @@ func (t *trust) Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
 // observers are shown a run one after the other.
 type observers []harness.Observer
 
-// growAll makes room in those that remember requests for so many of them.
+// growAll makes room for this number of requests in the observers that remember them.
 func (all observers) growAll(requests int) {
 	for _, o := range all {
 		if o, ok := o.(interface{ Grow(requests int) }); ok {

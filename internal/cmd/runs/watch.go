@@ -8,8 +8,8 @@ import (
 	"github.com/replay-llm/replay/report/watch"
 )
 
-// showProgress lets people see how far a replay has come, in a line or in all that --watch shows. The result ends that,
-// and is told whether the replay has come to its end.
+// showProgress shows the progress of a replay, in a line or in the view of --watch. The function that it returns ends
+// that; its argument is whether the replay reached its end.
 func (r *run) showProgress(streams *replay.Streams) (end func(ended bool)) {
 	if r.o.Output.Watch.On {
 		return r.watch(streams)
@@ -27,7 +27,7 @@ const (
 	relog  = 10 * time.Second       // in a log
 )
 
-// watch is showProgress for --watch. The view is shown the replay on the replay's own goroutine and nobody is shown the
+// watch is showProgress for --watch. The view observes the replay on the goroutine of the replay. Nothing observes the
 // view, so that nothing depends on it.
 func (r *run) watch(streams *replay.Streams) (end func(ended bool)) {
 	view := new(watch.View)

@@ -30,7 +30,7 @@ type Cut struct {
 	CutOptions
 }
 
-// CutOptions say how the hours of a trace are replayed.
+// CutOptions are the settings of the replay of the hours of a trace.
 type CutOptions struct {
 	Speedup float64
 	Growth  float64 // factor by which opened hours have more sessions
@@ -95,7 +95,7 @@ func (c *cutter) add(s *formats.Stream, r *formats.Record) error {
 	switch {
 	case known:
 	case r.Name != "":
-		return s.RowError(r, "waits for others than the turn before it: must be a trace without graphs with --stream")
+		return s.RowError(r, "waits for requests other than the turn before it: must be a trace without graphs with --stream")
 	case !r.HasAt || math.IsNaN(r.At) || math.IsInf(r.At, 0):
 		return s.RowError(r, "has no timestamp, which --by-hour requires")
 	case c.started && r.At < c.first:

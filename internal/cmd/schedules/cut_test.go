@@ -231,8 +231,8 @@ func TestRhythms(t *testing.T) {
 	}
 }
 
-// Of a trace of more than two days the schedule that repeats by the day has in every hour at least the workers of that hour, in
-// memory and cut, and stands next to the others.
+// For a trace of more than two days the schedule that repeats by the day is listed with the other schedules. In every
+// hour it has at least the workers of that hour, in memory and cut.
 func TestDaysRepeat(t *testing.T) {
 	ctx := context.Background()
 	var requests []int

@@ -48,7 +48,7 @@ type Runner struct {
 // CheckCover refuses workloads that do not cover several hours.
 func CheckCover(w *loadgen.Workload, speedup float64) error {
 	if w.Graph != nil {
-		return cli.Usagef("--by-hour: only for requests that do not wait for others than the one before them")
+		return cli.Usagef("--by-hour: only for requests that wait for at most the turn before them")
 	}
 	first, last := plan.Span(w)
 	if covers := (last - first) / sim.Time(speedup); covers < 2*hourMS {
@@ -125,7 +125,8 @@ func (h *ByHour) cutHours(ctx context.Context, r *Runner, w *loadgen.Workload, n
 	return nil
 }
 
-// resizeMissed gives hours that no number of workers meets as many as the largest of the others, since more are of no use.
+// resizeMissed gives hours that no number of workers meets as many workers as the largest other hour, since more are of
+// no use.
 func (h *ByHour) resizeMissed(r *Runner) {
 	largest, met := r.leastShape(), false
 	for i := range h.hours {

@@ -12,7 +12,7 @@ import (
 // Member is one deployment on a pool of GPUs.
 type Member struct {
 	Name, Trace string
-	Factor      float64 // by which passes take longer than the model says
+	Factor      float64 // by which passes take longer than in the model
 	schedule    *ByHour
 	met         bool
 	missed      string

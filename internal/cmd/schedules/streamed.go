@@ -154,7 +154,7 @@ func (x *cutRun) replayHour(ctx context.Context, h *ByHour, k int, change func(s
 	return m, result, err
 }
 
-// compare holds the schedule, those that repeat, a fixed size and an HPA to the objectives in every hour.
+// compare checks the objectives in every hour for the schedule, the schedules that repeat, a fixed size and an HPA.
 func (x *cutRun) compare(ctx context.Context, h *ByHour) error {
 	add := func(name string, way *ByHour) (met bool, err error) {
 		measures, err := x.judge(ctx, way)

@@ -102,7 +102,7 @@ func (h *ByHour) describeCover() string {
 	if h.startup > 0 {
 		text += fmt.Sprintf(" Workers are asked for %g s before the hour that needs them, and count from then on.", h.startup)
 	} else {
-		text += " Workers start at once: --worker-startup says how long they take."
+		text += " Workers start at once: --worker-startup sets the time that they take."
 	}
 	if h.hours[0].shape.Split() {
 		text += " HPA is left out: prefill and decode workers have one each, with separate targets."
@@ -113,7 +113,7 @@ func (h *ByHour) describeCover() string {
 // Document is a schedule for programs.
 type Document struct {
 	Settings  string         `json:"settings"`
-	Factor    float64        `json:"pass_time_factor"` // by which passes take longer than the model says
+	Factor    float64        `json:"pass_time_factor"` // by which passes take longer than in the model
 	Startup   float64        `json:"startup_s"`
 	Covered   float64        `json:"hours_covered"`
 	Hours     []hourDocument `json:"hours"`
@@ -207,6 +207,6 @@ func (h *ByHour) writeMissed(b *strings.Builder, most int, wrap func(string) str
 		}
 	}
 	if count > mostMissed {
-		b.WriteString(wrap(fmt.Sprintf("  Nor are %d more hours. They have as many workers as the largest of the others.\n", count-mostMissed)))
+		b.WriteString(wrap(fmt.Sprintf("  Nor are %d more hours. They have as many workers as the largest of the remaining hours.\n", count-mostMissed)))
 	}
 }

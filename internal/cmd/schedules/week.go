@@ -64,8 +64,8 @@ type rhythm struct {
 // at returns the workers of an hour of the trace.
 func (p *rhythm) at(hour int) plan.Shape { return p.slots[(p.begin+hour)%len(p.slots)].shape }
 
-// findRhythm returns the workers at each hour of a cycle: of the hours of the trace that fall on it, those that a share of them
-// need at most.
+// findRhythm returns the workers at each hour of a cycle: the quantile of the needs of the hours of the trace that fall
+// on it.
 func (h *ByHour) findRhythm(cycle int, begin Begin, quantile float64) *rhythm {
 	p := &rhythm{begin: begin.hour % cycle, slots: make([]slot, cycle)}
 	for k := range p.slots {

@@ -20,7 +20,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/hardware"
 )
 
-// ClusterOf returns the cluster to start. settings are those that were given or chosen, by the names of flags.
+// ClusterOf returns the cluster to start. settings are the given and the chosen settings, by the names of flags.
 func ClusterOf(settings []plan.Setting, topology *engines.Topology) (*launch.Cluster, error) {
 	engine := &topology.Entry().Engine
 	fit, ok := engine.PassTimes.Fit()
@@ -93,8 +93,8 @@ func listOutside(settings []plan.Setting) []string {
 	return all
 }
 
-// settingsOf returns the settings of the servers of a pool by flag: those that were given or chosen, and the limits that the plan
-// has taken for granted.
+// settingsOf returns the settings of the servers of a pool by flag: the given and the chosen settings, and the limits
+// that the plan assumed.
 func settingsOf(settings []plan.Setting, p *engines.Pool) (map[string]string, error) {
 	all := map[string]string{}
 	for flag, n := range engines.LimitsOf(&p.Engine) {

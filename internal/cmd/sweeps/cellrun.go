@@ -23,9 +23,9 @@ import (
 	"github.com/replay-llm/replay/report/slo"
 )
 
-// CellRunner replays cells. Those that replay the same workload share it.
+// CellRunner replays cells. Cells that replay the same workload share it.
 type CellRunner struct {
-	Warn    func(string) // of what is remarkable in a trace, from several goroutines; nil: nobody
+	Warn    func(string) // of what is remarkable in a trace, from several goroutines; nil: none
 	Early   bool         // a cell ends when an objective cannot be met any more
 	Reader  options.CellReader
 	open    runs.Recent[*openWorkload]
@@ -139,8 +139,8 @@ func meanGPUs(result *harness.Result, p *engines.Pool) (count, perHour float64, 
 	return float64(gpus.Count), gpus.Price, err
 }
 
-// printWarnings prints what the cells are warned of, each once. Cells that cannot be run say
-// why when they are.
+// printWarnings prints what the cells are warned of, each once. The error of a cell that cannot be run is reported when
+// it is run.
 func printWarnings(s cli.Streams, reader *options.CellReader, cells []plan.Cell) {
 	var all warnings
 	found := make([][]string, len(cells))
@@ -188,8 +188,7 @@ func cellReport(o *options.Options, result *harness.Result, w *loadgen.Workload,
 	return short.Bytes(), nil
 }
 
-// openSample returns a resample of the workload of spec, or the workload itself. It is
-// opened by the first who asks.
+// openSample returns a resample of the workload of spec, or the workload itself. The first caller opens it.
 func (r *CellRunner) openSample(ctx context.Context, spec replay.Spec, sample int) (*loadgen.Workload, error) {
 	key := plan.WorkloadKey(&spec)
 	w := r.open.Get(key, func() *openWorkload {

@@ -13,7 +13,7 @@ import (
 	"github.com/replay-llm/replay/plan"
 )
 
-// A cell is stopped for objectives that it misses when it is replayed to its end, and for no others. One that is not stopped has
+// A cell is stopped only for objectives that it misses when it is replayed to its end. A cell that is not stopped has
 // the same report. Limits are at and near what the cell reaches.
 func TestEarlyStop(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 38))

@@ -17,7 +17,7 @@ import (
 	"github.com/replay-llm/replay/schema"
 )
 
-// GridFlags say what the cells of a sweep are.
+// GridFlags are the flags that set the cells of a sweep.
 type GridFlags struct {
 	axes, common, traces []string
 	columns              string
@@ -34,7 +34,7 @@ func (f *GridFlags) Bind(fs *pflag.FlagSet) {
 	fs.IntVar(&f.repeat, "repeat", 0, "replay each cell on a `number` of resamples of its workload too, for intervals")
 }
 
-// readGrid is what file, "" for none, and the flags say; flags win.
+// readGrid returns the grid of file, "" for none, and of the flags; flags win.
 func (f *GridFlags) readGrid(file string) (*plan.Grid, error) {
 	g := &gridReader{known: options.NewCellOptions().Set, file: yamlfile.File{Path: file}}
 	if file != "" {
@@ -69,7 +69,7 @@ func (f *GridFlags) readGrid(file string) (*plan.Grid, error) {
 		}
 	}
 	if len(g.grid.Axes) == 0 && len(g.grid.Common) == 0 {
-		return nil, cli.Usagef("no grid: must be a file that says one, or --grid")
+		return nil, cli.Usagef("no grid: must be a file with a grid, or --grid")
 	}
 	if err := g.grid.Check(); err != nil {
 		return nil, cli.Usagef("grid: %v", err)
@@ -84,8 +84,7 @@ type gridReader struct {
 	grid  plan.Grid
 }
 
-// putAxis adds an axis, or what all cells have, in place of what the file said of
-// it.
+// putAxis adds an axis, or a setting of all cells, instead of what the file has of it.
 func (g *gridReader) putAxis(a plan.Axis, isAxis bool) {
 	axes, common := &g.grid.Axes, &g.grid.Common
 	*common = slices.DeleteFunc(*common, func(s plan.Setting) bool { return s.Name == a.Name })

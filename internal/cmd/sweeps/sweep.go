@@ -37,7 +37,7 @@ is a YAML or JSON file,
     router: [round_robin, kv]
     workers: [2, 4, 8]
 
-or the flags below say it. Cells with max-in-flight are closed loops.
+or the flags below set it. Cells with max-in-flight are closed loops.
 
 The cells run in this process, --jobs at once, or as shards on several machines.`,
 		Example: `  replay sweep grid.yaml --output csv > table.csv
@@ -164,8 +164,8 @@ func (f *sweepFlags) openJournal(sweep *plan.Sweep, g *plan.Grid) (err error) {
 	return nil
 }
 
-// markEarly makes the tasks of cells that may be stopped others than those that run to their end, in journals. It refuses a sweep
-// that gives cells nothing to be stopped for, or repeats them.
+// markEarly gives the tasks of cells that may be stopped another version in journals than tasks that run to their end.
+// It refuses a sweep that gives cells nothing to be stopped for, or repeats them.
 func (f *sweepFlags) markEarly(g *plan.Grid, tasks []plan.Task) error {
 	if f.grid.repeat > 0 {
 		return cli.Usagef("--early-stop with --repeat: a cell that is stopped has no values to repeat; leave one of them out")
@@ -193,7 +193,7 @@ func tasksOf(cells []plan.Cell, d *digests) ([]plan.Task, error) {
 	tasks := make([]plan.Task, len(cells))
 	for i := range cells {
 		cell := cells[i]
-		if whole, err := options.ExpandDeployment(cell.Settings); err == nil { // or the cell says why not
+		if whole, err := options.ExpandDeployment(cell.Settings); err == nil { // or the run of the cell reports the error
 			cell.Settings = whole
 		}
 		if tasks[i], err = plan.NewTask(&cell, program, d.Of); err != nil {
@@ -203,8 +203,8 @@ func tasksOf(cells []plan.Cell, d *digests) ([]plan.Task, error) {
 	return tasks, nil
 }
 
-// ProgramVersion identifies the program: another one may give other results. What was not
-// built from a commit is told by its own bytes.
+// ProgramVersion identifies the program: another one may give other results. A program that was not built from a commit
+// is identified by its bytes.
 func ProgramVersion() (string, error) {
 	v := cli.Version()
 	if !strings.Contains(v, "+dirty") && !strings.HasPrefix(v, "(") {

@@ -26,7 +26,7 @@ import (
 	"github.com/replay-llm/replay/report/slo"
 )
 
-// TableFlags say how outcomes are printed.
+// TableFlags are the flags for printing outcomes.
 type TableFlags struct {
 	form  cli.Choice
 	Files TableFiles
@@ -55,7 +55,7 @@ func (f *TableFlags) Check() error {
 	return f.Files.Check()
 }
 
-// Write prints a table; cells without a report are an error of their own.
+// Write prints a table; cells without a report are a separate error.
 func (f *TableFlags) Write(w io.Writer, g *plan.Grid, outcomes []plan.Outcome) error {
 	t, err := plan.NewResults(g, outcomes, f.wall)
 	if err != nil {
@@ -148,8 +148,8 @@ func (f *TableFiles) Write(forms map[string]func(io.Writer) error) error {
 	return nil
 }
 
-// chooseAxes returns what the chart of a grid has across, and what colours it: the axis with the most numbers, if it has at least
-// three, and the first of the others.
+// chooseAxes returns the axis that the chart of a grid has across, and the axis that colours it. Across is the axis
+// with the most numbers, if it has at least three; the first other axis colours it.
 func chooseAxes(g *plan.Grid) (across, by string) {
 	across = "output_throughput_tok_s"
 	most := 2

@@ -12,7 +12,7 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/cli"
 )
 
-// Subcommand is the command of a program that says what it is.
+// Subcommand returns the command that prints the version of a program.
 func Subcommand(program string) cli.Subcommand {
 	return cli.NewSubcommand("version", func(s cli.Streams) *cobra.Command { return newCommand(s, program) })
 }
@@ -21,11 +21,11 @@ func newCommand(s cli.Streams, program string) *cobra.Command {
 	var form cli.Choice
 	cmd := &cobra.Command{
 		Use:   "version",
-		Short: "Say which version this is, and whose rules it knows",
-		Long: `Say which version this is, of which commit and by which Go, the releases of
-engines whose rules it knows, the versions of what it writes, and the origin of
-its measured operator times. Between two releases in a line of rules, those of
-the first hold.`,
+		Short: "Print the version, and the engine releases with known rules",
+		Long: `Print the version of the program, its commit and its Go release, the releases of
+engines with known rules, the versions of the files that it writes, and the
+origin of its measured operator times. Between two releases in a line of rules,
+those of the first hold.`,
 		Example: `  ` + program + ` version
   ` + program + ` version --output json`,
 		RunE: func(_ *cobra.Command, args []string) error {

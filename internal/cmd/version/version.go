@@ -1,5 +1,4 @@
-// Package version says what a program is: of which commit, by which Go, and
-// which releases of engines it knows the rules of.
+// Package version describes a program: its commit, its Go release, and the releases of engines with known rules.
 package version
 
 import (
@@ -18,7 +17,7 @@ import (
 // devel is the version of what was built from no tagged commit.
 const devel = "devel"
 
-// Document is what a program says of itself.
+// Document is what a program reports about itself.
 type Document struct {
 	Program string `json:"program"`
 	Version string `json:"version"`  // the tag of its commit as v1.2.3, or devel
@@ -41,7 +40,7 @@ type Formats struct {
 	Profile int    `json:"timing_profile"`
 }
 
-// newDocument returns what the program of a name that was built like that says of itself.
+// newDocument returns the document of the program of a name and a build.
 func newDocument(program string, build *debug.BuildInfo) *Document {
 	tables, err := optables.Provenance()
 	if err != nil {

@@ -90,7 +90,7 @@ func (p *Merge) write(h *head, files int, to Sink) error {
 	if !p.SharedIDs && files > 1 {
 		for i, id := range r.IDs {
 			if id > math.MaxUint64/uint64(files)-1 {
-				return fmt.Errorf("%s:%d: hash_ids[%d] is %d, must be at most %d to be told from those of other files", h.stream.Name, r.Line, i, id, math.MaxUint64/uint64(files)-1)
+				return fmt.Errorf("%s:%d: hash_ids[%d] is %d, must be at most %d, so that ids of two files differ", h.stream.Name, r.Line, i, id, math.MaxUint64/uint64(files)-1)
 			}
 			r.IDs[i] = id*uint64(files) + uint64(h.number)
 		}

@@ -29,12 +29,12 @@ func (s *Summary) WriteText(w io.Writer) error {
 	}
 	line("Format", "%s%s", s.Format, also)
 	line("Requests", "%d", s.Requests)
-	line("Conversations", "%s, %s requests each at the median, %d at most", s.Sessions, s.medianTurns(), max(s.Turns.Max, 1))
+	line("Conversations", "%s; requests per conversation: %s at the median, %d at most", s.Sessions, s.medianTurns(), max(s.Turns.Max, 1))
 	if s.Waiting > 0 {
 		line("Waiting", "%d requests wait for the one before them; delay %s s on average", s.Waiting, formatDecimal(s.Delays.Mean()/1000))
 	}
 	if g := &s.Graph; g.Waiting > 0 {
-		line("Graph", "%d requests wait for others, %d of them for several; at most %d", g.Waiting, g.Joins, g.Widest)
+		line("Graph", "%d requests wait for other requests, %d of them for several; at most %d", g.Waiting, g.Joins, g.Widest)
 		line("", "wait for one, and the longest chain has %d", g.Deepest)
 	}
 	for i, k := range s.Dropped.Kinds() {

@@ -60,7 +60,7 @@ func badRows() []badRow {
 		{"prompt without end", vllmLine + vllmLine + "INFO 06-08 18:55:36 [logger.py:41] Received request b: prompt: 'x, params: SamplingParams(max_tokens=4)", "f:3: prompt: the text has no end, must be a quote", 2, no},
 		{"token that is none", vllmLine + "INFO 06-08 18:55:36 [logger.py:41] Received request b: params: SamplingParams(max_tokens=4), prompt_token_ids: [1, x]", `f:2: prompt_token_ids[1] is " x", must be a whole number`, 1, no},
 		{"prompt in no line", vllmLine + "INFO 06-08 18:55:36 [logger.py:65] Received request b: params: SamplingParams(max_tokens=4)", "f:2: no line tells the prompt of 1 requests: must be a log of VLLM_LOGGING_LEVEL=DEBUG", -1, no},
-		{"log without requests", "INFO 06-08 18:55:36 [api_server.py:9] Starting\n", "f: no line says \"Received request\", expected the log", -1, no},
+		{"log without requests", "INFO 06-08 18:55:36 [api_server.py:9] Starting\n", "f: no line has \"Received request\", expected the log", -1, no},
 		{"span of negative length", `{"resourceSpans":[{"scopeSpans":[{"spans":[{"attributes":[{"key":"gen_ai.usage.input_tokens","value":{"intValue":"-1"}}]}]}]}]}`, "f:1: resourceSpans[0].scopeSpans[0].spans[0].gen_ai.usage.input_tokens is -1, must be an integer >= 0", -1, no},
 		{"span without begin", `{"resourceSpans":[{"scopeSpans":[{"spans":[{"attributes":[{"key":"gen_ai.usage.input_tokens","value":{"intValue":"1"}},{"key":"gen_ai.usage.output_tokens","value":{"intValue":"1"}}]}]}]}]}`, "f:1: resourceSpans[0].scopeSpans[0].spans[0].startTimeUnixNano is missing, must be ns since 1970", -1, no},
 		{"spans without requests", `{"resourceSpans":[{"scopeSpans":[{"spans":[{"name":"GET"}]}]}]}`, "f: no span says how many tokens it used", -1, no},

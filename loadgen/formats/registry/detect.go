@@ -315,7 +315,7 @@ func unknownFormat(name string, line int, keys []string) error {
 	if len(keys) == 1 && strings.ContainsAny(keys[0], ";\t") {
 		keys = strings.FieldsFunc(keys[0], func(r rune) bool { return r == ';' || r == '\t' })
 	}
-	columns := "or --columns says where arrivals and lengths are"
+	columns := "or --columns names the columns of arrivals and lengths"
 	guess := tables.GuessColumns(keys)
 	if guess != "" {
 		columns = "or by its columns, which may be --columns " + quoteWord(guess)

@@ -38,7 +38,7 @@ func OpenOTLP(s *formats.Stream) (formats.Reader, error) {
 	}
 	x.dropOuter()
 	if len(x.order) == 0 {
-		return nil, &loadgen.SyntaxError{Name: s.Name, Msg: "no span says how many tokens it used, expected gen_ai.usage.input_tokens and gen_ai.usage.output_tokens among the attributes of some"}
+		return nil, &loadgen.SyntaxError{Name: s.Name, Msg: "no span has its numbers of tokens, expected gen_ai.usage.input_tokens and gen_ai.usage.output_tokens among the attributes of some"}
 	}
 	stable.Sort(x.order, func(a, b *otlpSpan) int { return a.record.When.Compare(b.record.When) })
 	ends := make(formats.LastEnds)

@@ -93,7 +93,7 @@ func (x *logRows) finish() error {
 		return scan.RowError(x.S.Name, x.firstLine, fmt.Errorf("no line tells the prompt of %d requests: must be a log of VLLM_LOGGING_LEVEL=DEBUG, in which releases from 0.11 on have it", x.untold))
 	}
 	if len(x.All) == 0 && len(x.Bad) == 0 {
-		return &loadgen.SyntaxError{Name: x.S.Name, Msg: "no line says \"Received request\", expected the log of a vLLM server with --enable-log-requests"}
+		return &loadgen.SyntaxError{Name: x.S.Name, Msg: "no line has \"Received request\", expected the log of a vLLM server with --enable-log-requests"}
 	}
 	assumed := 0
 	for id, i := range x.byID {
@@ -108,7 +108,7 @@ func (x *logRows) finish() error {
 		}
 	}
 	if assumed > 0 {
-		x.S.Warn(fmt.Sprintf("%s: %d of %d answers are taken to be as long as max_tokens, since the log does not tell: --output-len says otherwise", x.S.Name, assumed, len(x.All)))
+		x.S.Warn(fmt.Sprintf("%s: %d of %d answers are taken to be as long as max_tokens, since the log has no lengths: --output-len sets another length", x.S.Name, assumed, len(x.All)))
 	}
 	if x.S.Options.Jitter == "" && len(x.All) > 1 {
 		x.S.Warn(x.S.Name + ": arrivals are whole seconds, as the log has them: --jitter second spreads them")

@@ -19,7 +19,7 @@ class Workload(TypedDict, total=False):
     """The load, and requests that are made up.
 
     arrival_interval_ms (ms): synthetic: ms between first arrivals (default 1)
-    classes (FILE): FILE that says of which class, priority and deadline requests are (docs/classes.md)
+    classes (FILE): FILE with the class, priority and deadline of requests (docs/classes.md)
     generate_agent_input (law): law of the first prompts of sub-agents; as --input without it
     generate_agent_output (law): law of the answers of sub-agents; as --output without it
     generate_agent_prefix (what): what the first prompts of sub-agents share
@@ -48,7 +48,7 @@ class Workload(TypedDict, total=False):
     request_count (number): synthetic: number of requests, or of sessions
     shared_prefix_ratio (share): synthetic: share of the prompt's blocks common to a group, 0 to 1
     speedup (R): divide all times by R (default 1)
-    trace_block_size (tokens): tokens that a hash id of the trace stands for, where file and format do not say it (default 512)
+    trace_block_size (tokens): tokens that a hash id of the trace stands for, where file and format do not have it (default 512)
     trace_format (format): format of the trace, by its name in docs/traces.md (default as the file looks)
     trace_num_prefix_groups (groups): agentic traces: groups of agents with a common first prompt
     trace_shared_prefix_ratio (share): agentic traces: share of the first prompt common to a group, 0 to 1
@@ -98,13 +98,13 @@ class Reading(TypedDict, total=False):
     arrival_rate (requests/s): requests/s for files without arrivals; a factor for servegen
     assume_prefix (what): make up what prompts share: system:TOKENS, groups:N:RATIO, session; what is shared (default none)
     columns (columns): columns of any CSV or JSONL file: arrival=time,input=prompt,output=answer
-    dag (chain): requests that wait for several or start others: refuse, keep what is a chain, or all (graph); auto: graph where it takes one (default auto)
+    dag (chain): requests that wait for, or start, several requests: refuse, keep what is a chain, or all (graph); auto: graph where it takes one (default auto)
     image_tokens (tokens): prompt tokens of an image (azure-mm)
     jitter (second): second: spread requests of the same second evenly over it (burstgpt, vllm-log) (default none)
-    output_len (tokens): answer tokens of requests that do not say theirs
+    output_len (tokens): answer tokens of requests without an output length
     priority_from (field): field of a request's priority, where that is not priority (mooncake)
     servegen_span (FROM:TO): seconds FROM:TO of servegen clients
-    session_mode (format): flat: no request waits for another; chain: conversations wait; auto: as the format says (default auto)
+    session_mode (format): flat: no request waits for another; chain: conversations wait; auto: by the format (default auto)
     skip_bad (N): skip bad rows, at most N or any number, and list them (not of mooncake)
     tokenizer (FILE): count the tokens of texts with this tokenizer.json, a FILE (BPE)
     tokens_per_byte (ratio): estimate lengths of texts by a ratio
@@ -134,7 +134,7 @@ class Reading(TypedDict, total=False):
 class Cluster(TypedDict, total=False):
     """Workers, router, transfers between pools, faults, autoscalers.
 
-    admission (file): file that says which requests are held back or turned away, by load (docs/policies.md)
+    admission (file): file of rules that hold back or reject requests, by load (docs/policies.md)
     autoscale (file): YAML file of an autoscaler, which changes the number of workers, or its text: '{min: 2, max: 8, metrics: [{metric: in_flight, target: 8}]}' (docs/autoscaling.md)
     change (time): what is changed at a time: at=5m,workers=10,router=p2c; may be given again (docs/sweep.md)
     core_bandwidth (GB/s): GB/s of the network between them, which all transfers share
@@ -153,7 +153,7 @@ class Cluster(TypedDict, total=False):
     mode (name): clock, by name: offline, a logical one; online, the real one, where workers really wait as long as passes take; cluster, that with workers that are processes (default offline)
     nic_bandwidth (GB/s): GB/s out of each prefill worker and into each decode worker, which transfers share
     pd_threshold (N): a decode worker computes prompts of which it has not cached N tokens at most; best: where that is estimated to give the first token no later (docs/pd.md)
-    pd_when (expression): prompts go to prefill workers where this expression is true, decode workers compute the others
+    pd_when (expression): prompts go to prefill workers where this expression is true; decode workers compute all other prompts
     policy_process (command): command of a program that chooses the worker of each request, asked line by line; or unix:PATH, tcp:HOST:PORT (docs/policies.md)
     policy_timeout (time): time that the program of --policy-process may take for an answer (default 10s)
     prefill_engine_args (JSON): engine arguments of prefill workers only: JSON or @file
@@ -679,8 +679,8 @@ class Outputs(TypedDict, total=False):
     output (form): form of the output: table or json (default table)
     overwrite: let --out replace another run
     passes: also write every pass to --out
-    regret: try all workers at a sample of the routing decisions, and say what the best would have saved (docs/policies.md)
-    regret_horizon (time): time from a decision on in which requests arrive that are looked at, too (default 30s)
+    regret: try all workers at a sample of the routing decisions, and report what the best would have saved (docs/policies.md)
+    regret_horizon (time): time after a decision: requests that arrive in it count, too (default 30s)
     regret_sample (number): number of these decisions, evenly spread (default 100)
     report_format (names): names of the values in the JSON report: native, or those of aiperf, vllm or sglang, the load generators (default native)
     report_json (FILE): also write the report to FILE; in a directory, to a file named after the time
@@ -722,8 +722,8 @@ class Realtime(TypedDict, total=False):
 
     deadline (time): end the run after so much real time, as 90s, and report what there is; exit code 3
     online_barrier: let a worker wait, up to 20 ms, until the request that a completion admits is there (default true)
-    online_disagg: take prefill and decode workers of their own in real time too
-    precise (name): how workers wait, by name: timer, or spin, which looks at the clock in the end and takes a processor per worker (default timer)
+    online_disagg: allow separate prefill and decode workers in real time too
+    precise (name): how workers wait, by name: timer, or spin, which polls the clock in the end and takes a processor per worker (default timer)
     """
 
     deadline: Value
@@ -735,7 +735,7 @@ class Realtime(TypedDict, total=False):
 class WorkerProcesses(TypedDict, total=False):
     """Workers that are processes, with mode="cluster".
 
-    allow_dial (networks): whom to dial: networks, addresses, hosts, loopback, private, local (this machine), any; separated by commas (default $REPLAY_ALLOW_DIAL, or loopback,private,local)
+    allow_dial (networks): allowed peers: networks, addresses, hosts, loopback, private, local (this machine), any; separated by commas (default $REPLAY_ALLOW_DIAL, or loopback,private,local)
     call_home_timeout (time): time a worker may take to call home (default 10s)
     connect_timeout (time): time to reach etcd and NATS (default 10s)
     discovery (way): how workers are found, a way: etcd, static (default $DYN_DISCOVERY_BACKEND, or etcd)
@@ -745,13 +745,13 @@ class WorkerProcesses(TypedDict, total=False):
     etcd_cert (FILE): FILE of our certificate at etcd (PEM) (default $ETCD_AUTH_CLIENT_CERT)
     etcd_key (FILE): FILE of its key (PEM) (default $ETCD_AUTH_CLIENT_KEY)
     etcd_username (name): name at etcd; its password is $ETCD_AUTH_PASSWORD (default $ETCD_AUTH_USERNAME)
-    insecure: listen where other machines reach it without certificates or a token: whoever does is let in
+    insecure: listen where other machines reach it without certificates or a token: every client is accepted
     lease (time): time after which a silent worker is taken for dead (default 10s)
     link_ca (FILE): FILE of the authority that has signed theirs (PEM) (default $REPLAY_LINK_CA)
     link_cert (FILE): FILE of our certificate for workers and callers of other machines (PEM); a token is $REPLAY_LINK_TOKEN (default $REPLAY_LINK_CERT)
     link_key (FILE): FILE of its key (PEM) (default $REPLAY_LINK_KEY)
     link_name (name): name that certificates of listeners are for (default $REPLAY_LINK_NAME, or the host that is dialled)
-    migration_limit (number): number of times a request may go on at another worker when its own fails
+    migration_limit (number): number of times a request may continue at another worker when its worker fails
     nats (URLs): URLs of NATS, separated by commas (default $NATS_SERVER, or nats://127.0.0.1:4222)
     nats_ca (FILE): FILE of the authority that signs NATS's certificate (PEM) (default $NATS_AUTH_CA)
     nats_cert (FILE): FILE of our certificate at NATS (PEM) (default $NATS_AUTH_CLIENT_CERT)
@@ -759,7 +759,7 @@ class WorkerProcesses(TypedDict, total=False):
     nats_key (FILE): FILE of its key (PEM) (default $NATS_AUTH_CLIENT_KEY)
     nats_nkey (FILE): FILE of our seed at NATS (default $NATS_AUTH_NKEY)
     nats_username (name): name at NATS; its password is $NATS_AUTH_PASSWORD, a token $NATS_AUTH_TOKEN (default $NATS_AUTH_USERNAME)
-    prefill_endpoint (name): name of the prefill workers' endpoint; the others decode then
+    prefill_endpoint (name): name of the prefill workers' endpoint; other workers decode then
     request_plane (way): how requests reach workers, a way: nats, tcp (default $DYN_REQUEST_PLANE, or nats)
     response_host (address): address at which workers reach this process (default $DYN_TCP_RESPONSE_STREAM_HOST, or 127.0.0.1)
     response_port (port): port at which workers reach this process (default $DYN_TCP_RESPONSE_STREAM_PORT, or any)
@@ -845,10 +845,10 @@ class Search(TypedDict, total=False):
     hpa_target (number): requests in flight on a worker that HPA aims at, a number; 0: those of the busiest hour
     html (FILE): also draw all on a page, FILE
     jobs (number): replays at once, a number; the answer does not depend on it
-    journal (FILE): note finished replays in FILE, and take those that are there
+    journal (FILE): note finished replays in FILE, and reuse the replays that it has
     json: as --output json
     max_workers (number): largest number of workers tried (default 256)
-    model_error (error): error of pass times, as 0.1: nine of ten resamples have passes up to so much longer or shorter; -1: the band of published servers by measured operators, 0.15 by data sheets for dense models on one GPU, 0.5 for others, 0.1 by a fitted profile (default -1)
+    model_error (error): error of pass times, as 0.1: nine of ten resamples have passes up to so much longer or shorter; -1: the band of published servers by measured operators, 0.15 by data sheets for dense models on one GPU, 0.5 for other models, 0.1 by a fitted profile (default -1)
     output (form): form of the output: table or json (default table)
     overwrite: let --out and --html replace files
     precision (error): relative error of the highest load (default 0.01)
@@ -998,5 +998,5 @@ GROUPS = {
 # Flags that are given once for each value of a list; other lists are one text with commas.
 REPEATED = frozenset(["allow", "change", "deployment", "emit", "endpoint-picker-skip", "fix", "generate-class", "grid", "out", "set", "trace", "try", "vary"])
 
-# Flags whose text is JSON; other mappings are written to files.
+# Flags that take JSON; other mappings are written to files.
 JSON = frozenset(["decode-engine-args", "decode-hicache-storage-backend-extra-config", "decode-radix-eviction-policy-config", "decode-speculative-config", "engine-args", "hicache-storage-backend-extra-config", "prefill-engine-args", "prefill-hicache-storage-backend-extra-config", "prefill-radix-eviction-policy-config", "prefill-speculative-config", "radix-eviction-policy-config", "router-config", "speculative-config"])

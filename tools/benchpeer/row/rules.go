@@ -54,9 +54,9 @@ func RulesTable() []RulesRow {
 			Source: Synthetic, Requests: 16_384, Input: 1024, Output: 128, InFlight: 64, Workers: 1, BlockTokens: 64},
 		{Title: "synthetic 4,096 of 1,024/2,048, 128 in flight, block 64", SGLang: true,
 			Source: Synthetic, Requests: 4_096, Input: 1024, Output: 2_048, InFlight: 128, Workers: 1, BlockTokens: 64},
-		{Title: "conversation, 8 workers, KV router, block 64, beside vLLM's own rules", SGLang: true, BesideVLLM: true,
+		{Title: "conversation, 8 workers, KV router, block 64, with vLLM's own rules", SGLang: true, BesideVLLM: true,
 			Workers: 8, Router: "kv", BlockTokens: 64, Simulation: 3},
-		{Title: "conversation, 8 workers, KV router, block 16, beside vLLM's own rules", SGLang: true, BesideVLLM: true,
+		{Title: "conversation, 8 workers, KV router, block 16, with vLLM's own rules", SGLang: true, BesideVLLM: true,
 			Workers: 8, Router: "kv", BlockTokens: 16, Simulation: 3},
 	}
 	for _, x := range []struct{ name, args string }{
