@@ -335,7 +335,7 @@ func TestFeedsHardlyAllocate(t *testing.T) {
 	}
 }
 
-// noPrompts are prompts for whoever does not look at them.
+// noPrompts returns prompts for tests that do not read them.
 func noPrompts(count int) *prompt.List {
 	return prompt.NewTree(1<<20, 1<<20, prompt.Options{}).AddSynthetic(count, 1)
 }
@@ -364,8 +364,7 @@ next 708.145477 0: 1958.145477
 
 const agent = `{"num_turns":2,"input_prompt_length":100,"assistant_response_length":[10,20],"tool_call_output_length":[30,40], "tool_call_latency":[0.5,1.25],"final_assistant_response_length":5}`
 
-// The memory of a request that was given back is that of the next one, whose
-// contents are its own.
+// The memory of a request that returned to the pool serves the next one, with new contents.
 func TestReclaim(t *testing.T) {
 	for _, a := range []Admission{{Mode: Concurrency, MaxInFlight: 1}, {Speedup: 1}} {
 		w := mustRead(t, twoSessions)

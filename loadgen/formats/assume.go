@@ -13,7 +13,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// assumption makes up what prompts share, for files that do not say.
+// assumption makes up what prompts share, for files that do not have it.
 type assumption struct {
 	system  int // tokens that all prompts begin with
 	groups  int // of requests that begin alike; 0: none

@@ -22,8 +22,8 @@ type cover struct {
 	first string // what is wrong with the first
 }
 
-// add takes a row of n ids and so many tokens into account. With spare, a last block that is
-// not full may have no id; with more, there may be any number of ids beyond.
+// add takes a row of n ids and tokens into account. With spare, a last block that is not full may have no id; with
+// more, any number of further ids may follow.
 func (c *cover) add(n, tokens uint64, spare, more bool) {
 	if !c.begun {
 		c.begun, c.least, c.most = true, 1, scan.MaxTokens
@@ -81,7 +81,7 @@ func (s *Stream) Misfit() string {
 	return s.fitText()
 }
 
-// misfitText is what is wrong with a row of n ids for a prompt of so many tokens.
+// misfitText is what is wrong with a row of n ids for a prompt of this number of tokens.
 func (s *Stream) misfitText(n, tokens uint64, spare bool) string {
 	full, rest := tokens/uint64(s.Block), tokens%uint64(s.Block)
 	want := fmt.Sprint(full)
@@ -104,14 +104,14 @@ type UnknownError struct {
 func (e *UnknownError) Error() string { return e.Row.Error() }
 func (e *UnknownError) Unwrap() error { return e.Row }
 
-// MisfitError refuses a row whose hash ids do not fit its prompt.
+// MisfitError refuses a row with hash ids that do not fit its prompt.
 type MisfitError struct{ row *loadgen.SyntaxError }
 
 func (e *MisfitError) Error() string { return e.row.Error() }
 func (e *MisfitError) Unwrap() error { return e.row }
 
-// coverError refuses a row of n ids that do not fit its prompt of so many tokens. Where it is the last that is read,
-// the rest of the file says which block size would fit.
+// coverError refuses a row of n ids that do not fit its prompt of tokens. Where it is the last that is read, the rest
+// of the file shows which block size would fit.
 func (s *Stream) coverError(r *Record, n, tokens uint64, spare bool) error {
 	if s.cover.reading {
 		return nil
@@ -140,7 +140,7 @@ func (s *Stream) readRest() {
 	}
 }
 
-// takeLess notes a row of n ids whose prompt is replayed as what the ids hold, as the reference has it.
+// takeLess notes a row of n ids: its prompt is replayed as what the ids hold, like in the reference.
 func (s *Stream) takeLess(r *Record, n, tokens uint64) {
 	c := &s.cover
 	if c.rows++; c.rows == 1 {
@@ -196,7 +196,7 @@ func (s *Stream) checkTimes(r *Record) error {
 	return nil
 }
 
-// mostChecked bounds the sessions whose order is checked of a trace that is not kept.
+// mostChecked bounds the sessions with a checked order, of a trace that is not kept.
 const mostChecked = 1 << 18
 
 // checkReplayed refuses a row that is well-formed and that no engine can run, that arrives before the

@@ -76,7 +76,7 @@ func (g *Gathered) EachObject(do func(f *scan.Fields) error) error {
 	return g.S.Lines.EachObject(do, g.keepBad)
 }
 
-// keepBad keeps a complaint about a row, and reports whether others are of use.
+// keepBad keeps a complaint about a row, and reports whether further ones are of use.
 func (g *Gathered) keepBad(err error) (more bool) {
 	g.Bad = append(g.Bad, err)
 	return !g.S.Options.StopsAtBad()
@@ -107,8 +107,7 @@ func ReplaceScoped(n Numbers[Scoped], scope string, ids []uint64) {
 	}
 }
 
-// RefuseDAG refuses requests that start others, or wait for several, unless
-// they are to be made chains.
+// RefuseDAG refuses requests that start, or wait for, several requests, unless they are to be made chains.
 func (s *Stream) RefuseDAG(spawns, joins int) error {
 	edges := spawns + joins
 	if edges == 0 {
@@ -124,8 +123,7 @@ func (s *Stream) RefuseDAG(spawns, joins int) error {
 // LastEnds is when the last turn of each session ended.
 type LastEnds map[string]scan.Stamp
 
-// Chain makes r, which ended at an instant that the file says, wait for the turn
-// of its session before.
+// Chain makes r, which ended at an instant of the file, wait for the turn of its session before.
 func (e LastEnds) Chain(r *Record, session []byte, end scan.Stamp) {
 	if before, ok := e[string(session)]; ok {
 		r.HasDelay, r.Delay = true, max(0, r.When.Since(before))

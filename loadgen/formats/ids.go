@@ -37,8 +37,8 @@ func (t Trie) Child(parent uint32, e Piece) uint32 {
 	return uint32(Numbers[step](t).Of(step{parent, e}) + 1)
 }
 
-// Reblock gives prompts ids of blocks of another size. Prompts that shared
-// whole new blocks before share them after, and no others.
+// Reblock gives prompts ids of blocks of another size. Only prompts that shared whole new blocks before share them
+// after.
 type Reblock struct {
 	from, to int // tokens
 	common   int // tokens of the parts that both are made of
@@ -213,7 +213,7 @@ func (d *Dense) place(id uint64) *uint32 {
 // id follows.
 const idMapHead = "hash_id,number,next="
 
-// WriteMap writes which id has which number, so that ReadIDMap can go on with it.
+// WriteMap writes which id has which number, so that ReadIDMap can continue with it.
 func (d *Dense) WriteMap(w io.Writer) error {
 	type pair struct {
 		id     uint64

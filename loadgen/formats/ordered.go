@@ -33,7 +33,7 @@ type Ordered struct {
 	unused  []*waitingRow
 }
 
-// waitingRow is a row before which others may come in time.
+// waitingRow is a row before which further rows may come in time.
 type waitingRow struct {
 	loadgen.Incoming
 	when    scan.Stamp // its arrival, where stamped
@@ -127,7 +127,7 @@ func (o *Ordered) readRow() error {
 	return nil
 }
 
-// check refuses a row that cannot be replayed without keeping others.
+// check refuses a row that cannot be replayed without keeping other rows.
 func (o *Ordered) check(r *Record) error {
 	switch {
 	case o.read == math.MaxInt32:
@@ -185,7 +185,7 @@ type privateIDs struct {
 	fresh uint64 // that were made up
 }
 
-// nameBlocks gives names to the blocks of a prompt that nobody shares and that have none.
+// nameBlocks gives names to the blocks of a prompt that no prompt shares and that have none.
 func (o *privateIDs) nameBlocks(r *Record) error {
 	if o.s.Shape.Raw {
 		return nil

@@ -22,14 +22,13 @@ import (
 // again: its slices are valid until the next.
 type Record struct {
 	Line int // in the file, from 1; of its beginning, where a request takes several
-	// Session names the conversation of which the request waits for its
-	// predecessor; nil: it waits for nobody.
+	// Session names the conversation of which the request waits for its predecessor; nil: it waits for no request.
 	Session []byte
 	// Group names what belongs together when a part of the trace is taken. It is
 	// Session where that is not nil.
 	Group []byte
-	// At is the arrival in ms from the origin of the stream. Turns that wait for
-	// others may have one too, as it was recorded.
+	// At is the arrival in ms from the origin of the stream. Turns that wait for other turns may have one too, as it
+	// was recorded.
 	At    float64
 	HasAt bool
 	// Delay is the time in ms from the completion of the turn before.
@@ -37,20 +36,18 @@ type Record struct {
 	HasDelay bool
 	Input    int // prompt tokens
 	Output   int // answer tokens
-	// Priority is the least for what is the most urgent; 0 where the file says nothing.
+	// Priority is the least for what is the most urgent; 0 where the file has none.
 	Priority int32
-	Class    []byte // nil where the file says nothing
+	Class    []byte // nil where the file has none
 	// IDs names the blocks of the prompt; equal ids at equal places after equal
 	// ids are equal text.
 	IDs []uint64
-	// Full says that IDs leaves out a last block that is not full, which nobody
-	// shares.
+	// Full is true if IDs leaves out a last block that is not full, which no prompt shares.
 	Full bool
-	// Private says that the file knows nothing of the prompt but its length.
+	// Private is true if the file has only the length of the prompt.
 	Private bool
-	// Name, Agent and After are given instead of Session and Delay to those who
-	// ask for a graph: the request's name, the session within Group that it is
-	// of, and what it waits for.
+	// Name, Agent and After are given instead of Session and Delay in a graph: the request's name, the session within
+	// Group that it is of, and what it waits for.
 	Name  string
 	Agent string
 	After []Edge
@@ -111,30 +108,29 @@ type Reader interface {
 	Next(r *Record) error
 }
 
-// Options say how a trace is read. The zero value finds out the format and
-// refuses whatever is not right.
+// Options set how a trace is read. The zero value detects the format and refuses whatever is not right.
 type Options struct {
 	// Format is the name of the format; "" and "auto" read the file.
 	Format string
-	// TraceBlock is the number of tokens of a hash id, where the file does not
-	// say it and the format does not fix it; 0: 512.
+	// TraceBlock is the number of tokens of a hash id, where the file does not have it and the format does not fix it;
+	// 0: 512.
 	TraceBlock int
 	LeftOpen
 	// ReadLaw reads a law of times in ms; nil: the times of tools are numbers.
 	ReadLaw func(text string) (draw func(random *rand.Rand) float64, err error)
 	// Compat reads the decimals of Mooncake files as the reference does.
 	Compat bool
-	// KeepGoing continues after bad rows of any format and any number of them, for
-	// those who only read a file.
+	// KeepGoing continues after bad rows of any format and any number of them, for commands that only read a file.
 	KeepGoing bool
 	// Graph asks for what requests wait for as the file has it, where it has more
 	// than chains. Requests come after those they wait for.
 	Graph bool
-	// Unkept says that the requests are not kept. The ids of graphs' prompts wait in a temporary file while the file is read.
+	// Unkept is true if the requests are not kept. The ids of graphs' prompts wait in a temporary file while the file
+	// is read.
 	Unkept bool
-	// Tasks takes it so where chains are not enough, unless DAG says otherwise.
+	// Tasks takes it so where chains are not enough, unless DAG sets another way.
 	Tasks bool
-	// Bad, when not nil, is told of every skipped row.
+	// Bad, when not nil, is called for every skipped row.
 	Bad func(error)
 	// Seed of whatever is drawn.
 	Seed uint64
@@ -148,15 +144,15 @@ type Options struct {
 	Earliest *Instant
 	// Strict refuses options for which the format found has no use.
 	Strict bool
-	// Check refuses rows that cannot be replayed, also those of formats that are taken as they are, and those
-	// that are bad only in what they follow.
+	// Check refuses rows that cannot be replayed, also rows of formats that are taken unchanged, and rows that are bad
+	// only in what they follow.
 	Check bool
 	// Threads is the number of goroutines that may parse the rows of a Mooncake file; 0 is 1. The workload does not
 	// depend on it.
 	Threads int
 	// Stop, when not nil, is asked now and then whether to stop reading.
 	Stop func() error
-	// Warn, when not nil, is told once of whatever is remarkable.
+	// Warn, when not nil, is called once for whatever is remarkable.
 	Warn func(string)
 }
 
@@ -166,37 +162,35 @@ type LeftOpen struct {
 	// SkipBad is the number of bad rows to skip, in all formats but mooncake;
 	// negative: any number.
 	SkipBad int
-	// ZeroOutput says what to do with requests for 0 answer tokens: drop them, make it one, or
-	// error. "": drop. As the reference reads its formats, such requests stay as they are.
+	// ZeroOutput sets what to do with requests for 0 answer tokens: drop them, make it one, or error. "": drop. As the
+	// reference reads its formats, such requests stay unchanged.
 	ZeroOutput string
 	// Sessions is auto, flat (no request waits for another) or chain (requests
 	// of one conversation wait for each other). "": auto.
 	Sessions string
-	// DAG says what becomes of requests that wait for several others or start others:
-	// refuse, chain (keep what of them is a chain) or graph (all that requests wait for, where
-	// chains would do, too). "": a graph, for those who take one, where chains are not enough.
+	// DAG is how requests that wait for, or start, several requests are read: refuse, chain (keep what of them is a
+	// chain) or graph (all that requests wait for, where chains would do, too). "": a graph, if the caller takes one,
+	// where chains are not enough.
 	DAG string
-	// AssumePrefix makes up what prompts share, where the file does not say:
-	// none, system:TOKENS, groups:N:RATIO, session, or system:TOKENS,session.
+	// AssumePrefix makes up what prompts share, where the file does not have it: none, system:TOKENS, groups:N:RATIO,
+	// session, or system:TOKENS,session.
 	AssumePrefix string
 	// TokensPerByte counts the tokens of texts, approximately; 0: refuse them.
 	TokensPerByte float64
 	// Tokenizer is the path of a tokenizer.json that counts them exactly; "": none.
 	Tokenizer string
-	// OutputTokens is the answer of requests that do not say theirs; 0: refuse
-	// them.
+	// OutputTokens is the answer of requests without an output length; 0: refuse them.
 	OutputTokens int
-	// Columns says in which columns of a table, or members of JSON objects, requests
-	// stand, such as arrival=time,input=prompt_tokens,output=completion_tokens; "": the
-	// file is in a format of its own.
+	// Columns names the columns of a table, or members of JSON objects, of requests, such as
+	// arrival=time,input=prompt_tokens,output=completion_tokens; "": the file is in a known format.
 	Columns string
 	// PriorityFrom names the field of a request's priority, instead of "priority";
 	// mooncake only.
 	PriorityFrom string
 	// Model keeps only requests to that model; "": all.
 	Model string
-	// Jitter is "" for arrivals as they are, or second to spread those of the same
-	// whole second evenly over it; BurstGPT only.
+	// Jitter is "" for unchanged arrivals, or second to spread those of the same whole second evenly over it; BurstGPT
+	// only.
 	Jitter string
 	// Run is the number, from 1, of the run in files with several; 0: the only
 	// one.
@@ -215,7 +209,7 @@ func (o *Options) WantsGraph() bool {
 	return (o.Graph && o.DAG == "" || o.DAG == "graph") && o.Sessions != "flat"
 }
 
-// WantsGraphOf reports whether a file with so many edges that are no chain is to be given as a graph.
+// WantsGraphOf reports whether a file with this number of edges that are no chain is to be given as a graph.
 func (o *Options) WantsGraphOf(edges int) bool {
 	return o.WantsGraph() || edges > 0 && o.Tasks && o.DAG == "" && o.Sessions != "flat"
 }
@@ -225,7 +219,7 @@ func (o *Options) StopsAtBad() bool { return o.SkipBad == 0 && !o.KeepGoing }
 
 const DefaultBlock = 512
 
-// Instant is an instant of a file, to count others from.
+// Instant is an instant of a file, to count other instants from.
 type Instant struct{ stamp scan.Stamp }
 
 // The formats that the reference reads.

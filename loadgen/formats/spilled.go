@@ -97,7 +97,7 @@ func (s *Stream) spillBy(read func(x *spilled) error) (*spilled, error) {
 		return nil, fmt.Errorf("a temporary file for turns of sessions: %w", err)
 	}
 	x := &spilled{s: s, file: file, name: file.Name(), ids: privateIDs{s: s}, buf: make([]byte, 0, spillBytes)}
-	if os.Remove(x.name) == nil { // an open file goes on without its name, but for some systems
+	if os.Remove(x.name) == nil { // an open file stays without its name, but for some systems
 		x.name = ""
 	}
 	if err := read(x); err != nil {
@@ -216,7 +216,7 @@ func (x *spilled) flush() error {
 	return x.nameError(err)
 }
 
-// nameError returns an error with whose it is.
+// nameError returns an error with the name of its stream.
 func (x *spilled) nameError(err error) error {
 	if err != nil {
 		err = fmt.Errorf("the temporary file of turns, after %d bytes: %w", x.length, err)

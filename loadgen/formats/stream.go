@@ -17,12 +17,12 @@ import (
 // Stream gives the requests of a trace in the order of the file.
 type Stream struct {
 	Name    string // of the file, for messages
-	Format  string // as it was told or found out
+	Format  string // as it was given or detected
 	Also    []string
 	Block   int  // tokens of an id
-	Private bool // the file says nothing of what prompts share
-	// Chained says that requests wait for others, Untimed that none has an
-	// arrival, Measured that the times are those of a client that waited.
+	Private bool // the file has nothing of what prompts share
+	// Chained: requests wait for other requests. Untimed: none has an arrival. Measured: the times are those of a
+	// client that waited.
 	Chained, Untimed, Measured bool
 	Approximate                bool // lengths were estimated from bytes
 
@@ -49,8 +49,8 @@ type Stream struct {
 type shape struct {
 	Raw      bool // times and ids are as they are to be: no origin, no new numbers
 	Exact    bool // there is an id for each block of a prompt, and no other
-	Inexact  bool // there may be any number of ids beyond those of full blocks
-	ownBlock bool // the file or the format says the block size
+	Inexact  bool // there may be any number of ids after those of full blocks
+	ownBlock bool // the file or the format has the block size
 }
 
 // Start returns the stream of a trace from r, which has size bytes and is unpacked already; 0 where that is not known. name
@@ -159,7 +159,7 @@ func (s *Stream) countBad(err error) error {
 	return nil
 }
 
-// isBadRow reports whether err is about a row, after which others can be read.
+// isBadRow reports whether err is about a row, after which further rows can be read.
 func isBadRow(err error) bool {
 	var row *loadgen.SyntaxError
 	return errors.As(err, &row) && !scan.IsFatal(err)

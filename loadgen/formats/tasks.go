@@ -15,7 +15,7 @@ type taskMaker struct {
 	lost  int              // waits for requests that were left out
 }
 
-// add notes the next turn, whose record has a name.
+// add notes the next turn. Its record has a name.
 func (m *taskMaker) add(r *Record) {
 	if m.named == nil {
 		m.named = make(map[string]int32)
@@ -25,7 +25,7 @@ func (m *taskMaker) add(r *Record) {
 	m.group = append(m.group, string(r.Group))
 }
 
-// link makes tasks of the workload's turns, each of which is a session of its own so far.
+// link makes tasks of the workload's turns, each of which is a separate session so far.
 func (m *taskMaker) link(w *loadgen.Workload) {
 	n := len(w.Turns)
 	g := &loadgen.Graph{First: make([]int32, 1, n+1), Arrival: make([]sim.Time, n)}

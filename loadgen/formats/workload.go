@@ -72,8 +72,8 @@ func (s *Stream) collect(c *Collector, from Reader, add func(r *Record) error) (
 	return w, err
 }
 
-// CollectRecords makes a workload of records that were made, not read; block is
-// the number of tokens of their ids, which stay as they are.
+// CollectRecords makes a workload of records that were made, not read; block is the number of tokens of their ids,
+// which stay unchanged.
 func CollectRecords(from Reader, name string, block int) (*loadgen.Workload, error) {
 	c := NewCollector(&Stream{Name: name, Block: block})
 	return c.Finish("no requests, must have at least one", Each(from, c.AddRecord))
@@ -86,7 +86,7 @@ type Collector struct {
 	lines  *scan.Lines  // of the file, to make room by; nil: none
 	OwnIDs bool         // the ids of records are kept by the reader of the records
 	last   []int32      // by session: its last turn
-	stamps []scan.Stamp // by session: when it starts; of ns 0 and not exact where At says it
+	stamps []scan.Stamp // by session: when it starts; of ns 0 and not exact where At has it
 	ids    scan.Arena
 	tasks  *taskMaker // nil while no record has a name
 }
@@ -96,8 +96,7 @@ func NewCollector(s *Stream) *Collector {
 	return &Collector{W: &loadgen.Workload{Name: s.Name, TraceBlock: s.Block}, lines: s.Lines, Place: NewOrder(s.Name).Place}
 }
 
-// Finish returns the workload, if reading ended without err and none says why there
-// is nothing in it.
+// Finish returns the workload, if reading ended without err. none is the error of an empty one.
 func (c *Collector) Finish(none string, err error) (*loadgen.Workload, error) {
 	if n := c.W.Dropped.ZeroOutput; n > 0 {
 		none = fmt.Sprintf("all requests are for 0 output tokens (%d dropped), must be at least 1 token in one of them (--zero-output one)", n)
@@ -200,7 +199,7 @@ type Order struct {
 	named    map[string]int
 	ends     []sessionEnd // of the named ones
 	most     int          // named ones to remember; 0: all
-	beyond   int          // requests of others
+	beyond   int          // requests of other sessions
 }
 
 type sessionEnd struct {

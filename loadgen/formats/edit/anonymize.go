@@ -9,7 +9,7 @@ import (
 
 // Anonymize takes names, ids and exact times out of a trace.
 type Anonymize struct {
-	// RoundMS makes times multiples of so many ms; 0: they stay.
+	// RoundMS rounds times to multiples of this number of ms; 0: they stay.
 	RoundMS float64
 	// First is the earliest arrival, which becomes 0.
 	First float64

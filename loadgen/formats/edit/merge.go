@@ -10,10 +10,9 @@ import (
 
 // Merge makes one trace of several.
 type Merge struct {
-	// SharedIDs leaves ids as they are, for parts of one trace; otherwise no id
-	// of a file is one of another.
+	// SharedIDs leaves ids unchanged, for parts of one trace; otherwise no id of a file is one of another.
 	SharedIDs bool
-	// KeepTimes leaves arrivals as they are; otherwise every file starts at 0.
+	// KeepTimes leaves arrivals unchanged; otherwise every file starts at 0.
 	KeepTimes bool
 }
 

@@ -16,9 +16,9 @@ type Sample struct {
 	// Fraction keeps sessions by chance, 0 to 1; samples of one seed nest as it
 	// grows. 0: all.
 	Fraction float64
-	// Sessions keeps so many by chance; 0: all.
+	// Sessions keeps this number by chance; 0: all.
 	Sessions int
-	// Head keeps the first so many sessions of the file; 0: all.
+	// Head keeps this number of sessions from the start of the file; 0: all.
 	Head int
 	// From and To bound the first arrival of a session in ms; To 0: no bound.
 	From, To float64

@@ -9,7 +9,7 @@ import (
 
 // Scale changes rate and lengths. A factor of 0 is 1.
 type Scale struct {
-	Rate   float64 // arrivals come so many times as fast
+	Rate   float64 // arrivals are this many times as fast
 	Delays float64 // factor of the delays within sessions
 	Input  float64 // factor of prompts, ids included
 	Output float64 // factor of answers

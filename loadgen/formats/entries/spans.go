@@ -47,7 +47,7 @@ func newSpan(f *scan.Fields) *Span {
 	return s
 }
 
-// readAttributes reads the attributes of a span whose values are no lists or objects.
+// readAttributes reads the attributes of a span with values that are no lists or objects.
 func readAttributes(f *scan.Fields) map[string][]byte {
 	all := map[string][]byte{}
 	for _, a := range f.Elements("attributes") {

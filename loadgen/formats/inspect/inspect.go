@@ -1,9 +1,8 @@
 // Package inspect sums up a trace of any length in bounded memory: lengths,
 // rate over time, and how much of the prompts an infinite cache would hold.
 //
-// Figures are exact while what they need fits; beyond that they are estimates
-// and say so. Read inspect.go, then lengths.go, timeline.go, prefixes.go and
-// text.go.
+// Figures are exact while what they need fits; above that they are marked estimates. Read inspect.go, then lengths.go,
+// timeline.go, prefixes.go and text.go.
 package inspect
 
 import (
@@ -18,7 +17,7 @@ type Summary struct {
 	Name, Format string
 	Also         []string // formats that the file could be, too
 	Block        int      // tokens of an id
-	Private      bool     // the file says nothing of what prompts share
+	Private      bool     // the file has nothing of what prompts share
 	Untimed      bool
 	Measured     bool // times are those of a client that waited for answers
 	Estimated    bool // lengths were estimated from bytes
@@ -125,7 +124,7 @@ func (s *Summary) addPrefix(r *formats.Record) {
 		return
 	}
 	if r.Full {
-		s.Distinct.Value++ // a rest that nobody shares
+		s.Distinct.Value++ // a rest that no prompt shares
 	}
 	hits, tokens := 0.0, 0.0
 	chain := uint64(0)
@@ -168,9 +167,9 @@ func (s *Summary) Reuse() float64 {
 	return s.ReusedTokens.Value / float64(s.InputTokens)
 }
 
-// Graph is what requests wait for, where they name others.
+// Graph is what requests wait for, where they name other requests.
 type Graph struct {
-	Waiting int64 `json:"waiting_requests"` // that wait for others
+	Waiting int64 `json:"waiting_requests"` // that wait for other requests
 	Joins   int64 `json:"joins"`            // of them, for several
 	Widest  int   `json:"most_waiting"`     // requests that wait for one
 	Deepest int   `json:"longest_chain"`    // requests of which each waits for the one before
@@ -178,7 +177,7 @@ type Graph struct {
 	nodes map[string]node
 }
 
-// node is what is known of a request that others may wait for.
+// node is what is known of a request that other requests may wait for.
 type node struct{ depth, heirs int }
 
 // add counts a request, which comes after all that it waits for.

@@ -74,7 +74,7 @@ func TestReuseIsExact(t *testing.T) {
 	}
 }
 
-// When blocks are too many, estimates come near and say what they are.
+// When blocks are too many, estimates come near and are marked.
 func TestEstimates(t *testing.T) {
 	c := newCounter(1000)
 	hits := 0.0

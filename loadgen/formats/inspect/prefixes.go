@@ -69,7 +69,7 @@ func (s *seen) sampled() bool { return s.rest.weight() > 1 }
 type counter struct {
 	counts probe.Table[uint64, uint32] // by key, which is never 0
 	most   int                         // entries
-	thin   int                         // keys whose lowest thin bits are 0 are kept
+	thin   int                         // keys with their lowest thin bits 0 are kept
 }
 
 func newCounter(most int) counter {
@@ -79,8 +79,7 @@ func newCounter(most int) counter {
 // weight is for how many keys each that is held stands.
 func (c *counter) weight() float64 { return math.Ldexp(1, c.thin) }
 
-// visitKey counts key, and says whether it came before and for how many keys it
-// stands: 0 when it is not kept.
+// visitKey counts key, and returns whether it came before and for how many keys it stands: 0 when it is not kept.
 func (c *counter) visitKey(key uint64) (weight float64, known bool) {
 	if key == 0 {
 		key = 1 << 63

@@ -145,8 +145,7 @@ func formatDecimal(x float64) string {
 	return strconv.FormatFloat(x, 'g', 3, 64)
 }
 
-// WriteJSON writes the summary as one object. Keys ending in _approximate say
-// which figures are estimates.
+// WriteJSON writes the summary as one object. Keys ending in _approximate mark estimates.
 func (s *Summary) WriteJSON(w io.Writer) error {
 	timeline := []map[string]any{}
 	for _, span := range s.Arrivals.Spans(rows) {

@@ -18,8 +18,7 @@ type file struct {
 	lines *scan.Lines
 	tails []tail           // by session
 	named map[string]int32 // session by explicit id
-	// lineNamed has the sessions whose explicit id is the automatic one of a
-	// line.
+	// lineNamed has the sessions with an explicit id that is the automatic one of a line.
 	lineNamed map[int]int32
 }
 
@@ -139,7 +138,7 @@ func (m *file) findAutomatic(line int) int32 {
 	return int32(len(m.W.Sessions))
 }
 
-// requestLine is the line whose automatic session id is id.
+// requestLine returns the line with the automatic session id.
 func requestLine(id []byte) (int, bool) {
 	if len(id) <= len(loadgen.RequestPrefix) || string(id[:len(loadgen.RequestPrefix)]) != loadgen.RequestPrefix {
 		return 0, false

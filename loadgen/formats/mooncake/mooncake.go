@@ -107,14 +107,14 @@ func (m *rows) Next(r *formats.Record) error {
 	return nil
 }
 
-// deltaRows reads Mooncake rows whose later turns hold new tokens only: a prompt
-// is the prompt before, what was answered, and what the row adds.
+// deltaRows reads Mooncake rows with only new tokens in later turns: a prompt is the prompt before, its answer, and
+// what the row adds.
 type deltaRows struct {
 	s       *formats.Stream
 	rows    rows
 	chains  map[string][]segment
 	blocks  formats.Trie
-	answers uint64 // segments of answers so far, each of its own content
+	answers uint64 // segments of answers so far, each with different content
 }
 
 // segment is a run of tokens: the beginning of what an id stands for.

@@ -163,7 +163,7 @@ func (p *parallelRows) next(v *values, lines *scan.Lines) error {
 	return r.err
 }
 
-// nextPart replaces the part of which all rows are taken. While the next one is not ready, it parses others.
+// nextPart replaces the part of which all rows are taken. While the next one is not ready, it parses further parts.
 func (p *parallelRows) nextPart() bool {
 	if p.now.ready != nil {
 		p.free <- p.now

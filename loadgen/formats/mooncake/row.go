@@ -174,8 +174,7 @@ func (m *row) readValue(f scan.FieldSet) error {
 	return nil
 }
 
-// sessionID reads the id and keeps it beyond the strings that follow. It is not nil:
-// a name without letters is one.
+// sessionID reads the id and keeps it after the strings that follow. It is not nil: a name without letters is one.
 func (m *row) sessionID() error {
 	id, err := m.scanner.ReadString()
 	if m.session == nil {
@@ -185,7 +184,7 @@ func (m *row) sessionID() error {
 	return err
 }
 
-// readClass reads the class and keeps it beyond the strings that follow.
+// readClass reads the class and keeps it after the strings that follow.
 func (m *row) readClass() error {
 	if m.scanner.Peek() != '"' {
 		return m.scanner.MismatchOf("a string")

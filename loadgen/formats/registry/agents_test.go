@@ -118,8 +118,7 @@ func TestRefusesAgents(t *testing.T) {
 	}
 }
 
-// A trace of agents is told from one of Mooncake rows by the first key that only
-// one of them has.
+// A trace of agents is distinguished from one of Mooncake rows by the first key that only one of them has.
 func TestDetectsAgents(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{agent, formats.Agentic},
@@ -136,7 +135,7 @@ func TestDetectsAgents(t *testing.T) {
 	}
 }
 
-// An agent whose only prompt is too long is refused, also as the first of a file.
+// An agent with a single prompt that is too long is refused, also as the first of a file.
 func TestRefusesALongFirstAgent(t *testing.T) {
 	_, err := readAgents(`{"num_turns":0,"input_prompt_length":2147483647,"assistant_response_length":[],"tool_call_output_length":[],"tool_call_latency":[],"final_assistant_response_length":1}`, formats.Options{})
 	if err == nil || !strings.Contains(err.Error(), "must be at most 16777216") {

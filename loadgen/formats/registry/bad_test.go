@@ -123,8 +123,7 @@ func badRows() []badRow {
 	}
 }
 
-// Every complaint names file, line and value, and says what was wanted. What can
-// be skipped is.
+// Every error names file, line, value and requirement. What can be skipped is.
 func TestBadRows(t *testing.T) {
 	rows := badRows()
 	if len(rows) < 30 {
@@ -167,7 +166,7 @@ func collected(text string, o formats.Options) (int, error) {
 	return len(w.Turns), nil
 }
 
-// A line that is longer than what is looked at may be cut in a character.
+// A line that is longer than the read window may be cut in a character.
 func TestLongFirstLine(t *testing.T) {
 	for k := range 3 {
 		row := `{"prompt":"` + strings.Repeat("x", k) + strings.Repeat("日", 64<<10) + `"}`

@@ -10,7 +10,7 @@ import (
 
 const theirs = "arrival=time,input=prompt_tokens,output=completion_tokens"
 
-// readColumns is what describe says of a file by its columns.
+// readColumns returns the result of describe for a file by its columns.
 func readColumns(text, columns string, o formats.LeftOpen) string {
 	o.Columns = columns
 	return describe("f", text, formats.Options{LeftOpen: o, TraceBlock: 16})
@@ -51,7 +51,7 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-// What is wrong is told with file, line, column and value.
+// Errors have file, line, column and value.
 func TestColumnsRefused(t *testing.T) {
 	const head = "time,prompt_tokens,completion_tokens\n1,2,3\n"
 	const object = `{"time":1,"prompt_tokens":2,"completion_tokens":3}` + "\n"
@@ -111,7 +111,7 @@ func FuzzColumns(f *testing.F) {
 	})
 }
 
-// A column may say of which class requests are, and of which priority; what is empty says nothing.
+// Columns may have the class and the priority of requests; an empty cell sets neither.
 func TestColumnsOfClasses(t *testing.T) {
 	for _, text := range []string{
 		"a,b,k,p\n7,8,Team A/é,2\n9,1,,\n7,8,b,-1\n7,8,Team A/é,2\n",

@@ -48,7 +48,7 @@ func TestColumnsAreGuessed(t *testing.T) {
 	}
 }
 
-// Dates are read as a format of strptime says.
+// Dates are read by a format of strptime.
 func TestArrivalFormat(t *testing.T) {
 	const columns = "arrival=at,input=in,output=out,arrival_format="
 	for format, at := range map[string]string{

@@ -64,8 +64,7 @@ func listKinds() []kind {
 	}
 }
 
-// isReferences reports whether a format is one of those that the reference
-// reads, and that are read as it reads them.
+// isReferences reports whether the reference reads a format, so that it is read in the same way.
 func isReferences(name string) bool { return name == formats.Mooncake || name == formats.Agentic }
 
 // findKind finds a format by its name.
@@ -116,16 +115,16 @@ func isRetokenized(o *scan.Object) bool {
 	return slices.ContainsFunc(o.Members, func(m scan.Member) bool { return bytes.HasSuffix(m.Key, []byte("_retokenized")) })
 }
 
-const maxSamples = 20 // records looked at
+const maxSamples = 20 // records that are read
 
-// sample is a record looked at.
+// sample is a record that is read.
 type sample struct {
 	line  int
 	text  []byte
 	whole bool // not cut off by the window
 }
 
-// detectKind finds out the format, or takes the one it was told.
+// detectKind detects the format, or takes the given one.
 func detectKind(s *formats.Stream) (kind, error) {
 	if s.Options.Columns != "" {
 		s.Lines.SkipBOM()

@@ -165,13 +165,13 @@ func textFormats() []string {
 	return []string{"mooncake-text", "aiperf-inputs", "aiperf-turns", "openai-batch", texts.Conversations, "vllm-custom"}
 }
 
-// countedFormats are those whose texts a tokenizer can count.
+// countedFormats returns the formats with texts that a tokenizer can count.
 func countedFormats() []string {
 	return append([]string{"genai-perf", "inference-perf", texts.VLLMLog}, textFormats()...)
 }
 
-// HasTexts reports whether the trace at path is of a format of which a tokenizer can
-// count the texts. Standard input is not looked at.
+// HasTexts reports whether the trace at path is of a format of which a tokenizer can count the texts. Standard input is
+// not read.
 func HasTexts(path string) bool {
 	if path == "-" {
 		return false

@@ -55,7 +55,7 @@ func OpenGuide(s *formats.Stream) (formats.Reader, error) {
 	return g, err
 }
 
-// readGuideRow reads a request and counts the parents it has beyond one.
+// readGuideRow reads a request and counts its parents after the first.
 func readGuideRow(f *scan.Fields, r *formats.Record) (joins int) {
 	g := entries.ReadGuide(f)
 	r.Input, r.Output = needCount(g.Input()), needCount(g.Output())

@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/scan"
 )
 
-// otlpRows reads spans of OpenTelemetry: requests are those that have token counts.
+// otlpRows reads spans of OpenTelemetry: requests are the spans with token counts.
 type otlpRows struct {
 	formats.Gathered
 	spans map[string]*otlpSpan // by trace and span
@@ -48,7 +48,7 @@ func OpenOTLP(s *formats.Stream) (formats.Reader, error) {
 	return x, nil
 }
 
-// readSpan keeps a span, and what it tells of a request. Those that failed are left out.
+// readSpan keeps a span, and what it has of a request. Failed requests are left out.
 func (x *otlpRows) readSpan(s *entries.Span) {
 	span := &otlpSpan{parent: s.Parent, record: formats.Record{Line: s.Line}}
 	x.spans[s.Key] = span

@@ -64,7 +64,7 @@ func openFile(path string, frames bool, refuse func(head []byte) string) (*Input
 	return f, nil
 }
 
-// unpack looks at the first bytes of r and puts the right reader over it.
+// unpack reads the first bytes of r and puts the right reader over it.
 func (f *Input) unpack(r io.Reader, refuse func(head []byte) string) error {
 	in := bufio.NewReaderSize(r, headBuffer)
 	head, err := in.Peek(len(lfsHead))

@@ -44,13 +44,13 @@ func NewLines(r io.Reader, name string, size int64) *Lines {
 	return &Lines{name: name, in: bufio.NewReaderSize(r, readBuffer), size: size}
 }
 
-// window is the number of bytes of a file that are looked at before it is read.
+// window is the number of bytes of a file that are checked before it is read.
 const window = 64 << 10
 
 // Peek returns what comes next, without reading it: io.EOF where that is all.
 func (l *Lines) Peek() ([]byte, error) { return l.in.Peek(window) }
 
-// fatalError is one after which reading cannot go on.
+// fatalError is an error after which reading cannot continue.
 type fatalError struct{ err error }
 
 func (e *fatalError) Error() string { return e.err.Error() }
@@ -140,7 +140,7 @@ func (l *Lines) readLong(start []byte) ([]byte, error) {
 			return l.long, err
 		}
 		if len(l.long) > MaxLine+2 {
-			return l.long, nil // enough to say that it is too long
+			return l.long, nil // enough to report that it is too long
 		}
 	}
 }

@@ -82,8 +82,7 @@ func (s *Scanner) eachDigit(want string, do func(c byte)) error {
 
 func isDigit(c byte) bool { return c-'0' <= 9 }
 
-// longExponent stands for all exponents beyond it: every number is 0 or
-// infinite long before.
+// longExponent stands for all exponents above it: every number is 0 or infinite long before.
 const longExponent = 1 << 40
 
 // toFloat converts d, correctly rounded, or with the roundings of the reference.

@@ -174,7 +174,7 @@ func (s *Scanner) ReadString() ([]byte, error) {
 	return nil, s.unexpectedByte("the end of a string")
 }
 
-// readEscaped reads a string whose first escape is at first.
+// readEscaped reads a string with its first escape at first.
 func (s *Scanner) readEscaped(first int) ([]byte, error) {
 	s.text = append(s.text[:0], s.data[s.pos:first]...)
 	s.pos = first
@@ -350,7 +350,7 @@ func (s *Scanner) skipWholes() {
 
 func (s *Scanner) skipKey() error { return s.skipText((*Scanner).readKey) }
 
-// skipText reads a string of which nobody wants to know.
+// skipText reads a string that is not needed.
 func (s *Scanner) skipText(read func(s *Scanner) ([]byte, error)) error {
 	lax := s.lax
 	s.lax = true

@@ -59,7 +59,7 @@ func DecimalStamp(text []byte, scale int) (Stamp, bool) {
 		return s, true
 	}
 	f, err := strconv.ParseFloat(string(text)+"e"+strconv.Itoa(scale-6), 64)
-	if err != nil { // such as a number with an exponent of its own
+	if err != nil { // such as a number with an exponent
 		if f, err = strconv.ParseFloat(string(text), 64); err != nil {
 			return Stamp{}, false
 		}

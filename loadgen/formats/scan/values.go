@@ -227,7 +227,7 @@ func (a *Arena) grow() {
 	a.start = 0
 }
 
-// List is what was added since begin. Nothing appended to it can reach others.
+// List is what was added since begin. Nothing appended to it can reach other lists.
 func (a *Arena) List() []uint64 { return a.ids[a.start:len(a.ids):len(a.ids)] }
 
 // Reset starts over in the memory of a list. The room behind its last list is free.

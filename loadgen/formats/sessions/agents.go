@@ -12,8 +12,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// agentRows reads the applied_compute_agentic format: one agent per line, whose
-// prompt grows by its answers and what its tools return. It has no timestamps.
+// agentRows reads the applied_compute_agentic format: one agent per line. Its prompt grows by its answers and what its
+// tools return. It has no timestamps.
 type agentRows struct {
 	s       *formats.Stream
 	scanner scan.Scanner
@@ -272,8 +272,8 @@ func (a *agentRows) extendIDs(blocks uint64) {
 // ask for any number of them.
 const maxAgentBlocks = 1 << 24
 
-// addTurn appends a turn whose prompt is the session's last one grown to length.
-// Prompts of a session are beginnings of one list.
+// addTurn appends a turn. Its prompt is the session's last one, grown to length. Prompts of a session are beginnings of
+// one list.
 func (a *agentRows) addTurn(length, output uint64, delay float64) error {
 	if keep, err := a.takesTurn(&output, &delay); !keep {
 		return err

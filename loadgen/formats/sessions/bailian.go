@@ -9,8 +9,7 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/scan"
 )
 
-// bailianRows reads the traces of Qwen on Bailian: rows that name the chat they
-// go on from.
+// bailianRows reads the traces of Qwen on Bailian: rows that name the chat that they continue.
 type bailianRows struct {
 	formats.LineRows
 	chats map[int64]chat
@@ -23,7 +22,7 @@ type bailianRows struct {
 type chat struct {
 	root, chain int64
 	line        int32
-	heir        bool // another goes on from it
+	heir        bool // another continues it
 }
 
 // OpenBailian reads traces of Qwen on Bailian.

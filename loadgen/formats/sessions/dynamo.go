@@ -47,7 +47,7 @@ func OpenDynamo(s *formats.Stream) (formats.Reader, error) {
 	return d, d.linkAgents()
 }
 
-// linkAgents makes a graph of requests whose agents start others and wait for them, or chains.
+// linkAgents makes a graph, or chains, of requests with agents that start other agents and wait for them.
 func (d *dynamoRows) linkAgents() error {
 	if len(d.parents) > 0 {
 		spawns, joins := d.agentsOfAgents(false)

@@ -168,8 +168,7 @@ func (n *graphNode) waitsV2(f *scan.Fields) {
 
 func (n *graphNode) group() string { return n.play + "/" + n.session }
 
-// linkBranches checks the names of others and turns branches into waits of those
-// that are started.
+// linkBranches checks the names of other requests and turns branches into waits of the started requests.
 func (g *graphRows) linkBranches() error {
 	for i := range g.nodes {
 		n := &g.nodes[i]
@@ -213,7 +212,7 @@ func (n *graphNode) startedBy(parent *graphNode) {
 	n.waits = append(n.waits, formats.Edge{Name: parent.id, Dispatch: true, Relation: "spawn", Delay: gap})
 }
 
-// linkChains makes chains of the requests, or says why they are none.
+// linkChains makes chains of the requests, or returns why they are none.
 func (g *graphRows) linkChains() error {
 	spawns, joins := 0, 0
 	for i := range g.nodes {
@@ -295,7 +294,7 @@ func sortAfterOthers(all []formats.Record) []formats.Record {
 	return sorted
 }
 
-// orderByWaits returns the places of n requests in their order, but for those that wait for later ones: they come after these.
+// orderByWaits returns the places of n requests in their order, but requests that wait for later ones come after these.
 // There is no cycle among them, and waits for names that are not named do not count.
 func orderByWaits(n int, named map[string]int, waitsOf func(i int) []formats.Edge) []int32 {
 	order := make([]int32, 0, n)

@@ -20,8 +20,8 @@ func IsWeka(o *scan.Object) bool {
 type wekaRows struct {
 	formats.Gathered
 	block    int
-	spawned  int // agents started by others
-	joined   int // of them, those that others waited for
+	spawned  int // agents started by other agents
+	joined   int // of them, agents that other agents waited for
 	relative bool
 	ids      formats.Numbers[formats.Scoped]
 	scope    string
@@ -36,7 +36,7 @@ type wekaChain struct {
 	start  float64 // ms of its first request, as written
 	all    []formats.Record
 
-	parent  int     // who started it, among the chains
+	parent  int     // the agent that started it, among the chains
 	after   int     // the parent's request before that; -1: none
 	ended   float64 // ms of that one's end
 	waiting int     // the parent's request that waited for its end; -1: none

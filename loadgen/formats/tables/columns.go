@@ -12,7 +12,7 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/scan"
 )
 
-// Columns is the format of files whose columns the reader is told.
+// Columns is the format of files with columns that are named by a flag.
 const Columns = "columns"
 
 // role is what a column is to a request.
@@ -33,7 +33,7 @@ func roleNames() [roles]string {
 	return [...]string{"arrival", "input", "output", "session", "hash", "class", "priority"}
 }
 
-// columnPlan says in which columns of a file its requests stand.
+// columnPlan is the columns of a file for each value of its requests.
 type columnPlan struct {
 	names [roles]string // of the columns; "": there is none
 	unit  string        // of arrivals; "": seconds, or dates

@@ -19,11 +19,11 @@ type table struct {
 	maybe  string // columns that it may have, a comma before each
 	// row makes r of a row and reports whether it is kept.
 	row func(c *csvRows, r *formats.Record) (keep bool)
-	// begin says of the stream what the format fixes.
+	// begin sets what the format fixes of the stream.
 	begin func(s *formats.Stream, have []bool)
 }
 
-// Open starts reading a file whose header is its first line.
+// Open starts reading a file with its header in the first line.
 func (t table) Open(s *formats.Stream) (formats.Reader, error) {
 	c := &csvRows{s: s, table: t, comma: ',', ends: make(formats.LastEnds)}
 	header, err := c.readHeader()
@@ -95,7 +95,7 @@ func (c *csvRows) placeColumns(header []string) ([]bool, error) {
 	return have, nil
 }
 
-// listColumns lists the columns, needed ones first, and says how many those are.
+// listColumns lists the columns, needed ones first, and returns how many those are.
 func (t table) listColumns() (names []string, needed int) {
 	return strings.Split(t.needed+t.maybe, ","), strings.Count(t.needed, ",") + 1
 }
@@ -140,7 +140,7 @@ func (c *csvRows) errorf(format string, args ...any) error {
 	return &loadgen.SyntaxError{Name: c.s.Name, Line: c.first, Msg: excerpt.Sprintf(format, args...)}
 }
 
-// splitCells cuts a row into cells; a quoted cell may go on over further lines.
+// splitCells cuts a row into cells; a quoted cell may continue over further lines.
 func (c *csvRows) splitCells(line []byte) ([][]byte, error) {
 	c.row = c.row[:0]
 	if bytes.IndexByte(line, '"') >= 0 {

@@ -13,7 +13,7 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/scan"
 )
 
-// List are the CSV formats; the first whose columns are all there is it.
+// List returns the CSV formats; the first with all its columns present is the format of a file.
 func List() []table {
 	return []table{
 		{"azure-mm", "TIMESTAMP,NumImages,ContextTokens,GeneratedTokens", "", azureImagesRow, beginLengths},

@@ -145,8 +145,8 @@ func (x *logRows) readLine(line []byte) error {
 	return nil
 }
 
-// readRequest reads ID: prompt: 'TEXT', params: SamplingParams(...), prompt_token_ids: [...],
-// of which newer releases tell the prompt in a line of its own before.
+// readRequest reads ID: prompt: 'TEXT', params: SamplingParams(...), prompt_token_ids: [...], of which newer releases
+// log the prompt in a separate line before.
 func (x *logRows) readRequest(line []byte, at []int, message []byte) error {
 	id, rest, ok := bytes.Cut(message, []byte(": "))
 	if !ok {

@@ -39,7 +39,7 @@ func Lossy(to string) bool { return to == "vidur" || to == "azure" }
 // HoldsGraph reports whether a target holds what requests wait for, whatever that is.
 func HoldsGraph(to string) bool { return to == "agentic_mooncake" || to == formats.Tasks }
 
-// NewWriter writes the named format to w, with ids of so many tokens.
+// NewWriter writes the named format to w, with ids of block tokens.
 func NewWriter(w io.Writer, to string, block int) (*Writer, error) {
 	if !slices.Contains(Targets(), to) {
 		return nil, excerpt.Errorf("format to write is %q, must be %s", to, strings.Join(Targets(), ", "))
@@ -51,7 +51,7 @@ func NewWriter(w io.Writer, to string, block int) (*Writer, error) {
 	return out, nil
 }
 
-// Write writes r. Ids are written as they are.
+// Write writes r. Ids are written unchanged.
 func (w *Writer) Write(r *formats.Record) error {
 	w.line = w.line[:0]
 	var err error
