@@ -121,37 +121,37 @@ func TestRefusals(t *testing.T) {
 		{"GET", "/v1/completions", "", http.StatusMethodNotAllowed, "must be POST"},
 		{"POST", "/v1/models", "", http.StatusMethodNotAllowed, "must be GET"},
 		{"GET", "/v2", "", http.StatusNotFound, "no such path"},
-		{"POST", "/v1/completions", ``, bad, "Field required"},
-		{"POST", "/v1/completions", `[]`, bad, "valid dictionary"},
-		{"POST", "/v1/completions", `{`, bad, "JSON decode error"},
-		{"POST", "/v1/completions", `{"model":"m","prompt":"a"} x`, bad, "JSON decode error"},
+		{"POST", "/v1/completions", ``, bad, "body is missing, must be"},
+		{"POST", "/v1/completions", `[]`, bad, "must be a JSON object"},
+		{"POST", "/v1/completions", `{`, bad, "body: not JSON: "},
+		{"POST", "/v1/completions", `{"model":"m","prompt":"a"} x`, bad, "body: not JSON: "},
 		{"POST", "/v1/completions", `{"prompt":"a"}`, bad, "model is missing"},
-		{"POST", "/v1/completions", `{"model":"x","prompt":"a"}`, http.StatusNotFound, "The model `x` does not exist. Valid aliases: m."},
-		{"POST", "/v1/completions", `{"model":"m"}`, bad, "Either prompt"},
-		{"POST", "/v1/completions", `{"model":"m","prompt":""}`, bad, "Either prompt"},
+		{"POST", "/v1/completions", `{"model":"x","prompt":"a"}`, http.StatusNotFound, `model \"x\" is not served: must be one of m`},
+		{"POST", "/v1/completions", `{"model":"m"}`, bad, "prompt is missing or empty"},
+		{"POST", "/v1/completions", `{"model":"m","prompt":""}`, bad, "prompt is missing or empty"},
 		{"POST", "/v1/completions", `{"model":"m","prompt":[]}`, bad, "at least one prompt"},
-		{"POST", "/v1/completions", `{"model":"m","prompt":[[]]}`, bad, "cannot be empty"},
-		{"POST", "/v1/completions", `{"model":"m","prompt":["a",[1]]}`, bad, "like the first prompt"},
+		{"POST", "/v1/completions", `{"model":"m","prompt":[[]]}`, bad, "the prompt is empty"},
+		{"POST", "/v1/completions", `{"model":"m","prompt":["a",[1]]}`, bad, "must be of the type of the first prompt"},
 		{"POST", "/v1/completions", `{"model":"m","prompt":[-1]}`, bad, "prompt"},
-		{"POST", "/v1/completions", `{"model":"m","prompt":[4294967296]}`, bad, "out of vocabulary"},
-		{"POST", "/v1/completions", `{"model":"m","prompt":[null]}`, bad, "valid integer"},
+		{"POST", "/v1/completions", `{"model":"m","prompt":[4294967296]}`, bad, "must be a token id of the vocabulary"},
+		{"POST", "/v1/completions", `{"model":"m","prompt":[null]}`, bad, "must be an integer"},
 		{"POST", "/v1/completions", `{"model":"m","prompt":7}`, bad, "body.prompt"},
 		{"POST", "/v1/completions", `{"model":"m","prompt":{"a":1}}`, bad, "body.prompt"},
 		{"POST", "/v1/completions", `{"model":"m","prompt":["a"]}`, ok, ""},
-		{"POST", "/v1/completions", `{"model":"m","prompt":"a","max_tokens":-1}`, bad, "max_tokens must be at least 1, got -1"},
-		{"POST", "/v1/completions", `{"model":"m","prompt":"a","max_tokens":1.5}`, bad, "int_from_float"},
-		{"POST", "/v1/completions", `{"model":"m","prompt":"a","n":0}`, bad, "n must be at least 1, got 0"},
+		{"POST", "/v1/completions", `{"model":"m","prompt":"a","max_tokens":-1}`, bad, "max_tokens is -1, must be at least 1"},
+		{"POST", "/v1/completions", `{"model":"m","prompt":"a","max_tokens":1.5}`, bad, "body.max_tokens is 1.5, must be an integer"},
+		{"POST", "/v1/completions", `{"model":"m","prompt":"a","n":0}`, bad, "n is 0, must be at least 1"},
 		{"POST", "/v1/completions", `{"model":"m","prompt":"a","best_of":2}`, bad, "best_of is 2"},
 		{"POST", "/v1/completions", `{"model":"m","prompt":"a","stop":7}`, bad, "body.stop"},
-		{"POST", "/v1/completions", `{"model":"m","prompt":"a","stream_options":{"include_usage":true}}`, bad, "stream=True"},
+		{"POST", "/v1/completions", `{"model":"m","prompt":"a","stream_options":{"include_usage":true}}`, bad, "stream_options requires stream"},
 		{"POST", "/v1/completions", `{"model":"m","prompt":"` + strings.Repeat("a", 6001) + `"}`, bad, "maximum context length is 1000 tokens"},
 		{"POST", "/v1/completions", `{"model":"m","prompt":"` + strings.Repeat("a", 20000) + `"}`, http.StatusRequestEntityTooLarge, "at most 20000"},
-		{"POST", "/v1/completions", strings.Repeat("[", 15000), bad, "JSON decode error"},
+		{"POST", "/v1/completions", strings.Repeat("[", 15000), bad, "body: not JSON: "},
 		{"POST", "/v1/chat/completions", `{"model":"m"}`, bad, "body.messages"},
 		{"POST", "/v1/chat/completions", `{"model":"m","messages":[{"content":""}]}`, bad, "body.messages.0.role"},
-		{"POST", "/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":[{"type":"image"}]}]}`, bad, "not a multimodal model"},
+		{"POST", "/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":[{"type":"image"}]}]}`, bad, "a part that is not text"},
 		{"POST", "/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":5}]}`, bad, "body.messages.0.content"},
-		{"POST", "/v1/chat/completions", `{"model":"m","messages":[{"role":"user"}],"max_tokens":1,"max_completion_tokens":2000}`, bad, "max_tokens=2000 cannot"},
+		{"POST", "/v1/chat/completions", `{"model":"m","messages":[{"role":"user"}],"max_tokens":1,"max_completion_tokens":2000}`, bad, "max_tokens is 2000, must be at most"},
 	} {
 		r, body := s.do(t, test.method, test.path, strings.NewReader(test.body))
 		if r.StatusCode != test.status || !strings.Contains(body, test.word) {
@@ -273,7 +273,7 @@ func TestModelsAndHealth(t *testing.T) {
 			t.Errorf("%s: %d %q, want 200 %q", path, r.StatusCode, body, want)
 		}
 	}
-	if r, body := s.do(t, "GET", "/v1/models/a/b", nil); r.StatusCode != 404 || !strings.Contains(body, "The model `a/b` does not exist. Valid aliases: m.") {
+	if r, body := s.do(t, "GET", "/v1/models/a/b", nil); r.StatusCode != 404 || !strings.Contains(body, `model \"a/b\" is not served: must be one of m`) {
 		t.Errorf("a model that is not served: %d %s", r.StatusCode, body)
 	}
 	empty := open(t, &fake{}, func(c *frontend.Config) { c.Models = models{} })

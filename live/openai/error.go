@@ -28,22 +28,12 @@ func Refuse(param, format string, args ...any) *Error {
 	return &Error{Status: http.StatusBadRequest, Param: param, Message: fmt.Sprintf(format, args...)}
 }
 
-// refuseValue returns the error of a parameter, which the sentence names at its end as vLLM
-// does unless it does so itself.
-func refuseValue(param, format string, args ...any) *Error {
-	e := Refuse(param, format, args...)
-	if !strings.Contains(format, "(parameter=") {
-		e.Message += " (parameter=" + param + ")"
-	}
-	return e
-}
-
 // UnknownModel returns the error of a request for a model that is not served; served are the names of the
 // models that are.
 func UnknownModel(name string, served []string) *Error {
-	message := fmt.Sprintf("The model `%.100s` does not exist.", name)
+	message := fmt.Sprintf("model %.100q is not served", name)
 	if len(served) > 0 {
-		message += " Valid aliases: " + strings.Join(served, ", ") + "."
+		message += ": must be one of " + strings.Join(served, ", ")
 	}
 	return &Error{Status: http.StatusNotFound, Param: "model", Message: message}
 }

@@ -13,7 +13,7 @@ import (
 
 // fields are the keys of a body, read as leniently as vLLM's server reads them: a number
 // may be a text of one, a truth value 0, 1 or a word. What is wrong with them is collected
-// and said in its words.
+// and said in sentences of this package, a line each.
 type fields struct {
 	keys map[string]json.RawMessage // the ones that were not read
 	bad  []string                   // what is wrong, a line each
@@ -34,14 +34,14 @@ func readFields(body []byte) (*fields, error) {
 	f := &fields{}
 	var any json.RawMessage
 	if err := json.Unmarshal(body, &any); err != nil && len(body) > 0 {
-		f.complain("json_invalid", "body", "JSON decode error", "<dict of 0 items>", fmt.Sprintf("'error': %s", quoteText(err.Error())))
+		f.bad, f.at = append(f.bad, fmt.Sprintf("body: not JSON: %v", err)), "body"
 		return f, nil
 	}
 	switch {
 	case len(body) == 0, string(any) == "null":
-		f.complain("missing", "body", "Field required", "None", "")
+		f.complainMissing("body", "a JSON object")
 	case any[0] != '{':
-		f.complain("model_attributes_type", "body", "Input should be a valid dictionary or object to extract fields from", inputOf(any), "")
+		f.complain("body", any, "a JSON object")
 	default:
 		if err := json.Unmarshal(any, &f.keys); err != nil {
 			return f, Refuse("", "body: %v", err)
@@ -50,20 +50,26 @@ func readFields(body []byte) (*fields, error) {
 	return f, nil
 }
 
-// complain notes what is wrong with the input at a place; context is additional detail.
-func (f *fields) complain(kind, at, message, input, context string) {
-	if context != "" {
-		context = ", 'ctx': {" + context + "}"
-	}
-	f.bad = append(f.bad, fmt.Sprintf("  {'type': '%s', 'loc': '%s', 'msg': %s, 'input': %s%s}", kind, at, quoteText(message), quoteText(input), context))
+// complain notes a value at a place that breaks a rule.
+func (f *fields) complain(at string, value json.RawMessage, rule string) {
+	f.note(at, at+" is "+inputOf(value)+", must be "+rule)
+}
+
+// complainMissing notes a value that is required at a place.
+func (f *fields) complainMissing(at, rule string) {
+	f.note(at, at+" is missing, must be "+rule)
+}
+
+func (f *fields) note(at, sentence string) {
+	f.bad = append(f.bad, sentence)
 	if f.at == "" {
 		f.at = at
 	}
 }
 
-// refuse notes the same, and returns all that is wrong.
-func (f *fields) refuse(kind, at, message, input, context string) error {
-	f.complain(kind, at, message, input, context)
+// refuse notes a value that breaks a rule, and returns the error of all notes.
+func (f *fields) refuse(at string, value json.RawMessage, rule string) error {
+	f.complain(at, value, rule)
 	return f.err()
 }
 
@@ -72,46 +78,22 @@ func (f *fields) err() error {
 	if len(f.bad) == 0 {
 		return nil
 	}
-	errors := "errors"
-	if len(f.bad) == 1 {
-		errors = "error"
-	}
-	message := fmt.Sprintf("%d validation %s:\n%s", len(f.bad), errors, strings.Join(f.bad, "\n"))
-	return &Error{Status: http.StatusBadRequest, Type: "Bad Request", Param: f.at, Message: message}
-}
-
-// quoteText writes a text as Python does.
-func quoteText(text string) string {
-	if strings.Contains(text, "'") && !strings.Contains(text, `"`) {
-		return `"` + text + `"`
-	}
-	return "'" + strings.ReplaceAll(text, "'", `\'`) + "'"
+	return &Error{Status: http.StatusBadRequest, Type: "Bad Request", Param: f.at, Message: strings.Join(f.bad, "\n")}
 }
 
 // inputOf returns a value in a few characters.
 func inputOf(raw json.RawMessage) string {
 	switch raw[0] {
-	case '"':
-		var text string
-		if json.Unmarshal(raw, &text) == nil {
-			return fmt.Sprintf("%.100s", text)
-		}
 	case '[':
 		var list []json.RawMessage
 		if json.Unmarshal(raw, &list) == nil {
-			return fmt.Sprintf("<list of %d items>", len(list))
+			return fmt.Sprintf("a list of %d", len(list))
 		}
 	case '{':
 		var object map[string]json.RawMessage
 		if json.Unmarshal(raw, &object) == nil {
-			return fmt.Sprintf("<dict of %d items>", len(object))
+			return fmt.Sprintf("an object of %d keys", len(object))
 		}
-	case 't':
-		return "True"
-	case 'f':
-		return "False"
-	case 'n':
-		return "None"
 	}
 	return fmt.Sprintf("%.100s", raw)
 }
@@ -124,9 +106,9 @@ func (f *fields) takeKey(key string) (json.RawMessage, bool) {
 }
 
 // requireValue notes that a key that is there must not be null.
-func (f *fields) requireValue(key, kind, message string) {
+func (f *fields) requireValue(key, rule string) {
 	if raw, ok := f.keys[key]; ok && string(raw) == "null" {
-		f.complain(kind, "body."+key, message, "None", "")
+		f.complain("body."+key, raw, rule)
 	}
 }
 
@@ -157,7 +139,7 @@ func (f *fields) text(key string) string {
 	}
 	var text string
 	if raw[0] != '"' || json.Unmarshal(raw, &text) != nil {
-		f.complain("string_type", "body."+key, "Input should be a valid string", inputOf(raw), "")
+		f.complain("body."+key, raw, "a string")
 	}
 	return text
 }
@@ -174,11 +156,7 @@ func (f *fields) flag(key string, otherwise bool) bool {
 	case "false", "0", "0.0", "no", "n", "off", "f":
 		return false
 	}
-	kind, message := "bool_parsing", "Input should be a valid boolean, unable to interpret input"
-	if raw[0] == '[' || raw[0] == '{' {
-		kind, message = "bool_type", "Input should be a valid boolean"
-	}
-	f.complain(kind, "body."+key, message, inputOf(raw), "")
+	f.complain("body."+key, raw, "true or false")
 	return otherwise
 }
 
@@ -193,13 +171,13 @@ func (f *fields) integer(key string) *int64 {
 
 // parseInteger reads a whole number at a place; nil if it is none.
 func (f *fields) parseInteger(at string, raw json.RawMessage) *int64 {
-	text, isText := string(raw), raw[0] == '"'
+	text := string(raw)
 	switch raw[0] {
 	case 't', 'f':
 		v := int64(len("false") - len(text))
 		return &v
 	case '[', '{', 'n':
-		f.complain("int_type", at, "Input should be a valid integer", inputOf(raw), "")
+		f.complain(at, raw, "an integer")
 		return nil
 	case '"':
 		text = strings.Trim(text, `"`)
@@ -210,15 +188,13 @@ func (f *fields) parseInteger(at string, raw json.RawMessage) *int64 {
 	v, err := strconv.ParseFloat(text, 64)
 	switch {
 	case err != nil && !isNumber(text):
-		f.complain("int_parsing", at, "Input should be a valid integer, unable to parse string as an integer", inputOf(raw), "")
+		f.complain(at, raw, "an integer")
 	case math.Abs(v) >= math.MaxInt64 && v > 0:
-		f.complain("less_than_equal", at, "Input should be less than or equal to 9223372036854775807", inputOf(raw), "'le': 9223372036854775807")
+		f.complain(at, raw, "at most 9223372036854775807")
 	case math.Abs(v) >= math.MaxInt64:
-		f.complain("greater_than_equal", at, "Input should be greater than or equal to -9223372036854775808", inputOf(raw), "'ge': -9223372036854775808")
-	case v != math.Trunc(v) && isText:
-		f.complain("int_parsing", at, "Input should be a valid integer, unable to parse string as an integer", inputOf(raw), "")
+		f.complain(at, raw, "at least -9223372036854775808")
 	case v != math.Trunc(v):
-		f.complain("int_from_float", at, "Input should be a valid integer, got a number with a fractional part", inputOf(raw), "")
+		f.complain(at, raw, "an integer")
 	default:
 		whole := int64(v)
 		return &whole
@@ -243,16 +219,16 @@ func (f *fields) number(key string) *float64 {
 		v := float64(len("false") - len(text))
 		return &v
 	case '[', '{':
-		f.complain("float_type", "body."+key, "Input should be a valid number", inputOf(raw), "")
+		f.complain("body."+key, raw, "a number")
 		return nil
 	}
 	v, err := strconv.ParseFloat(text, 64)
 	if math.IsInf(v, 0) || math.IsNaN(v) {
-		f.complain("finite_number", "body."+key, "Input should be a finite number", inputOf(raw), "")
+		f.complain("body."+key, raw, "a finite number")
 		return nil
 	}
 	if err != nil {
-		f.complain("float_parsing", "body."+key, "Input should be a valid number, unable to parse string as a number", inputOf(raw), "")
+		f.complain("body."+key, raw, "a number")
 		return nil
 	}
 	return &v
@@ -266,7 +242,7 @@ func (f *fields) list(key string) []json.RawMessage {
 	}
 	var list []json.RawMessage
 	if raw[0] != '[' || json.Unmarshal(raw, &list) != nil {
-		f.complain("list_type", "body."+key, "Input should be a valid list", inputOf(raw), "")
+		f.complain("body."+key, raw, "a list")
 		return nil
 	}
 	if list == nil {
@@ -282,17 +258,8 @@ func (f *fields) object(key string, into any) bool {
 		return false
 	}
 	if raw[0] != '{' || json.Unmarshal(raw, into) != nil {
-		f.complain("dict_type", "body."+key, "Input should be a valid dictionary", inputOf(raw), "")
+		f.complain("body."+key, raw, "an object")
 		return false
 	}
 	return true
-}
-
-// writeFloat writes a number as Python does.
-func writeFloat(v float64) string {
-	text := strconv.FormatFloat(v, 'g', -1, 64)
-	if !strings.ContainsAny(text, ".eIN") {
-		text += ".0"
-	}
-	return text
 }

@@ -15,6 +15,10 @@ const maxEntries = 1 << 22
 // defaultMaxTokens is the length of completions without a limit.
 const defaultMaxTokens = 16
 
+// contextPhrase begins the error of a prompt that is too long. Clients test for it: LiteLLM raises
+// ContextWindowExceededError and takes a model with a longer context.
+const contextPhrase = "This model's maximum context length is"
+
 // Fit refuses a request that does not fit in the context of its model, in tokens, and
 // parameters without meaning, and limits its answers to what is left of the context. 0 is a
 // context without a limit. A request is fitted once.
@@ -23,7 +27,7 @@ func (r *Request) Fit(context int) error {
 		context = math.MaxInt32
 	}
 	if r.maxTokens != nil && *r.maxTokens > int64(context) {
-		return refuseValue("max_tokens", "max_tokens=%d cannot be greater than max_model_len=%d. Please request fewer output tokens. (parameter=max_tokens, value=%d)", *r.maxTokens, context, *r.maxTokens)
+		return Refuse("max_tokens", "max_tokens is %d, must be at most the context length, %d", *r.maxTokens, context)
 	}
 	if err := r.fitPrompts(context); err != nil {
 		return err
@@ -35,7 +39,7 @@ func (r *Request) Fit(context int) error {
 		return err // without a limit an answer is short
 	}
 	if all := int64(r.N) * int64(len(r.Prompts)) * int64(*r.Stop.MaxTokens) * int64(1+max(r.LogProbs, 0)); all > maxEntries {
-		return Refuse("max_tokens", "n times max_tokens times logprobs plus 1 must be at most %d for all prompts, got %d.", maxEntries, all)
+		return Refuse("max_tokens", "n times max_tokens times logprobs plus 1 must be at most %d for all prompts, got %d", maxEntries, all)
 	}
 	return nil
 }
@@ -52,11 +56,7 @@ func (r *Request) fitPrompts(context int) error {
 			*p = Prompt{Tokens: p.Tokens[len(p.Tokens)-keep:]}
 		}
 		if n := len(p.Tokens); n > context {
-			atLeast := ""
-			if n == context+1 {
-				atLeast = "at least "
-			}
-			return refuseValue("input_tokens", "This model's maximum context length is %d tokens. However, your prompt contains %s%d input tokens, which exceeds this limit even without any output tokens. Please reduce the length of the input prompt. (parameter=input_tokens, value=%d)", context, atLeast, n, n)
+			return Refuse("input_tokens", contextPhrase+" %d tokens: the prompt has %d", context, n)
 		}
 	}
 	return nil
@@ -77,14 +77,18 @@ func (r *Request) fitLength(context int) error {
 	case r.Kind == Completions:
 		limit = min(limit, defaultMaxTokens)
 	}
-	if limit < 1 {
-		return refuseValue("max_tokens", "max_tokens must be at least 1, got %d. (parameter=max_tokens, value=%d)", limit, limit)
+	switch {
+	case limit >= 1:
+	case r.maxTokens == nil || *r.maxTokens >= 1:
+		return Refuse("max_tokens", "the prompt has %d tokens of a context of %d, must leave at least 1 for the answer", longest, context)
+	default:
+		return Refuse("max_tokens", "max_tokens is %d, must be at least 1", limit)
 	}
 	if r.minTokens < 0 {
-		return Refuse("min_tokens", "min_tokens must be greater than or equal to 0, got %d.", r.minTokens)
+		return Refuse("min_tokens", "min_tokens is %d, must be at least 0", r.minTokens)
 	}
 	if r.minTokens > limit {
-		return Refuse("min_tokens", "min_tokens must be less than or equal to max_tokens=%d, got %d.", limit, r.minTokens)
+		return Refuse("min_tokens", "min_tokens is %d, must be at most max_tokens, %d", r.minTokens, limit)
 	}
 	if r.minTokens > 0 {
 		least := uint32(r.minTokens)
@@ -101,40 +105,40 @@ func (r *Request) fitLength(context int) error {
 func (r *Request) checkSampling() error {
 	s := &r.sampling
 	if r.N < 1 {
-		return Refuse("n", "n must be at least 1, got %d.", r.N)
+		return Refuse("n", "n is %d, must be at least 1", r.N)
 	}
 	if choices := int64(r.N) * int64(len(r.Prompts)); choices > maxChoices {
-		return Refuse("n", "n must be at most %d, got %d.", maxChoices/len(r.Prompts), r.N)
+		return Refuse("n", "n is %d, must be at most %d", r.N, maxChoices/len(r.Prompts))
 	}
 	for _, p := range []struct {
 		name  string
 		value *float64
 	}{{"presence_penalty", s.PresencePenalty}, {"frequency_penalty", s.FrequencyPenalty}} {
 		if p.value != nil && !(*p.value >= -2 && *p.value <= 2) {
-			return Refuse(p.name, "%s must be in [-2, 2], got %s.", p.name, writeFloat(*p.value))
+			return refuseFloat(p.name, "from -2 to 2", *p.value)
 		}
 	}
 	switch {
 	case s.RepetitionPenalty != nil && !(*s.RepetitionPenalty > 0):
-		return Refuse("repetition_penalty", "repetition_penalty must be greater than zero, got %s.", writeFloat(*s.RepetitionPenalty))
+		return refuseFloat("repetition_penalty", "more than 0", *s.RepetitionPenalty)
 	case s.Temperature != nil && !(*s.Temperature >= 0):
-		return refuseFloat("temperature", "must be non-negative", *s.Temperature)
+		return refuseFloat("temperature", "at least 0", *s.Temperature)
 	case s.Temperature != nil && *s.Temperature > 2:
-		return refuseFloat("temperature", "must be in [0, 2]", *s.Temperature)
+		return refuseFloat("temperature", "at most 2", *s.Temperature)
 	case s.TopP != nil && !(*s.TopP > 0 && *s.TopP <= 1):
-		return refuseFloat("top_p", "must be in (0, 1]", *s.TopP)
+		return refuseFloat("top_p", "more than 0 and at most 1", *s.TopP)
 	case s.TopK != nil && *s.TopK < -1:
-		return Refuse("top_k", "top_k must be 0 (disable), or at least 1, got %d.", *s.TopK)
+		return Refuse("top_k", "top_k is %d, must be at least 1, or 0 or -1 for all tokens", *s.TopK)
 	case s.MinP != nil && !(*s.MinP >= 0 && *s.MinP <= 1):
-		return Refuse("min_p", "min_p must be in [0, 1], got %s.", writeFloat(*s.MinP))
+		return refuseFloat("min_p", "from 0 to 1", *s.MinP)
 	case slices.Contains(r.Stop.Stop, ""):
-		return Refuse("stop", "stop cannot contain an empty string.")
+		return Refuse("stop", "stop has an empty string, must have at least one character")
 	case r.LogProbs > maxLogProbs:
-		return refuseValue("logprobs", "Requested sample logprobs of %d, which is greater than max allowed: %d (parameter=logprobs, value=%d)", r.LogProbs, maxLogProbs, r.LogProbs)
+		return Refuse("logprobs", "logprobs is %d, must be at most %d", r.LogProbs, maxLogProbs)
 	}
 	return nil
 }
 
-func refuseFloat(name, want string, got float64) error {
-	return refuseValue(name, "%s %s, got %s. (parameter=%s, value=%s)", name, want, writeFloat(got), name, writeFloat(got))
+func refuseFloat(name, rule string, got float64) error {
+	return Refuse(name, "%s is %v, must be %s", name, got, rule)
 }

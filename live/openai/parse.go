@@ -8,16 +8,16 @@ import (
 	"github.com/replay-llm/replay/internal/json"
 )
 
-// Parse reads the body of a request. What is wrong with it is an *Error, as vLLM's server
-// would answer; what depends on the model is left to Fit.
+// Parse reads the body of a request. What is wrong with it is an *Error, with the status and type of
+// vLLM's server; what depends on the model is left to Fit.
 func Parse(kind Kind, body []byte, tokenize func(text string) []uint32) (*Request, error) {
 	f, err := openFields(body)
 	if err != nil {
 		return nil, err
 	}
 	r := &Request{Kind: kind, LogProbs: -1, tokenize: tokenize}
-	f.requireValue("n", "int_type", "Input should be a valid integer")
-	f.requireValue("min_tokens", "int_type", "Input should be a valid integer")
+	f.requireValue("n", "an integer")
+	f.requireValue("min_tokens", "an integer")
 	for _, read := range []func(*fields) error{r.readCommon, r.readStops, r.readSampling, r.refuseUnknowing, r.readKind} {
 		if err := read(f); err != nil {
 			return nil, err
@@ -52,7 +52,7 @@ func (r *Request) readCommon(f *fields) error {
 	r.Model = f.text("model")
 	r.Stream = f.flag("stream", false)
 	if f.object("stream_options", &options) && !r.Stream && len(raw) > len("{}") {
-		return refuseValue("stream_options", "Stream options can only be defined when `stream=True`.")
+		return Refuse("stream_options", "stream_options requires stream")
 	}
 	r.Usage, r.ContinuousUsage = options.IncludeUsage, options.ContinuousUsage && options.IncludeUsage
 	r.Echo = f.flag("echo", false)
@@ -83,7 +83,7 @@ func (r *Request) readStops(f *fields) error {
 		switch {
 		case v == nil:
 		case *v < 0 || *v > math.MaxUint32:
-			return refuseValue("stop_token_ids", "token_id(s) [%d] in stop_token_ids contain out-of-vocab token ids.", *v)
+			return Refuse("stop_token_ids", "stop_token_ids has %d, must be token ids", *v)
 		default:
 			r.Stop.StopTokenIDs = append(r.Stop.StopTokenIDs, uint32(*v))
 		}
@@ -101,12 +101,9 @@ func (r *Request) readStops(f *fields) error {
 	var many []string
 	switch err := json.Unmarshal(raw, &many); {
 	case err == nil && len(many) > most:
-		f.complain("string_type", place, "Input should be a valid string", inputOf(raw), "")
-		f.complain("too_long", place, fmt.Sprintf("List should have at most %d items after validation, not %d", most, len(many)), inputOf(raw),
-			fmt.Sprintf("'field_type': 'List', 'max_length': %d, 'actual_length': %d", most, len(many)))
+		f.complain(place, raw, fmt.Sprintf("at most %d strings", most))
 	case err != nil:
-		f.complain("string_type", place, "Input should be a valid string", inputOf(raw), "")
-		f.complain("list_type", place, "Input should be a valid list", inputOf(raw), "")
+		f.complain(place, raw, "a string or a list of strings")
 	}
 	r.Stop.Stop = many
 	return nil
@@ -140,33 +137,33 @@ func (r *Request) refuseUnknowing(f *fields) error {
 	const why = "the engine is simulated and draws its tokens at random"
 	var bias map[string]json.RawMessage
 	if f.object("logit_bias", &bias) && len(bias) > 0 {
-		return refuseValue("logit_bias", "logit_bias is not supported: %s.", why)
+		return Refuse("logit_bias", "logit_bias is not supported: %s", why)
 	}
 	if raw, ok := f.keys["allowed_token_ids"]; ok && string(raw) == "[]" {
-		return refuseValue("allowed_token_ids", "allowed_token_ids is not None and empty! (parameter=allowed_token_ids, value=[])")
+		return Refuse("allowed_token_ids", "allowed_token_ids is empty, must have at least one id")
 	}
 	for _, key := range []string{"structured_outputs", "guided_json", "guided_regex", "guided_choice", "guided_grammar", "allowed_token_ids"} {
 		if raw, ok := f.takeKey(key); ok {
-			return refuseValue(key, "%s is %.40s, which is not supported: %s.", key, raw, why)
+			return Refuse(key, "%s is %.40s, which is not supported: %s", key, raw, why)
 		}
 	}
 	for _, key := range []string{"bad_words", "functions"} {
 		if list := f.list(key); len(list) > 0 {
-			return refuseValue(key, "%s is not supported: %s.", key, why)
+			return Refuse(key, "%s is not supported: %s", key, why)
 		}
 	}
 	for _, key := range []string{"prompt_logprobs", "prompt_embeds"} {
 		if raw, ok := f.takeKey(key); ok {
-			return refuseValue(key, "%s is %.40s, which is not supported: prompts are not computed.", key, raw)
+			return Refuse(key, "%s is %.40s, which is not supported: prompts are not computed", key, raw)
 		}
 	}
 	if f.flag("use_beam_search", false) {
-		return refuseValue("use_beam_search", "use_beam_search is not supported: %s.", why)
+		return Refuse("use_beam_search", "use_beam_search is not supported: %s", why)
 	}
 	if raw, there := f.takeKey("cache_salt"); there && string(raw) == `""` {
-		return refuseValue("cache_salt", "Parameter 'cache_salt' must be a non-empty string if provided.")
+		return Refuse("cache_salt", "cache_salt is empty, must have at least one character")
 	} else if there {
-		return refuseValue("cache_salt", "cache_salt is not supported: prefix caches tell blocks apart by their tokens alone.")
+		return Refuse("cache_salt", "cache_salt is not supported: prefix caches tell blocks apart by their tokens alone")
 	}
 	return r.checkFormat(f)
 }
@@ -184,15 +181,15 @@ func (r *Request) checkFormat(f *fields) error {
 	case kind == "text":
 		return nil
 	case kind == "json_schema" && (len(format.Schema) == 0 || string(format.Schema) == "null"):
-		return refuseValue("response_format", "When response_format type is 'json_schema', the 'json_schema' field must be provided.")
+		return Refuse("response_format", "response_format of type \"json_schema\" requires json_schema")
 	case kind == "json_schema", kind == "json_object", kind == "structural_tag":
-		return refuseValue("response_format", "response_format of type %q is not supported: the engine is simulated, its words are no JSON; use \"text\".", kind)
+		return Refuse("response_format", "response_format of type %q is not supported: the engine is simulated, its words are no JSON; use \"text\"", kind)
 	}
 	raw := format.Type
 	if len(raw) == 0 {
 		raw = json.RawMessage("null")
 	}
-	f.complain("literal_error", "body.response_format.type", "Input should be 'text', 'json_object' or 'json_schema'", inputOf(raw), "")
+	f.complain("body.response_format.type", raw, "text, json_object or json_schema")
 	return nil
 }
 
@@ -208,16 +205,16 @@ func (r *Request) readKind(f *fields) error {
 		return r.readChatLogProbs(f)
 	}
 	if raw, ok := f.takeKey("suffix"); ok {
-		return refuseValue("suffix", "suffix is %.40s, which is not supported: the engine is simulated and fills in nothing.", raw)
+		return Refuse("suffix", "suffix is %.40s, which is not supported: the engine is simulated and fills in nothing", raw)
 	}
 	if best := f.integer("best_of"); best != nil && *best != int64(r.N) {
-		return refuseValue("best_of", "best_of is %d, must be n, %d: no answer is better than another.", *best, r.N)
+		return Refuse("best_of", "best_of is %d, must be n, %d: no answer is better than another", *best, r.N)
 	}
 	n := f.integer("logprobs")
 	switch {
 	case n == nil:
 	case *n < -1:
-		return refuseValue("logprobs", "`logprobs` must be a positive value or -1. (parameter=logprobs, value=%d)", *n)
+		return Refuse("logprobs", "logprobs is %d, must be at least 0, or -1 for all tokens", *n)
 	default:
 		r.LogProbs = clampLogProbs(*n)
 	}
@@ -230,9 +227,9 @@ func (r *Request) readChatLogProbs(f *fields) error {
 	top := f.integer("top_logprobs")
 	switch {
 	case top != nil && *top < -1:
-		return refuseValue("top_logprobs", "`top_logprobs` must be a positive value or -1. (parameter=top_logprobs, value=%d)", *top)
+		return Refuse("top_logprobs", "top_logprobs is %d, must be at least 0, or -1 for all tokens", *top)
 	case top != nil && *top != 0 && !on:
-		return refuseValue("top_logprobs", "when using `top_logprobs`, `logprobs` must be set to true.")
+		return Refuse("top_logprobs", "top_logprobs requires logprobs")
 	case on:
 		r.LogProbs = 0
 		if top != nil {
@@ -258,13 +255,13 @@ func (r *Request) readTools(f *fields) error {
 	word := strings.Trim(string(choice), `"`)
 	switch {
 	case there && tools != nil && len(tools) == 0:
-		return refuseValue("tools", "`tools` must not be an empty array. Either provide at least one tool or omit the field entirely.")
+		return Refuse("tools", "tools is empty, must have at least one tool")
 	case chosen && word != "none" && tools == nil:
-		return refuseValue("tool_choice", "When using `tool_choice`, `tools` must be set.")
+		return Refuse("tool_choice", "tool_choice requires tools")
 	case tools == nil, word == "none":
 		return nil
 	case chosen && word != "auto":
-		return refuseValue("tool_choice", "tool_choice is %.60s, which is not supported: the engine is simulated and calls no tools; use \"none\".", choice)
+		return Refuse("tool_choice", "tool_choice is %.60s, which is not supported: the engine is simulated and calls no tools; use \"none\"", choice)
 	}
-	return refuseValue("tools", "tools with tool_choice \"auto\" are not supported: the engine is simulated and calls none; use tool_choice \"none\".")
+	return Refuse("tools", "tools with tool_choice \"auto\" are not supported: the engine is simulated and calls none; use tool_choice \"none\"")
 }

@@ -20,27 +20,27 @@ const maxPrompts = 1024
 func (r *Request) readPrompt(f *fields) error {
 	raw, ok := f.takeKey("prompt")
 	if !ok || string(raw) == `""` {
-		return refuseValue("prompt", "Either prompt or prompt_embeds must be provided and non-empty.")
+		return Refuse("prompt", "prompt is missing or empty, must be a string, a list of token ids, or a list of either")
 	}
 	if raw[0] == '"' {
 		return r.addPrompt(f, "body.prompt", raw)
 	}
 	var list []json.RawMessage
 	if raw[0] != '[' || json.Unmarshal(raw, &list) != nil {
-		return f.refuse("list_type", "body.prompt", "Input should be a valid list, or a string", inputOf(raw), "")
+		return f.refuse("body.prompt", raw, "a string or a list")
 	}
 	switch {
 	case len(list) == 0:
-		return Refuse("", "You must pass at least one prompt")
+		return Refuse("", "prompt is an empty list, must have at least one prompt")
 	case list[0][0] != '"' && list[0][0] != '[':
 		return r.addPrompt(f, "body.prompt", raw)
 	case len(list) > maxPrompts:
-		return refuseValue("prompt", "prompt is a list of %d, must be at most %d.", len(list), maxPrompts)
+		return Refuse("prompt", "prompt is a list of %d, must be at most %d", len(list), maxPrompts)
 	}
 	for i, one := range list {
 		place := fmt.Sprintf("body.prompt.%d", i)
 		if one[0] != list[0][0] {
-			return f.refuse("list_type", place, "Input should be a valid list, or a string, like the first prompt", inputOf(one), "")
+			return f.refuse(place, one, "of the type of the first prompt")
 		}
 		if err := r.addPrompt(f, place, one); err != nil {
 			return err
@@ -55,17 +55,17 @@ func (r *Request) addPrompt(f *fields, place string, raw json.RawMessage) error 
 	if raw[0] == '"' {
 		var text string
 		if err := json.Unmarshal(raw, &text); err != nil {
-			return f.refuse("string_type", place, "Input should be a valid string", inputOf(raw), "")
+			return f.refuse(place, raw, "a string")
 		}
 		p = r.newTextPrompt(text)
 		if r.Echo && r.LogProbs >= 0 && Detokenize(p.Tokens) != text {
-			return refuseValue("echo", "echo with logprobs is not supported for texts here: the tokenizer does not return the text of a token. Send token ids.")
+			return Refuse("echo", "echo with logprobs is not supported for texts here: the tokenizer does not return the text of a token. Send token ids")
 		}
 	} else if json.Unmarshal(raw, &p.Tokens) != nil || strings.Contains(string(raw), "null") {
 		return f.complainTokens(place, raw)
 	}
 	if len(p.Tokens) == 0 {
-		return Refuse("", "The decoder prompt cannot be empty")
+		return Refuse("", "the prompt is empty, must have at least one token")
 	}
 	r.Prompts = append(r.Prompts, p)
 	return nil
@@ -75,22 +75,22 @@ func (r *Request) addPrompt(f *fields, place string, raw json.RawMessage) error 
 func (f *fields) complainTokens(place string, raw json.RawMessage) error {
 	var list []json.RawMessage
 	if err := json.Unmarshal(raw, &list); err != nil {
-		return f.refuse("list_type", place, "Input should be a valid list", inputOf(raw), "")
+		return f.refuse(place, raw, "a list of token ids")
 	}
 	for i, one := range list {
 		at := fmt.Sprintf("%s.%d", place, i)
 		switch v := f.parseInteger(at, one); {
 		case v == nil:
 		case *v < 0:
-			f.complain("greater_than_equal", at, "Input should be greater than or equal to 0", inputOf(one), "'ge': 0")
+			f.complain(at, one, "at least 0")
 		case *v > math.MaxUint32:
-			return Refuse("", "Token id %d is out of vocabulary", *v)
+			return Refuse("", "%s is %d, must be a token id of the vocabulary", at, *v)
 		default:
 			continue
 		}
 		return f.err()
 	}
-	return f.refuse("int_type", place, "Input should be a list of valid integers", inputOf(raw), "")
+	return f.refuse(place, raw, "a list of token ids")
 }
 
 // message is one of a conversation.
@@ -102,23 +102,23 @@ type message struct {
 // readMessages reads a conversation.
 func (r *Request) readMessages(f *fields) error {
 	if _, ok := f.takeKey("chat_template"); ok {
-		return refuseValue("chat_template", "Chat template is passed with request, which is not supported: messages have one form.")
+		return Refuse("chat_template", "chat_template is not supported: messages have one form")
 	}
 	open, goOn := f.flag("add_generation_prompt", true), f.flag("continue_final_message", false)
 	if open && goOn {
-		return Refuse("continue_final_message", "continue_final_message and add_generation_prompt are not compatible. Use continue_final_message when you want the model to continue the final message, and add_generation_prompt when you want to add a header that will prompt it to start a new assistant message instead.")
+		return Refuse("continue_final_message", "continue_final_message and add_generation_prompt are mutually exclusive")
 	}
 	if raw, there := f.keys["messages"]; !there {
-		f.complain("missing", "body.messages", "Field required", fmt.Sprintf("<dict of %d items>", len(f.keys)), "")
+		f.complainMissing("body.messages", "a list of messages")
 	} else if string(raw) == "null" {
-		return refuseValue("messages", "messages is null, must be a list of messages.")
+		return Refuse("messages", "messages is null, must be a list of messages")
 	}
 	list := f.list("messages")
 	if err := f.err(); err != nil {
 		return err
 	}
 	if len(list) == 0 {
-		return Refuse("", "Cannot apply chat template to an empty conversation. Provide at least one message.")
+		return Refuse("", "messages is empty, must have at least one message")
 	}
 	var text strings.Builder
 	var role string
@@ -133,7 +133,7 @@ func (r *Request) readMessages(f *fields) error {
 			text.WriteByte('\n')
 		}
 		if i == len(list)-1 && r.Echo && role == "assistant" {
-			return refuseValue("echo", "echo is true, which is not supported where the last message is the assistant's.")
+			return Refuse("echo", "echo is true, which is not supported where the last message is the assistant's")
 		}
 	}
 	r.Echo, r.role = false, "assistant"
@@ -150,17 +150,18 @@ func (r *Request) readMessages(f *fields) error {
 func (r *Request) readMessage(f *fields, i int, raw json.RawMessage) (m message, content string, err error) {
 	place := fmt.Sprintf("body.messages.%d", i)
 	if err := json.Unmarshal(raw, &m); err != nil || raw[0] != '{' {
-		return m, "", f.refuse("dict_type", place, "Input should be an object with a role", inputOf(raw), "")
+		return m, "", f.refuse(place, raw, "an object with a role")
 	}
 	if m.Role == nil {
-		return m, "", f.refuse("missing", place+".role", "Field required", inputOf(raw), "")
+		f.complainMissing(place+".role", "the role of the message")
+		return m, "", f.err()
 	}
 	content, bad := m.contentText()
 	switch {
 	case bad == notText:
-		return m, "", Refuse("messages", "%s is not a multimodal model", r.Model)
+		return m, "", Refuse("messages", "messages.%d has a part that is not text, which is not supported: the model is text only", i)
 	case bad != "":
-		return m, "", f.refuse("string_type", place+".content", bad, inputOf(m.Content), "")
+		return m, "", f.refuse(place+".content", m.Content, bad)
 	}
 	return m, content, nil
 }
@@ -183,7 +184,7 @@ func (m *message) contentText() (content, bad string) {
 		Text *string `json:"text"`
 	}
 	if err := json.Unmarshal(m.Content, &parts); err != nil {
-		return "", "Input should be a valid string or a list of parts"
+		return "", "a string or a list of parts"
 	}
 	var all strings.Builder
 	for _, p := range parts {
@@ -191,7 +192,7 @@ func (m *message) contentText() (content, bad string) {
 		case strings.HasPrefix(p.Type, "image"), strings.HasPrefix(p.Type, "audio"), strings.Contains(p.Type, "_audio"), strings.HasPrefix(p.Type, "video"), p.Type == "file":
 			return "", notText
 		case p.Type != "text" || p.Text == nil:
-			return "", fmt.Sprintf("Input should be parts of type text with a text, not %.40q", p.Type)
+			return "", fmt.Sprintf("parts of type text with a text, got %.40q", p.Type)
 		}
 		all.WriteString(*p.Text)
 	}

@@ -1,10 +1,6 @@
 package openai
 
 import (
-	"fmt"
-	"slices"
-	"strings"
-
 	"github.com/replay-llm/replay/internal/json"
 )
 
@@ -23,12 +19,8 @@ func ParseTokenize(body []byte, tokenize func(text string) []uint32) (*TokenizeR
 	case err != nil:
 		return nil, err
 	case f.keys == nil && len(f.bad) > 0:
-		if strings.Contains(f.bad[0], "model_attributes_type") { // neither a text's nor a conversation's
-			f.bad = append(f.bad, f.bad[0])
-		}
 		return nil, f.err()
 	}
-	size := len(f.keys)
 	t := &TokenizeRequest{Model: f.text("model"), Strings: f.flag("return_token_strs", false)}
 	f.flag("add_special_tokens", true) // there are none
 	r := &Request{Model: t.Model, tokenize: tokenize}
@@ -39,18 +31,15 @@ func ParseTokenize(body []byte, tokenize func(text string) []uint32) (*TokenizeR
 		t.Tokens = r.Prompts[0].Tokens
 		return t, f.err()
 	}
-	both := slices.Clone(f.bad) // is wrong with a text as with a conversation
 	raw, ok := f.keys["prompt"]
 	var text string
 	switch {
 	case !ok:
-		f.complain("missing", "body.prompt", "Field required", fmt.Sprintf("<dict of %d items>", size), "")
+		f.complainMissing("body.prompt", "a string, or messages a list")
 	case raw[0] != '"' || json.Unmarshal(raw, &text) != nil:
-		f.complain("string_type", "body.prompt", "Input should be a valid string", inputOf(raw), "")
+		f.complain("body.prompt", raw, "a string")
 	}
 	if len(f.bad) > 0 {
-		f.complain("missing", "body.messages", "Field required", fmt.Sprintf("<dict of %d items>", size), "")
-		f.bad = append(f.bad, both...)
 		return nil, f.err()
 	}
 	t.Tokens = tokenize(text)
@@ -81,12 +70,12 @@ func ParseDetokenize(body []byte) (*DetokenizeRequest, error) {
 	if err != nil {
 		return nil, err
 	}
-	size := len(f.keys)
 	d := &DetokenizeRequest{Model: f.text("model")}
 	raw, ok := f.keys["tokens"]
 	switch {
 	case !ok:
-		return nil, f.refuse("missing", "body.tokens", "Field required", fmt.Sprintf("<dict of %d items>", size), "")
+		f.complainMissing("body.tokens", "a list of token ids")
+		return nil, f.err()
 	case json.Unmarshal(raw, &d.Tokens) != nil, d.Tokens == nil:
 		return nil, f.complainTokens("body.tokens", raw)
 	}

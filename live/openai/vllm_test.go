@@ -30,6 +30,8 @@ type recorded struct {
 	Status int             `json:"status"`
 	Answer any             `json:"answer"`
 	Ours   *answered       `json:"ours,omitempty"`
+	// Message is the sentence of this package, if the answer is an error.
+	Message string `json:"message,omitempty"`
 }
 
 type answered struct {
@@ -44,9 +46,12 @@ func (r *recorded) body() []byte {
 	return r.Body
 }
 
-// Requests of all kinds are answered as vLLM's own server answered them: the status, the shape of the answer
-// with its counts, the words of the error. The file has each different answer of this package; TestDifferences
-// has the list of these.
+// keptPhrase is the phrase of vLLM's errors that clients test for.
+const keptPhrase = "This model's maximum context length is 512 tokens"
+
+// Requests of all kinds have the answers of vLLM's own server: status, shape, counts, and the type and parameter of
+// errors. The file has other answers of this package, and the sentence of each error.
+// No sentence is vLLM's, and the phrase that clients test for is kept.
 func TestVLLM(t *testing.T) {
 	const file = "testdata/vllm-0.32.0.json"
 	all := readRecorded(t, file)
@@ -58,8 +63,15 @@ func TestVLLM(t *testing.T) {
 			r.Status, r.Answer = askServer(t, r)
 		}
 		want := &answered{r.Status, r.Answer}
+		message, theirs := takeMessage(got), takeMessage(want)
+		if got.Status != http.StatusOK && (message == "" || message == theirs) {
+			t.Errorf("%s %s: %q is no sentence of this package", r.Path, r.body(), message)
+		}
+		if strings.Contains(theirs, keptPhrase) != strings.Contains(message, keptPhrase) {
+			t.Errorf("%s %s: %q, vLLM answers %q", r.Path, r.body(), message, theirs)
+		}
 		if *rewrite {
-			r.Ours = nil
+			r.Ours, r.Message = nil, message
 			if !same(want, got) {
 				r.Ours = got
 			}
@@ -68,6 +80,9 @@ func TestVLLM(t *testing.T) {
 		if r.Ours != nil {
 			want = r.Ours
 		}
+		if message != r.Message {
+			t.Errorf("%s %s: %q, must be %q", r.Path, r.body(), message, r.Message)
+		}
 		if !same(want, got) {
 			t.Errorf("%s %s\ngot  %d %s\nwant %d %s", r.Path, r.body(), got.Status, encode(t, got.Answer), want.Status, encode(t, want.Answer))
 		}
@@ -75,6 +90,19 @@ func TestVLLM(t *testing.T) {
 	if *rewrite {
 		writeRecorded(t, file, all)
 	}
+}
+
+// takeMessage removes the message of an error from an answer, and returns it.
+func takeMessage(a *answered) string {
+	e, ok := find(a.Answer, "error").(map[string]any)
+	if !ok {
+		return ""
+	}
+	message, _ := e["message"].(string)
+	e = cloneMap(e)
+	delete(e, "message")
+	a.Answer = map[string]any{"error": e}
+	return message
 }
 
 // same reports whether two answers are the same to a client. In an error,

@@ -41,9 +41,9 @@ func (s *Server) parseGenerate(body []byte) (rq *openai.Request, ids []string, l
 	prompt := g.Text
 	switch {
 	case (len(g.Text) > 0) == (len(g.InputIDs) > 0):
-		return nil, nil, false, openai.Refuse("text", "Either text or input_ids should be provided, and not both.")
+		return nil, nil, false, openai.Refuse("text", "text and input_ids are mutually exclusive, and one is required")
 	case g.LogProb:
-		return nil, nil, false, openai.Refuse("return_logprob", "return_logprob is true, which is not supported: the engine is simulated and draws its tokens at random.")
+		return nil, nil, false, openai.Refuse("return_logprob", "return_logprob is true, which is not supported: the engine is simulated and draws its tokens at random")
 	case len(g.Text) == 0:
 		prompt = g.InputIDs
 	}

@@ -133,12 +133,12 @@ func TestGenerate(t *testing.T) {
 func TestGenerateRefuses(t *testing.T) {
 	url := serve(t)
 	for body, want := range map[string]string{
-		`{}`:                                 "Either text or input_ids",
-		`{"text":"a","input_ids":[1]}`:       "not both",
+		`{}`:                                 "one is required",
+		`{"text":"a","input_ids":[1]}`:       "mutually exclusive",
 		`{"text":"a","return_logprob":true}`: "return_logprob",
 		`{"text":"a","sampling_params":{"temperature":-1}}`:     "temperature",
 		`{"text":"a","sampling_params":{"max_new_tokens":600}}`: "600",
-		`{"text":5}`: "prompt", `{`: "body", `[]`: "body", `{"input_ids":[-1]}`: "greater than",
+		`{"text":5}`: "prompt", `{`: "body", `[]`: "body", `{"input_ids":[-1]}`: "must be at least 0",
 	} {
 		if status, answer := ask(t, url+"/generate", body); status != http.StatusBadRequest || !strings.Contains(answer, `{"error":{"message":`) || !strings.Contains(answer, want) {
 			t.Errorf("%s: %d %s, want %q", body, status, answer, want)

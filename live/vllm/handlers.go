@@ -1,6 +1,7 @@
 package vllm
 
 import (
+	"fmt"
 	"mime"
 	"net/http"
 	"slices"
@@ -71,7 +72,7 @@ func onlyJSON(next http.HandlerFunc) http.HandlerFunc {
 		if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 			writeError(w, &openai.Error{
 				Status: http.StatusBadRequest, Type: "Bad Request",
-				Message: "1 validation error:\n  Unsupported Media Type: Only 'application/json' is allowed",
+				Message: fmt.Sprintf("Content-Type is %.100q, must be application/json", r.Header.Get("Content-Type")),
 			})
 			return
 		}

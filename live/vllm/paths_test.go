@@ -104,8 +104,17 @@ func mask(key string, v any) any {
 	return v
 }
 
-// Every path answers with the status, the headers, the shape and the words of vLLM's own
-// server.
+// takeMessage removes the message of an error from an answer, and returns it.
+func takeMessage(answer any) string {
+	all, _ := answer.(map[string]any)
+	e, _ := all["error"].(map[string]any)
+	message, _ := e["message"].(string)
+	delete(e, "message")
+	return message
+}
+
+// Every path answers with the status, the headers and the shape of vLLM's own server, and errors have its types and
+// parameters. The sentences of errors are those of this program.
 func TestPathsEqualVLLM(t *testing.T) {
 	if *vllmServer != "" && *rewrite {
 		all := exchanges()
@@ -132,10 +141,17 @@ func TestPathsEqualVLLM(t *testing.T) {
 	if *vllmServer != "" {
 		urls = append(urls, "http://"+*vllmServer)
 	}
-	for _, url := range urls {
-		for _, want := range all {
+	messages := make([]string, len(all))
+	for i := range all {
+		messages[i] = takeMessage(all[i].Answer)
+	}
+	for i, url := range urls {
+		for j, want := range all {
 			got := want
 			got.ask(t, url)
+			if message := takeMessage(got.Answer); i == 0 && messages[j] != "" && (message == "" || message == messages[j]) {
+				t.Errorf("%s %s %s: %q is no sentence of this program", want.Method, want.Path, want.Body, message)
+			}
 			if !reflect.DeepEqual(got, want) {
 				g, _ := json.Marshal(got)
 				w, _ := json.Marshal(want)
