@@ -49,7 +49,7 @@ func (i *Injector) Faults() *Faults { return &i.now.Load().Faults }
 // isAnswer reports whether a request is for tokens.
 func isAnswer(r *http.Request) bool {
 	switch r.URL.Path {
-	case "/v1/completions", "/v1/chat/completions", "/generate":
+	case "/v1/completions", "/v1/chat/completions", "/v1/responses", "/v1/embeddings", "/generate":
 		return r.Method != http.MethodGet
 	}
 	return false

@@ -206,7 +206,8 @@ func (g *generation) submitRequest() (leave func(), err error) {
 
 // adapter returns the adapter that the request is for; "": none.
 func (g *generation) adapter() string {
-	if slices.Contains(g.engine.options.Adapters, g.rq.Model) {
+	o := &g.engine.options
+	if o.Adapted != nil && o.Adapted(g.rq.Model) || slices.Contains(o.Adapters, g.rq.Model) {
 		return g.rq.Model
 	}
 	return ""

@@ -45,7 +45,8 @@ type Options struct {
 	// Adapters are names of LoRA adapters that requests may ask for in the model's place. Their
 	// prompts are cached apart; how many of them are in use at once changes nothing.
 	Adapters []string
-	Precise  bool // poll the clock at the end of each pass; takes a processor
+	Adapted  func(name string) bool // reports whether a name is an adapter's; nil: those of Adapters are
+	Precise  bool                   // poll the clock at the end of each pass; takes a processor
 	// KVEvents publishes KV events to callers of KVEventSources. With Engine.KVEventsPort they go to a socket
 	// of the mocker's own, with snapshots at Engine.ReplayPort.
 	KVEvents bool

@@ -56,7 +56,7 @@ func (e *Engine) watchPass(p *scheduler.Pass) {
 	f := &e.facts
 	f.Running, f.Waiting, f.Held, f.Blocks = p.Detail.Running, p.Detail.Waiting, p.Detail.Held, p.Detail.Blocks
 	f.Preempted = len(p.Detail.Lost)
-	if len(e.options.Adapters) > 0 {
+	if len(e.options.Adapters) > 0 || e.options.Adapted != nil {
 		e.noteAdapters()
 	}
 }

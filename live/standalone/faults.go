@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/replay-llm/replay/internal/httpfault"
+	"github.com/replay-llm/replay/internal/vllmpaths"
 	"github.com/replay-llm/replay/live/cancel"
 	"github.com/replay-llm/replay/live/engine"
 	"github.com/replay-llm/replay/live/openai"
@@ -54,10 +55,11 @@ func (s *Server) askKey(next http.Handler) http.Handler {
 	})
 }
 
-// limited rejects requests by the queue limits of the faults before they reach the engine.
+// limited rejects requests by the queue limits of the faults, and holds them while the server sleeps, before they reach the engine.
 type limited struct {
 	engine.Target
 	queue *httpfault.Queue[*engine.Group]
+	sleep *vllmpaths.Sleep
 }
 
 // Generate asks the engine, or returns the error of a limit.
@@ -71,14 +73,30 @@ func (l limited) Generate(ctx context.Context, rc cancel.Context, rq *engine.Req
 		f := l.queue.Injector.Faults()
 		return nil, &openai.Error{Status: f.QueueStatus, RetryAfter: f.RetryAfterS, Message: "the queue of the engine is full (" + reason + "): retry later, or ask another instance"}
 	}
-	chunks, err := l.Target.Generate(ctx, rc, rq, headers)
-	if err != nil {
+	child := cancel.New(rc.ID()) // the client has not left when the server aborts
+	rc.LinkChild(child)
+	awake, end := cancel.WithStop(ctx, child)
+	stay, err := l.sleep.Enter(awake, child.Stop)
+	end()
+	var chunks iter.Seq2[*engine.Chunk, error]
+	if err == nil {
+		chunks, err = l.Target.Generate(ctx, child, rq, headers)
+	}
+	leave := func() {
+		rc.Unlink(child)
+		l.sleep.Leave(stay)
 		l.queue.Leave(1, waiting)
+	}
+	if err != nil {
+		leave()
 		return nil, err
 	}
 	return func(yield func(*engine.Chunk, error) bool) {
-		defer func() { l.queue.Leave(1, waiting) }()
+		defer leave()
 		for c, err := range chunks {
+			if err == nil && c.FinishReason == engine.FinishCancelled && l.sleep.Aborted(stay) {
+				c.FinishReason = "abort"
+			}
 			l.queue.Leave(0, waiting)
 			waiting = 0
 			if !yield(c, err) {

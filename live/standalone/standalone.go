@@ -15,6 +15,7 @@ import (
 
 	"github.com/replay-llm/replay/internal/httpfault"
 	"github.com/replay-llm/replay/internal/json"
+	"github.com/replay-llm/replay/internal/vllmpaths"
 	"github.com/replay-llm/replay/live/engine"
 	"github.com/replay-llm/replay/live/frontend"
 	"github.com/replay-llm/replay/live/mocker"
@@ -51,6 +52,7 @@ type Server struct {
 	Rejected func(reason string)
 
 	Front   *frontend.Server
+	Sleep   vllmpaths.Sleep
 	faults  httpfault.Injector
 	crashed atomic.Bool
 }
@@ -80,7 +82,7 @@ func (s *Server) Start(ctx context.Context, watch mocker.Watcher, models fronten
 	}
 	s.Served = route.Served{
 		Name: o.Engine.Model, ContextLength: o.Engine.ContextLength, Since: time.Now(), Instances: 1,
-		Target: limited{engine.NewAdapter(s.Engine, engine.AdapterOptions{Log: o.Log}), &httpfault.Queue[*engine.Group]{Injector: &s.faults, Rejected: s.Rejected}},
+		Target: limited{engine.NewAdapter(s.Engine, engine.AdapterOptions{Log: o.Log}), &httpfault.Queue[*engine.Group]{Injector: &s.faults, Rejected: s.Rejected}, &s.Sleep},
 	}
 	wrap := func(own http.Handler) http.Handler {
 		all := s.askKey(s.faults.Wrap(handler(own)))

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/replay-llm/replay/internal/plausible"
+	"github.com/replay-llm/replay/internal/vllmpaths"
 	"github.com/replay-llm/replay/live/openai"
 	"github.com/replay-llm/replay/live/standalone"
 )
@@ -19,6 +21,11 @@ type path struct {
 
 // newHandler returns what serves vLLM's paths. own answers requests for completions.
 func (s *Server) newHandler(own http.Handler) http.Handler {
+	if !s.plain {
+		own = plausible.Wrap(own, s.Options.Tokenize, func(w http.ResponseWriter, key, message string) {
+			writeError(w, &openai.Error{Status: http.StatusBadRequest, Param: key, Message: message})
+		})
+	}
 	get, post := []string{http.MethodGet}, []string{http.MethodPost}
 	answers := s.countLoad(onlyJSON(own.ServeHTTP))
 	expose := s.Metrics.Handler().ServeHTTP
@@ -35,6 +42,15 @@ func (s *Server) newHandler(own http.Handler) http.Handler {
 		"/detokenize":          {onlyJSON(s.serveDetokenize), post, false},
 		"/v1/completions":      {answers, post, false},
 		"/v1/chat/completions": {answers, post, false},
+		"/v1/responses":        {s.countLoad(onlyJSON(vllmpaths.Responses(own))), post, false},
+		"/v1/embeddings":       {s.countLoad(onlyJSON(vllmpaths.Embeddings(own))), post, false},
+		"/sleep":               {s.Sleep.ServeSleep, post, false},
+		"/wake_up":             {s.Sleep.ServeWakeUp, post, false},
+		"/is_sleeping":         {s.Sleep.ServeIsSleeping, get, false},
+	}
+	if s.Options.Engine.Adapted != nil {
+		paths["/v1/load_lora_adapter"] = path{onlyJSON(s.adapters.ServeLoad), post, false}
+		paths["/v1/unload_lora_adapter"] = path{onlyJSON(s.adapters.ServeUnload), post, false}
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p, known := paths[r.URL.Path]
@@ -165,7 +181,7 @@ func (s *Server) serveModels(w http.ResponseWriter, _ *http.Request) {
 	for _, name := range append([]string{o.Engine.Model}, o.Aliases...) {
 		list.Data = append(list.Data, model{name, "model", created, "vllm", o.Engine.Model, nil, &o.Engine.ContextLength, []permission{may}})
 	}
-	for _, name := range o.Engine.Adapters {
+	for _, name := range s.adapters.Names() {
 		list.Data = append(list.Data, model{name, "model", created, "vllm", name, &o.Engine.Model, nil, []permission{may}})
 	}
 	standalone.WriteJSON(w, http.StatusOK, list)
@@ -175,7 +191,7 @@ func (s *Server) serveModels(w http.ResponseWriter, _ *http.Request) {
 func (s *Server) knows(w http.ResponseWriter, name string) bool {
 	_, ok := s.Find(name)
 	if !ok {
-		writeError(w, openai.UnknownModel(name, slices.Concat([]string{s.Served.Name}, s.Options.Aliases, s.Options.Engine.Adapters)))
+		writeError(w, openai.UnknownModel(name, slices.Concat([]string{s.Served.Name}, s.Options.Aliases, s.adapters.Names())))
 	}
 	return ok
 }

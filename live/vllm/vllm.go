@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/replay-llm/replay/internal/vllmpaths"
 	"github.com/replay-llm/replay/live/cancel"
 	"github.com/replay-llm/replay/live/engine"
 	"github.com/replay-llm/replay/live/kvevents"
@@ -24,6 +25,8 @@ import (
 type Options struct {
 	standalone.Options
 	MaxAdapters int // told as the adapters that may be in use at once; 0: there are none
+	// PlausibleTools calls tools, and answers with JSON that schemas accept.
+	PlausibleTools bool
 }
 
 // Server is one worker.
@@ -32,11 +35,17 @@ type Server struct {
 	requests *telemetry.HTTP
 	load     atomic.Int64 // requests that are being answered
 	id       string
+	adapters *vllmpaths.Adapters
+	plain    bool // requests with tools are rejected
 }
 
 // Start starts an engine and makes a server for it that listens nowhere yet.
 func Start(ctx context.Context, o Options) (*Server, error) {
-	s := &Server{Server: standalone.New(o.Options), id: strings.ReplaceAll(cancel.NewID(), "-", "")[:16]}
+	s := &Server{Server: standalone.New(o.Options), id: strings.ReplaceAll(cancel.NewID(), "-", "")[:16], plain: !o.PlausibleTools}
+	s.adapters = vllmpaths.NewAdapters(append([]string{o.Engine.Model}, o.Aliases...), o.Engine.Adapters)
+	if o.MaxAdapters > 0 {
+		s.Options.Engine.Adapters, s.Options.Engine.Adapted = nil, s.adapters.Has
+	}
 	s.requests = s.Metrics.HTTP()
 	a := &o.Engine.Engine
 	metrics := s.Metrics.VLLM(telemetry.VLLMConfig{
@@ -50,10 +59,10 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 // Source returns where the worker publishes KV events; nothing, if it does not.
 func (s *Server) Source() kvevents.Source { return s.Engine.Source() }
 
-// Models lists the model and its adapters; they never change.
+// Models lists the model and its adapters; no channel tells of changes.
 func (s *Server) Models() ([]route.Served, <-chan struct{}) {
 	all := []route.Served{s.Served}
-	for _, name := range slices.Concat(s.Options.Aliases, s.Options.Engine.Adapters) {
+	for _, name := range slices.Concat(s.Options.Aliases, s.adapters.Names()) {
 		adapted := s.Served
 		adapted.Name = name
 		all = append(all, adapted)
@@ -67,7 +76,7 @@ func (s *Server) Find(name string) (route.Served, bool) {
 	if name != "" && !slices.Contains(s.Options.Aliases, name) {
 		found.Name = name
 	}
-	return found, found.Name == s.Served.Name || slices.Contains(s.Options.Engine.Adapters, name)
+	return found, found.Name == s.Served.Name || s.adapters.Has(name)
 }
 
 // meter counts what the engine does. It is a mocker.Watcher.

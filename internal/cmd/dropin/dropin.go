@@ -254,9 +254,9 @@ func (t *translation) chooseModel() error {
 	if t.values["--served-model-name"] == "" {
 		t.set("--served-model-name", t.model)
 	}
-	if v, given := t.values["--max-loras"]; given && t.values["--lora-modules"] == "" {
+	if v, given := t.values["--max-loras"]; given && t.values["--lora-modules"] == "" && t.values["--enable-lora"] == "" {
 		delete(t.values, "--max-loras")
-		t.passed = append(t.passed, "--max-loras="+v+" (requires --lora-modules)")
+		t.passed = append(t.passed, "--max-loras="+v+" (requires --enable-lora)")
 	}
 	length := map[string]string{"vllm": "--max-model-len", "sglang": "--context-length"}[t.engine]
 	m, err := hardware.FindModel(t.model)

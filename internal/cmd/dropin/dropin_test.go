@@ -95,8 +95,8 @@ func TestManifests(t *testing.T) {
 		},
 		{
 			"vllm", "--model Qwen/Qwen3-32B --tensor-parallel-size 1 --port 8000 --max-num-seq 1024 --enable-lora --max-loras 2 --max-lora-rank 8 --max-cpu-loras 12",
-			"--tp=1 --port=8000 --max-num-seqs=1024 --served-model-name=Qwen/Qwen3-32B --model=Qwen/Qwen3-32B --gpu=h100 --max-model-len=40960",
-			"--gpu is not set: the engine is simulated on h100; no effect on a simulated engine: --enable-lora (adapters are those of --lora-modules), --max-lora-rank, --max-cpu-loras, --max-loras=2 (requires --lora-modules)",
+			"--tp=1 --port=8000 --max-num-seqs=1024 --enable-lora=true --max-loras=2 --served-model-name=Qwen/Qwen3-32B --model=Qwen/Qwen3-32B --gpu=h100 --max-model-len=40960",
+			"--gpu is not set: the engine is simulated on h100; no effect on a simulated engine: --max-lora-rank, --max-cpu-loras",
 		},
 		{
 			"sglang", "--model-path meta-llama/Meta-Llama-3.1-8B-Instruct --host 0.0.0.0 --port 30000",

@@ -19,6 +19,8 @@ import (
 type vllmFlags struct {
 	engineFlags
 	adapters int    // that may be in use at once
+	lora     bool   // adapters can be loaded at run time
+	tools    bool   // are called
 	kvConfig string // of KV events
 }
 
@@ -63,7 +65,9 @@ SIGTERM; then it waits for requests under way and ends with exit code 0.`,
 func (f *vllmFlags) bindServer(fs *pflag.FlagSet) {
 	f.bindCommon(fs, 8000, "max-model-len")
 	fs.StringSliceVar(&f.server.Engine.Adapters, "lora-modules", nil, "`names` of LoRA adapters, separated by commas, that can be asked for as models")
-	fs.IntVar(&f.adapters, "max-loras", 1, "with --lora-modules: `adapters` in use at once, as metrics tell it")
+	fs.IntVar(&f.adapters, "max-loras", 1, "with --lora-modules or --enable-lora: `adapters` in use at once, as metrics tell it")
+	fs.BoolVar(&f.tools, "plausible-tools", false, "answer requests with tools or a JSON schema with calls and JSON that the schema accepts")
+	fs.BoolVar(&f.lora, "enable-lora", false, "serve /v1/load_lora_adapter and /v1/unload_lora_adapter")
 	fs.StringVar(&f.kvConfig, "kv-events-config", "", "publish KV events: a `JSON` object as vLLM's; ports go up by one from server to server")
 }
 
@@ -79,7 +83,7 @@ func (f *vllmFlags) readConfig() error {
 	if err := f.checkCommon(); err != nil {
 		return err
 	}
-	err := f.o.Check(inRange("max-loras", f.adapters, 1, 1024), cli.Needs(len(f.server.Engine.Adapters) > 0, "with --lora-modules", "max-loras"))
+	err := f.o.Check(inRange("max-loras", f.adapters, 1, 1024), cli.Needs(f.lora || len(f.server.Engine.Adapters) > 0, "with --lora-modules or --enable-lora", "max-loras"))
 	if err == nil {
 		err = f.readEngine(engineargs.VLLM)
 	}
@@ -107,7 +111,7 @@ func (f *vllmFlags) checkAdapters() error {
 		}
 		seen[name], f.server.Engine.Adapters[i] = true, name
 	}
-	if len(f.server.Engine.Adapters) == 0 {
+	if len(f.server.Engine.Adapters) == 0 && !f.lora {
 		f.adapters = 0
 	}
 	return nil
@@ -125,7 +129,7 @@ type vllmLine struct {
 // run serves until ctx ends, or standard input if that was asked for.
 func (f *vllmFlags) run(ctx context.Context, s cli.Streams) error {
 	f.fleet.start = func(ctx context.Context, i int, ask func(http.Handler) http.Handler) (serving.Server, error) {
-		o := vllm.Options{Options: f.server, MaxAdapters: f.adapters}
+		o := vllm.Options{Options: f.server, MaxAdapters: f.adapters, PlausibleTools: f.tools}
 		o.Ask = ask
 		o.Engine.KVSockets = kvSocketsOf(o.Engine.KVSockets, i)
 		return vllm.Start(ctx, o)

@@ -1,0 +1,131 @@
+package vllm_test
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/replay-llm/replay/internal/poll"
+	"github.com/replay-llm/replay/live/vllm"
+)
+
+// post posts a body and returns the status and the answer.
+func post(t *testing.T, url, body string) (int, string) {
+	t.Helper()
+	r, err := http.Post(url, "application/json", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.StatusCode, string(b)
+}
+
+// expect posts a body and checks the status and parts of the answer.
+func expect(t *testing.T, url, body string, status int, parts ...string) {
+	t.Helper()
+	got, answer := post(t, url, body)
+	for _, part := range parts {
+		if got != status || !strings.Contains(answer, part) {
+			t.Errorf("%s %s: %d %s, want %d and %s", url, body, got, answer, status, part)
+		}
+	}
+}
+
+// Embeddings and responses are computed by the engine, and counted in its metrics.
+func TestEmbeddingsAndResponses(t *testing.T) {
+	url := serve(t)
+	expect(t, url+"/v1/embeddings", `{"model":"tiny","input":["t1 t2","t3"],"dimensions":2}`, 200, `"object":"embedding"`, `"index":1`, `"prompt_tokens":3`, `"model":"tiny"`)
+	_, one := post(t, url+"/v1/embeddings", `{"input":"t1 t2","encoding_format":"base64"}`)
+	_, two := post(t, url+"/v1/embeddings", `{"input":["t1 t2"],"encoding_format":"base64"}`)
+	if one, two = one[strings.Index(one, `"data"`):], two[strings.Index(two, `"data"`):]; one != two || len(one) < 5000 {
+		t.Errorf("%.100s\n%.100s", one, two)
+	}
+	expect(t, url+"/v1/embeddings", `{"model":"none","input":"t1"}`, 404, "does not exist")
+	expect(t, url+"/v1/embeddings", `{"input":"t1","dimensions":0}`, 400, "must be 1 to 8192")
+	expect(t, url+"/v1/embeddings", `{"input":[]}`, 400, "input: must be")
+	expect(t, url+"/v1/responses", `{"input":"t1 t2","instructions":"t3","max_output_tokens":4}`, 200, `"status":"incomplete"`, `"output_tokens":4`, `"type":"output_text"`, `"reason":"max_output_tokens"`)
+	expect(t, url+"/v1/responses", `{"input":[{"role":"user","content":[{"type":"input_text","text":"t1"}]}]}`, 200, `"status":"completed"`, `"role":"assistant"`)
+	expect(t, url+"/v1/responses", `{"input":[{"role":"user","content":[{"type":"input_image"}]}]}`, 400, "input_image")
+	expect(t, url+"/v1/responses", `{"input":"t1","previous_response_id":"x"}`, 400, "not stored")
+	_, stream := post(t, url+"/v1/responses", `{"input":"t1","max_output_tokens":3,"stream":true}`)
+	at := 0
+	for _, kind := range []string{
+		"response.created", "response.in_progress", "response.output_item.added", "response.content_part.added", "response.output_text.delta",
+		"response.output_text.done", "response.content_part.done", "response.output_item.done", "response.incomplete",
+	} {
+		next := strings.Index(stream[at:], "event: "+kind+"\n")
+		if next < 0 {
+			t.Fatalf("no %s in order in %s", kind, stream)
+		}
+		at += next
+	}
+	if n := sample(t, url, `vllm:request_success_total{engine="0",finished_reason="length",model_name="tiny"}`); n != 6 {
+		t.Errorf("%v requests of the engine, want 6", n)
+	}
+}
+
+// A sleeping server ends requests in flight with reason abort, and answers later ones when it has woken up.
+func TestSleep(t *testing.T) {
+	url := serve(t, func(o *vllm.Options) { o.Engine.Engine.Speedup = 1 })
+	const running = `vllm:num_requests_running{engine="0",model_name="tiny"} 1`
+	const long = `{"prompt":[5,6,7],"max_tokens":400,"ignore_eos":true}`
+	answers := make(chan string, 2)
+	ask := func() { _, answer := post(t, url+"/v1/completions", long); answers <- answer }
+	go ask()
+	poll.Until(t, "the request runs", func() bool { return strings.Contains(get(t, url+"/metrics"), running) })
+	expect(t, url+"/sleep?level=2", "", 200, `{"status":"sleeping","level":2}`)
+	if a := <-answers; !strings.Contains(a, `"finish_reason":"abort"`) {
+		t.Error(a)
+	}
+	go func() {
+		_, answer := post(t, url+"/v1/completions", `{"prompt":[5],"max_tokens":2}`)
+		answers <- answer
+	}()
+	select {
+	case a := <-answers:
+		t.Errorf("answered while asleep: %s", a)
+	case <-time.After(200 * time.Millisecond):
+	}
+	expect(t, url+"/wake_up?tags=weights", "", 200, `{"status":"sleeping","tags":["weights"]}`)
+	expect(t, url+"/wake_up", "", 200, `{"status":"awake","tags":null}`)
+	if a := <-answers; !strings.Contains(a, `"completion_tokens":2`) {
+		t.Error(a)
+	}
+	expect(t, url+"/sleep?level=3", "", 400, "must be 0 to 2")
+}
+
+// Adapters are loaded and unloaded at run time, have their own prefix cache, and are models.
+func TestAdaptersAtRunTime(t *testing.T) {
+	url := serve(t, func(o *vllm.Options) { o.MaxAdapters = 2 })
+	const ask = `{"model":"sql","prompt":"t1","max_tokens":1}`
+	expect(t, url+"/v1/completions", ask, 404, "does not exist")
+	expect(t, url+"/v1/load_lora_adapter", `{"lora_name":"sql","lora_path":"/x"}`, 200, "added successfully")
+	expect(t, url+"/v1/load_lora_adapter", `{"lora_name":"sql","lora_path":"/x"}`, 400, "load_inplace")
+	expect(t, url+"/v1/load_lora_adapter", `{"lora_name":"tiny","lora_path":"/x"}`, 400, "name of the model")
+	expect(t, url+"/v1/load_lora_adapter", `{"lora_name":"sql"}`, 400, "are required")
+	expect(t, url+"/v1/completions", ask, 200, `"model":"sql"`)
+	expect(t, url+"/v1/unload_lora_adapter", `{"lora_name":"sql"}`, 200, "removed successfully")
+	expect(t, url+"/v1/unload_lora_adapter", `{"lora_name":"sql"}`, 404, "not loaded")
+	expect(t, url+"/v1/completions", ask, 404, "does not exist")
+	expect(t, serve(t)+"/v1/load_lora_adapter", `{"lora_name":"sql","lora_path":"/x"}`, 404, "Not Found")
+}
+
+// With plausible tools the engine generates the tokens of a call, and rejects tools without them.
+func TestPlausibleTools(t *testing.T) {
+	const ask = `{"messages":[{"role":"user","content":"t1"}],"tool_choice":"required","tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object","required":["a"],"properties":{"a":{"enum":[7]}}}}}]`
+	url := serve(t, func(o *vllm.Options) { o.PlausibleTools = true })
+	expect(t, url+"/v1/chat/completions", ask+"}", 200, `"finish_reason":"tool_calls"`, `{\"a\": 7}`, `"name":"f"`, `"completion_tokens":2`)
+	_, stream := post(t, url+"/v1/chat/completions", ask+`,"stream":true}`)
+	if !strings.Contains(stream, `"arguments":"{\"a\"`) || !strings.Contains(stream, `"finish_reason":"tool_calls"`) {
+		t.Error(stream)
+	}
+	expect(t, url+"/v1/responses", `{"input":"t1","tool_choice":"required","tools":[{"type":"function","name":"f","parameters":{"type":"object"}}]}`, 200, `"type":"function_call"`, `"arguments":"{`)
+	expect(t, url+"/v1/completions", `{"prompt":"t1","structured_outputs":{"json":{"const":{"b":[1,2]}}}}`, 200, `"text":"{\"b\":[1,2]}"`)
+	expect(t, serve(t)+"/v1/chat/completions", ask+"}", 400, "not supported")
+}
