@@ -41,7 +41,7 @@ or :LINE of the trace, SESSION#TURN, or slowest; "slowest 3" is the three
 slowest. docs/explain.md defines the output. --fault prints instead what an
 event of the run's faults cost (docs/classes.md), --scaling what an act of its
 autoscaler did (docs/autoscaling.md), and --task where the time of a task went,
-by its name or slowest (docs/traces.md).`,
+by its name or slowest (docs/explain.md).`,
 		Example: `  replay explain out/a slowest
   replay explain out/a slowest 3
   replay explain out/a 812
