@@ -31,7 +31,7 @@ type SampleError struct {
 	Mean float64 `json:"mean"`
 }
 
-// Constants are corrections of pass times that were fitted to some servers, and their errors on others.
+// Constants are corrections of pass times that were fitted to some servers, and their errors on other servers.
 type Constants struct {
 	Servers string  `json:"servers"` // an engine, or releases of it
 	Fitted  string  `json:"fitted"`
@@ -44,7 +44,7 @@ type Constants struct {
 	Program float64 `json:"program_mean"` // the same with the program's constants
 }
 
-// FrontEnd is a front end that was fitted to TTFT of some servers, and its errors on others.
+// FrontEnd is a front end that was fitted to TTFT of some servers, and its errors on other servers.
 type FrontEnd struct {
 	Servers       string  `json:"servers"` // an engine
 	Fitted        string  `json:"fitted"`

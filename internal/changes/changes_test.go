@@ -21,7 +21,7 @@ type edit struct{ file, anchor, add string }
 
 // change is a change of the program, and what shows that it works.
 type change struct {
-	files int // that ARCHITECTURE.md says it takes, tests and pages not counted
+	files int // that it takes by ARCHITECTURE.md, tests and pages not counted
 	edits []edit
 	line  string // of a command
 	want  string // in what it prints
@@ -70,10 +70,9 @@ func (newest) Choose(_ *sim.Request, c *router.Candidates) router.Choice {
 	}
 }
 
-// Each change works with no more than the files that ARCHITECTURE.md says, and with no
-// change of other files: help, completion, JSON and tables follow from the declarations.
-// A short run compiles the packages that a change edits; a long run builds and starts the
-// program.
+// Each change works with no more than the files of ARCHITECTURE.md, and with no change of other files: help,
+// completion, JSON and tables follow from the declarations. A short run compiles the packages that a change edits; a
+// long run builds and starts the program.
 func TestChangesCostWhatIsSaid(t *testing.T) {
 	goTool := optional.Program(t, "go", "version")
 	root := optional.Root()
@@ -109,7 +108,7 @@ func TestChangesCostWhatIsSaid(t *testing.T) {
 	}
 }
 
-// packages returns those that the change edits, as arguments of the go tool.
+// packages returns the packages that the change edits, as arguments of the go tool.
 func (c *change) packages() []string {
 	var places []string
 	for i := range c.edits {

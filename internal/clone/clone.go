@@ -1,10 +1,9 @@
 // Package clone copies what hangs on a value, whatever its fields: a simulation that continues twice from
 // one instant must not forget a part of its state.
 //
-// What is copied keeps its shape: two pointers to one thing are two pointers to one copy, also where
-// they point into a struct or a slice, and slices that share memory share it in the copy. Types
-// that are declared shared stay as they are: what never changes. A function or a channel cannot be
-// copied and is an error, which names its field.
+// What is copied keeps its shape: two pointers to one thing are two pointers to one copy, also where they point into a
+// struct or a slice, and slices that share memory share it in the copy. Values of types that are declared shared are
+// not copied: they never change. A function or a channel cannot be copied and is an error, which names its field.
 //
 // Read clone.go, then plan.go, what the memory of a type holds, and regions.go, the memory found.
 package clone
@@ -25,8 +24,8 @@ type Copier struct {
 	plans  map[reflect.Type]*plan
 }
 
-// New returns a copier that leaves values of the shared types, and what they point to, as they are.
-// Of a shared interface or struct that holds for its values, of a shared type T also for pointers to T.
+// New returns a copier that leaves values of the shared types, and what they point to, unchanged. Of a shared interface
+// or struct that holds for its values, of a shared type T also for pointers to T.
 func New(shared ...reflect.Type) *Copier {
 	return &Copier{shared: append(shared, reflect.TypeFor[time.Time](), reflect.TypeFor[reflect.Type]()), plans: map[reflect.Type]*plan{}}
 }
@@ -52,7 +51,7 @@ func Of[T any](c *Copier, v *T) (*T, error) {
 	return (*T)(job.translate(unsafe.Pointer(v))), nil
 }
 
-// isShared reports whether values of a type stay as they are.
+// isShared reports whether values of a type stay unchanged.
 func (c *Copier) isShared(t reflect.Type) bool {
 	return slices.Contains(c.shared, t) || t.Kind() == reflect.Pointer && slices.Contains(c.shared, t.Elem())
 }
@@ -135,7 +134,7 @@ func (x *copying) followMap(s *place, from unsafe.Pointer) error {
 	return nil
 }
 
-// followBoxed adds what a value points to that stands in no memory of its own.
+// followBoxed adds what a value points to that stands in no separate memory.
 func (x *copying) followBoxed(v reflect.Value) error {
 	plan := x.planOf(v.Type())
 	if plan.plain {
@@ -180,7 +179,7 @@ func (x *copying) redirect(p *plan, at unsafe.Pointer) {
 	}
 }
 
-// redirectBoxed returns the copy of a value that stands in no memory of its own.
+// redirectBoxed returns the copy of a value that stands in no separate memory.
 func (x *copying) redirectBoxed(p *plan, v reflect.Value) reflect.Value {
 	if p.plain {
 		return v

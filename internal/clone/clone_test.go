@@ -76,7 +76,7 @@ func TestCopiesKeepTheShape(t *testing.T) {
 	}
 }
 
-// TestOverlaps holds slices of one array of which none holds the others.
+// TestOverlaps copies slices of one array, none of which contains the other ones.
 func TestOverlaps(t *testing.T) {
 	all := []int{0, 1, 2, 3, 4, 5}
 	s := &[3][]int{all[0:3:3], all[2:5:5], all[4:6]}
@@ -90,7 +90,7 @@ func TestOverlaps(t *testing.T) {
 	}
 }
 
-// TestFunctionsAreNamed holds that what cannot be copied is an error that says where it is.
+// TestFunctionsAreNamed checks that what cannot be copied is an error with its place.
 func TestFunctionsAreNamed(t *testing.T) {
 	for _, change := range []func(*state){
 		func(s *state) { s.none = func() {} },

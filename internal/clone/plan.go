@@ -63,7 +63,7 @@ func (c *Copier) addPlaces(p *plan, t reflect.Type, offset uintptr, name string)
 		}
 	case reflect.Map, reflect.Interface, reflect.Func, reflect.Chan, reflect.UnsafePointer:
 	default:
-		return // numbers, and strings, whose bytes never change
+		return // numbers, and strings: their bytes never change
 	}
 	p.places = append(p.places, s)
 }

@@ -80,7 +80,7 @@ func (x *copying) allocate() {
 			r.to = own.UnsafePointer()
 			continue
 		}
-		if x.planOf(r.elem).plain { // what nobody uses of a long list of numbers is left out
+		if x.planOf(r.elem).plain { // the unused part of a long list of numbers is left out
 			r.count = min(r.count, r.used+r.used/4+leastSpare)
 		}
 		own := reflect.MakeSlice(reflect.SliceOf(r.elem), r.count, r.count)
@@ -89,7 +89,7 @@ func (x *copying) allocate() {
 	}
 }
 
-// leastSpare is how many values there is room for at least beyond those that are used.
+// leastSpare is the least number of unused values that there is room for.
 const leastSpare = 64
 
 // use notes that what o uses is used of r, which holds it.

@@ -57,9 +57,8 @@ func canAppend(digits uint64, c byte) bool {
 	return digits < most || digits == most && uint64(c-'0') <= math.MaxUint64%10
 }
 
-// Float converts n with the roundings of the reference: the digits, the power
-// of ten and their product are rounded one after the other. It reports false
-// for numbers beyond the range of float64.
+// Float converts n with the roundings of the reference: the digits, the power of ten and their product are rounded one
+// after the other. It reports false for numbers outside the range of float64.
 func (n *Number) Float() (float64, bool) {
 	f, e := float64(n.Digits), n.Exponent
 	for e < -308 && f != 0 {

@@ -100,7 +100,7 @@ type Value struct {
 	second   bool // of the second list of candidates
 }
 
-// Each reports whether each candidate has a value of its own.
+// Each reports whether each candidate has a separate value.
 func (v Value) Each() bool { return v.each }
 
 // step fills the register to.

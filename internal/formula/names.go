@@ -77,7 +77,7 @@ func findFunction(name string) *function {
 	return nil
 }
 
-// names are those that an expression uses.
+// names are the names that an expression uses.
 type names struct {
 	used     []*node
 	declared []string // with let

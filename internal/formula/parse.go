@@ -320,7 +320,7 @@ func (p *reading) parseNumber(token lexer.Token) *node {
 	return &node{kind: integerNode, from: token.From, text: strconv.FormatInt(x, 10), value: float64(x)}
 }
 
-// parseCall parses the arguments of a call, after those that it has already.
+// parseCall parses the arguments of a call, after the given ones.
 func (p *reading) parseCall(name lexer.Token, arguments ...*node) *node {
 	of := append([]*node{{kind: nameNode, from: name.From, text: name.Value}}, arguments...)
 	p.expect(lexer.Bracket, "(")

@@ -90,7 +90,7 @@ func (w *writer) number(depth int, whole bool) pair {
 	return w.over(function, w.each(join("%s", next()), "running"))
 }
 
-// each returns x where it differs between candidates, as far as can be told, or else name.
+// each returns x where it is known to differ between candidates, or else name.
 func (w *writer) each(x pair, name string) pair {
 	for _, n := range []string{"running", "waiting", "kv_usage"} {
 		if outside(x.ours, n) {

@@ -29,7 +29,7 @@ func (a *Item[K, T, V]) before(b *Item[K, T, V]) bool {
 
 // Heap is a binary heap, the least item first. Its zero value is empty.
 //
-// Items with the same Key and Tie leave in an order that depends on the others.
+// Items with the same Key and Tie leave in an order that depends on the other items.
 type Heap[K, T cmp.Ordered, V any] []Item[K, T, V]
 
 // Push adds an item.
@@ -93,7 +93,7 @@ func (h Heap[K, T, V]) Sorted() []Item[K, T, V] {
 	return s
 }
 
-// sink puts item into the tree below place i, whose own item has left.
+// sink puts item into the tree below place i. The item of i has left.
 func (h Heap[K, T, V]) sink(i int, item Item[K, T, V]) {
 	for {
 		child := 2*i + 1

@@ -1,4 +1,4 @@
-// Package long says how many random cases a property test draws.
+// Package long sets how many random cases a property test draws.
 //
 // REPLAY_LONG=1 asks for all cases, as the step "invariants" of .ci/run does. It is a
 // variable and not a flag because "go test ./..." fails in packages that do not

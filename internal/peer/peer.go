@@ -102,7 +102,7 @@ func (p *Peer) Ask(line []byte) ([]byte, error) {
 	return answer, nil
 }
 
-// errTwice is a line that nobody asked for.
+// errTwice is a line without a question.
 var errTwice = errors.New("two lines in answer to one")
 
 func (p *Peer) exchange(line []byte) ([]byte, error) {

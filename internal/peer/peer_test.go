@@ -36,7 +36,7 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// What a program does wrong is told with its place.
+// The error of a program has its place.
 func TestErrors(t *testing.T) {
 	for _, tc := range []struct{ script, want string }{
 		{`exit 3`, "exit status 3, must be an answer to line 1"},

@@ -64,7 +64,7 @@ func TestContextEndsWaitsForOtherSessions(t *testing.T) {
 	}
 }
 
-// endSession kills the process whose number is in the file pid, when the test ends.
+// endSession kills the process with the number in the file pid, when the test ends.
 func endSession(t *testing.T) {
 	t.Helper()
 	name, err := filepath.Abs("pid")

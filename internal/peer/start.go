@@ -29,7 +29,7 @@ func (p *Peer) connect() error {
 	return p.startChild()
 }
 
-// startChild starts a process whose standard streams are pipes.
+// startChild starts a process with pipes as standard streams.
 func (p *Peer) startChild() error {
 	theirIn, in, err := os.Pipe()
 	if err != nil {

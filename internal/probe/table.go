@@ -1,8 +1,7 @@
 // Package probe is a hash table for integers with linear probing.
 //
-// It closes the gap where an entry leaves, so it stays as fast as it began and
-// never grows while the number of its entries does not. Entries move when others
-// come or leave.
+// It closes the gap where an entry leaves, so it stays as fast as it began and never grows while the number of its
+// entries does not. Entries move when other entries come or leave.
 package probe
 
 import (
@@ -47,9 +46,8 @@ func (t *Table[K, V]) layOut(slots int) {
 	}
 }
 
-// home returns where the search for k begins. The factor is that of the golden
-// section, which keeps keys that follow each other, all of them or every so
-// many, out of each other's way.
+// home returns where the search for k begins. The factor is that of the golden section. It separates keys that follow
+// each other, at any stride.
 func (t *Table[K, V]) home(k K) int {
 	return int(uint64(k) * 0x9e3779b97f4a7c15 >> (t.shift & 63))
 }

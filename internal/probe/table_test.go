@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// A table is a map: whatever comes and leaves, in dense ranges of keys or every
-// so many.
+// A table is a map: whatever comes and leaves, in dense ranges of keys or at a stride.
 func TestTableIsAMap(t *testing.T) {
 	for seed := range uint64(40) {
 		r := rand.New(rand.NewPCG(seed, 11))

@@ -50,8 +50,8 @@ func Load(dir string) ([]Case, error) {
 	return cases, nil
 }
 
-// TracePath returns where the trace is: in traces/ beside the results, or beside
-// their directory. A synthetic workload has none and gives "".
+// TracePath returns where the trace is: in traces/ next to the results, or next to their directory. A synthetic
+// workload has none and gives "".
 func (c *Case) TracePath() (string, error) {
 	if c.Trace == "" {
 		return "", nil

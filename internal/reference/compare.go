@@ -13,8 +13,8 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 )
 
-// tolerance is how far a mean or deviation may be off, relative or absolute:
-// the reference adds samples up in an order of its own.
+// tolerance is how far a mean or deviation may be off, relative or absolute: the reference adds samples up in another
+// order.
 const tolerance = 1e-9
 
 // Diff is one place in which two results differ.

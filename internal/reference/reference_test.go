@@ -140,8 +140,8 @@ func TestReadRequestsRefuses(t *testing.T) {
 	}
 }
 
-// From what the reference says of every request, each figure of its report that
-// is about requests alone follows, in every case.
+// Each figure of the reference's report that is about requests alone follows from its values of every request, in every
+// case.
 func TestReferenceAgreesWithItself(t *testing.T) {
 	cases, err := reference.Load(optional.Data(t, "golden"))
 	if err != nil {

@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// Renew returns the lines of an output that a page shows, as they are in got: of a line "..." any number of lines, and of
-// the others the next one that differs in numbers and blanks alone. It reports false where one is missing.
+// Renew returns the lines of an output that a page shows, with the text of got. A line "..." stands for any number of
+// lines. Each other line stands for the next one that differs in numbers and blanks alone. It reports false where a
+// line is missing.
 func Renew(shown, got string) (renewed string, ok bool) {
 	if !strings.Contains(shown, "...") {
 		return strings.TrimRight(got, "\n") + "\n" + shown[len(strings.TrimRight(shown, "\n"))+1:], true

@@ -4,8 +4,9 @@
 // the tests that use it. Read script.go, then words.go; markdown.go takes
 // commands out of documentation.
 //
-// cockroachdb/datadriven runs the same transcripts, and would replace 60 of these 340 lines: the documentation needs the others. Each command would take
-// two more lines: two transcripts grew from 560 to 697 lines. In rogpeppe/go-internal/testscript no output stands under its command.
+// cockroachdb/datadriven runs the same transcripts, and would replace 60 of these 340 lines: the documentation needs
+// the rest. Each command would take two more lines: two transcripts grew from 560 to 697 lines. In
+// rogpeppe/go-internal/testscript no output stands under its command.
 package script
 
 import (
@@ -20,7 +21,7 @@ import (
 // Program is a command run in this process. It returns its exit code.
 type Program func(args []string, stdin io.Reader, stdout, stderr io.Writer) int
 
-// Options say how transcripts are run.
+// Options set how transcripts are run.
 type Options struct {
 	Name    string // the first word of every command
 	Program Program
@@ -33,13 +34,13 @@ type Case struct {
 	Line    int    // of the command in the file
 	Remarks string // lines before it: empty, or starting with #
 	Command string // without the $
-	// Output is what it prints: standard output as it is, then standard error
-	// with "! " before each line, then "exit N" unless N is 0.
+	// Output is what it prints: standard output unchanged, then standard error with "! " before each line, then "exit
+	// N" unless N is 0.
 	Output string
 }
 
-// Parse reads a transcript: remarks, "$ command" (a line that ends in \ goes
-// on), and output up to the next remark or command.
+// Parse reads a transcript: remarks, "$ command" (a line that ends in \ continues), and output up to the next remark or
+// command.
 func Parse(text string) ([]Case, error) {
 	var cases []Case
 	lines := strings.SplitAfter(text, "\n")

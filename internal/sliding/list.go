@@ -1,8 +1,7 @@
 // Package sliding holds lists of which the first elements go while new ones come.
 package sliding
 
-// List is a list whose elements are known by their place among all that ever were in it.
-// The zero value is empty.
+// List is a list of elements that are known by their place among all that ever were in it. The zero value is empty.
 type List[T any] struct {
 	first int // place of the first that is left
 	left  []T
@@ -23,5 +22,5 @@ func (l *List[T]) Drop(before int) {
 	l.first = before
 }
 
-// Grow makes room for so many elements more.
+// Grow makes room for n more elements.
 func (l *List[T]) Grow(n int) { l.left = append(make([]T, 0, len(l.left)+n), l.left...) }

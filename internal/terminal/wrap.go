@@ -10,8 +10,8 @@ import (
 // Width is the number of columns that text for people keeps to.
 const Width = 80
 
-// WrapLine breaks a line at spaces where it would be wider than Width; what continues
-// is indented by so many columns. A word is never broken, however long.
+// WrapLine breaks a line at spaces where it would be wider than Width; what continues is indented by indent columns. A
+// word is never broken, however long.
 func WrapLine(line string, indent int) string {
 	var b strings.Builder
 	for utf8.RuneCountInString(line) > Width {
@@ -25,8 +25,7 @@ func WrapLine(line string, indent int) string {
 	return b.String() + line
 }
 
-// WrapText breaks every line of a text, which ends with one; what continues is indented
-// by so many columns more than the line.
+// WrapText breaks every line of a text, which ends with one; what continues is indented by more columns than the line.
 func WrapText(text string, more int) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {

@@ -122,9 +122,8 @@ func TestImportsPointDown(t *testing.T) {
 	}
 }
 
-// Folders do not go in circles, whatever their depth: of the folders side by
-// side in one folder, and the package of that folder itself, none imports itself
-// by way of the others.
+// Folders do not go in circles, whatever their depth. Of the folders side by side in one folder, and the package of
+// that folder itself, none imports itself through other ones.
 func TestFoldersHaveNoCircles(t *testing.T) {
 	graphs := make(map[string]map[string]map[string]bool) // folder, entry, entries it imports
 	for _, s := range parseAll(t) {

@@ -208,8 +208,8 @@ func TestAnchorsExist(t *testing.T) {
 	}
 }
 
-// Go files that a comment names stand in its package, or where the path from the
-// root says. Those in documents have their path, or a name that some file has.
+// Go files that a comment names stand in its package, or at their path from the root. Those in documents have their
+// path, or a name that some file has.
 func TestFilesExist(t *testing.T) {
 	names := make(map[string]bool)
 	for _, name := range listFiles(t) {
@@ -267,8 +267,8 @@ func begins(names map[string]bool, prefix string) bool {
 	return false
 }
 
-// Folders that documents name between back quotes are there, and so are the
-// packages that they name with one of their own names behind.
+// Folders that documents name between back quotes are there, and so are the packages that they name with one of their
+// exported names behind.
 func TestFoldersExist(t *testing.T) {
 	top := make(map[string]bool)
 	for _, name := range listTop(t) {

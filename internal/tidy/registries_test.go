@@ -16,9 +16,8 @@ type registry struct {
 	users []string // folders that may import them, those below included
 }
 
-// registries returns the kinds of things of which each is a package. Whoever
-// wants one asks its registry, so that adding another costs the places that
-// ARCHITECTURE.md lists.
+// registries returns the kinds of things of which each is a package. Callers get one from its registry, so that adding
+// another costs the places that ARCHITECTURE.md lists.
 func registries() []registry {
 	var readers []string
 	for _, name := range []string{"mooncake", "tables", "texts", "sessions", "results", "servegen"} {
@@ -43,8 +42,7 @@ func isWithin(dir string, folders []string) bool {
 	return slices.ContainsFunc(folders, func(f string) bool { return dir == f || strings.HasPrefix(dir, f+"/") })
 }
 
-// Concrete engines are imported by their registry, and by those who are about one
-// of them alone.
+// Concrete engines are imported by their registry, and by packages that are about one of them alone.
 func TestOnlyRegistriesImportWhatIsChosen(t *testing.T) {
 	for _, r := range registries() {
 		used := make(map[string]bool)
@@ -78,7 +76,7 @@ type namedList struct {
 	kind  string
 	dir   string
 	names string   // matches the functions and types that stand for one of them
-	files []string // that may name them all; others only their own
+	files []string // that may name them all; other files only their own
 }
 
 func namedLists() []namedList {
@@ -133,8 +131,8 @@ func TestOnlyRegistriesNameWhatIsChosen(t *testing.T) {
 	}
 }
 
-// mentions returns, by name of a constant, who may compare with it outside the
-// registry that knows what it stands for.
+// mentions returns, by name of a constant, the files that may compare with it outside the registry that knows what it
+// stands for.
 func mentions() map[string][]string {
 	engines := []string{
 		"replay/engineargs", "replay/engines",
@@ -146,7 +144,7 @@ func mentions() map[string][]string {
 	return map[string][]string{"engineargs.VLLM": engines, "engineargs.SGLang": engines}
 }
 
-// Engines are told apart in few places.
+// Few places depend on the kind of an engine.
 func TestFewTellEnginesApart(t *testing.T) {
 	used := make(map[string]bool)
 	for _, s := range parseAll(t) {

@@ -29,8 +29,8 @@ func sleepers() map[string]string {
 	}
 }
 
-// Tests sleep only where real time is the subject. All others wait for a channel, a condition
-// (internal/poll) or the clock of testing/synctest.
+// Tests sleep only where real time is the subject. All other tests wait for a channel, a condition (internal/poll) or
+// the clock of testing/synctest.
 func TestSleepsHaveReasons(t *testing.T) {
 	left := sleepers()
 	allowed := sleepers()

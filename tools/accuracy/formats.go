@@ -44,7 +44,7 @@ func readOwnTimes(dir string) ([]request, error) {
 	return all, nil
 }
 
-// promptsOf returns the file of the prompts of a run whose engine kept the times.
+// promptsOf returns the file of the prompts of a run with the times of its engine.
 func promptsOf(dir string) string {
 	return filepath.Join(filepath.Dir(dir), "prompts_llama-3.1-8b.jsonl")
 }

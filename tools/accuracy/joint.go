@@ -25,7 +25,7 @@ type jointFit struct {
 	judged []judgedRun
 	flags  []string // of replay validate
 	sheets []string // flags of replay calibrate that name GPU and model; nil: h100
-	rules  string   // whose the scheduler's are; "": vLLM's
+	rules  string   // the engine of the scheduler's rules; "": vLLM
 	noise  string   // of repeats that are not at hand
 }
 

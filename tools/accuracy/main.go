@@ -194,7 +194,7 @@ func (s *server) judgeSheet(dir string) (row accuracy.Sheet, missed int, err err
 	return row, missed, nil
 }
 
-// countBeyond returns 1 for a relative error beyond its bound.
+// countBeyond returns 1 for a relative error above its bound.
 func countBeyond(off, bound float64) int {
 	if math.Abs(off) > bound {
 		return 1

@@ -32,7 +32,7 @@ type server struct {
 	change    func(*hardware.Fit)
 	kvTokens  int    // it reported; 0: it did not
 	overload  bool   // its queue grew, so that the time to the first token is a waiting time
-	unbounded bool   // the bounds are for others: experts on several GPUs, servers that were still starting
+	unbounded bool   // the bounds are for other servers, not for: experts on several GPUs, servers that were still starting
 	summary   string // in the folder of data: a file with the mean and p99 of itl_ms; "": there is none
 	halves    bool   // calibrate is fitted to the first half of the run's requests and judged by the second
 

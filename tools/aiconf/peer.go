@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// errNoPeer says that aiconfigurator is not installed.
+// errNoPeer is the error if aiconfigurator is not installed.
 var errNoPeer = errors.New("aiconfigurator is not installed (pip install aiconfigurator==0.12.0)")
 
 // resultFile has the configurations that aiconfigurator found best, below the directory of an experiment.

@@ -15,7 +15,7 @@ import (
 	"github.com/replay-llm/replay/tools/stopwatch"
 )
 
-// script returns a shell script that writes a report wherever it is told to.
+// script returns a shell script that writes a report to the given path.
 func script(t *testing.T, dir, name, body string) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
@@ -204,8 +204,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// The memory of a release that was ended early is no measure beside one that
-// finished.
+// The memory of a release that was ended early is no measure next to one that finished.
 func TestPeak(t *testing.T) {
 	ours, early, late := outcome{peakMiB: 5}, outcome{peakMiB: 60, unfinished: "time was up"}, outcome{peakMiB: 100}
 	for _, c := range []struct {

@@ -54,8 +54,7 @@ type bench struct {
 	status io.Writer // what is being run
 }
 
-// newBench returns a measurement that is made so many times unless -pairs says
-// otherwise; unit is what they are.
+// newBench returns a measurement that is made this number of times unless -pairs sets another; unit is what they are.
 func newBench(name string, pairs int, unit string, out, status io.Writer) *bench {
 	b := &bench{flags: flag.NewFlagSet(name, flag.ContinueOnError), out: out, status: status}
 	b.flags.SetOutput(status)
@@ -93,7 +92,7 @@ func (b *bench) run(args []string, check func() error, measure func(context.Cont
 	return 0
 }
 
-// measure measures in a directory of its own, once the program is there.
+// measure measures in a separate directory, once the program is there.
 func (b *bench) measure(ctx context.Context, measure func(context.Context) (missed int, err error)) (missed int, err error) {
 	if b.dir, err = os.MkdirTemp("", "benchpeer"); err != nil {
 		return 0, err

@@ -66,9 +66,8 @@ func (c *comparison) measureRow(ctx context.Context, r row.Row) (*measured, erro
 // as slower than one that is.
 const hopeless = time.Minute
 
-// patience returns the time after which another release can no longer be the fastest in
-// anything: it would have taken three times the whole command in its simulation
-// alone. That of a run which did not finish says nothing.
+// patience returns the time after which another release can no longer be the fastest in anything: it would have taken
+// three times the whole command in its simulation alone. The time of a run that did not finish does not count.
 func (o *outcome) patience() time.Duration {
 	if o.unfinished != "" {
 		return math.MaxInt64
@@ -123,8 +122,8 @@ func (o *outcome) isFaster(other *outcome, f figure) bool {
 	return o.took[f] < other.took[f]
 }
 
-// tracePath returns the file with the given number of requests, made when it is not
-// there yet; requests is 0 for the trace as it is.
+// tracePath returns the file with the given number of requests, made when it is not there yet; requests is 0 for the
+// unchanged trace.
 func (c *comparison) tracePath(s row.Source, requests int) (string, error) {
 	if s == row.Synthetic {
 		return "", nil

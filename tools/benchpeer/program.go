@@ -21,12 +21,12 @@ type program struct {
 	name    string
 	argv    []string // the command, by its whole path, and its first arguments
 	tail    []string // its last arguments
-	env     []string // beside our own
+	env     []string // besides our own
 	timeout time.Duration
 }
 
-// withTimeout returns a release of the reference that gets some time. Its script is told,
-// since it has a limit of its own.
+// withTimeout returns a release of the reference that gets some time. Its script is given the time, since it has a
+// separate limit.
 func (p program) withTimeout(limit time.Duration) program {
 	p.timeout = limit
 	p.env = []string{fmt.Sprintf("PEER_S=%g", limit.Seconds())}
@@ -37,7 +37,7 @@ func (p program) withTimeout(limit time.Duration) program {
 type figure int
 
 const (
-	simulation figure = iota // as the report says
+	simulation figure = iota // as the report has it
 	command                  // from start to exit
 )
 
@@ -48,8 +48,7 @@ type outcome struct {
 	took      [2]time.Duration // by figure
 	peakMiB   float64          // resident memory, that of the command's children included
 	completed int              // requests
-	// unfinished says why the run was ended before its time, "" when it was not.
-	// The numbers are lower bounds then.
+	// unfinished is why the run was ended before its time, "" when it was not. The numbers are lower bounds then.
 	unfinished string
 }
 
@@ -64,7 +63,7 @@ const grace = 15 * time.Second
 // finish is no error.
 func (p *program) run(ctx context.Context, dir string, args []string) (outcome, error) {
 	report, result := filepath.Join(dir, "report.json"), filepath.Join(dir, "result")
-	for _, path := range []string{report, result} { // nobody takes them for those of this run
+	for _, path := range []string{report, result} { // so that they are not taken for those of this run
 		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return outcome{}, err
 		}
@@ -89,7 +88,7 @@ func (p *program) run(ctx context.Context, dir string, args []string) (outcome, 
 	return p.readOutcome(result, report, said.String())
 }
 
-// timedOut is the exit code by which timeout(1) says that time was up.
+// timedOut is the exit code of timeout(1) after a timeout.
 const timedOut = 124
 
 // readOutcome reads what the launcher and the program wrote.
@@ -126,7 +125,7 @@ func lastLine(text string) string {
 	return lines[len(lines)-1]
 }
 
-// readReport takes from the report what a program says of itself.
+// readReport takes from the report what a program states about itself.
 func (o *outcome) readReport(path string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -38,7 +38,7 @@ func (c *comparison) printPreface(how string) {
 	fmt.Fprintln(c.out)
 }
 
-// judged is what the table says of a row.
+// judged is what the table has of a row.
 type judged struct {
 	cells      []string // times, ratio and bound of each figure, and of memory
 	missed     []string

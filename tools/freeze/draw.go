@@ -161,7 +161,7 @@ func pickFrom[T any](rng *rand.Rand, of []T) T { return of[rng.IntN(len(of))] }
 // chance reports true once in n times.
 func (s *sketch) chance(n int) bool { return s.IntN(n) == 0 }
 
-// drawHelp draws what the program says of itself.
+// drawHelp draws a command line for the help of the program.
 func (s *sketch) drawHelp() []string {
 	v := pickFrom(s.Rand, s.verbs)
 	words, flag := v.words(), "--"

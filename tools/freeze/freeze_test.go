@@ -32,7 +32,7 @@ func newTestRig(t *testing.T, before, after string) *rig {
 	return r
 }
 
-// A difference is found wherever it is, and what real time says is none.
+// A difference is found wherever it is, and a difference in real time is none.
 func TestDifferencesAreFound(t *testing.T) {
 	for _, c := range []struct {
 		name, before, after string
@@ -91,7 +91,7 @@ func TestSlowPrograms(t *testing.T) {
 	}
 }
 
-// The same seed draws the same command lines, another seed others, over all verbs and most flags.
+// The same seed draws the same command lines, another seed different ones, over all verbs and most flags.
 func TestDrawingIsDeterministic(t *testing.T) {
 	r := newTestRig(t, "true", "true")
 	c, err := collectCorpus(optional.Root())

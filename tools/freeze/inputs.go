@@ -10,7 +10,7 @@ import (
 // rows is the number of rows that traces have here: thousands of replays take a few minutes.
 const rows = 120
 
-// inputFolders returns the folders whose files command lines read, by where they are put.
+// inputFolders returns the folders with files that command lines read, by where they are put.
 func inputFolders() map[string]string {
 	all := map[string]string{"cmd/replay/testdata/files": "."}
 	for _, name := range []string{"testdata/traces", "testdata/policies", "testdata/faults", "testdata/classes", "testdata/scaling"} {

@@ -12,8 +12,7 @@ type mask struct {
 	stable  string
 }
 
-// listMasks returns all masks. Each names what real time or the build says; nothing else is
-// masked anywhere.
+// listMasks returns all masks. Each names what depends on real time or the build; nothing else is masked anywhere.
 func listMasks() []mask {
 	return []mask{
 		// How long the replay took, in tables.

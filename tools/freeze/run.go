@@ -186,7 +186,7 @@ func (r *rig) try(n int, line func(i int) []string) ([]bool, error) {
 	})
 }
 
-// each calls a function on each core with a directory of its own.
+// each calls a function on each core with a separate directory.
 func (r *rig) each(do func(s *slot)) error {
 	var slots []*slot
 	for k := range runtime.GOMAXPROCS(0) {

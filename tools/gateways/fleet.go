@@ -60,7 +60,7 @@ func (l *gatewayLog) count(text string) int { return strings.Count(l.String(), t
 
 const startTime = 60 * time.Second
 
-// startFleet starts so many servers of a kind, and a gateway with these arguments.
+// startFleet starts size servers of a kind, and a gateway with these arguments.
 func startFleet(live, kind string, size int, program string, args []string) (*fleet, error) {
 	f := &fleet{arrived: make(chan int, 1), held: map[string]chan struct{}{}, ids: map[int64]int64{}}
 	if err := f.startServers(live, kind, size); err != nil {

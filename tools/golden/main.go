@@ -91,7 +91,7 @@ func listResults(given string, stderr io.Writer) []string {
 	return []string{kept, more}
 }
 
-// loadCases reads the cases of the directories whose names contain only.
+// loadCases reads the cases of the directories with names that contain only.
 func loadCases(dirs []string, only string) (all []reference.Case, err error) {
 	for _, dir := range dirs {
 		cases, err := reference.Load(dir)

@@ -97,7 +97,7 @@ func (r *Row) narrowCache() bool {
 	return r.Engine == trtllmEngine && (r.Drawn() || r.quantization() == string(hardware.FP8)) || r.Engine == sglangEngine && m.family == "DeepSeek"
 }
 
-// hardwareSettings returns the flags that say what the server runs on.
+// hardwareSettings returns the flags of the hardware of the server.
 func (r *Row) hardwareSettings() []plan.Setting {
 	all := []plan.Setting{{Name: "gpu", Value: r.gpu()}, {Name: "model", Value: listModels()[r.Model].name}, {Name: "tp", Value: strconv.Itoa(max(r.TP, 1))}}
 	if r.DP > 1 {
@@ -153,7 +153,8 @@ func (r *Row) release() string {
 	return r.Engine + "-" + usual
 }
 
-// spec returns the replay of the row as the command line has it: all that the row does not say is the program's default.
+// spec returns the replay of the row as the command line has it: all that the row does not have is the program's
+// default.
 func (r *Row) spec() (replay.Spec, error) {
 	settings := append(r.hardwareSettings(),
 		plan.Setting{Name: "max-in-flight", Value: strconv.Itoa(r.Concurrency)}, plan.Setting{Name: "input-tokens", Value: strconv.Itoa(r.Input)},

@@ -17,7 +17,7 @@ type Stats struct {
 	FirstRows  int
 }
 
-// mostFirst is the concurrency up to which TTFT is judged: beyond it is a waiting time.
+// mostFirst is the concurrency up to which TTFT is judged: above it TTFT is a waiting time.
 const mostFirst = 8
 
 // StatsOf returns the errors of outcomes.

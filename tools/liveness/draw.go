@@ -114,7 +114,7 @@ func (x *trial) drawHost(d *draw.Drawer) {
 		if p.Role == scheduler.Decode || !a.PrefixCaching {
 			continue
 		}
-		a.SGLang.Eviction.Policy = 0 // others have no host memory
+		a.SGLang.Eviction.Policy = 0 // other policies have no host memory
 		a.SGLang.HiCache = engineargs.HiCacheArgs{
 			On: true, Ratio: draw.Pick(d.Rand, 0.1, 0.5, 1, 2), Layers: draw.Pick(d.Rand, 0, 1, 4),
 			Policy: draw.Pick(d.Rand, "write_through", "write_through_selective", "write_back"),
@@ -160,7 +160,7 @@ func (x *trial) drawEnd(d *draw.Drawer) {
 	}
 }
 
-// drawWindows gives layers with a window a pool of their own, which hardly holds one.
+// drawWindows gives layers with a window a separate pool, which hardly holds one.
 func (x *trial) drawWindows(d *draw.Drawer) {
 	if x.spec.Compat || !d.Tags.Has("sglang") || !d.Chance(3) {
 		return

@@ -12,8 +12,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// grace is how much longer than its time a run may take to notice that it was
-// told to end.
+// grace is how much longer than its time a run may take to notice that it must end.
 const grace = 2 * time.Second
 
 // watchTrial runs x, for the given time at most.

@@ -52,7 +52,7 @@ func withSpeedup(arrivals, engine float64) func(*replay.Spec) {
 	return func(s *replay.Spec) { s.Speedup, s.Entry().Engine.Speedup = arrivals, engine }
 }
 
-// withInFlight keeps so many requests in flight.
+// withInFlight keeps this number of requests in flight.
 func withInFlight(requests int) func(*replay.Spec) {
 	return func(s *replay.Spec) { s.Mode, s.MaxInFlight = loadgen.Concurrency, requests }
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// OfferSettings lets the shell complete flags that take NAME=VALUE,VALUE. It completes the names in others, then those
-// of the flags that a cell may set, and the values of flags with named values.
+// OfferSettings lets the shell complete flags that take NAME=VALUE,VALUE. It completes the given further names, then
+// those of the flags that a cell may set, and the values of flags with named values.
 func OfferSettings(cmd *cobra.Command, others []string, flags ...string) {
 	complete := func(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
 		known, then := NewCellOptions().Set, cobra.ShellCompDirectiveNoSpace|cobra.ShellCompDirectiveNoFileComp

@@ -46,8 +46,7 @@ func (s Source) String() string { return [...]string{"synthetic", "conversation"
 type Row struct {
 	Title  string // as the table has it
 	Source Source
-	// Requests is how many requests there are; a trace is tiled or cut to as many.
-	// 0 leaves the trace as it is.
+	// Requests is how many requests there are; a trace is tiled or cut to as many. 0 leaves the trace unchanged.
 	Requests      int
 	Input, Output int // tokens of a synthetic request
 
@@ -71,7 +70,7 @@ type Bounds struct {
 	Memory      float64       // largest share of the reference's peak memory
 }
 
-// Disaggregated reports whether prefill and decode have workers of their own.
+// Disaggregated reports whether prefill and decode have separate workers.
 func (r *Row) Disaggregated() bool { return r.Prefill > 0 }
 
 // Name returns what no other row is called, as a benchmark has it.

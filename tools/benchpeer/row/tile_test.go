@@ -28,8 +28,8 @@ func tile(t *testing.T, text string, requests int) string {
 	return out.String()
 }
 
-// A copy has times, ids and sessions of its own; the last one is cut short. The
-// period is the last arrival and a mean gap, 10 + 10/1.
+// A copy has separate times, ids and sessions; the last one is cut short. The period is the last arrival and a mean
+// gap, 10 + 10/1.
 func TestWrite(t *testing.T) {
 	want := `{"timestamp":1.5,"input_length":600,"output_length":7,"hash_ids":[0,2]}
 {"session_id":"a","timestamp":10,"input_length":3,"output_length":1,"hash_ids":[1]}
