@@ -1,5 +1,5 @@
 // Package tasks reports how long the tasks of a run took, and along which requests: the critical path of each.
-// docs/traces.md defines both.
+// docs/explain.md defines both.
 //
 // Read tasks.go, then path.go and text.go; file.go keeps them in a run directory.
 package tasks
