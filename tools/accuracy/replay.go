@@ -17,7 +17,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// Whose rules vLLM's engines follow.
+// The rules that vLLM's engines follow.
 const (
 	ownRules       = "vllm-0.19"
 	referenceRules = "reference"

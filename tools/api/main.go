@@ -3,7 +3,7 @@
 //	go run ./tools/api            # fails when a program that uses it would no longer build
 //	go run ./tools/api -update    # takes the API as it is now as the one to hold to
 //
-// docs/api.md says what is stable. Read packages.go first.
+// docs/api.md lists what is stable. Read packages.go first.
 package main
 
 import (

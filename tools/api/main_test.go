@@ -127,7 +127,7 @@ func TestStableNamesExist(t *testing.T) {
 	}
 }
 
-// The program on the page is that of an example, whose numbers are tested.
+// The program on the page is that of an example with tested numbers.
 func TestPageHasTheExample(t *testing.T) {
 	page, err := os.ReadFile("../../docs/api.md")
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// stable is a package of which programs of others may use something.
+// stable is a package with a part that other programs may use.
 type stable struct {
 	path  string   // below the module
 	names []string // of what is stable in it; none: everything it exports

@@ -4,5 +4,5 @@ package main
 
 import "os"
 
-// peakMemory is unknown where nobody says it in the same unit.
+// peakMemory is unknown where the system does not report it in the same unit.
 func peakMemory(*os.ProcessState) string { return "?" }

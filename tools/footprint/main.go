@@ -185,7 +185,7 @@ func runOnce(ctx context.Context, launch, result string, command ...string) (wal
 	if code != 0 {
 		return 0, 0, fmt.Errorf("%q: exit code %d", command, code)
 	}
-	if runtime.GOOS != "linux" { // others count in other units
+	if runtime.GOOS != "linux" { // other systems count in other units
 		return wall, 0, nil
 	}
 	return wall, 1024 * resident, nil

@@ -103,7 +103,7 @@ func (d *drawer) aim() {
 	d.targets = append(d.targets, rest...)
 }
 
-// coverage returns how many flags command lines have had, and those that none has had.
+// coverage returns how many flags command lines have had, and the flags that none has had.
 func (d *drawer) coverage() (drawn string, missing []string) {
 	names, pairs := map[string]bool{}, 0
 	for _, t := range d.targets {

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The manifests of a sweep have the fields of Kubernetes' own types, and no others.
+// The manifests of a sweep have only the fields of Kubernetes' own types.
 func TestManifestsOfASweep(t *testing.T) {
 	text, err := os.ReadFile("../../examples/scale/kubernetes.yaml")
 	if err != nil {

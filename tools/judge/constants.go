@@ -111,7 +111,7 @@ func leaveOut(all []Outcome, fit func(name string, fitted, judged []Outcome)) {
 	}
 }
 
-// constantsOf returns the row of corrections that are fitted to some servers and judged on others.
+// constantsOf returns the row of corrections that are fitted to some servers and judged on other servers.
 func constantsOf(name string, fitted, judged []Outcome) accuracy.Constants {
 	c := fitCorrections(fitted)
 	return accuracy.Constants{

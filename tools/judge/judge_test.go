@@ -35,7 +35,7 @@ func TestErrorDoesNotRise(t *testing.T) {
 	}
 }
 
-// The rows in the repository pass the filters, but for those that ask for the rest of the file.
+// The rows in the repository pass the filters, except filters that need the rest of the file.
 func TestSamplePassesFilters(t *testing.T) {
 	rows, err := readFile("testdata/silicon_sample.csv")
 	if err != nil {

@@ -118,8 +118,9 @@ func sourceOf(text string) string {
 	return name
 }
 
-// Drawn reports whether the lengths of prompts and answers were drawn uniformly from 0.8 to 1 times those of the row, as
-// InferenceX does. All others have exactly these lengths. The files of gap analyses have rows of InferenceX with rounded times.
+// Drawn reports whether the lengths of prompts and answers were drawn uniformly from 0.8 to 1 times those of the row,
+// as InferenceX does. All other rows have exactly these lengths. The files of gap analyses have rows of InferenceX with
+// rounded times.
 func (r *Row) Drawn() bool {
 	return strings.HasPrefix(r.Source, "db-dump") || r.Source == "2026-03-25.csv" || r.Source == "2026-04-06.csv" || strings.HasSuffix(r.Source, "-gap-analysis.csv")
 }

@@ -144,7 +144,7 @@ func (j *judge) matchOutcomes(ctx context.Context, w *draw.Workload, job any, pa
 		}
 		seen[fmt.Sprint(theirs.seen, fingerprintOf(theirs.report))]++
 	}
-	rare := 0 // where some outcomes are met once, there are others not met at all
+	rare := 0 // where some outcomes are met once, further ones are not met at all
 	for _, times := range seen {
 		if times == 1 {
 			rare++

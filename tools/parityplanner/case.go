@@ -20,7 +20,7 @@ const mostRecorded = 150
 
 // witness shows each tick to the scaler and to the planner. The scaler decides.
 type witness struct {
-	pool        string // that is planned; others stay as they are
+	pool        string // that is planned; other pools keep their sizes
 	workers     autoscale.Workers
 	peer        *autoscale.Workers // decode workers, where both pools are planned
 	own         autoscale.Scaler

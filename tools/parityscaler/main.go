@@ -61,7 +61,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// compareAll runs the cases, prints those that differ, and returns how many do.
+// compareAll runs the cases, prints the cases that differ, and returns how many do.
 func (s *settings) compareAll(ctx context.Context, stdout io.Writer) (differ int, err error) {
 	if s.dir, err = os.MkdirTemp("", "parityscaler"); err != nil {
 		return 0, err

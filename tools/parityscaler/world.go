@@ -45,7 +45,7 @@ func newWorld(kind autoscale.Kind, seed uint64) *world {
 	return w
 }
 
-// scale makes the number of workers n. Those that started last leave first.
+// scale makes the number of workers n. Workers that started last leave first.
 func (w *world) scale(n int) {
 	for len(w.workers) > n {
 		w.workers = w.workers[:len(w.workers)-1]

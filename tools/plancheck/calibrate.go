@@ -35,8 +35,8 @@ const (
 // freshDraws is the number of workloads that a system is judged on.
 const freshDraws = 3
 
-// system is a made-up server and its load: the process that requests come from, and by how much its passes are longer than
-// the model says. A plan sees one draw of the process and the model.
+// system is a made-up server and its load: the process that requests come from, and by how much its passes are longer
+// than in the model. A plan sees one draw of the process and the model.
 type system struct {
 	model, gpu, slo string
 	rate            float64 // requests per second, mean
@@ -68,8 +68,8 @@ func drawSystem(i int) (*system, error) {
 	return s, err
 }
 
-// drawFactor draws by how much passes of a real server of the class take longer than the model says, from the errors of the
-// published servers.
+// drawFactor draws by how much passes of a real server of the class take longer than in the model, from the errors of
+// the published servers.
 func (s *system) drawFactor(r *rand.Rand) (float64, error) {
 	a := engineargs.Default()
 	a.PassTimes = timing.ParseSource(fmt.Sprintf("silicon:%s/%s?engine=vllm-0.33", s.gpu, s.model))

@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats"
 )
 
-// moonRow is a Mooncake row of n ids, and a prompt of so many tokens.
+// moonRow is a Mooncake row of n ids, and a prompt of this number of tokens.
 func moonRow(n int, tokens uint64) string {
 	ids := strings.TrimSuffix(strings.Repeat("7,", n), ",")
 	return fmt.Sprintf(`{"timestamp":0,"input_length":%d,"output_length":2,"hash_ids":[%s]}`, tokens, ids)

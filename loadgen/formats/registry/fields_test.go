@@ -73,7 +73,7 @@ func spotsOf(name string, text []byte) []spot {
 	return all
 }
 
-// describe reads a text and sums up what it becomes, or says why it is refused.
+// describe reads a text and sums up what it becomes, or returns why it is refused.
 func describe(name, text string, o formats.Options) string {
 	s, err := NewStream(strings.NewReader(text), "f", o)
 	if err != nil {

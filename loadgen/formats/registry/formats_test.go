@@ -99,7 +99,7 @@ func convert(t testing.TB, path string, o formats.Options) (text string, s *form
 	return b.String(), s
 }
 
-// Every example is told for what it is and becomes the rows in converted.txt.
+// The format of every example is detected, and it becomes the rows in converted.txt.
 func TestExamples(t *testing.T) {
 	var b strings.Builder
 	seen := map[string]bool{}

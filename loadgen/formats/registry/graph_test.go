@@ -155,8 +155,7 @@ func TestLostEdges(t *testing.T) {
 	}
 }
 
-// As chains, later children of one chat begin conversations of their own, at
-// their recorded times.
+// As chains, later children of one chat begin separate conversations, at their recorded times.
 func TestForksAsChains(t *testing.T) {
 	var text strings.Builder
 	for _, c := range [][3]int{{1, -1, 1}, {2, 1, 2}, {3, 1, 4}, {4, 3, 5}, {5, 2, 6}} {

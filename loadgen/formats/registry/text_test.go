@@ -61,8 +61,7 @@ func TestTextsInTokens(t *testing.T) {
 	}
 }
 
-// Answers of GenAI-Perf are counted by their tokens, or by their pieces, which
-// is told.
+// Answers of GenAI-Perf are counted by their tokens, or by their pieces, with a warning.
 func TestAnswersInTokens(t *testing.T) {
 	event := func(text string) string {
 		return `{"response":"data: {\"choices\":[{\"delta\":{\"content\":\"` + text + `\"}}]}\n\n"}`

@@ -100,8 +100,7 @@ func (t *Counter) fillBlocks(r *formats.Record, tokens int, content func(from, t
 	}
 }
 
-// linkBlock is the id of a block of so many units after the blocks of chain, to which
-// it adds the block.
+// linkBlock returns the id of a block of this number of units after the blocks of chain, to which it adds the block.
 func (t *Counter) linkBlock(chain *[16]byte, units int, content []byte) uint64 {
 	t.mac.Reset()
 	t.mac.Write([]byte(textDomain))

@@ -5,9 +5,8 @@
 // RESULT gets three numbers: the real time in ns, the peak of resident memory as
 // the system counts it, and the exit code.
 //
-// It is a program of its own because it is small: on Linux the peak of a process
-// begins with that of the process it was started from, which would hide ours
-// behind that of the program that prints the tables.
+// It is a separate program because it is small. On Linux the peak of a process begins with that of its parent. The peak
+// of the program that prints the tables would hide ours.
 package main
 
 import (

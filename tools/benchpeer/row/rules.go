@@ -137,7 +137,7 @@ func (r *RulesRow) Own(profile string) []string {
 	return []string{"--scheduler-profile=vllm", "--gpu=h100", "--model=llama-3.1-8b"}
 }
 
-// Others returns the arguments by which the rules hold that they are compared with.
+// The arguments of the rules that they are compared with.
 func (r *RulesRow) Others() []string {
 	switch {
 	case r.Windows != "":

@@ -15,11 +15,9 @@ import (
 // the lower 32 bits only.
 const maxID = 1 << 32
 
-// Tile writes the first requests of an endless trace: a trace in the mooncake
-// format, called name in errors, again and again. Each copy comes after the one
-// before, with hash ids and sessions of its own, so that every stretch of the long
-// trace is as much work as the short one. The same call always writes the same
-// bytes.
+// Tile writes the first requests of an endless trace: a trace in the mooncake format, called name in errors, again and
+// again. Each copy comes after the one before, with separate hash ids and sessions. So every stretch of the long trace
+// is as much work as the short one. The same call always writes the same bytes.
 func Tile(out io.Writer, in io.Reader, name string, requests int) error {
 	short, err := readShort(in, name)
 	if err != nil {

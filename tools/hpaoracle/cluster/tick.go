@@ -19,7 +19,7 @@ type Greeting struct {
 // Tick is a line that replay sends at a tick. What is scraped is nil until a scrape has arrived.
 type Tick struct {
 	Now      float64 `json:"now"`     // ms since the start
-	Workers  int32   `json:"workers"` // pods that the deployment has, those that start among them
+	Workers  int32   `json:"workers"` // pods that the deployment has, starting ones among them
 	Leaving  int     `json:"leaving"` // pods with a deletion timestamp
 	Missing  *int    `json:"missing"` // running pods without metrics
 	Ready    *int    `json:"ready"`   // running pods with metrics
