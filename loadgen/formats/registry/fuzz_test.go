@@ -15,8 +15,7 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/scan"
 )
 
-// Whatever is in a file, it is refused in words or becomes a workload whose
-// turns are linked and have an id for each block.
+// Any file is refused with an error, or becomes a workload with linked turns that have an id for each block.
 func FuzzRead(f *testing.F) {
 	for _, name := range exampleNames(f) {
 		if text, err := os.ReadFile(filepath.Join(examples, name)); err == nil {

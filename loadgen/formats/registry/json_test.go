@@ -9,9 +9,8 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats"
 )
 
-// The libraries take the last of two members with one name, and do not say where
-// in a line a value of a wrong type is; a trace with such a row is refused, with
-// the place.
+// The libraries take the last of two members with one name, and do not report where in a line a value of a wrong type
+// is. A trace with such a row is refused, with the place.
 func TestWhyAScanner(t *testing.T) {
 	const (
 		twice = `{"input_length":64,"output_length":1,"output_length":2,"hash_ids":[1]}`

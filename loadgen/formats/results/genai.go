@@ -12,7 +12,7 @@ import (
 type genaiRows struct {
 	formats.Gathered
 	t      *texts.Counter
-	pieces bool // answers were counted by pieces, and the warning was given
+	pieces bool // answers are counted by pieces, after a warning
 }
 
 // OpenGenAI reads genai-perf's profile export.

@@ -172,11 +172,10 @@ func (l *Lines) errorAt(text []byte, at int, format string, args ...any) error {
 // LineOf is the line of the byte at an offset of text, from 1.
 func LineOf(text []byte, at int) int { return 1 + bytes.Count(text[:min(at, len(text))], []byte{'\n'}) }
 
-// roomFor is the number of records to make room for when n do not suffice: as many
-// as there will be if they go on as they began, and twice n where the size of
-// the file is not known. The first lines may be unlike the others, so that a few
-// are trusted for 8 times as many only, and some hundreds for 256 times. Of the
-// room nothing is touched that is not needed.
+// roomFor is the number of records to make room for when n do not suffice: as many as there will be if they continue
+// like that, and twice n where the size of the file is not known. The first lines may be unlike the rest, so that a few
+// are trusted for 8 times as many only, and some hundreds for 256 times. Of the room nothing is touched that is not
+// needed.
 func (l *Lines) roomFor(n int) int {
 	if n < 64 || l.size <= l.at {
 		return max(2*n, 64)

@@ -10,7 +10,7 @@ func TestRoom(t *testing.T) {
 		size, taken int64
 		want        int
 	}{
-		{0, 0, 0, 64}, {10, 1000, 100, 64}, {100, 0, 10_000, 200}, // not known, or too early to say
+		{0, 0, 0, 64}, {10, 1000, 100, 64}, {100, 0, 10_000, 200}, // not known, or too early to know
 		{64, 1_000_000, 640, 512},        // eight times as many, for now
 		{512, 1_000_000, 10_000, 52_224}, // some hundreds may stand for many
 		{512, 90_000_000, 1000, 131_072}, // but not for any number

@@ -98,9 +98,8 @@ func wholeStamp(text []byte, scale int) (Stamp, bool) {
 	return ExactStamp(n), true
 }
 
-// CalendarStamp reads 2023-11-16 18:15:46.6805900, with a blank or T between
-// date and time, up to nine digits of a second, and Z, a zone or nothing at the
-// end. It says whether there was a zone.
+// CalendarStamp reads 2023-11-16 18:15:46.6805900, with a blank or T between date and time, up to nine digits of a
+// second, and Z, a zone or nothing at the end. It returns whether there was a zone.
 func CalendarStamp(text []byte) (s Stamp, zoned, ok bool) {
 	layout := []byte("2006-01-02 15:04:05")
 	if len(text) < len(layout) || text[10] != ' ' && text[10] != 'T' || text[13] != ':' {
