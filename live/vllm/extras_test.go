@@ -1,6 +1,8 @@
 package vllm_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -8,6 +10,7 @@ import (
 	"time"
 
 	"github.com/replay-llm/replay/internal/poll"
+	"github.com/replay-llm/replay/internal/vllmpaths"
 	"github.com/replay-llm/replay/live/vllm"
 )
 
@@ -46,7 +49,7 @@ func TestEmbeddingsAndResponses(t *testing.T) {
 	if one, two = one[strings.Index(one, `"data"`):], two[strings.Index(two, `"data"`):]; one != two || len(one) < 5000 {
 		t.Errorf("%.100s\n%.100s", one, two)
 	}
-	expect(t, url+"/v1/embeddings", `{"model":"none","input":"t1"}`, 404, "does not exist")
+	expect(t, url+"/v1/embeddings", `{"model":"none","input":"t1"}`, 404, "is not served")
 	expect(t, url+"/v1/embeddings", `{"input":"t1","dimensions":0}`, 400, "must be 1 to 8192")
 	expect(t, url+"/v1/embeddings", `{"input":[]}`, 400, "input: must be")
 	expect(t, url+"/v1/responses", `{"input":"t1 t2","instructions":"t3","max_output_tokens":4}`, 200, `"status":"incomplete"`, `"output_tokens":4`, `"type":"output_text"`, `"reason":"max_output_tokens"`)
@@ -104,7 +107,7 @@ func TestSleep(t *testing.T) {
 func TestAdaptersAtRunTime(t *testing.T) {
 	url := serve(t, func(o *vllm.Options) { o.MaxAdapters = 2 })
 	const ask = `{"model":"sql","prompt":"t1","max_tokens":1}`
-	expect(t, url+"/v1/completions", ask, 404, "does not exist")
+	expect(t, url+"/v1/completions", ask, 404, "is not served")
 	expect(t, url+"/v1/load_lora_adapter", `{"lora_name":"sql","lora_path":"/x"}`, 200, "added successfully")
 	expect(t, url+"/v1/load_lora_adapter", `{"lora_name":"sql","lora_path":"/x"}`, 400, "load_inplace")
 	expect(t, url+"/v1/load_lora_adapter", `{"lora_name":"tiny","lora_path":"/x"}`, 400, "name of the model")
@@ -112,7 +115,7 @@ func TestAdaptersAtRunTime(t *testing.T) {
 	expect(t, url+"/v1/completions", ask, 200, `"model":"sql"`)
 	expect(t, url+"/v1/unload_lora_adapter", `{"lora_name":"sql"}`, 200, "removed successfully")
 	expect(t, url+"/v1/unload_lora_adapter", `{"lora_name":"sql"}`, 404, "not loaded")
-	expect(t, url+"/v1/completions", ask, 404, "does not exist")
+	expect(t, url+"/v1/completions", ask, 404, "is not served")
 	expect(t, serve(t)+"/v1/load_lora_adapter", `{"lora_name":"sql","lora_path":"/x"}`, 404, "Not Found")
 }
 
@@ -128,4 +131,26 @@ func TestPlausibleTools(t *testing.T) {
 	expect(t, url+"/v1/responses", `{"input":"t1","tool_choice":"required","tools":[{"type":"function","name":"f","parameters":{"type":"object"}}]}`, 200, `"type":"function_call"`, `"arguments":"{`)
 	expect(t, url+"/v1/completions", `{"prompt":"t1","structured_outputs":{"json":{"const":{"b":[1,2]}}}}`, 200, `"text":"{\"b\":[1,2]}"`)
 	expect(t, serve(t)+"/v1/chat/completions", ask+"}", 400, "not supported")
+}
+
+// A prefill worker answers with the keys of vLLM's NIXL connector, which a decode worker accepts.
+func TestTransferParams(t *testing.T) {
+	url := serve(t, func(o *vllm.Options) {
+		o.Transfer = vllmpaths.NewTransfer(`{"kv_connector":"NixlConnector"}`, "10.0.0.1", 1)
+	})
+	prompt := `{"prompt":"` + strings.Repeat("t1 ", 200) + `","max_tokens":%d,"kv_transfer_params":%s}`
+	_, text := post(t, url+"/v1/completions", fmt.Sprintf(prompt, 1, `{"do_remote_decode":true,"do_remote_prefill":false}`))
+	var answer struct {
+		Params json.RawMessage `json:"kv_transfer_params"`
+	}
+	if err := json.Unmarshal([]byte(text), &answer); err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{`"do_remote_prefill":true`, `"remote_block_ids":[[1,2]]`, `"remote_host":"10.0.0.1"`, `"remote_port":5601`, `"remote_num_tokens":200`, `"remote_request_id":"cmpl-`, `"transfer_mode":"pull"`} {
+		if !strings.Contains(string(answer.Params), part) {
+			t.Errorf("no %s in %s", part, text)
+		}
+	}
+	expect(t, url+"/v1/completions", fmt.Sprintf(prompt, 3, answer.Params), 200, `"completion_tokens":3`)
+	expect(t, url+"/v1/completions", fmt.Sprintf(prompt, 3, `{"do_remote_prefill":true}`), 400, "remote_engine_id")
 }

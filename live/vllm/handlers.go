@@ -26,6 +26,9 @@ func (s *Server) newHandler(own http.Handler) http.Handler {
 			writeError(w, &openai.Error{Status: http.StatusBadRequest, Param: key, Message: message})
 		})
 	}
+	if s.transfer != nil {
+		own = s.transfer.Wrap(own)
+	}
 	get, post := []string{http.MethodGet}, []string{http.MethodPost}
 	answers := s.countLoad(onlyJSON(own.ServeHTTP))
 	expose := s.Metrics.Handler().ServeHTTP

@@ -27,6 +27,7 @@ type Options struct {
 	MaxAdapters int // told as the adapters that may be in use at once; 0: there are none
 	// PlausibleTools calls tools, and answers with JSON that schemas accept.
 	PlausibleTools bool
+	Transfer       *vllmpaths.Transfer // of KV blocks; nil: none
 }
 
 // Server is one worker.
@@ -36,15 +37,19 @@ type Server struct {
 	load     atomic.Int64 // requests that are being answered
 	id       string
 	adapters *vllmpaths.Adapters
+	transfer *vllmpaths.Transfer
 	plain    bool // requests with tools are rejected
 }
 
 // Start starts an engine and makes a server for it that listens nowhere yet.
 func Start(ctx context.Context, o Options) (*Server, error) {
-	s := &Server{Server: standalone.New(o.Options), id: strings.ReplaceAll(cancel.NewID(), "-", "")[:16], plain: !o.PlausibleTools}
+	s := &Server{Server: standalone.New(o.Options), id: strings.ReplaceAll(cancel.NewID(), "-", "")[:16], plain: !o.PlausibleTools, transfer: o.Transfer}
 	s.adapters = vllmpaths.NewAdapters(append([]string{o.Engine.Model}, o.Aliases...), o.Engine.Adapters)
 	if o.MaxAdapters > 0 {
 		s.Options.Engine.Adapters, s.Options.Engine.Adapted = nil, s.adapters.Has
+	}
+	if s.transfer != nil {
+		s.transfer.BlockTokens = o.Engine.Engine.BlockTokens
 	}
 	s.requests = s.Metrics.HTTP()
 	a := &o.Engine.Engine

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/vllmpaths"
 	"github.com/replay-llm/replay/live/cmd/replay-live/serving"
 	"github.com/replay-llm/replay/live/vllm"
 	"github.com/replay-llm/replay/replay/engineargs"
@@ -22,6 +23,7 @@ type vllmFlags struct {
 	lora     bool   // adapters can be loaded at run time
 	tools    bool   // are called
 	kvConfig string // of KV events
+	transfer string // of the KV connector
 }
 
 // NewVLLMCommand makes the command that serves simulated engines as vLLM's own server does.
@@ -66,6 +68,7 @@ func (f *vllmFlags) bindServer(fs *pflag.FlagSet) {
 	f.bindCommon(fs, 8000, "max-model-len")
 	fs.StringSliceVar(&f.server.Engine.Adapters, "lora-modules", nil, "`names` of LoRA adapters, separated by commas, that can be asked for as models")
 	fs.IntVar(&f.adapters, "max-loras", 1, "with --lora-modules or --enable-lora: `adapters` in use at once, as metrics tell it")
+	fs.StringVar(&f.transfer, "kv-transfer-config", "", "answer kv_transfer_params as vLLM's NIXL connector: a `JSON` object with kv_connector NixlConnector; prompts are computed on both sides")
 	fs.BoolVar(&f.tools, "plausible-tools", false, "answer requests with tools or a JSON schema with calls and JSON that the schema accepts")
 	fs.BoolVar(&f.lora, "enable-lora", false, "serve /v1/load_lora_adapter and /v1/unload_lora_adapter")
 	fs.StringVar(&f.kvConfig, "kv-events-config", "", "publish KV events: a `JSON` object as vLLM's; ports go up by one from server to server")
@@ -89,6 +92,9 @@ func (f *vllmFlags) readConfig() error {
 	}
 	if err != nil {
 		return err
+	}
+	if err := vllmpaths.CheckTransfer(f.transfer); err != nil {
+		return cli.Usagef("--kv-transfer-config: %v", err)
 	}
 	f.server.Version = engines.VersionOf(f.server.Engine.Engine.Profile)
 	if f.server.Engine.KVSockets, err = parseKVConfig(f.kvConfig, f.server.Version, f.fleet.host, f.fleet.links.Insecure()); err != nil {
@@ -129,7 +135,7 @@ type vllmLine struct {
 // run serves until ctx ends, or standard input if that was asked for.
 func (f *vllmFlags) run(ctx context.Context, s cli.Streams) error {
 	f.fleet.start = func(ctx context.Context, i int, ask func(http.Handler) http.Handler) (serving.Server, error) {
-		o := vllm.Options{Options: f.server, MaxAdapters: f.adapters, PlausibleTools: f.tools}
+		o := vllm.Options{Options: f.server, MaxAdapters: f.adapters, PlausibleTools: f.tools, Transfer: vllmpaths.NewTransfer(f.transfer, f.fleet.host, i)}
 		o.Ask = ask
 		o.Engine.KVSockets = kvSocketsOf(o.Engine.KVSockets, i)
 		return vllm.Start(ctx, o)

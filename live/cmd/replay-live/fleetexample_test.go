@@ -1,0 +1,63 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+)
+
+// readFleet decodes a file of examples/fleet, and returns its text.
+func readFleet(t *testing.T, name string, to any) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("../../../examples/fleet", name))
+	if err == nil {
+		err = yaml.Unmarshal(text, to)
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return string(text)
+}
+
+// The eight servers of examples/fleet have the addresses that llm-d's router and Prometheus use, our program takes their
+// command line, and a server of it answers. The routers are not started.
+func TestFleetExample(t *testing.T) {
+	var c struct {
+		Services map[string]struct {
+			Image    string
+			Command  []string
+			Networks struct {
+				Fleet struct {
+					Address string `yaml:"ipv4_address"`
+				}
+			}
+		}
+	}
+	var endpoints struct {
+		Endpoints []struct{ Name, Address, Port string }
+	}
+	var any any
+	compose := readFleet(t, "compose.yaml", &c)
+	readFleet(t, "llm-d/endpoints.yaml", &endpoints)
+	scraped := readFleet(t, "prometheus.yaml", &any)
+	for _, name := range []string{"llm-d/config.yaml", "llm-d/envoy.yaml", "github-actions.yaml"} {
+		readFleet(t, name, &any)
+	}
+	if len(endpoints.Endpoints) != 8 {
+		t.Fatalf("%d endpoints, want 8", len(endpoints.Endpoints))
+	}
+	for _, e := range endpoints.Endpoints {
+		at := e.Name + ":" + e.Port
+		if s := c.Services[e.Name]; s.Networks.Fleet.Address != e.Address || !strings.Contains(scraped, `"`+at+`"`) || !strings.Contains(compose, "http://"+at) {
+			t.Errorf("%s: compose.yaml has %q, llm-d/endpoints.yaml %s, and Prometheus and vllm-router ask %s", e.Name, s.Networks.Fleet.Address, e.Address, at)
+		}
+	}
+	args := commandHere(c.Services["vllm-1"].Command, "", "")
+	_, urls := startFleet(t, 1, args...)
+	if status, body := postJSON(t, urls[0]+"/v1/completions", `{"model":"tiny","prompt":"a","max_tokens":4}`); status != 200 || !strings.Contains(body, `"completion_tokens":4`) {
+		t.Errorf("%d %s", status, body)
+	}
+}
