@@ -59,8 +59,9 @@ func NewFrontendCommand(s cli.Streams) *cobra.Command {
 stream of events, and GET /v1/models, /health, /live and /metrics. It finds
 models and workers by what they register at etcd, and asks them over NATS.
 
-A prompt of token ids is used unchanged. A text is cut in about as many tokens as
-tokenizers make of English, or by --tokenizer; answers are words, each a token.
+A prompt of token ids is used unchanged. A text is cut in about as many
+tokens as tokenizers make of English, or by --tokenizer; answers are words,
+each a token.
 What a request may ask for is honored, or refused with a sentence. A client that
 leaves stops its request. The port has no authentication, so it listens on
 loopback unless --http-host has another address.

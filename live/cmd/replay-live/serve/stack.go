@@ -41,8 +41,9 @@ ends with exit code 0. Without --data-dir nothing is kept; with it, data is
 written through to the disk and later runs continue with it.
 
 They listen on loopback unless --host has another address. Every client that
-reaches them can read and change everything: on other addresses give --nats-username, --cert and
---key, and --ca so that clients need a certificate, too.`,
+reaches them can read and change everything: on other addresses give
+--nats-username, --cert and --key, and --ca so that clients need a
+certificate, too.`,
 		Example: `  replay stack up
   replay stack up --etcd-port 2379 --nats-port 4222 --data-dir /var/lib/replay`,
 		Args: cli.NoArgs,
