@@ -27,9 +27,9 @@ type Admission interface {
 	Decide(q *sim.Request, c *Candidates) Decision
 }
 
-// lobby is where requests wait that an Admission holds back: in a line for each priority, or for each class
+// admissionQueue is where requests wait that an Admission holds back: in a line for each priority, or for each class
 // where the policy orders what it holds by class. Of each line the first alone is decided on anew.
-type lobby struct {
+type admissionQueue struct {
 	lines []line // ascending by kind
 	count int
 }
@@ -42,17 +42,17 @@ type line struct {
 }
 
 // lineOf returns the place of the line of a kind, and whether it is there.
-func (l *lobby) lineOf(kind int32) (int, bool) {
+func (l *admissionQueue) lineOf(kind int32) (int, bool) {
 	return slices.BinarySearchFunc(l.lines, kind, func(x line, k int32) int { return cmp.Compare(x.kind, k) })
 }
 
 // hasLine reports whether requests of a kind wait.
-func (l *lobby) hasLine(kind int32) bool {
+func (l *admissionQueue) hasLine(kind int32) bool {
 	i, ok := l.lineOf(kind)
 	return ok && len(l.lines[i].waiting) > 0
 }
 
-func (l *lobby) push(kind int32, q *sim.Request) {
+func (l *admissionQueue) push(kind int32, q *sim.Request) {
 	i, ok := l.lineOf(kind)
 	if !ok {
 		l.lines = slices.Insert(l.lines, i, line{kind: kind})
@@ -62,7 +62,7 @@ func (l *lobby) push(kind int32, q *sim.Request) {
 }
 
 // pop takes the first request of a line off.
-func (l *lobby) pop(i int) *sim.Request {
+func (l *admissionQueue) pop(i int) *sim.Request {
 	x := &l.lines[i]
 	q := x.waiting[0]
 	x.waiting[0] = nil
@@ -72,7 +72,7 @@ func (l *lobby) pop(i int) *sim.Request {
 }
 
 // remove takes a request off wherever it is.
-func (l *lobby) remove(id sim.RequestID) {
+func (l *admissionQueue) remove(id sim.RequestID) {
 	for i := range l.lines {
 		x := &l.lines[i]
 		before := len(x.waiting)
@@ -96,8 +96,8 @@ func (d *Dispatcher) admit(now sim.Time, q *sim.Request, dst []Placement) ([]Pla
 		return dst, err
 	case decision == Shed:
 		return append(dst, turnedAway(q)), nil
-	case decision == Wait && !d.isIdle() || d.lobby.hasLine(d.kindOf(q)) || d.isBehind(q):
-		d.lobby.push(d.kindOf(q), q)
+	case decision == Wait && !d.isIdle() || d.admissionQueue.hasLine(d.kindOf(q)) || d.isBehind(q):
+		d.admissionQueue.push(d.kindOf(q), q)
 		d.record.Set(int(q.ID), isHeld)
 		return dst, nil
 	}
@@ -106,11 +106,11 @@ func (d *Dispatcher) admit(now sim.Time, q *sim.Request, dst []Placement) ([]Pla
 
 // isBehind reports whether a more urgent request waits than q, which therefore waits too.
 func (d *Dispatcher) isBehind(q *sim.Request) bool {
-	if !d.needs.Strict || d.lobby.count == 0 {
+	if !d.needs.Strict || d.admissionQueue.count == 0 {
 		return false
 	}
 	key := d.keyOf(q)
-	return slices.ContainsFunc(d.lobby.lines, func(l line) bool { return len(l.waiting) > 0 && d.keyOf(l.waiting[0]) < key })
+	return slices.ContainsFunc(d.admissionQueue.lines, func(l line) bool { return len(l.waiting) > 0 && d.keyOf(l.waiting[0]) < key })
 }
 
 // decide asks the Admission.
@@ -139,7 +139,7 @@ func (d *Dispatcher) byClass() bool {
 	return h != nil && (h.Order == WFQ || h.Order == EDF)
 }
 
-// kindOf returns in which line of the lobby a request waits.
+// kindOf returns in which line of the admissionQueue a request waits.
 func (d *Dispatcher) kindOf(q *sim.Request) int32 {
 	if d.byClass() {
 		return q.Class
@@ -163,13 +163,13 @@ func (d *Dispatcher) keyOf(q *sim.Request) float64 {
 // the one with the least key, and of equal ones the one with the earliest first request; -1: there is none.
 func (d *Dispatcher) nextLine() int {
 	best, key := -1, 0.0
-	for i := range d.lobby.lines {
-		l := &d.lobby.lines[i]
+	for i := range d.admissionQueue.lines {
+		l := &d.admissionQueue.lines[i]
 		if l.passed || len(l.waiting) == 0 {
 			continue
 		}
 		first := l.waiting[0]
-		if k := d.keyOf(first); best < 0 || k < key || k == key && first.Arrived < d.lobby.lines[best].waiting[0].Arrived {
+		if k := d.keyOf(first); best < 0 || k < key || k == key && first.Arrived < d.admissionQueue.lines[best].waiting[0].Arrived {
 			best, key = i, k
 		}
 	}
@@ -179,15 +179,15 @@ func (d *Dispatcher) nextLine() int {
 // letIn decides anew on the requests that are first in their lines. Where nothing runs, the first of
 // them is admitted whatever is decided: nothing would ever change.
 func (d *Dispatcher) letIn(now sim.Time, dst []Placement) ([]Placement, error) {
-	for i := range d.lobby.lines {
-		d.lobby.lines[i].passed = false
+	for i := range d.admissionQueue.lines {
+		d.admissionQueue.lines[i].passed = false
 	}
 	for len(d.workers.ids) > 0 {
 		i := d.nextLine()
 		if i < 0 {
 			break
 		}
-		decision, err := d.decide(now, d.lobby.lines[i].waiting[0])
+		decision, err := d.decide(now, d.admissionQueue.lines[i].waiting[0])
 		if err != nil {
 			return dst, err
 		}
@@ -195,10 +195,10 @@ func (d *Dispatcher) letIn(now sim.Time, dst []Placement) ([]Placement, error) {
 			if d.needs.Strict {
 				break
 			}
-			d.lobby.lines[i].passed = true
+			d.admissionQueue.lines[i].passed = true
 			continue
 		}
-		q := d.lobby.pop(i)
+		q := d.admissionQueue.pop(i)
 		d.record.Set(int(q.ID), 0)
 		if decision == Shed {
 			dst = append(dst, turnedAway(q))
@@ -211,14 +211,14 @@ func (d *Dispatcher) letIn(now sim.Time, dst []Placement) ([]Placement, error) {
 	return dst, nil
 }
 
-// waitingInLobby appends the requests of the lobby, line by line, in the order of their first requests.
+// waitingInLobby appends the requests of the admissionQueue, line by line, in the order of their first requests.
 func (d *Dispatcher) waitingInLobby(dst []sim.RequestID) []sim.RequestID {
-	for i := range d.lobby.lines {
-		d.lobby.lines[i].passed = false
+	for i := range d.admissionQueue.lines {
+		d.admissionQueue.lines[i].passed = false
 	}
 	for i := d.nextLine(); i >= 0; i = d.nextLine() {
-		d.lobby.lines[i].passed = true
-		for _, q := range d.lobby.lines[i].waiting {
+		d.admissionQueue.lines[i].passed = true
+		for _, q := range d.admissionQueue.lines[i].waiting {
 			dst = append(dst, q.ID)
 		}
 	}

@@ -22,20 +22,20 @@ type Dispatcher struct {
 	patient     bool      // without workers requests stay held
 	blockTokens int64
 
-	workers workers
-	busy    int        // registered workers with more to compute than Hold allows
-	seen    Candidates // what is kept of them
-	shown   Candidates // what the policy is shown of that, where it is not all; see view
-	zeros   []int64
-	zeros32 []int32
-	signals Signals
-	index   index // nil unless the policy needs overlaps
-	loads   loads // nil unless the policy needs blocks that may be shared
-	queue   queue
-	classes []ClassTerms
-	fair    fairness // between classes; unused in other orders than WFQ
-	lobby   lobby    // where the admission lets requests wait
-	meters  meters
+	workers        workers
+	busy           int        // registered workers with more to compute than Hold allows
+	seen           Candidates // what is kept of them
+	shown          Candidates // what the policy is shown of that, where it is not all; see view
+	zeros          []int64
+	zeros32        []int32
+	signals        Signals
+	index          index // nil unless the policy needs overlaps
+	loads          loads // nil unless the policy needs blocks that may be shared
+	queue          queue
+	classes        []ClassTerms
+	fair           fairness       // between classes; unused in other orders than WFQ
+	admissionQueue admissionQueue // where the admission lets requests wait
+	meters         meters
 
 	clock     sim.Time    // of the latest call
 	late      *lateCaches // nil: what is cached is known at once
@@ -287,7 +287,7 @@ func (d *Dispatcher) Drain(now sim.Time, dst []Placement) ([]Placement, error) {
 // placeWaiting places requests that the policy holds back, and then requests that the admission admits.
 func (d *Dispatcher) placeWaiting(now sim.Time, dst []Placement) ([]Placement, error) {
 	dst, err := d.placeHeld(now, dst)
-	if err != nil || d.lobby.count == 0 {
+	if err != nil || d.admissionQueue.count == 0 {
 		return dst, err
 	}
 	return d.letIn(now, dst)
@@ -345,7 +345,7 @@ func (d *Dispatcher) changeTokens(w sim.WorkerID, by int64) {
 }
 
 // Queued returns the number of requests held back.
-func (d *Dispatcher) Queued() int { return len(d.queue.heap) + d.lobby.count }
+func (d *Dispatcher) Queued() int { return len(d.queue.heap) + d.admissionQueue.count }
 
 // Waiting appends the requests held back, in the order in which they would be
 // placed; those of the Admission line by line.

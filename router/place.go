@@ -280,7 +280,7 @@ func (d *Dispatcher) Withdraw(id sim.RequestID) bool {
 		return false
 	}
 	d.queue.remove(id)
-	d.lobby.remove(id)
+	d.admissionQueue.remove(id)
 	d.record.Set(int(id), 0)
 	return true
 }

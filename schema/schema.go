@@ -53,9 +53,9 @@ type Row struct {
 
 // File is the line of a deployment file.
 type File struct {
-	Place int // among the lines; 0: there is none
-	Usual string
-	Help  string
+	Place   int // among the lines; 0: there is none
+	Default string
+	Help    string
 }
 
 // Knob is what the explorer shows of a setting.
@@ -349,8 +349,8 @@ func (r *Row) Unit() string {
 	return ""
 }
 
-// Usual returns the default as the list of settings has it, "" if it has none.
-func (r *Row) Usual() string {
+// DefaultText returns the default as the list of settings has it, "" if it has none.
+func (r *Row) DefaultText() string {
 	switch {
 	case r.Doc.Default == "-":
 		return ""

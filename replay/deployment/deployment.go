@@ -18,17 +18,17 @@ import (
 
 // Setting is a line of the file.
 type Setting struct {
-	Flag  string
-	Value string // "": not known, written as a comment with Usual
-	Usual string // what holds when nothing is said; "": the line is left out where nothing is known
-	Help  string
+	Flag    string
+	Value   string // "": not known, written as a comment with Default
+	Default string // what holds when nothing is said; "": the line is left out where nothing is known
+	Help    string
 }
 
 // Settings returns all settings a file may have, in the order in which they are
 // written, none of them known.
 func Settings() (all []Setting) {
 	for _, r := range schema.Placed(listRows()) {
-		all = append(all, Setting{r.Flag, "", r.File.Usual, r.File.Help})
+		all = append(all, Setting{r.Flag, "", r.File.Default, r.File.Help})
 	}
 	return all
 }
@@ -68,7 +68,7 @@ func Fill(settings []Setting, known, usual map[string]string) []Setting {
 			filled[i].Value = value
 		}
 		if value := usual[filled[i].Flag]; value != "" {
-			filled[i].Usual = value
+			filled[i].Default = value
 		}
 	}
 	return filled
@@ -79,12 +79,12 @@ func Write(w io.Writer, title string, settings []Setting) error {
 	text := &strings.Builder{}
 	fmt.Fprintf(text, "# %s\n# replay trace requests.jsonl --deployment FILE --workers 4\n", title)
 	for _, s := range settings {
-		if s.Value == "" && s.Usual == "" {
+		if s.Value == "" && s.Default == "" {
 			continue
 		}
 		line := s.Flag + ": " + s.Value
 		if s.Value == "" {
-			line = "# " + s.Flag + ": " + s.Usual
+			line = "# " + s.Flag + ": " + s.Default
 		}
 		fmt.Fprintf(text, "%-40s # %s\n", line, s.Help)
 	}

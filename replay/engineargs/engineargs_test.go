@@ -415,7 +415,7 @@ func TestCompatRefusesSGLangsOwn(t *testing.T) {
 // Ranks that balance their prompts may follow from arguments that are not there yet.
 func TestTRTLLMBalanceBeforeRanks(t *testing.T) {
 	text := []byte(`{"engine_type":"trtllm","trtllm":{"enable_balance":true}}`)
-	if _, err := Parse(text, Options{Early: true}); err != nil {
+	if _, err := Parse(text, Options{Incomplete: true}); err != nil {
 		t.Error(err)
 	}
 	a, err := Parse(text, Options{Unless: []Setting{{Key: "dp_size", Value: "4"}}})
@@ -469,7 +469,7 @@ func TestSimpleConnector(t *testing.T) {
 	if err != nil || a.G2.Connector != SimpleCPU {
 		t.Errorf("the connector is %q: %v", a.G2.Connector, err)
 	}
-	a, err = Parse([]byte(`{"kv_offload_connector":"simple"}`), Options{Early: true})
+	a, err = Parse([]byte(`{"kv_offload_connector":"simple"}`), Options{Incomplete: true})
 	if err != nil || a.G2.Connector != SimpleCPU {
 		t.Errorf("without a scheduler_profile, which may follow, the connector is %q: %v", a.G2.Connector, err)
 	}

@@ -30,7 +30,7 @@ func Keys() []string {
 func (a *Args) declare(d *schema.Decl, o *Options) {
 	switch d.Name(schema.Row{
 		Key: "engine_type", Default: "vllm", Help: "`engine`: vllm, sglang or trtllm", Flag: "engine", After: "max-model-len", Names: []string{"vllm", "sglang", "trtllm"},
-		File: schema.File{Place: 120, Usual: "vllm", Help: "vllm, sglang or trtllm"},
+		File: schema.File{Place: 120, Default: "vllm", Help: "vllm, sglang or trtllm"},
 		Knob: schema.Knob{Label: "Engine", Preset: "vllm"},
 		Doc:  schema.Doc{Text: "scheduler: vllm, sglang or trtllm"},
 	}) {
@@ -57,14 +57,14 @@ func (a *Args) declare(d *schema.Decl, o *Options) {
 func (a *Args) declareSizes(d *schema.Decl) {
 	d.Count(&a.Blocks, schema.Row{
 		Key: "num_gpu_blocks", Value: 16384, Help: "KV `blocks` of a worker",
-		File: schema.File{Place: 140, Usual: "16384", Help: "KV blocks; left out, they follow from gpu and model"},
+		File: schema.File{Place: 140, Default: "16384", Help: "KV blocks; left out, they follow from gpu and model"},
 		Knob: schema.Knob{Label: "KV blocks per worker", Preset: "what fits, or 16384", Steps: "256 512 1024 2048 4096 8192 16384 32768 65536 131072"},
 		Doc:  schema.Doc{Text: "KV blocks (SGLang: pages) of a worker, 1 to 2147483647"},
 	})
 	d.Size(&a.BlockTokens, schema.Row{
 		Key: "block_size", Default: "64 for vllm, 16 with --gpu; 1 for sglang; 32 for trtllm", Help: "`tokens` per KV block", Alike: true,
 		Log:  "vllm:block_size sglang:page_size",
-		File: schema.File{Place: 150, Usual: "16", Help: "tokens per KV block"},
+		File: schema.File{Place: 150, Default: "16", Help: "tokens per KV block"},
 		Knob: schema.Knob{Label: "Block size (tokens)", Preset: "the engine's"},
 		Doc:  schema.Doc{Default: "vllm 64, with a GPU 16, sglang 1, trtllm 32", Text: "tokens of a block; vllm: a power of two from 2 to 1024; 0 is the default"},
 	})
@@ -72,7 +72,7 @@ func (a *Args) declareSizes(d *schema.Decl) {
 	if d.Count(&a.MaxLength, schema.Row{
 		Key: "max_model_len", Default: "the model's", Help: "longest sequence, in `tokens` of prompt and answer", Alike: true, After: "gpu-memory-utilization",
 		Log:  "vllm:max_model_len vllm:max_seq_len sglang:context_length",
-		File: schema.File{Place: 110, Usual: "32768", Help: "longest sequence in tokens; left out, the model's own"},
+		File: schema.File{Place: 110, Default: "32768", Help: "longest sequence in tokens; left out, the model's own"},
 		Doc:  schema.Doc{Default: "the model's; without a model, no limit", Text: "longest sequence: longer prompts are rejected, answers end there (docs/hardware.md#the-longest-sequence)"},
 	}); d.Compat && a.MaxLength > 0 {
 		d.Fail("max_model_len", strconv.Itoa(a.MaxLength), "none with compat: the reference has no longest sequence")
@@ -80,7 +80,7 @@ func (a *Args) declareSizes(d *schema.Decl) {
 	d.Bool(&a.PrefixCaching, schema.Row{
 		Key: "enable_prefix_caching", Value: true, Help: "reuse KV blocks across requests; =false turns it off", After: "max-num-batched-tokens",
 		Log:  "vllm:enable_prefix_caching sglang:!disable_radix_cache",
-		File: schema.File{Place: 180, Usual: "true", Help: "reuse KV blocks across requests"},
+		File: schema.File{Place: 180, Default: "true", Help: "reuse KV blocks across requests"},
 		Knob: schema.Knob{Label: "Prefix caching", Preset: "true"},
 		Doc:  schema.Doc{Text: "reuse KV blocks across requests"},
 	})
@@ -141,7 +141,7 @@ func (a *Args) declareOthers(d *schema.Decl) {
 	a.PassTimes = timing.ParseSource(passTimes)
 	d.Other(schema.Path, schema.Row{
 		Default: "a built-in model", Help: "`file` of pass times: a profile of replay calibrate, or .npz", Flag: "timing-profile", Sets: PassTimesKey,
-		File: schema.File{Place: 280, Usual: "profile.json", Help: "measured pass times, instead of data sheets: replay calibrate fits them"},
+		File: schema.File{Place: 280, Default: "profile.json", Help: "measured pass times, instead of data sheets: replay calibrate fits them"},
 		Doc:  schema.Doc{Unit: "path", Default: "-", Text: "another name of `--planner-profile-data`"},
 	})
 	a.AIC.declare(d)
@@ -263,7 +263,7 @@ func RuleNames() []string {
 func (a *Args) declareRules(d *schema.Decl, o *Options) {
 	row := schema.Row{
 		Key: "scheduler_profile", Default: "reference for vllm, sglang-0.5.23 for sglang, trtllm-1.3 for trtllm", Help: "rules that the scheduler follows: the reference's, or those of a release of its engine, by `name`", After: "timing-profile", Names: RuleNames(),
-		File: schema.File{Place: 130, Usual: "vllm", Help: "the rules that the scheduler follows, by release"},
+		File: schema.File{Place: 130, Default: "vllm", Help: "the rules that the scheduler follows, by release"},
 		Knob: schema.Knob{Label: "Engine release", Preset: "the rules that fit"},
 		Doc:  schema.Doc{Default: "vllm reference, with a GPU the newest release of vLLM; sglang sglang-0.5.23, trtllm trtllm-1.3", Text: "rules that the scheduler follows: reference, or those of a release of vLLM, such as vllm-0.33 or vllm-0.31.0, with a warning for releases that were not compared; vllm is the newest (docs/rules/vllm.md). With SGLang engines sglang-0.5.23, also called sglang, the only one (docs/rules/sglang.md). With TensorRT-LLM engines trtllm-1.3 or trtllm-1.2, by its published source, not compared with the engine (docs/rules/trtllm.md)", Part: "vLLM"},
 	}
@@ -309,7 +309,7 @@ func (a *Args) declareRules(d *schema.Decl, o *Options) {
 
 // checkRules refuses rules where nothing follows them.
 func (a *Args) checkRules(d *schema.Decl, o *Options) {
-	if !d.OK() || a.Rules.Reference() && o.Early {
+	if !d.OK() || a.Rules.Reference() && o.Incomplete {
 		return
 	}
 	if !a.Rules.Reference() {

@@ -44,10 +44,10 @@ func (a *Args) checkHost(d *schema.Decl) {
 }
 
 // checkOffload refuses a size of host memory of vLLM engines that cannot be, and computes its blocks.
-// Early arguments may lack a scheduler_profile.
-func (a *Args) checkOffload(early bool) error {
+// Incomplete arguments may lack a scheduler_profile.
+func (a *Args) checkOffload(incomplete bool) error {
 	g := &a.G2
-	if err := a.checkConnector(early); err != nil {
+	if err := a.checkConnector(incomplete); err != nil {
 		return err
 	}
 	if g.GiB == 0 {
@@ -68,13 +68,13 @@ func (a *Args) checkOffload(early bool) error {
 	return nil
 }
 
-// checkConnector refuses SimpleCPUOffloadConnector where it is not simulated. Early arguments may lack a scheduler_profile.
-func (a *Args) checkConnector(early bool) error {
+// checkConnector refuses SimpleCPUOffloadConnector where it is not simulated. Incomplete arguments may lack a scheduler_profile.
+func (a *Args) checkConnector(incomplete bool) error {
 	const key = "kv_offload_connector"
 	switch g := &a.G2; {
 	case g.Connector != SimpleCPU:
 		g.Connector = ""
-	case a.Rules.Reference() && early:
+	case a.Rules.Reference() && incomplete:
 	case a.Rules.Reference():
 		return requireOther(key, strconv.Quote(SimpleCPU), "a scheduler_profile of vLLM, as the reference has no connectors")
 	case a.DPSize > 1:

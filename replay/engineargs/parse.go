@@ -24,9 +24,9 @@ type Options struct {
 	Set []Setting
 	// Unless holds values that count where neither the text nor Set has any.
 	Unless []Setting
-	// Early takes arguments that need vLLM's own rules also without these, which may
+	// Incomplete takes arguments that need vLLM's own rules also without these, which may
 	// follow from them.
-	Early bool
+	Incomplete bool
 	// Pool is the role of engines with arguments that name none.
 	Pool scheduler.Role
 }
@@ -150,12 +150,12 @@ func (a *Args) check(o *Options) error {
 		return a.checkSGLang(o.Compat)
 	}
 	if a.Engine == TRTLLM {
-		return a.checkTRTLLM(o.Early)
+		return a.checkTRTLLM(o.Incomplete)
 	}
 	if a.BlockTokens == 0 {
 		a.BlockTokens = 64
 	}
-	if err := a.checkOffload(o.Early); err != nil {
+	if err := a.checkOffload(o.Incomplete); err != nil {
 		return err
 	}
 	if a.PrefillInterval > 1 && a.DPSize > 1 {

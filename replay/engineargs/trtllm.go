@@ -38,8 +38,8 @@ func (a *Args) declareTRTLLM(d *schema.Decl) {
 	a.MaxSeqs, a.MaxBatchedTokens = a.TRTLLM.MaxBatch, a.TRTLLM.MaxTokens
 }
 
-// checkTRTLLM settles the block size and refuses arguments that do not fit together. Early arguments may lack dp_size.
-func (a *Args) checkTRTLLM(early bool) error {
+// checkTRTLLM settles the block size and refuses arguments that do not fit together. Incomplete arguments may lack dp_size.
+func (a *Args) checkTRTLLM(incomplete bool) error {
 	s := &a.TRTLLM
 	if a.BlockTokens == 0 {
 		a.BlockTokens = trtllm.DefaultBlock
@@ -57,7 +57,7 @@ func (a *Args) checkTRTLLM(early bool) error {
 		return refuseValue("trtllm.decode_retention_priority", strconv.Itoa(s.Answer), "0 to 100")
 	case s.RetentionOf() != nil && !a.PrefixCaching:
 		return refuseValue("enable_prefix_caching", "false", "true with retention priorities")
-	case s.Balance.On && a.DPSize == 1 && !early:
+	case s.Balance.On && a.DPSize == 1 && !incomplete:
 		return requireOther("trtllm.enable_balance", "true", "dp_size above 1")
 	}
 	return nil

@@ -28,7 +28,7 @@ func (a *Args) CompleteLimits(longest int, gives func(key string) bool) {
 // verify refuses what a vLLM server refuses when it starts: by its own rules alone, and once the
 // arguments are complete.
 func (a *Args) verify(d *schema.Decl, o *Options) {
-	if !d.OK() || o.Early || d.Compat || a.Engine != VLLM || a.Rules.Reference() {
+	if !d.OK() || o.Incomplete || d.Compat || a.Engine != VLLM || a.Rules.Reference() {
 		return
 	}
 	a.CompleteLimits(a.MaxLength, d.Gives)

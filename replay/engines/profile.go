@@ -64,9 +64,9 @@ func DropForeign(all []engineargs.Setting, engine engineargs.Engine) []enginearg
 // engineKey is the argument that names the engine.
 const engineKey = "engine_type"
 
-// UsualSettings returns what an engine has where nothing is said: SGLang a KV cache of as
+// DefaultSettings returns what an engine has where nothing is said: SGLang a KV cache of as
 // many tokens as vLLM.
-func UsualSettings(a *engineargs.Args) []engineargs.Setting {
+func DefaultSettings(a *engineargs.Args) []engineargs.Setting {
 	if a.Engine == engineargs.VLLM {
 		return nil
 	}

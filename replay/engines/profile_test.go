@@ -18,7 +18,7 @@ func TestUsualSettings(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a, err = engineargs.Parse([]byte(text), engineargs.Options{Unless: UsualSettings(&a)})
+		a, err = engineargs.Parse([]byte(text), engineargs.Options{Unless: DefaultSettings(&a)})
 		if err != nil || want > 0 && a.Blocks != want || a.Blocks*a.BlockTokens != 1<<20 {
 			t.Errorf("%s: %d blocks of %d, %v; want 1,048,576 tokens", text, a.Blocks, a.BlockTokens, err)
 		}

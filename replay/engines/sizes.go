@@ -40,7 +40,7 @@ func (s *Stage) sizeCheck() func(input, output int) *scheduler.OversizeError {
 		if s.Role == scheduler.Prefill {
 			output = 1
 		}
-		if err := c.Fits(input, output); err != nil || !s.Whole {
+		if err := c.Fits(input, output); err != nil || !s.FitUncached {
 			return err
 		}
 		return c.TakesWhole(input, output) // a server does not count on its cache

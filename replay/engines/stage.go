@@ -33,8 +33,8 @@ type Use struct {
 	Steps    bool                // a planner reads every pass
 	Events   bool                // cores tell their KV events, whatever the router needs
 	Classes  []router.ClassTerms // of the workload, by sim.Request.Class; nil where it has none
-	// Whole turns away requests that fit only thanks to what is cached.
-	Whole bool
+	// FitUncached turns away requests that fit only thanks to what is cached.
+	FitUncached bool
 	// Custom, when not nil, makes the engine of each worker, instead of that of its arguments.
 	Custom func(custom.Options) (custom.Engine, error)
 }

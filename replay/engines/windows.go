@@ -55,7 +55,7 @@ func groupsOf(f *hardware.Fit, a *engineargs.Args) hardware.Groups {
 	case !own || m.WindowLayers == 0:
 		return hardware.Groups{}
 	case !w.Given():
-		return hardware.Groups{Whole: keepsWhole(a)}
+		return hardware.Groups{KeepAll: keepsWhole(a)}
 	}
 	groups, others := windows.GroupLayers(m.WindowLayers, m.Layers-m.WindowLayers)
 	size := (m.WindowLayers + groups - 1) / groups

@@ -44,7 +44,7 @@ func TestGroupWindows(t *testing.T) {
 			t.Fatalf("%s %s: %v", c.model, c.args, err)
 		}
 		g := OnEngine(f, &a).Groups
-		if g.Layers != c.layers || g.Whole != c.whole || !strings.Contains(describeBlocks(&a), c.says) {
+		if g.Layers != c.layers || g.KeepAll != c.whole || !strings.Contains(describeBlocks(&a), c.says) {
 			t.Errorf("%s %s: %+v; %s", c.model, c.args, g, describeBlocks(&a))
 		}
 	}

@@ -94,7 +94,7 @@ func (r *Run) Record(x *Entering) {
 // refuse ends the answer of a request where its sequence is as long as engines take, and returns why the request is turned
 // away; nil when it is not.
 func (r *Run) refuse(q *sim.Request) *Rejection {
-	if refused := r.FitLength(q); refused != nil || !r.Use.Whole {
+	if refused := r.FitLength(q); refused != nil || !r.Use.FitUncached {
 		return refused
 	}
 	reason := engines.Fits(r.Stages, q.InputTokens, q.OutputTokens)

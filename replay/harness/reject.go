@@ -49,7 +49,7 @@ func (r *Run) Reject(x *Rejection) {
 }
 
 // MayReject reports whether requests may be turned away when they arrive.
-func (r *Run) MayReject() bool { return r.lengths.Limited() || r.Use.Whole }
+func (r *Run) MayReject() bool { return r.lengths.Limited() || r.Use.FitUncached }
 
 // AddRejected enters into a result which requests were turned away; the entries that its report gets are
 // returned. always wants them even where there is no such request.

@@ -160,7 +160,7 @@ func prepareRun(cfg *Config) (*run, error) {
 // openRun opens the workload; join allows a joined tree of prompts.
 func openRun(cfg *Config, join bool) (*run, error) {
 	cfg.PromptsLater = cfg.Admission.Mode == loadgen.Trace && len(cfg.Pools) == 1 && cfg.countThreads() > 1
-	h, err := harness.Open(&cfg.Config, engines.Use{Steps: cfg.steps || cfg.seesPasses(), Whole: cfg.Reject}, join)
+	h, err := harness.Open(&cfg.Config, engines.Use{Steps: cfg.steps || cfg.seesPasses(), FitUncached: cfg.Reject}, join)
 	return &run{Run: h, cfg: cfg}, err
 }
 

@@ -35,9 +35,9 @@ type Fit struct {
 // so that the layers with windows can free theirs. The zero value is one group of all layers. Its windows count by the length of
 // sequences.
 type Groups struct {
-	Layers int  // of the largest group, for which a block has room; 0: one group
-	Blocks int  // that all groups need of the longest sequence
-	Whole  bool // layers with windows keep all tokens, as the other layers do
+	Layers  int  // of the largest group, for which a block has room; 0: one group
+	Blocks  int  // that all groups need of the longest sequence
+	KeepAll bool // layers with windows keep all tokens, as the other layers do
 	// Share is the part of the other layers' tokens that layers with windows have in a separate pool, as in SGLang; 0: no layer
 	// has it.
 	Share float64
@@ -113,7 +113,7 @@ func (f *Fit) CacheBytesPerToken() float64 { return f.windowedBytes(1) }
 func (f *Fit) windowedBytes(kept float64) float64 {
 	m := &f.Model
 	layers := f.stageShare(m.KVLayers())
-	if f.Groups.Whole && m.WindowLayers < m.Layers {
+	if f.Groups.KeepAll && m.WindowLayers < m.Layers {
 		kept = 1
 	}
 	windowed := layers * float64(m.WindowLayers) / float64(m.Layers)

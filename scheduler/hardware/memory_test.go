@@ -76,7 +76,7 @@ func TestGroupedBlocks(t *testing.T) {
 	if sequences := float64(b.Tokens) / 16_000; math.Abs(sequences*float64(f.Groups.Blocks)-float64(b.Blocks)) > 2 {
 		t.Errorf("%d tokens in %d blocks, want as many as sequences of %d blocks have", b.Tokens, b.Blocks, f.Groups.Blocks)
 	}
-	f.Groups = Groups{Whole: true}
+	f.Groups = Groups{KeepAll: true}
 	if whole, want := f.Budget(), int(b.KV/(block*6.2)); whole.Blocks != want {
 		t.Errorf("%d blocks where windows keep all tokens, want %d", whole.Blocks, want)
 	}

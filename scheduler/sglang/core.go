@@ -69,7 +69,7 @@ func New(c Config) (*Core, error) {
 	}
 	core.queue.core, core.batch.core, core.win.core, core.drafts.core, core.decoding.core, core.outbox.core = core, core, core, core, core, core
 	core.pages = pages{core: core, pool: c.Pages * c.PageTokens, caching: c.PrefixCaching, tree: radix.New(c.Tree.PerNode())}
-	if core.decoding.takesIn() {
+	if core.decoding.receivesKV() {
 		core.pages.caching = false
 	}
 	core.pages.tree.StampSplits = true
@@ -151,13 +151,13 @@ func (c *Core) Step(now, until sim.Time, p *scheduler.Pass) error {
 			return c.takeRun(n, now, until, p)
 		}
 	}
-	if c.decoding.takesIn() {
+	if c.decoding.receivesKV() {
 		if alone, err := c.decoding.takeIn(now, p); alone || err != nil {
 			return err
 		}
 	}
 	if c.Speculation != nil {
-		if idle, err := c.drafts.passIdly(now, p); idle || err != nil {
+		if idle, err := c.drafts.runEmptyPass(now, p); idle || err != nil {
 			return err
 		}
 	}
@@ -188,7 +188,7 @@ func (c *Core) Step(now, until sim.Time, p *scheduler.Pass) error {
 // returns its work, which is valid until the next Begin. The caller sets p.End and then
 // calls End. Without work the pass has ended: it has aborted requests, or waits for copies of host memory.
 func (c *Core) Begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error) {
-	if !c.decoding.takesIn() { // which has opened it already
+	if !c.decoding.receivesKV() { // which has opened it already
 		c.openPass(now, p)
 	}
 	fresh := !c.next.planned

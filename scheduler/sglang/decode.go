@@ -18,9 +18,9 @@ type decoding struct {
 // endedOne is what is left of a request that has ended.
 type endedOne struct{ length, longest int }
 
-// takesIn reports whether requests come with the KV cache of their prompts, to a decode worker
+// receivesKV reports whether requests come with the KV cache of their prompts, to a decode worker
 // of one rank, without windows, drafts, priorities and host memory.
-func (d *decoding) takesIn() bool {
+func (d *decoding) receivesKV() bool {
 	return d.core.Role == scheduler.Decode && !d.core.isRank && d.core.Window == 0 && d.core.Speculation == nil && !d.core.Priorities.On && d.core.tiers == nil
 }
 

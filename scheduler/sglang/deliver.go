@@ -51,14 +51,14 @@ func (c *Core) deliverTokens(f *flight, p *scheduler.Pass) {
 	p.Tokens += f.decodes - f.lost
 	c.noteGaps(f, p)
 	c.lastDecode = p.End
-	if !c.Overlap || c.decoding.takesIn() {
+	if !c.Overlap || c.decoding.receivesKV() {
 		c.batch.noteEnding(c.batch.done)
 	}
 	for _, r := range c.batch.ending {
 		if r.Request == nil {
 			continue // it has ended with its prompt
 		}
-		if c.decoding.takesIn() {
+		if c.decoding.receivesKV() {
 			c.ended = append(c.ended, endedOne{r.InputTokens + r.asked(), c.decoding.longestOf(r)})
 			c.loseFlight(r) // the pass after this one was planned with it
 		}

@@ -179,10 +179,10 @@ func (d *drafts) giveDrafts(x *share, verifies bool, p *scheduler.Pass) (last bo
 	return last
 }
 
-// passIdly runs the pass that is planned when no request is left: the drafts of the one before it,
+// runEmptyPass runs the pass that is planned when no request is left: the drafts of the one before it,
 // which ended at c.left, turned out to end all requests. It reports whether a request that has
 // come meanwhile waits for its end.
-func (d *drafts) passIdly(now sim.Time, p *scheduler.Pass) (bool, error) {
+func (d *drafts) runEmptyPass(now sim.Time, p *scheduler.Pass) (bool, error) {
 	if d.left > 0 && now > d.left {
 		d.core.measurePass()
 		ms, err := d.core.Clock.Step(&d.core.step)

@@ -7,7 +7,7 @@ import (
 // planPass plans a pass, by what is known now: prompts come first, and tokens where none
 // can be computed.
 func (c *Core) planPass(f *flight, p *scheduler.Pass) {
-	if c.decoding.takesIn() {
+	if c.decoding.receivesKV() {
 		c.ended, c.looked = c.ended[:0], false
 		f.planned = c.planTokens(f, p)
 		return

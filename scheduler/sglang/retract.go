@@ -20,7 +20,7 @@ func (c *Core) retractVictims(p *scheduler.Pass) {
 		c.pages.releasePages(r, false)
 		c.pages.evictTokens(len(c.batch.running) * retractSteps)
 		c.queue.requeueRequest(r, p)
-		if c.decoding.takesIn() {
+		if c.decoding.receivesKV() {
 			c.retracted = append(c.retracted, r)
 		} else {
 			c.queue.joinQueue(r)

@@ -20,7 +20,7 @@ type counts struct {
 // token for every running request, while each of them plans one that is as uneventful.
 func (c *Core) countAlike(now sim.Time) int {
 	n := len(c.batch.running)
-	if len(c.retracted)+len(c.arrived) > 0 || c.decoding.takesIn() && c.queue.waiting.Len() > 0 {
+	if len(c.retracted)+len(c.arrived) > 0 || c.decoding.receivesKV() && c.queue.waiting.Len() > 0 {
 		return 0
 	}
 	tried := !c.queue.full || c.Window > 0 || c.Priorities.Preempt // each pass tries waiting requests again

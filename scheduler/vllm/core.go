@@ -187,7 +187,7 @@ func (c *Core) Begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error) {
 	}
 	c.progress.further = false
 	if c.cfg.Speculation != nil {
-		if err := c.drafts.passIdly(now); err != nil {
+		if err := c.drafts.runEmptyPass(now); err != nil {
 			return nil, err
 		}
 	}

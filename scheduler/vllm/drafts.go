@@ -148,10 +148,10 @@ func (d *drafts) giveDrafts(x *share, p *scheduler.Pass) (last bool) {
 	return d.core.giveToken(x.slot, p)
 }
 
-// passIdly runs the pass that is planned when the one before it ends at p.End and
+// runEmptyPass runs the pass that is planned when the one before it ends at p.End and
 // no request is left: the drafts of that turned out to end all requests. A request that
 // comes while it runs waits for its end.
-func (d *drafts) passIdly(now sim.Time) error {
+func (d *drafts) runEmptyPass(now sim.Time) error {
 	if d.left == 0 || now <= d.left {
 		return nil
 	}

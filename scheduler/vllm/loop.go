@@ -109,7 +109,7 @@ func (k *connector) begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error)
 				return nil, nil
 			}
 			if p.Blocked = k.waitsForOthers(p); p.Blocked {
-				k.resumes, k.alone = k.passIdly(now), true
+				k.resumes, k.alone = k.endEmptyIteration(now), true
 				return nil, nil
 			}
 			if c.rules.TwoInFlight && k.queued < 2 && (k.executed || k.hasWork()) {
@@ -206,7 +206,7 @@ func (k *connector) catchUp(now sim.Time, p *scheduler.Pass) error {
 				return err
 			}
 			k.queued++
-			t = k.passIdly(t)
+			t = k.endEmptyIteration(t)
 		} else if k.queued == 0 {
 			t = now
 		} else {
@@ -217,8 +217,8 @@ func (k *connector) catchUp(now sim.Time, p *scheduler.Pass) error {
 	return nil
 }
 
-// passIdly ends the iteration at t, which has planned a pass with nothing to compute, and returns when the next one begins.
-func (k *connector) passIdly(t sim.Time) sim.Time {
+// endEmptyIteration ends the iteration at t, which has planned a pass with nothing to compute, and returns when the next one begins.
+func (k *connector) endEmptyIteration(t sim.Time) sim.Time {
 	if k.core.rules.TwoInFlight && k.queued < 2 && k.hasWork() {
 		return k.napEnd(t)
 	}

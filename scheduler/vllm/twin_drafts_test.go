@@ -186,9 +186,9 @@ func (t *twin) deliver(x *twinShare, p *scheduler.Pass) {
 // computesMore reports whether the pass that is planned has anything to compute.
 func (t *twin) computesMore() bool { return len(t.planned) > 0 && len(t.planned[0].shares) > 0 }
 
-// passIdly runs the pass that was planned when the last request had its last token, for
+// runEmptyPass runs the pass that was planned when the last request had its last token, for
 // nothing: requests that came meanwhile wait.
-func (t *twin) passIdly(now sim.Time) {
+func (t *twin) runEmptyPass(now sim.Time) {
 	if t.vacant > 0 && now > t.vacant {
 		ms, _ := t.cfg.Clock.Step(&t.planned[0].step)
 		t.awake, t.planned = t.vacant+sim.Time(ms), nil

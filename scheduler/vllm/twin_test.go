@@ -109,7 +109,7 @@ func (t *twin) Submit(q *sim.Request) {
 // it too, and ends the first.
 func (t *twin) Step(now, _ sim.Time, p *scheduler.Pass) error {
 	p.Reset(now)
-	t.passIdly(now)
+	t.runEmptyPass(now)
 	if now < t.awake {
 		t.nap(p)
 		return nil

@@ -55,7 +55,7 @@ func writeSettings() string {
 			if r.Flag != "" {
 				flag = "`--" + r.Flag + "`"
 			}
-			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", key, flag, r.Unit(), r.Usual(), r.Meaning())
+			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", key, flag, r.Unit(), r.DefaultText(), r.Meaning())
 		}
 	}
 	return b.String()

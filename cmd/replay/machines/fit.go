@@ -122,7 +122,7 @@ func (f *fitFlags) rows(changed func(flag string) bool) ([]fitRow, error) {
 		if err != nil {
 			return nil, err
 		}
-		args, err := engineargs.Parse(nil, engineargs.Options{Set: set, Unless: engines.OnServer(&engine, &fit, func(key string) bool { return engineargs.Gives(nil, set, key) }), Early: true})
+		args, err := engineargs.Parse(nil, engineargs.Options{Set: set, Unless: engines.OnServer(&engine, &fit, func(key string) bool { return engineargs.Gives(nil, set, key) }), Incomplete: true})
 		if err != nil {
 			return nil, err
 		}

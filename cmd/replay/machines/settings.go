@@ -168,8 +168,8 @@ func headOf(r *schema.Row) string {
 	if unit := r.Unit(); unit != "" {
 		facts = append(facts, unit)
 	}
-	if usual := strings.ReplaceAll(r.Usual(), "`", ""); usual != "" {
-		facts = append(facts, "default "+usual)
+	if preset := strings.ReplaceAll(r.DefaultText(), "`", ""); preset != "" {
+		facts = append(facts, "default "+preset)
 	}
 	if len(facts) == 0 {
 		return names

@@ -34,19 +34,19 @@ type Options struct {
 	Cluster   cluster
 	client    client
 	Engine    engine
-	// Usual are the defaults of engine arguments.
-	Usual     []engineargs.Setting
-	Router    routing
-	Output    output
-	Limits    limits
-	Outputs   Outputs
-	Live      live
-	Processes processes
-	others    map[string]string   // flags by their names in other tools
-	Threads   int                 // that simulate at once; 0: as many as there are cores
-	settings  []plan.Setting      // the given ones, once they are read
-	workload  *replay.Spec        // what is replayed; nil: unknown
-	measured  *calibrate.Measured // the run that is replayed instead; nil: none
+	// EngineDefaults are the defaults of engine arguments.
+	EngineDefaults []engineargs.Setting
+	Router         routing
+	Output         output
+	Limits         limits
+	Outputs        Outputs
+	Live           live
+	Processes      processes
+	others         map[string]string   // flags by their names in other tools
+	Threads        int                 // that simulate at once; 0: as many as there are cores
+	settings       []plan.Setting      // the given ones, once they are read
+	workload       *replay.Spec        // what is replayed; nil: unknown
+	measured       *calibrate.Measured // the run that is replayed instead; nil: none
 }
 
 // Bind adds all flags to cmd.

@@ -131,7 +131,7 @@ func (o *Options) ParseEngine(p *Pool) error {
 		role = scheduler.Aggregated
 	}
 	read := func(early bool, unless ...engineargs.Setting) (engineargs.Args, error) {
-		a, err := engineargs.Parse(text, engineargs.Options{Compat: o.compat != "", Pool: role, Set: set, Unless: unless, Early: early})
+		a, err := engineargs.Parse(text, engineargs.Options{Compat: o.compat != "", Pool: role, Set: set, Unless: unless, Incomplete: early})
 		if err != nil {
 			return a, o.engineError(p, err)
 		}
@@ -173,7 +173,7 @@ func (o *Options) following(p *Pool, a *engineargs.Args, gives func(key string) 
 		}
 		return all, times, err
 	}
-	return append(engines.UsualSettings(a), o.Usual...), times, nil
+	return append(engines.DefaultSettings(a), o.EngineDefaults...), times, nil
 }
 
 // engineArgs is the text of engine arguments.

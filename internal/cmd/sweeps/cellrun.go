@@ -25,11 +25,11 @@ import (
 
 // CellRunner replays cells. Cells that replay the same workload share it.
 type CellRunner struct {
-	Warn    func(string) // of what is remarkable in a trace, from several goroutines; nil: none
-	Early   bool         // a cell ends when an objective cannot be met any more
-	Reader  options.CellReader
-	open    runs.Recent[*openWorkload]
-	samples runs.Recent[*openWorkload] // resamples of them
+	Warn      func(string) // of what is remarkable in a trace, from several goroutines; nil: none
+	EarlyStop bool         // a cell ends when an objective cannot be met any more
+	Reader    options.CellReader
+	open      runs.Recent[*openWorkload]
+	samples   runs.Recent[*openWorkload] // resamples of them
 }
 
 // openWorkload is a workload that is opened once.
@@ -60,7 +60,7 @@ func (r *CellRunner) Run(ctx context.Context, cell *plan.Cell) (json.RawMessage,
 		return nil, err
 	}
 	streams := replay.Streams{Opened: func(replayed *loadgen.Workload) { w = replayed }}
-	if r.Early && w.Source == nil && !spec.Recycle {
+	if r.EarlyStop && w.Source == nil && !spec.Recycle {
 		streams.Stop = slo.NewStopper(o.Outputs.Slo.All, o.Outputs.Attainment, len(w.Turns)).Check
 	}
 	result, err := spec.RunOn(ctx, w, streams)

@@ -22,7 +22,7 @@ func TestEarlyStop(t *testing.T) {
 		t.Fatal(err)
 	}
 	rows := bytes.SplitAfter(text, []byte("\n"))
-	whole, early := &CellRunner{}, &CellRunner{Early: true}
+	whole, early := &CellRunner{}, &CellRunner{EarlyStop: true}
 	run := func(r *CellRunner, settings []plan.Setting) (json.RawMessage, map[string]any) {
 		report, err := r.Run(t.Context(), &plan.Cell{Settings: settings})
 		if err != nil {

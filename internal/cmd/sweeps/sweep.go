@@ -126,7 +126,7 @@ func (f *sweepFlags) sweepHere(ctx context.Context, s cli.Streams, g *plan.Grid)
 	}
 	defer func() { err = errors.Join(err, sweep.Journal.Close()) }()
 	var traces warnings
-	runner := CellRunner{Warn: traces.add, Early: f.early, Reader: *options.NewCellReader()}
+	runner := CellRunner{Warn: traces.add, EarlyStop: f.early, Reader: *options.NewCellReader()}
 	sweep.Run = func(ctx context.Context, c *plan.Cell) (json.RawMessage, error) { return runner.Run(ctx, c) }
 	printWarnings(s, &runner.Reader, cells[:g.Size()])
 	cells = sweep.Cells

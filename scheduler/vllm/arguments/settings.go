@@ -14,14 +14,14 @@ func DeclareLimits(s *vllm.Settings, d *schema.Decl) {
 	d.Limit(&s.MaxSeqs, schema.Row{
 		Key: vllm.SeqsKey, Value: 256, Default: "256; with --gpu as a server of vLLM on it", Help: "`requests` a worker runs at once, or unlimited", Only: "vllm", After: "page-size",
 		Log:  "vllm:" + vllm.SeqsKey,
-		File: schema.File{Place: 160, Usual: "1024", Help: "requests a worker runs at once; left out, what vLLM's server takes on the GPU"},
+		File: schema.File{Place: 160, Default: "1024", Help: "requests a worker runs at once; left out, what vLLM's server takes on the GPU"},
 		Knob: schema.Knob{Label: "max_num_seqs", Preset: "the engine's", Steps: "8 16 32 64 128 256 512 1024"},
 		Doc:  schema.Doc{Default: "256, with a GPU by its memory (docs/hardware.md#defaults-with-a-gpu)", Text: "running at once; null (flag: unlimited) lifts it"},
 	})
 	d.Limit(&s.MaxBatchedTokens, schema.Row{
 		Key: vllm.TokensKey, Value: 8192, Default: "8192; with --gpu as a server of vLLM on it", Help: "`tokens` a vllm worker computes per pass, or unlimited; the KV router reads it for both engines",
 		Log:  "vllm:" + vllm.TokensKey,
-		File: schema.File{Place: 170, Usual: "8192", Help: "tokens a worker computes per pass; left out likewise"},
+		File: schema.File{Place: 170, Default: "8192", Help: "tokens a worker computes per pass; left out likewise"},
 		Knob: schema.Knob{Label: "max_num_batched_tokens", Preset: "the engine's", Steps: "512 1024 2048 4096 8192 16384 32768"},
 		Doc:  schema.Doc{Default: "8192, with a GPU by its memory (docs/hardware.md#defaults-with-a-gpu)", Text: "vllm: tokens a worker computes per pass; null (flag: unlimited) lifts it. The KV router's queue reads it for both engines"},
 	})
@@ -32,7 +32,7 @@ func DeclareChunks(s *vllm.Settings, d *schema.Decl) {
 	d.Bool(&s.ChunkedPrefill, schema.Row{
 		Key: "enable_chunked_prefill", Value: true, Help: "cut prompts that exceed what is left of a pass; =false turns it off", Only: "vllm",
 		Log:  "vllm:enable_chunked_prefill",
-		File: schema.File{Place: 190, Usual: "true", Help: "cut prompts that exceed what is left of a pass"},
+		File: schema.File{Place: 190, Default: "true", Help: "cut prompts that exceed what is left of a pass"},
 		Doc:  schema.Doc{Text: "cut prompts that exceed what is left of a pass"},
 	})
 }

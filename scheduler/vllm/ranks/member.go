@@ -42,8 +42,8 @@ func (m *member) open(now sim.Time) {
 	m.computes, m.unfinished = false, m.sits && m.left > 0
 }
 
-// passIdly begins a dummy pass at now of a rank that had no request then, and returns for how long it sleeps before, in ms.
-func (m *member) passIdly(now sim.Time) int {
+// beginDummyPass begins a dummy pass at now of a rank that had no request then, and returns for how long it sleeps before, in ms.
+func (m *member) beginDummyPass(now sim.Time) int {
 	nap, _ := m.TakeNap(now)
 	if m.waited {
 		m.FreeLeaving()

@@ -55,7 +55,7 @@ func New(cfg vllm.Config, n int, r Rules) (*Core, error) {
 // Submit queues r at the rank that the front end chooses.
 func (c *Core) Submit(r *sim.Request) {
 	if at := max(r.Arrived, c.front.now); c.Load() == 0 && c.failed == nil {
-		c.failed = c.passIdly(at)
+		c.failed = c.runDummyPasses(at)
 	}
 	c.Core.Submit(r)
 }
@@ -166,13 +166,13 @@ func (c *Core) endPass(unfinished bool) {
 	c.front.add(news{at: c.free})
 }
 
-// passIdly runs the dummy passes that begin before now on idle ranks.
-func (c *Core) passIdly(now sim.Time) error {
+// runDummyPasses runs the dummy passes that begin before now on idle ranks.
+func (c *Core) runDummyPasses(now sim.Time) error {
 	for c.running && c.free < now {
 		nap := 0
 		for i, m := range c.members {
 			waited := m.waited
-			ms := m.passIdly(c.free)
+			ms := m.beginDummyPass(c.free)
 			if nap = max(nap, ms); waited {
 				c.tellFront(i, news{at: c.free + sim.Time(ms), counts: m.Counts()})
 			}

@@ -78,7 +78,7 @@ func (f *vllmFlags) bindServer(fs *pflag.FlagSet) {
 func (f *vllmFlags) bindEngine(fs *pflag.FlagSet) {
 	bindEngineFlags(&f.o, fs, "sglang", "engine", "startup-time", "max-model-len", "dp")
 	fs.Lookup("block-size").DefValue, fs.Lookup("scheduler-profile").DefValue = "16", "vllm"
-	f.o.Usual = []engineargs.Setting{{Key: "scheduler_profile", Value: `"vllm"`}, {Key: "block_size", Value: "16"}}
+	f.o.EngineDefaults = []engineargs.Setting{{Key: "scheduler_profile", Value: `"vllm"`}, {Key: "block_size", Value: "16"}}
 }
 
 // readConfig turns flags into a configuration. All complaints about them are here.
