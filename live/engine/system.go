@@ -27,6 +27,9 @@ import (
 // maxControl is the largest body of a control, in bytes.
 const maxControl = 1 << 20
 
+// bodyTime is the time for a client to send the body of a control.
+const bodyTime = 5 * time.Second
+
 // systemListener is what refused connections to the system server are counted as.
 const systemListener = "system"
 
@@ -48,10 +51,11 @@ func (w *Worker) openSystem() error {
 	})
 	mux.HandleFunc("GET /health", w.serveHealth)
 	mux.HandleFunc("POST /engine/{control}", w.serveControl)
-	server := &http.Server{Handler: ask(mux), ReadHeaderTimeout: 10 * time.Second, ErrorLog: log.New(links.ErrorLog(systemListener), "", 0)}
+	server := &http.Server{Handler: ask(mux), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, ErrorLog: log.New(links.ErrorLog(systemListener), "", 0)}
+	strict := listen.StrictFraming(server, l, http.DefaultMaxHeaderBytes)
 	var ended sync.WaitGroup
 	ended.Go(func() {
-		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		if err := server.Serve(strict); !errors.Is(err, http.ErrServerClosed) {
 			w.log.Error("system server", "reason", err)
 		}
 	})
@@ -78,11 +82,19 @@ func (w *Worker) serveHealth(rw http.ResponseWriter, _ *http.Request) {
 
 // serveControl passes a control on to the engine.
 func (w *Worker) serveControl(rw http.ResponseWriter, rq *http.Request) {
+	deadline := http.NewResponseController(rw)
+	_ = deadline.SetReadDeadline(time.Now().Add(bodyTime))
 	body, err := io.ReadAll(http.MaxBytesReader(rw, rq.Body, maxControl))
 	if err != nil {
-		writeJSON(rw, http.StatusBadRequest, map[string]any{"error": err.Error()})
+		code := http.StatusBadRequest
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			code, err = http.StatusRequestTimeout, fmt.Errorf("body: not complete after %v", bodyTime)
+		}
+		rw.Header().Set("Connection", "close")
+		writeJSON(rw, code, map[string]any{"error": err.Error()})
 		return
 	}
+	_ = deadline.SetReadDeadline(time.Time{}) // it is of the body alone
 	answer, err := w.Control(rq.Context(), rq.PathValue("control"), body)
 	switch {
 	case errors.Is(err, fault.BackendInvalidArgument):

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -141,6 +142,15 @@ func TestSidesOfAnEngine(t *testing.T) {
 	}
 	if code, _ := get(t, r, "POST", "/engine/dance", ""); code != 404 {
 		t.Errorf("an unknown control is %d", code)
+	}
+	slow, err := net.Dial("tcp", r.System)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slow.Close()
+	_, _ = io.WriteString(slow, "POST /engine/sleep HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{")
+	if a, err := http.ReadResponse(bufio.NewReader(slow), nil); err != nil || a.StatusCode != http.StatusRequestTimeout {
+		t.Errorf("a body that never ends: %v, %v", a, err)
 	}
 	b.signals <- syscall.SIGTERM
 	if err := <-done; err != nil {

@@ -25,6 +25,7 @@ import (
 	"golang.org/x/net/netutil"
 	"golang.org/x/sync/semaphore"
 
+	"github.com/replay-llm/replay/internal/listen"
 	"github.com/replay-llm/replay/live/cancel"
 	"github.com/replay-llm/replay/live/openai"
 	"github.com/replay-llm/replay/live/route"
@@ -190,7 +191,7 @@ func (s *Server) onlyMethod(method string, next http.HandlerFunc) http.HandlerFu
 
 // Serve answers what comes in at l until Shutdown, and returns nil then.
 func (s *Server) Serve(l net.Listener) error {
-	err := s.http.Serve(netutil.LimitListener(l, s.config.MaxConnections))
+	err := s.http.Serve(listen.StrictFraming(s.http, netutil.LimitListener(l, s.config.MaxConnections), s.config.MaxHeader))
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}

@@ -94,6 +94,9 @@ func (c *Catalog) noteCards(ctx context.Context, cards []drt.Card) error {
 	kinds := make(map[string]map[kind]int) // cards, by model and kind
 	lengths := make(map[string]int)
 	for _, one := range cards {
+		if only := c.options.Namespace; only != "" && one.Instance.Namespace != only {
+			continue
+		}
 		card, err := readCard(one.JSON)
 		if err != nil || card.Name == "" {
 			continue // another program's

@@ -91,6 +91,16 @@ func TestCatalog(t *testing.T) {
 	}
 }
 
+// A catalog of a namespace has the models of its workers only.
+func TestCatalogOfNamespace(t *testing.T) {
+	hub := drttest.Start(t)
+	own, _ := follow(t, hub, route.Options{Namespace: "test"})
+	other, _ := follow(t, hub, route.Options{Namespace: "other"})
+	serve(t, hub, engine.Aggregated, same)
+	awaitModels(t, own, "[model 1]")
+	awaitModels(t, other, "[]")
+}
+
 // Prefill and decode workers serve a model together, which is there when both
 // are; each request goes to one of either.
 func TestCatalogOfPairs(t *testing.T) {

@@ -37,6 +37,7 @@ type Options struct {
 	Router     router.Config                    // used by policies that read caches; router.DefaultConfig is a good one
 	Seed       uint64                           // of the policy's draws
 	Role       scheduler.Role                   // what the workers do for a request; default all of it
+	Namespace  string                           // of the models of a Catalog; "": any
 	Migrations int                              // how often a request may continue at another worker
 	Metrics    func(drt.Name) *telemetry.Client // of calls to an endpoint; nil: none
 	Tracing    *telemetry.Tracing               // nil: spans are not exported

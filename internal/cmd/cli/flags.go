@@ -2,7 +2,9 @@ package cli
 
 import (
 	"errors"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -209,4 +211,19 @@ func WantedKind(kind string, err error) string {
 	}
 	_, want, _ := strings.Cut(err.Error(), "must be ")
 	return want
+}
+
+// Alias gives flags of a command other names, which other programs have for them, and which the help shows as a hint.
+func Alias(cmd *cobra.Command, names map[string]string) *cobra.Command {
+	fs := cmd.Flags()
+	for _, other := range slices.Sorted(maps.Keys(names)) {
+		fs.Lookup(names[other]).Usage += "; also --" + other
+	}
+	fs.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if own, ok := names[name]; ok {
+			name = own
+		}
+		return pflag.NormalizedName(name)
+	})
+	return cmd
 }

@@ -39,6 +39,7 @@ type frontendFlags struct {
 	host       string
 	port       int
 	mode       cli.Choice
+	namespace  string // of the workers; "": any
 	model      string // of static discovery
 	tokenizer  string // a file
 	migrations int
@@ -84,10 +85,10 @@ ends with exit code 0.`,
 		},
 	}
 	f.o.Flags.Bind(cmd,
-		cli.NewGroup("Frontend", f.bindFrontend, "http-host", "http-port", "router", "migration-limit", "stream-timeout", "tokenizer", "max-in-flight", "max-body", "grace"),
+		cli.NewGroup("Frontend", f.bindFrontend, "http-host", "http-port", "namespace", "router", "migration-limit", "stream-timeout", "tokenizer", "max-in-flight", "max-body", "grace"),
 		cli.NewGroup("KV router (these win over --router-config)", f.o.Router.Bind).Rare(),
 		cli.NewGroup("Cluster", f.runtime.Bind, "etcd", "nats"))
-	return cmd
+	return cli.Alias(cmd, map[string]string{"host": "http-host", "port": "http-port", "model": "static-model"})
 }
 
 func (f *frontendFlags) bindFrontend(fs *pflag.FlagSet) {
@@ -95,6 +96,7 @@ func (f *frontendFlags) bindFrontend(fs *pflag.FlagSet) {
 	f.mode.Names = slices.DeleteFunc(f.mode.Names, func(name string) bool { return policy.Name(name).Info().Prompts }) // it keeps no prompts
 	fs.StringVar(&f.host, "http-host", "127.0.0.1", "`address` to listen at")
 	fs.IntVar(&f.port, "http-port", 8000, "`port` to listen at; 0: any")
+	fs.StringVar(&f.namespace, "namespace", "", "`name` of the namespace of the workers; by default any")
 	fs.Var(&f.mode, "router", "how requests find workers, by `name`: "+cli.Either(f.mode.Names))
 	fs.IntVar(&f.migrations, "migration-limit", 0, "`number` of times a request may continue at another worker after its worker failed")
 	fs.DurationVar(&f.inactivity, "stream-timeout", 0, "`time` a worker may send nothing; 0: any")
@@ -145,7 +147,7 @@ func (f *frontendFlags) readConfig() (drt.Config, routes.Options, error) {
 		return drt.Config{}, o, err
 	}
 	f.limits.Tokenize = tokenize
-	o = routes.Options{Policy: policy.Name(f.mode.Value), Router: router.DefaultConfig(), Migrations: f.migrations}
+	o = routes.Options{Policy: policy.Name(f.mode.Value), Router: router.DefaultConfig(), Migrations: f.migrations, Namespace: f.namespace}
 	if config != nil {
 		o.Router = *config
 	}

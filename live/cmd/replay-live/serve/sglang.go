@@ -48,7 +48,7 @@ SIGTERM; then it waits for requests under way and ends with exit code 0.`,
 	f.o.Flags.Bind(cmd,
 		cli.NewGroup("Server", func(fs *pflag.FlagSet) { f.bindCommon(fs, 30000, "context-length") }, "host", "port", "fleet", "served-model-name", "context-length"),
 		cli.NewGroup("Engine (these win over --engine-args)", f.bindEngine, "gpu", "model", "tp", "num-gpu-blocks", "page-size", "max-running-requests", "chunked-prefill-size", "speedup-ratio"))
-	return cmd
+	return cli.Alias(cmd, map[string]string{"http-host": "host", "http-port": "port"})
 }
 
 // bindEngine adds the engine's flags that a server of SGLang has.

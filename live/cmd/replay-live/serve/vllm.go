@@ -60,7 +60,7 @@ SIGTERM; then it waits for requests under way and ends with exit code 0.`,
 	f.o.Flags.Bind(cmd,
 		cli.NewGroup("Server", f.bindServer, "host", "port", "fleet", "served-model-name", "max-model-len"),
 		cli.NewGroup("Engine (these win over --engine-args)", f.bindEngine, "gpu", "model", "tp", "num-gpu-blocks", "block-size", "max-num-seqs", "max-num-batched-tokens", "speedup-ratio"))
-	return cmd
+	return cli.Alias(cmd, map[string]string{"http-host": "host", "http-port": "port"})
 }
 
 // bindServer adds the flags of the server.

@@ -79,7 +79,7 @@ card; --router kv of frontend and replay follow them.`,
 		cli.NewGroup("Prefill and decode", w.bindPair, "disaggregation-mode"),
 		cli.NewGroup("KV events", w.bindEvents, "kv-events"),
 		cli.NewGroup("Cluster", w.runtime.Bind, "etcd", "nats"))
-	return cmd
+	return cli.Alias(cmd, map[string]string{"served-model-name": "model-name"})
 }
 
 func (w *worker) bindWorker(fs *pflag.FlagSet) {
