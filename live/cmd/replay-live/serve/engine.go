@@ -39,7 +39,7 @@ type engineFlags struct {
 func (f *engineFlags) bindCommon(fs *pflag.FlagSet, port int, length string) {
 	f.precise, f.length = cli.Choice{Names: []string{"timer", "spin"}, Value: "timer"}, length
 	fs.StringVar(&f.fleet.host, "host", "127.0.0.1", "`address` to listen at")
-	fs.IntVar(&f.fleet.port, "port", port, "`port` to listen at, the first one of a fleet; 0: any")
+	fs.IntVar(&f.fleet.port, "port", port, "first `port` of the servers; 0: any")
 	fs.IntVar(&f.fleet.size, "fleet", 1, "`number` of servers")
 	fs.StringSliceVar(&f.names, "served-model-name", nil, "`names` of the model, separated by commas, that users ask for; the first one is in answers")
 	fs.Lookup("served-model-name").DefValue = "that of --model, or " + mocker.DefaultModel
