@@ -164,7 +164,7 @@ func refitParts(ctx context.Context, trials []*trial, f *fitted) ([]float64, err
 // computeResiduals returns the residuals at a point, metric by metric and in
 // each for all chosen requests.
 func computeResiduals(trials []*trial, f *fitted, u []float64) ([]float64, error) {
-	p, way := f.form.parametersAt(&f.start, u), f.form.wayAt(u)
+	p, way := f.form.parametersAt(&f.start, u), f.form.frontEndAt(u)
 	outs := make([]Outcome, len(trials))
 	for i, t := range trials {
 		outs[i].Way = way

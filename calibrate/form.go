@@ -37,7 +37,7 @@ const (
 // isFree reports whether only the runs determine a parameter: times between client and server, and times that data
 // sheets do not have.
 func (f *Form) isFree(name string) bool {
-	return isOfWay(name) || f.keeps && (name == passField || name == promptsField)
+	return isOfFrontEnd(name) || f.keeps && (name == passField || name == promptsField)
 }
 
 // scaleParameter multiplies a parameter of the form. Experts that the form does not fit go with the

@@ -52,7 +52,7 @@ func (s *search) ownForm() Form {
 		fields = append(fields, expertsField, shareField)
 	}
 	if s.client {
-		fields = append(fields, wayFirst)
+		fields = append(fields, frontEndFirst)
 	}
 	f := newForm(s.start.Knee, fields, []string{s.trials[0].sim.settings.Kind})
 	f.keeps = true
@@ -75,7 +75,7 @@ func (s *search) findOwn() (fitted, error) {
 	at = s.polishMeans(at)
 	at.loss = s.loss(at.u)
 	best := candidate{at, s.form}
-	return fitted{best, s.form.parametersAt(&s.start, at.u), s.form.wayAt(at.u), s.start, s.runs}, s.err
+	return fitted{best, s.form.parametersAt(&s.start, at.u), s.form.frontEndAt(at.u), s.start, s.runs}, s.err
 }
 
 // useStage prepares for replays of m under the scheduler of an engine other than vLLM.

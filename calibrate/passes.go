@@ -94,7 +94,7 @@ func newEffects(passes []stretch, p *timing.Parameters, form *Form) *effects {
 	for i, name := range form.Fields {
 		other := *p
 		sums := make([]float64, len(passes)+1)
-		if e.upTo[i] = sums; isOfWay(name) {
+		if e.upTo[i] = sums; isOfFrontEnd(name) {
 			continue
 		}
 		form.scaleParameter(&other, name, 1+factor)

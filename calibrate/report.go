@@ -80,9 +80,9 @@ func (r *Result) WriteText(w io.Writer) error {
 // valueOf returns a fitted parameter.
 func valueOf(p *timing.Profile, name string) float64 {
 	switch name {
-	case wayFirst:
+	case frontEndFirst:
 		return p.Way.First
-	case wayToken:
+	case frontEndToken:
 		return p.Way.Token
 	}
 	return *parameterOf(&p.Parameters, name)

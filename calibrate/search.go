@@ -79,7 +79,7 @@ func (s *search) isVLLMs() bool { return s.trials[0].sim.stage == nil }
 
 // simulate replays all runs with what u stands for.
 func (s *search) simulate(u []float64) error {
-	p, way := s.form.parametersAt(&s.start, u), s.form.wayAt(u)
+	p, way := s.form.parametersAt(&s.start, u), s.form.frontEndAt(u)
 	for _, t := range s.trials {
 		s.runs++
 		t.out.Way = way
@@ -220,7 +220,7 @@ func (s *search) scaleStart() point {
 			break
 		}
 		for i := range u {
-			if !isOfWay(s.form.Fields[i]) {
+			if !isOfFrontEnd(s.form.Fields[i]) {
 				u[i] += 0.8 * ratio
 			}
 		}
@@ -276,7 +276,7 @@ func (s *search) findFit() (fitted, error) {
 		best.point = s.descendSimplex(best.point, stage.edge, stage.runs)
 	}
 	best.point = s.polishMeans(best.point)
-	return fitted{best, s.form.parametersAt(&s.start, best.u), s.form.wayAt(best.u), s.start, s.runs}, s.err
+	return fitted{best, s.form.parametersAt(&s.start, best.u), s.form.frontEndAt(best.u), s.start, s.runs}, s.err
 }
 
 // findCandidate returns the best of all forms. A form with more parameters has

@@ -155,7 +155,7 @@ func TestReadTRTLLM(t *testing.T) {
 		t.Errorf("%v, want the place of what is wrong", err)
 	}
 	measuredtest.Write(t, filepath.Join(dir, "meta.json"), measuredtest.Meta())
-	if _, err := readKnown(dir, 0, measured.KnownSettings(flags)); err == nil || !strings.Contains(err.Error(), "the engine is to be trtllm, and the run says vllm") {
+	if _, err := readKnown(dir, 0, measured.KnownSettings(flags)); err == nil || !strings.Contains(err.Error(), "the engine must be trtllm, and the run is of vllm") {
 		t.Errorf("%v, want a refusal of another engine", err)
 	}
 }

@@ -11,12 +11,12 @@ import (
 
 // The parameters of a way, and where a search for them begins, in s.
 const (
-	wayFirst, wayFirstStart = "way_first_s", 10e-3
-	wayToken, wayTokenStart = "way_token_s", 0.1e-3
+	frontEndFirst, frontEndFirstStart = "front_end_first_s", 10e-3
+	frontEndToken, frontEndTokenStart = "front_end_token_s", 0.1e-3
 )
 
-// isOfWay reports whether a parameter is one of the way.
-func isOfWay(name string) bool { return name == wayFirst || name == wayToken }
+// isOfFrontEnd reports whether a parameter is one of the way.
+func isOfFrontEnd(name string) bool { return name == frontEndFirst || name == frontEndToken }
 
 // plainForms returns the shapes that are tried for the runs. Where the times are a client's they have
 // a way, and all that a pass has: what the runs do not tell of it is drawn to the data sheet, not to 0.
@@ -24,7 +24,7 @@ func (s *search) plainForms() []Form {
 	all := plainForms()
 	for i := range all {
 		if s.client {
-			all[i] = newForm(all[i].Knee, append(all[i].Fields, "pair_s", "mixed_base_s", wayFirst), []string{"pair", "mixed", "way"})
+			all[i] = newForm(all[i].Knee, append(all[i].Fields, "pair_s", "mixed_base_s", frontEndFirst), []string{"pair", "mixed", "way"})
 		}
 	}
 	return all
@@ -39,20 +39,20 @@ func (s *search) extensionsOf(f *Form) []Form {
 			return last == piecewiseField || last == eagerField
 		})
 	}
-	if s.client && !slices.Contains(f.Fields, wayToken) {
-		all = append(all, newForm(f.Knee, append(slices.Clone(f.Fields), wayToken), append(slices.Clone(f.with), "token")))
+	if s.client && !slices.Contains(f.Fields, frontEndToken) {
+		all = append(all, newForm(f.Knee, append(slices.Clone(f.Fields), frontEndToken), append(slices.Clone(f.with), "token")))
 	}
 	return all
 }
 
-// wayAt returns the way that u stands for.
-func (f *Form) wayAt(u []float64) (w timing.Way) {
+// frontEndAt returns the way that u stands for.
+func (f *Form) frontEndAt(u []float64) (w timing.Way) {
 	for i, name := range f.Fields {
 		switch name {
-		case wayFirst:
-			w.First = wayFirstStart * math.Exp(u[i])
-		case wayToken:
-			w.Token = wayTokenStart * math.Exp(u[i])
+		case frontEndFirst:
+			w.First = frontEndFirstStart * math.Exp(u[i])
+		case frontEndToken:
+			w.Token = frontEndTokenStart * math.Exp(u[i])
 		}
 	}
 	return w
@@ -73,9 +73,9 @@ func partOfWay(w *timing.Way, k, output int) float64 {
 func (f *Form) addWay(row []float64, w *timing.Way, k, output int) {
 	for i, name := range f.Fields {
 		switch name {
-		case wayFirst:
+		case frontEndFirst:
 			row[i] += partOfWay(&timing.Way{First: w.First}, k, output)
-		case wayToken:
+		case frontEndToken:
 			row[i] += partOfWay(&timing.Way{Token: w.Token}, k, output)
 		}
 	}
@@ -127,7 +127,7 @@ func isBelow(p, floor *timing.Parameters) bool {
 func (s *search) raiseToFloor(u []float64) {
 	p := s.form.parametersAt(&s.start, u)
 	for i, name := range s.form.Fields {
-		if isOfWay(name) {
+		if isOfFrontEnd(name) {
 			continue
 		}
 		if least := *parameterOf(&s.floor, name); *parameterOf(&p, name) < least {

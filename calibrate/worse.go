@@ -35,7 +35,7 @@ func (f *fitted) checkStart(ctx context.Context, sims []*Simulation, runs []*Mea
 	if s.err != nil {
 		return s.err
 	}
-	p, way := s.form.parametersAt(&s.start, at.u), s.form.wayAt(at.u)
+	p, way := s.form.parametersAt(&s.start, at.u), s.form.frontEndAt(at.u)
 	outs := make([]*Outcome, len(runs))
 	for i := range checks {
 		c := &checks[i]

@@ -33,7 +33,7 @@ func TestUnmodelled(t *testing.T) {
 		{`"mamba_cache_mode":"none"`, "", ""},
 		{`"enable_lora":true`, "", "enable_lora is true: which adapter"},
 		{`"multimodal_config":{}`, "", "multimodal_config is set: input_toks"},
-		{`"data_parallel_external_lb":true`, "", "data_parallel_external_lb is true: somebody else"},
+		{`"data_parallel_external_lb":true`, "", "data_parallel_external_lb is true: an external load balancer"},
 		{`"stream_interval":1`, "", ""},
 		{`"stream_interval":10`, "", "stream_interval is 10: answers come in pieces"},
 		{`"prefix_caching_hash_algo":"sha256","kv_cache_dtype":"fp8","seed":3`, "", ""},

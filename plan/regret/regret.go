@@ -1,7 +1,7 @@
 // Package regret finds what other choices of a router would have given. For a sample of the decisions of a replay, it
 // tries each worker instead of the chosen one, on copies of the replay that continue from there.
 //
-// Read regret.go, walk.go (what is tried), crowd.go (the requests it concerns), then study.go (what is made of it), and
+// Read regret.go, walk.go (what is tried), affected.go (the requests it concerns), then study.go (what is made of it), and
 // text.go.
 package regret
 
@@ -67,7 +67,7 @@ type Decision struct {
 	Line     int32 // of the trace; 0 where there is none
 	At       sim.Time
 	Chosen   sim.WorkerID
-	Crowd    int       // requests that the means over all are of
+	Affected int       // requests that the means over all are of
 	Outcomes []Outcome // by worker
 }
 
@@ -177,7 +177,7 @@ func (f *finder) findLines(w *loadgen.Workload) {
 
 // takeRun takes from the run what there is of decisions with one worker.
 func (f *finder) takeRun() {
-	c := f.newCrowd()
+	c := f.newAffected()
 	for i := range f.Decisions {
 		d := &f.Decisions[i]
 		c.goTo(d, f.places[i])

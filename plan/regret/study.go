@@ -192,7 +192,7 @@ func (s *Study) Write(out io.Writer, w *loadgen.Workload) error {
 		d := &s.Decisions[i]
 		r := row{
 			Request: d.Request, Session: w.SessionID(int(d.Session)), Line: d.Line, At: d.At, Chosen: d.Chosen,
-			Best: map[string]sim.WorkerID{}, Regret: map[string]sim.Time{}, Requests: d.Crowd,
+			Best: map[string]sim.WorkerID{}, Regret: map[string]sim.Time{}, Requests: d.Affected,
 		}
 		for m := range measures {
 			r.Best[m.key()], r.Regret[m.key()] = d.Best(m), d.Regret(m)

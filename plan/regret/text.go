@@ -28,9 +28,9 @@ func (s *Study) Lines(worst int) []string {
 	if len(s.Decisions) == 0 {
 		return []string{"Regret: no routing decision was made"}
 	}
-	crowd := 0
+	affected := 0
 	for i := range s.Decisions {
-		crowd += s.Decisions[i].Crowd
+		affected += s.Decisions[i].Affected
 	}
 	tried := fmt.Sprintf("each of the %d workers tried", s.Workers)
 	if s.Workers == 1 {
@@ -47,7 +47,7 @@ func (s *Study) Lines(worst int) []string {
 			100*float64(t.best)/float64(len(s.Decisions)), t.is.Mean, t.is.P99, t.is.Max))
 	}
 	lines = append(lines, terminal.WrapLine(fmt.Sprintf("    all: under way at the decision, or arriving up to %v later; %.1f requests on average",
-		formatTime(s.Horizon), float64(crowd)/float64(len(s.Decisions))), 6))
+		formatTime(s.Horizon), float64(affected)/float64(len(s.Decisions))), 6))
 	if text := s.lossText(); text != "" {
 		lines = append(lines, terminal.WrapLine("    TTFT was lost to a worker with "+text, 6))
 	}

@@ -25,7 +25,7 @@ func (m *meter) count() {
 
 // walk takes a replay from each decision of a part of the sample to the next, and tries all workers there.
 func (f *finder) walk(ctx context.Context, walk *offline.Fork, from, to int) error {
-	crowd, at := f.newCrowd(), sim.Time(0)
+	group, at := f.newAffected(), sim.Time(0)
 	for i := from; i < to; i++ {
 		d := &f.Decisions[i]
 		if before := sim.Time(math.Nextafter(float64(d.At), 0)); before > at {
@@ -34,12 +34,12 @@ func (f *finder) walk(ctx context.Context, walk *offline.Fork, from, to int) err
 			}
 			at = before
 		}
-		crowd.goTo(d, f.places[i])
+		group.goTo(d, f.places[i])
 		for w := range d.Outcomes {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			if err := crowd.try(ctx, walk, d, sim.WorkerID(w)); err != nil {
+			if err := group.try(ctx, walk, d, sim.WorkerID(w)); err != nil {
 				return err
 			}
 			f.tried.count()
@@ -49,7 +49,7 @@ func (f *finder) walk(ctx context.Context, walk *offline.Fork, from, to int) err
 }
 
 // try gives the request of a decision to a worker, in a copy of a replay that stands before it.
-func (c *crowd) try(ctx context.Context, walk *offline.Fork, d *Decision, w sim.WorkerID) error {
+func (c *affected) try(ctx context.Context, walk *offline.Fork, d *Decision, w sim.WorkerID) error {
 	own, err := walk.Copy()
 	if err != nil {
 		return err
@@ -57,7 +57,7 @@ func (c *crowd) try(ctx context.Context, walk *offline.Fork, d *Decision, w sim.
 	if err := own.ForceWorker(d.Request, w); err != nil {
 		return err
 	}
-	if err := c.awaitCrowd(ctx, own); err != nil {
+	if err := c.awaitAffected(ctx, own); err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -80,8 +80,8 @@ func (c *crowd) try(ctx context.Context, walk *offline.Fork, d *Decision, w sim.
 // firstStep is how far a copy continues first if a request has not ended when all had ended in the run.
 const firstStep sim.Time = 1000
 
-// awaitCrowd lets a copy continue until all members of the crowd are over, or everybody is.
-func (c *crowd) awaitCrowd(ctx context.Context, own *offline.Fork) error {
+// awaitAffected lets a copy continue until all members of the group are over, or everybody is.
+func (c *affected) awaitAffected(ctx context.Context, own *offline.Fork) error {
 	step := firstStep
 	for at := c.until; at <= 2*c.end; at += step {
 		if err := own.AdvanceTo(ctx, at); err != nil {

@@ -10,9 +10,9 @@ import (
 // key names a request in all copies of a replay. Their ids are in order of arrival, which may differ.
 type key struct{ session, turn int32 }
 
-// crowd is the requests that a decision concerns: the requests in flight at it, and requests that arrive up to the
+// affected is the requests that a decision concerns: the requests in flight at it, and requests that arrive up to the
 // horizon. It goes from one decision to later ones.
-type crowd struct {
+type affected struct {
 	*finder
 	placed  int             // of routed, have been read
 	seated  []decision      // of these, requests not over
@@ -26,10 +26,10 @@ type crowd struct {
 	ttft, e2e []sim.Time // of members, in the run
 }
 
-func (f *finder) newCrowd() *crowd { return &crowd{finder: f} }
+func (f *finder) newAffected() *affected { return &affected{finder: f} }
 
 // goTo reads a decision, which is at a place among those of the run.
-func (c *crowd) goTo(d *Decision, place int) {
+func (c *affected) goTo(d *Decision, place int) {
 	for ; c.placed < place; c.placed++ {
 		c.seated = append(c.seated, c.routed[c.placed])
 	}
@@ -51,7 +51,7 @@ func (c *crowd) goTo(d *Decision, place int) {
 }
 
 // gather finds the members at a decision.
-func (c *crowd) gather(d *Decision) {
+func (c *affected) gather(d *Decision) {
 	c.members, c.until = c.members[:0], d.At
 	for ; int(c.arrived) < len(c.records) && c.records[c.arrived].Arrival <= d.At; c.arrived++ {
 		c.open = append(c.open, c.arrived)
@@ -66,9 +66,9 @@ func (c *crowd) gather(d *Decision) {
 			c.members = append(c.members, id)
 		}
 	}
-	d.Crowd = len(c.members)
+	d.Affected = len(c.members)
 	c.index = make(map[key]int32, len(c.members))
-	c.ttft, c.e2e = make([]sim.Time, d.Crowd), make([]sim.Time, d.Crowd)
+	c.ttft, c.e2e = make([]sim.Time, d.Affected), make([]sim.Time, d.Affected)
 	for i, id := range c.members {
 		r := &c.records[id]
 		c.index[key{r.Session, r.Turn}] = int32(i)
@@ -78,7 +78,7 @@ func (c *crowd) gather(d *Decision) {
 }
 
 // times returns how long the members took in a copy of the replay. It reports false as long as one is not over.
-func (c *crowd) times(copied *collector.Collector) (ttft, e2e []sim.Time, over bool) {
+func (c *affected) times(copied *collector.Collector) (ttft, e2e []sim.Time, over bool) {
 	ttft, e2e = make([]sim.Time, len(c.members)), make([]sim.Time, len(c.members))
 	left, records := len(c.members), copied.Records()
 	for id := c.members[0]; int(id) < len(records) && left > 0; id++ {
@@ -96,8 +96,8 @@ func (c *crowd) times(copied *collector.Collector) (ttft, e2e []sim.Time, over b
 	return ttft, e2e, left == 0
 }
 
-// fill notes how a request of the crowd and all of it fared in a copy of the replay, in which all of them are over.
-func (c *crowd) fill(o *Outcome, copied *collector.Collector, d *Decision) {
+// fill notes how a request of the group and all of it fared in a copy of the replay, in which all of them are over.
+func (c *affected) fill(o *Outcome, copied *collector.Collector, d *Decision) {
 	ttft, e2e, _ := c.times(copied)
 	own := c.index[key{d.Session, d.Turn}]
 	o.TTFT, o.E2E = ttft[own], e2e[own]
