@@ -117,7 +117,7 @@ func TestEngineArguments(t *testing.T) {
 	keys = append(keys, quoted(t, text, "These keys are checked and have no effect", "is rejected.")...)
 	same(t, "replay settings with hardware.md", append(keys, "sglang", "trtllm"), engineargs.Keys())
 
-	// A wrong member of speculative_config is answered with those that there are.
+	// The error for a wrong member of speculative_config lists the valid ones.
 	_, err := engineargs.Parse([]byte(`{"speculative_config": {"num_speculative_tokens": 1, "acceptance_rate": 1, "unknown": 1}}`), engineargs.Options{})
 	if err == nil {
 		t.Fatal("speculative_config takes an unknown key")

@@ -72,8 +72,8 @@ request_3#2/0 round 2 next -1: [7 8]
 	}
 }
 
-// A round begins when there is room and nothing else to come, and its sessions are ready from then on.
-// From Stop on nothing comes, whoever ends.
+// A round begins when there is room and nothing else to come, and its sessions are ready from then on. After Stop
+// nothing comes, even when a request ends.
 func TestRecycledFeed(t *testing.T) {
 	w := readMooncake(t, `
 {"session_id": "a", "timestamp": 0, "input_length": 20, "output_length": 1, "hash_ids": [7, 1]}

@@ -97,7 +97,7 @@ func TestSessionGap(t *testing.T) {
 	}
 }
 
-// Groups have blocks of their own, and every session of a group begins alike.
+// Groups share no blocks, and every session of a group begins alike.
 func TestGroups(t *testing.T) {
 	r := Synthetic{Requests: 200, Input: 640, Output: 1, Turns: 1, SharedRatio: 0.25, Groups: 4, Block: 64}
 	w := mustMake(t, r)

@@ -10,7 +10,7 @@ import (
 //
 // Multi-turn and closed-loop workloads on disaggregated workers are only
 // checked for times that are no numbers: the reference takes everything else
-// as it is.
+// unchanged.
 func checkWorkload(w *Workload, a Admission, t times) error {
 	if len(w.Sessions) == 0 {
 		return &SyntaxError{Name: w.Name, Msg: "no requests"}

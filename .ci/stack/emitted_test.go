@@ -84,8 +84,8 @@ func TestEmittedGraphs(t *testing.T) {
 	}
 }
 
-// The manifests of Kubernetes that replay plan --emit writes have only keys that Kubernetes knows; services, routers and
-// ConfigMaps are those that pods name.
+// The manifests of Kubernetes that replay plan --emit writes have only keys that Kubernetes knows. Services select pods
+// that exist. Pods name only ConfigMaps that exist, and their URLs lead to a service.
 func TestEmittedManifests(t *testing.T) {
 	files, err := filepath.Glob("../../replay/deployment/launch/testdata/*.kubernetes.yaml")
 	if err != nil || len(files) < 5 {

@@ -1,6 +1,6 @@
-// Stack checks examples/stack with the libraries of those that read its files: BuildKit's linter, the loader of
-// Docker Compose, Prometheus' own, kustomize, and the types of Kubernetes. It is a module of its own, so that
-// the programs depend on none of them.
+// Stack checks examples/stack with the libraries of the programs that read its files: BuildKit's linter, the loader of
+// Docker Compose, Prometheus' own, kustomize, and the types of Kubernetes. It is a separate module, so that
+// the programs depend on none of these.
 package main
 
 import (
@@ -66,7 +66,7 @@ func checkDockerfile(ctx context.Context, path string) error {
 	return errors.Join(all...)
 }
 
-// nothingOfImages says of every image with a version that it is for this kind of machine, and asks no registry.
+// nothingOfImages reports every image with a version as one for this kind of machine, and asks no registry.
 type nothingOfImages struct{}
 
 func (nothingOfImages) ResolveImageConfig(_ context.Context, image string, _ sourceresolver.Opt) (string, digest.Digest, []byte, error) {
@@ -77,8 +77,8 @@ func (nothingOfImages) ResolveImageConfig(_ context.Context, image string, _ sou
 	return image, digest.FromString(image), []byte(described), nil
 }
 
-// checkCompose returns what Docker Compose does not take, and services that start before
-// anything is known of those they want, or that nobody can tell the health of.
+// checkCompose returns an error for what Docker Compose rejects, a service without a health check, an image without a
+// version, and a mounted file that does not exist.
 func checkCompose(ctx context.Context, path string) error {
 	options, err := cli.NewProjectOptions([]string{path}, cli.WithEnv([]string{"REPLAY_LINK_TOKEN=a-token-of-no-use"}))
 	if err != nil {

@@ -139,7 +139,8 @@ func (m *manifests) checkPort(place, app string, port intstr.IntOrString) error 
 	return fmt.Errorf("%s: no port %q in the pods of %s", place, port.String(), app)
 }
 
-// checkPolicy returns an error if a policy lets in who does not exist, or at no port.
+// checkPolicy returns an error if a policy admits a pod that does not exist, or has a port that the pod does not
+// have.
 func (m *manifests) checkPolicy(p *networking.NetworkPolicy) error {
 	var all []error
 	for _, rule := range p.Spec.Ingress {

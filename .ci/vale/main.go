@@ -127,7 +127,7 @@ func folderOf(name string) string {
 	return path.Join(parts[:min(len(parts), 2)]...)
 }
 
-// checkCounts reports the counts that are above the allowed ones as an error, and prints or writes those that are below.
+// checkCounts reports the counts that are above the allowed ones as an error, and prints or writes the lower ones.
 func checkCounts(w io.Writer, alerts []alert, update bool) error {
 	allowed, err := readCounts()
 	if err != nil {

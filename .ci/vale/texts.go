@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// source says where the lines of a file that Vale reads come from.
+// source has the file that a text for Vale comes from, and the file's line for each line of the text.
 type source struct {
 	kind  string // markdown, comments or texts
 	name  string // the file of the project

@@ -209,8 +209,8 @@ func (t *traceTable) prompts(path string) *Prompts {
 	return p
 }
 
-// addLead puts requests before the first: they stand for those that the client left out as its warm-up. The file has
-// only their number: they are the first ones of the run once more, in the time before it.
+// addLead puts requests before the first: they stand for the warm-up requests that the client left out. The file has
+// only their number: they repeat the first requests of the run, in the time before it.
 func (t *traceTable) addLead(count int) int {
 	count = min(count, len(t.requests)-1)
 	if count < 1 || t.least < int64(count) || !(t.begin > 0) {

@@ -1,5 +1,5 @@
-// This example replays an hour of chat on engines of its own: one that serves the shortest requests first, and one
-// that computes requests in batches, beside vLLM's order.
+// This example replays an hour of chat on two custom engines and on one with vLLM's order. The first custom engine
+// serves the shortest requests first, the second computes requests in batches.
 //
 //	go run ./examples/engine
 package main
@@ -35,8 +35,8 @@ func byWork(a, b *custom.Request) int {
 	return cmp.Compare(a.Left()+a.Output-a.Generated, b.Left()+b.Output-b.Generated)
 }
 
-// batches computes requests together, from their prompts to the last token of the longest answer, and lets nobody in
-// before. A batch begins when it is full, or when its first request has waited long enough.
+// batches computes requests together, from their prompts to the last token of the longest answer, and admits no
+// request before that. A batch begins when it is full, or when its first request has waited long enough.
 type batches struct {
 	custom.Options
 	size  int      // requests of a batch at most

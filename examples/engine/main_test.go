@@ -27,7 +27,7 @@ func Example() {
 	// batches of 256       234886 ms     435344 ms   17.40 ms   242497 ms
 }
 
-// admissions notes when who was admitted.
+// admissions notes when each request was admitted.
 type admissions struct {
 	harness.NoObserver
 	at []sim.Time // of each pass that admits

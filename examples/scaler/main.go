@@ -1,4 +1,4 @@
-// This example changes the number of workers by a rule of its own, and holds it against a fixed number and against HPA.
+// This example changes the number of workers by a custom rule, and compares it with a fixed number and with HPA.
 //
 //	go run ./examples/scaler
 package main
@@ -16,7 +16,7 @@ import (
 	"github.com/replay-llm/replay/router/policy"
 )
 
-// byRate wants a worker for so many requests a second, and leaves at most one worker at a time.
+// byRate asks for a worker for each PerWorker requests a second, and removes at most one worker at a time.
 type byRate struct{ PerWorker float64 }
 
 // Want is asked at every tick. What it sees is the latest scrape that has reached it.

@@ -33,8 +33,8 @@ type Name struct {
 	Name string // two parts at most, apart by a dot: request.priority
 	Kind Kind
 	Each bool // each candidate has its own
-	// Second makes it one of the second list of candidates, where there are two: a value of
-	// each of one list cannot be put beside one of each of the other.
+	// Second makes it one of the second list of candidates, where there are two. An expression cannot
+	// combine a value of each candidate of one list with a value of each of the other.
 	Second bool
 }
 

@@ -225,7 +225,8 @@ func (w *lowering) lowerChoice(n *node) term {
 	return term{w.addStep(choose, condition.Value, a.Value, b.Value), kind}
 }
 
-// lowerCall calls a function; a single value is looked at over all candidates by those that do.
+// lowerCall calls a function. A function over all candidates reads a single value as the same value of every
+// candidate.
 func (w *lowering) lowerCall(n *node) term {
 	f := findFunction(nameOf(n.of[0]))
 	if f == nil {

@@ -15,7 +15,7 @@ import (
 // Table is columns and rows of cells.
 type Table struct {
 	Columns []Column `json:"columns"`
-	// Rows have a cell per column: a float64 or a Number in columns of numbers, a string in all others, nil for an
+	// Rows have a cell per column: a float64 or a Number in columns of numbers, a string in all other columns, nil for an
 	// empty one.
 	Rows [][]any `json:"rows"`
 	// Flush omits the gap in front of the first column of text.

@@ -243,7 +243,7 @@ func TestTopLevelIsShort(t *testing.T) {
 	}
 }
 
-// listTop returns the folders at the top of the tree, but for those that git ignores: what commands leave.
+// listTop returns the folders at the top of the tree, except the folders that git ignores: what commands leave.
 func listTop(t *testing.T) (top []string) {
 	t.Helper()
 	ignored, err := os.ReadFile(filepath.Join(root, ".gitignore"))

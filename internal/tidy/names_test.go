@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Doc comments say what something does or is, as those of the standard library:
-// they return, report, and are; they neither say nor tell.
+// Doc comments begin with the verbs of the standard library: returns, reports, is. They do not begin with the verbs
+// that this test lists.
 func TestDocCommentsArePlain(t *testing.T) {
 	for _, s := range parseAll(t) {
 		for _, d := range s.file.Decls {

@@ -66,7 +66,7 @@ func checkVariables(t *testing.T, s *source, d *ast.GenDecl) {
 	}
 }
 
-// Exported names say what they are; methods may leave that to the interface.
+// Exported names have a doc comment; methods may leave that to the interface.
 func TestExportedNamesAreDocumented(t *testing.T) {
 	for _, s := range parseAll(t) {
 		if s.test || s.file.Name.Name == "main" {

@@ -1,5 +1,5 @@
 // Package vllm serves a simulated engine as vLLM's own server serves a real one: over HTTP,
-// with OpenAI's API and vLLM's metrics, by itself, without etcd and NATS. A gateway
+// with OpenAI's API and vLLM's metrics. It needs neither etcd nor NATS. A gateway
 // or an endpoint picker takes it for vLLM.
 //
 // Read vllm.go, then handlers.go.

@@ -16,8 +16,7 @@ import (
 // that the rate has brought about: the instant is found from it.
 type process struct {
 	gap Law
-	// when is the ms at which so many arrivals have come; last is the answer
-	// before.
+	// when returns the ms at which the given number of arrivals have come; last is the answer before.
 	when     func(arrivals, last float64) float64
 	random   *rand.Rand
 	sum      float64
@@ -25,7 +24,7 @@ type process struct {
 	last     float64
 	duration float64 // ms; 0: for ever
 
-	users, begun int // closed loop: so many conversations, one per user
+	users, begun int // closed loop: number of conversations, one per user
 	spread       float64
 }
 
@@ -100,8 +99,8 @@ func (a *process) next() (at float64, ok bool) {
 	return a.last, !(a.duration > 0 && a.last >= a.duration)
 }
 
-// turns is how many requests a conversation has: users share what was asked
-// for, others have what was drawn.
+// turns returns the number of requests of a conversation. In closed loop, users share the requested total; otherwise
+// it is the drawn number.
 func (a *process) turns(user, drawn, requests int) int {
 	if a.users == 0 || requests == 0 {
 		return drawn

@@ -1,10 +1,10 @@
-// Package generate makes workloads: arrivals by a law or by users who think,
+// Package generate makes workloads: arrivals by a law or by users with think times,
 // lengths by a law or from a trace, prompts that begin alike, conversations,
 // tasks of agents, and mixes of all that. The same configuration always makes the
 // same requests.
 //
 // Read generate.go, then law.go, arrivals.go, prefix.go and tasks.go; params.go
-// reads the texts that say which law is meant.
+// reads the texts that name a law.
 package generate
 
 import (
@@ -66,7 +66,7 @@ type Generator struct {
 
 	made  int    // requests
 	begun int    // conversations
-	next  uint64 // the next id that nobody has
+	next  uint64 // the next unused id
 	turns int    // left of the conversation at hand
 	of    *class // the conversation's
 	at    float64
@@ -275,7 +275,7 @@ func (g *Generator) begin() bool {
 	return true
 }
 
-// extend gives a prompt of so many tokens an id for each of its blocks. Those it had stay.
+// extend gives each block of a prompt of tokens tokens an id. Ids that the prompt already has stay.
 func (g *Generator) extend(ids []uint64, tokens int, prefix *plan) []uint64 {
 	blocks := (tokens + g.config.Block - 1) / g.config.Block
 	for b := len(ids); b < blocks; b++ {

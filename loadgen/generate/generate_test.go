@@ -81,7 +81,7 @@ func counts(w *loadgen.Workload, ms float64) (parts [10]float64) {
 	return parts
 }
 
-// Rates that change over time bring what their integral says.
+// Rates that change over time bring as many arrivals as their integral.
 func TestRatesOverTime(t *testing.T) {
 	const ms = 1000e3
 	for _, c := range []struct {
@@ -131,7 +131,7 @@ func TestLaws(t *testing.T) {
 	}
 }
 
-// What is no law says what is wrong with it.
+// A text that is no law returns an error with the reason.
 func TestRefusedTexts(t *testing.T) {
 	for _, text := range []string{"", "-5", "lognormal:mean=1000", "lognormal:mean=0,sigma=1", "uniform:min=5,max=4", "normal:mean=1,sd=x", "normal:mean=1,sd=1,colour=2", "gamma:mean=5,mean=6", "pareto:alpha=2", "empirical:file=none.csv", "uniform"} {
 		if _, err := parseLaw(text); err == nil {

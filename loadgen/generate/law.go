@@ -95,7 +95,7 @@ func parseLaw(text string) (Law, error) {
 	return clampLength(p, law)
 }
 
-// ReadDraw is ParseLaw for those who only draw, and from no file.
+// ReadDraw is ParseLaw for callers that only draw. It accepts no law from a file.
 func ReadDraw(text string) (draw func(random *rand.Rand) float64, err error) {
 	if parseParams(text).name == "empirical" {
 		return nil, excerpt.Errorf("%q: draws from a file, must be a law with numbers", text)

@@ -46,7 +46,7 @@ func (p *params) complain(format string, args ...any) {
 
 func (p *params) has(key string) bool { return slices.Contains(p.keys, key) }
 
-// text is a setting as it is, or what stands for it.
+// value returns a setting unchanged, or the default if the text has none.
 func (p *params) value(key, none string) string {
 	p.used = append(p.used, key)
 	if i := slices.Index(p.keys, key); i >= 0 {
@@ -55,7 +55,7 @@ func (p *params) value(key, none string) string {
 	return none
 }
 
-// Limits of settings, so that no draw and no instant is beyond all numbers.
+// Limits of settings, so that every draw and every instant is a finite number.
 const (
 	mostDrawn  = math.MaxInt32 // of a length in tokens, or of seconds
 	leastMean  = 1e-9
@@ -119,7 +119,7 @@ func (p *params) milliseconds(key string, none float64) float64 {
 	return float64(d) / 1e6
 }
 
-// end complains about settings that nobody asked for.
+// end returns an error for settings that no law has read.
 func (p *params) end() error {
 	for i, k := range p.keys {
 		if !slices.Contains(p.used, k) {

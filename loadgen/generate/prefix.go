@@ -8,8 +8,7 @@ import (
 	"github.com/replay-llm/replay/internal/excerpt"
 )
 
-// plan is what prompts begin with: the way down a tree, whose every node
-// stands for so many tokens.
+// plan is what prompts begin with: the path down a tree. Every node of the tree stands for a fixed number of tokens.
 type plan struct {
 	depth, branch, tokens int
 	upTo                  []float64 // cumulated share of each branch
@@ -72,8 +71,7 @@ func newPlan(text string, random *rand.Rand) (*plan, error) {
 	return t, nil
 }
 
-// draw chooses the way of the next prompt. The first part of a tree is the same
-// for all.
+// draw chooses the path of the next prompt. The first part of a tree is the same for all prompts.
 func (t *plan) draw() {
 	node := uint64(0)
 	for level := range t.path {

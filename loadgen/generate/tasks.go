@@ -12,7 +12,7 @@ import (
 
 // Tasks is what makes tasks of a class's requests. The planner's first request has the lengths and the prefix of the
 // class. When it is over, sub-agents start. Each makes a request, and one more after each tool that it calls,
-// with all before it in the prompt. When all are done, the planner goes on with their last answers.
+// with all before it in the prompt. When all are done, the planner continues with their last answers.
 type Tasks struct {
 	Agents string // law of the sub-agents that a task starts; "": requests are no tasks
 	Input  string // law of the tokens of a sub-agent's first prompt, what it shares included; "": the class's
@@ -156,7 +156,7 @@ func (g *Generator) addAgent(t *tasks, a *agent, after string) formats.Record {
 	}
 }
 
-// ask is an agent's next request, with so many tokens more in the prompt.
+// ask returns an agent's next request, with more additional tokens in the prompt.
 func (g *Generator) ask(a *agent, more, output int) formats.Record {
 	a.tokens = min(a.tokens+more, maxTokens)
 	a.ids = g.extend(a.ids, a.tokens, a.prefix)

@@ -59,8 +59,8 @@ func (m *mean) check(t *testing.T, what string, want, within float64) {
 	}
 }
 
-// What is made has the means of the laws that were asked for: sub-agents of a task, calls of a sub-agent, the
-// time of a call with those that failed (1/(1-fails) times one), and what prompts and answers grow by.
+// Generated tasks have the means of the requested laws: sub-agents of a task, calls of a sub-agent, the time of a
+// call including failed tries (1/(1-fails) times one), and the growth of prompts and answers.
 func TestTasksFollowTheirLaws(t *testing.T) {
 	all := records(t, tasksConfig(60000))
 	named := make(map[string]formats.Record)
@@ -174,7 +174,7 @@ func TestTasksReadAsMade(t *testing.T) {
 	}
 }
 
-// What tasks cannot have is refused, and says why.
+// Settings that tasks cannot have are refused with the reason.
 func TestTasksRefuse(t *testing.T) {
 	for want, change := range map[string]func(*Config, *Class){
 		"tool: requests are no tasks":         func(_ *Config, k *Class) { k.Tasks = Tasks{Tool: "1"} },

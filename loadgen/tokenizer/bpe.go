@@ -17,7 +17,7 @@ type bpe struct {
 	fuse   bool // one unk for several such characters in a row
 	bytes  bool // such characters become tokens of bytes, if there are any
 	whole  bool // a word that is a token is that token, whatever its pairs
-	only   bool // words are tokens, and others are unk
+	only   bool // words are tokens; a word that is no token is unk
 
 	cache   map[string][]uint32 // of short words
 	symbols []symbol

@@ -99,7 +99,7 @@ func (p *pattern) each(text string, give func(part string, match bool)) {
 		if start > 0 {
 			give(text[:start], false)
 		}
-		if start == end { // nothing was matched: go on after the next character
+		if start == end { // nothing was matched: continue after the next character
 			_, n := utf8.DecodeRuneInString(text[end:])
 			if n == 0 {
 				return

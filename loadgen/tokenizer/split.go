@@ -7,12 +7,11 @@ import (
 	"github.com/replay-llm/replay/internal/excerpt"
 )
 
-// splitter appends the pieces that it cuts a piece into; first says that the
-// piece is the beginning of the text.
+// splitter appends the pieces that it cuts a piece into; first reports whether the piece is the beginning of the
+// text.
 type splitter func(dst []string, piece string, first bool) []string
 
-// gptPattern cuts as GPT-2 did; pieces of ByteLevel are cut by it unless the
-// file says otherwise.
+// gptPattern cuts as GPT-2 did. It cuts the pieces of ByteLevel unless the file has another setting.
 const gptPattern = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
 
 // buildSplitters makes a step of the member pre_tokenizer.

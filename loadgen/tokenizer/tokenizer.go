@@ -2,7 +2,7 @@
 // that a tokenizer.json of Hugging Face belongs to.
 //
 // It knows byte-pair encoding and what the files of today's language models do
-// around it. What a file asks for beyond that is refused, never passed over, so
+// around it. Any other request of a file is refused, never ignored, so
 // that the tokens are those of the model or none.
 //
 // Read tokenizer.go, config.go, then in the order in which a text goes through
@@ -21,8 +21,8 @@ type Tokenizer struct {
 	pieces     [2][]string // of the text in hand, and room for what they are cut into
 }
 
-// Append appends the tokens of text, with those that the model wants before and
-// after it. Templates of chats are not applied.
+// Append appends the tokens of text, with the tokens that the model requires before and after it. Templates of chats
+// are not applied.
 func (t *Tokenizer) Append(dst []uint32, text string) []uint32 {
 	dst = t.AppendBare(append(dst, t.head...), text)
 	return append(dst, t.tail...)
@@ -33,8 +33,8 @@ func (t *Tokenizer) AppendBare(dst []uint32, text string) []uint32 {
 	return t.exact.around(dst, text, true, t.section)
 }
 
-// section appends the tokens of a part of the text without added tokens; first
-// says that it is its beginning.
+// section appends the tokens of a part of the text without added tokens; first reports whether the part is its
+// beginning.
 func (t *Tokenizer) section(dst []uint32, part string, first bool) []uint32 {
 	for _, n := range t.normalize {
 		part = n(part)
@@ -42,8 +42,8 @@ func (t *Tokenizer) section(dst []uint32, part string, first bool) []uint32 {
 	return t.normal.around(dst, part, first, t.words)
 }
 
-// around appends the tokens of text: those that were added to the model's own as
-// they are, those of what is between them by way of rest.
+// around appends the tokens of text: added tokens unchanged, and for each part between them the tokens that rest
+// appends.
 func (a *addedTokens) around(dst []uint32, text string, first bool, rest func(dst []uint32, part string, first bool) []uint32) []uint32 {
 	a.cut(text, func(part string, id uint32, added bool) {
 		if added {

@@ -9,9 +9,8 @@ import (
 	"testing"
 )
 
-// expected is what the tokenizers library of Hugging Face, 0.23.3, makes of
-// texts with the files beside it, which it learned from this project's
-// documentation.
+// expected is what the tokenizers library of Hugging Face, 0.23.3, makes of texts with the files in this folder,
+// which it learned from this project's documentation.
 type expected struct {
 	Texts []string
 	IDs   map[string][][]uint32
@@ -47,7 +46,7 @@ func TestSameTokens(t *testing.T) {
 	}
 }
 
-// What a file asks for and nobody here can do is refused.
+// A request of a file that this package does not support is refused.
 func TestRefused(t *testing.T) {
 	whole, err := os.ReadFile("testdata/gpt2.json")
 	if err != nil {
@@ -150,8 +149,8 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
-// An unknown character is written when the next known one comes, and so after tokens of
-// bytes between them: as the library does it, whose tokens these are (0.23.3).
+// An unknown character is written when the next known one comes, and so after tokens of bytes between them. The
+// expected tokens are those of the library (0.23.3).
 func TestUnknownBesideBytes(t *testing.T) {
 	dir := t.TempDir()
 	for fuse, texts := range map[string]map[string][]uint32{

@@ -10,9 +10,8 @@ import (
 // Around returns the number of tokens that every text begins and ends with.
 func (t *Tokenizer) Around() (head, tail int) { return len(t.head), len(t.tail) }
 
-// Words returns up to so many words, those of the lowest ids, of which each is one
-// token wherever it stands in a text of them with blanks between; nil where there are
-// no such words.
+// Words returns at most most words: the ones with the lowest ids that are one token wherever they stand in a text of
+// such words with blanks between. It returns nil if there are none.
 func (t *Tokenizer) Words(most int) []string {
 	type entry struct {
 		token string

@@ -86,7 +86,7 @@ func (rec *Recorder) Left(d *harness.Departure) {
 	}
 }
 
-// Pass notes the requests that lost their place, those that came to decode, and the times between tokens.
+// Pass notes the preempted requests, the requests that came to decode, and the times between tokens.
 func (rec *Recorder) Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
 	lost := []sim.RequestID(nil)
 	if p.Detail != nil {

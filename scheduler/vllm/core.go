@@ -1,7 +1,7 @@
 // Package vllm is the scheduler core of a simulated vLLM engine, by vLLM's own
-// rules (docs/rules/vllm.md): prompts and answers in one pass, a pass planned
-// while the one before it runs, blocks taken when tokens are scheduled. Which
-// release's rules it follows is a value of Rules. The package reference below it is the core with the rules of the
+// rules (docs/rules/vllm.md). Prompts and answers share a pass. The core plans a pass
+// while the one before it runs, and takes blocks when it schedules tokens. A value of Rules
+// selects the release with the rules that it follows. The package reference below it is the core with the rules of the
 // reference simulator, for the same Config.
 //
 // A request has no prefill and no decode state. Its target is the number of its

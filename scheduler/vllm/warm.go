@@ -10,8 +10,8 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// Cache returns what the prefix cache holds, as if requests left now: first requests with blocks that are kept
-// until they have been sent, then running ones, in order of admission.
+// Cache returns what the prefix cache holds, as if all requests left now. Requests with blocks that are kept until
+// they have been sent leave first, then running ones, in order of admission.
 func (c *Core) Cache() scheduler.Cache {
 	p, ok := c.pool.(*segments)
 	if !ok {

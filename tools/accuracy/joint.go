@@ -16,8 +16,8 @@ import (
 	"github.com/replay-llm/replay/tools/stopwatch"
 )
 
-// jointFit is a fit of replay calibrate to several runs of one server, held to these and to
-// others by replay validate.
+// jointFit is a fit of replay calibrate to several runs of one server. replay validate compares it with these and
+// with further runs.
 type jointFit struct {
 	name   string
 	folder string   // of the runs, in the folder of data

@@ -15,8 +15,8 @@ const unknownNoise = "–"
 // The publisher of the runs states it. The repeats are not part of the optional data.
 const statedNoise = "TPOT, E2E ±2 %, TTFT -7 to +25 %, ±2.6 % of those not held"
 
-// noiseOf returns by how much the real server differs from itself: between a run and its repeats, the
-// directories RUN.2, RUN.3 and so on beside it, where there are any, and otherwise what is stated of it.
+// noiseOf returns by how much the real server differs from itself: between a run and its repeats, if the directories
+// RUN.2, RUN.3 and so on exist in the same folder, and otherwise the stated noise.
 func (f *jointFit) noiseOf(data, run string) (string, error) {
 	dirs, err := filepath.Glob(filepath.Join(data, f.folder, run+".*"))
 	if err != nil || len(dirs) == 0 {

@@ -14,9 +14,9 @@ import (
 	"github.com/replay-llm/replay/tools/stopwatch"
 )
 
-// compare replays a trace that is kept and one that is not, and holds all entries of one report to those of the other: with exact
-// quantiles all are the same; with sketches the quantiles are as near as the report says, and standard deviations, which are
-// added up in another order, to a billionth.
+// compare replays a trace that is kept and one that is not, and compares all entries of their reports. With exact
+// quantiles all entries must be equal. With sketches, quantiles may differ by the error that the report states.
+// Standard deviations, which are added up in another order, may differ by a billionth.
 func (b *bench) compare(ctx context.Context, dir string, workers int) error {
 	path := filepath.Join(dir, "week.jsonl")
 	if _, err := stopwatch.Once(ctx, b.binary, append(b.traffic(workers), "--out", path)...); err != nil {
@@ -57,8 +57,8 @@ func (b *bench) replay(ctx context.Context, path string, workers int, more ...st
 	return report, nil
 }
 
-// compareReports counts the entries that are equal and those that are near, which sketches may be, and returns how far the
-// latter are apart at most, as a share.
+// compareReports counts the equal entries and the near ones, which sketches may be. It returns the largest difference
+// of the near ones, as a share.
 func compareReports(kept, streamed map[string]any) (same, near int, worst float64, err error) {
 	var wrong []string
 	allowed, _ := streamed["quantile_error"].(float64)

@@ -103,8 +103,8 @@ func readCounts(list string) (counts []int, err error) {
 	return counts, nil
 }
 
-// traffic are the arguments that make so many requests: six in ten of a chat, with lengths as in the public traces of Azure's
-// conversations, four of code, with those of its code completions.
+// traffic returns the arguments that make b.requests requests. Six in ten are of a chat, with lengths as in the
+// public traces of Azure's conversations; four in ten are of code, with lengths as in Azure's code completions.
 func (b *bench) traffic(workers int) []string {
 	return []string{
 		"generate", "--seed", "1", "--requests", strconv.Itoa(b.requests), "--rate", strconv.FormatFloat(b.rate*float64(workers)/256, 'f', -1, 64),

@@ -184,8 +184,8 @@ func (d *Drawer) drawSynthetic(s shape) (largest int) {
 	return in + out
 }
 
-// formatNumber writes v so that every reader reads it alike, or, under the tag
-// digits, with so many that the reference rounds in its own way.
+// formatNumber writes v so that every reader reads it alike. Under the tag digits it writes all digits of v, which
+// the reference rounds in its own way.
 func (d *Drawer) formatNumber(v float64) json.Number {
 	if d.Tags.Has("digits") {
 		return json.Number(strconv.FormatFloat(v, 'f', -1, 64))

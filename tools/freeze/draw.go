@@ -215,8 +215,8 @@ func (s *sketch) drawLine(flag string) {
 	}
 }
 
-// drawBase chooses a line to begin with: of this verb with this flag, or one of this verb, with
-// what stands beside the flag in a line of another verb.
+// drawBase chooses a line to begin with. It is a line of this verb with this flag, or a line of this verb with the
+// parts that another verb's line has next to the flag.
 func (s *sketch) drawBase(flag string) {
 	own := s.lines[s.verb]
 	with := slices.DeleteFunc(slices.Clone(own), func(parts []part) bool {

@@ -6,8 +6,8 @@
 //	go run ./tools/golden -only vllm-4w-kv         some of them
 //	go run ./tools/golden -arch arm64              here and on another architecture
 //
-// Read main.go, then check.go and arch.go. The test beside them holds the
-// project to testdata/reference.
+// Read main.go, then check.go and arch.go. The test in this folder compares the
+// project with testdata/reference.
 package main
 
 import (

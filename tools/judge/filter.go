@@ -19,8 +19,8 @@ type Reason struct {
 // least is how many rows a source has at least.
 const least = 10
 
-// mostWait is how many times as long as the whole answer the first token may take on average: of a row beyond it most
-// requests waited for a place, so that the batch of the server was not the concurrency.
+// mostWait is the highest ratio of the mean time to the first token to the time of the whole answer. In a row above
+// it most requests waited for a place, so that the batch of the server was not the concurrency.
 const mostWait = 2.0
 
 // filter leaves out rows.

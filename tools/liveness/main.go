@@ -1,6 +1,6 @@
 // Command liveness runs random replays on engines with hardly any memory and
 // hardly any budget. Each has to end soon: in a report that accounts for every
-// request, or in an error that says what is wrong.
+// request, or in an error that names what is wrong.
 //
 //	go run -tags invariants ./tools/liveness -n 2000
 //	go run -tags invariants ./tools/liveness -n 1 -seed 77 -v    one run, as a failure prints it

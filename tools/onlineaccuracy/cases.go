@@ -19,8 +19,8 @@ type trial struct {
 	atLeast bool // the duration must be longer by at least bounds.duration
 }
 
-// bounds are how far a run in real time may be from its twin on the logical
-// clock: a share of the twin's value, or so many ms where that is more.
+// bounds are how far a run in real time may be from its twin on the logical clock: by a share of the twin's value, or
+// by the ms of the bound if these are more.
 type bounds struct {
 	duration, ttft, ttftMS, itl, itlMS float64
 	e2e, reuse                         float64

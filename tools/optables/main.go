@@ -3,7 +3,7 @@
 //
 //	go run ./tools/optables -from aiconfigurator_core-0.12.0.whl -faults faults.tsv
 //
-// The same wheel gives the same bytes. Rows that were dropped or changed are counted in provenance.json; those that
+// The same wheel gives the same bytes. Rows that were dropped or changed are counted in provenance.json. Rows that
 // cannot be true are listed in the file of -faults: file, shape, reason, milliseconds before and after.
 package main
 

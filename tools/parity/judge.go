@@ -77,8 +77,8 @@ func writeFiles(w *draw.Workload, base string) (args []string, err error) {
 	return args, err
 }
 
-// runBoth runs ours, and then the reference beside it. The error is of a run that
-// did not end as it should.
+// runBoth runs ours, and then the reference on the same job. It returns an error for a run that did not end as it
+// should.
 func (j *judge) runBoth(ctx context.Context, w *draw.Workload, args []string, base string) (kind, string, error) {
 	var job any = append(args[:len(args):len(args)], "--report-json", base+".json")
 	var mine *outcome

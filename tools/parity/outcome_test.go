@@ -73,7 +73,7 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
-// What cannot be met is forgiven, what lies beside it is not.
+// Differences that compare cannot avoid are forgiven, differences in neighboring fields are not.
 func TestForgive(t *testing.T) {
 	pass := map[string]any{
 		"num_queued_decode": 1., "sum_queued_decode_kv_tokens": 10., "var_queued_decode_kv_tokens": 0.,

@@ -94,7 +94,7 @@ func listSpeedups() map[string]string {
 // mostRequests is how many requests of a trace are replayed, since the exhaustive plans take thousands of replays.
 const mostRequests = 400
 
-// flags are those that both plans have. Seats are given, since the search ties them to small budgets.
+// flags returns the flags that both plans have. Seats are given, since the search ties them to small budgets.
 func (q *question) flags(dir string) []string {
 	return []string{
 		"plan", filepath.Join(dir, q.trace+".jsonl"), "--speedup", listSpeedups()[q.trace], "--slo", q.slo, "--gpu", q.gpu, "--model", q.model, "--max-num-seqs", "256", "--max-workers", "32",

@@ -176,7 +176,7 @@ func (r *release) build(dir string, p platform, programs ...string) ([]file, err
 	return all, nil
 }
 
-// checkVersion runs a program of this platform, which must say that it is of the release.
+// checkVersion runs a program of this platform and compares the version that it prints with the release's.
 func (r *release) checkVersion(path string) error {
 	text, err := r.run(".", nil, path, "version", "--json")
 	if err != nil {
@@ -236,7 +236,7 @@ func (r *release) gatherShared(dir string) ([]file, error) {
 	return all, err
 }
 
-// explorerFile is the page of which replay report --live makes others: the same on every platform, and in each
+// explorerFile is the page from which replay report --live makes its pages: the same on every platform, and in each
 // archive with the programs.
 const explorerFile = "explorer.html"
 
@@ -255,9 +255,8 @@ func (r *release) makeExplorer() (file, error) {
 	return file{name: explorerFile, data: data}, err
 }
 
-// gatherLicenses returns the texts of the licenses of all modules that the programs of
-// any platform are linked with, as these ask for. An archive is the same whichever
-// others are made.
+// gatherLicenses returns the license texts of all modules that the programs of any platform are linked with, as the
+// licenses require. An archive has the same content whichever archives are made with it.
 func (r *release) gatherLicenses() ([]byte, error) {
 	modules := make(map[string]string) // folders, by name and version
 	for _, p := range listPlatforms() {

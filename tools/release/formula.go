@@ -44,7 +44,7 @@ class Replay < Formula
 end
 `
 
-// formula is what a formula for Homebrew says of a release.
+// formula is what a formula for Homebrew has of a release.
 type formula struct {
 	Source, Version string
 	Systems         map[string][]formulaArchive

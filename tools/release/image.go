@@ -92,8 +92,8 @@ func (l *layout) addJSON(kind string, value any) (descriptor, error) {
 	return l.addBlob(kind, data), err
 }
 
-// makeImage returns an image layout, as a tar archive, whose only files are the
-// programs and a folder for temporary ones.
+// makeImage returns an image layout as a tar archive. Its only files are the programs and a folder for temporary
+// ones.
 func (r *release) makeImage(platforms []imagePlatform) ([]byte, error) {
 	l := &layout{known: make(map[string]bool)}
 	labels := map[string]string{

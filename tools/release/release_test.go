@@ -22,8 +22,8 @@ import (
 	"github.com/replay-llm/replay/internal/optional"
 )
 
-// A program small enough to be released in a test, which says of itself what the
-// releases of replay are asked.
+// smallProgram is a program small enough to be released in a test. It prints the version that the releases of replay
+// are asked for.
 const smallProgram = `package main
 
 import (

@@ -140,7 +140,7 @@ func wheelTags(p platform, program []byte) ([]string, error) {
 	return []string{"win_" + p.processor}, nil
 }
 
-// leastMacOS returns the oldest macOS that a program says it runs on.
+// leastMacOS returns the oldest macOS that a program declares.
 func leastMacOS(program []byte) (int, error) {
 	f, err := macho.NewFile(bytes.NewReader(program))
 	if err != nil {

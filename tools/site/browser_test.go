@@ -75,7 +75,7 @@ func TestBrowser(t *testing.T) {
 	}
 	pages := []string{"search.html?q=preemption"}
 	for name := range found.anchors {
-		if !strings.HasPrefix(name, "gallery/") { // they have tests of their own, in report/html
+		if !strings.HasPrefix(name, "gallery/") { // the tests of report/html cover these
 			pages = append(pages, name)
 		}
 	}

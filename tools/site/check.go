@@ -29,7 +29,7 @@ type link struct {
 	loads             bool // the browser loads it with the page
 }
 
-// reportCheck checks the site in a folder and says how much it saw.
+// reportCheck checks the site in a folder and prints how much it has checked.
 func reportCheck(dir string) error {
 	c, err := checkSite(dir)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 )
 
-// makeKeys makes the page of the keys of the report: those that the program writes, with
-// their definitions and the values of a run.
+// makeKeys makes the page of the report's keys: the keys that the program writes, with their definitions and the
+// values of a run.
 func (s *site) makeKeys() error {
 	dir, err := os.MkdirTemp("", "site-")
 	if err != nil {

@@ -1,5 +1,5 @@
-// Command site builds the documentation as pages for a browser: those of docs and
-// the documents of the root as they are, and what is made when the site is built:
+// Command site builds the documentation as pages for a browser: the pages of docs and
+// the documents of the root unchanged, and pages that are made when the site is built:
 // a page for each command from its flags, lists of engine arguments, of flags of other
 // tools and of errors, the keys of the report, and pages of the runs that docs/explore.md
 // has. Sphinx sets them; then every link and every anchor of what it made is checked, and

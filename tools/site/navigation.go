@@ -19,8 +19,7 @@ type chapter struct {
 	entries []*entry
 }
 
-// madePages returns the pages that are made when the site is built, by the chapter whose
-// list they join.
+// madePages returns the pages that are made when the site is built, by the chapter that lists them.
 func madePages() map[string][]string {
 	return map[string][]string{
 		"Reference": {

@@ -70,7 +70,7 @@ func runSphinx(work, source, out string) error {
 	return os.Rename(fresh, out)
 }
 
-// run runs a program in a folder. What it says is part of the error.
+// run runs a program in a folder. An error has the program's output.
 func run(dir, name string, args ...string) error {
 	cmd := exec.Command(name, args...)
 	cmd.Dir = dir

@@ -60,9 +60,8 @@ func newRow(at, input, output int, ids []uint64) formats.Record {
 	return formats.Record{At: float64(at), HasAt: true, Input: input, Output: output, IDs: ids}
 }
 
-// makePreemption is a crowd whose short prompts fit a small cache and whose long
-// answers do not: 160 requests within two seconds. With 256 blocks of 64
-// tokens a worker must preempt.
+// makePreemption makes a crowd of 160 requests within two seconds. Their short prompts fit a small cache and their
+// long answers do not. With 256 blocks of 64 tokens a worker must preempt.
 func makePreemption() []formats.Record {
 	random := sim.NewRand(7, "tracegen/preemption")
 	rows := make([]formats.Record, 160)
@@ -102,7 +101,7 @@ func newChat() *chat {
 	return c
 }
 
-// freshIDs returns n ids that nobody has.
+// freshIDs returns n unused ids.
 func (c *chat) freshIDs(n int) []uint64 {
 	ids := make([]uint64, n)
 	for i := range ids {

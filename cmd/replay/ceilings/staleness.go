@@ -35,8 +35,8 @@ func readAges(text string) ([]sim.Time, error) {
 	return all, nil
 }
 
-// withStaleSignals returns replays of a policy with signals of these ages. The signals are those that workers report.
-// For a policy that reads none of these, they are what it knows of its own choices, like one of several routers.
+// withStaleSignals returns replays of a policy with signals of these ages. They are the signals that workers report.
+// For a policy that reads no such signal, its record of past choices ages, like one of several routers.
 func withStaleSignals(spec replay.Spec, ages []sim.Time) []bounded {
 	looks := spec.ListSignals()
 	if told := slices.DeleteFunc(slices.Clone(looks), func(s router.Signal) bool { return s == router.Loads }); len(told) > 0 {

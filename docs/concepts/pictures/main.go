@@ -1,4 +1,4 @@
-// Command pictures draws the pictures of docs/concepts from replays of the small traces beside them, so that they show
+// Command pictures draws the pictures of docs/concepts from replays of the small traces next to them, so that they show
 // what the program does:
 //
 //	go generate ./docs/...

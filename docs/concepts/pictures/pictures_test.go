@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// The pictures are those of the program as it is, are XML, have a text for who does not see them, and are small.
+// The pictures are those of the current program, are XML, have a text for screen readers, and are small.
 func TestPictures(t *testing.T) {
 	all, err := drawAll("..")
 	if err != nil {

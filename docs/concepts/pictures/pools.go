@@ -6,7 +6,7 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// drawPools draws a prefill worker, the way of KV caches, and a decode worker.
+// drawPools draws a prefill worker, the transfers of KV caches, and a decode worker.
 func drawPools(r *recording) string {
 	p := &picture{end: r.end}
 	p.text(left, 18, "head", "Prefill and decode apart")

@@ -57,7 +57,7 @@ func (r *recording) Routed(stage scheduler.Role, _ sim.Time, p *router.Placement
 	q.blocks = p.Request.InputTokens / 64
 }
 
-// Handoff notes the way of its KV cache.
+// Handoff notes the transfer of its KV cache.
 func (r *recording) Handoff(id sim.RequestID, from, to sim.Time) {
 	r.requests[id].sent, r.requests[id].got = float64(from), float64(to)
 }

@@ -22,7 +22,8 @@ type picture struct {
 // x returns where an instant is.
 func (p *picture) x(at float64) float64 { return left + (right-left)*at/p.end }
 
-// label is what a box shows: its color, a text that fits or not at all, and more to those who point at it.
+// label is what a box shows: its color, a text that is left out if it does not fit, and a title that appears under
+// the pointer.
 type label struct{ class, text, title string }
 
 // box draws a stretch of time in a lane.
@@ -34,7 +35,7 @@ func (p *picture) box(y, height float64, s span, l label) {
 	}
 }
 
-// text writes a line; class says how: in (a box), name (of a lane), head, note.
+// text writes a line; class is its style: in (a box), name (of a lane), head, note.
 func (p *picture) text(x, y float64, class, text string) {
 	fmt.Fprintf(&p.body, `<text class="%s" x="%.1f" y="%.1f">%s</text>`+"\n", class, x, y, text)
 }

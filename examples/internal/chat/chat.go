@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/replay/engineargs"
 )
 
-// Spec returns the hour, replayed so many times as fast, on workers with the default engine.
+// Spec returns the hour, replayed speedup times as fast, on workers with the default engine.
 func Spec(workers int, speedup float64) (replay.Spec, error) {
 	path, err := findTrace("testdata/traces/chat-hour.jsonl")
 	return replay.Spec{

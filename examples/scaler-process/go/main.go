@@ -16,10 +16,10 @@ import (
 const (
 	target    = 8      // requests in flight on a worker
 	tolerance = 0.1    // so near to 1, the ratio of what is to the target changes nothing
-	window    = 60_000 // ms, in which the most that was wanted counts on the way down
+	window    = 60_000 // ms, in which the highest recommendation counts when the number falls
 )
 
-// tick is what is looked at of a line. What is scraped is null until something has been read.
+// tick is the part of a line that this autoscaler reads. Scraped values are null until the first scrape.
 type tick struct {
 	Now      float64 `json:"now"` // ms
 	Workers  int     `json:"workers"`
@@ -105,8 +105,9 @@ func (s *scaler) decide(t *tick) answer {
 	return answer{min(max(n, t.Least), t.Most), why}
 }
 
-// recommend returns the workers by which the requests in flight would be on target. Those of which nothing is known count as
-// on target to shrink, and as idle to grow; those that do not run yet as idle to grow. Means are whole thousandths, rounded down.
+// recommend returns the number of workers that puts the requests in flight on target. Workers without a value count
+// as on target to shrink, and as idle to grow. Workers that do not run yet count as idle to grow. Means are whole
+// thousandths, rounded down.
 func (t *tick) recommend() int {
 	sum, n := *t.InFlight, t.Ready
 	ratio := func() float64 { return float64(1000*sum/n) / (1000 * target) }

@@ -39,7 +39,8 @@ func readers() map[string]func(s *formats.Stream) error {
 	}
 }
 
-// A row whose ids are not those of its prompt's blocks is refused with both numbers, and with the block size that fits all rows.
+// A row with ids that do not fit the blocks of its prompt is refused. The error has both numbers, and the block size
+// that fits all rows.
 func TestIDsThatDoNotFit(t *testing.T) {
 	task := func(row string) string { return strings.Replace(row, "{", `{"id":"a","after":[],`, 1) }
 	for name, c := range map[string]struct {
@@ -92,7 +93,7 @@ func TestIDsThatDoNotFitInTheReference(t *testing.T) {
 	}
 }
 
-// A file that is read to its end whatever its rows are like says once which block size fits.
+// A file is read to its end, whatever its rows are. Misfit then returns once which block size fits.
 func TestMisfit(t *testing.T) {
 	for text, want := range map[string]string{
 		moonRow(1, 512):  "",

@@ -106,8 +106,8 @@ func describe(name, text string, o formats.Options) string {
 	}
 }
 
-// Every value of every example is left out, or is another: what becomes of it is
-// in testdata/fields.txt, which -rewrite writes.
+// Every value of every example is left out, or replaced by another value. The results are in testdata/fields.txt,
+// which -rewrite writes.
 func TestEveryField(t *testing.T) {
 	others := []string{"null", `"x"`, "-1", "0", "1.5", "2147483647", "2147483648", "1e400", "[]", "{}", `""`}
 	var b strings.Builder
@@ -122,7 +122,7 @@ func TestEveryField(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			o.Format = s.Format // what is told must not change with a value
+			o.Format = s.Format // a changed value must not change the format
 		}
 		fmt.Fprintf(&b, "%s\n    %s\n", name, describe(name, string(text), o))
 		seen := map[string]string{}

@@ -53,8 +53,7 @@ func exampleNames(t testing.TB) []string {
 	return names
 }
 
-// convert reads a trace and writes it as Mooncake, in one pass after that which
-// finds the earliest arrival.
+// convert reads a trace and writes it as Mooncake. An earlier pass finds the earliest arrival.
 func convert(t testing.TB, path string, o formats.Options) (text string, s *formats.Stream) {
 	t.Helper()
 	s, err := OpenPath(path, nil, o)

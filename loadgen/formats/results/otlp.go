@@ -84,9 +84,8 @@ func readCount(s *entries.Span, keys ...string) (n int, ok bool) {
 	return int(u), ok
 }
 
-// dropOuter leaves out spans that have a request within them: a call of a client and what the
-// server says of it are one request, an agent's span is the sum of its calls. Of what
-// conversation it is the outer one may tell.
+// dropOuter leaves out spans with a request within them. A client's call and the server's span of it are one request;
+// an agent's span is the sum of its calls. A request without a conversation takes that of its outer span.
 func (x *otlpRows) dropOuter() {
 	for _, span := range x.order {
 		up := x.spans[span.parent]

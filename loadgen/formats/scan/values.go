@@ -11,8 +11,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// ReadFields reads the object at hand: by read the fields that fieldOf knows, each
-// once, over the others it goes. Those that are there are added to seen.
+// ReadFields reads the next object. It calls read for each field that fieldOf knows, skips all other fields, and adds
+// the known fields to seen. A known field must not appear twice.
 func (s *Scanner) ReadFields(seen *FieldSet, fieldOf func(key []byte) FieldSet, read func(f FieldSet) error) error {
 	more, err := s.OpenValue('{', '}')
 	for more && err == nil {

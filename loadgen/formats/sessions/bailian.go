@@ -70,9 +70,8 @@ func (b *bailianRows) readRow(f *scan.Fields) error {
 	return nil
 }
 
-// joinChat finds the conversation of a row: that of its parent, or its own when the
-// parent is not in the file before it. The first chat that goes on from another
-// is of its chain; others begin one of their own.
+// joinChat finds the conversation of a row: its parent's, or a new one when the parent is not earlier in the file.
+// The first chat that continues a parent joins the parent's chain; every later one begins a new chain.
 func (b *bailianRows) joinChat(r *formats.Record, id, parent int64) {
 	root, chain := id, id
 	before, known := b.chats[parent]

@@ -158,10 +158,9 @@ func (d *dynamoRows) sortRequests() {
 	}
 }
 
-// agentsOfAgents finds what agents that were started by others waited for, and
-// who waited for them: an agent was started by the last request of the other
-// that had begun, and the first one that began after the agent's end had waited
-// for it. The requests are made a graph, if one is asked for.
+// agentsOfAgents finds which request started a sub-agent and which request waited for it. The parent's last request
+// before the sub-agent's first one started it. The parent's first request after the sub-agent's end waited for it. If
+// graph is set, the requests become a graph.
 func (d *dynamoRows) agentsOfAgents(graph bool) (spawns, joins int) {
 	sessions := make(map[string][]int) // places in all, by start
 	for i := range d.All {

@@ -135,8 +135,8 @@ type startedAgent struct {
 	ended float64
 }
 
-// joinAgents notes which of the agents a request at an instant had waited for, and
-// keeps the others: those that ran on are waited for by a later request.
+// joinAgents notes the agents that a request at an instant had waited for, and returns the agents that were still
+// running. A later request waits for these.
 func (w *wekaRows) joinAgents(started []startedAgent, request int, at float64) (left []startedAgent) {
 	for _, a := range started {
 		if a.ended > at {

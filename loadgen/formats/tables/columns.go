@@ -144,7 +144,7 @@ type columnRows struct {
 	s    *formats.Stream
 	plan columnPlan
 	kind string                  // of the arrivals so far: a number, or a date and time with or without a zone
-	seen [roles]bool             // roles whose member some object had
+	seen [roles]bool             // roles with a member in some object
 	ids  formats.Numbers[string] // of blocks
 	ends formats.LastEnds
 }

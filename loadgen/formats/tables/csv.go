@@ -274,8 +274,8 @@ func (c *csvRows) readCalendar(r *formats.Record) {
 	r.Arrives(at)
 }
 
-// Detect finds the table whose columns a header has, or the one it is
-// nearest to: one without a name where it has none of any.
+// Detect returns the table with the columns of a header, or the nearest table. The table has no name if the header
+// has no column of any.
 func Detect(s *formats.Stream, header []byte) (best table, names []string, err error) {
 	c := &csvRows{s: s, comma: ','}
 	names, err = c.splitHeader(bytes.TrimSuffix(header, []byte{'\r'}))

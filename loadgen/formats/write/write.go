@@ -182,8 +182,8 @@ func (w *Writer) needArrival(r *formats.Record) error {
 	return nil
 }
 
-// chains is what is remembered to write agentic_mooncake and tasks, in which a turn
-// names those that it waits for.
+// chains is the state that is kept to write agentic_mooncake and tasks, in which a turn names the turns that it waits
+// for.
 type chains struct {
 	block    int
 	named    map[string]turnBefore // by name; only of graphs
@@ -240,7 +240,7 @@ func (w *Writer) appendAgentic(r *formats.Record) error {
 	return nil
 }
 
-// appendTurn writes the row of r, which waits for others, named as they were written.
+// appendTurn writes the row of r with the requests that it waits for, by the names under which they were written.
 func (w *Writer) appendTurn(r *formats.Record, play, session []byte, at float64, after []formats.Edge) {
 	if w.to == formats.Tasks {
 		w.appendTask(r, play, at, after)
@@ -267,7 +267,7 @@ func (w *Writer) appendTurn(r *formats.Record, play, session []byte, at float64,
 	w.line = append(b, '}')
 }
 
-// appendTask writes the row of r, which waits for others, named as they were written.
+// appendTask writes the row of r with the requests that it waits for, by the names under which they were written.
 func (w *Writer) appendTask(r *formats.Record, task []byte, at float64, after []formats.Edge) {
 	b := append(appendString(append(w.line, `{"id":`...), []byte(w.nameNext(r))), ',')
 	if len(task) > 0 {
@@ -295,7 +295,7 @@ func (w *Writer) appendTask(r *formats.Record, task []byte, at float64, after []
 	w.line = append(b, `]}`...)
 }
 
-// appendNode writes a request of a graph. Those that it waits for were written before.
+// appendNode writes a request of a graph. The requests that it waits for were written before.
 func (w *Writer) appendNode(r *formats.Record) error {
 	c := w.chains
 	var after []formats.Edge

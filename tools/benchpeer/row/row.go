@@ -1,4 +1,4 @@
-// Package row lists the cases whose speed is compared with the reference's:
+// Package row lists the cases in which the speed is compared with the reference's:
 // what is replayed, on which cluster, and how much faster it has to be.
 //
 // Read row.go, then table.go; tile.go makes long traces.

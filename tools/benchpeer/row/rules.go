@@ -7,8 +7,8 @@ import (
 )
 
 // RulesRow is a case in which this program is compared with itself. Most compare an engine's own rules with the reference's: the
-// same requests on the same workers, which have as many KV blocks, seats and tokens in a pass. What differs is whose rules hold
-// and how long a pass takes. Further rows compare a model that has sliding windows with one that has none, and two threads with one.
+// same requests on the same workers, which have as many KV blocks, seats and tokens in a pass. They differ in the rules and in how
+// long a pass takes. Further rows compare a model that has sliding windows with one that has none, and two threads with one.
 type RulesRow struct {
 	Title         string
 	Windows       string // arguments that choose a model with sliding windows, compared with Llama 3.1 8B
@@ -16,12 +16,12 @@ type RulesRow struct {
 	SGLang        bool   // otherwise vLLM
 	BesideVLLM    bool   // SGLang's own rules are compared with vLLM's own
 	Source        Source
-	Requests      int // of Synthetic, or those that the trace is tiled to; 0: the trace as it is
+	Requests      int // of Synthetic, or of the tiled trace; 0: the trace unchanged
 	Input, Output int // tokens of a synthetic request
 	InFlight      int // requests in flight in closed loop; 0: open loop
 	Workers       int
 	Router        string
-	Speedup       int // of arrivals; 0: as they are
+	Speedup       int // of arrivals; 0: unchanged
 	BlockTokens   int
 	// Calibrated has pass times of a profile, and a worker as small as such servers are;
 	// otherwise they are those of data sheets, on an H100.
