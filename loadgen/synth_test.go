@@ -154,7 +154,7 @@ func TestRefusesRecipes(t *testing.T) {
 		{plain, func(r *Synthetic) { r.Interval = -1 }, "arrival interval is -1 ms, must be finite and >= 0"},
 		{plain, func(r *Synthetic) { r.Interval = sim.Time(math.NaN()) }, "arrival interval is NaN ms, must be finite and >= 0"},
 		{plain, func(r *Synthetic) { r.Interval = sim.Time(math.Inf(1)) }, "arrival interval is +Inf ms, must be finite and >= 0"},
-		{plain, func(r *Synthetic) { r.Interval = 1e308 }, "arrival interval is 1e+308 ms, so that request 3 arrives beyond all numbers"},
+		{plain, func(r *Synthetic) { r.Interval = 1e308 }, "arrival interval is 1e+308 ms, so that the arrival of request 3 is not a finite number"},
 		{sessions, func(r *Synthetic) { r.Turns = 0; r.Groups = 1 }, "turns per session are 0, must be at least 1"},
 		{sessions, func(r *Synthetic) { r.Delay = -1 }, "inter-turn delay is -1 ms, must be finite and >= 0"},
 		{sessions, func(r *Synthetic) { r.Delay = sim.Time(math.Inf(1)) }, "inter-turn delay is +Inf ms, must be finite and >= 0"},

@@ -63,7 +63,7 @@ func badRows() []badRow {
 		{"log without requests", "INFO 06-08 18:55:36 [api_server.py:9] Starting\n", "f: no line has \"Received request\", expected the log", -1, no},
 		{"span of negative length", `{"resourceSpans":[{"scopeSpans":[{"spans":[{"attributes":[{"key":"gen_ai.usage.input_tokens","value":{"intValue":"-1"}}]}]}]}]}`, "f:1: resourceSpans[0].scopeSpans[0].spans[0].gen_ai.usage.input_tokens is -1, must be an integer >= 0", -1, no},
 		{"span without begin", `{"resourceSpans":[{"scopeSpans":[{"spans":[{"attributes":[{"key":"gen_ai.usage.input_tokens","value":{"intValue":"1"}},{"key":"gen_ai.usage.output_tokens","value":{"intValue":"1"}}]}]}]}]}`, "f:1: resourceSpans[0].scopeSpans[0].spans[0].startTimeUnixNano is missing, must be ns since 1970", -1, no},
-		{"spans without requests", `{"resourceSpans":[{"scopeSpans":[{"spans":[{"name":"GET"}]}]}]}`, "f: no span says how many tokens it used", -1, no},
+		{"spans without requests", `{"resourceSpans":[{"scopeSpans":[{"spans":[{"name":"GET"}]}]}]}`, "f: no span has its numbers of tokens", -1, no},
 		{"input 0", azure + "2023-11-16 18:15:47.5,0,33", "f:3: input is 0, must be > 0", 1, no},
 		{"output 0", azure + "2023-11-16 18:15:47.5,4,0", "f:3: the output is 0 tokens, must be at least 1 (--zero-output drop or one)", 1, formats.Options{LeftOpen: formats.LeftOpen{ZeroOutput: "error"}}},
 		{"no such day", azure + "2023-11-31 18:15:47.5,4,1", `f:3: TIMESTAMP is "2023-11-31 18:15:47.5", must be a valid date and time`, 1, no},
