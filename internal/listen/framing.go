@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// bufferBytes is the size of the buffer that net/http reads a connection into: so many bytes of the next request may have
+// bufferBytes is the size of the buffer that net/http reads a connection into: up to bufferBytes of the next request may have
 // been read before the last one ends.
 const bufferBytes = 4096
 

@@ -93,7 +93,7 @@ func (p *processes) bindFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&p.Spawn, "spawn", 0, "start this `number` of workers, etcd and NATS (unless --etcd and --nats tell where they are), and stop them at the end; 0: workers are there")
 	fs.StringVar(&p.Endpoint, "endpoint", "dynamo.backend.generate", "`name` of the workers' endpoint: namespace.component.endpoint")
 	fs.StringVar(&p.Prefill, "prefill-endpoint", "", "`name` of the prefill workers' endpoint; other workers decode then")
-	fs.IntVar(&p.Migrations, "migration-limit", 0, "`number` of times a request may continue at another worker when its worker fails")
+	fs.IntVar(&p.Migrations, "migration-limit", 0, "`number` of times a request may continue at another worker after its worker failed")
 	fs.DurationVar(&p.Startup, "startup-timeout", time.Minute, "`time` for workers to be there")
 	p.RuntimeNames = cli.BindNamed(fs, p.Runtime.Bind)
 	cli.Hide(fs, p.RuntimeNames...)

@@ -751,7 +751,7 @@ class WorkerProcesses(TypedDict, total=False):
     link_cert (FILE): FILE of our certificate for workers and callers of other machines (PEM); a token is $REPLAY_LINK_TOKEN (default $REPLAY_LINK_CERT)
     link_key (FILE): FILE of its key (PEM) (default $REPLAY_LINK_KEY)
     link_name (name): name that certificates of listeners are for (default $REPLAY_LINK_NAME, or the host that is dialled)
-    migration_limit (number): number of times a request may continue at another worker when its worker fails
+    migration_limit (number): number of times a request may continue at another worker after its worker failed
     nats (URLs): URLs of NATS, separated by commas (default $NATS_SERVER, or nats://127.0.0.1:4222)
     nats_ca (FILE): FILE of the authority that signs NATS's certificate (PEM) (default $NATS_AUTH_CA)
     nats_cert (FILE): FILE of our certificate at NATS (PEM) (default $NATS_AUTH_CLIENT_CERT)
