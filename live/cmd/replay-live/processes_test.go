@@ -282,7 +282,10 @@ func childProcesses() []string {
 	var all []string
 	for _, f := range files {
 		text, _ := os.ReadFile(f)
-		all = append(all, strings.Fields(string(text))...)
+		for _, pid := range strings.Fields(string(text)) {
+			line, _ := os.ReadFile("/proc/" + pid + "/cmdline")
+			all = append(all, pid+" "+strings.ReplaceAll(string(line), "\x00", " "))
+		}
 	}
 	return all
 }

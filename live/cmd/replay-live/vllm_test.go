@@ -28,7 +28,7 @@ func startFleet(t *testing.T, size int, args ...string) (cmd *exec.Cmd, urls []s
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	lines := bufio.NewScanner(out)
 	for len(urls) < size && lines.Scan() {
 		var line struct{ HTTP, Model string }
