@@ -191,7 +191,7 @@ func TestSchemasRefuse(t *testing.T) {
 // TestAllFilesAreKnown holds that every YAML file of examples and testdata has a schema, or is of another program.
 func TestAllFilesAreKnown(t *testing.T) {
 	t.Chdir("../..")
-	others := []string{"examples/stack/", "examples/scale/argo.yaml", "examples/scale/kubernetes.yaml", "testdata/policies/llm-d-322.yaml"}
+	others := []string{"examples/fleet/", "examples/stack/", "examples/scale/argo.yaml", "examples/scale/kubernetes.yaml", "testdata/policies/llm-d-322.yaml"}
 	var all []string
 	for _, k := range listKnown() {
 		for _, pattern := range k.files {
