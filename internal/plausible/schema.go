@@ -27,7 +27,6 @@ const (
 type maker struct {
 	draw *rand.Rand
 	root map[string]any
-	size int
 }
 
 // Value returns JSON that a schema accepts. Equal schemas and seeds have equal values.
