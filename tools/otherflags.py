@@ -3,21 +3,20 @@
     python3 tools/otherflags.py SITE-PACKAGES... > internal/cmd/cli/testdata/otherflags.txt
 
 Sources are parsed and not run. A directory holds one or several of the packages; several releases of one are given as several directories.
+Flags of `vllm serve` and sglang.launch_server are in internal/cmd/dropin/testdata, which record.py there writes.
 """
 import ast
 import sys
 from pathlib import Path
 
-# By tool: its package, and the files and folders with flags. Fields of classes that end in Args are flags of these files.
+# By tool: its package, and the files and folders with flags.
 TOOLS = [
-    ("dynamo.replay", "ai_dynamo", ["dynamo/replay/main.py"], None),
-    ("dynamo.mocker", "ai_dynamo", ["dynamo/mocker/args.py"], None),
-    ("vllm serve", "vllm", ["vllm/engine/arg_utils.py", "vllm/entrypoints/common/cli_args.py"], "vllm/entrypoints/common/cli_args.py"),
-    ("vllm bench serve", "vllm", ["vllm/benchmarks/serve.py", "vllm/benchmarks/datasets"], None),
-    ("sglang.launch_server", "sglang", ["sglang/srt/server_args.py", "sglang/srt/arg_groups/fields"], "sglang/srt/arg_groups/fields"),
-    ("sglang.bench_serving", "sglang", ["sglang/benchmark/serving.py", "sglang/benchmark/datasets"], None),
-    ("AIPerf", "aiperf", ["aiperf/config/flags/cli_config.py"], None),
-    ("GuideLLM", "guidellm", ["guidellm/__main__.py", "guidellm/cli/run.py", "guidellm/schemas/benchmark/entrypoints.py"], None),
+    ("dynamo.replay", "ai_dynamo", ["dynamo/replay/main.py"]),
+    ("dynamo.mocker", "ai_dynamo", ["dynamo/mocker/args.py"]),
+    ("vllm bench serve", "vllm", ["vllm/benchmarks/serve.py", "vllm/benchmarks/datasets"]),
+    ("sglang.bench_serving", "sglang", ["sglang/benchmark/serving.py", "sglang/benchmark/datasets"]),
+    ("AIPerf", "aiperf", ["aiperf/config/flags/cli_config.py"]),
+    ("GuideLLM", "guidellm", ["guidellm/__main__.py", "guidellm/cli/run.py", "guidellm/schemas/benchmark/entrypoints.py"]),
 ]
 DECLARE = {"add_argument", "option", "CLIParameter"}  # functions
 
@@ -47,35 +46,14 @@ def declared(tree):
                     yield flag(value.value)
 
 
-def fields(tree):
-    """Return the flags that are fields of classes."""
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
-            continue
-        named, hidden = [flag(node.target.id)], False
-        for call in ast.walk(node.annotation):
-            if called(call) == "Arg":
-                for k in call.keywords:
-                    hidden = hidden or k.arg == "no_cli" and getattr(k.value, "value", False)
-                    if k.arg == "cli_name" and isinstance(k.value, ast.Constant):
-                        named[0] = k.value.value
-                    if k.arg == "aliases":
-                        named += texts(k.value)
-        if not hidden:
-            yield from named
-
-
 def main():
-    for tool, package, places, classes in TOOLS:
+    for tool, package, places in TOOLS:
         for site in map(Path, sys.argv[1:]):
             found = set()
             for place in places:
                 for path in [site / place] if place.endswith(".py") else sorted((site / place).glob("*.py")):
                     if path.exists():
-                        tree = ast.parse(path.read_text())
-                        found.update(declared(tree))
-                        if classes and path.is_relative_to(site / classes):
-                            found.update(fields(tree))
+                        found.update(declared(ast.parse(path.read_text())))
             if found:
                 info = next(site.glob(f"{package}-*.dist-info"))
                 print(f"# {tool} {info.name.removesuffix('.dist-info').partition('-')[2]}")

@@ -183,8 +183,8 @@ func (m *Run) readBench(path string, b *bench) error {
 	return nil
 }
 
-// start sets the start of each request by the rule of its generator: it sends all at once, or the next as soon as one
-// of a fixed number has ended. It returns the rule in words.
+// start sets the start of each request by the rule of its generator, which sends all at once, or keeps a fixed number in flight. It
+// returns the rule in words.
 func (b *bench) start() string {
 	n := len(b.Inputs)
 	b.starts = make([]float64, n)

@@ -167,7 +167,7 @@ func unquoteSchema(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// toolOf returns the tool that an answer calls, and all tools as they are written; nil: none. With tool_choice auto, half of
+// toolOf returns the tool that an answer calls, nil for none, and the unchanged JSON of all tools. With tool_choice auto, half of
 // the requests call one.
 func toolOf(q map[string]json.RawMessage, seed uint64) (called *tool, raw json.RawMessage, err error) {
 	raw = q["tools"]

@@ -89,7 +89,7 @@ func Embeddings(completions http.Handler) http.HandlerFunc {
 	}
 }
 
-// splitInputs returns the inputs of a request as they are written.
+// splitInputs returns the unchanged JSON of each input of a request.
 func splitInputs(raw json.RawMessage) (inputs []string, ok bool) {
 	var text string
 	if len(raw) == 0 {

@@ -248,7 +248,7 @@ func (k *kit) checkDropRelease(ctx context.Context) error {
 	k.engine = k.factory()
 	active, counts := k.engine.(engine.ActiveEngine)
 	if !counts {
-		return &Skipped{"the engine does not tell how many requests are active"}
+		return &Skipped{"the engine does not report how many requests are active"}
 	}
 	if _, err := k.startEngine(ctx); err != nil {
 		return newFailure(StartFailed, err, "a second engine")

@@ -168,9 +168,9 @@ type LeftOpen struct {
 	// Sessions is auto, flat (no request waits for another) or chain (requests
 	// of one conversation wait for each other). "": auto.
 	Sessions string
-	// DAG is how requests that wait for, or start, several requests are read: refuse, chain (keep what of them is a
-	// chain) or graph (all that requests wait for, where chains would do, too). "": a graph, if the caller takes one,
-	// where chains are not enough.
+	// DAG is how requests that wait for, or start, several requests are read: refuse; chain, which keeps only the links that
+	// form chains; or graph, which keeps all links, also where chains would be enough. "": a graph where chains are not
+	// enough, if the caller takes one.
 	DAG string
 	// AssumePrefix makes up what prompts share, where the file does not have it: none, system:TOKENS, groups:N:RATIO,
 	// session, or system:TOKENS,session.

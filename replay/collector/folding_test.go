@@ -311,7 +311,7 @@ type broken struct{}
 
 func (broken) Folded(*collector.Folded) error { return errors.New("no space") }
 
-// Temporary files are gone as soon as they are not needed, and a missing directory is an error.
+// Temporary files are removed after their last use, and a missing directory is an error.
 func TestFoldingLeavesNoFiles(t *testing.T) {
 	dir := t.TempDir()
 	c, err := collector.NewFolding(collector.Folding{Quantiles: collector.Exact, Dir: dir})

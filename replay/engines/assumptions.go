@@ -21,10 +21,9 @@ type Assumption struct {
 	Text string
 }
 
-// Assumptions returns what a result of a replay on t rests on: for each pool, and each kind of
-// workers in a mix, where pass times come from, how many tokens of KV cache a worker has, the scheduler rules that it follows,
-// and what a handoff takes; what of an endpoint picker is simulated; which programs take part; and which inter-token latency is
-// meant.
+// Assumptions returns the assumptions of a replay on t. For each pool, and each kind of workers in a mix, these are the source of
+// pass times, the tokens of KV cache of a worker, its scheduler rules, and the duration of a handoff. They also name the simulated
+// parts of an endpoint picker, the programs that take part, and the definition of inter-token latency.
 func (t *Topology) Assumptions() []Assumption {
 	var all []Assumption
 	for i := range t.Pools {
@@ -125,7 +124,7 @@ func passTimes(a *engineargs.Args) string {
 		return text
 	}
 	if p, err := a.PassTimes.Profile(); err == nil && p.Engine != nil {
-		return fmt.Sprintf("profile %v, fitted to %s on %s", a.PassTimes, cmp.Or(p.Engine.Model, "a model that is not told"), cmp.Or(p.Engine.GPU, "a GPU that is not told"))
+		return fmt.Sprintf("profile %v, fitted to %s on %s", a.PassTimes, cmp.Or(p.Engine.Model, "an unknown model"), cmp.Or(p.Engine.GPU, "an unknown GPU"))
 	}
 	return "profile " + a.PassTimes.String()
 }

@@ -273,7 +273,7 @@ func TestScalingExample(t *testing.T) {
 		median_itl_ms 5.766366000000005`)
 }
 
-// Held requests go to a worker as soon as there is one more.
+// A new worker gets the held requests at once.
 func TestScalingBehindRouter(t *testing.T) {
 	e := example{
 		trace:  prompts("0:1,2,3,4 1:5,6,7,8 2:1,2,3,4 100:1,2,3,4 200:1,2,3,4 300:1,2,3,4"),

@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Stream makes the rows of requests as they are folded, in order of arrival, and calls all functions of Show with each.
+// Stream makes a row of each folded request, in order of arrival, and calls all functions of Show with it.
 // The rows equal the rows that Collect makes of requests that are kept.
 //
 // It is a collector.Sink, on the goroutine of what it reads.

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A tree that forgets gives equal prefixes equal nodes, and different prefixes different nodes, as long as they are needed.
+// A tree that forgets gives equal prefixes equal nodes, and different prefixes different nodes, until their last use.
 func TestForgetfulIsMap(t *testing.T) {
 	type key struct {
 		parent NodeID

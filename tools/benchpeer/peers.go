@@ -131,7 +131,7 @@ func (c *comparison) measureRows(ctx context.Context, hasTrace bool) (missed int
 	return missed + more, err
 }
 
-// measureTable measures the rows, prints each as soon as it is known, and counts the rows that miss a bound.
+// measureTable measures the rows, prints each at once, and counts the rows that miss a bound.
 func (c *comparison) measureTable(ctx context.Context) (missed int, err error) {
 	for version := range strings.SplitSeq(c.versions, ",") {
 		p, err := c.installPeer(ctx, version)

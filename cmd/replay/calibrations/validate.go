@@ -230,7 +230,7 @@ func (v *validated) write(w io.Writer, form string) error {
 	if v.Measured > 0 {
 		line("KV tokens: %d measured, %d simulated, %+.1f %%", v.Measured, v.Simulated, 100*(float64(v.Simulated)/float64(v.Measured)-1))
 	} else {
-		line("KV tokens: %d simulated; the run does not tell the server's", v.Simulated)
+		line("KV tokens: %d simulated; the run does not have the server's", v.Simulated)
 	}
 	line("Errors in %%, simulated to measured")
 	line("  %-6s %6s %10s %11s %7s %7s %7s %7s %8s", "Metric", "n", "measured", "simulated", "mean", "p50", "p90", "p99", "request")

@@ -7,20 +7,26 @@ import (
 	"testing"
 )
 
-// readOtherFlags returns the flags that the sources of other tools declare, by tool: tools/otherflags.py writes them.
+// readOtherFlags returns the flags that the sources of other tools declare, by tool. tools/otherflags.py writes one file, and
+// record.py of dropin the files of the two servers.
 func readOtherFlags(t *testing.T) map[string][]string {
-	text, err := os.ReadFile("testdata/otherflags.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	flags, tool := map[string][]string{}, ""
-	for line := range strings.Lines(string(text)) {
-		line = strings.TrimSpace(line)
-		if head, ok := strings.CutPrefix(line, "# "); ok {
-			tool = head[:strings.LastIndexByte(head, ' ')]
-			continue
+	flags := map[string][]string{}
+	for path, tool := range map[string]string{
+		"testdata/otherflags.txt": "", "../dropin/testdata/vllm-0.33.0.txt": "vllm serve", "../dropin/testdata/sglang-0.5.23.txt": "sglang.launch_server",
+	} {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
 		}
-		flags[tool] = append(flags[tool], strings.TrimPrefix(line, "--"))
+		for line := range strings.Lines(string(text)) {
+			line = strings.TrimSpace(line)
+			if head, ok := strings.CutPrefix(line, "# "); ok {
+				tool = head[:strings.LastIndexByte(head, ' ')]
+				continue
+			}
+			name, _, _ := strings.Cut(strings.TrimPrefix(line, "--"), " ")
+			flags[tool] = append(flags[tool], name)
+		}
 	}
 	return flags
 }

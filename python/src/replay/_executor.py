@@ -33,7 +33,7 @@ _local = threading.local()  # of workers: the session of the latest trace
 
 @dataclass(frozen=True)
 class Shared:
-    """A trace whose bytes come with the task: fetch returns them on any machine."""
+    """A trace with its bytes in the task: fetch returns them on any machine."""
 
     path: str
     digest: str

@@ -38,7 +38,7 @@ var (
 	streams = flag.Int("streams", 200, "streams at once")
 	tokens  = flag.Int("tokens", 300, "tokens of each")
 	unary   = flag.Int("unary", 4000, "unary requests, 64 at once")
-	stamped = flag.Int("stamped", 500, "streams at once whose tokens say when they were made; 0: none")
+	stamped = flag.Int("stamped", 500, "concurrent streams with the time of creation in each token; 0: none")
 	only    = flag.String("only", "", "measure the server of this `name` alone: vllm, frontend, fastapi or guidellm")
 )
 
