@@ -3,6 +3,7 @@ package vllmpaths
 import (
 	"net/http"
 	"slices"
+	"strconv"
 	"sync"
 )
 
@@ -55,13 +56,13 @@ func (a *Adapters) ServeLoad(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, http.StatusBadRequest, "InvalidUserInput", "", "lora_name is "+q.Name+", the name of the model")
 	case known && !q.Inplace:
 		writeProblem(w, http.StatusBadRequest, "InvalidUserInput", "", "lora_name is "+q.Name+", which is loaded: load_inplace must be true")
-	case len(a.names) >= mostAdapters:
-		writeProblem(w, http.StatusBadRequest, "InvalidUserInput", "", "10000 adapters are loaded, which is the limit")
+	case !known && len(a.names) >= mostAdapters:
+		writeProblem(w, http.StatusBadRequest, "InvalidUserInput", "", strconv.Itoa(mostAdapters)+" adapters are loaded, which is the limit")
 	default:
 		if !known {
 			a.names = append(a.names, q.Name)
 		}
-		writeText(w, "Success: LoRA adapter '"+q.Name+"' added successfully.")
+		writeText(w, "the adapter "+q.Name+" is loaded\n")
 	}
 }
 
@@ -83,7 +84,7 @@ func (a *Adapters) ServeUnload(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, http.StatusNotFound, "NotFoundError", "", "lora_name is "+q.Name+", which is not loaded")
 	default:
 		a.names = slices.Delete(a.names, at, at+1)
-		writeText(w, "Success: LoRA adapter '"+q.Name+"' removed successfully.")
+		writeText(w, "the adapter "+q.Name+" is not loaded any more\n")
 	}
 }
 
