@@ -204,8 +204,8 @@ func tasksOf(cells []plan.Cell, d *digests) ([]plan.Task, error) {
 }
 
 // ProgramVersion identifies the program: another one may give other results. A program that was not built from a commit
-// is identified by its bytes.
-func ProgramVersion() (string, error) {
+// is identified by its bytes, which are read once.
+var ProgramVersion = sync.OnceValues(func() (string, error) {
 	v := cli.Version()
 	if !strings.Contains(v, "+dirty") && !strings.HasPrefix(v, "(") {
 		return v, nil
@@ -216,7 +216,7 @@ func ProgramVersion() (string, error) {
 	}
 	sum, err := plan.HashFile(path)
 	return v + " " + sum[:min(12, len(sum))], err
-}
+})
 
 // digests hash files, each once.
 type digests struct {
