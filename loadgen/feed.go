@@ -167,7 +167,7 @@ func (t *times) delayOf(d sim.Time) sim.Time {
 
 // requests makes the requests of a feed, in order of arrival.
 //
-// It keeps none of them: a request lives as long as someone in the cluster
+// It keeps none of them: a request lives as long as a part of the cluster
 // holds it, or until it is reclaimed.
 type requests struct {
 	w         *Workload

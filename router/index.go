@@ -369,7 +369,7 @@ func (x *treeIndex) observe(w sim.WorkerID, p *scheduler.Pass) error {
 	return nil
 }
 
-// match scores the prompt's blocks. Unique prompts have no blocks that anyone
+// match scores the prompt's blocks. Unique prompts have no blocks that any worker
 // could have.
 func (x *treeIndex) match(q *sim.Request, s *scores) {
 	if q.Prompt.Unique() {

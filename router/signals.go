@@ -136,7 +136,7 @@ const (
 )
 
 // AgeOf returns how long ago it was so what the candidates show of a signal. Before the first report there is,
-// as far as anybody knows, what was there at the start.
+// as far as is known, what was there at the start.
 func (c *Candidates) AgeOf(s Signal) sim.Time { return c.Now - c.ages[s.place()].asOf(c.Now).Max0() }
 
 // readSignals shows the policy what a router knows at now.

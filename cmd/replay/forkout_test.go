@@ -162,7 +162,7 @@ func TestForkLeavesNothingHalf(t *testing.T) {
 		{[]string{"--out=" + filepath.Join(there, "below")}, "not a directory"},
 		{[]string{"--out=" + filepath.Join(dir, "new"), "--slo=ttft=1s", "--slo-attainment=2"}, "must be 0 to 1"},
 		{[]string{"--out=" + filepath.Join(dir, "new"), "--num-gpu-blocks=2"}, "replay"},
-		{[]string{"--passes"}, "only with --out"},
+		{[]string{"--passes"}, "--passes requires --out"},
 	} {
 		var errs bytes.Buffer
 		args := append([]string{"fork", trace, "--at=1s", "--set=workers=2"}, c.args...)

@@ -77,7 +77,7 @@ func TestNoSuggestion(t *testing.T) {
 		"sweep nothing.yaml":                 "replay: open nothing.yaml: no such file or directory\n",
 		"traces xyzzy":                       "replay: traces xyzzy: no such command, must be inspect, validate, convert, sample, merge, scale or anonymize\n",
 		"traces":                             "replay: traces: requires a command: inspect, validate, convert, sample, merge, scale or anonymize\n",
-		"bounds requests.jsonl --slo-exit":   "replay: --slo-exit: only with replay trace and replay concurrency\n",
+		"bounds requests.jsonl --slo-exit":   "replay: --slo-exit requires replay trace and replay concurrency\n",
 		"gpus h100":                          "replay: gpus h100: must be no arguments\n",
 		"trace requests.jsonl --router best": "replay: --router=best: must be round_robin, kv, random, least-loaded, p2c, session, cache_aware, consistent_hash or sticky_least_loaded\n",
 	} {

@@ -309,7 +309,7 @@ func TestTraceForOthers(t *testing.T) {
 	if code != cli.ExitDone || strings.Count(out, "\n") != 2 || !strings.Contains(out, `"input_length":600,"output_length":3`) || !strings.Contains(out, `"timestamp":250,"input_length":700`) {
 		t.Errorf("exit %d: %s\n%s", code, out, errs)
 	}
-	if code, _, errs = command("", "trace", path, "--stream", "--otlp", spans); code != cli.ExitUsage || !strings.Contains(errs, "--otlp: only without --stream") {
+	if code, _, errs = command("", "trace", path, "--stream", "--otlp", spans); code != cli.ExitUsage || !strings.Contains(errs, "--otlp is not supported with --stream") {
 		t.Errorf("exit %d: %s", code, errs)
 	}
 }

@@ -29,7 +29,7 @@ func TestDocCommentsArePlain(t *testing.T) {
 func isBare(name string) bool { return name == strings.ToLower(name) && name != "_" }
 
 // Functions are a verb and its object. A function without a receiver has a second
-// word, but for a few that everybody knows; where the object is the receiver, the
+// word, except a few well-known ones; where the object is the receiver, the
 // verb stands alone.
 func TestFunctionsNameTheirObject(t *testing.T) {
 	known := []string{"main", "run", "init", "exp", "usagef", "errorf"}

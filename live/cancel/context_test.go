@@ -220,7 +220,7 @@ func TestWithGo(t *testing.T) {
 	derived, end := context.WithCancel(onStop)
 	defer end()
 	if onKill.Err() != nil || onStop.Err() != nil {
-		t.Fatal("ended before anybody asked")
+		t.Fatal("ended before it was cancelled")
 	}
 	if _, has := onKill.Deadline(); has {
 		t.Error("a deadline out of nowhere")

@@ -172,7 +172,7 @@ func TestEtcdForgetsForGood(t *testing.T) {
 	await(t, c, 0)
 }
 
-// However etcd is changed, killed and brought back, with its data or without, and changed before anybody has
+// However etcd is changed, killed and brought back, with its data or without, and changed before a client has
 // noticed: in the end a caller knows exactly what is there.
 func TestInstancesEqualKeys(t *testing.T) {
 	t.Parallel()

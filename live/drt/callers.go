@@ -187,7 +187,7 @@ func (c *callers) awaitWorker(ctx context.Context, rc cancel.Context, e *expecte
 	return arrival{}, err
 }
 
-// closeAll turns everybody away. Streams that flow continue.
+// closeAll rejects all callers. Streams that flow continue.
 func (c *callers) closeAll() {
 	c.mu.Lock()
 	c.closed = true

@@ -200,7 +200,7 @@ func (c *Config) checkFields() error {
 		return err
 	}
 	if c.Plane == TCP && c.Discovery != Etcd {
-		return excerpt.Errorf("request plane %q: only with discovery %q, which tells addresses, not %q", TCP, Etcd, c.Discovery)
+		return excerpt.Errorf("request plane %q requires discovery %q, which has addresses, not %q", TCP, Etcd, c.Discovery)
 	}
 	for name := range c.StaticCards {
 		if strings.Count(name, ".") != 2 {
@@ -208,7 +208,7 @@ func (c *Config) checkFields() error {
 		}
 	}
 	if c.Discovery != Static && len(c.Static)+len(c.StaticCards) > 0 {
-		return excerpt.Errorf("static instances: only with discovery %q, not %q", Static, c.Discovery)
+		return excerpt.Errorf("static instances require discovery %q, not %q", Static, c.Discovery)
 	}
 	if c.Lease < 2*time.Second && c.Discovery == Etcd {
 		return fmt.Errorf("lease of %v: must be at least 2s, the least etcd grants", c.Lease)

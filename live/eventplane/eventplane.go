@@ -162,7 +162,7 @@ func (p *Publisher) enqueueAny(events []any) {
 	}
 }
 
-// Enqueue takes in an event without waiting for anyone, and keeps nothing of its slices.
+// Enqueue takes in an event without waiting for subscribers, and keeps nothing of its slices.
 func (p *Publisher) Enqueue(e scheduler.KVEvent) {
 	if e.Tier != scheduler.Device {
 		return

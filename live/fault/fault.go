@@ -29,7 +29,7 @@ const (
 	ConnectionTimeout Type = "ConnectionTimeout" // the worker did not call back in time
 	ResponseTimeout   Type = "ResponseTimeout"   // nothing came for too long
 	Cancelled         Type = "Cancelled"         // the caller cancelled it
-	ResourceExhausted Type = "ResourceExhausted" // everybody is busy; later may work
+	ResourceExhausted Type = "ResourceExhausted" // all workers are busy; a retry may work
 )
 
 // The types of a served engine.

@@ -13,7 +13,7 @@ import (
 )
 
 // admission bounds how many requests are answered at once, and how many wait for a
-// place, in the order in which they came. A nil admission lets everybody in.
+// place, in the order in which they came. A nil admission accepts all requests.
 type admission struct {
 	places   *semaphore.Weighted
 	limit    int

@@ -151,7 +151,7 @@ func (t *Tee) Replay() string {
 	return t.router.Endpoint()
 }
 
-// Enqueue takes in events, in order, without waiting for anyone; it keeps nothing of the slices it is given. It
+// Enqueue takes in events, in order, without waiting for subscribers; it keeps nothing of the slices it is given. It
 // returns how many were dropped because too many wait, or the tee is closed. In vLLM's layouts it drops stored
 // blocks, since it does not know their tokens.
 func (t *Tee) Enqueue(events []scheduler.KVEvent) (dropped int) {

@@ -87,7 +87,7 @@ func New(c Config) (*Links, error) {
 	l := &Links{token: c.Token, insecure: c.Insecure, allowed: a}
 	if c.Cert == "" && c.Key == "" && c.CA == "" {
 		if c.Name != "" {
-			return nil, excerpt.Errorf("name %q of certificates of links: only with a certificate, its key and an authority", c.Name)
+			return nil, excerpt.Errorf("name %q of certificates of links requires a certificate, its key and an authority", c.Name)
 		}
 		return l, nil
 	}

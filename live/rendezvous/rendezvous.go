@@ -94,7 +94,7 @@ func (s *Server) Complete(id uint64) {
 	}
 }
 
-// Close turns everybody away and waits until all are gone.
+// Close rejects all peers and waits until all are gone.
 func (s *Server) Close() {
 	s.mu.Lock()
 	s.closed = true

@@ -80,7 +80,7 @@ func (c *affected) try(ctx context.Context, walk *offline.Fork, d *Decision, w s
 // firstStep is how far a copy continues first if a request has not ended when all had ended in the run.
 const firstStep sim.Time = 1000
 
-// awaitAffected lets a copy continue until all members of the group are over, or everybody is.
+// awaitAffected lets a copy continue until all members of the group have ended, or all requests have.
 func (c *affected) awaitAffected(ctx context.Context, own *offline.Fork) error {
 	step := firstStep
 	for at := c.until; at <= 2*c.end; at += step {

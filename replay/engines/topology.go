@@ -284,7 +284,7 @@ func (t *Topology) CheckScale() error {
 		case e.Workers < KeepSize || e.Workers == 0 || e.Decode < KeepSize || e.Decode == 0:
 			return fmt.Errorf("scaling at %v ms: to %d and %d workers, must be at least 1", float64(e.At), e.Workers, e.Decode)
 		case e.Decode != KeepSize && !t.Disaggregated():
-			return fmt.Errorf("scaling at %v ms: decode workers only with prefill and decode pools", float64(e.At))
+			return fmt.Errorf("scaling at %v ms: decode workers require prefill and decode pools", float64(e.At))
 		}
 		last = e.At
 	}

@@ -38,7 +38,7 @@ func TestCheckScale(t *testing.T) {
 		{one, []ScaleEvent{{1, 0, KeepSize}}, "to 0 and -1 workers, must be at least 1"},
 		{one, []ScaleEvent{{1, -2, KeepSize}}, "to -2 and -1 workers"},
 		{two, []ScaleEvent{{1, 1, 0}}, "to 1 and 0 workers"},
-		{one, []ScaleEvent{{1, 1, 1}}, "decode workers only with prefill and decode pools"},
+		{one, []ScaleEvent{{1, 1, 1}}, "decode workers require prefill and decode pools"},
 	} {
 		err := (&Topology{Pools: c.pools, Scale: c.events}).CheckScale()
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {

@@ -60,7 +60,7 @@ func (c *Core) charge(b *budget, tokens, answer int) {
 	b.chunk -= pages
 }
 
-// judge reports whether the budget has room for anybody.
+// judge reports whether the budget has room for a request.
 func (c *Core) judge(b *budget) verdict {
 	switch {
 	case c.memoryLeft(b) <= 0 || c.pages.free+c.pages.evictableTokens()-b.taken <= 0:

@@ -89,7 +89,7 @@ func (d *decoding) finishLost(now sim.Time, p *scheduler.Pass) (waits bool, err 
 }
 
 // lookAtQueues gives memory to retracted requests, then to waiting ones, and a place
-// in the line to as many as there are places. It reports whether anybody got one.
+// in the line to as many as there are places. It reports whether a request got one.
 func (d *decoding) lookAtQueues(p *scheduler.Pass) bool {
 	if len(d.retracted) == 0 && d.core.queue.waiting.Len() == 0 && len(d.arrived) == 0 {
 		return false

@@ -51,7 +51,7 @@ type lookup struct {
 	looked   int      // its length when it was last looked up to be admitted, 0 before
 	found    int      // the tokens that were found then; 0 since it lost its place
 	fetch    *fetch   // from storage, nil: none
-	deadline sim.Time // by which it has to be there; 0 before anybody waited for it, or while none is set
+	deadline sim.Time // by which it has to be there; 0 before a request waited for it, or while none is set
 	hostHit  int      // of these, tokens found in host memory alone
 	counted  int32    // pages that it has put into the tree since it was admitted
 }

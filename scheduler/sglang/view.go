@@ -72,7 +72,7 @@ func (c *Core) Progress(yield func(id sim.RequestID, tokens int, last sim.Time))
 	}
 }
 
-// describeState fills in how full the engine is after the pass, if anybody wants to know.
+// describeState fills in how full the engine is after the pass, if an observer reads it.
 func (c *Core) describeState(p *scheduler.Pass) {
 	d := p.Detail
 	if d == nil {

@@ -7,7 +7,7 @@ import (
 )
 
 // setEnd fills p with the end of the pass, and with how much of it prompts are to
-// account for, if anybody wants to know.
+// account for, if an observer reads it.
 func (c *Core) setEnd(step *timing.Step, p *scheduler.Pass) error {
 	clock := &c.cfg.Clock
 	if c.idle {

@@ -28,7 +28,7 @@ type twin struct {
 	number   int
 	worked   int  // passes planned that compute anything
 	prompts  int  // of these, the latest that computes prompts
-	left     bool // the latest open pass that read the line left someone in it
+	left     bool // the latest open pass that read the line left a request in it
 	awake    sim.Time
 	vacant   sim.Time       // when no request was left for the planned pass; 0: one is left
 	limit    int            // the most tokens of one request in the pass that is planned, or 0

@@ -376,8 +376,8 @@ func formatTimes(v, base float64) string {
 	return fmt.Sprintf("%.*fx", terminal.Digits(v/base), v/base)
 }
 
-// RefuseShed refuses a router policy in a program that turns requests away: the answer is about clusters that answer
-// everybody.
+// RefuseShed refuses a router policy in a program that rejects requests: the answer is about clusters that answer all
+// requests.
 func RefuseShed(result *harness.Result, spec *replay.Spec) error {
 	program, ok := spec.Router.(*policy.Process)
 	if !ok {

@@ -52,7 +52,7 @@ type byHour struct {
 func (f *planFlags) openCut(ctx context.Context, env *surroundings, spec *replay.Spec) (*loadgen.Workload, *schedules.Cut, error) {
 	t := spec.Trace
 	if t == nil || t.Path == "" {
-		return nil, nil, cli.Usagef("--stream: only with a trace file")
+		return nil, nil, cli.Usagef("--stream requires a trace file")
 	}
 	o := formats.Options{
 		TraceBlock: t.BlockTokens, LeftOpen: t.LeftOpen, SharedRatio: t.SharedRatio, Groups: t.Groups, Seed: spec.Seed,

@@ -145,7 +145,7 @@ func runPlan(ctx context.Context, s cli.Streams, o *options.Options, f *planFlag
 		return f.runPool(ctx, s, o)
 	}
 	if f.journal != "" && file == "-" {
-		return cli.Usagef("--journal: only with the name of a trace file, which can be recognized when the plan is run again")
+		return cli.Usagef("--journal requires the name of a trace file, which can be recognized when the plan is run again")
 	}
 	cli.ManyReplays()
 	progress := cli.NewProgress(s.Err, "replays")
@@ -304,16 +304,16 @@ func (f *planFlags) checkFlags(o *options.Options) error {
 			cli.Wants(f.attainment >= 0 && f.attainment <= 1, "slo-attainment", "0 to 1"),
 			cli.Wants(f.confidence <= 1, "confidence", "0 to 1"),
 			cli.Wants(f.modelError < 1, "model-error", "below 1"),
-			cli.Needs(false, "with replay trace: the plan looks for a cluster that stays as it is", "scale", "autoscale"),
+			cli.Needs(false, "with replay trace: a plan searches for a cluster of a constant size", "scale", "autoscale"),
 			cli.Needs(false, "with replay trace: --survive sets the failures of the plan", "faults"),
 			cli.Needs(f.searches(o), "with --gpu and --model and without --try, a number of workers or --vary none, where the plan chooses settings", "fix", "allow", "replays", "time-budget"),
 			cli.Needs(f.searches(o) || f.search.IsNone(), "with --gpu and --model and without --try or a number of workers, where the plan chooses settings", "vary"),
 			cli.Needs(f.searches(o) || !strings.Contains(strings.Join(choices.GPUs(o), ","), ","), "with one GPU where the plan chooses no settings", "gpu"),
 			cli.Needs(f.survive.text == "zone", "with --survive zone", "zones"),
-			cli.Needs(false, "with replay trace and replay concurrency: the plan looks for a cluster that answers everybody", "retry", "retry-backoff", "client-timeout"),
+			cli.Needs(false, "with replay trace and replay concurrency: a plan searches for a cluster that answers all requests", "retry", "retry-backoff", "client-timeout"),
 			cli.Needs(!slices.ContainsFunc(f.slo.All, func(x slo.Objective) bool { return x.Statistic != "" }), "with objectives of each request alone, as --slo ttft=2s, for which a request that is shed has missed them: percentiles and means are of answered requests", "admission"),
 			cli.Needs(f.form.Value != "json", "without --output json", "wide"),
-			cli.Needs(counted == "", "where the number of workers is searched for", "topology", "by-hour"),
+			cli.Needs(counted == "", "without a number of workers", "topology", "by-hour"),
 			cli.Needs(f.survive.text == "", "without --survive", "by-hour"),
 			cli.Needs(!o.Changed("max-in-flight"), "without --max-in-flight: hours are those of an open loop", "by-hour"),
 			cli.Needs(f.byHour, "with --by-hour", "hpa-target", "stream", "trace-begins", "week-quantile"),
@@ -388,7 +388,7 @@ func (f *planFlags) tryChoice(o *options.Options, file string, settings []plan.S
 		return c, err
 	}
 	if f.gpus > 0 && c.isMixed() {
-		return c, o.Only("gpus-per-worker", "where workers are all alike")
+		return c, o.Only("gpus-per-worker", "with workers that are all alike")
 	} else if f.gpus > 0 {
 		c.variant.GPUs, c.variant.CountGPUs = f.gpus, nil
 	}

@@ -94,7 +94,7 @@ func (f *planFlags) runPool(ctx context.Context, s cli.Streams, o *options.Optio
 		own, factor := f.scheduleOf(runner, 0)
 		w := plan.Grow(runner.samples[0][0](), f.growth, runner.seed)
 		if w.Graph != nil {
-			return cli.Usagef("--trace=%s: only for requests that wait for at most the turn before them", f.pooling.traces[i])
+			return cli.Usagef("--trace=%s: not supported with requests that wait for more than the turn before them", f.pooling.traces[i])
 		}
 		err = pool.Add(ctx, own, w, schedules.Member{Name: nameDeployment(path, paths), Trace: f.pooling.traces[i], Factor: factor})
 		progress.Clear()

@@ -72,7 +72,7 @@ a file is wrong or the run fails. docs/command-line.md has more.`,
 			}
 			for _, name := range []string{"out", "timeline"} {
 				if len(args) > 1 && cmd.Flags().Changed(name) {
-					return cli.Usagef("--%s: only with the run that %s names, without %s", name, args[0], args[1])
+					return cli.Usagef("--%s requires the run that %s names, without %s", name, args[0], args[1])
 				}
 			}
 			c.github = c.github || os.Getenv("GITHUB_ACTIONS") == "true"

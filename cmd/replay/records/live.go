@@ -176,11 +176,11 @@ func packFile(name string, text []byte) explore.File {
 func (l *livePage) check(path string, dirs []string) error {
 	switch {
 	case !l.wanted && l.trace != "":
-		return cli.Usagef("--live-trace: only with --live")
+		return cli.Usagef("--live-trace requires --live")
 	case !l.wanted && l.explorer != "":
-		return cli.Usagef("--live-page: only with --live")
+		return cli.Usagef("--live-page requires --live")
 	case l.wanted && path == "":
-		return cli.Usagef("--live: only with --html FILE, which is the page")
+		return cli.Usagef("--live requires --html FILE, which is the page")
 	case l.wanted && len(dirs) != 1:
 		return cli.Usagef("--live: %s: %d runs, must be one; its page overlays other runs", strings.Join(dirs, " "), len(dirs))
 	}

@@ -74,10 +74,10 @@ again. A RUN is such a directory, or a report file.`,
 				return cli.Usagef("no run: must be a directory made with --out, or a report file")
 			}
 			if cmd.Flags().Changed("report-format") && r.form.Value != "json" {
-				return cli.Usagef("--report-format: only with --output json")
+				return cli.Usagef("--report-format requires --output json")
 			}
 			if r.wide && r.form.Value != "table" {
-				return cli.Usagef("--wide: only with --output table")
+				return cli.Usagef("--wide requires --output table")
 			}
 			if err := r.live.check(r.html, args); err != nil {
 				return err

@@ -90,12 +90,16 @@ func (f *Flags) RefuseMember(name string, err error) error {
 	return Usagef("--%s: %v", f.Name(name), err)
 }
 
-// Only returns the error of a flag that has an effect only at a given place.
+// Only returns the error of a flag that is supported only where a text holds: "with --slo", "without --compat".
 func (f *Flags) Only(name, where string) error {
-	if place, ok := f.Places[name]; ok {
-		return Usagef("%s: %s: only %s", place, name, where)
+	rule := "requires " + strings.TrimPrefix(where, "with ")
+	if refused, ok := strings.CutPrefix(where, "without "); ok {
+		rule = "is not supported with " + refused
 	}
-	return Usagef("--%s: only %s", f.Name(name), where)
+	if place, ok := f.Places[name]; ok {
+		return Usagef("%s: %s %s", place, name, rule)
+	}
+	return Usagef("--%s %s", f.Name(name), rule)
 }
 
 // Name is a flag's name as it was given.
@@ -166,12 +170,12 @@ func FlagNames(fs *pflag.FlagSet) []string {
 // Rule is something that flags have to keep to.
 type Rule struct {
 	holds bool
-	where string   // where the flags have an effect
+	where string   // with or without which settings the flags are supported
 	want  string   // what the flag takes, instead of where
 	flags []string // one with want
 }
 
-// Needs makes a rule: flags have an effect only where holds is true.
+// Needs makes a rule: flags are supported only where holds is true. The text is that of Only.
 func Needs(holds bool, where string, names ...string) Rule {
 	return Rule{holds: holds, where: where, flags: names}
 }

@@ -178,7 +178,7 @@ func TestRefusals(t *testing.T) {
 		{Settings{"tokenizer": "/etc/passwd"}, "nothing that can be turned here", ""},
 		{Settings{"router-config": "@/etc/passwd"}, "nothing that can be turned here", ""},
 		{Settings{"generate-lengths-from": "/etc/passwd"}, "nothing that can be turned here", ""},
-		{Settings{"slo-attainment": "0.9"}, "--slo-attainment: only with --slo", "slo-attainment"},
+		{Settings{"slo-attainment": "0.9"}, "--slo-attainment requires --slo", "slo-attainment"},
 		{Settings{"slo": strings.Repeat("x", 2000)}, "2000 bytes", "slo"},
 		{Settings{"workers": "2", "decode-workers": "2"}, "workers", "workers"},
 	} {

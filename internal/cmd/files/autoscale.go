@@ -39,7 +39,7 @@ func ParseAutoscale(path string, text []byte, two bool) (entry, decode *replay.A
 		return f.readPools(body)
 	}
 	f.Rules["pool"] = yamlfile.Rule{Read: func(ast.Node, any) error {
-		return errors.New("only with --prefill-workers and --decode-workers")
+		return errors.New("requires --prefill-workers and --decode-workers")
 	}}
 	x, err := f.readShared(body, body, "an autoscaler")
 	if err != nil {
@@ -50,7 +50,7 @@ func ParseAutoscale(path string, text []byte, two bool) (entry, decode *replay.A
 
 // newScalerFile returns a file of an autoscaler with its rules.
 func newScalerFile(path string) *scalerFile {
-	f := &scalerFile{yamlfile.File{Path: path, Only: func(kinds []string) error { return fmt.Errorf("only with scaler: %s", cli.Either(kinds)) }}}
+	f := &scalerFile{yamlfile.File{Path: path, Only: func(kinds []string) error { return fmt.Errorf("requires scaler: %s", cli.Either(kinds)) }}}
 	isRead := func(ast.Node, any) error { return nil } // by readShared and readPools
 	f.Rules = rules{
 		"metric": yamlfile.OneOf(autoscale.Metrics()), "predictor": yamlfile.OneOf(autoscale.Predictors()),

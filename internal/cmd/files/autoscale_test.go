@@ -26,10 +26,10 @@ func TestAutoscalePools(t *testing.T) {
 		two  bool
 		want string
 	}{
-		{text, false, "a.yaml:3: prefill: only with --prefill-workers"},
+		{text, false, "a.yaml:3: prefill: requires --prefill-workers"},
 		{"min: 2\nmetrics: [{metric: held, target: 2}]", true, "a.yaml:1: an autoscaler of neither pool, must be prefill, decode or both"},
 		{"prefil: {max: 4}", true, "prefil: no such key of autoscalers"},
-		{"scaler: keda\ntriggers: [{metric: held, threshold: 1}]\nprefill: {scaler: hpa}", true, "a.yaml:2: triggers: only with scaler: keda"},
+		{"scaler: keda\ntriggers: [{metric: held, threshold: 1}]\nprefill: {scaler: hpa}", true, "a.yaml:2: triggers: requires scaler: keda"},
 		{"decode: {max: 4}", true, "a.yaml:1: no metrics"},
 		{"decode:\n  prefill: {max: 4}", true, "a.yaml:2: prefill: no such key of an autoscaler"},
 		{"decode: 5", true, "a.yaml:1: must be an autoscaler"},
@@ -52,19 +52,19 @@ func TestAutoscaleKinds(t *testing.T) {
 	}
 	for _, c := range []struct{ text, want string }{
 		{"scaler: kda", "a.yaml:1: scaler: kda: must be hpa, keda, rate, predict, dynamo-planner, rules, schedule, ratio, process or perfect, did you mean keda?"},
-		{"scaler: rate\ntolerance: 0.1", "a.yaml:2: tolerance: only with scaler: hpa or keda"},
+		{"scaler: rate\ntolerance: 0.1", "a.yaml:2: tolerance: requires scaler: hpa or keda"},
 		{"scaler: rate\nper_worker: 2\nmetric: waiting", `a.yaml:1: metric "waiting", must be one of`},
-		{"scaler: keda\ntriggers: [{metric: held, target: 2}]", "a.yaml:2: target: only with scaler: hpa"},
-		{"metrics: [{metric: held, target: 2, activation: 1}]", "a.yaml:1: activation: only with scaler: keda"},
+		{"scaler: keda\ntriggers: [{metric: held, target: 2}]", "a.yaml:2: target: requires scaler: hpa"},
+		{"metrics: [{metric: held, target: 2, activation: 1}]", "a.yaml:1: activation: requires scaler: keda"},
 		{"min: 0\nmetrics: [{metric: waiting, target: 2}]", "a.yaml:1: there may be no worker and no metric sees requests without one"},
 		{"metrics: [{metric: held, target: 2}]\nscale_up: {tolerance: 1.5}", "a.yaml:1: tolerance of a direction is 1.5, must be at least 0 and below 1"},
-		{"scaler: rate\nper_worker: 2\nscale_up: {tolerance: 0.1}", "a.yaml:3: tolerance: only with scaler: hpa or keda"},
+		{"scaler: rate\nper_worker: 2\nscale_up: {tolerance: 0.1}", "a.yaml:3: tolerance: requires scaler: hpa or keda"},
 		{"scaler: keda\nmin: 2\nidle_replicas: 2\ntriggers: [{metric: held, threshold: 2}]", "a.yaml:1: idle_replicas is 2, must be at least 0 and below min, which is 2"},
 		{"scaler: keda\nfallback: {replicas: -1}", "a.yaml:2: replicas: -1, must be 0 to 100000"},
 		{"metrics: [{metric: held, target: 2}]\ndrain: {on_loss: lose}", "a.yaml:1: drain on_loss is \"lose\", must be one of [lose retry migrate], with a timeout"},
 		{"drain: {timeout: 5s, on_loss: drop}", "a.yaml:1: on_loss: drop: must be lose, retry or migrate"},
 		{"scaler: ratio", "a.yaml:1: ratio is 0, must be above 0"},
-		{"ratio: 2", "a.yaml:1: ratio: only with scaler: ratio"},
+		{"ratio: 2", "a.yaml:1: ratio: requires scaler: ratio"},
 		{"scaler: rules\nup: waiting > 4", "a.yaml:2: up: waiting > 4: it has a value for each worker"},
 		{"scaler: rules\nwant: 'ceil(redy)'", "redy is unknown, did you mean ready?"},
 		{"scaler: rules\nwant: held > 1", "a.yaml:2: want: held > 1:"},
@@ -79,9 +79,9 @@ func TestAutoscaleKinds(t *testing.T) {
 		{"scaler: process\ncomand: x", "prefill or decode, did you mean command?"},
 		{"scaler: process\ncommand: x\ntimeout: 5", "a.yaml:3: timeout: 5: must be a time of at least 1ms, as 10s"},
 		{"scaler: process\ncommand: x\ntimeout: 10us", "a.yaml:3: timeout: 10us: must be a time of at least 1ms, as 10s"},
-		{"scaler: process\ncommand: x\nwant: held", "a.yaml:3: want: only with scaler: rules"},
-		{"metrics: [{metric: held, target: 2}]\ncommand: x", "a.yaml:2: command: only with scaler: process"},
-		{"scaler: perfect\nper_worker: 3", "per_worker: only with scaler: rate or predict"},
+		{"scaler: process\ncommand: x\nwant: held", "a.yaml:3: want: requires scaler: rules"},
+		{"metrics: [{metric: held, target: 2}]\ncommand: x", "a.yaml:2: command: requires scaler: process"},
+		{"scaler: perfect\nper_worker: 3", "per_worker: requires scaler: rate or predict"},
 	} {
 		if _, _, err := ParseAutoscale("a.yaml", []byte(c.text), false); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: %v, want %s", c.text, err, c.want)
@@ -102,7 +102,7 @@ func TestPlannerIsRefused(t *testing.T) {
 		{"fpm_sample_bucket_size: 15", "a.yaml:1: fpm_sample_bucket_size is 15, must be a square, such as 16"},
 		{"mode: both", "a.yaml:2: mode: both: must be agg, prefill, decode or disagg"},
 		{"ttft_ms: 0", "a.yaml:1: ttft_ms is 0 and itl_ms 50, must be above 0"},
-		{"metric: held", "a.yaml:2: metric: only with scaler: rate or predict"},
+		{"metric: held", "a.yaml:2: metric: requires scaler: rate or predict"},
 	} {
 		_, _, err := ParseAutoscale("a.yaml", []byte("scaler: dynamo-planner\n"+c.text), false)
 		if err == nil || !strings.Contains(err.Error(), c.want) {

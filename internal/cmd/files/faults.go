@@ -136,7 +136,7 @@ func (f *faultFile) readWorkers(node ast.Node, to *[]sim.WorkerID) error {
 // readPool reads the name of a pool.
 func (f *faultFile) readPool(node ast.Node, to *int) error {
 	if !f.two {
-		return errors.New("only with --prefill-workers and --decode-workers: use worker: all")
+		return errors.New("requires --prefill-workers and --decode-workers: use worker: all")
 	}
 	name, err := yamlfile.ReadChoice(node, poolNames())
 	*to = slices.Index(poolNames(), name)

@@ -65,7 +65,7 @@ func TestFaultFileRefuses(t *testing.T) {
 		{"- {at: 2s, worker: 1, what: hangs}", false, "hangs: must be for"},
 		{"- {at: 2s, worker: 1, what: dies, for: 3s}", false, "dies: for has no effect"},
 		{"- {at: 2s, worker: 1, what: dies, bac: 3s}", false, "f.yaml:1: bac: no such key of a fault, must be at, what, pool, zone, worker, for, back, factor, share, n, mtbf or mttr, did you mean back?"},
-		{"- {at: 2s, pool: decode, what: dies}", false, "pool: only with --prefill-workers"},
+		{"- {at: 2s, pool: decode, what: dies}", false, "pool: requires --prefill-workers"},
 		{"- {at: 2s, pool: decod, what: dies}", true, "must be prefill or decode, did you mean decode?"},
 		{"- {at: 2s, worker: 1, what: dies}", true, "requires pool: prefill or decode"},
 		{"- {mtbf: 5m}", false, "a law: must be mttr"},

@@ -162,7 +162,7 @@ func ParseAdmission(path string, text []byte) (*policy.Admission, error) {
 	a := &policy.Admission{Name: baseOf(path)}
 	seen, err := f.Read(body, "an admission", a)
 	if err == nil && !seen.Has("rules") {
-		err = f.ErrorAt(body, "an admission without rules, which lets everybody in")
+		err = f.ErrorAt(body, "an admission without rules accepts all requests, requires rules")
 	}
 	return a, err
 }

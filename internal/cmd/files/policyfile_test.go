@@ -64,7 +64,7 @@ func TestPolicyFaults(t *testing.T) {
 func TestAdmissionFaults(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"", "a.yaml: 0 documents, expected one admission"},
-		{"name: x", "a.yaml:1: an admission without rules, which lets everybody in"},
+		{"name: x", "a.yaml:1: an admission without rules accepts all requests, requires rules"},
 		{"rule: []", "a.yaml:1: rule: no such key of an admission, must be name, rules or strict, did you mean rules?"},
 		{"rules:\n- hold: true\nstrict: soon", "a.yaml:3: strict: soon: must be true or false"},
 		{"rules: {shed: true}", "a.yaml:1: rules: must be a list of rules, as - shed: min(requests) > 32"},

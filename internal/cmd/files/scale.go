@@ -27,12 +27,12 @@ func ParseScale(path string, text []byte, two bool) ([]replay.ScaleEvent, error)
 	}
 	keys := "workers"
 	f := &yamlfile.File{Path: path, Kind: "alike", Only: func([]string) error {
-		return errors.New("only with --prefill-workers and --decode-workers: use workers")
+		return errors.New("requires --prefill-workers and --decode-workers: use workers")
 	}}
 	if two {
 		keys, f.Kind = "prefill or decode", "apart"
 		f.Only = func([]string) error {
-			return errors.New("only where workers both prefill and decode: use prefill or decode")
+			return errors.New("not supported with --prefill-workers and --decode-workers: use prefill or decode")
 		}
 	}
 	var all []replay.ScaleEvent

@@ -15,7 +15,7 @@ func (c *cluster) fillAdmission(spec *replay.Spec) error {
 		return nil
 	}
 	if c.IsLive() || c.IsCluster() {
-		return c.Only("admission", "on the logical clock")
+		return c.Only("admission", "with --mode offline")
 	}
 	text, err := os.ReadFile(path)
 	if err == nil {

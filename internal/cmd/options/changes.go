@@ -50,7 +50,7 @@ func (o *Options) fillChanges(spec *replay.Spec) error {
 		return nil
 	}
 	if o.IsLive() || o.IsCluster() {
-		return o.Only(changeFlag, "on the logical clock")
+		return o.Only(changeFlag, "with --mode offline")
 	}
 	for _, text := range o.Cluster.changes {
 		c, err := o.readChange(spec, text)

@@ -61,7 +61,7 @@ func (c *client) fillClient(spec *replay.Spec) error {
 		spec.FrontEnd = &c.frontEnd.FrontEnd
 	}
 	if err := cmp.Or(c.Check(
-		cli.Needs(!c.IsLive() && !c.IsCluster(), "on the logical clock", clientFlags()...),
+		cli.Needs(!c.IsLive() && !c.IsCluster(), "with --mode offline", clientFlags()...),
 		cli.Wants(c.retries >= 0 && c.retries <= engines.MostRetries, "retry", fmt.Sprintf("0 to %d", engines.MostRetries)),
 		cli.Needs(c.retries > 0, "with --retry", "retry-backoff"),
 		cli.Wants(!c.Changed("client-timeout") || c.timeout.At > 0, "client-timeout", "a time above 0"),

@@ -103,7 +103,7 @@ func (c *cluster) fillSpeeds(spec *replay.Spec) error {
 		case spec.Disaggregated() != (i > 0) && i > 0:
 			return c.Only(flag, "with --prefill-workers and --decode-workers")
 		case spec.Disaggregated() != (i > 0):
-			return c.Only(flag, "where workers both prefill and decode")
+			return c.Only(flag, "without --prefill-workers and --decode-workers")
 		case c.scale != "":
 			return c.Only(flag, "without --scale")
 		case c.IsCluster():
@@ -198,7 +198,7 @@ func (o *Options) checkCluster() error {
 		counts = counts[1:]
 	}
 	return cmp.Or(o.CheckLeast(1, counts...), o.Check(
-		cli.Needs(!o.TwoPools(), "where workers both prefill and decode", "workers"),
+		cli.Needs(!o.TwoPools(), "without --prefill-workers and --decode-workers", "workers"),
 		cli.Needs(c.scale != "" || c.mayChange || len(c.changes) > 0 || c.autoscale != "" || c.faults != "", "with --scale, --change, --autoscale or --faults", "startup-time", "prefill-startup-time", "decode-startup-time"),
 		cli.Needs(info.Caches, "with --router kv", RouterFlags()...),
 		cli.Needs(info.Caches || info.Gateway, "with --router kv, cache_aware, consistent_hash or sticky_least_loaded", "router-config"),

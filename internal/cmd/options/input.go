@@ -110,7 +110,7 @@ func (in *input) fillInput(spec *replay.Spec, file string) error {
 		return in.Refuse("trace-format", "mooncake or applied_compute_agentic")
 	}
 	if format == formats.Agentic && spec.Mode == loadgen.Trace {
-		return cli.Usagef("--trace-format=%s: only with replay concurrency: the format has no timestamps", format)
+		return cli.Usagef("--trace-format=%s requires replay concurrency: the format has no timestamps", format)
 	}
 	spec.Trace = &replay.Trace{
 		Path: file, Format: format, Detect: !in.Reference && !in.Changed("trace-format"), BlockTokens: in.blockTokens,

@@ -61,7 +61,7 @@ func (o *Options) checkLive() error {
 		cli.Needs(!online, "with --mode offline", "scale", "autoscale", "faults", "until", "out", "digest", "kv-events-file", "warm-caches", "save-caches"),
 		cli.Wants(!online || o.Limits.oversize.Value != "reject", "oversize", "error with --mode online"),
 		cli.Wants(!o.Changed("deadline") || o.Live.Deadline > 0, "deadline", "a time above 0"),
-		cli.Needs(!o.Live.Disagg || two, "where prefill and decode have separate workers", "online-disagg"),
+		cli.Needs(!o.Live.Disagg || two, "with --prefill-workers and --decode-workers", "online-disagg"),
 		cli.Needs(!online || o.Live.Disagg || !two, "with --mode offline, or with --online-disagg", o.twoPoolFlag()),
 	)
 }
@@ -117,7 +117,7 @@ func (o *Options) checkProcesses() error {
 		cli.Wants(p.Spawn >= 0, "spawn", "at least 0"),
 		cli.Wants(p.Migrations >= 0, "migration-limit", "at least 0"),
 		cli.Wants(p.Startup > 0, "startup-timeout", "a time above 0"),
-		cli.Needs(false, "where workers are not processes; --spawn starts processes", "workers"),
+		cli.Needs(false, "without --mode cluster; --spawn starts processes", "workers"),
 		cli.Wants(o.Limits.oversize.Value != "reject", "oversize", "error with --mode cluster"),
 		cli.Wants(!o.Changed("deadline") || o.Live.Deadline > 0, "deadline", "a time above 0"),
 		cli.Needs(p.Spawn == 0, "without --spawn: its workers have separate endpoints", "endpoint", "prefill-endpoint"),
@@ -204,7 +204,7 @@ func (f *RuntimeFlags) Bind(fs *pflag.FlagSet) {
 func OnlyCalls(fs *pflag.FlagSet) error {
 	for _, name := range []string{"request-plane", "wire", "slow-client-timeout"} {
 		if fs.Changed(name) {
-			return cli.Usagef("--%s: only for workers", name)
+			return cli.Usagef("--%s is supported by workers only", name)
 		}
 	}
 	return nil

@@ -136,7 +136,7 @@ func (o *Options) checkMix() error {
 	case o.compat != "":
 		return o.Refuse("workers", "a number with --compat: the reference has no mixes")
 	case c.scale != "":
-		return o.Only("scale", "where workers are all alike")
+		return o.Only("scale", "with workers that are all alike")
 	}
 	return nil
 }

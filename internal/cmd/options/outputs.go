@@ -119,7 +119,7 @@ func (o *Options) CheckOutputs(spec *replay.Spec) error {
 		cli.Needs(len(out.Slo.All) > 0, "with --slo", "slo-attainment", "slo-exit"),
 		cli.Needs(o.Changed("report-json") || o.Output.Form.Value == "json", "with --report-json or --output json", "report-format"),
 		cli.Needs(o.Output.Form.Value == "table", "with --output table", "wide"),
-		cli.Needs(!o.IsLive() && !o.IsCluster(), "on the logical clock", "watch"),
+		cli.Needs(!o.IsLive() && !o.IsCluster(), "with --mode offline", "watch"),
 		cli.Wants(!o.Changed("kv-events-file") || out.KVEvents != "", "kv-events-file", "the name of a file"),
 		cli.Wants(out.Attainment >= 0 && out.Attainment <= 1, "slo-attainment", "0 to 1"),
 	); err != nil {

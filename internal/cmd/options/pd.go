@@ -84,7 +84,7 @@ func (o *Options) fillPD(spec *replay.Spec) error {
 	case !spec.Disaggregated():
 		return o.Only(name, "with --prefill-workers and --decode-workers")
 	case o.IsLive() || o.IsCluster():
-		return o.Only(name, "on the logical clock")
+		return o.Only(name, "with --mode offline")
 	case f.threshold != "" && f.when != "":
 		return cli.Usagef("--pd-threshold and --pd-when are mutually exclusive")
 	}

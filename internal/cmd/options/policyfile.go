@@ -52,7 +52,7 @@ func (c *cluster) fillPolicy(spec *replay.Spec, path string) error {
 	case c.picker != "":
 		return c.Only(pickerFlag, "without --"+flag+": its file sets how requests are routed")
 	case c.IsCluster():
-		return c.Only(flag, "in one process: the routers of --mode cluster choose by --router NAME")
+		return c.Only(flag, "without --mode cluster, where --router NAME sets the router")
 	}
 	text, err := readPolicy(path)
 	if err != nil {

@@ -34,7 +34,7 @@ func (c *cluster) fillProcess(spec *replay.Spec) error {
 	case p.Timeout < time.Millisecond:
 		return cli.Usagef("--%s=%v: must be at least 1ms", timeoutFlag, p.Timeout)
 	case c.IsLive() || c.IsCluster():
-		return c.Only(processFlag, "on the logical clock: routers in real time choose by --router NAME")
+		return c.Only(processFlag, "with --mode offline: routers in real time are set by --router NAME")
 	}
 	if name := c.FirstChanged(append(RouterFlags(), "router", "router-config", policyFlag, pickerFlag)...); name != "" {
 		return c.Only(name, "without --"+processFlag+": its program routes the requests")

@@ -34,7 +34,7 @@ func (c *cluster) fillSignals(spec *replay.Spec) error {
 		return nil
 	}
 	if c.IsLive() || c.IsCluster() {
-		return c.Only(c.FirstChanged(signalParts()[0].flag, signalParts()[1].flag), "on the logical clock: in real time signals are as old as they are")
+		return c.Only(c.FirstChanged(signalParts()[0].flag, signalParts()[1].flag), "with --mode offline: signal delays are not supported in real time")
 	}
 	if policy.IsListed(spec.Router) && c.routerInfo().Caches && !spec.Router.Info().Caches && spec.Admission == nil {
 		return nil // one worker: there is nothing to choose

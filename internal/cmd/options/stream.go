@@ -32,7 +32,7 @@ func (s *streaming) fillStream(spec *replay.Spec) error {
 	if err := s.Check(
 		cli.Needs(s.on, "with --stream", "stream-window", "quantiles"),
 		cli.Needs(!s.on || spec.Mode == loadgen.Trace, "with replay trace", "stream"),
-		cli.Needs(!s.on || !s.IsLive() && !s.IsCluster(), "on the logical clock", "stream"),
+		cli.Needs(!s.on || !s.IsLive() && !s.IsCluster(), "with --mode offline", "stream"),
 		cli.Needs(!s.on || spec.Trace != nil && spec.Trace.Path != "", "with a trace file", "stream"),
 	); err != nil || !s.on {
 		return err

@@ -67,7 +67,7 @@ func (l *limits) fillWindow(spec *replay.Spec) error {
 	if name := l.FirstChanged(windowFlag, recycleFlag); name == "" {
 		return nil
 	} else if l.IsLive() || l.IsCluster() {
-		return l.Only(name, "on the logical clock")
+		return l.Only(name, "with --mode offline")
 	}
 	if until := l.Until.At; until > 0 && l.window.of.From >= until {
 		return l.Refuse(windowFlag, "a window that begins before --until")

@@ -48,7 +48,7 @@ type Runner struct {
 // CheckCover refuses workloads that do not cover several hours.
 func CheckCover(w *loadgen.Workload, speedup float64) error {
 	if w.Graph != nil {
-		return cli.Usagef("--by-hour: only for requests that wait for at most the turn before them")
+		return cli.Usagef("--by-hour is not supported with requests that wait for more than the turn before them")
 	}
 	first, last := plan.Span(w)
 	if covers := (last - first) / sim.Time(speedup); covers < 2*hourMS {

@@ -25,7 +25,7 @@ func ClusterOf(settings []plan.Setting, topology *engines.Topology) (*launch.Clu
 	engine := &topology.Entry().Engine
 	fit, ok := engine.PassTimes.Fit()
 	if !ok {
-		return nil, errors.New("--emit: only with --gpu and --model")
+		return nil, errors.New("--emit requires --gpu and --model")
 	}
 	all := &launch.Cluster{
 		Name: nameObjects(fit.Model.Name), Engine: engine.Engine.String(), Release: engines.NumberOf(engine), Model: checkpointOf(&fit.Model),
@@ -45,7 +45,7 @@ func ClusterOf(settings []plan.Setting, topology *engines.Topology) (*launch.Clu
 		}
 		runs, ok := p.Engine.PassTimes.Fit()
 		if !ok {
-			return nil, errors.New("--emit: only with --gpu and --model")
+			return nil, errors.New("--emit requires --gpu and --model")
 		}
 		pool := launch.Pool{Workers: p.Count, GPUs: runs.GPUs(), Nodes: runs.Nodes(), Settings: own}
 		if p.Role != scheduler.Aggregated {

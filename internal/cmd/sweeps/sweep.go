@@ -204,8 +204,11 @@ func tasksOf(cells []plan.Cell, d *digests) ([]plan.Task, error) {
 }
 
 // ProgramVersion identifies the program: another one may give other results. A program that was not built from a commit
-// is identified by its bytes, which are read once.
-var ProgramVersion = sync.OnceValues(func() (string, error) {
+// is identified by its bytes.
+func ProgramVersion() (string, error) { return memo() }
+
+// memo identifies the program, and reads its bytes once.
+var memo = sync.OnceValues(func() (string, error) {
 	v := cli.Version()
 	if !strings.Contains(v, "+dirty") && !strings.HasPrefix(v, "(") {
 		return v, nil

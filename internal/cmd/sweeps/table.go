@@ -50,7 +50,7 @@ func (f *TableFlags) Check() error {
 		return cli.Usagef("--gpu-cost=%v: must be at least 0", f.cost)
 	}
 	if f.wide && f.form.Value != "table" {
-		return cli.Usagef("--wide: only with --output table")
+		return cli.Usagef("--wide requires --output table")
 	}
 	return f.Files.Check()
 }

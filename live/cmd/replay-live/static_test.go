@@ -61,7 +61,7 @@ func TestStaticDiscovery(t *testing.T) {
 	}
 	var out, errs bytes.Buffer
 	code := replayFlat([]string{"trace", shortTrace(t, "short.jsonl", 2), "--mode", "cluster", "--spawn", "2", "--discovery=static"}, &out, &errs)
-	if code != cli.ExitUsage || !strings.Contains(errs.String(), "--spawn: only with --discovery etcd") {
+	if code != cli.ExitUsage || !strings.Contains(errs.String(), "--spawn requires --discovery etcd") {
 		t.Errorf("--spawn: exit %d, %s", code, &errs)
 	}
 	if out.Len() > 0 {

@@ -176,7 +176,7 @@ func raw(t testing.TB, endpoint string, role Type) (net.Conn, *bufio.Reader) {
 }
 
 // A subscriber that does not read misses messages, and neither the publisher
-// nor anybody else notices.
+// nor any other peer notices.
 func TestSlowSubscriber(t *testing.T) {
 	const bound = 8
 	p := listenPub(t, bound)
@@ -341,7 +341,7 @@ func TestNothingLeft(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2 * maxRequests { // more than anybody takes
+	for range 2 * maxRequests { // more than a server accepts
 		if err := d.Send(Message{nil, []byte("q")}); err != nil {
 			t.Fatal(err)
 		}

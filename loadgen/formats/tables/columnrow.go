@@ -117,7 +117,7 @@ func (c *columnRows) readTokens(which role, cells [][]byte) (int, error) {
 	return int(n), nil
 }
 
-// latest is a number of seconds that is no instant anybody counts to: the year 5138.
+// latest is a number of seconds that no trace reaches: the year 5138.
 const latest = 100_000_000_000
 
 // readArrival reads a number in the unit said, or a date and time where none is.

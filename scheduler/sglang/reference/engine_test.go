@@ -36,7 +36,7 @@ func config(pageTokens, pages int) sglang.Config {
 type run struct {
 	requests []*sim.Request
 	arrivals []sim.Time
-	values   [][]uint64 // token values of the prompts, as far as anybody asked
+	values   [][]uint64 // token values of the prompts, as far as they were read
 	spell    func(request int) []uint64
 	first    []sim.Time
 	second   []sim.Time

@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// capture writes down what happens to the cache, as far as anybody looks.
+// capture writes down what happens to the cache, as far as an observer reads it.
 type capture struct {
 	level  scheduler.Capture
 	tree   *prompt.Tree

@@ -21,7 +21,7 @@ type pool interface {
 	// promote makes the partial block of s, now full of known tokens, one that
 	// can be cached.
 	promotePartial(s slot)
-	// noteProgress counts a pass that preempted someone, or in which a request
+	// noteProgress counts a pass that preempted a request, or in which a request
 	// ended.
 	noteProgress(lost, ended bool)
 	// passesTime reports whether a pass that led nowhere only passed the time

@@ -114,16 +114,15 @@ func (t *seat) cutFetched(n int) {
 // progress. By the letter of the rules that can continue for ever; here the first one continues alone.
 const patience = 1000
 
-// dragPatience is the number of passes that preempted someone since a request
-// last ended, after which requests run one at a time until one has: they get
-// on, but hardly.
+// dragPatience is the number of passes with a preemption, since a request last ended,
+// after which requests run one at a time until one ends.
 const dragPatience = 2000
 
 func (o *tiered) isImpatient() bool {
 	return o.Given() && (o.core.barren >= patience || o.dragged >= dragPatience)
 }
 
-// noteProgress counts a pass that preempted someone, and starts over when a
+// noteProgress counts a pass that preempted a request, and starts over when a
 // request has ended.
 func (o *tiered) noteProgress(lost, ended bool) {
 	switch {

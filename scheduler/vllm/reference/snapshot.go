@@ -15,7 +15,7 @@ type entry struct {
 	length int // prompt and generated tokens when it was planned
 }
 
-// isNoting reports whether someone wants to know what is planned for each
+// isNoting reports whether an observer reads what is planned for each
 // request.
 func (c *Core) isNoting() bool { return c.cfg.Planner || c.pass.out.Detail != nil }
 

@@ -1,4 +1,4 @@
-"""The plain fake of a server that anybody would write: FastAPI, uvicorn, json. Its tokens come every ITL seconds."""
+"""The plain fake of a server: FastAPI, uvicorn, json. Its tokens come every ITL seconds."""
 
 import asyncio
 import json

@@ -94,7 +94,7 @@ func staticInstances(f *options.RuntimeFlags, d drt.Discovery) (map[string][]drt
 		return nil, nil
 	}
 	if d != drt.Static {
-		return nil, cli.Usagef("--static: only with --discovery static")
+		return nil, cli.Usagef("--static requires --discovery static")
 	}
 	all, err := drt.ParseStatic(f.Static)
 	if err != nil {

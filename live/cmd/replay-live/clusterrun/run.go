@@ -113,7 +113,7 @@ func (x *processRun) reachServers(ctx context.Context) (err error) {
 		return err
 	}
 	if x.config.Discovery == drt.Static && p.Spawn > 0 {
-		return cli.Usagef("--spawn: only with --discovery etcd, where workers tell that they are there")
+		return cli.Usagef("--spawn requires --discovery etcd, where workers register")
 	}
 	given := p.Runtime.Etcd != "" || p.Runtime.Nats != "" || os.Getenv("ETCD_ENDPOINTS") != "" || os.Getenv("NATS_SERVER") != ""
 	if p.Spawn == 0 || given {

@@ -162,7 +162,7 @@ func (f *frontendFlags) readConfig() (drt.Config, routes.Options, error) {
 		l.MaxQueued = 0
 	}
 	if f.o.Changed("static-model") && runtime.Discovery != drt.Static {
-		return runtime, o, cli.Usagef("--static-model: only with --discovery static")
+		return runtime, o, cli.Usagef("--static-model requires --discovery static")
 	}
 	if len(runtime.Static) == 0 {
 		err = cluster.GiveCards(&runtime, f.model, "dynamo.backend.generate")
