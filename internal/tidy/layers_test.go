@@ -15,7 +15,7 @@ func layers() [][]string {
 	return [][]string{
 		{"internal/excerpt", "internal/json", "internal/stable"},
 		{"internal/invariant"},
-		{"internal/accuracy", "internal/bitset", "internal/certtest", "internal/changes", "internal/clone", "internal/decimal", "internal/file", "internal/heap", "internal/licenses", "internal/listen", "internal/long", "internal/nearest", "internal/optional", "internal/parquetfile", "internal/peer", "internal/poll", "internal/probe", "internal/script", "internal/sliding", "internal/table", "internal/terminal", "sim/blockhash"},
+		{"internal/accuracy", "internal/bell", "internal/bitset", "internal/certtest", "internal/changes", "internal/clone", "internal/credential", "internal/decimal", "internal/file", "internal/heap", "internal/licenses", "internal/listen", "internal/long", "internal/nearest", "internal/optional", "internal/parquetfile", "internal/peer", "internal/poll", "internal/probe", "internal/script", "internal/sliding", "internal/table", "internal/terminal", "sim/blockhash"},
 		{"internal/httpfault", "internal/plausible", "internal/vllmpaths", "schema", "sim/prompt"},
 		{"sim"},
 		{"scheduler/optables"},
@@ -32,7 +32,6 @@ func layers() [][]string {
 		{"replay/offline", "replay/online"},
 		{"replay"},
 		{"plan", "report", "calibrate"},
-		{"live/bell", "live/credential"},
 		{"live/cancel", "live/fault", "live/measure", "live/tcp", "live/telemetry"},
 		{"live/link"},
 		{"live/drt", "live/kvevents", "live/rendezvous"},

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/replay-llm/replay/internal/credential"
 	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/internal/json"
-	"github.com/replay-llm/replay/live/credential"
 	"github.com/replay-llm/replay/live/drt/wire"
 	"github.com/replay-llm/replay/live/link"
 )

@@ -33,9 +33,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/replay-llm/replay/internal/bell"
 	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/internal/json"
-	"github.com/replay-llm/replay/live/bell"
 	"github.com/replay-llm/replay/live/link"
 )
 

@@ -34,7 +34,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/replay-llm/replay/live/bell"
+	"github.com/replay-llm/replay/internal/bell"
 	"github.com/replay-llm/replay/live/drt"
 	"github.com/replay-llm/replay/live/engine"
 	"github.com/replay-llm/replay/live/kvevents"

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/replay-llm/replay/live/bell"
+	"github.com/replay-llm/replay/internal/bell"
 	"github.com/replay-llm/replay/live/kvevents/zmtp"
 	"github.com/replay-llm/replay/scheduler"
 )

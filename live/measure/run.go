@@ -21,9 +21,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/replay-llm/replay/internal/bell"
 	"github.com/replay-llm/replay/internal/file"
 	"github.com/replay-llm/replay/internal/json"
-	"github.com/replay-llm/replay/live/bell"
 )
 
 // The files of a run, and how requests ended.

@@ -6,8 +6,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/replay-llm/replay/internal/bell"
 	"github.com/replay-llm/replay/internal/json"
-	"github.com/replay-llm/replay/live/bell"
 	"github.com/replay-llm/replay/live/cancel"
 	"github.com/replay-llm/replay/live/engine"
 	"github.com/replay-llm/replay/live/fault"

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/replay-llm/replay/live/bell"
+	"github.com/replay-llm/replay/internal/bell"
 	"github.com/replay-llm/replay/live/engine"
 	"github.com/replay-llm/replay/live/fault"
 	"github.com/replay-llm/replay/live/kvevents"

@@ -28,7 +28,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/replay-llm/replay/live/credential"
+	"github.com/replay-llm/replay/internal/credential"
 )
 
 // scope is the instrumentation scope of all spans.

@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/replay-llm/replay/internal/bell"
 	"github.com/replay-llm/replay/internal/excerpt"
-	"github.com/replay-llm/replay/live/bell"
 )
 
 // ErrClosed means that a connection or socket was closed on this side.

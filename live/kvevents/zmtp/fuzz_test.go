@@ -5,7 +5,7 @@ import (
 	"bytes"
 	"testing"
 
-	"github.com/replay-llm/replay/live/bell"
+	"github.com/replay-llm/replay/internal/bell"
 )
 
 func TestEndpoints(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/replay-llm/replay/live/bell"
+	"github.com/replay-llm/replay/internal/bell"
 )
 
 // SubOptions are how a Sub keeps its connection.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/internal/cmd/options"
+	"github.com/replay-llm/replay/internal/credential"
 	"github.com/replay-llm/replay/internal/json"
-	"github.com/replay-llm/replay/live/credential"
 	"github.com/replay-llm/replay/live/drt"
 	"github.com/replay-llm/replay/live/engine"
 	"github.com/replay-llm/replay/live/link"

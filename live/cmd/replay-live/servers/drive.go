@@ -18,8 +18,8 @@ import (
 
 	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/internal/cmd/options"
+	"github.com/replay-llm/replay/internal/credential"
 	"github.com/replay-llm/replay/internal/json"
-	"github.com/replay-llm/replay/live/credential"
 	"github.com/replay-llm/replay/live/drive"
 	"github.com/replay-llm/replay/live/measure"
 	"github.com/replay-llm/replay/loadgen"

@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/credential"
 	"github.com/replay-llm/replay/internal/listen"
 	"github.com/replay-llm/replay/live/cmd/replay-live/serving"
-	"github.com/replay-llm/replay/live/credential"
 	"github.com/replay-llm/replay/live/measure"
 	"github.com/replay-llm/replay/live/record"
 )
