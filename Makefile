@@ -252,6 +252,9 @@ cluster-crowd: ## have 4,000 requests at 2,000 at once on two workers and a fron
 fleet-soak: ## let a fleet with 1,000 streams stand faults at random for ten minutes: processes killed and stopped, lines cut, etcd and NATS restarted, disks full
 	$(GO) test ./live/cmd/replay-live -run TestFleetSoak -count 1 -v -timeout 20m -fleet-soak $(SOAK)
 
+malformed: ## send 50,000 malformed requests to vllm, sglang and frontend
+	$(GO) test ./live/cmd/replay-live -run TestMalformedRequests -count 1 -v -timeout 20m -malformed 50000
+
 cluster-accuracy: ## replay on worker processes, and compare with the same replay on the logical clock
 	$(GO) test ./live/cmd/replay-live -run TestClusterAccuracy -count 1 -timeout 15m -v -full-cluster
 
@@ -333,4 +336,4 @@ ci: ## everything that continuous integration runs
 clean: ## remove what the targets above leave behind
 	rm -rf bin dist cover.out
 
-.PHONY: parity-all parity-planner help mutants build wasm footprint wheel release release-twice test race fuzz golden golden-arm64 parity parity-vllm parity-vllm-all parity-vllm-engine parity-vllm-connectors parity-vllm-ranks parity-vllm-windows parity-sglang parity-sglang-all parity-sglang-cases freeze liveness ledger browser screenshots picture plancheck plan-calibration traces-bad bench-traces accuracy online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-crowd fleet-soak cluster-accuracy frontend-crowd gateways vllm-api vllm-twin interop launch bench bench-live bench-peer aisimulate bench-outputs bench-scale bench-sweep docs docs-site profile lint api generate cover ci clean
+.PHONY: parity-all parity-planner help mutants build wasm footprint wheel release release-twice test race fuzz golden golden-arm64 parity parity-vllm parity-vllm-all parity-vllm-engine parity-vllm-connectors parity-vllm-ranks parity-vllm-windows parity-sglang parity-sglang-all parity-sglang-cases freeze liveness ledger browser screenshots picture plancheck plan-calibration traces-bad bench-traces accuracy online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-crowd fleet-soak malformed cluster-accuracy frontend-crowd gateways vllm-api vllm-twin interop launch bench bench-live bench-peer aisimulate bench-outputs bench-scale bench-sweep docs docs-site profile lint api generate cover ci clean
