@@ -1,8 +1,11 @@
 package main
 
 import (
+	"bytes"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -59,5 +62,54 @@ func TestFleetExample(t *testing.T) {
 	_, urls := startFleet(t, 1, args...)
 	if status, body := postJSON(t, urls[0]+"/v1/completions", `{"model":"tiny","prompt":"a","max_tokens":4}`); status != 200 || !strings.Contains(body, `"completion_tokens":4`) {
 		t.Errorf("%d %s", status, body)
+	}
+}
+
+// Every row of the table against llm-d-inference-sim names tests that there are. What the table denies is rejected.
+func TestFleetTable(t *testing.T) {
+	root, tests := os.DirFS("../../.."), map[string]bool{}
+	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(t \*testing\.T\)`)
+	err := fs.WalkDir(root, ".", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (path == "bin" || strings.HasPrefix(path, ".") && path != "."):
+			return fs.SkipDir
+		case !strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		text, err := fs.ReadFile(root, path)
+		for _, m := range declared.FindAllSubmatch(text, -1) {
+			tests[string(m[1])] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := fs.ReadFile(root, "examples/fleet/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), "| --- | --- | --- | --- |\n")
+	named, rows := regexp.MustCompile("`(Test\\w+)`"), 0
+	for line := range strings.Lines(table) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		all := named.FindAllStringSubmatch(cells[len(cells)-1], -1)
+		if rows++; len(cells) != 4 || len(all) == 0 {
+			t.Errorf("%s: %d cells and %d tests, want 4 cells, the last with a test", line, len(cells), len(all))
+		}
+		for _, m := range all {
+			if !tests[m[1]] {
+				t.Errorf("%s: there is no %s", line, m[1])
+			}
+		}
+	}
+	if rows < 15 {
+		t.Errorf("%d rows, want 15", rows)
+	}
+	var out, errs bytes.Buffer
+	if code := run([]string{"vllm", "--port=0", "--fake-metrics={}"}, strings.NewReader(""), &out, &errs); code != 2 || !strings.Contains(errs.String(), "--fake-metrics") {
+		t.Errorf("--fake-metrics: exit code %d, %s", code, &errs)
 	}
 }
