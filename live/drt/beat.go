@@ -113,7 +113,7 @@ func (v *vigil) silence() error {
 	if v.items > 0 && time.Since(v.began) >= v.items {
 		return fmt.Errorf("nothing came for %v", v.items)
 	}
-	return fmt.Errorf("no sign of life for %v", cmp.Or(v.life, v.items))
+	return fmt.Errorf("%w for %v", errSilent, cmp.Or(v.life, v.items))
 }
 
 // readFrame reads a frame that says something.

@@ -123,7 +123,7 @@ func (c *callers) expectWorker(p place) (*expected, error) {
 }
 
 func removedError(p place) error {
-	return fault.New(fault.Disconnected, "%v: instance %s is gone", p.name, hexID(p.id))
+	return fault.New(fault.Disconnected, "%v: instance %s %w", p.name, hexID(p.id), errGone)
 }
 
 // withdrawCall ends the wait of a call; a worker that arrives nevertheless is turned away.

@@ -21,16 +21,19 @@ type ClientOptions struct {
 	// Migrations is how often a request may continue at another instance after its instance failed; 0: never.
 	// Requests must be those of engines (docs/runtime.md).
 	Migrations int
+	// Unbegun is how often a request without an item may go to another instance after its instance showed no sign of
+	// life; 0: never. Such a move does not count as a migration.
+	Unbegun int
 }
 
 // Client calls the instances of an endpoint.
 type Client struct {
-	rt         *Runtime
-	name       Name
-	in         *instances
-	metrics    *telemetry.Client
-	migrations int
-	turn       atomic.Uint64
+	rt      *Runtime
+	name    Name
+	in      *instances
+	metrics *telemetry.Client
+	options ClientOptions
+	turn    atomic.Uint64
 
 	mu        sync.Mutex
 	inhibited map[uint64]bool
@@ -49,7 +52,7 @@ func (e *Endpoint) Client(ctx context.Context, o ClientOptions) (*Client, error)
 		return nil, err
 	}
 	c := &Client{
-		rt: e.rt, name: e.name, in: in, metrics: o.Metrics, migrations: o.Migrations,
+		rt: e.rt, name: e.name, in: in, metrics: o.Metrics, options: o,
 		inhibited: make(map[uint64]bool),
 	}
 	if c.metrics == nil {
@@ -129,6 +132,8 @@ func (c *Client) Candidates() ([]uint64, error) {
 // Choice is where a request goes.
 type Choice struct {
 	Instance uint64
+	// Rank, if not nil, is the data-parallel rank of the instance that serves the request: routing.dp_rank of its payload.
+	Rank *int32
 	// First is called at the first item of the response, Done when the call has
 	// ended, however that was; once each. Either may be nil.
 	First, Done func()
@@ -164,6 +169,11 @@ func (c *Client) callInstance(ctx context.Context, rc cancel.Context, rq *Reques
 	choice, err := route(ctx, rc, c)
 	if err != nil {
 		return nil, err
+	}
+	if choice.Rank != nil {
+		if rq, err = rankedRequest(rq, *choice.Rank); err != nil {
+			return nil, fault.New(fault.InvalidArgument, "request: %w", err)
+		}
 	}
 	own := cancel.New(rc.ID())
 	rc.LinkChild(own)
@@ -267,9 +277,9 @@ func (c *Client) sendRequest(ctx context.Context, to Instance, rq *Request, home
 // instance, or one in trouble, is CannotConnect, Disconnected or ConnectionTimeout; what the worker returned has the
 // worker's type.
 func (c *Client) Generate(ctx context.Context, rc cancel.Context, rq *Request, route Route) (*Stream, error) {
-	if c.migrations == 0 {
+	if c.options.Migrations+c.options.Unbegun == 0 {
 		return c.callInstance(ctx, rc, rq, route)
 	}
-	j := &journey{client: c, ctx: ctx, rc: rc, rq: rq, route: route, left: c.migrations}
+	j := &journey{client: c, ctx: ctx, rc: rc, rq: rq, route: route, left: c.options.Migrations, unbegun: c.options.Unbegun}
 	return j.sendFirst()
 }

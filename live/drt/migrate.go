@@ -18,6 +18,9 @@ type journey struct {
 	rq     *Request
 	route  Route
 	left   int // moves that are left
+	// Moves that are left while no item has come, and whether one has.
+	unbegun int
+	began   bool
 
 	tokens []json.RawMessage // that have come so far
 	moved  int               // how many of them before the last move
@@ -47,8 +50,7 @@ func (j *journey) sendFirst() (*Stream, error) {
 
 // sendRest sends what is left of the request elsewhere, and returns nil if that may not be or does not work.
 func (j *journey) sendRest(err error) *Stream {
-	for j.left > 0 && mayMigrate(err) && !j.rc.IsStopped() && j.ctx.Err() == nil {
-		j.left--
+	for !j.rc.IsStopped() && j.ctx.Err() == nil && j.takeMove(err) {
 		rest, bad := j.restOfRequest()
 		if bad != nil {
 			j.client.rt.log.Warn("request does not migrate", "request", j.rc.ID(), "reason", bad)
@@ -58,14 +60,32 @@ func (j *journey) sendRest(err error) *Stream {
 		var s *Stream
 		if s, err = j.client.callInstance(j.ctx, j.rc, rest, j.route); err == nil {
 			j.moved = len(j.tokens)
+			j.client.metrics.Moved(j.began)
 			return s
 		}
 	}
 	return nil
 }
 
+// takeMove reports whether the request may move after err, and takes that move off the moves that are left.
+func (j *journey) takeMove(err error) bool {
+	switch {
+	case j.unbegun > 0 && !j.began && isSilent(err):
+		j.unbegun--
+	case j.left > 0 && mayMigrate(err):
+		j.left--
+	default:
+		return false
+	}
+	return true
+}
+
 // noteItem remembers what an item brought. After a move, the usage in it is made that of the whole request.
 func (j *journey) noteItem(item *Item) {
+	j.began = true
+	if j.left == 0 && j.moved == 0 {
+		return // it stays where it is
+	}
 	var chunk struct {
 		Tokens []json.RawMessage           `json:"token_ids"`
 		Link   json.RawMessage             `json:"worker_trace_link"`
@@ -118,6 +138,26 @@ func (j *journey) restOfRequest() (*Request, error) {
 		whole["migration_link"] = j.link
 	}
 	next := *j.rq
+	next.Payload = mustEncode(whole)
+	return &next, nil
+}
+
+// rankedRequest returns a request of an engine that names its rank.
+func rankedRequest(rq *Request, rank int32) (*Request, error) {
+	whole, err := decodeObject(rq.Payload)
+	var routing map[string]json.RawMessage
+	if given := whole["routing"]; err == nil && len(given) > 0 {
+		err = json.Unmarshal(given, &routing)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if routing == nil {
+		routing = map[string]json.RawMessage{}
+	}
+	routing["dp_rank"] = mustEncode(rank)
+	whole["routing"] = mustEncode(routing)
+	next := *rq
 	next.Payload = mustEncode(whole)
 	return &next, nil
 }

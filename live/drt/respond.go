@@ -267,6 +267,9 @@ func (r *respondent) sendParts(queue <-chan wirePart, w *frameWriter, received t
 				return false
 			}
 		case <-pulse.ticks():
+			if !r.serving.alive() {
+				continue // until the caller gives up
+			}
 			if pulse.beat(w); w.err != nil {
 				r.killBroken(w.err)
 				return false

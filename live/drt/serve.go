@@ -17,6 +17,7 @@ import (
 type ServeOptions struct {
 	Metrics *telemetry.Endpoint // of its requests; nil: none
 	Device  string              // what the worker computes on, told to discovery; "": not told
+	Alive   func() bool         // reports whether requests make progress: if not, no heartbeats are sent, and new requests rejected; nil: they do
 	Bare    bool                // items are their data alone on the wire, without an envelope, as some other callers require
 }
 
@@ -28,6 +29,7 @@ type Serving struct {
 	metrics  *telemetry.Endpoint
 	device   string
 	bare     bool
+	alive    func() bool
 
 	mu         sync.Mutex
 	id         uint64 // that it is served under
@@ -41,10 +43,13 @@ type Serving struct {
 // Serve starts to take requests for the endpoint, which is not discoverable yet.
 func (e *Endpoint) Serve(handler Handler, o ServeOptions) (*Serving, error) {
 	s := &Serving{
-		endpoint: e, handler: handler, metrics: o.Metrics, device: o.Device, bare: o.Bare,
+		endpoint: e, handler: handler, metrics: o.Metrics, device: o.Device, bare: o.Bare, alive: o.Alive,
 		active: make(map[*respondent]struct{}), idle: make(chan struct{}),
 	}
 	close(s.idle)
+	if s.alive == nil {
+		s.alive = func() bool { return true }
+	}
 	if s.metrics == nil {
 		s.metrics = telemetry.NewMetrics().Endpoint(telemetry.Name{})
 	}
@@ -176,7 +181,7 @@ func (s *Serving) takeRequest(m message) {
 		return
 	}
 	r := &respondent{serving: s, rq: rq, home: home, rc: cancel.New(home.Context)}
-	if !s.beginRequest(r) {
+	if !s.alive() || !s.beginRequest(r) {
 		m.reply(&refusal{"503", fmt.Sprintf("%v: instance %s takes no requests any more", s.endpoint.name, hexID(s.id))})
 		return
 	}

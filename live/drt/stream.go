@@ -56,6 +56,7 @@ type Stream struct {
 func (s *Stream) openAnswer(ctx context.Context) error {
 	s.closed = make(chan struct{})
 	go s.relaySignals(ctx)
+	s.wait.life = time.Duration(signsOfLife * float64(s.beat)) // for the prologue, too
 	f, err := s.readFrame()
 	if err == nil {
 		err = s.checkPrologue(f)
@@ -77,8 +78,9 @@ func (s *Stream) checkPrologue(f wire.Frame) error {
 		return fault.New(fault.Disconnected, "%v: prologue of instance %s: %w", s.place.name, hexID(s.Instance), err)
 	}
 	if p.Error == nil && len(p.Fault) == 0 {
-		if p.Beats {
-			s.wait.life = time.Duration(signsOfLife * float64(s.beat))
+		if !p.Beats {
+			s.wait.life = 0
+			_ = s.conn.SetReadDeadline(time.Time{})
 		}
 		return nil
 	}

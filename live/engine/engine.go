@@ -164,6 +164,10 @@ type ControlledEngine interface {
 	Control(ctx context.Context, name string, body []byte) ([]byte, error)
 }
 
+// LiveEngine is an Engine that reports whether its requests make progress. If not, its worker sends no heartbeats and rejects
+// requests, so that callers go to other workers. Alive does not block.
+type LiveEngine interface{ Alive() bool }
+
 // ActiveEngine is an Engine that tells how many requests it is working on.
 type ActiveEngine interface {
 	ActiveRequests() int

@@ -76,7 +76,11 @@ func (w *Worker) registerEndpoint(ctx context.Context) error {
 		return fault.New(fault.BackendCannotConnect, "model card: %w", err)
 	}
 	handler := w.adapter.Handler(w.endpoint.Name(), w.rt.ID)
-	if w.serving, err = w.endpoint.Serve(handler, drt.ServeOptions{Metrics: w.requests, Device: "cpu"}); err != nil {
+	options := drt.ServeOptions{Metrics: w.requests, Device: "cpu"}
+	if e, ok := w.engine.(LiveEngine); ok {
+		options.Alive = e.Alive
+	}
+	if w.serving, err = w.endpoint.Serve(handler, options); err != nil {
 		return fault.New(fault.BackendUnknown, "serve: %w", err)
 	}
 	w.controls.Lock()

@@ -33,6 +33,10 @@ type PrefillRouter struct {
 func (p *PrefillRouter) Generate(ctx context.Context, rc cancel.Context, rq *Request, headers map[string]string) (iter.Seq2[*Chunk, error], error) {
 	first := *rq
 	first.SetMaxTokens(1)
+	if r := rq.Routing; r != nil {
+		own := *r
+		own.DPRank, first.Routing = r.PrefillDPRank, &own
+	}
 	d := &disaggregated{router: p, ctx: ctx, rc: rc, rq: *rq, headers: headers, child: cancel.New(rc.ID())}
 	run := d.runInTurn
 	if p.Host != "" && p.Port != 0 {

@@ -25,7 +25,7 @@ type change struct {
 }
 
 // appendChange appends an event of a worker as msgpack. The newer layout adds the residency domain of the blocks.
-func (l layout) appendChange(dst []byte, worker uint64, c *change) []byte {
+func (l layout) appendChange(dst []byte, worker uint64, rank int, c *change) []byte {
 	n := uint32(3)
 	if l.newer {
 		n++
@@ -48,7 +48,7 @@ func (l layout) appendChange(dst []byte, worker uint64, c *change) []byte {
 	} else {
 		dst = appendStored(msgp.AppendString(dst, "stored"), &c.Stored)
 	}
-	return msgp.AppendUint64(msgp.AppendString(dst, "dp_rank"), 0)
+	return msgp.AppendUint64(msgp.AppendString(dst, "dp_rank"), uint64(rank))
 }
 
 func appendStored(dst []byte, r *kvevents.Run) []byte {

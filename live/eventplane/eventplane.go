@@ -10,14 +10,14 @@
 //     namespace.NS.component.COMP.endpoint.EP.kv-events in 1.6.
 //   - The key of the publisher in v1/event_channels is NS/COMP/kv-events/ID in 1.2, and
 //     namespace/NS/component/COMP/endpoint/EP/topic/kv-events/ID in 1.6.
-//   - The id of the publisher is that of the worker in 1.2, and a separate number in 1.6;
-//     v1/event_sources has its worker.
+//   - The id of the publisher is that of the worker in 1.2, and a separate number in 1.6, where v1/event_sources has
+//     its worker, and for ranks above 0.
 //   - A message has one event in 1.2, and a list of events with residency_domain in 1.6.
 //
 // A message is msgpack: publisher_id, sequence, published_at (ms), topic, and as bytes payload: worker_id,
 // storage_tier, and the event with its number from 1 on. Over ZeroMQ its frames are topic, publisher and
 // sequence (8 bytes each, big-endian), and version 1, length and message in one. A subscriber with a gap
-// asks the endpoint worker_kv_indexer_query_dp0 of the worker's component. A block is listed once, and
+// asks the endpoint worker_kv_indexer_query_dp0 of the worker's component, which ends with the rank. A block is listed once, and
 // reported as removed with its last copy.
 //
 // Read eventplane.go, records.go (its records in discovery), encode.go (messages), query.go (requests of
@@ -61,12 +61,13 @@ const (
 	highWater = 100_000 // messages that may wait for a subscriber of ZeroMQ
 )
 
-// Publisher publishes the KV events of one worker. Its calls never wait.
+// Publisher publishes the KV events of one rank of a worker. Its calls never wait.
 type Publisher struct {
 	options Options
 	runtime *drt.Runtime
 	name    drt.Name
 	worker  uint64
+	rank    int
 	lanes   []*lane
 	keys    []string // announced
 	query   *drt.Serving
@@ -100,10 +101,7 @@ func Bind(o Options) func(engine.PublisherContext) (engine.KVEventSink, func(), 
 		if c.Source.OnReady == nil {
 			return nil, nil, nil // an engine that publishes on its own sockets only
 		}
-		if c.Source.DPRank != 0 {
-			return nil, nil, fmt.Errorf("the event plane: rank is %d, must be 0", c.Source.DPRank)
-		}
-		p, err := openPlane(context.Background(), o, c.Runtime, c.Endpoint.Name())
+		p, err := openPlane(o, c.Runtime, c.Endpoint.Name(), c.Source.DPRank)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -111,8 +109,9 @@ func Bind(o Options) func(engine.PublisherContext) (engine.KVEventSink, func(), 
 	}
 }
 
-// openPlane begins to tell the KV events of the worker that serves an endpoint.
-func openPlane(ctx context.Context, o Options, rt *drt.Runtime, name drt.Name) (*Publisher, error) {
+// openPlane begins to tell the KV events of a rank of the worker that serves an endpoint.
+func openPlane(o Options, rt *drt.Runtime, name drt.Name, rank int) (*Publisher, error) {
+	ctx := context.Background()
 	if o.Host == "" {
 		o.Host = "127.0.0.1"
 	}
@@ -120,12 +119,12 @@ func openPlane(ctx context.Context, o Options, rt *drt.Runtime, name drt.Name) (
 		o.Warn = func(string) {}
 	}
 	p := &Publisher{
-		options: o, runtime: rt, name: name, worker: rt.ID(), done: make(chan struct{}),
+		options: o, runtime: rt, name: name, worker: rt.ID(), rank: rank, done: make(chan struct{}),
 		wake: bell.New(), holding: kvevents.NewHolding(),
 	}
 	for _, l := range allLayouts() {
 		one := &lane{layout: l, publisher: p.worker}
-		if l.newer {
+		if l.newer || rank > 0 { // the key of a publisher has its id
 			one.publisher = 1 + rand.Uint64N(1<<53-1)
 		}
 		if o.NATS {
@@ -234,7 +233,7 @@ func (p *Publisher) publishEvent(e *scheduler.KVEvent) {
 func (p *Publisher) sendChange(c *change) {
 	now := time.Now()
 	for _, l := range p.lanes {
-		envelope := appendEnvelope(nil, l.publisher, l.sequence, now, l.appendPayload(nil, p.worker, c))
+		envelope := appendEnvelope(nil, l.publisher, l.sequence, now, l.appendPayload(nil, p.worker, p.rank, c))
 		if l.subject != "" {
 			if err := p.runtime.Publish(l.subject, envelope); err != nil {
 				p.noteFailure(err)

@@ -102,7 +102,7 @@ func TestMessagesAreThePackages(t *testing.T) {
 			t.Errorf("subject %s, want %s", got, r.subject)
 		}
 		c := asChange(recordedCalls()[i%3], uint64(i%3)+1)
-		payload := l.appendPayload(nil, r.worker, &c)
+		payload := l.appendPayload(nil, r.worker, 0, &c)
 		if got := appendEnvelope(nil, r.publisher, r.sequence, r.at, payload); !bytes.Equal(got, r.message) {
 			t.Errorf("%s, event %d:\n%x, want\n%x", r.release, c.ID, got, r.message)
 		}
@@ -122,7 +122,7 @@ type plane struct {
 	rt  *drt.Runtime
 }
 
-func newPlane(t *testing.T) *plane {
+func newPlane(t *testing.T, rank int) *plane {
 	t.Helper()
 	hub := drttest.Start(t)
 	rt, err := drt.Connect(drttest.Within(t), hub.Config())
@@ -135,7 +135,7 @@ func newPlane(t *testing.T) *plane {
 		}
 	})
 	warn := func(text string) { t.Errorf("warning: %s", text) }
-	p, err := openPlane(drttest.Within(t), Options{NATS: true, ZMQ: true, Warn: warn}, rt, drt.Name{Namespace: "theirs", Component: "backend", Endpoint: "generate"})
+	p, err := openPlane(Options{NATS: true, ZMQ: true, Warn: warn}, rt, drt.Name{Namespace: "theirs", Component: "backend", Endpoint: "generate"}, rank)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +170,7 @@ func (p *plane) await(t *testing.T, n uint64) {
 // Questions get the answers that the package's own worker gave to the same ones after the same
 // events, but that blocks which hang on one another are one event to the older release, too.
 func TestAnswersAreThePackages(t *testing.T) {
-	p := newPlane(t)
+	p := newPlane(t, 0)
 	for _, e := range recordedCalls() {
 		p.Enqueue(e)
 	}
@@ -197,7 +197,7 @@ func TestAnswersAreThePackages(t *testing.T) {
 
 // Discovery has the keys of both releases while the publisher lives, and none after.
 func TestKeysAreThePackages(t *testing.T) {
-	p := newPlane(t)
+	p := newPlane(t, 0)
 	w, n := fmt.Sprintf("%x", p.worker), fmt.Sprintf("%x", p.lanes[1].publisher)
 	want := []string{
 		"v1/event_channels/namespace/theirs/component/backend/endpoint/generate/topic/kv-events/" + n,
@@ -238,7 +238,7 @@ func TestKeysAreThePackages(t *testing.T) {
 
 // What comes over ZeroMQ is what goes over NATS, in a frame behind topic, publisher and number.
 func TestMessagesOverZeroMQ(t *testing.T) {
-	p := newPlane(t)
+	p := newPlane(t, 0)
 	for i, l := range p.lanes {
 		sub, err := zmtp.NewSub(l.pub.Endpoint(), topic, zmtp.SubOptions{})
 		if err != nil {
@@ -270,7 +270,7 @@ func TestMessagesOverZeroMQ(t *testing.T) {
 		}
 		c := change{ID: before + 1}
 		c.Stored.Blocks = []scheduler.KVBlock{{Seq: 100 + before, Tokens: 5}}
-		if want := l.appendPayload(nil, p.worker, &c); !bytes.Equal(v["payload"].([]byte), want) {
+		if want := l.appendPayload(nil, p.worker, 0, &c); !bytes.Equal(v["payload"].([]byte), want) {
 			t.Errorf("%x, want %x", v["payload"], want)
 		}
 	}
@@ -279,7 +279,7 @@ func TestMessagesOverZeroMQ(t *testing.T) {
 // A block with several copies is removed with the last copy. Long events are cut into pieces, each the parent of
 // the next. A query for events that are no longer kept is answered with all blocks.
 func TestLongEvents(t *testing.T) {
-	p := newPlane(t)
+	p := newPlane(t, 0)
 	long := make([]scheduler.KVBlock, 2*maxBlocks+1)
 	for i := range long {
 		long[i] = scheduler.KVBlock{Seq: uint64(i) + 1, Tokens: uint64(i) + 1}
@@ -311,5 +311,31 @@ func TestLongEvents(t *testing.T) {
 	}
 	if n != len(long) {
 		t.Errorf("%d blocks, want %d", n, len(long))
+	}
+}
+
+// Each data-parallel rank has a publisher, an endpoint for queries and a number in events.
+func TestRankOnThePlane(t *testing.T) {
+	p := newPlane(t, 2)
+	for _, e := range recordedCalls() {
+		p.Enqueue(e)
+	}
+	p.await(t, 3)
+	w, n := fmt.Sprintf("%x", p.worker), fmt.Sprintf("%x", p.lanes[0].publisher)
+	keys := strings.Join(p.hub.Keys(t), "\n")
+	for _, want := range []string{"v1/event_channels/theirs/backend/kv-events/" + n, "v1/instances/theirs/backend/worker_kv_indexer_query_dp2/" + w} {
+		if n == w || !strings.Contains(keys, want) {
+			t.Errorf("keys %s, want %s", keys, want)
+		}
+	}
+	if got := p.ask(t, `{"worker_id":WORKER,"dp_rank":2,"start_event_id":3}`); !strings.Contains(got, `"removed":{"block_hashes":[77]}},"dp_rank":2}`) {
+		t.Errorf("answer %s, want rank 2", got)
+	}
+	if got := p.ask(t, `{"worker_id":WORKER,"dp_rank":0}`); got != `{"Error":"dp_rank is 0, must be 2"}` {
+		t.Errorf("answer %s, want an error", got)
+	}
+	b, err := json.Marshal(p.sourceOf(p.lanes[1]))
+	if want := fmt.Sprintf(`"worker":{"worker_id":%d,"dp_rank":2}`, p.worker); err != nil || !strings.Contains(string(b), want) {
+		t.Errorf("%s, %v, want %s", b, err, want)
 	}
 }

@@ -12,16 +12,14 @@ import (
 	"github.com/replay-llm/replay/live/kvevents"
 )
 
-// queryEndpoint is the endpoint where followers of a worker ask for missed events.
-const queryEndpoint = "worker_kv_indexer_query_dp0"
-
-func queryName(of drt.Name) drt.Name {
-	return drt.Name{Namespace: of.Namespace, Component: of.Component, Endpoint: queryEndpoint}
+// queryName returns the endpoint where followers of the rank ask for missed events.
+func (p *Publisher) queryName() drt.Name {
+	return drt.Name{Namespace: p.name.Namespace, Component: p.name.Component, Endpoint: fmt.Sprint("worker_kv_indexer_query_dp", p.rank)}
 }
 
 // serveQueries begins to answer.
 func (p *Publisher) serveQueries(ctx context.Context) error {
-	q := queryName(p.name)
+	q := p.queryName()
 	endpoint, err := p.runtime.Endpoint(q.Namespace, q.Component, q.Endpoint)
 	if err != nil {
 		return err
@@ -117,8 +115,8 @@ func (p *Publisher) answerOf(q *question) answer {
 	switch {
 	case q.Worker != p.worker:
 		return answer{Error: fmt.Sprintf("worker_id is %d, must be %d", q.Worker, p.worker)}
-	case q.Rank != nil && *q.Rank != 0:
-		return answer{Error: fmt.Sprintf("dp_rank is %d, must be 0", *q.Rank)}
+	case q.Rank != nil && *q.Rank != p.rank:
+		return answer{Error: fmt.Sprintf("dp_rank is %d, must be %d", *q.Rank, p.rank)}
 	}
 	p.state.Lock()
 	defer p.state.Unlock()
@@ -152,7 +150,7 @@ func (p *Publisher) keepChanges(changes []change) {
 }
 
 func (p *Publisher) recordOf(c *change, newer bool) eventRecord {
-	r := eventRecord{Worker: p.worker, Tier: device, Event: innerEvent{ID: c.ID}}
+	r := eventRecord{Worker: p.worker, Tier: device, Event: innerEvent{ID: c.ID, Rank: p.rank}}
 	if newer {
 		r.Residency = "worker"
 	}

@@ -37,11 +37,11 @@ func (l layout) keyOf(folder string, n drt.Name, publisher uint64) string {
 }
 
 // appendPayload appends the content of one message.
-func (l layout) appendPayload(dst []byte, worker uint64, c *change) []byte {
+func (l layout) appendPayload(dst []byte, worker uint64, rank int, c *change) []byte {
 	if l.newer {
 		dst = append(dst, 0x91) // a list of one
 	}
-	return l.appendChange(dst, worker, c)
+	return l.appendChange(dst, worker, rank, c)
 }
 
 // endpointName is an endpoint as records name it.
@@ -149,13 +149,13 @@ func (p *Publisher) channelOf(l *lane) channelRecord {
 }
 
 func (p *Publisher) sourceOf(l *lane) sourceRecord {
-	q := queryName(p.name)
+	q := p.queryName()
 	r := sourceRecord{Type: "EventSource", Scope: p.scope(), Topic: topic, Publisher: l.publisher}
 	r.Metadata = sourceMetadata{
 		StateEndpoint: p.scope().Endpoint, Publisher: l.publisher,
 		Recovery: recoveryRecord{q.Component, q.Endpoint, q.Namespace, p.worker, p.query.Transport()},
 	}
-	r.Metadata.Worker.ID = p.worker
+	r.Metadata.Worker.ID, r.Metadata.Worker.Rank = p.worker, p.rank
 	return r
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/replay-llm/replay/live/drt/drttest"
 	"github.com/replay-llm/replay/live/engine"
 	"github.com/replay-llm/replay/live/frontend"
+	"github.com/replay-llm/replay/live/kvevents"
 	"github.com/replay-llm/replay/live/mocker"
 	"github.com/replay-llm/replay/live/route"
 	"github.com/replay-llm/replay/live/telemetry"
@@ -35,7 +36,7 @@ type party struct {
 }
 
 // work runs a worker until quit or the end of the test.
-func work(t *testing.T, hub *drttest.Servers, mode engine.Mode) *party {
+func work(t *testing.T, hub *drttest.Servers, mode engine.Mode, change ...func(*mocker.Options)) *party {
 	t.Helper()
 	args := engineargs.Default()
 	args.Speedup, args.BlockTokens = 20, 16
@@ -45,7 +46,10 @@ func work(t *testing.T, hub *drttest.Servers, mode engine.Mode) *party {
 		component, o.BootstrapHost = "prefill", "127.0.0.1"
 	}
 	if mode != engine.Decode {
-		o.KVHost = "127.0.0.1"
+		o.KVSockets = &kvevents.TeeOptions{Events: "tcp://127.0.0.1:0", Replay: "tcp://127.0.0.1:0"}
+	}
+	for _, f := range change {
+		f(&o)
 	}
 	mock, err := mocker.New(o)
 	if err != nil {
@@ -103,10 +107,15 @@ type found struct {
 	metrics *telemetry.Metrics
 }
 
-func discover(t *testing.T, hub *drttest.Servers, o route.Options) *found {
+func discover(t *testing.T, hub *drttest.Servers, o route.Options, change ...func(*drt.Config)) *found {
 	t.Helper()
-	rt := drttest.Connect(t, hub.Config())
+	config := hub.Config()
+	for _, f := range change {
+		f(&config)
+	}
+	rt := drttest.Connect(t, config)
 	f := &found{metrics: telemetry.NewMetrics()}
+	o.Metrics = func(drt.Name) *telemetry.Client { return f.metrics.Client(telemetry.Name{}) }
 	requests := f.metrics.Requests()
 	var err error
 	f.catalog, err = route.Follow(drttest.Within(t), rt, o, func(m string) { requests.Known(m, "completions", "chat_completions") })

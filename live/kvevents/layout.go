@@ -23,8 +23,11 @@ const (
 	VLLM033                 // from 0.33
 )
 
+// Layouts returns the names of the layouts, in their order.
+func Layouts() []string { return []string{"own", "vllm-0.19", "vllm-0.32", "vllm-0.33"} }
+
 // String returns the layout's name.
-func (l Layout) String() string { return [...]string{"own", "vllm-0.19", "vllm-0.32", "vllm-0.33"}[l] }
+func (l Layout) String() string { return Layouts()[l] }
 
 // LayoutOf returns the layout of a release of vLLM, such as 0.19.1 or vllm-0.33.
 func LayoutOf(release string) (Layout, error) {
@@ -70,16 +73,7 @@ type vllmEncoder struct {
 
 // appendBatch appends a batch. Stored events need Tokens.
 func (v vllmEncoder) appendBatch(dst []byte, b *Batch) []byte {
-	dst = msgp.AppendArrayHeader(dst, 3)
-	dst = msgp.AppendFloat64(dst, b.Time)
-	dst = msgp.AppendArrayHeader(dst, uint32(len(b.Events)))
-	for i := range b.Events {
-		dst = v.appendEvent(dst, &b.Events[i])
-	}
-	if !b.HasRank {
-		return msgp.AppendNil(dst)
-	}
-	return appendInt(dst, int64(b.Rank))
+	return b.appendWith(dst, v.appendEvent)
 }
 
 func (v vllmEncoder) appendEvent(dst []byte, e *Event) []byte {

@@ -5,7 +5,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -49,6 +52,47 @@ type TeeOptions struct {
 	Warn func(string)
 	// Now stamps batches, default time.Now.
 	Now func() time.Time
+}
+
+// Next returns the options of publisher n of several: ports are n higher, except ports that are 0, and %d in the topic
+// is n. The options of none are nil.
+func (o *TeeOptions) Next(n int) *TeeOptions {
+	if o == nil {
+		return nil
+	}
+	one := *o
+	one.Events, one.Replay = portAfter(o.Events, n), portAfter(o.Replay, n)
+	one.Topic = strings.ReplaceAll(o.Topic, "%d", strconv.Itoa(n))
+	return &one
+}
+
+// portAfter returns an endpoint with a port that is n higher.
+func portAfter(endpoint string, n int) string {
+	host, port := splitPort(endpoint)
+	if port == 0 {
+		return endpoint
+	}
+	return "tcp://" + net.JoinHostPort(host, strconv.Itoa(port+n))
+}
+
+// splitPort returns host and port of an endpoint; port 0 is any, or none.
+func splitPort(endpoint string) (host string, port int) {
+	host, text, _ := net.SplitHostPort(strings.TrimPrefix(endpoint, "tcp://"))
+	port, _ = strconv.Atoi(text)
+	return host, port
+}
+
+// CheckPorts returns an error if two of n publishers with the options Next(0) to Next(n-1) would share a port.
+func (o *TeeOptions) CheckPorts(n int) error {
+	if o == nil {
+		return nil
+	}
+	_, events := splitPort(o.Events)
+	_, replay := splitPort(o.Replay)
+	if d := replay - events; events != 0 && replay != 0 && d > -n && d < n {
+		return fmt.Errorf("ports %d and %d are of %d sockets each, must be at least %d apart", events, replay, n, n)
+	}
+	return nil
 }
 
 func (o *TeeOptions) setDefaults() error {

@@ -127,11 +127,16 @@ func mediumName(t scheduler.Tier) string {
 // Append appends the batch as msgpack. It needs no more than TokensHashes or
 // Tokens of each Stored event.
 func (b *Batch) Append(dst []byte) []byte {
+	return b.appendWith(dst, func(dst []byte, e *Event) []byte { return e.appendTo(dst) })
+}
+
+// appendWith appends the batch with events as event appends them.
+func (b *Batch) appendWith(dst []byte, event func([]byte, *Event) []byte) []byte {
 	dst = msgp.AppendArrayHeader(dst, 3)
 	dst = msgp.AppendFloat64(dst, b.Time)
 	dst = msgp.AppendArrayHeader(dst, uint32(len(b.Events)))
 	for i := range b.Events {
-		dst = b.Events[i].appendTo(dst)
+		dst = event(dst, &b.Events[i])
 	}
 	if !b.HasRank {
 		return msgp.AppendNil(dst)

@@ -192,6 +192,9 @@ func (g *generation) submitRequest() (leave func(), err error) {
 	if err := e.whyDown(); err != nil {
 		return nil, err
 	}
+	if most := e.options.MaxWaiting; most > 0 && e.countWaiting() >= most {
+		return nil, fault.New(fault.ResourceExhausted, "mocker: %w", ErrQueueFull)
+	}
 	e.streams[q.ID] = g.stream
 	g.stream.course = course{prompt: q.InputTokens, limit: g.max, came: e.clock.Now(), why: g.why, adapter: adapter, local: g.rq.Local}
 	e.worker.Submit(q)
@@ -202,6 +205,16 @@ func (g *generation) submitRequest() (leave func(), err error) {
 			e.worker.Cancel(q.ID)
 		}
 	}, nil
+}
+
+// countWaiting returns how many requests wait to be admitted, for the first time or again. e.mu is held.
+func (e *Engine) countWaiting() (n int) {
+	for _, s := range e.streams { // in any order: a count
+		if !s.ended && (!s.course.in || s.course.out) {
+			n++
+		}
+	}
+	return n
 }
 
 // adapter returns the adapter that the request is for; "": none.

@@ -5,7 +5,7 @@
 // do it, passes take as long as they would, and the tokens that come out are
 // drawn by the seed and the prompt, or else by the request's id.
 //
-// Read mocker.go, generate.go and stream.go.
+// Read mocker.go, generate.go, stream.go and ranks.go.
 package mocker
 
 import (
@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/replay-llm/replay/internal/listen"
 	"github.com/replay-llm/replay/live/cancel"
@@ -47,18 +48,16 @@ type Options struct {
 	Adapters []string
 	Adapted  func(name string) bool // reports whether a name is an adapter's; nil: those of Adapters are
 	Precise  bool                   // poll the clock at the end of each pass; takes a processor
-	// KVEvents publishes KV events to callers of KVEventSources. With Engine.KVEventsPort they go to a socket
-	// of the mocker's own, with snapshots at Engine.ReplayPort.
+	// KVEvents publishes KV events to callers of KVEventSources.
 	KVEvents bool
-	// KVHost, if not "", is an address of this machine at which the mocker publishes KV events on its own
-	// sockets; where Engine.KVEventsPort or Engine.ReplayPort is 0, at any port. Its EngineConfig tells routers
-	// where.
-	KVHost     string
-	KVInsecure bool // KVHost may be outside loopback
-	// KVSockets, when not nil, are where and in which layout the mocker publishes KV events
-	// instead; it sets the tokens of a block and Warn itself. In vLLM's layouts events tell the
-	// tokens of blocks, those of answers among them.
-	KVSockets *kvevents.TeeOptions
+	// KVSockets, when not nil, are the sockets of the mocker for KV events, and their layout. Its EngineConfig has their
+	// addresses; the mocker sets BlockTokens and Warn. In vLLM's layouts events have the tokens of blocks. Default:
+	// sockets on loopback at Engine.KVEventsPort and Engine.ReplayPort, if not 0.
+	KVSockets  *kvevents.TeeOptions
+	Rank       int32 // of the data-parallel ranks of its worker
+	MaxWaiting int   // requests that wait to be admitted, at most; more fail with ErrQueueFull. 0: any number
+	// Stall is how late a pass may be before the mocker counts as hung (Alive), default 10 s.
+	Stall time.Duration
 	// BootstrapHost is the host at which a prefill worker listens, and decode workers find it, over
 	// a request; the port is Engine.BootstrapPort, 0 for any. "": they do not meet,
 	// and the terminal of a prefill waits until the KV cache has got there.
@@ -98,6 +97,7 @@ type Engine struct {
 	// prompt tokens found in the cache and computed, all in all.
 	held, cached, computed int
 
+	loop  atomic.Pointer[online.Worker] // as worker, without mu
 	clock *online.Clock
 	facts telemetry.Pass // of the pass that has just ended
 }
@@ -107,13 +107,23 @@ var (
 	_ engine.ActiveEngine   = (*Engine)(nil)
 	_ engine.KVEventsEngine = (*Engine)(nil)
 	_ engine.MetricsEngine  = (*Engine)(nil)
+	_ engine.LiveEngine     = (*Engine)(nil)
 )
+
+// ErrQueueFull is the error of a request that MaxWaiting rejects.
+var ErrQueueFull = errors.New("the queue of the engine is full: retry later, or ask another instance")
 
 // New returns a mocker that has not started. Arguments that cannot be simulated are
 // an error of type fault.BackendInvalidArgument.
 func New(o Options) (*Engine, error) {
 	o.Model, o.ContextLength = cmp.Or(o.Model, DefaultModel), cmp.Or(o.ContextLength, 8192)
-	o.Engine, o.Mode = cmp.Or(o.Engine, engineargs.Default()), cmp.Or(o.Mode, engine.Aggregated)
+	o.Engine, o.Mode, o.Stall = cmp.Or(o.Engine, engineargs.Default()), cmp.Or(o.Mode, engine.Aggregated), cmp.Or(o.Stall, 10*time.Second)
+	if a := &o.Engine; o.KVSockets == nil && a.KVEventsPort != 0 {
+		o.KVSockets = &kvevents.TeeOptions{Events: tcpEndpoint(a.KVEventsPort)}
+		if a.ReplayPort != 0 {
+			o.KVSockets.Replay = tcpEndpoint(a.ReplayPort)
+		}
+	}
 	e := &Engine{options: o, streams: make(map[sim.RequestID]*stream)}
 	if err := e.prepareStage(); err != nil {
 		return nil, fault.New(fault.BackendInvalidArgument, "mocker: %w", err)
@@ -132,7 +142,7 @@ func (e *Engine) prepareStage() error {
 	pool := engines.Pool{Role: a.Role, Engine: *a, Count: 1}
 	switch err := pool.CheckEngine(); {
 	case a.DPSize != 1:
-		return fmt.Errorf("dp_size is %d, must be 1", a.DPSize)
+		return fmt.Errorf("dp_size is %d, must be 1: ranks in lockstep are not served, --data-parallel-size sets ranks of a worker", a.DPSize)
 	case e.options.ContextLength < 1:
 		return fmt.Errorf("context length is %d, must be at least 1", e.options.ContextLength)
 	case err != nil:
@@ -140,7 +150,7 @@ func (e *Engine) prepareStage() error {
 	}
 	e.tree, e.prompts = prompt.NewForgetful(a.BlockTokens, a.BlockTokens, prompt.Options{Hashed: true}), make(map[sim.RequestID]prompt.NodeID)
 	stages, err := engines.NewStages(&engines.Topology{Pools: []engines.Pool{pool}},
-		engines.Use{Tree: e.tree, Events: e.options.KVEvents || e.hasTee()})
+		engines.Use{Tree: e.tree, Events: e.options.KVEvents || e.options.KVSockets != nil})
 	if err != nil {
 		return err
 	}
@@ -180,6 +190,7 @@ func (e *Engine) Start(context.Context, uint64) (engine.EngineConfig, error) {
 	e.mu.Lock()
 	e.worker, e.halt, e.ended = w, halt, make(chan struct{})
 	e.mu.Unlock()
+	e.loop.Store(w)
 	go e.runWorker(ctx, w)
 	return e.engineConfig(), nil
 }
@@ -205,7 +216,7 @@ func (e *Engine) engineConfig() engine.EngineConfig {
 
 // openRooms opens what decode workers find this prefill worker at.
 func (e *Engine) openRooms() (err error) {
-	if e.options.BootstrapHost == "" || e.options.Mode != engine.Prefill {
+	if e.options.BootstrapHost == "" || e.options.Mode != engine.Prefill || e.rooms != nil {
 		return nil
 	}
 	at := net.JoinHostPort(e.options.BootstrapHost, strconv.Itoa(int(e.options.Engine.BootstrapPort)))
@@ -218,7 +229,7 @@ func (e *Engine) closeSockets() (err error) {
 	if e.tee != nil {
 		err = e.tee.Close()
 	}
-	if e.rooms != nil {
+	if e.rooms != nil && e.options.Rank == 0 { // the other ranks share them
 		e.rooms.Close()
 	}
 	return err
@@ -255,6 +266,12 @@ func (e *Engine) removeStream(id sim.RequestID) {
 		close(e.idle)
 		e.idle = nil
 	}
+}
+
+// Alive reports whether passes end in time.
+func (e *Engine) Alive() bool {
+	w := e.loop.Load()
+	return w == nil || w.Overdue() < sim.Time(e.options.Stall.Milliseconds())
 }
 
 // ActiveRequests returns the number of requests on the scheduler.

@@ -17,6 +17,7 @@ import (
 	"github.com/replay-llm/replay/live/conformance"
 	"github.com/replay-llm/replay/live/engine"
 	"github.com/replay-llm/replay/live/fault"
+	"github.com/replay-llm/replay/live/kvevents"
 	"github.com/replay-llm/replay/live/telemetry"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/scheduler"
@@ -82,7 +83,7 @@ func words(first, n int) []uint32 {
 }
 
 // answer is everything a request gets.
-func answer(e *Engine, rq *engine.Request, rc engine.GenContext, each func(n int)) (tokens []uint32, last *engine.Chunk, err error) {
+func answer(e engine.Engine, rq *engine.Request, rc engine.GenContext, each func(n int)) (tokens []uint32, last *engine.Chunk, err error) {
 	ctx, end := context.WithCancel(context.Background())
 	defer end()
 	chunks, err := e.Generate(ctx, rq, rc)
@@ -381,11 +382,11 @@ func TestPrefill(t *testing.T) {
 // sockets, too.
 func TestKVEvents(t *testing.T) {
 	for _, o := range []Options{
-		{Engine: quick(engineargs.VLLM), KVEvents: true}, {Engine: quick(engineargs.SGLang), KVEvents: true}, {Engine: quick(engineargs.TRTLLM), KVEvents: true}, {Engine: quick(engineargs.VLLM), KVHost: "127.0.0.1"},
+		{Engine: quick(engineargs.VLLM), KVEvents: true}, {Engine: quick(engineargs.SGLang), KVEvents: true}, {Engine: quick(engineargs.TRTLLM), KVEvents: true}, {Engine: quick(engineargs.VLLM), KVSockets: &kvevents.TeeOptions{Events: "tcp://127.0.0.1:0", Replay: "tcp://127.0.0.1:0"}},
 	} {
 		kind, e := o.Engine.Engine, start(t, o)
 		sources, err := e.KVEventSources()
-		if err != nil || len(sources) != 1 || (sources[0].Zmq != nil) != (o.KVHost != "") {
+		if err != nil || len(sources) != 1 || (sources[0].Zmq != nil) != (o.KVSockets != nil) {
 			t.Fatalf("sources %+v, %v", sources, err)
 		}
 		var mu sync.Mutex

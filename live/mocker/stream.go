@@ -1,8 +1,6 @@
 package mocker
 
 import (
-	"cmp"
-	"net"
 	"strconv"
 	"time"
 
@@ -179,12 +177,11 @@ func (e *Engine) noteCanceled(id sim.RequestID, p *scheduler.Pass) {
 
 // publishEvents hands KV events to their consumers. The worker calls it, and it never waits.
 func (e *Engine) publishEvents(p *scheduler.Pass) {
+	for i := range p.Events {
+		p.Events[i].Rank = e.options.Rank
+	}
 	if e.tee != nil {
-		if e.texts != nil {
-			e.tee.EnqueueStep(p.Events, e.texts.of)
-		} else {
-			e.tee.Enqueue(p.Events)
-		}
+		e.tee.EnqueueStep(p.Events, e.texts.of)
 	}
 	e.mu.Lock()
 	sink := e.sink
@@ -199,35 +196,19 @@ func (e *Engine) publishEvents(p *scheduler.Pass) {
 	sink(events)
 }
 
-// hasTee reports whether the mocker publishes on its own sockets.
-func (e *Engine) hasTee() bool {
-	return e.options.Engine.KVEventsPort != 0 || e.options.KVHost != "" || e.options.KVSockets != nil
-}
-
 // openTee opens the sockets for KV events, if there are to be any, before there
 // is anything to tell.
 func (e *Engine) openTee() (err error) {
-	if !e.hasTee() {
-		return nil
-	}
 	if s := e.options.KVSockets; s != nil {
 		o := *s
 		o.BlockTokens, o.Warn = e.options.Engine.BlockTokens, e.options.Warn
 		e.tee, err = kvevents.NewTee(o)
-		return err
 	}
-	a, host := &e.options.Engine, cmp.Or(e.options.KVHost, "127.0.0.1")
-	o := kvevents.TeeOptions{Events: tcpEndpoint(host, a.KVEventsPort), Insecure: e.options.KVInsecure, BlockTokens: a.BlockTokens, Warn: e.options.Warn}
-	if a.ReplayPort != 0 || e.options.KVHost != "" {
-		o.Replay = tcpEndpoint(host, a.ReplayPort)
-	}
-	e.tee, err = kvevents.NewTee(o)
 	return err
 }
 
-func tcpEndpoint(host string, port uint16) string {
-	return "tcp://" + net.JoinHostPort(host, strconv.Itoa(int(port)))
-}
+// tcpEndpoint returns the endpoint of a port on loopback.
+func tcpEndpoint(port uint16) string { return "tcp://127.0.0.1:" + strconv.Itoa(int(port)) }
 
 // Source returns where subscribers find the sockets of a mocker that has started, and
 // nothing if it has none.
@@ -235,23 +216,20 @@ func (e *Engine) Source() (s kvevents.Source) {
 	if e.tee == nil {
 		return s
 	}
-	s.Events, s.Replay = e.tee.Events(), e.tee.Replay()
-	if o := e.options.KVSockets; o != nil {
-		s.Topic = o.Topic
-	}
-	return s
+	return kvevents.Source{Events: e.tee.Events(), Replay: e.tee.Replay(), Topic: e.options.KVSockets.Topic, Rank: e.options.Rank}
 }
 
 // KVEventSources returns the mocker's socket, if it has one, and what takes a sink of
 // scheduler.KVEvents; none unless KV events are asked for.
 func (e *Engine) KVEventSources() ([]engine.KVEventSource, error) {
-	switch {
+	one := engine.KVEventSource{DPRank: int(e.options.Rank), OnReady: e.setSink}
+	switch at := e.Source(); {
 	case e.tee != nil:
-		return []engine.KVEventSource{{OnReady: e.setSink, Zmq: &engine.ZmqSource{Endpoint: e.Source().Events}}}, nil
-	case e.options.KVEvents:
-		return []engine.KVEventSource{{OnReady: e.setSink}}, nil
+		one.Zmq = &engine.ZmqSource{Endpoint: at.Events, Topic: at.Topic}
+	case !e.options.KVEvents:
+		return nil, nil
 	}
-	return nil, nil
+	return []engine.KVEventSource{one}, nil
 }
 
 // setSink makes a sink the one that KV events go to.

@@ -17,7 +17,8 @@ type Error struct {
 	Type       string // for clients; "": that of the status
 	Param      string // the parameter that is wrong; "": none in particular
 	Message    string
-	RetryAfter int // seconds after which to ask again; 0: not told
+	RetryAfter int  // seconds after which to ask again; 0: not told
+	Flat       bool // the answer is the error itself, as of SGLang's server, not an object that has it
 }
 
 func (e *Error) Error() string { return e.Message }
@@ -94,12 +95,19 @@ func (e *Error) Parameter() string {
 // AppendJSON appends the error as OpenAI's object.
 func (e *Error) AppendJSON(dst []byte) []byte {
 	type body struct {
+		Object  string  `json:"object,omitempty"`
 		Message string  `json:"message"`
 		Type    string  `json:"type"`
 		Param   *string `json:"param"`
 		Code    int     `json:"code"`
 	}
-	b, err := json.MarshalUnescaped(map[string]body{"error": {e.Message, e.kind(), orNull(e.Param), e.Status}})
+	one := body{"", e.Message, e.kind(), orNull(e.Param), e.Status}
+	whole := any(map[string]body{"error": one})
+	if e.Flat {
+		one.Object = "error"
+		whole = one
+	}
+	b, err := json.MarshalUnescaped(whole)
 	if err != nil {
 		panic(err) // texts and a number cannot fail
 	}

@@ -115,7 +115,11 @@ func (p *Pool) routeFor(rq *engine.Request) drt.Route {
 			return drt.Choice{}, err
 		}
 		session, _ := ctx.Value(sessionKey{}).(string)
-		return p.pickerFor(rq.TokenIDs).pickWorker(ctx, rc, ask{rq.TokenIDs, session}, available)
+		choice, err := p.pickerFor(rq.TokenIDs).pickWorker(ctx, rc, ask{rq.TokenIDs, session}, available)
+		if rq.Routing != nil && rq.Routing.DPRank != nil {
+			choice.Rank = nil // the request names one
+		}
+		return choice, err
 	}
 }
 

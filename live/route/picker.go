@@ -46,8 +46,9 @@ type ticket struct {
 	sim.Request
 	placed   chan router.Placement // of capacity 1
 	sequence []uint64              // hashes of its blocks
-	cached   []router.Match
-	first    bool // its first token is there
+	cached   []router.Match        // of each worker its best rank, under rank 0
+	ranks    []int32               // those ranks
+	first    bool                  // its first token is there
 	gone     bool
 }
 
@@ -108,6 +109,7 @@ func (p *picker) pickWorker(ctx context.Context, rc cancel.Context, a ask, avail
 	case placed := <-t.placed:
 		return drt.Choice{
 			Instance: p.nameOf(placed.Worker),
+			Rank:     p.rankOf(t, placed.Worker),
 			First:    func() { p.noteFirst(t) },
 			Done:     func() { p.removeTicket(t) },
 		}, nil
@@ -129,10 +131,40 @@ func (p *picker) newTicket(a ask) *ticket {
 	t.InputTokens, t.Session = len(a.tokens), sessionNumber(a.session)
 	if p.index != nil {
 		local := blockhash.Request(a.tokens, p.blockTokens, blockhash.Options{})
-		t.sequence, t.cached = blockhash.Sequence(local), p.index.Match(local, nil)
+		t.sequence = blockhash.Sequence(local)
+		t.cached, t.ranks = bestRanks(p.index.Match(local, nil))
 		t.Prompt.Blocks = int32(len(local))
 	}
 	return t
+}
+
+// bestRanks keeps of each worker the rank that caches most, under rank 0, where policies look workers up. It returns the
+// ranks, too.
+func bestRanks(found []router.Match) (kept []router.Match, ranks []int32) {
+	kept = found[:0]
+	for _, m := range found {
+		rank, last := m.Member.Rank, len(kept)-1
+		m.Member.Rank = 0
+		switch {
+		case last < 0 || kept[last].Member != m.Member:
+			kept, ranks = append(kept, m), append(ranks, rank)
+		case m.Blocks > kept[last].Blocks:
+			kept[last], ranks[last] = m, rank
+		}
+	}
+	return kept, ranks
+}
+
+// rankOf returns the rank of a worker of several that caches most of a prompt; nil: none, and the worker chooses.
+func (p *picker) rankOf(t *ticket, w sim.WorkerID) *int32 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f := p.follows[p.worker[w]]
+	i := slices.IndexFunc(t.cached, func(m router.Match) bool { return m.Member.Worker == w })
+	if f == nil || len(f.sources) < 2 || i < 0 {
+		return nil
+	}
+	return &t.ranks[i]
 }
 
 // sessionNumber returns a number that follows from the name of a session, -1

@@ -75,7 +75,7 @@ func Open(ctx context.Context, rt *drt.Runtime, cards *drt.Cards, name drt.Name,
 	if o.Tracing == nil {
 		o.Tracing = telemetry.New(nil, "")
 	}
-	clientOptions := drt.ClientOptions{Migrations: o.Migrations}
+	clientOptions := drt.ClientOptions{Migrations: o.Migrations, Unbegun: 2} // few moves: the request itself may be why workers hang
 	if o.Metrics != nil {
 		clientOptions.Metrics = o.Metrics(name)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/replay-llm/replay/live/drt"
 	"github.com/replay-llm/replay/live/drt/drttest"
 	"github.com/replay-llm/replay/live/engine"
+	"github.com/replay-llm/replay/live/kvevents"
 	"github.com/replay-llm/replay/live/mocker"
 	"github.com/replay-llm/replay/live/route"
 	"github.com/replay-llm/replay/replay/engineargs"
@@ -36,6 +37,12 @@ func endpoint(t *testing.T, rt *drt.Runtime, component string) *drt.Endpoint {
 // and returns the runtime of the worker.
 func serve(t *testing.T, hub *drttest.Servers, mode engine.Mode, change func(*engine.ModelCard)) *drt.Runtime {
 	t.Helper()
+	return serveRanks(t, hub, mode, 1, change)
+}
+
+// serveRanks is serve with several data-parallel ranks.
+func serveRanks(t *testing.T, hub *drttest.Servers, mode engine.Mode, ranks int, change func(*engine.ModelCard)) *drt.Runtime {
+	t.Helper()
 	args := engineargs.Default()
 	args.Speedup, args.BlockTokens = 50, 16
 	o, component := mocker.Options{Engine: args, Mode: mode}, "backend"
@@ -43,9 +50,9 @@ func serve(t *testing.T, hub *drttest.Servers, mode engine.Mode, change func(*en
 		component = "prefill"
 	}
 	if mode != engine.Decode {
-		o.KVHost = "127.0.0.1"
+		o.KVSockets = &kvevents.TeeOptions{Events: "tcp://127.0.0.1:0", Replay: "tcp://127.0.0.1:0"}
 	}
-	e, err := mocker.New(o)
+	e, err := mocker.NewRanks(o, ranks)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,6 +175,28 @@ func TestPoolByCache(t *testing.T) {
 	poll.Until(t, "two workers", func() bool { return len(p.Workers()) == 2 })
 	if who, _ := call(t, p, drttest.Within(t), prompt(2, 10), nil); who == home {
 		t.Errorf("%x answered, which has left", who)
+	}
+}
+
+// A request goes to the rank that has cached its prompt, unless it names another one.
+func TestPoolByRank(t *testing.T) {
+	hub := drttest.Start(t)
+	serveRanks(t, hub, engine.Aggregated, 4, same)
+	p := open(t, hub, 1, route.Options{Policy: policy.KV, Router: router.DefaultConfig(), Warn: func(s string) { t.Log(s) }})
+	rank, other, next := uint32(3), uint32(1), 0
+	inARow := 0
+	poll.Until(t, "ten prompts found at their rank", func() bool {
+		next++
+		call(t, p, drttest.Within(t), prompt(next, 10), &engine.Routing{DPRank: &rank})
+		if _, cached := call(t, p, drttest.Within(t), prompt(next, 10), nil); cached < 100 {
+			inARow = 0
+		} else {
+			inARow++
+		}
+		return inARow == 10
+	})
+	if _, cached := call(t, p, drttest.Within(t), prompt(next, 10), &engine.Routing{DPRank: &other}); cached != 0 {
+		t.Errorf("%d tokens cached at rank %d, which the request named, want none", cached, other)
 	}
 }
 

@@ -156,6 +156,10 @@ func (s *Server) serveGenerate(w http.ResponseWriter, r *http.Request) {
 // writeFailure answers with an error.
 func writeFailure(w http.ResponseWriter, err error) {
 	e := openai.ErrorOf(err)
+	if e.Flat {
+		standalone.WriteBytes(w, e.Status, e.AppendJSON(nil))
+		return
+	}
 	standalone.WriteJSON(w, e.Status, map[string]any{"error": map[string]string{"message": e.Message}})
 }
 

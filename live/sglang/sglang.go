@@ -22,6 +22,7 @@ func Start(ctx context.Context, o standalone.Options) (*Server, error) {
 	s := &Server{standalone.New(o)}
 	a := &o.Engine.Engine
 	metrics := s.Metrics.SGLang(telemetry.SGLangConfig{Model: o.Engine.Model, BlockTokens: a.BlockTokens, Blocks: a.Blocks})
+	s.Rejected = func(string) { metrics.Rejected() }
 	return s, s.Server.Start(ctx, meter{metrics}, s, s.newHandler)
 }
 

@@ -19,13 +19,17 @@ import (
 )
 
 // serve serves an engine, and returns its address.
-func serve(t *testing.T) string {
+func serve(t *testing.T, change ...func(*standalone.Options)) string {
 	t.Helper()
 	args, err := engineargs.Parse([]byte(`{"engine_type": "sglang", "block_size": 16, "num_gpu_blocks": 100, "speedup_ratio": 50}`), engineargs.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := sglang.Start(t.Context(), standalone.Options{Engine: mocker.Options{Model: "tiny", ContextLength: 512, Engine: args}, Version: "0.5.23"})
+	o := standalone.Options{Engine: mocker.Options{Model: "tiny", ContextLength: 512, Engine: args}, Version: "0.5.23"}
+	for _, f := range change {
+		f(&o)
+	}
+	s, err := sglang.Start(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,3 +194,39 @@ func TestPaths(t *testing.T) {
 		t.Fatalf("%v: %s", wrong, text)
 	}
 }
+
+// With --max-queued-requests, requests that would wait behind that number get SGLang's 503, and are counted as aborted. Requests that
+// run do not count.
+func TestQueueLimit(t *testing.T) {
+	url := serve(t, func(o *standalone.Options) {
+		o.Engine.MaxWaiting, o.Engine.Engine.Speedup, o.Engine.Engine.SGLang.MaxRunning = 2, 1, 1
+	})
+	const long = `{"input_ids":[1,2,3],"sampling_params":{"max_new_tokens":300,"ignore_eos":true}}`
+	done := make(chan int, 3)
+	send := func() { status, _ := ask(t, url+"/generate", long); done <- status }
+	metric := func(line string) func() bool {
+		return func() bool { _, text := ask(t, url+"/metrics", ""); return strings.Contains(text, line) }
+	}
+	go send()
+	poll.Until(t, "a request runs", metric("sglang:num_running_reqs{"+labels+"} 1\n"))
+	go send()
+	go send()
+	poll.Until(t, "two wait", metric("sglang:num_queue_reqs{"+labels+"} 2\n"))
+	for path, body := range map[string]string{"/generate": long, "/v1/completions": `{"model":"tiny","prompt":[1,2],"max_tokens":3}`} {
+		status, answer := ask(t, url+path, body)
+		if want := `{"object":"error","message":"the queue of the engine is full: retry later, or ask another instance","type":"503","param":null,"code":503}`; status != 503 || strings.TrimSpace(answer) != want {
+			t.Errorf("%s: %d %s, want 503 %s", path, status, answer, want)
+		}
+	}
+	if !metric("sglang:num_aborted_requests_total{" + labels + "} 2\n")() {
+		t.Error("the rejected requests are not counted")
+	}
+	for range 3 {
+		if status := <-done; status != 200 {
+			t.Errorf("status %d of a request that fits", status)
+		}
+	}
+}
+
+// labels are those of the engine's metrics.
+const labels = `engine_type="unified",model_name="tiny",moe_ep_rank="0",pp_rank="0",tp_rank="0"`

@@ -3,6 +3,7 @@ package standalone
 import (
 	"context"
 	"crypto/subtle"
+	"errors"
 	"iter"
 	"net/http"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 	"github.com/replay-llm/replay/internal/vllmpaths"
 	"github.com/replay-llm/replay/live/cancel"
 	"github.com/replay-llm/replay/live/engine"
+	"github.com/replay-llm/replay/live/mocker"
 	"github.com/replay-llm/replay/live/openai"
 )
 
@@ -94,6 +96,10 @@ func (l limited) Generate(ctx context.Context, rc cancel.Context, rq *engine.Req
 	return func(yield func(*engine.Chunk, error) bool) {
 		defer leave()
 		for c, err := range chunks {
+			if errors.Is(err, mocker.ErrQueueFull) {
+				l.queue.Rejected("max_queued_requests")
+				err = &openai.Error{Status: http.StatusServiceUnavailable, Type: "503", Flat: true, Message: mocker.ErrQueueFull.Error()}
+			}
 			if err == nil && c.FinishReason == engine.FinishCancelled && l.sleep.Aborted(stay) {
 				c.FinishReason = "abort"
 			}

@@ -213,12 +213,18 @@ func (w *Worker) Rank(rank, active, total int, hitRate float64) {
 type Client struct {
 	queue, send, first prometheus.Observer
 	inflight           prometheus.Gauge
+	moved              *prometheus.CounterVec
 }
 
 // Client makes the metrics of calls to an endpoint.
 func (m *Metrics) Client(n Name) *Client {
 	k := maker{m.registry, n.labelSet()}
+	moved := k.newCounter("replay_moved_requests_total", "Requests that went to another worker after theirs failed, by whether it had begun to answer.", "begun")
+	for _, begun := range []bool{false, true} {
+		moved.WithLabelValues(strconv.FormatBool(begun))
+	}
 	return &Client{
+		moved:    moved,
 		queue:    k.newHistogram("dynamo_request_plane_queue_seconds", "Time from call to sending.", messageBuckets()).WithLabelValues(),
 		send:     k.newHistogram("dynamo_request_plane_send_seconds", "Time from sending to acknowledgement.", messageBuckets()).WithLabelValues(),
 		first:    k.newHistogram("dynamo_request_plane_roundtrip_ttft_seconds", "Time from sending to first item.", requestBuckets()).WithLabelValues(),
@@ -240,6 +246,9 @@ func (c *Client) Sent(took time.Duration) { c.send.Observe(took.Seconds()) }
 
 // First notes the time until the first item.
 func (c *Client) First(took time.Duration) { c.first.Observe(took.Seconds()) }
+
+// Moved counts a request that went to another worker.
+func (c *Client) Moved(begun bool) { c.moved.WithLabelValues(strconv.FormatBool(begun)).Inc() }
 
 // The kinds of requests that a frontend counts.
 const (

@@ -114,6 +114,9 @@ func (s *SGLang) Admitted(prompt, cached int) {
 	s.admitted, s.found = s.admitted+prompt, s.found+cached
 }
 
+// Rejected counts a request that did not fit in the queue, as one that was aborted.
+func (s *SGLang) Rejected() { s.aborted.Inc() }
+
 // Prefilled counts nothing.
 func (s *SGLang) Prefilled(int, int) {}
 

@@ -73,9 +73,21 @@ func TestEmbeddingsAndResponses(t *testing.T) {
 	}
 }
 
+// As vLLM's, a server has the paths of development mode in that mode only. There they require no API key.
+func TestDevMode(t *testing.T) {
+	keyed := func(o *vllm.Options) { o.APIKeys = []string{"secret"} }
+	url := serve(t, keyed)
+	expect(t, url+"/sleep", "", 404, `{"detail":"Not Found"}`)
+	expect(t, url+"/wake_up", "", 404, `{"detail":"Not Found"}`)
+	url = serve(t, keyed, func(o *vllm.Options) { o.DevMode = true })
+	expect(t, url+"/sleep", "", 200, `{"status":"sleeping","level":1}`)
+	expect(t, url+"/wake_up", "", 200, `{"status":"awake","tags":null}`)
+	expect(t, url+"/v1/completions", `{"prompt":[5],"max_tokens":2}`, 401, "Unauthorized")
+}
+
 // A sleeping server ends requests in flight with reason abort, and answers later ones when it has woken up.
 func TestSleep(t *testing.T) {
-	url := serve(t, func(o *vllm.Options) { o.Engine.Engine.Speedup = 1 })
+	url := serve(t, func(o *vllm.Options) { o.Engine.Engine.Speedup, o.DevMode = 1, true })
 	const running = `vllm:num_requests_running{engine="0",model_name="tiny"} 1`
 	const long = `{"prompt":[5,6,7],"max_tokens":400,"ignore_eos":true}`
 	answers := make(chan string, 2)

@@ -47,9 +47,11 @@ func (s *Server) newHandler(own http.Handler) http.Handler {
 		"/v1/chat/completions": {answers, post, false},
 		"/v1/responses":        {s.countLoad(onlyJSON(vllmpaths.Responses(own))), post, false},
 		"/v1/embeddings":       {s.countLoad(onlyJSON(vllmpaths.Embeddings(own))), post, false},
-		"/sleep":               {s.Sleep.ServeSleep, post, false},
-		"/wake_up":             {s.Sleep.ServeWakeUp, post, false},
-		"/is_sleeping":         {s.Sleep.ServeIsSleeping, get, false},
+	}
+	if s.dev {
+		paths["/sleep"] = path{s.Sleep.ServeSleep, post, false}
+		paths["/wake_up"] = path{s.Sleep.ServeWakeUp, post, false}
+		paths["/is_sleeping"] = path{s.Sleep.ServeIsSleeping, get, false}
 	}
 	if s.Options.Engine.Adapted != nil {
 		paths["/v1/load_lora_adapter"] = path{onlyJSON(s.adapters.ServeLoad), post, false}

@@ -28,6 +28,7 @@ type Options struct {
 	// PlausibleTools calls tools, and answers with JSON that schemas accept.
 	PlausibleTools bool
 	Transfer       *vllmpaths.Transfer // of KV blocks; nil: none
+	DevMode        bool                // serves the paths of vLLM's development mode that there are: /sleep, /wake_up and /is_sleeping
 }
 
 // Server is one worker.
@@ -39,11 +40,12 @@ type Server struct {
 	adapters *vllmpaths.Adapters
 	transfer *vllmpaths.Transfer
 	plain    bool // requests with tools are rejected
+	dev      bool // Options.DevMode
 }
 
 // Start starts an engine and makes a server for it that listens nowhere yet.
 func Start(ctx context.Context, o Options) (*Server, error) {
-	s := &Server{Server: standalone.New(o.Options), id: strings.ReplaceAll(cancel.NewID(), "-", "")[:16], plain: !o.PlausibleTools, transfer: o.Transfer}
+	s := &Server{Server: standalone.New(o.Options), id: strings.ReplaceAll(cancel.NewID(), "-", "")[:16], plain: !o.PlausibleTools, dev: o.DevMode, transfer: o.Transfer}
 	s.adapters = vllmpaths.NewAdapters(append([]string{o.Engine.Model}, o.Aliases...), o.Engine.Adapters)
 	if o.MaxAdapters > 0 {
 		s.Options.Engine.Adapters, s.Options.Engine.Adapted = nil, s.adapters.Has

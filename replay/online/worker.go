@@ -3,8 +3,10 @@ package online
 import (
 	"context"
 	"fmt"
+	"math"
 	"sort"
 	"sync"
+	"sync/atomic"
 
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim"
@@ -74,6 +76,8 @@ type Worker struct {
 	planned sim.Time // end of the pass before
 	open    bool     // a pass has begun and not ended
 
+	due atomic.Uint64 // float64 bits of the instant at which the pass is to end, or the next one to begin; 0: idle
+
 	overshoot, lengths sampler
 	slipped            float64 // ms by which passes ended too late for the next to begin where they should have
 }
@@ -113,6 +117,16 @@ func (w *Worker) Cancel(id sim.RequestID) {
 	w.wakeUp()
 }
 
+// Overdue returns for how long, in ms, the worker is late with the end of its pass, or with the next one. Any goroutine may
+// call it.
+func (w *Worker) Overdue() sim.Time {
+	due := w.due.Load()
+	if due == 0 {
+		return 0
+	}
+	return max(0, w.cfg.Clock.Now()-sim.Time(math.Float64frombits(due)))
+}
+
 func (w *Worker) wakeUp() {
 	select {
 	case w.wake <- struct{}{}:
@@ -139,7 +153,9 @@ func (w *Worker) Run(ctx context.Context) (err error) {
 		stop()
 	}()
 	for ctx.Err() == nil {
+		w.due.Store(math.Float64bits(float64(w.cfg.Clock.Now())))
 		if w.next == farBack && !w.findNext() {
+			w.due.Store(0)
 			select {
 			case <-w.wake:
 			case <-ctx.Done():
@@ -221,6 +237,7 @@ func (w *Worker) stepCore(ctx context.Context) error {
 		return err
 	}
 	w.open = true
+	w.due.Store(math.Float64bits(float64(w.pass.End)))
 	if w.cfg.Pacer != nil {
 		w.cfg.Pacer.Begin(w.pass.End)
 	}

@@ -150,7 +150,7 @@ func (s Streams) commandFlags() *pflag.FlagSet {
 
 // flagsElsewhere returns flags that one of the two programs has and that resemble one of the other.
 func flagsElsewhere() []string {
-	return strings.Fields(`body-timeout bytes-per-token class fault for gpus grace header kv-events-config kv-events-host kv-events-port kv-transfer-config max-num-queued-tokens no-stream part-time precision
+	return strings.Fields(`body-timeout bytes-per-token class fault for gpus grace header kv-events-config kv-events-host kv-events-port kv-transfer-config max-num-queued-tokens max-queued-requests no-stream part-time precision
 		agent-output etcd-port head idle-timeout nats-port prompt-block-size queue-timeout repeat replay replays rescale session-header stream-timeout to top trace upstream
 		wall-time write-timeout`)
 }

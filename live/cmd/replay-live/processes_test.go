@@ -19,6 +19,7 @@ import (
 
 	"github.com/replay-llm/replay/internal/cmd/cli"
 	"github.com/replay-llm/replay/live/drt/stack"
+	"github.com/replay-llm/replay/live/kvevents"
 )
 
 var fullCluster = flag.Bool("full-cluster", false, "run clusters of processes that are killed, paused and cut off, and measure them")
@@ -75,8 +76,9 @@ type member struct {
 	done chan struct{}
 
 	Instance, System, HTTP string
-	KVEvents               string `json:"kv_events"`
-	KVReplay               string `json:"kv_replay"`
+	KVEvents               string            `json:"kv_events"`
+	KVReplay               string            `json:"kv_replay"`
+	Ranks                  []kvevents.Source `json:"kv_ranks"`
 }
 
 // transcript is what a process has written so far, for concurrent readers, too.

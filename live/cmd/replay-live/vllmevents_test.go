@@ -13,6 +13,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/replay-llm/replay/internal/poll"
+	"github.com/replay-llm/replay/live/kvevents"
 )
 
 // publishing is a process of one vLLM server that publishes KV events.
@@ -306,11 +309,55 @@ func TestVLLMEventsConfig(t *testing.T) {
 		`{"enable_kv_cache_events": true, "buffer_steps": -1}`:                "buffer_steps is -1, must be at least 1",
 		`{"enable_kv_cache_events": true, "max_queue_size": 0}`:               "max_queue_size is 0, must be at least 1",
 		`{"enable_kv_cache_events": true, "replay_endpoint": "x"}`:            `replay_endpoint: endpoint "x": expected tcp://host:port`,
-		`{"enable_kv_cache_events": true, "replay_endpoint": "tcp://*:5558"}`: "ports 5557 and 5558 are of two sockets of 3 servers each, must be them at least 3 apart",
+		`{"enable_kv_cache_events": true, "replay_endpoint": "tcp://*:5558"}`: "ports 5557 and 5558 are of 3 sockets each, must be at least 3 apart",
 	} {
 		var out, errs bytes.Buffer
 		if code := run([]string{"vllm", "--port=0", "--fleet=3", "--kv-events-config", config}, strings.NewReader(""), &out, &errs); code != 2 || out.Len() > 0 || !strings.Contains(errs.String(), want) {
 			t.Errorf("%s: exit code %d, %s%s, want %q", config, code, &out, &errs, want)
+		}
+	}
+}
+
+// VLLM_SERVER_DEV_MODE is 0 or 1.
+func TestDevModeVariable(t *testing.T) {
+	t.Setenv("VLLM_SERVER_DEV_MODE", "yes")
+	var out, errs bytes.Buffer
+	if code := run([]string{"vllm", "--port=0"}, strings.NewReader(""), &out, &errs); code != 2 || !strings.Contains(errs.String(), `VLLM_SERVER_DEV_MODE is "yes", must be 0 or 1`) {
+		t.Errorf("exit code %d, %s", code, &errs)
+	}
+}
+
+// Workers publish in every layout, each rank at its own sockets, and the frontend finds prompts by the events of all of them.
+func TestWorkerLayouts(t *testing.T) {
+	t.Parallel()
+	for i, layout := range kvevents.Layouts() {
+		c := newCompound(t)
+		w := c.worker("--kv-events-layout="+layout, "--data-parallel-size=2", "--scheduler-profile=vllm", "--speedup-ratio=50", "--block-size=16")
+		if len(w.Ranks) != 2 || w.Ranks[0].Events != w.KVEvents || w.Ranks[1].Rank != 1 {
+			t.Fatalf("%s: ranks %+v", layout, w.Ranks)
+		}
+		told := make(chan kvevents.Received, 1000)
+		for _, at := range w.Ranks {
+			s, err := kvevents.Subscribe(kvevents.SubscriberOptions{Events: at.Events, Replay: at.Replay, Observe: func(r kvevents.Received) { told <- r }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+		}
+		front := c.front("--router=kv")
+		awaitModel(t, front, "mocker-model")
+		body := fmt.Sprintf(`{"model":"mocker-model","max_tokens":2,"prompt":[%s7]}`, strings.Repeat("7,", 100))
+		poll.Until(t, "the prompt is found", func() bool {
+			status, text := postJSON(t, front.HTTP+"/v1/completions", body)
+			if status != http.StatusOK {
+				t.Fatalf("%s: %d %s", layout, status, text)
+			}
+			return strings.Contains(text, `"cached_tokens":96`)
+		})
+		first := <-told
+		e := first.Batch.Events[0]
+		if hasTokens := len(e.Tokens) == 96 && len(e.TokensHashes) == 0; e.Kind != kvevents.Stored || hasTokens != (i > 0) {
+			t.Errorf("%s: the first event is %+v", layout, e)
 		}
 	}
 }

@@ -36,18 +36,18 @@ type frontendFlags struct {
 	o       options.Options // of the router
 	runtime options.RuntimeFlags
 
-	host       string
-	port       int
-	mode       cli.Choice
-	namespace  string // of the workers; "": any
-	model      string // of static discovery
-	tokenizer  string // a file
-	migrations int
-	inactivity time.Duration
-	limits     frontend.Config
-	publishers kvevents.Limits
-	grace      time.Duration
-	untilEOF   bool
+	host                  string
+	port                  int
+	mode                  cli.Choice
+	namespace             string // of the workers; "": any
+	model                 string // of static discovery
+	tokenizer             string // a file
+	migrations            int
+	inactivity, heartbeat time.Duration
+	limits                frontend.Config
+	publishers            kvevents.Limits
+	grace                 time.Duration
+	untilEOF              bool
 }
 
 // NewFrontendCommand makes the command that serves models over HTTP.
@@ -101,6 +101,7 @@ func (f *frontendFlags) bindFrontend(fs *pflag.FlagSet) {
 	fs.IntVar(&f.migrations, "migration-limit", 0, "`number` of times a request may continue at another worker after its worker failed")
 	fs.DurationVar(&f.inactivity, "stream-timeout", 0, "`time` a worker may send nothing; 0: any")
 	fs.Lookup("stream-timeout").DefValue = "$DYN_HTTP_BACKEND_STREAM_TIMEOUT_SECS, or any"
+	fs.DurationVar(&f.heartbeat, "heartbeat", 10*time.Second, "`time` after which a silent worker sends a sign of life; it is given up after 4.5 of them without any")
 	fs.StringVar(&f.model, "static-model", mocker.DefaultModel, "with --discovery static, the `name` of the model that workers serve")
 	fs.StringVar(&f.tokenizer, "tokenizer", "", "cut the text of prompts by this tokenizer.json, a `FILE`")
 	fs.IntVar(&f.limits.MaxInFlight, "max-in-flight", 0, "`number` of requests answered at once, the rest wait; 0: any")
@@ -127,6 +128,7 @@ func (f *frontendFlags) readConfig() (drt.Config, routes.Options, error) {
 	const wantTime = "a time above 0"
 	if err := f.o.Check(
 		inRange("http-port", f.port, 0, 65535), inRange("migration-limit", f.migrations, 0, 1000),
+		cli.Wants(f.heartbeat >= 100*time.Millisecond && f.heartbeat <= time.Minute, "heartbeat", "100ms to 1m"),
 		inRange("max-body", l.MaxBody, 1, 1<<30), inRange("max-pending", l.MaxPending, l.MaxBody, 1<<40),
 		inRange("kv-max-blocks", f.publishers.Blocks, 1, 1<<30), inRange("kv-max-rate", f.publishers.Rate, 1, 1<<30),
 		inRange("max-connections", l.MaxConnections, 1, 1<<20), inRange("max-in-flight", l.MaxInFlight, 0, 1<<20),
@@ -169,6 +171,7 @@ func (f *frontendFlags) readConfig() (drt.Config, routes.Options, error) {
 	} else {
 		err = cluster.GiveCards(&runtime, f.model)
 	}
+	runtime.Heartbeat = f.heartbeat
 	if f.o.Changed("stream-timeout") {
 		runtime.Inactivity = f.inactivity
 	}

@@ -7,7 +7,6 @@ import (
 	"os"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/replay-llm/replay/internal/cmd/cli"
@@ -21,6 +20,9 @@ import (
 
 // intHashes is the variable by which vLLM tells hashes of blocks as numbers (1) or bytes (0).
 const intHashes = "VLLM_KV_EVENTS_USE_INT_BLOCK_HASHES"
+
+// hashBytes reports whether hashes are bytes in vLLM's layouts.
+func hashBytes() bool { return os.Getenv(intHashes) == "0" }
 
 // parseKVConfig reads the configuration of KV events of servers of a release; nil: they
 // publish none. The host * is that of the servers.
@@ -66,7 +68,7 @@ func parseKVConfig(text, release, host string, insecure bool) (*kvevents.TeeOpti
 	if o.Layout, err = kvevents.LayoutOf(release); err != nil {
 		return nil, err
 	}
-	o.HashBytes = os.Getenv(intHashes) == "0"
+	o.HashBytes = hashBytes()
 	return o, nil
 }
 
@@ -85,45 +87,4 @@ func parseKeys(text string, c *vllm.KVConfig) error {
 		return excerpt.Errorf("no key %q%s", key, nearest.Ask(key, known))
 	}
 	return json.Unmarshal([]byte(text), c)
-}
-
-// kvSocketsOf returns where server i of a fleet publishes: ports go up by one from server to server, except
-// ports that are 0, and %d in the topic is the server's number.
-func kvSocketsOf(o *kvevents.TeeOptions, i int) *kvevents.TeeOptions {
-	if o == nil {
-		return nil
-	}
-	one := *o
-	one.Events, one.Replay = portAfter(o.Events, i), portAfter(o.Replay, i)
-	one.Topic = strings.ReplaceAll(o.Topic, "%d", strconv.Itoa(i))
-	return &one
-}
-
-// portAfter returns an endpoint with a port that is n higher.
-func portAfter(endpoint string, n int) string {
-	host, text, err := net.SplitHostPort(strings.TrimPrefix(endpoint, "tcp://"))
-	port, err2 := strconv.Atoi(text)
-	if err != nil || err2 != nil || port == 0 {
-		return endpoint
-	}
-	return "tcp://" + net.JoinHostPort(host, strconv.Itoa(port+n))
-}
-
-// checkKVFleet refuses endpoints that two servers of a fleet would share.
-func checkKVFleet(o *kvevents.TeeOptions, fleet int) error {
-	if o == nil || o.Replay == "" {
-		return nil
-	}
-	port := func(endpoint string) int {
-		n, _ := strconv.Atoi(endpoint[strings.LastIndexByte(endpoint, ':')+1:])
-		return n
-	}
-	events, replay := port(o.Events), port(o.Replay)
-	if events == 0 || replay == 0 {
-		return nil
-	}
-	if d := replay - events; d > -fleet && d < fleet {
-		return cli.Usagef("--kv-events-config: ports %d and %d are of two sockets of %d servers each, must be them at least %d apart", events, replay, fleet, fleet)
-	}
-	return nil
 }

@@ -15,7 +15,7 @@ func TestKVSocketsOfFleet(t *testing.T) {
 	for i, want := range []kvevents.TeeOptions{
 		{Events: "tcp://127.0.0.1:5557", Topic: "kv@pod-0@m"}, {Events: "tcp://127.0.0.1:5558", Topic: "kv@pod-1@m"},
 	} {
-		got := kvSocketsOf(o, i)
+		got := o.Next(i)
 		if got.Events != want.Events || got.Topic != want.Topic || got.Replay != "tcp://127.0.0.1:0" || got.Layout != kvevents.VLLM019 || got.HashBytes || got.BufferSteps != 10_000 {
 			t.Errorf("server %d: %+v, want %s and %s", i, got, want.Events, want.Topic)
 		}
@@ -25,7 +25,7 @@ func TestKVSocketsOfFleet(t *testing.T) {
 			t.Errorf("%q: %+v %v, want nothing published", config, o, err)
 		}
 	}
-	if err := checkKVFleet(&kvevents.TeeOptions{Events: "tcp://*:5557", Replay: "tcp://*:5560"}, 3); err != nil {
+	if err := (&kvevents.TeeOptions{Events: "tcp://*:5557", Replay: "tcp://*:5560"}).CheckPorts(3); err != nil {
 		t.Error(err)
 	}
 }

@@ -46,9 +46,15 @@ SIGTERM; then it waits for requests under way and ends with exit code 0.`,
 	}
 	cmd.AddCommand(newDropIn(s, cmd))
 	f.o.Flags.Bind(cmd,
-		cli.NewGroup("Server", func(fs *pflag.FlagSet) { f.bindCommon(fs, 30000, "context-length") }, "host", "port", "fleet", "served-model-name", "context-length"),
+		cli.NewGroup("Server", f.bindServer, "host", "port", "fleet", "served-model-name", "context-length"),
 		cli.NewGroup("Engine (these win over --engine-args)", f.bindEngine, "gpu", "model", "tp", "num-gpu-blocks", "page-size", "max-running-requests", "chunked-prefill-size", "speedup-ratio"))
 	return cli.Alias(cmd, map[string]string{"http-host": "host", "http-port": "port"})
+}
+
+// bindServer adds the flags of the server.
+func (f *sglangFlags) bindServer(fs *pflag.FlagSet) {
+	f.bindCommon(fs, 30000, "context-length")
+	fs.IntVar(&f.server.Engine.MaxWaiting, "max-queued-requests", 0, "`requests` that wait in the scheduler at most; more get 503. 0: any number")
 }
 
 // bindEngine adds the engine's flags that a server of SGLang has.
@@ -64,7 +70,7 @@ func (f *sglangFlags) readConfig() error {
 	if err := f.checkCommon(); err != nil {
 		return err
 	}
-	if err := f.o.Check(cli.Wants(!f.o.Changed("engine") || f.o.Set.Lookup("engine").Value.String() == "sglang", "engine", "sglang")); err != nil {
+	if err := f.o.Check(inRange("max-queued-requests", f.server.Engine.MaxWaiting, 0, 1<<30), cli.Wants(!f.o.Changed("engine") || f.o.Set.Lookup("engine").Value.String() == "sglang", "engine", "sglang")); err != nil {
 		return err
 	}
 	if err := f.o.Set.Set("engine", "sglang"); err != nil {
@@ -74,12 +80,6 @@ func (f *sglangFlags) readConfig() error {
 	return f.readEngine(engineargs.SGLang)
 }
 
-// sglangLine is what is printed of a server that listens.
-type sglangLine struct {
-	HTTP  string `json:"http"`
-	Model string `json:"model"`
-}
-
 // run serves until ctx ends, or standard input if that was asked for.
 func (f *sglangFlags) run(ctx context.Context, s cli.Streams) error {
 	f.fleet.start = func(ctx context.Context, _ int, ask func(http.Handler) http.Handler) (serving.Server, error) {
@@ -87,6 +87,6 @@ func (f *sglangFlags) run(ctx context.Context, s cli.Streams) error {
 		o.Ask = ask
 		return sglang.Start(ctx, o)
 	}
-	f.fleet.line = func(_ serving.Server, url string) any { return sglangLine{url, f.server.Engine.Model} }
+	f.fleet.line = func(_ serving.Server, url string) any { return serverLine{HTTP: url, Model: f.server.Engine.Model} }
 	return f.runFleet(ctx, s)
 }

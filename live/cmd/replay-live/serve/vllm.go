@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"net/http"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -22,6 +23,7 @@ type vllmFlags struct {
 	adapters int    // that may be in use at once
 	lora     bool   // adapters can be loaded at run time
 	tools    bool   // are called
+	dev      bool   // paths of vLLM's development mode are served
 	kvConfig string // of KV events
 	transfer string // of the KV connector
 }
@@ -93,6 +95,12 @@ func (f *vllmFlags) readConfig() error {
 	if err != nil {
 		return err
 	}
+	const devMode = "VLLM_SERVER_DEV_MODE"
+	if v := os.Getenv(devMode); v == "1" {
+		f.dev = true
+	} else if v != "" && v != "0" {
+		return cli.Usagef("%s is %q, must be 0 or 1", devMode, v)
+	}
 	if err := vllmpaths.CheckTransfer(f.transfer); err != nil {
 		return cli.Usagef("--kv-transfer-config: %v", err)
 	}
@@ -100,8 +108,8 @@ func (f *vllmFlags) readConfig() error {
 	if f.server.Engine.KVSockets, err = parseKVConfig(f.kvConfig, f.server.Version, f.fleet.host, f.fleet.links.Insecure()); err != nil {
 		return err
 	}
-	if err := checkKVFleet(f.server.Engine.KVSockets, f.fleet.size); err != nil {
-		return err
+	if err := f.server.Engine.KVSockets.CheckPorts(f.fleet.size); err != nil {
+		return cli.Usagef("--kv-events-config: %v", err)
 	}
 	return f.checkAdapters()
 }
@@ -123,8 +131,8 @@ func (f *vllmFlags) checkAdapters() error {
 	return nil
 }
 
-// vllmLine is what is printed of a server that listens.
-type vllmLine struct {
+// serverLine is what is printed of a server that listens.
+type serverLine struct {
 	HTTP  string `json:"http"`
 	Model string `json:"model"`
 	// Where KV events are published, and where to ask for what was missed.
@@ -135,14 +143,14 @@ type vllmLine struct {
 // run serves until ctx ends, or standard input if that was asked for.
 func (f *vllmFlags) run(ctx context.Context, s cli.Streams) error {
 	f.fleet.start = func(ctx context.Context, i int, ask func(http.Handler) http.Handler) (serving.Server, error) {
-		o := vllm.Options{Options: f.server, MaxAdapters: f.adapters, PlausibleTools: f.tools, Transfer: vllmpaths.NewTransfer(f.transfer, f.fleet.host, i)}
+		o := vllm.Options{Options: f.server, MaxAdapters: f.adapters, PlausibleTools: f.tools, DevMode: f.dev, Transfer: vllmpaths.NewTransfer(f.transfer, f.fleet.host, i)}
 		o.Ask = ask
-		o.Engine.KVSockets = kvSocketsOf(o.Engine.KVSockets, i)
+		o.Engine.KVSockets = o.Engine.KVSockets.Next(i)
 		return vllm.Start(ctx, o)
 	}
 	f.fleet.line = func(one serving.Server, url string) any {
 		events := one.(*vllm.Server).Source()
-		return vllmLine{url, f.server.Engine.Model, events.Events, events.Replay}
+		return serverLine{url, f.server.Engine.Model, events.Events, events.Replay}
 	}
 	return f.runFleet(ctx, s)
 }

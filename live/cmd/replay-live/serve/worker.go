@@ -5,6 +5,7 @@ import (
 	"context"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,11 +20,13 @@ import (
 	"github.com/replay-llm/replay/live/cmd/replay-live/serving"
 	"github.com/replay-llm/replay/live/drt"
 	"github.com/replay-llm/replay/live/eventplane"
+	"github.com/replay-llm/replay/live/kvevents"
 	"github.com/replay-llm/replay/live/kvevents/zmtp"
 	"github.com/replay-llm/replay/live/link"
 
 	served "github.com/replay-llm/replay/live/engine"
 	"github.com/replay-llm/replay/live/mocker"
+	"github.com/replay-llm/replay/replay/engineargs"
 )
 
 // worker is a worker as its flags want it.
@@ -33,11 +36,12 @@ type worker struct {
 	config  served.WorkerConfig
 	mock    mocker.Options
 
-	mode, leaseLoss, precise, plane cli.Choice
+	mode, leaseLoss, precise, plane, layout cli.Choice
 
 	bootstrap                       bool
 	bootstrapHost                   string
 	bootstrapPort, kvPort, kvReplay int
+	ranks                           int
 
 	kvEvents, untilEOF  bool
 	kvHost              string
@@ -103,6 +107,7 @@ func (w *worker) bindWorker(fs *pflag.FlagSet) {
 	fs.DurationVar(&w.shutdownTime, "shutdown-timeout", 30*time.Second, "`time` for all that follows; then it ends with exit code 143")
 	fs.Lookup("shutdown-timeout").DefValue = "$DYN_WORKER_GRACEFUL_SHUTDOWN_TIMEOUT, or 30s"
 	fs.DurationVar(&w.config.CanaryAfter, "canary-after", 10*time.Second, "`time` without a good response before a request is made to see whether it is well")
+	fs.IntVar(&w.ranks, "data-parallel-size", 1, "`number` of data-parallel ranks, each with a scheduler and a KV cache; ports of KV events go up by one from rank to rank")
 	fs.Var(&w.leaseLoss, "lease-loss", "what to do when the lease is lost, by `name`: exit, or reregister, which serves on under the same id")
 	fs.BoolVar(&w.config.WorkerLabel, "metrics-worker-label", false, "tell the worker's id in its metrics")
 	fs.BoolVar(&w.untilEOF, "until-eof", false, "end, in good order, when standard input ends too")
@@ -127,6 +132,8 @@ func (w *worker) bindEvents(fs *pflag.FlagSet) {
 	fs.BoolVar(&w.kvEvents, "kv-events", true, "publish KV events; =false turns it off")
 	fs.StringVar(&w.kvHost, "kv-events-host", "127.0.0.1", "`address` at which subscribers reach it")
 	fs.IntVar(&w.kvPort, "kv-events-port", 0, "`port` of events; 0: any, or zmq_kv_events_port of --engine-args")
+	w.layout = cli.Choice{Names: kvevents.Layouts(), Value: kvevents.OwnLayout.String()}
+	fs.Var(&w.layout, "kv-events-layout", "layout of KV events, by `name`: own, with snapshots, or that of a release of vLLM and later ones")
 	w.plane = cli.Choice{Names: []string{"both", "nats", "zmq", "none"}, Value: "none"}
 	fs.Var(&w.plane, "event-plane", "where the published package's KV router reads KV events, by `name`: nats, zmq, both or none")
 	fs.Lookup("event-plane").DefValue = "$DYN_EVENT_PLANE, or both, with --model-path; else none"
@@ -148,7 +155,7 @@ func (w *worker) readConfig() error {
 		return err
 	}
 	runtime.LeaseLoss = drt.LeaseLoss(w.leaseLoss.Value)
-	w.mock.Rendezvous.Links, w.mock.KVInsecure = runtime.Links, runtime.Links.Insecure()
+	w.mock.Rendezvous.Links = runtime.Links
 	if err := w.checkListeners(runtime.Links); err != nil {
 		return err
 	}
@@ -161,6 +168,9 @@ func (w *worker) readConfig() error {
 		return err
 	}
 	w.mock.Engine, w.mock.Precise = *p.Args, w.precise.Value == "spin"
+	if err := w.openEvents(runtime.Links.Insecure()); err != nil {
+		return err
+	}
 	c := &w.config
 	if c.Component == "" {
 		c.Component = "backend"
@@ -203,12 +213,12 @@ func (w *worker) checkListeners(links *link.Links) (err error) {
 func (w *worker) checkFlags() error {
 	mode := w.config.Mode
 	return w.o.Check(
-		inRange("context-length", w.mock.ContextLength, 1, 1<<30), inRange("system-port", w.systemPort, -1, 65535),
+		inRange("context-length", w.mock.ContextLength, 1, 1<<30), inRange("data-parallel-size", w.ranks, 1, 1024), inRange("system-port", w.systemPort, -1, 65535),
 		inRange("bootstrap-port", w.bootstrapPort, 0, 65535), inRange("kv-events-port", w.kvPort, 0, 65535), inRange("kv-replay-port", w.kvReplay, 0, 65535),
 		cli.Needs(mode == served.Prefill, "with --disaggregation-mode prefill", "bootstrap", "bootstrap-host", "bootstrap-port"),
 		cli.Needs(mode != served.Aggregated, "with --disaggregation-mode prefill or decode", "bootstrap-timeout"),
-		cli.Needs(mode != served.Decode, "with --disaggregation-mode agg or prefill", "kv-events", "kv-events-host", "kv-events-port", "kv-replay-port", "event-plane"),
-		cli.Needs(w.kvEvents, "with KV events", "kv-events-host", "kv-events-port", "kv-replay-port", "event-plane"),
+		cli.Needs(mode != served.Decode, "with --disaggregation-mode agg or prefill", "kv-events", "kv-events-host", "kv-events-port", "kv-events-layout", "kv-replay-port", "event-plane"),
+		cli.Needs(w.kvEvents, "with KV events", "kv-events-host", "kv-events-port", "kv-events-layout", "kv-replay-port", "event-plane"),
 		cli.Needs(w.config.ModelPath != "", "with --model-path", "event-plane"),
 		cli.Needs(w.bootstrap, "with --bootstrap", "bootstrap-host", "bootstrap-port", "bootstrap-timeout"),
 		cli.Wants(w.mock.Rendezvous.Wait > 0, "bootstrap-timeout", "a time above 0"))
@@ -243,9 +253,8 @@ func (w *worker) run(ctx context.Context, s cli.Streams) error {
 	log := serving.NewLog(s)
 	w.config.Log = log
 	w.mock.Warn = func(text string) { log.Warn(text) }
-	w.openEvents()
 	w.openMeeting()
-	mock, err := mocker.New(w.mock)
+	mock, err := mocker.NewRanks(w.mock, w.ranks)
 	if err != nil {
 		return err
 	}
@@ -257,15 +266,27 @@ func (w *worker) run(ctx context.Context, s cli.Streams) error {
 	return worker.Run(ctx)
 }
 
-// openEvents opens where the mocker publishes KV events.
-func (w *worker) openEvents() {
+// openEvents sets the sockets of the mocker for KV events.
+func (w *worker) openEvents(insecure bool) error {
 	a := &w.mock.Engine
 	if !w.publishesEvents() {
 		a.KVEventsPort, a.ReplayPort = 0, 0
-		return
+		return nil
 	}
-	w.mock.KVHost = w.kvHost
-	a.KVEventsPort, a.ReplayPort = cmp.Or(uint16(w.kvPort), a.KVEventsPort), cmp.Or(uint16(w.kvReplay), a.ReplayPort)
+	at := func(port int, other uint16) string {
+		return "tcp://" + net.JoinHostPort(w.kvHost, strconv.Itoa(cmp.Or(port, int(other))))
+	}
+	w.mock.KVSockets = &kvevents.TeeOptions{
+		Events: at(w.kvPort, a.KVEventsPort), Replay: at(w.kvReplay, a.ReplayPort), Insecure: insecure,
+		Layout: kvevents.Layout(slices.Index(kvevents.Layouts(), w.layout.Value)), HashBytes: hashBytes(),
+	}
+	if w.mock.KVSockets.Layout != kvevents.OwnLayout && a.Engine != engineargs.VLLM {
+		return cli.Usagef("--kv-events-layout=%s: only with --engine vllm", w.layout.Value)
+	}
+	if err := w.mock.KVSockets.CheckPorts(w.ranks); err != nil {
+		return cli.Usagef("--data-parallel-size: %v", err)
+	}
+	return nil
 }
 
 // choosePlane has KV events told to the published package's KV router, which finds workers by a
@@ -288,7 +309,7 @@ func (w *worker) choosePlane(discovery drt.Discovery) error {
 		return cli.Usagef("--event-plane is not supported with --discovery static")
 	}
 	w.config.Publish = eventplane.Bind(eventplane.Options{
-		NATS: plane != "zmq", ZMQ: plane != "nats", Host: w.kvHost, Insecure: w.mock.KVInsecure,
+		NATS: plane != "zmq", ZMQ: plane != "nats", Host: w.kvHost, Insecure: w.mock.KVSockets.Insecure,
 		Warn: func(text string) { w.config.Log.Warn(text) },
 	})
 	return nil
@@ -310,15 +331,22 @@ type workerLine struct {
 	Mode     string `json:"mode"`
 	Model    string `json:"model"`
 	System   string `json:"system,omitempty"` // where /metrics, /health and /live are
-	// Where KV events are published, and where to ask for what was missed.
-	KVEvents string `json:"kv_events,omitempty"`
-	KVReplay string `json:"kv_replay,omitempty"`
+	// Where KV events of the first rank are published, and where to ask for what was missed.
+	KVEvents string            `json:"kv_events,omitempty"`
+	KVReplay string            `json:"kv_replay,omitempty"`
+	Ranks    []kvevents.Source `json:"kv_ranks,omitempty"` // the same of all ranks, if there are several
 }
 
-func (w *worker) readyLine(r served.Ready, mock *mocker.Engine) workerLine {
-	events := mock.Source()
-	return workerLine{
+func (w *worker) readyLine(r served.Ready, mock *mocker.Ranks) workerLine {
+	line := workerLine{
 		Endpoint: r.Endpoint.String(), Instance: strconv.FormatUint(r.WorkerID, 16), Mode: string(w.mock.Mode),
-		Model: w.mock.Model, System: r.System, KVEvents: events.Events, KVReplay: events.Replay,
+		Model: w.mock.Model, System: r.System,
 	}
+	if all := mock.Sources(); len(all) > 0 {
+		line.KVEvents, line.KVReplay = all[0].Events, all[0].Replay
+		if len(all) > 1 {
+			line.Ranks = all
+		}
+	}
+	return line
 }
