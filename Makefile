@@ -182,14 +182,14 @@ ledger: ## check that the parts of every request of every golden case sum to its
 	$(GO) test -count=1 -v -run 'Ledger' ./report/ledger
 
 browser: ## draw the pages of replay report --html, of replay ui and of the site in a real browser
-	$(GO) test -count=1 -timeout 20m -run 'Browser' ./report/html -browser -v $(if $(AXE),-axe $(abspath $(AXE)))
+	$(GO) test -count=1 -timeout 20m -run 'Browser' ./report/html -browser -gallery $(abspath bin/site/gallery) -v $(if $(AXE),-axe $(abspath $(AXE)))
 	$(GO) test -count=1 -run 'Browser' ./cmd/replay/ui -browser -v $(if $(AXE),-axe $(abspath $(AXE)))
 	test ! -e bin/site || $(GO) test -count=1 -run 'Browser' ./tools/site -browser $(abspath bin/site) -v $(if $(AXE),-axe $(abspath $(AXE)))
 	$(GO) test -count=1 -run TestPage ./cmd/explorer -browser -v
 
-screenshots: ## draw the pages and the explorer in four widths, light and dark, into bin/screenshots
+screenshots: ## draw the pages (after make docs-site those of the gallery, too) and the explorer in four widths, light and dark, into bin/screenshots
 	mkdir -p bin/screenshots
-	$(GO) test -count=1 -run 'TestBrowser$$' ./report/html -browser -screenshots $(abspath bin/screenshots)
+	$(GO) test -count=1 -timeout 20m -run 'TestBrowser$$' ./report/html -browser -gallery $(abspath bin/site/gallery) -screenshots $(abspath bin/screenshots)
 	REPLAY_LONG=1 $(GO) test -count=1 -run 'TestPage/browser' ./cmd/explorer -screenshots $(abspath bin/screenshots)
 
 picture: ## draw docs/plan.png, the page of the plan in README, in chromium

@@ -32,12 +32,12 @@ func (r *Result) WriteText(w io.Writer) error {
 	}
 	line("")
 	line("Parameter             Value        Spread")
-	for _, s := range r.Profile.Spreads {
+	for _, p := range r.Parameters() {
 		word := ""
-		if s.Share > identified {
+		if p.Loose {
 			word = "  not identified: do not transfer"
 		}
-		line("%-20s  %-10.4g  %6.1f %%%s", s.Name, valueOf(&r.Profile, s.Name), 100*s.Share, word)
+		line("%-20s  %-10.4g  %6.1f %%%s", p.Name, p.Value, 100*p.Spread, word)
 	}
 	if len(r.Kinds) > 0 {
 		var kinds []string
@@ -72,9 +72,25 @@ func (r *Result) WriteText(w io.Writer) error {
 	line("* held out: not fitted to. request: median size of the error of single requests.")
 	line("")
 	r.writeRange(line)
-	line("%s", r.verdict())
+	verdict, _ := r.Verdict()
+	line("%s", verdict)
 	_, err := w.Write(t.Bytes())
 	return err
+}
+
+// Parameter is a fitted parameter with its spread, as a share of its value.
+type Parameter struct {
+	Name          string
+	Value, Spread float64
+	Loose         bool // the runs do not identify it
+}
+
+// Parameters returns the fitted parameters.
+func (r *Result) Parameters() (all []Parameter) {
+	for _, s := range r.Profile.Spreads {
+		all = append(all, Parameter{s.Name, valueOf(&r.Profile, s.Name), s.Share, s.Share > identified})
+	}
+	return all
 }
 
 // valueOf returns a fitted parameter.
@@ -107,8 +123,8 @@ func (r *Result) writeRange(line func(format string, args ...any)) {
 	line("%s %d, %s %d, vLLM %s on %s: any other is outside", vllm.SeqsKey, e.MaxSeqs, vllm.TokensKey, e.MaxBatchedTokens, e.Version, gpu)
 }
 
-// verdict returns, in words, whether r holds, and why not.
-func (r *Result) verdict() string {
+// Verdict returns, in words, whether r holds, and why not; holds is nil where nothing that counts was held out.
+func (r *Result) Verdict() (text string, holds *bool) {
 	held, counts := false, false
 	var worst *Check
 	for i := range r.Checks {
@@ -123,12 +139,12 @@ func (r *Result) verdict() string {
 	}
 	switch {
 	case !held:
-		return "Nothing was held out: --holdout 0.5 shows how well the profile predicts."
+		return "Nothing was held out: --holdout 0.5 shows how well the profile predicts.", nil
 	case !counts:
-		return "Only requests of slow or disturbed servers were held out: they do not show how well the profile predicts."
+		return "Only requests of slow or disturbed servers were held out: they do not show how well the profile predicts.", nil
 	case r.Holds():
-		return "Held-out means of TTFT, TPOT and E2E are within 5 %."
+		return "Held-out means of TTFT, TPOT and E2E are within 5 %.", new(true)
 	}
 	e := &worst.Errors[furthestOf(worst.Errors)]
-	return fmt.Sprintf("Held-out means of TTFT, TPOT and E2E are NOT within 5 %%: do not rely on this profile. Furthest is mean %s on %s, %+.1f %%, of the fit to %s.", e.Metric, worst.Judged, 100*e.Mean, worst.Fitted)
+	return fmt.Sprintf("Held-out means of TTFT, TPOT and E2E are NOT within 5 %%: do not rely on this profile. Furthest is mean %s on %s, %+.1f %%, of the fit to %s.", e.Metric, worst.Judged, 100*e.Mean, worst.Fitted), new(false)
 }

@@ -73,7 +73,7 @@ func TestVerdict(t *testing.T) {
 		{[]Check{set("its server was slow", 0.3)}, false, "do not show"},
 	} {
 		r := &Result{Checks: c.checks}
-		if got := r.verdict(); r.Holds() != c.holds || !strings.Contains(got, c.want) {
+		if got, _ := r.Verdict(); r.Holds() != c.holds || !strings.Contains(got, c.want) {
 			t.Errorf("%v, %q, want %q", r.Holds(), got, c.want)
 		}
 	}

@@ -53,7 +53,17 @@ func TestSweepPage(t *testing.T) {
 		last = page
 		return page.Tables[0]
 	}
-	got := sweep("--grid=slo=p99:e2e=30ms")
+	got := sweep("--grid=slo=p99:e2e=1h")
+	if a := last.Answer; a == nil || a.Number != "2 of 2 cells" || a.Good == nil || !*a.Good || !strings.HasPrefix(a.Verdict, "Of the cells that meet all objectives, p99 TTFT is lowest with workers ") {
+		t.Errorf("the answer is %+v", a)
+	}
+	if asked := last.Facts[len(last.Facts)-1].Rows; asked[0][0] != "command" || !strings.HasPrefix(asked[0][1], "replay sweep --trace=requests.jsonl ") {
+		t.Errorf("what was asked is %v", asked)
+	}
+	if sweep("--grid=slo=p99:e2e=1us"); !strings.HasPrefix(last.Answer.Verdict, "No cell meets all objectives. Of all cells, ") || *last.Answer.Good {
+		t.Errorf("the answer is %+v", last.Answer)
+	}
+	got = sweep("--grid=slo=p99:e2e=30ms")
 	if len(got.Limits) != 1 || got.Limits["p99_e2e_latency_ms"] != 30 {
 		t.Errorf("limits are %v", got.Limits)
 	}
@@ -92,16 +102,16 @@ func TestDiffPage(t *testing.T) {
 	}
 	var page html.SheetPage
 	readPage(t, "d.html", &page)
-	if page.Answer == nil || page.Answer.Good || page.Answer.Verdict != "The runs differ." {
+	if page.Answer == nil || page.Answer.Good != nil || page.Answer.Verdict != "The runs differ." {
 		t.Fatalf("the answer is %+v", page.Answer)
 	}
-	if rows := page.Answer.Facts[0].Rows; rows[0] != [2]string{"command", "replay diff a b --html=d.html"} {
+	if rows := page.Answer.Facts[len(page.Answer.Facts)-1].Rows; rows[0] != [2]string{"command", "replay diff a b --html=d.html"} {
 		t.Errorf("what was asked is %v", rows)
 	}
 	if len(page.Answer.Grids) != 2 || !slices.ContainsFunc(page.Answer.Grids[1].Rows, func(row []string) bool { return row[0] == "workers" }) {
 		t.Errorf("grids are %v", page.Answer.Grids)
 	}
-	if len(page.Tables) != 2 || len(page.Tables[0].Rows) == 0 || len(page.Tables[1].Rows) == 0 {
+	if len(page.Tables) != 2 || len(page.Tables[0].Rows) == 0 || len(page.Tables[1].Rows) == 0 || page.Tables[0].Keyed || !page.Tables[1].Keyed {
 		t.Errorf("tables are %v", page.Tables)
 	}
 	printed(t, []string{"sweep", "--trace=requests.jsonl", "--set=trace-block-size=64", "--grid=workers=1,2", "--html=s.html"})
@@ -111,6 +121,44 @@ func TestDiffPage(t *testing.T) {
 	errs.Reset()
 	if code := run([]string{"sweep", "--trace=requests.jsonl", "--grid=workers=1,2", "--html=s.html"}, strings.NewReader(""), &out, &errs); code != cli.ExitRefused || !strings.Contains(errs.String(), "--html: s.html: exists") {
 		t.Errorf("exit %d: %s", code, &errs)
+	}
+}
+
+// The pages of a calibration and of a validation have the same parts: errors, measured against simulated, each request,
+// assumptions, and the command.
+func TestMeasuredPages(t *testing.T) {
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	enterFiles(t, here)
+	for _, c := range []struct {
+		args, verdict string
+		good          bool
+	}{
+		{"calibrate measured --holdout=0.5 --profile=p.json --html=c.html", "Held-out means of TTFT, TPOT and E2E are ", true},
+		{"validate measured --timing-profile=p.json --tolerance=0.5 --html=v.html", " requests, simulated against measured: mean TTFT ", true},
+	} {
+		printed(t, strings.Fields(c.args))
+		var page html.SheetPage
+		readPage(t, c.args[strings.LastIndexByte(c.args, '=')+1:], &page)
+		if a := page.Answer; a == nil || !strings.Contains(a.Verdict, c.verdict) || a.Good == nil || *a.Good != c.good {
+			t.Fatalf("%s: the answer is %+v", c.args, a)
+		}
+		var titles []string
+		for _, g := range page.Answer.Grids {
+			titles = append(titles, g.Title)
+		}
+		if got := strings.Join(titles, "; "); !strings.HasPrefix(got, "Errors, simulated to measured; ") || !strings.HasSuffix(got, "Measured and simulated") {
+			t.Errorf("%s: grids are %s", c.args, got)
+		}
+		if len(page.Tables) != 2 || page.Tables[0].Title != "Each request" || len(page.Tables[0].Rows) == 0 {
+			t.Errorf("%s: tables are %v", c.args, page.Tables)
+		}
+		facts := page.Answer.Facts
+		if last := facts[len(facts)-1].Rows[0]; last != [2]string{"command", "replay " + c.args} || facts[0].Title != "What this assumes" {
+			t.Errorf("%s: facts are %v", c.args, facts)
+		}
 	}
 }
 

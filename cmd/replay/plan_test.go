@@ -166,7 +166,7 @@ func TestPlanPage(t *testing.T) {
 		gpus = fmt.Sprintf("%d GPUs (%d workers, %d.00 an hour) meet ", c.GPUs, c.Workers, 2*c.GPUs)
 	}
 	want := gpus + fmt.Sprintf("ITL ≤ 20 ms for 90%% of the requests, and p99 TTFT ≤ 30 ms in %d of 4 simulated resamples with pass times changed by ", c.Met)
-	if !strings.HasPrefix(a.Verdict, want) || !a.Good || strings.ContainsRune(a.Verdict, '\n') {
+	if !strings.HasPrefix(a.Verdict, want) || a.Good == nil || !*a.Good || strings.ContainsRune(a.Verdict, '\n') {
 		t.Errorf("the verdict is %q, want %q and more", a.Verdict, want)
 	}
 	facts := map[string]string{}
@@ -256,7 +256,7 @@ func TestPlanPageOfGivenClusters(t *testing.T) {
 		if page.Answer == nil {
 			t.Fatalf("no answer: %.300s", data)
 		}
-		if a := page.Answer; a.Good != c.good || !strings.Contains(a.Verdict, c.want) {
+		if a := page.Answer; a.Good == nil || *a.Good != c.good || !strings.Contains(a.Verdict, c.want) {
 			t.Errorf("%v: good %v, %q; want %v, %q", c.more, a.Good, a.Verdict, c.good, c.want)
 		}
 	}

@@ -1,11 +1,18 @@
 package html
 
-// Answer is the result of a search: in words, and in charts of how near each cluster came to the limits.
+import (
+	"fmt"
+	"math"
+	"strconv"
+)
+
+// Answer is what a page begins with: the result in words and, of a search, in charts of how near each cluster came to the
+// limits.
 type Answer struct {
 	Number  string    `json:"number"`  // the answer as one number with its unit; "": there is none
 	Under   string    `json:"under"`   // what the number consists of
 	Verdict string    `json:"verdict"` // one sentence
-	Good    bool      `json:"good"`    // it holds as often as was wanted
+	Good    *bool     `json:"good"`    // it meets what was required; nil: nothing was
 	Chances []Chance  `json:"chances"` // how often clusters meet the objectives
 	Target  float64   `json:"target"`  // share of resamples that is wanted
 	Lists   []List    `json:"lists"`   // further facts about it
@@ -65,4 +72,43 @@ type Cluster struct {
 	High    []float64 `json:"high"`
 	Missed  string    `json:"missed"` // "" when it meets all
 	Chosen  string    `json:"chosen"` // why it is pointed out; "" for most
+}
+
+// FormatMS returns a duration in ms as the scripts of pages write it: 950 ms, 14.4 s, 2 min 42 s or 1 h 5 min.
+func FormatMS(v float64) string {
+	two := func(big string, per float64, small string) string {
+		all := math.Round(v / per)
+		text := fmt.Sprintf("%.0f %s", math.Floor(all/60), big)
+		if left := math.Mod(all, 60); left > 0 {
+			text += fmt.Sprintf(" %.0f %s", left, small)
+		}
+		return text
+	}
+	digits := func(v float64, n int) string {
+		return strconv.FormatFloat(math.Round(v*math.Pow10(n))/math.Pow10(n), 'f', -1, 64)
+	}
+	switch {
+	case v < 0:
+		return "−" + FormatMS(-v)
+	case v >= 3.57e6:
+		return two("h", 6e4, "min")
+	case v >= 59950:
+		return two("min", 1000, "s")
+	case v >= 999.5:
+		return digits(v/1000, 2) + " s"
+	case v >= 100:
+		return digits(v, 0) + " ms"
+	case v >= 1:
+		return digits(v, 2) + " ms"
+	default:
+		return digits(v, 3) + " ms"
+	}
+}
+
+// FormatChange returns a change in ms with its sign.
+func FormatChange(v float64) string {
+	if v > 0 {
+		return "+" + FormatMS(v)
+	}
+	return FormatMS(v)
 }

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/replay-llm/replay/internal/labels"
 	"github.com/replay-llm/replay/internal/optional"
 	"github.com/replay-llm/replay/report/diff"
 	"github.com/replay-llm/replay/report/requests"
@@ -24,6 +25,7 @@ import (
 var (
 	browser = flag.Bool("browser", false, "draw pages in a real browser")
 	shots   = flag.String("screenshots", "", "directory for pictures of them")
+	gallery = flag.String("gallery", "", "directory of pages that commands wrote, to draw in addition")
 	axeFile = flag.String("axe", "", "axe.min.js of the npm package axe-core, which checks pages for accessibility")
 )
 
@@ -72,7 +74,7 @@ func TestBrowser(t *testing.T) {
 	limits := map[string]int{"scaled": 3, "sheet": 1, "plan": 3, "held": 1 + 1 + 1 + 1, "classed": 4} // curves and distributions of both runs lie over each other
 	logs := map[string]int{"held": 1}
 	words := map[string][]string{ // that legends and tables have before the pointer is on anything
-		"sheet":   {"✗ 1 of 200 are not complete", "does not fit", "limit of p99 TTFT (ms): 50", "✕ &lt;/script&gt;"},
+		"sheet":   {"✗ 1 of 200 are not complete", "does not fit", "limit of p99 TTFT: 50 ms", "✕ &lt;/script&gt;"},
 		"held":    {"p99 TTFT ≤ 10 s", "✓ 100 % meet it", "TTFT by percentile, log scale", "median 137 ms, p99 227 ms", "half of them up to 137 ms", "mean 333/s, most", "mean TTFT", "✗ worse", "+50 ms to +50 ms"},
 		"classed": {"TTFT of each class by percentile", "chat p99 TTFT ≤ 200 ms", "met objectives", "batch, a &lt;/script&gt;"},
 		"scaled":  {"310 of 2,000 requests missed the goal: 200 while workers were starting", "decode 4 → 5", "1.5 s until ready", "ready: most 3"},
@@ -98,10 +100,11 @@ func TestBrowser(t *testing.T) {
 							t.Errorf("the page does not say %q", want)
 						}
 					}
-					if want := limits[name]; p.limits != want {
+					known := !strings.HasPrefix(name, "gallery ")
+					if want := limits[name]; known && p.limits != want {
 						t.Errorf("%d limits are drawn, want %d", p.limits, want)
 					}
-					if want := logs[name]; p.logs != want {
+					if want := logs[name]; known && p.logs != want {
 						t.Errorf("%d charts of latencies are logarithmic, want %d", p.logs, want)
 					}
 					if dark := p.ink == "#e8eaec"; dark != (scheme == "dark") {
@@ -118,7 +121,7 @@ func listPages(t *testing.T) map[string]string {
 	t.Helper()
 	many := made(3000, 40)
 	many.Name = "many workers"
-	return map[string]string{
+	pages := map[string]string{
 		"one":     written(t, made(2000, 4)),
 		"two":     written(t, made(2000, 4), many),
 		"bare":    written(t, bare()),
@@ -130,41 +133,32 @@ func listPages(t *testing.T) map[string]string {
 		"sides":   sidesText(t),
 		"plan":    answerText(t),
 	}
+	found, err := filepath.Glob(filepath.Join(*gallery, "*.html"))
+	if err != nil || *gallery == "" {
+		return pages
+	}
+	for _, file := range found {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages["gallery "+strings.TrimSuffix(filepath.Base(file), ".html")] = string(text)
+	}
+	return pages
 }
 
 // frames is a page with another in frames of four widths. It counts the labels of charts, and lists the labels that
 // overlap or leave their chart or card.
-const frames = `<meta name="color-scheme" content="light dark"><body style="margin: 0">%s<script>
-const found = [];
-let labels = 0;
+var frames = `<meta name="color-scheme" content="light dark"><body style="margin: 0">%s<script>
+const all = [], find = ` + labels.Find + `;
+let count = 0;
 for (const f of document.querySelectorAll("iframe")) f.onload = () => {
-  const w = f.contentWindow, near = (a, b) => Math.min(a[2], b[2]) - Math.max(a[0], b[0]) > 1 && Math.min(a[3], b[3]) - Math.max(a[1], b[1]) > 1;
-  for (const [canvas, boxes] of w.labels) {
-    if (!canvas.isConnected || !canvas.clientWidth) continue;
-    labels += boxes.length;
-    const at = canvas.getBoundingClientRect(), card = canvas.closest(".card").getBoundingClientRect();
-    if (at.left < card.left || at.right > card.right + 1) found.push(f.width + ": a chart leaves its card");
-    boxes.forEach((a, i) => {
-      if (a[0] < -1 || a[1] < -1 || a[2] > canvas.width + 1 || a[3] > canvas.height + 1) found.push(f.width + ": " + a[4] + " is cut");
-      for (const b of boxes.slice(0, i)) if (near(a, b)) found.push(f.width + ": " + a[4] + " is on " + b[4]);
-    });
-  }
+  const { count: n, found } = find(f.contentWindow);
+  count += n;
+  all.push(...found.map((text) => f.width + ": " + text));
 };
-onload = () => Object.assign(document.body.dataset, { labels, found: [...new Set(found)].join("; ") });
+onload = () => Object.assign(document.body.dataset, { labels: count, found: all.join("; ") });
 </script>`
-
-// noteLabels notes the box of each text that is drawn on a canvas.
-const noteLabels = `<script>{
-const labels = window.labels = new Map(), fill = CanvasRenderingContext2D.prototype.fillText, clear = CanvasRenderingContext2D.prototype.clearRect;
-CanvasRenderingContext2D.prototype.clearRect = function (...at) { labels.delete(this.canvas); return clear.apply(this, at); };
-CanvasRenderingContext2D.prototype.fillText = function (text, x, y, ...rest) {
-  const m = this.measureText(text), t = this.getTransform(), corners = [];
-  for (const cx of [x - m.actualBoundingBoxLeft, x + m.actualBoundingBoxRight]) for (const cy of [y - m.actualBoundingBoxAscent, y + m.actualBoundingBoxDescent]) corners.push(t.transformPoint({ x: cx, y: cy }));
-  const xs = corners.map((c) => c.x), ys = corners.map((c) => c.y);
-  if (text !== "") labels.set(this.canvas, [...(labels.get(this.canvas) || []), [Math.min(...xs), Math.min(...ys), Math.max(...xs), Math.max(...ys), text]]);
-  return fill.call(this, text, x, y, ...rest);
-};
-}</script>`
 
 // Labels of charts never overlap, and never leave their chart, in four widths, light and dark.
 func TestBrowserLabels(t *testing.T) {
@@ -176,7 +170,7 @@ func TestBrowserLabels(t *testing.T) {
 		for _, scheme := range []string{"light", "dark"} {
 			t.Run(name+"/"+scheme, func(t *testing.T) {
 				t.Parallel()
-				text := html.EscapeString(strings.Replace(text, "<head>", "<head>"+noteLabels, 1))
+				text := html.EscapeString(strings.Replace(text, "<head>", "<head><script>"+labels.Note+"</script>", 1))
 				var all strings.Builder
 				for _, width := range []int{390, 768, 1400, 2560} {
 					fmt.Fprintf(&all, `<iframe width="%d" height="3000" style="border: 0; display: block" srcdoc="%s"></iframe>`, width, text)
@@ -190,6 +184,32 @@ func TestBrowserLabels(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// Times are written alike by the scripts and in Go, in the largest units that fit, and ticks of time are round.
+func TestBrowserTimes(t *testing.T) {
+	if !*browser {
+		t.Skip("skipped: only with -browser")
+	}
+	const script = `<script>
+document.body.dataset.times = [0, 0.0126, 3.14159, 12.345, 99.996, 249.6, 999.7, 1041.69, 14_400, 59_949, 162_093, 3_600_000, 3_912_345, 86_400_000, -25.5].map(ms).join("; ");
+document.body.dataset.ticks = [[0, 60, 120, 180], [0, 1800, 3600], [0, 0.5, 1], [0, 15, 30, 45]].map((list) => timeLabels(list).join(" ")).join("; ");
+document.body.dataset.steps = timeSteps.filter((v) => v >= 1 && v < 108001).join(" ");
+</script></body>`
+	said := find(t).dump(t, strings.Replace(written(t, made(20, 1)), "</body>", script, 1), "light", 1400)
+	var times []string
+	for _, v := range []float64{0, 0.0126, 3.14159, 12.345, 99.996, 249.6, 999.7, 1041.69, 14_400, 59_949, 162_093, 3_600_000, 3_912_345, 86_400_000, -25.5} {
+		times = append(times, FormatMS(v))
+	}
+	if got, want := said("times"), strings.Join(times, "; "); got != want || !strings.Contains(got, "2 min 42 s; 1 h; 1 h 5 min") {
+		t.Errorf("%s on the page, %s in Go", got, want)
+	}
+	if got, want := said("ticks"), "0 1 2 3 min; 0 0.5 1 h; 0 500 1,000 ms; 0 15 30 45 s"; got != want {
+		t.Errorf("ticks are %q, want %q", got, want)
+	}
+	if got, want := said("steps"), "1 2 5 10 15 30 60 120 300 600 900 1800 3600 7200 18000 36000 54000 108000"; got != want {
+		t.Errorf("ticks are %s apart, want %s", got, want)
 	}
 }
 

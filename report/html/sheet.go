@@ -10,8 +10,8 @@ import (
 // SheetPage is what goes onto a page of tables.
 type SheetPage struct {
 	Title  string       `json:"-"`
-	Facts  []Facts      `json:"facts"`  // above the tables
-	Answer *Answer      `json:"answer"` // above the tables; nil: none
+	Facts  []Facts      `json:"facts"`  // below the tables
+	Answer *Answer      `json:"answer"` // above the tables, and its facts below them; nil: none
 	Tables []SheetTable `json:"tables"`
 }
 
@@ -31,6 +31,9 @@ type SheetTable struct {
 	Mark   string `json:"mark,omitempty"`
 	Marked []Mark `json:"marked,omitempty"`
 	Rest   string `json:"rest,omitempty"`
+	// Keyed reports that the rows are values of reports: the first column has their keys, a, b and change their values. The
+	// table has no chart.
+	Keyed bool `json:"keyed,omitempty"`
 	// Limits are lines in the chart, by the columns they are about.
 	Limits map[string]float64 `json:"limits,omitempty"`
 }

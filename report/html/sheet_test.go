@@ -63,7 +63,7 @@ func TestSheet(t *testing.T) {
 func answerText(t *testing.T) string {
 	t.Helper()
 	a := &Answer{
-		Number: "4 GPUs", Under: "4 workers", Verdict: "4 GPUs <hold>", Good: true, Across: "GPUs", Target: 0.95,
+		Number: "4 GPUs", Under: "4 workers", Verdict: "4 GPUs <hold>", Good: new(true), Across: "GPUs", Target: 0.95,
 		Chances: []Chance{{Name: "1 worker", Across: 1, GPUs: 1}, {Name: "4 workers", Across: 4, GPUs: 4, Share: 1, Chosen: true}, {Name: "8 workers", Group: "tp=2", Across: 16, GPUs: 16, Share: 0.9}},
 		Lists:   []List{{"Why", []string{"because"}}},
 		Facts:   []Facts{{"Asked", [][2]string{{"command", "replay plan " + strings.Repeat("x", 200)}}}},

@@ -83,11 +83,12 @@ func TestBrowser(t *testing.T) {
 	for _, width := range []int{1400, 390} {
 		t.Run(fmt.Sprint(width), func(t *testing.T) { openPages(t, chromium, pages, width) })
 	}
+	t.Run("dark", func(t *testing.T) { openPages(t, chromium, pages, 1400, "--blink-settings=preferredColorScheme=0") })
 	t.Run("file", func(t *testing.T) { searchFile(t, chromium) })
 }
 
-// openPages opens pages in frames of a width.
-func openPages(t *testing.T, chromium string, pages []string, width int) {
+// openPages opens pages in frames of a width, in a browser with flags.
+func openPages(t *testing.T, chromium string, pages []string, width int, flags ...string) {
 	list, err := json.Marshal(pages)
 	if err != nil {
 		t.Fatal(err)
@@ -123,7 +124,7 @@ func openPages(t *testing.T, chromium string, pages []string, width int) {
 		}
 	}))
 	defer server.Close()
-	said := dump(t, chromium, server.URL+"/driver").said
+	said := dump(t, chromium, server.URL+"/driver", flags...).said
 	if strings.Contains(said, "CONSOLE") {
 		t.Errorf("pages complain: %.4000s", said)
 	}

@@ -46,8 +46,8 @@ func (s *site) makeGallery(work string) error {
 	})
 }
 
-// enterGallery makes the folder in which the commands run: with the test data, and with the
-// program in its folder bin.
+// enterGallery makes the folder in which the commands run: with the test data and the files of cmd, and with the program
+// in its folder bin.
 func (s *site) enterGallery(work string) error {
 	if err := os.RemoveAll(work); err != nil {
 		return err
@@ -56,11 +56,13 @@ func (s *site) enterGallery(work string) error {
 		return err
 	}
 	root, err := filepath.Abs(s.root)
-	if err == nil {
-		err = os.Symlink(filepath.Join(root, "testdata"), filepath.Join(work, "testdata"))
-	}
 	if err != nil {
 		return err
+	}
+	for _, name := range []string{"testdata", "cmd"} {
+		if err := os.Symlink(filepath.Join(root, name), filepath.Join(work, name)); err != nil {
+			return err
+		}
 	}
 	bin, err := filepath.Abs(filepath.Join(work, "bin"))
 	if err != nil {

@@ -33,8 +33,8 @@ func madePages() map[string][]string {
 	}
 }
 
-// addNavigation makes the navigation of the lists of docs/index.md: a chapter for each heading,
-// a page for each item, and pages below it for items that are indented.
+// addNavigation makes the navigation of the lists of docs/index.md. Each heading with a list is a chapter, each item a page,
+// with the pages of indented items below it.
 func (s *site) addNavigation() error {
 	return s.change("index.md", func(text string) (string, error) {
 		text = addMadePages(text)
@@ -44,6 +44,9 @@ func (s *site) addNavigation() error {
 		}
 		text = writeLanding(text)
 		for _, c := range chapters {
+			if len(c.entries) == 0 {
+				continue
+			}
 			text += writeToctree(c.title, ".", c.entries)
 			for _, e := range c.entries {
 				if err := s.addBelow(e); err != nil {

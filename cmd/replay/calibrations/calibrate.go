@@ -28,6 +28,7 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/replay/harness"
+	"github.com/replay-llm/replay/report/html"
 	"github.com/replay-llm/replay/scheduler/hardware"
 	"github.com/replay-llm/replay/scheduler/timing"
 )
@@ -48,6 +49,7 @@ type calibration struct {
 	form    cli.Choice
 	rules   cli.Choice
 	warmup  warmup
+	html    string // a page; "": none
 }
 
 // NewCalibrateCommand fits a model of pass times to a measured run.
@@ -82,7 +84,7 @@ the errors, docs/accuracy.md lists the errors that were reached.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), s, args) },
 	}
 	return cli.BindGroups(cmd, cli.NewGroup("Flags", f.bindFlags,
-		"holdout", "profile", "prompts", "gpu", "model", "engine", "deployment", "transfers", "warmup", "output"))
+		"holdout", "profile", "prompts", "gpu", "model", "engine", "deployment", "transfers", "warmup", "html", "output"))
 }
 
 func (f *calibration) bindFlags(fs *pflag.FlagSet) {
@@ -102,6 +104,7 @@ func (f *calibration) bindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&f.file, "deployment", "", "YAML `file` of GPU, model and engine, as replay init writes it, for settings that meta.json does not have")
 	fs.Var(&f.rules, "scheduler-profile", "rules of the simulated scheduler, by `name`: vllm (those of the server's release) or reference")
 	f.warmup.bind(fs)
+	fs.StringVar(&f.html, "html", "", "draw the errors, and measured against simulated, as a web page, `FILE`")
 	fs.Var(&f.form, "output", "`form` of the result: text or json")
 }
 
@@ -156,15 +159,80 @@ func (f *calibration) run(ctx context.Context, s cli.Streams, dirs []string) err
 			return fmt.Errorf("--profile: %w", err)
 		}
 	}
-	return f.write(s.Out, all[0], r)
-}
-
-// write prints the fit to a run, and what its replays rest on.
-func (f *calibration) write(w io.Writer, m *calibrate.Measured, r *calibrate.Result) error {
-	assumed, err := assumedOf(m, &r.Profile)
+	assumed, err := assumedOf(all[0], &r.Profile)
 	if err != nil {
 		return err
 	}
+	if f.html != "" {
+		if o.Prompts != nil {
+			all[0].Prompts = o.Prompts
+		}
+		page, err := makeFitPage(ctx, all, r)
+		if err != nil {
+			return fmt.Errorf("--html: %w", err)
+		}
+		page.Answer.Facts = listRests(assumed, r.Notes, cli.QuoteCommand(s.Args))
+		if err := collector.WriteFile(f.html, func(w io.Writer) error { return html.WriteSheet(w, page) }); err != nil {
+			return fmt.Errorf("--html: %w", err)
+		}
+	}
+	return f.write(s.Out, assumed, r)
+}
+
+// makeFitPage returns the page of a fit: how far held-out requests are off, and each run with a replay by the profile.
+func makeFitPage(ctx context.Context, all []*calibrate.Measured, r *calibrate.Result) (*html.SheetPage, error) {
+	verdict, holds := r.Verdict()
+	page := &html.SheetPage{Title: "Calibration to " + r.Run, Answer: &html.Answer{Verdict: verdict, Good: holds}}
+	errors, held := newErrorGrid("Errors, simulated to measured"), calibrate.Judged{}
+	for _, c := range r.Checks {
+		name := fmt.Sprintf("fitted on %s, judged on %s", c.Fitted, c.Judged)
+		if c.HeldOut {
+			name += ", held out"
+			held.Errors = append(held.Errors, c.Errors...)
+		}
+		addErrors(&errors, name, c.Errors)
+	}
+	if len(held.Errors) > 0 {
+		worst := calibrate.FurthestMean([]calibrate.Judged{held})
+		page.Answer.Number, page.Answer.Under = formatOff(worst.Mean), "mean "+worst.Metric+", the held-out mean that is furthest off"
+	}
+	parameters := html.Grid{Title: "Parameters of a pass", Head: []string{"", "value", "spread"}}
+	for _, p := range r.Parameters() {
+		value, _ := strconv.ParseFloat(fmt.Sprintf("%.4g", p.Value), 64)
+		spread := fmt.Sprintf("%.1f %%", 100*p.Spread)
+		if p.Loose {
+			spread = "✗ " + spread + ", not identified: do not transfer"
+		}
+		parameters.Rows = append(parameters.Rows, []string{p.Name, strconv.FormatFloat(value, 'f', -1, 64), spread})
+	}
+	page.Answer.Grids = []html.Grid{errors, parameters}
+	for _, m := range all {
+		var result *harness.Result
+		err := withProfile(m, &r.Profile, func(spec *replay.Spec, trace io.Reader) error {
+			text, err := io.ReadAll(trace)
+			if err == nil {
+				result, err = replayMeasured(ctx, m, spec, text)
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		c, err := m.Compare(result, nil)
+		if err != nil {
+			return nil, err
+		}
+		name := ""
+		if len(all) > 1 {
+			name = m.Name
+		}
+		addCompared(page, name, c)
+	}
+	return page, nil
+}
+
+// write prints a fit, and what its replays rest on.
+func (f *calibration) write(w io.Writer, assumed []engines.Assumption, r *calibrate.Result) error {
 	if f.form.Value == "json" {
 		r.Assumptions = runs.AssumptionsByKey(assumed)
 		return cli.WriteJSON(w, r)
@@ -183,8 +251,8 @@ func assumedOf(m *calibrate.Measured, p *timing.Profile) (all []engines.Assumpti
 
 // fitTransfers fits what KV transfers take, and nothing else.
 func (f *calibration) fitTransfers(s cli.Streams, known map[string]any) error {
-	if f.profile != "" || f.prompts != "" || f.holdout != 0 {
-		return cli.Usagef("--profile, --prompts and --holdout: with --transfers they require a RUN")
+	if f.profile != "" || f.prompts != "" || f.holdout != 0 || f.html != "" {
+		return cli.Usagef("--profile, --prompts, --holdout and --html: with --transfers they require a RUN")
 	}
 	t, err := calibrate.FitTransfers(f.pair, known)
 	if err != nil {

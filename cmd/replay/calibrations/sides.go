@@ -3,11 +3,13 @@ package calibrations
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/replay-llm/replay/calibrate"
 	"github.com/replay-llm/replay/internal/table"
+	"github.com/replay-llm/replay/replay/engines"
 	"github.com/replay-llm/replay/report/html"
 )
 
@@ -58,35 +60,125 @@ func formatRate(s *calibrate.Side, r calibrate.Rate) string {
 // overWindows is the number of windows that a page shows a run in.
 const overWindows = 60
 
-// makeSidesPage returns a page of measured against simulated, by request and over time.
-func (v *validated) makeSidesPage(c *calibrate.Compared) *html.SheetPage {
-	page := &html.SheetPage{Title: "Measured and simulated: " + v.Run}
-	facts := html.Facts{Title: "What was replayed", Rows: [][2]string{{"requests", strconv.Itoa(v.Requests)}}}
-	for _, a := range v.assumed {
-		facts.Rows = append(facts.Rows, [2]string{strings.ReplaceAll(a.Key, "_", " "), a.Text})
+// makePage returns the page of a validation: how far the means are off, measured against simulated, by request and over
+// time. within is the share that they may be off; 0: any.
+func (v *validated) makePage(c *calibrate.Compared, within float64, command string) *html.SheetPage {
+	worst := calibrate.FurthestMean(v.Checks)
+	answer := &html.Answer{
+		Number: formatOff(worst.Mean), Under: "mean " + worst.Metric + ", the mean that is furthest off",
+		Verdict: fmt.Sprintf("%d requests, simulated against measured: %s.", v.Requests, describeMeans(v.Checks[0].Errors)),
 	}
-	for _, n := range v.Notes {
-		facts.Rows = append(facts.Rows, [2]string{"assumed", n})
+	if within > 0 {
+		answer.Good = new(math.Abs(worst.Mean) <= within)
+		answer.Verdict += fmt.Sprintf(" Means must be within %g %%.", 100*within)
 	}
-	page.Facts = []html.Facts{facts, listSides(c)}
-	page.Tables = []html.SheetTable{
-		{Title: "Each request", Table: tabulateRequests(c), X: "measured_ttft_ms", Y: "simulated_ttft_ms", By: "server", Few: []string{"measured_ttft_ms", "simulated_ttft_ms", "measured_e2e_ms", "simulated_e2e_ms", "ttft_off"}},
-		{Title: "Over time", Table: tabulateWindows(c), X: "time_s", Y: "ttft_ms", By: "side", Few: []string{"requests", "ttft_ms", "tpot_ms", "e2e_ms"}},
+	errors := newErrorGrid("Errors, simulated to measured")
+	for _, check := range v.Checks {
+		addErrors(&errors, check.Set, check.Errors)
 	}
+	answer.Grids = []html.Grid{errors}
+	answer.Facts = listRests(v.assumed, v.Notes, command)
+	page := &html.SheetPage{Title: "Measured and simulated: " + v.Run, Answer: answer}
+	addCompared(page, "", c)
 	return page
 }
 
-func listSides(c *calibrate.Compared) html.Facts {
-	facts := html.Facts{Title: "Measured, simulated, off"}
+// describeMeans returns how far each mean is off.
+func describeMeans(all []calibrate.Errors) string {
+	var parts []string
+	for _, e := range all {
+		parts = append(parts, fmt.Sprintf("mean %s %s", e.Metric, formatOff(e.Mean)))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func formatOff(share float64) string {
+	if math.IsNaN(share) || math.IsInf(share, 0) {
+		return "unknown"
+	}
+	if math.Abs(share) < 0.0005 {
+		return "0 %"
+	}
+	return strings.Replace(fmt.Sprintf("%+.1f %%", 100*share), "-", "−", 1)
+}
+
+// newErrorGrid returns an empty grid of errors.
+func newErrorGrid(title string) html.Grid {
+	return html.Grid{Title: title, Head: []string{"", "requests", "measured mean", "simulated mean", "mean", "p50", "p90", "p99", "single requests, median"}}
+}
+
+// addErrors adds a row for each metric of a set of requests.
+func addErrors(g *html.Grid, set string, all []calibrate.Errors) {
+	for _, e := range all {
+		each := formatOff(e.Each)
+		if e.Bucketed {
+			each = ""
+		}
+		row := []string{e.Metric + ", " + set, strconv.Itoa(e.Requests), html.FormatMS(1000 * e.Measured), html.FormatMS(1000 * e.Measured * (1 + e.Mean))}
+		g.Rows = append(g.Rows, append(row, formatOff(e.Mean), formatOff(e.P50), formatOff(e.P90), formatOff(e.P99), strings.TrimPrefix(each, "+")))
+	}
+}
+
+// listRests returns what a result rests on, and the command.
+func listRests(assumed []engines.Assumption, notes []string, command string) []html.Facts {
+	assumes := html.Facts{Title: "What this assumes"}
+	for _, a := range assumed {
+		assumes.Rows = append(assumes.Rows, [2]string{strings.ReplaceAll(a.Key, "_", " "), a.Text})
+	}
+	for _, n := range notes {
+		assumes.Rows = append(assumes.Rows, [2]string{"assumed", n})
+	}
+	all := []html.Facts{{Title: "What was asked", Rows: [][2]string{{"command", command}}}}
+	if len(assumes.Rows) > 0 {
+		all = slices.Insert(all, 0, assumes)
+	}
+	return all
+}
+
+// addCompared adds to a page the statistics of a run and its replay, and both by request and over time. of names the run
+// where there are several.
+func addCompared(page *html.SheetPage, of string, c *calibrate.Compared) {
+	if of != "" {
+		of = ": " + of
+	}
+	sides := html.Grid{Title: "Measured and simulated" + of, Head: []string{"", "measured", "simulated", "off"}}
+	noisy := slices.ContainsFunc(c.Sides, func(s calibrate.Side) bool { return s.Noise != nil })
+	if noisy {
+		sides.Head = append(sides.Head, "repeats of the run")
+	}
 	for i := range c.Sides {
 		s := &c.Sides[i]
-		text := fmt.Sprintf("%s, %s, %s", formatSide(s, s.Measured), formatSide(s, s.Simulated), formatRate(s, s.Off()))
-		if s.Noise != nil {
-			text += fmt.Sprintf("; repeats %s to %s", formatRate(s, s.Noise[0]), formatRate(s, s.Noise[1]))
+		row := []string{s.Name, pageSide(s, s.Measured), pageSide(s, s.Simulated), pageRate(s, s.Off())}
+		if noisy {
+			text := ""
+			if s.Noise != nil {
+				text = pageRate(s, s.Noise[0]) + " to " + pageRate(s, s.Noise[1])
+			}
+			row = append(row, text)
 		}
-		facts.Rows = append(facts.Rows, [2]string{s.Name, text})
+		sides.Rows = append(sides.Rows, row)
 	}
-	return facts
+	page.Answer.Grids = append(page.Answer.Grids, sides)
+	page.Tables = append(page.Tables,
+		html.SheetTable{Title: "Each request" + of, Table: tabulateRequests(c), X: "measured_ttft_ms", Y: "simulated_ttft_ms", By: "server", Few: []string{"measured_ttft_ms", "simulated_ttft_ms", "measured_e2e_ms", "simulated_e2e_ms", "ttft_off"}},
+		html.SheetTable{Title: "Over time" + of, Table: tabulateWindows(c), X: "time_s", Y: "ttft_ms", By: "side", Few: []string{"requests", "ttft_ms", "tpot_ms", "e2e_ms"}},
+	)
+}
+
+// pageSide returns a value of a side as pages have it.
+func pageSide(s *calibrate.Side, v float64) string {
+	if s.Count || s.IsShare() {
+		return formatSide(s, v)
+	}
+	return html.FormatMS(1000 * v)
+}
+
+// pageRate returns how far a side is off as pages have it.
+func pageRate(s *calibrate.Side, r calibrate.Rate) string {
+	if s.IsShare() {
+		return formatRate(s, r)
+	}
+	return formatOff(float64(r))
 }
 
 // tabulateRequests returns a row per request.

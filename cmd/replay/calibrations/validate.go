@@ -133,7 +133,7 @@ func (f *validation) run(ctx context.Context, s cli.Streams, o *options.Options,
 	if prompts == nil && spec.Entry().Engine.PrefixCaching {
 		v.Notes = append(v.Notes, "prompts are unknown: no two prompts share a prefix")
 	}
-	if err := f.compare(v, m, result); err != nil {
+	if err := f.compare(v, m, result, cli.QuoteCommand(s.Args)); err != nil {
 		return err
 	}
 	for _, warning := range v.Warnings {
@@ -166,8 +166,8 @@ func replayMeasured(ctx context.Context, m *calibrate.Measured, spec *replay.Spe
 	return result, err
 }
 
-// compare puts measured and simulated side by side, and onto a page if one is wanted.
-func (f *validation) compare(v *validated, m *calibrate.Measured, result *harness.Result) error {
+// compare puts measured and simulated side by side, and onto a page if one is wanted, with the command.
+func (f *validation) compare(v *validated, m *calibrate.Measured, result *harness.Result, command string) error {
 	var repeats []*calibrate.Measured
 	for _, dir := range f.repeats {
 		r, err := calibrate.ReadTimesOf(dir, m.InFlight)
@@ -187,7 +187,7 @@ func (f *validation) compare(v *validated, m *calibrate.Measured, result *harnes
 	if f.html == "" {
 		return nil
 	}
-	if err := collector.WriteFile(f.html, func(w io.Writer) error { return html.WriteSheet(w, v.makeSidesPage(c)) }); err != nil {
+	if err := collector.WriteFile(f.html, func(w io.Writer) error { return html.WriteSheet(w, v.makePage(c, f.within, command)) }); err != nil {
 		return fmt.Errorf("--html: %w", err)
 	}
 	return nil

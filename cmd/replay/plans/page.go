@@ -50,7 +50,7 @@ func (p *planSheet) makePage(all *table.Table) *html.SheetPage {
 // makeAnswer is what the plan found, for the top of a page.
 func (p *planSheet) makeAnswer() *html.Answer {
 	a := p.shownAnswer()
-	page := &html.Answer{Verdict: p.formatVerdict(a), Good: p.isSure(a), Across: "GPUs", Target: p.flags.confidence}
+	page := &html.Answer{Verdict: p.formatVerdict(a), Good: new(p.isSure(a)), Across: "GPUs", Target: p.flags.confidence}
 	if shape, _, ok := p.recommend(a); ok || a.Found {
 		if !ok {
 			shape = a.Shape
@@ -95,7 +95,7 @@ func (p *planSheet) makeAnswer() *html.Answer {
 		lines := p.narrowed.describe()
 		list(lines[0], lines[1:])
 	}
-	page.Facts = []html.Facts{{Title: "What was asked", Rows: p.listInputs(a)}, {Title: "What this assumes", Rows: p.listAssumptions(a)}}
+	page.Facts = []html.Facts{{Title: "What this assumes", Rows: p.listAssumptions(a)}, {Title: "What was asked", Rows: p.listInputs(a)}}
 	if len(p.plan.Answers) > 1 {
 		page.Grids = append(page.Grids, p.makeVariants())
 	}

@@ -14,7 +14,7 @@ import (
 
 // makeDiffPage returns a page with the verdicts of a comparison, what differs, and the requests that moved most.
 func makeDiffPage(d *diff.Diff, both []runs.Assumed, command string) *html.SheetPage {
-	page := &html.SheetPage{Title: "Comparison of two runs", Answer: &html.Answer{Verdict: verdictOf(d), Good: d.Same}}
+	page := &html.SheetPage{Title: "Comparison of two runs", Answer: &html.Answer{Verdict: verdictOf(d)}}
 	answer := page.Answer
 	answer.Number, answer.Under = strconv.Itoa(len(d.Metrics)), fmt.Sprintf("of %d values differ", d.Compared)
 	if r := d.Requests; r != nil {
@@ -37,7 +37,6 @@ func makeDiffPage(d *diff.Diff, both []runs.Assumed, command string) *html.Sheet
 		}
 		answer.Grids = append(answer.Grids, grid)
 	}
-	answer.Facts = []html.Facts{{Title: "What was asked", Rows: [][2]string{{"command", command}, {"A", d.A}, {"B", d.B}}}}
 	assumes := html.Facts{Title: "What this assumes"}
 	for _, a := range runs.MergeAssumptions("", both) {
 		assumes.Rows = append(assumes.Rows, [2]string{strings.ReplaceAll(a.Key, "_", " "), a.Text})
@@ -45,13 +44,14 @@ func makeDiffPage(d *diff.Diff, both []runs.Assumed, command string) *html.Sheet
 	if len(assumes.Rows) > 0 {
 		answer.Facts = append(answer.Facts, assumes)
 	}
-	page.Tables = append(page.Tables, html.SheetTable{Title: "Values that differ", Table: metricsTable(d.Metrics), X: "a", Y: "change_percent", Few: []string{"a", "b", "change", "change_percent"}})
+	answer.Facts = append(answer.Facts, html.Facts{Title: "What was asked", Rows: [][2]string{{"command", command}, {"A", d.A}, {"B", d.B}}})
 	if d.Requests != nil && len(d.Requests.Most) > 0 {
 		page.Tables = append(page.Tables, html.SheetTable{
 			Title: "Requests that moved most", Table: movedTable(d.Requests.Most), X: "e2e_a_ms", Y: "e2e_b_ms",
 			Few: []string{"e2e_a_ms", "e2e_b_ms", "ttft_a_ms", "ttft_b_ms", "worker_a", "worker_b"},
 		})
 	}
+	page.Tables = append(page.Tables, html.SheetTable{Title: "Values that differ", Table: metricsTable(d.Metrics), Keyed: true, Few: []string{"a", "b", "change", "change_percent"}})
 	return page
 }
 
@@ -71,7 +71,7 @@ func verdictOf(d *diff.Diff) string {
 		var names []string
 		for _, m := range d.Requests.Paired.Metrics {
 			if m.Verdict == kind.verdict {
-				names = append(names, m.Statistic+" "+m.Metric)
+				names = append(names, m.Statistic+" "+strings.ToUpper(m.Metric))
 			}
 		}
 		if len(names) > 0 {
@@ -86,13 +86,14 @@ func verdictOf(d *diff.Diff) string {
 
 // pairedGrid returns the changes of latencies with their intervals.
 func pairedGrid(p *diff.Paired) html.Grid {
-	grid := html.Grid{Title: "B against A (ms), with 95 % confidence intervals of the change", Head: []string{"", "A", "B", "change", "from", "to", "verdict"}}
+	signs := map[diff.Verdict]string{diff.Win: "✓ ", diff.Lose: "✗ "}
+	grid := html.Grid{Title: "B against A, with 95 % confidence intervals of the change", Head: []string{"", "A", "B", "change", "from", "to", "verdict"}}
 	for _, m := range p.Metrics {
 		from, to := "", ""
 		if m.Low != nil {
-			from, to = fmt.Sprintf("%+.3f", *m.Low), fmt.Sprintf("%+.3f", *m.High)
+			from, to = html.FormatChange(*m.Low), html.FormatChange(*m.High)
 		}
-		grid.Rows = append(grid.Rows, []string{m.Statistic + " " + m.Metric, fmt.Sprintf("%.3f", m.A), fmt.Sprintf("%.3f", m.B), fmt.Sprintf("%+.3f", m.Change), from, to, string(m.Verdict)})
+		grid.Rows = append(grid.Rows, []string{m.Statistic + " " + strings.ToUpper(m.Metric), html.FormatMS(m.A), html.FormatMS(m.B), html.FormatChange(m.Change), from, to, signs[m.Verdict] + string(m.Verdict)})
 	}
 	return grid
 }

@@ -120,15 +120,20 @@ const done = () => fetch("done", { method: "POST", body: JSON.stringify(said) })
     draw = draw * 48271 %% 2147483647;
     const p = all[draw %% all.length], wanted = all.filter((o) => Math.hypot(o.left - p.left, o.top - p.top) <= 3).map((o) => o.text.match(/\d+/)[0]);
     f.contentDocument.querySelector("[aria-label='Ledger or passes']").textContent = ""; // of the click before
-    for (const type of ["mousemove", "mousedown", "mouseup", "click"]) { // the page scrolls to a ledger, so that the chart moves
+    let at;
+    for (const [type, off] of [["mousemove", 0], ["mousedown", 0], ["mousemove", 2], ["mouseup", 2], ["click", 2]]) { // a hand moves a little, and the page may move
       await new Promise((r) => setTimeout(r, 20));
-      const at = over.getBoundingClientRect();
-      over.dispatchEvent(new f.contentWindow.MouseEvent(type, { clientX: at.left + p.left, clientY: at.top + p.top, bubbles: true }));
+      if (!off) at = over.getBoundingClientRect();
+      over.dispatchEvent(new f.contentWindow.MouseEvent(type, { clientX: at.left + p.left + off, clientY: at.top + p.top, movementX: off, bubbles: true }));
     }
     const said30 = f.contentDocument.querySelector("[aria-label='Ledger or passes']");
     try { await wait(() => wanted.some((id) => said30.textContent.startsWith("request " + id + ", "))); } catch { said.missed += p.text + " at " + [p.left, p.top, over.clientWidth, over.clientHeight].map(Math.round) + " opens " + said30.textContent.slice(0, 90) + " wanted " + wanted + "; "; }
   }
   said.clicked = true;
+  find("summary", "Workers").click();
+  f.contentDocument.querySelector("[aria-label=Workers] tbody tr:nth-child(2) button").click();
+  await wait(() => /^ *start ms +end ms.*\n +[\d,.]+/.test(f.contentDocument.querySelector("[aria-label='Ledger or passes']").textContent) && hash().includes('"worker":"1"'));
+  said.worker = true;
   const frame = f.contentWindow, rest = (ms) => new Promise((ok) => setTimeout(ok, ms));
   const spans = () => [...f.contentDocument.querySelectorAll(".uplot")].filter((u) => u.span).map((u) => u.span().map(Math.round).join());
   const drag = async (over, from, to) => {
@@ -149,10 +154,13 @@ const done = () => fetch("done", { method: "POST", body: JSON.stringify(said) })
   frame.HTMLAnchorElement.prototype.click = () => {};
   press("PNG of the charts");
   press("CSV of the numbers");
-  await wait(() => blobs.length === 2);
+  press("One-file page");
+  await wait(() => blobs.length === 3);
   Object.assign(frame.URL, { createObjectURL: made });
   frame.HTMLAnchorElement.prototype.click = clicked;
   const image = await createImageBitmap(blobs.find((b) => b.type === "image/png")), csv = await blobs.find((b) => b.type === "text/csv").text();
+  const alone = new DOMParser().parseFromString(await blobs.find((b) => b.type === "text/html").text(), "text/html");
+  said.alone = JSON.parse(alone.getElementById("data").textContent).runs.map((r) => r.name).join();
   said.exported = image.width > 300 && image.height > 500 && csv.startsWith("value,before,now\n") && csv.includes("\np99_ttft_ms,") && csv.includes(text().match(/v1:[0-9a-f]+/)[0]);
   knob("sweep-setting").value = "workers";
   knob("sweep-values").value = "3, 5, 0, 8";
@@ -237,6 +245,7 @@ const done = () => fetch("done", { method: "POST", body: JSON.stringify(said) })
   await wait(() => f.contentDocument.querySelector("pre.said").textContent.includes("--workers " + workers + " ") && hash().includes('"tp":'));
   said.applied = knob("slo").value;
   said.over = Math.max(Number(said.over), Number(body().dataset.over));
+  said.dark = f.contentWindow.matchMedia("(prefers-color-scheme: dark)").matches === f.width < 500;
   said.axe = "none";
   const axe = await fetch("axe");
   if (axe.ok) {
@@ -251,8 +260,8 @@ const done = () => fetch("done", { method: "POST", body: JSON.stringify(said) })
 setTimeout(() => { said.problems = "not done in time: waits for " + waits + "; " + problems.join("; "); done(); }, 225000);
 </script>`
 
-// In real browsers the page loads, redraws while a knob moves, keeps a run next to another, is restored from its link,
-// and shows errors. It asks no other host for anything.
+// In real browsers, light on a wide screen and dark on a phone, the page loads, redraws while a knob moves, keeps a run next
+// to another, is restored from its link, and shows errors. It asks no other host for anything.
 func TestBrowser(t *testing.T) {
 	if !*browser {
 		t.Skip("skipped: only with -browser (make browser)")
@@ -266,19 +275,25 @@ func TestBrowser(t *testing.T) {
 	}
 }
 
-// browserArgs are the arguments with which a browser opens an address, with nothing of a
-// person's own.
-func browserArgs(t *testing.T, path, address string) []string {
+// browserArgs are the arguments with which a browser opens an address, light or dark, with nothing of a person's own.
+func browserArgs(t *testing.T, path, address string, dark bool) []string {
 	t.Helper()
 	dir := t.TempDir()
 	if strings.Contains(path, "firefox") {
-		const prefs = `user_pref("browser.shell.checkDefaultBrowser", false); user_pref("datareporting.policy.dataSubmissionEnabled", false);`
+		prefs := `user_pref("browser.shell.checkDefaultBrowser", false); user_pref("datareporting.policy.dataSubmissionEnabled", false);`
+		if dark {
+			prefs += ` user_pref("layout.css.prefers-color-scheme.content-override", 0);`
+		}
 		if err := os.WriteFile(filepath.Join(dir, "user.js"), []byte(prefs), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		return []string{"--headless", "--no-remote", "--window-size=1500,3200", "--profile", dir, address}
 	}
-	return []string{"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+	scheme := 1
+	if dark {
+		scheme = 0
+	}
+	return []string{"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", fmt.Sprint("--blink-settings=preferredColorScheme=", scheme),
 		"--disable-component-update", "--disable-sync", "--user-data-dir=" + dir, "--window-size=1500,3200", "--enable-logging=stderr", "--remote-debugging-port=0", address}
 }
 
@@ -309,7 +324,7 @@ func drivePage(t *testing.T, path string, width int) {
 	}
 	s.host = at.Host
 	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute) // a search and 30 ledgers are among what it does
-	cmd := exec.CommandContext(ctx, path, browserArgs(t, path, s.address()+"driver")...)
+	cmd := exec.CommandContext(ctx, path, browserArgs(t, path, s.address()+"driver", width < 500)...)
 	var problems strings.Builder
 	cmd.Stderr = &problems
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
@@ -337,7 +352,7 @@ func drivePage(t *testing.T, path string, width int) {
 func checkSaid(t *testing.T, said map[string]any) {
 	t.Helper()
 	for key, want := range map[string]string{
-		"loaded": "true", "unset": "true", "turned": "true", "newest": "true", "pinned": "true", "overlaid": "true", "marked": "true", "restored": "true", "blocked": "true", "clicked": "true", "missed": "", "compared": "true", "back": "true", "stale": "true", "zoomed": "true", "exported": "true", "swept": "true", "dimmed": "true", "keyboard": "", "found": "false true false", "scaled": "true", "guessed": "when,tokens in,tokens out", "mapped": "true", "reconnected": "true",
+		"loaded": "true", "unset": "true", "turned": "true", "newest": "true", "pinned": "true", "overlaid": "true", "marked": "true", "restored": "true", "blocked": "true", "clicked": "true", "missed": "", "worker": "true", "dark": "true", "alone": "before,now", "compared": "true", "back": "true", "stale": "true", "zoomed": "true", "exported": "true", "swept": "true", "dimmed": "true", "keyboard": "", "found": "false true false", "scaled": "true", "guessed": "when,tokens in,tokens out", "mapped": "true", "reconnected": "true",
 		"charts": "8 of 8", "progress": "true", "cancelled": "The search was cancelled.", "chart": "1", "applied": "p99:ttft=2s,p99:tpot=40ms", "over": "0", "foreign": "0", "unnamed": "0", "axe": "none", "problems": "none",
 	} {
 		if got := fmt.Sprint(said[key]); got != want {

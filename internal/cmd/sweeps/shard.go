@@ -84,7 +84,7 @@ with * stands for all files of such names.`,
 			if err != nil {
 				return err
 			}
-			return f.Write(s.Out, g, outcomes)
+			return f.Write(s, g, outcomes)
 		},
 	}, f.Bind)
 }

@@ -138,7 +138,7 @@ func (f *sweepFlags) sweepHere(ctx context.Context, s cli.Streams, g *plan.Grid)
 	if err != nil || f.shard.Of > 0 {
 		return err
 	}
-	return f.table.Write(s.Out, g, outcomes)
+	return f.table.Write(s, g, outcomes)
 }
 
 // openJournal opens the journal of a sweep, if it has one. Of a shard that is its file, and the sweep keeps only its cells.

@@ -1,6 +1,7 @@
 package sweeps
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -56,7 +57,8 @@ func (f *TableFlags) Check() error {
 }
 
 // Write prints a table; cells without a report are a separate error.
-func (f *TableFlags) Write(w io.Writer, g *plan.Grid, outcomes []plan.Outcome) error {
+func (f *TableFlags) Write(s cli.Streams, g *plan.Grid, outcomes []plan.Outcome) error {
+	w := s.Out
 	t, err := plan.NewResults(g, outcomes, f.wall)
 	if err != nil {
 		return err
@@ -68,7 +70,7 @@ func (f *TableFlags) Write(w io.Writer, g *plan.Grid, outcomes []plan.Outcome) e
 		forms["table"] = t.WriteText
 	}
 	forms["parquet"] = func(w io.Writer) error { return parquet.WriteTable(w, all) }
-	forms["html"] = func(w io.Writer) error { return html.WriteSheet(w, sweepPage(g, t, all, assumed)) }
+	forms["html"] = func(w io.Writer) error { return html.WriteSheet(w, sweepPage(g, t, assumed, cli.QuoteCommand(s.Args))) }
 	if err := f.Files.Write(forms); err != nil {
 		return err
 	}
@@ -167,13 +169,15 @@ func chooseAxes(g *plan.Grid) (across, by string) {
 	return across, ""
 }
 
-// sweepPage is a page of a sweep: what all cells have, a chart and the table.
-func sweepPage(g *plan.Grid, t *plan.Results, all *table.Table, assumed []engines.Assumption) *html.SheetPage {
+// sweepPage is a page of a sweep: its answer, a chart and the table, what all cells have, and the command.
+func sweepPage(g *plan.Grid, t *plan.Results, assumed []engines.Assumption, command string) *html.SheetPage {
+	all := t.Table()
 	facts := html.Facts{Title: "All cells have"}
 	for _, s := range g.Common {
 		facts.Rows = append(facts.Rows, [2]string{s.Name, s.Value})
 	}
-	page := &html.SheetPage{Title: fmt.Sprintf("Sweep of %d cells", g.Size())}
+	limits := limitsOf(all)
+	page := &html.SheetPage{Title: fmt.Sprintf("Sweep of %d cells", g.Size()), Answer: sweepAnswer(all, limits)}
 	if len(facts.Rows) > 0 {
 		page.Facts = append(page.Facts, facts)
 	}
@@ -187,6 +191,7 @@ func sweepPage(g *plan.Grid, t *plan.Results, all *table.Table, assumed []engine
 	if rows := t.IntervalTexts(); len(rows) > 0 {
 		page.Facts = append(page.Facts, html.Facts{Title: "Over resamples of the workload", Rows: rows})
 	}
+	page.Facts = append(page.Facts, html.Facts{Title: "What was asked", Rows: [][2]string{{"command", command}}})
 	across, by := chooseAxes(g)
 	few := slices.Concat([]string{"cell"}, t.Shown(), []string{"reason"})
 	for _, c := range all.Columns { // what came of resamples
@@ -195,13 +200,81 @@ func sweepPage(g *plan.Grid, t *plan.Results, all *table.Table, assumed []engine
 		}
 	}
 	page.Tables = append(page.Tables, html.SheetTable{
-		Title: "Cells", Table: all, X: across, Y: "p99_ttft_ms", By: by, Few: few, Limits: limitsOf(all),
+		Title: "Cells", Table: all, X: across, Y: "p99_ttft_ms", By: by, Few: few, Limits: limits,
 		Mark: plan.SaturationKey, Rest: "stable, or too short to tell", Marked: []html.Mark{
 			{Value: string(saturation.Overloaded), Means: "overloaded: the queue grew to the end; on a longer workload latencies are worse"},
 			{Value: string(saturation.Backlogged), Means: "backlogged: a queue built up, and went again"},
 		},
 	})
 	return page
+}
+
+// sweepAnswer returns how many cells meet their common objectives, if there are any, and the best of those cells, or of all.
+func sweepAnswer(all *table.Table, limits map[string]float64) *html.Answer {
+	column := func(name string) int {
+		return slices.IndexFunc(all.Columns, func(c table.Column) bool { return c.Name == name })
+	}
+	var rows [][]any
+	for _, row := range all.Rows {
+		meets := true
+		for name, limit := range limits {
+			i := column(name)
+			v, known := 0.0, false
+			if i >= 0 {
+				v, known = table.Float(row[i])
+			}
+			meets = meets && known && v <= limit
+		}
+		if meets {
+			rows = append(rows, row)
+		}
+	}
+	a, of := &html.Answer{}, "Of all cells"
+	if len(limits) > 0 {
+		a.Number, a.Under, a.Good = fmt.Sprintf("%d of %d cells", len(rows), len(all.Rows)), "meet all objectives", new(len(rows) > 0)
+		of = "Of the cells that meet all objectives"
+		if len(rows) == 0 {
+			of, rows = "No cell meets all objectives. Of all cells", all.Rows
+		}
+	}
+	var parts []string
+	for _, best := range []struct {
+		key, text string
+		sign      float64
+		format    func(v float64) string
+	}{
+		{"cost_per_million_output_tokens", "a million output tokens cost least", 1, func(v float64) string { return fmt.Sprintf("%.2f", v) }},
+		{"p99_ttft_ms", "p99 TTFT is lowest", 1, html.FormatMS},
+		{"output_throughput_tok_s", "output throughput is highest", -1, func(v float64) string { return fmt.Sprintf("%.0f tokens/s", v) }},
+	} {
+		i, found, value := column(best.key), []any(nil), 0.0
+		for _, row := range rows {
+			if i < 0 {
+				break
+			}
+			if v, known := table.Float(row[i]); known && (found == nil || best.sign*v < best.sign*value) {
+				found, value = row, v
+			}
+		}
+		if found != nil {
+			parts = append(parts, fmt.Sprintf("%s with %s (%s)", best.text, nameCell(all, found), best.format(value)))
+		}
+	}
+	if a.Verdict = of + ", " + strings.Join(parts, "; ") + "."; len(parts) == 0 {
+		a.Verdict = "No cell has a report."
+	}
+	return a
+}
+
+// nameCell returns the settings of a row that differ between rows.
+func nameCell(all *table.Table, row []any) string {
+	var parts []string
+	for i, c := range all.Columns {
+		if c.Setting && row[i] != nil && (len(all.Rows) == 1 || slices.ContainsFunc(all.Rows, func(o []any) bool { return o[i] != row[i] })) {
+			parts = append(parts, fmt.Sprint(c.Name, " ", row[i]))
+		}
+	}
+	return cmp.Or(strings.Join(parts, ", "), "the settings of all")
 }
 
 // limitsOf are the objectives that all cells have, by the columns they limit.

@@ -1,7 +1,7 @@
 "use strict";
 // What a plan found: the verdict, what it rests on, and for each objective a chart
 // of the simulated clusters with the limit as a line. answerParts returns the elements of the
-// top of a page, of what is below, and of the charts of clusters; it adds the charts to those that are drawn.
+// top of a page, of what is below, of the charts of clusters, and of the facts at the end; it adds the charts to those that are drawn.
 const answerParts = (answer, charts) => {
   const list = (all) => all || [];
   const signed = (tag, text) => el(text.startsWith("✓") ? tag + ".met" : text.startsWith("✗") ? tag + ".missed" : tag, text);
@@ -18,42 +18,30 @@ const answerParts = (answer, charts) => {
   const paint = (limit, k, points, x, y) => (u) => {
     const { ctx, bbox } = u, px = devicePixelRatio;
     ctx.save();
-    ctx.font = `${11 * px}px system-ui`;
-    ctx.lineWidth = 1.5 * px;
-    const at = u.valToPos(y.to(limit.limit), "y", true);
-    drawLimits(u, [{ side: "y", at: y.to(limit.limit), text: `limit ${unit(limit.limit, limit.unit)}` }]);
-    const lines = [];
-    for (const c of points) {
-      const left = u.valToPos(x.to(c.across), "x", true), top = u.valToPos(y.to(c.values[k]), "y", true);
+    const taken = drawLimits(u, [{ side: "y", at: y.to(limit.limit), text: `limit ${unit(limit.limit, limit.unit)}` }]);
+    const places = points.map((c) => [c, u.valToPos(x.to(c.across), "x", true), u.valToPos(y.to(c.values[k]), "y", true)]);
+    for (const [c, left, top] of places) {
+      const size = (c.chosen ? 11 : 7) * px, range = list(c.low).length > k && [c.high[k], c.low[k]].map((v) => u.valToPos(y.to(v), "y", true));
+      taken.push([left - size, top - size, left + size, top + size], ...(range ? [[left - px, range[0], left + px, range[1]]] : []));
       ctx.strokeStyle = ctx.fillStyle = color(tint(c));
       ctx.lineWidth = 2 * px;
-      if (list(c.low).length > k) {
+      if (range) {
         ctx.globalAlpha = 0.45;
         ctx.beginPath();
-        ctx.moveTo(left, u.valToPos(y.to(c.low[k]), "y", true));
-        ctx.lineTo(left, u.valToPos(y.to(c.high[k]), "y", true));
+        ctx.moveTo(left, range[1]);
+        ctx.lineTo(left, range[0]);
         ctx.stroke();
         ctx.globalAlpha = 1;
       }
       drawShape(ctx, c.missed ? "cross" : "disc", left, top, radius * px);
-      if (!c.chosen) continue;
+    }
+    for (const [c, left, top] of places.filter(([c]) => c.chosen).sort(([a], [b]) => (b.chosen === "answer") - (a.chosen === "answer"))) {
       ctx.strokeStyle = ctx.fillStyle = color(c.chosen === "answer" ? "--ink" : "--soft");
       ctx.lineWidth = 1.5 * px;
       ctx.beginPath();
       ctx.arc(left, top, 9 * px, 0, 2 * Math.PI);
       ctx.stroke();
-      const right = left < bbox.left + bbox.width / 2;
-      ctx.textAlign = right ? "left" : "right";
-      const crossed = at < top && at > top - 36 * px;
-      const over = c.chosen === "answer" && !crossed ? -14 : 22;
-      let line = Math.max(bbox.top + 12 * px, Math.min(bbox.top + bbox.height - 4 * px, top + over * px));
-      const hidden = () => lines.some((other) => Math.abs(other - line) < 13 * px);
-      const down = line + 13 * px < bbox.top + bbox.height;
-      if (hidden() && !down) line = Math.min(top, at) - 8 * px; // above the ring and the limit
-      while (hidden()) line += (down ? 13 : -13) * px; // no label over another
-      lines.push(line);
-      const beside = (right ? 12 : -12) * px; // of the ring
-      ctx.fillText(`${c.chosen}: ${c.gpus} GPU${c.gpus === 1 ? "" : "s"}`, left + beside, line);
+      drawLabel(u, `${c.chosen}: ${c.gpus} GPU${c.gpus === 1 ? "" : "s"}`, left, top, taken);
     }
     ctx.restore();
   };
@@ -61,7 +49,7 @@ const answerParts = (answer, charts) => {
   const about = (limit, k) => (c) => [
     c.group ? `${c.name}, ${c.group}` : c.name, `${c.gpus} GPU${c.gpus === 1 ? "" : "s"}` + (c.per_hour ? `, ${money(c.per_hour)} an hour` : ""),
     `${limit.name} ${unit(c.values[k], limit.unit)}` + (list(c.low).length > k ? `, resampled ${unit(c.low[k], limit.unit)} to ${unit(c.high[k], limit.unit)}` : ""),
-    c.missed ? "misses: " + c.missed : "meets all objectives", ...(c.chosen ? [c.chosen === "answer" ? "the answer" : c.chosen] : []),
+    c.missed ? "misses: " + prose(c.missed) : "meets all objectives", ...(c.chosen ? [c.chosen === "answer" ? "the answer" : c.chosen] : []),
   ].join("\n");
 
   const draw = (one) => {
@@ -97,10 +85,11 @@ const answerParts = (answer, charts) => {
     return keys;
   };
 
+  const large = (g) => g.head.length > 5 || g.rows.some((r) => r.some((c) => c.length > 40));
   const grid = (g) => {
     const head = el("tr", ...g.head.map((h) => el(h ? "th" : "td", h)));
     const body = el("tbody", ...g.rows.map((r) => el("tr", ...r.map((c) => signed("td", c)))));
-    return el("div.card", el("h3", g.title), scrolls(g.title, el("table.still", el("thead", head), body)));
+    return el(large(g) || list(answer.grids).filter((o) => !large(o)).length < 2 ? "div.card.full" : "div.card", el("h3", g.title), scrolls(g.title, el("table.still", el("thead", head), body)));
   };
   const card = (f) => el("div.card", el("h3", f.title), facts(f.rows));
 
@@ -120,7 +109,9 @@ const answerParts = (answer, charts) => {
       ctx.beginPath();
       sizes.forEach((c, i) => { const [l, t] = at(c); if (i) ctx.lineTo(l, t); else ctx.moveTo(l, t); });
       ctx.stroke();
-      drawLimits(u, [{ side: "y", at: 100 * answer.target, text: `target ${percent(answer.target)}`, below: true }]);
+      const taken = drawLimits(u, [{ side: "y", at: 100 * answer.target, text: `target ${percent(answer.target)}`, below: true }]), r = 7 * px();
+      points.map(at).forEach(([l, t]) => taken.push([l - r, t - r, l + r, t + r]));
+      sizes.map(at).forEach(([l, t], i, all) => { for (let s = 0; i && s < 40; s++) { const x = all[i - 1][0] + (l - all[i - 1][0]) * s / 40, y = all[i - 1][1] + (t - all[i - 1][1]) * s / 40; taken.push([x - 2, y - 2, x + 2, y + 2]); } });
       for (const c of points) {
         const [left, top] = at(c);
         ctx.strokeStyle = ctx.fillStyle = color(c.share >= answer.target - 1e-9 ? "--c2" : "--c4");
@@ -131,10 +122,7 @@ const answerParts = (answer, charts) => {
         ctx.beginPath();
         ctx.arc(left, top, 9 * px(), 0, 2 * Math.PI);
         ctx.stroke();
-        ctx.font = `${11 * px()}px system-ui`;
-        const right = left < bbox.left + bbox.width / 2;
-        ctx.textAlign = right ? "left" : "right";
-        ctx.fillText(`recommended: ${c.gpus} GPU${c.gpus === 1 ? "" : "s"}`, left + (right ? 4 : -4) * px(), top + 36 * px());
+        drawLabel(u, `recommended: ${c.gpus} GPU${c.gpus === 1 ? "" : "s"}`, left, top, taken);
       }
       ctx.restore();
     };
@@ -153,7 +141,7 @@ const answerParts = (answer, charts) => {
     }, [points.map((c) => x.to(c.across)), points.map((c) => 100 * c.share)], box);
   };
 
-  const told = el("div.told", el("h2.unseen", "Answer"), ...(answer.number ? [el("p.number", answer.number), el("p.under", answer.under)] : []), el(answer.good ? "p.verdict" : "p.verdict.bad", answer.verdict));
+  const told = el("div.told", el("h2.unseen", "Answer"), ...(answer.number ? [el("p.number", answer.number), el("p.under", answer.under)] : []), el("p.verdict" + (answer.good === null ? ".plain" : answer.good ? "" : ".bad"), prose(answer.verdict)));
   const top = el("div.top", told);
   if (list(answer.chances).length > 1) {
     const box = el("div.chart"), keys = el("p.keys", key("disc", "--c2", "meets the target"), key("disc", "--c4", "misses it"));
@@ -161,9 +149,8 @@ const answerParts = (answer, charts) => {
     top.append(el("div.card", el("h3", `Simulated resamples in which all objectives are met, by ${answer.across}`), keys, box));
     charts.push({ box, draw: chance });
   }
-  const said = el("div.cards.below");
-  for (const l of list(answer.lists)) said.append(el("div.card", el("h3", l.title), ...l.lines.map((t) => el("p", t))));
-  const more = [el("h2", "Alternatives, limits, sensitivity"), el("div.stack", ...list(answer.grids).map(grid)), said];
+  const said = el("div.cards.below", ...list(answer.lists).map((l) => el("div.card", el("h3", l.title), ...l.lines.map((t) => el("p", prose(t))))));
+  const more = list(answer.grids).length || said.hasChildNodes() ? [el("h2", clusters.length ? "Alternatives, limits, sensitivity" : "Details"), el("div.cards", ...list(answer.grids).map(grid)), said] : [];
   const measured = [];
   if (clusters.length) {
     const cards = el("div.cards");
@@ -174,6 +161,5 @@ const answerParts = (answer, charts) => {
       charts.push({ box, limit, k, draw });
     });
   }
-  measured.push(el("h2", "What it rests on"), el("div.cards", ...list(answer.facts).map(card)));
-  return { top: list(answer.chances).length > 1 ? top : told, more, measured };
+  return { top: list(answer.chances).length > 1 ? top : told, more, measured, facts: list(answer.facts).map(card) };
 };

@@ -49,8 +49,6 @@ const makeCharts = () => {
     return { box: el("div.keys", ...keys.map((k) => k.box), at), keys, set };
   };
 
-  const wholeSteps = [];
-  for (let e = 0; e < 9; e++) for (const m of [1, 2, 5]) wholeSteps.push(m * Math.pow(10, e));
   // yLabels are the labels of values at the left: the unit stands once, but for times on a logarithmic axis.
   const yLabels = (c, scale, at) => {
     const list = at.map((w) => w === null ? null : scale.from(w));
@@ -74,20 +72,26 @@ const makeCharts = () => {
     ctx.restore();
   };
   const dotPlaces = (c, one) => (u) => c.dots.x.map((x, i) => ({ left: u.valToPos(x, "x"), top: u.valToPos(one.scale.to(c.dots.y[i]), "y"), row: i }));
+  // A press that moves less than this many pixels is a click on what was under the pointer when it began, even where
+  // the page has moved since. The library drops the click of a press that moves at all.
+  const steady = 6;
   const clickDots = (c, one) => (u) => {
     u.root.classList.add("clicks");
     u.root.places = () => dotPlaces(c, one)(u).map((p) => ({ ...p, text: c.dots.text(p.row) })); // for tests
-    u.over.addEventListener("click", (e) => {
-      let near = -1, least = 14;
+    let down = null, near = -1;
+    const aim = (e) => {
+      let least = 14;
+      [down, near] = [e, -1];
       for (const p of dotPlaces(c, one)(u)) { const far = Math.hypot(p.left - e.offsetX, p.top - e.offsetY); if (far < least) [least, near] = [far, p.row]; }
-      if (near >= 0) c.dots.open(near);
-    });
+    };
+    u.over.addEventListener("mousedown", aim);
+    u.over.addEventListener("click", (e) => { if (near >= 0 && Math.hypot(e.clientX - down.clientX, e.clientY - down.clientY) < steady) c.dots.open(near); });
   };
 
   const moves = (event) => event === "mousemove" || event === "mouseleave"; // what charts share of the pointer
   const options = (c, p, one, width) => ({
     width, height: c.panels.length > 1 ? 160 : document.documentElement.classList.contains("print") ? 190 : 230,
-    cursor: { points: { size: 6 }, drag: { x: true, y: false }, sync: { key: c.sync || c.title, filters: { pub: moves, sub: moves } } },
+    cursor: { points: { size: 6 }, drag: { x: true, y: false, dist: steady, click: () => {} }, sync: { key: c.sync || c.title, filters: { pub: moves, sub: moves } } },
     legend: { show: false },
     hooks: {
       // span is for tests

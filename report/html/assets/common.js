@@ -23,7 +23,7 @@ const scrolls = (label, table, look = "") => el("div.scroll" + look, { tabIndex:
 const sees = (box, ...text) => { box.setAttribute("role", "img"); box.setAttribute("aria-label", text.filter((t) => t).join("; ")); };
 // facts lists names and what they stand for. A flag stays on one line.
 const words = (text) => text.split(/( )/).map((w) => w.startsWith("--") ? el("span.flag", w) : w);
-const facts = (rows) => el("dl.facts", ...rows.flatMap(([k, v]) => [el("dt", k), el("dd", ...words(v))]));
+const facts = (rows) => el("dl.facts", ...rows.flatMap(([k, v]) => [el("dt", k.replace(/^(itl|kv)\b/, (w) => w.toUpperCase())), el("dd", ...words(v))]));
 const colors = new Map(); // those of the scheme, which is asked for them once
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => colors.clear());
 const color = (name) => {
@@ -46,9 +46,12 @@ const short = (v) => v === null || v === undefined ? "" : Math.abs(v) >= 1e6 ? n
 // ms is a duration, as 950 ms, 14.4 s, 2 min 42 s or 1 h 5 min.
 const ms = (v) => {
   if (v === null || v === undefined) return "";
+  if (v < 0) return "−" + ms(-v);
   const two = (big, per, small) => { const all = Math.round(v / per), left = all % 60; return `${number((all - left) / 60)} ${big}` + (left ? ` ${left} ${small}` : ""); };
-  return v >= 3.57e6 ? two("h", 6e4, "min") : v >= 59950 ? two("min", 1000, "s") : v >= 1000 ? number(v / 1000, 2) + " s" : number(v, v >= 100 ? 0 : v >= 1 ? 2 : 3) + " ms";
+  return v >= 3.57e6 ? two("h", 6e4, "min") : v >= 59950 ? two("min", 1000, "s") : v >= 999.5 ? number(v / 1000, 2) + " s" : number(v, v >= 100 ? 0 : v >= 1 ? 2 : 3) + " ms";
 };
+// prose is a text with its durations in ms as ms writes them, and metrics in capitals.
+const prose = (text) => text.replace(/(\d+(?:\.\d+)?) ms\b/g, (all, v) => ms(Number(v))).replace(/\b(p[\d.]+|mean|median|each) (ttft|ttst|itl|tpot|e2e)\b/g, (all, of, metric) => `${of} ${metric.toUpperCase()}`);
 const money = (v) => "$" + v.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
 const percents = [(v) => number(100 * v, 1), " %"];
 const percent = (v) => v === null || v === undefined ? "" : number(100 * v, 1) + " %";
@@ -92,7 +95,7 @@ const drawShape = (ctx, shape, x, y, r) => {
 };
 
 // drawLimits draws limits {side, at, text, below} as dashed lines across a chart. Each text has a place without
-// a line of side y or another text, if there is one.
+// a line of side y or another text, if there is one. It returns the boxes of lines of side y and of texts.
 const drawLimits = (u, limits) => {
   const { ctx, bbox } = u, px = devicePixelRatio, right = bbox.left + bbox.width, bottom = bbox.top + bbox.height;
   const all = limits.map((l) => ({ ...l, pos: u.valToPos(l.at, l.side, true) })), taken = [];
@@ -127,6 +130,20 @@ const drawLimits = (u, limits) => {
     ctx.fillText(text, at[0], at[3] - 3 * px);
   }
   ctx.restore();
+  return taken;
+};
+
+// drawLabel draws a text next to a place, where it covers nothing of taken if there is such a place, and adds its box to taken.
+const drawLabel = (u, text, left, top, taken) => {
+  const { ctx, bbox } = u, px = devicePixelRatio, right = bbox.left + bbox.width, bottom = bbox.top + bbox.height;
+  ctx.font = `${11 * px}px system-ui`;
+  ctx.textAlign = "left";
+  const width = ctx.measureText(text).width;
+  const boxes = [-16, 24, 4, 38, -30, 52, -44, 66, 80].flatMap((down) => [left + 13 * px, left - 13 * px - width, left - width / 2].map((x) => [x, top + (down - 10) * px, x + width, top + (down + 3) * px]));
+  const inside = boxes.filter((b) => b[0] >= bbox.left && b[2] <= right && b[1] >= bbox.top && b[3] <= bottom);
+  const at = inside.find((b) => taken.every((o) => o[2] <= b[0] || o[0] >= b[2] || o[3] <= b[1] || o[1] >= b[3])) || inside[0] || boxes[0];
+  taken.push(at);
+  ctx.fillText(text, at[0], at[3] - 3 * px);
 };
 
 // key is an entry of a legend.
@@ -158,6 +175,10 @@ const timeLabels = (list, second = 1) => {
   const [unit, name] = step >= 1799 ? [3600, "h"] : step >= 29.9 && top >= 60 ? [60, "min"] : top >= 2 ? [1, "s"] : [0.001, "ms"];
   return unitLabels(all, (v) => number(v / unit, 3), " " + name);
 };
+// wholeSteps are the steps of ticks of counts.
+const wholeSteps = [];
+for (let e = 0; e < 9; e++) for (const m of [1, 2, 5]) wholeSteps.push(m * Math.pow(10, e));
+
 // unitLabels are labels of which the last has the unit.
 const unitLabels = (list, show, unit) => { const last = list.reduce((at, v, i) => v === null ? at : i, -1); return list.map((v, i) => v === null ? "" : show(v) + (i === last ? unit : "")); };
 const timeAxis = { values: (u, list) => timeLabels(list), space: 50, incrs: timeSteps, size: 32 };
@@ -231,11 +252,11 @@ const logSplits = (lo, hi) => {
   return all;
 };
 
-// scaleOf is how values are drawn: by their logarithms where they are far apart. to and
+// scaleOf is how values are drawn: by their logarithms where they are far apart, unless flat is set. to and
 // from take a value to its place and back.
-const scaleOf = (values, time) => {
+const scaleOf = (values, time, flat) => {
   const lo = values.reduce((a, b) => Math.min(a, b)), hi = values.reduce((a, b) => Math.max(a, b));
-  const log = lo > 0 && hi / lo > 15;
+  const log = !flat && lo > 0 && hi / lo > 15;
   const to = log ? Math.log10 : (v) => v, from = log ? (v) => Math.pow(10, v) : (v) => v;
   const room = (to(hi) - to(lo) || Math.abs(to(hi)) || 1) * 0.08;
   const range = [!log && lo >= 0 ? Math.max(0, lo - room) : to(lo) - room, to(hi) + room];

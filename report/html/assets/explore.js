@@ -97,7 +97,7 @@
   // Runs: the newest settings win. One that takes long is ended for them, unless nothing has
   // been drawn for a while. The next run goes on while one is drawn.
   const kept = new Map(); // answers of pinned runs, by their settings
-  let current = null, wanted = false, running = null, lastDrawn = 0, redraws = 0;
+  let current = null, drawn = {}, wanted = false, running = null, lastDrawn = 0, redraws = 0; // drawn: the settings of current
   const refresh = () => {
     wanted = true;
     smallest.show();
@@ -138,9 +138,14 @@
     run.answer = answer().then((a) => ({ a }), (e) => ({ e }));
     return run;
   };
+  // A run is drawn once no pointer is down on the results, so that a click or a drag ends on the chart on which it began.
+  let pressed = null, release = () => {};
+  screen.drawing.addEventListener("pointerdown", (e) => { if (e.button === 0) pressed ||= new Promise((ok) => { release = ok; }); });
+  for (const type of ["pointerup", "pointercancel", "blur"]) addEventListener(type, () => setTimeout(() => { pressed = null; release(); })); // after the click
   const turn = async () => {
     for (running = begin(); running;) {
       const run = running, { a, e } = await run.answer;
+      await pressed;
       running = wanted ? begin() : null;
       if (a) drawRun(run, a);
       else refuse(e);
@@ -159,6 +164,7 @@
   };
   const drawRun = ({ settings, pins, since }, a) => {
     current = a;
+    drawn = settings;
     if (problem.textContent) problem.textContent = "";
     mapping.replaceChildren();
     knobs.mark();
@@ -170,6 +176,7 @@
     document.body.dataset.drawn = "";
     screen.draw(runs, () => { announce(a); if (state.zoom && JSON.stringify(state.zoom) + a.digest !== zoomed) zoomInto(state.zoom, false); });
     if (backend.answered) backend.answered(settings, a);
+    width = screen.drawing.clientWidth;
     lastDrawn = performance.now();
     says.textContent = `Replayed and drawn in ${number(lastDrawn - since, 0)} ms`;
     document.body.dataset.redraws = String(++redraws);
@@ -189,11 +196,11 @@
   const close = el("div.card"), closeText = el("pre.said", { tabIndex: 0, role: "region", ariaLabel: "Ledger or passes" });
   let zoomed = "", zoomsBegun = 0;
   const zooms = {
-    request: async (name) => (await ask("request", { settings: state.settings, request: name })).text,
+    request: async (name) => (await ask("request", { settings: drawn, request: name })).text,
     worker: async (text) => {
       const m = text.match(/^(d?)(\d+)(?:@([\d.]+))?$/);
       if (!m) return "a worker is 0, d1 or 0@90";
-      const all = await ask("worker", { settings: state.settings, worker: { stage: m[1] ? 1 : 0, worker: Number(m[2]), from_ms: 1000 * Number(m[3] || 0) } });
+      const all = await ask("worker", { settings: drawn, worker: { stage: m[1] ? 1 : 0, worker: Number(m[2]), from_ms: 1000 * Number(m[3] || 0) } });
       const line = (...c) => c.map((v, i) => String(v).padStart(i < 2 ? 12 : 9)).join("");
       return [line("start ms", "end ms", "passes", "prompt", "tokens", "running", "waiting", "held"), ...(all || []).map((p) =>
         line(number(p.Start, 2), number(p.End, 2), p.Count, p.Prompt, p.Tokens, p.Running, p.Waiting, p.Held))].join("\n");

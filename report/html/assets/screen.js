@@ -115,7 +115,7 @@ const makeScreen = ({ ask, link, zoom }) => {
     const gap = held.some((h) => h.curve === "tpot") && !held.some((h) => h.curve === "itl") ? "tpot" : "itl";
     const tile = (title, of, show, key, judged, without) => {
       const v = of(now), missed = judged.some((h) => !h.met), was = first && of(first.a);
-      const goal = judged.map((h) => el("div", el(h.met ? "b.met" : "b.missed", h.met ? "✓ met" : "✗ missed"), ` ${h.title} ≤ ${ms(h.limit)}: ${h.each ? percent(h.value) : ms(h.value)}`));
+      const goal = judged.map((h) => el("div", el(h.met ? "b.met" : "b.missed", h.met ? "✓ met" : "✗ missed"), ` ${h.title} ≤ ${ms(h.limit)}${h.value === v ? "" : `: ${h.each ? percent(h.value) : ms(h.value)}`}`));
       return el("div.card.tile" + (judged.length ? missed ? ".bad" : ".good" : ""), el("h3", title), el("strong", v ? show(v) : "–"), ...(goal.length ? goal : [el("div", v ? without : "requires a GPU with a price")]),
         ...(was && v ? [el("div", ...changed(v / was - 1, key), ` against ${first.name}`)] : []));
     };
@@ -190,7 +190,7 @@ const makeScreen = ({ ask, link, zoom }) => {
     const card = el("div.card", el("h3", "Numbers"), ...(a.run.load[1] ? [el("p", a.run.load[1])] : []), numbers(runs));
     const assumes = folded("details", "What this assumes", facts(a.run.assumes || []));
     assumes.open ||= !now.settings.gpu;
-    const same = el("div.card", el("h3", "Command, and file for --config"), el("pre.said", a.command), el("pre.said.more", a.yaml),
+    const same = el("div.card", el("h3", "Command, and file for --config"), el("pre.said", ...words(a.command)), el("pre.said.more", a.yaml),
       el("div.row", copy(() => a.command, "command"), copy(() => a.yaml, "file"), copy(link, "link")),
       el("div.small.digest", a.digest), ...(a.warnings || []).map((w) => el("p.warned", w)), assumes);
     const opens = (s) => { const b = el("button", { type: "button" }, s.title); b.addEventListener("click", () => zoom({ request: s.title.split(" ")[0] })); return b; };

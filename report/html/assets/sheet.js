@@ -3,12 +3,17 @@
 // coloured by a third, and the rows, sorted by the column that is clicked.
 (() => {
   const charts = [];
-  const shown = (v) => v === null || v === undefined ? "" : typeof v !== "number" ? v : Number.isInteger(v) ? number(v, 0) : v.toLocaleString("en-US", { maximumSignificantDigits: 5 });
+  // perSecond is how many of the unit of a column make a second, 0 of columns that are no times.
+  const perSecond = (name) => /_ms$/.test(name) ? 1000 : /^(time|arrival)_s$/.test(name) ? 1 : 0;
+  const titled = (name) => named(perSecond(name) ? name.replace(/_m?s$/, "") : name).replace(/\b[ab]\b/, (w) => w.toUpperCase()).replace(/ percent$/, " (%)");
+  // shown is a value of a column.
+  const shown = (v, name = "") => v === null || v === undefined ? "" : typeof v !== "number" ? v : perSecond(name) ? ms(1000 * v / perSecond(name)) : /_off$/.test(name) ? change(v) : /_ratio$/.test(name) ? percent(v) : /_percent$/.test(name) ? number(v, 1).replace("-", "−")
+    : Number.isInteger(v) ? number(v, 0) : v.toLocaleString("en-US", { maximumSignificantDigits: 5 });
   const inOrder = (a, b) => String(a).localeCompare(String(b), "en", { numeric: true });
 
   // choose makes a list of columns to choose from.
   const choose = (parent, label, names, chosen, changed) => {
-    const s = el("select", ...names.map((n) => el("option", { value: n }, named(n))));
+    const s = el("select", ...names.map((n) => el("option", { value: n }, titled(n))));
     s.value = chosen;
     s.onchange = changed;
     parent.append(el("label", label + " ", s));
@@ -40,7 +45,7 @@
     const all = el("p.keys");
     (table.marked || []).forEach((m, i) => has(["cross", "ring"][i]) && all.append(key(["cross", "ring"][i], "--soft", m.means)));
     if (table.mark && table.rest && has("disc")) all.append(key("disc", "--soft", table.rest));
-    chosen.forEach((n) => limitOf(table, n) !== undefined && all.append(key("limit", "--c4", `limit of ${named(n)}: ${shown(limitOf(table, n))}`)));
+    chosen.forEach((n) => limitOf(table, n) !== undefined && all.append(key("limit", "--c4", `limit of ${titled(n)}: ${shown(limitOf(table, n), n)}`)));
     return all;
   };
   const limitOf = (table, name) => (table.limits || {})[name];
@@ -56,21 +61,23 @@
     const groups = k < 0 ? [""] : [...new Set(rows.map((r) => String(r[k] ?? "")))].sort(inOrder);
     const parts = groups.map((g) => k < 0 ? rows : rows.filter((r) => String(r[k] ?? "") === g));
     const tint = (n) => groups.length > 8 ? shade(n, groups.length) : color(nth(n));
-    const settings = (r) => table.columns.map((c, n) => c.setting && r[n] !== null ? `${named(c.name)} ${shown(r[n])}` : "").filter((s) => s);
+    const settings = (r) => table.columns.map((c, n) => c.setting && r[n] !== null ? `${titled(c.name)} ${shown(r[n], c.name)}` : "").filter((s) => s);
     const limits = [one.x, one.y].map((s) => limitOf(table, s.value));
-    const scales = [i, j].map((n, s) => scaleOf([...rows.map((r) => r[n]), ...(limits[s] === undefined ? [] : [limits[s]])]));
+    const scales = [i, j].map((n, s) => scaleOf([...rows.map((r) => r[n]), ...(limits[s] === undefined ? [] : [limits[s]])], perSecond(table.columns[n].name) === 1000, perSecond(table.columns[n].name) === 1));
     const place = (r) => [i, j].map((n, s) => scales[s].to(r[n]));
     const places = (u) => u.series.flatMap((s, n) => n === 0 || !s.show ? [] : u.data[n][2].map((row) => {
       const [x, y] = place(row);
       return { left: u.valToPos(x, "x"), top: u.valToPos(y, "y"), row };
     }));
-    const look = (scale, label, more) => axis({
-      label: named(label) + (scale.log ? ", log scale" : ""), labelFont: "11px system-ui", labelSize: 18, splits: scale.splits, values: (u, v) => v.map((w) => shown(scale.from(w))), ...more,
+    const whole = (name) => { const at = table.columns.findIndex((c) => c.name === name); return rows.every((r) => Number.isInteger(r[at])); };
+    const look = (scale, name, more) => axis({
+      label: titled(name) + (scale.log ? ", log scale" : ""), labelFont: "11px system-ui", labelSize: 18, splits: scale.splits,
+      values: (u, v) => perSecond(name) && !scale.log ? timeLabels(v, perSecond(name)) : v.map((w) => w === null ? "" : shown(scale.from(w), name)), ...(scale.log ? {} : perSecond(name) ? { incrs: timeSteps.map((v) => perSecond(name) * v) } : whole(name) ? { incrs: wholeSteps } : {}), ...more,
     });
     const shape = shapes(table), mark = table.columns.findIndex((c) => c.name === table.mark);
-    const text = (r) => [...settings(r), `${named(one.x.value)} ${shown(r[i])}`, `${named(one.y.value)} ${shown(r[j])}`, ...(shape(r) !== "disc" ? [`${named(table.mark)}: ${r[mark]}`] : [])].join("\n");
-    const lines = (u) => drawLimits(u, ["x", "y"].flatMap((side, s) => limits[s] === undefined ? [] : [{ side, at: scales[s].to(limits[s]), text: `limit ${shown(limits[s])}` }]));
-    sees(box, `${named(one.y.value)} by ${named(one.x.value)}`, ...(rows.length > 40 ? [`${rows.length} rows, which the table below has`] : rows.map((r) => text(r).replaceAll("\n", ", "))));
+    const text = (r) => [...settings(r), `${titled(one.x.value)} ${shown(r[i], one.x.value)}`, `${titled(one.y.value)} ${shown(r[j], one.y.value)}`, ...(shape(r) !== "disc" ? [`${named(table.mark)}: ${r[mark]}`] : [])].join("\n");
+    const lines = (u) => drawLimits(u, ["x", "y"].flatMap((side, s) => limits[s] === undefined ? [] : [{ side, at: scales[s].to(limits[s]), text: `limit ${shown(limits[s], one[side].value)}` }]));
+    sees(box, `${titled(one.y.value)} by ${titled(one.x.value)}`, ...(rows.length > 40 ? [`${rows.length} rows, which the table below has`] : rows.map((r) => text(r).replaceAll("\n", ", "))));
     box.append(keys(table, rows, [one.x.value, one.y.value]));
     one.plot = new uPlot({
       mode: 2, width: box.clientWidth, height: 380,
@@ -88,7 +95,7 @@
 
   const chart = (parent, table) => {
     const numbers = table.columns.filter((c) => c.number).map((c) => c.name);
-    if (numbers.length < 2 || !table.rows.length) return;
+    if (numbers.length < 2 || !table.rows.length || table.keyed) return;
     const tools = el("div.tools"), box = el("div.chart");
     parent.append(el("div.card", tools, box));
     const one = { box, table, draw: scatter }, again = () => scatter(one);
@@ -126,7 +133,7 @@
     } else if (base && base !== r && goodness(c.name) && typeof v === "number" && base[i]) {
       td.append(...changed(v / base[i] - 1, c.name));
     } else {
-      td.append(shown(v));
+      td.append(typeof v === "string" && c.name === "missed" ? prose(v) : table.keyed && i === 0 ? titled(v) : shown(v, table.keyed && /^(a|b|change)$/.test(c.name) ? r[0] : c.name));
       if (typeof v === "string" && v.length > 40) td.classList.add("long");
     }
     return td;
@@ -148,8 +155,8 @@
       const columns = every.checked ? all : few, head = el("tr"), body = el("tbody"), shape = shapes(table);
       for (const i of columns) {
         const onclick = () => { down = i === sorted && !down; sorted = i; draw(); };
-        const name = named(table.columns[i].name), sort = el("button.sort", name + (i === sorted ? (down ? " ↓" : " ↑") : ""), { type: "button", onclick, title: table.columns[i].name });
-        head.append(el(table.columns[i].number ? "th" : "th.left", sort, { style: name.length > 24 ? "min-width: 10em" : "", ...(i === sorted ? { ariaSort: down ? "descending" : "ascending" } : {}) }));
+        const name = titled(table.columns[i].name), sort = el("button.sort", name + (i === sorted ? (down ? " ↓" : " ↑") : ""), { type: "button", onclick, title: table.columns[i].name });
+        head.append(el(table.columns[i].number ? "th" : "th.left", sort, { style: name.length > 24 ? "min-width: 7em" : "", ...(i === sorted ? { ariaSort: down ? "descending" : "ascending" } : {}) }));
       }
       for (const r of sorted < 0 ? table.rows : [...table.rows].sort(compare)) {
         body.append(el("tr", ...columns.map((i) => cell(table, r, i, shape(r), against.checked && table.rows[0]))));
@@ -163,19 +170,30 @@
   };
 
   main.classList.add("sheet");
-  if (data.facts) main.append(el("h2.unseen", "Facts"), el("div.cards.below", ...data.facts.map((f) => el("div.card", el("h3", f.title), facts(f.rows)))));
+  const rest = (data.facts || []).map((f) => el("div.card", el("h3", f.title), facts(f.rows)));
+  const details = [];
   if (data.answer) {
-    const { top, more, measured } = answerParts(data.answer, charts);
-    main.append(top, ...more, ...measured);
+    const { top, more, measured, facts } = answerParts(data.answer, charts);
+    main.append(top);
+    if (measured.length) main.append(...more, ...measured);
+    else details.push(...more);
+    rest.push(...facts);
   }
-  for (const table of data.tables || []) {
-    const grid = el("div.tables");
-    main.append(el("h2.title", table.title), grid);
-    const left = table.rows.filter(empty(table)).length;
-    if (left) grid.append(el("p.missed", `✗ ${left} of ${table.rows.length} are not complete: the table says why.`));
-    chart(grid, table);
-    rowsOf(grid, table);
-  }
+  // Charts come before the details of an answer, and rows behind them.
+  const tables = (data.tables || []).map((table) => {
+    const top = el("div.tables"), below = el("div.tables.rows"), left = table.rows.filter(empty(table)).length;
+    if (left) top.append(el("p.missed", `✗ ${left} of ${table.rows.length} are not complete: the table says why.`));
+    chart(top, table);
+    rowsOf(below, table);
+    return { title: table.title, top, below };
+  });
+  const heading = (text) => el("h2", text);
+  if (details.length) {
+    for (const t of tables) if (t.top.hasChildNodes()) main.append(heading(t.title), t.top);
+    main.append(...details);
+    for (const t of tables) main.append(el("h2.title", t.top.hasChildNodes() ? `${t.title}: rows` : t.title), t.below);
+  } else for (const t of tables) main.append(heading(t.title), t.top, t.below);
+  if (rest.length) main.append(el("h2", "Assumptions and command"), el("div.cards", ...rest));
   follow(charts, (one) => one.draw(one)); // tables of every replay are not printed
   report(charts.filter((one) => one.plot).length, charts.length);
 })();

@@ -31,7 +31,7 @@ const makeSmallest = ({ view, of, apply }) => {
   if (!backend.plan) {
     const line = el("pre.said");
     panel.append(el("p", "This page has no server that searches. The command does, and so does the page of replay ui:"), line);
-    return { panel, show: () => { line.textContent = command({ slo: "p99:ttft=2s,p99:itl=50ms", ...flags() }); } };
+    return { panel, show: () => { line.replaceChildren(...words(command({ slo: "p99:ttft=2s,p99:itl=50ms", ...flags() }))); } };
   }
 
   const go = el("button", { type: "button" }, "Search"), stop = el("button", { type: "button", disabled: true }, "Cancel search");
@@ -42,7 +42,7 @@ const makeSmallest = ({ view, of, apply }) => {
   panel.append(el("p", "Runs replay plan with the settings on the screen: any number of workers, and the choices below."), form, line, result);
 
   let charts = [], running = null;
-  const show = () => { if (!running) line.textContent = command(flags()); goal.e.placeholder = of().slo || "p99:ttft=2s,p99:itl=50ms"; };
+  const show = () => { if (!running) line.replaceChildren(...words(command(flags()))); goal.e.placeholder = of().slo || "p99:ttft=2s,p99:itl=50ms"; };
   const draw = (one) => one.draw(one);
   const progress = (at) => {
     bar.max = Math.max(at.expected || 1, 1);
@@ -57,16 +57,16 @@ const makeSmallest = ({ view, of, apply }) => {
   };
   const finish = (found) => {
     charts = [];
-    const { top, more, measured } = answerParts(found.answer, charts);
+    const { top, more, measured, facts } = answerParts(found.answer, charts);
     result.replaceChildren(top);
     if (found.settings) {
       const b = el("button", { type: "button" }, "Apply");
       b.addEventListener("click", () => apply(found.settings));
       result.append(el("div.row", b, el("span.small", "sets the knobs to the recommended cluster")),
-        el("pre.said", { tabIndex: 0, role: "region", ariaLabel: "Recommended cluster" }, command({ trace: of().trace, ...found.settings }).replace("replay plan", "max-in-flight" in found.settings ? "replay concurrency" : "replay trace")));
+        el("pre.said", { tabIndex: 0, role: "region", ariaLabel: "Recommended cluster" }, ...words(command({ trace: of().trace, ...found.settings }).replace("replay plan", "max-in-flight" in found.settings ? "replay concurrency" : "replay trace"))));
     }
-    result.append(folded("Alternatives, limits, sensitivity", more), folded("Simulated clusters, and what it rests on", measured));
-    line.textContent = found.command;
+    result.append(folded("Alternatives, limits, sensitivity", more), folded("Simulated clusters, assumptions, command", [...measured, el("div.cards.below", ...facts)]));
+    line.replaceChildren(...words(found.command));
     charts.filter((one) => one.box.clientWidth).forEach(draw);
   };
   const search = async () => {
@@ -79,7 +79,7 @@ const makeSmallest = ({ view, of, apply }) => {
     panel.dataset.state = "searching";
     result.replaceChildren();
     says.textContent = "reading the trace";
-    line.textContent = command(flags());
+    line.replaceChildren(...words(command(flags())));
     try {
       finish(await backend.plan({ view, settings: flags() }, progress, running.signal));
       says.textContent = "";
