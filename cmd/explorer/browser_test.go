@@ -14,6 +14,7 @@ import (
 
 	"github.com/replay-llm/replay/internal/cmd/explore"
 	"github.com/replay-llm/replay/internal/cmd/explore/exploretest"
+	"github.com/replay-llm/replay/internal/labels"
 )
 
 var (
@@ -59,30 +60,47 @@ func (b *tab) drop(path string) {
 	b.get(nil, "DOM.setFileInputFiles", map[string]any{"files": []string{path}, "objectId": found.Result.ObjectID})
 }
 
-// settle reads the page in all its forms: nothing sticks out, and no file or server
-// was requested.
+// settle reads the page in all its forms: nothing sticks out, and no label of a chart overlaps another or is cut. The first
+// screen has the tiles and the main charts. No file or server was requested.
 func (b *tab) settle(name string) {
 	b.t.Helper()
-	type form struct {
-		width  int
-		scheme string
-	}
-	forms := []form{{1400, "light"}, {1400, "dark"}, {390, "light"}}
-	if *shots != "" {
-		forms = append(forms, form{390, "dark"}, form{768, "light"}, form{768, "dark"}, form{2560, "light"}, form{2560, "dark"})
-	}
-	for i, form := range forms {
-		b.resize(form.width, 1800, form.scheme)
-		b.turn("workers", "input", 5+i)
-		if over := b.eval(`document.documentElement.scrollWidth - document.documentElement.clientWidth`); over != "0" {
-			b.t.Errorf("the page is %s pixels wider than a window of %d", over, form.width)
-		}
-		if *shots != "" {
-			b.picture(filepath.Join(*shots, fmt.Sprintf("%s-%s-%d.png", name, form.scheme, form.width)))
+	b.checkFirstScreen()
+	for i, width := range []int{390, 768, 1400, 2560} {
+		for k, scheme := range []string{"light", "dark"} {
+			b.resize(width, 1800, scheme)
+			b.turn("workers", "input", 5+2*i+k)
+			b.wait(`document.body.dataset.drawn`)
+			if over := b.eval(`document.documentElement.scrollWidth - document.documentElement.clientWidth`); over != "0" {
+				b.t.Errorf("the page is %s pixels wider than a window of %d", over, width)
+			}
+			if found := b.eval(`{ const { count, found } = (` + labels.Find + `)(window); found.join("; ") || (count >= 20 ? "" : count + " labels") }`); found != "" {
+				b.t.Errorf("in a window of %d, %s: %s", width, scheme, found)
+			}
+			if *shots != "" {
+				b.picture(filepath.Join(*shots, fmt.Sprintf("%s-%s-%d.png", name, scheme, width)))
+			}
 		}
 	}
 	if all := b.complaints(); len(all) > 0 {
 		b.t.Errorf("the page complains, or asks for something: %q", all)
+	}
+}
+
+// checkFirstScreen checks that a window of a laptop has the header, four tiles and two charts. A window of a phone has the
+// tiles and the first chart above the settings.
+func (b *tab) checkFirstScreen() {
+	b.t.Helper()
+	for i, size := range [][2]int{{1400, 900}, {390, 844}} {
+		b.resize(size[0], size[1], "light")
+		b.turn("workers", "input", 3+i)
+		b.wait(`document.body.dataset.drawn`)
+		if wrong := b.eval(`{
+			scrollTo(0, 0);
+			const seen = [...document.querySelectorAll("header, .tile, .first .card")].slice(0, innerWidth > 800 ? 7 : 6), room = innerHeight - document.querySelector(".handle").offsetHeight;
+			seen.filter((e) => e.getBoundingClientRect().bottom > room || e.matches(".first .card") && !e.querySelector("canvas")).map((e) => e.innerText.split("\n")[0] + " ends at " + e.getBoundingClientRect().bottom).join("; ");
+		}`); wrong != "" {
+			b.t.Errorf("not on the first screen of %v: %s", size, wrong)
+		}
 	}
 }
 

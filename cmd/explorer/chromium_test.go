@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/replay-llm/replay/internal/labels"
 	"github.com/replay-llm/replay/internal/optional"
 	"github.com/replay-llm/replay/internal/poll"
 )
@@ -87,6 +88,7 @@ func openTab(t *testing.T) *tab {
 	for _, domain := range []string{"Runtime", "Log", "Network", "Page"} {
 		tab.get(nil, domain+".enable", nil)
 	}
+	tab.get(nil, "Page.addScriptToEvaluateOnNewDocument", map[string]any{"source": labels.Note})
 	return tab
 }
 

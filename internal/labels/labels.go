@@ -8,7 +8,7 @@ import _ "embed" // the scripts
 //go:embed note.js
 var Note string
 
-// Find is a function of a window that ran Note. It returns the number of labels, and those that overlap or leave their chart.
+// Find is a function of a window that ran Note. It returns the number of labels, and the labels that overlap or leave their chart.
 //
 //go:embed find.js
 var Find string

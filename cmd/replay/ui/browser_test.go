@@ -260,8 +260,8 @@ const done = () => fetch("done", { method: "POST", body: JSON.stringify(said) })
 setTimeout(() => { said.problems = "not done in time: waits for " + waits + "; " + problems.join("; "); done(); }, 225000);
 </script>`
 
-// In real browsers, light on a wide screen and dark on a phone, the page loads, redraws while a knob moves, keeps a run next
-// to another, is restored from its link, and shows errors. It asks no other host for anything.
+// In real browsers the page loads, redraws while a knob moves, keeps a run next to another, is restored from its link,
+// and shows errors. It is light on a wide screen, dark on a phone, and asks no other host for anything.
 func TestBrowser(t *testing.T) {
 	if !*browser {
 		t.Skip("skipped: only with -browser (make browser)")
