@@ -226,6 +226,16 @@ const done = () => fetch("done", { method: "POST", body: JSON.stringify(said) })
   press("Search");
   await wait(() => panel().dataset.state === "refused");
   said.unplanned = says();
+  said.dark = f.contentWindow.matchMedia("(prefers-color-scheme: dark)").matches === f.width < 500;
+  said.axe = "none";
+  const axe = await fetch("axe");
+  if (axe.ok) {
+    await open("?axe" + link);
+    [...f.contentDocument.querySelectorAll("summary")].forEach((s) => s.click());
+    f.contentWindow.eval(await axe.text());
+    const found = await f.contentWindow.axe.run();
+    said.axe = found.violations.map((v) => v.id + ": " + v.nodes.map((n) => n.html.slice(0, 100)).slice(0, 3)).join("; ") || "none";
+  }
   await open("#" + encodeURIComponent(JSON.stringify({ settings: { trace: knob("trace").options[1].value, gpu: "l40s", model: "llama-3.1-8b", speedup: "8" }, pins: [] })));
   knob("smallest-seconds").value = "5";
   for (const name of ["router", "topology"]) knob("smallest-" + name).click();
@@ -245,16 +255,6 @@ const done = () => fetch("done", { method: "POST", body: JSON.stringify(said) })
   await wait(() => f.contentDocument.querySelector("pre.said").textContent.includes("--workers " + workers + " ") && hash().includes('"tp":'));
   said.applied = knob("slo").value;
   said.over = Math.max(Number(said.over), Number(body().dataset.over));
-  said.dark = f.contentWindow.matchMedia("(prefers-color-scheme: dark)").matches === f.width < 500;
-  said.axe = "none";
-  const axe = await fetch("axe");
-  if (axe.ok) {
-    await open("?axe" + link);
-    [...f.contentDocument.querySelectorAll("summary")].forEach((s) => s.click());
-    f.contentWindow.eval(await axe.text());
-    const found = await f.contentWindow.axe.run();
-    said.axe = found.violations.map((v) => v.id + ": " + v.nodes.map((n) => n.html.slice(0, 100)).slice(0, 3)).join("; ") || "none";
-  }
   said.problems = problems.join("; ") || "none";
 })().catch((e) => said.problems = e.message + "; " + problems.join("; ")).finally(() => done());
 setTimeout(() => { said.problems = "not done in time: waits for " + waits + "; " + problems.join("; "); done(); }, 225000);
