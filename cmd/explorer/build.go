@@ -29,8 +29,8 @@ func newBuild(source string) (*build, error) {
 	return b, err
 }
 
-// run returns what the Go command prints, told to build for a browser. Nothing else that
-// changes a byte comes from the environment.
+// run returns the output of the Go command in a build for a browser. Nothing else that changes a byte comes from the
+// environment.
 func (b *build) run(args ...string) (string, error) {
 	cmd := exec.Command("go", args...)
 	cmd.Dir, cmd.Env = b.source, append(os.Environ(), "GOOS=js", "GOARCH=wasm", "GOWASM=", "GOFLAGS=", "GOEXPERIMENT=", "GOWORK=off", "CGO_ENABLED=0")

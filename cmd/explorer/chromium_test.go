@@ -118,8 +118,7 @@ func (b *tab) read(from io.Reader) {
 	b.answers = nil
 }
 
-// findProblem returns what an event complains of, or the address that it asks for if that is
-// neither a file nor in the page; "": nothing.
+// findProblem returns the complaint of an event, or its address if that is neither a file nor in the page; "": none.
 func findProblem(m *message) string {
 	var p struct {
 		Request struct{ URL string }

@@ -129,8 +129,7 @@ func askNode(t *testing.T, page, file string, questions ...[2]any) []reply {
 	return all
 }
 
-// testNode asks the worker for runs of random settings, for what it must refuse, for close
-// looks, and takes a question back.
+// testNode asks the worker for runs of random settings, for rejected ones, for close looks, and cancels a question.
 func testNode(t *testing.T, page string) {
 	session, rng := newSession(t), rand.New(rand.NewPCG(3, 4))
 	name := filepath.Base(chat)

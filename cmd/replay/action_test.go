@@ -116,8 +116,8 @@ func TestActionIsSound(t *testing.T) {
 	}
 }
 
-// runner runs the scripts of the action like GitHub's runner: each in a separate process, with files for what steps
-// hand on.
+// runner runs the scripts of the action like GitHub's runner: each in a separate process, with files for the outputs of
+// steps.
 type runner struct {
 	a      *action
 	dir    string

@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/cli"
 )
 
-// Every table and page of simulated numbers names what they rest on.
+// Every table and page of simulated numbers names its assumptions.
 func TestAssumesOnEveryTable(t *testing.T) {
 	here, err := os.Getwd()
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What stands below the table of a replay stands below that of its recorded run, too, however the replay was printed.
+// The lines below the table of a replay are also below that of its recorded run, in every format.
 func TestReportHasAllLines(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "hpa.yaml")

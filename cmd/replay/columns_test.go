@@ -45,8 +45,8 @@ func isAllowed(all []allowance, used []bool, command, line string) bool {
 	return false
 }
 
-// Whatever a transcript or a page shows of standard output fits a terminal, but for what is listed. TestScripts and
-// TestDocs hold it to what commands print.
+// Standard output in transcripts and pages fits a terminal, except for the listed commands. TestScripts and TestDocs
+// hold it to what commands print.
 func TestTranscriptsFitTerminals(t *testing.T) {
 	all := allowances()
 	used := make([]bool, len(all))

@@ -31,7 +31,7 @@ schedulingProfiles:
   - {pluginRef: queue-scorer, weight: 2}
 `
 
-// groupRow is what a replay tells of a request.
+// groupRow is a row of a request of a replay.
 type groupRow struct {
 	Worker int
 	Input  int     `json:"input_tokens"`
@@ -42,9 +42,8 @@ type groupRow struct {
 	Last   float64 `json:"last_token_ms"`
 }
 
-// makeGroupRun lets four simulated servers behind preciseRouter serve 100 s of prompts of which most begin alike, in
-// one way for half of the time and then in another, and writes what a client has measured and, with logs, what the
-// servers have logged.
+// makeGroupRun lets four simulated servers behind preciseRouter serve 100 s of prompts. Most prompts share a prefix,
+// which changes after half of the time. It writes the measurements of a client and, with logs, the logs of the servers.
 func makeGroupRun(t *testing.T, name string, logs bool, flags ...string) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(5, 17))
@@ -131,8 +130,8 @@ func logOf(all []groupRow, pod int) string {
 	return text.String()
 }
 
-// Whether KV events reached the router of a run shows in what its servers logged, or else in the times of its
-// requests; a replay in which they do where they did not is warned of.
+// The logs of the servers, or the times of the requests, show whether KV events reached the router of a run. A warning
+// is printed for a replay with events of a run without them.
 func TestEventsOfRuns(t *testing.T) {
 	here, err := os.Getwd()
 	if err != nil {

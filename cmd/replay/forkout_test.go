@@ -71,7 +71,7 @@ func checkFutures(t *testing.T, dir string, want int) {
 	}
 }
 
-// sameFiles compares run directories, but for where they are and how long the runs took.
+// sameFiles compares run directories, except where they are and how long the runs took.
 func sameFiles(t *testing.T, a, b string) {
 	t.Helper()
 	read := func(dir string) map[string]string {
@@ -146,7 +146,7 @@ func TestForkOfRecorded(t *testing.T) {
 	printed(t, []string{"fork", filepath.Join(futures, "router=kv,workers=3"), "--at=2s", "--set=workers=2"})
 }
 
-// TestForkLeavesNothingHalf looks for what is left of a fork that fails.
+// TestForkLeavesNothingHalf looks for the rest of a fork that fails.
 func TestForkLeavesNothingHalf(t *testing.T) {
 	trace := filepath.Join("..", "..", "testdata", "traces", "short.jsonl")
 	dir := t.TempDir()

@@ -48,7 +48,7 @@ func TestFormatsReplayAsConverted(t *testing.T) {
 	}
 }
 
-// The same flags settle what a file leaves open, and give the same workload, in a replay and in a conversion to a
+// The same flags fill in missing facts of a file, and give the same workload, in a replay and in a conversion to a
 // Mooncake trace.
 func TestLeftOpenAsConverted(t *testing.T) {
 	here, _ := os.Getwd()

@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/cli/clitest"
 )
 
-// cleanly runs a command that must succeed and returns what it prints, but for real times.
+// cleanly runs a command that must succeed and returns what it prints, except real times.
 func cleanly(t *testing.T, args ...string) string {
 	t.Helper()
 	return clitest.CleanText(string(printed(t, args)))

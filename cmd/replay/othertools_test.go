@@ -71,7 +71,7 @@ func TestCommonFlagsOfOtherTools(t *testing.T) {
 	}
 }
 
-// A command line of other tools gives what the same one in own words gives.
+// A command line with flags of other tools has the result of the same line with our flags.
 func TestOtherNames(t *testing.T) {
 	here := printed(t, strings.Fields("trace --input-tokens 100 --output-tokens 20 --request-count 10 --gpu h100 --model llama-3.1-8b --tp 2 --seed 3 --output json"))
 	for _, line := range []string{

@@ -29,7 +29,7 @@ func TestPlanIsRight(t *testing.T) {
 	})
 }
 
-// checkPlan checks a plan for a trace: run by themselves, the cluster meets the objectives
+// checkPlan checks a plan for a trace: run alone, the cluster meets the objectives
 // and every smaller one misses, and so it is with the loads.
 func checkPlan(t *testing.T, trace string, objectives ...string) {
 	t.Helper()
@@ -82,8 +82,8 @@ func checkPlan(t *testing.T, trace string, objectives ...string) {
 	}
 }
 
-// A plan that is run again takes what the journal has, even when it asks for more, and has the same answer. Another
-// trace is not taken for the first one.
+// A repeated plan reads the replays of the journal, even if it needs more, and has the same answer. Another trace is
+// not taken for the first one.
 func TestPlanGoesOn(t *testing.T) {
 	here, err := os.Getwd()
 	if err != nil {
@@ -201,8 +201,8 @@ func TestPlanPage(t *testing.T) {
 	}
 }
 
-// The figures below the recommended cluster are of this cluster; those of the minimum for the trace as recorded stand below
-// its name, with how often it meets, in the text and on the page.
+// The figures below the recommended cluster are of that cluster. Those of the minimum for the trace as recorded are
+// below its name, with its share of resamples, in the text and on the page.
 func TestPlanNamesTheMinimum(t *testing.T) {
 	here, err := os.Getwd()
 	if err != nil {
@@ -341,7 +341,7 @@ func TestPlanPageByHour(t *testing.T) {
 	}
 }
 
-// A file of candidates has a row for each choice of settings, with what became of it.
+// A file of candidates has a row for each choice of settings, with its outcome.
 func TestPlanCandidates(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "choices.csv")
 	printed(t, []string{"plan", "../../testdata/traces/burst.jsonl", "--block-size", "64", "--slo", "p99:ttft=2s", "--gpu", "h100", "--model", "llama-3.1-70b", "--vary", "tp,router",

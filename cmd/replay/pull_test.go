@@ -70,8 +70,8 @@ func (c *pullCase) command(t *testing.T, dir string) []string {
 		"--timing-profile="+filepath.Join(dir, "times.json"), "--requests="+filepath.Join(dir, "requests.jsonl"), "--output=json")
 }
 
-// Prefill and decode workers with --kv-transfer pull and push do to the last bit what engines of vLLM 0.24.0 and 0.33.0 do with
-// its NixlConnector and NixlPushConnector between them.
+// Prefill and decode workers with --kv-transfer pull and push equal engines of vLLM 0.24.0 and 0.33.0 with
+// NixlConnector and NixlPushConnector, to the last bit.
 func TestPullsAsVLLM(t *testing.T) {
 	file, err := os.Open("../../testdata/vllm/pd.jsonl")
 	if err != nil {
@@ -98,8 +98,9 @@ func TestPullsAsVLLM(t *testing.T) {
 	}
 }
 
-// Where the blocks of both pools wait for each other with --kv-transfer push, the error names what each pool holds: the long prompt has all
-// blocks that it needs on the decode worker and too few on the prefill worker, and the short prompt the other way round.
+// If the blocks of both pools wait for each other with --kv-transfer push, the error names the blocks of each pool: the
+// long prompt has all its blocks on the decode worker and too few on the prefill worker, and the short prompt the
+// reverse.
 func TestPushStallNamesThePools(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.jsonl")
 	rows := `{"timestamp":0,"input_length":32,"output_length":2,"hash_ids":[1,2,3,4,5,6,7,8]}

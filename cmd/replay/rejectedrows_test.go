@@ -11,8 +11,8 @@ import (
 	"github.com/replay-llm/replay/report/html"
 )
 
-// The rows of requests and the rows of sweeps have the requests that no engine could run, the first of which comes after
-// rows of a stream were written, with the reason that the report has.
+// The rows of requests and of sweeps have the rejected requests with the reason of the report, also after rows of a
+// stream were written.
 func TestRejectedRows(t *testing.T) {
 	here, err := os.Getwd()
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/cli/clitest"
 )
 
-// outcome is what a command prints, without what differs between runs.
+// outcome is the output of a command without parts that differ between runs.
 func outcome(t *testing.T, stdin string, args ...string) string {
 	t.Helper()
 	in, err := os.Open(stdin)

@@ -48,7 +48,7 @@ func TestHelpIsShort(t *testing.T) {
 	}
 }
 
-// The list has all settings, those of an engine, and those of a part of a name; a name that none has is an error.
+// The list has all settings, those of an engine, and those of a part of a name; an unknown name is an error.
 func TestListOfSettings(t *testing.T) {
 	for line, want := range map[string]string{
 		"settings":                "\n  sglang.schedule_policy, --schedule-policy (default fifo)\n      order of the queue:",

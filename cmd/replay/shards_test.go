@@ -21,7 +21,7 @@ type container struct {
 	WorkingDir    string `yaml:"workingDir"`
 }
 
-// runAs runs the command of a container, with what stands for its parameters.
+// runAs runs the command of a container, with the values of its parameters.
 func (c *container) runAs(t *testing.T, parameters ...string) {
 	t.Helper()
 	var out, errs bytes.Buffer

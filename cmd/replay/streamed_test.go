@@ -55,7 +55,7 @@ func TestStreamedFilesAreKept(t *testing.T) {
 	}
 }
 
-// The files of a run directory are those of a trace that is kept, byte for byte, but for what is measured in real time and what
+// The files of a run directory are those of a trace that is kept, byte for byte, except what is measured in real time and what
 // run.json names as absent.
 func TestStreamedDirectoryIsKept(t *testing.T) {
 	own := []string{"--workers", "3", "--scheduler-profile", "vllm", "--gpu", "h100", "--model", "llama-3.1-8b"}

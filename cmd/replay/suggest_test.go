@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/programtest"
 )
 
-// Whatever is mistyped, the error names what is nearest to it, in the same words.
+// For any mistyped name, the error suggests the nearest one, in the same words.
 func TestSuggestions(t *testing.T) {
 	here, _ := os.Getwd()
 	enterFiles(t, here)

@@ -86,8 +86,8 @@ func watched() []string {
 	return strings.Fields("trace --input-tokens 200 --output-tokens 20 --request-count 200000 --arrival-interval-ms 10 --workers 3 --router kv --max-num-seqs 4")
 }
 
-// One place decides what a terminal is given: nothing but text where it is dumb or none, and no colors where the
-// environment says so, whatever the value, unless that is empty.
+// One place decides on escape sequences: only text for a dumb terminal or none, and no colors if NO_COLOR is set to any
+// text.
 func TestEscapesOnTerminals(t *testing.T) {
 	colored, escaped := regexp.MustCompile(`\x1b\[[0-9;]*m`), regexp.MustCompile(`\x1b`)
 	for _, c := range []struct {
@@ -121,8 +121,7 @@ func TestEscapesOnTerminals(t *testing.T) {
 	}
 }
 
-// Ctrl-C while a replay is watched ends it within a second or so, takes the frame off and leaves the terminal as it
-// was: what was changed of it has been changed back.
+// Ctrl-C ends a watched replay within a second or so, removes the frame and restores the terminal.
 func TestWatchInterrupted(t *testing.T) {
 	t.Setenv("TERM", "xterm")
 	t.Setenv("NO_COLOR", "")

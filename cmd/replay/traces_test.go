@@ -172,7 +172,7 @@ func TestTraceOutput(t *testing.T) {
 	}
 }
 
-// Standard input is as good as a file where it has to be read only once.
+// Standard input is as good as a file where it must be read only once.
 func TestTraceFromStdin(t *testing.T) {
 	rows := strings.ReplaceAll(threeRows, "-3", "3")
 	for _, args := range [][]string{{"inspect", "-"}, {"validate", "-"}, {"convert", "-"}, {"scale", "-", "--rate=2"}} {
@@ -185,7 +185,7 @@ func TestTraceFromStdin(t *testing.T) {
 	}
 }
 
-// The same flags make the same bytes, and what makes no sense is wrong usage.
+// The same flags make the same bytes, and senseless settings are wrong usage.
 func TestGenerateCommand(t *testing.T) {
 	args := []string{"generate", "--arrivals=gamma:cv=2", "--rate=5", "--duration=1m", "--input=lognormal:mean=1000,sigma=0.8",
 		"--output=uniform:min=10,max=90", "--turns=uniform:min=1,max=3", "--think=exponential:mean=2", "--prefix=tree:depth=2,branch=3,tokens=512"}
@@ -219,7 +219,7 @@ func TestGenerateCommand(t *testing.T) {
 	}
 }
 
-// What validate refuses, no command about traces takes; what may be skipped is counted alike.
+// Every command about traces rejects the rows that validate rejects, and counts skipped rows alike.
 func TestTracesAgreeOnBadRows(t *testing.T) {
 	good := strings.ReplaceAll(threeRows, "-3", "3")
 	for name, text := range map[string]string{

@@ -15,8 +15,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Observers change nothing: what a command prints and all the files that it leaves are the same, to the last byte, with
-// --watch and without.
+// Observers change nothing: the output of a command and its files are the same, to the last byte, with --watch and
+// without.
 func TestWatchChangesNothing(t *testing.T) {
 	here, _ := os.Getwd()
 	for seed := range long.Cases(uint64(8), 24) {

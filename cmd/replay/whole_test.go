@@ -42,7 +42,7 @@ func limited(dir, line string) (*exec.Cmd, *bytes.Buffer) {
 	return cmd, &errs
 }
 
-// A file that has no room leaves nothing, or what was there before.
+// A file on a full disk is not written, and the previous file stays.
 func TestNoRoom(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {

@@ -11,8 +11,7 @@ import (
 	"github.com/replay-llm/replay/internal/terminal"
 )
 
-// What people read fits into the columns of a terminal; only what --wide prints is
-// wider.
+// Text output fits into the columns of a terminal; only the output of --wide is wider.
 func TestOutputFitsTerminals(t *testing.T) {
 	here, err := os.Getwd()
 	if err != nil {

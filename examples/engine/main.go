@@ -19,8 +19,8 @@ import (
 )
 
 // shortest admits the requests with the fewest tokens to come first; where KV blocks run out, the one with the most
-// loses its place. It knows how long answers will be, which no real engine does: it shows what a good guess
-// could gain at most. The rest is left to FirstCome, which reads requests in the order of the lists.
+// loses its place. It knows the lengths of answers, which no real engine does: the result is an upper bound for a good
+// guess. The rest is left to FirstCome, which reads requests in the order of the lists.
 type shortest struct{ custom.FirstCome }
 
 // Plan plans a pass.

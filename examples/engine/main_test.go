@@ -41,8 +41,7 @@ func (a *admissions) Pass(_ scheduler.Role, _ sim.WorkerID, p *scheduler.Pass) {
 	}
 }
 
-// A request every 20 ms makes batches of 3 after 50 ms, of what has come while the one before was computed later on,
-// and of at most 8.
+// Requests every 20 ms make batches of 3 after 50 ms, later batches of the requests during the previous one, at most 8.
 func TestBatches(t *testing.T) {
 	spec := replay.Spec{
 		Synthetic: loadgen.Synthetic{Requests: 40, Input: 300, Output: 10, Interval: 20, Turns: 1},

@@ -24,7 +24,7 @@ type batches struct {
 	sizes [5]batch // 0, 1 to 7, 8 to 15, 16 to 31, 32 and more
 }
 
-// batch is what passes of one size come to.
+// batch is the sums of passes of one size.
 type batch struct {
 	passes, tokens, withPrompts int
 	time                        sim.Time

@@ -20,7 +20,7 @@ import (
 // Slack requests more than the one with the fewest.
 type cacheFirst struct{ Slack int32 }
 
-// Needs returns what the router has to keep for the policy. The policy receives nothing else.
+// Needs returns what the router must keep for the policy. The policy receives nothing else.
 func (p *cacheFirst) Needs() router.Needs { return router.Needs{Running: true, Overlap: true} }
 
 // Choose returns the worker for q. It reads columns that are indexed by worker id.

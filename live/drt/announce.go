@@ -45,7 +45,7 @@ func (rt *Runtime) Publish(subject string, payload []byte) error {
 	return nil
 }
 
-// Transport returns how requests reach what is served, as discovery tells it in the layout V1.
+// Transport returns the transport of an instance, as discovery has it in the layout V1.
 func (s *Serving) Transport() Transport {
 	s.mu.Lock()
 	id := s.id

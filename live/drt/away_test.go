@@ -172,8 +172,8 @@ func TestEtcdForgetsForGood(t *testing.T) {
 	await(t, c, 0)
 }
 
-// However etcd is changed, killed and brought back, with its data or without, and changed before a client has
-// noticed: in the end a caller knows exactly what is there.
+// After any changes, kills and restarts of etcd, with its data or without, a caller sees exactly the present keys in
+// the end.
 func TestInstancesEqualKeys(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())

@@ -132,7 +132,7 @@ func ask(t *testing.T, conn *nats.Conn, subject, payload string) caller {
 	return c
 }
 
-// rest is what the worker still sends, up to a sentinel.
+// rest is the further output of the worker, up to a sentinel.
 func (c caller) rest() (all []string) {
 	for {
 		f, err := c.from.Read()

@@ -148,8 +148,7 @@ func (s *Stream) readError(err error) error {
 // lastLook is how long a connection is read once more after its time is over.
 const lastLook = 100 * time.Millisecond
 
-// patientConn looks once more when its time is over: a process that was paused in the meantime finds there
-// what has come.
+// patientConn reads once more after its timeout: a process that was paused finds the data that arrived meanwhile.
 type patientConn struct{ net.Conn }
 
 func (c patientConn) Read(b []byte) (int, error) {

@@ -104,8 +104,8 @@ func (c *Cards) setList(all []Card) {
 	c.changed = make(chan struct{})
 }
 
-// List returns what is known now, by name of the endpoint and id, and a channel that
-// is closed when that changes. The slice is never written to.
+// List returns the known cards, by name of the endpoint and id, and a channel that is closed when they change. The
+// slice is never written to.
 func (c *Cards) List() ([]Card, <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -273,8 +273,8 @@ func (c *Client) sendRequest(ctx context.Context, to Instance, rq *Request, home
 }
 
 // Generate sends rq to the instance that route chooses and returns the response once it was taken there. Stopping or
-// killing rc stops or kills the request, and what it calls; the end of ctx kills it, too. Errors are *fault.Error: no
-// instance, or one in trouble, is CannotConnect, Disconnected or ConnectionTimeout; what the worker returned has the
+// killing rc stops or kills the request, and what it calls; the end of ctx kills it, too. Errors are *fault.Error:
+// CannotConnect, Disconnected or ConnectionTimeout for a missing or broken instance; errors of the worker keep the
 // worker's type.
 func (c *Client) Generate(ctx context.Context, rc cancel.Context, rq *Request, route Route) (*Stream, error) {
 	if c.options.Migrations+c.options.Unbegun == 0 {

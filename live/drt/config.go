@@ -51,7 +51,7 @@ type LeaseLoss string
 // The reactions to a lost lease.
 const (
 	Exit       LeaseLoss = "exit"       // Done is closed, endpoints refuse new requests
-	Reregister LeaseLoss = "reregister" // requests are served on, and the same keys written under the same id, as soon as etcd lets it
+	Reregister LeaseLoss = "reregister" // requests are served on, and the same keys written under the same id, when etcd accepts it
 )
 
 // Config is everything a runtime depends on. The zero value of each field means its default; FromEnv sets fields from

@@ -180,7 +180,7 @@ func (m *contactReader) noteListing() {
 	m.listing = m.contact.turn
 }
 
-// noteListed notes that m has read what was there.
+// noteListed notes that m has read the existing keys.
 func (m *contactReader) noteListed() {
 	m.contact.mu.Lock()
 	defer m.contact.mu.Unlock()

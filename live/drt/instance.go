@@ -16,7 +16,7 @@ type Name struct {
 
 func (n Name) String() string { return n.Namespace + "." + n.Component + "." + n.Endpoint }
 
-// checkName refuses what cannot stand in a subject and a key. Names match ^[a-z0-9_-]+$.
+// checkName rejects names that cannot be in a subject and a key. Names match ^[a-z0-9_-]+$.
 func checkName(what, name string) error {
 	if name == "" {
 		return fmt.Errorf("%s: no name, expected letters a-z, digits, - and _", what)
@@ -29,8 +29,8 @@ func checkName(what, name string) error {
 	return nil
 }
 
-// serviceName returns name as NATS takes it for a service: lower case, with _ for what is
-// not a-z, 0-9, - or _, and none in front.
+// serviceName returns name in the form of a NATS service: lower case, with _ instead of characters other than a-z, 0-9,
+// - or _, and none in front.
 func serviceName(name string) string {
 	return strings.TrimLeft(strings.Map(func(r rune) rune {
 		if (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' {

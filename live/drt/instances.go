@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// instances is what discovery knows of one endpoint, shared by its clients.
+// instances is the known instances of one endpoint, shared by its clients.
 type instances struct {
 	rt   *Runtime
 	name Name

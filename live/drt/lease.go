@@ -68,7 +68,7 @@ func (rt *Runtime) keepLease(id uint64) {
 			rt.loseLease(fmt.Errorf("%w: instance %s: %w", ErrLeaseLost, hexID(id), err))
 			return
 		}
-		rt.log.Warn("lease lost; serving on, and registering again as soon as etcd answers", "instance", hexID(id), "reason", err)
+		rt.log.Warn("lease lost; continues to serve, and registers again when etcd answers", "instance", hexID(id), "reason", err)
 		if rt.regainLease(id) != nil {
 			return // closed meanwhile
 		}
@@ -116,7 +116,7 @@ func (rt *Runtime) loseLease(err error) {
 	close(rt.done)
 }
 
-// regainLease renews the lease, or takes one of the same id, and registers everything under it, as soon as etcd lets it.
+// regainLease renews the lease, or takes one of the same id, and registers everything under it, when etcd accepts it.
 func (rt *Runtime) regainLease(id uint64) error {
 	for backoff := 50 * time.Millisecond; ; backoff = min(2*backoff, time.Second) {
 		err := rt.reregisterAll(id)

@@ -48,7 +48,7 @@ func (j *journey) sendFirst() (*Stream, error) {
 	return s, nil
 }
 
-// sendRest sends what is left of the request elsewhere, and returns nil if that may not be or does not work.
+// sendRest sends the rest of the request elsewhere, and returns nil if that may not be or does not work.
 func (j *journey) sendRest(err error) *Stream {
 	for !j.rc.IsStopped() && j.ctx.Err() == nil && j.takeMove(err) {
 		rest, bad := j.restOfRequest()

@@ -118,7 +118,7 @@ func TestMigration(t *testing.T) {
 	if got, _, err := run(1); !errors.Is(err, fault.BackendEngineShutdown) || fmt.Sprint(got) != "[3 4 5 6 7 8 9]" {
 		t.Errorf("both break: %v, %v; want the tokens of both and the error", got, err)
 	}
-	// Each gives what it can before it breaks; in the end none is left to go to.
+	// Each worker breaks after some items; in the end no worker is left.
 	if got, _, err := run(9); err == nil || !strings.Contains(err.Error(), "going") || fmt.Sprint(got) != "[3 4 5 6 7 8 9]" {
 		t.Errorf("both break, any number of moves: %v, %v", got, err)
 	}

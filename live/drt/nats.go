@@ -134,7 +134,7 @@ func natsOptions(config *Config) ([]nats.Option, error) {
 }
 
 func (p *natsPlane) closePlane() {
-	// What was said last is to arrive; what is not sent in a second never will.
+	// The last messages must arrive; messages that are not sent within a second are dropped.
 	if p.conn.IsConnected() {
 		_ = p.conn.FlushTimeout(time.Second)
 	}
@@ -214,8 +214,8 @@ func newMessage(frame []byte, headers map[string][]string, reply func(*refusal))
 	return m
 }
 
-// answerMicro answers a request of a micro service: nil acknowledges it. The service reads what its request was answered
-// when the handler has returned, and that is before the answer, which therefore goes past the request.
+// answerMicro answers a request of a micro service: nil acknowledges it. The service reads the answer of its request
+// when the handler has returned, before the answer is known, which is therefore sent separately.
 func (p *natsPlane) answerMicro(r micro.Request, no *refusal) {
 	_ = p.conn.PublishMsg(newAnswer(r.Reply(), no))
 }

@@ -81,7 +81,7 @@ func TestRegistration(t *testing.T) {
 	}
 	checkService(t, s, id)
 
-	// Its own keys once more are no error, another's are.
+	// To write its own keys again is no error, to write those of another is one.
 	if err := serving.Register(limited(t)); err != nil {
 		t.Errorf("registered again: %v", err)
 	}

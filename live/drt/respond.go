@@ -54,7 +54,7 @@ func (r *respondent) answerRequest(received time.Time) {
 	release()
 	conn.Close()
 	<-reading
-	// The caller has what it gets. The request is over when the engine has let go of it.
+	// The caller has what it gets. The request is over when the engine has released it.
 	r.pulling.Wait()
 }
 
@@ -194,8 +194,8 @@ type wirePart struct {
 	last, more bool // as of an Item
 }
 
-// pullItems takes items from the handler's sequence into queue until they are read no more. A panic ends the sequence with
-// an error, unless the last item is out: what a handler does after that is in the log alone.
+// pullItems takes items from the handler's sequence into queue until they are read no more. A panic ends the sequence
+// with an error, unless the last item was sent: a later panic is only logged.
 func (r *respondent) pullItems(ctx context.Context, items iter.Seq2[Item, error], queue chan<- wirePart) {
 	over := false
 	put := func(p wirePart) bool {

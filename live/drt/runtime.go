@@ -1,5 +1,5 @@
-// Package drt is the distributed runtime: names for what is served (Namespace, Component, Endpoint), instances that are
-// found while their lease lives, and calls that come back as streams.
+// Package drt is the distributed runtime: names of services (Namespace, Component, Endpoint), instances with leases,
+// and calls that return streams.
 //
 // A worker serves an endpoint and registers it:
 //
@@ -61,7 +61,7 @@ type Runtime struct {
 	mu       sync.Mutex
 	lost     error
 	closed   bool
-	left     chan struct{} // closed when the lease was given back; nil before Leave
+	left     chan struct{} // closed when the lease was released; nil before Leave
 	leaving  time.Time     // when that was
 	servings []*Serving
 	known    map[Name]*instances
@@ -174,7 +174,7 @@ func (rt *Runtime) transportOf(l layout, name Name, id uint64) Transport {
 	return Transport{Subject: l.subjectOf(name, id)}
 }
 
-// newServing returns what the request plane has to know to serve an instance.
+// newServing returns what the request plane must know to serve an instance.
 func (rt *Runtime) newServing(name Name, id uint64, take func(message)) serving {
 	s := serving{name: name, id: id, take: take}
 	if rt.config.Discovery != Static {

@@ -139,7 +139,8 @@ func (s *Serving) Wait(ctx context.Context) error {
 	}
 }
 
-// Close unregisters the endpoint, refuses what comes, waits for what is being answered until ctx ends and then kills it.
+// Close unregisters the endpoint, rejects new requests, waits for requests in flight until ctx ends and then kills
+// them.
 func (s *Serving) Close(ctx context.Context) error {
 	err := s.Unregister(ctx)
 	s.Refuse()

@@ -35,7 +35,7 @@ type refusal struct {
 	text string
 }
 
-// serving is what a plane has to know to serve an instance.
+// serving is what a plane must know to serve an instance.
 type serving struct {
 	name     Name
 	id       uint64

@@ -84,7 +84,7 @@ func (s *Stream) checkPrologue(f wire.Frame) error {
 		}
 		return nil
 	}
-	s.final.Store(true) // it closes by itself
+	s.final.Store(true) // it closes alone
 	typed := new(fault.Error)
 	if len(p.Fault) > 0 && typed.UnmarshalJSON(p.Fault) == nil {
 		return typed
@@ -251,8 +251,8 @@ func (s *Stream) noteFirst() {
 	}
 }
 
-// endOfConnection returns what the end of a connection before the end of the items means: an
-// error, unless this caller wanted an end.
+// endOfConnection returns the meaning of a connection that ends before the end of the items: an error, unless this
+// caller requested an end.
 func (s *Stream) endOfConnection(err error) error {
 	if (s.unwanted.Load() || s.rc.IsStopped()) && !errors.Is(err, fault.ResponseTimeout) {
 		return nil

@@ -116,7 +116,7 @@ func (p *tcpPlane) handToServing(path string, m message) *refusal {
 	s := p.serving[path]
 	p.mu.Unlock()
 	if s == nil {
-		return &refusal{"503", "nobody serves " + path}
+		return &refusal{"503", "no worker serves " + path}
 	}
 	answer := make(chan *refusal, 1)
 	m.at, m.reply = time.Now(), func(r *refusal) { answer <- r }

@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// Any bytes are taken from a connection for requests, and what is a request comes
-// out as it went in.
+// Any bytes from a connection are read as requests, and a request is read as it was written.
 func FuzzTCPRequest(f *testing.F) {
 	good, err := appendTCPRequest(nil, "1f/generate", message{headers: map[string]string{"request-id": "r"}, frame: []byte("frame")})
 	if err != nil {

@@ -50,7 +50,7 @@ func TestTCPPlane(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if got := answer(t, conn, "0/nothing", "{}", []byte("x")); got != "nobody serves 0/nothing" {
+	if got := answer(t, conn, "0/nothing", "{}", []byte("x")); got != "no worker serves 0/nothing" {
 		t.Errorf("another path: %q", got)
 	}
 	if got := answer(t, conn, path, "{}", []byte("no frame at all, but long enough")); !strings.Contains(got, "frame") {

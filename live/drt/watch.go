@@ -35,9 +35,9 @@ type watched[T any] struct {
 	doubtful bool  // etcd has lost its data since, and this was not written again
 }
 
-// watchValues shows the values of keys, in any order, now and after every change until the store closes. It returns when they
-// were shown for the first time, which may be none. While etcd is away what was known stays. If it comes back without
-// its data, what it does not have is shown for so long as hold, in which its owner can write it again.
+// watchValues shows the values of keys, in any order, now and after every change until the store closes. It returns
+// when they were shown for the first time, which may be none. While etcd is away what was known stays. If etcd returns
+// without its data, missing keys stay visible for the time hold, in which their owners can write them again.
 func watchValues[T any](ctx context.Context, s *etcdStore, keys keysOf, decode func([]byte) (T, error), show func([]T)) error {
 	w := &etcdWatch[T]{store: s, keysOf: keys, decode: decode, show: show}
 	member := s.contact.join()
@@ -54,7 +54,7 @@ func watchValues[T any](ctx context.Context, s *etcdStore, keys keysOf, decode f
 	return nil
 }
 
-// listKeys shows what is there now.
+// listKeys shows the present keys.
 func (w *etcdWatch[T]) listKeys(ctx context.Context) error {
 	r, err := w.store.client.Get(ctx, w.prefix, clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByKey, clientv3.SortAscend))
 	if err != nil {
@@ -88,8 +88,8 @@ func (w *etcdWatch[T]) listKeys(ctx context.Context) error {
 	return nil
 }
 
-// isOtherHistory reports whether an answer is of an etcd that is not, or does not remember being, the
-// one that told what is known: it is behind, or has keys of the time before that it did not have then.
+// isOtherHistory reports whether an answer is of an etcd with another history: its revision is behind, or it has older
+// keys that were not there before.
 func (w *etcdWatch[T]) isOtherHistory(r *clientv3.GetResponse) bool {
 	if w.revision == 0 {
 		return false

@@ -34,8 +34,8 @@ func newAdmission(c *Config) *admission {
 	}
 }
 
-// admit waits for a place, until ctx ends, and returns what to call to leave it. The error reports that too
-// many wait already (429), or that no place became free in time (503).
+// admit waits for a place until ctx ends, and returns the function that releases it. The error reports that too many
+// wait already (429), or that no place became free in time (503).
 func (a *admission) admit(ctx context.Context) (leave func(), err error) {
 	if a == nil {
 		return func() {}, nil

@@ -182,8 +182,7 @@ func (a *reply) isGone() bool {
 // isEnding reports whether the server ends, and with it the request.
 func (a *reply) isEnding() bool { return a.server.ending.Err() != nil }
 
-// endOf returns the error that an answer ended with: that the server ends comes before what follows
-// from it.
+// endOf returns the error of an answer: a shutdown of the server precedes its consequences.
 func (a *reply) endOf(p *openai.Piece, err error) error {
 	if a.isEnding() && (err != nil || p.Reason == string(engine.FinishCancelled)) {
 		return &openai.Error{Status: http.StatusServiceUnavailable, Message: "the frontend ends, and did not wait for the rest of the answer", RetryAfter: 1}

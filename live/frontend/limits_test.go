@@ -50,7 +50,7 @@ func TestSlowSenders(t *testing.T) {
 			}
 		}
 		if n := s.Active(); n != 0 {
-			t.Errorf("%s: %d requests under way", c.what, n)
+			t.Errorf("%s: %d requests in flight", c.what, n)
 		}
 	}
 }

@@ -180,7 +180,7 @@ func (s *site) dial(t *testing.T, text string) net.Conn {
 	return c
 }
 
-// raw is a request as it is on the wire.
+// raw is a request in its form on the wire.
 func raw(path, body string) string {
 	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", path, len(body), body)
 }

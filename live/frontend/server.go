@@ -37,8 +37,7 @@ type Models interface {
 	// Models lists the models that are served, by name. The channel is closed when
 	// that changes.
 	Models() ([]route.Served, <-chan struct{})
-	// Find returns the model of that name, and reports whether it is, or was,
-	// served; "" is that of requests that name none.
+	// Find returns the model of that name, and reports whether it is, or was, served; "" is the only model.
 	Find(name string) (route.Served, bool)
 }
 
@@ -61,7 +60,7 @@ type Config struct {
 	QueueTimeout time.Duration // for a request to wait, before it gets 503; default 30 s
 
 	MaxBody        int           // bytes of one request's body; default 8 MiB
-	MaxPending     int           // bytes of bodies of all requests under way; default 64 MiB
+	MaxPending     int           // bytes of bodies of all requests in flight; default 64 MiB
 	MaxAnswer      int           // bytes of one answer that is kept until it is whole; default 64 MiB
 	MaxAnswers     int           // bytes of all answers kept; default 256 MiB
 	MaxHeader      int           // bytes of one request's headers; default 64 KiB
@@ -173,8 +172,7 @@ func (s *Server) Handler() http.Handler {
 	return mux
 }
 
-// onlyMethod lets one method through; what can be read without a body, can be asked
-// for without one.
+// onlyMethod accepts one method, and HEAD if it is GET.
 func (s *Server) onlyMethod(method string, next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != method && (method != http.MethodGet || r.Method != http.MethodHead) {
@@ -189,7 +187,7 @@ func (s *Server) onlyMethod(method string, next http.HandlerFunc) http.HandlerFu
 	}
 }
 
-// Serve answers what comes in at l until Shutdown, and returns nil then.
+// Serve serves connections at l until Shutdown, and returns nil then.
 func (s *Server) Serve(l net.Listener) error {
 	err := s.http.Serve(listen.StrictFraming(s.http, netutil.LimitListener(l, s.config.MaxConnections), s.config.MaxHeader))
 	if errors.Is(err, http.ErrServerClosed) {
@@ -201,7 +199,7 @@ func (s *Server) Serve(l net.Listener) error {
 // farewell is how long clients may take to receive the error that their requests were killed.
 const farewell = 2 * time.Second
 
-// Shutdown takes no more requests and waits for those under way. When ctx ends
+// Shutdown takes no more requests and waits for those in flight. When ctx ends
 // before, it kills them, and tells their clients with an error.
 func (s *Server) Shutdown(ctx context.Context) error {
 	err := s.http.Shutdown(ctx)
@@ -214,7 +212,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	last, release := context.WithTimeout(context.WithoutCancel(ctx), farewell)
 	defer release()
 	_ = s.http.Shutdown(last)
-	return errors.Join(fmt.Errorf("frontend: %d requests under way: %w", n, err), s.http.Close())
+	return errors.Join(fmt.Errorf("frontend: %d requests in flight: %w", n, err), s.http.Close())
 }
 
 // Close ends the server at once, with all connections.
@@ -318,7 +316,7 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (body []byte, 
 		size = most // the length is unknown
 	}
 	if !s.bodies.TryAcquire(size) {
-		return nil, nil, &openai.Error{Status: http.StatusServiceUnavailable, Message: "too much is under way", RetryAfter: 1}
+		return nil, nil, &openai.Error{Status: http.StatusServiceUnavailable, Message: "too many bytes of requests are in flight", RetryAfter: 1}
 	}
 	release = func() { s.bodies.Release(size) }
 	control := http.NewResponseController(w)

@@ -285,8 +285,7 @@ func TestModelsAndHealth(t *testing.T) {
 	}
 }
 
-// Shutdown kills what does not end in time, and the client is not the cause: it receives an error, by a status
-// or as the last event.
+// Shutdown kills requests that do not end in time, and the client receives an error, by a status or as the last event.
 func TestShutdownKills(t *testing.T) {
 	for _, how := range []struct {
 		body, want, last string
@@ -324,7 +323,7 @@ func TestShutdownKills(t *testing.T) {
 	}
 }
 
-// Health tells for how long what is known of workers may have been old, and that no client need care.
+// Health reports the age of the known workers.
 func TestHealthStale(t *testing.T) {
 	var since time.Time
 	s := open(t, &fake{answer: repeat}, func(c *frontend.Config) { c.Stale = func() time.Time { return since } })

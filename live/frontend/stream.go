@@ -43,7 +43,7 @@ func (a *reply) writeStream(pieces iter.Seq2[*openai.Piece, error]) {
 	a.whole = a.failed == nil
 }
 
-// openStream writes the header, and what comes before the first token.
+// openStream writes the header, and the events before the first token.
 func (a *reply) openStream() {
 	h := a.w.Header()
 	h.Set("Content-Type", "text/event-stream")

@@ -23,8 +23,7 @@ func (w *writes) Write(b []byte) (int, error) {
 	return w.ResponseRecorder.Write(b)
 }
 
-// Tokens that are ready go to the client in one write with the first that is not followed by
-// another; one that waits for the next never waits with it.
+// Ready tokens are sent to the client in one write, before the handler waits for the next one.
 func TestReadyEventsShareAWrite(t *testing.T) {
 	more := []bool{false, true, true, false, true, false}
 	target := &fake{answer: func(_ context.Context, _ cancel.Context, _ *engine.Request, yield func(*engine.Chunk, error) bool) {

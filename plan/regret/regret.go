@@ -64,14 +64,14 @@ type Decision struct {
 	Request  sim.RequestID
 	Session  int32
 	Turn     int32
-	Line     int32 // of the trace; 0 where there is none
+	Line     int32 // of the trace; 0 if there is none
 	At       sim.Time
 	Chosen   sim.WorkerID
 	Affected int       // requests that the means over all are of
 	Outcomes []Outcome // by worker
 }
 
-// Outcome is what a worker was like at a decision, and what choosing it gives.
+// Outcome is the state of a worker at a decision, and the result of choosing it.
 type Outcome struct {
 	Running, Waiting int // requests on the worker that had begun, and that had not
 	Cached           int // prompt tokens that the request finds cached when it begins
@@ -175,7 +175,7 @@ func (f *finder) findLines(w *loadgen.Workload) {
 	}
 }
 
-// takeRun takes from the run what there is of decisions with one worker.
+// takeRun takes from the run the decisions with one worker.
 func (f *finder) takeRun() {
 	c := f.newAffected()
 	for i := range f.Decisions {
@@ -186,7 +186,7 @@ func (f *finder) takeRun() {
 	}
 }
 
-// explainFailure returns the error of a copy that does not do what it is there for.
+// explainFailure returns the error of a copy that does not make the other choice.
 func explainFailure(d *Decision, w sim.WorkerID, what string) error {
 	return fmt.Errorf("request %d given to worker %d at %v ms: %s", d.Request, w, float64(d.At), what)
 }

@@ -125,8 +125,8 @@ func (g *given) Choose(q *sim.Request, c *router.Candidates) router.Choice {
 	return own
 }
 
-// TestEqualsWholeRuns holds each outcome to a whole replay, from its beginning, with a policy that makes that one
-// choice; and what is said of the workers to the rows of all requests.
+// TestEqualsWholeRuns compares each outcome with a whole replay under a policy that makes that one choice, and the
+// states of workers with the rows of all requests.
 func TestEqualsWholeRuns(t *testing.T) {
 	const all = 300
 	tried, held, others, cases := 0, 0, 0, long.Cases(75, all)
@@ -229,7 +229,7 @@ func checkWorkers(t *testing.T, seed uint64, d *Decision, c *collector.Collector
 	}
 }
 
-// TestRegrets checks what must be true of any study. No regret is below 0, and it is 0 where the choice was the best;
+// TestRegrets checks what must be true of any study. No regret is below 0, and it is 0 if the choice was the best;
 // with one worker it always is. Neither the cores nor observers change anything.
 func TestRegrets(t *testing.T) {
 	alone, least := 0, 0

@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Study is what the decisions of a sample would have given otherwise.
+// Study is the results of a sample of decisions under every other choice.
 type Study struct {
 	Routed    int // decisions of the replay
 	Workers   int
@@ -60,7 +60,7 @@ func (d *Decision) Regret(m Measure) sim.Time {
 	return m.Of(&d.Outcomes[d.Chosen]) - m.Of(&d.Outcomes[d.Best(m)])
 }
 
-// Loss is what the worker with the least TTFT had that the chosen one had not.
+// Loss is the advantage of the worker with the least TTFT over the chosen one.
 type Loss int
 
 const (
@@ -78,8 +78,8 @@ func (l Loss) String() string {
 // key returns the name in files.
 func (l Loss) key() string { return [...]string{"more_cached", "fewer_requests", "both", "neither"}[l] }
 
-// LostTo returns what the worker with the least TTFT had that the chosen one had not. It is of meaning where
-// another one is the best.
+// LostTo returns the advantage of the worker with the least TTFT over the chosen one. It is of meaning where another
+// one is the best.
 func (d *Decision) LostTo() Loss {
 	chosen, best := &d.Outcomes[d.Chosen], &d.Outcomes[d.Best(OwnTTFT)]
 	cached := best.Cached > chosen.Cached

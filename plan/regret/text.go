@@ -46,7 +46,7 @@ func (s *Study) Lines(worst int) []string {
 		lines = append(lines, fmt.Sprintf("    %-24s %8.1f%% %9.2f %9.2f %9.2f", names[m],
 			100*float64(t.best)/float64(len(s.Decisions)), t.is.Mean, t.is.P99, t.is.Max))
 	}
-	lines = append(lines, terminal.WrapLine(fmt.Sprintf("    all: under way at the decision, or arriving up to %v later; %.1f requests on average",
+	lines = append(lines, terminal.WrapLine(fmt.Sprintf("    all: in flight at the decision, or arriving up to %v later; %.1f requests on average",
 		formatTime(s.Horizon), float64(affected)/float64(len(s.Decisions))), 6))
 	if text := s.lossText(); text != "" {
 		lines = append(lines, terminal.WrapLine("    TTFT was lost to a worker with "+text, 6))
@@ -54,7 +54,7 @@ func (s *Study) Lines(worst int) []string {
 	return append(lines, s.worstLines(worst)...)
 }
 
-// lossText returns to what TTFT was lost, "" if none was.
+// lossText returns the causes of lost TTFT, "" if there are none.
 func (s *Study) lossText() string {
 	var parts []string
 	for i, l := range s.countLosses() {

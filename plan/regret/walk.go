@@ -77,7 +77,7 @@ func (c *affected) try(ctx context.Context, walk *offline.Fork, d *Decision, w s
 	return nil
 }
 
-// firstStep is how far a copy continues first if a request has not ended when all had ended in the run.
+// firstStep is the first time span of a copy if a request has not ended at the end of the run.
 const firstStep sim.Time = 1000
 
 // awaitAffected lets a copy continue until all members of the group have ended, or all requests have.

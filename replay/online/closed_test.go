@@ -16,9 +16,9 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// runFaked runs c with a clock that moves only while every goroutine waits. Passes end at the planned
-// instants, and a wait for other goroutines that lasts any time at all is in vain: results depend on the order of events alone,
-// which is that of the goroutines wherever nothing orders them.
+// runFaked runs c with a clock that moves only while every goroutine waits. Passes end at the planned instants, and
+// waits for other goroutines time out at once: results depend on the order of events alone, or on the order of
+// goroutines where no event decides.
 func runFaked(t *testing.T, c Config) (r *harness.Result) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

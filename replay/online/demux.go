@@ -43,7 +43,7 @@ const (
 	kinds
 )
 
-// tally is what is known of the tokens of a request told one by one.
+// tally has the known facts of the tokens of a request told one by one.
 type tally struct {
 	tokens int
 	last   sim.Time
@@ -93,9 +93,8 @@ func (r *Recorder) takeNews(old news) news {
 	return n
 }
 
-// bringNews is the one goroutine that brings news before the collector, and what
-// follows from tokens before routers and tasks. It ends with what there is once
-// none follows.
+// bringNews is the single goroutine that passes reports to the collector, and their effects to routers and tasks. It
+// ends after the last report.
 func (r *Recorder) bringNews(ended <-chan struct{}) {
 	var n news
 	var passes []item // that have ended, with effects that wait for those of other passes

@@ -12,8 +12,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// told is a target that reports tokens at fixed instants: the first 100 ms after the request was called for, each later one after
-// 10 ms more.
+// told is a target that reports tokens at fixed instants: the first 100 ms after the request was sent, each later one
+// after 10 ms more.
 type told struct {
 	rec  *Recorder
 	fail sim.RequestID // this request fails after its first token
@@ -32,8 +32,7 @@ func (x told) Serve(ctx context.Context, q *sim.Request, placed func()) error {
 	return nil
 }
 
-// Whatever serves the requests, the report is of what it tells, and requests
-// that fail are listed and do not hold up other requests.
+// For any target, the report has the reported instants. Requests that fail are listed and do not delay other requests.
 func TestDrive(t *testing.T) {
 	turn := `{"session_id":"%s","timestamp":0,"input_length":128,"output_length":5,"hash_ids":[1,2]}` + "\n"
 	c := config(t, 1, fmt.Sprintf(turn+turn+turn+turn, "a", "b", "a", "b"))

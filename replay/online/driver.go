@@ -33,7 +33,7 @@ type driver struct {
 	made     int                              // handoffs
 }
 
-// entry is a request under way.
+// entry is a request in flight.
 type entry struct {
 	q      *sim.Request
 	came   sim.Time      // the instant at which it leaves the front end
@@ -69,7 +69,7 @@ func (d *driver) letArrive(ctx context.Context) error {
 			return nil
 		}
 		if d.inFlight == 0 && at == farOff {
-			return fmt.Errorf("stuck at %v ms: no request is under way or comes, and the workload is not done", float64(d.at))
+			return fmt.Errorf("stuck at %v ms: no request is in flight or due, and the workload is not complete", float64(d.at))
 		}
 		// A goroutine that ends a request records the end, then wakes the timer: the driver misses no event after the read of the
 		// feed.
@@ -81,7 +81,7 @@ func (d *driver) letArrive(ctx context.Context) error {
 	return nil
 }
 
-// findNext returns the next instant at which there is something to do, and lets the workers and the demux know; farOff when
+// findNext returns the next instant at which there is work, and lets the workers and the demux know; farOff when
 // something else must happen before.
 func (d *driver) findNext() sim.Time {
 	next := farOff
@@ -101,7 +101,7 @@ func (d *driver) findNext() sim.Time {
 	return next
 }
 
-// actAt does what there is to do at an instant, unless there is something to do before:
+// actAt does what there is to do at an instant, unless there is work before:
 // requests end, KV caches arrive, requests arrive.
 func (d *driver) actAt(ctx context.Context, at sim.Time) error {
 	x := d.run

@@ -71,7 +71,7 @@ func (s *instants) carry(worker int, at sim.Time) {
 	})
 }
 
-// rest notes that a worker has nothing to do.
+// rest notes that a worker has no work.
 func (s *instants) rest(worker int) {
 	s.change(func() { s.workers[worker] = plan{farOff, farOff, false} })
 }
@@ -93,8 +93,8 @@ func (s *instants) awaitStart(worker int, at sim.Time) {
 	s.await(func() bool { return s.driver > at && s.isOver(worker, at) })
 }
 
-// awaitArrivals waits until requests may arrive at an instant: all passes that end by
-// then have. It reports false when the driver has to act before, because of what they did.
+// awaitArrivals waits until requests may arrive at an instant: all passes that end by then have. It reports false if
+// their effects require an earlier act of the driver.
 func (s *instants) awaitArrivals(at sim.Time) (may bool) {
 	s.await(func() bool {
 		may = s.driver >= at
@@ -162,8 +162,8 @@ func (s *instants) await(holds func() bool) {
 	}
 }
 
-// instantOf returns the instant of what was planned for one and happened at another:
-// the plan's, unless that is so long ago that the machine was away.
+// instantOf returns the instant of an event that was planned for one instant and happened at another: the planned one,
+// unless that is so long ago that the machine was suspended.
 func instantOf(planned, really sim.Time) sim.Time {
 	if really-planned < chainable {
 		return planned

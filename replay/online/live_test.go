@@ -23,7 +23,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// hang is how long a test waits for what should take no time.
+// hang is the timeout of a test for immediate results.
 const hang = 30 * time.Second
 
 // within runs do and fails the test when it does not return.
@@ -111,7 +111,7 @@ func TestCompletionBeforeWait(t *testing.T) {
 	})
 }
 
-// A task that panics takes its own session with it and gives back its place.
+// A task that panics takes its own session with it and releases its place.
 func TestTaskPanics(t *testing.T) {
 	turn := `{"session_id":"%s","timestamp":0,"input_length":64,"output_length":2,"hash_ids":[%d]}` + "\n"
 	c := config(t, 1, fmt.Sprintf(turn+turn+turn+turn, "a", 1, "a", 2, "b", 3, "b", 4))
@@ -153,7 +153,7 @@ func TestWorkerPanics(t *testing.T) {
 	})
 }
 
-// A run that is interrupted ends at once, with what there is.
+// An interrupted run ends at once, with a partial report.
 func TestInterrupt(t *testing.T) {
 	endGoroutines(t)
 	var trace string

@@ -1,14 +1,13 @@
 // Package online replays a workload in real time: requests arrive at their
 // instants of the wall clock, and each worker is a scheduler core in a separate loop that really waits as long as a pass takes.
 //
-// A driver takes requests from the feed and starts a task for each; the task
-// finds a worker through the router and waits for the end; workers hand out
-// what their passes did; one demux takes it all in, owns the collector and
-// lets routers and tasks know. What was planned for the same instant happens in the
-// order of the logical clock (instants.go).
+// A driver takes requests from the feed and starts a task for each. The task finds a worker through the router and
+// waits for the end. Workers report the results of their passes. One demux receives them, owns the collector and
+// notifies routers and tasks. What was planned for the same instant happens in the order of the logical clock
+// (instants.go).
 //
 // Read run.go, driver.go, instants.go, demux.go, pool.go; then worker.go, which an engine can use
-// by itself, and timer.go; result.go has the report.
+// alone, and timer.go; result.go has the report.
 package online
 
 import (
@@ -68,7 +67,7 @@ var ErrDeadline = errors.New("the deadline passed")
 // Target serves requests: workers of this process, or an endpoint elsewhere.
 type Target interface {
 	// Serve serves q, telling the run's Recorder of it, and returns when that is
-	// over or ctx is. It calls placed as soon as q has found a worker or waits
+	// over or ctx is. It calls placed when q has found a worker or waits
 	// for one.
 	Serve(ctx context.Context, q *sim.Request, placed func()) error
 }

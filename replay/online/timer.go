@@ -75,7 +75,7 @@ func (t *Timer) Sleep(at sim.Time) (woken bool) {
 	return false
 }
 
-// Wake ends the Sleep under way, or the next one. On a closed timer it does
+// Wake ends the Sleep in progress, or the next one. On a closed timer it does
 // nothing.
 func (t *Timer) Wake() {
 	t.mu.Lock()

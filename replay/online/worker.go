@@ -48,7 +48,7 @@ type Pacer interface {
 	Await(at sim.Time)
 	// Begin is called when a pass has begun that is planned to end at an instant.
 	Begin(end sim.Time)
-	// Rest is called when the worker has nothing to do and was given nothing. It must
+	// Rest is called when the worker has no work and was given nothing. It must
 	// not block, and not call the worker.
 	Rest()
 }

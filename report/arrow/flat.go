@@ -2,7 +2,7 @@ package arrow
 
 import "encoding/binary"
 
-// flat is a message of Flatbuffers that is written from its beginning: a table comes before what it refers to.
+// flat is a message of Flatbuffers that is written from its beginning: a table precedes its references.
 type flat struct{ text []byte }
 
 // value is a field of a table: a number of width bytes, or a reference of width 0, which point sets later.

@@ -33,7 +33,7 @@ const (
 	atLeast              // an absolute limit
 )
 
-// want is what a budget may look like, for messages.
+// want is the form of a budget, for messages.
 const want = `exact, a change as +2%, -3%, +-1% or +0.5, or a limit as max 2000 or min 10`
 
 // Parse reads a budget: exact; +2% (may rise by so much), -3% (may fall by so
@@ -118,7 +118,7 @@ type File struct {
 	Budgets  []Budget  `yaml:"budgets" is:"budgets"`
 	Baseline *Baseline `yaml:"baseline" is:"baseline"` // nil before the first update
 
-	Text []byte // the file as it is
+	Text []byte // the content of the file
 }
 
 // Baseline is what values are measured from.

@@ -57,7 +57,7 @@ func TestReplaceEntry(t *testing.T) {
 	}
 }
 
-// The table for pull requests shows the verdict, each budget and what became of
+// The table for pull requests shows the verdict, each budget and the outcome of
 // requests; nothing in a text ends a cell.
 func TestWriteMarkdown(t *testing.T) {
 	o := &Outcome{

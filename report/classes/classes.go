@@ -68,7 +68,7 @@ type Tally struct {
 	err error
 }
 
-// sums are what is left of the rows of a class.
+// sums are the remainder of the rows of a class.
 type sums struct {
 	tallied
 	times [3]*collector.Values
@@ -177,8 +177,8 @@ func (s *Summary) compare() {
 	s.Fairness = jainIndex(speeds)
 }
 
-// jainIndex returns Jain's fairness index of shares >= 0: the square of their sum over their
-// number and the sum of their squares; 1 where all are alike, or there are none.
+// jainIndex returns Jain's fairness index of shares >= 0: the square of their sum, divided by their number and the sum
+// of their squares; 1 if all are equal, or there are none.
 func jainIndex(shares []float64) float64 {
 	sum, squares := 0.0, 0.0
 	for _, x := range shares {

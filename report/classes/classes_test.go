@@ -9,8 +9,7 @@ import (
 	"github.com/replay-llm/replay/report/requests"
 )
 
-// Jain's index is 1 where all shares are alike, 1/n where one has everything, and does not
-// depend on the unit.
+// Jain's index is 1 if all shares are equal, 1/n if one class has everything, and does not depend on the unit.
 func TestJainIndex(t *testing.T) {
 	for _, c := range []struct {
 		shares []float64

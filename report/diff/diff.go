@@ -38,11 +38,11 @@ type Diff struct {
 	// FirstPass is where the schedules part, once FindPass has been called.
 	FirstPass *passes.Parting `json:"first_pass"`
 	NoPass    string          `json:"first_pass_unknown,omitempty"` // why that is not known
-	// Assumptions are what the results rest on, by side, a or b, and key.
+	// Assumptions are the assumptions of the results by side, a or b, and key.
 	Assumptions map[string]map[string]string `json:"assumptions,omitempty"`
 }
 
-// Setting is one that differs; "" stands for one that is not there.
+// Setting is a setting that differs; "" is a missing one.
 type Setting struct {
 	Key string `json:"key"`
 	A   string `json:"a"`

@@ -49,8 +49,8 @@ const (
 	TooFew Verdict = "too few" // pairs for an interval
 )
 
-// OneSeed is the verdict where a router draws and was replayed with one seed: what it drew
-// changes all that follows, and one pair of runs does not show by how much.
+// OneSeed is the verdict if a router draws and one seed was replayed: the first draw changes all that follows, and one
+// pair of runs does not show by how much.
 const OneSeed Verdict = "one seed"
 
 const (
@@ -62,8 +62,8 @@ const (
 	stretchTimes    = 4   // correlation times in a stretch, at least
 )
 
-// pairedTime is a time that both requests of a pair have. The mean is that of sums over
-// weights: the times of requests have weight 1, gaps between tokens count one by one.
+// pairedTime is a time that both requests of a pair have. The mean is a sum over a weight: times of requests have
+// weight 1, gaps between tokens count one by one.
 type pairedTime struct {
 	name string
 	at   func(*requests.Row) (sum, weight float64)

@@ -31,8 +31,8 @@ func findStat(t *testing.T, p *Paired, metric, statistic string) PairedStat {
 	return p.Metrics[i]
 }
 
-// The statistics of the pairs are those of the reports, a run with fewer workers loses
-// and one with more wins, by the same interval with the other sign.
+// The statistics of the pairs are those of the reports. A run with fewer workers loses and one with more wins, by the
+// same interval with the other sign.
 func TestPairedRuns(t *testing.T) {
 	few, many := busySide(t, 1), busySide(t, 3)
 	lost, won := Compare(many, few, Options{}).Requests.Paired, Compare(few, many, Options{}).Requests.Paired

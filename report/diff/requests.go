@@ -55,7 +55,7 @@ func nameOf(r *requests.Row) Name {
 	return Name{ID: r.ID, Session: r.Session, Turn: r.Turn, Line: max(int(r.Line), 0)}
 }
 
-// Moved is a request to which something else happened. Times are nil where there
+// Moved is a request to which something else happened. Times are nil if there
 // is none.
 type Moved struct {
 	Request Name     `json:"request"`

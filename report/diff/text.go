@@ -104,8 +104,7 @@ func changeText(by float64, digits int) string {
 	return fmt.Sprintf("%+.*f", digits, by)
 }
 
-// foldSettings puts settings that only one side has, all under one name, on one line: for example those of a router
-// that the other side does not have.
+// foldSettings joins settings with a common prefix that only one side has into one line, such as those of a router.
 func foldSettings(settings []Setting) []Setting {
 	var all []Setting
 	for i := 0; i < len(settings); {

@@ -14,11 +14,11 @@ type Hold struct {
 	Request int     // index of the one that held up
 	Prefill float64 // computing its own prompt while the other waited
 	Ahead   float64 // having a place while the other was in the queue, prompts aside
-	Beside  float64 // decoding in the same passes
+	Decode  float64 // decoding in the same passes
 }
 
 // Total is the sum of all kinds of holding up, in ms.
-func (h *Hold) Total() float64 { return h.Prefill + h.Ahead + h.Beside }
+func (h *Hold) Total() float64 { return h.Prefill + h.Ahead + h.Decode }
 
 // span is a stretch of time on a worker, in ms.
 type span struct {
@@ -55,11 +55,11 @@ func (r *Run) Blame(id int) []Hold {
 		r.blamePrompts(id, mine.placed, holds)
 	}
 	ahead := shareAmong(r.Rows, id, queued, func(o *requests.Row) float64 { return overlapTotal(mine.queued, spansOf(o).placed) })
-	beside := shareAmong(r.Rows, id, float64(me.Parts[ledger.Stretched]), func(o *requests.Row) float64 {
+	decode := shareAmong(r.Rows, id, float64(me.Parts[ledger.Stretched]), func(o *requests.Row) float64 {
 		return mine.decoding.overlapWith(spansOf(o).decoding) * (float64(o.Input) + float64(o.Tokens)/2)
 	})
 	for i := range holds {
-		holds[i].Ahead, holds[i].Beside = ahead[i], beside[i]
+		holds[i].Ahead, holds[i].Decode = ahead[i], decode[i]
 	}
 	holds = slices.DeleteFunc(holds, func(h Hold) bool { return h.Total() == 0 })
 	stable.Sort(holds, func(a, b Hold) int { return cmp.Compare(b.Total(), a.Total()) })

@@ -21,12 +21,12 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// Run is a recorded run as far as it is asked about.
+// Run is the part of a recorded run that explanations need.
 type Run struct {
 	Trace string // the trace's name; "": the workload was made up
 	Rows  []requests.Row
 	Log   *ledger.Log // nil: unknown which requests computed prompts when
-	Kinds []string    // of the workers by id, in a mix; nil where all are alike
+	Kinds []string    // of the workers by id, in a mix; nil if all are alike
 	// Pass times by measured operators, by stage or kind of worker. Those with drafts are left out, since drafts
 	// take part of the time of a pass.
 	Times map[string]timing.Source
@@ -158,7 +158,7 @@ func (r *Run) whereText(row *requests.Row) string {
 	return text
 }
 
-// kindOf returns the kind of a request's worker, "" where all are alike.
+// kindOf returns the kind of a request's worker, "" if all are alike.
 func (r *Run) kindOf(row *requests.Row) string {
 	if !row.Worker.Known() || int(row.Worker) >= len(r.Kinds) {
 		return ""
@@ -207,17 +207,17 @@ func (r *Run) writeHolds(out *bufio.Writer, holds []Hold) {
 		fmt.Fprintf(out, "\nno request held it up\n")
 		return
 	}
-	fmt.Fprintf(out, "\nheld up most by%26s %12s %12s %12s\n", "ms", "prompt", "ahead", "beside")
+	fmt.Fprintf(out, "\nheld up most by%26s %12s %12s %12s\n", "ms", "prompt", "ahead", "decode")
 	for i := range holds[:min(most, len(holds))] {
 		h := &holds[i]
-		fmt.Fprintf(out, "%-28s %12.3f %12.3f %12.3f %12.3f\n", r.shortTitle(h.Request), h.Total(), h.Prefill, h.Ahead, h.Beside)
+		fmt.Fprintf(out, "%-28s %12.3f %12.3f %12.3f %12.3f\n", r.shortTitle(h.Request), h.Total(), h.Prefill, h.Ahead, h.Decode)
 	}
 	if rest := len(holds) - most; rest > 0 {
 		sum := 0.0
 		for i := range holds[most:] {
 			sum += holds[most+i].Total()
 		}
-		fmt.Fprintf(out, "%-28s %12.3f\n", fmt.Sprintf("%d others", rest), sum)
+		fmt.Fprintf(out, "%-28s %12.3f\n", fmt.Sprintf("%d other requests", rest), sum)
 	}
 }
 

@@ -59,7 +59,7 @@ func TestBlameSumsToWhatWasWaited(t *testing.T) {
 		r := &run.Rows[id]
 		blamed := 0.0
 		for _, h := range run.Blame(id) {
-			if h.Request == id || h.Prefill < 0 || h.Ahead < 0 || h.Beside < 0 {
+			if h.Request == id || h.Prefill < 0 || h.Ahead < 0 || h.Decode < 0 {
 				t.Errorf("request %d is held up by %+v", id, h)
 			}
 			blamed += h.Total()

@@ -36,7 +36,7 @@ type HoldDocument struct {
 	Total   float64 `json:"total_ms"`
 	Prefill float64 `json:"prompt_ms"`
 	Ahead   float64 `json:"ahead_ms"`
-	Beside  float64 `json:"beside_ms"`
+	Decode  float64 `json:"decode_ms"`
 }
 
 // Document returns why request id took as long as it did.
@@ -66,7 +66,7 @@ func (r *Run) Document(id int) (d Document, err error) {
 	}
 	d.Operators, err = r.OperatorsOf(id)
 	for _, h := range r.Blame(id) {
-		d.HeldUpBy = append(d.HeldUpBy, HoldDocument{titleOf(&r.Rows[h.Request]), h.Total(), h.Prefill, h.Ahead, h.Beside})
+		d.HeldUpBy = append(d.HeldUpBy, HoldDocument{titleOf(&r.Rows[h.Request]), h.Total(), h.Prefill, h.Ahead, h.Decode})
 	}
 	return d, err
 }

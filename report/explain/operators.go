@@ -26,8 +26,8 @@ type Operators struct {
 	Parts    []timing.PassPart `json:"parts"` // the largest first; calls are of one pass
 }
 
-// OperatorsOf returns the operators of the passes of a request; none where its workers' pass times are not by measured
-// operators, where drafts take part of the time, or where nothing noted its prompts.
+// OperatorsOf returns the operators of the passes of a request; none if pass times are not by measured operators, if
+// drafts take part of the time, or if prompts were not recorded.
 func (r *Run) OperatorsOf(id int) ([]Operators, error) {
 	row := &r.Rows[id]
 	if r.Log == nil || !row.Finished() || !row.Explained() {
@@ -94,7 +94,7 @@ func (r *Run) meanPrompt(id int) Operators {
 		return o
 	}
 	o.Requests, o.Tokens = divideRounded(prompts, o.Passes), max(divideRounded(tokens, prompts), 1)
-	// Chunks follow each other: what came before one is the reused tokens, and on average half of the rest.
+	// The past of a chunk is the reused tokens, and on average half of the rest.
 	o.Past = r.Rows[id].Reused + (own-divideRounded(own, o.Passes))/2
 	return o
 }

@@ -39,7 +39,7 @@ func TestOperatorsSumToLedger(t *testing.T) {
 	}
 }
 
-// The mean pass is that of the requests that decoded at once, with room for four on a worker, and of what they held.
+// The mean pass is that of the requests that decoded at once, up to four on a worker, with their KV cache.
 func TestMeanPassOfOperators(t *testing.T) {
 	run := recorded(t)
 	run.Times = map[string]timing.Source{"aggregated": h100()}

@@ -30,7 +30,7 @@ func Compare(with, calm *harness.Result, goal Goal) *Comparison {
 type Request struct {
 	ID      int
 	Arrival sim.Time
-	Missed  bool // it missed the goal by itself
+	Missed  bool // it missed the goal alone
 	Both    bool // both replays answered it
 	// How much later it was than in the calm replay, in ms, where both answered it.
 	ExtraTTFT, ExtraE2E float64
@@ -70,7 +70,7 @@ func isNear(ms, calm float64) bool {
 	return ms <= float64(calm*tolerance)+slack
 }
 
-// Window is what came of the requests that arrived in a stretch of time.
+// Window is the result of the requests that arrived in a stretch of time.
 type Window struct {
 	FromMS   float64 `json:"from_ms"`
 	Requests int     `json:"requests"`
@@ -86,8 +86,8 @@ type Window struct {
 type Goal struct {
 	Objectives []slo.Objective
 	Share      float64 // of requests that is to meet the objectives of single requests
-	Beside     string  // what the other replay is: without faults
-	// ClassOf returns the class of a turn of a session; nil where there are none.
+	Versus     string  // the other replay: without faults
+	// ClassOf returns the class of a turn of a session; nil if there are none.
 	ClassOf func(session, turn int32) string
 }
 
@@ -102,15 +102,15 @@ const (
 // String returns what is to be met, in words.
 func (g *Goal) String() string {
 	if len(g.Objectives) == 0 {
-		return "mean TTFT and TPOT at most 25 % above those of the same requests " + g.Beside + ", and no request lost"
+		return "mean TTFT and TPOT at most 25 % above those of the same requests " + g.Versus + ", and no request lost"
 	}
 	return g.listObjectives() + ", in each window, and no request lost"
 }
 
-// OfEach returns what a request is held to by itself, see Comparison.Requests.
+// OfEach returns what a request is held to alone, see Comparison.Requests.
 func (g *Goal) OfEach() string {
 	if len(g.Objectives) == 0 {
-		return "TTFT and TPOT at most 25 % (and 1 ms) above its own " + g.Beside
+		return "TTFT and TPOT at most 25 % (and 1 ms) above its own " + g.Versus
 	}
 	return "its own times within the limits of " + g.listObjectives()
 }

@@ -53,7 +53,7 @@ type Event struct {
 
 // Judge returns what the events of a replay cost, compared with the same replay without faults.
 func Judge(with, calm *harness.Result, goal Goal) *Study {
-	goal.Beside = "without faults"
+	goal.Versus = "without faults"
 	c := Compare(with, calm, goal)
 	s := &Study{Goal: goal.String(), WindowMS: c.WindowMS, Windows: c.Windows}
 	for i, x := range with.Incidents {

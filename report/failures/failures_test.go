@@ -15,7 +15,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// spell is what requests that arrive for a while get: a TTFT; a negative one: they are lost.
+// spell is the TTFT of requests that arrive during a time; a negative one: they are lost.
 type spell struct {
 	requests int
 	ttft     sim.Time
@@ -87,7 +87,7 @@ func TestNobodyCameAfter(t *testing.T) {
 	}
 }
 
-// Objectives of a class are about its requests alone, and each class has to meet its own.
+// Objectives of a class are about its requests alone, and each class must meet its own.
 func TestGoalOfClass(t *testing.T) {
 	calm, with := play(spell{1200, 20}), play(spell{500, 20}, spell{100, 40}, spell{600, 20})
 	with.Incidents = []harness.Incident{{At: 5000, What: "worker 1 dies"}}
@@ -118,7 +118,7 @@ func TestGoalOfClass(t *testing.T) {
 	}
 }
 
-// What is written is read back, and told; what is there for no fault is an error.
+// A written study is read back and printed; a study of no fault is an error.
 func TestFile(t *testing.T) {
 	with := play(spell{500, 20}, spell{100, 40}, spell{600, 20})
 	with.Incidents = []harness.Incident{

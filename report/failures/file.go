@@ -14,7 +14,7 @@ const FileName = "faults.json"
 // Write writes the study as JSON.
 func (s *Study) Write(w io.Writer) error { return rundir.WriteJSON(w, s) }
 
-// Read reads what Write wrote into a run directory.
+// Read reads the output of Write into a run directory.
 func Read(dir string) (*Study, error) {
 	s, err := rundir.ReadJSON[Study](dir, FileName, "this run has no faults, use a run of replay trace --faults")
 	if err != nil {

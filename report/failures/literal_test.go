@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// literalRecovery returns when the goal was met again after an event, as docs/rules/harness.md "Recovery from a fault" reads: with the first of three windows
+// literalRecovery returns when the goal was met again after an event, as docs/rules/harness.md "Windows of a study" reads: with the first of three windows
 // in a row in which it is; windows without requests do not count. The search begins with the window of the event and ends with the next
 // event; where it ends with the run, fewer windows in a row do, if they are the last. missed reports whether it was missed at all.
 func literalRecovery(windows []Window, windowMS, at, end float64, last bool) (missed, again bool, when float64) {

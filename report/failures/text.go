@@ -22,7 +22,7 @@ func (s *Study) Lines(most int) []string {
 	return lines
 }
 
-// toll returns what became of the requests that an event threw out.
+// toll returns the outcomes of the requests that an event threw out.
 func (e *Event) toll() string {
 	var parts []string
 	add := func(n int, what string) {
@@ -117,10 +117,10 @@ func (s *Study) WriteText(w io.Writer, e *Event) error {
 }
 
 // WriteWindows writes how the windows went from one instant to another, and one before and after them.
-func WriteWindows(b *strings.Builder, windows []Window, windowMS float64, span [2]float64, beside string) {
+func WriteWindows(b *strings.Builder, windows []Window, windowMS float64, span [2]float64, versus string) {
 	at := min(int(span[0]/windowMS), len(windows)-1)
 	to := min(int(span[1]/windowMS)+2, len(windows), at+2*shown)
-	b.WriteString("\n" + terminal.WrapText(fmt.Sprintf("Requests that arrived in each %s; means in ms, %s behind the slash:\n\n", RoundTime(windowMS), beside), 2))
+	b.WriteString("\n" + terminal.WrapText(fmt.Sprintf("Requests that arrived in each %s; means in ms, %s behind the slash:\n\n", RoundTime(windowMS), versus), 2))
 	fmt.Fprintf(b, "  %9s %9s %6s %22s %20s\n", "from", "requests", "lost", "TTFT", "TPOT")
 	for k := max(at-1, 0); k < to; k++ {
 		w := &windows[k]

@@ -160,7 +160,7 @@ func literalShare(members []literalRequest, objectives []slo.Objective, class st
 	return met >= share*about
 }
 
-// literalMisses reports whether a request misses the goal by itself, as docs/rules/harness.md "Violations of an act" reads.
+// literalMisses reports whether a request misses the goal alone, as docs/rules/harness.md "Violations of an act" reads.
 func literalMisses(q *literalRequest, objectives []slo.Objective) bool {
 	misses := q.lost
 	for _, o := range objectives {

@@ -39,7 +39,7 @@ type List struct {
 	Lines []string `json:"lines"`
 }
 
-// Facts are names and what they stand for, under a heading.
+// Facts are names with values, under a heading.
 type Facts struct {
 	Title string      `json:"title"`
 	Rows  [][2]string `json:"rows"`

@@ -30,7 +30,7 @@ func (c linear) contrast(d linear) float64 {
 	return (max(a, b) + 0.05) / (min(a, b) + 0.05)
 }
 
-// lab is a colour in CIE L*a*b*, in which distances are what eyes tell apart.
+// lab is a colour in CIE L*a*b*, in which distances are perceived differences.
 func (c linear) lab(eye [9]float64) (lab [3]float64) {
 	var s linear
 	for i := range s {

@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/report/slo"
 )
 
-// objective is a limit on a latency, and what came of it.
+// objective is a limit on a latency, and its result.
 type objective struct {
 	Title string `json:"title"`
 	// Curve is the distribution that it limits: ttft, itl, tpot, ttst or e2e; "": none.

@@ -49,7 +49,7 @@ type Run struct {
 	Rows   []requests.Row
 	Series *series.File // nil: nothing is drawn over time
 	Faults []float64    // ms, when something went wrong
-	// Scaling is what the autoscalers did; nil: there is none.
+	// Scaling is the acts of the autoscalers; nil: there are none.
 	Scaling *scaling.Study
 	Tasks   *tasks.Study // nil: its requests are no tasks
 	Log     *ledger.Log  // nil: unknown which requests computed prompts when
@@ -74,7 +74,7 @@ func Write(w io.Writer, p Page, runs []Run) error {
 	return writePage(w, &framed{title: p.Title, scripts: []string{"charts.js", "scaling.js", "tasks.js", "page.js"}}, data)
 }
 
-// framed is what stands in the frame of a page.
+// framed is the content of the frame of a page.
 type framed struct {
 	title   string
 	scripts []string // that draw its data
@@ -123,7 +123,7 @@ func readAssets() (map[string]string, error) {
 	return all, err
 }
 
-// fillFrame writes frame with what stands for {{MARK}} in the place of each mark.
+// fillFrame writes frame with the texts of {{MARK}} in the places of the marks.
 func fillFrame(w io.Writer, frame string, inside map[string]string) error {
 	for {
 		before, rest, found := strings.Cut(frame, "{{")
@@ -155,8 +155,8 @@ func explorerScripts(backend string) []string {
 	return []string{"charts.js", backend, "knobs.js", "screen.js", "answer.js", "smallest.js", "sweep.js", "explore.js"}
 }
 
-// WriteExplorer writes the page on which settings are turned, which asks what it was
-// served by for runs; data are what it begins with.
+// WriteExplorer writes the page on which settings are changed; it requests runs from its server. data is its initial
+// content.
 func WriteExplorer(w io.Writer, data any) error {
 	return writePage(w, &framed{title: "replay explorer", scripts: explorerScripts("server.js"), styles: []string{"explore.css"}, head: noIcon}, data)
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/replay-llm/replay/internal/table"
 )
 
-// SheetPage is what goes onto a page of tables.
+// SheetPage is the content of a page of tables.
 type SheetPage struct {
 	Title  string       `json:"-"`
 	Facts  []Facts      `json:"facts"`  // below the tables

@@ -22,9 +22,8 @@ type Simulator struct {
 // StandaloneLayout is the version of what such a page begins with.
 const StandaloneLayout = 1
 
-// WriteStandalone writes the page on which settings are turned with the simulator in it;
-// data are what it begins with. It needs no server and reaches none: its own policy
-// forbids it to.
+// WriteStandalone writes the page with the settings and the simulator in it; data is its initial content. It needs no
+// server and reaches none: its own policy forbids it to.
 func WriteStandalone(w io.Writer, data any, s Simulator) error {
 	assets, err := readAssets()
 	if err != nil {

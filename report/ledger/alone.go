@@ -12,8 +12,8 @@ type Engine struct {
 	Block  int  // tokens of a block
 	Whole  bool // blocks count as a whole, however few of their tokens are taken
 
-	// sums[n] is what the tokens after a context of 0 to n-1 tokens take together,
-	// ms; or of 0 to n·Block tokens, where each after the n-th block takes steps[n].
+	// sums[n] is the time of the tokens after contexts of 0 to n-1 tokens together, ms; or of 0 to n·Block tokens, if
+	// each token after the n-th block takes steps[n].
 	sums, steps []float64
 }
 
@@ -44,9 +44,8 @@ func (e *Engine) Alone(input, tokens int) float64 {
 	return e.sums[input+tokens] - e.sums[input]
 }
 
-// decodeBlockSums is what the tokens after a context of 0 to n-1 tokens take together,
-// when a step depends on the number of blocks alone. The step after a context of
-// none is by itself; those after 1 to Block tokens are alike, and so on.
+// decodeBlockSums is the time of the tokens after contexts of 0 to n-1 tokens together, if a step depends on the number
+// of blocks alone. The step after a context of none is alone; those after 1 to Block tokens are alike, and so on.
 func (e *Engine) decodeBlockSums(n int) float64 {
 	if n == 0 {
 		return 0

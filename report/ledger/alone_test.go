@@ -12,7 +12,7 @@ type byContext struct{ timing.Polynomial }
 
 func (byContext) ByContext() bool { return true }
 
-// A block's steps read once take what they take read one by one.
+// The steps of a block read once equal those read one by one.
 func TestAloneByBlocks(t *testing.T) {
 	for _, block := range []int{1, 2, 16, 512} {
 		fast := &Engine{Clock: timing.Clock{Model: timing.Polynomial{}}, Blocks: 64, Block: block, Whole: true}

@@ -48,8 +48,8 @@ type account struct {
 	ever   bool // it has lost its place before
 }
 
-// NewBook returns a book for a cluster of the given stages: one engine, or that of prefill and that of decode. With a
-// log, it notes there which requests computed prompts when.
+// NewBook returns a book for a cluster of the given stages: one, or prefill and decode. With a log, it notes there
+// which requests computed prompts when.
 func NewBook(work *Log, engines ...*Engine) *Book {
 	return &Book{engines: engines, work: work}
 }
@@ -104,8 +104,8 @@ func (b *Book) Arrived(q *sim.Request, at sim.Time) {
 	b.accounts.Append(a)
 }
 
-// Routed counts the time up to a placement. Round robin places at once: what
-// seems to pass before it is a wait for the engine.
+// Routed counts the time up to a placement. Round robin places at once: the time before the placement is a wait for the
+// engine.
 func (b *Book) Routed(_ scheduler.Role, at sim.Time, p *router.Placement) {
 	a := b.accounts.At(int(p.Request.ID))
 	if a.phase == lost {

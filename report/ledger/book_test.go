@@ -123,7 +123,7 @@ func crowded() map[string]replay.Spec {
 	return specs
 }
 
-// both shows a replay to two.
+// both passes the events of a replay to two observers.
 type both struct {
 	*ledger.Book
 	second *witness

@@ -46,7 +46,7 @@ func (l *Log) addPrefill(stage scheduler.Role, w sim.WorkerID, start, ms sim.Tim
 // Write writes the log as a Parquet file.
 func (l *Log) Write(w io.Writer) error { return parquet.WriteRows(w, l.Work) }
 
-// ReadLog reads what Write wrote.
+// ReadLog reads the output of Write.
 func ReadLog(path string) (*Log, error) {
 	work, err := parquet.ReadRows[Work](path)
 	if errors.Is(err, os.ErrNotExist) {

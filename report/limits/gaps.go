@@ -15,7 +15,7 @@ import (
 type gap struct {
 	ms       float64
 	count    int // of requests, or of these in several passes
-	prompt   int // prompt tokens that the pass computes, 0 where each is the only token of its request: such a pass is as one that decodes
+	prompt   int // prompt tokens that the pass computes, 0 if each is the only token of its request: such a pass is as one that decodes
 	decoding int // requests that decode in it
 	resumed  bool
 }

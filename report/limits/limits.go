@@ -1,7 +1,7 @@
-// Package limits shows what bounds the latencies of a run: what the time of its slowest requests is spent on, and what its
-// longest gaps between tokens contain.
+// Package limits shows the bounds of the latencies of a run: the parts of the time of its slowest requests, and the
+// content of its longest gaps between tokens.
 //
-// Read limits.go (what is found for an objective), then watch.go (what is kept of a run), queue.go (what requests in an
+// Read limits.go (what is found for an objective), then watch.go (the kept part of a run), queue.go (what requests in an
 // engine's queue wait for), gaps.go.
 package limits
 
@@ -20,7 +20,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Limit is what bounds one objective.
+// Limit is the limit of one objective.
 type Limit struct {
 	OfGaps bool // between tokens; otherwise of requests
 	// Over is true where Part has exceeded the limit of the objective; otherwise Part is the slowest that the objective's
@@ -47,8 +47,8 @@ const (
 	gapDecode  = "decode"
 )
 
-// Find returns what bounds an objective, of which a run has a value. It reports false when nothing is known, since no request
-// is concerned or the objective is on the second token.
+// Find returns the limits of an objective that has a value in the run. It reports false when nothing is known, since no
+// request is concerned or the objective is on the second token.
 func (w *Watch) Find(o *slo.Objective, value float64, rows []requests.Row) (Limit, bool) {
 	if o.Metric == "itl" && o.Statistic != "" {
 		return w.findGaps(o, value)
@@ -91,7 +91,7 @@ func (w *Watch) Find(o *slo.Objective, value float64, rows []requests.Row) (Limi
 	return l, true
 }
 
-// FindQueue returns what the time up to the first tokens of all requests is spent on, where a queue grew to the end.
+// FindQueue returns the parts of the time up to the first tokens of all requests, if a queue grew to the end.
 func (w *Watch) FindQueue(rows []requests.Row) (Limit, bool) {
 	return w.Find(&slo.Objective{Metric: "ttft", Statistic: "mean", LimitMS: math.Inf(1)}, 0, rows)
 }

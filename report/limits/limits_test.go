@@ -17,7 +17,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// watch replays requests that come every few ms on one engine, and finds what bounds an objective.
+// watch replays requests that arrive every few ms on one engine, and finds the limits of an objective.
 func watch(t *testing.T, objective string, interval float64, change func(*engineargs.Args)) (limits.Limit, string) {
 	t.Helper()
 	a := engineargs.Default()
@@ -55,7 +55,7 @@ func watch(t *testing.T, objective string, interval float64, change func(*engine
 	return l, l.Causes[0].Key
 }
 
-// What bounds a latency is what the engine runs out of.
+// The limit of a latency is the exhausted resource of the engine.
 func TestLargestCause(t *testing.T) {
 	for _, c := range []struct {
 		name, objective string

@@ -29,7 +29,7 @@ func (r reason) String() string {
 	return [...]string{"queue for the pass in progress", "queue for a seat", "queue for KV blocks", "queue for the token budget of a pass"}[r]
 }
 
-// reasonOf returns why requests in the queue of an engine were not admitted to a pass, forPass where there are none.
+// reasonOf returns why requests in the queue of an engine were not admitted to a pass, forPass if there are none.
 func reasonOf(e *engineargs.PassLimits, p *scheduler.Pass) reason {
 	d := p.Detail
 	if d == nil || d.Waiting == 0 {

@@ -22,8 +22,8 @@ type Watch struct {
 	gaps  []gap
 }
 
-// NewWatch returns a watch over a cluster of the given stages: one engine, or that of prefill and that of decode. Where workers
-// of a stage are of several kinds, its engine is nil. Gaps count in a window.
+// NewWatch returns a watch over a cluster of the given stages: one, or prefill and decode. Where workers of a stage are
+// of several kinds, its engine is nil. Gaps count in a window.
 func NewWatch(book *ledger.Book, window collector.Window, stages ...*engineargs.Args) *Watch {
 	book.KeepFirsts()
 	w := &Watch{Book: book, window: window, since: map[sim.RequestID]sim.Time{}, waits: map[sim.RequestID]*waits{}}

@@ -1,11 +1,9 @@
 // Package parquet writes and reads the Parquet files of a run: flat columns,
 // each of which may be optional or hold lists.
 //
-// It stands on the encodings, the metadata and the Thrift of parquet-go, without
-// that library's package of rows and schemas. That one imports Protocol Buffers,
-// geometry and, by way of Brotli, a web server, which would be initialised at the
-// start of every command, whether it writes a file or not. Its tests hold the
-// files to be the same, byte by byte.
+// It stands on the encodings, the metadata and the Thrift of parquet-go, without that library's package of rows and
+// schemas. That library imports Protocol Buffers, geometry and, through Brotli, a web server, which would be
+// initialised at the start of every command. Its tests hold the files to be the same, byte by byte.
 //
 // Read parquet.go, then values.go, chunk.go and write.go; read.go, and rows.go for
 // files of structs.

@@ -21,7 +21,7 @@ type Values struct {
 	texts []byte   // one after the other
 	ends  []uint32 // where each text begins, and the last one ends
 
-	// Defined has for each place whether there is a value, and Further whether it belongs to the row before; nil where
+	// Defined has for each place whether there is a value, and Further whether it belongs to the row before; nil if
 	// every row has one.
 	Defined, Further []byte
 }

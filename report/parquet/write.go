@@ -128,7 +128,7 @@ func (w *Writer) EndGroup() error {
 	return nil
 }
 
-// beginFile writes what stands before the first group.
+// beginFile writes the head of the file, before the first group.
 func (w *Writer) beginFile() error {
 	if w.at > 0 {
 		return nil

@@ -38,10 +38,9 @@ func (t track) String() string {
 	return "worker " + strconv.Itoa(int(t.worker))
 }
 
-// Part finds the first pass, by the time at which it begins, that a and b do not
-// have alike; nil when there is none. requests gives what a request of b is
-// called in a; -1 stands for one that a does not have. What is left in a cache
-// does not count: it shows in the passes that follow from it.
+// Part finds the first pass, by its begin, that differs between a and b; nil if there is none. requests maps the
+// requests of b to those of a; -1 is a request that a does not have. What is left in a cache does not count: it shows
+// in the passes that follow from it.
 func Part(a, b []Pass, requests func(int32) int32) *Parting {
 	tracksA, tracksB := byTrack(a), byTrack(b)
 	all := maps.Clone(tracksA)
@@ -118,7 +117,7 @@ func partWorker(a, b *stream, requests func(int32) int32) *Parting {
 	return nil
 }
 
-// findDifference returns what differs between the next passes; what is "" when nothing does.
+// findDifference returns the difference between the next passes; what is "" if there is none.
 func findDifference(a, b *stream, requests func(int32) int32) (what, x, y string) {
 	p, q := a.passes[0], b.passes[0]
 	if s, t := a.nextStart(), b.nextStart(); s != t {
@@ -156,7 +155,7 @@ func renameRequests(ids []int32, requests func(int32) int32) []int32 {
 	return all
 }
 
-// requestsText puts requests into words, with tokens where there are any.
+// requestsText puts requests into words, with tokens if there are any.
 func requestsText(ids, tokens []int32) string {
 	const most = 8
 	if len(ids) == 0 {

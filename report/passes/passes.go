@@ -50,7 +50,7 @@ type Log struct {
 	Passes []Pass
 }
 
-// Pass notes a pass or a run of passes. Those of different lengths are noted one by one.
+// Pass notes a pass or a run of passes. Passes of different lengths are noted one by one.
 func (l *Log) Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
 	kept := keepPass(stage, w, p)
 	if len(p.Ends) == 0 {
@@ -62,7 +62,7 @@ func (l *Log) Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
 	}
 }
 
-// keepPass returns what is kept of a pass.
+// keepPass returns the kept part of a pass.
 func keepPass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) Pass {
 	kept := Pass{
 		Decode: stage == scheduler.Decode, Worker: int32(w),
@@ -90,7 +90,7 @@ func keepPass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) Pass {
 // Write writes the passes as a Parquet file.
 func (l *Log) Write(w io.Writer) error { return parquet.WriteRows(w, l.Passes) }
 
-// ReadFile reads what Write wrote. An error wraps fs.ErrNotExist when there is no
+// ReadFile reads the output of Write. An error wraps fs.ErrNotExist when there is no
 // such file.
 func ReadFile(path string) ([]Pass, error) {
 	if _, err := file.Stat(path); err != nil {

@@ -147,7 +147,7 @@ func (b *batch) showAll(to harness.Observer, sink collector.Sink) (err error) {
 	return err
 }
 
-// takeFirst takes the first of what is left of s.
+// takeFirst takes the first of the rest of s.
 func takeFirst[T any](s *[]T) *T {
 	first := &(*s)[0]
 	*s = (*s)[1:]

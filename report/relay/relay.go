@@ -1,5 +1,5 @@
-// Package relay lets observers of a replay work on a separate goroutine, so that what they write and count does not
-// hold the replay up. The replay itself stays on one.
+// Package relay lets observers of a replay work on a separate goroutine, so that they do not delay the replay. The
+// replay itself stays on one.
 //
 // Read relay.go, then batch.go (how what is shown is kept until it is read).
 package relay
@@ -53,8 +53,8 @@ func New(to harness.Observer) *Relay {
 	return r
 }
 
-// NewFolding is New for a replay with folded requests: they go to sink, on the goroutine of the observer and in order
-// with what it is shown.
+// NewFolding is New for a replay with folded requests: they are passed to sink, on the goroutine of the observer and in
+// order with its other calls.
 func NewFolding(to harness.Observer, sink collector.Sink) *Relay {
 	r := New(to)
 	r.sink = sink // before the first batch

@@ -104,7 +104,7 @@ func small(t *testing.T, engine string, twoPools bool) replay.Spec {
 	return spec
 }
 
-// An observer behind a relay is shown what one in front of it is shown.
+// An observer behind a relay receives the same calls as one in front of it.
 func TestShowsTheSame(t *testing.T) {
 	lost, handoffs := 0, 0
 	for _, engine := range []string{"vllm", "sglang"} {

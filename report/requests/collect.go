@@ -12,7 +12,7 @@ import (
 type Place struct {
 	Session string
 	Line    int    // of the trace file; 0 when there is none
-	Class   string // "" where there are none
+	Class   string // "" if there are none
 	Round   int    // of a workload that is recycled, from 1; 0 for other workloads
 }
 
@@ -51,7 +51,7 @@ func Collect(c *collector.Collector, where func(session, turn int32) Place, seen
 	return rows
 }
 
-// setFate notes how the request ended, and what happened to it before; where clients send requests, how often.
+// setFate notes the outcome of the request, the events before it, and the number of attempts of its client.
 func (r *Row) setFate(f collector.Fate, how collector.Outcome, sent bool) {
 	r.Outcome, r.RejectedBy = how.String(), f.Reason
 	r.Retries, r.Migrations, r.LostTokens = Count(f.Retries), Count(f.Migrations), Count(f.LostTokens)

@@ -18,7 +18,7 @@ const (
 
 // parquetColumns returns the columns in their order. Whole numbers are written as
 // differences, which is small and costs little. Times are hardly ever the same,
-// and compressing them is a waste of it, but for those columns that say so.
+// and compressing them is a waste of it, except those columns that say so.
 func parquetColumns(columns []Column) []parquet.Column {
 	all := make([]parquet.Column, len(columns))
 	for i, c := range columns {
@@ -44,7 +44,7 @@ func newParquet(w io.Writer, columns []Column) *parquetForm {
 	}
 }
 
-// addRows adds rows: whole batches, but for those at the end.
+// addRows adds rows: whole batches, except those at the end.
 func (f *parquetForm) addRows(rows []Row) error {
 	for len(rows) > 0 {
 		n := min(len(rows), groupRows-f.rows)

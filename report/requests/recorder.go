@@ -8,9 +8,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Recorder watches a replay and keeps, of every request, what the collector
-// does not: the router's decision, preemptions, the stages of a disaggregated
-// replay, and the longest time between two tokens (see gaps.go).
+// Recorder watches a replay and records facts that the collector does not have: the router's decision, preemptions, the
+// stages of a disaggregated replay, and the longest time between two tokens (see gaps.go).
 //
 // It is an observer of a replay (harness.Observer).
 type Recorder struct {
@@ -70,8 +69,7 @@ func (rec *Recorder) Handoff(id sim.RequestID, from, to sim.Time) {
 	s.prefillEnd, s.decodeStart = MS(from), MS(to)
 }
 
-// Left forgets what was seen of a request that begins again, and notes for how long one
-// that continues is without a token.
+// Left drops the record of a request that begins again, and notes the time that a continued one is without a token.
 func (rec *Recorder) Left(d *harness.Departure) {
 	s := rec.sightOf(d.Request)
 	if s.tokens.inside {

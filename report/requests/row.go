@@ -49,7 +49,7 @@ func verdictOf(met bool) Verdict {
 	return Missed
 }
 
-// Row is what is known of one request. Instants are on the logical clock, which starts at 0. A tag names the column of
+// Row has the known facts of one request. Instants are on the logical clock, which starts at 0. A tag names the column of
 // a field and has its meaning, with the unit. In a column that repeats, many values in a row are the same, so that
 // packing them pays.
 type Row struct {
@@ -127,7 +127,7 @@ type Ending struct {
 	Migrations Count  `col:"migrations,optional,repeats" means:"times it continued on another worker with the tokens that it had"`
 	LostTokens Count  `col:"lost_tokens,optional,repeats" means:"tokens it had gained that were thrown away"`
 
-	// Of these, only where clients hang up or send again.
+	// Only if clients hang up or retry.
 	Attempts Count `col:"attempts,optional,repeats" means:"times its client sent it"`
 	Timeouts Count `col:"timeouts,optional,repeats" means:"of these, times its client hung up before the first token"`
 	Sent     MS    `col:"sent_ms,optional,repeats" means:"instant at which its client sent it last"`

@@ -15,8 +15,7 @@ import (
 	"github.com/replay-llm/replay/report/parquet"
 )
 
-// newJSONL returns what writes an object per line with all columns in order; null stands
-// for what is unknown.
+// newJSONL returns a writer of an object per line with all columns in order; null stands for an unknown value.
 func newJSONL(w io.Writer, columns []Column) *textForm {
 	keys := make([]string, len(columns))
 	for i := range columns {
@@ -156,8 +155,8 @@ func (c *Column) parseText(r *Row, text string) error {
 	return nil
 }
 
-// newCSV returns what writes a line of names and a line per row; what is unknown is empty.
-// It formats by itself, since numbers need no quoting and there are many.
+// newCSV returns a writer of a line of names and a line per row; unknown values are empty. It formats alone, since
+// numbers need no quoting and there are many.
 func newCSV(w io.Writer, columns []Column) *textForm {
 	names := make([]string, len(columns))
 	for i := range columns {

@@ -6,9 +6,9 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 )
 
-// Totals derives from rows, which are in order of arrival, entries of the report that follow from them to the last bit:
-// its counts, and means, least and largest values of what is measured once per request. Of a run that was ended early
-// the report counts the gained answer tokens, not the requested ones.
+// Totals derives entries of the report from rows in order of arrival, to the last bit: counts, and means, least and
+// largest values of times that are measured once per request. Of a run that was ended early the report counts the
+// gained answer tokens, not the requested ones.
 func Totals(rows []Row, early bool) []collector.Field {
 	var completed, input, output, reused int
 	duration, arrived, whole := MS(0), 0, true

@@ -18,7 +18,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// DigestFormat is the version of what goes into a digest, and in which order.
+// DigestFormat is the version of the content of a digest and its order.
 const DigestFormat = "v1"
 
 // Input is a file that a run read.
@@ -46,8 +46,8 @@ func HashFile(role, path string) (Input, error) {
 	return HashInput(role, path, f)
 }
 
-// Digest returns in short what a run was made of and what came of it. It does not
-// depend on machine, system, threads or names of files.
+// Digest returns a hash of the inputs, the settings and the results of a run. It does not depend on machine, system,
+// threads or names of files.
 type Digest struct {
 	Configuration string `json:"configuration"` // inputs and settings
 	Lifecycles    string `json:"lifecycles"`    // what happened to each request
@@ -80,8 +80,7 @@ func hashConfiguration(inputs []Input, settings Settings) string {
 	return sumFile(h)
 }
 
-// isPath reports whether a setting names a file, which is an input. A profile of pass times may be named that no file
-// holds.
+// isPath reports whether a setting names a file, which is an input. The named profile of pass times may have no file.
 func isPath(key, value string) bool {
 	switch {
 	case key == "trace.path" || strings.HasSuffix(key, ".lengths_from"):
@@ -92,9 +91,8 @@ func isPath(key, value string) bool {
 	return false
 }
 
-// Lifecycles hashes what happened to each request, in order of arrival: the bits
-// of its instants, where it ran and its tokens. What is derived from these, and
-// what only some runs record, is left out.
+// Lifecycles hashes the life of each request, in order of arrival: the bits of its instants, its workers and its
+// tokens. Derived values, and values that only some runs record, are left out.
 func Lifecycles(rows []requests.Row) string {
 	h := NewLifecycleHash()
 	for i := range rows {

@@ -26,7 +26,7 @@ func NewGroup(path string) (*Group, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return nil, err
 	}
-	dir, err := makeBeside(path)
+	dir, err := makeNextTo(path)
 	if err != nil {
 		return nil, err
 	}

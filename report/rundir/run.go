@@ -42,7 +42,7 @@ type Run struct {
 	Config   Settings `json:"config"`
 	// Dropped counts the rows of the trace that were not replayed.
 	Dropped []Dropped `json:"dropped,omitempty"`
-	// Lines are what stands below the table of the report.
+	// Lines are the lines below the table of the report.
 	Lines []string `json:"lines,omitempty"`
 	Digest
 	Files []Stored `json:"files"`

@@ -25,7 +25,7 @@ func isZero(value json.RawMessage) bool {
 	return false
 }
 
-// Text returns the value of a key that is a text, "" where it is none.
+// Text returns the value of a key that is a text, "" if it is none.
 func (all Settings) Text(key string) string {
 	var text string
 	if json.Unmarshal(all[key], &text) != nil {

@@ -14,7 +14,7 @@ type Finding struct {
 	What string
 	// Differs is what is wrong; "": nothing.
 	Differs string
-	// Note is why it could not be checked, or what else is worth knowing.
+	// Note is the reason why it could not be checked, or a further remark.
 	Note string
 }
 
@@ -87,7 +87,7 @@ func (r *Run) CheckInputs() error {
 	return nil
 }
 
-// verifyInput compares an input with what the run read, if it is still there.
+// verifyInput compares an existing input with the record of the run.
 func verifyInput(in Input) Finding {
 	found := Finding{What: in.Role + " " + in.Path}
 	if st, err := os.Stat(in.Path); err != nil || !st.Mode().IsRegular() {
@@ -104,7 +104,7 @@ func verifyInput(in Input) Finding {
 	return found
 }
 
-// verifyReport derives from the requests what the report has of single ones.
+// verifyReport derives the values of the report about single requests from the requests.
 func verifyReport(report *collector.Report, rows []requests.Row, partial bool) []Finding {
 	values := report.Values()
 	var all []Finding

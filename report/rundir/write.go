@@ -58,7 +58,7 @@ func (r *Run) Write(ctx context.Context, path string, over Replace, files []File
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return err
 	}
-	dir, err := makeBeside(path)
+	dir, err := makeNextTo(path)
 	if err != nil {
 		return err
 	}
@@ -107,8 +107,8 @@ func storeAll(ctx context.Context, dir, path string, files []File) ([]Stored, er
 	return all, nil
 }
 
-// makeBeside makes a new directory next to path.
-func makeBeside(path string) (string, error) {
+// makeNextTo makes a new directory next to path.
+func makeNextTo(path string) (string, error) {
 	const tries = 10_000
 	for i := range tries {
 		dir := filepath.Join(filepath.Dir(path), fmt.Sprintf(".%s.%d-%d.tmp", filepath.Base(path), os.Getpid(), i))

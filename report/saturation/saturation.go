@@ -1,5 +1,5 @@
-// Package saturation judges whether a cluster kept up with its load: whether what was
-// measured would be the same on a workload twice as long.
+// Package saturation judges whether a cluster kept up with its load: whether the measures would be the same on a
+// workload twice as long.
 package saturation
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Verdict is what became of the queue.
+// Verdict is the outcome of the queue.
 type Verdict string
 
 const (

@@ -13,7 +13,7 @@ const FileName = "scaling.json"
 // Write writes the study as JSON.
 func (s *Study) Write(w io.Writer) error { return rundir.WriteJSON(w, s) }
 
-// Read reads what Write wrote into a run directory. The error is fs.ErrNotExist where there was no
+// Read reads the output of Write into a run directory. The error is fs.ErrNotExist where there was no
 // autoscaler.
 func Read(dir string) (*Study, error) {
 	return rundir.ReadJSON[Study](dir, FileName, "the number of workers is constant in this run, use a run of replay trace --autoscale")

@@ -33,8 +33,8 @@ func drawScaling(r *rand.Rand) *harness.Scaling {
 	return s
 }
 
-// literalAct returns which act answers for a request that arrives at an instant, as docs/rules/harness.md "Violations of an act" reads: an act that adds workers
-// until they are ready or fewer are wanted, one that lets workers go until the next act; of several the latest. -1: none.
+// literalAct returns the act that answers for a request that arrives at an instant (docs/rules/harness.md "Violations
+// of an act"): the latest act with the instant in its span. -1: none.
 func literalAct(s *harness.Scaling, at sim.Time) int {
 	found := -1
 	for i, a := range s.Acts {

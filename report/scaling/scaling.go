@@ -18,8 +18,8 @@ import (
 // Study is what the acts of the autoscalers of a replay cost.
 type Study struct {
 	Goal     string `json:"goal"`
-	OfEach   string `json:"goal_of_each"` // what a request meets or misses by itself
-	Beside   string `json:"beside"`       // the replay that it is compared with
+	OfEach   string `json:"goal_of_each"`  // what a request meets or misses by itself
+	Versus   string `json:"compared_with"` // the replay that it is compared with
 	Requests int    `json:"requests"`
 	Missed   int    `json:"missed"` // of them: requests that missed the goal
 	// Of those: requests that came while workers were starting, after workers had been removed, and at other times.
@@ -77,8 +77,8 @@ func MostWanted(all []*harness.Scaling) map[scheduler.Role]int {
 	return most
 }
 
-// Judge returns what the acts of a replay cost, compared with one with the most workers all along. Without such a
-// replay it returns only the acts.
+// Judge returns the costs of the acts of a replay, compared with a replay with the most workers from the start. Without
+// such a replay it returns only the acts.
 func Judge(with, calm *harness.Result, goal failures.Goal) *Study {
 	s := &Study{Acts: []Act{}, Workers: []Size{}}
 	for _, x := range with.Scaling {
@@ -91,11 +91,11 @@ func Judge(with, calm *harness.Result, goal failures.Goal) *Study {
 	if calm == nil {
 		return s
 	}
-	s.Beside = "with " + nameMost(with.Scaling) + " all along"
+	s.Versus = "with " + nameMost(with.Scaling) + " all along"
 	if faults := len(with.Incidents) - harness.CountKills(with.Scaling); faults > 0 {
-		s.Beside += " and no faults"
+		s.Versus += " and no faults"
 	}
-	goal.Beside = s.Beside
+	goal.Versus = s.Versus
 	c := failures.Compare(with, calm, goal)
 	s.Goal, s.OfEach, s.WindowMS, s.Windows = goal.String(), goal.OfEach(), c.WindowMS, c.Windows
 	s.addRequests(c.Requests())
@@ -183,7 +183,7 @@ func (s *Study) addRequests(all []failures.Request) {
 	}
 }
 
-// actOf returns the latest act at or before an instant with a span that has it, -1 where there is none.
+// actOf returns the latest act at or before an instant with a span that has it, -1 if there is none.
 func (s *Study) actOf(at float64) int {
 	for i := len(s.Acts) - 1; i >= 0; i-- {
 		if a := &s.Acts[i]; a.AtMS <= at && at < a.UntilMS {

@@ -18,7 +18,7 @@ import (
 )
 
 // play makes the result of a replay in which a request arrives every 10 ms, with a TTFT of 20 ms
-// but for those from one instant to another.
+// except those from one instant to another.
 func play(requests int, slow ...[2]sim.Time) *harness.Result {
 	c := collector.New(0)
 	for i := range requests {
@@ -36,8 +36,8 @@ func play(requests int, slow ...[2]sim.Time) *harness.Result {
 	return &harness.Result{Collector: c, Report: c.Report(0)}
 }
 
-// scaled has one worker, asks for a second at 1 s and a third at 2 s, which start for 1.5 s, and
-// lets one go at 6 s and one at 7 s.
+// scaled has one worker, adds a second at 1 s and a third at 2 s, which start for 1.5 s, and removes one at 6 s and one
+// at 7 s.
 func scaled() *harness.Result {
 	r := play(1000, [2]sim.Time{500, 2700}, [2]sim.Time{6500, 7100})
 	s := harness.NewScaling(scheduler.Aggregated)
@@ -65,8 +65,8 @@ func TestJudge(t *testing.T) {
 	if got, want := s.Line(), "Missed the goal: 280 of 1000 requests: 170 while workers were starting, 60 after workers were let go, 50 at other times; goal of each: TTFT and TPOT at most 25 % (and 1 ms) above its own with 3 workers all along"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	if s.Beside != "with 3 workers all along" || !strings.Contains(s.Goal, s.Beside) {
-		t.Errorf("beside %q, goal %q", s.Beside, s.Goal)
+	if s.Versus != "with 3 workers all along" || !strings.Contains(s.Goal, s.Versus) {
+		t.Errorf("compared with %q, goal %q", s.Versus, s.Goal)
 	}
 }
 
@@ -83,7 +83,7 @@ func TestJudgeUnready(t *testing.T) {
 	}
 }
 
-// What is written is read back, and told; what is there of no act is an error.
+// A written study is read back and printed; a study of no act is an error.
 func TestFile(t *testing.T) {
 	s, dir := Judge(scaled(), play(1000), failures.Goal{}), t.TempDir()
 	if _, err := Read(dir); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "--autoscale") {

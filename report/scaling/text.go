@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/report/failures"
 )
 
-// Line returns in a sentence the requests that missed the goal, "" where nothing was compared.
+// Line returns in a sentence the requests that missed the goal, "" if nothing was compared.
 func (s *Study) Line() string {
 	if s.Goal == "" {
 		return ""
@@ -49,13 +49,13 @@ func (s *Study) WriteText(w io.Writer, a *Act) error {
 	}
 	b.WriteString("\n" + terminal.WrapText("Goal: "+s.Goal+".\n", 2))
 	text := fmt.Sprintf("Requests that arrived from %[2]s to %[3]s and in no later act's time: %[1]d, of which %[4]d missed theirs%[6]s. Change from the same replay %[5]s:\n\n",
-		a.Requests, failures.RoundTime(a.AtMS), failures.RoundTime(a.UntilMS), a.Missed, s.Beside, each)
+		a.Requests, failures.RoundTime(a.AtMS), failures.RoundTime(a.UntilMS), a.Missed, s.Versus, each)
 	b.WriteString(terminal.WrapText(text, 2))
 	fmt.Fprintf(&b, "  %-24s %12.2f ms\n  %-24s %12.2f ms\n", "TTFT, mean", a.ExtraTTFT, "E2E, mean", a.ExtraE2E)
 	if a.Worst >= 0 {
 		fmt.Fprintf(&b, "  %-24s %12.2f ms, request %d\n", "E2E, at worst", a.WorstExtra, a.Worst)
 	}
-	failures.WriteWindows(&b, s.Windows, s.WindowMS, [2]float64{a.AtMS, a.UntilMS}, s.Beside)
+	failures.WriteWindows(&b, s.Windows, s.WindowMS, [2]float64{a.AtMS, a.UntilMS}, s.Versus)
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -15,7 +15,7 @@ import (
 // FileName is the name of a series in a run directory.
 const FileName = "series.json"
 
-// File is a series as it is kept. Its lists have a number per bin.
+// File is the stored form of a series. Its lists have a number per bin.
 type File struct {
 	BinMS    float64 `json:"bin_ms"`
 	Arrived  bins    `json:"arrived"`  // requests
@@ -65,7 +65,7 @@ const (
 	fewBins    = 256
 )
 
-// File is the series as it is kept.
+// File returns the stored form of the series.
 func (s *Series) File() *File {
 	f := s.all
 	for _, b := range f.listBins() {
@@ -91,7 +91,7 @@ func (s *Series) File() *File {
 // Write writes the series as JSON.
 func (s *Series) Write(w io.Writer) error { return json.NewEncoder(w).Encode(s.File()) }
 
-// ReadFile reads what Write wrote.
+// ReadFile reads the output of Write.
 func ReadFile(path string) (*File, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -131,7 +131,7 @@ type Total struct {
 	MeanWaiting float64 `json:"mean_waiting_requests"`
 }
 
-// ReadKinds returns the kinds of workers, by id, as the workers' totals in a run directory have them; nil where all are
+// ReadKinds returns the kinds of workers, by id, as the workers' totals in a run directory have them; nil if all are
 // alike or the kinds were not noted.
 func ReadKinds(dir string) ([]string, error) {
 	path := filepath.Join(dir, WorkersFile)
@@ -155,7 +155,7 @@ func ReadKinds(dir string) ([]string, error) {
 	return kinds, nil
 }
 
-// Totals are what the workers did, those of the decode stage last.
+// Totals are the sums of the workers, those of the decode stage last.
 func (s *Series) Totals() []Total {
 	all := []Total{}
 	for stage, workers := range s.workers {

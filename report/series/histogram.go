@@ -29,8 +29,8 @@ func (h *Histogram) Add(v float64, n int) {
 	h.Total += n
 }
 
-// binTable tells, for each 256th of the way from a power of two to the next, which of the bins between them holds all of it, from '0' on;
-// '~' where two bins share it.
+// binTable has, for each 256th of the range from a power of two to the next, the bin that contains all of it, from '0'
+// on; '~' if two bins share it.
 const binTable = "00000~11111~22222~33333~44444~55555~66666~777777~888888~99999~::" +
 	"::::~;;;;;;~<<<<<<<~======~>>>>>>>~???????~@@@@@@~AAAAAAAA~BBBBB" +
 	"BB~CCCCCCC~DDDDDDDD~EEEEEEEE~FFFFFFFF~GGGGGGGG~HHHHHHHH~IIIIIIII" +

@@ -1,7 +1,5 @@
-// Package series follows a replay over time in a few hundred bins: arrivals,
-// tokens, what each worker was doing and how full its cache was. It does not
-// need to know how long the replay will be, and takes no more room for a long
-// one.
+// Package series follows a replay over time in a few hundred bins: arrivals, tokens, the state of each worker and the
+// use of its cache. It does not need to know how long the replay will be, and takes no more room for a long one.
 //
 // Read series.go (what is counted), bins.go (how bins grow), histogram.go, then
 // file.go (what is kept).
@@ -29,7 +27,7 @@ type Series struct {
 	perMS float64  // bins per ms: a power of 2, as their width
 }
 
-// request is what is to be remembered of one.
+// request is the record of a request.
 type request struct {
 	input  int32
 	seated [2]bool
@@ -51,7 +49,7 @@ func New(kinds ...string) *Series {
 	return &Series{all: File{BinMS: 1}, kinds: kinds, limit: most, perMS: 1}
 }
 
-// kindOf returns the kind of a worker, "" where all are alike.
+// kindOf returns the kind of a worker, "" if all are alike.
 func (s *Series) kindOf(stage, id int) string {
 	if stage == 0 && len(s.kinds) > 0 {
 		return s.kinds[min(id, len(s.kinds)-1)]

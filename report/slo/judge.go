@@ -24,7 +24,7 @@ type Outcome struct {
 	Classes     []ClassOutcome
 }
 
-// Judged is an objective and what came of it.
+// Judged is an objective and its result.
 type Judged struct {
 	Objective
 	Attainment float64 // of an objective of single requests: share that met it
@@ -141,7 +141,7 @@ func (t *Tally) Add(r *requests.Row) {
 	}
 }
 
-// Outcome returns what became of the objectives. A statistic of a class needs the rows of all requests.
+// Outcome returns the outcome of the objectives. A statistic of a class needs the rows of all requests.
 func (t *Tally) Outcome(result *harness.Result, rows []requests.Row) *Outcome {
 	o := &Outcome{Arrived: t.arrived, Target: t.target, Overall: true}
 	for k := range t.single {

@@ -19,9 +19,8 @@ func percentileOf(statistic string) (p float64, ok bool) {
 	return p, err == nil
 }
 
-// judgeRejected holds an objective to the requests that were rejected, too: each counts as one that waits longer than
-// all that were answered. answered and rejected are how many there are of both, and at returns a percentile of the
-// answered ones.
+// judgeRejected judges an objective with the rejected requests: each counts as slower than all answered ones. answered
+// and rejected are the numbers of both, and at returns a percentile of the answered ones.
 func (j *Judged) judgeRejected(answered, rejected int, at func(p float64) float64) {
 	if rejected == 0 || j.Statistic == "min" {
 		return

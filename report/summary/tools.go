@@ -28,7 +28,7 @@ func aiperfKeys(r *collector.Report) (o object) {
 	return o
 }
 
-// addSingle adds what there is one value of.
+// addSingle adds a single value.
 func (o *object) addSingle(tag, unit string, v float64) {
 	o.add(collector.Of(tag, []collector.Field{collector.Of("unit", unit), collector.Of("avg", v)}))
 }

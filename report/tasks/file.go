@@ -12,7 +12,7 @@ const FileName = "tasks.json"
 // Write writes the study as JSON.
 func (s *Study) Write(w io.Writer) error { return rundir.WriteJSON(w, s) }
 
-// Read reads what Write wrote into a run directory.
+// Read reads the output of Write into a run directory.
 func Read(dir string) (*Study, error) {
 	return rundir.ReadJSON[Study](dir, FileName, "this run has no tasks, use a run of a trace with requests that wait for several requests")
 }

@@ -39,7 +39,7 @@ func newPather(w *loadgen.Workload, a loadgen.Admission, records []collector.Rec
 	return p
 }
 
-// recordOf returns what is known of a turn, nil where it has not arrived.
+// recordOf returns the known facts of a turn, nil if it has not arrived.
 func (p *pather) recordOf(turn int32) *collector.Record {
 	if p.of[turn] < 0 {
 		return nil

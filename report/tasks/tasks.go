@@ -50,7 +50,7 @@ type Study struct {
 	Tasks []Task `json:"tasks"`
 }
 
-// Summarize returns how the tasks of w fared in a run that let its requests in by a; nil where
+// Summarize returns how the tasks of w fared in a run that let its requests in by a; nil if
 // w has none.
 func Summarize(w *loadgen.Workload, a loadgen.Admission, c *collector.Collector) *Study {
 	if w == nil || w.Graph == nil {

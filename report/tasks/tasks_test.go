@@ -35,8 +35,8 @@ func studyTrace(t *testing.T, rows string, mode loadgen.Mode) *tasks.Study {
 	return tasks.Summarize(w, loadgen.Admission{Mode: mode, Speedup: spec.Speedup}, result.Collector)
 }
 
-// The parts of the hops of a path sum to those of the task, and these to its latency, to the
-// last ns, whatever waits for what; the study is the same when it is read back.
+// The parts of the hops of a path sum to those of the task, and these to its latency, to the last ns, for any graph;
+// the study is the same when it is read back.
 func TestPathsSumToLatency(t *testing.T) {
 	for seed := range uint64(60) {
 		random := sim.NewRand(seed, "tasks")
@@ -95,8 +95,8 @@ func checkPath(t *testing.T, task *tasks.Task, seed uint64) {
 	}
 }
 
-// A task by hand: the join waits for b, which is over last, and b for a. What c took is not on the
-// path, and neither is the answer of a request of which only the arrival is waited for.
+// A task by hand: the join waits for b, which is over last, and b for a. The time of c is not on the path, nor is the
+// answer of a request if only its arrival is waited for.
 func TestPathByHand(t *testing.T) {
 	row := func(id string, out int, rest string) string {
 		return fmt.Sprintf(`{"id":"%s","session_id":"s","input_length":64,"output_length":%d,"hash_ids":[1],%s}`, id, out, rest) + "\n"

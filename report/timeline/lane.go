@@ -144,8 +144,8 @@ func (w *Writer) writePhase(id sim.RequestID, part string, from, to sim.Time) {
 	}
 }
 
-// openLane begins a request's lane. That is written before all that is inside it: readers take events of one instant in
-// the order of the file, and what begins first is around the rest.
+// openLane begins a request's lane. The slice is written before the slices in it: readers take events of one instant in
+// the order of the file, and the first one encloses the rest.
 func (w *Writer) openLane(id sim.RequestID) {
 	if l := &w.lanes[id]; !l.open {
 		l.open = true

@@ -12,7 +12,7 @@ import (
 // pidEvents is the process of what happens to the cluster from outside.
 const pidEvents = 3
 
-// AddResult shows what is known when the replay is over: what went wrong, and what autoscalers did.
+// AddResult shows the faults and the acts of autoscalers at the end of the replay.
 func (w *Writer) AddResult(r *harness.Result) {
 	if len(r.Incidents)+len(r.Scaling) == 0 {
 		return

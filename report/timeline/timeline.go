@@ -1,6 +1,5 @@
-// Package timeline writes what happens in a replay as a trace of events that
-// Perfetto and Chrome open (the JSON trace event format), while it happens.
-// docs/explain.md "Timelines" describes the file.
+// Package timeline writes a replay as a trace of events for Perfetto and Chrome (the JSON trace event format), while it
+// runs.
 //
 // Read timeline.go (what is shown), lane.go (the requests' own lanes and the
 // arrows), marks.go (faults and autoscalers), then json.go (how events are written).
@@ -52,7 +51,7 @@ type Writer struct {
 	met    bool // the chosen request has arrived
 }
 
-// worker is what is kept of a worker.
+// worker is the kept part of a worker.
 type worker struct {
 	track
 	watched int   // chosen requests on it
@@ -92,7 +91,7 @@ type slice struct {
 	received       bool // prompt tokens come with a KV cache that was handed over, and cost no time
 }
 
-// The processes of the trace: the router, the requests, what happens to the cluster (marks.go), then the workers, those
+// The processes of the trace: the router, the requests, the events of the cluster (marks.go), then the workers, those
 // of the decode stage in a separate range.
 const (
 	pidRouter   = 1
@@ -278,7 +277,7 @@ func (w *Writer) writeCounters(k *worker) {
 	k.known, k.shown = true, now
 }
 
-// isShown reports whether the cut leaves what goes from one instant to another.
+// isShown reports whether the cut keeps a slice from one instant to another.
 func (w *Writer) isShown(from, to sim.Time) bool { return to >= w.cut.From && from < w.cut.To }
 
 // workerOf is the worker's state; its track gets a name when it is met first.

@@ -68,7 +68,7 @@ func draw(t *testing.T, spec replay.Spec, cut timeline.Options) (*trace, timelin
 	return tr, w.Counts(), result
 }
 
-// What the timeline shows is what the report counts.
+// The timeline has the counts of the report.
 func TestCountsAreTheReports(t *testing.T) {
 	for name, spec := range map[string]replay.Spec{
 		"vllm": aggregated(engineargs.VLLM), "sglang": aggregated(engineargs.SGLang), "disaggregated": disaggregated(),
@@ -249,9 +249,8 @@ func (tr *trace) checkSlices() error {
 	return nil
 }
 
-// checkLanes reads the events of each lane as Perfetto does: by time, those of
-// one instant in the order of the file. What begins is inside what is open; only
-// the innermost may end. The outermost is the request.
+// checkLanes reads the events of each lane as Perfetto does: by time, those of one instant in the order of the file.
+// Slices are nested; only the innermost may end. The outermost is the request.
 func (tr *trace) checkLanes() error {
 	events := slices.DeleteFunc(slices.Clone(tr.Events), func(e event) bool { return e.Lane.Local == 0 })
 	slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.TS, b.TS) })

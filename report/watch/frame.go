@@ -87,8 +87,7 @@ func (v *View) bar(width int, ran time.Duration) string {
 	return left + "[" + strings.Repeat("=", full) + strings.Repeat(" ", room-full) + "]" + right
 }
 
-// parts returns what there is to be said of the cluster, or of the worker that is replayed where each is
-// on its own.
+// parts returns the entries of the cluster, or of a worker that is replayed separately.
 func (v *View) parts() []string {
 	if v.current == nil {
 		return []string{fmt.Sprintf("in flight %d", v.inFlight), "no pass yet"}
@@ -123,7 +122,7 @@ func (v *View) nameOf(w *worker) string {
 	return fmt.Sprintf("%v %d", w.stage, w.id)
 }
 
-// table returns a row for each worker, of the busiest alone where there is no room for all, and then the number of the
+// table returns a row for each worker, of the busiest alone if there is no room for all, and then the number of the
 // rest.
 func (v *View) table(width, room int, colors bool) []string {
 	shown, rest := v.list(), []*worker(nil)

@@ -6,7 +6,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// memory is how fast a rate forgets: what was this long ago counts 1/e of what is now.
+// memory is the time after which the weight of an event is 1/e.
 const memory sim.Time = 10_000
 
 // rate is how much of something there was lately, on the logical clock: a mean with weights that fall with age.

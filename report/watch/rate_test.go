@@ -7,8 +7,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// A rate is the mean of what was counted, slice by slice, each weighted by its age; what continues evenly has the rate
-// that it has, from the beginning.
+// A rate is the mean of the counts of slices, weighted by age. A constant flow has its rate from the beginning.
 func TestRateEqualsTwin(t *testing.T) {
 	for seed := range uint64(50) {
 		random := sim.NewRand(seed, "rate")

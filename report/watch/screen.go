@@ -12,8 +12,8 @@ import (
 type Screen struct {
 	View *View
 	Out  io.Writer
-	// Size, when not nil, returns the size of the terminal that Out is, where frames are drawn in place; nil: Out
-	// gets a line each time, and one at the end.
+	// Size, if not nil, returns the size of the terminal Out, for frames in place; nil: Out gets a line each time, and
+	// one at the end.
 	Size   func() Size
 	Colors bool             // the terminal may be given some
 	Every  time.Duration    // how long a frame stays at least; a line comes as often
@@ -57,8 +57,8 @@ func (s *Screen) show(now time.Time) {
 	_, _ = io.WriteString(s.Out, b.String()) // at once, lest half a frame is seen
 }
 
-// home returns what takes the cursor to where the frame begins, which may take more lines than it had if the
-// terminal has become narrower.
+// home returns the control sequence that moves the cursor to the begin of the frame, which may have more lines than
+// before if the terminal has become narrower.
 func (s *Screen) home(size Size) string {
 	up := 0
 	for _, line := range s.drawn {

@@ -1,5 +1,5 @@
-// Package watch reads a replay while it runs: what time it is there, how far it has come, and what each worker
-// does. A View counts, and makes frames for a terminal or lines for a log; a Screen draws frames in place.
+// Package watch reads a replay while it runs: its time, its progress, and the state of each worker. A View counts, and
+// makes frames for a terminal or lines for a log; a Screen draws frames in place.
 //
 // Read view.go, rate.go, frame.go, then screen.go.
 package watch
@@ -81,8 +81,7 @@ func (v *View) Left(d *harness.Departure) {
 
 // Pass notes how a worker stands after a pass or a run of passes.
 func (v *View) Pass(stage scheduler.Role, id sim.WorkerID, p *scheduler.Pass) {
-	// Whatever moves time in one order shows no pass that was over before a request that has come, and none that
-	// was over before another when all have.
+	// Callers move time forwards, so that a view shows no pass that ended before the latest arrival.
 	if p.End < v.latest || v.total > 0 && v.arrived >= v.total && p.End < v.clock {
 		v.apart = true
 	}

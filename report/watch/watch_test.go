@@ -66,7 +66,7 @@ func (x *trial) run(t *testing.T, look func()) {
 	x.screen.Close(true)
 }
 
-// Transcripts show what people see of a replay on a terminal, or what a log gets of it.
+// Transcripts show the view of a replay on a terminal and in a log.
 func TestTranscripts(t *testing.T) {
 	datadriven.RunTest(t, "testdata/watch.txt", func(t *testing.T, d *datadriven.TestData) string {
 		requests, input, output, workers, decode, interval := 600, 500, 60, 1, 0, 0
@@ -162,8 +162,8 @@ func TestFramesFit(t *testing.T) {
 	}
 }
 
-// What is in flight, running and waiting adds up at every look in which workers stand at one instant, and nothing is
-// left in the end.
+// Requests in flight, running and waiting add up in every view in which workers are at one instant, and none are left
+// in the end.
 func TestViewAddsUp(t *testing.T) {
 	for seed := range uint64(60) {
 		random := sim.NewRand(seed, "watch")

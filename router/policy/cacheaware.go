@@ -9,10 +9,11 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// cacheAware sends a prompt where most of it was sent before, as the policy cache_aware of vllm-router, sglang-router and smg does: it
-// keeps a radix tree of the prompts that it has sent, and hears nothing from caches. Of several workers that a prompt was sent to,
-// sglang-router takes the one that had it first, and vllm-router and smg the one with the fewest requests. A prompt of which too little is known goes to
-// the worker with the fewest requests, and so do all while the loads of the workers differ too much. spill.go has the rules of smg.
+// cacheAware sends a prompt where most of it was sent before, as the policy cache_aware of vllm-router, sglang-router
+// and smg does: it keeps a radix tree of the prompts that it has sent, and hears nothing from caches. If a prompt was
+// sent to several workers, sglang-router takes the first of them, and vllm-router and smg the one with the fewest
+// requests. A prompt with too little known content goes to the worker with the fewest requests, as do all prompts while
+// the loads of the workers differ too much.
 type cacheAware struct {
 	settings    GatewaySettings
 	tree        *prompt.Tree

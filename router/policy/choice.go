@@ -41,7 +41,7 @@ func (n Name) Configure(config *router.Config) Choice {
 
 // Given is a policy that the caller makes, or one that a run makes of a Process.
 type Given struct {
-	Name Name // what reports call it; "": given
+	Name Name // its name in reports; "": given
 	// Make returns the policy of a pool. It is called once for each pool of a run, and again when a fault restarts the router. A policy
 	// that is a router.Admission too decides on requests before they are routed.
 	Make func(Options) (router.Policy, error)
@@ -101,16 +101,16 @@ func (p *Process) Recorded() any {
 // Recorded returns the name: a function is not recorded.
 func (g *Given) Recorded() any { return record{Router: g.Info().Report} }
 
-// Info returns what reports call it.
+// Info returns its name in reports.
 func (p *Picker) Info() Info { return PickerName.Info() }
 
-// Info returns what reports call it.
+// Info returns its name in reports.
 func (t *Text) Info() Info { return TextName.Info() }
 
-// Info returns what reports call it.
+// Info returns its name in reports.
 func (p *Process) Info() Info { return ProcessName.Info() }
 
-// Info returns what reports call it.
+// Info returns its name in reports.
 func (g *Given) Info() Info { return cmp.Or(g.Name, "given").Info() }
 
 // FollowsCaches reports whether the policy reads what workers have cached.

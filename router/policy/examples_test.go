@@ -122,8 +122,7 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// Overlap is what it was at arrival, active blocks are what they are at
-// admission.
+// Overlap is that of the arrival, active blocks are those of the admission.
 func TestFrozenOverlap(t *testing.T) {
 	both(t, func(t *testing.T, exact bool) {
 		s := newStand(t, `{"router_queue_threshold":0.5}`, setup{Exact: exact, MaxBatchedTokens: 256})

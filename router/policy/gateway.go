@@ -20,10 +20,10 @@ var _ Choice = (*Gateway)(nil)
 type GatewaySettings struct {
 	// Gateway is the program, by its name: it has defaults, and rules where programs differ.
 	Gateway string
-	// CacheThreshold is the part of a prompt, from 0 to 1, of which more has to be known to send it where it is known.
+	// CacheThreshold is the part of a prompt, from 0 to 1, of which more must be known to send it if it is known.
 	CacheThreshold float64
-	// BalanceAbsThreshold and BalanceRelThreshold are how far the loads of workers, in requests, may differ before all requests go
-	// to the one with the fewest: most − least above the first, and most above least times the second.
+	// BalanceAbsThreshold and BalanceRelThreshold bound the difference and the ratio of the most and the least loaded
+	// worker, in requests, above which all requests go to the least loaded one.
 	BalanceAbsThreshold int
 	BalanceRelThreshold float64
 	// EvictionIntervalSecs is the time in seconds between evictions from the tree of prompts, 0: there are none.
@@ -45,7 +45,8 @@ const (
 // idInURL stands for the number of a worker.
 const idInURL = "{id}"
 
-// DefaultGatewaySettings returns what no settings mean to a policy: those of sglang-router where two programs have it.
+// DefaultGatewaySettings returns the default settings of a policy: those of sglang-router if two programs have the
+// policy.
 func DefaultGatewaySettings(name Name) GatewaySettings {
 	switch name {
 	case ConsistentHash:

@@ -10,11 +10,11 @@ import (
 
 // Prefix is how a router finds which leading blocks of a prompt a worker has cached.
 type Prefix struct {
-	// Where caches are followed: how long the blocks of a prompt count as cached where it was sent;
-	// 0: not at all.
+	// If the router follows caches: the time for which blocks of a sent prompt count as cached on its worker; 0: not at
+	// all.
 	Speculative sim.Time `json:",omitempty"`
-	// If the router remembers what it sent: how many blocks of each worker, 0: as many as its cache has; and the most blocks of a
-	// prompt, or tokens, that it compares, 0: no limit.
+	// If the router remembers sent blocks: the number of blocks of each worker, 0: the size of its cache; and the most
+	// blocks or tokens of a prompt that it compares, 0: no limit.
 	Capacity      int `json:",omitempty"`
 	LongestBlocks int `json:",omitempty"`
 	Longest       int `json:",omitempty"`
@@ -23,7 +23,7 @@ type Prefix struct {
 // InFlight is how a router counts the prompt tokens that its workers have still to compute, without tokens that it assumes to be
 // cached.
 type InFlight struct {
-	// Match finds what is cached: PrecisePrefix, ApproximatePrefix, or "" where nothing is taken for cached.
+	// Match finds what is cached: PrecisePrefix, ApproximatePrefix, or "" if nothing is taken for cached.
 	Match  ScorerKind        `json:",omitempty"`
 	Prefix `record:"inline"` // of Match
 }
@@ -34,10 +34,10 @@ type matchKey struct {
 	Prefix
 }
 
-// match finds what of a prompt is cached, on every candidate.
+// match finds the cached part of a prompt on every candidate.
 type match struct {
 	matchKey
-	sent    *sent   // what was sent where; nil where that does not matter
+	sent    *sent   // what was sent where; nil if that does not matter
 	longest int32   // blocks of a prompt that are compared; 0: all
 	found   []int32 // by worker: leading blocks of the request in hand
 }
@@ -88,7 +88,7 @@ type known struct {
 	matches     []*match
 	charge      *match // by which prompt tokens are counted; nil: the whole prompt
 	blockTokens int64
-	last        map[int32]sim.WorkerID // of a session; nil where nothing reads it
+	last        map[int32]sim.WorkerID // of a session; nil if nothing reads it
 }
 
 // matchOf returns the match of the kind and settings, one for all that have the same.
@@ -115,7 +115,7 @@ func (k *known) uncached(q *sim.Request, w sim.WorkerID) int64 {
 	return max(0, tokens-int64(k.charge.found[w])*k.blockTokens)
 }
 
-// lastOf returns the worker of the last request of a session, None where there is none.
+// lastOf returns the worker of the last request of a session, None if there is none.
 func (k *known) lastOf(q *sim.Request) sim.WorkerID {
 	if w, ok := k.last[q.Session]; ok && q.Session >= 0 {
 		return w

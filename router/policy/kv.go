@@ -89,9 +89,8 @@ func stateOf(w sim.WorkerID, c *router.Candidates) state {
 	return state{tokens: c.Tokens[w], blocks: c.Blocks[w], overlap: c.Overlap[w], active: c.Active[w]}
 }
 
-// costOn returns what a job costs on a worker: the prompt tokens it would have to
-// compute, less a credit for those it has cached, in blocks, plus the blocks its
-// requests would hold.
+// costOn returns the cost of a job on a worker, in blocks: the prompt tokens that it would compute, less a credit for
+// cached ones, plus the blocks that its requests would hold.
 func (p *kv) costOn(j job, x state) float64 {
 	cached := int64(x.overlap) * p.blockTokens
 	raw := x.tokens + max(j.tokens-cached, 0) + cached

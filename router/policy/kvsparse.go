@@ -18,9 +18,9 @@ type sparsely struct {
 	best            router.Choice // Worker and Second are None until there are any
 }
 
-// findSparsely returns the candidate of least cost, the first among equals. It weighs the workers that are listed with what
-// they have of the prompt; of all other workers, which have as much as many or nothing, each kind in order of load, as far as one
-// of that load can win.
+// findSparsely returns the candidate of least cost, the first among equals. It computes the cost of the workers that
+// have a part of the prompt. Of all other workers it reads each kind in order of load, until no other worker of that
+// kind can win.
 func (p *kv) findSparsely(j job, c *router.Candidates) router.Choice {
 	s := sparsely{
 		kv: p, job: j, c: c,
@@ -86,8 +86,8 @@ func keepKind(word uint64, set []uint64, i int, in bool) uint64 {
 	return word &^ set[i]
 }
 
-// weighWord weighs the workers of a word that are not listed. Of idle ones, which are alike, it weighs the ones among the best,
-// and reports whether there was another.
+// weighWord weighs the workers of a word that are not listed. Of idle workers, which are equal, it weighs those among
+// the best, and reports whether there was another.
 func (s *sparsely) weighWord(i int, word uint64, idle bool) (enough bool) {
 	for ; word != 0; word &= word - 1 {
 		w := sim.WorkerID(64*i + bits.TrailingZeros64(word))
@@ -120,8 +120,8 @@ func (s *sparsely) makeKind(overlap, active int32) kind {
 	return k
 }
 
-// leastCost returns at most the cost on a worker with a load, in blocks: blocks of requests, of which active ones of the prompt
-// are free, or prompt tokens to compute, which count by their scale.
+// leastCost returns a lower bound of the cost on a worker with a load, in blocks: blocks of requests, or prompt tokens
+// to compute times their scale.
 func (k *kind) leastCost(load int64) float64 {
 	bound := k.idle + k.share*max(float64(load)-k.free, 0)
 	return bound - k.rounding*(bound+k.prompt)

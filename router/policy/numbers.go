@@ -43,7 +43,7 @@ func appendBool(to []byte, x bool) []byte {
 	return append(to, '0')
 }
 
-// appendNumber appends a number as JSON has it, null for what is none.
+// appendNumber appends a number as JSON, null for NaN and infinities.
 func appendNumber(to []byte, x float64) []byte {
 	switch {
 	case isWhole(x):

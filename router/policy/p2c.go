@@ -7,9 +7,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// twoChoices draws two workers and takes the one that has less to do (the power of
-// two choices): nearly as even as leastLoaded, and of many routers that know
-// little of each other not all choose the same worker.
+// twoChoices draws two workers and takes the less loaded one (the power of two choices): nearly as even as leastLoaded,
+// and several routers do not all choose the same worker.
 type twoChoices struct {
 	needs router.Needs
 	rand  *rand.Rand

@@ -19,7 +19,7 @@ type Picker struct {
 	Scorers []Scorer
 	Draw    Draw
 	Gate    *router.Gate // flow control; nil: none
-	// InFlight counts prompt tokens to compute; nil where nothing reads them.
+	// InFlight counts prompt tokens to compute; nil if nothing reads them.
 	InFlight *InFlight `json:",omitempty"`
 	// Decode is how decode workers are chosen; nil: as all other workers.
 	Decode *Profile `json:",omitempty"`
@@ -55,7 +55,7 @@ const (
 // Draws returns all ways to draw.
 func Draws() []Draw { return []Draw{MaxScore, WeightedRandom, AnyScore} }
 
-// PickerName is what reports call a router that is a Picker.
+// PickerName is the name in reports of a router that is a Picker.
 const PickerName Name = "llm-d"
 
 // picker is the policy of a Picker.

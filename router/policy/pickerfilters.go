@@ -13,10 +13,10 @@ import (
 type Filter struct {
 	Kind FilterKind
 
-	// Of PrefixAffinity: workers count as sticky that have at least the share Sticky of the prompt's blocks
-	// cached, as Match finds them. With the probability Explore the filter keeps all. It also does where the
-	// sticky worker with the fewest tokens to compute has more than the others' by more than Behind tokens,
-	// or by more than Slower ms at Throughput tokens a second; 0: never.
+	// Of PrefixAffinity: workers count as sticky that have at least the share Sticky of the prompt's blocks cached, as
+	// Match finds them. With the probability Explore the filter keeps all. It also keeps all workers if the least
+	// loaded sticky worker has more than Behind tokens more to compute than the other workers, or more than Slower ms
+	// at Throughput tokens a second; 0: never.
 	Sticky     float64    `json:",omitempty"`
 	Explore    float64    `json:",omitempty"`
 	Behind     int64      `json:",omitempty"`
@@ -25,8 +25,8 @@ type Filter struct {
 	Match      ScorerKind `json:",omitempty"`
 	Prefix     `record:"inline"`
 
-	// Of InFlightLimit: workers with fewer requests than Requests, and that have no more than Tokens prompt tokens
-	// to compute with those of the request, or none without it; 0: any.
+	// Of InFlightLimit: workers with fewer requests than Requests, and at most Tokens prompt tokens to compute with
+	// those of the request, or none without it; 0: any.
 	Requests float64 `json:",omitempty"`
 	Tokens   float64 `json:",omitempty"`
 	// Of UsageLimit: workers with fewer waiting requests than Queue and a smaller share of KV blocks in use than KV.

@@ -9,8 +9,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Crossing is what is known where a request is sent to a prefill worker first, or to a decode
-// worker at once.
+// Crossing is the state at the decision between a prefill worker and a decode worker.
 type Crossing struct {
 	Request *sim.Request
 	Cached  int // leading tokens of its prompt that a decode worker has cached, the most of any

@@ -37,7 +37,7 @@ func (p *Process) Describe(signals router.Signals) string {
 // isOracle reports whether a fact is one that no real router knows.
 func isOracle(name string) bool { return strings.HasPrefix(name, oracle) }
 
-// ProcessName is what reports call a router that is a Process.
+// ProcessName is the name in reports of a router that is a Process.
 const ProcessName Name = "process"
 
 // Asker is a program that is running.
@@ -154,7 +154,7 @@ func (p *process) greet() *greeting {
 	return g
 }
 
-// readResponse reads the answer to a greeting; want is what was wanted instead, "" when all is well.
+// readResponse reads the answer to a greeting; want is the expected form, "" if the answer is valid.
 func readResponse(answer []byte) (r *response, want string) {
 	d := json.NewDecoder(bytes.NewReader(answer))
 	d.DisallowUnknownFields()
@@ -180,7 +180,7 @@ func readResponse(answer []byte) (r *response, want string) {
 	return r, ""
 }
 
-// addFacts enters what the program wants to know; it returns what was wanted instead, "" when all is well.
+// addFacts enters the facts that the program needs; it returns the expected form, "" if all facts are valid.
 func (p *process) addFacts(r *response) (want string) {
 	all := listNumbers()
 	var names []string
@@ -276,8 +276,7 @@ func describeWorkers(all []sim.WorkerID) string {
 	return text
 }
 
-// appendDecision appends what is to be decided: the ids of the workers, and then each fact, of all workers or of
-// none.
+// appendDecision appends a decision: the ids of the workers, and then each fact, of all workers or a single value.
 func (p *process) appendDecision(to []byte, q *sim.Request, c *router.Candidates) []byte {
 	p.request, p.candidates, p.workers = q, c, c.Workers
 	if !slices.Equal(p.listed, c.Workers) {

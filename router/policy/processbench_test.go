@@ -44,8 +44,9 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// BenchmarkProcess is a decision of a program: those of the examples, which read two facts of each of eight workers (in Python)
-// or three (in Go and Rust), and one that gets 16 at a time. At each decision the facts of one worker differ from before.
+// BenchmarkProcess is a decision of a program: of the examples, with two facts of each of eight workers (in Python) or
+// three (in Go and Rust), and of a program that gets 16 decisions at a time. At each decision the facts of one worker
+// differ from before.
 func BenchmarkProcess(b *testing.B) {
 	dir, bin := "../../examples/policy-process/", b.TempDir()
 	for name, program := range map[string]struct {

@@ -54,7 +54,7 @@ func (p *holdingProcess) Decide(q *sim.Request, c *router.Candidates) router.Dec
 }
 
 // Choose returns the worker that Decide received. Otherwise q is admitted although it would be held, since nothing runs: the
-// program has to name a worker.
+// program must name a worker.
 func (p *holdingProcess) Choose(q *sim.Request, c *router.Candidates) router.Choice {
 	if p.process.err != nil {
 		return noChoice()

@@ -126,7 +126,7 @@ func (t *radix) match(text []run) (node, blocks int32) {
 	return node, blocks
 }
 
-// holderOf returns the entry of a worker in a node, nil where it has none.
+// holderOf returns the entry of a worker in a node, nil if it has none.
 func (t *radix) holderOf(node int32, w sim.WorkerID) *holder {
 	holders := t.nodes[node].holders
 	for i := range holders {

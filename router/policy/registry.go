@@ -52,17 +52,17 @@ func All() []Info {
 		{Name: RoundRobin, Alias: "rr", Report: "round_robin", MinWorkers: 1, make: newRoundRobin,
 			Help: "workers in turn"},
 		{Name: KV, Alias: "kv_router", Report: "kv_router", MinWorkers: 2, Caches: true, make: newKV,
-			Help: "the worker where the request costs least, by what is cached there and what it has to do"},
+			Help: "the worker with the lowest cost, by its cache and its load"},
 		{Name: "random", Report: "random", MinWorkers: 1, Draws: true, make: newRandom,
 			Help: "any worker, all alike"},
 		{Name: "least-loaded", Report: "least-loaded", MinWorkers: 1, make: newLeastLoaded,
 			Help: "the worker with the fewest requests, then the fewest prompt tokens to compute"},
 		{Name: "p2c", Alias: "power_of_two", Report: "p2c", MinWorkers: 1, Draws: true, make: newTwoChoices,
-			Help: "of two workers drawn at random the one with less to do (power of two choices)"},
+			Help: "the less loaded of two random workers (power of two choices)"},
 		{Name: "session", Report: "session", MinWorkers: 1, make: newSession,
-			Help: "the same worker for all turns of a session, while it is there and has not too much to do"},
+			Help: "the same worker for all turns of a session, unless it is overloaded"},
 		{Name: "cache_aware", Report: "cache_aware", MinWorkers: 1, Gateway: true, Prompts: true, make: newCacheAware,
-			Help: "the worker that most of the prompt was sent to before, as gateways do; else the one with the fewest requests"},
+			Help: "the worker that most of the prompt was sent to before, as gateways do; else the worker with the fewest requests"},
 		{Name: ConsistentHash, Report: string(ConsistentHash), MinWorkers: 1, Gateway: true, make: newConsistentHash,
 			Help: "the same worker for all turns of a session, by its place on a ring of hashes, as vllm-router does"},
 		{Name: StickyLeastLoaded, Report: string(StickyLeastLoaded), MinWorkers: 1, Gateway: true, make: newStickyLeastLoaded,
@@ -86,7 +86,7 @@ type Options struct {
 	// Among returns one of several workers that a policy of smg draws from, or that sglang-router finds in a hash map; nil: they are drawn by the
 	// seed, or the one with the lowest id.
 	Among func([]sim.WorkerID) sim.WorkerID
-	// Classes are those of requests; nil where there are none; read by a Text.
+	// Classes are those of requests; nil if there are none; read by a Text.
 	Classes []router.ClassTerms
 }
 
@@ -118,7 +118,7 @@ func (n Name) Info() Info {
 	return Info{Name: n, Report: string(n), MinWorkers: 1}
 }
 
-// String returns what reports call the policy.
+// String returns the name in reports of the policy.
 func (n Name) String() string { return n.Info().Report }
 
 // Parse returns the policy that flags or reports call so.

@@ -32,7 +32,7 @@ const (
 	ApproximatePrefix ScorerKind = "prefix-cache-scorer"          // those sent there of late
 	FreeKV            ScorerKind = "kv-cache-utilization-scorer"  // KV blocks that no request holds
 	ShortQueue        ScorerKind = "queue-scorer"                 // waiting requests, compared with the other workers'
-	FewRunning        ScorerKind = "running-requests-size-scorer" // running requests, compared with the others'
+	FewRunning        ScorerKind = "running-requests-size-scorer" // running requests, compared with those of the other workers
 	LoadAware         ScorerKind = "load-aware-scorer"            // waiting requests, compared with a fixed number
 	ActiveRequests    ScorerKind = "active-request-scorer"        // requests that the router sent and that are not over
 	TokenLoad         ScorerKind = "token-load-scorer"            // prompt tokens still to compute, those of the request included

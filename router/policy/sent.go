@@ -5,8 +5,8 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// sent is what a router believes to be cached because it sent it there: of each worker the
-// blocks sent last, up to a number of them, or those sent in a span of time.
+// sent is the blocks that a router assumes to be cached since it sent them: of each worker the blocks sent last, up to
+// a number or for a time.
 type sent struct {
 	tree     *prompt.Tree
 	capacity int64    // blocks of a worker; 0: no bound
@@ -141,7 +141,7 @@ func (r *recent) unlink(i int32) {
 	r.pieces[x.before].after, r.pieces[x.after].before = x.after, x.before
 }
 
-// forget forgets the first blocks of what is left of a piece.
+// forget forgets the first blocks of the rest of a piece.
 func (r *recent) forget(i, blocks int32) {
 	x := &r.pieces[i]
 	r.used -= int64(blocks)

@@ -9,8 +9,8 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// Of the blocks sent to a worker the last ones are remembered: of a prompt the first blocks
-// are forgotten first, and without them the rest is of no use. Unshared prompts take room too, and other workers have their own.
+// The last blocks sent to a worker are remembered. The first blocks of a prompt are forgotten first, and without them
+// the rest cannot be found. Unshared prompts take room too, and other workers have their own.
 func TestSentCapacity(t *testing.T) {
 	tree := prompt.NewTree(10, 10, prompt.Options{})
 	one, two := tree.Add([]uint64{1, 2}, 20), tree.Add([]uint64{3, 4}, 20)

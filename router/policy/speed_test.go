@@ -10,8 +10,8 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// load is a router in the middle of a trace: requests of 25 nodes, which share
-// their first 5, run and leave again, and workers cache what they serve.
+// load is a router in the middle of a trace: requests of 25 nodes with 5 shared ones run and leave, and workers cache
+// their prompts.
 type load struct {
 	d       *router.Dispatcher
 	sent    []*sim.Request

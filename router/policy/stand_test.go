@@ -13,7 +13,7 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// stand drives a KV router by hand: a hash id is 64 tokens, and the test sets what the engines would have done.
+// stand drives a KV router by hand: a hash id is 64 tokens, and the test sets the actions of the engines.
 type stand struct {
 	t    *testing.T
 	tree *prompt.Tree
@@ -176,7 +176,7 @@ func storedTokens(token uint64, count int, rank int32) *scheduler.Pass {
 	return &scheduler.Pass{Count: 1, Events: []scheduler.KVEvent{e}, KVAtEnd: true}
 }
 
-// want compares what happened since the last want.
+// want compares the events since the last want.
 func (s *stand) want(lines ...string) {
 	s.t.Helper()
 	if got, want := strings.Join(s.log, "\n"), strings.Join(lines, "\n"); got != want {

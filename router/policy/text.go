@@ -53,8 +53,8 @@ type TextHold struct {
 	Order router.QueueOrder `yaml:"order" is:"order"`
 }
 
-// TextMemory is what sent_blocks remembers of each worker: Blocks blocks, 0 as many as its cache
-// has, for a time of For, 0 without end.
+// TextMemory is the memory of sent_blocks for each worker: Blocks blocks, 0 for the size of its cache, for a time of
+// For, 0 without end.
 type TextMemory struct {
 	Blocks int      `json:",omitempty" yaml:"blocks" is:"1.."`
 	For    sim.Time `json:",omitempty" yaml:"for"`
@@ -73,7 +73,7 @@ const (
 // TextPickers returns all pickers.
 func TextPickers() []TextPicker { return []TextPicker{TakeHighest, DrawByScore, DrawAny, TakeInTurn} }
 
-// TextName is what reports call a router that follows a Text.
+// TextName is the name in reports of a router that follows a Text.
 const TextName Name = "text"
 
 // text is the policy of a Text.
@@ -155,7 +155,7 @@ func (p *textProgram) add(expression string, kind formula.Kind, to *formula.Valu
 	return nil
 }
 
-// collectNeeds finds out what the dispatcher has to keep.
+// collectNeeds finds out what the dispatcher must keep.
 func (p *text) collectNeeds(o Options) error {
 	for i := range p.filters {
 		p.filters[i].findFacts(&p.needs, o.work())
@@ -305,8 +305,7 @@ func (p *text) pick() router.Choice {
 	return p.takeHighest()
 }
 
-// addScores fills totals with the weighted sums of what the scorers give. What is no number counts as less
-// than every number.
+// addScores fills totals with the weighted sums of what the scorers give. NaN counts as less than every number.
 func (p *text) addScores() {
 	p.totals = p.totals[:0]
 	for range p.workers {
@@ -424,7 +423,7 @@ func describeSight(names []string, signals router.Signals) string {
 		text = fmt.Sprintf("; metrics are read every %v ms", router.Scrape)
 	}
 	if oracles := slices.DeleteFunc(names, func(n string) bool { return !strings.HasPrefix(n, oracle) }); len(oracles) > 0 {
-		text += "; looks at " + strings.Join(oracles, " and ") + ", which no real router knows"
+		text += "; reads " + strings.Join(oracles, " and ") + ", which no real router knows"
 	}
 	return text
 }

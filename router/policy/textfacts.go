@@ -33,7 +33,7 @@ type Worker struct {
 	Cost  float64 // of an hour by default prices; 0: not known
 }
 
-// worker returns what is known of a worker. Later workers are like the last one.
+// worker returns the known facts of a worker. Later workers are like the last one.
 func (s *sight) worker(w sim.WorkerID) Worker {
 	if len(s.Workers) == 0 {
 		return Worker{Speed: 1}
@@ -55,8 +55,8 @@ func (s *sight) metricsAge() sim.Time {
 	return max(c.AgeOf(router.Running), c.AgeOf(router.Waiting), c.AgeOf(router.KVUsage))
 }
 
-// prefixGroup returns the number of the requests that begin with the same block as the one in
-// hand, in the order in which their first ones came; -1 where it has no full block.
+// prefixGroup returns the number of the group of requests with the same first block, in order of the groups' first
+// requests; -1 if the request has no full block.
 func (s *sight) prefixGroup() int {
 	p := &s.request.Prompt
 	if p.Blocks == 0 {
@@ -90,7 +90,7 @@ func (s *sight) passTokens(w sim.WorkerID) int {
 type fact struct {
 	formula.Name
 	help string
-	need func(n *router.Needs, role scheduler.Role) // notes what the dispatcher has to keep; nil: nothing
+	need func(n *router.Needs, role scheduler.Role) // notes what the dispatcher must keep; nil: nothing
 	load func(s *sight, to []float64)               // fills in the values
 }
 
@@ -106,7 +106,7 @@ func makeSight(o Options) sight {
 	return s
 }
 
-// rememberSent lets s remember what is sent where.
+// rememberSent lets s remember the sent blocks of each worker.
 func (s *sight) rememberSent(m TextMemory) {
 	capacity := m.Blocks
 	if capacity == 0 && m.For == 0 {
@@ -156,7 +156,7 @@ func gatherColumn[T int32 | int64](name, help string, column func(c *router.Cand
 	}
 }
 
-// listLoads returns what a router knows of what a worker has to do and has cached.
+// listLoads returns the loads and the cached blocks of a worker, as the router knows them.
 func listLoads() []fact {
 	blocks := func(n *router.Needs, role scheduler.Role) {
 		n.Blocks = n.Blocks || role != scheduler.Prefill
@@ -212,7 +212,7 @@ func listTraits() []fact {
 	}
 }
 
-// listRequestFacts returns what is known of the request, and of the cluster as a whole.
+// listRequestFacts returns the known facts of the request, and of the cluster as a whole.
 func listRequestFacts() []fact {
 	return []fact{
 		ofAll("request.input_tokens", formula.Integer, "tokens of the prompt", func(s *sight) float64 { return float64(s.request.InputTokens) }),
@@ -234,13 +234,13 @@ func listRequestFacts() []fact {
 	}
 }
 
-// withClock returns f as a fact for which the dispatcher has to follow requests.
+// withClock returns f as a fact for which the dispatcher must follow requests.
 func withClock(f fact) fact {
 	f.need = needRequests
 	return f
 }
 
-// Fact is a name that expressions may use, and what it stands for.
+// Fact is a name that expressions may use, and its value.
 type Fact struct{ Name, Help string }
 
 // Facts returns what filters and scorers may read.

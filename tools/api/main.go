@@ -1,7 +1,7 @@
 // Command api holds the stable part of the Go API to testdata/api, with apidiff:
 //
 //	go run ./tools/api            # fails when a program that uses it would no longer build
-//	go run ./tools/api -update    # takes the API as it is now as the one to hold to
+//	go run ./tools/api -update    # accepts the present API
 //
 // docs/api.md lists what is stable. Read packages.go first.
 package main
@@ -18,14 +18,14 @@ import (
 	"strings"
 )
 
-// apidiff is the program that compares, at a version that does not change by itself.
+// apidiff is the program that compares, at a version that does not change alone.
 const apidiff = "golang.org/x/exp/cmd/apidiff@v0.0.0-20261014143641-f0251eb4aa3e"
 
 // module is the path of the module.
 const module = "github.com/replay-llm/replay"
 
 func main() {
-	update := flag.Bool("update", false, "take the API as it is now")
+	update := flag.Bool("update", false, "accept the present API")
 	flag.Parse()
 	a := api{root: ".", module: module, packages: listPackages(), out: os.Stdout}
 	run := a.check

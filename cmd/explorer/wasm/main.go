@@ -1,8 +1,7 @@
 //go:build js && wasm
 
-// Program wasm is the simulator inside the explorer's page: the worker of the page
-// (report/html/assets/worker.js) gives it files and questions, and it answers what
-// replay ui answers.
+// Program wasm is the simulator inside the explorer's page: it receives files and questions from the page's worker
+// (report/html/assets/worker.js), and answers as replay ui.
 package main
 
 import (

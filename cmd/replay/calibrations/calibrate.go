@@ -44,7 +44,7 @@ type calibration struct {
 	gpu     string
 	engine  cli.Choice
 	model   string
-	pair    string // directory of what was measured of KV transfers
+	pair    string // directory of the measurements of KV transfers
 	file    string // of the deployment
 	form    cli.Choice
 	rules   cli.Choice
@@ -57,19 +57,19 @@ func NewCalibrateCommand(s cli.Streams) *cobra.Command {
 	f := &calibration{}
 	cmd := &cobra.Command{
 		Use:   "calibrate [RUN...]",
-		Short: "Fit pass times to what a real server was measured to do",
+		Short: "Fit pass times to a measured run of a real server",
 		Long: `Fit the time of forward passes to the measured times of a real server's
 requests, by replaying them through its scheduler again and again.
 
-Each RUN is a directory with requests.jsonl (when each request arrived, was
-taken in, and got its first and last token), meta.json (the server's settings)
-and, if there is one, timeseries.csv; or with what AIPerf, vllm bench serve or
-BLIS wrote, and the server's log; or a file of these. A server with settings
-that are not modelled is refused. Several runs of one server, at other loads,
-are fitted together, and each is judged by a fit to the remaining runs.
+Each RUN is a directory with requests.jsonl (arrival, admission, first and last
+token of each request), meta.json (the server's settings) and, if there is one,
+timeseries.csv; or with the output of AIPerf, vllm bench serve or BLIS, and the
+server's log; or a file of these. A server with settings that are not modelled
+is refused. Several runs of one server, at other loads, are fitted together,
+and each is judged by a fit to the remaining runs.
 
-The profile is for --timing-profile. docs/calibration.md describes how to read
-the errors, docs/accuracy.md lists the errors that were reached.`,
+The profile is for --timing-profile. docs/calibration.md describes the errors,
+docs/accuracy.md lists those of measured servers.`,
 		Example: `  replay calibrate runs/h100_llama-3.1-8b --holdout 0.5 --profile h100.json
   replay calibrate runs/h100_llama-3.1-8b --prompts prompts.jsonl
   replay calibrate runs/rate-5 runs/rate-8 --gpu h100 --profile h100.json
@@ -92,15 +92,15 @@ func (f *calibration) bindFlags(fs *pflag.FlagSet) {
 	f.rules = cli.Choice{Names: []string{"vllm", "reference"}, Value: "vllm"}
 	fs.StringVar(&f.prompts, "prompts", "", "`file` of shared prompt prefixes: a line per request, in order, with input_length and hash_ids")
 	fs.IntVar(&f.block, "prompt-block-size", 16, "`tokens` that an id of --prompts stands for")
-	fs.Float64Var(&f.holdout, "holdout", 0, "`share` of requests, by arrival, to judge fits by that have not seen them: the last, then the first")
+	fs.Float64Var(&f.holdout, "holdout", 0, "`share` of requests to hold out: a fit to the other requests is judged on the last ones, then on the first")
 	fs.StringVar(&f.profile, "profile", "", "write the profile to `FILE`")
-	fs.IntVar(&f.blocks, "num-gpu-blocks", 0, "KV `blocks` of the server, where meta.json does not have them")
-	fs.IntVar(&f.atOnce, "max-in-flight", 0, "`K` requests in flight of a closed loop, where no file next to its turns has it")
+	fs.IntVar(&f.blocks, "num-gpu-blocks", 0, "KV `blocks` of the server, if meta.json does not have them")
+	fs.IntVar(&f.atOnce, "max-in-flight", 0, "`K` requests in flight of a closed loop, if no file next to its turns has the number")
 	f.engine = cli.Choice{Names: []string{"vllm", "sglang", "trtllm"}}
-	fs.Var(&f.engine, "engine", "engine of the server, by `name`: vllm, sglang or trtllm, where the run does not have it; its scheduler is simulated")
-	fs.StringVar(&f.gpu, "gpu", "", "GPU of the server, by `name`, where the run does not have it")
-	fs.StringVar(&f.pair, "transfers", "", "`directory` of what was measured of KV transfers from prefill to decode servers: their logs, metrics or requests; without RUN only these are fitted")
-	fs.StringVar(&f.model, "model", "", "model of the server, by `name` or the path of its config.json, where the run does not have it, or has a name that is not in replay models")
+	fs.Var(&f.engine, "engine", "engine of the server, by `name`: vllm, sglang or trtllm, if the run does not have it")
+	fs.StringVar(&f.gpu, "gpu", "", "GPU of the server, by `name`, if the run does not have it")
+	fs.StringVar(&f.pair, "transfers", "", "`directory` of measured KV transfers from prefill to decode servers: logs, metrics or requests; without RUN only transfers are fitted")
+	fs.StringVar(&f.model, "model", "", "model of the server, by `name` or the path of its config.json, if the run does not have it or its name is not in replay models")
 	fs.StringVar(&f.file, "deployment", "", "YAML `file` of GPU, model and engine, as replay init writes it, for settings that meta.json does not have")
 	fs.Var(&f.rules, "scheduler-profile", "rules of the simulated scheduler, by `name`: vllm (those of the server's release) or reference")
 	f.warmup.bind(fs)
@@ -240,7 +240,7 @@ func (f *calibration) write(w io.Writer, assumed []engines.Assumption, r *calibr
 	return cmp.Or(r.WriteText(w), runs.PrintAssumptions(w, assumed))
 }
 
-// assumedOf returns what replays of a measured run by a fitted profile rest on, but for the profile.
+// assumedOf returns the assumptions of replays of a measured run by a fitted profile, except the profile.
 func assumedOf(m *calibrate.Measured, p *timing.Profile) (all []engines.Assumption, err error) {
 	err = withProfile(m, p, func(spec *replay.Spec, _ io.Reader) error {
 		all = slices.DeleteFunc(spec.Assumptions(), func(a engines.Assumption) bool { return strings.HasSuffix(a.Key, "pass_times") })

@@ -207,7 +207,7 @@ func tabulateRequests(c *calibrate.Compared) *table.Table {
 	return t
 }
 
-// numberOrNone returns a value as a table has it, nil where there is no such number.
+// numberOrNone returns a value as a table has it, nil if there is no such number.
 func numberOrNone(v float64) any {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return nil

@@ -73,7 +73,7 @@ func (f *validation) bindFlags(fs *pflag.FlagSet) {
 	fs.Float64Var(&f.within, "tolerance", 0, "exit with 3 when a mean over all requests is off by more than this `share`, as 0.1")
 	fs.Float64Var(&f.within, "within", 0, "as --tolerance, a `share`")
 	cli.Hide(fs, "within")
-	fs.StringArrayVar(&f.repeats, "repeat", nil, "another run of the same on the same server, a `DIR`: how far apart they are is shown as noise; may be given again")
+	fs.StringArrayVar(&f.repeats, "repeat", nil, "another run of the same requests on the same server, a `DIR`: the difference is the noise of the server; repeatable")
 	fs.StringVar(&f.html, "html", "", "draw measured against simulated, by request and over time, as a web page, `FILE`")
 	f.warmup.bind(fs)
 	fs.Var(&f.form, "output", "`form` of the result: text or json")

@@ -39,7 +39,7 @@ func (w *warmup) Set(text string) error {
 	return nil
 }
 
-// apply leaves the beginning of runs out, where that is wanted.
+// apply omits the beginning of runs, if --warmup is set.
 func (w *warmup) apply(runs ...*calibrate.Measured) error {
 	for _, m := range runs {
 		if !w.given {

@@ -1,4 +1,4 @@
-// Package ceilings holds the command that compares policies with what none of them can beat.
+// Package ceilings has the command that compares policies with a ceiling for all policies.
 //
 // Read bounds.go, then staleness.go.
 package ceilings
@@ -29,7 +29,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// NewBoundsCommand returns the command that compares policies with what none can beat.
+// NewBoundsCommand returns the command that compares policies with a ceiling.
 func NewBoundsCommand(s cli.Streams) *cobra.Command {
 	o := &options.Options{}
 	ages := ""
@@ -304,8 +304,8 @@ func listBoundColumns() []boundColumn {
 	}
 }
 
-// writeBoundsJSON writes an object per variant: what is free or old in it, each value, and
-// how many times the ceiling's it is, null where that is 0.
+// writeBoundsJSON writes an object per variant: its removed costs or old signals, each value, and its ratio to the
+// ceiling's, null if that is 0.
 func writeBoundsJSON(w io.Writer, variants []bounded, reports []*collector.Report) error {
 	all, policy := []map[string]any{}, ""
 	last := reports[len(reports)-1]

@@ -1,5 +1,4 @@
-// Package docs runs the commands of README.md and of the pages of docs, and
-// compares what they print with what the text shows.
+// Package docs runs the commands of README.md and of the pages of docs, and compares their output with the text.
 package docs
 
 import (
@@ -28,9 +27,9 @@ func TestMain(m *testing.M) {
 	os.Exit(clitest.Main(m, map[string]cli.Program{"replay": root.New}))
 }
 
-// TestDocs runs every command of README.md and the pages of docs that starts replay (long ones with
-// REPLAY_LONG=1 only), in a copy of the root of the repository, and compares what it prints with what
-// the text shows. The files that commands name are those of ../testdata/files.
+// TestDocs runs every command of README.md and the pages of docs that starts replay (long ones with REPLAY_LONG=1
+// only), in a copy of the root of the repository, and compares its output with the text. The files that commands name
+// are those of ../testdata/files.
 func TestDocs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipped: the commands of all pages take minutes under the race detector; go test ./cmd/replay/docs, without -short, runs them")
@@ -95,9 +94,8 @@ type repository struct {
 	env []string
 }
 
-// copyRepository returns a new directory with copies of the example files and links to
-// everything in the root except what commands have left there (.gitignore), and an
-// environment with replay on the path.
+// copyRepository returns a new directory with copies of the example files and links to everything else in the root
+// except ignored files, and an environment with replay on the path.
 func copyRepository(t *testing.T, here, top string) repository {
 	t.Helper()
 	dir := clitest.Copy(t, filepath.Join(here, "..", "testdata", "files"))
@@ -161,7 +159,7 @@ func isLong(command string) bool {
 	return strings.HasPrefix(command, "go run ./examples/") || strings.HasPrefix(command, "replay plan ") || strings.HasPrefix(command, "replay bounds ") || strings.Contains(command, "--repeat ") || strings.Contains(command, "--regret")
 }
 
-// renew returns the page with what a command prints now, where it shows something else.
+// renew returns the page with the present output of its commands.
 func renew(t *testing.T, page []byte, c script.Case, got string) []byte {
 	if !*rewrite || got == "" {
 		return page

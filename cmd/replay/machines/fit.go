@@ -71,7 +71,7 @@ without --tp the least that fits and its doubles up to 8.`,
 		fs.Lookup("block-size").DefValue = "16, trtllm 32"
 		f.engine = cli.Choice{Names: []string{"vllm", "sglang", "trtllm"}, Value: "vllm"}
 		fs.Var(&f.engine, "engine", "engine, by `name`: vllm, sglang or trtllm")
-		fs.BoolVar(&f.passes, "passes", false, "also print what a pass that decodes and one of a prompt consist of")
+		fs.BoolVar(&f.passes, "passes", false, "also print the parts of a decode pass and of a prefill pass")
 		cli.BindForm(fs, &f.output)
 	})
 }
@@ -170,8 +170,8 @@ func (f *fitFlags) set(changed func(flag string) bool) (all []engineargs.Setting
 	return all
 }
 
-// fitRows returns the fits on one GPU: one, or the least tensor parallelism that fits and
-// its doubles; setShare sets what the engine takes of the memory.
+// fitRows returns the fits on one GPU: one, or the least tensor parallelism that fits and its doubles; setShare sets
+// the engine's share of the memory.
 func fitRows(fit hardware.Fit, tpGiven bool, setShare func(*hardware.Fit)) []fitRow {
 	var rows []fitRow
 	for tp := 1; tp <= 8; tp *= 2 {

@@ -23,11 +23,10 @@ func NewInitCommand(s cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init [--from FILE]",
 		Short: "Write a deployment file: GPU, model, parallelism and engine",
-		Long: `Write a commented deployment file for --deployment. With --from its settings are
-those a server of vLLM or SGLang printed as it started, the KV blocks it found
-among them (of TensorRT-LLM these alone), or those of the command or the
-Kubernetes manifest that starts it. Settings that these do not have, such as the
-GPU, are left for you to fill in.`,
+		Long: `Write a commented deployment file for --deployment. With --from its settings
+are those of a server's start-up log, of its command, or of its Kubernetes
+manifest. A log of TensorRT-LLM has the KV blocks only. Fill in the missing
+settings, such as the GPU.`,
 		Example: `  replay init --gpu h100 --model llama-3.1-70b --out llama.yaml
   replay init --from vllm.log --gpu h100 --out pod.yaml
   replay trace requests.jsonl --deployment pod.yaml --workers 4`,
@@ -35,10 +34,10 @@ GPU, are left for you to fill in.`,
 		RunE: func(*cobra.Command, []string) error { return f.write(s) },
 	}
 	return cli.BindOwn(cmd, func(fs *pflag.FlagSet) {
-		fs.StringVar(&f.from, "from", "", "`file` that a server of vLLM or SGLang logged to as it started, or that starts a server: a shell script or a manifest of Kubernetes")
+		fs.StringVar(&f.from, "from", "", "start-up log of a vLLM or SGLang server, or the shell script or Kubernetes manifest that starts it, a `file`")
 		fs.StringVar(&f.gpu, "gpu", "", "GPU of the workers, by `name`")
-		fs.StringVar(&f.model, "model", "", "model they run, by `name` or the path of its config.json")
-		fs.StringVar(&f.out, "out", "", "`file` to write, which must not be there yet; without it standard output")
+		fs.StringVar(&f.model, "model", "", "model of the workers, by `name` or the path of its config.json")
+		fs.StringVar(&f.out, "out", "", "new `file` to write; default: standard output")
 	})
 }
 
@@ -106,7 +105,7 @@ func (f *initFlags) readSource() (known map[string]string, title string, err err
 	return log.Known, "A deployment, as vLLM " + log.Release + " logged it", nil
 }
 
-// readBlocks returns what a server of TensorRT-LLM logged of its KV blocks, nil where it logged nothing.
+// readBlocks returns what a server of TensorRT-LLM logged of its KV blocks, nil if it logged nothing.
 func (f *initFlags) readBlocks() map[string]string {
 	file, err := os.Open(f.from)
 	if err != nil {

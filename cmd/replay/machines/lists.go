@@ -83,7 +83,7 @@ the configuration is published. --model also takes the path of any config.json.`
 	}, func(fs *pflag.FlagSet) { fs.BoolVar(&wide, "wide", false, "also print where models are published") })
 }
 
-// modelRow is a model as it is listed.
+// modelRow is a row of the list of models.
 type modelRow struct {
 	Name    string  `json:"name"`
 	Family  string  `json:"model_type"`
@@ -107,7 +107,7 @@ func modelRows() []modelRow {
 // formatFixed returns a number with the given count of digits after the point.
 func formatFixed(v float64, digits int) string { return strconv.FormatFloat(v, 'f', digits, 64) }
 
-// orDash returns a rate, or a dash where there is none.
+// orDash returns a rate, or a dash if there is none.
 func orDash(rate float64) string {
 	if rate == 0 {
 		return "-"

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// readEmitted returns what init reads from a file that a plan wrote, under its own name in a folder with the file of settings
-// next to it.
+// readEmitted returns the result of init for a file of a plan, under its own name in a folder with the file of
+// settings.
 func readEmitted(t *testing.T, path string) map[string]string {
 	t.Helper()
 	dir := t.TempDir()

@@ -17,8 +17,8 @@ import (
 	"github.com/replay-llm/replay/report/slo"
 )
 
-// measureAlone returns what requests of a variant take alone, each on an engine at rest that has cached every prompt before
-// it, with the pass times of a resample: no number of workers is faster.
+// measureAlone returns the times of requests of a variant alone on an idle engine that has cached every earlier prompt,
+// with the pass times of a resample: no number of workers is faster.
 func (r *planRunner) measureAlone(ctx context.Context, variant, sample int) (plan.Measure, error) {
 	spec := r.choices[variant].spec
 	if sample > 0 {
@@ -81,8 +81,8 @@ func (f *planFlags) refuseHopeless(ctx context.Context, r *planRunner) (*hopeles
 	return nil, nil
 }
 
-// refuseSearch returns why no choice of a search meets the objectives, whatever the number of workers, and leaves the runner the
-// one that comes nearest. It returns nil as soon as one choice may.
+// refuseSearch returns the reason why no choice of a search meets the objectives with any number of workers, and leaves
+// the runner the nearest one. It returns nil if one choice may.
 func (f *planFlags) refuseSearch(ctx context.Context, r *planRunner) (*hopeless, error) {
 	order, kinds := []int(nil), map[string]bool{}
 	for _, first := range []bool{true, false} { // of each kind
@@ -168,13 +168,13 @@ func (f *planFlags) boundsAlone() bool {
 // reachable are the nearest objectives that a cluster meets.
 type reachable struct {
 	shape  plan.Shape
-	met    int // resamples; 0 where there are none
+	met    int // resamples; 0 if there are none
 	of     int
 	limits []slo.Objective
 }
 
 // findReachable loosens the objectives until the cluster that came nearest to them meets them in the target share of
-// resamples. It returns nil where objectives are of single requests, or its queue grows to the end.
+// resamples. It returns nil if objectives are of single requests, or its queue grows to the end.
 func (f *planFlags) findReachable(ctx context.Context, r *planRunner, found *plan.Plan, a *plan.Answer) (*reachable, error) {
 	if slices.ContainsFunc(f.slo.All, func(o slo.Objective) bool { return o.Statistic == "" }) {
 		return nil, nil
@@ -223,7 +223,7 @@ func (f *planFlags) findReachable(ctx context.Context, r *planRunner, found *pla
 	return x, nil
 }
 
-// measureDistance returns how far all objectives together are from being met, 0 where they are.
+// measureDistance returns how far all objectives together are from being met, 0 if they are.
 func measureDistance(m *plan.Measure) float64 {
 	sum := 0.0
 	for i := range m.Values {

@@ -46,7 +46,7 @@ func (p *planSheet) writeCandidates() error {
 	return nil
 }
 
-// What became of a candidate.
+// The outcome of a candidate.
 const (
 	recommended = "recommended"
 	planned     = "planned"
@@ -61,7 +61,7 @@ type candidates struct {
 	values int // objectives
 }
 
-// makeCandidates is a row per choice of settings: what became of it, and the smallest cluster that was found for it, on the
+// makeCandidates is a row per choice of settings: its outcome, and the smallest cluster that was found for it, on the
 // part of the workload that it was last replayed on.
 func (p *planSheet) makeCandidates() *candidates {
 	t := &candidates{values: len(p.shownAnswer().At.Values)}

@@ -90,7 +90,7 @@ func sizedAs(settings []plan.Setting, pool string, least int) []plan.Setting {
 	return []plan.Setting{{Name: pool + "workers", Value: strconv.Itoa(len(speeds))}, {Name: pool + "worker-speed", Value: strings.Join(speeds, ",")}}
 }
 
-// writeDiffering writes in what the workers of an answer differ, where they do.
+// writeDiffering writes the differences between the workers of an answer, if there are any.
 func (p *planSheet) writeDiffering(b *strings.Builder, a *plan.Answer) {
 	for _, one := range p.assumptionsOf(a) {
 		if strings.HasSuffix(one.Key, "worker_speed") {

@@ -51,7 +51,7 @@ func (e *emission) check(o *options.Options) error {
 	)
 }
 
-// emit returns what starts the recommended cluster, nothing where none was found.
+// emit returns the start commands of the recommended cluster, nothing if there is none.
 func (p *planSheet) emit() ([]*launch.Output, error) {
 	e := &p.flags.emission
 	if len(e.targets) == 0 || p.plan.Best < 0 {
@@ -85,7 +85,8 @@ func (p *planSheet) emit() ([]*launch.Output, error) {
 	return all, nil
 }
 
-// writeEmitted writes what starts the recommended cluster to the directory that is wanted, and warns of what it lacks.
+// writeEmitted writes the start commands of the recommended cluster to the given directory, and warns of settings that
+// they lack.
 func (p *planSheet) writeEmitted(s cli.Streams) error {
 	for _, output := range p.emitted {
 		for _, text := range output.Missing {

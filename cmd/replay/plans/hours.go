@@ -33,11 +33,11 @@ type hourly struct {
 
 func (f *hourly) bind(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.byHour, "by-hour", false, "also find the workers of each hour of the trace, next to a fixed size and HPA")
-	fs.BoolVar(&f.stream, "stream", false, "with --by-hour: keep few hours of the trace in memory; the plan is of the busiest")
+	fs.BoolVar(&f.stream, "stream", false, "with --by-hour: keep few hours of the trace in memory, and plan the busiest one")
 	fs.Var(&f.begin, "trace-begins", "`day` of the week and time of the first request, as \"Mon 08:00\", for --by-hour")
-	fs.Float64Var(&f.quantile, "week-quantile", 1, "`share` of the hours that fall on the same hour of the week for which its workers are enough, with --by-hour")
-	fs.DurationVar(&f.startup, "worker-startup", 0, "`time` until a worker serves that --by-hour or its HPA asks for")
-	fs.Float64Var(&f.hpaTarget, "hpa-target", 0, "requests in flight on a worker that HPA aims at, a `number`; 0: those of the busiest hour")
+	fs.Float64Var(&f.quantile, "week-quantile", 1, "`share` of the weeks in which the workers of an hour of the week are enough, with --by-hour")
+	fs.DurationVar(&f.startup, "worker-startup", 0, "startup `time` of a worker, for --by-hour and its HPA")
+	fs.Float64Var(&f.hpaTarget, "hpa-target", 0, "target of HPA: a `number` of requests in flight on a worker; 0: that of the busiest hour")
 }
 
 // byHour is the schedule of the best variant of a plan.

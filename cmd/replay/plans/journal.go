@@ -10,9 +10,8 @@ import (
 	"github.com/replay-llm/replay/plan"
 )
 
-// planJournal remembers the measures of points, so that a plan that was
-// interrupted continues, and one that asks for more takes what is there. A nil one
-// remembers nothing.
+// planJournal stores the measures of points, so that an interrupted or a larger plan reuses them. A nil one remembers
+// nothing.
 type planJournal struct {
 	file  *plan.Journal
 	tasks []plan.Task // by variant: all that a measure depends on but the point

@@ -64,8 +64,8 @@ type confidentDocument struct {
 	Met        int     `json:"resamples_met"`
 	Confidence float64 `json:"confidence"`
 	ModelError float64 `json:"model_error"` // the largest of PassTimes, as a share
-	// PassTimes is by what factor passes of measured servers take longer than in the model; nil: none are like it, and
-	// the range is symmetric.
+	// PassTimes is the factor between passes of measured servers and the model; nil: there are no such servers, and the
+	// range is symmetric.
 	PassTimes *plan.Range `json:"pass_time_factors,omitempty"`
 	PerHour   float64     `json:"cost_per_hour"` // 0 without a price
 }

@@ -44,7 +44,7 @@ func (w *watched) begin(spec *replay.Spec, requests int) (harness.Observer, erro
 	return w.watch, nil
 }
 
-// end takes what became of the requests.
+// end takes the outcomes of the requests.
 func (w *watched) end(result *harness.Result, workload *loadgen.Workload) {
 	w.rows = requests.Collect(result.Collector, runs.PlacesIn(workload), nil, w.watch.Book)
 }
@@ -80,7 +80,7 @@ type bound struct {
 	limit limits.Limit
 }
 
-// bounds are what bounds a recommended cluster, and those of a worker less.
+// bounds are the limits of a recommended cluster, and those of a worker less.
 type bounds struct {
 	sample  int // the resample that was replayed; 0: the trace as recorded
 	shape   plan.Shape
@@ -172,8 +172,8 @@ func measureNearness(m *plan.Measure) float64 {
 	return most
 }
 
-// listBounds returns what bounds the objectives of a replay, the nearest to its limit first, and the queue where this alone
-// makes it miss.
+// listBounds returns the limits of the objectives of a replay, the nearest to its limit first, and the queue if it
+// alone makes the replay miss.
 func (f *planFlags) listBounds(w *watched) []bound {
 	var all []bound
 	for i := range f.slo.All {
@@ -217,7 +217,7 @@ func (b *bounds) head() string {
 	return "What limits it, on the trace as recorded:"
 }
 
-// lines returns what bounds a cluster and those of a worker less, by the objective that is nearest to its limit, or
+// lines returns the limits of a cluster and those of a worker less, for the objective that is nearest to its limit, or
 // farthest above it.
 func (b *bounds) lines() []string {
 	if b == nil {

@@ -300,7 +300,7 @@ func (p *planSheet) listInputs(a *plan.Answer) [][2]string {
 	return append(rows, [2]string{"price", p.describePrice(a)})
 }
 
-// listPoolGPUs returns what the workers of each pool run on, where they differ.
+// listPoolGPUs returns the GPUs of the workers of each pool, if they differ.
 func (c *chosen) listPoolGPUs() [][2]string {
 	var rows [][2]string
 	for i := range c.spec.Pools {
@@ -313,7 +313,7 @@ func (c *chosen) listPoolGPUs() [][2]string {
 	return rows
 }
 
-// describePrice returns what a GPU costs, and where that is from.
+// describePrice returns the price of a GPU, and its source.
 func (p *planSheet) describePrice(a *plan.Answer) string {
 	each := p.plan.Variants[a.Variant].Price
 	switch {
@@ -335,7 +335,7 @@ func describeHardware(a *engineargs.Args) (gpu, model string) {
 	return "none in particular", "none in particular"
 }
 
-// assumptionsOf returns what replays of the cluster of an answer rest on.
+// assumptionsOf returns the assumptions of replays of the cluster of an answer.
 func (p *planSheet) assumptionsOf(a *plan.Answer) []engines.Assumption {
 	c := &p.runner.choices[a.Variant]
 	shape, _, ok := p.recommend(a)

@@ -68,29 +68,29 @@ type planFlags struct {
 func (f *planFlags) bindFlags(fs *pflag.FlagSet) {
 	f.topology = cli.Choice{Names: []string{"aggregated", "disaggregated", "both"}, Value: "aggregated"}
 	fs.Var(&f.slo, "slo", "`objectives`: p99:ttft=2s for all requests, ttft=500ms,itl=30ms for each")
-	fs.Float64Var(&f.attainment, "slo-attainment", 1, "`share` of requests to meet them")
+	fs.Float64Var(&f.attainment, "slo-attainment", 1, "`share` of requests that meet them")
 	fs.StringArrayVar(&f.try, "try", nil, "try values of a flag, `tp=2,4`; repeatable")
-	fs.StringArrayVar(&f.search.Vary, "vary", nil, "what the plan chooses: `names`, or values of a flag, tp=2,4; none: nothing; repeatable (default what is not given)")
+	fs.StringArrayVar(&f.search.Vary, "vary", nil, "settings that the plan chooses: `names`, or values of a flag, tp=2,4; none: nothing; repeatable (default: all that are not given)")
 	fs.StringSliceVar(&f.search.Fix, "fix", nil, "settings that the plan does not choose, `names` as in --vary")
 	fs.StringSliceVar(&f.search.Allow, "allow", nil, "precisions of weights that the plan may choose, `names` as fp8")
-	fs.DurationVar(&f.search.budget, "time-budget", time.Minute, "`time` after which a search of settings ends; the plan of the best follows; 0: no end")
+	fs.DurationVar(&f.search.budget, "time-budget", time.Minute, "`time` after which a search of settings ends, with the plan of the best; 0: no end")
 	fs.IntVar(&f.search.replays, "replays", 0, "replays after which a search of settings ends, a `number`; 0: no end")
 	fs.Float64Var(&f.growth, "growth", 1, "plan for R times the load of the trace")
 	fs.BoolVar(&f.whatIf, "what-if", false, "also find what each objective costs: with its limit tighter and looser")
 	fs.Var(&f.topology, "topology", "`pools`: aggregated, disaggregated or both")
 	fs.IntVar(&f.most, "max-workers", 256, "largest `number` of workers tried")
 	fs.Var(&f.survive, "survive", "`number` of workers that may be gone, or zone")
-	fs.IntVar(&f.zones, "zones", 3, "`number` of zones that workers are dealt out over, with --survive zone")
+	fs.IntVar(&f.zones, "zones", 3, "`number` of zones of the workers, with --survive zone")
 	fs.IntVar(&f.gpus, "gpus-per-worker", 0, "`GPUs` of a worker; 0: those of --tp, --pp and --dp, or of the timing profile")
 	fs.Float64Var(&f.cost, "gpu-cost", 0, "`price` of a GPU for an hour, in any currency")
 	fs.StringVar(&f.currency, "currency", "USD", "`name` of the currency of prices, for pages")
 	fs.StringVar(&f.candidates, "candidates", "", "also write a row for each choice of settings to `FILE`, .csv")
 	fs.Float64Var(&f.precision, "precision", 0.01, "relative `error` of the highest load")
 	fs.IntVar(&f.resamples, "resamples", 20, "resampled workloads, a `number`; 0: no bootstrap intervals")
-	fs.Float64Var(&f.confidence, "confidence", 0.95, "`share` of the resampled workloads to hold in; 0: the recorded one alone")
+	fs.Float64Var(&f.confidence, "confidence", 0.95, "`share` of the resampled workloads in which objectives must be met; 0: the recorded workload alone")
 	fs.Float64Var(&f.modelError, "model-error", -1, "`error` of pass times, as 0.1: nine of ten resamples have passes up to so much longer or shorter;\n-1: the band of published servers by measured operators, 0.15 by data sheets for dense models on one GPU,\n0.5 for other models, 0.1 by a fitted profile")
-	fs.BoolVar(&f.front, "front", true, "measure clusters of other sizes and at other loads; =false leaves that out")
-	fs.IntVar(&f.cores, "jobs", runtime.NumCPU(), "replays at once, a `number`; the answer does not depend on it")
+	fs.BoolVar(&f.front, "front", true, "also measure clusters of other sizes and at other loads")
+	fs.IntVar(&f.cores, "jobs", runtime.NumCPU(), "`number` of replays at once; the result does not depend on it")
 	cli.BindForm(fs, &f.form)
 	cli.BindOldJSON(fs, &f.form)
 	fs.BoolVar(&f.wide, "wide", false, "lines and tables wider than 80 characters, with all columns")
@@ -121,8 +121,8 @@ func newPlanCommand(o *options.Options, f *planFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan [FILE] --slo OBJECTIVES",
 		Short: "Find the smallest cluster that meets objectives",
-		Long: `Find the smallest cluster that meets objectives on a workload, what keeps a
-smaller one from it, and the highest load it sustains. With --model and one or
+		Long: `Find the smallest cluster that meets objectives on a workload, the objective
+that a smaller one misses, and the highest load. With --model and one or
 several --gpu it chooses settings too. With --workers the cluster is given.`,
 		Example: `  replay plan requests.jsonl --slo p99:ttft=2s --gpu h100 --model llama-3.1-8b
   replay plan requests.jsonl --slo p99:ttft=2s --try tp=2,4 --topology both`,
@@ -328,7 +328,7 @@ func (f *planFlags) checkFlags(o *options.Options) error {
 // chosen is one variant of a plan.
 type chosen struct {
 	variant  plan.Variant
-	spec     replay.Spec // but for the numbers of workers and the load
+	spec     replay.Spec // except the numbers of workers and the load
 	settings []plan.Setting
 
 	overruled []string // of its deployments, by flags
@@ -601,7 +601,7 @@ func (r *planRunner) replayWatched(ctx context.Context, p plan.Point, cluster en
 // sharedName is the name of the value of objectives of single requests.
 const sharedName = "requests that meet theirs"
 
-// measureOf returns what a plan wants to know of a replay.
+// measureOf returns the values of a replay that a plan needs.
 //
 // The error is why no cluster meets an objective: too many requests are rejected.
 func measureOf(result *harness.Result, w *loadgen.Workload, f *planFlags) (plan.Measure, error) {

@@ -44,7 +44,7 @@ func deploymentsOf(o *options.Options) (paths []string, others []plan.Setting) {
 	return paths, others
 }
 
-// check refuses what makes no pool.
+// check rejects invalid pools.
 func (p *pooling) check(o *options.Options, file string) error {
 	if !p.isWanted() {
 		return nil

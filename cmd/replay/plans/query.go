@@ -105,7 +105,7 @@ func (q *Query) Find(ctx context.Context) (*Reply, error) {
 	return &Reply{Answer: sheet.makeAnswer(), Command: cli.QuoteCommand(args), Settings: sheet.recommendedSettings()}, nil
 }
 
-// recommendedSettings returns the flags of a replay of the recommended cluster, nil where there is none.
+// recommendedSettings returns the flags of a replay of the recommended cluster, nil if there is none.
 func (p *planSheet) recommendedSettings() map[string]string {
 	a := p.shownAnswer()
 	shape, _, ok := p.recommend(a)
@@ -135,7 +135,7 @@ type Varied struct {
 	Flags []string `json:"flags"` // that define it
 }
 
-// ListVaried returns all that a plan chooses by itself.
+// ListVaried returns all that a plan chooses alone.
 func ListVaried() []Varied {
 	labels := map[string]string{
 		choices.TP: "parallelism (TP, EP, DP)", choices.Budget: "token budget of a pass", choices.Router: "router", choices.Topology: "prefill and decode pools",

@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/plan"
 )
 
-// searched is what came of a search.
+// searched is the result of a search.
 type searched struct {
 	*plan.Narrowed
 	choices  []chosen // all of them
@@ -54,7 +54,7 @@ func (s *searched) formatInterrupted() string {
 	return terminal.WrapText(fmt.Sprintf("Interrupted after %s. Best so far, %s:\n  %s\n", count, s.nameStretch(-1), strings.Join(lines, "\n  ")), 4)
 }
 
-// describe returns lines on what was searched and what was left out, by kind.
+// describe returns lines on the searched and the omitted choices, by kind.
 func (s *searched) describe() []string {
 	lines := []string{fmt.Sprintf("Searched: %d choices of settings, in %d replays of the busiest stretches (%d requests, equal to %.1f replays of the whole workload)",
 		len(s.choices), s.Replays, s.Requests, s.wholes())}
@@ -120,8 +120,7 @@ func (s *searched) reasonUnseen() string {
 // wholes returns how many replays of the whole workload have as many requests as those of the search.
 func (s *searched) wholes() float64 { return float64(s.Requests) / float64(max(1, s.workload)) }
 
-// describeRefused returns a line for each reason why choices cannot run, with the text of the first: for each kind, and for values
-// of flags that do not go together, whatever the kind.
+// describeRefused returns a line for each reason why choices cannot run, with the text of the first one.
 func (s *searched) describeRefused() []string {
 	type family struct {
 		text  string

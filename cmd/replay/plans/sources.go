@@ -8,14 +8,14 @@ import (
 	"github.com/replay-llm/replay/plan"
 )
 
-// source is what the recommended settings need where only some of what is uncertain differs from the trace as recorded.
+// source is the need of the recommended settings if only one source of uncertainty differs from the trace as recorded.
 type source struct {
 	key, name string
 	shape     plan.Shape
 	found     bool
 }
 
-// findSources finds what the best answer needs with each source of uncertainty alone. There are none where there is only one
+// findSources finds what the best answer needs with each source of uncertainty alone. There are none if there is only one
 // source, or no cluster is recommended.
 func (f *planFlags) findSources(ctx context.Context, r *planRunner, found *plan.Plan, a *plan.Answer) ([]source, error) {
 	c := a.Confident
@@ -131,7 +131,7 @@ func (p *planSheet) formatCostPerHour(variant int, shape plan.Shape) string {
 	return ""
 }
 
-// needDocument is what is needed in one case, for programs.
+// needDocument is the need in one case, for programs.
 type needDocument struct {
 	Found   bool    `json:"found"`
 	Workers int     `json:"workers,omitempty"`

@@ -18,7 +18,7 @@ import (
 	"github.com/replay-llm/replay/replay/deployment/launch"
 )
 
-// planSheet is a plan as it is printed.
+// planSheet is the printed form of a plan.
 type planSheet struct {
 	plan     *plan.Plan
 	narrowed *searched // nil: nothing was searched for
@@ -88,7 +88,7 @@ func (p *planSheet) formatText() string {
 	return b.String()
 }
 
-// describeHopeless returns why no number of workers helps, and what can be reached instead, "" where the objectives can be met.
+// describeHopeless returns why no number of workers helps, and what can be reached instead, "" if the objectives can be met.
 func (p *planSheet) describeHopeless() string {
 	text := ""
 	if h := p.hopeless; h != nil {
@@ -213,7 +213,7 @@ func writeMet(b *strings.Builder, a *plan.Answer) {
 	fmt.Fprintln(b)
 }
 
-// writeFigures writes what a replay of the trace as recorded measured, and where the middle 90 % of resamples lie.
+// writeFigures writes the measures of a replay of the trace as recorded, and the middle 90 % of resamples.
 func (p *planSheet) writeFigures(b *strings.Builder, at *plan.Measure, resampled []plan.Range) {
 	t := table.NewLeft("", "", "")
 	for i := range at.Values {
@@ -276,7 +276,7 @@ func (p *planSheet) writeChances(b *strings.Builder, a *plan.Answer) {
 	fmt.Fprintf(b, "  By size: %s\n", strings.Join(parts, ", "))
 }
 
-// writeOthers writes what the other choices of settings need, where there are any.
+// writeOthers writes what the other choices of settings need, if there are any.
 func (p *planSheet) writeOthers(b *strings.Builder, best *plan.Answer) {
 	var parts []string
 	for i := range p.plan.Answers {
@@ -389,7 +389,7 @@ func (p *planSheet) writeSmaller(b *strings.Builder, a *plan.Answer) {
 	}
 }
 
-// describeSmallerMet returns in how many resamples a smaller cluster meets, "" where it was not resampled.
+// describeSmallerMet returns in how many resamples a smaller cluster meets, "" if it was not resampled.
 func describeSmallerMet(a *plan.Answer, smaller int) string {
 	if a.Bars == nil || smaller >= len(a.Bars.SmallerMet) {
 		return ""

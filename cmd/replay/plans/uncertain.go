@@ -16,8 +16,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Errors of pass times, where the command line sets none and no published servers are like the engine: half of the
-// range in which nine of ten servers lie. docs/accuracy.md has what they rest on.
+// Default errors of pass times without published servers of the kind: half of the range of nine of ten servers.
 const (
 	dataSheetError = 0.15 // by data sheets, of what was measured: the largest was 12 %
 	unknownError   = 0.5  // by data sheets, of anything else: experts on four GPUs were -38 to -19 % off
@@ -30,8 +29,8 @@ const (
 	eightTenths = 1.2815515655446004
 )
 
-// passError is by what factor passes of a real server take longer than in the model: Centre in half of the servers, and
-// Low to High in nine of ten. The zero value is a model that is exact.
+// passError is the factor between passes of a real server and the model: Centre in half of the servers, and Low to High
+// in nine of ten. The zero value is a model that is exact.
 type passError struct {
 	centre, low, high float64
 	// fast is the factor of the server that was fastest against the model, of nine of ten that were measured: no resample has
@@ -40,8 +39,8 @@ type passError struct {
 	servers int // that were measured; 0: the range is symmetric around 1
 }
 
-// notFaster returns an error of which no resample has passes that are faster than those of the measured server that was
-// fastest against the model, that is off by a share in per cent.
+// notFaster bounds an error, so that no resample has faster passes than the fastest measured server relative to the
+// model.
 func (e passError) notFaster(off float64) passError {
 	e.fast = 1 / (1 + off/100)
 	return e
@@ -80,7 +79,7 @@ func (e passError) measureSpread() float64 {
 	return math.Log(e.high / e.low)
 }
 
-// most returns the share by which passes are longer, or the model's are, at the ends of the range.
+// most returns the relative differences of pass times at the ends of the range.
 func (e passError) most() float64 {
 	if !e.isGiven() {
 		return 0
@@ -150,9 +149,9 @@ func errorBySheets(a *engineargs.Args, share float64) passError {
 	return e
 }
 
-// passFactors returns by how much longer passes take in each resample: the middles of as
-// many equally likely parts of a log-normal distribution around the centre, nine tenths of which lie within
-// the error, in an order drawn with seed. Its width below the centre is not that above.
+// passFactors returns the factor of passes in each resample: the middles of equally likely parts of a log-normal
+// distribution around the centre, nine tenths of which are within the error, in an order drawn with seed. Its width
+// below the centre is not that above.
 func passFactors(n int, e passError, seed uint64) []float64 {
 	factors := make([]float64, n)
 	for i, place := range sim.NewRand(seed, "model error").Perm(n) {
@@ -181,9 +180,8 @@ func slowDown(spec replay.Spec, factor float64) replay.Spec {
 	return spec
 }
 
-// holdStable makes a measure miss when the queue grew to the end, or when a higher load
-// than the workload's leaves it too short to tell: what such a run shows is not what a
-// longer one would.
+// holdStable makes a measure miss when the queue grew to the end, or when the workload is too short for a verdict at a
+// higher load than its own.
 func holdStable(m *plan.Measure, result *harness.Result, spec *replay.Spec, load float64) {
 	if spec.Mode == loadgen.Concurrency {
 		return

@@ -19,7 +19,7 @@ import (
 	"github.com/replay-llm/replay/replay/engines"
 )
 
-// search is what a plan varies by itself, where a GPU and a model are named.
+// search is the settings that a plan varies by default, with a GPU and a model.
 type search struct {
 	choices.Space
 	budget  time.Duration
@@ -31,7 +31,7 @@ type search struct {
 // kinds that could need less.
 const mostKinds = 4
 
-// searches reports whether a plan chooses settings by itself: where a GPU and a model are named, and nothing that is to be
+// searches reports whether a plan chooses settings alone: where a GPU and a model are named, and nothing that is to be
 // tried.
 func (f *planFlags) searches(o *options.Options) bool {
 	return o.Changed("gpu") && o.Changed("model") && len(f.try) == 0 && !f.search.IsNone() &&
@@ -205,8 +205,8 @@ func (r *planRunner) keep(kept []int) {
 	}
 }
 
-// hardSample returns the resample that a choice must meet in to be worth a plan: that of which the passes take longest
-// among as many as the target asks for; 0 without resamples.
+// hardSample returns the resample that a choice must meet before it is planned: that with the longest passes among as
+// many as the target requires; 0 without resamples.
 func (r *planRunner) hardSample() int {
 	f := r.flags
 	if f.resamples == 0 || f.confidence == 0 {

@@ -47,7 +47,7 @@ func (p *planSheet) formatVerdict(a *plan.Answer) string {
 }
 
 // isSure reports whether the cluster of an answer holds in as many resamples as wanted,
-// where there are any.
+// if there are any.
 func (p *planSheet) isSure(a *plan.Answer) bool {
 	switch {
 	case a.Confident != nil:
@@ -59,8 +59,7 @@ func (p *planSheet) isSure(a *plan.Answer) bool {
 	}
 }
 
-// describeCluster names a cluster with its GPUs and what they cost; what a GPU does is
-// among the inputs.
+// describeCluster names a cluster with its GPUs and their cost.
 func (p *planSheet) describeCluster(variant int, shape plan.Shape) string {
 	gpus := p.plan.GPUs(variant, shape)
 	noun := "GPUs"

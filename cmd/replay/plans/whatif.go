@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/report/slo"
 )
 
-// whatIf is what the recommended settings need where one objective is another.
+// whatIf is the need of the recommended settings with another limit of one objective.
 type whatIf struct {
 	name   string // of what differs
 	shape  plan.Shape

@@ -31,12 +31,12 @@ type checking struct {
 }
 
 func (c *checking) bindFlags(fs *pflag.FlagSet) {
-	fs.BoolVar(&c.update, "update", false, "take over the values of the run as the baseline")
-	fs.StringVar(&c.junit, "junit", "", "also write the outcome to `FILE` as JUnit XML")
-	fs.StringVar(&c.markdown, "markdown", "", "also append the outcome to `FILE` as a table in Markdown")
-	fs.StringVar(&c.out, "out", "", "keep all there is of the file's run in a new `DIR`")
-	fs.StringVar(&c.line, "timeline", "", "write what every worker did in it to `FILE`, for Perfetto")
-	fs.BoolVar(&c.github, "github", false, "also print GitHub annotations; always where GITHUB_ACTIONS is true")
+	fs.BoolVar(&c.update, "update", false, "write the values of the run as the baseline")
+	fs.StringVar(&c.junit, "junit", "", "also write the result to `FILE` as JUnit XML")
+	fs.StringVar(&c.markdown, "markdown", "", "also append the result to `FILE` as a table in Markdown")
+	fs.StringVar(&c.out, "out", "", "write the run of the file to a new `DIR`, as --out of replay trace")
+	fs.StringVar(&c.line, "timeline", "", "write the timeline of all workers to `FILE`, for Perfetto")
+	fs.BoolVar(&c.github, "github", false, "also print GitHub annotations (default if GITHUB_ACTIONS is true)")
 	cli.BindForm(fs, &c.form)
 }
 
@@ -45,8 +45,8 @@ func NewCheckCommand(s cli.Streams) *cobra.Command {
 	c := &checking{}
 	cmd := &cobra.Command{
 		Use:   "check BUDGETS [RUN]",
-		Short: "Hold a run to budgets, for continuous integration",
-		Long: `Hold a run to the budgets in a YAML file, measured from the baseline in that
+		Short: "Compare a run with budgets, for continuous integration",
+		Long: `Compare a run with the budgets in a YAML file, relative to the baseline in that
 file. RUN is a directory made with --out, or a report file; without it, the
 command line that the file names is run.
 
@@ -59,9 +59,9 @@ command line that the file names is run.
     max_e2e_latency_ms: max 30000
 
 replay check BUDGETS --update writes the baseline. The exit code is 0 when all
-budgets hold, 5 when one is exceeded, 7 when all hold and requests went other
-ways than in the baseline (behaviour: free in the file allows that), and 1 when
-a file is wrong or the run fails. docs/command-line.md has more.`,
+budgets hold, 5 when one is exceeded, 7 when all hold and routing or scheduling
+changed (behaviour: free in the file allows that), and 1 when a file is wrong
+or the run fails. docs/command-line.md has more.`,
 		Example: `  replay check budgets.yaml --update
   replay check budgets.yaml
   replay check budgets.yaml --out out/run --timeline timeline.json

@@ -49,12 +49,11 @@ request: the change of means and p99s with a 95 % confidence interval, and
 whether B wins, loses or ties. Where a router draws workers at random there is
 no verdict without --repeat, which replays both with several seeds. A and B are
 directories made with --out, or report files, also those of the reference; of a
-report file only the values are compared. A run without --passes is run again,
-from the same place, to see its passes; that its inputs and results are still
-the same is checked.
+report file only the values are compared. A run without --passes is run again
+from the same place, and its inputs and results are compared with the record.
 
 The exit code is 0 when the runs are the same and 3 when they differ. Settings
-and real times do not count for that.`,
+and real times do not count as differences.`,
 		Example: `  replay diff out/a out/b
   replay diff out/a out/b --html diff.html
   replay diff out/a reference.json --tolerance 1e-12`,
@@ -77,11 +76,11 @@ and real times do not count for that.`,
 func (f *diffFlags) bindFlags(fs *pflag.FlagSet) {
 	cli.BindForm(fs, &f.form)
 	cli.BindOldJSON(fs, &f.form)
-	fs.StringVar(&f.html, "html", "", "also draw the comparison on a page, `FILE`")
+	fs.StringVar(&f.html, "html", "", "also draw the comparison as a web page, `FILE`")
 	fs.IntVar(&f.Top, "top", 10, "`number` of requests to list: those with the largest change")
-	fs.IntVar(&f.repeat, "repeat", 0, "replay both runs with `N` seeds: intervals and verdicts are those of seeds; 0: of the requests of one")
-	fs.BoolVar(&f.rerun, "rerun", true, "run again what has no passes recorded, to find the first that differs")
-	fs.Float64Var(&f.Tolerance, "tolerance", 0, "`share` by which values may differ and count as the same")
+	fs.IntVar(&f.repeat, "repeat", 0, "replay both runs with `N` seeds, for intervals over seeds; 0: intervals over the requests of one run")
+	fs.BoolVar(&f.rerun, "rerun", true, "run a run without recorded passes again, to find the first pass that differs")
+	fs.Float64Var(&f.Tolerance, "tolerance", 0, "relative `difference` up to which values count as equal")
 }
 
 func (f *diffFlags) run(ctx context.Context, s cli.Streams, first, second string) error {
@@ -117,7 +116,7 @@ func (f *diffFlags) run(ctx context.Context, s cli.Streams, first, second string
 	return nil
 }
 
-// write prints d, and what both results rest on.
+// write prints d, and the assumptions of both results.
 func (f *diffFlags) write(s cli.Streams, d *diff.Diff, a, b *diff.Side) error {
 	w := s.Out
 	both := []runs.Assumed{{Name: "A", All: runs.AssumptionsOf(a.Report)}, {Name: "B", All: runs.AssumptionsOf(b.Report)}}

@@ -38,10 +38,10 @@ delayed them.
 
 DIR is a directory that --out made. A REQUEST is the id of a request, FILE:LINE
 or :LINE of the trace, SESSION#TURN, or slowest; "slowest 3" is the three
-slowest. docs/explain.md defines the output. --fault prints instead what an
-event of the run's faults cost (docs/classes.md), --scaling what an act of its
-autoscaler did (docs/autoscaling.md), and --task where the time of a task went,
-by its name or slowest (docs/explain.md).`,
+slowest. docs/explain.md defines the output. Instead, --fault prints the cost
+of a fault (docs/classes.md), --scaling that of an act of the autoscaler
+(docs/autoscaling.md), and --task the critical path of a task
+(docs/explain.md).`,
 		Example: `  replay explain out/a slowest
   replay explain out/a slowest 3
   replay explain out/a 812
@@ -95,7 +95,7 @@ type events struct {
 	task           string
 }
 
-// flag returns the flag that asks for one, "" where none does.
+// flag returns the flag that asks for one, "" if none does.
 func (e *events) flag(cmd *cobra.Command) string {
 	for _, name := range []string{"fault", "scaling", "task"} {
 		if cmd.Flags().Changed(name) {

@@ -50,8 +50,8 @@ func (r *reporting) bindFlags(fs *pflag.FlagSet) {
 	fs.Var(&r.names, "report-format", "`names` of the values in JSON: native, aiperf, vllm or sglang")
 	fs.StringVar(&r.html, "html", "", "draw the runs as a web page, `FILE`, and print nothing")
 	fs.StringVar(&r.metrics, "metrics", "", "also write the numbers to `FILE`, as OpenMetrics text: gauges with a label run")
-	fs.BoolVar(&r.live.wanted, "live", false, "make that page one that replays the run, with its trace inside")
-	fs.StringVar(&r.live.explorer, "live-page", "", "make it of this `explorer.html`, of a release or of make wasm (default: that next to the program)")
+	fs.BoolVar(&r.live.wanted, "live", false, "make the page interactive: it contains the trace and replays the run")
+	fs.StringVar(&r.live.explorer, "live-page", "", "use this `explorer.html`, of a release or of make wasm (default: that next to the program)")
 	fs.StringVar(&r.live.trace, "live-trace", "", "take the trace of the run from this `FILE`")
 }
 
@@ -146,7 +146,7 @@ func (r *reporting) printReports(w io.Writer, paths []string) error {
 	return nil
 }
 
-// writeAssumedMarkdown writes a list of what reports rest on.
+// writeAssumedMarkdown writes a list of the assumptions of reports.
 func writeAssumedMarkdown(w io.Writer, all []summary.Named) error {
 	replays := make([]runs.Assumed, len(all))
 	for i, one := range all {

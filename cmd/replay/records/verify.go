@@ -17,9 +17,8 @@ func NewVerifyCommand(s cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify DIR...",
 		Short: "Check that the files of a recorded run belong together",
-		Long: `Derive the digest of a run that was recorded with --out again from its files,
-and compare files, inputs and report with what was recorded. Nothing is run.
-Inputs that are not there any more are passed over.`,
+		Long: `Compute the digest of a recorded run again from its files, and compare files,
+inputs and report with the record. Nothing is run. Missing inputs are skipped.`,
 		Example: `  replay verify out/a`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -43,13 +42,13 @@ type verification struct {
 	Wrong int        `json:"wrong"` // how much of it does not hold
 }
 
-// verified is what was found in one directory.
+// verified is the findings in one directory.
 type verified struct {
 	Dir      string    `json:"dir"`
 	Findings []finding `json:"findings"`
 }
 
-// finding is what was found of one file, input or value.
+// finding is the result for one file, input or value.
 type finding struct {
 	What    string `json:"what"`
 	Verdict string `json:"verdict"` // holds, differs or passed over
@@ -83,7 +82,7 @@ func (v *verification) verifyRuns(out io.Writer, dirs []string) error {
 	return nil
 }
 
-// verifyRun returns what it found in one directory.
+// verifyRun returns its findings in one directory.
 func (v *verification) verifyRun(dir string) (verified, error) {
 	all := verified{dir, []finding{}}
 	found, err := rundir.Verify(dir)

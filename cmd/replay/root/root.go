@@ -21,7 +21,7 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/version"
 )
 
-// New makes the program that simulates, or what of it args can want.
+// New makes the program that simulates, or the commands of it that args can name.
 func New(s cli.Streams, args []string) *cobra.Command {
 	all := listCommands()
 	cmd := newBareCommand()

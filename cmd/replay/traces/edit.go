@@ -87,9 +87,9 @@ func newSampleCommand(s cli.Streams) *cobra.Command {
 	return cli.BindGroups(&cobra.Command{
 		Use:   "sample IN [OUT]",
 		Short: "Keep a part of a trace, by whole conversations",
-		Long: `Keep a part of a trace. Conversations are kept or dropped whole; what is kept is
-unchanged, so that prompts that began alike still do. Samples of one seed nest
-as the fraction grows.`,
+		Long: `Keep a part of a trace. Conversations are kept or dropped whole. Kept requests
+are unchanged, and so are the prefixes that they share. A larger fraction with
+the same seed contains the smaller one.`,
 		Example: `  replay traces sample requests.jsonl part.jsonl --fraction 0.1
   replay traces sample requests.jsonl part.jsonl --sessions 500 --keep-prefixes`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -109,15 +109,15 @@ as the fraction grows.`,
 			})
 		},
 	}, cli.NewGroup("Sample", func(fs *pflag.FlagSet) {
-		fs.Float64Var(&p.Fraction, "fraction", 0, "keep conversations by chance, this `share` of them; 0: all")
-		fs.IntVar(&p.Sessions, "sessions", 0, "keep so `many` conversations by chance; 0: all")
-		fs.IntVar(&p.Head, "head", 0, "keep the first so `many` conversations; 0: all")
+		fs.Float64Var(&p.Fraction, "fraction", 0, "keep a random `share` of the conversations; 0: all")
+		fs.IntVar(&p.Sessions, "sessions", 0, "keep a random `number` of conversations; 0: all")
+		fs.IntVar(&p.Head, "head", 0, "keep the first `number` of conversations; 0: all")
 		fs.Float64Var(&from, "from", 0, "keep conversations that start at this `second` or later")
 		fs.Float64Var(&to, "until", 0, "keep conversations that start before this `second`; 0: all")
-		fs.BoolVar(&p.KeepPrefixes, "keep-prefixes", false, "keep or drop conversations together that begin alike")
-		fs.IntVar(&p.MinShared, "min-shared-blocks", 1, "leading `blocks` alike that connect conversations")
-		fs.Float64Var(&p.Common, "common", 0.5, "blocks that more than this `share` of conversations have do not connect")
-		fs.BoolVar(&p.Rescale, "rescale", false, "bring arrivals together, so that the rate stays")
+		fs.BoolVar(&p.KeepPrefixes, "keep-prefixes", false, "keep or drop conversations with a common prefix together")
+		fs.IntVar(&p.MinShared, "min-shared-blocks", 1, "leading `blocks` in common that connect conversations")
+		fs.Float64Var(&p.Common, "common", 0.5, "blocks in more than this `share` of conversations do not connect")
+		fs.BoolVar(&p.Rescale, "rescale", false, "compress the arrivals, so that the rate is unchanged")
 		fs.Uint64Var(&p.Seed, "seed", options.DefaultSeed, "seed of the draw, a `number`")
 	}), e.read.group(), cli.NewGroup("What is written", e.write.bindFlags))
 }
@@ -141,8 +141,8 @@ func newScaleCommand(s cli.Streams) *cobra.Command {
 	return cli.BindGroups(&cobra.Command{
 		Use:   "scale IN [OUT]",
 		Short: "Change rate and lengths of a trace",
-		Long: `Change rate and lengths of a trace. Prompts that were alike for a part of their
-length are alike for the same part after.`,
+		Long: `Change rate and lengths of a trace. Shared prefixes are scaled with the
+prompts.`,
 		Example: `  replay traces scale requests.jsonl fast.jsonl --rate 2
   replay traces scale requests.jsonl long.jsonl --input 1.5 --output 0.5`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -153,7 +153,7 @@ length are alike for the same part after.`,
 			return e.editOne(cmd.Context(), args, func(in *reader, out *target) error { return p.Run(in, out) })
 		},
 	}, cli.NewGroup("Scale", func(fs *pflag.FlagSet) {
-		fs.Float64Var(&p.Rate, "rate", 1, "arrivals are this many `times` as fast")
+		fs.Float64Var(&p.Rate, "rate", 1, "speed-up of the arrivals, a `factor`")
 		fs.Float64Var(&p.Delays, "delays", 1, "`factor` of the delays within conversations")
 		fs.Float64Var(&p.Input, "input", 1, "`factor` of prompts")
 		fs.Float64Var(&p.Output, "output", 1, "`factor` of answers")
@@ -170,7 +170,7 @@ func newAnonymizeCommand(s cli.Streams) *cobra.Command {
 		Short: "Replace names, ids and texts of a trace",
 		Long: `Replace names, ids and texts of a trace: hash ids by numbers in the order in
 which they appear, conversations by s0, s1, …, texts by ids of their blocks.
-Times are counted from the first arrival. Whatever is not known is left out.
+Times are counted from the first arrival. Unknown fields are dropped.
 
 Lengths, times and shared prefixes stay, and can identify users.`,
 		Example: `  replay traces anonymize requests.jsonl public.jsonl --round-ms 100`,
@@ -197,7 +197,7 @@ Lengths, times and shared prefixes stay, and can identify users.`,
 		},
 	}, cli.NewGroup("Anonymize", func(fs *pflag.FlagSet) {
 		fs.Float64Var(&p.RoundMS, "round-ms", 0, "round times to multiples of `ms`")
-		fs.StringVar(&ids, "id-map", "", "`FILE` that holds which id has which number, so that parts of one trace agree; it tells the original ids")
+		fs.StringVar(&ids, "id-map", "", "`FILE` of the numbers of ids, so that parts of one trace agree; it has the original ids")
 		fs.StringVar(&e.read.keyFile, "key-file", "", "`FILE` of 32 secret bytes or more for ids of texts, readable by its owner only")
 	}), e.read.group(), cli.NewGroup("What is written", e.write.bindFlags))
 }
@@ -233,8 +233,8 @@ func newMergeCommand(s cli.Streams) *cobra.Command {
 	var p edit.Merge
 	return cli.BindGroups(&cobra.Command{
 		Use:   "merge IN... --out OUT",
-		Short: "Make one trace of several, by arrival",
-		Long: `Make one trace of several, of any formats, by arrival. Every file starts at 0,
+		Short: "Merge traces in the order of arrival",
+		Long: `Merge traces of any formats in the order of arrival. Every file starts at 0,
 its conversations get a number in front of their name, and no hash id is shared
 between files; --shared-ids is for parts of one trace.`,
 		Example: `  replay traces merge chat.jsonl azure_2023_code.csv --out both.jsonl`,
@@ -243,7 +243,7 @@ between files; --shared-ids is for parts of one trace.`,
 		},
 	}, cli.NewGroup("Merge", func(fs *pflag.FlagSet) {
 		fs.BoolVar(&p.SharedIDs, "shared-ids", false, "equal ids and names of several files are the same")
-		fs.BoolVar(&p.KeepTimes, "keep-times", false, "do not let every file start at 0")
+		fs.BoolVar(&p.KeepTimes, "keep-times", false, "keep the times of every file")
 	}), e.read.group(), cli.NewGroup("What is written", e.write.bindFlags))
 }
 

@@ -42,7 +42,7 @@ or from a trace, shared prefixes, conversations, tasks of agents, and mixes
 		},
 	}, cli.NewGroup("Workload", func(fs *pflag.FlagSet) { f.Bind(fs, "") }), cli.NewGroup("What is written", func(fs *pflag.FlagSet) {
 		write.bindFlags(fs)
-		fs.Uint64Var(&seed, "seed", 42, "seed of whatever is drawn, a `number`")
+		fs.Uint64Var(&seed, "seed", 42, "seed of random draws, a `number`")
 	}))
 }
 

@@ -22,9 +22,8 @@ func newInspectCommand(s cli.Streams) *cobra.Command {
 	return cli.BindGroups(&cobra.Command{
 		Use:   "inspect FILE",
 		Short: "Sum up a trace: lengths, rate over time, sharing of prefixes",
-		Long: `Sum up a trace of any length in bounded memory: lengths, rate over time, how
-many prompts begin alike, and the reuse that an infinite cache would reach.
-Figures marked ~ are estimates.`,
+		Long: `Sum up a trace of any length in bounded memory: lengths, rate over time, shared
+prefixes, and the reuse of an infinite cache. Figures marked ~ are estimates.`,
 		Example: `  replay traces inspect requests.jsonl
   replay traces inspect azure_2023_conv.csv --output json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -92,11 +91,10 @@ func newValidateCommand(s cli.Streams) *cobra.Command {
 	return cli.BindGroups(&cobra.Command{
 		Use:   "validate FILE",
 		Short: "Check every row of a trace",
-		Long: `Check every row of a trace and list what is wrong, with line, value and what was
-required. The exit code is 1 when a row is bad, unless --skip-bad allows for it.
-With --deployment a request that the deployment can never serve is wrong, too:
-one that does not fit in its KV blocks, or is longer than its model's longest
-sequence.`,
+		Long: `Check every row of a trace and list the errors, with line, value and rule. The
+exit code is 1 when a row is bad, unless --skip-bad allows for it. With
+--deployment a request is also an error if it does not fit in the KV blocks, or
+is longer than the longest sequence of the model.`,
 		Example: `  replay traces validate requests.jsonl
   replay traces validate requests.jsonl --skip-bad=3
   replay traces validate requests.jsonl --deployment h100.yaml`,
@@ -108,7 +106,7 @@ sequence.`,
 			return validateTrace(cmd.Context(), s, &read, &wanted{form.Value, fits}, args)
 		},
 	}, read.group(), cli.NewGroup("Output", func(fs *pflag.FlagSet) {
-		fs.StringVar(&deployment, "deployment", "", "YAML `file` of GPU, model and engine, as replay init writes it, that is to serve all requests")
+		fs.StringVar(&deployment, "deployment", "", "YAML `file` of GPU, model and engine, as replay init writes it, which must be able to serve all requests")
 		fs.Var(&form, "output", "`form` of the list: table or json")
 	}))
 }
@@ -168,7 +166,7 @@ type checked struct {
 	Blocks     string   `json:"blocks,omitempty"` // which block size fits all rows, where theirs does not
 }
 
-// writeEnd writes all as JSON, or what comes after the complaints.
+// writeEnd writes the whole result as JSON, or the text after the complaints.
 func (c *checked) writeEnd(w io.Writer, form string) error {
 	if form == "json" {
 		return cli.WriteJSON(w, c)

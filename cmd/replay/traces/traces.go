@@ -25,8 +25,8 @@ func NewTracesCommand(s cli.Streams) *cobra.Command {
 	cmd := cli.BindOwn(&cobra.Command{
 		Use:   "traces",
 		Short: "Inspect, check, convert and edit trace files",
-		Long: `Inspect, check, convert and edit trace files of any public format. The format is
-detected from the contents of the file; docs/traces.md lists the formats.`,
+		Long: `Inspect, check, convert and edit trace files of any public format. The format
+is detected from the contents of the file; docs/traces.md lists the formats.`,
 		RunE: cli.WantCommand,
 	}, func(*pflag.FlagSet) {})
 	cmd.AddCommand(newInspectCommand(s), newValidateCommand(s), newConvertCommand(s), newSampleCommand(s),
@@ -52,10 +52,10 @@ func (f *reading) group() cli.Group {
 func (f *reading) bindFlags(fs *pflag.FlagSet) {
 	f.format = cli.Choice{Names: append([]string{"auto"}, registry.Names()...), Value: "auto"}
 	fs.Var(&f.format, "trace-format", "`format` of the trace, as docs/traces.md lists them; auto: detected")
-	fs.IntVar(&f.block, "trace-block-size", 0, "`tokens` of a hash id where the file does not have it; 0: 512, or what the format fixes")
+	fs.IntVar(&f.block, "trace-block-size", 0, "`tokens` of a hash id, if the file does not have the number; 0: 512, or that of the format")
 	f.open.Bind(fs, "")
 	if !f.seeded {
-		fs.Uint64Var(&f.seed, "seed", options.DefaultSeed, "seed of whatever is made up, a `number`")
+		fs.Uint64Var(&f.seed, "seed", options.DefaultSeed, "seed of random draws, a `number`")
 	}
 }
 
@@ -160,10 +160,8 @@ func (r *reader) printSkipped() {
 	}
 }
 
-// findBlocks finds out what has to be known before the first request is written:
-// the size of blocks, and the origin of times that are counted from the
-// earliest. Standard input can be read only once and is counted from its first
-// row.
+// findBlocks finds the facts that are needed before the first request is written: the size of blocks, and the origin of
+// times. Standard input can be read only once and is counted from its first row.
 func (r *reader) findBlocks() error {
 	s, err := r.Open()
 	if err != nil {
@@ -202,15 +200,15 @@ type writing struct {
 func (f *writing) bindFlags(fs *pflag.FlagSet) {
 	f.to = cli.Choice{Names: write.Targets(), Value: "mooncake"}
 	fs.Var(&f.to, "to", "`format` to write: mooncake, tasks or agentic_mooncake, or with --lossy vidur or azure")
-	fs.BoolVar(&f.lossy, "lossy", false, "write formats that hold no ids and no sessions")
-	fs.StringVar(&f.out, "out", "", "`FILE` to write, packed where it ends in .gz; without it, or with -, standard output")
-	fs.IntVar(&f.block, "block-size", 0, "`tokens` of a hash id in what is written; 0: as in the trace")
+	fs.BoolVar(&f.lossy, "lossy", false, "also write formats without ids and sessions")
+	fs.StringVar(&f.out, "out", "", "`FILE` to write, packed if it ends in .gz; default, and -: standard output")
+	fs.IntVar(&f.block, "block-size", 0, "`tokens` of a hash id in the output; 0: as in the trace")
 }
 
-// holdsGraph reports whether what is written holds what requests wait for, whatever that is.
+// holdsGraph reports whether the written format has graphs of requests.
 func (f *writing) holdsGraph() bool { return write.HoldsGraph(f.to.Value) }
 
-// chooseGraph makes tasks what is written, where nothing else is asked for, and refuses what holds no graph.
+// chooseGraph selects the format tasks by default, and rejects formats without graphs.
 func (f *writing) chooseGraph() error {
 	switch {
 	case !f.chosen:
@@ -281,8 +279,7 @@ func (t *target) printRemarks() {
 // defaultTraceBlock is the number of tokens of a hash id without a flag.
 const defaultTraceBlock = 512
 
-// endFile completes the file, with a word on what was read of sources, or leaves
-// none after an error.
+// endFile completes the file, with a note about sources, or removes it after an error.
 func (t *target) endFile(err error, sources ...*reader) error {
 	if err == nil {
 		err = t.writer.Flush()

@@ -23,7 +23,7 @@ var (
 	axeFile = flag.String("axe", "", "axe.min.js of the npm package axe-core, which looks at the page for those who do not see it")
 )
 
-// driver moves the page in a frame as a person does, and sends what came of it.
+// driver moves the page in a frame as a person does, and sends its result.
 const driver = `<!DOCTYPE html><link rel="icon" href="data:,"><body><iframe id="f" width="%d" height="3000"></iframe><script>
 const f = document.getElementById("f");
 let waits = "";
@@ -348,7 +348,7 @@ func drivePage(t *testing.T, path string, width int) {
 	checkSaid(t, said)
 }
 
-// checkSaid holds what the driver found to what is wanted.
+// checkSaid compares the findings of the driver with the expected ones.
 func checkSaid(t *testing.T, said map[string]any) {
 	t.Helper()
 	for key, want := range map[string]string{

@@ -60,7 +60,7 @@ func checkGPUs(knobs explore.Settings, offered []explore.Knob) error {
 	return nil
 }
 
-// planLine is a line of the answer to a planQuestion: how far it is or, at last, what came of it.
+// planLine is a line of the answer to a planQuestion: how far it is or, at last, its result.
 type planLine struct {
 	Done     int              `json:"done,omitempty"` // replays
 	Expected int              `json:"expected,omitempty"`

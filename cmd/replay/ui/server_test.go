@@ -43,7 +43,7 @@ func newTestSite(t testing.TB, paths ...string) *site {
 	return s
 }
 
-// ask sends a request to the site, as the page does it, but for what change does.
+// ask sends a request to the site, as the page does it, except what change does.
 func ask(s *site, method, path, body string, change func(*http.Request)) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, "http://"+s.host+path, strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")

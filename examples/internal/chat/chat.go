@@ -22,7 +22,7 @@ func Spec(workers int, speedup float64) (replay.Spec, error) {
 	}, err
 }
 
-// findTrace returns a path of the repository as it is from here: the root, or the folder of an example.
+// findTrace returns a path of the repository from here: the root, or the folder of an example.
 func findTrace(path string) (string, error) {
 	for _, up := range []string{"", "../../", "../../../"} {
 		if _, err := os.Stat(up + path); err == nil {

@@ -37,7 +37,7 @@ func main() {
 	}
 }
 
-// failWith complains on standard error, which is replay's own.
+// failWith prints an error on standard error, which is that of replay.
 func failWith(err error) {
 	fmt.Fprintln(os.Stderr, "picker:", err)
 	os.Exit(1)

@@ -1,5 +1,5 @@
-// Package choices lists the settings that replay plan chooses from where the command line names a GPU and a model: what
-// varies, its values, and their combinations.
+// Package choices lists the settings that replay plan chooses if the command line names a GPU and a model: their
+// values, and their combinations.
 //
 // Read choices.go (what varies), values.go (the values), then combine.go (the choices).
 package choices

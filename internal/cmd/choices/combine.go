@@ -118,8 +118,8 @@ func isUneven(settings []plan.Setting) bool {
 	return slices.ContainsFunc(settings, func(s plan.Setting) bool { return s.Name == prefillTP })
 }
 
-// isLeftOut reports whether settings that divide the model by pool are no choice of what varies by itself: they are of two
-// pools, with the server's own token budget.
+// isLeftOut reports whether settings that divide the model by pool are omitted: choices of single settings require two
+// pools with the server's own token budget.
 func (s *Space) isLeftOut(o *options.Options, settings []plan.Setting, split bool) bool {
 	if !s.varies(o, TP) {
 		return false
@@ -136,7 +136,7 @@ func dropTwoPools(settings []plan.Setting) []plan.Setting {
 	return slices.DeleteFunc(settings, func(s plan.Setting) bool { return options.IsOfTwoPools(s.Name, names) })
 }
 
-// kindOf returns what clusters of a kind have in common: what they run on, and how they are divided.
+// kindOf returns the common settings of the clusters of a kind: their hardware, and their division into pools.
 func kindOf(settings []plan.Setting, split bool) string {
 	var parts []string
 	for _, s := range settings {
@@ -170,7 +170,7 @@ func dropSettings(settings []plan.Setting, name string) []plan.Setting {
 	return slices.DeleteFunc(slices.Clone(settings), func(s plan.Setting) bool { return s.Name == name })
 }
 
-// NameOf returns what differs between choices; both: there are some of one pool and some of two.
+// NameOf returns the name of the difference between choices; both: there are some of one pool and some of two.
 func NameOf(settings []plan.Setting, split, both bool) string {
 	var parts []string
 	if both && split {

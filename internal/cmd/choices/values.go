@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/hardware"
 )
 
-// dimension is one thing that varies: lists of settings of which a choice has one. The first is the default.
+// dimension is one dimension of a search: lists of settings, one of which a choice has. The first is the default.
 type dimension [][]plan.Setting
 
 // GPUs returns the GPUs that are named.
@@ -24,7 +24,7 @@ func GPUs(o *options.Options) []string {
 	return nil
 }
 
-// listDimensions returns what varies on the GPUs of the command line.
+// listDimensions returns the settings with several values on the GPUs of the command line.
 func (s *Space) listDimensions(o *options.Options) ([]dimension, error) {
 	var all []dimension
 	gpus := GPUs(o)

@@ -20,7 +20,7 @@ type LiveCommand struct{ Name, short string }
 // the simulator has not, for engines that it serves.
 func LiveCommands() []LiveCommand {
 	return []LiveCommand{
-		{"stack", "Run etcd and NATS, and show what is registered there"},
+		{"stack", "Run etcd and NATS, and list registered workers"},
 		{"worker", "Serve a simulated engine as a worker process of a cluster"},
 		{"frontend", "Serve the models of a cluster over HTTP"},
 		{"vllm", "Serve simulated engines as vLLM's own HTTP server does"},
@@ -33,13 +33,13 @@ func LiveCommands() []LiveCommand {
 // ServerCommands returns those of them that talk to real servers.
 func ServerCommands() []LiveCommand {
 	return []LiveCommand{
-		{"record", "Pass requests to a real server, and write a measured run of them"},
-		{"drive", "Play a trace against a real server, and write a measured run"},
+		{"record", "Forward requests to a real server, and write a measured run"},
+		{"drive", "Send a trace to a real server, and write a measured run"},
 	}
 }
 
 // HandedOver makes a command that the program of the served side carries out,
-// whatever its flags.
+// for any flags.
 func (c LiveCommand) HandedOver(s Streams) *cobra.Command {
 	return &cobra.Command{
 		Use: c.Name, Short: c.short, DisableFlagParsing: true,

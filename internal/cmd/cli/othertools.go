@@ -2,7 +2,7 @@ package cli
 
 import "strings"
 
-// otherFlags are flags of other tools, a line each: tools, flags, what they are called here, and what differs. Where nothing differs, the
+// otherFlags are flags of other tools, a line each: tools, flags, our name, and differences. Where nothing differs, the
 // flag works under its own name, too. Error messages and a page of the site are made of it.
 const otherFlags = `
 dynamo.replay|num-workers|--workers|
@@ -123,7 +123,7 @@ func OtherNames() map[string]string {
 	return own
 }
 
-// adviceFor returns what to use for a flag of another tool that a command does not have, "" if it is none.
+// adviceFor returns the advice for a flag of another tool that a command does not have, "" if it is none.
 func adviceFor(name string) string {
 	for _, f := range OtherFlags() {
 		tool, _, _ := strings.Cut(f.Tool, ",")

@@ -31,7 +31,7 @@ type Streams struct {
 }
 
 // patience is how long a command may take to notice that it is to end, and to
-// write what there is of a run in real time.
+// write all of a run in real time.
 const patience = 900 * time.Millisecond
 
 // Program makes the commands of a program that a command line can want.

@@ -16,7 +16,7 @@ type Terminal struct {
 	Colors bool
 }
 
-// TerminalOf returns the terminal that w is; nil where w is none, or one that knows no escape sequences.
+// TerminalOf returns the terminal that w is; nil if w is none, or one that knows no escape sequences.
 func TerminalOf(w io.Writer) *Terminal {
 	f, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {

@@ -126,8 +126,8 @@ func (s Streams) withVariables(environ []string) (Streams, error) {
 	return s, nil
 }
 
-// commandFlags returns the flags of the command that the command line is for, as given; nil where it is for help, for another
-// program, or wrong.
+// commandFlags returns the flags of the command of the command line, as given; nil for help, for another program, or
+// for a wrong line.
 func (s Streams) commandFlags() *pflag.FlagSet {
 	if len(s.Args) > 0 && strings.HasPrefix(s.Args[0], cobra.ShellCompRequestCmd) {
 		return nil

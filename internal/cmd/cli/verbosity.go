@@ -61,7 +61,7 @@ func (s Streams) asksVerbosity() (quiet, verbose bool, flags *pflag.FlagSet) {
 	return quiet, verbose, flags
 }
 
-// withVerbosity returns s with as much standard error as its command line asks for, and what is to be called at the end.
+// withVerbosity returns s with the standard error that its command line asks for, and a function to call at the end.
 func (s Streams) withVerbosity() (Streams, func()) {
 	quiet, verbose, flags := s.asksVerbosity()
 	all := s.Err

@@ -36,7 +36,7 @@ const (
 	eventPort  = 5557
 )
 
-// ReadEvents returns what the first plugin of the file of a router that follows caches reads of KV events.
+// ReadEvents returns the settings of KV events of the first plugin that follows caches, in the file of a router.
 func ReadEvents(path string) (r measured.EventReader, err error) {
 	c, err := readPickerConfig(path)
 	if err != nil {

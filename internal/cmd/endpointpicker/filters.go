@@ -102,7 +102,7 @@ func orElse(given *float64, other float64) float64 {
 	return *given
 }
 
-// limitParameters are those of the detector that counts what was sent.
+// limitParameters are the parameters of the detector that counts sent requests.
 type limitParameters struct {
 	Mode     string   `yaml:"concurrencyMode"`
 	Requests *float64 `yaml:"maxConcurrency"`
@@ -168,7 +168,7 @@ func (c *pickerConfig) readThresholds(x *pickerPlugin) (thresholds, error) {
 	return t, nil
 }
 
-// inFlightParameters are those of the producer that counts what was sent.
+// inFlightParameters are the parameters of the producer that counts sent requests.
 type inFlightParameters struct {
 	Output   bool     `yaml:"addEstimatedOutputTokens"`
 	Ratio    *float64 `yaml:"outputRatio"`
@@ -204,7 +204,7 @@ func (c *pickerConfig) countTokens(p *policy.Picker) error {
 	return nil
 }
 
-// find returns the first plugin of a type, nil where there is none.
+// find returns the first plugin of a type, nil if there is none.
 func (c *pickerConfig) find(kind string) *pickerPlugin {
 	if i := slices.IndexFunc(c.Plugins, func(x pickerPlugin) bool { return x.Type == kind }); i >= 0 {
 		return &c.Plugins[i]

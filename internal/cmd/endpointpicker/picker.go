@@ -244,7 +244,7 @@ func (c *pickerConfig) checkPlugin(i int, p *policy.Picker) error {
 	return nil
 }
 
-// references returns the plugins of the profile; where there is none, all of them.
+// references returns the plugins of the profile; if there is none, all of them.
 func (c *pickerConfig) references() []pluginRef {
 	if len(c.Profiles) == 1 {
 		return c.Profiles[0].Plugins
@@ -294,8 +294,8 @@ func (c *pickerConfig) addPlugin(ref pluginRef, p *policy.Picker) error {
 	return nil
 }
 
-// preparation is the feature gate of the releases of the first apiVersion without which plugins are
-// not called before a request is scheduled: what was sent is then not noted.
+// preparation is the feature gate of the releases of the first apiVersion: without it, plugins are not called before a
+// request is scheduled, and sent prompts are not noted.
 const preparation = "prepareDataPlugins"
 
 // lacksPreparation reports whether plugins are not called before a request is scheduled.

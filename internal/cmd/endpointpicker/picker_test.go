@@ -31,8 +31,7 @@ schedulingProfiles:
       - pluginRef: max-score-picker
 `
 
-// A picker is found as it stands and in the values of a chart, and what is not modelled is
-// refused by name.
+// A picker is found alone and in the values of a chart, and unsupported plugins are rejected by name.
 func TestRead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "router.yaml")
 	write := func(text string) {

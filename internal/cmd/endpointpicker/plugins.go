@@ -17,7 +17,7 @@ import (
 // notSimulated is why a type of plugins is refused.
 const notSimulated = "not simulated"
 
-// allDoBoth is why plugins for prefill and decode workers change nothing where there are none.
+// allDoBoth is why plugins for prefill and decode workers change nothing if there are none.
 const allDoBoth = "all workers prefill and decode"
 
 // pluginTypes returns the types of plugins that an endpoint picker knows, and why they change nothing here; "" for
@@ -137,8 +137,8 @@ type noHitParameters struct {
 	Name     string `yaml:"prefixPluginName"`
 }
 
-// readNoHit reads a scorer of requests that are cached nowhere. It learns what is cached from the producer named; without one from the only producer, from
-// a scorer that follows caches, or from what was sent.
+// readNoHit reads a scorer of requests that are cached nowhere. Its cached blocks are those of the named producer;
+// without a name those of the only producer, of a scorer that follows caches, or of sent prompts.
 func (c *pickerConfig) readNoHit(x *pickerPlugin, s *policy.Scorer) error {
 	var own noHitParameters
 	if err := readParameters(x, &own); err != nil {
@@ -216,7 +216,7 @@ func (c *pickerConfig) readApproximate(x *pickerPlugin) (policy.ScorerKind, poli
 	return policy.ApproximatePrefix, p, err
 }
 
-// readProducer returns what the producer of prefixes of a name finds, "" where the name is empty and there is none.
+// readProducer returns the facts of the producer of prefixes of a name, "" if there is no producer and no name.
 func (c *pickerConfig) readProducer(name string) (kind policy.ScorerKind, p policy.Prefix, err error) {
 	from := c.findProducer(name)
 	switch {
@@ -259,8 +259,8 @@ func (a *approximateParameters) prefix() (p policy.Prefix, err error) {
 	return p, nil
 }
 
-// findProducer returns the plugin of the given name that knows what is cached where; of no
-// name the one that remembers what was sent. It returns nil where there is none.
+// findProducer returns the producer of the given name; without a name the one that remembers sent prompts. It returns
+// nil if there is none.
 func (c *pickerConfig) findProducer(name string) *pickerPlugin {
 	for i := range c.Plugins {
 		switch x := &c.Plugins[i]; {

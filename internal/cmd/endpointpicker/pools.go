@@ -68,7 +68,7 @@ type handlerParameters struct {
 	Producer      string `yaml:"prefixMatchInfoProducerName"`
 }
 
-// findHandler returns the plugin that runs a profile of prefill and one of decode workers, nil where there is none.
+// findHandler returns the plugin that runs a profile of prefill and one of decode workers, nil if there is none.
 func (c *pickerConfig) findHandler() *pickerPlugin {
 	if x := c.find(disaggHandler); x != nil {
 		return x
@@ -121,7 +121,7 @@ func (c *pickerConfig) refersTo(refs []pluginRef, kind string) bool {
 	})
 }
 
-// named returns the plugin of a name, nil where there is none.
+// named returns the plugin of a name, nil if there is none.
 func (c *pickerConfig) named(name string) *pickerPlugin {
 	if i := slices.IndexFunc(c.Plugins, func(x pickerPlugin) bool { return x.Name == name }); i >= 0 {
 		return &c.Plugins[i]
@@ -160,14 +160,15 @@ func (c *pickerConfig) readHandler(x *pickerPlugin) (*handlerParameters, error) 
 	return h, nil
 }
 
-// deciderParameters are those of the decider by what is cached.
+// deciderParameters are the parameters of the decider by cached tokens.
 type deciderParameters struct {
 	Uncached int    `yaml:"nonCachedTokens"`
 	Prompt   int    `yaml:"promptTokens"`
 	Producer string `yaml:"prefixMatchInfoProducerName"`
 }
 
-// readDecider returns which prompts go to prefill workers, and lets decode, the picker of decode workers, find what the decider reads.
+// readDecider returns the rule for prompts to prefill workers, and adds its facts to decode, the picker of decode
+// workers.
 func (c *pickerConfig) readDecider(h *handlerParameters, decode *policy.Picker) (*Split, error) {
 	name := h.Deciders.Prefill
 	if name == "" && h.Threshold != nil {

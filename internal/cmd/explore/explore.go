@@ -166,7 +166,7 @@ func (s *Session) Newest(ctx context.Context, view string) (own context.Context,
 		before()
 	}
 	if len(s.views) >= mostViews {
-		clear(s.views) // those runs end by themselves
+		clear(s.views) // those runs end alone
 	}
 	s.views[view] = cancel
 	return own, cancel

@@ -22,7 +22,7 @@ type Knob struct {
 	Group   string   `json:"group"`
 	Label   string   `json:"label"`
 	Choices []string `json:"choices,omitempty"` // the only values, where there are any
-	// Steps are where a slider stops; none: what is typed.
+	// Steps are the values of a slider; none: a text field.
 	Steps  []string `json:"steps,omitempty"`
 	Preset string   `json:"preset"` // what holds where it is not set, in words
 	// File reports that the choices are files that were offered (Session.Offer). Faults and autoscalers may also be texts.

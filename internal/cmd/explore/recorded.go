@@ -50,7 +50,7 @@ func (r *Recorded) Files() []string {
 	return slices.Compact(all)
 }
 
-// filesIn returns the names of files in a text, of the words that a pattern finds.
+// filesIn returns the words of a text that match a pattern and are names of files.
 func filesIn(text string, words *regexp.Regexp) []string {
 	var all []string
 	for _, word := range append(words.FindAllString(text, -1), text) {
@@ -70,8 +70,8 @@ func CheckFile(name string, text []byte) error {
 	return nil
 }
 
-// Check replays the run here, where the page's trace has this path, and refuses one that a
-// page cannot replay or that comes out otherwise than it was recorded.
+// Check replays the run with the page's trace at this path. It rejects runs that a page cannot replay, and runs with
+// other results than recorded.
 func (r *Recorded) Check(ctx context.Context) error {
 	s := New()
 	s.Carry(r.Carried...)

@@ -33,8 +33,7 @@ type Answer struct {
 	Command  string   `json:"command"`
 	YAML     string   `json:"yaml"`
 	Warnings []string `json:"warnings,omitempty"`
-	// PerHour is what the cluster costs by the tables, PerMillion what a million answer
-	// tokens do; 0: not known.
+	// PerHour is the default cost of the cluster, PerMillion that of a million answer tokens; 0: unknown.
 	GPUs       int     `json:"gpus,omitempty"`
 	PerHour    float64 `json:"cost_per_hour,omitempty"`
 	PerMillion float64 `json:"cost_per_million_tokens,omitempty"`
@@ -121,8 +120,8 @@ func (s *Session) check(settings Settings) (all []plan.Setting, t *trace, err er
 	return all, t, err
 }
 
-// OpenTrace checks settings, and returns the name of their trace for a replay.Spec with what reads it, once for all replays that
-// read it in the same way.
+// OpenTrace checks settings, and returns the name of their trace for a replay.Spec with its reader, which all replays
+// that read it in the same way share.
 func (s *Session) OpenTrace(settings Settings) (file string, open func(*replay.Spec) (*loadgen.Workload, error), err error) {
 	_, t, err := s.check(settings)
 	if err != nil {

@@ -20,15 +20,15 @@ import (
 // scalerFile is a file of an autoscaler.
 type scalerFile struct{ yamlfile.File }
 
-// scalers is a mapping of autoscalers: what they have in common, and those of two pools.
+// scalers is a mapping of autoscalers: the common keys, and those of two pools.
 type scalers struct {
 	autoscale.Config `yaml:",inline"`
 	Prefill          ast.Node `yaml:"prefill" is:"pool"`
 	Decode           ast.Node `yaml:"decode" is:"pool"`
 }
 
-// ParseAutoscale reads the autoscaler of the entry pool and that of the decode pool, nil where there is none; two is
-// true for two pools. path is what errors call the file.
+// ParseAutoscale reads the autoscaler of the entry pool and that of the decode pool, nil if there is none; two is
+// true for two pools. path is the name of the file in errors.
 func ParseAutoscale(path string, text []byte, two bool) (entry, decode *replay.Autoscale, err error) {
 	f := newScalerFile(path)
 	body, err := f.ReadBody(text, "autoscaler")
@@ -114,7 +114,7 @@ func (f *scalerFile) readPools(body ast.Node) (entry, decode *replay.Autoscale, 
 	return all[0], all[1], nil
 }
 
-// valueOf returns the value of a key of a mapping, nil where it is absent.
+// valueOf returns the value of a key of a mapping, nil if it is absent.
 func valueOf(body ast.Node, name string) ast.Node {
 	pairs, _ := yamlfile.PairsOf(body)
 	for _, entry := range pairs {

@@ -16,7 +16,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// ParseClasses reads a list of classes (docs/classes.md). path is what errors call it.
+// ParseClasses reads a list of classes (docs/classes.md). path is its name in errors.
 func ParseClasses(path string, text []byte) ([]loadgen.Class, error) {
 	f := newClassFile(path)
 	bodies, err := yamlfile.ListBodies(path, text)

@@ -30,11 +30,10 @@ type faultEntry struct {
 	Law           engines.FaultLaw `yaml:",inline"`
 }
 
-// aFaultList is what errors call a list of faults.
+// aFaultList is the name of a list in errors of faults.
 const aFaultList = "faults, as - {at: 90s, worker: 1, what: dies}"
 
-// ParseFaults reads what goes wrong, and how its requests continue; two is true where there are prefill and decode
-// workers. path is what errors call the file.
+// ParseFaults reads faults and the handling of lost requests; two is true with prefill and decode workers.
 func ParseFaults(path string, text []byte, two bool) (*replay.Faults, error) {
 	bodies, err := yamlfile.ListBodies(path, text)
 	if err != nil {

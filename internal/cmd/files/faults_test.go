@@ -48,7 +48,7 @@ func TestFaultFile(t *testing.T) {
 	}
 }
 
-// Whatever makes no sense is refused with the place and what was wanted.
+// Senseless settings are rejected with the place and the rule.
 func TestFaultFileRefuses(t *testing.T) {
 	for _, c := range []struct {
 		text string

@@ -29,8 +29,7 @@ func baseOf(path string) string {
 	return strings.TrimSuffix(base, filepath.Ext(base))
 }
 
-// ParsePolicy reads a router policy. path is what errors call it, and what it is named after
-// where it has no name.
+// ParsePolicy reads a router policy.
 func ParsePolicy(path string, text []byte) (*policy.Text, error) {
 	f := newPolicyFile(path)
 	body, err := f.ReadBody(text, "router policy")
@@ -151,8 +150,7 @@ const Never = "never"
 // admissionFile is a file of an admission.
 type admissionFile struct{ yamlfile.File }
 
-// ParseAdmission reads which requests are held back or rejected (docs/policies.md). path is
-// what errors call it, and what it is named after where it has no name.
+// ParseAdmission reads the rules that hold back or reject requests (docs/policies.md).
 func ParseAdmission(path string, text []byte) (*policy.Admission, error) {
 	f := newAdmissionFile(path)
 	body, err := f.ReadBody(text, "admission")

@@ -19,7 +19,7 @@ type scaleEvent struct {
 }
 
 // ParseScale reads when the number of workers changes; two is true where there are prefill and decode workers. path is
-// what errors call the file.
+// the name of the file in errors.
 func ParseScale(path string, text []byte, two bool) ([]replay.ScaleEvent, error) {
 	bodies, err := yamlfile.ListBodies(path, text)
 	if err != nil {

@@ -29,8 +29,8 @@ func TestScaleFile(t *testing.T) {
 	}
 }
 
-// Whatever a file holds, it is taken whole or refused with its name; what is
-// taken is in order and within bounds.
+// A file with any content is accepted as a whole or rejected with its name; accepted values are in order and within
+// bounds.
 func FuzzScale(f *testing.F) {
 	for _, text := range []string{
 		"", "- at: 5\n  workers: 2\n", "- {at: 1m, prefill: 2, decode: 3}", "- at: 5\n  \"at\": 6\n  workers: 1", "- [1]", "- ", "- at:\n  workers: 1",

@@ -3,7 +3,7 @@
 // types of flags, for Python.
 //
 // cobra/doc would replace the 90 lines that make manual pages, with three more modules. Its page of replay lists no commands with their
-// descriptions, 234 of 1586 flags have "" where these pages have the name of the value, and the commands of the other program get pages without flags.
+// descriptions, 234 of 1586 flags have "" if these pages have the name of the value, and the commands of the other program get pages without flags.
 package manual
 
 import (

@@ -166,8 +166,7 @@ func (c *CellReader) OptionsOf(settings []plan.Setting) (o *Options, file string
 	return o, file, mode, nil
 }
 
-// WholeValue returns the value in NAME=VALUE as it stands, commas and all, where the flag
-// takes it; nil where it does not.
+// WholeValue returns the value in NAME=VALUE unchanged, with commas, if the flag takes it; nil if it does not.
 func WholeValue(name, text string) []string {
 	_, value, _ := strings.Cut(text, "=")
 	if NewCellOptions().Set.Set(name, value) != nil {

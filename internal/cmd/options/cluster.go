@@ -52,7 +52,7 @@ func (c *cluster) bindFlags(fs *pflag.FlagSet) {
 		fs.StringVar(&c.speeds[i], prefix+"worker-speed", "", "`speeds` of "+[]string{"workers that differ", "prefill workers", "decode workers"}[i]+", one each: 1,1,0.84,1")
 	}
 	fs.StringVar(&c.picker, pickerFlag, "", "`file` of an EndpointPickerConfig: its filters, scorers and flow control route the requests")
-	fs.StringSliceVar(&c.skip, endpointpicker.SkipFlag, nil, "`plugins` of that file that are left out, by name or type: token-producer,latency-scorer")
+	fs.StringSliceVar(&c.skip, endpointpicker.SkipFlag, nil, "`plugins` of that file to omit, by name or type: token-producer,latency-scorer")
 	fs.Var(&c.Router, "router", "policy, by `name`: "+strings.Join(plainPolicies(), ", ")+", more in docs/router.md, or NAME.yaml")
 	fs.StringVar(&c.policy, policyFlag, "", "`file` of a router policy: scorers, filters and a picker (docs/policies.md)")
 	bindProcess(fs, &c.process)
@@ -64,12 +64,12 @@ func (c *cluster) bindFlags(fs *pflag.FlagSet) {
 	fs.String("prefill-engine-args", "", "engine arguments of prefill workers only: `JSON` or @file")
 	fs.String("decode-engine-args", "", "engine arguments of decode workers only: `JSON` or @file")
 	fs.StringVar(&c.scale, "scale", "", "YAML `file` with changes of the number of workers: a list of\n{at: 90s, workers: 4}, or with prefill: and decode: instead of workers:")
-	fs.StringArrayVar(&c.changes, changeFlag, nil, "what is changed at a `time`: at=5m,workers=10,router=p2c; may be given again (docs/sweep.md)")
-	fs.StringVar(&c.faults, "faults", "", "YAML `file` of faults and of what happens to their requests, or its\ntext: '[{at: 10m, worker: 3, what: dies, back: 60s}]'")
+	fs.StringArrayVar(&c.changes, changeFlag, nil, "change settings at a `time`: at=5m,workers=10,router=p2c; repeatable (docs/sweep.md)")
+	fs.StringVar(&c.faults, "faults", "", "YAML `file` of faults and the handling of lost requests, or its\ntext: '[{at: 10m, worker: 3, what: dies, back: 60s}]'")
 	fs.StringVar(&c.autoscale, "autoscale", "", "YAML `file` of an autoscaler, which changes the number of workers, or its text:\n'{min: 2, max: 8, metrics: [{metric: in_flight, target: 8}]}' (docs/autoscaling.md)")
-	fs.StringVar(&c.warm, "warm-caches", "", "`file` of what workers have cached at the start, which --save-caches wrote (docs/sweep.md)")
+	fs.StringVar(&c.warm, "warm-caches", "", "`file` of prefix caches at the start, as --save-caches writes it (docs/sweep.md)")
 	c.pd.bindFlags(fs)
-	fs.Var(&c.mode, "mode", "clock, by `name`: offline, a logical one; online, the real one, where workers really wait as long as passes take; cluster, that with workers that are processes")
+	fs.Var(&c.mode, "mode", "clock, by `name`: offline, a logical clock; online, real time; cluster, real time with worker processes")
 	c.aicFlags = cli.BindNamed(fs, func(fs *pflag.FlagSet) {
 		fs.StringVar(&c.aic.Backend, "aic-backend", "", "")
 		fs.StringVar(&c.aic.System, "aic-system", "", "")
@@ -128,7 +128,7 @@ func (c *cluster) fillSpeeds(spec *replay.Spec) error {
 	return nil
 }
 
-// routerInfo returns what is known of the router that is asked for.
+// routerInfo returns the known facts of the router that is asked for.
 func (c *cluster) routerInfo() policy.Info { return policy.Name(c.Router.Value).Info() }
 
 // plainPolicies returns the names of the policies that are of no gateway.

@@ -25,11 +25,11 @@ type config struct {
 }
 
 func (c *config) bindDeployment(fs *pflag.FlagSet) {
-	fs.Var(&c.deployments, "deployment", "YAML `file` of all this, as replay init writes it; flags win; several: kinds of a mix")
+	fs.Var(&c.deployments, "deployment", "YAML `file` that replay init writes; flags win; several: kinds of a mix")
 }
 
 func (c *config) bindFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&c.path, "config", "", "YAML `file` that holds flags by name, without dashes; a flag given here wins")
+	fs.StringVar(&c.path, "config", "", "YAML `file` of flags by name, without dashes; the command line wins")
 }
 
 // Apply gives flags that are not on the command line the values of the files; the one of

@@ -20,7 +20,7 @@ type engine struct {
 	rows []schema.Row // that flags are made of, in the order of the help; nil: those of EngineRows
 }
 
-// EngineRows returns the settings of engines, and of what they run on, each as it is declared.
+// EngineRows returns the settings of engines, and of their hardware, each as declared.
 func EngineRows() []schema.Row { return append(hardware.Settings(), engineargs.Rows()...) }
 
 // SettingGroup is a part of the list of settings.
@@ -69,7 +69,7 @@ func BindFlags(fs *pflag.FlagSet, flags []*schema.Flag) {
 	}
 }
 
-// poolNames are what the flags of one pool begin with.
+// poolNames are the prefixes of the flags of one pool.
 func poolNames() [2]string { return [2]string{"prefill", "decode"} }
 
 func (e *engine) bindFlags(fs *pflag.FlagSet) {

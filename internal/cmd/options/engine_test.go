@@ -18,8 +18,8 @@ func TestSettingsTakeAnything(t *testing.T) {
 	}
 }
 
-// TestSettingsAreReadAgain sets every flag of the engine to what its value reads as: a plan,
-// a fork and a sweep hand settings on as text.
+// TestSettingsAreReadAgain sets every flag of the engine to the text of its value: a plan, a fork and a sweep pass
+// settings on as text.
 func TestSettingsAreReadAgain(t *testing.T) {
 	ranges := 0
 	for _, s := range EngineFlags() {

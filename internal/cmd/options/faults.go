@@ -14,7 +14,7 @@ func IsFaultList(value string) bool {
 	return strings.HasPrefix(value, "[") || strings.HasPrefix(value, "{")
 }
 
-// fillFaults enters into spec what goes wrong.
+// fillFaults enters the faults into spec.
 func (c *cluster) fillFaults(spec *replay.Spec) error {
 	path := c.faults
 	if path == "" {

@@ -21,7 +21,7 @@ import (
 // lengthKey is the engine argument that also sets how the memory of a GPU is divided.
 const lengthKey = "max_model_len"
 
-// IsHardware reports whether a setting is none of an engine, but of what it runs on.
+// IsHardware reports whether a setting is about hardware and not about an engine.
 func IsHardware(r *schema.Row) bool { return strings.HasPrefix(r.Sets, hardware.SettingPrefix) }
 
 // Hardware is the flags for what a worker runs on.

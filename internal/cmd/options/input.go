@@ -51,7 +51,7 @@ func (in *input) bindFlags(fs *pflag.FlagSet) {
 	in.format = cli.Choice{Names: registry.Names(), Value: formats.Mooncake}
 	fs.Var(&in.format, "trace-format", "`format` of the trace, by its name in docs/traces.md")
 	fs.Lookup("trace-format").DefValue = "as the file looks"
-	fs.IntVar(&in.blockTokens, "trace-block-size", 512, "`tokens` that a hash id of the trace stands for, where file and format do not have it")
+	fs.IntVar(&in.blockTokens, "trace-block-size", 512, "`tokens` of a hash id of the trace, if file and format do not have the number")
 	fs.Float64Var(&in.traceRatio, "trace-shared-prefix-ratio", 0, "agentic traces: `share` of the first prompt common to a group, 0 to 1")
 	fs.IntVar(&in.traceGroups, "trace-num-prefix-groups", 0, "agentic traces: `groups` of agents with a common first prompt")
 
@@ -88,7 +88,7 @@ func (in *input) isSynthetic() bool {
 	return in.FirstChanged(countFlags()...) != "" || in.turns != 1 || in.ratio != 0 || in.groups != 0 || in.delayMS != 0
 }
 
-// fillInput enters into spec what is replayed; file is "" when none is named.
+// fillInput enters the workload into spec; file is "" if none is named.
 func (in *input) fillInput(spec *replay.Spec, file string) error {
 	spec.Speedup, spec.MaxInFlight = in.speedup, in.maxInFlight
 	if err := in.checkSource(file); err != nil {

@@ -20,7 +20,7 @@ type live struct {
 
 func (l *live) bindFlags(fs *pflag.FlagSet) {
 	l.Precise = cli.Choice{Names: []string{"timer", "spin"}, Value: "timer"}
-	fs.BoolVar(&l.Barrier, "online-barrier", true, "let a worker wait, up to 20 ms, until the request that a completion admits is there")
+	fs.BoolVar(&l.Barrier, "online-barrier", true, "let a worker wait up to 20 ms for the request that a completion admits")
 	fs.BoolVar(&l.Disagg, "online-disagg", false, "allow separate prefill and decode workers in real time too")
 	fs.Var(&l.Precise, "precise", "how workers wait, by `name`: timer, or spin, which polls the clock in the end\nand takes a processor per worker")
 	fs.DurationVar(&l.Deadline, "deadline", 0, "end the run after so much real `time`, as 90s, and report what there is; exit code 3")
@@ -90,11 +90,11 @@ type processes struct {
 }
 
 func (p *processes) bindFlags(fs *pflag.FlagSet) {
-	fs.IntVar(&p.Spawn, "spawn", 0, "start this `number` of workers, etcd and NATS (unless --etcd and --nats tell where they are), and stop them at the end; 0: workers are there")
+	fs.IntVar(&p.Spawn, "spawn", 0, "start this `number` of workers, and etcd and NATS without --etcd and --nats; 0: use existing workers")
 	fs.StringVar(&p.Endpoint, "endpoint", "dynamo.backend.generate", "`name` of the workers' endpoint: namespace.component.endpoint")
 	fs.StringVar(&p.Prefill, "prefill-endpoint", "", "`name` of the prefill workers' endpoint; other workers decode then")
 	fs.IntVar(&p.Migrations, "migration-limit", 0, "`number` of times a request may continue at another worker after its worker failed")
-	fs.DurationVar(&p.Startup, "startup-timeout", time.Minute, "`time` for workers to be there")
+	fs.DurationVar(&p.Startup, "startup-timeout", time.Minute, "`time` to wait for workers")
 	p.RuntimeNames = cli.BindNamed(fs, p.Runtime.Bind)
 	cli.Hide(fs, p.RuntimeNames...)
 	fs.Lookup("etcd").Hidden, fs.Lookup("nats").Hidden = false, false
@@ -130,7 +130,7 @@ func (o *Options) checkProcesses() error {
 	return err
 }
 
-// checkOthers refuses what cannot be said of workers that are there already.
+// checkOthers rejects settings that are not supported with existing workers.
 func (o *Options) checkOthers() error {
 	if err := OnlyCalls(o.Set); err != nil {
 		return err
@@ -191,13 +191,13 @@ func (f *RuntimeFlags) Bind(fs *pflag.FlagSet) {
 		fs.StringVar(one.to, one.name, "", one.usage)
 		fs.Lookup(one.name).DefValue = one.otherwise
 	}
-	fs.BoolVar(&f.Insecure, "insecure", false, "listen where other machines reach it without certificates or a token: every client is accepted")
+	fs.BoolVar(&f.Insecure, "insecure", false, "listen outside loopback without certificates or a token: every client is accepted")
 	fs.IntVar(&f.ResponsePort, "response-port", 0, "`port` at which workers reach this process")
 	fs.Lookup("response-port").DefValue = "$DYN_TCP_RESPONSE_STREAM_PORT, or any"
 	fs.DurationVar(&f.Lease, "lease", 10*time.Second, "`time` after which a silent worker is taken for dead")
 	fs.DurationVar(&f.Connect, "connect-timeout", 10*time.Second, "`time` to reach etcd and NATS")
-	fs.DurationVar(&f.CallHome, "call-home-timeout", 10*time.Second, "`time` a worker may take to call home")
-	fs.DurationVar(&f.SlowClient, "slow-client-timeout", 30*time.Second, "`time` a caller may not read before its request is killed")
+	fs.DurationVar(&f.CallHome, "call-home-timeout", 10*time.Second, "`time` a worker may take to connect back")
+	fs.DurationVar(&f.SlowClient, "slow-client-timeout", 30*time.Second, "`time` after which the request of a caller that does not read is killed")
 }
 
 // OnlyCalls refuses the flags for serving requests.

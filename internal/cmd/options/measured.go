@@ -32,11 +32,10 @@ func (o *Options) BindMeasured(cmd *cobra.Command, own ...cli.Group) {
 	cli.Hide(cmd.Flags(), givenByRun()...)
 }
 
-// MaxInFlight returns the requests in flight that were asked for, 0 where none were.
+// MaxInFlight returns the requests in flight that were asked for, 0 if none were.
 func (o *Options) MaxInFlight() int { return o.input.maxInFlight }
 
-// givenByRun are the flags of a replay that make no sense where its requests are those
-// of a measured run, which served them all.
+// givenByRun are the flags of a replay that are not supported for the requests of a measured run.
 func givenByRun() []string {
 	names := []string{"mode", "scale", "autoscale", "faults", "until", windowFlag, recycleFlag, "oversize", "compat", "seed", "warm-caches"}
 	names = append(names, clientFlags()...)

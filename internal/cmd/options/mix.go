@@ -130,7 +130,7 @@ func (o *Options) fillMix(spec *replay.Spec) error {
 	return nil
 }
 
-// checkMix refuses mixes where workers have to be alike.
+// checkMix refuses mixes where workers must be alike.
 func (o *Options) checkMix() error {
 	switch c := &o.Cluster; {
 	case o.compat != "":
@@ -211,7 +211,7 @@ func (o *Options) kindSettings() ([]plan.Setting, error) {
 	return all, nil
 }
 
-// checkGPU refuses what is the name of no GPU, of the tables or a file of one's own.
+// checkGPU rejects unknown names of GPUs, of the tables and of the user's file.
 func (e *engine) checkGPU(name string) (err error) {
 	var all []hardware.GPU
 	if path := HardwareOf(e.Flags).Text("gpu-file"); path != "" {

@@ -143,7 +143,7 @@ func (o *Options) replayGroups() []cli.Group {
 
 func (o *Options) bindRun(fs *pflag.FlagSet) {
 	fs.StringVar(&o.compat, "compat", "", "repeat the results of a `release` of the reference to the last digit: "+CompatRelease)
-	fs.Uint64Var(&o.Seed, "seed", DefaultSeed, "seed of whatever is drawn, a `number`")
+	fs.Uint64Var(&o.Seed, "seed", DefaultSeed, "seed of random draws, a `number`")
 	o.Limits.bindFlags(fs)
 	o.Config.bindFlags(fs)
 	bindReferenceOnly(fs)

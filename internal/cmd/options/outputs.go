@@ -61,14 +61,14 @@ func (out *Outputs) bindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&out.Requests, "requests", "", "write a row per request to `FILE`, as its name ends: .parquet, .arrow, .jsonl or .csv")
 	fs.StringVar(&out.Metrics, "metrics", "", "write the numbers of the report to `FILE`, as OpenMetrics text")
 	fs.StringVar(&out.OTLP, "otlp", "", "write a span per request and stage to `FILE`, as OTLP's JSON; a run begins in 2020")
-	fs.StringVar(&out.KVEvents, "kv-events-file", "", "write what is stored in and removed from KV caches to `FILE`, a line of JSON per event")
-	fs.Var(&out.Caches, "save-caches", "write what workers have cached at the end to `FILE`, or earlier to FILE,at=30m (docs/sweep.md)")
-	fs.StringVar(&out.Dir, "out", "", "write all there is of the run to a new `DIR`")
+	fs.StringVar(&out.KVEvents, "kv-events-file", "", "write stored and removed KV blocks to `FILE`, a line of JSON per event")
+	fs.Var(&out.Caches, "save-caches", "write the prefix caches at the end to `FILE`, or earlier to FILE,at=30m (docs/sweep.md)")
+	fs.StringVar(&out.Dir, "out", "", "write report, requests and passes to a new `DIR`")
 	fs.Var(&out.Form, "requests-format", "`form` of the requests in --out: parquet, jsonl or csv")
 	fs.BoolVar(&out.overwrite, "overwrite", false, "let --out replace another run")
-	fs.BoolVar(&out.force, "force", false, "let --out replace whatever is there")
+	fs.BoolVar(&out.force, "force", false, "let --out replace anything")
 	fs.BoolVar(&out.Passes, "passes", false, "also write every pass to --out")
-	fs.BoolVar(&out.Digest, "digest", false, "print a hash of inputs, configuration and what happened to each request")
+	fs.BoolVar(&out.Digest, "digest", false, "print a hash of inputs, configuration and the life of each request")
 	out.Regret.bindFlags(fs)
 }
 
@@ -79,12 +79,12 @@ func (out *Outputs) BindGroup(fs *pflag.FlagSet) {
 	fs.Var(&out.Form, "requests-format", "`form` of the requests in --out: parquet, jsonl or csv")
 	fs.BoolVar(&out.Passes, "passes", false, "also write every pass to --out")
 	fs.Var(&out.Slo, "slo", "`objectives`, with --out: p99:ttft=2s for all requests, ttft=500ms,itl=30ms for each")
-	fs.Float64Var(&out.Attainment, "slo-attainment", 1, "`share` of requests to meet them")
+	fs.Float64Var(&out.Attainment, "slo-attainment", 1, "`share` of requests that meet them")
 }
 
 func (out *Outputs) bindObjectives(fs *pflag.FlagSet) {
 	fs.Var(&out.Slo, "slo", "`objectives`: p99:ttft=2s for all requests, ttft=500ms,itl=30ms for each")
-	fs.Float64Var(&out.Attainment, "slo-attainment", 1, "`share` of requests to meet them")
+	fs.Float64Var(&out.Attainment, "slo-attainment", 1, "`share` of requests that meet them")
 	fs.BoolVar(&out.SloExit, "slo-exit", false, "end with exit code 6 when an objective is missed")
 }
 
@@ -161,7 +161,7 @@ func (out *Outputs) Replace() rundir.Replace {
 	return rundir.ReplaceNothing
 }
 
-// RecordOnly makes a run leave a directory with its passes, whatever its flags
+// RecordOnly makes a run leave a directory with its passes, for any flags
 // ask for.
 func (o *Options) RecordOnly(dir string) {
 	o.RecordIn(dir)
@@ -180,7 +180,7 @@ func OtherOutputs() []string {
 	}
 }
 
-// RecordIn makes a run leave a directory, with what its flags want in it, and nothing else.
+// RecordIn makes a run write a directory with the contents of its flags, and no other output.
 func (o *Options) RecordIn(dir string) {
 	for _, name := range OtherOutputs() {
 		if f := o.Set.Lookup(name); f != nil {
@@ -202,13 +202,13 @@ type drawing struct {
 }
 
 func (d *drawing) bindFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&d.Path, "timeline", "", "write what every worker did to `FILE`, for Perfetto")
-	fs.Var(&d.from, "timeline-from", "leave out what ends before this `time` of the run's clock")
-	fs.Var(&d.to, "timeline-to", "leave out what begins at or after this `time` of the run's clock")
+	fs.StringVar(&d.Path, "timeline", "", "write the timeline of all workers to `FILE`, for Perfetto")
+	fs.Var(&d.from, "timeline-from", "omit events that end before this `time` of the run's clock")
+	fs.Var(&d.to, "timeline-to", "omit events that begin at or after this `time` of the run's clock")
 	fs.StringVar(&d.request, "timeline-request", "", "show one `REQUEST` alone: its id, or :LINE of the trace")
 }
 
-// Cut returns what of a timeline is wanted.
+// Cut returns the range and the request filter of a timeline.
 func (o *Options) Cut() (timeline.Options, error) {
 	d := &o.Output.Drawing
 	cut := timeline.Options{From: d.from.At, To: d.to.At}

@@ -30,13 +30,13 @@ type pd struct {
 const bestEstimate = "best"
 
 func (f *pd) bindFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&f.threshold, "pd-threshold", "", "a decode worker computes prompts of which it has not cached `N` tokens at most; best: where that\nis estimated to give the first token no later (docs/pd.md)")
+	fs.StringVar(&f.threshold, "pd-threshold", "", "a decode worker computes prompts with at most `N` uncached tokens there; best: if its estimated first token is not later (docs/pd.md)")
 	f.chosen = cli.Choice{Names: []string{"after-transfer", string(engines.BeforeTransfer), string(engines.BeforePrefill)}, Value: "after-transfer"}
 	f.sharing = cli.Choice{Names: []string{"none", string(engines.ShareFairly), string(engines.ShareInTurns)}, Value: "none"}
 	f.sent = cli.Choice{Names: []string{"auto", "all", "missing", "pull", "push"}, Value: "auto"}
 	fs.StringVar(&f.when, "pd-when", "", "prompts go to prefill workers where this `expression` is true; decode workers compute all other prompts")
 	fs.Var(&f.chosen, "decode-chosen", "when a request gets its decode worker, a `time`: after-transfer, before-transfer or before-prefill, as it arrives")
-	fs.Var(&f.sharing, "kv-transfer-sharing", "`how` KV transfers share links: none, each has one to itself; fair, max-min; fifo, one after the other")
+	fs.Var(&f.sharing, "kv-transfer-sharing", "`mode` in which KV transfers share links: none, a link for each; fair, max-min; fifo, one after the other")
 	fs.Float64Var(&f.nic, "nic-bandwidth", 0, "`GB/s` out of each prefill worker and into each decode worker, which transfers share")
 	fs.Float64Var(&f.core, "core-bandwidth", 0, "`GB/s` of the network between them, which all transfers share")
 	fs.Var(&f.sent, "kv-transfer", "`what` a transfer sends: all; missing, what the decode worker has not cached; pull, the same, which decode workers read as with\nvLLM's NixlConnector; push, which prefill workers write; auto, pull between vLLM workers by its own rules where it can (docs/pd.md)")
@@ -49,8 +49,8 @@ func pdFlags() []string {
 	return []string{"pd-threshold", "pd-when", "decode-chosen", "kv-transfer-sharing", "nic-bandwidth", "core-bandwidth", "kv-transfer", "decode-admission", "hold-prefill-blocks"}
 }
 
-// IsOfTwoPools reports whether a flag, one of those named, says something of prefill and decode workers
-// alone: how they share the work, or what holds for one of them.
+// IsOfTwoPools reports whether a named flag is about prefill and decode workers alone: their division of work, or a
+// setting of one of them.
 func IsOfTwoPools(name string, all []string) bool {
 	switch name {
 	case "kv-transfer-bandwidth", "kv-transfer-latency-ms", "prefill-engine-args", "decode-engine-args", "prefill-worker-speed", "decode-worker-speed":
@@ -135,8 +135,8 @@ func (f *pd) fillRule(p *replay.PD) error {
 	return nil
 }
 
-// fillTransfers enters what transfers share and send, and when decode workers are chosen: early where a setting
-// requires it, unless the command line sets the time.
+// fillTransfers sets the links and the content of transfers, and the time at which decode workers are chosen: early if
+// a setting requires it and the command line does not set it.
 func (o *Options) fillTransfers(p *replay.PD) error {
 	f := &o.Cluster.pd
 	p.NIC, p.Core, p.Missing = f.nic, f.core, f.sent.Value == "missing"

@@ -32,7 +32,7 @@ func IsPolicyFile(router string) bool {
 	return ext == ".yaml" || ext == ".yml"
 }
 
-// policyPath returns the file of the router policy, "" where there is none.
+// policyPath returns the file of the router policy, "" if there is none.
 func (c *cluster) policyPath() string {
 	if c.policy == "" && IsPolicyFile(c.Router.Value) {
 		return c.Router.Value

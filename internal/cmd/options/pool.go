@@ -156,7 +156,7 @@ func (o *Options) ParseEngine(p *Pool) error {
 	return nil
 }
 
-// following returns the engine arguments that follow from other settings where they are not given: from the hardware,
+// following returns the engine arguments that follow from other settings if they are not given: from the hardware,
 // or from the server that a timing profile was fitted to. It also returns the pass times of the hardware. gives reports
 // whether an argument is given, and read reads the arguments with defaults where they are not.
 func (o *Options) following(p *Pool, a *engineargs.Args, gives func(key string) bool, read argsReader) (all []engineargs.Setting, times timing.Source, err error) {

@@ -45,7 +45,7 @@ func RecordedSettings(args []string) ([]plan.Setting, error) {
 	return all, err
 }
 
-// leavesFlags are the names of flags that change what a run leaves, and not what it is.
+// leavesFlags are the names of flags that change the outputs of a run, and not the run.
 func leavesFlags() []string {
 	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
 	names := cli.BindNamed(fs, func(fs *pflag.FlagSet) {

@@ -24,9 +24,9 @@ type routing struct {
 
 func routerRows() []schema.Row {
 	return []schema.Row{
-		{Key: "overlap_score_credit", Kind: schema.Real, Default: "1", Help: "`part` of a cached block taken off a worker's cost, 0 to 1", Knob: schema.Knob{Label: "Weight of cached blocks (KV router)", Preset: "1", Steps: "0 0.1 0.2 0.3 0.4 0.5 0.6 0.7 0.8 0.9 1"}},
-		{Key: "prefill_load_scale", Kind: schema.Real, Default: "1", Help: "`weight` of blocks to prefill against blocks in use", Knob: schema.Knob{Label: "Weight of blocks to prefill (KV router)", Preset: "1", Steps: "0 0.25 0.5 0.75 1 1.5 2 3 4 6 8"}},
-		{Key: "router_temperature", Kind: schema.Real, Default: "0", Help: "`freedom` in drawing a worker; 0 takes the cheapest", Knob: schema.Knob{Label: "Router temperature (KV router)", Preset: "0", Steps: "0 0.1 0.2 0.5 1 2 5"}},
+		{Key: "overlap_score_credit", Kind: schema.Real, Default: "1", Help: "`part` of a cached block that is subtracted from a worker's cost, 0 to 1", Knob: schema.Knob{Label: "Weight of cached blocks (KV router)", Preset: "1", Steps: "0 0.1 0.2 0.3 0.4 0.5 0.6 0.7 0.8 0.9 1"}},
+		{Key: "prefill_load_scale", Kind: schema.Real, Default: "1", Help: "`weight` of blocks to prefill, relative to blocks in use", Knob: schema.Knob{Label: "Weight of blocks to prefill (KV router)", Preset: "1", Steps: "0 0.25 0.5 0.75 1 1.5 2 3 4 6 8"}},
+		{Key: "router_temperature", Kind: schema.Real, Default: "0", Help: "`temperature` of the draw of a worker; 0 takes the cheapest", Knob: schema.Knob{Label: "Router temperature (KV router)", Preset: "0", Steps: "0 0.1 0.2 0.5 1 2 5"}},
 		{Key: "router_track_active_blocks", Kind: schema.Bool, Default: "true", Help: "count blocks in use"},
 		{Key: "router_assume_kv_reuse", Kind: schema.Bool, Default: "true", Help: "count blocks that running requests share once"},
 		{Key: "router_track_prefill_tokens", Kind: schema.Bool, Default: "true", Help: "count prompt tokens not computed yet"},
@@ -58,7 +58,7 @@ func (r *routing) Bind(fs *pflag.FlagSet) {
 	BindFlags(fs, r.flags)
 }
 
-// RouterConfig returns the settings of the KV router, over which the flags win; nil where there are none.
+// RouterConfig returns the settings of the KV router, over which the flags win; nil if there are none.
 func (o *Options) RouterConfig() (*router.Config, error) {
 	if o.FirstChanged(append(RouterFlags(), "router-config")...) == "" {
 		return nil, nil

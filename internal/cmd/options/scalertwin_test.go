@@ -53,7 +53,7 @@ func readScaler(t *testing.T, path string) *replay.Autoscale {
 	return a
 }
 
-// An autoscaler in a program wants at each tick what the same autoscaler in a file wants, whatever is seen.
+// An autoscaler in a program makes the same decisions as the same autoscaler in a file.
 func TestScalersInProgramsEqualTheirTwins(t *testing.T) {
 	withScalers(t, func(t *testing.T, name, program string) {
 		own, twin := readScaler(t, scalerExamples+name+"/process.yaml"), readScaler(t, scalerExamples+name+"/twin.yaml")

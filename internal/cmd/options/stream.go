@@ -22,7 +22,7 @@ type streaming struct {
 
 func (s *streaming) bindFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&s.on, "stream", false, "replay a trace without keeping it in memory (docs/limits.md)")
-	fs.Var(&s.window, "stream-window", "with --stream: how far a row of the trace may come before one above it, a `time`\nas 500ms or 10s")
+	fs.Var(&s.window, "stream-window", "with --stream: `time` by which rows of the trace may be out of order, as 500ms or 10s")
 	s.quantiles = cli.Choice{Names: []string{"sketch", "exact"}, Value: "sketch"}
 	fs.Var(&s.quantiles, "quantiles", "with --stream: sketch finds quantiles within 0.2 %, exact finds them by a\nsecond pass over temporary files, as objectives on quantiles need")
 }
@@ -41,7 +41,7 @@ func (s *streaming) fillStream(spec *replay.Spec) error {
 	return nil
 }
 
-// checkStreamed refuses outputs for which requests have to be kept.
+// checkStreamed refuses outputs for which requests must be kept.
 func (o *Options) checkStreamed(spec *replay.Spec) error {
 	if spec.Stream == nil {
 		return nil
@@ -67,7 +67,7 @@ func (o *Options) checkStreamed(spec *replay.Spec) error {
 	return nil
 }
 
-// Folding returns how the requests of a trace that is not kept are folded into its report; nil where all are kept.
+// Folding returns how the requests of a trace that is not kept are folded into its report; nil if all are kept.
 func (o *Options) Folding() *collector.Folding {
 	switch {
 	case !o.streaming.on:

@@ -59,7 +59,7 @@ func (s *SavedCaches) Set(text string) error {
 	return nil
 }
 
-// checkSaved refuses to keep caches of which no file can tell.
+// checkSaved rejects caches that a file cannot describe.
 func (o *Options) checkSaved(spec *replay.Spec) error {
 	if o.Outputs.Caches.Path == "" {
 		return nil

@@ -58,7 +58,7 @@ func (w *window) Set(text string) error {
 }
 
 func (l *limits) bindWindow(fs *pflag.FlagSet) {
-	fs.BoolVar(&l.recycle, recycleFlag, false, "closed loop: begin the workload again when it has ended, until the end of\n--window")
+	fs.BoolVar(&l.recycle, recycleFlag, false, "closed loop: repeat the workload until the end of --window")
 	fs.Var(&l.window, windowFlag, "report on the requests that arrive from one time of the run's clock to another,\n`FROM,TO`, as 1m,10m; either may be left out")
 }
 

@@ -40,8 +40,8 @@ func engineOf(t *testing.T, file string, settings ...string) engineargs.Args {
 	return spec.Entry().Engine
 }
 
-// By vLLM's own rules layers are in groups, and a pool has the same blocks whatever the
-// workload is: 52 layers with windows and 10 without are seven groups of up to 10.
+// By vLLM's own rules layers are in groups, and the number of blocks does not depend on the workload: 52 layers with
+// windows and 10 without are seven groups of up to 10.
 func TestWindowGroups(t *testing.T) {
 	const gemma = "model=gemma-3-27b"
 	short := kvTokens(t, "", gemma, "input-tokens=900", "output-tokens=200", "request-count=10")

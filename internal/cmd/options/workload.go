@@ -14,8 +14,7 @@ import (
 	"github.com/replay-llm/replay/replay/engineargs"
 )
 
-// BindWorkload adds the flags for what is replayed, and none of the cluster that serves it. The tokenizer is of use
-// without a trace, too.
+// BindWorkload adds the flags of the workload, and none of the cluster. The tokenizer is of use without a trace, too.
 func (o *Options) BindWorkload(cmd *cobra.Command, own ...cli.Group) {
 	o.takeNames(cmd)
 	o.input.shared = &o.shared
@@ -23,15 +22,14 @@ func (o *Options) BindWorkload(cmd *cobra.Command, own ...cli.Group) {
 		cli.NewGroup("Workload", o.input.bindFlags, "trace-format", "speedup", "max-in-flight", "input-tokens", "output-tokens", "request-count"),
 		cli.NewGroup(leftOpenTitle, o.input.bindOpen).Rare(),
 		cli.NewGroup("Run", func(fs *pflag.FlagSet) {
-			fs.Uint64Var(&o.Seed, "seed", DefaultSeed, "seed of whatever is drawn, a `number`")
+			fs.Uint64Var(&o.Seed, "seed", DefaultSeed, "seed of random draws, a `number`")
 			cli.BindHelp(fs)
 		}))...)
 	o.input.openFlags = slices.DeleteFunc(o.input.openFlags, func(name string) bool { return name == "tokenizer" })
 }
 
-// WorkloadSpec turns the flags of BindWorkload into a replay of which nothing but the
-// workload is read: in closed loop where requests in flight are given. The tokenizer of
-// the flags is not for the trace alone.
+// WorkloadSpec turns the flags of BindWorkload into a replay with nothing but a workload: in closed loop if requests in
+// flight are given. The tokenizer of the flags is not for the trace alone.
 func (o *Options) WorkloadSpec(args []string) (spec replay.Spec, tokenizer string, err error) {
 	file, err := TraceFile(args)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package programtest holds what the tests of both programs check: help that fits a
-// terminal, manual pages with every flag, errors that are short and name what is nearest.
+// Package programtest has the common tests of both programs: help that fits a terminal, manual pages with every flag,
+// and short errors that name the nearest flag.
 package programtest
 
 import (
@@ -45,8 +45,8 @@ func ListCommands(p cli.Program) map[string]*cobra.Command {
 	return all
 }
 
-// CheckHelp checks that the help of every command fits a terminal, and that what it leaves out is in --help-all, which
-// its last line names.
+// CheckHelp checks that the help of every command fits a terminal, and that hidden flags are in --help-all, which its
+// last line names.
 func CheckHelp(t *testing.T, p cli.Program) {
 	for name, cmd := range ListCommands(p) {
 		short, whole := PrintHelp(t, p, cmd, "--help"), PrintHelp(t, p, cmd, "--help-all")
@@ -150,9 +150,8 @@ func CheckManual(t *testing.T, p cli.Program) {
 	}
 }
 
-// CheckReference checks that every command has a page in Markdown with all its flags that
-// are shown, each once, and that what a page links to exists (pages of the other program are
-// there on the site, which tools/site checks). It returns the number of flags.
+// CheckReference checks that every command has a page in Markdown with each shown flag once, and that links of a page
+// exist (tools/site checks pages of the other program). It returns the number of flags.
 func CheckReference(t *testing.T, p cli.Program) int {
 	root := p(cli.Streams{}, nil)
 	pages, program := manual.MakeReference(root), root.Name()
@@ -187,7 +186,7 @@ func CheckReference(t *testing.T, p cli.Program) int {
 	return flags
 }
 
-// CheckJSON checks that every command takes --output json but for those in without, by
+// CheckJSON checks that every command takes --output json except those in without, by
 // name with the reason.
 func CheckJSON(t *testing.T, p cli.Program, without map[string]string) {
 	all := ListCommands(p)

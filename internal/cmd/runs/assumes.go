@@ -11,8 +11,7 @@ import (
 	"github.com/replay-llm/replay/replay/engines"
 )
 
-// AssumptionsOf returns what the result of a report rests on, in the order of its keys; nothing of a
-// report that repeats the reference's.
+// AssumptionsOf returns the assumptions of a report, in the order of its keys; none if it repeats the reference's.
 func AssumptionsOf(report *collector.Report) []engines.Assumption {
 	fields, _ := report.Get(collector.AssumptionsKey).Value().([]collector.Field)
 	var all []engines.Assumption
@@ -31,7 +30,7 @@ func AssumptionsByKey(all []engines.Assumption) map[string]string {
 	return texts
 }
 
-// Assumed is what the results of one of several replays in a table rest on.
+// Assumed is the assumptions of one of several replays in a table.
 type Assumed struct {
 	Name string // of the replay in the table
 	All  []engines.Assumption
@@ -40,8 +39,8 @@ type Assumed struct {
 // mostNamed is the number of replays that an assumption names.
 const mostNamed = 12
 
-// MergeAssumptions returns what the results of several replays rest on: a text for each key that all
-// have alike, and one with word and the names of its replays for each that differs.
+// MergeAssumptions returns the assumptions of several replays: one text for each key that is equal in all, and one for
+// each variant with word and the names of its replays.
 func MergeAssumptions(word string, replays []Assumed) []engines.Assumption {
 	var keys []string
 	texts, with := map[string][]string{}, map[string][][]string{} // by key; the replays of each text
@@ -94,7 +93,7 @@ func PrintAssumptions(w io.Writer, all []engines.Assumption) error {
 	return nil
 }
 
-// WriteAssumptionsMarkdown writes a list of what a result rests on; nothing of none.
+// WriteAssumptionsMarkdown writes a list of the assumptions of a result, if it has any.
 func WriteAssumptionsMarkdown(w io.Writer, all []engines.Assumption) error {
 	if len(all) == 0 {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/replay/harness"
 )
 
-// addCaches adds to the report what the caches began with, and writes what they hold where that is wanted.
+// addCaches adds the initial caches to the report, and writes the final caches if --save-caches is set.
 func (r *run) addCaches() error {
 	if w := r.result.Warm; w != nil {
 		r.result.Report.Add(

@@ -17,8 +17,7 @@ import (
 	"github.com/replay-llm/replay/report/slo"
 )
 
-// Conclude adds to the report of a replay whether the cluster kept up, nil in closed loop, and what the
-// result rests on.
+// Conclude adds to the report of a replay whether the cluster kept up, nil in closed loop, and the assumptions.
 func Conclude(spec *replay.Spec, result *harness.Result) (load *saturation.Saturation, assumed []engines.Assumption) {
 	report := result.Report
 	if spec.Mode == loadgen.Trace {
@@ -75,8 +74,8 @@ type conclusions struct {
 	warning  []string // instead of them, with such a report
 }
 
-// linesBesideJSON returns the lines on standard error with a report in JSON.
-func (r *run) linesBesideJSON() []string {
+// linesWithJSON returns the lines on standard error with a report in JSON.
+func (r *run) linesWithJSON() []string {
 	c := &r.concluded
 	return slices.Concat(r.lines[:c.from], c.warning, r.lines[c.to:])
 }

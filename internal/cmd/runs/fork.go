@@ -41,8 +41,8 @@ func NewForkCommand(s cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fork RUN --at TIME --future NAME=VALUE,...",
 		Short: "Replay one past and several futures",
-		Long: `Replay up to an instant once, and from there on several times: as it was, and
-with other settings. Each future is what replay trace --change gives.
+		Long: `Replay up to an instant once, and from there several times: unchanged, and with
+other settings. Each future is what replay trace --change gives.
 
 RUN is a directory made with --out (its command is run again), or a trace with
 the flags of replay trace. TIME is of the replay's clock, which begins at 0:00.`,
@@ -58,8 +58,8 @@ the flags of replay trace. TIME is of the replay's clock, which begins at 0:00.`
 	}
 	f.o.BindReplay(cmd, cli.NewGroup("Futures", func(fs *pflag.FlagSet) {
 		fs.Var(&f.at, "at", "`time` of the replay's clock at which the futures part, as 90s, 10m or 17:05")
-		fs.StringArrayVar(&f.futures, "future", nil, "a future with other `settings`, as workers=10,router=p2c; may be given again")
-		fs.StringArrayVar(&f.set, "set", nil, "a `setting` of all futures, as workers=10; without --future and --grid the only one")
+		fs.StringArrayVar(&f.futures, "future", nil, "a future with other `settings`, as workers=10,router=p2c; repeatable")
+		fs.StringArrayVar(&f.set, "set", nil, "a `setting` of all futures, as workers=10")
 		fs.StringArrayVar(&f.grid, "grid", nil, "futures of all combinations of the `values` of settings, as router=kv,p2c")
 		f.o.Outputs.BindGroup(fs)
 		cli.BindForm(fs, &f.form)
@@ -118,7 +118,7 @@ func (f *forkFlags) run(ctx context.Context, s cli.Streams, cmd *cobra.Command, 
 	return f.replay(ctx, s, x, all, &t)
 }
 
-// replay replays the futures of x, and prints what came of them.
+// replay replays the futures of x, and prints their results.
 func (f *forkFlags) replay(ctx context.Context, s cli.Streams, x *forked, all []futureRun, t *forkTable) (err error) {
 	for _, warning := range x.spec.Warnings() {
 		s.Warn(warning)
@@ -136,7 +136,7 @@ func (f *forkFlags) replay(ctx context.Context, s cli.Streams, x *forked, all []
 		return ExplainError(err)
 	}
 	if t.Futures[0].After.Requests == 0 {
-		s.Warn(fmt.Sprintf("--at=%s: no request arrives after it, so that futures differ in what is under way alone", t.at))
+		s.Warn(fmt.Sprintf("--at=%s: no request arrives after it: futures differ only in requests in flight", t.at))
 	}
 	to := s.Out
 	if f.form.Value == "json" {

@@ -26,7 +26,7 @@ type watched struct {
 	recording
 }
 
-// forkOut makes a run directory of each future of a fork. It is nil where none is wanted.
+// forkOut makes a run directory of each future of a fork. It is nil if none is wanted.
 type forkOut struct {
 	base    run
 	command []string // of the replay as it was, without where it is recorded

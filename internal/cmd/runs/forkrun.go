@@ -135,7 +135,7 @@ func (r *forkRun) replayAlone(ctx context.Context, w *loadgen.Workload, f *futur
 	return r.out.write(ctx, f, seen.(*watched).recording, result)
 }
 
-// fill enters what came of a future into the table.
+// fill enters the result of a future into the table.
 func (r *forkRun) fill(f *futureRun, facts *collector.Collector) {
 	r.table.Futures[f.index].fill(facts.Records(), r.table.At)
 }
@@ -148,7 +148,7 @@ func (r *forkRun) watch() (harness.Observer, error) {
 	return r.out.watch()
 }
 
-// stdin is what a trace is read from that comes from there.
+// stdin is the content of a trace on standard input.
 func (r *forkRun) stdin() io.Reader {
 	if r.out != nil {
 		return r.out.base.stdin

@@ -16,19 +16,19 @@ import (
 // asItWas is the future in which nothing changes.
 const asItWas = "as it was"
 
-// forkTable is what came of the futures of a fork.
+// forkTable is the result of the futures of a fork.
 type forkTable struct {
 	At      sim.Time `json:"at_ms"`
 	at      string   // as given
 	Futures []future `json:"futures"`
 }
 
-// future is what came of one.
+// future is the result of one.
 type future struct {
 	Name  string    `json:"name"`
 	After latencies `json:"arrive_after"` // of requests that arrive after the instant
 	All   latencies `json:"all"`
-	// Assumptions are what it rests on; none of a future that repeats the reference's results.
+	// Assumptions are the assumptions of the future; none if it repeats the reference's results.
 	Assumptions map[string]string `json:"assumptions,omitempty"`
 	assumed     []engines.Assumption
 }

@@ -115,7 +115,7 @@ func (in *inputs) hashedFiles() ([]rundir.Input, error) {
 	return slices.Insert(in.files, 0, in.stdin.inputRead()), nil
 }
 
-// hashed is a reader that hashes what goes through it.
+// hashed is a reader that hashes its bytes.
 type hashed struct {
 	in   io.Reader
 	hash hash.Hash

@@ -2,7 +2,7 @@ package runs
 
 import "testing"
 
-// Of what was asked for the last four are kept, and what is asked for again is one of them.
+// The last four requested replays are kept, and a repeated request is one of them.
 func TestRecent(t *testing.T) {
 	var kept Recent[string]
 	made := 0

@@ -44,10 +44,10 @@ type recording struct {
 	rows    []requests.Row
 	passing passing         // in their place, where requests are not kept
 	outcome *slo.Outcome    // nil without objectives
-	faults  *failures.Study // nil where nothing is to go wrong
+	faults  *failures.Study // nil if nothing is to go wrong
 	scaling *scaling.Study  // nil without an autoscaler
 	regret  *regret.Study   // nil unless asked for
-	tasks   *tasks.Study    // nil where requests wait for nothing but the turn before
+	tasks   *tasks.Study    // nil if requests wait for nothing but the turn before
 	run     rundir.Run
 	lines   []string // for people, below the report
 

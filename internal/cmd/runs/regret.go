@@ -13,7 +13,7 @@ import (
 // mostRegretted is how many decisions are printed below a report.
 const mostRegretted = 5
 
-// studyRegret finds what other choices of the router would have given, where that is asked for.
+// studyRegret finds the results of other choices of the router, if --regret is set.
 func (r *run) studyRegret(ctx context.Context) (err error) {
 	out := &r.o.Outputs
 	if !out.Regret.Wanted {

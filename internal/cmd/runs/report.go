@@ -40,7 +40,7 @@ func (r *run) writeReport() error {
 		if err := r.writeJSON(r.s.Out); err != nil {
 			return err
 		}
-		lines, missing, to = r.linesBesideJSON(), nil, r.s.Err
+		lines, missing, to = r.linesWithJSON(), nil, r.s.Err
 	} else if err := report.WriteText(r.s.Out, text); err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func describeReasons(r *harness.Result) string {
 	return ": " + strings.Join(all, ", ")
 }
 
-// clientLine returns how often clients sent their requests, and what came of it.
+// clientLine returns how often clients sent their requests, and its result.
 func (r *run) clientLine(total int) string {
 	by, _ := r.result.Collector.Outcomes()
 	sent, hungUp := r.result.Collector.Attempts()

@@ -21,7 +21,7 @@ import (
 	"github.com/replay-llm/replay/router/policy"
 )
 
-// Cluster replays spec on workers that are processes; nil where the program
+// Cluster replays spec on workers that are processes; nil if the program
 // does not know how.
 type Cluster func(ctx context.Context, s cli.Streams, o *options.Options, spec *replay.Spec, watched replay.Streams) (*harness.Result, error)
 
@@ -31,7 +31,7 @@ type run struct {
 	o     *options.Options
 	spec  replay.Spec
 	drive func(context.Context, replay.Streams) (*harness.Result, error)
-	live  bool // in real time: what there is of it is written even when its context ends
+	live  bool // in real time: all of it is written even when its context ends
 
 	stdin io.Reader // of the replay
 	cut   timeline.Options
@@ -77,7 +77,7 @@ func Run(ctx context.Context, s cli.Streams, o *options.Options, spec replay.Spe
 	return r.endLive()
 }
 
-// carryOut opens what looks on, replays, and writes what is wanted of it. What
+// carryOut opens what looks on, replays, and writes the wanted part of it. What
 // cannot be written is refused before the workload is read.
 func (r *run) carryOut(ctx context.Context) (err error) {
 	if err := r.openRecording(); err != nil {

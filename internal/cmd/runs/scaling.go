@@ -22,8 +22,8 @@ func (r *run) goal() failures.Goal {
 	return goal
 }
 
-// studyScaling finds what each act of an autoscaler cost, compared with the same replay with the most workers that it
-// requested, from the start to the end.
+// studyScaling finds the cost of each act of an autoscaler, compared with the same replay with the largest requested
+// number of workers from the start.
 func (r *run) studyScaling(ctx context.Context) error {
 	all := r.result.Scaling
 	if len(all) == 0 || r.spec.Stream != nil {

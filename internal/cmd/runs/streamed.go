@@ -18,7 +18,7 @@ import (
 	"github.com/replay-llm/replay/report/slo"
 )
 
-// passing is what a run that does not keep its requests makes of their rows, which pass one by one.
+// passing derives the results of a streamed run from the rows of its requests, one by one.
 type passing struct {
 	rows   *requests.Stream      // nil: no rows are written
 	tally  *slo.Tally            // nil without objectives
@@ -129,8 +129,8 @@ func (r *run) writePassing(ctx context.Context, replay func() error) error {
 type spools struct {
 	form  requests.Format
 	whole spool
-	// plain is without the columns of how requests ended, which the file has where one ended in another way than with its
-	// last token; empty where no rows have these columns.
+	// plain omits the columns of the outcomes of requests, which the file has if a request ended in another way than
+	// with its last token; empty if no rows have these columns.
 	plain spool
 }
 
@@ -140,7 +140,7 @@ type spool struct {
 	to   *requests.Writer
 }
 
-// open opens the file, on which the process alone has a hold.
+// open opens the file, which no other process can open by name.
 func (s *spool) open(ctx context.Context, form requests.Format) (err error) {
 	if s.file, err = os.CreateTemp("", ".replay-rows-*.tmp"); err != nil {
 		return fmt.Errorf("a temporary file for --out: %w", err)

@@ -40,7 +40,7 @@ func NewConcurrencyCommand(s cli.Streams, onProcesses Cluster) *cobra.Command {
 		Use:   "concurrency [FILE] --max-in-flight K",
 		Short: "Keep a number of requests in flight",
 		Long: `Replay a workload in closed loop: the next request arrives when one of the K in
-flight completes. Times of the trace do not count, delays within a session do.
+flight completes. Arrival times are ignored, delays within a session are kept.
 
 ` + workloadHelp,
 		Example: `  replay concurrency requests.jsonl --max-in-flight 64

@@ -18,7 +18,7 @@ import (
 // can be trusted.
 type trust struct {
 	harness.NoObserver
-	of [3][]*calibrate.Coverage // by role and worker, the last for all further ones; nil where there is no such profile
+	of [3][]*calibrate.Coverage // by role and worker, the last for all further ones; nil if there is no such profile
 }
 
 // readProfiles reads the profiles that the replay names.
@@ -43,7 +43,7 @@ func (t *trust) readProfiles(spec *replay.Spec) error {
 	return nil
 }
 
-// coverageOf reads the profile of an engine; nil where it does not have the range in which it can be trusted.
+// coverageOf reads the profile of an engine; nil if it does not have the range in which it can be trusted.
 func coverageOf(a *engineargs.Args) (*calibrate.Coverage, error) {
 	if !a.PassTimes.HoldsProfile() {
 		return nil, nil

@@ -21,7 +21,7 @@ func (r *run) showProgress(streams *replay.Streams) (end func(ended bool)) {
 	return func(bool) { bar.Clear() }
 }
 
-// How long what is shown of a replay stays, unless --watch says so.
+// How long the shown part of a replay stays, unless --watch says so.
 const (
 	redraw = 250 * time.Millisecond // on a terminal
 	relog  = 10 * time.Second       // in a log

@@ -54,7 +54,7 @@ func WithWorkloads(ctx context.Context, k *Workloads) context.Context {
 	return context.WithValue(ctx, workloadsKey{}, k)
 }
 
-// OpenShared returns the workload of spec from the workloads that replays of ctx share; nil where they share none, or this one
+// OpenShared returns the workload of spec from the workloads that replays of ctx share; nil if they share none, or this one
 // cannot be shared.
 func OpenShared(ctx context.Context, spec *replay.Spec, streams replay.Streams) (*loadgen.Workload, error) {
 	k, _ := ctx.Value(workloadsKey{}).(*Workloads)

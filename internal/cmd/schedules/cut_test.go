@@ -172,7 +172,7 @@ func TestCutScheduleIsThat(t *testing.T) {
 	}
 }
 
-// What an autoscaled pool had in a part of a replay is what the sizes between its instants add up to.
+// The worker-time of an autoscaled pool in a part of a replay is the sum over the sizes between its instants.
 func TestUsageWithin(t *testing.T) {
 	s := &harness.Scaling{Sizes: []harness.PoolSize{{At: 0, Ready: 1, GPUs: 2}, {At: hourMS / 2, Ready: 3, GPUs: 6}, {At: hourMS, Ready: 2, GPUs: 4}}, End: hourMS}
 	for _, x := range []struct {

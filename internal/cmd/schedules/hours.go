@@ -1,5 +1,5 @@
-// Package schedules finds how many workers a cluster needs in each hour of a trace, and what that costs next to a fixed size and
-// an autoscaler; and how several deployments share a pool of GPUs.
+// Package schedules finds the number of workers that a cluster needs in each hour of a trace, with the cost, compared
+// with a fixed size and an autoscaler; and the shared pool of several deployments.
 //
 // Read hours.go, week.go, text.go, then cut.go with streamed.go: a trace that is not kept in memory; then pool.go with pooltext.go: several
 // deployments on one pool of GPUs.
@@ -91,7 +91,7 @@ type hourOf struct {
 	from, to sim.Time // on the replay's clock; the last hour may be shorter
 	requests int
 	shape    plan.Shape
-	missed   string // what is missed with the most workers; "" where the hour meets
+	missed   string // what is missed with the most workers; "" if the hour meets
 }
 
 // wayToSize is a way to decide on the number of workers.
@@ -103,7 +103,7 @@ type wayToSize struct {
 	missed   string
 }
 
-// cutHours finds the smallest cluster of each hour by itself.
+// cutHours finds the smallest cluster of each hour alone.
 func (h *ByHour) cutHours(ctx context.Context, r *Runner, w *loadgen.Workload, near plan.Shape) error {
 	speed := sim.Time(r.Spec.Speedup)
 	first, last := plan.Span(w)
@@ -153,8 +153,8 @@ func largerShape(a, b plan.Shape) plan.Shape {
 	return plan.Shape{Workers: max(a.Workers, b.Workers), Prefill: max(a.Prefill, b.Prefill), Decode: max(a.Decode, b.Decode)}
 }
 
-// findHour returns the smallest cluster that meets the objectives on a part of the workload, and what the largest misses where
-// none does.
+// findHour returns the smallest cluster that meets the objectives on a part of the workload, or the objective that the
+// largest one misses.
 func (r *Runner) findHour(ctx context.Context, part *loadgen.Workload, near plan.Shape) (plan.Shape, string, error) {
 	v := r.Variant
 	v.Near = near
@@ -282,8 +282,8 @@ func nameSize(s plan.Shape) string {
 	return s.String()
 }
 
-// addWorkers adds a worker to each hour in which the schedule misses the objectives or, where none does by itself, to that
-// before the hour in which it comes nearest to a limit.
+// addWorkers adds a worker to each hour in which the schedule misses the objectives or, if no single hour misses, to
+// the hour before the nearest miss.
 func (h *ByHour) addWorkers(ctx context.Context, r *Runner, w *loadgen.Workload) error {
 	measures, err := h.judgeHours(ctx, r, w)
 	if err != nil {
@@ -391,8 +391,8 @@ func (r *Runner) replayReported(ctx context.Context, w *loadgen.Workload, change
 	return m, way, nil
 }
 
-// addAutoscaled adds Kubernetes' HPA with a target of requests in flight: what a worker of the busiest hour's smallest cluster
-// has on average.
+// addAutoscaled adds Kubernetes' HPA with a target of requests in flight: the mean on a worker of the busiest hour's
+// smallest cluster.
 func (h *ByHour) addAutoscaled(ctx context.Context, r *Runner, w *loadgen.Workload, fixed plan.Shape) ([]wayToSize, error) {
 	if fixed.Split() {
 		return h.ways, nil // each pool has a separate HPA there, with a target that the plan does not have

@@ -56,7 +56,7 @@ func runnerOf(limit float64, startup time.Duration) *Runner {
 	return r
 }
 
-// Each hour has the fewest workers with which it meets by itself, unless the whole trace takes more; the schedule meets, and
+// Each hour has the fewest workers with which it meets alone, unless the whole trace takes more; the schedule meets, and
 // costs no more than the busiest hour's workers all along.
 func TestScheduleIsSmallest(t *testing.T) {
 	ctx, w := context.Background(), busyHours(300, 6000, 2500, 0, 4000)

@@ -120,7 +120,7 @@ func (p *Pool) Fits() bool {
 	return needed <= p.GPUs
 }
 
-// Refusal returns why the pool does not do, "" where it does.
+// Refusal returns why the pool does not do, "" if it does.
 func (p *Pool) Refusal() string {
 	for i := range p.Members {
 		if m := &p.Members[i]; !m.met {

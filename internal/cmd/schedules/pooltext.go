@@ -69,7 +69,7 @@ func (p *Pool) usedHours() float64 {
 // price returns that of a GPU for an hour.
 func (p *Pool) price() float64 { return p.Members[0].schedule.price }
 
-// perDay returns what 24 hours take of what the traces take.
+// perDay scales a number for the time of the traces to 24 hours.
 func (p *Pool) perDay(hours float64) float64 {
 	covered := p.countHours()
 	if covered == 0 {

@@ -135,7 +135,7 @@ func (x *cutRun) judge(ctx context.Context, h *ByHour) ([]plan.Measure, error) {
 }
 
 // replayHour replays an hour after the hour before it, and holds it to the objectives. change sets the cluster; it is given when the hour
-// begins, at most 0 where nothing comes before it.
+// begins, at most 0 if nothing comes before it.
 func (x *cutRun) replayHour(ctx context.Context, h *ByHour, k int, change func(s *replay.Spec, begin sim.Time)) (plan.Measure, *harness.Result, error) {
 	w, begin, err := x.r.pairOf(ctx, x.c, k)
 	if err != nil {
@@ -204,7 +204,7 @@ func (h *ByHour) missesAlways() bool {
 	return false
 }
 
-// describeMissed returns how many hours miss the objectives and what the first of them misses, "" where all meet.
+// describeMissed returns how many hours miss the objectives and what the first of them misses, "" if all meet.
 func describeMissed(h *ByHour, measures []plan.Measure) string {
 	count, first := 0, -1
 	for i := range measures {
@@ -221,7 +221,7 @@ func describeMissed(h *ByHour, measures []plan.Measure) string {
 }
 
 // addAutoscaled adds Kubernetes' HPA, which begins the hour before each hour with the workers of the schedule. Its GPU-hours are those of
-// the hours by themselves.
+// the hours alone.
 func (x *cutRun) addAutoscaled(ctx context.Context, h *ByHour, fixed plan.Shape) error {
 	if fixed.Split() {
 		return nil
@@ -275,7 +275,8 @@ func (x *cutRun) addAutoscaled(ctx context.Context, h *ByHour, fixed plan.Shape)
 	return nil
 }
 
-// usageWithin returns what a pool had from one instant to another. The size that it had at the end of the replay lasts.
+// usageWithin returns the usage of a pool from one instant to another. The size that it had at the end of the replay
+// lasts.
 func usageWithin(all []*harness.Scaling, from, to sim.Time) harness.Usage {
 	var u harness.Usage
 	for _, s := range all {

@@ -13,8 +13,7 @@ import (
 // mostRows is the number of hours that are printed one by one.
 const mostRows = 2 * dayHours
 
-// Format returns the schedule by hour and what it costs, of lines that wrap fits to a width. head names it, and most is the
-// largest number of workers that was tried.
+// Format returns the schedule by hour and its cost, in lines that wrap fits to a width.
 func (h *ByHour) Format(head string, most int, wrap func(string) string) string {
 	b := &strings.Builder{}
 	b.WriteString(wrap(head + ":\n"))
@@ -44,7 +43,7 @@ func (h *ByHour) HourRows() (head []string, rows [][]string) {
 	return []string{"hour", "requests/s", "GPUs", "smallest cluster"}, rows
 }
 
-// NameRows returns what the table of hours has, for its title: "" where each row is an hour of the trace.
+// NameRows returns the rows of the table of hours, for its title: "" if each row is an hour of the trace.
 func (h *ByHour) NameRows() string {
 	if len(h.hours) <= mostRows {
 		return ""

@@ -92,7 +92,7 @@ func (h *ByHour) findRhythms(r *Runner) {
 	h.week = h.findRhythm(weekHours, r.Begin, r.Quantile)
 }
 
-// dayName returns the name of a day of the week, counted from that of the first request where it is not known.
+// dayName returns the name of a day of the week, counted from that of the first request if it is not known.
 func (h *ByHour) dayName(day int) string {
 	if h.begin.known {
 		return listDays()[day]
@@ -153,7 +153,7 @@ func (h *ByHour) describeQuantile() string {
 	return fmt.Sprintf("the %g quantile", h.quantile)
 }
 
-// cycles returns schedules that repeat, with their names: those of which the trace has more than one cycle.
+// cycles returns repeated schedules with their names, if the trace has more than one cycle of them.
 func (h *ByHour) cycles() (names []string, all []*rhythm) {
 	if h.week != nil && len(h.hours) > weekHours {
 		names, all = append(names, "by hour of the week"), append(all, h.week)

@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/replay/engines"
 )
 
-// listAssumptions returns what the results of cells rest on.
+// listAssumptions returns the assumptions of the results of cells.
 func listAssumptions(cells []plan.Cell) []engines.Assumption {
 	var replays []runs.Assumed
 	found, reader := make([][]engines.Assumption, len(cells)), options.NewCellReader()
@@ -29,8 +29,7 @@ func eachCell(cells []plan.Cell, do func(i int)) {
 	_ = plan.Each(context.Background(), len(cells), runtime.NumCPU(), func(_ context.Context, i int) error { do(i); return nil })
 }
 
-// assumptionsOf returns what the result of a cell rests on; nothing of a cell that cannot
-// run or repeats the reference's results.
+// assumptionsOf returns the assumptions of a cell; none if it cannot run or repeats the reference's results.
 func assumptionsOf(reader *options.CellReader, cell *plan.Cell) []engines.Assumption {
 	o, file, mode, err := reader.OptionsOf(cell.Settings)
 	if err != nil {

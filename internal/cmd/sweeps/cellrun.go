@@ -93,8 +93,8 @@ func stoppedReport(missed *slo.MissedError, spec *replay.Spec) (json.RawMessage,
 	return json.Marshal(report)
 }
 
-// addHardware adds to a report how many GPUs the cluster has, which, and what they cost for an
-// hour: on average over the replay where an autoscaler changes their number. It adds nothing with --scale.
+// addHardware adds the number, kind and hourly cost of the GPUs to a report: the average over the replay if an
+// autoscaler changes the number. It adds nothing with --scale.
 func addHardware(result *harness.Result, spec *replay.Spec) error {
 	if spec.Compat || len(spec.Scale) > 0 {
 		return nil
@@ -161,7 +161,7 @@ func printWarnings(s cli.Streams, reader *options.CellReader, cells []plan.Cell)
 	all.print(s)
 }
 
-// cellReport is the report as one line, with what came of the objectives and, in open
+// cellReport is the report as one line, with the result of the objectives and, in open
 // loop, whether the cluster kept up.
 func cellReport(o *options.Options, result *harness.Result, w *loadgen.Workload, spec *replay.Spec) (json.RawMessage, error) {
 	var rows []requests.Row

@@ -65,7 +65,7 @@ The cells run in this process, --jobs at once, or as shards on several machines.
 	}
 	cli.BindGroups(cmd, cli.NewGroup("Grid", f.grid.Bind, "trace", "deployment", "grid", "set", "repeat"), cli.NewGroup("Table", f.table.Bind, "output", "out", "gpu-cost"), cli.NewGroup("Run", func(fs *pflag.FlagSet) {
 		fs.IntVar(&f.jobs, "jobs", runtime.NumCPU(), "cells at once, a `number`; the table does not depend on it")
-		fs.StringVar(&f.journal, "journal", "", "note finished cells in `FILE`, and take those there")
+		fs.StringVar(&f.journal, "journal", "", "note finished cells in `FILE`, and reuse the cells that it has")
 		fs.BoolVar(&f.early, "early-stop", false, "end a cell when an objective of its --set slo=... cannot be met any more")
 		fs.Var(&f.shard, "shard", "run shard `i/n` of the cells, as 1/8, into the file of --out")
 	}, "journal", "early-stop", "shard"))
@@ -104,7 +104,7 @@ type sweepFlags struct {
 	shard   shardValue
 }
 
-// sweepHere replays the cells of g and prints what they came to.
+// sweepHere replays the cells of g and prints their results.
 func (f *sweepFlags) sweepHere(ctx context.Context, s cli.Streams, g *plan.Grid) (err error) {
 	cli.ManyReplays()
 	cells := f.grid.CellsOf(g)
@@ -286,7 +286,7 @@ func (d *digests) fileOf(s plan.Setting) string {
 	return ""
 }
 
-// configOf is the configuration of a model that is no name of the tables, "" where there
+// configOf is the configuration of a model that is no name of the tables, "" if there
 // is none.
 func configOf(model string) string {
 	if stat, err := os.Stat(model); err == nil && stat.IsDir() {

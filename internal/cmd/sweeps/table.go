@@ -39,10 +39,10 @@ type TableFlags struct {
 func (f *TableFlags) Bind(fs *pflag.FlagSet) {
 	f.form = cli.Choice{Names: []string{"table", "csv", "json"}, Value: "table"}
 	fs.Var(&f.form, "output", "`form` of standard output: table (a few values), csv or json (all)")
-	fs.BoolVar(&f.wide, "wide", false, "a table with more columns, under their full names, wider than 80 characters")
+	fs.BoolVar(&f.wide, "wide", false, "a table with all columns, wider than 80 characters")
 	f.Files.Bind(fs)
 	fs.Float64Var(&f.cost, "gpu-cost", 0, "`price` of a GPU for an hour, in any currency; 0: that of replay gpus")
-	fs.BoolVar(&f.wall, "wall-time", false, "do not leave out the values that depend on how fast this machine is")
+	fs.BoolVar(&f.wall, "wall-time", false, "include values that depend on the speed of this machine")
 }
 
 // Check refuses flags that make no sense before anything is run.
@@ -96,8 +96,8 @@ type TableFiles struct {
 }
 
 func (f *TableFiles) Bind(fs *pflag.FlagSet) {
-	fs.StringArrayVar(&f.paths, "out", nil, "also write all to `FILE`: .csv, .json, .parquet or a page, .html; may be repeated")
-	fs.StringVar(&f.page, "html", "", "also draw all on a page, `FILE`")
+	fs.StringArrayVar(&f.paths, "out", nil, "also write all values to `FILE`: .csv, .json, .parquet or a page, .html; repeatable")
+	fs.StringVar(&f.page, "html", "", "also draw the result as a web page, `FILE`")
 	fs.BoolVar(&f.overwrite, "overwrite", false, "let --out and --html replace files")
 }
 
@@ -194,7 +194,7 @@ func sweepPage(g *plan.Grid, t *plan.Results, assumed []engines.Assumption, comm
 	page.Facts = append(page.Facts, html.Facts{Title: "What was asked", Rows: [][2]string{{"command", command}}})
 	across, by := chooseAxes(g)
 	few := slices.Concat([]string{"cell"}, t.Shown(), []string{"reason"})
-	for _, c := range all.Columns { // what came of resamples
+	for _, c := range all.Columns { // the results of resamples
 		if strings.HasPrefix(c.Name, "resampled_") && (strings.HasSuffix(c.Name, "_change") || strings.HasSuffix(c.Name, "_verdict")) {
 			few = append(few, c.Name)
 		}

@@ -33,7 +33,7 @@ type Document struct {
 	Tables  *optables.Origin    `json:"operator_times"` // of the measured operator times in the program
 }
 
-// Formats are the versions of what is written for other programs, or later ones.
+// Formats are the versions of files for other programs, or later ones.
 type Formats struct {
 	Digest  string `json:"digest"`
 	Run     int    `json:"run_directory"`

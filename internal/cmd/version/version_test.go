@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/vllm/releases"
 )
 
-// What is known of a commit depends on how the program was built.
+// The facts about the commit depend on the build of the program.
 func TestReadBuild(t *testing.T) {
 	vcs := func(modified string) []debug.BuildSetting {
 		return []debug.BuildSetting{

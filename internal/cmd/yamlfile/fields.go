@@ -84,7 +84,7 @@ func namesOf(fields []field) []string {
 	return names
 }
 
-// setText sets a value to what a text is for its type, within bounds such as 1..8 or 1.. .
+// setText sets a value to the meaning of a text for its type, within bounds such as 1..8 or 1.. .
 func setText(to reflect.Value, text, bounds string) error {
 	low, high, _ := strings.Cut(bounds, "..")
 	if at, ok := to.Addr().Interface().(*sim.Time); ok {
@@ -125,7 +125,7 @@ func setText(to reflect.Value, text, bounds string) error {
 	return nil
 }
 
-// parseBound parses a bound of a tag, other where there is none.
+// parseBound parses a bound of a tag, other if there is none.
 func parseBound(text string, other float64) float64 {
 	if text == "" {
 		return other

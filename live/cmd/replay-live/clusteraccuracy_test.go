@@ -8,9 +8,8 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/cli"
 )
 
-// A replay on processes counts what the same one on the logical clock counts, and
-// takes about as long. Of several runs the median is taken: the machine has other
-// things to do.
+// A replay on processes has the counts of the same replay on the logical clock, and takes about as long. Of several
+// runs the median is taken: the machine has other things to do.
 func TestClusterAccuracy(t *testing.T) {
 	clusterRequest(t)
 	t.Setenv(asProgram, "1")

@@ -91,7 +91,7 @@ func TestClusterFaultInterrupt(t *testing.T) {
 	}
 }
 
-// When the caller is killed, its workers end by themselves.
+// When the caller is killed, its workers end alone.
 func TestClusterFaultOrphans(t *testing.T) {
 	clusterRequest(t)
 	cmd, _, _ := caller(t, []string{"TMPDIR=" + t.TempDir()}, "trace", shortTrace(t, "short.jsonl", 3000), "--mode", "cluster", "--spawn", "3")

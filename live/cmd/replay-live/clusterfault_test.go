@@ -182,8 +182,8 @@ func TestClusterFaultWorkerCrash(t *testing.T) {
 	}
 }
 
-// A worker that hangs is given up after the time between two tokens that may
-// pass; one that hung for longer than its lease is back when it wakes up.
+// A worker that hangs is given up after the timeout between two tokens. A worker that hung for longer than its lease
+// returns when it wakes up.
 func TestClusterFaultWorkerHangs(t *testing.T) {
 	clusterRequest(t)
 	c := newCompound(t)

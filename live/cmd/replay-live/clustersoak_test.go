@@ -59,7 +59,7 @@ func TestClusterSoakCounts(t *testing.T) {
 	total := sumOf(workers, "dynamo_component_requests_total")
 	bad := sumOf(workers, "dynamo_component_errors_total") + sumOf(workers, "dynamo_component_cancellation_total") +
 		sumOf(workers, "dynamo_component_inflight_requests")
-	t.Logf("%d requests, %d in flight: %v completed in %.1f s; the workers counted %v, and %v errors, cancellations and requests under way",
+	t.Logf("%d requests, %d in flight: %v completed in %.1f s; the workers counted %v, and %v errors, cancellations and requests in flight",
 		requests, soakStreams, got.number("completed_requests"), got.number("duration_ms")/1000, total, bad)
 	if total != got.number("num_requests") || bad != 0 {
 		t.Errorf("workers counted %v requests and %v that went wrong, want %v and none", total, bad, got.number("num_requests"))
@@ -148,9 +148,8 @@ func (s *soakTally) one(ctx context.Context, pool *routes.Pool, rng *rand.Rand) 
 	}
 }
 
-// With 2,000 streams at once and a worker killed every ten seconds, each request
-// ends in one terminal item or a typed error; none is lost or doubled, and
-// nothing is left.
+// With 2,000 streams at once and a worker killed every ten seconds, each request ends in one terminal item or a typed
+// error; none is lost or doubled, and no resource leaks.
 func TestClusterSoakKills(t *testing.T) {
 	clusterRequest(t)
 	c := newCompound(t)

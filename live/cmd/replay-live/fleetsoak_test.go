@@ -24,10 +24,10 @@ var (
 	soakSeed = flag.Uint64("fleet-seed", 1, "`number` from which the faults of -fleet-soak are drawn")
 )
 
-// A fleet of workers behind a frontend stands faults at random under load: workers that are
-// killed and stopped, a frontend that is stopped, etcd and NATS that are cut off, killed and started again, a disk
-// that is full. Every request ends in one terminal event or a typed error, what is known
-// of KV caches is what the workers have, memory is bounded, and no goroutine of a request is left.
+// A fleet of workers behind a frontend survives random faults under load: killed and stopped workers, a stopped
+// frontend, etcd and NATS that are disconnected, killed and restarted, a full disk. Every request ends in one terminal
+// event or a typed error, the index equals the KV caches of the workers, memory is bounded, and no goroutine of a
+// request is left.
 func TestFleetSoak(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipped: it takes half a minute under the race detector")
@@ -210,7 +210,7 @@ func (c *soakCrowd) count(tokens int, kind, wrong string) string {
 	return kind
 }
 
-// end waits for the requests under way, and leaves.
+// end waits for the requests in flight, and leaves.
 func (c *soakCrowd) end() {
 	close(c.done)
 	c.wg.Wait()

@@ -53,8 +53,8 @@ func TestVLLMRouter(t *testing.T) {
 	}
 }
 
-// Its policy kv_aware follows the KV events that the servers publish: a prompt goes where it is
-// cached, and how it gets to know where they are is vLLM's own way, too.
+// Its policy kv_aware follows the KV events of the servers: a prompt goes to the worker that has cached it, and the
+// router finds the addresses of the events in vLLM's own way.
 func TestVLLMRouterFollowsEvents(t *testing.T) {
 	if *gateways == "" {
 		t.Skip("skipped: only with -gateways (make gateways)")
@@ -149,8 +149,8 @@ func anyPort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// askThrough asks a gateway, eight requests at once, and returns how many each server has
-// answered, and what share of the prompts' tokens was cached.
+// askThrough sends requests to a gateway, eight at once, and returns the number of answers of each server, and the
+// cached share of the prompts' tokens.
 func (f *fleetOf) askThrough(t *testing.T, url string) (requests []int, hitRate float64) {
 	t.Helper()
 	words := func(group, n int, seed uint64) string {

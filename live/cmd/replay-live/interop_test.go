@@ -101,7 +101,7 @@ func needPeer(t *testing.T, module string) {
 	optional.Program(t, *peerPython, "-c", "import "+module)
 }
 
-// peerModel is a directory with what the package wants of a model.
+// peerModel is a directory with the model files that the package requires.
 func peerModel(t *testing.T) string {
 	t.Helper()
 	tokens, err := os.ReadFile("../../../loadgen/tokenizer/testdata/gpt2.json")

@@ -14,8 +14,8 @@ import (
 	"github.com/replay-llm/replay/internal/poll"
 )
 
-// The package's own KV router sees what the caches of our workers hold: on both of its event planes,
-// and by what it asks for when it comes later than the events.
+// The package's own KV router sees the caches of our workers: on both of its event planes, and by queries if it starts
+// later than the events.
 func TestInteropPeerRouter(t *testing.T) {
 	needPeer(t, "dynamo.frontend")
 	for _, c := range []struct{ requests, events string }{{"nats", "nats"}, {"tcp", "zmq"}} {
@@ -60,7 +60,7 @@ func peerRouter(t *testing.T, requests, events string) {
 			t.Fatalf("the less used worker was not asked: %d, want %d", busy.worker, other)
 		}
 		time.Sleep(settling)
-		// Now the other one has five blocks of requests under way, the first one three.
+		// Now the other one has five blocks of requests in flight, the first one three.
 		if w := f.ask(prompt(10*i, 7)); w != other {
 			t.Errorf("prompt %d went to worker %d, want %d, which has its prefix", i, w, other)
 		}
@@ -117,7 +117,7 @@ func (f *routed) ask(prompt string) int {
 	return f.askedSince(before)
 }
 
-// holding is a request under way.
+// holding is a request in flight.
 type holding struct {
 	f      *routed
 	cancel context.CancelFunc
@@ -147,7 +147,7 @@ func (f *routed) hold(prompt string) holding {
 	return holding{f, cancel, f.askedSince(before)}
 }
 
-// end cancels it, and waits until the worker has let go of it.
+// end cancels it, and waits until the worker has released it.
 func (h holding) end() {
 	w := h.f.workers[h.worker]
 	before := w.metric("dynamo_component_inflight_requests", "")
@@ -155,8 +155,8 @@ func (h holding) end() {
 	poll.Until(h.f.t, "the request has ended", func() bool { return w.metric("dynamo_component_inflight_requests", "") < before })
 }
 
-// Every event of a cache that evicts is one that the package's router can apply: no block is stored twice,
-// removed without being there, or hangs on one that is not.
+// The package's router can apply every event of a cache that evicts: no block is stored twice, removed twice, or has an
+// unknown parent.
 func TestInteropPeerEvictions(t *testing.T) {
 	needPeer(t, "dynamo.frontend")
 	c := newPeers(t)

@@ -59,7 +59,7 @@ func readContainer(t *testing.T, name string) (d deployed, replicas int) {
 	return all[0], manifest.Spec.Replicas
 }
 
-// start starts the container's command on loopback with its environment, but for the address of its pod,
+// start starts the container's command on loopback with its environment, except the address of its pod,
 // where etcd and NATS are, and the token.
 func (d *deployed) start(t *testing.T, c *compound) *member {
 	t.Helper()

@@ -11,8 +11,8 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// kv-tail shows what a worker has published before it began: what is kept as it
-// was, and the rest as a snapshot. A block of which two are left is cached once.
+// kv-tail shows events from before its start: kept batches unchanged, and older ones as a snapshot. A block of which
+// two are left is cached once.
 func TestKVTail(t *testing.T) {
 	for name, c := range map[string]struct {
 		buffer int

@@ -50,8 +50,8 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// TestDocs runs the commands in the pages of docs that this program carries out, and
-// compares what they print with what the text shows.
+// TestDocs runs the commands in the pages of docs that this program carries out, and compares their output with the
+// text.
 func TestDocs(t *testing.T) {
 	pages, err := filepath.Glob("../../../docs/*.md")
 	if err != nil || len(pages) == 0 {

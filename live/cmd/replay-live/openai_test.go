@@ -19,7 +19,7 @@ import (
 
 // A frontend and two workers, as processes, honor the parameters of a request or report why not: the same seed
 // gives the same answer on whichever worker, a stop string ends the work as well as the text, and the second
-// time a prompt is cached. OpenAI's own client agrees, where there is one.
+// time a prompt is cached. OpenAI's own client agrees, if there is one.
 func TestParametersOverProcesses(t *testing.T) {
 	t.Parallel()
 	c := newCompound(t)

@@ -262,8 +262,7 @@ func TestSpawn(t *testing.T) {
 	}
 }
 
-// With --until a replay on processes ends then, well and with what there is:
-// requests of later instants of the trace do not arrive.
+// With --until a replay on processes ends early without an error: later requests of the trace do not arrive.
 func TestSpawnUntil(t *testing.T) {
 	t.Setenv(asProgram, "1")
 	trace := shortTrace(t, "short.jsonl", 300)
@@ -277,8 +276,7 @@ func TestSpawnUntil(t *testing.T) {
 	}
 }
 
-// childProcesses are the processes that this one has started, where the system
-// tells.
+// childProcesses are the child processes of this one, if the system lists them.
 func childProcesses() []string {
 	files, _ := filepath.Glob("/proc/self/task/*/children")
 	var all []string

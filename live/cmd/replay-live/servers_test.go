@@ -106,8 +106,8 @@ func rowsOf(t *testing.T, dir string) map[string]int {
 	return count
 }
 
-// Sessions are driven in closed loop through the proxy, never more than K at a time; SIGINT ends the client
-// and SIGTERM the proxy, and what they leave is whole.
+// Sessions are driven in closed loop through the proxy, never more than K at a time. SIGINT ends the client and SIGTERM
+// the proxy, and both leave complete files.
 func TestDriveAndRecordProcesses(t *testing.T) {
 	s := &crowd{}
 	server := httptest.NewServer(s)

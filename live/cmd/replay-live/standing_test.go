@@ -179,7 +179,7 @@ func (m *member) load(streams, tokens int) *load {
 	return l
 }
 
-// ask asks for one stream, and returns what is wrong with it.
+// ask requests one stream, and returns its error.
 func (l *load) ask(client *http.Client, at string, i, tokens int) error {
 	body := fmt.Sprintf(`{"model":"mocker-model","stream":true,"max_tokens":%d,"prompt":[%d,2,3,4]}`, tokens, i)
 	r, err := client.Post(at+"/v1/completions", "application/json", strings.NewReader(body))

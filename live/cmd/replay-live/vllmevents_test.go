@@ -111,7 +111,7 @@ func TestVLLMServerEvents(t *testing.T) {
 }
 
 // pyEvents follows a publisher with the classes of vLLM's own file, and asks it for everything on a signal of its
-// input. Of every batch it prints what vLLM's class reads, and whether vLLM's encoder makes the same bytes of that.
+// input. For every batch it prints the result of vLLM's class, and whether vLLM's encoder writes the same bytes.
 const pyEvents = `
 import importlib.util, json, logging, sys, types
 import msgspec, zmq

@@ -11,8 +11,7 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// breakage is what etcd cannot continue after: a full disk, for example. etcd writes it to its log and ends the process, or
-// panics; here the goroutine that found it ends, and the owner of the server gets the error.
+// breakage is an error that etcd cannot survive, such as a full disk.
 type breakage struct {
 	dir      string
 	once     sync.Once
@@ -22,7 +21,7 @@ type breakage struct {
 
 func newBreakage(dir string) *breakage { return &breakage{dir: dir, happened: make(chan struct{})} }
 
-// guardStart returns what start returns, or what it broke on.
+// guardStart returns the result of start, or the error of its panic.
 func (b *breakage) guardStart(start func() (*embed.Etcd, error)) (*embed.Etcd, error) {
 	type result struct {
 		server *embed.Etcd

@@ -80,7 +80,7 @@ func (e *etcdServer) noteServer(s *grpc.Server) {
 	e.serve = append(e.serve, s)
 }
 
-// stopLimit is how long a server that broke may take to end: what broke may hold up the rest of it for ever.
+// stopLimit is the time for the shutdown of a broken server, which might hang for ever.
 const stopLimit = 2 * time.Second
 
 // stopServer ends the server. It cuts its clients off: closing alone would wait for seconds that they end their streams.

@@ -24,7 +24,7 @@ import (
 	"github.com/replay-llm/replay/internal/listen"
 )
 
-// Options are where the servers listen and what they keep.
+// Options are the addresses and directories of the servers.
 type Options struct {
 	// Dir is where they keep their data, written through to the disk, so that later servers continue with it; "": a
 	// directory that is removed at the end, without writing through.

@@ -12,8 +12,7 @@ import (
 	"github.com/replay-llm/replay/sim/blockhash"
 )
 
-// PreludeSize is the size of what precedes header and body, in bytes: their two
-// lengths and the checksum, 8 bytes each, big-endian.
+// PreludeSize is the size of the lengths and the checksum before header and body, in bytes, 8 each, big-endian.
 const PreludeSize = 24
 
 // DefaultLimit is the largest frame that is taken when nothing else is said, in
@@ -26,7 +25,7 @@ type Frame struct {
 	Body   []byte // data, as JSON
 }
 
-// Kind is what a frame is for, told by which of its parts are there.
+// Kind is the kind of a frame, which follows from its parts.
 type Kind int
 
 // The kinds of frames.
@@ -41,7 +40,7 @@ func (k Kind) String() string {
 	return [...]string{"an empty frame", "a control frame", "a data frame", "a request frame"}[k]
 }
 
-// Kind returns what f is for.
+// Kind returns the kind of f.
 func (f Frame) Kind() Kind {
 	switch {
 	case len(f.Header) > 0 && len(f.Body) > 0:

@@ -8,8 +8,7 @@ import (
 	"github.com/replay-llm/replay/live/drt/wire"
 )
 
-// What Member takes out of a part is what a JSON library finds there; whatever it does not
-// take is read by that library.
+// Member returns the same values as a JSON library. A part that it does not read is read by that library.
 func FuzzMember(f *testing.F) {
 	for _, seed := range []string{
 		`{"data":{"data":{"token_ids":[1,2]}},"complete_final":false}`, `{"data":{"a":"}"},"complete_final":false}`, `{"data":{"a":"\"}"},"x":{},"complete_final":false}`,

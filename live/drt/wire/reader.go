@@ -20,9 +20,8 @@ func NewReader(r io.Reader, limit int) *Reader {
 	return &Reader{bufio.NewReader(r), limit}
 }
 
-// Read returns the next frame, which is the caller's to keep. The error is io.EOF
-// when the connection ends between frames, *Error when what comes is no frame
-// (also when it ends inside one), and that of the connection otherwise.
+// Read returns the next frame, which is the caller's to keep. The error is io.EOF if the connection ends between
+// frames, *Error for invalid or incomplete frames, and otherwise that of the connection.
 func (r *Reader) Read() (Frame, error) {
 	var first [PreludeSize]byte
 	if n, err := io.ReadFull(r.from, first[:]); err != nil {

@@ -20,15 +20,15 @@ class Workload(TypedDict, total=False):
 
     arrival_interval_ms (ms): synthetic: ms between first arrivals (default 1)
     classes (FILE): FILE with the class, priority and deadline of requests (docs/classes.md)
-    generate_agent_input (law): law of the first prompts of sub-agents; as --input without it
-    generate_agent_output (law): law of the answers of sub-agents; as --output without it
+    generate_agent_input (law): law of the first prompts of sub-agents; default: --input
+    generate_agent_output (law): law of the answers of sub-agents; default: --output
     generate_agent_prefix (what): what the first prompts of sub-agents share
     generate_agents (law): law of the sub-agents that a task starts (docs/traces.md)
     generate_arrivals (law): law of arrivals: poisson, gamma:cv=2, constant, ramp:to=20, diurnal:period=24h, users:count=50 (default poisson)
-    generate_calls (law): law of the tools that a sub-agent calls; 1 without it
+    generate_calls (law): law of the number of tools that a sub-agent calls; default: 1
     generate_class (kinds): one of several kinds of requests: NAME:weight=0.7;input=LAW;output=LAW;turns=LAW;...
     generate_duration (time): time in which requests arrive, such as 10m
-    generate_fails (share): share of the calls that fail and are made again, 0 to 0.99
+    generate_fails (share): share of the calls that fail and are repeated, 0 to 0.99
     generate_input (law): law of prompt tokens: 1000, uniform:min=10,max=90, normal:mean=1000,sd=200, lognormal:mean=1000,sigma=0.8, exponential:mean=500, gamma:mean=500,cv=2, empirical:file=a.jsonl
     generate_lengths_from (FILE): draw prompt and answer together from the trace FILE
     generate_output (law): law of answer tokens
@@ -37,9 +37,9 @@ class Workload(TypedDict, total=False):
     generate_requests (number): number of requests
     generate_think (law): law of the seconds from an answer to the next turn
     generate_tool (law): law of the seconds of a tool's call
-    generate_tool_input (law): law of the tokens that a result adds; as the sub-agent's first prompt without it
-    generate_turn_input (law): law of the tokens that a later turn adds; as the first prompt without it
-    generate_turns (law): law of the requests of a conversation; a prompt holds all before it
+    generate_tool_input (law): law of the tokens that a result adds; default: that of the sub-agent's first prompt
+    generate_turn_input (law): law of the tokens that a later turn adds; default: that of the first prompt
+    generate_turns (law): law of the number of requests in a conversation
     input_tokens (tokens): synthetic: prompt tokens of a request
     inter_turn_delay_ms (ms): synthetic: ms from an answer to the next request of its session
     max_in_flight (K): keep K requests in flight
@@ -48,7 +48,7 @@ class Workload(TypedDict, total=False):
     request_count (number): synthetic: number of requests, or of sessions
     shared_prefix_ratio (share): synthetic: share of the prompt's blocks common to a group, 0 to 1
     speedup (R): divide all times by R (default 1)
-    trace_block_size (tokens): tokens that a hash id of the trace stands for, where file and format do not have it (default 512)
+    trace_block_size (tokens): tokens of a hash id of the trace, if file and format do not have the number (default 512)
     trace_format (format): format of the trace, by its name in docs/traces.md (default as the file looks)
     trace_num_prefix_groups (groups): agentic traces: groups of agents with a common first prompt
     trace_shared_prefix_ratio (share): agentic traces: share of the first prompt common to a group, 0 to 1
@@ -136,7 +136,7 @@ class Cluster(TypedDict, total=False):
 
     admission (file): file of rules that hold back or reject requests, by load (docs/policies.md)
     autoscale (file): YAML file of an autoscaler, which changes the number of workers, or its text: '{min: 2, max: 8, metrics: [{metric: in_flight, target: 8}]}' (docs/autoscaling.md)
-    change (time): what is changed at a time: at=5m,workers=10,router=p2c; may be given again (docs/sweep.md)
+    change (time): change settings at a time: at=5m,workers=10,router=p2c; repeatable (docs/sweep.md)
     core_bandwidth (GB/s): GB/s of the network between them, which all transfers share
     decode_admission: a transfer waits until its decode worker has KV blocks for the prompt
     decode_chosen (time): when a request gets its decode worker, a time: after-transfer, before-transfer or before-prefill, as it arrives (default after-transfer)
@@ -144,15 +144,15 @@ class Cluster(TypedDict, total=False):
     decode_worker_speed (speeds): speeds of decode workers, one each: 1,1,0.84,1
     decode_workers (N): N workers that decode only (default 1)
     endpoint_picker (file): file of an EndpointPickerConfig: its filters, scorers and flow control route the requests
-    endpoint_picker_skip (plugins): plugins of that file that are left out, by name or type: token-producer,latency-scorer
+    endpoint_picker_skip (plugins): plugins of that file to omit, by name or type: token-producer,latency-scorer
     engine_args (JSON): engine arguments of all workers: a JSON object with the keys of the reference, or @file
-    faults (file): YAML file of faults and of what happens to their requests, or its text: '[{at: 10m, worker: 3, what: dies, back: 60s}]'
+    faults (file): YAML file of faults and the handling of lost requests, or its text: '[{at: 10m, worker: 3, what: dies, back: 60s}]'
     hold_prefill_blocks: the KV blocks of a prompt stay on its prefill worker until they have been sent, as with vLLM's connectors
     kv_transfer (what): what a transfer sends: all; missing, what the decode worker has not cached; pull, the same, which decode workers read as with vLLM's NixlConnector; push, which prefill workers write; auto, pull between vLLM workers by its own rules where it can (docs/pd.md) (default auto)
-    kv_transfer_sharing (how): how KV transfers share links: none, each has one to itself; fair, max-min; fifo, one after the other (default none)
-    mode (name): clock, by name: offline, a logical one; online, the real one, where workers really wait as long as passes take; cluster, that with workers that are processes (default offline)
+    kv_transfer_sharing (mode): mode in which KV transfers share links: none, a link for each; fair, max-min; fifo, one after the other (default none)
+    mode (name): clock, by name: offline, a logical clock; online, real time; cluster, real time with worker processes (default offline)
     nic_bandwidth (GB/s): GB/s out of each prefill worker and into each decode worker, which transfers share
-    pd_threshold (N): a decode worker computes prompts of which it has not cached N tokens at most; best: where that is estimated to give the first token no later (docs/pd.md)
+    pd_threshold (N): a decode worker computes prompts with at most N uncached tokens there; best: if its estimated first token is not later (docs/pd.md)
     pd_when (expression): prompts go to prefill workers where this expression is true; decode workers compute all other prompts
     policy_process (command): command of a program that chooses the worker of each request, asked line by line; or unix:PATH, tcp:HOST:PORT (docs/policies.md)
     policy_timeout (time): time that the program of --policy-process may take for an answer (default 10s)
@@ -164,7 +164,7 @@ class Cluster(TypedDict, total=False):
     scale (file): YAML file with changes of the number of workers: a list of {at: 90s, workers: 4}, or with prefill: and decode: instead of workers:
     signal_delay (age): age of signals when routers read them: 500ms, or index=500ms,waiting=1s; index=never: KV events do not reach the router (docs/policies.md)
     signal_interval (time): time between two reads of signals: 1s, or waiting=1s,kv_usage=5s
-    warm_caches (file): file of what workers have cached at the start, which --save-caches wrote (docs/sweep.md)
+    warm_caches (file): file of prefix caches at the start, as --save-caches writes it (docs/sweep.md)
     worker_speed (speeds): speeds of workers that differ, one each: 1,1,0.84,1
     workers (N): N workers that prefill and decode; a mix: h100:4,l40s:8 (default 1)
     """
@@ -207,14 +207,14 @@ class Cluster(TypedDict, total=False):
 class Engine(TypedDict, total=False):
     """GPU, model, parallelism, scheduler and KV cache; prefill_ or decode_ in front means the workers of one pool.
 
-    acceptance_rate (R): speculative decoding: share R of drafts after accepted ones that are accepted, or R..R for each request to draw from (default none)
+    acceptance_rate (rate): speculative decoding: acceptance rate of a draft after accepted drafts, or R..R for a rate drawn by each request (default none)
     attn_dp_size (ranks): sglang: ranks of a worker over which attention is data parallel, in lockstep; --dp with --gpu (default 1)
     bandwidth_g1_to_g2_gbps (GB/s): GB/s to the host; 0: transfers take no time (default 14)
     bandwidth_g2_to_g1_gbps (GB/s): GB/s from the host; 0: transfers take no time (default 14)
     bandwidth_g2_to_g3_gbps (GB/s): sglang: GB/s from host memory to storage; 0: transfers take no time (default 5)
     bandwidth_g3_to_g2_gbps (GB/s): sglang: GB/s from storage to host memory; 0: transfers take no time (default 5)
-    batch_wait_max_tokens_ratio (share): trtllm: share of max_num_tokens from which on prompts do not wait
-    batch_wait_timeout_iters (passes): trtllm: passes that prompts wait for more tokens at most
+    batch_wait_max_tokens_ratio (share): trtllm: share of max_num_tokens above which prompts do not wait
+    batch_wait_timeout_iters (number): trtllm: at most this number of passes that prompts wait for more tokens
     batching_wait_iters (passes): trtllm: passes that prompts of all ranks wait at most for more of them (default 10)
     block_size (tokens): tokens per KV block (default 64 for vllm, 16 with --gpu; 1 for sglang; 32 for trtllm)
     capacity_scheduler_policy (name): trtllm: how requests are admitted, by name (default GUARANTEED_NO_EVICT)
@@ -225,38 +225,38 @@ class Engine(TypedDict, total=False):
     copy_on_partial_reuse: trtllm: copy such blocks if they are in use; =false turns it off (default true)
     decode_duration_ms (ms): trtllm: ms for which blocks of answers keep it, 0 for ever
     decode_engine (engine): engine: vllm, sglang or trtllm (default vllm)
-    decode_log_interval (passes): sglang: passes of tokens alone of which one publishes what has happened to the KV cache (default 40)
+    decode_log_interval (passes): sglang: passes without prompts after which KV events are published (default 40)
     decode_retention_priority (priority): trtllm: retention priority of blocks of answers, 0 to 100 (default 35)
     decode_speedup_ratio (R): divide the time of decoding by a further R; 0 leaves it unscaled (default 1)
-    deployment (file): YAML file of all this, as replay init writes it; flags win; several: kinds of a mix
+    deployment (file): YAML file that replay init writes; flags win; several: kinds of a mix
     disable_hybrid_swa_memory: sglang: layers with a window keep all tokens, in one pool with other layers
     disable_overlap_scheduler: trtllm: plan each pass after the pass before it has ended
     disable_priority_preemption: sglang: no running request is preempted for one of higher priority
     dp (ranks): data parallelism of attention: ranks of a worker, in lockstep (default 1)
     enable_balance: trtllm: ranks of data-parallel attention compute prompts in the same passes
-    enable_chunked_context: trtllm: cut prompts that exceed what is left of a pass
-    enable_chunked_prefill: cut prompts that exceed what is left of a pass; =false turns it off (default true)
+    enable_chunked_context: trtllm: cut prompts that exceed the rest of a pass
+    enable_chunked_prefill: cut prompts that exceed the rest of a pass; =false turns it off (default true)
     enable_hierarchical_cache: sglang: host memory behind the KV cache (HiCache)
     enable_mixed_chunk: sglang: running requests decode in the passes that compute prompts
     enable_partial_reuse: trtllm: reuse blocks of which only the first tokens match; =false turns it off (default true)
     enable_prefix_caching: reuse KV blocks across requests; =false turns it off (default true)
     enable_priority_scheduling: sglang: requests of higher priority first; they preempt running ones
-    ep (GPUs): expert parallelism: GPUs that whole experts are spread over, 1 or --tp times --dp (default 1)
-    event_buffer_max_size (events): trtllm: KV events that a pass publishes at most, 0 for all; the oldest are dropped and counted
+    ep (GPUs): expert parallelism: GPUs over which whole experts are spread, 1 or --tp times --dp (default 1)
+    event_buffer_max_size (number): trtllm: at most this number of KV events per pass, 0 for all; the oldest are dropped and counted
     gpu (name): GPU of the workers, by name: see replay gpus
-    gpu_file (file): file of GPUs of your own, in the form of replay gpus --output json
+    gpu_file (file): file of further GPUs, in the form of replay gpus --output json
     gpu_memory_utilization (share): share of a GPU's memory that the engine takes (default 0.9, with sglang as its server)
-    graphs (name): what runs as CUDA graphs, by name: full, piecewise, none (default full)
-    hicache_layers (layers): sglang: layers of the model, in which what is loaded from the host arrives (default the model's, or 32)
+    graphs (name): CUDA graphs, by name: full, piecewise, none (default full)
+    hicache_layers (layers): sglang: layers of the model, for loads from the host layer by layer (default the model's, or 32)
     hicache_ratio (factor): sglang: host memory, as factor of the KV cache (default 2)
     hicache_size (GB): sglang: host memory in GB (default by --hicache-ratio)
     hicache_storage_backend (name): sglang: storage behind host memory, by SGLang's name; all are simulated alike (default none)
     hicache_storage_backend_extra_config (JSON): sglang: JSON object of prefetch_threshold, prefetch_timeout_base and prefetch_timeout_per_ki_token (default {})
     hicache_storage_prefetch_policy (name): sglang: how long requests wait for storage: timeout, best_effort or wait_complete, by name (default timeout)
-    hicache_storage_prefetch_retry_max_attempts (times): sglang: times that a request asks storage again; must be 0 (default 8)
+    hicache_storage_prefetch_retry_max_attempts (times): sglang: times that a request asks storage again, must be 0 (default 8)
     hicache_write_policy (name): sglang: when pages are copied to the host: write_through, write_through_selective or write_back, by name (default write_through)
     host_cache_size (bytes): trtllm: bytes of host memory behind the KV blocks
-    ignore_eos: sglang: requests ignore the end of sequence, as benchmarks send them: all of their answers is reserved
+    ignore_eos: sglang: requests ignore the end of sequence, as in benchmarks: memory is reserved for whole answers
     kv_bytes_per_token (bytes): bytes of KV cache per token, for handoffs to decode workers and for offload (default unknown)
     kv_cache_dtype (name): type of the KV cache, by name; auto: bfloat16 (default auto)
     kv_offload_connector (connector): connector of vLLM to host memory: offloading, its OffloadingConnector; simple, its SimpleCPUOffloadConnector (default offloading)
@@ -271,7 +271,7 @@ class Engine(TypedDict, total=False):
     max_num_tokens (tokens): trtllm: tokens per pass (default 8192)
     max_prefill_tokens (tokens): sglang: prompt tokens per pass (default 16384)
     max_running_requests (requests): sglang: requests a worker runs at once (default unlimited)
-    model (name): model they run, by name or its config.json: see replay models
+    model (name): model of the workers, by name or its config.json: see replay models
     num_g2_blocks (blocks): KV blocks in host memory, behind those of the GPU (default no offload)
     num_gpu_blocks (blocks): KV blocks of a worker (default 16384)
     num_reserved_decode_tokens (N): sglang: N tokens that decode workers keep free for each request (default 512)
@@ -283,13 +283,13 @@ class Engine(TypedDict, total=False):
     planner_profile_data (file): file of measured pass times (.npz) (default a built-in model)
     pp (stages): pipeline parallelism: stages of layers (default 1)
     preemption_mode (name): the request that is preempted first: lifo or fifo, by name (default lifo)
-    prefill_decode_interval (passes): sglang: passes of tokens after one of prompts before the next of these
-    prefill_decode_interval_min_bs (requests): sglang: running requests below which prompts do not wait for them
+    prefill_decode_interval (passes): sglang: passes without prompts between two passes with prompts
+    prefill_decode_interval_min_bs (requests): sglang: running requests below which prompts do not wait
     prefill_engine (engine): engine: vllm, sglang or trtllm (default vllm)
     prefill_max_requests (requests): sglang: requests of a pass that computes prompts (default unlimited)
     priority_scheduling_preemption_threshold (N): sglang: preempt a running request if priorities differ by more than N (default 10)
     quantization (name): type of the weights, by name; auto: as the checkpoint has them (default auto)
-    radix_eviction_policy (name): sglang: what leaves its cache first, by name (default lru)
+    radix_eviction_policy (name): sglang: eviction policy of the cache, by name (default lru)
     radix_eviction_policy_config (JSON): sglang: parameters of that policy, a JSON object (default none)
     retraction_policy (name): sglang: running requests that are retracted if memory is short, by name: length, the ones with the fewest tokens, or priority (default length)
     schedule_conservativeness (factor): sglang: factor on the memory reserved for answers (default 1)
@@ -297,15 +297,15 @@ class Engine(TypedDict, total=False):
     schedule_policy (name): sglang: order of the queue: fifo, lpm, lof, hrrn, shortest-prefill-first or random, by name (default fifo)
     scheduler_profile (name): rules that the scheduler follows: the reference's, or those of a release of its engine, by name (default reference for vllm, sglang-0.5.23 for sglang, trtllm-1.3 for trtllm)
     scheduling_policy (name): the order of admission, by vLLM's own rules: fcfs or priority, by name (default fcfs)
-    sliding_window_size (tokens): sglang: tokens that the layers with a window attend to, which have a separate pool (default none; with --gpu the model's)
+    sliding_window_size (tokens): sglang: tokens of the window of layers with a separate pool (default none; with --gpu the model's)
     speculative_algorithm (name): sglang: speculative decoding with drafts by name: EAGLE, EAGLE3, NEXTN, FROZEN_KV_MTP, STANDALONE or NGRAM (default no drafts)
-    speculative_config (JSON): speculative decoding: vLLM's JSON object, with how many drafts are accepted; for sglang this alone (default no drafts)
+    speculative_config (JSON): speculative decoding: vLLM's JSON object, with the acceptance rate; for sglang the rate alone (default no drafts)
     speculative_eagle_topk (drafts): sglang: drafts that each step continues from (default 1)
-    speculative_num_draft_tokens (n): sglang: number n of tokens that a pass verifies of a request (default one more than steps)
+    speculative_num_draft_tokens (n): sglang: number n of tokens of a request that a pass verifies (default one more than steps)
     speculative_num_steps (drafts): sglang: drafts in a row (default 3)
     speedup_ratio (R): divide the time of every pass by R; 0 leaves it (default 1)
-    startup_time (seconds): seconds until a worker that --scale adds serves
-    swa_full_tokens_ratio (share): sglang: what the pool of layers with a window has of the other's tokens, a share (default 0.8)
+    startup_time (seconds): startup time of a worker that --scale adds, in seconds
+    swa_full_tokens_ratio (share): sglang: size of the pool of layers with a window, a share of the other pool's tokens (default 0.8)
     timeout_iters (passes): trtllm: passes that prompts wait at most for those of other ranks (default 50)
     timing_profile (file): file of pass times: a profile of replay calibrate, or .npz (default a built-in model)
     token_range_retention (FIRST-END:PRIORITY:MS): trtllm: retention priorities of prompt blocks, as FIRST-END:PRIORITY:MS, with commas between (default none)
@@ -594,14 +594,14 @@ class EngineGroup(Engine, total=False):
 class KvRouter(TypedDict, total=False):
     """The router kv.
 
-    overlap_score_credit (part): part of a cached block taken off a worker's cost, 0 to 1 (default 1)
-    prefill_load_scale (weight): weight of blocks to prefill against blocks in use (default 1)
+    overlap_score_credit (part): part of a cached block that is subtracted from a worker's cost, 0 to 1 (default 1)
+    prefill_load_scale (weight): weight of blocks to prefill, relative to blocks in use (default 1)
     router_assume_kv_reuse: count blocks that running requests share once (default true)
     router_config (JSON): settings of the KV router or of a gateway's policy: a JSON object or @file
     router_prefill_load_model (name): decay of prompt tokens being computed: none or aic, by name (default none)
     router_queue_policy (name): order of held requests, by name: fcfs, lcfs, wspt, priority, wfq, edf (default fcfs)
     router_queue_threshold (multiple): hold requests while every worker has this multiple of a pass to prefill, or unlimited (default 4)
-    router_temperature (freedom): freedom in drawing a worker; 0 takes the cheapest
+    router_temperature (temperature): temperature of the draw of a worker; 0 takes the cheapest
     router_track_active_blocks: count blocks in use (default true)
     router_track_prefill_tokens: count prompt tokens not computed yet (default true)
     """
@@ -621,10 +621,10 @@ class KvRouter(TypedDict, total=False):
 class Clients(TypedDict, total=False):
     """Timeouts and retries of clients.
 
-    client_timeout (time): let clients hang up that have no first token after this time: ms, or with a unit
+    client_timeout (time): time after which a client without a first token hangs up: ms, or with a unit
     front_end_ms (ms): time between a client and the router (HTTP, tokenizing, detokenizing): ms, or ms and ms per prompt token, as 3.2+0.004/token; 0: none (default fitted, by engine, where pass times are by measured operators; else 0)
-    retry (N): clients send a shed or lost request again, or one without its first token in time, at most N times
-    retry_backoff (wait): wait before the first retry, xFACTOR for each further one, max=TIME, and jitter or jitter=SHARE, by which each is shortened at random (default 500ms,x2,max=8s,jitter=0.25)
+    retry (N): clients retry a shed, lost or timed-out request up to N times
+    retry_backoff (wait): wait before the first retry, xFACTOR for each further one, max=TIME, and jitter or jitter=SHARE, by which each wait is shortened at random (default 500ms,x2,max=8s,jitter=0.25)
     """
 
     client_timeout: Value
@@ -638,7 +638,7 @@ class Streaming(TypedDict, total=False):
 
     quantiles (name): with --stream: sketch finds quantiles within 0.2 %, exact finds them by a second pass over temporary files, as objectives on quantiles need (default sketch)
     stream: replay a trace without keeping it in memory (docs/limits.md)
-    stream_window (time): with --stream: how far a row of the trace may come before one above it, a time as 500ms or 10s
+    stream_window (time): with --stream: time by which rows of the trace may be out of order, as 500ms or 10s
     """
 
     quantiles: Literal["sketch", "exact"]
@@ -659,7 +659,7 @@ class Objectives(TypedDict, total=False):
     """Latency objectives.
 
     slo (objectives): objectives: p99:ttft=2s for all requests, ttft=500ms,itl=30ms for each
-    slo_attainment (share): share of requests to meet them (default 1)
+    slo_attainment (share): share of requests that meet them (default 1)
     slo_exit: end with exit code 6 when an objective is missed
     """
 
@@ -671,26 +671,26 @@ class Objectives(TypedDict, total=False):
 class Outputs(TypedDict, total=False):
     """Report, requests and records of the run.
 
-    digest: print a hash of inputs, configuration and what happened to each request
-    force: let --out replace whatever is there
-    kv_events_file (FILE): write what is stored in and removed from KV caches to FILE, a line of JSON per event
+    digest: print a hash of inputs, configuration and the life of each request
+    force: let --out replace anything
+    kv_events_file (FILE): write stored and removed KV blocks to FILE, a line of JSON per event
     metrics (FILE): write the numbers of the report to FILE, as OpenMetrics text
     otlp (FILE): write a span per request and stage to FILE, as OTLP's JSON; a run begins in 2020
     output (form): form of the output: table or json (default table)
     overwrite: let --out replace another run
     passes: also write every pass to --out
-    regret: try all workers at a sample of the routing decisions, and report what the best would have saved (docs/policies.md)
-    regret_horizon (time): time after a decision: requests that arrive in it count, too (default 30s)
+    regret: try all workers at a sample of the routing decisions, and report the regret (docs/policies.md)
+    regret_horizon (time): time after a decision in which arriving requests are compared (default 30s)
     regret_sample (number): number of these decisions, evenly spread (default 100)
     report_format (names): names of the values in the JSON report: native, or those of aiperf, vllm or sglang, the load generators (default native)
     report_json (FILE): also write the report to FILE; in a directory, to a file named after the time
     requests (FILE): write a row per request to FILE, as its name ends: .parquet, .arrow, .jsonl or .csv
     requests_format (form): form of the requests in --out: parquet, jsonl or csv (default parquet)
-    save_caches (FILE): write what workers have cached at the end to FILE, or earlier to FILE,at=30m (docs/sweep.md)
-    timeline (FILE): write what every worker did to FILE, for Perfetto
-    timeline_from (time): leave out what ends before this time of the run's clock
+    save_caches (FILE): write the prefix caches at the end to FILE, or earlier to FILE,at=30m (docs/sweep.md)
+    timeline (FILE): write the timeline of all workers to FILE, for Perfetto
+    timeline_from (time): omit events that end before this time of the run's clock
     timeline_request (REQUEST): show one REQUEST alone: its id, or :LINE of the trace
-    timeline_to (time): leave out what begins at or after this time of the run's clock
+    timeline_to (time): omit events that begin at or after this time of the run's clock
     wide: a table with all columns, wider than 80 characters
     """
 
@@ -721,7 +721,7 @@ class Realtime(TypedDict, total=False):
     """Replays in real time, with mode.
 
     deadline (time): end the run after so much real time, as 90s, and report what there is; exit code 3
-    online_barrier: let a worker wait, up to 20 ms, until the request that a completion admits is there (default true)
+    online_barrier: let a worker wait up to 20 ms for the request that a completion admits (default true)
     online_disagg: allow separate prefill and decode workers in real time too
     precise (name): how workers wait, by name: timer, or spin, which polls the clock in the end and takes a processor per worker (default timer)
     """
@@ -736,7 +736,7 @@ class WorkerProcesses(TypedDict, total=False):
     """Workers that are processes, with mode="cluster".
 
     allow_dial (networks): allowed peers: networks, addresses, hosts, loopback, private, local (this machine), any; separated by commas (default $REPLAY_ALLOW_DIAL, or loopback,private,local)
-    call_home_timeout (time): time a worker may take to call home (default 10s)
+    call_home_timeout (time): time a worker may take to connect back (default 10s)
     connect_timeout (time): time to reach etcd and NATS (default 10s)
     discovery (way): how workers are found, a way: etcd, static (default $DYN_DISCOVERY_BACKEND, or etcd)
     endpoint (name): name of the workers' endpoint: namespace.component.endpoint (default dynamo.backend.generate)
@@ -745,7 +745,7 @@ class WorkerProcesses(TypedDict, total=False):
     etcd_cert (FILE): FILE of our certificate at etcd (PEM) (default $ETCD_AUTH_CLIENT_CERT)
     etcd_key (FILE): FILE of its key (PEM) (default $ETCD_AUTH_CLIENT_KEY)
     etcd_username (name): name at etcd; its password is $ETCD_AUTH_PASSWORD (default $ETCD_AUTH_USERNAME)
-    insecure: listen where other machines reach it without certificates or a token: every client is accepted
+    insecure: listen outside loopback without certificates or a token: every client is accepted
     lease (time): time after which a silent worker is taken for dead (default 10s)
     link_ca (FILE): FILE of the authority that has signed theirs (PEM) (default $REPLAY_LINK_CA)
     link_cert (FILE): FILE of our certificate for workers and callers of other machines (PEM); a token is $REPLAY_LINK_TOKEN (default $REPLAY_LINK_CERT)
@@ -763,9 +763,9 @@ class WorkerProcesses(TypedDict, total=False):
     request_plane (way): how requests reach workers, a way: nats, tcp (default $DYN_REQUEST_PLANE, or nats)
     response_host (address): address at which workers reach this process (default $DYN_TCP_RESPONSE_STREAM_HOST, or 127.0.0.1)
     response_port (port): port at which workers reach this process (default $DYN_TCP_RESPONSE_STREAM_PORT, or any)
-    slow_client_timeout (time): time a caller may not read before its request is killed (default 30s)
-    spawn (number): start this number of workers, etcd and NATS (unless --etcd and --nats tell where they are), and stop them at the end; 0: workers are there
-    startup_timeout (time): time for workers to be there (default 1m0s)
+    slow_client_timeout (time): time after which the request of a caller that does not read is killed (default 30s)
+    spawn (number): start this number of workers, and etcd and NATS without --etcd and --nats; 0: use existing workers
+    startup_timeout (time): time to wait for workers (default 1m0s)
     static (addresses): with --discovery static, addresses as ns.component.endpoint=subject@id, separated by commas
     wire (layout): layout of keys and subjects that are written: seed, v1, both (default both)
     """
@@ -809,10 +809,10 @@ class Limits(TypedDict, total=False):
     """Seed, end and configuration of the run.
 
     compat (release): repeat the results of a release of the reference to the last digit: dynamo-1.2
-    config (file): YAML file that holds flags by name, without dashes; a flag given here wins
-    oversize (what): what to do about requests that can never run: error ends the run before it begins, reject leaves them out (default error)
-    recycle: closed loop: begin the workload again when it has ended, until the end of --window
-    seed (number): seed of whatever is drawn, a number (default 42)
+    config (file): YAML file of flags by name, without dashes; the command line wins
+    oversize (rule): rule for requests that can never run: error ends the run before it begins, reject omits them (default error)
+    recycle: closed loop: repeat the workload until the end of --window
+    seed (number): seed of random draws, a number (default 42)
     until (time): end the run at this time of its clock: ms, or with a unit, as 90s or 10m
     window (FROM,TO): report on the requests that arrive from one time of the run's clock to another, FROM,TO, as 1m,10m; either may be left out
     """
@@ -832,19 +832,19 @@ class Search(TypedDict, total=False):
     allow (names): precisions of weights that the plan may choose, names as fp8
     by_hour: also find the workers of each hour of the trace, next to a fixed size and HPA
     candidates (FILE): also write a row for each choice of settings to FILE, .csv
-    confidence (share): share of the resampled workloads to hold in; 0: the recorded one alone (default 0.95)
+    confidence (share): share of the resampled workloads in which objectives must be met; 0: the recorded workload alone (default 0.95)
     currency (name): name of the currency of prices, for pages (default USD)
     emit (targets): also write what starts the recommended cluster, for targets of vllm, sglang, trtllm, dynamo, kubernetes
     emit_dir (directory): directory for the files of --emit; without it standard output
     fix (names): settings that the plan does not choose, names as in --vary
-    front: measure clusters of other sizes and at other loads; =false leaves that out (default true)
+    front: also measure clusters of other sizes and at other loads (default true)
     gpu_cost (price): price of a GPU for an hour, in any currency
     gpus (GPUs): GPUs of a pool that several --deployment share, each with its --trace
     gpus_per_worker (GPUs): GPUs of a worker; 0: those of --tp, --pp and --dp, or of the timing profile
     growth (float): plan for R times the load of the trace (default 1)
-    hpa_target (number): requests in flight on a worker that HPA aims at, a number; 0: those of the busiest hour
-    html (FILE): also draw all on a page, FILE
-    jobs (number): replays at once, a number; the answer does not depend on it
+    hpa_target (number): target of HPA: a number of requests in flight on a worker; 0: that of the busiest hour
+    html (FILE): also draw the result as a web page, FILE
+    jobs (number): number of replays at once; the result does not depend on it
     journal (FILE): note finished replays in FILE, and reuse the replays that it has
     json: as --output json
     max_workers (number): largest number of workers tried (default 256)
@@ -856,19 +856,19 @@ class Search(TypedDict, total=False):
     report_json (FILE): also write what --output json prints to FILE
     resamples (number): resampled workloads, a number; 0: no bootstrap intervals (default 20)
     slo (objectives): objectives: p99:ttft=2s for all requests, ttft=500ms,itl=30ms for each
-    slo_attainment (share): share of requests to meet them (default 1)
-    stream: with --by-hour: keep few hours of the trace in memory; the plan is of the busiest
+    slo_attainment (share): share of requests that meet them (default 1)
+    stream: with --by-hour: keep few hours of the trace in memory, and plan the busiest one
     survive (number): number of workers that may be gone, or zone
-    time_budget (time): time after which a search of settings ends; the plan of the best follows; 0: no end (default 1m0s)
+    time_budget (time): time after which a search of settings ends, with the plan of the best; 0: no end (default 1m0s)
     topology (pools): pools: aggregated, disaggregated or both (default aggregated)
     trace_begins (day): day of the week and time of the first request, as "Mon 08:00", for --by-hour
     try_ (tp=2,4): try values of a flag, tp=2,4; repeatable
-    vary (names): what the plan chooses: names, or values of a flag, tp=2,4; none: nothing; repeatable (default what is not given)
-    week_quantile (share): share of the hours that fall on the same hour of the week for which its workers are enough, with --by-hour (default 1)
+    vary (names): settings that the plan chooses: names, or values of a flag, tp=2,4; none: nothing; repeatable (default: all that are not given)
+    week_quantile (share): share of the weeks in which the workers of an hour of the week are enough, with --by-hour (default 1)
     what_if: also find what each objective costs: with its limit tighter and looser
     wide: lines and tables wider than 80 characters, with all columns
-    worker_startup (time): time until a worker serves that --by-hour or its HPA asks for
-    zones (number): number of zones that workers are dealt out over, with --survive zone (default 3)
+    worker_startup (time): startup time of a worker, for --by-hour and its HPA
+    zones (number): number of zones of the workers, with --survive zone (default 3)
     """
 
     allow: Value
@@ -951,15 +951,15 @@ class SweepFlags(TypedDict, total=False):
     deployment (file): YAML file of GPU, model and engine of all cells, as replay init writes it; several are kinds of mixes
     early_stop: end a cell when an objective of its --set slo=... cannot be met any more
     gpu_cost (price): price of a GPU for an hour, in any currency; 0: that of replay gpus
-    html (FILE): also draw all on a page, FILE
+    html (FILE): also draw the result as a web page, FILE
     jobs (number): cells at once, a number; the table does not depend on it
-    journal (FILE): note finished cells in FILE, and take those there
+    journal (FILE): note finished cells in FILE, and reuse the cells that it has
     output (form): form of standard output: table (a few values), csv or json (all) (default table)
     overwrite: let --out and --html replace files
     repeat (number): replay each cell on a number of resamples of its workload too, for intervals
     shard (i/n): run shard i/n of the cells, as 1/8, into the file of --out
-    wall_time: do not leave out the values that depend on how fast this machine is
-    wide: a table with more columns, under their full names, wider than 80 characters
+    wall_time: include values that depend on the speed of this machine
+    wide: a table with all columns, wider than 80 characters
     """
 
     columns: Value

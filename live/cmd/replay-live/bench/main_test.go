@@ -1,6 +1,5 @@
-// Package bench measures what tokens and requests cost on servers without a model:
-// replay-live vllm, replay-live's frontend with a worker behind etcd and NATS, a plain fake in
-// FastAPI, and guidellm's mock server. make bench-live runs it.
+// Package bench measures the cost of tokens and requests on servers without a model: replay-live vllm, replay-live's
+// frontend with a worker behind etcd and NATS, a plain fake in FastAPI, and guidellm's mock server.
 //
 // What it counts is the processor time of all processes of a server, and not that of the
 // client. Read main_test.go, servers_test.go, load_test.go, stamps_test.go.
@@ -111,8 +110,8 @@ func measureServer(ctx context.Context, o *options, k *kind) (string, error) {
 	return fmt.Sprintf("%.0f | %.0f | %.0f", paced, flat, unary), err
 }
 
-// measureOnce starts a server, which makes tokens as fast as it can or some every 10 ms, and returns
-// what it does in a second of processor time.
+// measureOnce starts a server that makes tokens at full speed or one every 10 ms for each request, and returns its
+// tokens per second of processor time.
 func measureOnce(ctx context.Context, o *options, k *kind, flat bool) (tokens, requests float64, err error) {
 	s, err := startServer(ctx, o, k, flat)
 	if err != nil {

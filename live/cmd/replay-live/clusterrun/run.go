@@ -35,7 +35,7 @@ type processRun struct {
 	spec   *replay.Spec
 	config drt.Config
 
-	servers *stack.Stack // nil where others' are used
+	servers *stack.Stack // nil if existing servers are used
 	fleet   *remotes.Fleet
 	rt      *drt.Runtime
 	session *remotes.Session
@@ -69,7 +69,7 @@ func Run(ctx context.Context, s cli.Streams, o *options.Options, spec *replay.Sp
 	return r, nil
 }
 
-// startCluster starts what is to be started, and waits until the workers are there.
+// startCluster starts the servers and workers of --spawn, and waits for all workers.
 func (x *processRun) startCluster(ctx context.Context) (err error) {
 	ctx, release := context.WithTimeoutCause(ctx, x.o.Processes.Startup, fmt.Errorf("not within %v", x.o.Processes.Startup))
 	defer release()

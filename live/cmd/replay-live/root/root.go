@@ -13,7 +13,7 @@ import (
 	"github.com/replay-llm/replay/live/cmd/replay-live/servers"
 )
 
-// New makes the program of the served side, or what of it args
+// New makes the program of the served side, or the commands of it that args
 // can want.
 func New(s cli.Streams, args []string) *cobra.Command {
 	all := slices.Concat(cli.ForJob("Replay",
@@ -27,9 +27,8 @@ func New(s cli.Streams, args []string) *cobra.Command {
 		Use:   "replay-live",
 		Short: "Serve simulated LLM inference engines, and replay workloads on them",
 		Long: `Replay-live is the part of replay that talks to other processes: workers that
-serve simulated engines, what they need around them, and replays that run on
-several processes. With both programs installed, call replay: it starts this
-one for its commands.
+serve simulated engines, their servers, and replays on several processes. With
+both programs installed, call replay: it starts this one for its commands.
 
 Each flag has an environment variable, REPLAY_WORKERS for --workers. Flags win.`,
 		Example: `  replay-live stack up

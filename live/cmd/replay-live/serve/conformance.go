@@ -31,8 +31,8 @@ func NewConformanceCommand(s cli.Streams) *cobra.Command {
 		Short: "Check that the mocker keeps the contract of a served engine",
 		Long: `Run the conformance kit of package engine/conformance against the mocker, the
 engine without a model, over all schedulers and in all modes of disaggregation.
-A line tells how a check went; the first failure ends the run with its name. Any
-other engine runs the same kit from its tests.`,
+Each check prints a line; the first failure ends the run. Other engines run the
+same kit in their tests.`,
 		Example: `  replay conformance
   replay conformance --engine sglang --disaggregation-mode decode`,
 		Args: cobra.ArbitraryArgs,
@@ -55,7 +55,7 @@ other engine runs the same kit from its tests.`,
 	cli.BindOwn(cmd, func(fs *pflag.FlagSet) {
 		fs.StringVar(&f.engine, "engine", "", "check the mocker over this `scheduler` alone: vllm, sglang or trtllm")
 		fs.StringVar(&f.mode, "disaggregation-mode", "", "check it in this `mode` alone: agg, prefill or decode")
-		fs.Float64Var(&f.speedup, "speedup", 20, "pass through the simulated time this `many` times faster")
+		fs.Float64Var(&f.speedup, "speedup", 20, "run simulated time this `factor` faster")
 	})
 	return cmd
 }

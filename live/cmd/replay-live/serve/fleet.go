@@ -27,7 +27,7 @@ type fleet struct {
 	grace time.Duration
 	// start starts the engine of one, by its number, which asks for credentials.
 	start func(ctx context.Context, i int, ask func(http.Handler) http.Handler) (serving.Server, error)
-	// line returns what is printed of one once all listen.
+	// line returns the printed line of a server when all listen.
 	line func(one serving.Server, url string) any
 }
 

@@ -58,17 +58,16 @@ func NewFrontendCommand(s cli.Streams) *cobra.Command {
 		Short: "Serve the models of a cluster over HTTP",
 		Long: `Frontend answers POST /v1/completions and /v1/chat/completions, whole or as a
 stream of events, and GET /v1/models, /health, /live and /metrics. It finds
-models and workers by what they register at etcd, and asks them over NATS.
+models and workers in etcd, and sends requests over NATS.
 
-A prompt of token ids is used unchanged. A text is cut in about as many
-tokens as tokenizers make of English, or by --tokenizer; answers are words,
-each a token.
-What a request may ask for is honored, or refused with a sentence. A client that
-leaves stops its request. The port has no authentication, so it listens on
-loopback unless --http-host has another address.
+A prompt of token ids is used unchanged. A text has about as many tokens as
+English text, or those of --tokenizer; answers are words of one token each.
+Each parameter of a request is supported or rejected. A client that leaves
+stops its request. The port has no authentication, so it listens on loopback
+unless --http-host has another address.
 
 It prints one line of JSON with its address and serves until SIGINT or SIGTERM;
-then it takes no more requests, waits up to --grace for those under way, and
+then it takes no more requests, waits up to --grace for those in flight, and
 ends with exit code 0.`,
 		Example: `  replay frontend --etcd http://127.0.0.1:2379 --nats nats://127.0.0.1:4222
   replay frontend --http-port 0 --router kv --migration-limit 3`,
@@ -103,10 +102,10 @@ func (f *frontendFlags) bindFrontend(fs *pflag.FlagSet) {
 	fs.Lookup("stream-timeout").DefValue = "$DYN_HTTP_BACKEND_STREAM_TIMEOUT_SECS, or any"
 	fs.DurationVar(&f.heartbeat, "heartbeat", 10*time.Second, "`time` after which a silent worker sends a sign of life; it is given up after 4.5 of them without any")
 	fs.StringVar(&f.model, "static-model", mocker.DefaultModel, "with --discovery static, the `name` of the model that workers serve")
-	fs.StringVar(&f.tokenizer, "tokenizer", "", "cut the text of prompts by this tokenizer.json, a `FILE`")
+	fs.StringVar(&f.tokenizer, "tokenizer", "", "tokenizer of the text of prompts, a tokenizer.json, `FILE`")
 	fs.IntVar(&f.limits.MaxInFlight, "max-in-flight", 0, "`number` of requests answered at once, the rest wait; 0: any")
-	fs.IntVar(&f.limits.MaxQueued, "max-queued", 1024, "`number` of requests that wait for that; the rest get 429")
-	fs.DurationVar(&f.limits.QueueTimeout, "queue-timeout", 30*time.Second, "`time` a request may wait for that; then it gets 503")
+	fs.IntVar(&f.limits.MaxQueued, "max-queued", 1024, "`number` of requests that wait for a place; the rest get 429")
+	fs.DurationVar(&f.limits.QueueTimeout, "queue-timeout", 30*time.Second, "`time` a request may wait for a place; then it gets 503")
 	fs.IntVar(&f.limits.MaxBody, "max-body", 8<<20, "`bytes` of a request's body at most; longer bodies get 413")
 	fs.IntVar(&f.limits.MaxPending, "max-pending", 64<<20, "`bytes` of the bodies of all requests in flight at most; further requests get 503")
 	fs.IntVar(&f.limits.MaxConnections, "max-connections", 16384, "`number` of connections at most; further ones wait")
@@ -114,10 +113,10 @@ func (f *frontendFlags) bindFrontend(fs *pflag.FlagSet) {
 	fs.DurationVar(&f.limits.ReadBody, "body-timeout", 30*time.Second, "`time` a client may take to send its body")
 	fs.DurationVar(&f.limits.Write, "write-timeout", 30*time.Second, "`time` a client may take to accept a piece of its answer")
 	fs.DurationVar(&f.limits.Idle, "idle-timeout", time.Minute, "`time` a connection may be without a request")
-	fs.IntVar(&f.publishers.Blocks, "kv-max-blocks", 1<<20, "`number` of blocks a worker may tell of by KV events; more, and it is followed no more")
-	fs.IntVar(&f.publishers.Rate, "kv-max-rate", 500_000, "`number` of blocks and events a second it may tell of, ten seconds' worth at once")
-	fs.DurationVar(&f.grace, "grace", 10*time.Second, "`time` to wait for requests under way at the end")
-	fs.BoolVar(&f.untilEOF, "until-eof", false, "end, in good order, when standard input ends too")
+	fs.IntVar(&f.publishers.Blocks, "kv-max-blocks", 1<<20, "`number` of blocks in the KV events of a worker; a worker with more is dropped")
+	fs.IntVar(&f.publishers.Rate, "kv-max-rate", 500_000, "`number` of blocks and events a second in them, up to those of ten seconds at once")
+	fs.DurationVar(&f.grace, "grace", 10*time.Second, "`time` to wait for requests in flight at the end")
+	fs.BoolVar(&f.untilEOF, "until-eof", false, "also shut down when standard input ends")
 	cli.BindLogFormat(fs)
 }
 

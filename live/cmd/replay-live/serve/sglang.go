@@ -33,7 +33,7 @@ without an effect.
 --fleet N serves N of them, each a separate engine, at consecutive ports.
 
 It prints one line of JSON for each once it listens, and serves until SIGINT or
-SIGTERM; then it waits for requests under way and ends with exit code 0.`,
+SIGTERM; then it waits for requests in flight and ends with exit code 0.`,
 		Example: `  replay sglang --port 30000
   replay sglang --port 30000 --fleet 4 --gpu h100 --model llama-3.1-8b`,
 		Args: cli.NoArgs,

@@ -22,7 +22,7 @@ import (
 func NewStackCommand(s cli.Streams) *cobra.Command {
 	cmd := cli.BindOwn(&cobra.Command{
 		Use:   "stack",
-		Short: "Run etcd and NATS, and show what is registered there",
+		Short: "Run etcd and NATS, and list registered workers",
 		Args:  cobra.ArbitraryArgs,
 		RunE:  cli.WantCommand,
 	}, func(*pflag.FlagSet) {})
@@ -34,11 +34,11 @@ func newStackUpCommand(s cli.Streams) *cobra.Command {
 	var o stack.Options
 	cmd := &cobra.Command{
 		Use:   "up",
-		Short: "Run etcd and NATS in this process until it is signalled",
+		Short: "Run etcd and NATS in this process",
 		Long: `Up runs an etcd and a NATS server with JetStream in this process, and prints
-where they are on one line of JSON. It serves until SIGINT or SIGTERM, which it
-ends with exit code 0. Without --data-dir nothing is kept; with it, data is
-written through to the disk and later runs continue with it.
+where they are on one line of JSON. It serves until SIGINT or SIGTERM, and ends
+with exit code 0. Without --data-dir nothing is kept; with it, data is written
+through to the disk and later runs continue with it.
 
 They listen on loopback unless --host has another address. Every client that
 reaches them can read and change everything: on other addresses give
@@ -75,8 +75,8 @@ func bindStack(fs *pflag.FlagSet, o *stack.Options) {
 	fs.IntVar(&o.NATSPort, "nats-port", 0, "`port` of NATS; 0: any that is free")
 	fs.StringVar(&o.Cert, "cert", "", "`FILE` of the servers' certificate (PEM), for TLS")
 	fs.StringVar(&o.Key, "key", "", "`FILE` of its key (PEM)")
-	fs.StringVar(&o.CA, "ca", "", "`FILE` of the authority that has to have signed clients' certificates (PEM)")
-	fs.StringVar(&o.Username, "nats-username", "", "`name` that clients of NATS and etcd need; its password is $NATS_AUTH_PASSWORD")
+	fs.StringVar(&o.CA, "ca", "", "`FILE` of the authority of clients' certificates (PEM)")
+	fs.StringVar(&o.Username, "nats-username", "", "`name` of clients of NATS and etcd; its password is $NATS_AUTH_PASSWORD")
 	cli.BindLogFormat(fs)
 }
 

@@ -36,8 +36,8 @@ func NewVLLMCommand(s cli.Streams) *cobra.Command {
 		Short: "Serve simulated engines as vLLM's own HTTP server does",
 		Long: `Vllm serves engines without a model where gateways, endpoint pickers and load
 tests expect vLLM's server: OpenAI's API, vLLM's /metrics, /health, /tokenize
-and the rest, and answers and errors in its shapes. The scheduler is vLLM's own,
-simulated in real time; it needs neither etcd nor NATS.
+and other paths. The scheduler is vLLM's own, simulated in real time; it needs
+neither etcd nor NATS.
 
 Vllm serve MODEL takes the flags of vllm serve. One warning names those
 without an effect.
@@ -45,7 +45,7 @@ without an effect.
 --fleet N serves N of them, each a separate engine, at consecutive ports.
 
 It prints one line of JSON for each once it listens, and serves until SIGINT or
-SIGTERM; then it waits for requests under way and ends with exit code 0.`,
+SIGTERM; then it waits for requests in flight and ends with exit code 0.`,
 		Example: `  replay vllm --port 8001
   replay vllm serve meta-llama/Llama-3.1-8B-Instruct --tensor-parallel-size 2
   replay vllm --port 8001 --fleet 8 --gpu h100 --model llama-3.1-8b
@@ -68,12 +68,12 @@ SIGTERM; then it waits for requests under way and ends with exit code 0.`,
 // bindServer adds the flags of the server.
 func (f *vllmFlags) bindServer(fs *pflag.FlagSet) {
 	f.bindCommon(fs, 8000, "max-model-len")
-	fs.StringSliceVar(&f.server.Engine.Adapters, "lora-modules", nil, "`names` of LoRA adapters, separated by commas, that can be asked for as models")
-	fs.IntVar(&f.adapters, "max-loras", 1, "with --lora-modules or --enable-lora: `adapters` in use at once, as metrics tell it")
+	fs.StringSliceVar(&f.server.Engine.Adapters, "lora-modules", nil, "`names` of LoRA adapters, separated by commas, which are served as models")
+	fs.IntVar(&f.adapters, "max-loras", 1, "with --lora-modules or --enable-lora: `adapters` in use at once")
 	fs.StringVar(&f.transfer, "kv-transfer-config", "", "answer kv_transfer_params as vLLM's NIXL connector: a `JSON` object with kv_connector NixlConnector; prompts are computed on both sides")
 	fs.BoolVar(&f.tools, "plausible-tools", false, "answer requests with tools or a JSON schema with calls and JSON that the schema accepts")
 	fs.BoolVar(&f.lora, "enable-lora", false, "serve /v1/load_lora_adapter and /v1/unload_lora_adapter")
-	fs.StringVar(&f.kvConfig, "kv-events-config", "", "publish KV events: a `JSON` object as vLLM's; ports go up by one from server to server")
+	fs.StringVar(&f.kvConfig, "kv-events-config", "", "publish KV events: a `JSON` object as vLLM's; each server has the next port")
 }
 
 // bindEngine adds the engine's flags that a server of vLLM has.

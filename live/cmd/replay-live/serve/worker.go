@@ -56,16 +56,16 @@ func NewWorkerCommand(s cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "worker",
 		Short: "Serve a simulated engine as a worker process of a cluster",
-		Long: `Worker serves a mocker: an engine without a model. Its scheduler is simulated in
-real time, with real batching, KV cache, preemption and KV events. It
+		Long: `Worker serves a mocker: an engine without a model. Its scheduler is simulated
+in real time, with real batching, KV cache, preemption and KV events. It
 registers at etcd under a lease, takes requests over NATS and answers over TCP.
 
-It prints one line of JSON once it can be found, and serves until SIGINT or
-SIGTERM: then it leaves discovery, serves on for --grace, lets requests under
-way end, and ends with exit code 0.
+It prints one line of JSON when it is registered, and serves until SIGINT or
+SIGTERM: then it leaves discovery, serves for --grace, completes requests in
+flight, and ends with exit code 0.
 
-KV events are published on sockets of ZeroMQ and told in the worker's model
-card; --router kv of frontend and replay follow them.`,
+KV events are published over ZeroMQ, at the address in the worker's model card;
+--router kv of frontend and replay follow them.`,
 		Example: `  replay worker --etcd http://127.0.0.1:2379 --nats nats://127.0.0.1:4222
   replay worker --disaggregation-mode prefill --num-gpu-blocks 4096
   replay worker --engine sglang --speedup-ratio 10 --system-port 0`,
@@ -94,23 +94,23 @@ func (w *worker) bindWorker(fs *pflag.FlagSet) {
 	fs.StringVar(&w.config.Component, "component", "", "`name` of the component")
 	fs.Lookup("component").DefValue = "prefill for prefill workers, else backend"
 	fs.StringVar(&w.config.Endpoint, "endpoint", "generate", "`name` of the endpoint")
-	fs.StringVar(&w.mock.Model, "model-name", mocker.DefaultModel, "`name` of the model that users ask for")
-	fs.StringVar(&w.config.ModelPath, "model-path", "", "`DIR` of the config.json and tokenizer.json of the model, told to frontends that make tokens of texts")
-	fs.StringVar(&w.config.EndpointTypes, "endpoint-types", "chat,completions", "`kinds` of requests it is for, separated by commas")
+	fs.StringVar(&w.mock.Model, "model-name", mocker.DefaultModel, "`name` of the model in requests")
+	fs.StringVar(&w.config.ModelPath, "model-path", "", "`DIR` of config.json and tokenizer.json of the model, for frontends that tokenize texts")
+	fs.StringVar(&w.config.EndpointTypes, "endpoint-types", "chat,completions", "`kinds` of requests that it serves, separated by commas")
 	fs.IntVar(&w.mock.ContextLength, "context-length", 8192, "`tokens` of the longest prompt")
 	fs.StringVar(&w.systemHost, "system-host", "", "`address` that /metrics, /health and /live listen at")
 	fs.Lookup("system-host").DefValue = "$DYN_SYSTEM_HOST, or 127.0.0.1"
 	fs.IntVar(&w.systemPort, "system-port", -1, "`port` of /metrics, /health and /live; 0: any, -1: none")
 	fs.Lookup("system-port").DefValue = "$DYN_SYSTEM_PORT, or -1"
-	fs.DurationVar(&w.grace, "grace", 5*time.Second, "`time` to serve on after it has left discovery")
+	fs.DurationVar(&w.grace, "grace", 5*time.Second, "`time` to serve after it has left discovery")
 	fs.Lookup("grace").DefValue = "$DYN_GRACEFUL_SHUTDOWN_GRACE_PERIOD_SECS, or 5s"
-	fs.DurationVar(&w.shutdownTime, "shutdown-timeout", 30*time.Second, "`time` for all that follows; then it ends with exit code 143")
+	fs.DurationVar(&w.shutdownTime, "shutdown-timeout", 30*time.Second, "`time` for the rest of the shutdown; then it ends with exit code 143")
 	fs.Lookup("shutdown-timeout").DefValue = "$DYN_WORKER_GRACEFUL_SHUTDOWN_TIMEOUT, or 30s"
-	fs.DurationVar(&w.config.CanaryAfter, "canary-after", 10*time.Second, "`time` without a good response before a request is made to see whether it is well")
-	fs.IntVar(&w.ranks, "data-parallel-size", 1, "`number` of data-parallel ranks, each with a scheduler and a KV cache; ports of KV events go up by one from rank to rank")
-	fs.Var(&w.leaseLoss, "lease-loss", "what to do when the lease is lost, by `name`: exit, or reregister, which serves on under the same id")
-	fs.BoolVar(&w.config.WorkerLabel, "metrics-worker-label", false, "tell the worker's id in its metrics")
-	fs.BoolVar(&w.untilEOF, "until-eof", false, "end, in good order, when standard input ends too")
+	fs.DurationVar(&w.config.CanaryAfter, "canary-after", 10*time.Second, "`time` without a good response until a health check is sent")
+	fs.IntVar(&w.ranks, "data-parallel-size", 1, "`number` of data-parallel ranks, each with a scheduler and a KV cache; each rank has the next ports of KV events")
+	fs.Var(&w.leaseLoss, "lease-loss", "what to do when the lease is lost, by `name`: exit, or reregister, which continues to serve under the same id")
+	fs.BoolVar(&w.config.WorkerLabel, "metrics-worker-label", false, "add the worker's id to its metrics")
+	fs.BoolVar(&w.untilEOF, "until-eof", false, "also shut down when standard input ends")
 	cli.BindLogFormat(fs)
 	fs.Var(&w.precise, "precise", "how passes wait, by `name`: timer, or spin, which polls the clock in the end and takes a processor")
 }
@@ -121,23 +121,23 @@ func (w *worker) bindEngine(fs *pflag.FlagSet) {
 }
 
 func (w *worker) bindPair(fs *pflag.FlagSet) {
-	fs.Var(&w.mode, "disaggregation-mode", "what it does for a request, by `name`: agg (all), prefill or decode")
+	fs.Var(&w.mode, "disaggregation-mode", "role of the worker, by `name`: agg (both), prefill or decode")
 	fs.BoolVar(&w.bootstrap, "bootstrap", true, "let decode workers meet a prefill worker, so that both get a request at once")
-	fs.StringVar(&w.bootstrapHost, "bootstrap-host", "127.0.0.1", "`address` at which decode workers meet it")
+	fs.StringVar(&w.bootstrapHost, "bootstrap-host", "127.0.0.1", "`address` for decode workers")
 	fs.IntVar(&w.bootstrapPort, "bootstrap-port", 0, "`port` there; 0: any")
-	fs.DurationVar(&w.mock.Rendezvous.Wait, "bootstrap-timeout", 30*time.Second, "`time` to wait for the other one")
+	fs.DurationVar(&w.mock.Rendezvous.Wait, "bootstrap-timeout", 30*time.Second, "`time` to wait for the other worker")
 }
 
 func (w *worker) bindEvents(fs *pflag.FlagSet) {
 	fs.BoolVar(&w.kvEvents, "kv-events", true, "publish KV events; =false turns it off")
-	fs.StringVar(&w.kvHost, "kv-events-host", "127.0.0.1", "`address` at which subscribers reach it")
+	fs.StringVar(&w.kvHost, "kv-events-host", "127.0.0.1", "`address` for subscribers")
 	fs.IntVar(&w.kvPort, "kv-events-port", 0, "`port` of events; 0: any, or zmq_kv_events_port of --engine-args")
 	w.layout = cli.Choice{Names: kvevents.Layouts(), Value: kvevents.OwnLayout.String()}
 	fs.Var(&w.layout, "kv-events-layout", "layout of KV events, by `name`: own, with snapshots, or that of a release of vLLM and later ones")
 	w.plane = cli.Choice{Names: []string{"both", "nats", "zmq", "none"}, Value: "none"}
 	fs.Var(&w.plane, "event-plane", "where the published package's KV router reads KV events, by `name`: nats, zmq, both or none")
 	fs.Lookup("event-plane").DefValue = "$DYN_EVENT_PLANE, or both, with --model-path; else none"
-	fs.IntVar(&w.kvReplay, "kv-replay-port", 0, "`port` at which to ask for what was missed; 0: any, or zmq_replay_port of --engine-args")
+	fs.IntVar(&w.kvReplay, "kv-replay-port", 0, "`port` of missed events; 0: any, or zmq_replay_port of --engine-args")
 }
 
 // readConfig turns flags into a configuration. All complaints about them are here.

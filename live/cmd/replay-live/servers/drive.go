@@ -52,17 +52,17 @@ func NewDriveCommand(s cli.Streams) *cobra.Command {
 	f := &driveFlags{}
 	cmd := &cobra.Command{
 		Use:   "drive [FILE] --url URL",
-		Short: "Play a trace against a real server, and write a measured run",
-		Long: `Let the requests of a workload arrive at a server that speaks as OpenAI's does,
-at the times of the trace or, with --max-in-flight, a number of them at a time;
-turns of a session wait for the turn before. What was measured of each goes to
-the directory --out, which replay validate and replay calibrate read.
+		Short: "Send a trace to a real server, and write a measured run",
+		Long: `Send the requests of a workload to a server with OpenAI's API, at the times of
+the trace, or with a constant number in flight (--max-in-flight). A turn of a
+session waits for the previous answer. The measured times are in the directory
+--out, which replay validate and replay calibrate read.
 
-Prompts are made up so that equal blocks of the trace are equal text. With
---tokenizer they are words of one token each, and lengths are exact; so they are
-with --prompts ids, which vLLM and SGLang take. Answers are as long as in
-the trace where the server knows ignore_eos. How late the client itself was is
-reported; Ctrl-C ends the run, and what there is of it is written.`,
+Prompts are made up so that equal blocks of the trace are equal text. Lengths
+are exact with --tokenizer, and with --prompts ids, which vLLM and SGLang
+support. Answers have the length of the trace if the server supports
+ignore_eos. The command reports how late it sent requests. Ctrl-C ends the run
+and writes the requests so far.`,
 		Example: `  replay drive day.jsonl --url http://a:8000 --prompts ids --out runs/a
   replay drive day.jsonl --url http://a:8000 --tokenizer t.json --out runs/b
   replay drive day.jsonl --url http://a:8000 --max-in-flight 16 --out runs/c`,
@@ -82,17 +82,17 @@ func (f *driveFlags) bindServer(fs *pflag.FlagSet) {
 	fs.StringVar(&f.out, "out", "", "write the measured run into this new `DIR`")
 	fs.Var(&f.prompts, "prompts", "make prompts of words, or of token ids; a `kind`: words, ids")
 	fs.IntVar(&f.ids, "ids-below", 2000, "with --prompts ids: token ids are below this `number`")
-	fs.Uint64Var(&f.salt, "salt", 0, "`number` of which prompts are made: the same one, the same prompts")
+	fs.Uint64Var(&f.salt, "salt", 0, "seed of prompts, a `number`")
 	fs.Lookup("salt").DefValue = "another one each time, so that none is cached from before"
 	fs.Var(&f.api, "api", "`kind` of requests: completions, chat")
-	fs.BoolVar(&t.Whole, "no-stream", false, "ask for answers in one piece; first tokens are not measured then")
-	fs.StringVar(&f.body, "body", "{}", "members of every request, a JSON `object`: null takes one away, as in {\"ignore_eos\":null}")
-	fs.StringArrayVar(&f.headers, "header", nil, "a `header` of every request, as \"Authorization: Bearer KEY\"; several are given one by one")
-	fs.StringVar(&t.SessionHeader, "session-header", "", "`name` of a header that tells a router the session of a request")
+	fs.BoolVar(&t.Whole, "no-stream", false, "request answers in one piece; first tokens are not measured")
+	fs.StringVar(&f.body, "body", "{}", "members of every request, a JSON `object`; null removes a member, as in {\"ignore_eos\":null}")
+	fs.StringArrayVar(&f.headers, "header", nil, "a `header` of every request, as \"Authorization: Bearer KEY\"; repeatable")
+	fs.StringVar(&t.SessionHeader, "session-header", "", "`name` of the header with the session of a request")
 	fs.StringVar(&t.ServerHeader, "server-header", "", "`name` of a header of answers that names the server")
 	f.server.bind(fs)
 	fs.DurationVar(&t.Timeout, "timeout", 10*time.Minute, "`time` for a request")
-	fs.DurationVar(&f.end, "deadline", 0, "end the run after so much `time`, as 90s; 0: never")
+	fs.DurationVar(&f.end, "deadline", 0, "end the run after this `time`, as 90s; 0: never")
 	fs.BoolVar(&f.spin, "spin", false, "poll the clock before each arrival, which takes a processor")
 	cli.BindForm(fs, &f.form)
 }
@@ -216,7 +216,7 @@ func (d *driving) open(ctx context.Context) error {
 	return err
 }
 
-// report writes what came of it, and returns the error of a run that is not whole.
+// report writes its result, and returns the error of a run that is not whole.
 func (d *driving) report(s cli.Streams, r *harness.Result) error {
 	f, kept, about, total := d.f, d.kept, s.Out, len(d.workload.Turns)
 	if f.form.Value == "json" {

@@ -42,20 +42,18 @@ func NewRecordCommand(s cli.Streams) *cobra.Command {
 	f := &recordFlags{}
 	cmd := &cobra.Command{
 		Use:   "record --listen ADDRESS --upstream URL --out DIR",
-		Short: "Pass requests to a real server, and write a measured run of them",
-		Long: `Stand between clients and a server that speaks as OpenAI's does: pass every byte
-through unchanged, and write of each request for completions or chat when it
-came, its tokens, when its first and its last token came, and the blocks of its
-prompt, as a measured run that replay validate and replay calibrate read and
-replay trace replays.
+		Short: "Forward requests to a real server, and write a measured run",
+		Long: `Forward requests of clients to a server with OpenAI's API, every byte
+unchanged. Write the times, tokens and prompt blocks of each request for
+completions or chat as a measured run, which replay validate, calibrate and
+trace read.
 
-No text is kept. Blocks are hashes with a key that is made at the start and
-never leaves the process, or that of --key-file. Several --upstream are asked in
-turn.
+No text is kept. Blocks are hashes with a random key that stays in the process,
+or with the key of --key-file. Several --upstream are used in turn.
 
-It prints one line of JSON with its address and passes on until SIGINT or
-SIGTERM; then it takes no more requests, waits up to --grace for those under
-way, and ends with exit code 0. Every line that was written is whole.`,
+It prints one line of JSON with its address and forwards until SIGINT or
+SIGTERM; then it takes no more requests, waits up to --grace for those in
+flight, and ends with exit code 0. Every written line is complete.`,
 		Example: `  replay record --upstream http://a:8000 --out runs/today
   replay record --upstream http://a:8000 --upstream http://b:8000 --out runs/two`,
 		Args: cli.NoArgs,
@@ -67,19 +65,19 @@ way, and ends with exit code 0. Every line that was written is whole.`,
 
 func (f *recordFlags) bind(fs *pflag.FlagSet) {
 	fs.StringVar(&f.listen, "listen", "127.0.0.1:8080", "`address` to listen at, host:port; port 0: any")
-	fs.StringArrayVar(&f.upstreams, "upstream", nil, "`URL` of the server; several are given one by one, and asked in turn")
+	fs.StringArrayVar(&f.upstreams, "upstream", nil, "`URL` of the server; repeatable: servers are used in turn")
 	fs.StringVar(&f.out, "out", "", "write the measured run into this new `DIR`")
-	fs.StringVar(&f.o.Tokenizer, "tokenizer", "", "hash the tokens of texts, by this tokenizer.json, a `FILE`; without it blocks are runs of bytes")
-	fs.Float64Var(&f.o.BytesPerToken, "bytes-per-token", 4, "without --tokenizer: `bytes` of text that are taken for a token")
+	fs.StringVar(&f.o.Tokenizer, "tokenizer", "", "hash the tokens of texts, by a tokenizer.json, `FILE`; default: blocks of bytes")
+	fs.Float64Var(&f.o.BytesPerToken, "bytes-per-token", 4, "without --tokenizer: `bytes` of text that count as a token")
 	fs.IntVar(&f.o.BlockTokens, "block-size", 16, "`tokens` that a hash of the trace stands for")
 	fs.StringVar(&f.keyFile, "key-file", "", "take the key of the hashes from this `FILE` (32 bytes or more), so that two runs have the same hashes")
 	fs.StringVar(&f.o.ServerHeader, "server-header", "", "`name` of a header of answers that names the server")
 	f.server.bind(fs)
 	fs.Int64Var(&f.partBytes, "part-bytes", 0, "begin a new part of the run, a directory part-N, after this many `bytes`; 0: never")
-	fs.DurationVar(&f.partTime, "part-time", 0, "begin a new part after so much `time`, such as 1h; 0: never")
-	fs.DurationVar(&f.grace, "grace", 10*time.Second, "`time` to wait for requests under way at the end")
+	fs.DurationVar(&f.partTime, "part-time", 0, "begin a new part after this `time`, such as 1h; 0: never")
+	fs.DurationVar(&f.grace, "grace", 10*time.Second, "`time` to wait for requests in flight at the end")
 	fs.BoolVar(&f.insecure, "insecure", false, "listen outside loopback without credentials")
-	fs.BoolVar(&f.untilEOF, "until-eof", false, "end, in good order, when standard input ends too")
+	fs.BoolVar(&f.untilEOF, "until-eof", false, "also shut down when standard input ends")
 	cli.BindLogFormat(fs)
 	cli.BindHelp(fs)
 }

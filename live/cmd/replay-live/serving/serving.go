@@ -51,8 +51,7 @@ type Server interface {
 	Shutdown(ctx context.Context) error
 }
 
-// Links returns the links of a listener for users: by the environment, without credentials with insecure. what names
-// the flag of the host in errors.
+// Links returns the links of a listener for users: by the environment, without credentials with insecure.
 func Links(insecure bool, what, host string) (*link.Links, error) {
 	c := link.FromEnv(os.Getenv)
 	c.Insecure = c.Insecure || insecure
@@ -86,7 +85,7 @@ func Announce(s cli.Streams, l net.Listener) error {
 	return nil
 }
 
-// Run serves until ctx ends or lost is closed. Requests under way get the time of grace then.
+// Run serves until ctx ends or lost is closed. Requests in flight get the time of grace then.
 func Run(ctx context.Context, lost <-chan struct{}, server Server, l net.Listener, grace time.Duration) error {
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(l) }()
