@@ -51,8 +51,7 @@ func findBlocks(ctx context.Context, m *Measured, o Options) (int, error) {
 	return best, nil
 }
 
-// decideOpen decides what the settings leave open: a choice is replaced by the
-// other one where that can be fitted clearly better.
+// decideOpen decides the open settings: an alternative replaces a choice if it can be fitted clearly better.
 func decideOpen(ctx context.Context, m *Measured, o Options) (*Measured, error) {
 	for _, open := range m.Settings.Open {
 		other, choice := m.with(open.Other), open.Chosen

@@ -33,8 +33,7 @@ func truth() timing.Parameters {
 	return timing.Parameters{Weights: 9e-3, Token: 60e-6, Context: 0.05e-6, Mixed: 0.08e-6, Knee: 2}
 }
 
-// measure lets the server that exists only here answer requests, and writes down
-// what a real one would.
+// measure lets a made-up server answer requests, and writes the records of a real one.
 func measure(t *testing.T, count int) string {
 	t.Helper()
 	p := truth()
@@ -108,7 +107,7 @@ func TestFindsTheServer(t *testing.T) {
 		}
 		for _, c := range r.Checks[:1] {
 			for _, e := range c.Errors {
-				// A wait is as long as what is left of a pass: single ones scatter.
+				// A wait is as long as the rest of a pass: single ones scatter.
 				if math.Abs(e.Mean) > 0.01 || e.Each > 0.01 && e.Metric != "TTFT" {
 					t.Errorf("fitted to all: %+v", e)
 				}
@@ -175,7 +174,7 @@ func TestReplayIsTheSimulation(t *testing.T) {
 	}
 }
 
-// What cannot be simulated is refused, with what stands in the way.
+// Unsupported settings are rejected with the reason.
 func TestRefused(t *testing.T) {
 	dir := measure(t, 40)
 	for _, c := range []struct{ from, to, want string }{
@@ -305,8 +304,8 @@ func measuredRun(t *testing.T, name string) (*Measured, *measured.Prompts) {
 	return m, p
 }
 
-// Real servers: means within 1 %, p50 and p90 within 5 % of what was fitted to,
-// and means within 2 % of the half that was not, both ways.
+// Real servers: on fitted requests means are within 1 %, p50 and p90 within 5 %; on the held-out half means are within
+// 2 %, both ways.
 func TestRealServers(t *testing.T) {
 	if testing.Short() || invariant.Enabled {
 		t.Skip("skipped: thousands of replays; go test ./calibrate, without -short and -tags invariants, runs them")
@@ -348,7 +347,7 @@ func checkReal(t *testing.T, r *Result) {
 	}
 }
 
-// The number of blocks of a server that does not tell is found.
+// A missing number of blocks is fitted.
 func TestFindsBlocks(t *testing.T) {
 	if testing.Short() || invariant.Enabled {
 		t.Skip("skipped: thousands of replays; go test ./calibrate, without -short and -tags invariants, runs them")

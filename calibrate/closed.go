@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// followers returns, by request, the one that follows it in its lane, -1 where there is none; nil where requests arrive by
+// followers returns, by request, the one that follows it in its lane, -1 if there is none; nil if requests arrive by
 // themselves.
 func (m *Measured) followers() []int {
 	if m.InFlight == 0 {

@@ -10,8 +10,8 @@ import (
 	"github.com/replay-llm/replay/replay/harness"
 )
 
-// addCounted adds what the metrics of the servers counted, next to what the replay did: its
-// times are a server's, with no way in them.
+// addCounted adds the counts of the servers' metrics, next to those of the replay. Times are those of a server, without
+// the client's way.
 func (c *Compared) addCounted(m *Measured, result *harness.Result) error {
 	total, err := measured.SumCounted(m.Counted)
 	if total == nil {
@@ -46,9 +46,8 @@ func (c *Compared) addCounted(m *Measured, result *harness.Result) error {
 	return nil
 }
 
-// judgeCounted compares a replay with the histograms of the servers, where nothing is known
-// of single requests: means, and quantiles by how far they are from the bucket that holds
-// the measured one.
+// judgeCounted compares a replay with the histograms of the servers, if single requests are unknown: means, and
+// quantiles by their distance from the bucket of the measured one.
 func (m *Measured) judgeCounted(result *harness.Result) ([]Judged, error) {
 	total, err := measured.SumCounted(m.Counted)
 	if err != nil {

@@ -110,7 +110,7 @@ func piecesOf(t *trial, runs int) int {
 	return max(min(partsOfRuns/runs, len(t.target.chosen)/measured.Fewest), 1)
 }
 
-// noteSpreads notes what the spreads of a fit to a single run do not tell.
+// noteSpreads notes the limits of the spreads of a fit to a single run.
 func (r *Result) noteSpreads(trials []*trial) {
 	if len(trials) > 1 || trials[0].sim.rules.Reference() {
 		return
@@ -189,8 +189,8 @@ func computeResiduals(trials []*trial, f *fitted, u []float64) ([]float64, error
 	return all, nil
 }
 
-// sandwichSpreads returns the robust covariance of the parameters from the
-// effect of each on the residuals, of which each request has one per metric.
+// sandwichSpreads returns the robust covariance of the parameters from the effect of each on the residuals, one per
+// request and metric.
 func sandwichSpreads(form Form, columns [][]float64, residuals []float64, requests int) []timing.Spread {
 	n := len(columns)
 	bread, meat := mat.NewSymDense(n, nil), mat.NewSymDense(n, nil)

@@ -23,15 +23,14 @@ type engine struct {
 	latest load // what it reported last
 }
 
-// load is what an engine reports of itself.
+// load is the report of an engine.
 type load struct{ waiting, running int }
 
 // refresh is the time between two reports of the engines to the front end, in ms.
 const refresh = 100
 
-// front spreads requests over engines as the front end of vLLM does: to the
-// least of 4·waiting + running, by what the engines reported at most refresh ago,
-// and what was sent since counts as waiting.
+// front spreads requests over engines as the front end of vLLM does: to the least of 4·waiting + running. The numbers
+// are reports at most refresh old; requests sent since count as waiting.
 type frontEnd struct {
 	engines []*engine
 	at      sim.Time // of the last refresh

@@ -65,7 +65,7 @@ func serveIn(t *testing.T, settings string, requests []measured.Request, p timin
 	return s, out
 }
 
-// written is a run with what was measured of it.
+// written is a run with the measurements of it.
 func written(t *testing.T, settings string, requests []measured.Request, out *Outcome) *Measured {
 	t.Helper()
 	dir := t.TempDir()

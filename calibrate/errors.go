@@ -23,7 +23,7 @@ type Errors struct {
 	Bucketed bool `json:"of_buckets,omitempty"`
 }
 
-// judgeOutcome compares an outcome with what was measured of the chosen requests.
+// judgeOutcome compares an outcome with the measurements of the chosen requests.
 func judgeOutcome(m *Measured, chosen []int, out *Outcome) []Errors {
 	t := newTarget(m, chosen)
 	var all []Errors
@@ -57,7 +57,7 @@ const firstIgnored = 10
 // saturation is which requests of a run were admitted at once, without the first, and which were not.
 type saturation struct {
 	quick, slow []int
-	// supposed is true when the run does not tell: they are the requests that a replay admits at once, and that were
+	// supposed is true when the run does not record them: they are the requests that a replay admits at once, and that were
 	// not held back before the server.
 	supposed bool
 }
@@ -99,7 +99,7 @@ func splitBySaturation(m *Measured, out *Outcome) (s saturation) {
 }
 
 // longHold is the time in s by which the first token of a request is later than half of them
-// where it was held back, in a run that does not tell when requests were admitted.
+// where it was held back, in a run without times of admission.
 const longHold = 0.6
 
 // lateFirst returns the time to the first token, in s, from which on a request
@@ -115,8 +115,8 @@ func (m *Measured) lateFirst() float64 {
 // bound is the error of held-out means below which a profile is good enough.
 const heldOutBound = 0.05
 
-// Holds reports whether the means of all metrics of all held-out sets are within
-// the bound, but of those of which something unusual is known. There must be such a set.
+// Holds reports whether the means of all metrics of all held-out sets are within the bound, without sets marked known.
+// There must be such a set.
 func (r *Result) Holds() bool {
 	held := false
 	for _, c := range r.Checks {

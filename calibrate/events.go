@@ -11,9 +11,8 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// How far a replay by caches has to be from a run before its router is taken to receive no KV events: in shares of
-// the generated tokens where they are known, otherwise in times per token; and what part of that may be left
-// without events.
+// Limits of the test for lost KV events: the least error of a replay with events, in shares of the generated tokens if
+// they are known, otherwise in times per token; and the part of it that may remain without events.
 const (
 	shareContrast = 0.03
 	timeContrast  = 0.05
@@ -28,9 +27,9 @@ type routing struct {
 	shares         bool    // distances are of shares of tokens, not of times
 }
 
-// FindEvents finds whether the router of the run received the KV events of its servers, by a replay with each: the
-// second is taken where it explains what the run tells of its servers, or else its times per token, and the first
-// does not. A profile of the same servers decides where the run tells neither. It returns the replay that is taken.
+// FindEvents finds whether the router of the run received the KV events of its servers, by a replay with them and one
+// without. Events count as lost if only the second replay explains the load of the servers or the times per token. A
+// profile of the same servers decides where the run tells neither. It returns the replay that is taken.
 func (m *Measured) FindEvents(replay func(unheard bool) (*harness.Result, error)) (*harness.Result, error) {
 	var results [2]*harness.Result
 	for i, unheard := range []bool{false, true} {
@@ -50,8 +49,8 @@ func (m *Measured) FindEvents(replay func(unheard bool) (*harness.Result, error)
 	return results[0], nil
 }
 
-// decideEvents keeps what was believed of KV events unless r clearly speaks against it, and notes it where they do
-// not reach the router.
+// decideEvents keeps the assumption about KV events unless r clearly contradicts it, and notes if they do not reach the
+// router.
 func (m *Measured) decideEvents(r routing) {
 	switch {
 	case r.heard > r.least && r.unheard < leftOver*r.heard:
@@ -106,7 +105,7 @@ func (m *Measured) distanceOfTimes(result *harness.Result) (float64, error) {
 }
 
 // serverShares returns which share of the generated tokens the busiest server had, the second and so on, as the mean
-// over the time of the run; nil where that is not known.
+// over the time of the run; nil if that is not known.
 func (m *Measured) serverShares() []float64 {
 	if _, taken := m.PodsOfRows(); taken != nil {
 		return sharesOver(len(m.Requests), func(i int) (int, float64, float64, int) {
@@ -241,7 +240,7 @@ func findEvents(runs []*Measured, o Options, p *timing.Profile) error {
 	return nil
 }
 
-// noteEvents adds what was found of KV events to the result and its profile.
+// noteEvents adds the findings about KV events to the result and its profile.
 func (r *Result) noteEvents(runs []*Measured) {
 	for i, m := range runs {
 		if m.Unheard {

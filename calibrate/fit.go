@@ -22,7 +22,7 @@ type Result struct {
 	// Simulations is the number of replays of the run that it took.
 	Simulations int `json:"simulations"`
 	Preemptions int `json:"preemptions"` // in the last of them
-	// Assumptions are what the replays rest on, by key.
+	// Assumptions are the assumptions of the replays, by key.
 	Assumptions map[string]string `json:"assumptions,omitempty"`
 }
 
@@ -33,7 +33,7 @@ type Check struct {
 	HeldOut bool     `json:"held_out"`
 	Form    string   `json:"form"`
 	Errors  []Errors `json:"errors"` // by metric
-	// Known is what is known to be unusual about the set, for which it does not count: "" where nothing is.
+	// Known is what is known to be unusual about the set, for which it does not count: "" if nothing is.
 	Known string `json:"known,omitempty"`
 
 	run    int   // of the requests
@@ -42,12 +42,12 @@ type Check struct {
 
 // Options are the choices of a calibration.
 type Options struct {
-	// Holdout is the share of requests, by arrival, that a second and a third fit
-	// do not see: the last ones and the first ones. 0: there is one fit, to all.
+	// Holdout is the share of requests, by arrival, that are held out of a second and a third fit: the last ones and
+	// the first ones. 0: there is one fit, to all.
 	Holdout float64
 	Prompts *measured.Prompts // nil: no two prompts begin alike
-	// Replay, when not nil, replays a run on its servers by the router that its settings name,
-	// as a profile has them; seed is what is left to chance.
+	// Replay, if not nil, replays a run on its servers by the router of its settings, as a profile has them; seed is
+	// the seed of draws.
 	Replay func(m *Measured, p *timing.Profile, seed uint64) (*harness.Result, error)
 	// Reference makes the scheduler follow the rules of the reference instead of
 	// those of vLLM 0.19.
@@ -65,8 +65,8 @@ type part struct {
 	share  bool  // of a set that is judged as a whole
 }
 
-// deciding returns the chosen requests if a fit may be refused by them: not by a share of a set that counts as a whole, of
-// which the fit may have left out all.
+// deciding returns the chosen requests if a fit may be rejected by their errors: whole sets, not shares that a fit may
+// have omitted.
 func (p *part) deciding(chosen []int) []int {
 	if p.share {
 		return nil
@@ -75,7 +75,7 @@ func (p *part) deciding(chosen []int) []int {
 }
 
 // splitParts returns all requests. With a holdout it also returns the requests without the last ones and without the
-// first ones, each followed by what was left out of it.
+// first ones, each followed by the held-out requests.
 func splitParts(m *Measured, holdout float64) (fitted, held []part) {
 	lead := m.judgedFrom()
 	n := len(m.Requests) - lead
@@ -111,7 +111,7 @@ func (p part) withoutWarmUp(m *Measured) []int {
 	return kept
 }
 
-// judgedIn returns what of p is judged: in a run that a client measured not its warm-up.
+// judgedIn returns the requests of p that are judged: without the warm-up of a run that a client measured.
 func (p part) judgedIn(m *Measured) part {
 	p.left = spell{} // it is judged apart
 	if warm := p.withoutWarmUp(m); m.Client && m.Ignored == nil && len(warm) < len(p.chosen) {

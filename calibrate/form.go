@@ -65,10 +65,9 @@ func plainForms() []Form {
 	return all
 }
 
-// extensions returns the form with one more parameter: attention inside
-// prompts, which long prompts show, what a pass with prompts takes more in
-// any case, the experts apart from other weights, or what launches take of passes that are no
-// graph: what there is at the start. With a knee of 1 what every pass has is in the weights.
+// extensions returns the form with one more parameter: attention inside prompts, the fixed time of passes with prompts,
+// the experts apart from other weights, or the launches of passes without a graph. With a knee of 1 what every pass has
+// is in the weights.
 func (f Form) extensions(start *timing.Parameters) []Form {
 	var all []Form
 	for _, more := range []struct{ name, field string }{{"pair", "pair_s"}, {"mixed", "mixed_base_s"}, {"experts", expertsField}, {"piecewise", piecewiseField}, {"eager", eagerField}} {

@@ -12,8 +12,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// freshShare is the share of the requests of a warm-up that wait for long where servers were
-// fresh, and fewLater what part of that share may do so afterwards.
+// freshShare is the least share of requests in the warm-up with long waits at fresh servers, and fewLater the part of
+// that share that is allowed later.
 const (
 	freshShare = 0.05
 	fewLater   = 0.2
@@ -103,8 +103,8 @@ func (f *warmupFit) addRun(m *Measured) {
 // still.
 const warmupSeeds = 3
 
-// distanceOf returns how far the times to the first token of the warm-ups are from those of
-// replays: the mean distance of one distribution from the other, as a share of the mean.
+// distanceOf returns the mean distance between the distributions of times to the first token in the warm-ups and in
+// replays, as a share of the mean.
 func (f *warmupFit) distanceOf(w *timing.Warmup) (float64, error) {
 	total := 0.0
 	f.profile.Warmup = w
@@ -148,14 +148,14 @@ func (f *warmupFit) try(ctx context.Context, requests int, time float64) error {
 	return err
 }
 
-// explains is the part of the distance without a warm-up that may be left with one, and
-// mostWarm the largest number of requests that a server is taken to stand still at.
+// explains is the largest part of the distance that a warm-up may leave, and mostWarm the largest number of requests of
+// a warm-up.
 const (
 	explains = 0.6
 	mostWarm = 32
 )
 
-// fitWarmup returns when and for how long the fresh servers among those of the runs stand still. It returns nil where
+// fitWarmup returns when and for how long the fresh servers among those of the runs stand still. It returns nil if
 // none is fresh or that does not explain the waits of requests. Runs with unknown first requests count where there are
 // no other runs.
 func fitWarmup(ctx context.Context, runs []*Measured, o Options, p timing.Profile) (*timing.Warmup, error) {

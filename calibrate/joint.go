@@ -14,11 +14,11 @@ import (
 	"github.com/replay-llm/replay/calibrate/measured"
 )
 
-// training is what a fit sees and what it is judged by, by run.
+// training is the fitted and the held-out requests, by run.
 type training struct {
 	name     string
 	on, held []part    // of each run; nothing is chosen of a run that it does not see
-	paces    []float64 // by run: how fast its server is, relative to the other servers, 0 where as fast; nil: all are
+	paces    []float64 // by run: how fast its server is, relative to the other servers, 0 if as fast; nil: all are
 }
 
 // listTrainings returns the fit to all requests of all runs, then fits that leave out a part of each run and, where
@@ -75,7 +75,7 @@ func checkAlike(runs []*Measured) error {
 	return nil
 }
 
-// addNotes adds what was assumed of run i; what was said of another is not said again.
+// addNotes adds the assumptions of run i that no earlier run has.
 func (r *Result) addNotes(runs []*Measured, i int) {
 	if i > 0 {
 		r.Run += ", "
@@ -119,8 +119,8 @@ func targetsOf(sims []*Simulation, runs []*Measured, on []part) (seen []*Simulat
 	return seen, targets
 }
 
-// addChecks holds a fit to what it was fitted to, and to what it was not, each also without the
-// spells that the fit to all leaves out.
+// addChecks compares a fit with the fitted and with the held-out requests, each also without the spells that the fit to
+// all omits.
 func (r *Result) addChecks(sims []*Simulation, runs []*Measured, f *fitted, t, all *training) error {
 	sims = t.atPaces(sims)
 	for i, m := range runs {
@@ -163,8 +163,8 @@ func (r *Result) addChecks(sims []*Simulation, runs []*Measured, f *fitted, t, a
 	return nil
 }
 
-// ReadAll reads several runs of one server as ReadKnown does. What one does not tell of its
-// server is taken from the first that does.
+// ReadAll reads several runs of one server as ReadKnown does. A setting that one run lacks
+// is that of the first run that has it.
 func ReadAll(dirs []string, blocks int, known map[string]any) ([]*Measured, error) {
 	dirs = measured.ListRuns(dirs)
 	all := make([]*Measured, len(dirs))

@@ -109,8 +109,7 @@ func TestHeldBack(t *testing.T) {
 	}
 }
 
-// The spread of a fit to one run is that between fits to its parts, as many as have enough requests; what it does not
-// show is noted.
+// The spread of a fit to one run is that between fits to its parts with enough requests; its limits are noted.
 func TestSpreadOfOneRun(t *testing.T) {
 	runs := clientRuns(t)
 	for _, c := range []struct {

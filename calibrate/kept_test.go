@@ -21,8 +21,8 @@ import (
 // keptRuns are the runs that TestAccuracyIsKept fits to and judges by. They are of no real server. One was simulated,
 // once, with effects of real servers that no form of a fit has. Its passes scatter, and some are stopped for 20 ms; the
 // times to the client scatter; and in one minute all is slower. `go test ./calibrate -run TestAccuracyIsKept -args
-// -measure-again` makes them again. That forgets what the program did before, so that a fault of the simulation would
-// not be seen.
+// -measure-again` makes them again. A rewrite drops the earlier results, so that a fault of the simulation would not be
+// seen.
 func keptRuns() []keptRun {
 	return []keptRun{
 		{name: "rate-3", rate: 3, slowFrom: 60, slowTo: 110},
@@ -101,9 +101,8 @@ func (k *keptRun) measure(t *testing.T, dir string) {
 	}
 }
 
-// keptBounds are of relative errors: what a change may not exceed, which is little more than what was
-// found when the runs were made. Means are off by three times as much where the minute of the other
-// state is not found.
+// keptBounds are limits of relative errors, slightly above the errors when the runs were made. Means are off by three
+// times as much where the minute of the other state is not found.
 func keptBounds() []keptBound {
 	return []keptBound{
 		{"all runs", "rate-3, all from 15 s on but from", 0.005, 0.015, 0.01},

@@ -14,8 +14,8 @@ func isConstant(name string, start *timing.Parameters) bool {
 // leastOfKind is the least share of the time of passes with prompts for a separate way to launch them.
 const leastOfKind = 0.1
 
-// tellsLaunches reports whether passes with prompts were launched in more than one way. Where all
-// of them are alike, what a launch takes is not told from what prompts take.
+// tellsLaunches reports whether passes with prompts were launched in more than one way. If all of them are alike, the
+// time of a launch cannot be separated from that of prompts.
 func (s *search) tellsLaunches() bool {
 	var of [3]float64
 	for _, t := range s.trials {
@@ -36,8 +36,7 @@ type KindShare struct {
 	Share float64 `json:"share"`
 }
 
-// sharesOfKinds returns what part of the time of passes those of each kind are, without the kinds
-// that there are none of.
+// sharesOfKinds returns the share of each kind of passes in the time of passes, without kinds that do not occur.
 func sharesOfKinds(p *timing.Parameters, records []*ledger) []KindShare {
 	all := []KindShare{{Kind: "full graph"}, {Kind: "piecewise"}, {Kind: "eager"}}
 	total := 0.0

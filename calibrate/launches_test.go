@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// Passes without graphs that take longer by themselves are distinguished from passes that are run as graphs.
+// Passes without graphs that take longer alone are distinguished from passes that are run as graphs.
 func TestFindsKinds(t *testing.T) {
 	t.Parallel()
 	settings := measuredtest.Meta(`"policy"`, `"cudagraph_capture_sizes":[1,2,4,8,16,64],"cudagraph_mode":[2,1],"policy"`)

@@ -18,8 +18,8 @@ type Transfers struct {
 	Notes []string     `json:"notes"` // what was assumed
 }
 
-// FitTransfers fits the link between prefill and decode servers to what was measured of their
-// transfers in a directory. Settings by the keys of meta.json are for what the directory does not tell.
+// FitTransfers fits the link between prefill and decode servers to the measurements of their
+// transfers in a directory. Settings by the keys of meta.json are for values that the directory does not have.
 func FitTransfers(dir string, known map[string]any) (*Transfers, error) {
 	s, err := measured.ReadSettingsOf(dir, known)
 	if err != nil {
@@ -89,7 +89,7 @@ func describeLink(l *timing.Link) string {
 		l.GBPerSecond, spread(l.BandwidthSpread), 1000*l.Latency, spread(l.LatencySpread), l.BytesPerToken)
 }
 
-// fit returns the link on which transfers take what was measured. gpus is how many of a worker send side by side.
+// fit returns the link that fits the measured transfers.
 func fitLink(t *measured.Transfers, perToken, gpus int) (*timing.Link, error) {
 	slope, latency := fitLine(t.All)
 	if !(slope > 0) {

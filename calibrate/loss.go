@@ -8,7 +8,7 @@ import (
 )
 
 // metric is a quantity of a request that is compared: a span of time in s, over a
-// number, which is NaN where there is no such quantity.
+// number, which is NaN if there is no such quantity.
 type metric struct {
 	name string
 	span func(*measured.Request) (from, to, over float64)
@@ -53,7 +53,7 @@ func (m *Measured) withoutHeld(chosen []int) []int {
 	return kept
 }
 
-// Ignore leaves what arrives in the first seconds of the run out of what is fitted to and judged.
+// Ignore excludes arrivals in the first seconds of the run from fits and judgements.
 func (m *Measured) Ignore(seconds float64) error {
 	m.Ignored = &seconds
 	if n := len(m.judged()); n < measured.Fewest {
@@ -79,8 +79,7 @@ func (m *Measured) nameAll() string {
 	return fmt.Sprintf("all from %g s on", *m.Ignored)
 }
 
-// target is what a fit is to reach: the requests it may use, with what was measured
-// of them.
+// target is the goal of a fit: its requests, with their measurements.
 type target struct {
 	run     *Measured
 	metrics []metric
@@ -155,8 +154,7 @@ func (t *target) loss(out *Outcome) float64 {
 	return total
 }
 
-// requestIn returns what metrics are of, of the j-th chosen request as it came out. It is
-// valid until the next call.
+// requestIn returns the times of the j-th chosen request in the results. It is valid until the next call.
 func (t *target) requestIn(out *Outcome, j int) *measured.Request {
 	i := t.chosen[j]
 	r := &t.run.Requests[i]

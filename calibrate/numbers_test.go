@@ -164,7 +164,7 @@ func TestSandwich(t *testing.T) {
 	}
 }
 
-// Forms are identified by their names, and a point is the logarithm of what the start is multiplied by.
+// Forms are identified by their names, and a point is the logarithm of the factor on the start.
 func TestForms(t *testing.T) {
 	var names []string
 	for _, f := range plainForms() {

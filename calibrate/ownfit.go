@@ -11,8 +11,8 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// Where the search for fixed times begins, which no data sheet has: s of every pass, and what a pass with prompts takes of
-// the time to a quick first token.
+// The start of the search for fixed times, which no data sheet has: s of every pass, and the share of a pass with
+// prompts in the time to a quick first token.
 const (
 	passStart   = 2e-3
 	promptShare = 0.8

@@ -35,7 +35,7 @@ func (t *training) atPaces(sims []*Simulation) []*Simulation {
 	return all
 }
 
-// slownessOf returns by which share the passes of run i took longer than those of the other runs, 0 where they did not.
+// slownessOf returns by which share the passes of run i took longer than those of the other runs, 0 if they did not.
 func (t *training) slownessOf(i int) float64 {
 	if t.paces == nil || t.paces[i] == 0 {
 		return 0
@@ -56,7 +56,7 @@ func (t *training) nameSlow(name string, i int, all *training) string {
 	return fmt.Sprintf("%s (a server %.1f %% slower, replayed as an ordinary one)", name, 100*slow)
 }
 
-// knownOf returns what is known of run i for which an ordinary server's fit is no fit to it, "" where nothing is.
+// knownOf returns the known facts of run i for which an ordinary server's fit is no fit to it, "" if nothing is.
 func (t *training) knownOf(i int, all *training) string {
 	if all.slownessOf(i) > 0 && t.slownessOf(i) == 0 {
 		return "its server was slow"
@@ -129,7 +129,7 @@ func (s *paceFit) searchAt(paces []float64, without int) *search {
 	return n
 }
 
-// findSlow returns the run that most explains as one of a slow server, -1 where none does so clearly, and its pace.
+// findSlow returns the run that is most likely of a slow server, -1 if none clearly is, and its pace.
 func (s *paceFit) findSlow() (best int, pace float64, err error) {
 	plain := s.searchAt(s.t.paces, -1)
 	usual := plain.descendNewton(point{u: s.f.u}).loss

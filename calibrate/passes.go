@@ -7,9 +7,8 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// ledger is what the passes of a run computed, by engine, and which engine had
-// which request: it gives how the times of requests change with those
-// of passes, as long as every pass computes the same.
+// ledger is the work of the passes of a run by engine, and the engine of each request. It gives the change of the times
+// of requests with those of passes, if every pass computes the same.
 type ledger struct {
 	engines [][]stretch
 	of      []int // engine of each request

@@ -12,7 +12,7 @@ import (
 )
 
 // The effect of the weights on a pass that only reads them is the pass itself;
-// of a pass under way the part that is over counts.
+// of a running pass the part that is over counts.
 func TestEffects(t *testing.T) {
 	p := timing.Parameters{Weights: 2, Token: 1, Knee: 1}
 	step := timing.Step{Tokens: 3}
@@ -28,8 +28,7 @@ func TestEffects(t *testing.T) {
 	}
 }
 
-// What passes compute is remembered of each pass of a run, as if passes were taken one by
-// one, and neither changes what comes of requests.
+// The work of each pass of a run is recorded as if passes were taken one by one, and recording changes no result.
 func TestLedgerOfRuns(t *testing.T) {
 	m, err := Read(measure(t, 60), 0)
 	if err != nil {
@@ -115,8 +114,8 @@ func TestWidenStep(t *testing.T) {
 	}
 }
 
-// The front end sends a request where the fewest wait, four times as bad as to
-// run, by reports of every 100 ms; what it has sent since waits.
+// The front end sends a request to the engine with the least of 4·waiting + running, by reports of every 100 ms;
+// requests sent since count as waiting.
 func TestFrontEnd(t *testing.T) {
 	f := frontEnd{at: -refresh}
 	for range 3 {
@@ -138,7 +137,7 @@ func TestFrontEnd(t *testing.T) {
 	}
 }
 
-// The report has what is assumed, what is not known, and whether it holds.
+// The report has assumptions, unknown settings, and the verdict.
 func TestWriteText(t *testing.T) {
 	r := &Result{Run: "a run", Notes: []string{"one thing"}, Simulations: 7, Preemptions: 2, Profile: timing.Profile{
 		Form: "roofline4-knee2", Parameters: timing.Parameters{Weights: 0.5, Token: 0.25},

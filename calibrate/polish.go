@@ -10,8 +10,7 @@ import (
 // Limits of a polish.
 const (
 	polishSteps = 8
-	// polishCost is the share by which the loss of single requests may rise for the
-	// sake of means: what a form cannot follow is not forced on it.
+	// polishCost is the share by which the loss of single requests may rise for smaller errors of means.
 	polishCost = 0.4
 	goodMean   = 2e-4  // error of means that is as good as none
 	polishEdge = 0.004 // change of a parameter's logarithm that shows its effect on means
@@ -108,8 +107,8 @@ func cheapestStep(curvature *mat.SymDense, effects *mat.Dense, miss []float64) [
 		return nil
 	}
 	among.Mul(effects, &way)
-	// The means of the three metrics nearly follow from each other: what little is
-	// left between them is not worth a long way.
+	// The means of the three metrics nearly follow from each other: a small remaining difference is not worth a large
+	// change.
 	for k := range miss {
 		among.Set(k, k, 1.01*among.At(k, k)+1e-12)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/vllm"
 )
 
-// identified is the spread up to which a parameter means something by itself.
+// identified is the spread up to which a parameter means something alone.
 const identified = 0.10
 
 // WriteText writes r for people to read.

@@ -77,7 +77,7 @@ func (s *search) isReferences() bool { return s.trials[0].sim.rules.Reference() 
 // isVLLMs reports whether the scheduler is vLLM's.
 func (s *search) isVLLMs() bool { return s.trials[0].sim.stage == nil }
 
-// simulate replays all runs with what u stands for.
+// simulate replays all runs with the parameters of u.
 func (s *search) simulate(u []float64) error {
 	p, way := s.form.parametersAt(&s.start, u), s.form.frontEndAt(u)
 	for _, t := range s.trials {
@@ -94,8 +94,7 @@ func (s *search) simulate(u []float64) error {
 	return nil
 }
 
-// How strongly parameters that the runs do not determine are drawn to the start: the times of
-// clients tell much less than those of engines.
+// The weights that draw undetermined parameters to the start: times of clients determine less than those of engines.
 const (
 	spreadWeight = 0.001
 	clientWeight = 0.5
@@ -197,9 +196,8 @@ func (s *search) descendSimplex(from point, edge float64, runs int) point {
 	return from
 }
 
-// scaleStart multiplies all parameters alike until requests take as long per
-// token as they did, so that what was measured on another scale is no worse a
-// start.
+// scaleStart multiplies all parameters by one factor until requests take the measured time per token, so that the scale
+// of the measurements does not matter.
 func (s *search) scaleStart() point {
 	u := make([]float64, len(s.form.Fields))
 	for range 6 {

@@ -19,7 +19,7 @@ import (
 // launched is how the server of closed loops was started.
 const launched = "python3 -m sglang.launch_server --model-path /models/nobody-knows --tensor-parallel-size 4 \\\n --page-size=64 --max-running-requests 32 --trust-remote-code\n"
 
-// sheets is what is known of it besides.
+// sheets has the known facts of it besides.
 func sheets() map[string]any { return map[string]any{"device_name": "gb300", "model": "kimi-k2.5"} }
 
 // writeTurns writes rows in order of completion into DIR/raw_concN.jsonl, with a summary and the command next to it.
@@ -78,8 +78,8 @@ func truthOfTurns(m *Measured) timing.Parameters {
 	return p
 }
 
-// Turns without arrivals are replayed as a closed loop under SGLang's scheduler, and what a pass takes in any
-// case, also for prompts alone, is found; so is what was measured at a concurrency that was not fitted to.
+// Turns without arrivals are replayed as a closed loop under SGLang's scheduler. The fit finds the fixed times of
+// passes, and predicts the times at another concurrency.
 func TestFitSGLang(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -116,7 +116,8 @@ func TestFitSGLang(t *testing.T) {
 	}
 }
 
-// A closed loop continues in lanes without a gap, as many as there were turns at once, and ends with its sessions.
+// A closed loop continues in lanes without a gap, one lane for each turn in flight at the start, and ends with its
+// sessions.
 func TestLanes(t *testing.T) {
 	path := serveTurns(t, t.TempDir(), 8)
 	m, err := ReadTimes(path)
@@ -136,7 +137,7 @@ func TestLanes(t *testing.T) {
 	}
 }
 
-// What is not told of turns is asked for, and what is wrong is named with its place.
+// Missing settings of turns are requested, and errors name the place.
 func TestBadTurns(t *testing.T) {
 	rows := []map[string]any{{"isl": 100, "osl": 10, "ttft_ms": 5, "e2e_ms": 50}}
 	good := slices.Repeat(rows, 30)

@@ -83,8 +83,8 @@ func (s *Simulation) config(clock timing.Clock) vllm.Config {
 	}
 }
 
-// Outcome is what a simulated server did to each request, by arrival: the ends
-// of the passes of the first and of the last token, in s.
+// Outcome is the results of a simulated server for each request, by arrival: the ends of the passes of the first and of
+// the last token, in s.
 type Outcome struct {
 	First, Last, Scheduled []float64
 	Begun                  []float64 // when each arrived, in s, in a closed loop; nil: as was measured
@@ -116,8 +116,7 @@ func (s *Simulation) Run(model timing.Model, out *Outcome, watch func(*scheduler
 	return r.runApart()
 }
 
-// runRecorded does what Run does and keeps in record, unless it is nil, what passes
-// compute.
+// runRecorded is Run, and keeps the work of passes in record, unless it is nil.
 func (s *Simulation) runRecorded(p *timing.Parameters, out *Outcome, record *ledger) error {
 	if record == nil {
 		return s.Run(p, out, nil)

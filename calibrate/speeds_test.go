@@ -43,7 +43,8 @@ func podsRun(t *testing.T, count int, speeds ...float64) *Measured {
 	return m
 }
 
-// writePodLogs writes what the servers of a run would log every 0.6 s, in which about as many requests come and go as in 10 s of a large model.
+// writePodLogs writes the log lines of the servers of a run every 0.6 s, in which about as many requests come and go as
+// in 10 s of a large model.
 func writePodLogs(t *testing.T, m *Measured, dir string) {
 	t.Helper()
 	for pod := range m.Settings.Pods {
@@ -103,7 +104,7 @@ func TestSpeedsOfServers(t *testing.T) {
 	}
 }
 
-// Speeds are those of as many workers as there are servers, and none where there are too few to compare.
+// Speeds are those of as many workers as there are servers, and none if there are too few to compare.
 func TestSpeedsForWorkers(t *testing.T) {
 	m := podsRun(t, 1200, 1, 0.7, 1)
 	if m.FindSpeeds(2); m.Speeds != nil {

@@ -158,7 +158,7 @@ func (t *training) leaveSpells(sims []*Simulation, runs []*Measured, f *fitted) 
 	return found, nil
 }
 
-// fitTraining fits to a training, without what disturbed servers and with slow ones as such.
+// fitTraining fits to a training, without disturbed times of servers and with slow servers as such.
 func fitTraining(ctx context.Context, sims []*Simulation, runs []*Measured, t *training) (fitted, error) {
 	f, err := fitUndisturbed(ctx, sims, runs, t)
 	if err != nil {
@@ -167,8 +167,8 @@ func fitTraining(ctx context.Context, sims []*Simulation, runs []*Measured, t *t
 	return fitPaces(ctx, sims, runs, t, f)
 }
 
-// fitUndisturbed fits to a training and, where it shows spells of slow servers, once more without
-// them: what they have to do with is not the server.
+// fitUndisturbed fits to a training and, if it shows spells of slow servers, once more without them, since their cause
+// is not the server.
 func fitUndisturbed(ctx context.Context, sims []*Simulation, runs []*Measured, t *training) (fitted, error) {
 	seen, targets := targetsOf(sims, runs, t.on)
 	f, err := fitTargets(ctx, seen, targets)

@@ -12,7 +12,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// pairOf is what is known of a pair of servers: an H100 each, 131,072 bytes of KV cache a token.
+// pairOf has the known facts of a pair of servers: an H100 each, 131,072 bytes of KV cache a token.
 func pairOf() map[string]any {
 	return map[string]any{"model": "llama-3.1-8b", "device_name": "h100"}
 }
@@ -20,7 +20,7 @@ func pairOf() map[string]any {
 // sent returns what sending bytes takes over a link of 25 GB/s and 3 ms.
 func sent(bytes float64) float64 { return 0.003 + bytes/25e9 }
 
-// writeTransferLog writes what a decode server logs of transfers of several sizes, one of which was held up.
+// writeTransferLog writes the log of a decode server about transfers of several sizes, one of them slow.
 func writeTransferLog(t *testing.T, dir string, seconds func(float64) float64) {
 	t.Helper()
 	var log bytes.Buffer
@@ -37,7 +37,7 @@ func writeTransferLog(t *testing.T, dir string, seconds func(float64) float64) {
 	measuredtest.Write(t, filepath.Join(dir, "vllm-decode.log"), log.String())
 }
 
-// What is logged of transfers gives bandwidth and latency, whatever single ones took.
+// Logs of transfers give bandwidth and latency, for any times of single transfers.
 func TestTransferLogs(t *testing.T) {
 	dir := t.TempDir()
 	writeTransferLog(t, dir, sent)
@@ -96,7 +96,7 @@ func TestTransferMetrics(t *testing.T) {
 	}
 }
 
-// Where only requests were timed, a transfer is what lies between the servers, without the pass.
+// If only requests were timed, a transfer is the time between the servers, without the pass.
 func TestTransferTimes(t *testing.T) {
 	dir := t.TempDir()
 	var rows bytes.Buffer

@@ -75,14 +75,14 @@ func priorityOf(class string) int {
 	return 1
 }
 
-// Judged is how far a replay is from what was measured of a set of requests.
+// Judged is how far a replay is from the measurements of a set of requests.
 type Judged struct {
 	Set    string   `json:"judged_on"`
 	Errors []Errors `json:"errors"` // by metric
 }
 
-// Judge compares a replay of the whole run, by its trace, with what was measured: all requests and, where that is
-// known, requests that the server admitted at once, and the rest.
+// Judge compares a replay of the whole run, by its trace, with the measurements: all requests and, if known, separately
+// requests that were admitted at once and the rest.
 func (m *Measured) Judge(result *harness.Result) ([]Judged, error) {
 	out, err := m.outcomeOf(result)
 	if err != nil {
@@ -119,7 +119,7 @@ func (m *Measured) Judge(result *harness.Result) ([]Judged, error) {
 	return sets, nil
 }
 
-// classes returns the classes of service of the requests, none where there is only one.
+// classes returns the classes of service of the requests, none if there is only one.
 func (m *Measured) classes() []string {
 	var all []string
 	for i := m.judgedFrom(); i < len(m.Requests); i++ {

@@ -65,7 +65,7 @@ func writeBench(t *testing.T, dir string, n int, of *harness.Result, factor floa
 }
 
 // A run that was measured 1.25 times as slow as its replay is judged 20 % too fast in
-// all that is measured, ITL included; nothing has to be known of its server.
+// all that is measured, ITL included; nothing must be known of its server.
 func TestJudgeRun(t *testing.T) {
 	dir := t.TempDir()
 	writeBench(t, dir, 24, nil, 1)

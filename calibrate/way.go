@@ -18,8 +18,8 @@ const (
 // isOfFrontEnd reports whether a parameter is one of the way.
 func isOfFrontEnd(name string) bool { return name == frontEndFirst || name == frontEndToken }
 
-// plainForms returns the shapes that are tried for the runs. Where the times are a client's they have
-// a way, and all that a pass has: what the runs do not tell of it is drawn to the data sheet, not to 0.
+// plainForms returns the shapes that are tried for the runs. Times of a client have a way and all parameters of a pass.
+// Parameters that the runs do not determine are drawn to the data sheet, not to 0.
 func (s *search) plainForms() []Form {
 	all := plainForms()
 	for i := range all {
@@ -98,8 +98,7 @@ func measureSpread(w *timing.Way, trials []*trial) {
 	w.FirstSpread, w.TokenSpread = half(by[0]), half(by[1])
 }
 
-// floorParameters returns what no pass can be faster than, by the data sheet of the GPU: 0 where
-// it is not known.
+// floorParameters returns the least parameters of a pass, by the data sheet of the GPU: 0 if it is unknown.
 func floorParameters(s *measured.Settings) timing.Parameters {
 	gpu, err := hardware.FindGPU(s.GPU, nil)
 	if err != nil || s.Quantized {
@@ -114,8 +113,8 @@ func floorParameters(s *measured.Settings) timing.Parameters {
 	return timing.Parameters{Weights: overClock * pass.Weights, Experts: overClock * pass.Experts, ExpertShare: s.ExpertShare(pass.Share), Token: overClock * pass.Token}
 }
 
-// overClock is the share of a data sheet's time that a GPU may take with clocks above the sheet's, or with caches that
-// hold a part of what it reads.
+// overClock is the least share of a data sheet's time that a GPU may take, with higher clocks than the sheet's, or with
+// caches.
 const overClock = 0.9
 
 // isBelow reports whether p is faster than a floor.
@@ -123,7 +122,7 @@ func isBelow(p, floor *timing.Parameters) bool {
 	return p.Weights < floor.Weights || p.Experts*p.ExpertShare < floor.Experts*floor.ExpertShare || p.Token < floor.Token
 }
 
-// raiseToFloor raises parameters that physics forbids to what it allows.
+// raiseToFloor raises parameters that are below the physical limit to that limit.
 func (s *search) raiseToFloor(u []float64) {
 	p := s.form.parametersAt(&s.start, u)
 	for i, name := range s.form.Fields {

@@ -6,14 +6,14 @@ import (
 	"math"
 )
 
-// By how much further the means of a fit may be than those of its start, on average over the logarithms of their ratios:
-// from what it was fitted to, and from what was held out, where another load may be far away.
+// Limits of the errors of a fit relative to those of its start, on average over the logarithms of the ratios of means:
+// on fitted requests and on held-out ones.
 const (
 	worseBy        = 0.05
 	worseByHeldOut = 0.2
 )
 
-// WorseError reports a fit that is further from what was measured than where its search began.
+// WorseError reports a fit with larger errors than the start of its search.
 type WorseError struct {
 	Fitted, Judged, Metric string
 	Off, Start             float64 // errors of the mean, relative
@@ -24,8 +24,8 @@ func (e *WorseError) Error() string {
 		e.Fitted, e.Metric, e.Judged, 100*e.Off, 100*e.Start)
 }
 
-// checkStart refuses a fit that is further from what it is judged by than where its search began: the parameters of
-// data sheets, all multiplied alike until requests take as long as in the runs that the fit sees.
+// checkStart refuses a fit with larger errors than the start of its search: the parameters of data sheets, scaled by
+// one factor to the fitted runs.
 func (f *fitted) checkStart(ctx context.Context, sims []*Simulation, runs []*Measured, t *training, checks []Check) error {
 	paced := t.atPaces(sims)
 	seen, targets := targetsOf(paced, runs, t.on)

@@ -58,7 +58,7 @@ func TestWorseFit(t *testing.T) {
 	}
 }
 
-// What is known to be unusual about a held-out set does not decide, and what decides is named.
+// Known anomalies of a held-out set do not decide, and the deciding set is named.
 func TestVerdict(t *testing.T) {
 	set := func(known string, mean float64) Check {
 		return Check{Fitted: "rate-5", Judged: "rate-8, all", HeldOut: true, Known: known, Errors: []Errors{{Metric: "TTFT", Mean: 0.01}, {Metric: "TPOT", Mean: mean}}}

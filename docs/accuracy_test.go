@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/internal/accuracy"
 )
 
-// What docs/accuracy.md quotes of errors is what make accuracy has measured, over all rows.
+// The errors in docs/accuracy.md are those of make accuracy, over all rows.
 func TestQuotedErrors(t *testing.T) {
 	e, err := accuracy.Load()
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package docs holds the documentation to the program: what it lists is what
-// there is. cmd/replay/docs tests that its commands print what it shows.
+// Package docs compares the lists of the documentation with the program. cmd/replay/docs tests that its commands print
+// what it shows.
 package docs
 
 import (
@@ -26,8 +26,7 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// part is what stands between two lines of text that start with from and to;
-// to "" is the end.
+// part is the text between two lines that start with from and to; to "" is the end.
 func part(t *testing.T, text, from, to string) string {
 	t.Helper()
 	_, rest, ok := strings.Cut("\n"+text, "\n"+from)
@@ -59,7 +58,7 @@ func column(text string, n int) []string {
 	return all
 }
 
-// same complains about what is in one list only.
+// same reports names that are in one list only.
 func same(t *testing.T, page string, listed, there []string) {
 	t.Helper()
 	if len(there) == 0 {

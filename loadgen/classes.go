@@ -25,7 +25,7 @@ type Class struct {
 	Weight   float64  `yaml:"weight" is:"1e-6..1e6"`  // share of the service relative to other classes, > 0; 0: 1
 }
 
-// ClassOf returns the place in w.Classes of a turn's class, 0 where there are no classes.
+// ClassOf returns the place in w.Classes of a turn's class, 0 if there are no classes.
 func (w *Workload) ClassOf(turn int32) int32 {
 	if w.ClassesOf == nil {
 		return 0

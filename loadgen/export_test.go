@@ -2,7 +2,7 @@ package loadgen
 
 import "github.com/replay-llm/replay/sim/prompt"
 
-// NewSessionFeed returns the feed of sessions for w, whatever w is.
+// NewSessionFeed returns the feed of sessions for any w.
 func NewSessionFeed(w *Workload, prompts *prompt.List, a Admission) *Feed {
 	return newFeed(requests{w: w, prompts: prompts}, newTimes(w, a), a, false)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// drain takes everything a feed has, ending each request as soon as it came.
+// drain takes everything a feed has, ending each request at its arrival.
 func drain(t testing.TB, feed *Feed, a Admission, want int) {
 	t.Helper()
 	now, got, last := sim.Time(0), 0, sim.Time(0)

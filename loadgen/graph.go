@@ -8,9 +8,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Graph has the dependencies of the turns of a workload, where they are more than the turn
-// before. The sessions of such a workload are its tasks: what hangs together by waits, or by
-// a name that the trace gives.
+// Graph has the dependencies of the turns of a workload, where they are more than the turn before. The sessions of such
+// a workload are its tasks: requests that are connected by waits, or by a name in the trace.
 type Graph struct {
 	// The waits of turn i are Waits[First[i]:First[i+1]].
 	First []int32

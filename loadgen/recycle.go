@@ -9,10 +9,9 @@ import (
 // round after the first, for a closed loop that repeats the workload from its beginning when
 // it runs out.
 //
-// Blocks that several sessions of w have stay what they are in all rounds. Those of one session
-// alone are new in each round, so that what it finds cached is what a new session would find.
-// Where w names no sessions, the prompts of a conversation are recognized by continuing each other:
-// blocks are shared there if prompts go different ways after them.
+// Blocks that several sessions of w have stay what they are in all rounds. Ids of a single session are new in each
+// round, so that it finds the cached blocks of a new session. If w names no sessions, the prompts of a conversation are
+// recognized as continuations: blocks before a branch of the prompts are shared.
 func Recycle(w *Workload, rounds int) *Workload {
 	own := *w
 	own.Rounds = rounds
@@ -30,7 +29,7 @@ func Recycle(w *Workload, rounds int) *Workload {
 	return &own
 }
 
-// RoundOf returns the round that a session is of, from 1; 0 where a workload is not recycled.
+// RoundOf returns the round that a session is of, from 1; 0 if a workload is not recycled.
 func (w *Workload) RoundOf(session int32) int {
 	if w.Rounds == 0 {
 		return 0
@@ -147,7 +146,7 @@ func (r *recycler) addRound(round int) {
 	}
 }
 
-// renew returns what stands for a block in a round.
+// renew returns the number of a block in a round.
 func (r *recycler) renew(id uint64, renewed map[uint64]uint64) uint64 {
 	if r.shared[id] {
 		return id

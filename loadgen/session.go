@@ -25,9 +25,9 @@ type Feed struct {
 	begun    sim.Time // when the latest round began
 	seen     sim.Time // the latest instant of a call
 
-	graph *graphFeed // nil where turns wait for nothing but the turn before
+	graph *graphFeed // nil if turns wait for nothing but the turn before
 
-	streamed *streamed // nil where all requests are kept
+	streamed *streamed // nil if all requests are kept
 
 	order    []int32   // sessions by start; nil when they are in order as they are
 	starts   int       // sessions, or turns of a graph that do not wait

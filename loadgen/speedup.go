@@ -8,8 +8,8 @@ type bend struct {
 	factor sim.Time
 }
 
-// SetSpeedup changes what times are divided by: those of sessions that have not started, as far as they
-// are after now, and delays that begin from now on. In concurrency mode it changes nothing.
+// SetSpeedup changes the divisor of times: of starts of sessions after now, and of delays that begin from now on. In
+// concurrency mode it changes nothing.
 func (f *Feed) SetSpeedup(now sim.Time, speedup float64) {
 	t := &f.times
 	if t.closed {

@@ -18,9 +18,9 @@ type Source interface {
 	MultiTurn() bool
 	// Later fills in with a later turn, by the Next of the turn before it.
 	Later(next int64, in *Incoming) error
-	// SessionID returns what a session is called, of which one turn is in a line of the file.
+	// SessionID returns the name of the session of a turn, by a line of the file.
 	SessionID(session, line int32) (string, error)
-	// Classes returns the names of the classes that rows have, DefaultClass first; nil where they have none.
+	// Classes returns the names of the classes that rows have, DefaultClass first; nil if they have none.
 	Classes() []string
 	// Dropped counts the rows read so far that are no requests.
 	Dropped() Dropped
@@ -287,8 +287,8 @@ func (f *Feed) Err() error {
 // WantsSweep reports whether it is worth it to call ForgetPrompts: never of a feed that knows all requests.
 func (f *Feed) WantsSweep() bool { return f.streamed != nil && f.streamed.tree.WantsSweep() }
 
-// ForgetPrompts lets the tree of a feed that reads requests one by one forget all but what unfinished requests
-// need, and what mark calls need with.
+// ForgetPrompts lets the tree of a feed that reads requests one by one forget all nodes except those of unfinished
+// requests and nodes that mark passes to need.
 func (f *Feed) ForgetPrompts(mark func(need func(prompt.NodeID))) {
 	s := f.streamed
 	s.tree.Sweep(func(need func(prompt.NodeID)) {

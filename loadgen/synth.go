@@ -24,8 +24,7 @@ type Synthetic struct {
 	// Groups is the number of groups that share a beginning; with 0 nothing is
 	// shared.
 	Groups int
-	// Block is the number of tokens of an engine block, > 0, which is what a hash
-	// id of a session's prompt stands for.
+	// Block is the number of tokens of an engine block, > 0, and of a hash id of a session's prompt.
 	Block int
 	// Seed deals sessions to groups.
 	Seed uint64

@@ -36,11 +36,11 @@ type Workload struct {
 	Source Source
 	// Dropped counts the rows of the trace that are no requests here; of a Source, see CountDropped.
 	Dropped Dropped
-	// Priorities are those of the turns, the least the most urgent; nil where the trace
+	// Priorities are those of the turns, the least the most urgent; nil if the trace
 	// gives none.
 	Priorities []int32
 	// Classes are the names of the classes of requests, DefaultClass first, and ClassesOf those of
-	// the turns, by their place in it; both nil where there are none.
+	// the turns, by their place in it; both nil if there are none.
 	Classes   []string
 	ClassesOf []int32
 	// Rules are the rules of the classes, by their place in Classes; nil without rules.
@@ -134,7 +134,7 @@ type Turn struct {
 	Delay   sim.Time // after the previous turn's completion
 }
 
-// PriorityOf returns the priority of a turn, 0 where the trace gives none.
+// PriorityOf returns the priority of a turn, 0 if the trace gives none.
 func (w *Workload) PriorityOf(turn int32) int32 {
 	if w.Priorities == nil {
 		return 0
@@ -170,8 +170,7 @@ const (
 	syntheticPrefix = "session_"
 )
 
-// Place returns where a turn of a session stands: the line of the trace, or the
-// number of the turn where there is none.
+// Place returns the place of a turn of a session: the line of the trace, or the number of the turn if there is none.
 func (w *Workload) Place(session, index int32) string {
 	turn := w.Sessions[session].First
 	for range index {
@@ -189,9 +188,8 @@ func (w *Workload) PlaceOf(turn int32) string {
 	return fmt.Sprintf("%s turn %d", w.SessionID(int(t.Session)), t.Index)
 }
 
-// manyTurns is the number of turns above which what reading and joining leave
-// behind, a quarter of all that a replay of sessions takes, is worth a
-// separate collection: the collector would not run before the end.
+// manyTurns is the number of turns above which the garbage of reading and joining, a quarter of the memory of a replay
+// of sessions, is collected separately.
 const manyTurns = 1 << 15
 
 // Intern adds all prompts of w to t and returns them by turn.

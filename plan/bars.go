@@ -39,8 +39,8 @@ type Chance struct {
 // mostChances is the number of sizes of which the chance is measured.
 const mostChances = 6
 
-// measureChances measures in how many resamples clusters around the recommended one meet: of one pool, from the smallest
-// for the workload as recorded to one more worker than is recommended; of two, these two clusters alone.
+// measureChances measures the share of resamples in which clusters around the recommended one meet: of one pool, from
+// the minimum for the workload as recorded to one more worker than recommended; of two, these two clusters alone.
 func (c *Config) measureChances(ctx context.Context, b *bench, a *Answer) error {
 	f := a.Confident
 	if f == nil || !f.Found {
@@ -173,8 +173,7 @@ func (c *Config) resampleCluster(ctx context.Context, b *bench, a *Answer, bars 
 	return nil
 }
 
-// fork returns a bench for one goroutine, which has what b has measured of a
-// sample.
+// fork returns a bench for one goroutine, with the measures of b on a sample.
 func (b *bench) fork(sample int) *bench {
 	own := newBench(b.run, 1)
 	own.meter = b.meter

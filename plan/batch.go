@@ -60,7 +60,7 @@ func (b *bench) countRequests() int {
 	return n
 }
 
-// forget drops what has been measured since there were begun points.
+// forget drops the measures since there were begun points.
 func (b *bench) forget(begun int) {
 	for _, p := range b.order[begun:] {
 		delete(b.measures, p)

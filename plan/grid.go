@@ -105,7 +105,7 @@ func (c *Cell) Of(name string) string {
 	return ""
 }
 
-// Task is a cell as it is queued and remembered: all its result depends on. Its
+// Task is the queued and remembered form of a cell: everything that its result depends on. Its
 // key stands for it wherever results are kept.
 type Task struct {
 	Settings []Setting `json:"settings"` // by name

@@ -15,8 +15,8 @@ type Narrowing struct {
 	Config
 	Keep  int   // kinds of variants to find, at least 1
 	Parts []int // Point.Part of the rounds, in their order, as 3, 1, 0
-	// Hard is the resample that clusters are held to: one of those of which the passes take longest. What meets on the
-	// workload as recorded alone is no guide to what meets in most resamples.
+	// Hard is the resample for clusters: one of those with the longest passes. A cluster that meets on the workload as
+	// recorded alone is no guide to one that meets in most resamples.
 	Hard int
 	// Stop reports after each step of all variants that enough was spent: the rounds end, and what is known then counts. Nil: never.
 	Stop func(replays int) bool
@@ -98,8 +98,8 @@ func Narrow(ctx context.Context, c Narrowing) (*Narrowed, error) {
 // guessContender is the number of replays that a contender takes, as a first guess.
 const guessContender = 2
 
-// rank orders contenders by what their clusters cost, how much room they leave below the limits, and in how much they
-// depart from defaults. It keeps the better of the splits of a variant, and notes the remaining ones as left.
+// rank orders contenders by cost, by room below the limits, and by the number of departures from defaults. It keeps the
+// better of the splits of a variant, and notes the remaining ones as left.
 func (n *narrower) rank(all []*contender, part int) []*contender {
 	stable.Sort(all, func(x, y *contender) int {
 		return cmp.Or(cmp.Compare(n.burdenOf(x), n.burdenOf(y)), cmp.Compare(roomLeft(x.best), roomLeft(y.best)),
@@ -157,8 +157,9 @@ func (n *narrower) halve(ranked []*contender) []*contender {
 	return kept
 }
 
-// choose returns the best of ranked contenders and the best of other kinds, Keep kinds at most. Of a kind it also returns the
-// one that leaves most room below the limits, if that costs no more: where the first turns out to need more, it may not.
+// choose returns the best of ranked contenders and the best of other kinds, Keep kinds at most. Of a kind it also
+// returns the one with the most room below the limits, if that costs no more: it may still meet if the first needs
+// more.
 func (n *narrower) choose(ranked []*contender) []*contender {
 	var kinds []string
 	var kept []*contender
@@ -182,7 +183,7 @@ func (n *narrower) choose(ranked []*contender) []*contender {
 	return kept
 }
 
-// burdenOf returns what the smallest cluster of a contender costs, +Inf without one.
+// burdenOf returns the cost of the smallest cluster of a contender, +Inf without one.
 func (n *narrower) burdenOf(x *contender) float64 {
 	if x.high == 0 {
 		return math.Inf(1)

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// made is clusters of which it is known what meets.
+// made is clusters with known results.
 type made struct {
 	variants []Variant
 	needs    []int // workers of each variant on all of the workload; 0: none meet
@@ -107,7 +107,7 @@ func TestNarrowRefuses(t *testing.T) {
 	}
 }
 
-// A search that is stopped has what was found so far. Where nothing meets, it has what comes nearest.
+// A search that is stopped has what was found so far. If no cluster meets, it has the nearest one.
 func TestNarrowEnds(t *testing.T) {
 	m := newMade(rand.New(rand.NewPCG(3, 1)))
 	c := Narrowing{Config: Config{Run: m.run, Variants: m.variants, Most: 256, Cores: 2}, Keep: 2, Parts: []int{3, 0}, Stop: func(replays int) bool { return replays > 60 }}

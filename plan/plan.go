@@ -138,7 +138,7 @@ func (p *Plan) comparesCost() bool {
 	return least > 0 && most > least*(1+1e-9)
 }
 
-// burden returns what a better cluster has less of: cost, to a millionth, or GPUs.
+// burden returns the number that is lower for a better cluster: its cost, to a millionth, or its GPUs.
 func (p *Plan) burden(variant int, shape Shape) float64 {
 	if p.ByCost {
 		return math.Round(1e6*p.PerHour(variant, shape)) / 1e6
@@ -146,7 +146,7 @@ func (p *Plan) burden(variant int, shape Shape) float64 {
 	return float64(p.GPUs(variant, shape))
 }
 
-// Answer is what has been found for one variant.
+// Answer is the result for one variant.
 type Answer struct {
 	Variant int
 	Refused error // why the variant cannot run, and nothing else is known; nil: it can

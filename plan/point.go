@@ -82,7 +82,7 @@ type Measure struct {
 	Rejected, Capped int // requests with prompts that are longer than the engines take, and with answers that end there
 }
 
-// Value is what became of one objective.
+// Value is the outcome of one objective.
 type Value struct {
 	Name  string  // as p99 ttft
 	Unit  string  // "ms", or "share" of the requests

@@ -138,7 +138,7 @@ func (n *narrower) list() []*contender {
 }
 
 // wavesOf divides the contenders of a round: the first, the first variants of the other kinds, and the remaining ones
-// by the number of changes. Each wave knows what the one before it found, and tries only clusters that cost no more.
+// by the number of changes. Each wave has the result of the previous one, and tries only clusters that cost no more.
 func (n *narrower) wavesOf(all []*contender) [][]*contender {
 	firsts := map[string]int{} // variant by kind
 	by := map[int][]*contender{}
@@ -195,8 +195,8 @@ func (n *narrower) measureRound(ctx context.Context, all []*contender, part int)
 	return nil
 }
 
-// begin sets the first size of a contender: that of the round before, what costs as much as the best so far or, behind
-// another variant of its kind, the largest that is allowed.
+// begin sets the first size of a contender: that of the previous round, the size with the cost of the best so far or,
+// behind another variant of its kind, the largest allowed one.
 func (n *narrower) begin(x *contender, all []*contender) {
 	if x.share == openShare {
 		x.share = n.shareOf(x, all)
@@ -337,7 +337,7 @@ func (n *narrower) sizeWithin(x *contender, burden float64) int {
 	return least + within - 1
 }
 
-// limit sets the largest size that a contender may have, and ends those of which none is left.
+// limit sets the largest size of each contender, and ends contenders without a size.
 func (n *narrower) limit(x *contender) {
 	if n.Variants[x.variant].Refused != nil {
 		x.ended, x.high = true, 0

@@ -88,7 +88,7 @@ func listResampledKeys() []string {
 		"mean_itl_ms", "p99_itl_ms", "p99_e2e_latency_ms", "slo_attainment", "goodput_rps"}
 }
 
-// addResamples gives the rows what came of their resamples, which are those of all rows,
+// addResamples gives the rows the result of their resamples, which are those of all rows,
 // again and again. A resample that failed is the reason of its row.
 func (t *Results) addResamples(outcomes []Outcome) error {
 	samples := make([][]map[string]json.RawMessage, len(t.rows)) // by row and resample
@@ -125,7 +125,7 @@ func (t *Results) addResamples(outcomes []Outcome) error {
 // traceSetting is the setting that names a cell's trace.
 const traceSetting = "trace"
 
-// compareResamples returns what came of a value in the resamples of a cell, against those of the
+// compareResamples returns the result of a value in the resamples of a cell, against those of the
 // first; nil when fewer than two have it.
 func compareResamples(key string, cell, first []map[string]json.RawMessage, isFirst bool) *Resampled {
 	var values, changes []float64
@@ -169,7 +169,7 @@ func numberAt(values map[string]json.RawMessage, key string) (float64, bool) {
 	return v, err == nil && !math.IsNaN(v) && !math.IsInf(v, 0)
 }
 
-// resampledHead returns the names of what resampledCells returns; none without resamples.
+// resampledHead returns the names of the cells of resampledCells; none without resamples.
 func (t *Results) resampledHead() []string {
 	var head []string
 	for _, key := range t.resampledKeys() {

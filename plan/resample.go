@@ -17,9 +17,8 @@ import (
 // bootstrap). They arrive with the gaps of the workload, drawn with replacement
 // too, in stretches, so that bursts stay bursts and even arrivals even.
 //
-// A session keeps its turns. When it is drawn again, the hash ids that no other
-// session has are replaced by new ones, so that a second conversation shares
-// what conversations share and not the rest of it.
+// A session keeps its turns. When a session is drawn again, its unshared hash ids are replaced by new ones: the copy
+// shares with it the prefixes of other sessions, and nothing else.
 type Resampler struct {
 	w       *loadgen.Workload
 	order   []int32         // sessions in order of arrival

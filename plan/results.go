@@ -101,7 +101,7 @@ func (t *Results) AddCost(perGPUHour float64) {
 	t.Keys = slices.Compact(keys)
 }
 
-// number returns a number of the report, 0 where there is none.
+// number returns a number of the report, 0 if there is none.
 func (r *row) number(key string) float64 {
 	v, err := strconv.ParseFloat(string(r.values[key]), 64)
 	if err != nil {
@@ -110,7 +110,7 @@ func (r *row) number(key string) float64 {
 	return v
 }
 
-// Table returns all results: cell, axes, keys, what came of resamples, and reason.
+// Table returns all results: cell, axes, keys, the results of resamples, and reason.
 func (t *Results) Table() *table.Table {
 	all, resampled := table.New(slices.Concat([]string{"cell"}, t.axes, t.Keys, t.resampledHead(), []string{"reason"})...), t.resampledKeys()
 	for i := range t.rows {
@@ -136,7 +136,7 @@ func (t *Results) rowCells(r *row, keys []string) []string {
 }
 
 // WriteJSON writes a list of objects: cell, its settings, its report or the reason why
-// it has none, and what came of its resamples.
+// it has none, and the result of its resamples.
 func (t *Results) WriteJSON(w io.Writer) error {
 	var b bytes.Buffer
 	b.WriteString("[")

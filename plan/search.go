@@ -105,8 +105,8 @@ func spreadBetween(low, high, count int) []int {
 	return all
 }
 
-// checkBelow runs what has not been run of the clusters smaller than n, the nearest
-// of them when they are many, and returns the least that meets.
+// checkBelow runs the missing clusters smaller than n, the nearest of them if they are many, and returns the smallest
+// that meets.
 func (met whichMeet) checkBelow(ctx context.Context, n, count int) (int, error) {
 	var sizes []int
 	for size := max(1, n-count); size < n; size++ {
@@ -250,7 +250,7 @@ func (s *search) findFirstMet(ctx context.Context, shapes []Shape) (Shape, error
 // search looks for a shape at one load of one variant.
 type search struct {
 	bench *bench
-	at    Point // but for its shape
+	at    Point // except its shape
 }
 
 func (s *search) measure(ctx context.Context, shapes ...Shape) ([]*Measure, error) {

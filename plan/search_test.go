@@ -364,8 +364,8 @@ func TestVariantsThatCannotRun(t *testing.T) {
 	}
 }
 
-// GPUs of different prices are compared by cost, in the front too, and by what holds in
-// most resamples; those of one price by number.
+// Plans with GPUs of different prices are compared by cost, in the front too, and by the share of resamples; plans with
+// one price by number of GPUs.
 func TestPlanByCost(t *testing.T) {
 	run := judged(func(p Point) bool {
 		need := []int{1, 2}[p.Variant] // of dear GPUs, and of cheap ones

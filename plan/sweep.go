@@ -13,7 +13,7 @@ import (
 	"github.com/replay-llm/replay/internal/json"
 )
 
-// Outcome is what became of a cell: a report, or the reason why there is none.
+// Outcome is the outcome of a cell: a report, or the reason why there is none.
 type Outcome struct {
 	Key    string          `json:"key"` // of the task
 	Report json.RawMessage `json:"report,omitempty"`

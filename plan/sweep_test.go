@@ -106,7 +106,7 @@ func sweepOf(t *testing.T, journal string, ran *atomic.Int64) (*Sweep, *Grid) {
 	return s, g
 }
 
-// A sweep continues where it was interrupted, even in the middle of a line, and tries again what failed.
+// An interrupted sweep continues, even in the middle of a line, and repeats failed cells.
 func TestJournal(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "made", "done.jsonl")
 	var ran atomic.Int64

@@ -59,7 +59,7 @@ func TestTargetOfAllVariants(t *testing.T) {
 }
 
 // drawSizes returns whether each size meets on the workload and on each resample: sizes
-// from one on that differs between resamples, but for some sizes at which it does not hold.
+// from one on that differs between resamples, except some sizes at which it does not hold.
 func drawSizes(rand *rand.Rand, most, resamples int) [][]bool {
 	need := make([]int, resamples+1)
 	from, spread := 1+rand.IntN(most), 1+rand.IntN(8)

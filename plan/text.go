@@ -15,8 +15,8 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 )
 
-// WriteNarrow writes the axes and as many of a few values as fit into the columns of a
-// terminal; below them what resamples came to, when there are any.
+// WriteNarrow writes the axes and as many of a few values as fit into the columns of a terminal; below them the results
+// of resamples, if any.
 func (t *Results) WriteNarrow(w io.Writer) error {
 	all := t.narrow()
 	left := all.Fit(terminal.Width)
@@ -134,8 +134,8 @@ func trimFolder(names []string) {
 	}
 }
 
-// IntervalTexts returns what the intervals and verdicts of resamples are, each with its name;
-// none without resamples.
+// IntervalTexts returns explanations of the intervals and verdicts of resamples, each with its name; none without
+// resamples.
 func (t *Results) IntervalTexts() [][2]string {
 	if len(t.resampledKeys()) == 0 {
 		return nil
@@ -153,8 +153,8 @@ const (
 	changesTitle   = "Changes from the first cell of the trace, resample by resample; win and lose: 0 is outside of the prediction interval:"
 )
 
-// writeResampled writes two tables of what resamples came to, a row for each value of each
-// cell: the values, and how they change. Wide tables have the settings of the cells and full names.
+// writeResampled writes two tables of the results of resamples, a row for each value of each cell: the values, and
+// their changes. Wide tables have the settings of the cells and full names.
 func (t *Results) writeResampled(b *strings.Builder, wide bool) {
 	values, changes := t.beginResampled("mean", wide), t.beginResampled("change", wide)
 	changes.AddColumns("verdict")

@@ -8,11 +8,10 @@
 //
 // # Stability
 //
-// This package is the door for programs, and everything in it is stable by the
-// rules of Semantic Versioning: from version 1.0.0, programs that use it continue
-// to build within a major version, and so do programs that use what docs/api.md lists of
-// the packages of its types. All else in the module is not: the other names of these
-// packages, and the other packages. No version has been released so far.
+// This package is the door for programs, and everything in it is stable by the rules of Semantic Versioning: from
+// version 1.0.0, programs that use it continue to build within a major version, and so do programs that use the names
+// in docs/api.md. All else in the module is not: the other names of these packages, and the other packages. No version
+// has been released so far.
 //
 // Structures and harness.Observer grow, so name the fields in literals, do not compare
 // structures, and embed harness.NoObserver. Numbers that a replay gives are not part of the promise:

@@ -6,7 +6,7 @@ import (
 	"github.com/replay-llm/replay/replay/autoscale"
 )
 
-// checkEngine refuses what does not go with an engine of the caller's.
+// checkEngine rejects settings that are not supported with an engine of the caller's.
 func (s *Spec) checkEngine(streams *Streams) error {
 	if streams.Engine == nil {
 		return nil

@@ -47,7 +47,7 @@ func firstComeRules() vllm.Rules {
 	return r
 }
 
-// drawEngineSpec draws a small replay, most with too few KV blocks for what comes.
+// drawEngineSpec draws a small replay, mostly with too few KV blocks.
 func drawEngineSpec(seed uint64) replay.Spec {
 	rng := rand.New(rand.NewPCG(seed, 33))
 	a := engineargs.Default()
@@ -126,8 +126,8 @@ func runEngine(t *testing.T, spec *replay.Spec, streams replay.Streams) outcome 
 	return o
 }
 
-// An engine of the caller's that does what vLLM's does gives the same report and the same records of requests,
-// behind any router, to the last bit.
+// An engine of the caller's that plans as vLLM gives the same report and the same records of requests, behind any
+// router, to the last bit.
 func TestOwnEngineEqualsBuiltIn(t *testing.T) {
 	preempted, reused := 0, 0
 	for seed := range uint64(150) {
@@ -246,7 +246,7 @@ func (e *scribbler) Plan(p *custom.Plan) {
 	clear(p.Waiting)
 }
 
-// Nothing of a replay is read from what an engine may write to, and a plan that is over is of no use.
+// A replay reads nothing from values that an engine may write to, and a plan that is over has no effect.
 func TestOwnEngineCannotTouchTheBooks(t *testing.T) {
 	for seed := range uint64(20) {
 		spec := drawEngineSpec(seed)

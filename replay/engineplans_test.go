@@ -26,7 +26,7 @@ type planner func(p *custom.Plan)
 
 func (f planner) Plan(p *custom.Plan) { f(p) }
 
-// planWith returns engines that plan as FirstCome does, but for what a function does before on worker 1.
+// planWith returns engines that plan as FirstCome does, except what a function does before on worker 1.
 func planWith(before func(p *custom.Plan) (instead bool)) replay.Streams {
 	return replay.Streams{Engine: func(o custom.Options) (custom.Engine, error) {
 		first := &custom.FirstCome{Options: o}
@@ -45,8 +45,8 @@ func engineSpec() replay.Spec {
 	}
 }
 
-// What an engine plans wrongly ends the replay with an error that names the worker, the instant, the place of the
-// request in the workload and what was wrong, whatever drives the replay.
+// A wrong plan of an engine ends the replay with an error that names the worker, the instant, the request and the rule,
+// under every driver.
 func TestWrongPlansEndTheReplay(t *testing.T) {
 	head := func(p *custom.Plan) sim.RequestID {
 		return append(p.Running[:len(p.Running):len(p.Running)], p.Waiting...)[0].ID
@@ -84,7 +84,7 @@ func TestWrongPlansEndTheReplay(t *testing.T) {
 	}
 }
 
-// An engine of which there are not enough KV blocks for what it plans.
+// An engine with too few KV blocks for its plan.
 func TestPlansAreHeldToTheBlocks(t *testing.T) {
 	spec := engineSpec()
 	spec.Pools[0].Engine.Blocks = 20
@@ -220,8 +220,8 @@ func turns(policy.Options) (router.Policy, error) {
 	}}, nil
 }
 
-// What an engine waits for does not depend on what drives the replay: workers one after the other, each to the next
-// arrival, or all by one heap of events.
+// The waits of an engine do not depend on the driver: workers one after the other, each to the next arrival, or all by
+// one heap of events.
 func TestWaitsAreTheSameInAllDrivers(t *testing.T) {
 	gather := func(custom.Options) (custom.Engine, error) { return new(batches), nil }
 	spec := engineSpec()

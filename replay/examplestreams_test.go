@@ -37,7 +37,7 @@ func ExampleSpec_Run() {
 // fewest is a router policy: the worker with the fewest requests.
 type fewest struct{}
 
-// Needs returns what the router has to keep for the policy.
+// Needs returns what the router must keep for the policy.
 func (fewest) Needs() router.Needs { return router.Needs{Running: true} }
 
 // Choose returns one of c.Workers, the lowest id among equals.
@@ -130,8 +130,8 @@ type eager struct{}
 // Want is asked at every tick, and sees the latest scrape that has reached the scaler.
 func (eager) Want(s *autoscale.Signals) int { return (s.Running + s.Waiting + 3) / 4 }
 
-// A scaler of the caller decides instead of Autoscale's kind, which is left empty: its other fields are what the scaler sees, and
-// how long workers take to start.
+// A scaler of the caller decides instead of Autoscale's kind, which is empty. The other fields of Autoscale set its
+// input and the startup of workers.
 func ExampleStreams_scaler() {
 	spec := exampleSpec()
 	spec.Pools[0].Count = 1

@@ -69,8 +69,8 @@ func runGiven(t *testing.T, spec replay.Spec, make func(policy.Options) (router.
 	return workers, result.Report
 }
 
-// A policy of the caller's places each request where the same policy in a file does: with one pool and with two,
-// in an open loop, and with engines that report caches in events.
+// A policy of the caller's places each request as the same policy in a file: with one pool and with two, in an open
+// loop, and with engines that report caches in events.
 func TestGivenPolicyIsTextTwin(t *testing.T) {
 	text := &policy.Text{Name: "twin", Picker: policy.TakeHighest, Filters: []policy.TextFilter{{Keep: "cached_blocks == max(cached_blocks)"}}, Scorers: []policy.TextScorer{{Weight: 1, Cost: "requests"}}}
 	prefill, decode := engineargs.Default(), engineargs.Default()

@@ -37,7 +37,7 @@ func kindsOfTest() []Kind {
 	return []Kind{{Name: "small", Engine: small, Count: 2}, {Name: "ranks", Engine: ranks, Count: 1}, {Name: "paged", Engine: paged, Count: 2}}
 }
 
-// recordsOf are what became of the requests of a replay.
+// recordsOf are the outcomes of the requests of a replay.
 func recordsOf(t *testing.T, s Spec) []collector.Record {
 	t.Helper()
 	result, err := s.Run(t.Context(), Streams{})
@@ -47,8 +47,8 @@ func recordsOf(t *testing.T, s Spec) []collector.Record {
 	return slices.Clone(result.Collector.Records())
 }
 
-// Under a router that reads nothing a worker of a mix does what it does in an equally large pool of its kind: it gets the same
-// requests.
+// Under a router that reads nothing a worker of a mix has the same passes as in an equally large pool of its kind: it
+// gets the same requests.
 func TestMixIsItsKinds(t *testing.T) {
 	mix := Mix(kindsOfTest())
 	for _, router := range []policy.Name{policy.RoundRobin, "random"} {
@@ -111,7 +111,7 @@ func TestMixOfAlike(t *testing.T) {
 	}
 }
 
-// reportOf is the report of a replay, but for the real time it took.
+// reportOf is the report of a replay, except the real time it took.
 func reportOf(t *testing.T, s Spec) string {
 	t.Helper()
 	result, err := s.Run(t.Context(), Streams{})
@@ -146,7 +146,7 @@ func TestKVRouterOnMix(t *testing.T) {
 	}
 }
 
-// A request has to fit on every kind of workers; the error and the rejection name the kind that is too small.
+// A request must fit on every kind of workers; the error and the rejection name the kind that is too small.
 func TestMixSizes(t *testing.T) {
 	kinds := kindsOfTest()
 	kinds[2].Engine.Blocks = 20 // of 64 tokens

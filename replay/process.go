@@ -17,7 +17,7 @@ import (
 // ProcessTimeout is how long a program may take for an answer where nothing is said.
 const ProcessTimeout = 10 * time.Second
 
-// processes are the programs that take part in a run.
+// processes are the programs that is in a run.
 type processes struct {
 	ctx     context.Context
 	running []*peer.Peer

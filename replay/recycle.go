@@ -13,7 +13,7 @@ import (
 // mostRecycled bounds the requests of all rounds of a workload.
 const mostRecycled = 1 << 22
 
-// checkRecycle refuses what does not go together with a workload that is recycled.
+// checkRecycle rejects settings that are not supported with a recycled workload.
 func (s *Spec) checkRecycle() error {
 	switch {
 	case !s.Recycle:

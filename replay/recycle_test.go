@@ -10,8 +10,8 @@ import (
 	"github.com/replay-llm/replay/replay/offline"
 )
 
-// A recycled replay has as many rounds as it takes, and does not depend on how many more are at hand: neither
-// with sessions nor with the conversations of a trace that names none, nor with joins.
+// A recycled replay has as many rounds as it needs, and does not depend on the number of further ones: with sessions,
+// with the conversations of a trace that names none, and with joins.
 func TestRecycleFindsRounds(t *testing.T) {
 	for _, file := range []string{"sessions.jsonl", "short.jsonl", "tasks.jsonl"} {
 		s := twoRequests()

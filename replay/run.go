@@ -40,8 +40,8 @@ type Streams struct {
 	// Fold has requests folded that are over, so that memory holds those in flight alone; nil: all are kept. The
 	// collector of the result is to be closed. On the logical clock; it has no records.
 	Fold *collector.Folding
-	// Once reports that the workload that is opened is not replayed again, and its hash ids are not read: those of many requests
-	// are gone once the replay has begun.
+	// Once reports that the opened workload is replayed once, and that its hash ids are not read later: ids of many
+	// requests are gone after the start.
 	Once bool
 	// Threads is how many goroutines may read the trace or simulate at once; 0 is 1. The result does not depend on it.
 	// Simulation: on the logical clock.
@@ -143,8 +143,7 @@ func (s *Spec) offlineConfig(workload *loadgen.Workload, streams Streams) offlin
 	return offline.Config{Config: s.harnessConfig(workload, streams), Until: s.Until, Reject: s.Reject, Threads: streams.Threads}
 }
 
-// harnessConfig is what the replay of a workload depends on, whatever moves its time.
-// The caller can read the workload.
+// harnessConfig is the configuration of the replay of a workload on either clock. The caller can read the workload.
 func (s *Spec) harnessConfig(workload *loadgen.Workload, streams Streams) harness.Config {
 	if streams.Opened != nil {
 		streams.Opened(workload)

@@ -79,7 +79,7 @@ func TestScalerProcess(t *testing.T) {
 	}
 }
 
-// A worker costs the price of a GPU times its GPUs: that of the file or, without one, that of its GPU.
+// The cost of a worker is the price of a GPU times its GPUs: the price of the file or, without one, that of its GPU.
 func TestScalingCountsGPUs(t *testing.T) {
 	for _, tc := range []struct{ price, want float64 }{{0, 2.5}, {4, 4}} {
 		spec := scaledBy("n=4; while read line; do case $line in *protocol*) echo '{\"version\":1}';; *) n=$((n+1)); echo $n;; esac; done")

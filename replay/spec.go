@@ -19,7 +19,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Spec is one replay. Two runs of one spec give the same report, but for the
+// Spec is one replay. Two runs of one spec give the same report, except the
 // real time they take.
 type Spec struct {
 	Trace     *Trace            // the file to replay; nil: Synthetic
@@ -53,9 +53,8 @@ type Spec struct {
 	Reject bool
 }
 
-// Topology is the cluster of a replay, Pool one of its pools, Kind workers of a pool that
-// are alike, ScaleEvent a change of their sizes, Change what is done to it during the run, Faults what goes
-// wrong with them, and Autoscale changes their number.
+// Topology is the cluster of a replay, Pool one of its pools, Kind equal workers of a pool, ScaleEvent a change of
+// sizes, Change a change of settings during the run, Faults the failures, and Autoscale an autoscaler.
 type (
 	Topology   = engines.Topology
 	Pool       = engines.Pool
@@ -67,7 +66,7 @@ type (
 	Autoscale  = autoscale.Config
 )
 
-// KeepSize leaves a pool as it is at a ScaleEvent.
+// KeepSize leaves the size of a pool unchanged at a ScaleEvent.
 const KeepSize = engines.KeepSize
 
 // OnePool returns a cluster of workers that prefill and decode.
@@ -110,8 +109,7 @@ func (t *Trace) format() (name string, sized bool) {
 	return name, name == formats.Mooncake || name == formats.Agentic
 }
 
-// Validate refuses replays that cannot be run. What concerns the workload is
-// found when it is opened.
+// Validate refuses replays that cannot be run. Errors of the workload are found when it is opened.
 func (s *Spec) Validate() error {
 	if err := cmp.Or(s.checkMode(), s.checkRecycle(), s.checkStream()); err != nil {
 		return err
@@ -138,8 +136,8 @@ func (s *Spec) checkMode() error {
 	return nil
 }
 
-// Recorded returns s as run directories name its settings: with what it leaves to defaults written out. Their keys are the
-// names of its fields, and those of the tag record where a field has one; digests are made of them.
+// Recorded returns s as run directories name its settings: with what it leaves to defaults written out. Their keys are
+// the names of its fields, or those of the tag record; digests are made of them.
 func (s Spec) Recorded() any {
 	type fields Spec
 	s.Router = s.Choice()

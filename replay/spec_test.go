@@ -121,7 +121,7 @@ func TestRunSynthetic(t *testing.T) {
 	}
 }
 
-// One spec runs as often as it is asked to, with equal results.
+// One spec runs repeatedly, with equal results.
 func TestRunTwice(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.jsonl")
 	text := `{"timestamp":0,"input_length":1000,"output_length":5,"hash_ids":[0,1]}`

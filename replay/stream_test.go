@@ -146,7 +146,7 @@ func writeRandomGraph(t *testing.T, rng *rand.Rand, requests int) string {
 	return path
 }
 
-// otherEngine returns an engine of SGLang's, TensorRT-LLM's or vLLM's rules with what simple ones have not.
+// otherEngine returns an engine of SGLang's, TensorRT-LLM's or vLLM's rules with features that simple ones do not have.
 func otherEngine(t *testing.T, rng *rand.Rand, block, blocks int) engineargs.Args {
 	t.Helper()
 	size := fmt.Sprintf(`"block_size":%d,"num_gpu_blocks":%d`, block, blocks)

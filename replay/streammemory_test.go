@@ -19,8 +19,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/vllm/releases"
 )
 
-// The live heap of a replay that keeps nothing of its trace is that of what is in flight and cached, after ten times the
-// requests, too.
+// The live heap of a streamed replay is that of requests in flight and caches, also after ten times the requests.
 func TestStreamedMemoryStays(t *testing.T) {
 	if testing.Short() || invariant.Enabled {
 		t.Skip("replays 110,000 requests in each of many ways")

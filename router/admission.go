@@ -20,15 +20,15 @@ func (d Decision) String() string { return [...]string{"accept", "hold", "shed"}
 
 // Admission decides on requests before a policy is asked.
 type Admission interface {
-	// Needs returns what the dispatcher has to keep for it; always the same, and no Hold
+	// Needs returns what the dispatcher must keep for it; always the same, and no Hold
 	// and no Gate.
 	Needs() Needs
 	// Decide returns the decision on q, which may be held already.
 	Decide(q *sim.Request, c *Candidates) Decision
 }
 
-// admissionQueue is where requests wait that an Admission holds back: in a line for each priority, or for each class
-// where the policy orders what it holds by class. Of each line the first alone is decided on anew.
+// admissionQueue has the requests that an Admission holds back: a line for each priority, or for each class if the
+// policy orders held requests by class. Of each line the first alone is decided on anew.
 type admissionQueue struct {
 	lines []line // ascending by kind
 	count int
@@ -133,7 +133,7 @@ func (d *Dispatcher) isIdle() bool {
 	return len(d.records) == len(d.vacant) && len(d.queue.heap) == 0
 }
 
-// byClass reports whether the policy orders what is held by what is known of classes.
+// byClass reports whether the policy orders held requests by class.
 func (d *Dispatcher) byClass() bool {
 	h := d.needs.Hold
 	return h != nil && (h.Order == WFQ || h.Order == EDF)
@@ -159,8 +159,8 @@ func (d *Dispatcher) keyOf(q *sim.Request) float64 {
 	return d.fair.startOf(q.Class)
 }
 
-// nextLine returns the line with the first request to decide on next: of the lines that have not been passed
-// the one with the least key, and of equal ones the one with the earliest first request; -1: there is none.
+// nextLine returns the line with the next request to decide on: of the lines that have not been passed that with the
+// least key, of equal keys that with the earliest first request; -1: none.
 func (d *Dispatcher) nextLine() int {
 	best, key := -1, 0.0
 	for i := range d.admissionQueue.lines {
@@ -176,8 +176,8 @@ func (d *Dispatcher) nextLine() int {
 	return best
 }
 
-// letIn decides anew on the requests that are first in their lines. Where nothing runs, the first of
-// them is admitted whatever is decided: nothing would ever change.
+// letIn decides anew on the requests that are first in their lines. If nothing runs, the first of them is admitted
+// under any rules: nothing would ever change.
 func (d *Dispatcher) letIn(now sim.Time, dst []Placement) ([]Placement, error) {
 	for i := range d.admissionQueue.lines {
 		d.admissionQueue.lines[i].passed = false
@@ -225,7 +225,7 @@ func (d *Dispatcher) waitingInLobby(dst []sim.RequestID) []sim.RequestID {
 	return dst
 }
 
-// addAdmission adds what an Admission needs to what a policy does.
+// addAdmission adds the facts of an Admission to the needs of a policy.
 func (n *Needs) addAdmission(own Needs) {
 	n.Running, n.Strict = true, own.Strict
 	n.Tokens = n.Tokens || own.Tokens

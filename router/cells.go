@@ -6,9 +6,9 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// cell is the set of workers that hold a node in full. Of up to 64 workers it has a bit for each. Of more it is 0 without
-// any, 1 + the id of a single worker, or severalHold + the number of a set of cellSets: most nodes of a large cluster are
-// held by one worker.
+// cell is the set of workers that hold a node in full. Of up to 64 workers it has a bit for each. With more members a
+// cell is 0 for none, 1 + the id of a single worker, or severalHold + the number of a set of cellSets: most nodes of a
+// large cluster are held by one worker.
 type cell uint64
 
 const severalHold cell = 1 << 63

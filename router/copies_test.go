@@ -113,8 +113,8 @@ func (c *copier) probe(t *testing.T) (found int) {
 	return want
 }
 
-// Of several blocks with the same content the index knows one until the last is
-// evicted, and what it finds is what the engine finds.
+// The index keeps one of several blocks with the same content until the last is evicted. It finds the same blocks as
+// the engine.
 func TestIndexFollowsCopies(t *testing.T) {
 	copies, found := 0, 0
 	for seed := range uint64(40) {

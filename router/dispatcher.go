@@ -24,7 +24,7 @@ type Dispatcher struct {
 
 	workers        workers
 	busy           int        // registered workers with more to compute than Hold allows
-	seen           Candidates // what is kept of them
+	seen           Candidates // the kept part of them
 	shown          Candidates // what the policy is shown of that, where it is not all; see view
 	zeros          []int64
 	zeros32        []int32
@@ -88,7 +88,7 @@ type loads interface {
 type Options struct {
 	Policy  Policy
 	Workers int // ids 0 to Workers-1 are registered from the start
-	// Tree is that of the prompts to route, cut by the engines' blocks; nil where
+	// Tree is that of the prompts to route, cut by the engines' blocks; nil if
 	// they are known by their hashes.
 	Tree *prompt.Tree
 	// Exact follows Pass.Events in a full block index. Otherwise Pass.KV is
@@ -109,10 +109,10 @@ type Options struct {
 	Classes []ClassTerms
 	// Signals are the ages of the signals that the policy reads.
 	Signals Signals
-	// Lossy overlooks blocks of which an exact index cannot tell where they belong: a worker without a
-	// prefix cache that gets the same request twice announces the loss of blocks that it still has.
+	// Lossy ignores events about blocks that an exact index cannot place: a worker without a prefix cache that gets the
+	// same request twice announces the loss of blocks that it still has.
 	Lossy bool
-	// Keep is what is kept in addition to the needs of the policy, and placements tell overlaps if it has them.
+	// Keep is the state that is kept in addition to the needs of the policy; with it placements have overlaps.
 	Keep Needs
 	// Patient lets held requests wait while there are no workers. Otherwise that is an error.
 	Patient bool
@@ -228,8 +228,7 @@ func (d *Dispatcher) Observe(w sim.WorkerID, p *scheduler.Pass) error {
 	return d.index.observe(w, p)
 }
 
-// LearnCache takes in what a worker had cached before anything happened, which is known at once,
-// unless nothing of caches ever is.
+// LearnCache adds the initial cache of a worker, which is known at once, unless caches are never known.
 func (d *Dispatcher) LearnCache(w sim.WorkerID, p *scheduler.Pass) error {
 	if d.index == nil || d.late != nil && d.late.age.Never {
 		return nil
@@ -270,7 +269,7 @@ func (d *Dispatcher) RemoveWorker(w sim.WorkerID) error {
 // Workers returns the candidates, ascending by name.
 func (d *Dispatcher) Workers() []sim.WorkerID { return d.workers.ids }
 
-// Loads returns what is known of all workers, valid until the next call.
+// Loads returns the known facts of all workers, valid until the next call.
 func (d *Dispatcher) Loads() *Candidates { return &d.seen }
 
 // Drain places held requests after a change of workers.
@@ -322,13 +321,13 @@ func (d *Dispatcher) allBusy() bool {
 	return n > 0 && d.busy == n
 }
 
-// isBusy reports whether the policy knows that a worker has too many prompt tokens to compute: what is kept
-// for a policy that may follow it holds nothing back.
+// isBusy reports whether the policy knows that a worker has too many prompt tokens to compute; state that is kept for a
+// later policy does not count.
 func (d *Dispatcher) isBusy(w sim.WorkerID) bool {
 	return d.needs.Hold != nil && d.needs.Tokens && float64(d.tokens[w]) > d.needs.Hold.tokensOf(w)
 }
 
-// changeTokens changes the prompt tokens that w has to compute.
+// changeTokens changes the prompt tokens that w must compute.
 func (d *Dispatcher) changeTokens(w sim.WorkerID, by int64) {
 	before := d.isBusy(w)
 	d.tokens[w] += by

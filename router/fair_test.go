@@ -57,8 +57,8 @@ func (s *server) take(placed []Placement, err error) {
 	}
 }
 
-// While two classes have requests waiting, what they get differs, each divided by its weight, by no more
-// than their largest requests, each divided by its weight: no class starves.
+// While two classes have requests waiting, their service over their weights differs by at most the largest request of
+// each over its weight: no class starves.
 func TestWeightedShares(t *testing.T) {
 	for seed := range uint64(30) {
 		r := sim.NewRand(seed, "shares")

@@ -2,7 +2,7 @@ package router
 
 import "github.com/replay-llm/replay/sim"
 
-// AddAdmission adds what an Admission needs to what a policy does.
+// AddAdmission adds the facts of an Admission to the needs of a policy.
 func (n *Needs) AddAdmission(a Admission) {
 	if a != nil {
 		n.addAdmission(a.Needs())
@@ -22,7 +22,7 @@ func (d *Dispatcher) setPolicy(p Policy, a Admission) {
 	d.needs.AddAdmission(a)
 }
 
-// view returns what the policy is shown: what it needs, and 0 for what is kept for other policies.
+// view returns the facts that the policy needs, and 0 for all other facts.
 func (d *Dispatcher) view() *Candidates {
 	n, k := &d.needs, &d.kept
 	if n.Tokens == k.Tokens && n.Blocks == k.Blocks && n.Shared == k.Shared {
@@ -44,7 +44,7 @@ func (d *Dispatcher) view() *Candidates {
 	return v
 }
 
-// Release gives back the requests held back, in the order in which they would be placed: nothing is
+// Release releases the requests held back, in the order in which they would be placed: nothing is
 // known of them any more.
 func (d *Dispatcher) Release() []sim.RequestID {
 	held := d.Waiting(nil)

@@ -2,15 +2,15 @@ package router
 
 import "github.com/replay-llm/replay/sim"
 
-// forced is a policy with one choice made elsewhere. It is still asked, so that
-// what it keeps, and what it draws later, is as it would have been.
+// forced is a policy with one choice made elsewhere. The policy is still asked, so that its state and its later draws
+// are unchanged.
 type forced struct {
 	Policy
 	request sim.RequestID
 	worker  sim.WorkerID
 }
 
-// Choose chooses as the policy does, but for one request.
+// Choose chooses as the policy does, except one request.
 func (f *forced) Choose(q *sim.Request, c *Candidates) Choice {
 	own := f.Policy.Choose(q, c)
 	if q.ID != f.request || own.Worker == f.worker {

@@ -6,9 +6,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Forget takes the cache of a worker out of the index, and what it has reported, with what is
-// on its way of either: it has died, or the router has lost its index. What it caches from now on is followed again,
-// as far as the index can tell where it belongs.
+// Forget takes the cache of a worker out of the index, and what it has reported, with what is on its way of either: it
+// has died, or the router has lost its index. Its later blocks are followed again, if the index can place them.
 func (d *Dispatcher) Forget(w sim.WorkerID) {
 	if int(w) >= d.workers.known {
 		return

@@ -18,18 +18,16 @@ type Metrics struct {
 // knows the ones it read last.
 const Scrape sim.Time = 50
 
-// Lag is how old the metrics of a worker are when they are read before a gate: a server shows
-// what its scheduler did once its front end has handled it, which is busy with all that the
-// gate lets go at once.
+// Lag is the age of the metrics of a worker at a gate: the front end of a server publishes them late, since it is busy
+// with the requests that the gate releases.
 const Lag sim.Time = 100
 
 // Gate holds requests back while the workers are saturated. Of the held requests the least
 // Priority goes first, then the one that came first.
 //
-// By metrics, saturation is the mean over the workers of the larger of their waiting requests over
-// Queue and their KV usage over KV. By what the router has sent, where Requests or Tokens are set, it
-// is all requests over Requests for each worker, or all tokens over Tokens for each worker; with both
-// the mean over the workers of the larger of the two.
+// By metrics, saturation is the mean over the workers of the larger of their waiting requests over Queue and their KV
+// usage over KV. By sent requests, if Requests or Tokens are set, saturation is the number of requests over Requests
+// for each worker, or of tokens over Tokens for each worker; with both the mean over the workers of the larger share.
 type Gate struct {
 	Queue float64  // requests, > 0
 	KV    float64  // share of KV blocks, > 0
@@ -132,7 +130,7 @@ func (d *Dispatcher) Measure(now sim.Time, w sim.WorkerID, m Metrics, dst []Plac
 	return dst, err
 }
 
-// allIdle reports whether no worker has anything to do, so that no worker will report any more.
+// allIdle reports whether no worker has work, so that no worker will report any more.
 func (d *Dispatcher) allIdle() bool {
 	for _, w := range d.workers.ids {
 		if !d.meters.idle[w] {
@@ -210,7 +208,7 @@ func (d *Dispatcher) strain(w sim.WorkerID) float64 {
 	return max(float64(waiting)/g.Queue, m.KV/g.KV)
 }
 
-// shareOf returns x of most, 0 where there is no most.
+// shareOf returns x of most, 0 if there is no most.
 func shareOf(x, most float64) float64 {
 	if most == 0 {
 		return 0

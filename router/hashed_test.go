@@ -89,8 +89,7 @@ func (l *hashTwin) advance(rng *rand.Rand) {
 	l.note(a, err, b, liveErr)
 }
 
-// Prompts known by their hashes are placed as those of a tree are, whatever the
-// policy needs.
+// Prompts with hashes are placed as those of a tree, for every policy.
 func TestHashTwin(t *testing.T) {
 	held, seeds := 0, long.Cases(uint64(50), 200)
 	for seed := range seeds {
@@ -170,8 +169,7 @@ func (l *hashTwin) resize(rng *rand.Rand, workers int) {
 	l.note(a, err, b, liveErr)
 }
 
-// Workers are candidates in the order of their names, and what is known of hashes
-// goes with the requests that have them.
+// Workers are candidates in the order of their names, and the known hashes go with the requests that have them.
 func TestNamesAndHashes(t *testing.T) {
 	l := &hashTwin{known: map[sim.RequestID]*hashesOf{}}
 	names := []uint64{7, 3, 5}

@@ -17,7 +17,7 @@ type holdings struct {
 	tree   *prompt.Tree
 	words  int // of a set of workers, a bit each
 	sets   cellSets
-	pages  []*page // by node / pageNodes; nil where nothing is held
+	pages  []*page // by node / pageNodes; nil if nothing is held
 	unused []*page
 	lists  [][]part // parts of nodes that have several; number 0 is none
 	vacant []int32  // lists to use again
@@ -321,8 +321,8 @@ func (h *holdings) matchWord(q *sim.Request, s *scores) {
 	}
 }
 
-// matchSets is match for any number of workers. Until a node is held by less than all workers, sharers is nil; then it
-// has the workers that hold all nodes so far, until it is down to one, alone.
+// matchSets is match for any number of workers. sharers is nil until a node has fewer holders than all workers. Then it
+// has the workers that hold all nodes so far; alone is the last one.
 func (h *holdings) matchSets(q *sim.Request, s *scores) {
 	var one [1]part
 	var sharers []uint64

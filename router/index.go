@@ -10,8 +10,8 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// Index is the block index of a KV router, fed by what engines announce: a tree
-// of blocks, each with the members that cache it.
+// Index is the block index of a KV router from the events of engines: a tree of blocks, each with the members that
+// cache it.
 //
 // Queries find a block from the root, by the tokens of the blocks before it;
 // events find it by the member's own name for it. After removals the two can
@@ -211,8 +211,7 @@ func (x *Index) clearNumber(n int32) {
 	clear(x.lookup[n])
 }
 
-// dropMember takes a member from a block. A block without members loses what hangs
-// on it, but stays where it is.
+// dropMember takes a member from a block. A block without members loses its children, but stays in the tree.
 func (b *block) dropMember(n int32) {
 	b.members.remove(n)
 	if b.members.count == 0 {

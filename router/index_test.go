@@ -262,8 +262,8 @@ func TestIndexRanks(t *testing.T) {
 	}
 }
 
-// Pruning changes no answer where a block's name stands for one place, whatever
-// is removed in whatever order; engines that name blocks by chance included.
+// Pruning changes no answer if each name of a block is unique, for any order of removals, also for engines that draw
+// names.
 func TestIndexPrune(t *testing.T) {
 	pruned := 0
 	for seed := range uint64(200) {

@@ -8,7 +8,7 @@ import (
 )
 
 // Sparse returns the overlaps and the active blocks of the request, and the candidates by load, for a policy with
-// Needs.Sparse. It returns nil where the policy must read the columns: of few workers, and where it is shown less than is kept.
+// Needs.Sparse. It returns nil if the policy must read the columns: of few workers, and where it is shown less than is kept.
 func (c *Candidates) Sparse() (overlap, active *Sparse, by *Ladder) {
 	if c.ladder == nil {
 		return nil, nil, nil

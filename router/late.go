@@ -89,12 +89,12 @@ func (l *lateCaches) forget(w sim.WorkerID) {
 	}
 }
 
-// lateLoads holds back what has become of requests until a router knows it.
+// lateLoads delays the outcomes of requests until a router knows them.
 type lateLoads struct {
 	age    Age
 	logs   []ring[loadChange] // by worker: a driver may bring one further than another
 	tokens []int64            // by worker: prompt tokens to compute, as they are
-	of     sim.Request        // of the change that is shown, as far as it is read
+	of     sim.Request        // of the change that is shown, as far as read
 }
 
 // loadChange is something that has become of a request.
@@ -137,7 +137,7 @@ func (d *Dispatcher) noteLoad(what stepOfLife, x *record, charge int64) {
 	*d.lateLoads.logs[x.worker].push() = loadChange{d.clock, what, x.request.ID, x.request.Prompt, charge}
 }
 
-// showLoad shows the policy what has become of a request.
+// showLoad shows the policy the outcome of a request.
 func (d *Dispatcher) showLoad(w sim.WorkerID, c *loadChange) {
 	of := &d.lateLoads.of
 	of.ID, of.Prompt = c.id, c.prompt

@@ -19,8 +19,8 @@ type told struct {
 	show   func(*lateTwin)
 }
 
-// lateTwin is a dispatcher that receives signals late, and what it should know: everything that was reported up to an instant,
-// computed from the beginning at each decision.
+// lateTwin is a dispatcher with late signals, and their literal state: all reports up to an instant, computed from the
+// beginning at each decision.
 type lateTwin struct {
 	t       *testing.T
 	d       *Dispatcher
@@ -53,7 +53,7 @@ func (x *lateTwin) Needs() Needs {
 	return Needs{Running: true, Tokens: true, Blocks: true, Shared: true, Overlap: true, Metrics: true}
 }
 
-// Choose compares what the policy is shown with what was reported.
+// Choose compares the facts of the policy with the reports.
 func (x *lateTwin) Choose(q *sim.Request, c *Candidates) Choice {
 	x.t.Helper()
 	x.seen++
@@ -93,12 +93,12 @@ func (x *lateTwin) Choose(q *sim.Request, c *Candidates) Choice {
 	return Choice{Worker: c.Workers[int(q.ID)%len(c.Workers)], Second: None}
 }
 
-// tell notes what a router learns in the long run.
+// tell notes the reports that a router receives in the long run.
 func (x *lateTwin) tell(w sim.WorkerID, s Signal, show func(*lateTwin)) {
 	x.log = append(x.log, told{x.now, w, s, show})
 }
 
-// A policy is shown what was so as long ago as signals are old, whatever happens meanwhile: workers die and come back, too.
+// A policy sees the state of as long ago as signals are old, also when workers die and return.
 func TestLateSignalsTwin(t *testing.T) {
 	seen := 0
 	for seed := range uint64(150) {
@@ -190,7 +190,7 @@ func (x *lateTwin) advance(i int, first bool) {
 	})
 }
 
-// restart lets a worker die and come back at once. What it told is forgotten, and what was sent there is known at once.
+// restart lets a worker die and come back at once. Its reports are dropped, and requests sent there are known at once.
 func (x *lateTwin) restart(w sim.WorkerID) {
 	x.d.Forget(w)
 	x.log = slices.DeleteFunc(x.log, func(op told) bool { return op.worker == w && op.signal != Loads })

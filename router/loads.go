@@ -11,10 +11,9 @@ import (
 // treeLoads counts the distinct prompt blocks of the running requests of each
 // worker.
 //
-// A running prompt makes its path active, and paths share what they have in
-// common. A node is held once for each active child on the worker and for each
-// prompt that ends there, so that a prompt touches only the nodes that it makes
-// active and the one it branches off from.
+// A running prompt makes its path active, and paths share what they have in common. A node has a count for each active
+// child on the worker and for each prompt that ends there, so that a prompt changes only new nodes and the one it
+// branches off from.
 type treeLoads struct {
 	*holdings
 	more   tally   // full holders of a node on a worker after the first

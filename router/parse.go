@@ -137,8 +137,7 @@ func syntaxFault(err error) *Fault {
 	return &Fault{Want: err.Error()}
 }
 
-// readValue reads a value of the type that it goes to; it returns what was wanted
-// instead, "" when all is well.
+// readValue reads a value of the type of its field; it returns the expected form, "" if the value is valid.
 func readValue(to any, raw string) (want string) {
 	switch to := to.(type) {
 	case *bool:
@@ -183,7 +182,7 @@ func readOrNull[T any](to **T, raw string) (want string) {
 // readOneOf reads a string that names one of the given values.
 func readOneOf[T any](to *T, raw string, values ...T) (want string) {
 	var name string
-	_ = json.Unmarshal([]byte(raw), &name) // "" where it is no string, which no value is called
+	_ = json.Unmarshal([]byte(raw), &name) // "" if it is no string, which no value is called
 	for i, v := range values {
 		text := fmt.Sprint(v)
 		if text == name {
@@ -202,7 +201,7 @@ func readOneOf[T any](to *T, raw string, values ...T) (want string) {
 	return want
 }
 
-// numberAt returns the number that is at a place; it reports false where there is none.
+// numberAt returns the number that is at a place; it reports false if there is none.
 func numberAt(place any) (v float64, ok bool) {
 	switch p := place.(type) {
 	case *float64:

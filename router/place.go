@@ -54,8 +54,8 @@ func (d *Dispatcher) Batches() bool {
 	return ok && !d.blind
 }
 
-// Expect lets a policy that batches decide on requests that are routed now, one after the other; what follows
-// it with none is decided anew.
+// Expect lets a policy that batches decide on requests that are routed now, one after the other. With none, later
+// requests are decided separately.
 func (d *Dispatcher) Expect(now sim.Time, all []*sim.Request) error {
 	p := d.policy.(Batcher)
 	p.Clear()
@@ -77,7 +77,7 @@ func (d *Dispatcher) Expect(now sim.Time, all []*sim.Request) error {
 	return nil
 }
 
-// matchActive finds what of a prompt is active.
+// matchActive finds the active part of a prompt.
 func (d *Dispatcher) matchActive(q *sim.Request) {
 	if d.loads != nil {
 		d.loads.match(q, &d.active)
@@ -87,7 +87,7 @@ func (d *Dispatcher) matchActive(q *sim.Request) {
 	}
 }
 
-// placeBlindly places a request of which nothing is to be counted.
+// placeBlindly places a request without counting it.
 func (d *Dispatcher) placeBlindly(q *sim.Request, dst []Placement) ([]Placement, error) {
 	if len(d.workers.ids) == 0 {
 		return dst, &NoWorkersError{Request: q.ID}

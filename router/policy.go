@@ -24,7 +24,7 @@ import (
 // Policy chooses a worker for one request. It may keep a state, which
 // changes with calls of Choose alone.
 type Policy interface {
-	// Needs returns what the dispatcher has to keep for the policy; always the
+	// Needs returns what the dispatcher must keep for the policy; always the
 	// same.
 	Needs() Needs
 	// Choose returns the worker that q goes to, one of c.Workers.
@@ -38,8 +38,7 @@ type Fallible interface {
 	Err() error
 }
 
-// Batcher is a Policy that decides on requests of one instant together, by what is known before any of them is
-// placed.
+// Batcher is a Policy that decides on requests of one instant together, before any of them is placed.
 type Batcher interface {
 	Policy
 	// Add adds a request to the ones that Decide decides on, and that Choose is called with soon.
@@ -49,8 +48,8 @@ type Batcher interface {
 	Clear()
 }
 
-// Needs is what a policy wants to know of its candidates. A dispatcher of a
-// policy that needs nothing keeps nothing but the list of workers.
+// Needs is the facts that a policy needs of its candidates. A dispatcher of a policy that needs nothing keeps nothing
+// but the list of workers.
 type Needs struct {
 	Running bool // requests placed and not finished; kept whenever anything is
 	Tokens  bool // prompt tokens still to compute
@@ -86,9 +85,8 @@ func (h *Hold) tokensOf(w sim.WorkerID) float64 {
 	return h.Tokens
 }
 
-// Candidates is what a policy may know of the workers. The columns are indexed
-// by worker id and read only; what the policy does not need stays 0, and there
-// are no columns at all if it needs nothing.
+// Candidates is what a policy may know of the workers. The columns are indexed by worker id and read-only. Facts that
+// the policy does not need are 0, and there are no columns if it needs none.
 type Candidates struct {
 	Workers []sim.WorkerID // to choose from, ascending by name; at least one
 
@@ -125,9 +123,8 @@ type Choice struct {
 	Cached     int32 // leading blocks of the prompt that the policy takes for cached on Worker; see Needs.Believes
 }
 
-// Router is a Dispatcher, or what stands in for one in a test. Methods that place
-// requests append the placements to dst, in order, and the caller carries them
-// out at once, in that order. Instants never go back.
+// Router is a Dispatcher, or its substitute in a test. Methods that place requests append the placements to dst, in
+// order, and the caller carries them out at once, in that order. Instants never go back.
 type Router interface {
 	// Route takes in a request that arrives now: it is placed, or held.
 	Route(now sim.Time, q *sim.Request, dst []Placement) ([]Placement, error)
@@ -140,7 +137,7 @@ type Router interface {
 	// ComesComputed notes that a placed request has no prompt to compute, since its KV cache
 	// comes from elsewhere. It places no request.
 	ComesComputed(id sim.RequestID)
-	// Loads returns what is known of all workers, valid until the next call.
+	// Loads returns the known facts of all workers, valid until the next call.
 	Loads() *Candidates
 	// Observe takes in what pass p did to the cache of worker w, at the instant
 	// at which it becomes visible.

@@ -10,8 +10,8 @@ import (
 // Signal is something that a router learns with a delay.
 type Signal string
 
-// What workers report of themselves, what they announce of their caches, and what has been sent
-// where, which several routers tell one another.
+// The signals are the reports of workers, the KV events of their caches, and the requests that were sent, which several
+// routers exchange.
 const (
 	Running Signal = "running"
 	Waiting Signal = "waiting"
@@ -72,7 +72,7 @@ func (s Signals) List() []Signal {
 	return slices.DeleteFunc(AllSignals(), func(x Signal) bool { return *s.placeOf(x) == nil })
 }
 
-// Under returns the age in over of each signal or, where there is none, that in s.
+// Under returns the age in over of each signal or, if there is none, that in s.
 func (s Signals) Under(over Signals) Signals {
 	for _, x := range over.List() {
 		*s.placeOf(x) = *over.placeOf(x)
@@ -135,8 +135,7 @@ const (
 	atLoads
 )
 
-// AgeOf returns how long ago it was so what the candidates show of a signal. Before the first report there is,
-// as far as is known, what was there at the start.
+// AgeOf returns the age of the shown values of a signal. Before the first report the state is that of the start.
 func (c *Candidates) AgeOf(s Signal) sim.Time { return c.Now - c.ages[s.place()].asOf(c.Now).Max0() }
 
 // readSignals shows the policy what a router knows at now.
@@ -150,7 +149,7 @@ func (d *Dispatcher) readSignals(now sim.Time) {
 	}
 }
 
-// matchCaches finds what is cached of a prompt, as far as a router knows at now.
+// matchCaches finds the cached part of a prompt, as far as a router knows at now.
 func (d *Dispatcher) matchCaches(now sim.Time, q *sim.Request) error {
 	if !d.needs.Overlap && !d.tells {
 		return nil

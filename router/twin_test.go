@@ -73,8 +73,8 @@ type place struct {
 	children int
 }
 
-// fill caches a prompt's first blocks, evict drops a block without cached
-// children; both tell what they did as an engine would.
+// fill caches the first blocks of a prompt, evict drops a block without cached children; both report it as an engine
+// would.
 func (c cache) fill(tree *prompt.Tree, q prompt.Prompt, blocks int, p *scheduler.Pass) {
 	local, seq := tree.Hashes(q)
 	for k := range blocks {
@@ -119,8 +119,7 @@ func (c cache) evict(r *rand.Rand, p *scheduler.Pass) {
 	p.Events = append(p.Events, scheduler.KVEvent{Removed: []uint64{seq}})
 }
 
-// For caches that never drop a block before what hangs on it, bits per node
-// answer as the tree of blocks does.
+// For caches that never drop a block before its children, bits per node answer as the tree of blocks.
 func TestResidencyTwin(t *testing.T) {
 	for _, shape := range shapes {
 		for _, workers := range []int{3, 70} {

@@ -8,12 +8,12 @@ import (
 
 // Cache is what the prefix cache of a core holds, as if all requests on it left now.
 type Cache struct {
-	// Blocks are in the order in which they would be evicted by vLLM, and of least recent use
-	// by SGLang, where a leaf of the tree is evicted before what it hangs on.
+	// Blocks are in the order of eviction by vLLM, and of least recent use by SGLang, which evicts a leaf of the tree
+	// before its parent.
 	Blocks []CachedBlocks
 
-	// Decodes is the number of decode passes since an SGLang engine told of its cache, and Attempts
-	// that of its attempts to admit requests since it renewed the ages of those waiting.
+	// Decodes is the number of decode passes since an SGLang engine last published its cache, and Attempts that of its
+	// attempts to admit requests since it last renewed the ages of waiting ones.
 	Decodes, Attempts int
 }
 

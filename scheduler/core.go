@@ -1,9 +1,8 @@
 // Package scheduler is the contract between a simulated engine's scheduler (a
 // core) and the harness that gives it time.
 //
-// A core is stepped one forward pass at a time and returns what the pass did;
-// it holds no clock, goroutine, logger or report. Read core.go, pass.go,
-// kv.go, role.go, then the timing package; vllm and sglang are the cores.
+// A core is stepped one forward pass at a time and returns the result of the pass; it has no clock, goroutine, logger
+// or report. Read core.go, pass.go, kv.go, role.go, then the timing package; vllm and sglang are the cores.
 package scheduler
 
 import (
@@ -30,13 +29,13 @@ type Core interface {
 	// A *StallError means that nothing can run and nothing that is still to
 	// come could change that.
 	Step(now, until sim.Time, p *Pass) error
-	// Cut gives back the passes of the run p after the first keep, as if Step
+	// Cut releases the passes of the run p after the first keep, as if Step
 	// had been given an earlier until; 1 <= keep <= p.Count. Only the run of
 	// the latest Step can be cut, and only when nothing was submitted since.
 	Cut(p *Pass, keep int)
 	// Load is the number of requests submitted and not finished.
 	Load() int
-	// Cancel takes a request out and gives back its KV blocks; the prefixes it
+	// Cancel takes a request out and releases its KV blocks; the prefixes it
 	// has cached stay cached. It is called between passes, and no run of before
 	// may be cut after it. It replaces *p with a pass of no length with what
 	// happened to the cache, and how full the engine is, and reports false,
@@ -57,12 +56,11 @@ type Core interface {
 	// Room returns the KV blocks that no request holds, less the blocks that the requests in line have to
 	// hold for the tokens they have; below 0 when these are more. It is called between passes. [Rooms]
 	Room() int
-	// Release gives back the blocks that are kept of a request, last to first; prefixes stay cached. It
+	// Release releases the blocks that are kept of a request, last to first; prefixes stay cached. It
 	// is called between passes, and reports false when there are none. [Keeps]
 	Release(id sim.RequestID) bool
-	// NoteTransfer notes that a KV cache which Pass.Pulls has named was read as a whole, at an instant that is not
-	// before that of the latest note: on the decode worker that it came to, and on the prefill worker that has kept
-	// its blocks until then. It may be called during a pass. [Pulls]
+	// NoteTransfer notes that a KV cache of Pass.Pulls was read as a whole, on its decode worker and on its prefill
+	// worker, at an instant not before that of the latest note. It may be called during a pass. [Pulls]
 	NoteTransfer(id sim.RequestID, at sim.Time)
 	// Nodes calls need with every prompt node of which KV blocks are cached, requests on the core
 	// aside, in no order that means anything. [Remembers]

@@ -9,7 +9,7 @@ type Acceptance struct {
 	Seed      uint64 // of the draws
 }
 
-// Drafter is a kind of what proposes drafts, by what a scheduler does for it.
+// Drafter is a method that proposes drafts, by its effect on a scheduler.
 type Drafter uint8
 
 const (

@@ -44,7 +44,7 @@ func (c *oneByOne) Step(now, _ sim.Time, p *scheduler.Pass) error {
 	return nil
 }
 
-// Cut has nothing to give back: runs have one pass.
+// Cut has nothing to release: runs have one pass.
 func (c *oneByOne) Cut(*scheduler.Pass, int) {}
 
 // Cancel takes a request out of the queue.

@@ -14,7 +14,7 @@ const (
 	CaptureEvents
 )
 
-// KVChange is a change of what is cached of one prompt node: exactly the first
+// KVChange is a change of the cached part of one prompt node: exactly the first
 // Blocks of its blocks are now (0: none of them).
 //
 // It is a complete account where a cached block's parent is always cached too,
@@ -36,9 +36,8 @@ type KVEvent struct {
 	Moved []uint64
 	Rank  int32 // data-parallel rank the event is filed under
 	Tier  Tier  // the memory the event is about
-	// Copy tells that other blocks of the engine hold the same as each of these:
-	// what is found there stays unchanged. Engines announce such blocks, and do not
-	// announce that they are copies.
+	// Copy reports that other blocks of the engine have the same content as each of these: lookups find the same as
+	// before. Engines announce such blocks, and do not announce that they are copies.
 	Copy bool
 	// Continues reports that Stored continues where the event before ended, for the same
 	// request: the two differ in Copy alone, and engines announce them as one.

@@ -60,8 +60,7 @@ func (l *Line[T]) PopFront() {
 	}
 }
 
-// Remove takes x out, wherever it stands; those preempted for it stand in front
-// of it.
+// Remove removes x from any place in line.
 func (l *Line[T]) Remove(x T) {
 	for i := l.first; i < len(l.items); i++ {
 		if l.items[i] == x {

@@ -2,10 +2,8 @@ package scheduler
 
 import "github.com/replay-llm/replay/sim"
 
-// Pass is everything one forward pass did, or a run of Count passes that are
-// all alike: the same requests gain one token each, and nothing is admitted,
-// finished, preempted, stored or evicted. Every pass of a run takes Gap, or they
-// end at Ends.
+// Pass is the result of one forward pass, or of a run of Count equal passes: the same requests gain one token each, and
+// nothing is admitted, finished, preempted, stored or evicted. Every pass of a run takes Gap, or they end at Ends.
 //
 // Every token of a pass appears at its end. The slices belong to the core and
 // are valid until its next Step with the same Pass.
@@ -48,8 +46,8 @@ type Pass struct {
 	// engine signals them. Runs have none.
 	Marks []Mark
 
-	// KV lists what became cached or was evicted, for the router's index, in
-	// order; empty unless the core was built to capture it.
+	// KV lists cached and evicted blocks, for the router's index, in order; empty unless the core was built to capture
+	// it.
 	KV []KVChange
 	// Events is the same as the engine would publish it; empty unless captured.
 	Events []KVEvent
@@ -73,11 +71,11 @@ type Pass struct {
 	// of requests that have left: the next plan hands their blocks to the worker, and Step is called for it.
 	Pulls []Pull
 
-	// Waits is whether the pass does nothing but wait, and ends earlier where a request comes:
-	// EndWait is for the caller that submits one. Runs have none.
+	// Waits is whether the pass only waits, and ends early if a request arrives: EndWait is for the caller that submits
+	// one. Runs have none.
 	Waits bool
 
-	// Blocked is whether there was no pass: nothing can run before KV blocks are given back by Core.Release, a KV
+	// Blocked is whether there was no pass: nothing can run before KV blocks are released by Core.Release, a KV
 	// cache has been read, or other requests are on the core.
 	Blocked bool
 
@@ -112,7 +110,7 @@ func (p *Pass) Begins(i int) sim.Time {
 	return p.Start + sim.Time(float64(i)*float64(p.Gap))
 }
 
-// GapOf returns the Gap of pass i of the run by itself.
+// GapOf returns the Gap of pass i of the run alone.
 func (p *Pass) GapOf(i int) sim.Time {
 	if len(p.Ends) > 0 {
 		return p.Ends[i] - p.Begins(i)

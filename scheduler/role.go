@@ -16,7 +16,7 @@ func (r Role) String() string {
 }
 
 // Stage returns the place of the role's pool among the pools that a request passes
-// through: 0 where it enters the cluster, 1 for decode.
+// through: 0 if it enters the cluster, 1 for decode.
 func (r Role) Stage() int {
 	if r == Decode {
 		return 1
@@ -28,7 +28,7 @@ func (r Role) Stage() int {
 type Transfer struct {
 	GBPerSecond   float64  // 10^9 bytes per second; 0: the transfer takes no time
 	BytesPerToken int      // KV cache bytes per prompt token; 0: unknown, no time
-	Latency       sim.Time // of each transfer, whatever its size
+	Latency       sim.Time // of each transfer, for any size
 }
 
 // Delay returns the time the KV cache of a prompt takes, in the reference's

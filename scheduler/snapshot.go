@@ -2,8 +2,8 @@ package scheduler
 
 import "github.com/replay-llm/replay/sim"
 
-// Snapshot is what a planner sees of one forward pass (docs/rules/vllm.md
-// and docs/rules/sglang.md). Lengths are tokens.
+// Snapshot is the view of a planner on one forward pass (docs/rules/vllm.md and docs/rules/sglang.md). Lengths are
+// tokens.
 type Snapshot struct {
 	Worker  int
 	Seconds float64 // length of the pass

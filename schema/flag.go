@@ -39,7 +39,7 @@ func Given(flags []*Flag) []*Flag {
 	return all
 }
 
-// Setter returns the first flag that sets a key, nil where there is none.
+// Setter returns the first flag that sets a key, nil if there is none.
 func Setter(flags []*Flag, key string) *Flag {
 	for _, f := range flags {
 		if f.Sets == key {

@@ -79,7 +79,7 @@ func (d *Decl) File(dst *string, r Row) {
 	d.strict = strict
 }
 
-// Name declares one of the names of the row, and returns it, "" where it is absent.
+// Name declares one of the names of the row, and returns it, "" if it is absent.
 func (d *Decl) Name(r Row) string {
 	d.list(&r, Name)
 	if !d.Has(r.Key) {
@@ -216,7 +216,7 @@ func (d *Decl) Port(dst *uint16, r Row) {
 	*dst = uint16(n)
 }
 
-// Any declares a value of any type, and returns its text, "" where it is absent.
+// Any declares a value of any type, and returns its text, "" if it is absent.
 func (d *Decl) Any(r Row) string {
 	d.list(&r, Object)
 	return d.Raw(r.Key)
@@ -240,7 +240,7 @@ func (d *Decl) Numbers(key, want string, most int) []float64 {
 	return list
 }
 
-// Members declares an object, and its members where it is given.
+// Members declares an object, and its members if it is given.
 func (d *Decl) Members(r Row, declare func(*Decl)) {
 	if m := d.open(&r); m != nil && (m.values != nil || d.listing) {
 		declare(m)

@@ -81,7 +81,7 @@ type Value struct {
 // KeyError reports a value that cannot be used.
 type KeyError struct {
 	Key   string // "sglang.page_size" for members of the object sglang
-	Value string // as written, or as it is after defaults
+	Value string // as written, or after defaults
 	Rule  string // that it breaks: "must be at least 1", "requires block_size"
 }
 
@@ -116,7 +116,7 @@ func List(declare func(*Decl)) []Row {
 	return rows
 }
 
-// CompleteRows fills in what follows from the rest of rows that no object reads.
+// CompleteRows derives the missing parts of rows that no object reads.
 func CompleteRows(rows []Row) []Row {
 	return List(func(d *Decl) {
 		for _, r := range rows {
@@ -146,7 +146,7 @@ func (d *Decl) Listing() bool { return d.listing }
 // OK reports whether values are read, and none so far is wrong.
 func (d *Decl) OK() bool { return !d.listing && d.err == nil }
 
-// Place sets what stands before keys in errors.
+// Place sets the text before keys in errors.
 func (d *Decl) Place(prefix string) { d.place = prefix }
 
 // Alone makes rows from here on those of one engine, with its name in front of the help.
@@ -161,7 +161,7 @@ func (d *Decl) Own() int {
 // Mark returns a mark for RefuseSince.
 func (d *Decl) Mark() int { return len(d.asked) }
 
-// RefuseSince refuses keys declared since a mark, where they are given.
+// RefuseSince refuses keys declared since a mark, if they are given.
 func (d *Decl) RefuseSince(mark int, other string) {
 	for _, key := range d.asked[mark:] {
 		if value, given := d.values[key]; given {
@@ -192,7 +192,7 @@ func (d *Decl) FailRule(key, value, rule string) {
 	}
 }
 
-// FailText is Fail with the value as it is given.
+// FailText is Fail with the value as given.
 func (d *Decl) FailText(key, want string) { d.Fail(key, excerpt.CutLine(d.values[key]), want) }
 
 // Require refuses the value of a key that has no effect without another setting.
@@ -207,7 +207,7 @@ func (d *Decl) Stop(err error) {
 	}
 }
 
-// Raw returns the text of a key as it is given, nil where it is absent.
+// Raw returns the text of a key, nil if it is absent.
 func (d *Decl) Raw(key string) string { return string(d.values[key]) }
 
 // Has reports whether a key is there, with whatever value.
@@ -254,7 +254,7 @@ func firstText(text, other string) string {
 	return other
 }
 
-// Preset returns what holds where a setting is absent, in words.
+// Preset returns the default of a setting, in words.
 func (r *Row) Preset() string {
 	switch {
 	case r.Default != "":
@@ -296,7 +296,7 @@ func InHelp(rows []Row) []Row {
 	return all
 }
 
-// Find returns the row of a flag, nil where there is none.
+// Find returns the row of a flag, nil if there is none.
 func Find(rows []Row, flag string) *Row {
 	i := slices.IndexFunc(rows, func(r Row) bool { return r.Help != "" && r.Flag == flag })
 	if i < 0 {

@@ -4,7 +4,7 @@ import "math/rand/v2"
 
 // NewRand returns the stream of random numbers that seed and name stand for.
 // The same pair always gives the same numbers, and streams of one seed under
-// different names have nothing to do with each other.
+// different names have no work with each other.
 func NewRand(seed uint64, stream string) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, hashStream(seed, stream)))
 }

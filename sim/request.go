@@ -16,7 +16,7 @@ type WorkerID int32
 // they arrive, to OutputTokens and Cut.
 type Request struct {
 	ID           RequestID
-	Class        int32 // its place among the classes of the workload; 0 where there are none
+	Class        int32 // its place among the classes of the workload; 0 if there are none
 	InputTokens  int   // prompt length, > 0
 	OutputTokens int   // answer length asked for
 	Cut          int   // further answer tokens asked for, which the engines' longest sequence does not leave room for
@@ -24,10 +24,10 @@ type Request struct {
 	Session      int32 // index of the session in the workload
 	Turn         int32 // index of the turn in its session
 	Line         int32 // line of the trace file, 0 when there is none
-	Priority     int32 // the least is the most urgent; 0 where nothing is said
+	Priority     int32 // the least is the most urgent; 0 if nothing is said
 	Arrived      Time  // when it becomes ready
-	// Draws stands for the request wherever something is drawn for it: the same number in all
-	// replays of a workload, whatever the order of arrivals. 0: its ID does.
+	// Draws is the number of the request for random draws, the same in all replays of a workload, for any order of
+	// arrivals. 0: its ID.
 	Draws uint64
 	Local bool // a decode worker computes its prompt, though there are prefill workers
 }

@@ -44,7 +44,7 @@ func checkStack(ctx context.Context, dir string) error {
 	)
 }
 
-// checkDockerfile returns what BuildKit does not take, and what it warns of.
+// checkDockerfile returns the errors and warnings of BuildKit.
 func checkDockerfile(ctx context.Context, path string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -77,8 +77,8 @@ func (nothingOfImages) ResolveImageConfig(_ context.Context, image string, _ sou
 	return image, digest.FromString(image), []byte(described), nil
 }
 
-// checkCompose returns an error for what Docker Compose rejects, a service without a health check, an image without a
-// version, and a mounted file that does not exist.
+// checkCompose returns an error for files that Docker Compose rejects, a service without a health check, an image
+// without a version, and a missing mounted file.
 func checkCompose(ctx context.Context, path string) error {
 	options, err := cli.NewProjectOptions([]string{path}, cli.WithEnv([]string{"REPLAY_LINK_TOKEN=a-token-of-no-use"}))
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 
 const stackDir = "../../examples/stack"
 
-// The stack as it is has nothing wrong, and each of these changes does.
+// The stack is correct, and each of these changes is an error.
 func TestMistakesAreFound(t *testing.T) {
 	if err := checkStack(context.Background(), stackDir); err != nil {
 		t.Error(err)

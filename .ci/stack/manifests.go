@@ -24,8 +24,7 @@ type manifests struct {
 	configs     []string
 }
 
-// checkManifests returns what kustomize or Kubernetes does not take, keys that it does not know among
-// them, and what leads nowhere.
+// checkManifests returns the errors of kustomize and Kubernetes, with unknown keys and broken references.
 func checkManifests(dir string) error {
 	made, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir)
 	if err != nil {

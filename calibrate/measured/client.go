@@ -44,8 +44,7 @@ func (m *Run) readTimes(dir string) (err error) {
 	return nil
 }
 
-// readMeasured reads the requests of a run: what the server wrote itself, or
-// what a load generator saw of it.
+// readMeasured reads the requests of a run, from the server's own file or a load generator's.
 func (m *Run) readMeasured(dir string) (err error) {
 	m.Requests, err = readRequests(filepath.Join(dir, "requests.jsonl"))
 	if !errors.Is(err, fs.ErrNotExist) {

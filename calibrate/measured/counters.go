@@ -14,8 +14,8 @@ import (
 	"github.com/replay-llm/replay/internal/stable"
 )
 
-// Counts are what a server's metrics counted over a run: between the first snapshot and the
-// last, or since it started where there is one alone. Counts that it does not have are NaN.
+// Counts are the counts of a server's metrics over a run: between the first and the last snapshot, or since its start
+// if there is only one. Counts that it does not have are NaN.
 type Counts struct {
 	name                                          string
 	snapshots                                     int
@@ -167,7 +167,7 @@ func (s *snapshot) settings() tree {
 	return t
 }
 
-// SumCounted returns what all servers counted together, nil where there are none.
+// SumCounted returns the sums of the counts of all servers, nil if there are none.
 func SumCounted(all []*Counts) (*Counts, error) {
 	if len(all) == 0 {
 		return nil, nil
@@ -248,8 +248,8 @@ func toldByMetrics(all []*Counts) map[string]any {
 	return known
 }
 
-// readLengths reads the requests of a run of which only metrics tell times: those of the trace
-// that was driven, at its arrivals.
+// readLengths reads the requests of a run with times in metrics alone: those of the trace that was driven, at its
+// arrivals.
 func (m *Run) readLengths(dir string) error {
 	path := filepath.Join(dir, tracedName)
 	err := readLines(path, func(_ int, text []byte) error {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// vllmMetrics returns what a vLLM server answers at /metrics after this number of requests of 100 prompt and 10 output
-// tokens, a quarter of the prompts found cached.
+// vllmMetrics returns the answer of a vLLM server at /metrics after this number of requests of 100 prompt and 10 output
+// tokens, a quarter of the prompts cached.
 func vllmMetrics(created, requests, ms float64) string {
 	t := &strings.Builder{}
 	t.WriteString("# HELP vllm:cache_config_info Information of the LLMEngine CacheConfig\n# TYPE vllm:cache_config_info gauge\n")

@@ -125,7 +125,7 @@ func (x *generated) read(f *scan.Fields) error {
 	return nil
 }
 
-// bench is the result of vllm bench serve or of sglang.bench_serving, with what it tells of the tokens of requests.
+// bench is the result of vllm bench serve or of sglang.bench_serving, with the tokens of requests if it has them.
 type bench struct {
 	*entries.Bench
 	starts, ttfts []float64   // s
@@ -191,7 +191,7 @@ func (b *bench) start() string {
 	if b.concurrency < 1 {
 		return "start_times are not told: all requests were sent at once, as request_rate is inf"
 	}
-	var ends []float64 // of those under way
+	var ends []float64 // of those in progress
 	for i := range n {
 		if len(ends) == b.concurrency {
 			first := slices.Index(ends, slices.Min(ends))
@@ -255,7 +255,7 @@ func guideRequest(row *scan.Fields) Request {
 	return r
 }
 
-// countOf returns a number of tokens, 0 where it is not there.
+// countOf returns a number of tokens, 0 if it is not there.
 func countOf(f *scan.Fields, key string) int {
 	n, _ := f.ReadCount(key)
 	return n

@@ -76,8 +76,8 @@ func TestGuideLLM(t *testing.T) {
 	}
 }
 
-// Spans of vLLM tell its own times, those around them and what failed do not count; without them
-// those of clients do.
+// Spans of vLLM have its own times; enclosing and failed spans are ignored. Without spans of vLLM those of clients
+// count.
 func TestSpansMeasured(t *testing.T) {
 	span := func(i int, id, parent, more string) string {
 		return fmt.Sprintf(`{"spanId":"%s%d","parentSpanId":"%s","startTimeUnixNano":"%d000000000","endTimeUnixNano":"%d500000000","attributes":[{"key":"gen_ai.usage.input_tokens","value":{"intValue":"600"}},{"key":"gen_ai.usage.output_tokens","value":{"intValue":7}}%s]}`,

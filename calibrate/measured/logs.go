@@ -17,9 +17,8 @@ import (
 	"github.com/replay-llm/replay/schema"
 )
 
-// ReadServer reads the settings of a run's server from its meta.json or, where there is none,
-// from what the server logged as it started. known is for what neither tells, the first
-// that does counting.
+// ReadServer reads the settings of a run's server from its meta.json or, if there is none, from the start-up log. known
+// has further settings; the first source of a setting counts.
 func ReadServer(dir string, known ...map[string]any) (Settings, error) {
 	s, err := readSettings(filepath.Join(dir, "meta.json"), known)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -169,7 +168,7 @@ func KnownSettings(flags map[string]string) map[string]any {
 }
 
 // findRouter returns the file of the router of a run, which stands in its directory or above; ""
-// where there is none.
+// if there is none.
 func findRouter(dir string) string {
 	for _, path := range []string{filepath.Join(dir, "router.yaml"), filepath.Join(dir, "..", "router.yaml")} {
 		if isFile(path) {

@@ -33,8 +33,7 @@ type Run struct {
 	Failed int       // requests that are left out
 	late   []float64 // ms, by request that a client sent by a trace: after its time
 	Client bool      // the times are a client's
-	// ignored is the time in s from the start of which what arrives is replayed, and neither fitted
-	// to nor judged; nil: what is usual.
+	// ignored is the warm-up in s: its requests are replayed, but neither fitted to nor judged; nil: the default.
 	Ignored *float64
 	Cut     int // requests that are replayed up to where they broke off, and not judged
 	assumed []string
@@ -52,7 +51,7 @@ type Run struct {
 	InFlight int
 }
 
-// Request is what was measured of one request. Instants are seconds on the clock
+// Request is the measurements of one request. Instants are seconds on the clock
 // of the server; the first arrival is at 0. In JSON it is a line of requests.jsonl.
 type Request struct {
 	ID        identifier `json:"request_id"`
@@ -69,7 +68,7 @@ type Request struct {
 	Cached *int   `json:"-"` // tokens of the prompt, as the server reports; nil: it does not
 	Server string `json:"-"` // that answered; "": not known
 
-	Gaps []float64 // between its tokens, in s; nil where they are not told
+	Gaps []float64 // between its tokens, in s; nil if they are not told
 	lead bool      // it stands for one that was not measured
 	Cut  bool      // it broke off: its output is what it had got by then
 	Lane int       // of a closed loop, from 1; 0: there is none
@@ -92,10 +91,9 @@ func (id *identifier) UnmarshalJSON(text []byte) error {
 // Fewest is the smallest number of requests that a server can be judged by.
 const Fewest = 20
 
-// ReadRun reads a run from a directory with meta.json, with requests.jsonl or what
-// AIPerf or vllm bench serve wrote, and timeseries.csv if there is one. blocks,
-// when not 0, is the number of KV blocks of a server, where its settings lack it. known has settings by the keys of meta.json for what
-// that leaves out; device_name is the GPU.
+// ReadRun reads a run from a directory with meta.json, with requests.jsonl or the output of AIPerf or vllm bench serve,
+// and optionally timeseries.csv. blocks, when not 0, is the number of KV blocks of a server, where its settings lack
+// it. known has settings that meta.json lacks, by its keys; device_name is the GPU.
 func ReadRun(dir string, blocks int, known map[string]any) (*Run, error) {
 	inFlight, _ := known[inFlightKey].(float64)
 	m, dir, err := openRun(dir, int(inFlight))
@@ -211,7 +209,7 @@ func readRequest(text []byte) (Request, error) {
 
 func compareArrivals(a, b *Request) int { return cmp.Compare(a.Arrival, b.Arrival) }
 
-// noteLeft notes what is in the run and not judged, and what is not in it.
+// noteLeft notes the requests of the run that are not judged, and the missing data.
 func (m *Run) noteLeft() {
 	if m.Failed > 0 {
 		m.Settings.AddNote("%d requests failed and are left out", m.Failed)
@@ -234,7 +232,7 @@ func (m *Run) noteLeft() {
 // running alike.
 const driftWindow = 60
 
-// alignClocks puts arrivals, which the front end stamps by a separate clock, on the clock of the engine, and 0 where
+// alignClocks puts arrivals, which the front end stamps by a separate clock, on the clock of the engine, and 0 if
 // the first request arrives. The engine takes an idle server's request in at once, any other at the end of a pass: so
 // the smallest difference is that of the clocks. Over long runs clocks drift, and each window has its own.
 func (m *Run) alignClocks() {
@@ -309,10 +307,10 @@ func ReadRequests(dir string, inFlight int) (*Run, error) {
 	return m, nil
 }
 
-// WayNotTold is what is assumed of a run that a client measured unless a profile tells its way.
+// WayNotTold is the assumption for a run that a client measured unless a profile has its way.
 const WayNotTold = "times are those of a client: the way to the server and back is not simulated"
 
-// CompleteSettings fills in the settings that the run does not tell, by its requests and by timeseries.csv if there is one.
+// CompleteSettings fills in missing settings of the run, by its requests and by timeseries.csv if there is one.
 func (m *Run) CompleteSettings(dir string) error {
 	load, err := readSeries(filepath.Join(dir, "timeseries.csv"))
 	if err != nil {

@@ -8,9 +8,8 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// StartParameters returns where a search begins: what follows from data sheets of
-// the server, or of a common one when it is not known. The scale is found by
-// simulation.
+// StartParameters returns the start of a search: the parameters by data sheets of the server's GPU, or of a common GPU
+// if it is unknown. The scale is found by simulation.
 func StartParameters(s *Settings) timing.Parameters {
 	gpu, err := hardware.FindGPU(s.GPU, nil)
 	if err != nil {
@@ -70,8 +69,8 @@ func isKnownModel(name string) bool {
 	return err == nil
 }
 
-// setLaunches sets the times of launches at the start of a search, by what captures graphs of f and what does not. It
-// sets them for the kinds of passes that the server can have besides decode passes.
+// setLaunches sets the times of launches at the start of a search, by the passes of f with and without graphs. It sets
+// them for the kinds of passes that the server can have besides decode passes.
 func (s *Settings) setLaunches(p *timing.Parameters, f hardware.Fit) {
 	base := func(graphs string) float64 {
 		f.Graphs = graphs

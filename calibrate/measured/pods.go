@@ -27,9 +27,8 @@ type Pod struct {
 }
 
 // slowPod is by how much a server's tokens take longer than those of its peers for it to be slow, and fewLines how many
-// lines this requires. A server starts for startSpan s, or startLines lines: it compiles kernels, and then works off
-// what has queued. lineScatter is the standard deviation of the time per token in one line, as a share: a server's few
-// lines may have less by chance.
+// lines this requires. The start of a server is startSpan s or startLines lines: it compiles kernels, and then works
+// off the queue.
 const (
 	slowPod     = 0.08
 	FewLines    = 5
@@ -95,7 +94,7 @@ func ReadPods(dir string) ([]Pod, error) {
 }
 
 // newPod adds up the lines of a server. Those of its start do not count, nor the last one, while it empties, nor those
-// in which it had nothing to do. The hit rate is that of the last line: each is one of the requests before it.
+// in which it had no work. The hit rate is that of the last line: each is one of the requests before it.
 func newPod(name string, rows []podRow) Pod {
 	p := Pod{Name: name, Hit: math.NaN(), Latest: recentRequests}
 	var busy []podRow

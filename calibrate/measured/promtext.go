@@ -15,7 +15,7 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/scan"
 )
 
-// snapshot is what one server answered at /metrics at one instant, in Prometheus' text format.
+// snapshot is the answer of one server at /metrics at one instant, in Prometheus' text format.
 type snapshot struct {
 	server  string // labels that tell servers of one file apart; "": none does
 	samples map[string][]promSample
@@ -28,7 +28,7 @@ type promSample struct {
 }
 
 // Sum returns the first of several metrics that is there, added up over its labels; NaN
-// where there is none.
+// if there is none.
 func (s *snapshot) sum(names ...string) float64 {
 	for _, name := range names {
 		if all := s.samples[name]; len(all) > 0 {
@@ -42,7 +42,7 @@ func (s *snapshot) sum(names ...string) float64 {
 	return math.NaN()
 }
 
-// label returns a label of a metric, "" where it has none.
+// label returns a label of a metric, "" if it has none.
 func (s *snapshot) label(name, label string) string {
 	for _, x := range s.samples[name] {
 		if v := x.labels[label]; v != "" {
@@ -71,8 +71,8 @@ func readSnapshotFile(path string) ([]*snapshot, error) {
 // mostLine bounds a line of a file of metrics.
 const mostLine = 1 << 20
 
-// readSnapshots reads the snapshots of a file: one, several of the same server one after another, or those of several
-// servers with instance or pod.
+// readSnapshots reads the snapshots of a file: one, several of the same server in sequence, or those of several servers
+// with instance or pod.
 func readSnapshots(path string, r io.Reader) ([]*snapshot, error) {
 	var all []*snapshot
 	open, seen := map[string]*snapshot{}, map[string]bool{}
@@ -118,8 +118,7 @@ func readSnapshots(path string, r io.Reader) ([]*snapshot, error) {
 // startName is the metric of when a process started.
 const startName = "process_start_time_seconds"
 
-// parsePromLine reads NAME{LABEL="VALUE",...} NUMBER, with what may follow. series is what
-// comes before the number.
+// parsePromLine reads NAME{LABEL="VALUE",...} NUMBER, and ignores further text. series is the text before the number.
 func parsePromLine(text string) (name, series string, x promSample, err error) {
 	end := strings.IndexAny(text, "{ \t")
 	if end < 1 {
@@ -177,7 +176,7 @@ type Histogram struct {
 }
 
 // Histogram returns the first of several histograms that is there, of all labels together;
-// nil where there is none.
+// nil if there is none.
 func (s *snapshot) histogram(names ...string) *Histogram {
 	for _, name := range names {
 		count, sum := s.sum(name+"_count"), s.sum(name+"_sum")

@@ -14,7 +14,8 @@ type EventReader struct {
 	BlockTokens int    // of its index; 0: not told
 	Alike       bool   // servers must have blocks of this length, and not of a multiple or a part of it
 	Topic       string // with which topics must begin
-	// Endpoint is where it waits for the servers, and Port that of the servers to which it connects; "" and 0: not told.
+	// Endpoint is the address at which it waits for the servers, and Port that of the servers to which it connects; ""
+	// and 0: unknown.
 	Endpoint string
 	Port     int
 }

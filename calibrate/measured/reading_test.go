@@ -110,8 +110,8 @@ func TestResolveOpen(t *testing.T) {
 	}
 }
 
-// Blocks in use by hand: of a request of 100 tokens and an answer of 60 halfway
-// through, one before its first token, and one that came last and lost its place.
+// Blocks in use by hand: of a request of 100 tokens halfway through an answer of 60, of one before its first token, and
+// of a preempted one.
 func TestBlocksInUse(t *testing.T) {
 	requests := []Request{
 		{Input: 100, Output: 61, Scheduled: 0, First: 1, Last: 11}, // 100 + 1 + 30 tokens at 6 s

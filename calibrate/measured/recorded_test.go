@@ -10,8 +10,8 @@ import (
 	"github.com/replay-llm/replay/calibrate/measured/measuredtest"
 )
 
-// A run of replay drive is read with its prompts, without what failed before a token; what was
-// cancelled is replayed and not judged.
+// A run of replay drive is read with its prompts, without requests that failed before a token. Cancelled requests are
+// replayed and not judged.
 func TestReadRecorded(t *testing.T) {
 	dir := t.TempDir()
 	measuredtest.WriteRecorded(t, dir, "", "")

@@ -14,8 +14,7 @@ import (
 	"github.com/replay-llm/replay/schema"
 )
 
-// askedKey is the key of a tree for the names of arguments with which a server was started, where they stand apart from
-// what it resolved.
+// askedKey is the key of the tree of the arguments of a server, if they are logged separately from the resolved ones.
 const askedKey = "asked_arguments"
 
 // ofHardware returns the flags that say something only where a GPU is given, or a profile was fitted to it.
@@ -26,8 +25,8 @@ func ofHardware() []string {
 // NeedsGPU reports whether a flag says something only with --gpu.
 func (f *Flag) NeedsGPU() bool { return slices.Contains(ofHardware(), f.Name) }
 
-// readReported takes of the arguments of a vLLM server what flags of a replay stand for, and notes requested arguments
-// that do not apply to one.
+// readReported reads the arguments of a vLLM server that have flags of a replay, and notes requested arguments that a
+// replay does not support.
 func (s *Settings) readReported(t tree) {
 	add := func(name, value string) { s.flags = append(s.flags, Flag{name, value}) }
 	if n := t.number("pipeline_parallel_size", 1); n > 1 {
@@ -127,7 +126,7 @@ func appliedArguments() []string {
 // Flag is a setting by the name of the flag of a replay.
 type Flag struct{ Name, Value string }
 
-// Flags returns what is known of the server as flags.
+// Flags returns the known facts of the server as flags.
 func (s *Settings) Flags() []Flag {
 	if !s.IsVLLM() {
 		return s.addCluster(slices.Clone(s.flags))

@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/calibrate/measured/measuredtest"
 )
 
-// All that a server reports of its settings becomes flags of a replay; what was asked for and becomes none is listed.
+// All reported settings of a server become flags of a replay, or are listed.
 func TestReportedSettings(t *testing.T) {
 	dir := t.TempDir()
 	log := strings.Replace(measuredtest.ServerLog, "'enable_prefix_caching': True}", "'enable_prefix_caching': True, 'gpu_memory_utilization': 0.75, 'max_model_len': 40960, 'mm_processor_cache_gb': 4.0}", 1)

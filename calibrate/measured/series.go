@@ -63,8 +63,7 @@ func readSeries(path string) ([]sample, error) {
 	return all, nil
 }
 
-// resolveOpen fills in what the settings leave open, by what the server was seen to
-// do.
+// resolveOpen fills in missing settings by the observed behaviour of the server.
 func (s *Settings) resolveOpen(name string, requests []Request, load []sample) {
 	if s.GPU == "" {
 		s.GPU = gpuOf(name)

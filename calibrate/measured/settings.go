@@ -78,9 +78,8 @@ func (t tree) at(path ...string) any {
 	return v
 }
 
-// settingPlaces returns the objects in which a setting may stand, the one that
-// counts most first: what the server resolved comes before what it was asked
-// for.
+// settingPlaces returns the objects that may have a setting, in order of precedence: resolved settings precede
+// requested ones.
 func settingPlaces() [][]string {
 	return [][]string{
 		{"resolved_config", "scheduler_config"}, {"resolved_config", "cache_config"}, {"resolved_config", "parallel_config"},
@@ -100,7 +99,7 @@ func (t tree) find(key string) any {
 	return nil
 }
 
-// number returns a whole number, or unset where there is none above 0.
+// number returns a whole number, or unset if there is none above 0.
 func (t tree) number(key string, unset int) int {
 	if v, _ := t.find(key).(float64); int(v) > 0 {
 		return int(v)
@@ -144,7 +143,7 @@ func (t tree) fill(known map[string]any) {
 	}
 }
 
-// readSettings reads those of meta.json, with known for what it leaves out.
+// readSettings reads the settings of meta.json, with known for missing ones.
 func readSettings(path string, known []map[string]any) (Settings, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -268,8 +267,7 @@ func gpuOf(name string) string {
 // Engines returns the number of engines that share the requests.
 func (s *Settings) Engines() int { return max(s.DataParallel, 1) * max(s.Pods, 1) }
 
-// TellOthers returns what a server's settings tell of another that is like it, by the keys of
-// meta.json.
+// TellOthers returns the settings of a server that also hold for a similar one, by the keys of meta.json.
 func (s *Settings) TellOthers() map[string]any {
 	if !s.IsVLLM() {
 		known := map[string]any{engineKey: s.Kind, "server_args": s.args}
@@ -299,5 +297,5 @@ func (s *Settings) TellOthers() map[string]any {
 	return known
 }
 
-// Servers returns what is known of the servers of a run, by the keys of meta.json.
+// Servers returns the known facts of the servers of a run, by the keys of meta.json.
 func (m *Run) Servers() map[string]any { return m.Settings.TellOthers() }

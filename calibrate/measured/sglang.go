@@ -19,7 +19,7 @@ import (
 // IsVLLM reports whether the server is vLLM.
 func (s *Settings) IsVLLM() bool { return s.Kind == vllmKind || s.Kind == "" }
 
-// EngineArgs returns what is known of a server other than vLLM as engine arguments.
+// EngineArgs returns the known facts of a server other than vLLM as engine arguments.
 func (s *Settings) EngineArgs() []engineargs.Setting {
 	all := []engineargs.Setting{{Key: "engine_type", Value: strconv.Quote(s.Kind)}, {Key: "block_size", Value: strconv.Itoa(s.BlockTokens)}}
 	rows := engineargs.Rows()
@@ -164,7 +164,7 @@ func argsOfSGLang(flags map[string]string) map[string]any {
 }
 
 func numberOf(text string) int {
-	n, _ := strconv.Atoi(text) // 0 where there is none
+	n, _ := strconv.Atoi(text) // 0 if there is none
 	return n
 }
 

@@ -70,8 +70,8 @@ func secondsSince(zero float64, at scan.Stamp) float64 {
 	return float64(ns/1e9) - zero + float64(ns%1e9)/1e9
 }
 
-// readSpans reads the requests of spans: those of vLLM's engine where there are any, which tell
-// the first token, and those of clients otherwise. Of spans within each other the inner counts.
+// readSpans reads the requests of spans: those of vLLM's engine if there are any, since they have the first token,
+// otherwise those of clients. Of spans within each other the inner counts.
 func (m *Run) readSpans(path string, spans []spanRow) error {
 	engine, outer := false, map[string]bool{}
 	for i := range spans {

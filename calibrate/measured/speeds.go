@@ -8,8 +8,8 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// leastSlow is by how much longer the passes of a server take than those of its peers where it is
-// simulated so, and slowContrast how many standard deviations of what its lines tell that is.
+// leastSlow is the relative slowness from which on a server is simulated as slow, and slowContrast the same in standard
+// deviations.
 const (
 	leastSlow    = 0.05
 	slowContrast = 3
@@ -50,7 +50,7 @@ func (m *Run) NoteSpeeds() {
 }
 
 // SpeedsFor returns the speeds of the workers that stand for the servers of the run, relative to an ordinary one, and
-// notes them. It returns nil where the servers are alike or their number is another.
+// notes them. It returns nil if the servers are alike or their number is another.
 func (m *Run) SpeedsFor(workers int) []float64 {
 	if len(m.Speeds) != workers {
 		return nil
@@ -59,8 +59,8 @@ func (m *Run) SpeedsFor(workers int) []float64 {
 	return slices.Clone(m.Speeds)
 }
 
-// slownessOf returns the logarithm of how much longer the passes of each server take than those of the median of all, at
-// equal load; nil where that is not known.
+// slownessOf returns the logarithm of the ratio between the passes of each server and those of the median server, at
+// equal load; nil if that is unknown.
 func (m *Run) slownessOf(all []Pod) (slow []float64) {
 	if len(all) < FewPeers {
 		return nil
@@ -89,7 +89,7 @@ func (m *Run) slownessOf(all []Pod) (slow []float64) {
 	return slow
 }
 
-// speedsOf returns the speed of each server relative to the median of all, at equal load; nil where none is slow.
+// speedsOf returns the speed of each server relative to the median of all, at equal load; nil if none is slow.
 func (m *Run) speedsOf(all []Pod) (speeds []float64) {
 	found := false
 	for i, off := range m.slownessOf(all) {
@@ -175,8 +175,8 @@ func ratioScatter(n int, ratio float64, pair func(i int) (over, under float64)) 
 // server ever has, which compiles kernels for several seconds and has a queue afterwards.
 const ClientWarmUp = 15
 
-// WarmUp is the time in s after the start of a run in which a server is still
-// loading and compiling: what arrives then is simulated and not fitted to.
+// WarmUp is the time in s after the start of a run in which a server still loads and compiles: its requests are
+// simulated and not fitted to.
 const warmUp = 2
 
 // WarmUp returns the time in s in which the run's server warms up.

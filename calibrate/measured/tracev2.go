@@ -33,7 +33,7 @@ func (r *tableRow) text(name string) string {
 	return ""
 }
 
-// number returns a whole number; 0 of an empty cell, or where there is no such column.
+// number returns a whole number; 0 of an empty cell, or if there is no such column.
 func (r *tableRow) number(name string) (int64, error) {
 	text := r.text(name)
 	if text == "" {
@@ -152,9 +152,8 @@ func (t *traceTable) addRow(row *tableRow) error {
 // lengths: the smallest block that servers have.
 const fineTokens = 16
 
-// excesses returns by how many tokens more the server counts the prefix of each group than the client,
-// which counts by itself: what it counts more of the prompts of the group than of those without a prefix.
-// No group has any: nil.
+// excesses returns the additional tokens that the server counts for the prefix of each group, relative to the client
+// and to prompts without a prefix. No group has any: nil.
 func (t *traceTable) excesses() map[string]float64 {
 	var without []float64
 	with := map[string][]float64{}
@@ -234,7 +233,7 @@ func (t *traceTable) addLead(count int) int {
 	return count
 }
 
-// readWarmUp returns the number of requests that were left out by trace_header.yaml, 0 where it has none.
+// readWarmUp returns the number of requests that were left out by trace_header.yaml, 0 if it has none.
 func readWarmUp(path string) (int, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

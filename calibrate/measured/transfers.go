@@ -14,22 +14,21 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/scan"
 )
 
-// Transfer is what moving KV caches from a prefill to a decode server took: of one, or the means of some.
+// Transfer is the size and time of a KV transfer from a prefill to a decode server, or the means of some.
 type Transfer struct {
 	Count          int
 	Bytes, Seconds float64
 }
 
-// Transfers is what was measured of the KV transfers of a pair of servers.
+// Transfers is the measurements of the KV transfers of a pair of servers.
 type Transfers struct {
 	All   []Transfer
 	Rank  bool // they are those of single GPUs, each of which sends its own share
 	Notes []string
 }
 
-// ReadTransfers reads the transfers of a pair of prefill and decode servers from a directory: those of
-// single requests, what vLLM logged of them every 10 s, or what its metrics counted. perToken is the
-// KV cache of a token in bytes.
+// ReadTransfers reads the transfers of a pair of prefill and decode servers from a directory: those of single requests,
+// vLLM's log of every 10 s, or the counts of its metrics. perToken is the KV cache of a token in bytes.
 func ReadTransfers(dir string, perToken int) (*Transfers, error) {
 	for _, read := range []func(string, int) (*Transfers, error){readHandoffs, readTransferLogs, readTransferMetrics} {
 		t, err := read(dir, perToken)
@@ -50,7 +49,7 @@ type handoff struct {
 }
 
 // readHandoffs reads the times between the end of a prompt on its prefill server and its first token from the
-// decode server, less the pass that made it; nil where no row has them.
+// decode server, less the pass that made it; nil if no row has them.
 func readHandoffs(dir string, perToken int) (*Transfers, error) {
 	t := &Transfers{}
 	path := filepath.Join(dir, "requests.jsonl")
@@ -79,7 +78,7 @@ func readHandoffs(dir string, perToken int) (*Transfers, error) {
 // perGPU is what is noted of transfers that vLLM counts.
 const perGPU = "transfers are those of single GPUs: a worker's are as many side by side as it has"
 
-// readTransferLogs reads what servers logged of their transfers; nil where none did.
+// readTransferLogs reads the logs of servers about their transfers; nil if there are none.
 func readTransferLogs(dir string, _ int) (*Transfers, error) {
 	logs, err := findLogs(dir)
 	if err != nil {
@@ -120,8 +119,8 @@ func (t *Transfers) add(count int, bytes, seconds float64) {
 	}
 }
 
-// readTransferMetrics reads what servers counted of their transfers, between each snapshot and the next of
-// the same server; nil where none did.
+// readTransferMetrics reads the counts of servers about their transfers, between successive snapshots of a server; nil
+// if there are none.
 func readTransferMetrics(dir string, _ int) (*Transfers, error) {
 	paths, err := findSnapshots(dir)
 	if err != nil {

@@ -86,7 +86,7 @@ func (s *Settings) refuseOfTRTLLM(args map[string]string) {
 	slices.Sort(s.refusals)
 }
 
-// commandOfTRTLLM returns the settings of the first command of a text that starts a server of TensorRT-LLM, nil where there
+// commandOfTRTLLM returns the settings of the first command of a text that starts a server of TensorRT-LLM, nil if there
 // is none. The file of settings that it names may be in dir, the directory of the run.
 func commandOfTRTLLM(text, dir string) (tree, error) {
 	for _, c := range deployment.ReadCommands(text) {
@@ -112,7 +112,7 @@ func commandOfTRTLLM(text, dir string) (tree, error) {
 // configNames returns the arguments of a command that name its file of settings.
 func configNames() []string { return []string{"config", "extra_llm_api_options", "extra_engine_args"} }
 
-// readConfig reads a file of settings of a server, by names with dots between objects; nil where the directory has none of that
+// readConfig reads a file of settings of a server, by names with dots between objects; nil if the directory has none of that
 // name.
 func readConfig(dir, name string) (map[string]string, error) {
 	path := filepath.Join(dir, filepath.Base(name))
@@ -138,7 +138,7 @@ func readConfig(dir, name string) (map[string]string, error) {
 	return config, nil
 }
 
-// logOfTRTLLM returns what a server of TensorRT-LLM logged, nil where a file is not its log.
+// logOfTRTLLM returns what a server of TensorRT-LLM logged, nil if a file is not its log.
 func logOfTRTLLM(path string) tree {
 	f, err := scan.OpenPacked(path)
 	if err != nil {

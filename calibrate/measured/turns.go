@@ -65,7 +65,7 @@ func bareName(path string) string {
 }
 
 // readInFlight returns how many turns there were at once, as the summary next to a file of turns has it: conc4.json for
-// raw_conc4.jsonl; 0 where there is none.
+// raw_conc4.jsonl; 0 if there is none.
 func readInFlight(path string) int {
 	for _, name := range []string{bareName(path), strings.TrimPrefix(bareName(path), "raw_")} {
 		text, err := os.ReadFile(filepath.Join(filepath.Dir(path), name+".json"))
@@ -212,9 +212,9 @@ func ListRuns(paths []string) (all []string) {
 }
 
 // layLanes puts the requests of a closed loop, in order of completion and with times from their arrival on, into lanes.
-// In each lane one request follows the other at once, so that the durations give roughly when each began. Once the
-// session with its first turn at last has begun, no new one takes the place of one that ends, and lanes end evenly with
-// the requests that are left.
+// In each lane requests follow one another at once, so that the durations give the approximate starts. When the session
+// with the last first turn has begun, no new session follows one that ends, and lanes end evenly with the remaining
+// requests.
 func (m *Run) layLanes(last int) {
 	all, n := m.Requests, len(m.Requests)
 	begins, served := make([]float64, n), 0.0

@@ -13,7 +13,7 @@ type unmodelled struct {
 	key string
 	// is reports whether a value does that; nil: each value but none, false and 0.
 	is func(v any) bool
-	// want is what is followed, or, of what only is to be known, why it may matter.
+	// want is the supported value; for a setting that is only reported, the reason.
 	want string
 	note bool
 }
@@ -67,7 +67,7 @@ func listUnmodelled() []unmodelled {
 	}
 }
 
-// refuseUnmodelled names what the simulated scheduler does not do, and what it can only suppose.
+// refuseUnmodelled names the settings that the simulated scheduler does not support, and the settings that it assumes.
 func (s *Settings) refuseUnmodelled(t tree) {
 	for _, u := range listUnmodelled() {
 		v, is := t.find(u.key), u.is

@@ -1,9 +1,8 @@
-// Package clone copies what hangs on a value, whatever its fields: a simulation that continues twice from
-// one instant must not forget a part of its state.
+// Package clone deep-copies a value with all its fields, so that a simulation can be forked.
 //
-// What is copied keeps its shape: two pointers to one thing are two pointers to one copy, also where they point into a
-// struct or a slice, and slices that share memory share it in the copy. Values of types that are declared shared are
-// not copied: they never change. A function or a channel cannot be copied and is an error, which names its field.
+// The copy keeps its shape: two pointers to one value are two pointers to one copy, also into a struct or a slice, and
+// slices that share memory share it in the copy. Values of types that are declared shared are not copied: they never
+// change. A function or a channel cannot be copied and is an error, which names its field.
 //
 // Read clone.go, then plan.go, what the memory of a type holds, and regions.go, the memory found.
 package clone
@@ -30,7 +29,7 @@ func New(shared ...reflect.Type) *Copier {
 	return &Copier{shared: append(shared, reflect.TypeFor[time.Time](), reflect.TypeFor[reflect.Type]()), plans: map[reflect.Type]*plan{}}
 }
 
-// Of returns a copy of what v points to. Nothing may change meanwhile.
+// Of returns a copy of the value that v points to. Nothing may change meanwhile.
 func Of[T any](c *Copier, v *T) (*T, error) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
@@ -134,7 +133,7 @@ func (x *copying) followMap(s *place, from unsafe.Pointer) error {
 	return nil
 }
 
-// followBoxed adds what a value points to that stands in no separate memory.
+// followBoxed adds the targets of a value's pointers that are not in separate memory.
 func (x *copying) followBoxed(v reflect.Value) error {
 	plan := x.planOf(v.Type())
 	if plan.plain {

@@ -76,7 +76,7 @@ func TestCopiesKeepTheShape(t *testing.T) {
 	}
 }
 
-// TestOverlaps copies slices of one array, none of which contains the other ones.
+// TestOverlaps copies overlapping slices of one array.
 func TestOverlaps(t *testing.T) {
 	all := []int{0, 1, 2, 3, 4, 5}
 	s := &[3][]int{all[0:3:3], all[2:5:5], all[4:6]}

@@ -110,7 +110,7 @@ func (x *copying) translateSlice(p unsafe.Pointer, capacity int, size uintptr) (
 	return unsafe.Add(r.to, offset), capacity
 }
 
-// translate returns where the copy of what is at p is.
+// translate returns the address of the copy of the value at p.
 func (x *copying) translate(p unsafe.Pointer) unsafe.Pointer {
 	r, offset := x.regionOf(p)
 	return unsafe.Add(r.to, offset)

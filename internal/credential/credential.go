@@ -64,7 +64,7 @@ func Hide(urls string) string {
 	return strings.Join(all, ",")
 }
 
-// cutUser returns a URL without its user, and the user as it is written. It goes by the last
+// cutUser returns a URL without its user, and the user as written. It goes by the last
 // @ before the path: a password may hold anything else.
 func cutUser(text string) (bare, info string, found bool) {
 	scheme, rest, ok := strings.Cut(text, "://")

@@ -82,7 +82,7 @@ type Program struct {
 	language *Language
 	inputs   []input
 	steps    []step
-	known    map[step]Value // by what is done, but for its target
+	known    map[step]Value // by what is done, except its target
 	constant map[int]float64
 
 	registers int
@@ -144,7 +144,7 @@ func (p *Program) BeginBoth(first, second int) {
 	}
 }
 
-// Input returns what to fill with the values of an input: one for each candidate, or a single one.
+// Input returns the slice for the values of an input: one for each candidate, or a single one.
 func (p *Program) Input(input int) []float64 { return p.column(p.inputs[input].value) }
 
 // Column returns the values of v: one for each candidate, or a single one.

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What cannot be evaluated is refused with its line, and the nearest name where one is unknown.
+// Invalid expressions are rejected with the line, and with the nearest name for an unknown one.
 func TestRefusals(t *testing.T) {
 	for _, c := range []struct {
 		text string
@@ -58,8 +58,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// What expressions have in common is worked out once, and what is constant is not worked out
-// at all.
+// Common subexpressions are evaluated once, and constant ones are not evaluated at all.
 func TestStepsAreShared(t *testing.T) {
 	p := NewLanguage(testNames()).NewProgram()
 	for _, text := range []string{"max(waiting) - waiting", "max(waiting) - waiting + 0 * (2 + 3)", "2 * 3 + 1"} {

@@ -155,7 +155,7 @@ func (w *lowering) lowerBinary(n *node) term {
 	return w.combine(n, w.lower(n.of[0]), w.lower(n.of[1]))
 }
 
-// combine returns what a binary node makes of two terms.
+// combine returns the result of a binary node on two terms.
 func (w *lowering) combine(n *node, a, b term) term {
 	kind, alike := a.kind.join(b.kind)
 	is, want := Bool, Number
@@ -288,8 +288,7 @@ func (p *Program) addRegister(each, second bool) Value {
 	return Value{p.registers - 1, each, second}
 }
 
-// addStep returns where the result of an operation is found; what follows from constants is
-// worked out at once.
+// addStep returns the place of the result of an operation; constant results are evaluated at once.
 func (p *Program) addStep(do operation, of ...Value) Value {
 	s := step{do: do}
 	values := [...]*Value{&s.a, &s.b, &s.c}

@@ -60,7 +60,7 @@ func applyStep(do operation, d []float64, o *operands) {
 	}
 }
 
-// changeValues works out what has one operand.
+// changeValues evaluates an operation with one operand.
 func changeValues(do operation, d []float64, o *operands) {
 	a := o.a
 	switch do {
@@ -183,7 +183,7 @@ func mixValues(do operation, d []float64, o *operands) {
 	}
 }
 
-// summarizeAll works out what reads all candidates, of which there is at least one.
+// summarizeAll evaluates the operations over all candidates, of which there is at least one.
 func summarizeAll(do operation, a []float64) float64 {
 	x := a[0]
 	switch do {
@@ -211,7 +211,7 @@ func drawLot(a, b float64) float64 {
 	return float64(sim.MixBits(sim.MixBits(bitsOf(b))^bitsOf(a))>>11) / (1 << 53)
 }
 
-// bitsOf returns the bits of a whole number as an integer has them, of any other as it is stored.
+// bitsOf returns the bits of a whole number as an integer, and of any other number as a float64.
 func bitsOf(x float64) uint64 {
 	if x == math.Trunc(x) && math.Abs(x) <= 1<<53 {
 		return uint64(int64(x))

@@ -115,7 +115,7 @@ func (p *reading) skips(kind lexer.Kind, value string) bool {
 	return is
 }
 
-// parseSequence parses what stands alone or between brackets.
+// parseSequence parses an expression, alone or between brackets.
 func (p *reading) parseSequence() *node {
 	all := []*node{p.parseExpression(0)}
 	for p.skips(lexer.Operator, ";") && !p.current.Is(lexer.EOF) {
@@ -149,7 +149,7 @@ func (p *reading) parseExpression(tight int) *node {
 	return left
 }
 
-// parseOperator parses an operator that binds at least so tight and what follows it, nil where there is none.
+// parseOperator parses an operator of at least this precedence and its operand, nil if there is none.
 func (p *reading) parseOperator(left *node, tight int) *node {
 	op, negated := p.current, p.current.Is(lexer.Operator, "not")
 	if negated {
@@ -327,7 +327,7 @@ func (p *reading) parseCall(name lexer.Token, arguments ...*node) *node {
 	return &node{kind: callNode, from: name.From, of: append(of, p.parseList(")")...)}
 }
 
-// parseList parses what stands between commas, up to a bracket.
+// parseList parses expressions between commas, up to a bracket.
 func (p *reading) parseList(end string) []*node {
 	var all []*node
 	for !p.current.Is(lexer.Bracket, end) && p.err == nil {

@@ -35,7 +35,7 @@ type node struct {
 	of    []*node
 }
 
-// nameOf returns the name that a node is, "" where it is none.
+// nameOf returns the name that a node is, "" if it is none.
 func nameOf(n *node) string {
 	switch {
 	case n.kind == nameNode:

@@ -90,7 +90,7 @@ func (w *writer) number(depth int, whole bool) pair {
 	return w.over(function, w.each(join("%s", next()), "running"))
 }
 
-// each returns x where it is known to differ between candidates, or else name.
+// each returns x if it is known to differ between candidates, or else name.
 func (w *writer) each(x pair, name string) pair {
 	for _, n := range []string{"running", "waiting", "kv_usage"} {
 		if outside(x.ours, n) {
@@ -192,7 +192,7 @@ func TestTwin(t *testing.T) {
 		if complaint != nil {
 			t.Fatalf("%s: %v", text.ours, complaint)
 		}
-		// In the library a candidate is what stands in a list of one.
+		// In the library a candidate is an element of a list.
 		machine, err := expr.Compile("map(this, "+text.library+")", expr.Env(map[string]any{
 			"candidates": []map[string]any{}, "this": []map[string]any{}, "now": 0.0, "request": map[string]any{},
 		}))

@@ -112,8 +112,8 @@ func (h Heap[K, T, V]) sink(i int, item Item[K, T, V]) {
 	h[i] = item
 }
 
-// Keys is a binary heap of bare keys, the least first: what a Heap is where a
-// word holds all of an item, at two thirds of its cost. Its zero value is empty.
+// Keys is a binary heap of bare keys, the least first: a Heap of one-word items at two thirds of its cost. Its zero
+// value is empty.
 type Keys[K cmp.Ordered] []K
 
 // Push adds a key.

@@ -237,7 +237,7 @@ func (w *writer) Write(b []byte) (int, error) {
 // waiting reports whether the next event of a stream is the one with the role of a chat, which has no token.
 func (w *writer) waiting() bool { return w.chat && !w.opened }
 
-// breakOff writes what comes before the cut.
+// breakOff writes the part before the cut.
 func (w *writer) breakOff(b []byte) (int, error) {
 	w.cut = true
 	if _, err := w.ResponseWriter.Write(b); err != nil {

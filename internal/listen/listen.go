@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Open listens at a TCP address. missing is what a listener outside loopback
-// requires and does not have; "": it has everything. what names the listener in errors.
+// Open listens at a TCP address. missing is what a listener outside loopback requires and does not have; "": it has
+// everything. what is the name of the listener in errors.
 func Open(what, address, missing string) (net.Listener, error) {
 	at, err := Check(what, address, missing)
 	if err != nil {

@@ -15,10 +15,9 @@ func Ask(typed string, names []string) string {
 	return ""
 }
 
-// Name returns the name that is nearest to the one that was typed, whatever the case
-// of its letters: of two as near the one that continues where typing stopped. It returns
-// "" when none is near: when more than a third of the letters differ, where two in each
-// other's place count as one. Names of more than longest bytes are near nothing.
+// Name returns the name nearest to the typed one, in any case of letters. Of two equally near names, the continuation
+// of the typed one wins. It returns "" if no name is near: if more than a third of the letters differ, where a
+// transposition counts as one. Names of more than longest bytes are near nothing.
 func Name(typed string, names []string) string {
 	if len(typed) > longest {
 		return ""

@@ -1,5 +1,5 @@
-// Package optional finds what tests and tools use if it is present and skip if
-// it is not: a folder of data, and programs other than Go.
+// Package optional finds optional inputs of tests and tools, which they skip if missing: a folder of data, and programs
+// other than Go.
 package optional
 
 import (

@@ -148,7 +148,7 @@ func cutLevels(text []byte, most int32, n int) ([]int32, []byte, error) {
 	return levels, text[end:], err
 }
 
-// decodeLevels returns levels of up to most, nil where all are 0.
+// decodeLevels returns levels of up to most, nil if all are 0.
 func decodeLevels(text []byte, most int32, n int) ([]int32, error) {
 	if most == 0 {
 		return nil, nil

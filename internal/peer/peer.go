@@ -23,7 +23,7 @@ import (
 
 // Options are what a program is asked by.
 type Options struct {
-	Name    string        // what errors call the program, before its Command
+	Name    string        // the name of the program in errors, before its Command
 	Command string        // a line for the shell; or unix:PATH or tcp:HOST:PORT of a server that listens
 	Timeout time.Duration // for an answer, and for an end, > 0
 	Stderr  io.Writer     // where the program complains; nil: nowhere
@@ -64,7 +64,7 @@ func Start(ctx context.Context, o Options) (*Peer, error) {
 	return p, nil
 }
 
-// title returns what errors call the program.
+// title returns the name of the program in errors.
 func (p *Peer) title() string { return p.Name + " " + excerpt.Cut(p.Command) }
 
 // watch stops the program when an answer takes longer than it may.
@@ -195,7 +195,7 @@ func (p *Peer) wait() error {
 	return err
 }
 
-// wasKilled reports whether a program did not end by itself.
+// wasKilled reports whether a program did not end alone.
 func wasKilled(ended error) bool {
 	var exit *exec.ExitError
 	return errors.As(ended, &exit) && !exit.Exited()

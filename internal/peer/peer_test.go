@@ -78,7 +78,7 @@ func askThrice(p *Peer) error {
 	return nil
 }
 
-// A program that does not read, or does not answer, is left as soon as the context ends.
+// A program that does not read, or does not answer, is abandoned when the context ends.
 func TestContextEndsQuestions(t *testing.T) {
 	for _, script := range []string{`sleep 60`, `read x; sleep 60`, `while read x; do sleep 60; done`} {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -153,8 +153,8 @@ func TestServers(t *testing.T) {
 	}
 }
 
-// BenchmarkAsk is a line of eight workers to a program that answers at once, and its answer: by Ask, and by the pipes alone,
-// of which nothing that asks a program can be faster.
+// BenchmarkAsk is a line of eight workers to a program that answers at once, and its answer: by Ask, and by the pipes
+// alone, the lower bound.
 func BenchmarkAsk(b *testing.B) {
 	line := []byte("[[0,1,2,3,4,5,6,7],80,[3,0,0,1,2,3,4,5],[0.1,0.2,0.3,0.4,0.11,0.22,0.33,0.44],[0,0,0,0,1,1,1,1]]\n")
 	buffer := make([]byte, 4096)

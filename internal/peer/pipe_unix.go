@@ -18,7 +18,7 @@ type pipe struct {
 	waits [2]unix.PollFd // for the pipe, and for the end of waiting
 }
 
-// newPipes returns what is written to in and read from out, and what ends their waits, now and later. Closing out
+// newPipes returns the writer of in, the reader of out, and functions that end their waits now and later. Closing out
 // releases everything.
 func newPipes(in, out *os.File) (w io.WriteCloser, r io.ReadCloser, end func(), err error) {
 	wake, ended, err := os.Pipe()

@@ -9,7 +9,7 @@ import (
 	"math/bits"
 )
 
-// Integer is what a table can be keyed by.
+// Integer is the type of a table's keys.
 type Integer interface {
 	~int32 | ~uint64
 }

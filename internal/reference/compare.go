@@ -1,5 +1,5 @@
-// Package reference reads the results of the reference that are kept as golden cases,
-// and compares what a replay gave with them.
+// Package reference reads the results of the reference that are kept as golden cases, and compares those of a replay
+// with them.
 //
 // Read cases.go (files), command.go (command lines), compare.go (reports),
 // requests.go (single requests).
@@ -27,10 +27,9 @@ func (d Diff) String() string {
 	return fmt.Sprintf("%s: reference %s, ours %s", d.Place, d.Ref, d.Ours)
 }
 
-// Compare lists the entries of ref that ours does not share. Counts, durations,
-// rates, extremes and percentiles must be the same float64; means and standard
-// deviations may differ by 1e-9; what is measured in real time is passed over,
-// and so is what only ours has.
+// Compare lists the entries of ref that ours does not share. Counts, durations, rates, extremes and percentiles must be
+// the same float64; means and standard deviations may differ by 1e-9; real times, and keys that only our report has,
+// are ignored.
 func Compare(ref, ours *collector.Report) []Diff {
 	have := ours.Values()
 	var diffs []Diff

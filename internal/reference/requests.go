@@ -15,7 +15,7 @@ import (
 )
 
 // Request is what happened to one request; instants in ms of the logical clock,
-// nil where nothing happened.
+// nil if nothing happened.
 type Request struct {
 	ArrivalMS     float64  `json:"arrival_ms"`
 	AdmitMS       *float64 `json:"admit_ms"`

@@ -67,8 +67,7 @@ func Parse(text string) ([]Case, error) {
 	return cases, nil
 }
 
-// parseCommand joins the lines of the command that starts at line i and returns where
-// what follows starts.
+// parseCommand joins the lines of the command that starts at line i and returns the line after them.
 func parseCommand(lines []string, i int) (string, int) {
 	text := strings.TrimPrefix(lines[i], "$ ")
 	for i++; strings.HasSuffix(text, "\\\n") && i < len(lines); i++ {

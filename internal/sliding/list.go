@@ -1,4 +1,4 @@
-// Package sliding holds lists of which the first elements go while new ones come.
+// Package sliding has lists that lose their first elements while new ones are added.
 package sliding
 
 // List is a list of elements that are known by their place among all that ever were in it. The zero value is empty.

@@ -2,9 +2,9 @@ package sliding
 
 import "iter"
 
-// Table holds values by their places 0, 1, 2, ..., of which those near each other are set at the same time: requests by their
-// id, of which those in flight are known. Its memory is that of the stretches in which a value is set, and a little
-// for each that ever had one. The zero value is empty.
+// Table holds values by the places 0, 1, 2, ..., of which a moving range is set at a time, such as requests in flight
+// by their id. Its memory is that of the stretches in which a value is set, and a little for each that ever had one.
+// The zero value is empty.
 type Table[T comparable] struct {
 	pages []*page[T] // nil: no value of it is set
 	spare *page[T]   // of no use now, all unset

@@ -10,8 +10,8 @@ import (
 // Width is the number of columns that text for people keeps to.
 const Width = 80
 
-// WrapLine breaks a line at spaces where it would be wider than Width; what continues is indented by indent columns. A
-// word is never broken, however long.
+// WrapLine breaks a line at spaces if it is wider than Width; continued lines are indented by indent columns. A word is
+// never broken, however long.
 func WrapLine(line string, indent int) string {
 	var b strings.Builder
 	for utf8.RuneCountInString(line) > Width {
@@ -25,7 +25,8 @@ func WrapLine(line string, indent int) string {
 	return b.String() + line
 }
 
-// WrapText breaks every line of a text, which ends with one; what continues is indented by more columns than the line.
+// WrapText breaks every line of a text, which ends with one; continued lines are indented by more columns than the
+// line.
 func WrapText(text string, more int) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
@@ -35,9 +36,8 @@ func WrapText(text string, more int) string {
 	return b.String()
 }
 
-// lastSpace returns where to break a line: at the last space that leaves no more
-// than Width columns before it, else at the first one behind; -1 when there is none.
-// Spaces at the beginning do not count.
+// lastSpace returns the place to break a line: the last space within Width columns, else the first one after them; -1
+// if there is none. Spaces at the beginning do not count.
 func lastSpace(line string, indent int) int {
 	at, columns := -1, 0
 	begun := false

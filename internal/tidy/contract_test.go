@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// The contract of a core is one interface: what only some cores can do are methods of scheduler.Core that Able
-// announces, with defaults in scheduler.Base. Code that looks for another interface in a core makes a second contract,
-// which a core breaks without notice when it forgets a method or a wrapper hides it.
+// The contract of a core is one interface: optional abilities are methods of scheduler.Core that Able announces, with
+// defaults in scheduler.Base. Code that looks for another interface in a core makes a second contract, which a core
+// breaks without notice when it forgets a method or a wrapper hides it.
 func TestCoresHaveOneContract(t *testing.T) {
 	contracts := map[string]bool{} // interfaces by package and name
 	for _, s := range parseAll(t) {

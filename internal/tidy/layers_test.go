@@ -46,9 +46,8 @@ func layers() [][]string {
 	}
 }
 
-// strangers returns, by room, the folders it must not import although they stand
-// below it. What reads files and at what the collector knows runs no
-// simulation; what simulates serves nothing.
+// strangers returns, by room, the folders it must not import although they stand below it. Packages that read files and
+// results run no simulation; packages that simulate serve nothing.
 func strangers() map[string][]string {
 	simulations := []string{"replay/offline", "replay/online"}
 	return map[string][]string{
@@ -212,7 +211,7 @@ func findCircle(graph map[string]map[string]bool) []string {
 	return nil
 }
 
-// The checks above find what they are for.
+// The checks above find violations.
 func TestFindCircle(t *testing.T) {
 	set := func(names ...string) map[string]bool {
 		m := make(map[string]bool)

@@ -28,9 +28,8 @@ func TestDocCommentsArePlain(t *testing.T) {
 // isBare reports whether a name is one word in small letters.
 func isBare(name string) bool { return name == strings.ToLower(name) && name != "_" }
 
-// Functions are a verb and its object. A function without a receiver has a second
-// word, except a few well-known ones; where the object is the receiver, the
-// verb stands alone.
+// Functions are a verb and its object. A function without a receiver has a second word, except for a few well-known
+// ones; if the object is the receiver, the verb is enough.
 func TestFunctionsNameTheirObject(t *testing.T) {
 	known := []string{"main", "run", "init", "exp", "usagef", "errorf"}
 	for _, s := range parseAll(t) {

@@ -131,8 +131,7 @@ func TestOnlyRegistriesNameWhatIsChosen(t *testing.T) {
 	}
 }
 
-// mentions returns, by name of a constant, the files that may compare with it outside the registry that knows what it
-// stands for.
+// mentions returns, by name of a constant, the files that may compare with it outside its registry.
 func mentions() map[string][]string {
 	engines := []string{
 		"replay/engineargs", "replay/engines",

@@ -1,6 +1,5 @@
-// Package tidy holds the project's files to the rules that a compiler does not
-// know: imports point down, types, packages and functions stay small, names and comments
-// keep their form, and whatever a comment or a document refers to exists.
+// Package tidy checks the project's files for rules that a compiler does not know: imports point down, types, packages
+// and functions stay small, names and comments keep their form, and every reference in a comment or a document exists.
 //
 // Read tidy_test.go, then layers_test.go, libraries_test.go and
 // registries_test.go for what may import what, style_test.go, sizes_test.go,

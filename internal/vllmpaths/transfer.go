@@ -18,7 +18,7 @@ type Transfer struct {
 	BlockTokens int
 }
 
-// CheckTransfer returns what is wrong with vLLM's configuration of a KV connector; "" is none.
+// CheckTransfer returns the error of vLLM's configuration of a KV connector; "": none.
 func CheckTransfer(config string) error {
 	var c struct {
 		Connector string `json:"kv_connector"`

@@ -242,7 +242,7 @@ func FromGo(ctx context.Context, id string) (Context, func()) {
 	}
 }
 
-// With returns ctx, knowing c as the Context of the request it serves.
+// With returns ctx with c as the Context of its request.
 func With(ctx context.Context, c Context) context.Context {
 	return context.WithValue(ctx, key{}, c)
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// want checks what a context shows in all its ways.
+// want checks a context through all its methods.
 func want(t *testing.T, c Context, state int32) {
 	t.Helper()
 	closed := func(ch <-chan struct{}) bool {

@@ -10,7 +10,7 @@ import (
 
 // call is what is noted about one request while it is served: a route.Observer.
 type call struct {
-	placed func() // as soon as it has found its first worker, or waits for one
+	placed func() // when it has found its first worker, or waits for one
 
 	mu       sync.Mutex
 	worker   uint64    // that was chosen last

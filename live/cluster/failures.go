@@ -10,9 +10,8 @@ import (
 // listed is how many errors a report lists one by one.
 const listed = 100
 
-// List puts the requests that did not complete into the report, as errors of the
-// key online: their number, how many there are of each type, and what the first
-// ones were, by place in the trace.
+// List adds the requests that did not complete to the report, as errors of the key online: their number, the number of
+// each type, and the first ones by place in the trace.
 func List(r *harness.Result) {
 	if fields, ok := r.Report.Get("online").Value().([]collector.Field); ok {
 		fields = slices.DeleteFunc(fields, func(f collector.Field) bool { return f.Key == "errors" })

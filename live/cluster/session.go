@@ -18,7 +18,7 @@ type Options struct {
 	// Count and PrefillCount are how many workers there must be, at least 1.
 	Count, PrefillCount int
 	Routing             route.Options
-	Fleet               *Fleet // that they belong to; nil: others'
+	Fleet               *Fleet // that they belong to; nil: of another process
 }
 
 // Session is the workers that a replay asks.

@@ -104,7 +104,7 @@ func (t *Target) makeRequest(q *sim.Request) *engine.Request {
 	return rq
 }
 
-// facts are what is known of one answer.
+// facts have the known facts of one answer.
 type facts struct {
 	tokens []sim.Time // when each was read
 	reason engine.FinishReason

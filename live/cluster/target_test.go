@@ -252,7 +252,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// The end of a replay stops what is under way; it counts as cancelled.
+// The end of a replay stops what is in flight; it counts as cancelled.
 func TestEnd(t *testing.T) {
 	hub := drttest.Start(t)
 	ctx, end := context.WithCancelCause(context.Background())

@@ -189,7 +189,7 @@ func (k *kit) pullParallel(ctx context.Context) error {
 	return nil
 }
 
-// checkCancelInTime stops a long request as soon as it is begun.
+// checkCancelInTime stops a long request right after its start.
 func (k *kit) checkCancelInTime(ctx context.Context) error {
 	rq := k.newRequest()
 	rq.SetMaxTokens(cancelTokens)

@@ -87,7 +87,7 @@ func Run(t T, factory func() engine.Engine, options ...Option) error {
 	}, options...)
 }
 
-// Each is Run for callers that are not tests. It shows every check as it is done; a
+// Each is Run for callers that are not tests. It shows every check when it is done; a
 // check that does not apply is shown with an error of type *Skipped, which is no
 // failure.
 func Each(ctx context.Context, factory func() engine.Engine, show func(name string, err error), options ...Option) error {

@@ -80,8 +80,7 @@ func watchStop(ctx context.Context, e engine.Engine, rc cancel.Context, done cha
 	}
 }
 
-// drainAll takes all there is, past any terminal. It reports false if that takes
-// longer than patience; what there was until then is returned.
+// drainAll takes all there is, past any terminal. It reports false after patience, and returns the items so far.
 func (s stream) drainAll(patience time.Duration) (all []element, ended bool) {
 	come := make(chan element)
 	go func() {

@@ -222,7 +222,7 @@ func TestErrorsAreRows(t *testing.T) {
 	}
 }
 
-// When a run is ended, requests under way are rows, too, and every line is whole.
+// When a run is ended, requests in flight are rows, too, and every line is whole.
 func TestEndedRunIsWhole(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
 	defer end()

@@ -17,8 +17,8 @@ import (
 // defaultWords is the number of words without a tokenizer: t0, t1 and so on.
 const defaultWords = 2000
 
-// Prompts makes prompts of the requests of a workload. Equal blocks of a trace are equal text at the same
-// place, so that a server finds cached what a simulated one does; all other text is unique.
+// Prompts makes prompts of the requests of a workload. Equal blocks of a trace are equal text at the same place, so
+// that a server finds the same blocks cached as a simulated one; all other text is unique.
 type Prompts struct {
 	workload *loadgen.Workload
 	block    int

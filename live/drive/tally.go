@@ -58,7 +58,7 @@ func (k *Kept) addRow(r *measure.Row, q *sim.Request) {
 // Failed returns how many requests ended with an error, and what the first said.
 func (k *Kept) Failed() (n int, first string) { return k.ended[measure.StatusError], k.firstFail }
 
-// Warning returns what is to be said where too many requests were late; else nothing.
+// Warning returns the warning if too many requests were late; else nothing.
 func (k *Kept) Warning() string {
 	if 100*k.over <= len(k.late) { // one in a hundred makes no other run
 		return ""

@@ -1,5 +1,4 @@
-// Package drive plays the requests of a workload against a real server that speaks
-// as OpenAI's does, and keeps what it measured.
+// Package drive sends the requests of a workload to a real server with OpenAI's API, and keeps the measurements.
 //
 // The driver of replays in real time lets requests arrive, in open or closed loop and turn by turn; a Target of
 // this package makes calls of them. Read target.go (a request as a call), prompts.go (its prompt), server.go
@@ -128,7 +127,7 @@ func (t *Target) Close() {
 	t.client.CloseIdleConnections()
 }
 
-// call is one request under way.
+// call is one request in flight.
 type call struct {
 	q      *sim.Request
 	body   []byte

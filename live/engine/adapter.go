@@ -25,10 +25,10 @@ import (
 //
 // What happens to a request if the engine or its consumer misbehaves:
 //
-//	engine panics                    an error fault.BackendUnknown; the others go on
+//	engine panics                    an error fault.BackendUnknown; all other requests continue
 //	engine ends without a terminal   an error fault.BackendStreamIncomplete, or a quiet end if stopped
 //	engine yields after its terminal it is cut off and the log says so; where validated, a panic
-//	engine ignores a stop            its chunks go on to its own terminal; a kill ends the stream at its next chunk
+//	engine ignores a stop            its chunks continue to its terminal; a kill ends the stream at its next chunk
 //	consumer walks away              ctx ends, the engine's yield returns false
 //	consumer is slow                 the engine is not pulled
 type Adapter struct {

@@ -109,8 +109,7 @@ func TestBadAborts(t *testing.T) {
 	close(block)
 }
 
-// However a sequence is left, the engine's ctx ends, its defers run, and yield
-// tells it.
+// On every exit from a sequence, the engine's ctx ends, its defers run, and yield returns false.
 func TestWaysOut(t *testing.T) {
 	type probe struct {
 		ctx      context.Context

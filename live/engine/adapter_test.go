@@ -58,7 +58,7 @@ func released(e Engine, o AdapterOptions) *Adapter {
 	return a
 }
 
-// outcome is what a consumer saw, one word per element.
+// outcome is the view of a consumer, one word per element.
 func outcome(t *testing.T, a *Adapter, rc cancel.Context, rq *Request) []string {
 	t.Helper()
 	chunks, err := a.Generate(t.Context(), rc, rq, nil)
@@ -248,8 +248,8 @@ func TestSetupErrors(t *testing.T) {
 	}
 }
 
-// Prefill workers are asked for one token; decode workers refuse what no prefill
-// worker has seen or is to meet them for.
+// Prefill workers get requests for one token; decode workers reject requests without data of a prefill worker and
+// without a meeting point.
 func TestModes(t *testing.T) {
 	var asked uint32
 	var left *PrefillResult

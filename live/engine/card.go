@@ -75,7 +75,7 @@ func parseEndpointTypes(text string) ([]EndpointType, error) {
 	return types, nil
 }
 
-// ModelCard is what a worker tells callers about its model.
+// ModelCard is the description of a worker's model for callers.
 type ModelCard struct {
 	Name             string         `json:"name"`       // that users ask for
 	Model            string         `json:"model_name"` // that the engine calls it
@@ -87,7 +87,7 @@ type ModelCard struct {
 	RuntimeConfig    RuntimeConfig  `json:"runtime_config"`
 }
 
-// RuntimeConfig is what a router wants to know of a worker. Zero is not told.
+// RuntimeConfig is the facts of a worker for a router. Zero is not told.
 type RuntimeConfig struct {
 	TotalKVBlocks         int            `json:"total_kv_blocks,omitempty"`
 	MaxSeqs               int            `json:"max_num_seqs,omitempty"`

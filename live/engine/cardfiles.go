@@ -36,9 +36,8 @@ func listFlags() []flagged {
 // aggregatedRole is what such cards call Aggregated.
 const aggregatedRole = "aggregated"
 
-// UnmarshalJSON reads a card of either form. What it does not know is ignored;
-// a card without a mode is of a prefill worker if that is all it answers, else
-// of one that does all.
+// UnmarshalJSON reads a card of either form. Unknown fields are ignored; a card without a mode is of a prefill worker
+// if it answers nothing else, else of an aggregated one.
 func (c *ModelCard) UnmarshalJSON(text []byte) error {
 	type plain ModelCard
 	var read struct {
@@ -144,8 +143,8 @@ type template struct {
 	File   file `json:"file"`
 }
 
-// withFiles returns the card as JSON, with the files of the model in directory
-// path, and what callers will find missing, or "". Errors are fault.BackendInvalidArgument.
+// withFiles returns the card as JSON, with the files of the model in directory path, and the missing files, or "".
+// Errors are fault.BackendInvalidArgument.
 func (c *ModelCard) withFiles(path string) (text []byte, missing string, err error) {
 	if path, err = filepath.Abs(path); err != nil {
 		return nil, "", fault.New(fault.BackendInvalidArgument, "model path: %w", err)

@@ -80,8 +80,7 @@ type GenContext interface {
 	Metadata() map[string]string
 }
 
-// EngineConfig is what a started engine tells about itself. All but Model is
-// optional; a zero is not advertised.
+// EngineConfig is the description that a started engine returns. All but Model is optional; a zero is not advertised.
 type EngineConfig struct {
 	Model                 string         // name by which it is asked for; required
 	ServedModelName       string         // name shown to users; Model if empty
@@ -101,7 +100,7 @@ type EngineConfig struct {
 // the engine pushes them, or publishes them on a socket, or both.
 type KVEventSource struct {
 	DPRank int
-	// OnReady is handed the sink once the worker has one; nil where the socket is all there is.
+	// OnReady is handed the sink once the worker has one; nil if the socket is all there is.
 	OnReady func(KVEventSink)
 	// Zmq is the engine's own publisher.
 	Zmq *ZmqSource

@@ -104,8 +104,8 @@ func (d *disaggregated) runInTurn(yield func(*Chunk, error) bool) {
 	d.forwardDecode(yield)
 }
 
-// readPrefill takes the prefill worker's stream to its terminal chunk, nil if there
-// was none, and links rq to what the worker tells of its span.
+// readPrefill takes the prefill worker's stream to its terminal chunk, nil if there was none, and links rq to the span
+// of the worker.
 func (d *disaggregated) readPrefill(rq *Request) (*Chunk, error) {
 	for c, err := range d.prefill {
 		if err != nil {

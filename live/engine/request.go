@@ -294,7 +294,7 @@ func (f FinishReason) MarshalJSON() ([]byte, error) {
 	return json.Marshal(string(f))
 }
 
-// UnmarshalJSON reads what MarshalJSON writes, null as no reason, and abort as
+// UnmarshalJSON reads the output of MarshalJSON, null as no reason, and abort as
 // cancelled.
 func (f *FinishReason) UnmarshalJSON(b []byte) error {
 	if string(b) == "null" {

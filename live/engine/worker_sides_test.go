@@ -213,7 +213,7 @@ func TestCanaryHangs(t *testing.T) {
 	close(e.ill)
 }
 
-// Where the payload comes from, and what is none.
+// The sources of the payload, and invalid payloads.
 func TestHealthPayload(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "payload.json")
 	if err := os.WriteFile(file, []byte(`{"token_ids":[3]}`), 0o600); err != nil {

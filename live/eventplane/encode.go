@@ -70,7 +70,7 @@ func appendStored(dst []byte, r *kvevents.Run) []byte {
 	return dst
 }
 
-// appendEnvelope appends what goes around an event: the publisher and the number of the message.
+// appendEnvelope appends the envelope of an event: the publisher and the number of the message.
 func appendEnvelope(dst []byte, publisher, sequence uint64, at time.Time, payload []byte) []byte {
 	dst = msgp.AppendMapHeader(dst, 5)
 	dst = msgp.AppendUint64(msgp.AppendString(dst, "publisher_id"), publisher)

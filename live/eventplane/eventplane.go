@@ -1,6 +1,5 @@
-// Package eventplane tells what a worker's KV cache holds on the event plane of the
-// published Python package, so that its KV router sees where prompts are cached
-// (docs/servers.md "The event plane of the Python package").
+// Package eventplane publishes the KV cache of a worker on the event plane of the published Python package, for its KV
+// router (docs/servers.md "The event plane of the Python package").
 //
 // There are two layouts of subjects, keys and messages, by release, and two transports, NATS and
 // ZeroMQ. A Publisher serves all four at once, and a subscriber follows one of them:
@@ -77,7 +76,7 @@ type Publisher struct {
 	queue   []scheduler.KVEvent
 	closing bool
 	lost    int       // events that came while the queue was full
-	wake    bell.Bell // there is something to do
+	wake    bell.Bell // there is work
 
 	state    sync.Mutex // what answers are made of
 	holding  *kvevents.Holding
@@ -95,7 +94,7 @@ type lane struct {
 	sequence  uint64
 }
 
-// Bind returns what engine.WorkerConfig wants as Publish: a publisher for each rank of a worker.
+// Bind returns the function for engine.WorkerConfig.Publish: it makes a publisher for each rank of a worker.
 func Bind(o Options) func(engine.PublisherContext) (engine.KVEventSink, func(), error) {
 	return func(c engine.PublisherContext) (engine.KVEventSink, func(), error) {
 		if c.Source.OnReady == nil {

@@ -167,8 +167,8 @@ func (p *plane) await(t *testing.T, n uint64) {
 	})
 }
 
-// Questions get the answers that the package's own worker gave to the same ones after the same
-// events, but that blocks which hang on one another are one event to the older release, too.
+// Queries get the answers of the package's own worker after the same events, except that the older release also merges
+// blocks of one chain into an event.
 func TestAnswersAreThePackages(t *testing.T) {
 	p := newPlane(t, 0)
 	for _, e := range recordedCalls() {
@@ -236,7 +236,7 @@ func TestKeysAreThePackages(t *testing.T) {
 	}
 }
 
-// What comes over ZeroMQ is what goes over NATS, in a frame behind topic, publisher and number.
+// Messages over ZeroMQ equal those over NATS, in a frame behind topic, publisher and number.
 func TestMessagesOverZeroMQ(t *testing.T) {
 	p := newPlane(t, 0)
 	for i, l := range p.lanes {

@@ -9,9 +9,8 @@ import (
 	"github.com/replay-llm/replay/live/drt"
 )
 
-// layout is one of the forms of subjects, keys and messages: that of release 1.2, or
-// that of 1.6, which tells the endpoint besides the component and has a list of events in
-// each message.
+// layout is a form of subjects, keys and messages: that of release 1.2, or that of 1.6, which also has the endpoint,
+// and a list of events in each message.
 type layout struct{ newer bool }
 
 func allLayouts() []layout { return []layout{{newer: false}, {newer: true}} }

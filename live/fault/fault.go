@@ -92,7 +92,7 @@ type Error struct {
 	origin error
 }
 
-// New makes an error as fmt.Errorf does: what %w stands for becomes the cause.
+// New makes an error as fmt.Errorf does: the operand of %w becomes the cause.
 func New(t Type, format string, args ...any) *Error {
 	err := fmt.Errorf(format, args...)
 	if cause := errors.Unwrap(err); cause != nil {

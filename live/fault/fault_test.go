@@ -153,7 +153,7 @@ func TestChain(t *testing.T) {
 	}
 }
 
-// What leaves an engine is a Backend type, and keeps what it was.
+// Errors of an engine have a Backend type, and keep their cause.
 func TestFromEngine(t *testing.T) {
 	tests := []struct {
 		in   error

@@ -19,7 +19,7 @@ func (t Type) MarshalJSON() ([]byte, error) {
 	return json.Marshal(string(t))
 }
 
-// UnmarshalJSON reads what MarshalJSON writes. An unknown type, from a newer program, is Unknown or
+// UnmarshalJSON reads the output of MarshalJSON. An unknown type, from a newer program, is Unknown or
 // BackendUnknown.
 func (t *Type) UnmarshalJSON(b []byte) error {
 	var name string
@@ -70,7 +70,7 @@ func (e *Error) toWire(depth int) *wire {
 	return w
 }
 
-// UnmarshalJSON reads what MarshalJSON writes. Without an error_type it is Unknown.
+// UnmarshalJSON reads the output of MarshalJSON. Without an error_type it is Unknown.
 func (e *Error) UnmarshalJSON(b []byte) error {
 	var w wire
 	if err := json.Unmarshal(b, &w); err != nil {

@@ -53,8 +53,7 @@ func sendBatch(q zmtp.Request, n uint64, payload []byte) bool {
 	return q.Reply(zmtp.Message{nil, encodeSequence(n), payload})
 }
 
-// sendSnapshot sends what is cached: the sequence number it is the state after, a
-// clear, and every block that hangs on a root after its parent.
+// sendSnapshot sends the cache: the sequence number of its state, a clear, and every block after its parent.
 func (t *Tee) sendSnapshot(q zmtp.Request) bool {
 	last := t.next - 1
 	if !sendBatch(q, snapshotSequence, encodeSequence(last)) {
@@ -80,7 +79,7 @@ func (t *Tee) sendSnapshot(q zmtp.Request) bool {
 // eventBytes is about what an event of a snapshot takes on the wire.
 const eventBytes = 128
 
-// packed is a batch of a snapshot under way.
+// packed is a batch of a snapshot in progress.
 type packed struct {
 	events []Event
 	hashes [2 * snapshotBatch]uint64 // of each event: its block, and the block's tokens

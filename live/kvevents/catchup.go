@@ -11,8 +11,8 @@ import (
 	"github.com/replay-llm/replay/sim/blockhash"
 )
 
-// confirmPublisher makes sure, after a connection was made, that the publisher is still
-// the one that was followed, and takes in what was missed meanwhile.
+// confirmPublisher checks, after a connection was made, that the publisher is the followed one, and applies missed
+// events.
 //
 // It asks for the batch applied last once more: a publisher that began anew has
 // none with that number, or another one.
@@ -116,7 +116,7 @@ type answer struct {
 	batches  []Received // of a snapshot
 }
 
-// applyAnswer takes in an answer that was complete.
+// applyAnswer applies a complete answer.
 func (s *Subscriber) applyAnswer(a answer) {
 	if a.snapshot {
 		s.applySnapshot(a)

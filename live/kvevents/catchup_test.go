@@ -175,8 +175,8 @@ func TestHeals(t *testing.T) {
 	})
 }
 
-// An answer that begins later than asked, as of a publisher that keeps no
-// snapshot, is taken in, and what is missing is said to be.
+// An answer that begins later than requested, as of a publisher without snapshots, is accepted, and the missing batches
+// are reported.
 func TestPublisherWithoutSnapshots(t *testing.T) {
 	p := newScript(t)
 	x := NewIndex(nil)

@@ -8,9 +8,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// counting is an index of the blocks in one memory of the workers. An engine that
-// has several blocks of the same content tells of each that it is stored and that
-// it is removed, all by the same name: the name stays until the last is removed.
+// counting is an index of the blocks in one memory of the workers. An engine with several blocks of the same content
+// reports each store and removal under the same name: the name stays until the last is removed.
 type counting struct {
 	*router.Index
 	more map[router.Member]map[uint64]int32 // blocks besides the first, by name; none is 0

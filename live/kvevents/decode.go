@@ -83,7 +83,7 @@ func unexpectedEnd(err error) error {
 	return err
 }
 
-// wrongCode returns an error with what stands where something else was wanted.
+// wrongCode returns an error with the found and the expected type.
 func (r *reader) wrongCode(want string) error {
 	if len(r.rest) == 0 {
 		return io.ErrUnexpectedEOF

@@ -63,8 +63,8 @@ func (r *reader) readRange() ([2]int, error) {
 	return [2]int{int(p[0]), int(p[1])}, err
 }
 
-// readExtra reads what else a block's name depends on, and takes from it the hashes of multimodal objects,
-// unless the event has them in full.
+// readExtra reads the further inputs of a block's name, and takes from it the hashes of multimodal objects, unless the
+// event has them in full.
 func (r *reader) readExtra(e *Event) error {
 	if r.skipNil() {
 		return nil

@@ -9,8 +9,7 @@ type Holding struct{ cached *cached }
 // NewHolding returns a Holding of an empty cache.
 func NewHolding() *Holding { return &Holding{newCached()} }
 
-// Apply takes in an event. It returns the blocks that are gone with it, appended to dst: those of
-// Removed of which no other is left.
+// Apply takes in an event. It appends to dst those of Removed without a remaining copy, and returns it.
 func (h *Holding) Apply(e *scheduler.KVEvent, dst []uint64) []uint64 {
 	if e.Tier != scheduler.Device {
 		return dst
@@ -36,8 +35,8 @@ type Run struct {
 	Blocks    []scheduler.KVBlock
 }
 
-// Runs lists what is held in runs of at most a number of blocks, each after the one that its parent is in.
-// Blocks without a path to a root are left out: no request can find them.
+// Runs lists the held blocks in runs of at most a number of blocks, each run after that of its parent. Blocks without a
+// path to a root are left out: no request can find them.
 func (h *Holding) Runs(atMost int) []Run {
 	k := h.cached
 	child, sibling := make([]int32, len(k.blocks)), make([]int32, len(k.blocks)) // both count from 1; 0: none

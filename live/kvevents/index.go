@@ -9,8 +9,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Index knows which worker caches which blocks, from what the workers publish.
-// Any goroutine may ask and feed it.
+// Index has the cached blocks of each worker, from the events of the workers. Any goroutine may ask and feed it.
 type Index struct {
 	mu    sync.Mutex
 	tiers [tierExternal + 1]*counting // by tier; routers ask the device's
@@ -26,11 +25,10 @@ func (x *Index) totalSize() (n int) {
 	return n
 }
 
-// minGonePrune is the number of blocks gone that are not worth a read the
-// trees.
+// minGonePrune is the number of removed blocks below which a read of the trees is not worth it.
 const minGonePrune = 10_000
 
-// pruneAfter keeps memory in step with what is cached, after n more blocks are gone.
+// pruneAfter drops unused memory of the index after n more blocks are removed.
 func (x *Index) pruneAfter(n int) {
 	if x.gone += n; x.gone < minGonePrune || x.gone < x.totalSize() {
 		return
@@ -74,8 +72,8 @@ func (x *Index) Size() int {
 	return x.tiers[scheduler.Device].Size()
 }
 
-// Feed takes in what one publisher tells of a worker. A worker may have several
-// publishers, one for each of its ranks.
+// Feed applies the events of one publisher about a worker. A worker may have several publishers, one for each of its
+// ranks.
 type Feed struct {
 	index  *Index
 	worker sim.WorkerID

@@ -54,7 +54,7 @@ const deviceName = "GPU"
 // hasMaps reports whether events are maps.
 func (l Layout) hasMaps() bool { return l != VLLM019 }
 
-// answerFrames returns the frames of an answer: a batch, or, where there is no payload, its end.
+// answerFrames returns the frames of an answer: a batch, or, if there is no payload, its end.
 func (l Layout) answerFrames(topic string, n uint64, payload []byte) zmtp.Message {
 	if l == OwnLayout || l == VLLM019 {
 		return zmtp.Message{nil, encodeSequence(n), payload}

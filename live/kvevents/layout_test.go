@@ -48,7 +48,7 @@ func recorded(t *testing.T, release, kind string) (list []zmtp.Message) {
 	return list
 }
 
-// What vLLM's own encoder makes of a batch, ours makes of it, to the byte.
+// Our encoder writes a batch as vLLM's own, to the byte.
 func TestRecordedBatches(t *testing.T) {
 	for release, layout := range map[string]Layout{"0.19.1": VLLM019, "0.33.0": VLLM033, "0.32.0": VLLM032} {
 		for i, m := range recorded(t, release, "batch") {
@@ -69,8 +69,8 @@ func TestRecordedBatches(t *testing.T) {
 	}
 }
 
-// A tee that is given what happened in vLLM publishes and answers what vLLM did, to the
-// byte, but for the clock: every message of the two releases that were recorded.
+// A tee with the events of vLLM publishes and answers the same bytes as vLLM, except the clock: every message of the
+// two recorded releases.
 func TestRecordedPublisher(t *testing.T) {
 	for release, layout := range map[string]Layout{"0.19.1": VLLM019, "0.33.0": VLLM033} {
 		batches := recorded(t, release, "batch")
@@ -151,7 +151,7 @@ func enqueueRecorded(t *testing.T, tee *Tee, payload []byte) (dropped int) {
 	return tee.EnqueueStep(events, func(b scheduler.KVBlock) (Text, bool) { x, ok := texts[b.Seq]; return x, ok })
 }
 
-// sameFrames compares messages, but for the time of the batch, which is in the bytes 2 to 9 of it.
+// sameFrames compares messages, except the time of the batch, which is in the bytes 2 to 9 of it.
 func sameFrames(t *testing.T, name string, got, want zmtp.Message) {
 	t.Helper()
 	mask := func(m zmtp.Message) string {

@@ -40,16 +40,16 @@ func (l *Limits) longestAnswer() int { return min(maxAnswer, max(64<<20, l.Block
 
 // LimitError reports what a publisher was cut off for.
 type LimitError struct {
-	Reason string // as it is counted: blocks, rate, caches or answer
+	Reason string // the label of its counter: blocks, rate, caches or answer
 	Text   string
 }
 
 func (e *LimitError) Error() string { return e.Text }
 
-// burst is how long a publisher may save up what it does not tell.
+// burst is the time over which a publisher may save up events.
 const burst = 10 * time.Second
 
-// allowance is what a publisher may still tell now.
+// allowance is the number of events that a publisher may still send now.
 type allowance struct {
 	left float64
 	at   time.Time // of the last look
@@ -76,8 +76,8 @@ type sized interface {
 	Size() int
 }
 
-// checkChanges returns a LimitError for changes that are more than the publisher may tell;
-// replacing, instead of all it has told before.
+// checkChanges returns a LimitError for changes above the limit of the publisher; replacing, instead of all earlier
+// blocks.
 func (s *Subscriber) checkChanges(changes []Change, replacing bool) error {
 	l := &s.options.Limits
 	stored, told := 0, len(changes)+1

@@ -12,8 +12,8 @@ import (
 	"github.com/replay-llm/replay/live/kvevents/zmtp"
 )
 
-// A publisher that tells more than its limits is cut off once: what it has told is forgotten, nothing more is
-// taken in, and the index never held more.
+// A publisher that exceeds its limits is cut off once: its blocks are forgotten, no further event is accepted, and the
+// index never held more.
 func TestRoguePublishers(t *testing.T) {
 	one := func(n uint64) Batch {
 		return Batch{Events: []Event{{Kind: Stored, Blocks: []uint64{n}, TokensHashes: []uint64{n}, BlockTokens: blockTokens}}}

@@ -50,7 +50,7 @@ func (n *normaliser) appendChanges(b *Batch, dst []Change) []Change {
 	return dst
 }
 
-// isCounted reports whether an event is about a cache with blocks that stand for everything before them.
+// isCounted reports whether an event is about a cache with blocks of whole prefixes.
 func (n *normaliser) isCounted(rank int32, e *Event) bool {
 	if e.Kind == Cleared {
 		return true

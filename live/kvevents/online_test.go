@@ -87,7 +87,7 @@ func newTees(t *testing.T, workers int, o kvevents.TeeOptions) *tees {
 	return x
 }
 
-// raw is what Config.Raw wants.
+// raw is the value for Config.Raw.
 func (x *tees) raw(_ scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
 	x.all[w].Enqueue(p.Events)
 	var changes []kvevents.Change

@@ -16,7 +16,7 @@ import (
 )
 
 // python starts a script under the reference implementation of ZeroMQ, libzmq
-// by way of pyzmq, or skips the test where there is none. REPLAY_PYTHON names
+// by way of pyzmq, or skips the test if there is none. REPLAY_PYTHON names
 // another interpreter than python3.
 func python(t *testing.T, script string, args ...string) (io.WriteCloser, *bufio.Scanner) {
 	t.Helper()

@@ -138,8 +138,7 @@ func (l *load) drain(t testing.TB, each func([]scheduler.KVEvent)) {
 	}
 }
 
-// queries draws what a router would ask: the blocks of prompts like those of
-// the load.
+// queries draws queries of a router: the blocks of prompts like those of the load.
 func (l *load) queries(seed uint64, n int) [][]uint64 {
 	other := &load{rng: rand.New(rand.NewPCG(seed, 99)), length: l.length}
 	out := make([][]uint64, n)

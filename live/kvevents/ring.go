@@ -16,7 +16,7 @@ type ring struct {
 // maxRing bounds the payloads kept, in bytes; the latest step is always kept.
 const maxRing = 256 << 20
 
-// addStep appends a step, after it has removed the oldest ones where there is no room.
+// addStep appends a step, after it has removed the oldest ones if there is no room.
 func (r *ring) addStep(s step) {
 	r.bytes += len(s.payload)
 	for len(r.steps) == r.most || len(r.steps) > 0 && r.bytes > maxRing {

@@ -91,9 +91,9 @@ func (k *cached) closeGaps() {
 	k.gone = 0
 }
 
-// orderedBlocks lists the blocks that hang on a root, each as often as it is there,
-// parents before their children: by rank, then by depth, and among equals in the
-// order in which they were stored. What hangs on a gap, or goes round in a circle, is never come to.
+// orderedBlocks lists the blocks below a root with their multiplicity, parents before their children: by rank, then by
+// depth, and among equals in the order in which they were stored. Blocks below a gap, or in a circle, are never
+// reached.
 func (k *cached) orderedBlocks() []*cachedBlock {
 	roots := make(map[int32][]int32) // by rank
 	child := make([]int32, len(k.blocks))

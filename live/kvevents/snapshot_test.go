@@ -186,8 +186,8 @@ func (l *literal) ordered() []cachedBlock {
 	return out
 }
 
-// Whatever comes, roots that vanish and circles included, the snapshot is what
-// the literal one is, and parents come before their children.
+// After any events, also with missing roots and circles, the snapshot equals the literal one, and parents precede their
+// children.
 func TestSnapshotOrder(t *testing.T) {
 	for seed := range uint64(passes(300)) {
 		rng := rand.New(rand.NewPCG(seed, 1))

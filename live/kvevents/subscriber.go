@@ -12,7 +12,7 @@ import (
 	"github.com/replay-llm/replay/sim/blockhash"
 )
 
-// Sink takes in what a subscriber learns, from one goroutine.
+// Sink receives the changes from a subscriber, from one goroutine.
 type Sink interface {
 	// Take takes in changes, in order.
 	Take(changes []Change)
@@ -44,8 +44,7 @@ type Received struct {
 type SubscriberOptions struct {
 	// Events is the endpoint of the publisher's PUB socket, tcp://host:port.
 	Events string
-	// Replay is the endpoint of its ROUTER socket; "" where it has none, and what
-	// is missed stays missed.
+	// Replay is the endpoint of its ROUTER socket; "" if it has none, and missed events stay missing.
 	Replay string
 	// Topic is what topics begin with, default "", which is all.
 	Topic string
@@ -77,9 +76,8 @@ type SubscriberOptions struct {
 	Connection zmtp.SubOptions
 }
 
-// Subscriber follows the events of one publisher: it notices what it missed and
-// asks for it, when it begins, whenever it has lost the connection, and whenever
-// sequence numbers leave a gap.
+// Subscriber follows the events of one publisher. It requests missed events at its start, after a lost connection, and
+// at a gap of sequence numbers.
 type Subscriber struct {
 	options SubscriberOptions
 	sub     *zmtp.Sub

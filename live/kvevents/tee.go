@@ -22,8 +22,7 @@ type TeeOptions struct {
 	// Events is the endpoint of the PUB socket, tcp://host:port, port 0 for any;
 	// * is every address. Default tcp://127.0.0.1:5557.
 	Events string
-	// Replay is the endpoint of the ROUTER socket at which subscribers ask for
-	// what they missed; "" opens none and keeps nothing for it.
+	// Replay is the endpoint of the ROUTER socket for requests of missed events; "" opens none and keeps no batches.
 	Replay string
 	// Insecure allows sockets outside loopback, which other machines reach without credentials.
 	Insecure bool
@@ -137,7 +136,7 @@ type Tee struct {
 	closing  bool
 	stats    TeeStats
 	warnings []string
-	wake     bell.Bell // there is something to do
+	wake     bell.Bell // there is work
 
 	// Of the goroutine alone.
 	next   uint64        // sequence number of the batch published next
@@ -300,8 +299,7 @@ func (t *Tee) nextEvent() (q queued, ok, closing bool) {
 	return q, true, false
 }
 
-// publishEvent sends an event, one batch for what is stored and one for what is
-// removed.
+// publishEvent sends an event, one batch for stored blocks and one for removed blocks.
 func (t *Tee) publishEvent(e scheduler.KVEvent) {
 	if len(e.Stored) > 0 && len(e.Removed) > 0 {
 		first := e
@@ -354,7 +352,7 @@ func (t *Tee) send(m zmtp.Message) (missed int) {
 	return 0
 }
 
-// newEvent returns an event as it is on the wire.
+// newEvent returns the wire form of an event.
 func (t *Tee) newEvent(e *scheduler.KVEvent) Event {
 	if len(e.Removed) > 0 {
 		return Event{Kind: Removed, Blocks: e.Removed, Medium: mediumName(e.Tier)}
@@ -378,7 +376,7 @@ func (t *Tee) newBatch(rank int32, events ...Event) Batch {
 	return Batch{Time: now, Events: events, Rank: rank, HasRank: true}
 }
 
-// encodeSequence returns a sequence number as it is on the wire.
+// encodeSequence returns the wire form of a sequence number.
 func encodeSequence(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
 
 // closeTime bounds how long Close waits for what is queued to be published.

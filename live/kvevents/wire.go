@@ -59,7 +59,7 @@ func (k Kind) String() string {
 	return [...]string{"BlockStored", "BlockRemoved", "AllBlocksCleared", "Ignored"}[k]
 }
 
-// Batch is what one message carries.
+// Batch is the content of one message.
 type Batch struct {
 	Time    float64 // seconds since the epoch
 	Events  []Event
@@ -67,7 +67,7 @@ type Batch struct {
 	HasRank bool  // false: they are the subscriber's own rank's
 }
 
-// Event is one event as it is on the wire.
+// Event is the wire form of one event.
 type Event struct {
 	Kind      Kind
 	Blocks    []uint64 // the engine's names of the blocks, consecutive for Stored; of Ignored, the blocks that are in Medium now
@@ -87,7 +87,7 @@ type Event struct {
 
 	Group, Window       int64 // of the cache the event is about
 	HasGroup, HasWindow bool
-	CacheKind           string // full_attention, …; "" where the event does not tell
+	CacheKind           string // full_attention, …; "" if the event has none
 }
 
 // Type returns the name of the event: that of its kind, or BlockUpdated for blocks that are in another memory now, which readers

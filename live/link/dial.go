@@ -25,15 +25,14 @@ const longestRefusal = 512
 func refusalOf(c net.Conn, line string) error {
 	if !strings.Contains(line, "\n") {
 		_ = c.SetReadDeadline(time.Now().Add(time.Second))
-		rest, _ := io.ReadAll(io.LimitReader(c, longestRefusal)) // what there is of it
+		rest, _ := io.ReadAll(io.LimitReader(c, longestRefusal)) // all of it
 		line += string(rest)
 	}
 	line, _, _ = strings.Cut(line, "\n")
 	return &RefusedError{line[:min(len(line), longestRefusal)]}
 }
 
-// Dial connects to an address that may be dialled, and proves there what its
-// listener wants.
+// Dial connects to an address that may be dialled, and sends the proof that its listener requires.
 func (l *Links) Dial(ctx context.Context, address string) (net.Conn, error) {
 	raw, err := l.DialPlain(ctx, address)
 	if err != nil {
@@ -53,7 +52,7 @@ func (l *Links) Dial(ctx context.Context, address string) (net.Conn, error) {
 	return c, nil
 }
 
-// proveTo proves to a listener what it wants.
+// proveTo sends a listener the proof that it requires.
 func (l *Links) proveTo(ctx context.Context, raw net.Conn, address string) (net.Conn, error) {
 	defer context.AfterFunc(ctx, func() { _ = raw.SetDeadline(time.Unix(1, 0)) })()
 	if err := raw.SetDeadline(time.Now().Add(handshakeTime)); err != nil {

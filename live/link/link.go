@@ -30,8 +30,7 @@ type Config struct {
 	Cert, Key, CA string
 	// Name is what certificates of listeners are for; "": the host that is dialled.
 	Name string
-	// Token is what both sides know; "": none. It is proven and never sent, and
-	// encrypts nothing.
+	// Token is the shared secret of both sides; "": none. It is proven and never sent, and encrypts nothing.
 	Token string
 	// Insecure accepts every peer at a listener that is not on loopback.
 	Insecure bool
@@ -57,7 +56,7 @@ func SplitList(text string) []string {
 // guesses.
 const leastToken = 16
 
-// handshakeTime bounds what comes before the first byte of a protocol.
+// handshakeTime bounds the time before the first byte of a protocol.
 const handshakeTime = 5 * time.Second
 
 // Links connects the processes of a cluster. Any goroutine may use it.

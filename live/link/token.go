@@ -24,7 +24,7 @@ var (
 	errTokenWrong  = errors.New("this listener requires another token: set $REPLAY_LINK_TOKEN to the token of the other side")
 )
 
-// proofOf returns what one side shows the other.
+// proofOf returns the proof of one side for the other.
 func proofOf(token, side string, nonces ...[]byte) []byte {
 	h := hmac.New(sha256.New, []byte(token))
 	_, _ = io.WriteString(h, tokenMagic+side)

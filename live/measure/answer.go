@@ -14,7 +14,7 @@ const (
 	maxGaps = 1 << 16   // gaps between tokens that are kept of one answer
 )
 
-// Answer is what is known of the answer of an OpenAI-style server, from its bytes as they come: completions or
+// Answer has the known facts of the answer of an OpenAI-style server, from its bytes as they come: completions or
 // chat, as a stream of events or in one piece. It keeps no text except that of the current event.
 type Answer struct {
 	Pieces      int // of the stream that bring a token or more
@@ -119,9 +119,8 @@ func (a *Answer) countPiece(at time.Time) {
 	a.Last = at
 }
 
-// bringsToken reports whether an event brings a token: text, or an empty piece of
-// it before the end, which a token of half a character is. The first event of a
-// chat, with no more than the role, brings none.
+// bringsToken reports whether an event brings a token: text, or an empty piece before the end, which stands for half a
+// character. The first event of a chat, with no more than the role, brings none.
 func bringsToken(data []byte) bool {
 	for _, key := range []string{`"text":`, `"content":`, `"reasoning_content":`, `"reasoning":`, `"arguments":`} {
 		if v := valueOf(data, key); len(v) > 1 && v[0] == '"' && v[1] != '"' {
@@ -138,8 +137,7 @@ func bringsToken(data []byte) bool {
 	return bytes.HasPrefix(v, []byte(`""`)) && !bytes.HasPrefix(valueOf(data, `"finish_reason":`), []byte{'"'})
 }
 
-// valueOf returns what follows a key, which stands in no string: a quote would be
-// escaped there.
+// valueOf returns the value of a key. A key cannot be in a string, where its quotes would be escaped.
 func valueOf(data []byte, key string) []byte {
 	_, v, _ := bytes.Cut(data, []byte(key))
 	return bytes.TrimLeft(v, " ")

@@ -1,4 +1,4 @@
-// Package measure keeps what was measured of the requests of a real server: a
+// Package measure keeps the measurements of the requests of a real server: a
 // directory that replay validate and replay calibrate read.
 //
 // measured.jsonl has a line per request, in the order in which they ended, and trace.jsonl in the same order
@@ -37,7 +37,7 @@ const (
 	StatusError     = "error"
 )
 
-// Row is what was measured of one request. Instants are s since the start of the run, on the clock of the
+// Row is the measurements of one request. Instants are s since the start of the run, on the clock of the
 // process that measured.
 type Row struct {
 	ID       string   `json:"request_id"`
@@ -65,7 +65,7 @@ type Row struct {
 	Asked int `json:"-"`
 }
 
-// SetAnswer takes over what is known of the answer; start is that of the run.
+// SetAnswer copies the facts of the answer; start is that of the run.
 func (r *Row) SetAnswer(a *Answer, start time.Time) {
 	since := func(t time.Time) *float64 { return new(roundMicro(t.Sub(start).Seconds())) }
 	r.Output, r.Counted = a.Tokens()

@@ -17,7 +17,7 @@ import (
 	"github.com/replay-llm/replay/sim/blockhash"
 )
 
-// naturalTokens is the length of an answer without a limit. It ends by itself then, like the answer of a model.
+// naturalTokens is the length of an answer without a limit. It ends alone then, like the answer of a model.
 const naturalTokens = 16
 
 // Generate schedules a request when its sequence is pulled first.
@@ -59,9 +59,9 @@ func (g *generation) limitTokens() {
 	}
 }
 
-// seedTokens begins to draw tokens: by the seed and what is before them, by what is before them alone at
-// temperature 0, else by the id of the request as well. A request that continues at another worker with its
-// tokens so far is answered as if it had stayed.
+// seedTokens begins to draw tokens, by the seed and the tokens before them; at temperature 0 by the tokens before them
+// alone, without a seed by the id of the request as well. A request that continues at another worker with its tokens so
+// far is answered as if it had stayed.
 func (g *generation) seedTokens() error {
 	var options struct {
 		Seed        *int64   `json:"seed"`

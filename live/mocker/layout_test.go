@@ -84,9 +84,8 @@ func plainly(batches []kvevents.Batch) (lines []string, tokens []uint32) {
 	return lines, tokens
 }
 
-// The same requests, one after another, make a mocker publish what vLLM published: the same
-// batches with the same events, blocks, parents and tokens, for both releases, names of blocks and tokens
-// of answers apart.
+// For the same requests a mocker publishes the batches of vLLM, with the same events, blocks, parents and tokens, for
+// both releases. Names of blocks and tokens of answers differ.
 func TestRecordedRequests(t *testing.T) {
 	for release, profile := range map[string]string{"0.19.1": "vllm-0.19", "0.33.0": "vllm-0.33"} {
 		layout, err := kvevents.LayoutOf(release)

@@ -78,7 +78,7 @@ type Engine struct {
 	leaving []sim.RequestID                 // requests that left the core since the last pass
 	tee     *kvevents.Tee                   // nil without sockets for KV events
 	texts   *texts                          // nil if KV events have no tokens
-	rooms   *rendezvous.Server              // nil where decode workers do not meet this one
+	rooms   *rendezvous.Server              // nil if decode workers do not meet this one
 	ids     atomic.Int32                    // the latest sim.RequestID
 
 	life sync.Mutex // one Start, one Cleanup
@@ -235,7 +235,7 @@ func (e *Engine) closeSockets() (err error) {
 	return err
 }
 
-// runWorker runs the worker's loop and, when it ends by itself, ends all streams.
+// runWorker runs the worker's loop and, when it ends alone, ends all streams.
 func (e *Engine) runWorker(ctx context.Context, w *online.Worker) {
 	defer close(e.ended)
 	err := w.Run(ctx)
@@ -281,7 +281,7 @@ func (e *Engine) ActiveRequests() int {
 	return len(e.streams)
 }
 
-// Abort takes the request out of the scheduler when the pass under way is over.
+// Abort takes the request out of the scheduler when the running pass is over.
 func (e *Engine) Abort(rc cancel.Context) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

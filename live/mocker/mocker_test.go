@@ -26,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// hang is how long a test waits for what should take no time.
+// hang is the timeout of a test for immediate results.
 const hang = 30 * time.Second
 
 // quick are the arguments of an engine with passes that take a twentieth.
@@ -313,7 +313,7 @@ func TestSecondStart(t *testing.T) {
 	}
 }
 
-// A cleanup ends what is under way as cancelled.
+// A cleanup ends what is in flight as cancelled.
 func TestCleanupCancels(t *testing.T) {
 	e, err := New(Options{Engine: quick(engineargs.VLLM)})
 	if err != nil {
@@ -355,8 +355,7 @@ func TestConsumerLeaves(t *testing.T) {
 	drained(t, e)
 }
 
-// A prefill worker tells the decode worker what it needs, once the KV cache has
-// got there.
+// A prefill worker sends the decode worker its data when the KV cache has arrived there.
 func TestPrefill(t *testing.T) {
 	a := quick(engineargs.VLLM)
 	a.TransferGBPerSecond, a.KVBytesPerToken = 1, 500_000 // 50 ms for 100 tokens
@@ -430,8 +429,8 @@ func TestBrokenScheduler(t *testing.T) {
 	}
 }
 
-// A request that is tried again on the same worker has the id of its first try, which may end
-// only then: the end of the one is not that of the other.
+// A request that is retried on the same worker has the id of its first try, which may still be running; the end of one
+// is not the end of the other.
 func TestTriesShareAnID(t *testing.T) {
 	e := start(t, Options{Engine: quick(engineargs.VLLM)})
 	first, second := conformance.MockContext(), conformance.MockContext()

@@ -79,7 +79,7 @@ func TestGoesOn(t *testing.T) {
 	}
 }
 
-// An answer without a limit ends by itself, like the answer of a model, unless it may not; and at the end of
+// An answer without a limit ends alone, like the answer of a model, unless it may not; and at the end of
 // the context.
 func TestEndsByItself(t *testing.T) {
 	e := start(t, Options{Engine: quick(engineargs.VLLM), ContextLength: 64})

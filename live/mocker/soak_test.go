@@ -35,8 +35,7 @@ const (
 	killing         // kills it and reads on
 )
 
-// plan is what a consumer does: how it ends the request, and after how many
-// tokens, at a random moment between that one and the next.
+// plan is the plan of a consumer: the way it ends the request, and the number of tokens before that.
 type plan struct {
 	ending ending
 	after  int
@@ -44,8 +43,8 @@ type plan struct {
 	slow   time.Duration // between all other chunks, for a consumer that is slow
 }
 
-// plans are those of n consumers, three in ten of which end their request before
-// its end: eight in ten of these stop, one leaves and one kills.
+// plans are the plans of n consumers. Three in ten end their request early: of these eight in ten stop, one leaves and
+// one kills.
 func plans(n int, seed int64) []plan {
 	r := rand.New(rand.NewSource(seed))
 	all := make([]plan, n)
@@ -70,7 +69,7 @@ func plans(n int, seed int64) []plan {
 	return all
 }
 
-// crowd is many consumers of one mocker, and what they saw.
+// crowd is many consumers of one mocker, with their outcomes.
 type crowd struct {
 	adapter *engine.Adapter
 

@@ -18,7 +18,7 @@ import (
 type stream struct {
 	rc     engine.GenContext
 	hashes []uint64  // of the blocks of its prompt
-	text   *text     // nil where KV events tell no tokens
+	text   *text     // nil if KV events tell no tokens
 	room   *uint64   // where its prefill is awaited; nil: nowhere
 	notify bell.Bell // something has changed
 
@@ -219,8 +219,8 @@ func (e *Engine) Source() (s kvevents.Source) {
 	return kvevents.Source{Events: e.tee.Events(), Replay: e.tee.Replay(), Topic: e.options.KVSockets.Topic, Rank: e.options.Rank}
 }
 
-// KVEventSources returns the mocker's socket, if it has one, and what takes a sink of
-// scheduler.KVEvents; none unless KV events are asked for.
+// KVEventSources returns the mocker's socket, if it has one, and the source for a sink of scheduler.KVEvents; none
+// unless KV events are enabled.
 func (e *Engine) KVEventSources() ([]engine.KVEventSource, error) {
 	one := engine.KVEventSource{DPRank: int(e.options.Rank), OnReady: e.setSink}
 	switch at := e.Source(); {

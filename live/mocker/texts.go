@@ -23,7 +23,7 @@ type promptBlock struct {
 	requests int
 }
 
-// ownBlock is block i of what a request's prompt and answer come to.
+// ownBlock is block i of the prompt and the answer of a request.
 type ownBlock struct {
 	of *text
 	i  int
@@ -54,7 +54,7 @@ func (s *sampler) next() uint32 {
 	return t
 }
 
-// add adds a token to what the next one is drawn by.
+// add adds a token to the state of the next draw.
 func (s *sampler) add(t uint32) {
 	const prime = 0x100000001b3 // as FNV-1a has it
 	s.context = (s.context ^ uint64(t)) * prime

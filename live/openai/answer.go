@@ -143,7 +143,7 @@ func (a *ask) generateChoice(ctx context.Context, rc cancel.Context, index int, 
 	}
 	ch := &a.choices[index]
 	for c, err := range chunks {
-		if ch.ended { // it ended by itself, and only its usage is of interest
+		if ch.ended { // it ended alone, and only its usage is of interest
 			if err != nil || c.FinishReason != "" {
 				a.noteCached(ch, c)
 				return nil

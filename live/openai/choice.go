@@ -27,7 +27,7 @@ type choice struct {
 	stopReason []byte
 }
 
-// Piece is what a choice gains at once.
+// Piece is the next tokens of a choice.
 type Piece struct {
 	Choice int
 	Text   []byte
@@ -62,7 +62,7 @@ func (p *Piece) TokenIDs() []uint32 { return p.ids }
 // StopReason returns the stop string or token that was met, in JSON; nil: none.
 func (p *Piece) StopReason() []byte { return p.stopReason }
 
-// Cached returns how many tokens of a choice's prompt were cached, as far as it is known.
+// Cached returns how many tokens of a choice's prompt were cached, as far as known.
 func (a *Answer) Cached(choice int) uint32 {
 	if c := a.choices[choice].cached; c != nil {
 		return c.CachedTokens

@@ -81,7 +81,7 @@ func (e *Error) kind() string {
 	return "BadRequestError"
 }
 
-// Parameter returns the key of the body that is wrong, body where all of it is, and "" where
+// Parameter returns the key of the body that is wrong, body where all of it is, and "" if
 // none is.
 func (e *Error) Parameter() string {
 	inside, found := strings.CutPrefix(e.Param, "body.")

@@ -20,7 +20,7 @@ const defaultMaxTokens = 16
 const contextPhrase = "This model's maximum context length is"
 
 // Fit refuses a request that does not fit in the context of its model, in tokens, and
-// parameters without meaning, and limits its answers to what is left of the context. 0 is a
+// parameters without meaning, and limits its answers to the rest of the context. 0 is a
 // context without a limit. A request is fitted once.
 func (r *Request) Fit(context int) error {
 	if context <= 0 {
@@ -62,7 +62,7 @@ func (r *Request) fitPrompts(context int) error {
 	return nil
 }
 
-// fitLength limits the answers: to what was asked for, and to what is left of the context.
+// fitLength limits the answers: to what was asked for, and to the rest of the context.
 func (r *Request) fitLength(context int) error {
 	longest := 0
 	for i := range r.Prompts {

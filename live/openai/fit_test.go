@@ -9,8 +9,8 @@ import (
 	"github.com/replay-llm/replay/live/openai"
 )
 
-// A request is refused when its answers together have too many tokens and log probabilities, also when only the
-// context limits them; one that is just within the limit is not, nor one that ends by itself.
+// A request is rejected if its answers together have too many tokens and log probabilities, also if only the context
+// limits them. A request at the limit is accepted, and so is one with an end of its answer.
 func TestEntriesAreLimited(t *testing.T) {
 	for _, test := range []struct {
 		kind openai.Kind

@@ -1,10 +1,9 @@
-// Package openai is OpenAI's API without its HTTP: what the bodies of requests for
-// completions and chat completions mean, what an engine is asked for them, and
-// what the answers look like, whole, as events and as errors. Where OpenAI and
-// vLLM's server differ, it does as vLLM's, down to the words of errors.
+// Package openai is OpenAI's API without its HTTP: the bodies of requests for completions and chat completions, the
+// engine requests for them, and the answers, whole, as events and as errors. Where OpenAI and vLLM's server differ, it
+// does as vLLM's, down to the words of errors.
 //
-// A server parses a body (Parse), finds the model, fits the request to it (Fit), asks an
-// engine.Target (Answer.Generate) and writes what comes (the Append methods of Answer).
+// A server parses a body (Parse), finds the model, fits the request to it (Fit), calls an engine.Target
+// (Answer.Generate) and writes the items (the Append methods of Answer).
 //
 // Read openai.go, fit.go, parse.go, fields.go, prompt.go, text.go, answer.go, choice.go,
 // logprobs.go, shape.go, error.go.
@@ -74,8 +73,8 @@ func (r *Request) PromptTokens() (n int) {
 	return n
 }
 
-// EngineRequest returns the request to an engine for a choice. Of several answers to one prompt each has a
-// separate seed, if there is one.
+// EngineRequest returns the request to an engine for a choice. Each of several answers to one prompt has a separate
+// seed, if there is one.
 func (r *Request) EngineRequest(choice int) *engine.Request {
 	rq := &engine.Request{Model: r.Model, TokenIDs: r.promptOf(choice).Tokens, StopConditions: r.Stop}
 	s := r.sampling

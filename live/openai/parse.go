@@ -8,8 +8,8 @@ import (
 	"github.com/replay-llm/replay/internal/json"
 )
 
-// Parse reads the body of a request. What is wrong with it is an *Error, with the status and type of
-// vLLM's server; what depends on the model is left to Fit.
+// Parse reads the body of a request. Errors are *Error, with the status and type of vLLM's server; checks that depend
+// on the model are left to Fit.
 func Parse(kind Kind, body []byte, tokenize func(text string) []uint32) (*Request, error) {
 	f, err := openFields(body)
 	if err != nil {
@@ -193,7 +193,7 @@ func (r *Request) checkFormat(f *fields) error {
 	return nil
 }
 
-// readKind reads what one kind of requests has.
+// readKind reads the parameters of one kind of requests.
 func (r *Request) readKind(f *fields) error {
 	if r.Kind == Chat {
 		if n := f.integer("max_completion_tokens"); n != nil {

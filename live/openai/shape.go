@@ -27,8 +27,7 @@ func (a *Answer) appendHead(dst []byte) []byte {
 	return append(dst, a.head...)
 }
 
-// appendTail appends what an answer ends with; nil has no usage, last means that no piece of its choice comes
-// after it.
+// appendTail appends the end of an answer; nil has no usage, last means that its choice has no further piece.
 func (a *Answer) appendTail(dst []byte, usage *engine.Usage, last bool) []byte {
 	dst = append(dst, ']')
 	if usage != nil {

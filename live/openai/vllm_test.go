@@ -21,8 +21,7 @@ var (
 	rewrite    = flag.Bool("rewrite", false, "put what is answered now into testdata")
 )
 
-// recorded is a request, what vLLM's own server answered, and what this package does where
-// that is something else.
+// recorded is a request, the answer of vLLM's own server, and the answer of this package if it differs.
 type recorded struct {
 	Path   string          `json:"path"`
 	Body   json.RawMessage `json:"body,omitempty"`
@@ -184,8 +183,8 @@ func askServer(t *testing.T, r *recorded) (int, any) {
 	return reply.StatusCode, shapeOf(t, r.Path, reply.StatusCode, string(b))
 }
 
-// shapeOf returns what is compared of an answer: everything but texts, ids, times and
-// probabilities, with the events of a stream by choice.
+// shapeOf returns the compared part of an answer: everything except texts, ids, times and probabilities, with the
+// events of a stream by choice.
 func shapeOf(t *testing.T, path string, status int, body string) any {
 	t.Helper()
 	if !strings.HasPrefix(body, "data: ") {
@@ -211,7 +210,7 @@ func shapeOf(t *testing.T, path string, status int, body string) any {
 	return events
 }
 
-// indexOf returns the choice of an event, and a large number for those at the end.
+// indexOf returns the choice of an event, and a large number for final events.
 func indexOf(event any) int {
 	if event == "[DONE]" {
 		return 1001

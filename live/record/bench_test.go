@@ -17,9 +17,8 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 )
 
-// BenchmarkFirstByte measures what the proxy adds to the time to the first byte, with no
-// other request and while 5,000 streams bring a piece every two seconds. It wants a machine with
-// nothing else to do: client, proxy and server are in this process.
+// BenchmarkFirstByte measures the delay of the first byte by the proxy, with no other request and with 5,000 streams of
+// a piece every two seconds. It wants a machine with nothing else to do: client, proxy and server are in this process.
 func BenchmarkFirstByte(b *testing.B) {
 	for _, streams := range []int{0, 5000} {
 		b.Run(fmt.Sprintf("streams=%d", streams), func(b *testing.B) {

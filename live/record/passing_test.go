@@ -197,8 +197,8 @@ func TestOthersPass(t *testing.T) {
 	}
 }
 
-// Bodies that are no JSON, or larger than what is hashed, pass and are rows; the server's count stands for
-// their prompts, which are like no other.
+// Bodies that are no JSON, or too large to hash, pass and are rows, with the server's count of tokens and unique
+// prompts.
 func TestOddBodies(t *testing.T) {
 	r := newRig(t, record.Options{}, measure.Options{}, func(w http.ResponseWriter, q *http.Request) {
 		sum := sha256.New()

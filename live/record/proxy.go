@@ -1,5 +1,5 @@
-// Package record stands between clients and servers that speak as OpenAI's do, passes everything through
-// unchanged, and keeps what it measured of each request.
+// Package record is a proxy between clients and servers with OpenAI's API. It forwards everything unchanged, and keeps
+// the measurements of each request.
 //
 // No text is kept: a prompt is the keyed hashes of its blocks. Read proxy.go (the upstreams), exchange.go (one
 // request and its answer), prompts.go (its hashes).
@@ -34,8 +34,7 @@ type Options struct {
 	Log           *slog.Logger
 }
 
-// bufferBytes is the size of the memory by way of which an answer is copied: little, since
-// a stream that comes in small pieces has one all along.
+// bufferBytes is the size of the buffer for the copy of an answer: small, since a slow stream holds one all along.
 const bufferBytes = 4 << 10
 
 // Proxy is a handler that passes requests on.
@@ -132,7 +131,7 @@ func (p *Proxy) Into(run *measure.Run) *Proxy {
 	return p
 }
 
-// Serve passes on what comes in at l until Shutdown, and returns nil then.
+// Serve forwards connections at l until Shutdown, and returns nil then.
 func (p *Proxy) Serve(l net.Listener) error {
 	if err := p.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return err
@@ -140,7 +139,7 @@ func (p *Proxy) Serve(l net.Listener) error {
 	return nil
 }
 
-// Shutdown takes no more requests and waits for those under way; when ctx ends before,
+// Shutdown takes no more requests and waits for those in flight; when ctx ends before,
 // it cuts them off. All of them have been added to the run then.
 func (p *Proxy) Shutdown(ctx context.Context) error {
 	err := p.server.Shutdown(ctx)

@@ -158,7 +158,7 @@ func (r *rig) rows(t *testing.T, part string) (rows []measure.Row, trace []strin
 	return rows, trace
 }
 
-// What a client gets is what the server sent, and what was recorded is what passed.
+// A client gets the bytes of the server, and the record has the same requests.
 func TestPassesBytesThrough(t *testing.T) {
 	r := newRig(t, record.Options{}, measure.Options{}, answer)
 	bodies := []string{

@@ -63,7 +63,7 @@ func TestCatalog(t *testing.T) {
 	hub := drttest.Start(t)
 	c, seen := follow(t, hub, route.Options{})
 	if _, known := c.Find("model"); known {
-		t.Error("a model is known although nobody serves it")
+		t.Error("a model is known although no worker serves it")
 	}
 	awaitModels(t, c, "[]")
 	first := serve(t, hub, engine.Aggregated, same)

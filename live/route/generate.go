@@ -15,8 +15,7 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// Observer is shown what happens to one request on its way, at each of the workers
-// where prefill and decode workers serve it together.
+// Observer receives the events of one request, at each of the workers if prefill and decode workers serve it together.
 type Observer interface {
 	// Placed is called when a worker has been chosen.
 	Placed(stage scheduler.Role, worker uint64)

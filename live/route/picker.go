@@ -25,14 +25,14 @@ import (
 // call it.
 type picker struct {
 	blockTokens int             // 0: the policy does not read prompts
-	index       *kvevents.Index // of what workers have cached; nil where blockTokens is 0
+	index       *kvevents.Index // of what workers have cached; nil if blockTokens is 0
 	options     *Options
 	began       time.Time
 	quit        chan struct{}
 
 	mu      sync.Mutex
 	router  *router.Dispatcher
-	tickets []*ticket // by request id; nil where it is free
+	tickets []*ticket // by request id; nil if it is free
 	vacant  []sim.RequestID
 	placed  []router.Placement
 	number  map[uint64]sim.WorkerID // by worker
@@ -125,7 +125,7 @@ func (p *picker) pickWorker(ctx context.Context, rc cancel.Context, a ask, avail
 	}
 }
 
-// newTicket returns a request as the dispatcher takes it, but for its id.
+// newTicket returns a request as the dispatcher takes it, except its id.
 func (p *picker) newTicket(a ask) *ticket {
 	t := &ticket{placed: make(chan router.Placement, 1)}
 	t.InputTokens, t.Session = len(a.tokens), sessionNumber(a.session)
@@ -168,7 +168,7 @@ func (p *picker) rankOf(t *ticket, w sim.WorkerID) *int32 {
 }
 
 // sessionNumber returns a number that follows from the name of a session, -1
-// where there is none. Two sessions may share one.
+// if there is none. Two sessions may share one.
 func sessionNumber(name string) int32 {
 	if name == "" {
 		return -1
@@ -345,8 +345,8 @@ type followed struct {
 	stops   []func() // end the subscriptions, and forget what they brought
 }
 
-// followWorker makes sources those of a worker's events; none forgets what was known
-// of the worker's cache. Following the same ones again changes nothing.
+// followWorker makes sources those of a worker's events; none drops the known cache of the worker. Following the same
+// ones again changes nothing.
 func (p *picker) followWorker(worker uint64, sources []kvevents.Source) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

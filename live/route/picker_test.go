@@ -83,7 +83,7 @@ func pickWorker(t *testing.T, p *picker, tokens []uint32, available ...uint64) d
 	return c
 }
 
-// checkIdle checks that no worker has anything to do.
+// checkIdle checks that no worker has work.
 func checkIdle(t *testing.T, p *picker) {
 	t.Helper()
 	p.mu.Lock()
@@ -99,8 +99,8 @@ func checkIdle(t *testing.T, p *picker) {
 	}
 }
 
-// Requests go where their prompts are cached, and elsewhere when that worker is
-// not there; what a worker knew is forgotten with it.
+// Requests go to the worker that has cached their prompts, and to other workers when it is gone. The index forgets a
+// worker that is gone.
 func TestPickByCache(t *testing.T) {
 	p := newTestPicker(t, `{"router_queue_threshold":null}`)
 	tees := map[uint64]*kvevents.Tee{100: newTee(t), 200: newTee(t), 300: newTee(t)}

@@ -1,5 +1,5 @@
 // Package sglang serves a simulated engine as SGLang's own server serves a real one: over HTTP,
-// with its native API, OpenAI's and SGLang's metrics, by itself, without etcd and NATS.
+// with its native API, OpenAI's and SGLang's metrics, alone, without etcd and NATS.
 //
 // Read sglang.go, handlers.go, generate.go.
 package sglang

@@ -1,4 +1,4 @@
-// Package standalone serves a mocker by itself, without etcd and NATS, behind the frontend's HTTP. vLLM's and SGLang's
+// Package standalone serves a mocker alone, without etcd and NATS, behind the frontend's HTTP. vLLM's and SGLang's
 // servers are made of it.
 package standalone
 
@@ -68,8 +68,8 @@ func New(o Options) *Server {
 	return &Server{Options: o, Metrics: telemetry.NewMetrics(), Rejected: func(string) {}}
 }
 
-// Start starts the engine, which tells watch what it does. Requests for models are answered by what handler returns, which
-// is given OpenAI's paths.
+// Start starts the engine, which reports its passes to watch. Requests for models are answered by what handler returns,
+// which is given OpenAI's paths.
 func (s *Server) Start(ctx context.Context, watch mocker.Watcher, models frontend.Models, handler func(own http.Handler) http.Handler) (err error) {
 	o := &s.Options
 	o.Engine.Watch = watch
@@ -100,7 +100,7 @@ func (s *Server) Start(ctx context.Context, watch mocker.Watcher, models fronten
 // ErrCrashed is the error of a server that a fault has ended.
 var ErrCrashed = errors.New("crashed: crash_after_requests of the faults")
 
-// Serve answers what comes in at l until Shutdown, and returns nil then.
+// Serve serves connections at l until Shutdown, and returns nil then.
 func (s *Server) Serve(l net.Listener) error {
 	err := s.Front.Serve(l)
 	if s.crashed.Load() {
@@ -109,7 +109,7 @@ func (s *Server) Serve(l net.Listener) error {
 	return err
 }
 
-// Shutdown takes no more requests, waits for those under way, until ctx ends, and ends the engine.
+// Shutdown takes no more requests, waits for those in flight, until ctx ends, and ends the engine.
 func (s *Server) Shutdown(ctx context.Context) error {
 	err := s.Front.Shutdown(ctx)
 	return errors.Join(err, s.Engine.Cleanup(context.WithoutCancel(ctx)))

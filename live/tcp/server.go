@@ -1,5 +1,5 @@
-// Package tcp is what servers and protocols over TCP have in common: a server
-// that accepts connections until it is closed, and reads that trust no length.
+// Package tcp is the common part of servers and protocols over TCP: a server that accepts connections until it is
+// closed, and reads that trust no length.
 package tcp
 
 import (
@@ -14,8 +14,8 @@ const pause = 10 * time.Millisecond
 
 // Server serves each connection in a separate goroutine.
 type Server struct {
-	// Admit, if not nil, lets connections in before they are served, each in its own
-	// goroutine: it returns what is served, or why nothing is. It is set before Serve.
+	// Admit, if not nil, accepts or rejects connections before they are served, each in its own goroutine: it returns
+	// the connection to serve, or the reason of the rejection. It is set before Serve.
 	Admit func(net.Conn) (net.Conn, error)
 
 	listener net.Listener

@@ -65,7 +65,7 @@ type maker struct {
 	labels   prometheus.Labels
 }
 
-// registerOnce registers c, or gives back what was registered as c before.
+// registerOnce registers c, or releases what was registered as c before.
 func registerOnce[C prometheus.Collector](m maker, c C) C {
 	err := m.registry.Register(c)
 	if already, ok := err.(prometheus.AlreadyRegisteredError); ok {
@@ -101,7 +101,7 @@ func messageBuckets() []float64 {
 	return []float64{0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10}
 }
 
-// Endpoint counts what happens to the requests of one endpoint of a worker.
+// Endpoint counts the events of the requests of one endpoint of a worker.
 type Endpoint struct {
 	requests, requestBytes, responseBytes, cancellations prometheus.Counter
 	inflight                                             prometheus.Gauge
@@ -292,11 +292,10 @@ func (m *Metrics) Faults() func(kind string) {
 	return func(kind string) { count.WithLabelValues(kind).Inc() }
 }
 
-// Stale adds how long ago it was that what is known of workers was up to date, as staleFor tells it when
-// it is asked: 0 while it is.
+// Stale adds the age of the known workers, by staleFor at each scrape: 0 while discovery works.
 func (m *Metrics) Stale(staleFor func() time.Duration) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "replay_discovery_stale_seconds", Help: "Time since what is known of workers was up to date; 0 while it is.",
+		Name: "replay_discovery_stale_seconds", Help: "Age of the known workers; 0 while discovery works.",
 	}, func() float64 { return staleFor().Seconds() }))
 }
 
@@ -320,8 +319,7 @@ func (r *Requests) Finished(model, endpoint, kind string, status int, took time.
 	r.duration.WithLabelValues(model).Observe(took.Seconds())
 }
 
-// Refused counts a request that no model was asked for; param is what was wrong with it, ""
-// where no parameter was.
+// Refused counts a request that reached no model; param is the wrong parameter, "" if there is none.
 func (r *Requests) Refused(endpoint string, status int, param string) {
 	r.refused.WithLabelValues(endpoint, strconv.Itoa(status), param).Inc()
 }

@@ -2,15 +2,15 @@ package telemetry
 
 import "strings"
 
-// CutOffs makes the counter of publishers of KV events that told too much, and returns what
-// counts one, by the limit.
+// CutOffs makes the counter of publishers of KV events that exceeded a limit, and returns a function that counts one,
+// by limit.
 func (m *Metrics) CutOffs() func(reason string) {
 	cut := maker{registry: m.registry}.newCounter("replay_kv_publishers_cut_total", "Publishers of KV events that are followed no more, by the limit they exceeded.", "limit")
 	return func(reason string) { cut.WithLabelValues(reason).Inc() }
 }
 
-// Refusals makes the counter of connections that were refused, and returns what counts
-// one, by the listener and the reason.
+// Refusals makes the counter of rejected connections, and returns a function that counts one, by the listener and the
+// reason.
 func (m *Metrics) Refusals() func(listener, reason string) {
 	refused := maker{registry: m.registry}.newCounter("replay_refused_connections_total", "Connections that were refused, by listener and reason.", "listener", "reason")
 	return func(listener, reason string) {

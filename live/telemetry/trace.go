@@ -215,7 +215,7 @@ func (h logHandler) WithGroup(name string) slog.Handler {
 	return logHandler{h.Handler.WithGroup(name)}
 }
 
-// Start is what is known of a request when an engine gets it.
+// Start has the known facts of a request when an engine gets it.
 type Start struct {
 	Model       string
 	InputTokens int

@@ -42,7 +42,7 @@ func (k vllmMaker) newSince(name string, labels prometheus.Labels) {
 			all[key] = value
 		}
 	}
-	registerOnce(k.maker, prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name + "_created", Help: "When counting began, in seconds since 1970.", ConstLabels: all},
+	registerOnce(k.maker, prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name + "_created", Help: "Start of counting, in seconds since 1970.", ConstLabels: all},
 		func() float64 { return k.since }))
 }
 
@@ -143,7 +143,7 @@ func (m *Metrics) VLLM(c VLLMConfig) *VLLM {
 	return v
 }
 
-// addParts adds what is counted by reason or source, and what the engine is.
+// addParts adds the counters by reason or source, and the constant facts of the engine.
 func (v *VLLM) addParts(k vllmMaker, c VLLMConfig) {
 	v.local = k.counter("vllm:prompt_tokens_by_source", "Prompt tokens, by where they come from.", "source", "local_cache_hit")
 	k.counter("vllm:prompt_tokens_by_source", "Prompt tokens, by where they come from.", "source", "external_kv_transfer")
@@ -174,7 +174,7 @@ func (v *VLLM) addParts(k vllmMaker, c VLLMConfig) {
 	v.addConfig(k, c)
 }
 
-// addConfig adds what counts nothing on this engine, and what the engine is.
+// addConfig adds the counters that are 0 on this engine, and its configuration.
 func (v *VLLM) addConfig(k vllmMaker, c VLLMConfig) {
 	for _, what := range []string{"flops", "read_bytes", "write_bytes"} {
 		k.counter("vllm:estimated_"+what+"_per_gpu", "Not estimated.")

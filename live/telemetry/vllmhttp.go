@@ -28,7 +28,7 @@ func (m *Metrics) HTTP() *HTTP {
 	fine := []float64{0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 1.5, 2, 2.5, 3, 3.5, 4, 4.5, 5, 7.5, 10, 30, 60}
 	since := float64(time.Now().UnixNano()) / 1e9
 	highest := k.newHistogram("http_request_duration_highr_seconds", "Time of requests.", fine).WithLabelValues()
-	k.newGauge("http_request_duration_highr_seconds_created", "When counting began, in seconds since 1970.").WithLabelValues().Set(since)
+	k.newGauge("http_request_duration_highr_seconds_created", "Start of counting, in seconds since 1970.").WithLabelValues().Set(since)
 	summary := func(name, help string) *prometheus.SummaryVec {
 		return registerOnce(k, prometheus.NewSummaryVec(prometheus.SummaryOpts{Name: name, Help: help}, []string{"handler"}))
 	}
@@ -41,7 +41,7 @@ func (m *Metrics) HTTP() *HTTP {
 		created:  map[string]*prometheus.GaugeVec{}, since: since,
 	}
 	for name, labels := range map[string][]string{requests: {"method", "status", "handler"}, in: {"handler"}, out: {"handler"}, took: {"method", "handler"}} {
-		h.created[name] = k.newGauge(name+"_created", "When counting began, in seconds since 1970.", labels...)
+		h.created[name] = k.newGauge(name+"_created", "Start of counting, in seconds since 1970.", labels...)
 	}
 	return h
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/replay-llm/replay/live/standalone"
 )
 
-// path is what is served at one.
+// path is the handler of a path.
 type path struct {
 	serve   http.HandlerFunc
 	methods []string // nil: any

@@ -77,7 +77,7 @@ func (e *exchange) ask(t *testing.T, url string) {
 	e.Answer = mask("", e.Answer)
 }
 
-// mask takes away what differs between two servers of one kind, and keys without a value.
+// mask removes values that differ between two servers of one kind, and keys without a value.
 func mask(key string, v any) any {
 	switch v := v.(type) {
 	case map[string]any:

@@ -86,8 +86,8 @@ func askAll(t *testing.T, url string, bodies []string) (statuses []int) {
 	return statuses
 }
 
-// counted is what a server has counted: the types of its metrics, the samples that are counts of tokens or
-// requests, and the names of the samples that depend on time.
+// counted is the counts of a server: the types of its metrics, the samples that count tokens or requests, and the names
+// of the samples that depend on time.
 type counted struct {
 	Statuses []int
 	Types    map[string]string
@@ -97,7 +97,7 @@ type counted struct {
 // scrape reads the metrics of a server once nothing runs there.
 func scrape(t *testing.T, url string) (c *counted) {
 	t.Helper()
-	poll.Until(t, "no request is under way", func() bool {
+	poll.Until(t, "no request is in flight", func() bool {
 		r, err := http.Get(url + "/metrics")
 		if err != nil {
 			t.Fatal(err)

@@ -43,7 +43,7 @@ func sample(t *testing.T, url, name string) float64 {
 	return v
 }
 
-// A request with an answer that met a stop string has ended by itself, and a request with a client that left
+// A request with an answer that met a stop string has ended alone, and a request with a client that left
 // was aborted: vLLM's server reports them as different reasons, and so does this one.
 func TestReasons(t *testing.T) {
 	success := func(reason string) string {

@@ -8,9 +8,8 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/scan"
 )
 
-// Gathered is records that were made before they are asked for: those of a file that
-// has to be read to its end before its first request is known, because of its order
-// or of what waits for what, or those of a line.
+// Gathered is records that are made in advance: those of a line, or those of a file that must be read to its end before
+// its first request is known.
 type Gathered struct {
 	S   *Stream
 	Bad []error // rows that were bad; they are given first

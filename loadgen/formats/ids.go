@@ -25,7 +25,7 @@ type step struct {
 	piece  Piece
 }
 
-// Piece is what one block, or a part of one, holds.
+// Piece is the content of one block, or of a part of one.
 type Piece struct {
 	ID           uint64
 	From, Tokens int32
@@ -111,7 +111,7 @@ func NewStretch(block int, factor float64) *Stretch {
 	return &Stretch{block: block, factor: factor, paths: make(Trie), ids: make(Numbers[stretched])}
 }
 
-// Scale is a length times the factor, at least 1 where it was.
+// Scale is a length times the factor, at least 1 unless it was 0.
 func (s *Stretch) Scale(tokens int) int {
 	if tokens == 0 {
 		return 0
@@ -161,7 +161,7 @@ func (s *Stretch) fresh(place int) uint64 {
 // ids to blocks that have none. It keeps 32 to 64 bytes per id.
 type Dense struct {
 	block int
-	to    probe.Table[uint64, uint32] // by id but for lastID: the new number and 1
+	to    probe.Table[uint64, uint32] // by id except lastID: the new number and 1
 	last  uint32                      // that of lastID; 0: none
 	next  uint64
 }
@@ -235,8 +235,8 @@ func (d *Dense) WriteMap(w io.Writer) error {
 	return out.Flush()
 }
 
-// ReadIDMap reads what WriteMap wrote, for blocks of the given number of tokens;
-// name stands for the file in messages.
+// ReadIDMap reads the output of WriteMap, for blocks of the given number of tokens; name is the name of the file in
+// messages.
 func ReadIDMap(r io.Reader, name string, block int) (*Dense, error) {
 	d := NewDense(block)
 	lines := bufio.NewScanner(r)

@@ -1,4 +1,4 @@
-// Package formats has what traces of all formats have in common: a Record per request, and the Stream that gives them one
+// Package formats has the common part of all trace formats: a Record per request, and the Stream that gives them one
 // after the other, in bounded memory where the format allows it.
 //
 // A format is read by mapping it onto Record, with ids for the blocks of the prompt where the file has some. Nothing is
@@ -36,9 +36,9 @@ type Record struct {
 	HasDelay bool
 	Input    int // prompt tokens
 	Output   int // answer tokens
-	// Priority is the least for what is the most urgent; 0 where the file has none.
+	// Priority is the priority, the least the most urgent; 0 if the file has none.
 	Priority int32
-	Class    []byte // nil where the file has none
+	Class    []byte // nil if the file has none
 	// IDs names the blocks of the prompt; equal ids at equal places after equal
 	// ids are equal text.
 	IDs []uint64
@@ -46,8 +46,8 @@ type Record struct {
 	Full bool
 	// Private is true if the file has only the length of the prompt.
 	Private bool
-	// Name, Agent and After are given instead of Session and Delay in a graph: the request's name, the session within
-	// Group that it is of, and what it waits for.
+	// Name, Agent and After replace Session and Delay in a graph: the request's name, its session within Group, and the
+	// requests that it waits for.
 	Name  string
 	Agent string
 	After []Edge
@@ -122,8 +122,8 @@ type Options struct {
 	Compat bool
 	// KeepGoing continues after bad rows of any format and any number of them, for commands that only read a file.
 	KeepGoing bool
-	// Graph asks for what requests wait for as the file has it, where it has more
-	// than chains. Requests come after those they wait for.
+	// Graph keeps the dependencies of requests as in the file, if it has more than chains. Requests come after those
+	// they wait for.
 	Graph bool
 	// Unkept is true if the requests are not kept. The ids of graphs' prompts wait in a temporary file while the file
 	// is read.
@@ -144,8 +144,8 @@ type Options struct {
 	Earliest *Instant
 	// Strict refuses options for which the format found has no use.
 	Strict bool
-	// Check refuses rows that cannot be replayed, also rows of formats that are taken unchanged, and rows that are bad
-	// only in what they follow.
+	// Check rejects rows that cannot be replayed, also of Mooncake, and rows that are invalid only in their
+	// dependencies.
 	Check bool
 	// Threads is the number of goroutines that may parse the rows of a Mooncake file; 0 is 1. The workload does not
 	// depend on it.
@@ -156,24 +156,24 @@ type Options struct {
 	Warn func(string)
 }
 
-// LeftOpen is what files leave open, and what is to become of rows that are
+// LeftOpen is what files leave open, and the handling of rows that are
 // not right. The zero value makes nothing up and refuses them.
 type LeftOpen struct {
 	// SkipBad is the number of bad rows to skip, in all formats but mooncake;
 	// negative: any number.
 	SkipBad int
-	// ZeroOutput sets what to do with requests for 0 answer tokens: drop them, make it one, or error. "": drop. As the
+	// ZeroOutput sets the handling of requests for 0 answer tokens: drop them, make it one, or error. "": drop. As the
 	// reference reads its formats, such requests stay unchanged.
 	ZeroOutput string
 	// Sessions is auto, flat (no request waits for another) or chain (requests
 	// of one conversation wait for each other). "": auto.
 	Sessions string
-	// DAG is how requests that wait for, or start, several requests are read: refuse; chain, which keeps only the links that
-	// form chains; or graph, which keeps all links, also where chains would be enough. "": a graph where chains are not
+	// DAG is the reading of requests that wait for, or start, several requests: refuse; chain, which keeps only the
+	// links of chains; or graph, which keeps all links, also if chains would suffice. "": a graph where chains are not
 	// enough, if the caller takes one.
 	DAG string
-	// AssumePrefix makes up what prompts share, where the file does not have it: none, system:TOKENS, groups:N:RATIO,
-	// session, or system:TOKENS,session.
+	// AssumePrefix makes up shared prefixes if the file has none: none, system:TOKENS, groups:N:RATIO, session, or
+	// system:TOKENS,session.
 	AssumePrefix string
 	// TokensPerByte counts the tokens of texts, approximately; 0: refuse them.
 	TokensPerByte float64
@@ -197,8 +197,8 @@ type LeftOpen struct {
 	Run int
 	// ImageTokens is the number of prompt tokens of an image.
 	ImageTokens int
-	// Rate makes arrivals, requests per second, where the file has none, and
-	// scales those of ServeGen; 0: none are made.
+	// Rate is the rate of made-up arrivals, requests per second, for files without arrivals, and scales those of
+	// ServeGen; 0: none are made.
 	Rate float64
 	// From and To bound the seconds of ServeGen clients; To 0: up to their end.
 	From, To float64

@@ -18,8 +18,8 @@ import (
 // spilled gives the turns of sessions that are not kept: they are in a temporary file, which is read when they are wanted. It is
 // a loadgen.Source.
 //
-// Of each session it keeps where its first turn stands and when that comes. In the file a turn knows where the next
-// of its session stands, and how long after it that comes.
+// For each session it keeps the place and the arrival of its first turn. In the file a turn knows where the next of its
+// session stands, and how long after it that comes.
 type spilled struct {
 	s      *Stream
 	ids    privateIDs
@@ -97,7 +97,7 @@ func (s *Stream) spillBy(read func(x *spilled) error) (*spilled, error) {
 		return nil, fmt.Errorf("a temporary file for turns of sessions: %w", err)
 	}
 	x := &spilled{s: s, file: file, name: file.Name(), ids: privateIDs{s: s}, buf: make([]byte, 0, spillBytes)}
-	if os.Remove(x.name) == nil { // an open file stays without its name, but for some systems
+	if os.Remove(x.name) == nil { // an open file stays without its name, except some systems
 		x.name = ""
 	}
 	if err := read(x); err != nil {
@@ -262,7 +262,7 @@ func (x *spilled) Later(next int64, in *loadgen.Incoming) error {
 	return nil
 }
 
-// readTurn fills in with the turn at an offset of the file, but for the number of turns of its session.
+// readTurn fills in with the turn at an offset of the file, except the number of turns of its session.
 func (x *spilled) readTurn(at int64, in *loadgen.Incoming) error {
 	head, err := x.read(at, headerBytes)
 	if err != nil {

@@ -53,7 +53,7 @@ type shape struct {
 	ownBlock bool // the file or the format has the block size
 }
 
-// Start returns the stream of a trace from r, which has size bytes and is unpacked already; 0 where that is not known. name
+// Start returns the stream of a trace from r, which has size bytes and is unpacked already; 0 if that is not known. name
 // stands for it in messages. It is for the reader of a format, which begin takes.
 func Start(r io.Reader, name string, size int64, o Options) (*Stream, error) {
 	s := &Stream{Name: name, Lines: scan.NewLines(r, name, size), Options: o}

@@ -37,7 +37,7 @@ type process struct {
 //	diurnal:amplitude=0.8,period=24h,peak=14h
 //	                                the rate plus and minus a part of it, as a cosine
 //	users:count=50,start=10s        that many conversations, started within a time;
-//	                                each goes on when its user has thought
+//	                                each continues after the think time of its user
 //
 // ramp and diurnal take cv, too; without it their gaps are those of poisson.
 func newProcess(c Config) (*process, error) {

@@ -20,7 +20,7 @@ import (
 type Law struct {
 	// Draw draws one with the given source of chance.
 	Draw func(random *rand.Rand) float64
-	// fixed is what is always drawn; NaN where that varies.
+	// fixed is the value of a constant law; NaN for a law that varies.
 	fixed float64
 }
 

@@ -70,7 +70,7 @@ const (
 // span is what a setting may be.
 type span struct{ least, most float64 }
 
-// number is a setting within a span; NaN as none: it has to be given.
+// number is a setting within a span; NaN as none: it must be given.
 func (p *params) number(key string, none float64, within span) float64 {
 	text := p.value(key, "")
 	if text == "" {

@@ -30,7 +30,7 @@ const maxBranch = 1 << 20
 //
 //	none
 //	system:tokens=1000              all begin with the same tokens
-//	groups:count=10,tokens=2000     one of so many beginnings each
+//	groups:count=10,tokens=2000     one of `count` beginnings each
 //	tree:depth=3,branch=4,tokens=500
 //	                                a beginning, one of four next parts, …; tokens of each
 //
@@ -86,7 +86,7 @@ func (t *plan) draw() {
 	}
 }
 
-// id is that of a block which lies in what is shared.
+// id is the id of a block in a shared prefix.
 func (t *plan) id(block, size int, next *uint64) (uint64, bool) {
 	if t.depth == 0 {
 		return 0, false

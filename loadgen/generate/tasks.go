@@ -29,7 +29,7 @@ type Tasks struct {
 // maxParts bounds the sub-agents of a task and the calls of one.
 const maxParts = 10_000
 
-// maxFails bounds the share of calls that fail, as it is bounded in files.
+// maxFails bounds the share of calls that fail, as in files.
 const maxFails = 0.99
 
 // tasks is a Tasks with its laws read.
@@ -130,7 +130,7 @@ func (g *Generator) makeTask(c *class) {
 		found = min(found+last.Output, maxTokens)
 	}
 	if len(ends) == 0 {
-		return // the planner has answered by itself
+		return // the planner has answered alone
 	}
 	_, output = c.draw(true)
 	join := g.ask(&planner, found, output)

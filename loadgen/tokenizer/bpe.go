@@ -16,7 +16,7 @@ type bpe struct {
 	hasUnk bool
 	fuse   bool // one unk for several such characters in a row
 	bytes  bool // such characters become tokens of bytes, if there are any
-	whole  bool // a word that is a token is that token, whatever its pairs
+	whole  bool // a word that is a token is that token, for any pairs
 	only   bool // words are tokens; a word that is no token is unk
 
 	cache   map[string][]uint32 // of short words
@@ -89,7 +89,7 @@ func (b *bpe) characters(word string) {
 			continue
 		}
 		if b.bytes && b.addBytes(char) {
-			continue // an unknown one before it is written later (TestUnknownBesideBytes)
+			continue // an unknown one before it is written later (TestUnknownWithBytes)
 		}
 		if b.hasUnk {
 			if !b.fuse {

@@ -119,7 +119,7 @@ func compileLiteral(text string) (*pattern, error) {
 	return &pattern{re: re}, err
 }
 
-// Load reads a tokenizer.json. Errors name the file and what of it is not known.
+// Load reads a tokenizer.json. Errors name the file and its unknown part.
 func Load(path string) (*Tokenizer, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 //
 // They are written for a library that looks ahead, which Go's does not. Of all
 // that it can, the files use one thing: blanks before a word without the last
-// of them, \s+(?!\S)|\s+. This is a group here, and the last blank is given back
+// of them, \s+(?!\S)|\s+. This is a group here, and the last blank is released
 // afterwards.
 type pattern struct {
 	re     *regexp.Regexp
@@ -64,7 +64,7 @@ func unicodeClasses(text string) string {
 	return out.String()
 }
 
-// classOf is what an escape stands for.
+// classOf is the class of an escape.
 func classOf(c byte, inside bool) string {
 	name := ""
 	switch c {

@@ -70,8 +70,7 @@ func (c *part) cutting(p *pattern, behavior string) ([]splitter, error) {
 	}}, nil
 }
 
-// mergeNext cuts before matches; of several in a row, the last goes with what
-// follows.
+// mergeNext cuts before matches; of successive matches, the last one is merged with the following text.
 func mergeNext(p *pattern, invert bool, dst []string, piece string) []string {
 	held := ""
 	p.each(piece, func(part string, match bool) {

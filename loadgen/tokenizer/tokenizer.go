@@ -12,7 +12,7 @@ package tokenizer
 // Tokenizer makes tokens of texts. It remembers words, so that it is not to be
 // used by two goroutines at once.
 type Tokenizer struct {
-	exact      addedTokens // found in the text as it is
+	exact      addedTokens // found in the text unchanged
 	normal     addedTokens // found in the normalized text
 	normalize  []normalizer
 	split      []splitter

@@ -9,16 +9,15 @@ import (
 	"testing"
 )
 
-// expected is what the tokenizers library of Hugging Face, 0.23.3, makes of texts with the files in this folder,
-// which it learned from this project's documentation.
+// expected is the output of the tokenizers library of Hugging Face, 0.23.3, for texts with the files in this folder,
+// which were trained on this project's documentation.
 type expected struct {
 	Texts []string
 	IDs   map[string][][]uint32
 }
 
-// The tokens are those of the library that the files are made for: of models
-// like GPT-2, Llama 2 and 3, Qwen, DeepSeek, StarCoder, Mistral and Gemma, with
-// small vocabularies, and of one of all that is seldom.
+// The tokens are those of the library of the files, with small vocabularies of models like GPT-2, Llama 2 and 3, Qwen,
+// DeepSeek, StarCoder, Mistral and Gemma, and with one that has all rare features.
 func TestSameTokens(t *testing.T) {
 	text, err := os.ReadFile("testdata/expected.json")
 	if err != nil {
@@ -151,7 +150,7 @@ func BenchmarkAppend(b *testing.B) {
 
 // An unknown character is written when the next known one comes, and so after tokens of bytes between them. The
 // expected tokens are those of the library (0.23.3).
-func TestUnknownBesideBytes(t *testing.T) {
+func TestUnknownWithBytes(t *testing.T) {
 	dir := t.TempDir()
 	for fuse, texts := range map[string]map[string][]uint32{
 		"false": {"日é": {1, 2, 0}, "日éa": {1, 2, 0, 3}, "日日é": {0, 1, 2, 0}, "é日": {1, 2, 0}, "日é日": {1, 2, 0, 0}},

@@ -10,8 +10,8 @@ import (
 // Around returns the number of tokens that every text begins and ends with.
 func (t *Tokenizer) Around() (head, tail int) { return len(t.head), len(t.tail) }
 
-// Words returns at most most words: the ones with the lowest ids that are one token wherever they stand in a text of
-// such words with blanks between. It returns nil if there are none.
+// Words returns at most most words with the lowest ids that are one token anywhere in a text of such words with blanks
+// between. It returns nil if there are none.
 func (t *Tokenizer) Words(most int) []string {
 	type entry struct {
 		token string

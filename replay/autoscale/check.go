@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Check refuses what makes no sense.
+// Check refuses senseless settings.
 func (c *Config) Check() error {
 	switch {
 	case c.Kind != Custom && !slices.Contains(Kinds(), c.Kind):
@@ -46,7 +46,7 @@ func (c *Config) Check() error {
 // Losses returns what may happen to the requests of a worker that is killed.
 func Losses() []string { return []string{"lose", "retry", "migrate"} }
 
-// checkKind refuses what makes no sense for the kind of scaler.
+// checkKind refuses senseless settings for the kind of scaler.
 func (c *Config) checkKind() error {
 	switch c.Kind {
 	case HPA, KEDA:

@@ -77,9 +77,8 @@ type Policy struct {
 	Period  sim.Time `yaml:"period"`
 }
 
-// Default returns what a kind has where nothing else is said: ticks and scrapes every 15 s, and of
-// HPA and KEDA a tolerance of 0.1, up at once by four workers or to twice as many, down after five
-// minutes.
+// Default returns the defaults of a kind: ticks and scrapes every 15 s, and of HPA and KEDA a tolerance of 0.1, up at
+// once by four workers or to twice as many, down after five minutes.
 func Default(kind Kind) Config {
 	const second = 1000
 	c := Config{Kind: kind, Min: 1, Max: 10, Sync: 15 * second, Interval: 15 * second, RateWindow: 60 * second}

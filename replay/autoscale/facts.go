@@ -18,7 +18,7 @@ type fact struct {
 // Fact is a name that rules may read, with its meaning.
 type Fact struct{ Name, Help string }
 
-// Facts returns what rules may read: values of each worker that gets requests, then those of the pool.
+// Facts returns the facts of rules: values of each worker that gets requests, then those of the pool.
 func Facts() []Fact {
 	facts := ruleFacts()
 	all := make([]Fact, len(facts))

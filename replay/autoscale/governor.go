@@ -7,8 +7,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// governor limits what a scaler wants, as Kubernetes' HorizontalPodAutoscaler does: by
-// stabilization windows, policies, and the bounds (docs/autoscaling.md, HPA).
+// governor limits the number of a scaler as Kubernetes' HorizontalPodAutoscaler: by stabilization windows, policies,
+// and the bounds (docs/autoscaling.md, HPA).
 type governor struct {
 	c      *Config
 	wanted []step // what was wanted before windows and policies, in order of time
@@ -41,8 +41,7 @@ func (g *governor) begin(s *Signals) {
 	}
 }
 
-// govern returns the number of workers where n are wanted, at least least of them, and in
-// words what limited it.
+// govern returns the number of workers if n are wanted, at least least, and the limit in words.
 func (g *governor) govern(s *Signals, n, least int) (int, string) {
 	g.begin(s)
 	var steady, limited int
@@ -68,8 +67,8 @@ func (g *governor) govern(s *Signals, n, least int) (int, string) {
 	return to, why
 }
 
-// stabilize returns the least that was wanted in the one window if it is more than the present
-// number, and the most that was wanted in the other if it is less.
+// stabilize returns the least number of the one window if it is above the present number, and the largest of the other
+// if it is below it.
 func (g *governor) stabilize(s *Signals, n int) int {
 	up, down := n, n
 	kept := g.wanted[:0]
@@ -177,6 +176,6 @@ func (g *governor) reach(s *Signals, p *Policy, sign int) int {
 	return int(to)
 }
 
-// roundUp rounds up, within what a cluster may have. What is whole but for the rounding of
+// roundUp rounds up, within what a cluster may have. What is whole except the rounding of
 // float64 counts as whole.
 func roundUp(x float64) int { return int(math.Ceil(min(x, MostWorkers) - 1e-9)) }

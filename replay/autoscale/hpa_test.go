@@ -24,8 +24,8 @@ func hpaOf(change func(*Config)) Scaler {
 	return New(&c)
 }
 
-// The examples of Kubernetes' documentation of the algorithm: twice the target doubles the workers,
-// half of it halves them, and what is within the tolerance changes nothing.
+// The examples of Kubernetes' documentation of the algorithm: twice the target doubles the workers, half of it halves
+// them, and ratios within the tolerance change nothing.
 func TestHPAFormula(t *testing.T) {
 	for _, tc := range []struct {
 		workers, ready int
@@ -66,7 +66,7 @@ func TestHPATakesTheHighestMetric(t *testing.T) {
 	}
 }
 
-// walk lets h go from a number of workers to what a metric wants, tick by tick.
+// walk lets h change the number of workers to that of a metric, tick by tick.
 func walk(h Scaler, workers int, every sim.Time, wanted ...int) string {
 	text := fmt.Sprint(workers)
 	for i, n := range wanted {

@@ -73,8 +73,7 @@ func (l *Law) Check() error {
 	return nil
 }
 
-// Ladder is what a worker goes through until it gets requests; nothing in it: the startup time
-// of its engine.
+// Ladder is the phases of a worker until it gets requests; empty: the startup time of its engine.
 type Ladder struct {
 	Node    Law `yaml:"node" is:"law"`
 	Image   Law `yaml:"image" is:"law"`

@@ -6,7 +6,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// The most at once is what one finds by counting at each instant.
+// The maximum equals that of a count at each instant.
 func TestForeseen(t *testing.T) {
 	random := sim.NewRand(1, "foreseen")
 	for range 200 {

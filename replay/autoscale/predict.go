@@ -115,8 +115,8 @@ func extendLine(y []float64, ahead int) float64 {
 	return mean + float64(xy/xx*(n-1+float64(ahead)-middle))
 }
 
-// repeatSeason returns what was at the same place of the latest period of that many ticks; until
-// there is one, the latest.
+// repeatSeason returns the value at the same place of the latest period of that many ticks; until there is one, the
+// latest.
 func repeatSeason(y []float64, period, ahead int) float64 {
 	i := len(y) - 1 + ahead
 	for i >= len(y) {

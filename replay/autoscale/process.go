@@ -203,11 +203,11 @@ func (p *process) appendFact(to []byte, f *fact, s *Signals) []byte {
 	return append(to, text...)
 }
 
-// mostReason bounds why a program wants what it does, in characters.
+// mostReason bounds the reason of a program, in characters.
 const mostReason = 200
 
-// readWanted reads an answer: a number of workers, or an object with one, and why; expected is what was wanted instead, ""
-// when all is well.
+// readWanted reads an answer: a number of workers, or an object with a number and a reason. expected is the expected
+// form, "" if the answer is valid.
 func readWanted(answer []byte) (n int, why, expected string) {
 	like := fmt.Sprintf(`a number of workers, 0 to %d, or an object such as {"workers": 4, "why": "..."}`, MostWorkers)
 	r := struct {

@@ -30,11 +30,11 @@ func (a *asked) Refuse(answer []byte, want string) error {
 	return fmt.Errorf("the answer is %q, must be %s", answer, want)
 }
 
-// TestProcessTranscripts shows what goes to a program and what comes back.
+// TestProcessTranscripts shows the messages to a program and its answers.
 //
 //	greet workers=N          the answer to the greeting
 //	tick SEEN                the answer to a tick, with what is seen as in TestTranscripts
-//	refuse                   answers to a tick, each of a program of its own
+//	refuse                   answers to a tick, each of a separate program
 func TestProcessTranscripts(t *testing.T) {
 	var x rig
 	datadriven.RunTest(t, "testdata/process.txt", func(t *testing.T, d *datadriven.TestData) string {

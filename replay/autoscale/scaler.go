@@ -13,7 +13,7 @@ type Scaler interface {
 	Want(s *Signals) int
 }
 
-// Fallible is a Scaler that may be unable to decide: then what it wants is not read, and the replay ends.
+// Fallible is a Scaler that may fail: then its number is not read, and the replay ends.
 type Fallible interface {
 	Scaler
 	// Err returns why it could not decide, nil as long as it could.
@@ -31,8 +31,8 @@ type PassReader interface {
 	SeesPasses() bool
 }
 
-// SeesPasses reports whether a scaler reads the latest pass of each worker, and the traffic: that of the kind, or another one
-// in its place, which may be nil.
+// SeesPasses reports whether a scaler, that of the kind or a custom one, reads the latest pass of each worker and the
+// traffic.
 func SeesPasses(c *Config, other Scaler) bool {
 	reader, ok := other.(PassReader)
 	return c.Kind == DynamoPlanner || ok && reader.SeesPasses()
@@ -68,7 +68,7 @@ func Kinds() []Kind {
 	return []Kind{HPA, KEDA, ByRate, Predict, DynamoPlanner, ByRules, BySlots, ByRatio, ByProgram, Foreknown}
 }
 
-// New returns a scaler of c.Kind; nil where that is Custom, or ByProgram, which NewProcess makes,
+// New returns a scaler of c.Kind; nil if that is Custom, or ByProgram, which NewProcess makes,
 // Foreknown, which NewPerfect does, or DynamoPlanner, which NewDynamo does.
 func New(c *Config) Scaler {
 	switch c.Kind {

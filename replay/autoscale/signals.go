@@ -9,7 +9,7 @@ import (
 // Signals are what a scaler sees.
 type Signals struct {
 	Now  sim.Time
-	Pool string // prefill or decode; "" where workers do both
+	Pool string // prefill or decode; "" if workers do both
 	// Workers is the number that was wanted last; it includes starting workers.
 	Workers int
 	// Starting are the workers that get no requests yet, Leaving the workers that finish their requests before they stop.
@@ -18,7 +18,7 @@ type Signals struct {
 	Other int
 	// Missing are the workers with a running server that the scrape has nothing of.
 	Missing int
-	// Peer is what is seen of the other pool, where Dynamo's planner plans both.
+	// Peer is the signals of the other pool, if Dynamo's planner plans both.
 	Peer   *Signals
 	Scrape // without the workers that are leaving or gone by now
 }
@@ -44,7 +44,7 @@ type Scrape struct {
 	Traffic planner.Traffic // since the start, where SeesPasses
 }
 
-// Gauge is what a worker tells of itself.
+// Gauge is the metrics of a worker.
 type Gauge struct {
 	Worker           sim.WorkerID
 	Running, Waiting int
@@ -66,7 +66,7 @@ func (g *Gauge) value(m Metric) float64 {
 	return float64(g.Running + g.Waiting)
 }
 
-// Add counts what a ready worker tells of itself. Without requests its latest pass is an empty one.
+// Add adds the metrics of a ready worker. Without requests its latest pass is an empty one.
 func (s *Scrape) Add(g Gauge) {
 	if g.Pass != nil && g.Running+g.Waiting == 0 {
 		g.Pass = &scheduler.Snapshot{Worker: int(g.Worker)}
@@ -165,7 +165,7 @@ func (e *Exporter) Add(s Scrape) {
 	for e.old+1 < len(e.past) && e.past[e.old+1].At <= begin {
 		e.old++
 	}
-	var old Scrape // the start, where there is none before
+	var old Scrape // the start, if there is none before
 	if len(e.past) > 0 && e.past[e.old].At <= begin {
 		old = e.past[e.old]
 	}

@@ -1,5 +1,5 @@
-// Package caches reads and writes files of what the prefix caches of a cluster hold: the caches that
-// one replay leaves, and that another begins with (docs/sweep.md).
+// Package caches reads and writes files of the prefix caches of a cluster, with which another replay begins
+// (docs/sweep.md).
 //
 // A file is JSON Lines of these kinds, in this order:
 //
@@ -42,7 +42,7 @@ type File struct {
 	Workers    []Worker
 }
 
-// Recorded returns what a run directory has of the file: its path, "" where there is none.
+// Recorded returns the path of the file that a run directory has, "" if there is none.
 func (f *File) Recorded() any {
 	if f == nil {
 		return ""
@@ -175,7 +175,7 @@ func (f *File) CacheOf(w *Worker, t *prompt.Tree, p *Prompts, list func(i int) p
 	return c
 }
 
-// Find returns the cache of a worker; nil where the file has none.
+// Find returns the cache of a worker; nil if the file has none.
 func (f *File) Find(pool string, id sim.WorkerID) *Worker {
 	for i := range f.Workers {
 		if w := &f.Workers[i]; w.Pool == pool && w.ID == id {

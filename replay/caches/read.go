@@ -43,7 +43,7 @@ func (r *reader) fail(format string, args ...any) error {
 	return r.file.ErrorAt(r.line, format, args...)
 }
 
-// next reads the next line into to. what is what should be there.
+// next reads the next line into to. what is the name of the expected line in errors.
 func (r *reader) next(to any, what string) error {
 	if !r.lines.Scan() {
 		if err := r.lines.Err(); errors.Is(err, bufio.ErrTooLong) {

@@ -7,7 +7,7 @@
 // replay), report.go (what is derived), quantile.go with digits.go (how), json.go and text.go (how it is written),
 // file.go (where).
 //
-// For replays with too many requests to keep, read folding.go (what is left of a request that is over), series.go
+// For replays with too many requests to keep, read folding.go (the rest of a request that is over), series.go
 // (of what there is one value of per request), spanfold.go and gapfold.go (of what is between tokens), stretches.go (of how
 // long requests waited), then sketch.go and spool.go (the two ways to quantiles).
 package collector
@@ -66,7 +66,7 @@ type Collector struct {
 	fold *folding // nil: the records of all requests are kept
 }
 
-// Record is what is known of one request. Instants are on the logical clock.
+// Record has the known facts of one request. Instants are on the logical clock.
 // There are as many as requests, so counts of tokens, which fit, have 32 bits.
 type Record struct {
 	Arrival sim.Time
@@ -144,8 +144,8 @@ func (c *Collector) PlacePrefill(id sim.RequestID, w sim.WorkerID) {
 	c.Record(id).PrefillWorker = w
 }
 
-// CountPreemptedApart makes admissions after a preemption count apart: what such a request
-// finds, its own blocks most of all, is no hit of the prefix cache.
+// CountPreemptedApart counts admissions after a preemption separately: the cached blocks of such a request, mostly its
+// own, are no hits.
 func (c *Collector) CountPreemptedApart() { c.apart = true }
 
 // countApart notes an admission after a preemption, before it goes into the request's record.

@@ -334,8 +334,8 @@ func TestClipped(t *testing.T) {
 	}
 }
 
-// What a request finds after a preemption is no hit where it counts apart, and in the
-// report there is a share of it; elsewhere the largest reuse of any admission counts.
+// The cached blocks of a readmitted request are no hit if they count separately, and the report has a share of them;
+// otherwise the largest reuse of any admission counts.
 func TestPreemptedApart(t *testing.T) {
 	for _, apart := range []bool{false, true} {
 		c := collector.New(2)

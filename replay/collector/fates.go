@@ -28,7 +28,7 @@ type Fate struct {
 	Migrations int     // times it continued on another worker with its tokens
 	LostTokens int     // tokens that it had gained and were thrown away
 	Recomputed int     // prompt tokens computed again, and answer tokens that it took along
-	Reason     string  // why it was rejected, as in the key of the report; "" where it was not
+	Reason     string  // why it was rejected, as in the key of the report; "" if it was not
 
 	Sent     sim.Time // when its client sent it last, where clients send again
 	Resent   int      // times that its client sent it again
@@ -122,7 +122,7 @@ func (c *Collector) BeginEvent() int {
 // EventCosts returns what each event cost, in order of their numbers.
 func (c *Collector) EventCosts() []EventCost { return c.fates.events }
 
-// eventCost returns the cost of an event; what belongs to none is thrown away.
+// eventCost returns the cost of an event; costs without an event are dropped.
 func (f *fates) eventCost(event int) *EventCost {
 	if event < 1 {
 		return new(EventCost)
@@ -173,7 +173,7 @@ func (c *Collector) Resend(id sim.RequestID, gained, event int) {
 	c.dropTokens(id, f, gained, event)
 }
 
-// Attempts returns how often clients have sent their requests, and how often they hung up; 0 where
+// Attempts returns how often clients have sent their requests, and how often they hung up; 0 if
 // each sends its request once, and waits.
 func (c *Collector) Attempts() (sent, timedOut int) { return c.fates.sent, c.fates.late }
 
@@ -187,8 +187,7 @@ func (c *Collector) dropTokens(id sim.RequestID, f *Fate, gained, event int) {
 	r.Tokens, r.First, r.Second, r.Last = 0, 0, 0, 0
 }
 
-// Migrate notes that a request has left its worker and continues on another one with the tokens
-// that it has, the latest of which came at an instant.
+// Migrate notes that a request continues on another worker with its tokens, the latest of which came at an instant.
 func (c *Collector) Migrate(id sim.RequestID, gained int, last sim.Time, event int) {
 	f := c.fates.fateOf(id)
 	f.Migrations++

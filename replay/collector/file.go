@@ -32,10 +32,9 @@ func ResolvePath(path string, at time.Time) (string, error) {
 	return path, nil
 }
 
-// WriteFile makes write fill the file at path, creating the directories above
-// it. What was there stays until the new file is complete: readers see the old
-// file or the new one, never a part, whatever fails and whenever the process is
-// killed. Devices, pipes and the process's own streams are written to directly.
+// WriteFile makes write fill the file at path, creating the directories above it. The old file stays until the new file
+// is complete: readers see the old file or the new one, never a part, also after an error or a kill. Devices, pipes and
+// the process's own streams are written to directly.
 func WriteFile(path string, write func(io.Writer) error) error {
 	switch path {
 	case "/dev/stdout":

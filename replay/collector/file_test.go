@@ -74,7 +74,7 @@ func TestWriteFileKeepsModeAndName(t *testing.T) {
 	wantFiles(t, dir, map[string]string{filepath.Base(path): "new"})
 }
 
-// Whatever goes wrong, the old file stays and no part of a new one is left.
+// After any error, the old file stays and no part of a new one is left.
 func TestWriteFileFails(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "r.json")

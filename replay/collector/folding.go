@@ -48,13 +48,13 @@ type Kinds struct {
 	Sent     bool // clients have sent them
 }
 
-// remark is what is known of a request that is in no record.
+// remark has the known facts of a request that is in no record.
 type remark struct {
 	line, class int32
 	ended       bool // nothing more will be noted of it
 }
 
-// folding is what is left of requests without records. A request is folded once it and all
+// folding is the remainder of requests without records. A request is folded once it and all
 // that arrived before it are over, so that sums run in order of arrival.
 type folding struct {
 	Folding
@@ -173,7 +173,7 @@ func (c *Collector) foldFirst(n int) {
 	c.fromHost = c.fromHost[min(n, len(c.fromHost)):]
 }
 
-// foldRequest adds the i-th request that has a record to what is left of those before.
+// foldRequest adds the i-th request that has a record to the rest of those before.
 func (c *Collector) foldRequest(i int) {
 	f, r, id := c.fold, &c.records[i], sim.RequestID(c.first+i)
 	how, measured := c.OutcomeOf(id), c.isMeasured(r)

@@ -147,7 +147,7 @@ func newFolding(t *testing.T, how collector.Folding) *collector.Collector {
 }
 
 // Requests that are folded give the same report, to the last bit, with exact quantiles; sketched ones are
-// as near as is said, and so are the deviations, but for their last digits.
+// as near as is said, and so are the deviations, except their last digits.
 func TestFoldingIsKeeping(t *testing.T) {
 	for seed := range uint64(60) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -294,7 +294,7 @@ func TestFoldingManyGaps(t *testing.T) {
 	compareFolded(t, plain, exact, sketched)
 }
 
-// An error of a sink ends what it is given, and is that of the collector.
+// After an error a sink gets no further requests, and the collector returns the error.
 func TestFoldingSinkFails(t *testing.T) {
 	c, err := collector.NewFolding(collector.Folding{Sink: broken{}})
 	if err != nil {

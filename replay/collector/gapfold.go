@@ -8,10 +8,10 @@ import (
 // mostGaps is how many different gaps are kept where they are sketched.
 const mostGaps = 1 << 19
 
-// gapFold is what is left of gaps that are gone, and of spans next to gaps.
+// gapFold is the remainder of gaps that are gone, and of spans next to gaps.
 type gapFold struct{ latencies, rates folded }
 
-// folded is what is left of values >= 0, each with its weight.
+// folded is the remainder of values >= 0, each with its weight.
 type folded struct {
 	n            int64
 	sum, squares double
@@ -93,7 +93,7 @@ func (d *double) addExact(x *big.Float) {
 	d.add(low)
 }
 
-// values returns what stands for the values, ascending.
+// values returns representatives of the values, ascending.
 func (f *folded) values() weighted {
 	g := gaps{weighted: f.counts.values(f.least, f.most)}
 	g.bits, g.counts = append(g.bits, f.middles.bits...), append(g.counts, f.middles.counts...)

@@ -31,8 +31,7 @@ type weighted struct {
 	counts []int64
 }
 
-// grow makes room for n values in all, of which nothing is touched: the runtime
-// clears what slices.Grow adds.
+// grow makes room for n values without touching them: the runtime clears the memory of slices.Grow.
 func (w *weighted) grow(n int) {
 	w.bits = append(make([]uint64, 0, n), w.bits...)
 	w.counts = append(make([]int64, 0, n), w.counts...)
@@ -121,8 +120,8 @@ func (c *Collector) Compact() {
 	c.gaps.spare = weighted{}
 }
 
-// mergeTail sorts what has been added since the list was sorted, and merges it
-// with what was there, from the last value to the first.
+// mergeTail sorts the values that were added since the last sort, and merges them with the earlier values, from the
+// last to the first.
 func (g *gaps) mergeTail() {
 	n := len(g.bits) - g.sorted
 	spare := g.spare.prefix(n)

@@ -120,7 +120,7 @@ func (r *Report) Numbers() map[string]float64 {
 
 // WriteJSON writes the report file: one entry per line, sorted by key.
 //
-// It formats by itself because Go's JSON packages write other floats than the
+// It formats alone because Go's JSON packages write other floats than the
 // file form asks for (10 instead of 10.0, 1e-9 instead of 1e-09).
 func (r *Report) WriteJSON(w io.Writer) error {
 	text, err := appendFields(nil, r.Fields(), ",\n  ")

@@ -15,8 +15,8 @@ type Distribution struct {
 // wantedPercentiles are the ones a Distribution has, ascending.
 func wantedPercentiles() [maxRanks]float64 { return [...]float64{50, 75, 90, 95, 99} }
 
-// NearestRank returns the index of percentile p, 0 to 100, in an ascending list of n samples, at least one: the
-// nearest one, the upper of two equally near, without interpolation.
+// NearestRank returns the index of percentile p, 0 to 100, in an ascending list of n samples, at least one: the nearest
+// rank, the upper of two equally near ones, without interpolation.
 func NearestRank(n int64, p float64) int64 {
 	return min(n-1, int64(math.Round(float64(n-1)*p/100.0)))
 }

@@ -73,7 +73,7 @@ func TestRadixSort(t *testing.T) {
 	}
 }
 
-// Whatever the values look like, pick finds what a sorted list has there.
+// For any values, pick finds the value at that place of the sorted list.
 func TestPick(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 9))
 	values := map[string]func() float64{

@@ -2,8 +2,7 @@ package collector
 
 import "time"
 
-// Report is what a replay comes to. Times are in ms of the logical clock unless
-// their names have wall.
+// Report is the results of a replay. Times are in ms of the logical clock unless their names have wall.
 type Report struct {
 	Requests        int // that arrived
 	Completed       int // with an admission and a token: all that follows is about these
@@ -50,8 +49,7 @@ type Report struct {
 	further []Field // in the order in which they were added
 }
 
-// QuantileError is the key of how far quantiles of requests are from the values at their ranks, at most, as a share of these; it
-// is not there where they are those values.
+// QuantileError is the key of the largest relative error of quantiles of requests; it is missing if they are exact.
 const QuantileError = "quantile_error"
 
 // Report derives the report of a simulation that took wall of real time.

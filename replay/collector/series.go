@@ -15,7 +15,7 @@ const (
 	metrics
 )
 
-// series is what is left of a list of values >= 0, each of which has been added to the sum in its turn.
+// series is the remainder of a list of values >= 0, each of which has been added to the sum in its turn.
 type series struct {
 	n       int64
 	sum     float64
@@ -44,7 +44,7 @@ func (s *series) add(v float64) {
 	s.squares.addProduct(v, v)
 }
 
-// Values is what is left of a list of values >= 0 that is not kept.
+// Values is the remainder of a list of values >= 0 that is not kept.
 type Values struct{ series }
 
 // NewValues returns an empty list, with quantiles in the given form.

@@ -5,8 +5,8 @@ import (
 	"math/big"
 )
 
-// SketchError is how far a sketched quantile is from the value at its rank, at most, as a share of that value.
-// Buckets are 1/bucketParts of the power of two below them, and their middle stands for what is in them.
+// SketchError is how far a sketched quantile is from the value at its rank, at most, as a share of that value. Buckets
+// are 1/bucketParts of the power of two below them, and their middle represents their values.
 const SketchError = 1.0 / (2 * bucketParts)
 
 // sketch counts values >= 0 by their leading bits. Two sketches are joined by adding their counts, and
@@ -17,7 +17,7 @@ type sketch struct {
 	counts []int64 // by bucket
 }
 
-// sketchShift is the number of bits of a float64 that its bucket does not tell.
+// sketchShift is the number of bits of a float64 that its bucket drops.
 const sketchShift = mantissa - bucketBits
 
 // add counts a value n times.
@@ -66,7 +66,7 @@ func (s *sketch) values(least, most float64) (w weighted) {
 	return w
 }
 
-// double is a number as the sum of two float64s, of which the second is what the first cannot hold.
+// double is a number as the sum of two float64s; the second has the rounding error of the first.
 type double struct{ high, low float64 }
 
 // add adds x.

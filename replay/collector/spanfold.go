@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// spanFold is what is left of spans without chunks.
+// spanFold is the remainder of spans without chunks.
 type spanFold struct {
 	total *spanTotal // nil: none has gone
 	spool *spool     // the spans in their order; nil: they are sketched

@@ -5,9 +5,8 @@ import (
 	"math"
 )
 
-// spans are inter-token latencies in whole ns, each with the number of requests that had
-// it. They are kept as facts, in little more than a byte each where runs are long: those of
-// successive passes mostly grow by the same step, give or take one.
+// spans are inter-token latencies in whole ns, each with the number of requests that had it. They are kept in little
+// more than a byte each in long runs, since those of successive passes mostly grow by the same step, give or take one.
 type spans struct {
 	chunks []spanChunk
 	n      int64     // latencies

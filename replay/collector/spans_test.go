@@ -34,7 +34,7 @@ func drawSpans(rng *rand.Rand) (runs [][]int64, weights []int64) {
 	return runs, weights
 }
 
-// What spans keep is what was added, and their distributions are those of a list of it.
+// Spans keep the added values, and their distributions are those of a list of them.
 func TestSpans(t *testing.T) {
 	for seed := range uint64(80) {
 		rng := rand.New(rand.NewPCG(seed, 31))
@@ -174,7 +174,7 @@ func TestSpansAndGaps(t *testing.T) {
 	}
 }
 
-// A pass costs no memory but that of what is kept.
+// A pass allocates only the memory of its kept values.
 func TestSpansAllocateSeldom(t *testing.T) {
 	var s spans
 	run := []int64{5e6, 5e6 + 100, 5e6 + 201}

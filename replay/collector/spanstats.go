@@ -38,8 +38,7 @@ func (s *spans) describe() (latencies, rates Distribution) {
 func nanosToMS(n int64) float64   { return float64(n) / 1e6 }
 func nanosToRate(n int64) float64 { return 1e9 / float64(n) }
 
-// setMoments fills in what n numbers in parts of 1/unit come to, by their sum and that of
-// their squares.
+// setMoments sets the moments of n numbers in parts of 1/unit, by their sum and that of their squares.
 func (d *Distribution) setMoments(n int64, sum, squares *big.Int, unit float64) {
 	mean, deviation := momentsOf(n, sum, squares)
 	d.Mean, d.Std = mean/unit, deviation/unit
@@ -308,8 +307,7 @@ func (s *spans) countCells(cells []cell) {
 	})
 }
 
-// countNear counts latencies, none of which is less than the cells, in those parts of cells
-// where they are.
+// countNear counts latencies of at least the cells in parts of cells.
 func countNear(cells []cell, nanos []int64, weight int64) {
 	for _, n := range nanos {
 		for i := range cells {

@@ -6,8 +6,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Stretches is what tells whether a cluster kept up: how long the requests that were not shed waited, in
-// stretches of as many each in order of arrival.
+// Stretches is the basis of the verdict on the load: the waits of requests that were not shed, in stretches of equal
+// numbers of requests in order of arrival.
 type Stretches struct {
 	Requests    int
 	Waits       []float64 // mean time from arrival to admission, to the end of requests that had none, in ms
@@ -17,7 +17,7 @@ type Stretches struct {
 	Latency     float64   // the time from arrival to the last token
 }
 
-// stretches is what is left of requests for Stretches.
+// stretches is the remainder of requests for Stretches.
 type stretches struct {
 	Stretches
 	end    sim.Time // last token or arrival
@@ -89,8 +89,8 @@ func (s *stretches) addToBlock(r *Record) {
 	}
 }
 
-// Stretches returns what is left of folded requests in n stretches. By a spool it is what the records
-// give; by blocks, of which some are in two stretches, about that.
+// Stretches returns the rest of folded requests in n stretches. With a spool the result equals that of records; with
+// blocks, some of which are in two stretches, it is approximate.
 func (c *Collector) Stretches(count int) Stretches {
 	s := &c.fold.stretches
 	out := s.Stretches

@@ -31,8 +31,7 @@ type Text struct {
 	Form  Form
 }
 
-// WriteText prints the report for people: a table of the metrics, then what the
-// run took and where the report is.
+// WriteText prints the report for people: a table of the metrics, then the time of the run and the place of the report.
 func (r *Report) WriteText(w io.Writer, t Text) error {
 	if t.Title == "" {
 		t.Title = DefaultTitle
@@ -70,7 +69,7 @@ func (r *Report) WriteText(w io.Writer, t Text) error {
 	return err
 }
 
-// describeHost returns what of the prefix cache hit rate came from host memory, where there
+// describeHost returns the part of the prefix cache hit rate that came from host memory, where there
 // is one behind the KV blocks. The reference's table does not have it.
 func (r *Report) describeHost(form Form) string {
 	ratio, known := r.Get(HostReused).value.(float64)
@@ -94,9 +93,8 @@ func (r *Report) lines(form Form) []Metric {
 // leaves fewer than 9 columns for one has a separate line.
 const averageEnds = 36
 
-// writeNarrow writes the distributions in columns that are the same in every
-// report, so that two of them can be compared by eye, and below them what has a
-// single value.
+// writeNarrow writes the distributions in the same columns in every report, for comparison by eye, and below them the
+// single values.
 func (r *Report) writeNarrow(b *strings.Builder) {
 	line := func(label string, cells ...any) {
 		left := averageEnds - 1 - len(label)

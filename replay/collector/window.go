@@ -166,7 +166,7 @@ func (c *Collector) measureWindow(r *Report) {
 	)
 }
 
-// describeWindow returns which requests the report is about; "" where it is about all.
+// describeWindow returns which requests the report is about; "" if it is about all.
 func (r *Report) describeWindow() string {
 	values := r.Numbers()
 	if _, ok := values["window_to_ms"]; !ok {

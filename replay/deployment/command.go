@@ -297,7 +297,7 @@ func expandSize(text string) (string, error) {
 	return strconv.Itoa(int(n * units[text[len(text)-1:]])), nil
 }
 
-// multiplySizes returns the product of two sizes, of which each is 1 where it is not given.
+// multiplySizes returns the product of two sizes, of which each is 1 if it is not given.
 func multiplySizes(a, b string) (string, error) {
 	product := 1
 	for _, text := range []string{a, b} {

@@ -60,7 +60,7 @@ func Flags() []string {
 	return names
 }
 
-// Fill sets what is known, and what holds otherwise where that is known, by flag.
+// Fill sets the known settings, and the defaults of all other settings, by flag.
 func Fill(settings []Setting, known, usual map[string]string) []Setting {
 	filled := slices.Clone(settings)
 	for i := range filled {

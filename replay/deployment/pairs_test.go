@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Pairs are those of the list itself, and not of what stands inside its values.
+// Pairs are those of the list, not of the objects in it.
 func TestAddPairs(t *testing.T) {
 	for _, c := range []struct {
 		list, sign string

@@ -57,8 +57,8 @@ func (l *sglangLines) makeLog() (*Log, error) {
 	return &Log{Release: l.args["version"], KVTokens: tokens, Known: known, SGLang: l.args}, nil
 }
 
-// SGLangFlags returns the flags that the arguments of a server of SGLang stand for, by
-// their names in its log, where max_total_num_tokens is the size of its KV pool.
+// SGLangFlags returns the flags for the arguments of a server of SGLang, by their names in its log, where
+// max_total_num_tokens is the size of its KV pool.
 func SGLangFlags(args map[string]string) (map[string]string, error) {
 	known := map[string]string{"engine": "sglang"}
 	readLogged(known, "sglang", args)

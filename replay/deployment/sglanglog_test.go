@@ -10,8 +10,7 @@ const sglangLog = `[2026-05-01 10:00:00] server_args=ServerArgs(model_path='/mod
 [2026-05-01 10:00:40 TP0] max_total_num_tokens=198208, chunked_prefill_size=4096, max_prefill_tokens=16384, max_running_requests=256, context_len=40960, available_gpu_mem=9.21 GB
 `
 
-// What a server of SGLang prints as it starts, in the form of older releases and of newer
-// ones; what its scheduler found wins.
+// Start-up logs of SGLang servers of older and newer releases are read; values of the scheduler take precedence.
 func TestReadSGLangLog(t *testing.T) {
 	want := map[string]string{
 		"engine": "sglang", "model": "/models/Qwen3-14B", "tp": "2", "block-size": "64", "gpu-memory-utilization": "0.837", "max-running-requests": "256",

@@ -6,8 +6,8 @@ import (
 	"regexp"
 )
 
-// ReadTRTLLMLog returns the flags that follow from what a server of TensorRT-LLM printed of its KV blocks as it started,
-// nil where it printed nothing of them. The pool of a trial pass is printed before that of the server; the latest counts.
+// ReadTRTLLMLog returns the flags that follow from the KV blocks in the start-up log of a TensorRT-LLM server, nil if
+// it has none. The pool of a trial pass is printed before that of the server; the latest counts.
 func ReadTRTLLMLog(r io.Reader) map[string]string {
 	sized := regexp.MustCompile(`tokens per block=(\d+), primary blocks=(\d+), secondary blocks=\d+`)
 	var known map[string]string

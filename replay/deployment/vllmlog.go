@@ -16,7 +16,7 @@ import (
 // maxLine bounds a line of a log: a configuration of vLLM is one line.
 const maxLine = 1 << 20
 
-// Log is what a server printed as it started.
+// Log is the start-up log of a server.
 type Log struct {
 	Release  string            // of vLLM, as 0.20.2; "" of SGLang, which does not log it
 	KVTokens int               // GPU KV cache size, 0: not printed
@@ -30,8 +30,8 @@ type Log struct {
 	SGLang     map[string]string // arguments of SGLang's server by its own names; nil: the server is vLLM
 }
 
-// ReadLog reads the settings of a server of vLLM or SGLang from what it printed as it
-// started. It fails when neither has printed any.
+// ReadLog reads the settings of a server of vLLM or SGLang from its start-up log. It fails when neither has printed
+// any.
 func ReadLog(r io.Reader) (*Log, error) {
 	v, s := newVLLMLines(), newSGLangLines()
 	lines := bufio.NewScanner(r)

@@ -53,7 +53,7 @@ type Args struct {
 
 	KVBytesPerToken     int     // KV cache bytes per token; 0: unknown, a handoff takes no time
 	TransferGBPerSecond float64 // link from prefill to decode, 10^9 bytes per second; 0: a handoff takes no time
-	TransferLatencyMs   float64 // of a transfer from prefill to decode, whatever its size; 0: none
+	TransferLatencyMs   float64 // of a transfer from prefill to decode, for any size; 0: none
 
 	QueuePolicy string        // "fcfs", "lcfs", "wspt", "priority", "wfq" or "edf" replaces the router's policy; "": the router's own
 	PassTimes   timing.Source `record:"profile_path"`
@@ -74,7 +74,7 @@ type Args struct {
 // SGLangArgs are read by SGLang engines only.
 type SGLangArgs = sglang.Settings
 
-// HiCacheArgs are those of SGLang's hierarchical cache, and StorageArgs those of what is behind it.
+// HiCacheArgs are the arguments of SGLang's hierarchical cache, and StorageArgs those of the storage behind it.
 type (
 	HiCacheArgs = sglang.HiCacheSettings
 	StorageArgs = sglang.StorageSettings

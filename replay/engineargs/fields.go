@@ -57,7 +57,7 @@ func (a *Args) declare(d *schema.Decl, o *Options) {
 func (a *Args) declareSizes(d *schema.Decl) {
 	d.Count(&a.Blocks, schema.Row{
 		Key: "num_gpu_blocks", Value: 16384, Help: "KV `blocks` of a worker",
-		File: schema.File{Place: 140, Default: "16384", Help: "KV blocks; left out, they follow from gpu and model"},
+		File: schema.File{Place: 140, Default: "16384", Help: "KV blocks; default: by gpu and model"},
 		Knob: schema.Knob{Label: "KV blocks per worker", Preset: "what fits, or 16384", Steps: "256 512 1024 2048 4096 8192 16384 32768 65536 131072"},
 		Doc:  schema.Doc{Text: "KV blocks (SGLang: pages) of a worker, 1 to 2147483647"},
 	})
@@ -72,7 +72,7 @@ func (a *Args) declareSizes(d *schema.Decl) {
 	if d.Count(&a.MaxLength, schema.Row{
 		Key: "max_model_len", Default: "the model's", Help: "longest sequence, in `tokens` of prompt and answer", Alike: true, After: "gpu-memory-utilization",
 		Log:  "vllm:max_model_len vllm:max_seq_len sglang:context_length",
-		File: schema.File{Place: 110, Default: "32768", Help: "longest sequence in tokens; left out, the model's own"},
+		File: schema.File{Place: 110, Default: "32768", Help: "longest sequence in tokens; default: that of the model"},
 		Doc:  schema.Doc{Default: "the model's; without a model, no limit", Text: "longest sequence: longer prompts are rejected, answers end there (docs/hardware.md#the-longest-sequence)"},
 	}); d.Compat && a.MaxLength > 0 {
 		d.Fail("max_model_len", strconv.Itoa(a.MaxLength), "none with compat: the reference has no longest sequence")
@@ -102,8 +102,8 @@ func (a *Args) declareTimes(d *schema.Decl) {
 		Doc: schema.Doc{Text: "data-parallel ranks of a worker, in lockstep, each with separate KV blocks; more than 1 with vLLM's (`scheduler_profile`) or SGLang's own rules; the flag is SGLang's"},
 	})
 	d.Ratio(&a.StartupSeconds, schema.Row{
-		Key: "startup_time", Help: "`seconds` until a worker that --scale adds serves", After: "bandwidth-g2-to-g1-gbps",
-		Doc: schema.Doc{Unit: "s", Text: "until a worker that `--scale` adds serves (docs/coming-from.md)"},
+		Key: "startup_time", Help: "startup time of a worker that --scale adds, in `seconds`", After: "bandwidth-g2-to-g1-gbps",
+		Doc: schema.Doc{Unit: "s", Text: "startup time of a worker that `--scale` adds (docs/coming-from.md)"},
 	})
 	arguments.DeclareWarmup(&a.Settings, d)
 	d.Size(&a.KVBytesPerToken, schema.Row{
@@ -125,7 +125,7 @@ func (a *Args) declareOrders(d *schema.Decl) {
 	arguments.DeclareOrders(&a.Settings, d)
 	a.QueuePolicy = d.Name(schema.Row{
 		Key: "router_queue_policy", Names: []string{"fcfs", "lcfs", "wspt", "priority", "wfq", "edf"},
-		Doc: schema.Doc{Default: "the router's", Text: "fcfs, lcfs, wspt, priority, wfq or edf, wins over the router's setting"},
+		Doc: schema.Doc{Default: "the router's", Text: "fcfs, lcfs, wspt, priority, wfq or edf; overrides the router's setting"},
 	})
 }
 
@@ -154,7 +154,7 @@ func (a *Args) declareOthers(d *schema.Decl) {
 	a.Reasoning = declareReasoning(d)
 }
 
-// declareRole declares what a worker does; pool is the role where none is named.
+// declareRole declares the role of a worker; pool is the default.
 func declareRole(d *schema.Decl, pool scheduler.Role) scheduler.Role {
 	named := d.Any(schema.Row{
 		Key: "worker_type",

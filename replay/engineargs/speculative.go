@@ -36,7 +36,7 @@ const maxDrafts = 64
 // draft_share.
 func (a *Args) declareSpeculative(d *schema.Decl) {
 	row := schema.Row{
-		Key: "speculative_config", Default: "no drafts", Help: "speculative decoding: vLLM's `JSON` object, with how many drafts are accepted; for sglang this alone", After: "scheduling-policy",
+		Key: "speculative_config", Default: "no drafts", Help: "speculative decoding: vLLM's `JSON` object, with the acceptance rate; for sglang the rate alone", After: "scheduling-policy",
 		Doc: schema.Doc{Default: "none", Text: "an object: speculative decoding, with vLLM's own rules alone (docs/hardware.md#speculative-decoding)", Part: "vLLM"},
 	}
 	if a.Engine == SGLang {
@@ -75,8 +75,7 @@ func (a *Args) declareSpeculative(d *schema.Decl) {
 	})
 }
 
-// declareDrafts declares what speculative_config has for SGLang engines: how many drafts are accepted,
-// and what they take.
+// declareDrafts declares the members of speculative_config for SGLang engines: acceptance and time of drafts.
 func (a *Args) declareDrafts(d *schema.Decl, row schema.Row) {
 	drafts := &a.SGLang.Drafts
 	declare := d.Group
@@ -98,7 +97,7 @@ func (a *Args) declareDrafts(d *schema.Decl, row schema.Row) {
 	})
 }
 
-// declareLaw declares what is ours: how many drafts are accepted, and what they take.
+// declareLaw declares the members that vLLM does not have: acceptance and time of drafts.
 func (s *Speculative) declareLaw(m *schema.Decl) {
 	s.declareAcceptance(m)
 	seed := 0
@@ -109,7 +108,7 @@ func (s *Speculative) declareLaw(m *schema.Decl) {
 	s.Seed = uint64(seed)
 	m.Ratio(&s.Ms, schema.Row{
 		Key: "draft_ms",
-		Doc: schema.Doc{Unit: "ms", Default: "by the method", Text: "what each draft of all requests together takes"},
+		Doc: schema.Doc{Unit: "ms", Default: "by the method", Text: "time of each draft, for all requests together"},
 	})
 	m.Ratio(&s.Share, schema.Row{
 		Key: "draft_share",
@@ -121,7 +120,7 @@ func (s *Speculative) declareLaw(m *schema.Decl) {
 func (s *Speculative) declareMethod(m *schema.Decl) {
 	row := schema.Row{
 		Key: "method",
-		Doc: schema.Doc{Default: "draft_model", Text: "eagle, eagle3, mtp, draft_model, ngram, ngram_gpu, suffix or, before vllm-0.33, medusa; passes overlap as the release has it (docs/rules/vllm.md#speculative-decoding)"},
+		Doc: schema.Doc{Default: "draft_model", Text: "eagle, eagle3, mtp, draft_model, ngram, ngram_gpu, suffix or, before vllm-0.33, medusa; the release sets which of them overlap passes (docs/rules/vllm.md#speculative-decoding)"},
 	}
 	for _, method := range releases.Methods() {
 		row.Names = append(row.Names, method.Name)
@@ -156,15 +155,15 @@ func (s *Speculative) declareAcceptance(m *schema.Decl) {
 	for _, row := range []schema.Row{
 		schema.Row{
 			Key: "synthetic_acceptance_rates",
-			Doc: schema.Doc{Unit: "shares", Text: "instead of it, vLLM's own: by position, of drafts that are accepted with all before them, as its log has them"},
+			Doc: schema.Doc{Unit: "shares", Text: "instead of it, by position: the rates at which a draft and all drafts before it are accepted, as in vLLM's log"},
 		},
 		schema.Row{
 			Key: "synthetic_acceptance_length",
-			Doc: schema.Doc{Unit: "tokens", Text: "instead of it, vLLM's own: the mean number of tokens per pass, 1 to k + 1"},
+			Doc: schema.Doc{Unit: "tokens", Text: "instead of it: the mean number of tokens per pass, 1 to k + 1"},
 		},
 		schema.Row{
-			Key: "acceptance_rate", Default: "none", Help: "speculative decoding: share `R` of drafts after accepted ones that are accepted, or R..R for each request to draw from", Kind: schema.Range,
-			Doc: schema.Doc{Unit: "share", Default: "-", Text: "of drafts, if those before it are accepted; [0.5, 0.9] (flag: 0.5..0.9): each request draws its own from that range"},
+			Key: "acceptance_rate", Default: "none", Help: "speculative decoding: acceptance `rate` of a draft after accepted drafts, or R..R for a rate drawn by each request", Kind: schema.Range,
+			Doc: schema.Doc{Unit: "share", Default: "-", Text: "of drafts after accepted drafts; [0.5, 0.9] (flag: 0.5..0.9): each request draws its rate from that range"},
 		},
 	} {
 		if text := m.Any(row); text != "" && text != "null" {

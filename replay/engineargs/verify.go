@@ -9,8 +9,8 @@ import (
 	"github.com/replay-llm/replay/schema"
 )
 
-// CompleteLimits sets the missing limits of a vLLM server from the given ones, as it does when it starts: the tokens of a pass by
-// the longest sequence, 0 where that is unknown, and the requests at once by the tokens of a pass.
+// CompleteLimits sets the missing limits of a vLLM server from the given ones, as the server does: the token budget by
+// the longest sequence, 0 if that is unknown, and the requests at once by the token budget.
 func (a *Args) CompleteLimits(longest int, gives func(key string) bool) {
 	if !gives(vllm.TokensKey) && longest > 0 {
 		if !a.ChunkedPrefill {

@@ -7,14 +7,15 @@ import (
 	"github.com/replay-llm/replay/scheduler/vllm/releases"
 )
 
-// TestServerStarts holds what a vLLM server refuses when it starts to what its releases' own configuration classes raise.
+// TestServerStarts compares the settings that a vLLM server refuses at its start with the errors of its releases' own
+// configuration classes.
 func TestServerStarts(t *testing.T) {
 	const drafts = `"speculative_config":{"method":"eagle","num_speculative_tokens":3,"acceptance_rate":0.5}`
 	const draftModel = `"speculative_config":{"method":"draft_model","num_speculative_tokens":3,"acceptance_rate":0.5}`
 	const long = `"scheduler_rules":{"long_prefill_tokens":`
 	for _, c := range []struct {
 		text    string
-		key     string   // that is refused; "" where all profiles accept it
+		key     string   // that is refused; "" if all profiles accept it
 		refused []string // by these profiles; nil: by all
 	}{
 		{`"max_num_batched_tokens":64,"max_num_seqs":65`, "max_num_batched_tokens", nil},

@@ -234,7 +234,7 @@ func limitText(n int) string {
 	return strconv.Itoa(n)
 }
 
-// describeUneven describes transfers between workers of different numbers of GPUs, "" where they have as many.
+// describeUneven describes transfers between workers of different numbers of GPUs, "" if they have as many.
 func (t *Topology) describeUneven() string {
 	prefill, _, _ := t.Pools[0].Engine.PassTimes.GPUs()
 	decode, _, _ := t.Pools[1].Engine.PassTimes.GPUs()

@@ -25,7 +25,7 @@ type Change struct {
 // Reroutes reports whether another policy, or another admission, decides after c.
 func (c *Change) Reroutes() bool { return c.Routing != nil || c.Admission != nil }
 
-// With returns t as it is after a change. Its pools are those of the start.
+// With returns t after a change. Its pools are those of the start.
 func (t Topology) With(c *Change) *Topology {
 	if c.Routing != nil {
 		t.Router = c.Routing
@@ -152,7 +152,7 @@ func (s *Stage) laterNeeds() ([]router.Needs, error) {
 	return all, checkCounting(all)
 }
 
-// needsOf returns what the dispatcher has to keep after a change.
+// needsOf returns what the dispatcher must keep after a change.
 func (s *Stage) needsOf(c *Change) (router.Needs, error) {
 	after := s.WithTopology(s.Topology.With(c))
 	p, err := after.NewPolicy()

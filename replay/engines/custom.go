@@ -30,8 +30,7 @@ func (t *Topology) CheckCustom() error {
 	return nil
 }
 
-// customFault returns what the arguments of an engine ask for that is not done around an engine of the caller's;
-// "" where there is nothing.
+// customFault returns the argument that is not supported with an engine of the caller's; "" if there is none.
 func customFault(a *engineargs.Args) string {
 	switch {
 	case a.Engine != engineargs.VLLM:

@@ -10,8 +10,8 @@ import (
 	"github.com/replay-llm/replay/scheduler/vllm"
 )
 
-// draftTime returns what a draft of all requests together takes, in ms and as a share of
-// a pass without drafts, and in words where that comes from.
+// draftTime returns the time of a draft for all requests, in ms and as a share of a pass without drafts, and the source
+// of both in words.
 func draftTime(a *engineargs.Args) (ms, share float64, text string) {
 	s := a.Speculative
 	f, isSheet := a.PassTimes.Fit()
@@ -71,7 +71,7 @@ func withSeed(s *engineargs.Speculative, seed uint64) *vllm.Speculation {
 	return &drafts
 }
 
-// draftsOf returns how an SGLang engine decodes speculatively; nil where it does not.
+// draftsOf returns how an SGLang engine decodes speculatively; nil if it does not.
 func draftsOf(a *engineargs.Args, seed uint64) *sglang.Speculation {
 	s := withSeed(a.Speculative, seed)
 	if s == nil {

@@ -44,7 +44,7 @@ const (
 // DefaultLimit is how often a request comes back where nothing is said.
 const DefaultLimit = 3
 
-// FaultKind is what goes wrong.
+// FaultKind is the kind of a fault.
 type FaultKind string
 
 const (
@@ -53,7 +53,7 @@ const (
 	Slows   FaultKind = "slow"    // for a while passes take Factor times as long
 	Link    FaultKind = "link"    // for a while transfers to decode have a share, Factor, of their bandwidth
 	NoIndex FaultKind = "index"   // the router forgets what the workers have cached
-	Router  FaultKind = "router"  // the router begins anew: it knows of no cache and of no request under way
+	Router  FaultKind = "router"  // the router begins anew: it knows of no cache and of no request in flight
 	Rolling FaultKind = "rolling" // workers are drained and restarted, N at a time
 	Role    FaultKind = "role"    // workers are drained and serve in the other pool after Back; without Workers the latest N
 )

@@ -13,8 +13,8 @@ import (
 // GPUs are those of a cluster.
 type GPUs struct {
 	Count int
-	Name  string  // of all kinds of them, "" where they are unknown
-	Price float64 // of all of them for an hour by default, 0 where one of them has none
+	Name  string  // of all kinds of them, "" if they are unknown
+	Price float64 // of all of them for an hour by default, 0 if one of them has none
 }
 
 // Rent is the GPUs of a worker, and what they cost for an hour: 0 if that is not known.

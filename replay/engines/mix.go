@@ -111,8 +111,8 @@ func (t *Topology) LaterKind() (k Kind, ok bool) {
 	return k, true
 }
 
-// resize returns p with a number of workers. A mix is repeated as often as it takes, and
-// what is left over falls to its kinds in their order.
+// resize returns p with a number of workers. A mix is repeated to the number of workers, and the rest is of its kinds
+// in order.
 func (p Pool) resize(count int) Pool {
 	if len(p.Mix) == 0 || count == p.Count {
 		p.Count = count

@@ -19,8 +19,8 @@ func mixOf(h100, l40s int) Pool {
 	return Mix([]Kind{kind("h100", "h100/llama-3.1-8b", h100), kind("l40s", "l40s/llama-3.1-8b?tp=2", l40s)})
 }
 
-// A mix of another size is the mix as often as it goes, and of its kinds in order what is
-// left; one of a single kind is a plain pool.
+// A mix of another size repeats the mix, and takes the rest from its kinds in order; one of a single kind is a plain
+// pool.
 func TestResizeMix(t *testing.T) {
 	top := Topology{Pools: []Pool{mixOf(1, 2)}}
 	for size, want := range map[int]string{1: "", 2: "1 of h100, 1 of l40s", 3: "1 of h100, 2 of l40s", 4: "2 of h100, 2 of l40s", 7: "3 of h100, 4 of l40s"} {

@@ -17,8 +17,9 @@ import (
 
 // PD is how prefill and decode workers share the work (docs/pd.md).
 type PD struct {
-	// Threshold, When and Best, of which at most one is set, are which prompts go to a prefill worker. The decode worker of a
-	// request computes all other prompts. Threshold: prompts with more tokens that the decode worker has not cached.
+	// Threshold, When and Best, of which at most one is set, select the prompts for prefill workers. The decode worker
+	// of a request computes all other prompts. Threshold: prompts with more tokens that the decode worker has not
+	// cached.
 	Threshold *int `json:",omitempty"`
 	// When is the expression of a policy.PrefillRule.
 	When string `json:",omitempty"`
@@ -39,11 +40,11 @@ type PD struct {
 	DecodeAdmission bool `json:",omitempty"`
 	// HoldPrefill keeps the KV blocks of a prompt on its prefill worker until they have been sent.
 	HoldPrefill bool `json:",omitempty"`
-	// Pull has requests wait on their decode workers, which take KV blocks for a prompt and then read what they have not cached
-	// from the prefill worker, as with vLLM's NixlConnector. It takes HoldPrefill.
+	// Pull lets requests wait on their decode workers, which take KV blocks for a prompt and then read the uncached
+	// part from the prefill worker, as with vLLM's NixlConnector. It takes HoldPrefill.
 	Pull bool `json:",omitempty"`
-	// Push has a request go to its decode worker when it gets it, and prefill workers write what decode workers have taken blocks
-	// for, as with vLLM's NixlPushConnector. It takes Pull.
+	// Push sends a request to its decode worker when a prefill worker gets it. Prefill workers write the blocks that
+	// decode workers have reserved, as with vLLM's NixlPushConnector. It takes Pull.
 	Push bool `json:",omitempty"`
 }
 
@@ -73,7 +74,7 @@ func (p *PD) PicksEarly() bool { return p != nil && p.DecodeChosen != AfterTrans
 // SharesLinks reports whether transfers share links.
 func (p *PD) SharesLinks() bool { return p != nil && p.Sharing != "" }
 
-// describePrompts describes which prompts go to prefill workers, "" where all do.
+// describePrompts describes which prompts go to prefill workers, "" if all do.
 func (p *PD) describePrompts() string {
 	switch {
 	case !p.Chooses():
@@ -86,7 +87,7 @@ func (p *PD) describePrompts() string {
 	return "prompts go to prefill workers where the first token is estimated to come sooner so, decode workers compute the rest"
 }
 
-// describeTransfers describes what transfers share and send, "" where nothing is said of it.
+// describeTransfers describes what transfers share and send, "" if nothing is said of it.
 func (t *Topology) describeTransfers() string {
 	p := t.PD
 	var parts []string
@@ -127,7 +128,7 @@ func (t *Topology) describeTransfers() string {
 // Prefills reports whether decode workers of this pool compute prompts, too.
 func (s *Stage) Prefills() bool { return s.Role == scheduler.Decode && s.PD.Chooses() }
 
-// seesCaches reports whether the router of these decode workers has to know their caches.
+// seesCaches reports whether the router of these decode workers must know their caches.
 func (s *Stage) seesCaches() bool {
 	return s.Prefills() || s.Role == scheduler.Decode && s.PD != nil && s.PD.Missing
 }
@@ -155,7 +156,7 @@ func (s *Stage) keepsSent() bool {
 // pulls reports whether KV caches go to or from these workers as with vLLM's NixlConnector.
 func (s *Stage) pulls() bool { return s.Role != scheduler.Aggregated && s.PD != nil && s.PD.Pull }
 
-// keptLoads returns what the router of the pool keeps besides what its policy needs.
+// keptLoads returns the loads that the router of the pool keeps in addition to those of its policy.
 func (s *Stage) keptLoads() router.Needs {
 	n := router.Needs{Overlap: s.seesCaches()}
 	if s.PD.Chooses() {

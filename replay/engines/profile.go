@@ -13,9 +13,8 @@ import (
 	"github.com/replay-llm/replay/scheduler/vllm/releases"
 )
 
-// ProfileSettings returns the settings of the server that an engine's timing profile was
-// fitted to, for where nothing else is said of them; with pools of prefill and decode those
-// of the link between them, too.
+// ProfileSettings returns the settings of the server that an engine's timing profile was fitted to, as defaults; with
+// pools of prefill and decode also those of the link.
 func ProfileSettings(a *engineargs.Args, twoPools bool) ([]engineargs.Setting, error) {
 	p, err := a.PassTimes.Profile()
 	if err != nil {
@@ -64,8 +63,7 @@ func DropForeign(all []engineargs.Setting, engine engineargs.Engine) []enginearg
 // engineKey is the argument that names the engine.
 const engineKey = "engine_type"
 
-// DefaultSettings returns what an engine has where nothing is said: SGLang a KV cache of as
-// many tokens as vLLM.
+// DefaultSettings returns the defaults of an engine: with SGLang a KV cache of as many tokens as with vLLM.
 func DefaultSettings(a *engineargs.Args) []engineargs.Setting {
 	if a.Engine == engineargs.VLLM {
 		return nil
@@ -74,7 +72,7 @@ func DefaultSettings(a *engineargs.Args) []engineargs.Setting {
 	return []engineargs.Setting{{Key: "num_gpu_blocks", Value: strconv.Itoa(max(1, usual.Blocks*usual.BlockTokens/a.BlockTokens))}}
 }
 
-// serverSetting is a setting of a server that was measured, 0 where it is unknown.
+// serverSetting is a setting of a server that was measured, 0 if it is unknown.
 type serverSetting struct {
 	key   string
 	value int

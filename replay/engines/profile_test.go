@@ -98,7 +98,7 @@ func TestProfileSettingsTRTLLM(t *testing.T) {
 	}
 }
 
-// TestAssumptions lists what the results of two clusters rest on.
+// TestAssumptions lists the assumptions of two clusters.
 func TestAssumptions(t *testing.T) {
 	parse := func(text string) engineargs.Args {
 		a, err := engineargs.Parse([]byte(text), engineargs.Options{})

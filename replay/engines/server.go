@@ -67,8 +67,8 @@ func chainOf(a *engineargs.Args, f *hardware.Fit, gives func(key string) bool) [
 	}
 }
 
-// ServerShare returns the share of a GPU's memory that an SGLang server with these arguments takes
-// for weights and KV cache, where nothing is said; that of f for other engines.
+// ServerShare returns the default share of a GPU's memory that an SGLang server with these arguments takes for weights
+// and KV cache; that of f for other engines.
 func ServerShare(a *engineargs.Args, f *hardware.Fit) float64 {
 	if a.Engine == engineargs.TRTLLM {
 		return trtllmShare(f)
@@ -89,8 +89,8 @@ func Seats(a *engineargs.Args, f *hardware.Fit, blocks int) []engineargs.Setting
 	return []engineargs.Setting{{Key: "sglang.max_running_requests", Value: strconv.Itoa(seats)}}
 }
 
-// serverLimits returns a with the limits of a pass and the block size of a server of that release: the limits of a that are
-// given, and for the missing ones what the server takes with them.
+// serverLimits returns a with the limits of a pass and the block size of a server of that release, for limits that a
+// does not have.
 func serverLimits(a *engineargs.Args, release string, f *hardware.Fit, gives func(key string) bool) engineargs.Args {
 	own := *a
 	tokens, seqs := releases.ServerLimits(release, f.GPU.Name, f.GPU.MemoryGiB)
@@ -135,8 +135,8 @@ func NearestRules(release string) string { return releases.RulesName(release) }
 // VersionOf returns the release of vLLM that a name of scheduler_profile stands for.
 func VersionOf(rules string) string { return releases.Release(rules) }
 
-// ServerFlags returns what a vLLM engine on a GPU has where nothing is given, by flag; rules are the name of its rules, ""
-// where these are not given either.
+// ServerFlags returns the defaults of a vLLM engine on a GPU by flag; rules are the name of its rules, "" for the
+// default.
 func ServerFlags(rules string, gpu *hardware.GPU) map[string]string {
 	rules = cmp.Or(rules, releases.Newest())
 	tokens, seqs := releases.ServerLimits(rules, gpu.Name, gpu.MemoryGiB)

@@ -13,8 +13,8 @@ import (
 	"github.com/replay-llm/replay/scheduler/vllm/releases"
 )
 
-// TestServerDefaults holds what an engine has on a GPU to what vLLM's own engine arguments
-// said, release by release: testdata/vllm/defaults.jsonl.
+// TestServerDefaults compares the defaults of an engine on a GPU with those of vLLM's own engine arguments, release by
+// release: testdata/vllm/defaults.jsonl.
 func TestServerDefaults(t *testing.T) {
 	file, err := os.Open("../../testdata/vllm/defaults.jsonl")
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/sglang"
 )
 
-// TestSGLangDefaults holds what an SGLang engine has on a GPU to what SGLang's own code said:
+// TestSGLangDefaults compares the defaults of an SGLang engine on a GPU with those of SGLang's own code:
 // testdata/sglang/defaults.jsonl, where the KV cache has half of the memory.
 func TestSGLangDefaults(t *testing.T) {
 	file, err := os.Open("../../testdata/sglang/defaults.jsonl")

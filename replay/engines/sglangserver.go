@@ -32,9 +32,8 @@ type sglangServer struct {
 	Chunk     int  // chunked_prefill_size
 }
 
-// share returns mem_fraction_static where it is not said: what activations and graphs leave of
-// the memory. They are guessed in MiB, by the chunk, the decode batches that graphs are
-// captured for, and the sizes of prompts they are.
+// share returns the default of mem_fraction_static: the memory that activations and graphs leave. They are guessed in
+// MiB, by the chunk, the decode batches that graphs are captured for, and the sizes of prompts they are.
 func (s *sglangServer) share() float64 {
 	reserved := 512 + 1.5*float64(max(s.Chunk, 2048)) + float64(s.TP*s.PP)/8*1024 + 2*float64(s.graphBatch())
 	switch {

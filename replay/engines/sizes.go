@@ -67,7 +67,7 @@ func (s *Stage) checkMixed() func(input, output int) *scheduler.OversizeError {
 // OversizeError reports requests that can never run on the engines of a replay.
 type OversizeError struct {
 	Count  int    // such requests
-	Of     int    // all requests; 0 where these are not known beforehand
+	Of     int    // all requests; 0 if these are not known beforehand
 	First  string // the first one's place in the trace
 	Err    error  // why it cannot run
 	Blocks int    // num_gpu_blocks that would admit them all; 0 when none would

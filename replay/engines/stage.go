@@ -26,13 +26,13 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// Use is what a harness makes of a topology.
+// Use is the use of a topology by a harness.
 type Use struct {
 	Tree     *prompt.Tree        // of the prompts to come, cut by the engines' blocks
-	Requests int                 // how many may come; 0 where it is unknown
+	Requests int                 // how many may come; 0 if it is unknown
 	Steps    bool                // a planner reads every pass
 	Events   bool                // cores tell their KV events, whatever the router needs
-	Classes  []router.ClassTerms // of the workload, by sim.Request.Class; nil where it has none
+	Classes  []router.ClassTerms // of the workload, by sim.Request.Class; nil if it has none
 	// FitUncached turns away requests that fit only thanks to what is cached.
 	FitUncached bool
 	// Custom, when not nil, makes the engine of each worker, instead of that of its arguments.
@@ -65,7 +65,7 @@ func NewStages(t *Topology, use Use) ([]*Stage, error) {
 	return all, t.checkSignals(t.listSignalsOf(all))
 }
 
-// newStage prepares a pool. The cores of a mix report their caches to the router in the same way, by the kind that has to report
+// newStage prepares a pool. The cores of a mix report their caches to the router in the same way, by the kind that must report
 // most.
 func newStage(t *Topology, use Use, index int) (*Stage, error) {
 	p := &t.Pools[index]
@@ -119,8 +119,8 @@ func Joined(t *Topology, use Use) bool {
 	})
 }
 
-// KeepsPrompts returns what does not work with a tree of prompts that forgets, since no core can list the prompt nodes of
-// all blocks that it caches (scheduler.Remembers); "" where all works.
+// KeepsPrompts returns the setting that is not supported with a tree of prompts that forgets, since no core can list
+// the prompt nodes of all its cached blocks (scheduler.Remembers); "" if all are.
 func KeepsPrompts(t *Topology, use Use) (what string) {
 	if t.allKinds(use, func(s *Stage) bool { what = s.keepsPrompts(); return what == "" }) {
 		return ""
@@ -158,11 +158,11 @@ func (t *Topology) allKinds(use Use, passes func(*Stage) bool) bool {
 	return !use.Events
 }
 
-// routerCapture returns what a KV router needs to see of the engine's cache. Residency of
-// prompt nodes is enough where engines name blocks as the router does and never
-// cache one without its parent; where all layers have windows, they do. Ranks in lockstep have a cache each, which events alone tell
-// apart. Without a prefix cache vLLM announces blocks
-// under names that no request finds again, and the reference's SGLang announces tokens, which can pass for blocks of two.
+// routerCapture returns what a KV router needs to see of the engine's cache. Residency of prompt nodes is enough if
+// engines name blocks as the router does and never cache one without its parent. With windows in all layers, they do
+// cache such blocks. Ranks in lockstep have a cache each, which events alone tell apart. Without a prefix cache vLLM
+// announces blocks under names that no request finds again, and the reference's SGLang announces tokens, which can pass
+// for blocks of two.
 func (s *Stage) routerCapture() scheduler.Capture {
 	a := &s.Engine
 	switch {

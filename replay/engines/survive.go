@@ -11,7 +11,7 @@ import (
 // Loss is workers that a cluster has to do without.
 type Loss struct {
 	Name string    // the workers that are gone, in words
-	Left *Topology // the workers that are left; nil where a pool has none
+	Left *Topology // the workers that are left; nil if a pool has none
 }
 
 // place is a worker of a pool.
@@ -20,7 +20,7 @@ type place struct {
 	id   sim.WorkerID
 }
 
-// AnyGone returns what is left of t when any count workers are gone. Equal workers stand for each other: it does not matter which
+// AnyGone returns the rest of t when any count workers are gone. Equal workers stand for each other: it does not matter which
 // of them is gone.
 func (t *Topology) AnyGone(count int) []Loss {
 	var classes [][]place
@@ -59,13 +59,13 @@ func classesAt(classes [][]place, i int) []place {
 	return nil
 }
 
-// classOf returns what workers have in common that stand for each other.
+// classOf returns the common properties of interchangeable workers.
 func (t *Topology) classOf(at place) string {
 	p := &t.Pools[at.pool]
 	return fmt.Sprint(at.pool, " ", p.kindOf(at.id), " ", t.speedOf(at.pool, at.id))
 }
 
-// ZoneGone returns what is left of t when any zone is gone, its workers dealt out over that many in the order of their ids. Zones
+// ZoneGone returns the rest of t when any zone is gone, its workers dealt out over that many in the order of their ids. Zones
 // that leave the same workers are listed once.
 func (t *Topology) ZoneGone(zones int) []Loss {
 	var all []Loss

@@ -39,8 +39,8 @@ type Topology struct {
 	// long. A pool without any: all at 1.
 	WorkerSpeeds [][]float64
 
-	// FrontEnd is the time between clients and the router of the entry pool; nil: that of its engine where pass times are by
-	// measured operators, else none.
+	// FrontEnd is the time between clients and the router of the entry pool; nil: that of its engine if pass times are
+	// by measured operators, else none.
 	FrontEnd *silicon.FrontEnd
 
 	// Faults are the faults during the replay; nil: none.
@@ -58,11 +58,11 @@ type Topology struct {
 
 	// Changes are what is done to the cluster during the run, in order of time.
 	Changes []Change
-	// Possible is what may be done to copies of a replay (offline.Fork): what is kept for that changes no result.
+	// Possible is the changes that copies of a replay support (offline.Fork). The additional state changes no result.
 	Possible []Change `record:"-"`
 
-	// PreemptedApart counts what a preempted request finds cached when it is admitted again
-	// apart from prefix cache hits, as vLLM does; the reference counts it as hits.
+	// PreemptedApart counts the cached tokens of a readmitted request separately from prefix cache hits, as vLLM does;
+	// the reference counts them as hits.
 	PreemptedApart bool `record:"-"`
 
 	Compat bool   // reproduce the reference where it is wrong (docs/differences.md)
@@ -84,7 +84,7 @@ type Pools []Pool
 func (all Pools) Recorded() any {
 	r := struct {
 		Aggregated, Prefill, Decode            *engineargs.Args
-		Workers, PrefillWorkers, DecodeWorkers int    // 1 where there is no such pool
+		Workers, PrefillWorkers, DecodeWorkers int    // 1 if there is no such pool
 		Mix                                    []Kind // instead of Aggregated
 	}{Workers: 1, PrefillWorkers: 1, DecodeWorkers: 1}
 	for i := range all {
@@ -291,7 +291,7 @@ func (t *Topology) CheckScale() error {
 	return nil
 }
 
-// AutoscalerOf returns the autoscaler of a pool, nil where it has none.
+// AutoscalerOf returns the autoscaler of a pool, nil if it has none.
 func (t *Topology) AutoscalerOf(pool int) *autoscale.Config {
 	return [...]*autoscale.Config{t.Autoscale, t.AutoscaleDecode}[pool]
 }
@@ -396,7 +396,7 @@ func JoinPools(counts ByRole[int], engines ByRole[*engineargs.Args]) (Pools, err
 	return OnePool(engineargs.Default(), workers), nil
 }
 
-// FollowsCaches reports whether the router, or one that may follow it, reads what workers have cached.
+// FollowsCaches reports whether the router, or a later one, reads the caches of workers.
 func (t *Topology) FollowsCaches() bool {
 	for _, c := range t.Later() {
 		after := t.With(&c)

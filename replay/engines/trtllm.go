@@ -29,7 +29,7 @@ func trtllmHost(a *engineargs.Args) trtllm.Host {
 }
 
 // AskRoom returns how many blocks a decode worker must have free before the KV cache of q is sent to it, and how many
-// of them are reserved while it is under way; at most seats requests are on a worker then, 0 for any number.
+// of them are reserved while it is in progress; at most seats requests are on a worker then, 0 for any number.
 func (s *Stage) AskRoom(q *sim.Request) (free, reserved, seats int) {
 	a := &s.Engine
 	count := func(tokens int) int { return (tokens + a.BlockTokens - 1) / a.BlockTokens }

@@ -41,7 +41,7 @@ func groupWindows(a *engineargs.Args, m *hardware.Model, gives func(key string) 
 // manager off. Host memory behind the KV blocks turns it off, too.
 func keepsWhole(a *engineargs.Args) bool { return a.NoHybrid || a.G2.Asked() }
 
-// groupsOf returns what memory has to know of the groups of f's layers.
+// groupsOf returns what memory must know of the groups of f's layers.
 func groupsOf(f *hardware.Fit, a *engineargs.Args) hardware.Groups {
 	m, w := &f.Model, a.Windows
 	if a.Engine == engineargs.SGLang && m.WindowLayers > 0 {
@@ -88,7 +88,7 @@ func describeBlocks(a *engineargs.Args) string {
 		w.Groups+w.Full, w.Groups, kind, w.Tokens)
 }
 
-// describeHost returns what of host memory is behind the KV blocks of a worker, "" where there is none.
+// describeHost returns the host memory behind the KV blocks of a worker, "" if there is none.
 func describeHost(a *engineargs.Args) string {
 	if blocks := a.HostBlocks(); blocks > 0 {
 		by := ""
@@ -100,7 +100,8 @@ func describeHost(a *engineargs.Args) string {
 	return ""
 }
 
-// describeWindows returns what KV blocks assume of a model with windows in its layers that are no groups, "" of all other models.
+// describeWindows returns the assumption of KV blocks about a model with windows that are no groups, "" for all other
+// models.
 func describeWindows(a *engineargs.Args) string {
 	f, ok := a.PassTimes.Fit()
 	switch {

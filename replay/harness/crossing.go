@@ -62,9 +62,8 @@ func (c *Chooser) goesToPrefill(x *policy.Crossing, w sim.WorkerID) bool {
 	return c.estimateByPrefill(x, w) < c.estimateByDecode(x, w)
 }
 
-// estimateByPrefill returns after how long the first token is expected by way of a prefill
-// worker: the prompts that wait on the one that has least to compute, this one, its transfer as
-// if it had the link to itself, and a pass of the decode worker.
+// estimateByPrefill returns the estimated time to the first token by way of a prefill worker: the waiting prompts of
+// the least loaded one, this prompt, its transfer on a free link, and a pass of the decode worker.
 func (c *Chooser) estimateByPrefill(x *policy.Crossing, w sim.WorkerID) sim.Time {
 	least := int64(math.MaxInt64)
 	for _, p := range x.Prefill.Workers {

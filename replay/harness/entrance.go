@@ -28,7 +28,7 @@ type entrance struct {
 // FrontEndTime returns how long a request is in the front end.
 func (r *Run) FrontEndTime(q *sim.Request) sim.Time { return r.entrance.time.Of(q.InputTokens) }
 
-// Next returns the earliest instant, not before now, at which Take has something to do, when that is known. inFlight is the
+// Next returns the earliest instant, not before now, at which Take has work, when that is known. inFlight is the
 // number of requests behind the front end.
 func (r *Run) Next(now sim.Time, inFlight int) (sim.Time, bool) {
 	e := &r.entrance
@@ -72,7 +72,7 @@ func (r *Run) Send(now sim.Time, inFlight int) {
 	}
 }
 
-// Leaves reports whether a request leaves the front end by now: without one, as soon as it is sent.
+// Leaves reports whether a request leaves the front end by now: without one, when it is sent.
 func (r *Run) Leaves(now sim.Time) bool {
 	e := &r.entrance
 	return e.time.IsZero() || len(e.inside) > 0 && e.inside[0].Key <= now

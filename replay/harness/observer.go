@@ -7,12 +7,11 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Observer is shown what happens in a replay, for files that hold more than a
-// report. What it is handed belongs to the replay and is valid during the call.
+// Observer is shown what happens in a replay, for files that hold more than a report. Its arguments belong to the
+// replay and are valid during the call.
 //
-// Arrivals and placements come in the order of time. So do the passes of one
-// worker, each when it is over; passes of different workers need not, since
-// workers that cannot tell of each other may be replayed one after the other.
+// Arrivals and placements come in the order of time. So do the passes of one worker, each when it is over. Passes of
+// different workers may come in another order, since independent workers may be replayed one after the other.
 type Observer interface {
 	// Arrived shows a request that enters the cluster.
 	Arrived(q *sim.Request, at sim.Time)
@@ -64,7 +63,7 @@ func (NoObserver) Pass(scheduler.Role, sim.WorkerID, *scheduler.Pass) {}
 // PerWorker is what an observer keeps of each worker of each stage.
 type PerWorker[T any] [2][]T
 
-// At returns what is kept of a worker, which is nothing at first.
+// At returns the kept part of a worker, which is nothing at first.
 func (all *PerWorker[T]) At(stage scheduler.Role, w sim.WorkerID) *T {
 	list := &all[stage.Stage()]
 	if missing := int(w) + 1 - len(*list); missing > 0 {

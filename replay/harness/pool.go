@@ -19,7 +19,7 @@ type Pool struct {
 	Router router.Router
 
 	to     Carrier
-	anew   bool // the router has been restarted, and may not know requests under way
+	anew   bool // the router has been restarted, and may not know requests in flight
 	firsts firsts
 	placed []router.Placement // of the latest answer
 }
@@ -156,8 +156,8 @@ func (p *Pool) carryOut(now sim.Time, placed []router.Placement, err error) erro
 	return nil
 }
 
-// Mark carries the effects of a first or last token that came at an instant; now
-// is what the clock shows, which may be later in real time.
+// Mark carries the effects of a first or last token at an instant; now is the time of the clock, which may be later in
+// real time.
 func (p *Pool) Mark(now, at sim.Time, m *scheduler.Mark) error {
 	switch {
 	case p.Role == scheduler.Prefill && m.Last:

@@ -52,7 +52,7 @@ func (r *Run) Reject(x *Rejection) {
 func (r *Run) MayReject() bool { return r.lengths.Limited() || r.Use.FitUncached }
 
 // AddRejected enters into a result which requests were turned away; the entries that its report gets are
-// returned. always wants them even where there is no such request.
+// returned. always wants them even if there is no such request.
 func (r *Run) AddRejected(to *Result, always bool) []collector.Field {
 	to.Rejected, to.Reasons = r.rejections.list, r.rejections.reasons
 	n := to.CountRejected()

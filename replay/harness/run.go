@@ -1,6 +1,5 @@
-// Package harness holds what a replay is made of on either clock: the pools of
-// workers, how requests go through them, the observers, and the results at the
-// end. A driver moves time: offline on a logical clock, online in real time.
+// Package harness has the parts of a replay on either clock: the pools of workers, the path of requests through them,
+// the observers, and the results. A driver moves time: offline on a logical clock, online in real time.
 //
 // Read run.go, pool.go, then observer.go.
 package harness
@@ -78,7 +77,7 @@ type Run struct {
 	rejections rejections
 	warming    *warming // nil: caches begin empty
 	interning  *interning
-	// sizes are the checks of requests that are not known beforehand, by pool; nil where they are.
+	// sizes are the checks of requests that are not known beforehand, by pool; nil if they are.
 	sizes []func(input, output int) *scheduler.OversizeError
 }
 
@@ -164,7 +163,7 @@ func (c *Config) newCollector(requests int) (*collector.Collector, error) {
 	return collector.New(requests), nil
 }
 
-// classTerms returns what routers may know of the classes of a workload; nil where it has none.
+// classTerms returns the facts of classes for routers; nil if the workload has none.
 func classTerms(w *loadgen.Workload) []router.ClassTerms {
 	if w.Classes == nil {
 		return nil
@@ -284,9 +283,9 @@ type Result struct {
 	Incidents []Incident
 	// Facts are the facts that router policies in programs read, by name.
 	Facts []string
-	// Scaling is what autoscalers did, by pool; those without one are left out.
+	// Scaling is the acts of autoscalers, by pool; pools without one are omitted.
 	Scaling []*Scaling
-	// Warm is what the caches of workers began with; nil where they were empty.
+	// Warm is what the caches of workers began with; nil if they were empty.
 	Warm *WarmStart
 	// Caches are those of the workers, where they were to be kept.
 	Caches *caches.File

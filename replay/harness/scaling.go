@@ -6,7 +6,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Scaling is what the autoscaler of a pool did, and how many workers there were.
+// Scaling is the acts of the autoscaler of a pool, and the number of workers over time.
 type Scaling struct {
 	Stage scheduler.Role
 	Acts  []ScalingAct
@@ -33,7 +33,7 @@ func CountKills(all []*Scaling) (n int) {
 	return n
 }
 
-// fields returns what a report tells of them.
+// fields returns their entries of a report.
 func (d *Drains) fields(prefix string) []collector.Field {
 	if d == nil {
 		return nil
@@ -121,8 +121,8 @@ func (s *Scaling) Usage() Usage {
 	return u
 }
 
-// ScalingFields returns what a report tells of the autoscalers of a cluster. Where there are two
-// pools, the keys of each begin with its name, and sums of both follow.
+// ScalingFields returns the entries of a report about the autoscalers of a cluster. Where there are two pools, the keys
+// of each begin with its name, and sums of both follow.
 func ScalingFields(all []*Scaling) []collector.Field {
 	if len(all) == 0 {
 		return nil
@@ -154,7 +154,7 @@ func (x *scalingSum) add(y scalingSum) {
 	x.ups, x.downs = x.ups+y.ups, x.downs+y.downs
 }
 
-// costField returns the cost, where it is known.
+// costField returns the cost, if it is known.
 func (x *scalingSum) costField() []collector.Field {
 	if x.cost == 0 {
 		return nil
@@ -162,7 +162,7 @@ func (x *scalingSum) costField() []collector.Field {
 	return []collector.Field{collector.Of("worker_cost", x.cost)}
 }
 
-// fields returns what a report tells of one pool, and what of it adds up.
+// fields returns the entries of a report about one pool, and the entries that add up.
 func (s *Scaling) fields(prefix string) ([]collector.Field, scalingSum) {
 	var x scalingSum
 	for _, a := range s.Acts {

@@ -5,7 +5,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Traffic is what went through a cluster in a window of time (docs/rules/harness.md, Stepping).
+// Traffic is the traffic through a cluster in a window of time (docs/rules/harness.md, Stepping).
 // A mean without samples is 0.
 type Traffic struct {
 	Seconds   float64 // length of the window

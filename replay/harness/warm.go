@@ -103,8 +103,8 @@ func (r *Run) intern(t *prompt.Tree) *prompt.List {
 	return all.First(len(r.Workload.Turns))
 }
 
-// WarmWorker fills the cache of a new worker of a pool with what it begins with, if there is something, and
-// replaces *p with what has become cached.
+// WarmWorker fills the cache of a new worker of a pool with its initial blocks, if any, and replaces *p with the cached
+// blocks.
 func (r *Run) WarmWorker(pool int, id sim.WorkerID, core scheduler.Core, p *scheduler.Pass) error {
 	x := r.warming
 	if x == nil {
@@ -158,7 +158,7 @@ func countCached(core scheduler.Core) (n int) {
 	return n
 }
 
-// WarmStart returns what the caches began with; nil where they were empty.
+// WarmStart returns what the caches began with; nil if they were empty.
 func (r *Run) WarmStart() *WarmStart {
 	if r.warming == nil {
 		return nil

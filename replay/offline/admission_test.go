@@ -23,7 +23,7 @@ func (d draw) admissionRules() *policy.Admission {
 	return a
 }
 
-// Whatever is held back or turned away, every request ends in exactly one way, no router or worker holds any at the end, and all
+// For any admission rules, every request ends in exactly one way, no router or worker holds any at the end, and all
 // drivers do the same; with workers that fail, too.
 func TestAdmissionScripts(t *testing.T) {
 	shed, faulty, lazy := 0, 0, 0

@@ -10,9 +10,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// alone drives workers that cannot tell of each other: in open loop a policy that
-// reads nothing places requests, so each worker is replayed to its end before
-// the next, or several at once (threads.go).
+// alone drives independent workers: in open loop with a policy that reads nothing each worker is replayed to its end
+// before the next, or several at once (threads.go).
 type alone struct {
 	*run
 	pass   scheduler.Pass

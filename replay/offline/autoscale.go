@@ -22,7 +22,7 @@ type autoscaler struct {
 	tick     sim.Time // when it acts next
 	wanted   int      // workers
 	looks    int      // scrapes so far
-	single   bool     // what workers tell has to be known after each pass, not after a run of them
+	single   bool     // what workers tell must be known after each pass, not after a run of them
 	output   int      // tokens that workers have given; where single
 	chance   *rand.Rand
 	rents    []engines.Rent // of a worker of each kind

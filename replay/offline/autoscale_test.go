@@ -61,7 +61,7 @@ func readScaler(t *testing.T, d *datadriven.TestData, x *trial) {
 	}
 }
 
-// scribeScaler is a scaler of which it is written down what it sees and wants.
+// scribeScaler is a scaler that records its inputs and decisions.
 type scribeScaler struct {
 	autoscale.Scaler
 	s *scribe
@@ -179,8 +179,8 @@ func (d draw) autoscalers(x *trial) {
 	}
 }
 
-// Whatever an autoscaler wants, every request is answered, tokens add up, there are never more or
-// fewer workers than it may have, and runs of passes give what single passes do.
+// With any autoscaler, every request is answered, tokens add up, the number of workers stays within its bounds, and
+// runs of passes equal single passes.
 func TestAutoscalers(t *testing.T) {
 	each(t, 1000, func(t *testing.T, d draw, x *trial, text string) bool {
 		d.autoscalers(x)

@@ -43,8 +43,8 @@ func (l *clients) hasHungUp(id sim.RequestID) bool {
 	return l.rules != nil && l.of[id].hungUp
 }
 
-// endAttempt lets a request that has left the cluster be sent again, as far as its client does that, and
-// ends it otherwise. event is what has thrown it out; 0: nothing.
+// endAttempt lets the client of a request that has left the cluster retry it, or ends it. event is the cause of its
+// departure; 0: none.
 func (l *clients) endAttempt(x *leaver, how collector.Outcome, event int) error {
 	if err := l.c.handover.leaveWay(x.id); err != nil {
 		return err

@@ -404,8 +404,8 @@ func (c *cluster) startPass(w *worker) error {
 	return nil
 }
 
-// stepWorker lets w's core take a pass, or a run of them up to until, and shows the
-// router what is visible from its start.
+// stepWorker lets w's core run a pass, or a run of passes up to until, and shows the router its effects that are
+// visible from its start.
 func (c *cluster) stepWorker(w *worker, until sim.Time) error {
 	w.pool.ready.Remove(int(w.id))
 	if w.pass.Detail == nil && (c.Observer != nil || w.pool.metered || w.pool.auto != nil) {

@@ -31,8 +31,8 @@ type Config struct {
 	// Foreseen is, by pool, the load that a perfect autoscaler knows beforehand.
 	Foreseen [2]*autoscale.Foreseen
 
-	// Threads is the number of workers that are simulated at once where they cannot tell of each other, at least 1; 0
-	// is 1. The result does not depend on it.
+	// Threads is the number of independent workers that are simulated at once, at least 1; 0 is 1. The result does not
+	// depend on it.
 	Threads int
 
 	steps bool // a planner reads every pass

@@ -9,9 +9,8 @@ import (
 // never is later than everything that happens.
 const never = sim.Time(math.MaxFloat64)
 
-// order is an event's place among events due at the same instant: the reference
-// counts events as they are made, so those made at an earlier instant come
-// first, and those of one instant in the order of making.
+// order is an event's place among events due at the same instant: the number of the event in order of creation, as in
+// the reference.
 //
 // A pass inside a run is never made a separate event. It would have been made
 // at the end of the pass before, in the first round of that instant, when

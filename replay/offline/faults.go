@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// faults is what goes wrong in a cluster: the faults of its rules, and the breakdowns that laws draw.
+// faults is the faults of a cluster: those of its rules, and the breakdowns that laws draw.
 type faults struct {
 	c      *cluster
 	linkBy int // the number of the fault that took a share of the link
@@ -177,7 +177,7 @@ func (f *faults) killLater(x *fault, hit []*worker) error {
 	return f.c.lives.killWorkers(now, x.Back, cause{event: x.number})
 }
 
-// deathNoticed takes workers that have died off their routers. The time until they come back has run since they died.
+// deathNoticed takes workers that have died off their routers. The time until their return is counted from their death.
 type deathNoticed struct {
 	*fault
 	hit    []*worker
@@ -193,7 +193,7 @@ func (x *deathNoticed) happen(c *cluster) error {
 	return c.lives.killWorkers(dead, back, cause{event: x.number})
 }
 
-// faultEnds is the end of what a fault began, unless another has gone on with it.
+// faultEnds is the end of the effect of a fault, unless another fault has prolonged it.
 type faultEnds struct {
 	*fault
 	hit []*worker
@@ -247,8 +247,8 @@ func (f *faults) restartRouters(pool int) error {
 	return nil
 }
 
-// agreeOn makes w known to a new router, which knows those of the start. One that finishes what
-// it has still tells of its cache.
+// agreeOn makes w known to a new router, which knows those of the start. A worker that finishes its requests still
+// reports its cache.
 func (p *pool) agreeOn(w *worker) error {
 	known := int(w.id) < p.Count
 	if !known && w.isUp() {

@@ -14,7 +14,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// faults draws what goes wrong in a replay: at instants at which much happens, too.
+// faults draws the faults of a replay, also at instants with many events.
 func (d draw) faults(t *engines.Topology) *engines.Faults {
 	f := &engines.Faults{
 		OnLoss: pick(d, engines.LoseThem, engines.RetryThem, engines.MigrateThem), Limit: pick(d, 0, 1, 3, 10),
@@ -57,8 +57,8 @@ func (d draw) faults(t *engines.Topology) *engines.Faults {
 	return f
 }
 
-// After any script of faults every request has ended in exactly one way, no router or worker holds any, tokens add up, and runs
-// of passes give what single passes do.
+// After any script of faults every request has ended in exactly one way, no router or worker holds any, tokens add up,
+// and runs of passes equal single passes.
 func TestFaultScripts(t *testing.T) {
 	each(t, 2000, func(t *testing.T, d draw, x *trial, text string) bool {
 		x.cfg.Faults, x.cfg.Signals = d.faults(&x.cfg.Topology), d.signals(&x.cfg.Topology)

@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// mixed draws what may continue in a cluster besides work: one thing, or many at once.
+// mixed draws the state that a fork copies in addition to work: one kind, or many at once.
 func (d draw) mixed(x *trial) {
 	if d.oneIn(2) {
 		d.live(x)
@@ -150,8 +150,8 @@ func (d draw) speeds(t *engines.Topology) [][]float64 {
 	return all
 }
 
-// TestForksEqualWholeRuns forks random replays into several futures. Each is what a whole run is that
-// changes at that instant, which knows of no other future, and the one without a change is as it was.
+// TestForksEqualWholeRuns forks random replays into several futures. Each future equals a whole run that changes at
+// that instant, and the future without a change equals the unchanged run.
 func TestForksEqualWholeRuns(t *testing.T) {
 	changed, same := 0, 0
 	each(t, 2000, func(t *testing.T, d draw, x *trial, text string) bool {

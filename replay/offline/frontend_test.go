@@ -70,7 +70,7 @@ func TestFrontEndInClosedLoop(t *testing.T) {
 	}
 }
 
-// In open loop a constant front end delays everything that happens by itself.
+// In open loop a constant front end delays everything that happens alone.
 func TestConstantFrontEndDelays(t *testing.T) {
 	const delay = 64
 	each(t, 300, func(t *testing.T, _ draw, x *trial, text string) bool {

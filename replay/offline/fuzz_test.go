@@ -59,8 +59,7 @@ func (b *entropy) take(n int) int {
 	return v % n
 }
 
-// fromBytes is the small replay that bytes stand for: what the cluster is, then
-// four bytes per request.
+// fromBytes is the small replay that bytes describe: the cluster, then four bytes per request.
 func fromBytes(data []byte) (*trial, string, bool) {
 	b := entropy(data)
 	one, two := b.pool(), b.pool()

@@ -20,7 +20,7 @@ type handover struct {
 	c           *cluster
 	*engines.PD // nil: decode workers are chosen when KV caches have come
 	choose      *harness.Chooser
-	link        scheduler.Transfer // what a transfer has to itself
+	link        scheduler.Transfer // what a transfer must itself
 	links       *links.Network     // nil: nothing is shared
 	tickets     []*ticket          // by request; nil: on no way between the pools
 	spare       []*ticket
@@ -93,7 +93,7 @@ func (h *handover) planHandover() (err error) {
 	return err
 }
 
-// find returns the ticket of a request; nil where it has none.
+// find returns the ticket of a request; nil if it has none.
 func (h *handover) find(id sim.RequestID) *ticket {
 	if int(id) >= len(h.tickets) {
 		return nil
@@ -241,7 +241,7 @@ func (h *handover) updateLinks() {
 }
 
 // goOnWithTransfer continues a request with an event of its transfer now. An event that was
-// made before the transfer's speed changed has nothing to do.
+// made before the transfer's speed changed has no work.
 func (h *handover) goOnWithTransfer(id sim.RequestID) (did bool, err error) {
 	t := h.tickets[id]
 	switch {
@@ -373,7 +373,7 @@ func (h *handover) setLinkShare(share float64) {
 }
 
 // dropWays ends the ways of leavers, which come in order and may be named by both of their
-// workers. Requests that had a decode worker join the ones that the decode router has to forget.
+// workers. Requests that had a decode worker join the ones that the decode router must forget.
 func (h *handover) dropWays(all []leaver, unplaced []sim.RequestID) ([]leaver, []sim.RequestID, error) {
 	if h.PD == nil {
 		return all, nil, nil
@@ -392,7 +392,7 @@ func (h *handover) dropWays(all []leaver, unplaced []sim.RequestID) ([]leaver, [
 	return all, slices.Compact(unplaced), nil
 }
 
-// trafficFields returns what a report tells of what has gone between the pools.
+// trafficFields returns the entries of a report about transfers between the pools.
 func (r *run) trafficFields() []collector.Field {
 	if r.traffic == nil {
 		return nil

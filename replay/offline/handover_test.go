@@ -56,8 +56,8 @@ func (d draw) pd(t *engines.Topology) {
 	}
 }
 
-// However prefill and decode workers share the work, every request ends in exactly one way,
-// nothing is left on its way, and runs of passes give what single passes do: with faults, too.
+// For any split of the work between prefill and decode workers, every request ends in exactly one way, no transfer
+// remains, and runs of passes equal single passes, with faults, too.
 func TestPDScripts(t *testing.T) {
 	each(t, 2000, func(t *testing.T, d draw, x *trial, text string) bool {
 		if !x.cfg.Disaggregated() {
@@ -155,7 +155,7 @@ func (p *pool) keptRest() string {
 	return ""
 }
 
-// miscounted returns what does not add up of what went between the pools, without faults.
+// miscounted returns the wrong sums of transfers between the pools, without faults.
 func (c *cluster) miscounted() string {
 	if c.traffic == nil || c.Faults != nil || c.Client != nil {
 		return ""
@@ -192,8 +192,8 @@ func (h *handover) describeRest() string {
 	return ""
 }
 
-// A request that begins again on a decode worker has no prefill worker, even if one computed its prompt before: here both workers
-// die while it is answered, and the decode worker alone comes back.
+// A request that begins again on a decode worker has no prefill worker, even if one computed its prompt before: here
+// both workers die during its answer, and only the decode worker returns.
 func TestPrefillWorkerOfTheLast(t *testing.T) {
 	const script = `
 replay prefill=1 decode=1 transfer=1 threshold=16 chosen=before-prefill fault=(8:dies:0:-1:0:0,8:dies:0:1:0:1) loss=retry

@@ -4,7 +4,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// freeSource gives back the KV blocks of a request on its prefill worker, where they are held until
+// freeSource releases the KV blocks of a request on its prefill worker, where they are held until
 // they have been sent (docs/rules/harness.md, Decode workers that are chosen early). A worker that is
 // in a pass hears of it when that ends.
 func (h *handover) freeSource(t *ticket) {
@@ -31,7 +31,7 @@ func (h *handover) freeSource(t *ticket) {
 	}
 }
 
-// release gives back KV blocks that w, which is between two passes, holds of a request that has left. A worker that has
+// release releases KV blocks that w, which is between two passes, holds of a request that has left. A worker that has
 // left itself has none.
 func (w *worker) release(id sim.RequestID) {
 	if w.core != nil && w.core.Release(id) && !w.hung {
@@ -39,7 +39,7 @@ func (w *worker) release(id sim.RequestID) {
 	}
 }
 
-// releaseFreed gives back the blocks of which w has heard in its pass, which is over.
+// releaseFreed releases the blocks of which w has heard in its pass, which is over.
 func (w *worker) releaseFreed() {
 	for _, id := range w.freed {
 		w.release(id)

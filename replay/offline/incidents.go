@@ -8,9 +8,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// incident is something that happens to a cluster at an instant and is no effect of its
-// passes: a fault, its end, a request that returns, an observer that acts.
-// At one instant incidents come after what ends then and before what arrives, in the
+// incident is something that happens to a cluster at an instant and is no effect of its passes: a fault, its end, a
+// request that returns, an observer that acts. At one instant incidents come after ends and before arrivals, in the
 // order in which they were scheduled (docs/rules/harness.md, Order of effects at one instant).
 type incident interface {
 	happen(c *cluster) error

@@ -5,12 +5,10 @@ import "github.com/replay-llm/replay/sim"
 // instant is how far the effects of the current instant have gone, as far as it
 // matters for the order of events.
 //
-// A run of passes hides where one ends and the next begins. That is safe while
-// an instant goes its usual way: all passes that end are applied, requests
-// arrive, then workers start passes in the order of their ids. It is not when a
-// pass takes no time, or when an event of another kind is due; then the runs
-// that have a boundary at this instant are cut there, and everything that
-// happens from then on is counted as it happens.
+// A run of passes hides where one ends and the next begins. That is safe while an instant goes its usual way: all
+// passes that end are applied, requests arrive, then workers start passes in the order of their ids. It is false if a
+// pass takes no time, or if an event of another kind is due. Then runs with a boundary at this instant are cut there,
+// and all later events are counted one by one.
 type instant struct {
 	at        sim.Time
 	irregular bool

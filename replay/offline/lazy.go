@@ -8,12 +8,10 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// driveLazily is the event loop without events, for one pool in open loop: a
-// router reads its workers when a request arrives, and between two arrivals
-// no worker can tell what another does. So each is brought to the next arrival
-// on its own. Its runs of passes extend past that: a request that comes to it ends
-// the run, and nothing else reads what a run does. While the router holds requests back that is not so, since any
-// first or last token may let one go: then the events take over.
+// driveLazily is the event loop without events, for one pool in open loop: a router reads its workers at arrivals only,
+// and workers do not interact between two arrivals. So each is brought to the next arrival on its own. Its runs of
+// passes extend past that: a request that reaches it ends the run, and nothing else depends on the run. While the
+// router holds requests back that is not so, since any first or last token may let one go: then the events take over.
 func (c *cluster) driveLazily(ctx context.Context) error {
 	if _, err := c.driveLazilyTo(ctx, c.endInstant()); err != nil {
 		return err
@@ -57,7 +55,7 @@ func (c *cluster) driveLazilyTo(ctx context.Context, end sim.Time) (lazy bool, e
 	}
 }
 
-// nextDue is the instant before which w does nothing by itself, when it has been
+// nextDue is the instant before which w does nothing alone, when it has been
 // brought as far as it goes.
 func (w *worker) nextDue() sim.Time {
 	switch {
@@ -69,8 +67,8 @@ func (w *worker) nextDue() sim.Time {
 	return w.since
 }
 
-// bringWorker lets w do what it does before limit, and end what ends then. Runs of passes
-// that begin before limit continue until end.
+// bringWorker runs the passes of w that begin before limit, and ends the passes that end then. Runs of passes that begin
+// before limit continue until end.
 func (c *cluster) bringWorker(ctx context.Context, w *worker, limit, end sim.Time) error {
 	for {
 		if w.busy {

@@ -8,10 +8,9 @@ import (
 	"github.com/replay-llm/replay/router/policy"
 )
 
-// Workers brought to each arrival on their own, event by event only while the
-// router holds requests back, are the cluster. Calls of the router between two
-// arrivals come worker by worker, so only what comes of them is compared, and
-// of several workers that stall another may be named.
+// Workers brought to each arrival on their own, event by event only while the router holds requests back, are the
+// cluster. Calls of the router between two arrivals come worker by worker, so only their result is compared, and of
+// several stalled workers another one may be named.
 func TestLazilyEqualsCluster(t *testing.T) {
 	held := 0
 	each(t, 1000, func(t *testing.T, _ draw, x *trial, text string) bool {

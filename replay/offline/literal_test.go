@@ -317,7 +317,7 @@ func (l *literal) pass(w *literalWorker) error {
 	return nil
 }
 
-// release frees w after its pass and applies what came of it: 6.4 and 7.2.
+// release frees w after its pass and applies its result: 6.4 and 7.2.
 func (l *literal) release(w *literalWorker) error {
 	w.busy = false
 	for _, m := range w.pass.Marks {

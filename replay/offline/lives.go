@@ -11,8 +11,8 @@ import (
 
 // life is what may happen to a worker besides work.
 //
-// Its core has a separate clock, which is lag behind: what a fault adds to a pass is no time to the core, so that the core never
-// learns of it. An idle core does not mind how late it is.
+// Its core has a separate clock, which is lag behind, since the core does not see the time that a fault adds to a pass.
+// An idle core does not mind how late it is.
 type life struct {
 	has       []sim.RequestID // requests on it, in any order
 	calledOff []calledOff
@@ -69,7 +69,7 @@ func (w *worker) warpPass(now sim.Time) {
 		d.PrefillEnd = now + part
 	}
 	p.Start, p.End = now, now+length
-	if length > 0 && p.End == now { // what is left of a nap may be too little to move a clock that is ahead of the core's
+	if length > 0 && p.End == now { // the rest of a nap may be too little to move a clock that is ahead of the core's
 		p.End = sim.Time(math.Nextafter(float64(now), math.Inf(1)))
 	}
 	if w.slow != 0 && !p.Waits {
@@ -357,7 +357,7 @@ func (l *lives) drainWorker(w *worker, back sim.Time, then incident) error {
 	return l.restartIfGone(w)
 }
 
-// endRestart does what waits for w to be there again, or to be gone for good.
+// endRestart carries out actions that wait for the return of w, or for its end.
 func (l *lives) endRestart(w *worker) error {
 	then := w.then
 	if w.then = nil; then == nil {

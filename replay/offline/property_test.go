@@ -63,7 +63,7 @@ func (x *trial) timeless() bool {
 	return ok && (m.free > 0 || slices.Contains(m.decode, 0)) || x.cfg.Entry().Engine.Speedup > 1e6
 }
 
-// One worker stepped by itself is a cluster of one, with two exceptions. In
+// One worker stepped alone is a cluster of one, with two exceptions. In
 // closed loop sessions are admitted only between two passes there. And when a
 // pass takes no time, the cluster starts the next before it looks for requests
 // that the end of the pass has brought.

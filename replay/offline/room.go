@@ -80,8 +80,8 @@ func (h *handover) stalledLine() error {
 		float64(h.c.now), len(w.asking), w.id, h.placeOf(w.asking[0]))
 }
 
-// stalledPush returns the error of a replay in which the pools wait for each other's KV blocks, nil where they do not: decode workers
-// have blocks for prompts that prefill workers have none for, and the other way round.
+// stalledPush returns the error of a replay in which the pools wait for each other's KV blocks, nil if they do not:
+// each pool has blocks for prompts for which the other has none.
 func (h *handover) stalledPush() error {
 	var kept, reserved []*ticket
 	for _, t := range h.tickets {

@@ -91,7 +91,7 @@ func (r *run) makeResult(started time.Time) *harness.Result {
 	return result
 }
 
-// countCosts returns what went wrong, and what that cost.
+// countCosts returns the faults and their costs.
 func (r *run) countCosts() []harness.Incident {
 	for i, cost := range r.Collector.EventCosts() {
 		r.incidents[i].EventCost = cost

@@ -5,8 +5,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// fleet is the workers that there are, by number: what is planned of it and of the cluster's other
-// settings, and what autoscalers make of it.
+// fleet is the present workers by number, the planned changes of their number and of other settings, and the
+// autoscalers.
 type fleet struct {
 	c       *cluster
 	scaling []engines.ScaleEvent // still to come
@@ -91,7 +91,7 @@ func (f *fleet) launchWorker(p *pool, after sim.Time) error {
 	return p.Router.AddWorker(w.id)
 }
 
-// startWorker lets w, which has nothing to do, start: its server runs after a while, and it is there
+// startWorker lets w, which has no work, start: its server runs after a while, and it is there
 // after another.
 func (f *fleet) startWorker(w *worker, runs, ready sim.Time) {
 	w.state, w.runs, w.died = starting, f.c.now+runs, false

@@ -39,10 +39,9 @@ func smallTraces(yield func(text string)) {
 	extend("", 0, 0)
 }
 
-// Every small trace on every small pool ends in a report, or in an error that
-// names the request that cannot run or continue; one worker by itself and a cluster agree, and so do two workers one after the
-// other and side by side. Small budgets make requests push each other out for ever (100,000 passes are called that), so only
-// pairs on 4 blocks have them.
+// Every small trace on every small pool ends in a report, or in an error that names the request that cannot run or
+// continue. One worker alone and a cluster agree, and so do two workers in sequence and in parallel. Small budgets make
+// requests push each other out for ever (100,000 passes are called that), so only pairs on 4 blocks have them.
 func TestSmallTraces(t *testing.T) {
 	var met tally
 	seen := 0

@@ -85,7 +85,7 @@ func (p *pool) takeState() PoolState {
 	return st
 }
 
-// Traffic is what went through since the last call, or since the start.
+// Traffic is the traffic since the last call, or since the start.
 func (s *Stepper) Traffic() Traffic { return s.cluster.window.Close(s.cluster.now) }
 
 // Scale changes the pools to the given sizes; prefill is not read without a
@@ -114,5 +114,5 @@ func (s *Stepper) Finish() (*harness.Result, error) {
 	return s.cluster.makeResult(s.started), nil
 }
 
-// Traffic is what went through a cluster in a window of time (docs/rules/harness.md, Stepping).
+// Traffic is the traffic through a cluster in a window of time (docs/rules/harness.md, Stepping).
 type Traffic = harness.Traffic

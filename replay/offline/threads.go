@@ -28,8 +28,8 @@ func (c *Config) countThreads() int {
 	return max(1, min(c.Threads, c.Pools[0].Count))
 }
 
-// runAtOnce replays workers on n goroutines, each of which notes into a part of the collector. What it leaves does not
-// depend on n, and the error is that of the first worker that has one.
+// runAtOnce replays workers on n goroutines, each of which notes into a part of the collector. The result does not
+// depend on n, and the error is that of the first worker with an error.
 //
 // Requests that arrive one after the other lie next to each other in memory, and round robin places them on neighbouring
 // workers. Each goroutine begins with a range of workers and ends with the rest of other ranges, so that cores

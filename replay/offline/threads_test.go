@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/router/policy"
 )
 
-// Workers replayed on several goroutines leave what they leave one after the other, errors too.
+// Workers replayed on several goroutines have the same results as one after the other, errors too.
 func TestThreadsEqualOne(t *testing.T) {
 	failed := 0
 	each(t, 2000, func(t *testing.T, d draw, x *trial, text string) bool {

@@ -114,9 +114,9 @@ func (d draw) coincide(x *trial) {
 	}
 }
 
-// TestTogether lets all of it happen in one replay: faults, autoscalers, sizes at given times, admission,
-// priorities, on any engine, in one pool or two, in open and closed loop, under any router. Every request has
-// ended in exactly one way, tokens and workers add up, and runs of passes give what single passes do.
+// TestTogether lets all of it happen in one replay: faults, autoscalers, sizes at given times, admission, priorities,
+// on any engine, in one pool or two, in open and closed loop, under any router. Every request has ended in exactly one
+// way, tokens and workers add up, and runs of passes equal single passes.
 func TestTogether(t *testing.T) {
 	met := map[string]int{}
 	each(t, 2000, func(t *testing.T, d draw, x *trial, text string) bool {

@@ -114,7 +114,7 @@ func readTrial(t *testing.T, d *datadriven.TestData) *trial {
 	return x
 }
 
-// readFaults reads what goes wrong: fault=(AT:KIND:WORKER:FOR:FACTOR:POOL), as far as it is
+// readFaults reads faults: fault=(AT:KIND:WORKER:FOR:FACTOR:POOL), as far as it is
 // given, worker -1 being all, loss=retry and detect=MS.
 func readFaults(t *testing.T, d *datadriven.TestData, x *trial) {
 	f := &engines.Faults{OnLoss: engines.LoseThem, Limit: engines.DefaultLimit}

@@ -22,10 +22,9 @@ func share(t *testing.T) int {
 	return long.Cases(12, 1)
 }
 
-// The cluster takes runs of passes, cuts them short and orders what coincides
-// without numbering every pass; the literal model does none of it. Reports,
-// requests and every call of a router are the same, with runs and without. A
-// failure names its seed; to see it alone:
+// The cluster takes and cuts runs of passes, and orders simultaneous events without numbering every pass; the literal
+// model does not. Reports, requests and every call of a router are the same, with runs and without. A failure names its
+// seed; to see it alone:
 //
 //	REPLAY_LONG=1 go test ./replay/offline -run 'TestClusterEqualsLiteral/^1234$'
 func TestClusterEqualsLiteral(t *testing.T) {

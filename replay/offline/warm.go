@@ -71,7 +71,7 @@ func (c *cluster) saveAsPlanned() {
 	}
 }
 
-// addCaches adds what became of caches to a result.
+// addCaches adds the outcome of caches to a result.
 func (r *run) addCaches(to *harness.Result) {
 	to.Warm = r.WarmStart()
 	if r.saver == nil {

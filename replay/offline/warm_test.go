@@ -125,7 +125,7 @@ func (c *warmCase) keepAtOnce(t *testing.T, f *caches.File) *caches.File {
 	return x.saver.File()
 }
 
-// written returns a file as its bytes, and as it is read again.
+// written returns the bytes of a file, and its content when it is read again.
 func written(t *testing.T, f *caches.File) ([]byte, *caches.File) {
 	t.Helper()
 	var b bytes.Buffer
@@ -139,9 +139,9 @@ func written(t *testing.T, f *caches.File) ([]byte, *caches.File) {
 	return b.Bytes(), read
 }
 
-// A replay that begins with the caches that another left continues as one replay of both would have:
-// every request waits as long, runs on the same worker and finds the same tokens. What was kept at an instant in which
-// nothing happens is what was kept at the end, and a replay without requests to speak of keeps what it began with.
+// A replay that begins with the caches that another left continues as one replay of both would have: every request
+// waits as long, runs on the same worker and finds the same tokens. Caches that are kept at an idle instant equal those
+// at the end. A replay with almost no requests keeps its initial caches.
 func TestWarmEqualsWhole(t *testing.T) {
 	evicted, hits, copies := 0, 0, 0
 	for seed := range uint64(200) {
@@ -186,7 +186,7 @@ func recordsOf(r *harness.Result) (all []*collector.Record) {
 	return all
 }
 
-// differentRecords describes how what became of a request differs; "" where it does not. The clocks of the replays
+// differentRecords describes how the outcome of a request differs; "" if it does not. The clocks of the replays
 // are apart by whole milliseconds, so that times differ by what is rounded.
 func differentRecords(a, b *collector.Record) string {
 	differ := func(x, y float64) bool { return math.Abs(x-y) > 1e-5 }

@@ -62,7 +62,7 @@ func TestWindowsAddUp(t *testing.T) {
 	}
 }
 
-// A workload that is recycled is replayed as it is until its second round begins; up to the end
+// A recycled workload is replayed unchanged until its second round begins; up to the end
 // as many requests are in flight as may be, and all that have arrived are answered.
 func TestRecycledLoops(t *testing.T) {
 	tried := 0
@@ -138,7 +138,7 @@ func beginOfRound(all []collector.Record, w *loadgen.Workload) sim.Time {
 	return sim.Time(math.Inf(1))
 }
 
-// checkInFlight counts the requests in flight at all instants up to the end, and what has become of them.
+// checkInFlight counts the requests in flight at all instants up to the end, and their outcomes.
 func checkInFlight(result *harness.Result, cfg *Config, exact bool) error {
 	change := map[sim.Time]int{}
 	for id, r := range result.Collector.Requests() {

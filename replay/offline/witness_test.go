@@ -7,8 +7,7 @@ import (
 	"github.com/replay-llm/replay/replay/harness"
 )
 
-// witness keeps the clusters of the replays that it drives, in their order, so that a test can read
-// what they are left with.
+// witness keeps the clusters of the replays that it drives, in their order, so that a test can read their final state.
 type witness []*cluster
 
 // drive makes drivers of clusters by events: with single set, one pass at a time.

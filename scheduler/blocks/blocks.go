@@ -1,6 +1,5 @@
-// Package blocks is what schedulers have in common about KV blocks: the contract
-// of a pool of them, the names that events give them, and host memory behind
-// them with the links to it.
+// Package blocks is the common part of schedulers' KV blocks: the contract of a pool, the names of blocks in events,
+// and host memory with its links.
 //
 // A pool is on the device alone, or tiered: with host memory behind it. Pools on
 // the device differ with the rules of the scheduler and are in its package, where
@@ -31,13 +30,13 @@ type Pool interface {
 	Begin(now sim.Time, p *scheduler.Pass) (fetched []Slot)
 	// Cached returns how many of the first blocks of s are cached on the device.
 	Cached(s Slot) int
-	// Fetch starts to bring in what s, the head of the line, finds in host memory
-	// after its cached blocks on the device.
+	// Fetch starts to load the blocks that s, the head of the line, finds in host memory after its cached blocks on the
+	// device.
 	Fetch(s Slot) Fetching
 	// FromHost returns how many of the first tokens of s, which are cached, were
 	// fetched for it, and forgets those after them: they are computed anew.
 	FromHost(s Slot, tokens int) int
-	// Release gives back every block that s holds, last to first.
+	// Release releases every block that s holds, last to first.
 	Release(s Slot)
 	// Forget drops what is kept for s, which holds nothing and is gone.
 	Forget(s Slot)
@@ -53,7 +52,7 @@ type Pool interface {
 	Check()
 }
 
-// Fetching is what host memory makes of the head of the line.
+// Fetching is the decision of host memory on the head of the line.
 type Fetching uint8
 
 const (

@@ -21,8 +21,8 @@ type Name struct {
 // nodeName returns the name of a block of a prompt node.
 func nodeName(n prompt.NodeID, index int32) Name { return Name{int64(n), index} }
 
-// NameOf returns the name of block i of a request, the first shared of which are
-// those of a path; the rest are its own, which only it can name.
+// NameOf returns the name of block i of a request. The first shared blocks are those of a path, the rest have names
+// that only the request has.
 func NameOf(tree *prompt.Tree, path []prompt.NodeID, shared int, id sim.RequestID, i int) Name {
 	if i >= shared {
 		return Name{^int64(id), int32(i)}
@@ -37,7 +37,7 @@ func (n Name) Node() (node prompt.NodeID, index int32, ok bool) {
 	return prompt.NodeID(n.owner), n.index, n.owner >= 0
 }
 
-// Block is what is known of a block's content, wherever that lies.
+// Block has the known facts of a block's content, wherever that lies.
 type Block struct {
 	Name     Name
 	Parent   ID    // the block before it; NoBlock with prefix caching off
@@ -75,7 +75,7 @@ type Catalog struct {
 
 func newCatalog() *Catalog { return &Catalog{byName: make(map[Name]ID)} }
 
-// At returns what is known of b.
+// At returns the known facts of b.
 func (k *Catalog) At(b ID) *Block { return &k.blocks[b] }
 
 // Find returns the block of that name, or NoBlock.

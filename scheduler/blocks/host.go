@@ -6,8 +6,8 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// Host is host memory behind the KV blocks of an engine: the blocks that are
-// there, which of them may go, and what is on its way there and back.
+// Host is host memory behind the KV blocks of an engine: its blocks, the evictable ones among them, and the transfers in
+// both directions.
 //
 // It evicts, of the blocks that are not read and that have no descendant there,
 // the one that came first.
@@ -19,7 +19,7 @@ type Host struct {
 	transfers
 
 	events bool            // they are captured
-	out    *scheduler.Pass // of the pass under way
+	out    *scheduler.Pass // of the running pass
 }
 
 // NewHost returns empty host memory for blocks of n tokens. It writes down

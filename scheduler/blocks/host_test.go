@@ -14,8 +14,8 @@ func newHost(blocks int) *Host {
 	}, 4, scheduler.CaptureNone)
 }
 
-// Three blocks of a chain in a host for two: they come tail first, as the
-// device evicts them. What is read stays, what is there is not stored again.
+// Three blocks of a chain in a host for two: they come tail first, as the device evicts them. Blocks that are read
+// stay, and stored blocks are not stored again.
 func TestHostStores(t *testing.T) {
 	h := newHost(2)
 	k := h.Catalog
@@ -68,19 +68,19 @@ func TestHostSendsInBatches(t *testing.T) {
 		}
 		h.Flush()
 		if len(h.batches) != 2 || len(h.queue) != 1 || h.toHost.next() != 4 {
-			t.Fatalf("%d batches under way, %d queued, next at %v, want 2, 1, 4", len(h.batches), len(h.queue), h.toHost.next())
+			t.Fatalf("%d batches in progress, %d queued, next at %v, want 2, 1, 4", len(h.batches), len(h.queue), h.toHost.next())
 		}
 		copied, _ := h.Begin(3.5, &p)
 		if h.Moving() != 5 || h.Stirred() || len(copied) != 0 {
-			t.Errorf("at 3.5: %d blocks under way, %v copied, want 5 and none", h.Moving(), copied)
+			t.Errorf("at 3.5: %d blocks in progress, %v copied, want 5 and none", h.Moving(), copied)
 		}
 		copied, _ = h.Begin(c.look, &p)
 		if h.Moving() != 1 || len(copied) != 4 || copied[0] != 70 || h.toHost.next() != c.last {
-			t.Errorf("at %v: %d blocks under way, %v copied, next at %v, want 1, four from 70 on, %v", c.look, h.Moving(), copied, h.toHost.next(), c.last)
+			t.Errorf("at %v: %d blocks in progress, %v copied, next at %v, want 1, four from 70 on, %v", c.look, h.Moving(), copied, h.toHost.next(), c.last)
 		}
 		copied, _ = h.Begin(c.last, &p)
 		if h.Moving() != 0 || len(copied) != 1 || h.used != 5 || h.Busy() {
-			t.Errorf("at %v: %d blocks under way, %v copied, %d in host memory, want 0, one, 5", c.last, h.Moving(), copied, h.used)
+			t.Errorf("at %v: %d blocks in progress, %v copied, %d in host memory, want 0, one, 5", c.last, h.Moving(), copied, h.used)
 		}
 		h.Check()
 	}

@@ -17,7 +17,7 @@ func chains(k *Catalog, lists ...[]int32) {
 
 func number(k *Catalog, i int32) ID { return k.Find(Name{index: i}) }
 
-// Eviction by docs/rules/vllm.md "Reference: requests and blocks": two chains
+// Eviction by docs/rules/vllm.md "The reference's rules": two chains
 // with a common head are released last block first, then the head is used
 // again.
 func TestLineageEvictsTheOldestLeaf(t *testing.T) {
@@ -41,7 +41,7 @@ func TestLineageEvictsTheOldestLeaf(t *testing.T) {
 	}
 }
 
-// A prefix given back first block first is older than its tail; the tail goes
+// A prefix released first block first is older than its tail; the tail goes
 // first all the same, and the old stamps count from then on.
 func TestLineageKeepsParents(t *testing.T) {
 	k := newCatalog()
@@ -60,7 +60,7 @@ func TestLineageKeepsParents(t *testing.T) {
 	}
 }
 
-// Blocks used and given back over and over do not pile up among the leaves.
+// Blocks used and released over and over do not pile up among the leaves.
 func TestLineageStaysSmall(t *testing.T) {
 	k := newCatalog()
 	chains(k, []int32{0, 1, 2})

@@ -2,7 +2,7 @@ package blocks
 
 import "github.com/replay-llm/replay/sim"
 
-// link moves bytes in one direction. The transfers under way share its
+// link moves bytes in one direction. The transfers in progress share its
 // bandwidth evenly.
 type link struct {
 	bytesPerMS float64 // 0: transfers take no time
@@ -62,7 +62,7 @@ func (l *link) advance(now sim.Time, done []transferID) []transferID {
 	return done
 }
 
-// next returns when the first of the transfers under way finishes if no other
+// next returns when the first of the transfers in progress finishes if no other
 // starts. The link is busy.
 func (l *link) next() sim.Time {
 	_, left := l.first()

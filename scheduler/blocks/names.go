@@ -62,8 +62,7 @@ func (n *Names) Own(id sim.RequestID, i int) uint64 {
 	return ownHash(id, i)
 }
 
-// Content returns the name of block i of a request by its content, where that is of the prompt, and
-// otherwise what Own returns.
+// Content returns the name of block i of a request by its content, if that is of the prompt, and otherwise that of Own.
 func (n *Names) Content(id sim.RequestID, i int) uint64 {
 	if s := n.sources[id]; s != nil && !s.prompt.Unique() && i < int(s.prompt.Blocks) {
 		return n.Path(s.prompt.Nodes, i)
@@ -90,8 +89,8 @@ func (n *Names) PathTokens(path []prompt.NodeID, i int) uint64 {
 	return n.tree.LocalHash(at, i-int(n.tree.Start(at)))
 }
 
-// OwnTokens returns what stands for the hash of the tokens of block i of a request, some of
-// which are generated.
+// OwnTokens returns the number that replaces the hash of the tokens of block i of a request, if some of them are
+// generated.
 func OwnTokens(id sim.RequestID, i int) uint64 { return ownHash(id, i) | 1<<62 }
 
 func ownHash(id sim.RequestID, i int) uint64 {

@@ -20,7 +20,7 @@ type transfers struct {
 	toHost      link
 	batchBlocks int
 	burst       []ID
-	batches     []batch // under way
+	batches     []batch // in progress
 	queue       []batch // to come
 
 	toGPU   link
@@ -164,7 +164,7 @@ func (h *Host) Abandon(s Slot) {
 	}
 }
 
-// Fetches returns the fetches under way.
+// Fetches returns the fetches in progress.
 func (h *Host) Fetches() []Fetch { return h.fetches }
 
 // Fetching returns the number of requests that wait for a fetch.

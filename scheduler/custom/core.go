@@ -33,12 +33,12 @@ type Core struct {
 	arrived int32       // requests submitted so far
 	passes  int64       // run so far
 	plans   int64       // begun so far
-	further bool        // the pass under way got a request further than ever before
+	further bool        // the running pass got a request further than ever before
 	barren  int         // passes in a row without a token or a request further on
 	out     *scheduler.Pass
 }
 
-// request is a request with what is known of it, whatever is written to the Request that an engine sees.
+// request is the core's own record of a request: an engine that writes to its Request does not change it.
 type request struct {
 	Request
 	id                             sim.RequestID
@@ -139,7 +139,7 @@ func (c *Core) Step(now, _ sim.Time, p *scheduler.Pass) error {
 	return c.checkProgress(p)
 }
 
-// Cut has nothing to give back: a Core takes one pass at a time.
+// Cut has nothing to release: a Core takes one pass at a time.
 func (c *Core) Cut(*scheduler.Pass, int) {}
 
 // giveTokens enters a share into the pass that is planned. A request that waits is admitted, with its first
@@ -228,7 +228,7 @@ func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
 	return true
 }
 
-// finish lets go of a request, which has no place any more.
+// finish releases a request, which has no place any more.
 func (c *Core) finish(r *request) {
 	c.pool.release(r)
 	delete(c.byID, r.id)

@@ -1,6 +1,6 @@
-// Package custom lets a program bring an engine: a type that decides, pass by pass, which requests
-// get how many tokens and which are preempted. Everything else is done for it: the KV blocks and the prefix
-// cache, the books on requests, the time that passes take, and what the router sees.
+// Package custom lets a program bring an engine: a type that decides, pass by pass, which requests get how many tokens
+// and which are preempted. The core has everything else: the KV blocks and the prefix cache, the records of requests,
+// pass times, and the view of the router.
 //
 // Read engine.go, what an engine is; plan.go, what it may do; firstcome.go, an engine; then core.go, pool.go and pass.go for what is
 // done around it.
@@ -37,12 +37,12 @@ type Options struct {
 	Seed             uint64 // for what is drawn
 }
 
-// Request is a request on a worker. It is for reading: the replay keeps separate books, so that what is written to it
-// misleads the engine alone.
+// Request is a request on a worker. It is read-only: the replay keeps separate books, and a write to it misleads the
+// engine alone.
 type Request struct {
 	ID       sim.RequestID // its place in the order of arrivals at the cluster
-	Class    int32         // its place among the classes of the workload; 0 where there are none
-	Priority int32         // the least is the most urgent; 0 where nothing is said
+	Class    int32         // its place among the classes of the workload; 0 if there are none
+	Priority int32         // the least is the most urgent; 0 if nothing is said
 	Session  int32         // in the workload
 	Turn     int32         // in its session
 	Arrived  sim.Time      // at the cluster
@@ -55,9 +55,9 @@ type Request struct {
 	Preempted int // how often it has lost its place
 }
 
-// Left returns the tokens that are to be computed before r gains its next one: the rest of its prompt, or 1
-// once it decodes, or all it has, prompt and answer, after it has lost its place. A request that waits finds
-// some of them cached, by Plan.Cached.
+// Left returns the tokens that must be computed before r gains its next one: the rest of its prompt, 1 while it
+// decodes, or all tokens of prompt and answer after a preemption. A request that waits finds some of them cached, by
+// Plan.Cached.
 func (r *Request) Left() int { return r.Input + r.Generated - r.Computed }
 
 // Decodes reports whether r runs and has one token to compute, for the next one of its answer.

@@ -1,8 +1,8 @@
 package custom
 
-// FirstCome is an Engine that plans as vLLM does with one pass in flight (docs/rules/vllm.md): running requests continue,
-// waiting ones are admitted from the head of the line while tokens, seats and KV blocks are left for all that it
-// has, and where blocks run out the request that was admitted last loses its place.
+// FirstCome is an Engine that plans as vLLM with one pass in flight (docs/rules/vllm.md). Running requests continue.
+// Waiting ones are admitted from the head of the line while tokens, seats and KV blocks suffice for all their tokens.
+// When blocks run out, the request admitted last is preempted.
 //
 // An engine that wants another order puts Plan.Waiting, or Plan.Running, into that order and leaves the rest to
 // FirstCome: the last of Running loses its place first.

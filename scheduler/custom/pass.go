@@ -77,7 +77,7 @@ func (c *Core) deliverTokens(p *scheduler.Pass) {
 	}
 }
 
-// addWork notes what the pass computes of a request's prompt, and computes once more of its answer.
+// addWork notes the tokens of a request's prompt in the pass, and tokens of its answer that are computed again.
 func (c *Core) addWork(p *scheduler.Pass, x *share) {
 	before, input := min(x.before, x.r.input), x.r.input
 	prompt := min(x.before+x.tokens, input) - before

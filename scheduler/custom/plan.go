@@ -66,10 +66,10 @@ func (p *Plan) Needs(id sim.RequestID, tokens int) int {
 // Fits reports whether there are enough free KV blocks for n more tokens of a request.
 func (p *Plan) Fits(id sim.RequestID, tokens int) bool { return p.Needs(id, tokens) <= p.Free() }
 
-// Compute has the pass compute tokens of a request, at least 1 and at most what it has left, for which there
-// have to be enough free KV blocks. One that waits is admitted by it, and begins after what is cached. A
-// request that has nothing left gains a token at the end of the pass. Requests that gain their last token
-// leave in the order in which they were given tokens.
+// Compute adds tokens of a request to the pass, at least 1 and at most its remaining tokens, for which there must be
+// enough free KV blocks. One that waits is admitted by it, and begins after what is cached. A request that has nothing
+// left gains a token at the end of the pass. Requests that gain their last token leave in the order in which they were
+// given tokens.
 func (p *Plan) Compute(id sim.RequestID, tokens int) {
 	r := p.find(id)
 	if r == nil {
@@ -131,7 +131,7 @@ func (p *Plan) WaitUntil(at sim.Time) {
 	p.wait = at
 }
 
-// find returns a request that is here and may be planned, nil where that cannot be.
+// find returns a request that is here and may be planned, nil if that cannot be.
 func (p *Plan) find(id sim.RequestID) *request {
 	if p.err != nil || p.over {
 		return nil

@@ -25,9 +25,8 @@ type block struct {
 	name         blocks.Name
 }
 
-// pool is the KV blocks of a worker, as vLLM has them: a request holds a list of them, and full ones can be
-// found by what they hold. Of the free ones, blank ones are taken first, then the one that was let
-// go of first.
+// pool is the KV blocks of a worker, as vLLM has them: a request holds a list of blocks, and full blocks can be found
+// by their content. Blank free blocks are taken first, then the blocks that were released first.
 //
 // A request that holds a block holds all before it, and releases them after it. So the blocks of a prompt that can be
 // found are its first ones.
@@ -170,7 +169,7 @@ func (p *pool) tellRouter(name blocks.Name, by int32) {
 	}
 }
 
-// release gives back all blocks of r, last to first.
+// release releases all blocks of r, last to first.
 func (p *pool) release(r *request) {
 	for i := len(r.held) - 1; i >= 0; i-- {
 		p.letGo(r.held[i])

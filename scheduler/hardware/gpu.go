@@ -1,5 +1,5 @@
 // Package hardware knows GPUs and models by their public data: what a GPU holds and
-// how fast it is, what a model's weights and KV cache take, and what is left of a
+// how fast it is, what a model's weights and KV cache take, and the rest of a
 // GPU's memory for KV blocks.
 //
 // A Fit is a model on a GPU under some parallelism and precision. Budget reports how its memory is used; a model that does not

@@ -17,8 +17,8 @@ func (x *Indexer) weights(m *Model) float64 {
 	return float64(m.Latent.Query*x.Heads*x.HeadSize) + float64(m.Hidden*x.HeadSize) + float64(m.Hidden*x.Heads)
 }
 
-// sparseBytes is what a token of latent attention with 8 bits takes where an indexer chooses: 512 values of a byte, 4 scales of 4 bytes, and
-// the 64 rotated values in 16 bits.
+// sparseBytes is the bytes of a token of latent attention with 8 bits and an indexer: 512 values of a byte, 4 scales of
+// 4 bytes, and the 64 rotated values in 16 bits.
 const sparseBytes = 512 + 4*4 + 2*64
 
 // LinearLayers are layers that keep a state for each sequence instead of keys and values.

@@ -85,8 +85,8 @@ func parseRope(text json.RawMessage) (r Rope, err error) {
 	return r, nil
 }
 
-// lengthBy returns the longest sequence of m as an engine derives it, 0 where it is not known: SGLang, or vLLM, of which the
-// releases before 0.30 multiply the original length of YaRN by its factor.
+// lengthBy returns the longest sequence of m for an engine, 0 if it is unknown: SGLang, or vLLM, which before 0.30
+// multiplies the original length of YaRN by its factor.
 func (m *Model) lengthBy(sglang, timesYarn bool) int {
 	r := &m.Rope
 	factor := r.Factor

@@ -84,9 +84,8 @@ func (f *Fit) weightBytes() float64 {
 	return layers + 2*tables/tp
 }
 
-// KVBytesPerToken returns the bytes of KV cache that a token takes on one GPU, over a
-// sequence of that many tokens: layers with a window keep their last tokens alone, and
-// those of a pass.
+// KVBytesPerToken returns the bytes of KV cache of a token on one GPU, over a sequence of that many tokens: layers with
+// a window keep only their last tokens, and those of a pass.
 func (f *Fit) KVBytesPerToken(length int) float64 {
 	return f.windowedBytes(min(float64(f.Model.Window+f.MaxBatch)/float64(length), 1)) + f.tokenState(length)
 }
@@ -106,7 +105,7 @@ func (f *Fit) liveBytesPerToken() float64 {
 	return f.windowedBytes(min(float64(f.Model.Window+f.BlockTokens)/float64(f.Live), 1)) + f.tokenState(f.Live)
 }
 
-// CacheBytesPerToken returns the bytes of a token in the KV cache of one GPU, without what is kept for a sequence whatever its length.
+// CacheBytesPerToken returns the bytes of a token in the KV cache of one GPU, without what is kept for a sequence, for any length.
 func (f *Fit) CacheBytesPerToken() float64 { return f.windowedBytes(1) }
 
 // windowedBytes returns the bytes of a token of which layers with a window keep a share.
@@ -139,8 +138,8 @@ func (f *Fit) layerBytes() float64 {
 // stageShare returns how many of the given layers the fullest stage has.
 func (f *Fit) stageShare(layers int) float64 { return math.Ceil(float64(layers) / float64(f.PP)) }
 
-// TransferBytes returns the bytes of KV cache that a token takes on all GPUs together
-// but copies: what a prefill worker hands over.
+// TransferBytes returns the bytes of KV cache of a token on all GPUs together without copies, for transfers from
+// prefill workers.
 func (f *Fit) TransferBytes() int {
 	one := *f
 	one.TP, one.PP = 1, 1

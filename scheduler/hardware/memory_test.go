@@ -19,8 +19,7 @@ func find(t *testing.T, gpu, model string) Fit {
 	return Fit{GPU: g, Model: m, TP: 1, PP: 1, DP: 1, Utilization: 0.9, BlockTokens: 16, MaxSeqs: 256, MaxBatch: 2048}
 }
 
-// TestTokensOfServers holds the tokens of KV cache to what vLLM printed as it
-// started.
+// TestTokensOfServers compares the tokens of KV cache with start-up logs of vLLM.
 func TestTokensOfServers(t *testing.T) {
 	for _, c := range []struct {
 		gpu, model string

@@ -15,9 +15,8 @@ type Pass struct {
 	Network   float64 // what the GPUs tell each other about a token
 }
 
-// Shares of a data sheet's peaks that engines reach, and times that no sheet has. They
-// are round numbers near what fits the measured servers of docs/accuracy.md, the same
-// for every GPU and model.
+// Shares of a data sheet's peaks that engines reach, and times that no sheet has. They are round numbers that fit the
+// measured servers of docs/accuracy.md, the same for every GPU and model.
 const (
 	bandwidthShare = 0.85   // of memory bandwidth, reading weights
 	contextShare   = 0.7    // of memory bandwidth, reading the KV cache
@@ -84,9 +83,8 @@ func (f *Fit) Fastest() Pass {
 	return Pass{Weights: p.Weights * bandwidthShare, Experts: p.Experts * bandwidthShare, Token: p.Token * productShare}
 }
 
-// addNetwork adds what the GPUs of a worker tell each other: two all-reduces a layer
-// for TP, two all-to-alls a layer of experts for EP, an all-gather and a reduce-scatter
-// for DP without it, a hop a stage for PP.
+// addNetwork adds the collectives of the GPUs of a worker: two all-reduces a layer for TP, two all-to-alls a layer of
+// experts for EP, an all-gather and a reduce-scatter for DP without it, a hop a stage for PP.
 func (f *Fit) addNetwork(p *Pass) {
 	m := &f.Model
 	hidden := 2 * float64(m.Hidden) // bytes of a token between layers

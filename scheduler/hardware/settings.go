@@ -22,17 +22,17 @@ func placeRows() []schema.Row {
 			Key: SettingPrefix + "gpu", Flag: "gpu", Kind: schema.Path, Help: "GPU of the workers, by `name`: see replay gpus", Offered: gpus, Alike: true,
 			File: schema.File{Place: 10, Default: "h100", Help: "replay gpus lists the names"},
 			Knob: schema.Knob{Label: "GPU", Preset: "built-in pass times"},
-			Doc:  schema.Doc{Text: "with `--model`: what a worker runs on; KV blocks, pass times and transfers follow (docs/hardware.md)"},
+			Doc:  schema.Doc{Text: "with `--model`: GPU of a worker; KV blocks, pass times and transfers follow (docs/hardware.md)"},
 		},
 		{
-			Key: SettingPrefix + "model", Flag: "model", Kind: schema.Path, Help: "model they run, by `name` or its config.json: see replay models", Offered: models, Alike: true,
+			Key: SettingPrefix + "model", Flag: "model", Kind: schema.Path, Help: "model of the workers, by `name` or its config.json: see replay models", Offered: models, Alike: true,
 			Log:  "sglang:model_path",
 			File: schema.File{Place: 20, Default: "llama-3.1-8b", Help: "a name that replay models lists, or the path of a config.json"},
 			Knob: schema.Knob{Label: "Model", Preset: "none"},
 			Doc:  schema.Doc{Text: "the model that `--gpu` runs: a name, or its `config.json`"},
 		},
 		{
-			Key: SettingPrefix + "gpu-file", Flag: "gpu-file", Kind: schema.Path, Help: "`file` of GPUs of your own, in the form of replay gpus --output json", Alike: true,
+			Key: SettingPrefix + "gpu-file", Flag: "gpu-file", Kind: schema.Path, Help: "`file` of further GPUs, in the form of replay gpus --output json", Alike: true,
 			Doc: schema.Doc{Unit: "path", Text: "GPUs of your own"},
 		},
 		{
@@ -58,11 +58,11 @@ func shareRows() []schema.Row {
 			File: schema.File{Place: 40, Default: "1", Help: "pipeline parallelism: stages of layers"},
 		},
 		{
-			Key: SettingPrefix + "ep", Flag: "ep", Kind: schema.Int, Default: "1", Help: "expert parallelism: `GPUs` that whole experts are spread over, 1 or --tp times --dp", Alike: true,
+			Key: SettingPrefix + "ep", Flag: "ep", Kind: schema.Int, Default: "1", Help: "expert parallelism: `GPUs` over which whole experts are spread, 1 or --tp times --dp", Alike: true,
 			Log:  "sglang:ep_size",
-			File: schema.File{Place: 50, Default: "1", Help: "expert parallelism: GPUs over which whole experts are spread, tp times dp; 1: each is cut"},
+			File: schema.File{Place: 50, Default: "1", Help: "expert parallelism: GPUs over which whole experts are spread, tp times dp; 1: each expert is cut"},
 			Knob: schema.Knob{Label: "Expert parallelism", Preset: "1", Choices: "1 2 4 8 16"},
-			Doc:  schema.Doc{Text: "expert parallelism: `--tp` times `--dp` to spread whole experts, 1 to cut each"},
+			Doc:  schema.Doc{Text: "expert parallelism: `--tp` times `--dp` spreads whole experts, 1 cuts each expert"},
 		},
 		{
 			Key: SettingPrefix + "dp", Flag: "dp", Kind: schema.Int, Default: "1", Help: "data parallelism of attention: `ranks` of a worker, in lockstep", Alike: true,
@@ -84,9 +84,9 @@ func shareRows() []schema.Row {
 			Doc:  schema.Doc{Text: "type of the KV cache"},
 		},
 		{
-			Key: SettingPrefix + "graphs", Flag: "graphs", Kind: schema.Name, Default: "full", Help: "what runs as CUDA graphs, by `name`: full, piecewise, none", Names: graphModes(), Alike: true,
+			Key: SettingPrefix + "graphs", Flag: "graphs", Kind: schema.Name, Default: "full", Help: "CUDA graphs, by `name`: full, piecewise, none", Names: graphModes(), Alike: true,
 			File: schema.File{Place: 90, Default: "full", Help: "full, piecewise, or none for --enforce-eager"},
-			Doc:  schema.Doc{Text: "what runs as CUDA graphs: full, piecewise or none"},
+			Doc:  schema.Doc{Text: "CUDA graphs: full, piecewise or none"},
 		},
 		{
 			Key: SettingPrefix + "gpu-memory-utilization", Flag: "gpu-memory-utilization", Kind: schema.Real, Default: "0.9, with sglang as its server", Help: "`share` of a GPU's memory that the engine takes", Alike: true,

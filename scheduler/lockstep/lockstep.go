@@ -267,10 +267,10 @@ func (c *Core) Progress(yield func(id sim.RequestID, tokens int, last sim.Time))
 	}
 }
 
-// Cut has nothing to give back: every run is one pass.
+// Cut has nothing to release: every run is one pass.
 func (c *Core) Cut(*scheduler.Pass, int) {}
 
-// join adds what a rank did to what the worker did.
+// join adds the pass of a rank to that of the worker.
 func (c *Core) join(p, part *scheduler.Pass, rank int32) {
 	p.Decoding += part.Decoding
 	p.Tokens += part.Tokens

@@ -23,9 +23,9 @@ const (
 	expertEP
 )
 
-// Experts returns the time of the experts of a layer on one GPU, of all tokens that enter the layer over all GPUs, by the
-// kernels of an engine. A shape that the engine was not measured with takes the utilisation of the most similar one, of
-// another engine only if none of this one is as similar.
+// Experts returns the time of the experts of a layer on one GPU, of all tokens that enter the layer over all GPUs, by
+// the kernels of an engine. An unmeasured shape takes the utilisation of the most similar one, of another engine only
+// if none of this engine is as similar.
 func (t *Tables) Experts(e Engine, x Experts, tokens int) Time {
 	tokens = max(tokens, 1)
 	own := x.bound(t.Sheet(), tokens)

@@ -167,8 +167,8 @@ func (s *sections) section() []byte {
 	return all
 }
 
-// numbers are whole numbers from 0: the lowest byte of each, and what is above it as varints, which compresses better than
-// one varint for each.
+// numbers are whole numbers from 0: the lowest byte of each, and the higher part as varints, which compresses better
+// than one varint for each.
 type numbers struct{ low, high []byte }
 
 func (t *numbers) add(v int) {
@@ -200,7 +200,7 @@ func (r *reader) number() uint64 {
 	return v
 }
 
-// count returns a number of things each of which takes at least one number of what follows.
+// count returns a number of items. The rest has at least one number for each.
 func (r *reader) count() int {
 	n := r.number()
 	if n > uint64(len(r.low)) {
@@ -311,8 +311,8 @@ func (r *reader) codes(t *table) {
 	}
 }
 
-// likely returns the code that those before it make likely: of the point before, the same point of the curve before, and
-// this one moved by the difference at the point before, the one in the middle; else the point before.
+// likely returns the predicted code of a point: from the previous point and the previous curve, the middle one of three
+// guesses; without a previous curve the previous point.
 func (t *table) likely(i, j int) int {
 	at := int(t.start[i]) + j
 	alike := i > 0 && t.shape[i] == t.shape[i-1]
@@ -334,8 +334,8 @@ func BaseOf(gpu string) string {
 	return map[string]string{"b300": "b200", "gb200": "b200", "gb300": "gb200", "h200": "h100"}[gpu]
 }
 
-// Encode returns the compact file of the tables: the same bytes each time. The tables of base, nil for none, are what a program must
-// have to read it.
+// Encode returns the compact file of the tables: the same bytes each time. A program must have the tables of base, nil
+// for none, to read the file.
 func (t *Tables) Encode(base *Tables) ([]byte, error) {
 	options := []zstd.EOption{zstd.WithEncoderLevel(zstd.SpeedBestCompression), zstd.WithEncoderConcurrency(1)}
 	if t.header.Base = ""; base != nil {

@@ -109,8 +109,8 @@ type neighbour struct {
 	distance float64 // in logarithms, squared
 }
 
-// neighbours returns the four nearest measured matrices with curves that cover m: those within reach; else, if one side is
-// larger than all measured, as that of a vocabulary, those within reach by the other side; else any.
+// neighbours returns the four nearest measured matrices with curves that cover m: those within reach; if one side is
+// larger than all measured, such as a vocabulary, those within reach by the other side; else any.
 func (q *product) neighbours(m, n, k int) ([nearest]neighbour, Source) {
 	for _, reach := range [...]reachOf{{all: true}, {n: true}, {k: true}} {
 		if found := q.search([3]int{m, n, k}, reach, true); found[0].site >= 0 {
@@ -123,7 +123,7 @@ func (q *product) neighbours(m, n, k int) ([nearest]neighbour, Source) {
 	return q.search([3]int{m, n, k}, reachOf{}, false), Filled
 }
 
-// reachOf is what must be within reach of a neighbour: both sides together, or one if the other is above all.
+// reachOf is the sides that must be within reach of a neighbour: both together, or one if the other is above all.
 type reachOf struct{ all, n, k bool }
 
 // search returns the nearest matrices.

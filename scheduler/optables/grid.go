@@ -2,7 +2,7 @@ package optables
 
 import "math"
 
-// grid is the measurements of one kernel: curves with the same key but for the last one or two columns.
+// grid is the measurements of one kernel: curves with the same key except the last one or two columns.
 type grid struct {
 	*Tables
 	table *table

@@ -11,7 +11,7 @@ type Origin struct {
 	GPUs    []Report `json:"gpus"`
 }
 
-// Provenance returns where the tables in the program are from, and what became of their rows.
+// Provenance returns where the tables in the program are from, and the outcome of their rows.
 func Provenance() (*Origin, error) {
 	text, err := files.ReadFile("systems/provenance.json")
 	if err != nil {

@@ -212,7 +212,7 @@ func (d *draft) readCollectives() error {
 	return nil
 }
 
-// readTable reads one table: of rows with the same key, the first one counts; of attention that of the default kernel,
+// readTable reads one table. Of rows with the same key the first one counts, for attention that of the default kernel,
 // then that of the kernel with the most rows.
 func (d *draft) readTable(l *layout, name, engine, kernel string) error {
 	t, err := d.wheel.Table(name)

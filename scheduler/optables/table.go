@@ -28,7 +28,7 @@ type table struct {
 	column [2][]float64 // by curve: logarithms of the last two key columns
 }
 
-// form is what the tables of one operator have in common.
+// form is the common form of the tables of one operator.
 type form struct {
 	name    string
 	texts   int // key columns that are texts, before the numeric ones

@@ -90,7 +90,7 @@ func (s *transcript) describeTokens(out *strings.Builder) {
 	}
 }
 
-// describeCache writes down what became cached and what was evicted.
+// describeCache writes the cached and the evicted blocks.
 func (s *transcript) describeCache(out *strings.Builder) {
 	for _, e := range s.pass.Events {
 		tier := ""

@@ -66,7 +66,7 @@ func RunTranscripts(t *testing.T, folder string, build func(*Engine) (scheduler.
 	})
 }
 
-// Engine is a core line: what a transcript wants an engine to be.
+// Engine is a core line: the settings of an engine in a transcript.
 type Engine struct {
 	Setup
 	Role    scheduler.Role
@@ -122,7 +122,7 @@ func (c constant) Prefill(_, _, _ int) float64   { return c.prefill }
 func (c constant) Decode(_, _, _, _ int) float64 { return c.decode }
 func (c constant) ByContext() bool               { return false }
 
-// transcript is a file under way.
+// transcript is a file in progress.
 type transcript struct {
 	build    func(*Engine) (scheduler.Core, error)
 	core     scheduler.Core
@@ -133,8 +133,7 @@ type transcript struct {
 	now      sim.Time
 }
 
-// run carries out the commands of a case, or of a part of one, and returns what
-// came of them.
+// run carries out the commands of a case, or of a part of one, and returns their output.
 func (s *transcript) run(t *testing.T, d *datadriven.TestData) string {
 	var out strings.Builder
 	for _, line := range append([]string{d.FullCmd()}, strings.Split(d.Input, "\n")...) {
@@ -279,7 +278,7 @@ func (s *transcript) stepCore(until sim.Time) string {
 	return s.describePass()
 }
 
-// maxLines bounds what one command prints.
+// maxLines bounds the output of one command.
 const maxLines = 500
 
 // runAll runs passes until no request is left.

@@ -13,7 +13,7 @@ type budget struct {
 	share    float64 // of the outputs to come that is believed in
 }
 
-// verdict is what is said of a request that wants in, or of the budget after it.
+// verdict is the decision on a request, or on the budget after it.
 type verdict uint8
 
 const (
@@ -142,7 +142,7 @@ func (c *Core) continuePartial(b *budget, f *flight) {
 	c.charge(b, e.tokens, answer)
 }
 
-// admitWaiting admits requests from the head of the queue until one has to wait.
+// admitWaiting admits requests from the head of the queue until one must wait.
 func (c *Core) admitWaiting(b *budget, f *flight) {
 	places := c.placesLeft() + len(f.batch) // a continued request has a place already
 	for skipped := 0; c.queue.waiting.Len() > skipped; {
@@ -208,8 +208,8 @@ func (c *Core) admitRequest(r *request, b *budget, f *flight) verdict {
 	return c.judge(b)
 }
 
-// cutChunk cuts e, the rest of a prompt, to what the pass may compute of it, and returns
-// whether it may be admitted with n tokens from host memory.
+// cutChunk cuts e, the rest of a prompt, to the limit of the pass, and returns whether it may be admitted with n tokens
+// from host memory.
 func (c *Core) cutChunk(b *budget, f *flight, e *chunk, host int) verdict {
 	need := e.tokens + host + min(max(0, e.maxOut-e.out), c.ClipNewTokens) + c.PageTokens
 	if float64(need) >= c.memoryLeft(b) {

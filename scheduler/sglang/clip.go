@@ -38,8 +38,8 @@ func Fits(c Config, input, output int) *scheduler.OversizeError {
 	return wrong
 }
 
-// clipOutput returns the tokens that a request of input tokens may gain where it asks for
-// output. SGLang shortens what the pool could not hold, at worst to none, which gives one.
+// clipOutput returns the tokens that a request of input tokens may gain where it asks for output. SGLang shortens
+// outputs that the pool could not hold, at worst to 0 tokens, which gives one token.
 func (c *Config) clipOutput(input, output int) int {
 	if c.Role == scheduler.Prefill {
 		output = 1

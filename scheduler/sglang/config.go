@@ -31,11 +31,11 @@ func listPolicies() []string {
 	return []string{"fifo", "lpm", "lof", "hrrn", "shortest-prefill-first", "random"}
 }
 
-// ParsePolicy returns the order of that name, FIFO where there is none.
+// ParsePolicy returns the order of that name, FIFO if there is none.
 func ParsePolicy(name string) Policy { return Policy(max(0, slices.Index(listPolicies(), name))) }
 
-// Config is what one simulated SGLang engine is made with. It has no defaults:
-// every field counts unchanged. ChunkTokens is a multiple of PageTokens, and LogInterval > 0.
+// Config is the configuration of one simulated SGLang engine. It has no defaults: every field counts unchanged.
+// ChunkTokens is a multiple of PageTokens, and LogInterval > 0.
 type Config struct {
 	Settings
 	Pages         int    // pages of the token pool, > 0
@@ -142,8 +142,8 @@ func newRatio(conservativeness float64) ratio {
 
 func (r *ratio) decay() { r.now = max(r.now-r.step, r.least) }
 
-// retractSteps is the number of tokens of each request that a retraction makes room
-// for, in addition to what is needed at once.
+// retractSteps is the number of tokens of each request that a retraction makes room for, in addition to the need at
+// once.
 const retractSteps = 20
 
 // estimate sets the ratio after a retraction, from the tokens gained and asked for

@@ -54,7 +54,7 @@ type Core struct {
 	lastDecode  sim.Time // the end of the latest decode pass
 	stays       []stay
 	before      counts             // the latest run of passes
-	view        scheduler.Snapshot // of the pass under way, for planners
+	view        scheduler.Snapshot // of the running pass, for planners
 	isRank      bool               // it is one of several ranks
 	board       *board             // where it tells its load, as such
 }
@@ -110,7 +110,7 @@ func (c *Core) newRequest() *request {
 	return new(request)
 }
 
-// forgetRequest lets go of a request that holds nothing any more.
+// forgetRequest releases a request that holds nothing any more.
 func (c *Core) forgetRequest(r *request) {
 	r.epoch++
 	r.Request = nil

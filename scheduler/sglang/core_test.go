@@ -208,7 +208,7 @@ func TestFits(t *testing.T) {
 }
 
 // A request that may hold more than the pool with its drafts fits. It is aborted when it comes to that, with all its memory
-// given back.
+// released.
 func TestDraftsOutgrow(t *testing.T) {
 	for _, c := range []struct {
 		page, pages, in, out int

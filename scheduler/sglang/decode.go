@@ -15,7 +15,7 @@ type decoding struct {
 	looked    bool       // the queues were read for the pass that is planned next
 }
 
-// endedOne is what is left of a request that has ended.
+// endedOne is the remainder of a request that has ended.
 type endedOne struct{ length, longest int }
 
 // receivesKV reports whether requests come with the KV cache of their prompts, to a decode worker
@@ -140,7 +140,7 @@ func (d *decoding) admitArrivals() {
 	}
 }
 
-// fewPlaces is the number of places up to which a server takes memory for twice as many more.
+// fewPlaces is the number of places up to which a server reserves memory for three times as many requests.
 const fewPlaces = 32
 
 // countActive returns the requests that have memory, and the ones that ended just now.

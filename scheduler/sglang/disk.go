@@ -17,7 +17,7 @@ type disk struct {
 	duty
 }
 
-// duty is what a disk is for: to read, or to write.
+// duty is the kind of work of a disk: to read, or to write.
 type duty interface {
 	// timeOf returns the time of n pages, in ns.
 	timeOf(pages int32) float64
@@ -34,7 +34,7 @@ type job struct {
 	node     int32  // the node with the written pages
 	put      sim.Time
 	done     int32 // pages
-	batch    int32 // pages under way, which end at end; 0: none
+	batch    int32 // pages in progress, which end at end; 0: none
 	end      sim.Time
 }
 
@@ -69,7 +69,7 @@ func (d *disk) advance(now sim.Time) {
 	}
 }
 
-// nextEnd returns when the batch under way ends.
+// nextEnd returns when the batch in progress ends.
 func (d *disk) nextEnd(now sim.Time) sim.Time {
 	if len(d.jobs) > 0 && d.jobs[0].batch > 0 && d.jobs[0].end > now {
 		return d.jobs[0].end

@@ -86,8 +86,7 @@ func (d *drafts) countMissing() int {
 	return missing
 }
 
-// noteDraftsEnding finds the requests with their last token in flight whatever is accepted:
-// the ones that lack one.
+// noteDraftsEnding finds the requests that lack one token, which have it in flight in any case.
 func (d *drafts) noteDraftsEnding() {
 	for _, r := range d.core.batch.running {
 		if !r.ending && r.sampled > r.out && r.out+1 >= r.asked() {
@@ -153,9 +152,9 @@ func (d *drafts) deliverDrafts(f *flight, p *scheduler.Pass) {
 	}
 }
 
-// giveDrafts gives the request of x the tokens that the pass has accepted, as many as it still
-// wants, and reports whether the last was among them. What it does not want is in the pool
-// until it ends; so is the token that a last one follows, but where it comes with prompts.
+// giveDrafts gives the request of x the tokens that the pass has accepted, as many as it still wants, and reports
+// whether the last was among them. Tokens after the end of the answer stay in the pool until the request ends, as does
+// the token before a last one, except with prompts.
 func (d *drafts) giveDrafts(x *share, verifies bool, p *scheduler.Pass) (last bool) {
 	r := x.request
 	if verifies {

@@ -20,7 +20,7 @@ func listAlgorithms() []string {
 	return []string{"EAGLE", "EAGLE3", "NEXTN", "FROZEN_KV_MTP", "STANDALONE", "NGRAM"}
 }
 
-// draftSeats is max_running_requests with drafts, where it is not given.
+// draftSeats is max_running_requests with drafts, if it is not given.
 const draftSeats = 48
 
 // maxDrafts bounds the drafts of a request in a pass.
@@ -58,11 +58,11 @@ func (s *DraftSettings) declare(d *schema.Decl, seats *int) {
 	})
 	d.CountTo(&s.TopK, maxDrafts, schema.Row{
 		Key: "speculative_eagle_topk", Default: "1", Help: "`drafts` that each step continues from",
-		Doc: schema.Doc{Text: "that each step continues with; required with steps. NGRAM has `sglang.speculative_ngram_max_bfs_breadth` (10) in its place"},
+		Doc: schema.Doc{Text: "with which each step continues; required with steps. NGRAM has `sglang.speculative_ngram_max_bfs_breadth` (10) in its place"},
 	})
 	d.CountTo(&s.Tokens, maxDrafts, schema.Row{
-		Key: "speculative_num_draft_tokens", Default: "one more than steps", Help: "number `n` of tokens that a pass verifies of a request",
-		Doc: schema.Doc{Unit: "tokens", Default: "steps + 1; NGRAM: 12", Text: "of a request that a pass verifies, the one before the drafts among them; with topk 1 always steps + 1"},
+		Key: "speculative_num_draft_tokens", Default: "one more than steps", Help: "number `n` of tokens of a request that a pass verifies",
+		Doc: schema.Doc{Unit: "tokens", Default: "steps + 1; NGRAM: 12", Text: "of a request in a pass, the drafts and the token before them; with topk 1 always steps + 1"},
 	})
 	d.CountTo(&breadth, maxDrafts, schema.Row{Key: "speculative_ngram_max_bfs_breadth"})
 	if s.Name == "" {

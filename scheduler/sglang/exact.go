@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// stay is what is left of a request's time in the pool.
+// stay is the remainder of a request's time in the pool.
 type stay struct {
 	left int // tokens to come
-	held int // tokens, which it gives back when it ends
+	held int // tokens, which it releases when it ends
 }
 
 // fitExactly cuts e, the rest of a prompt, to what the pass may compute of it, and returns

@@ -5,9 +5,9 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// A prefill worker sends the KV cache of a prompt on its way chunk by chunk: what was cached
-// before when the pass of the first chunk begins, each chunk when its pass ends, in whole pages but
-// for the last. It keeps the pages until all has arrived.
+// A prefill worker sends the KV cache of a prompt in transfer chunk by chunk: the cached part when the pass of the
+// first chunk begins, each chunk when its pass ends, in whole pages except the last. It keeps the pages until all has
+// arrived.
 
 // handsOver reports whether the engine is such a worker, without windows, drafts, priorities and host memory.
 func (o *outbox) handsOver() bool {
@@ -34,8 +34,8 @@ type sending struct {
 	until sim.Time
 }
 
-// sendUpTo sends the pages of r up to the first tokens, from now on, after what it has sent
-// before, and returns how long after now they have all arrived.
+// sendUpTo sends the pages of r up to the first tokens, from now on, after earlier ones, and returns the time until all
+// have arrived.
 func (o *outbox) sendUpTo(r *request, tokens int, now sim.Time) sim.Time {
 	n := tokens - r.sent
 	if n <= 0 {
@@ -80,7 +80,7 @@ func (o *outbox) releaseSent(r *request) {
 	o.core.spare = append(o.core.spare, r)
 }
 
-// releaseArrived gives back the pages of those prompts that have arrived by now.
+// releaseArrived releases the pages of those prompts that have arrived by now.
 func (o *outbox) releaseArrived(now sim.Time) {
 	kept := o.inFlight[:0]
 	for _, s := range o.inFlight {

@@ -36,7 +36,7 @@ func writePolicies() []string {
 	return []string{"write_through", "write_through_selective", "write_back"}
 }
 
-// ParseWritePolicy returns the policy of that name, WriteThrough where there is none.
+// ParseWritePolicy returns the policy of that name, WriteThrough if there is none.
 func ParseWritePolicy(name string) WritePolicy {
 	return WritePolicy(max(0, slices.Index(writePolicies(), name)))
 }
@@ -67,7 +67,7 @@ type tiers struct {
 	loaded  int      // tokens loaded by the pass that ends
 }
 
-// transfer is a copy that is under way.
+// transfer is a copy that is in progress.
 type transfer struct {
 	nodes []int32
 	nanos float64
@@ -138,7 +138,7 @@ func (t *tiers) CopyNow(pages int) {
 }
 
 // submitWrites submits the copies that are queued. They begin when the pass in flight has ended, and at
-// now where there is none.
+// now if there is none.
 func (t *tiers) submitWrites(now sim.Time, inFlight bool) {
 	if len(t.queue) == 0 {
 		return
@@ -180,7 +180,7 @@ func (t *tiers) waitsForPass() bool {
 	return t != nil && len(t.writes) > 0 && !t.writes[len(t.writes)-1].known
 }
 
-// noteDone gives back the locks of copies that have ended, which SGLang reads before it plans a pass.
+// noteDone releases the locks of copies that have ended, which SGLang reads before it plans a pass.
 func (t *tiers) noteDone(now sim.Time, inFlight bool) {
 	t.submitWrites(now, inFlight)
 	seen := t.storage.readNews(now)
@@ -222,7 +222,7 @@ func (t *tiers) nextEnd(now sim.Time) (sim.Time, bool) {
 	return next, !math.IsInf(float64(next), 1)
 }
 
-// loadPrefix brings to the device what of r's prefix is in host memory alone, for which it evicts other nodes,
+// loadPrefix loads the part of r's prefix that is in host memory alone, for which it evicts other nodes,
 // and reports whether it does; few tokens are rather computed.
 func (t *tiers) loadPrefix(r *request, f *flight, tokens int) bool {
 	if tokens < loadLeast {
@@ -263,7 +263,7 @@ func (t *tiers) beginLoads(f *flight, now sim.Time) {
 	t.loaded += f.loaded
 }
 
-// stretchPass returns how long a pass takes of which each layer waits for its share of what is loaded.
+// stretchPass returns the duration of a pass in which each layer waits for its part of the load.
 func (t *tiers) stretchPass(f *flight, ms float64) float64 {
 	if f.loaded == 0 {
 		return ms

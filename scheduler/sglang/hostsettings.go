@@ -34,8 +34,8 @@ func (h *HiCacheSettings) declare(d *schema.Decl) {
 		Doc: schema.Doc{Unit: "10⁹ bytes", Default: "-", Text: "host memory, instead of the factor"},
 	})
 	d.Count(&h.Layers, schema.Row{
-		Key: "hicache_layers", Default: "the model's, or 32", Help: "`layers` of the model, in which what is loaded from the host arrives", After: "hicache-write-policy",
-		Doc: schema.Doc{Text: "in which what is loaded from the host arrives; each is waited for by the layer of the pass"},
+		Key: "hicache_layers", Default: "the model's, or 32", Help: "`layers` of the model, for loads from the host layer by layer", After: "hicache-write-policy",
+		Doc: schema.Doc{Text: "of the model; each layer of a pass waits for its part of a load from the host"},
 	})
 	h.Policy = d.Name(schema.Row{
 		Key: "hicache_write_policy", Default: "write_through", Help: "when pages are copied to the host: write_through, write_through_selective or write_back, by `name`", After: "hicache-size", Names: writePolicies(),
@@ -58,7 +58,7 @@ func storageBackends() []string {
 	return []string{"file", "sim", "mooncake", "npu_memcache", "hf3fs", "nixl", "aibrix", "dynamic", "eic", "simm", "mori", "shm", "tensorcast", "seaweedfs"}
 }
 
-// usualRetries is hicache_storage_prefetch_retry_max_attempts where it is not given.
+// usualRetries is hicache_storage_prefetch_retry_max_attempts if it is not given.
 const usualRetries = 8
 
 func (s *StorageSettings) declare(d *schema.Decl) {
@@ -72,7 +72,7 @@ func (s *StorageSettings) declare(d *schema.Decl) {
 	})
 	retries := usualRetries
 	d.Size(&retries, schema.Row{
-		Key: "hicache_storage_prefetch_retry_max_attempts", Default: "8", Help: "`times` that a request asks storage again; must be 0",
+		Key: "hicache_storage_prefetch_retry_max_attempts", Default: "8", Help: "`times` that a request asks storage again, must be 0",
 		Doc: schema.Doc{Text: "that a request asks storage again: 0 with a backend; other values are not simulated"},
 	})
 	if s.Backend != "" && retries > 0 {

@@ -71,7 +71,7 @@ type oracleCase struct {
 		Prio   int32    `json:"priority"`
 	} `json:"rows"`
 	Requests []oracleRequest `json:"requests"`
-	// Published is what it told of its cache, where that was asked for.
+	// Published is the KV events of SGLang, if the case records them.
 	Published []published `json:"published"`
 }
 
@@ -163,8 +163,8 @@ func (d *oracleDrafts) speculation() *Speculation {
 	return s
 }
 
-// replay returns what happens to the requests here, pass by pass or in runs of passes, and
-// how many passes were in those.
+// replay returns the results of the requests here, pass by pass or in runs of passes, and the number of passes in
+// those.
 func (c *oracleCase) replay(t *testing.T, runs bool) (did []oracleRequest, inRuns int) {
 	t.Helper()
 	cfg := c.config()

@@ -29,8 +29,7 @@ func (e *pageEvents) waits() bool { return len(e.events) > 0 }
 
 func (e *pageEvents) nodes(func(prompt.NodeID)) {} // they have hashes
 
-// latest returns the event before, with which those go together that come after it: removals,
-// or what is stored after its last page.
+// latest returns the previous event if the next change can be joined to it: a removal, or pages after its last page.
 func (e *pageEvents) latest() *scheduler.KVEvent {
 	if len(e.events) == 0 {
 		return &scheduler.KVEvent{}

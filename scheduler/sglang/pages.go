@@ -107,7 +107,7 @@ func (g *pages) insertPages(r *request, pages int32) (int32, int32) {
 	return m, n
 }
 
-// releasePages gives back what r, which does not run, holds of the pool and the tree;
+// releasePages releases what r, which does not run, holds of the pool and the tree;
 // with keep it stays cached.
 func (g *pages) releasePages(r *request, keep bool) {
 	if g.core.Window > 0 {

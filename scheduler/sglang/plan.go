@@ -4,8 +4,7 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// planPass plans a pass, by what is known now: prompts come first, and tokens where none
-// can be computed.
+// planPass plans a pass with the present state: prompts first, tokens if no prompt can be computed.
 func (c *Core) planPass(f *flight, p *scheduler.Pass) {
 	if c.decoding.receivesKV() {
 		c.ended, c.looked = c.ended[:0], false

@@ -13,7 +13,7 @@ import (
 
 // Limits of what a pass looks up of the queue.
 const (
-	looked       = 128 // requests; lpm leaves a longer queue as it is
+	looked       = 128 // requests; lpm does not reorder a longer queue
 	lpmShared    = 32  // tokens; a prompt cached up to here may wait for another's
 	refreshEvery = 32  // attempts to admit
 )
@@ -47,8 +47,8 @@ type sorted struct {
 	ahead []*request  // those requests
 }
 
-// sortQueue brings the queue into the policy's order. Lookups make what they find young; where
-// the policy needs none and eviction is by age alone, every 32nd attempt looks up the head of the queue just for that.
+// sortQueue brings the queue into the policy's order. Lookups renew ages. If the policy needs no lookup and eviction is
+// by age alone, every 32nd attempt looks up the head of the queue for that.
 func (u *queue) sortQueue() {
 	n := u.waiting.Len()
 	all := u.waiting.All()
@@ -107,9 +107,8 @@ func (u *queue) shuffle(all []*request) {
 	slices.SortFunc(all, func(a, b *request) int { return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.ID, b.ID)) })
 }
 
-// rankOf returns what the queue is sorted by, highest first: the cached tokens of r, or by
-// hrrn the tokens that were computed while it waited over those it needs; and less than any
-// when r had better wait for a request ahead of it that begins alike.
+// rankOf returns the sort key of the queue, highest first: the cached tokens of r, or by hrrn the tokens that were
+// computed while it waited over those it needs. A postponed request has the lowest key.
 func (u *queue) rankOf(r *request) float64 {
 	pages := u.core.pages.touchPrefix(&r.seq, u.core.pages.pagesOf(r.length()))
 	cached := int(pages) * u.core.PageTokens

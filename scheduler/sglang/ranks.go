@@ -35,7 +35,7 @@ func ParseBalance(name string, role scheduler.Role) Balance {
 	return RoundRobin
 }
 
-// rankShare is what the server scales conservativeness by where attention is data parallel.
+// rankShare is the server's factor on conservativeness with data-parallel attention.
 const rankShare = 0.3
 
 // ofRank returns the arguments of each of n ranks of an engine with the arguments c, as the
@@ -95,7 +95,7 @@ func (c *Core) Wait(now sim.Time, p *scheduler.Pass) float64 {
 	return 0
 }
 
-// load is what a rank has to do.
+// load is what a rank must do.
 type load struct{ requests, tokens int }
 
 // board is where a rank tells its load.
@@ -173,8 +173,7 @@ func (b *balancer) isLess(x, y load) bool {
 	return x.requests < y.requests
 }
 
-// readBoards takes over what ranks have told, unless that was done just now. Idle ranks tell
-// all the time.
+// readBoards copies the reports of ranks, unless that was done less than 20 ms ago. Idle ranks tell all the time.
 func (b *balancer) readBoards(now sim.Time) {
 	if b.isIdle(now) {
 		for i := range b.boards {

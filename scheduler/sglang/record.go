@@ -38,8 +38,8 @@ func (silent) publish(*scheduler.Pass)   {}
 func (silent) waits() bool               { return false }
 func (silent) nodes(func(prompt.NodeID)) {}
 
-// publishRecord publishes what has happened to the cache, when the pass f ends, if SGLang
-// does: with prompts, and with every LogInterval-th pass of tokens alone.
+// publishRecord publishes the changes of the cache when the pass f ends, if SGLang does: with prompts, and with every
+// LogInterval-th pass of tokens alone.
 func (c *Core) publishRecord(f *flight, p *scheduler.Pass) {
 	if len(f.batch) > 0 || f.decodes > 0 && c.decodesUnlogged() == 0 {
 		c.record.publish(p)
@@ -62,8 +62,8 @@ func (c *Core) decodesUnlogged() int {
 // residency records how much of each prompt node is cached.
 type residency struct {
 	changes []scheduler.KVChange
-	// heads counts the nodes of the tree by their first page, where the tree tells pages apart by
-	// the token after them: a page is cached as long as one of them is.
+	// heads counts the nodes of the tree by their first page, if the tree distinguishes pages by the token after them:
+	// a page is cached as long as one of them is.
 	heads map[head]int32
 }
 

@@ -12,7 +12,7 @@ import (
 type request struct {
 	*sim.Request
 	seq    radix.Sequence
-	maxOut int // tokens that memory is reserved for; 0 where the pool has room for none
+	maxOut int // tokens that memory is reserved for; 0 if the pool has room for none
 
 	out     int   // tokens gained, at base
 	stored  int   // tokens that it holds KV cache of, at base
@@ -46,12 +46,12 @@ type request struct {
 	lastToken sim.Time // the end of its last token, before those of decode passes since base
 }
 
-// lookup is what was found of a request in the cache and behind it.
+// lookup is the cached part of a request in the cache and behind it.
 type lookup struct {
 	looked   int      // its length when it was last looked up to be admitted, 0 before
 	found    int      // the tokens that were found then; 0 since it lost its place
 	fetch    *fetch   // from storage, nil: none
-	deadline sim.Time // by which it has to be there; 0 before a request waited for it, or while none is set
+	deadline sim.Time // by which it must be there; 0 before a request waited for it, or while none is set
 	hostHit  int      // of these, tokens found in host memory alone
 	counted  int32    // pages that it has put into the tree since it was admitted
 }

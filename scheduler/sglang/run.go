@@ -16,8 +16,8 @@ type counts struct {
 	deferred      int
 }
 
-// countAlike returns in how many passes from now on, at most, nothing happens but one more
-// token for every running request, while each of them plans one that is as uneventful.
+// countAlike returns the largest number of passes from now on in which every running request only gains one more token,
+// and plans stay uneventful.
 func (c *Core) countAlike(now sim.Time) int {
 	n := len(c.batch.running)
 	if len(c.retracted)+len(c.arrived) > 0 || c.decoding.receivesKV() && c.queue.waiting.Len() > 0 {
@@ -71,7 +71,7 @@ func (c *Core) takeRun(n int, now, until sim.Time, p *scheduler.Pass) error {
 	return nil
 }
 
-// Cut gives back the passes of the run p after the first keep.
+// Cut releases the passes of the run p after the first keep.
 func (c *Core) Cut(p *scheduler.Pass, keep int) {
 	if keep < p.Count {
 		c.keepRun(p, keep)

@@ -48,10 +48,10 @@ func PolicyNames() []string {
 // LPM reports whether the request with the longest cached prefix goes first.
 func (s *Settings) LPM() bool { return s.Policy == "lpm" }
 
-// usualReserve is num_reserved_decode_tokens of an SGLang server where it is not given.
+// usualReserve is num_reserved_decode_tokens of an SGLang server if it is not given.
 const usualReserve = 512
 
-// Complete returns s with what a server takes where nothing is given, and without what has no effect.
+// Complete returns s with the defaults of a server, and without settings that have no effect.
 func (s Settings) Complete() Settings {
 	s.LogInterval = cmp.Or(s.LogInterval, DefaultLogInterval)
 	s.ReservedDecode = cmp.Or(s.ReservedDecode, usualReserve)
@@ -130,9 +130,9 @@ func (s *Settings) declareLimits(d *schema.Decl) {
 		Doc:  schema.Doc{Default: "-", Text: "of a pass that computes prompts; `null` lifts the limit"},
 	})
 	d.Size(&s.LogInterval, schema.Row{
-		Key: "decode_log_interval", Default: "40", Help: "`passes` of tokens alone of which one publishes what has happened to the KV cache",
+		Key: "decode_log_interval", Default: "40", Help: "`passes` without prompts after which KV events are published",
 		Log: "sglang:decode_log_interval",
-		Doc: schema.Doc{Text: "passes of tokens alone of which one publishes (docs/rules/sglang.md#kv-events) what has happened to the cache"},
+		Doc: schema.Doc{Text: "passes without prompts after which KV events are published (docs/rules/sglang.md#kv-events)"},
 	})
 }
 
@@ -146,8 +146,8 @@ func (s *Settings) declarePasses(d *schema.Decl) {
 	})
 	s.NoOverlap = !overlap
 	d.Bool(&s.IgnoreEOS, schema.Row{
-		Key: "ignore_eos", Help: "requests ignore the end of sequence, as benchmarks send them: all of their answers is reserved", After: "retraction-policy",
-		Doc: schema.Doc{Text: "requests ignore the end of sequence, as benchmarks send them: memory is reserved for all of their outputs"},
+		Key: "ignore_eos", Help: "requests ignore the end of sequence, as in benchmarks: memory is reserved for whole answers", After: "retraction-policy",
+		Doc: schema.Doc{Text: "requests ignore the end of sequence, as in benchmarks: memory is reserved for whole answers"},
 	})
 	d.Bool(&s.MixedChunk, schema.Row{
 		Key: "enable_mixed_chunk", Help: "running requests decode in the passes that compute prompts", After: "overlap",
@@ -169,13 +169,13 @@ func (s *Settings) declarePasses(d *schema.Decl) {
 // declareWindows declares the pool of layers that attend to a window.
 func (s *Settings) declareWindows(d *schema.Decl) {
 	d.Limit(&s.Window, schema.Row{
-		Key: "sliding_window_size", Default: "none; with --gpu the model's", Help: "`tokens` that the layers with a window attend to, which have a separate pool", After: "decode-log-interval",
-		Doc: schema.Doc{Default: "none, with `--model` the model's", Text: "that some layers attend to, which have a separate pool (docs/rules/sglang.md#windows)"},
+		Key: "sliding_window_size", Default: "none; with --gpu the model's", Help: "`tokens` of the window of layers with a separate pool", After: "decode-log-interval",
+		Doc: schema.Doc{Default: "none, with `--model` the model's", Text: "of the window of layers with a separate pool (docs/rules/sglang.md#windows)"},
 	})
 	isShare := func(f float64) bool { return f > 0 && f <= 1 }
 	d.NumberIn(&s.WindowShare, isShare, "a share above 0, at most 1", schema.Row{
-		Key: "swa_full_tokens_ratio", Default: "0.8", Help: "what the pool of layers with a window has of the other's tokens, a `share`",
-		Doc: schema.Doc{Text: "what that pool has of the other's tokens, above 0 and at most 1"},
+		Key: "swa_full_tokens_ratio", Default: "0.8", Help: "size of the pool of layers with a window, a `share` of the other pool's tokens",
+		Doc: schema.Doc{Text: "size of that pool, as a share of the other pool's tokens, above 0 and at most 1"},
 	})
 	d.Bool(&s.NoWindowPool, schema.Row{Key: "disable_hybrid_swa_memory", Help: "layers with a window keep all tokens, in one pool with other layers"})
 }
@@ -208,7 +208,7 @@ func (s *Settings) declarePriorities(d *schema.Decl) {
 	})
 	d.Bool(&p.LowFirst, schema.Row{
 		Key: "schedule_low_priority_values_first", Help: "the lowest priority values are the most urgent",
-		Doc: schema.Doc{Text: "low values are the urgent ones"},
+		Doc: schema.Doc{Text: "low values are urgent"},
 	})
 	given := d.Size(&p.Threshold, schema.Row{
 		Key: "priority_scheduling_preemption_threshold", Default: "10", Help: "preempt a running request if priorities differ by more than `N`",
@@ -223,13 +223,13 @@ func (s *Settings) declarePriorities(d *schema.Decl) {
 	}
 	p.Preempt = p.On && !spare
 	d.Size(&s.DecodeInterval, schema.Row{
-		Key: "prefill_decode_interval", Help: "`passes` of tokens after one of prompts before the next of these",
+		Key: "prefill_decode_interval", Help: "`passes` without prompts between two passes with prompts",
 		Log: "sglang:prefill_decode_interval",
-		Doc: schema.Doc{Text: "of tokens after a pass of prompts before the next of these; not with `--compat`, nor with several ranks"},
+		Doc: schema.Doc{Text: "without prompts between two passes with prompts; not with `--compat`, nor with several ranks"},
 	})
 	d.Size(&s.IntervalSeats, schema.Row{
-		Key: "prefill_decode_interval_min_bs", Help: "running `requests` below which prompts do not wait for them",
-		Doc: schema.Doc{Text: "running, below which prompts do not wait for them"},
+		Key: "prefill_decode_interval_min_bs", Help: "running `requests` below which prompts do not wait",
+		Doc: schema.Doc{Text: "running, below which prompts do not wait"},
 	})
 	p.Retract = d.Name(schema.Row{
 		Key: "retraction_policy", Default: "length", Help: "running requests that are retracted if memory is short, by `name`: length, the ones with the fewest tokens, or priority", Names: []string{"length", "priority"},
@@ -248,9 +248,9 @@ func (s *Settings) declarePriorities(d *schema.Decl) {
 func (s *Settings) declareEviction(d *schema.Decl) {
 	const key = "radix_eviction_policy_config"
 	name := d.Name(schema.Row{
-		Key: "radix_eviction_policy", Default: "lru", Help: "what leaves its cache first, by `name`", After: "ignore-eos", Names: listEvictions(),
+		Key: "radix_eviction_policy", Default: "lru", Help: "eviction policy of the cache, by `name`", After: "ignore-eos", Names: listEvictions(),
 		Log: "sglang:radix_eviction_policy",
-		Doc: schema.Doc{Text: "what leaves the cache first: lru, lfu, slru, priority or tlru (docs/rules/sglang.md#eviction); not with `--compat`, nor with a pool for windows, nor with HiCache"},
+		Doc: schema.Doc{Text: "eviction policy: lru, lfu, slru, priority or tlru (docs/rules/sglang.md#eviction); not with `--compat`, nor with a pool for windows, nor with HiCache"},
 	})
 	e := newEviction(name)
 	d.Members(schema.Row{

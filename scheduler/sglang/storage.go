@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Storage is what stands behind host memory and has room for everything.
+// Storage is the storage behind host memory, which has room for everything.
 type Storage struct {
 	On                   bool
 	Policy               PrefetchPolicy
@@ -33,7 +33,7 @@ const (
 // prefetchPolicies returns their names.
 func prefetchPolicies() []string { return []string{"timeout", "best_effort", "wait_complete"} }
 
-// ParsePrefetchPolicy returns the policy of that name, PrefetchTimeout where there is none.
+// ParsePrefetchPolicy returns the policy of that name, PrefetchTimeout if there is none.
 func ParsePrefetchPolicy(name string) PrefetchPolicy {
 	return PrefetchPolicy(max(0, slices.Index(prefetchPolicies(), name)))
 }
@@ -67,7 +67,7 @@ type storage struct {
 	asked         []*fetch        // looked up, and not checked yet
 	arrived       []arrival       // what was read, and not checked yet
 	written       []int32         // nodes that were written, and not checked yet
-	void          int             // pages of host memory to give back
+	void          int             // pages of host memory to release
 	occupied      int             // tokens that were asked for
 	now           sim.Time        // of the latest check
 }
@@ -109,7 +109,7 @@ func (s reading) timeOf(pages int32) float64 {
 func (s reading) endBatch(j *job) { s.arrived = append(s.arrived, arrival{j.fetch, j.done, false}) }
 func (s reading) endJob(j *job)   { s.arrived = append(s.arrived, arrival{j.fetch, j.done, true}) }
 
-// writing is what the disk does that writes.
+// writing is the work of the disk that writes.
 type writing struct{ *storage }
 
 func (s writing) timeOf(pages int32) float64 {
@@ -338,7 +338,7 @@ func (t *tiers) dropFetch(r *request) {
 	s.retire(f)
 }
 
-// isStoring reports whether something is under way between host and storage, or about to be.
+// isStoring reports whether something is in progress between host and storage, or about to be.
 func (t *tiers) isStoring() bool {
 	if t == nil || t.storage == nil {
 		return false

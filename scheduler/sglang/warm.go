@@ -12,7 +12,7 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// Cache returns what the radix cache holds. What requests have not yet put there is not of it.
+// Cache returns what the radix cache holds. Pages that requests have not yet inserted are not part of it.
 func (c *Core) Cache() scheduler.Cache {
 	out := scheduler.Cache{Decodes: c.decodesUnlogged(), Attempts: c.queue.attempts % refreshEvery}
 	owners := make(map[sim.RequestID]int32)

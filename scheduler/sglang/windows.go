@@ -14,15 +14,15 @@ type windows struct {
 	core       *Core
 	pool, free int // tokens, whole pages
 	tree       *radix.Windows
-	// due has running requests by the decode pass before which they may give back tokens, and
+	// due has running requests by the decode pass before which they may release tokens, and
 	// by the epoch that was theirs.
 	due heap.Heap[int64, int32, *request]
 }
 
-// windowed is what a request has of the second pool: its own tokens from slid on, or from
-// where those of the tree end.
+// windowed is the part of the second pool that a request has: its tokens from slid on, or from the end of those of the
+// tree on.
 type windowed struct {
-	slid   int   // it has given back what it held before
+	slid   int   // it has released what it held before
 	locked int32 // the first page of the tree that its lock holds there
 	branch int   // tokens cached in excess of what it could use, 0 none
 	chunks int   // prefills it was in since it was admitted
@@ -35,8 +35,8 @@ const slideEvery = 128
 // WindowPages returns the pages of the pool of layers with a window: that share of the tokens of the first pool.
 func WindowPages(tokens, page int, share float64) int { return int(float64(tokens)*share) / page }
 
-// fitsWindows is Fits for the second pool, which holds at least the tokens of a request that the
-// window has not passed. What it holds more depends on what is cached and when it was retracted.
+// fitsWindows is Fits for the second pool, which holds at least the tokens of a request that the window has not passed.
+// Its further tokens depend on the cache and on the instant of its retraction.
 func fitsWindows(c *Config, input, output int) *scheduler.OversizeError {
 	need := ceilTo(min(c.Window+1, input+max(1, output)-1), c.PageTokens)
 	if c.Window == 0 || need <= c.WindowPages*c.PageTokens {
@@ -69,9 +69,8 @@ func (w *windows) windowNeed(tokens, answers, limit int) int {
 	return max(min(tokens, limit)-w.core.Window, 0) + min(tokens+answers, w.core.Window) + w.core.PageTokens
 }
 
-// limitByWindow returns how many prompt tokens of e the pass may compute as far as the second
-// pool goes, 0 if none. A prompt that is too long for an empty pool is cut to what there is
-// room for, and on an idle engine any.
+// limitByWindow returns how many prompt tokens of e the pass may compute as far as the second pool goes, 0 if none. A
+// prompt that is too long for an empty pool is cut to the free room, and on an idle engine any prompt.
 func (w *windows) limitByWindow(b *budget, f *flight, e *chunk) int {
 	answers := min(max(0, e.maxOut-e.out), w.core.ClipNewTokens)
 	need, left := w.windowNeed(w.core.pages.poolTokens(e.tokens), answers, b.chunk), w.windowLeft(b)
@@ -88,7 +87,7 @@ func (w *windows) limitByWindow(b *budget, f *flight, e *chunk) int {
 	return min(b.chunk, cut)
 }
 
-// slideWindow gives back the tokens of r that a window ending at end has passed, and so has it
+// slideWindow releases the tokens of r that a window ending at end has passed, and so has it
 // every tokens more than when it last was asked.
 func (w *windows) slideWindow(r *request, end, every int) {
 	if end-w.core.Window < r.slid+every {
@@ -110,8 +109,8 @@ func (w *windows) keptTokens() int {
 	return w.core.pages.poolTokens(max(w.core.Window, w.core.PageTokens))
 }
 
-// slideChunks gives back what windows have passed of prompts that are computed in chunks, on an
-// engine without a cache; it waits until no pass can read it.
+// slideChunks releases the tokens that windows have passed, of prompts that are computed in chunks on an engine without
+// a cache, when no pass can read them.
 func (w *windows) slideChunks(f *flight) {
 	for i := range f.batch {
 		e := &f.batch[i]
@@ -126,7 +125,7 @@ func (w *windows) slideChunks(f *flight) {
 	}
 }
 
-// slideDecoding gives back the tokens that windows have passed of the requests that decode in the planned pass.
+// slideDecoding releases the tokens that windows have passed of the requests that decode in the planned pass.
 func (w *windows) slideDecoding() {
 	for len(w.due) > 0 && w.due[0].Key <= w.core.batch.planned {
 		e := w.due.Pop()
@@ -139,7 +138,7 @@ func (w *windows) slideDecoding() {
 	}
 }
 
-// awaitSlide enters r, which runs, into the line of requests that may give back tokens, in pass first or later.
+// awaitSlide enters r, which runs, into the line of requests that may release tokens, in pass first or later.
 func (w *windows) awaitSlide(r *request, first int64) {
 	end := r.slid + slideEvery + w.core.Window
 	if r.slid >= r.prot { // before that the window has passed nothing
@@ -204,7 +203,7 @@ func (w *windows) insertWindowed(r *request, tokens int) (n int32, before, taken
 	return n, int(m) * w.core.PageTokens, int(t) * w.core.PageTokens
 }
 
-// releaseWindowed gives back what r holds of both pools and the tree, as releasePages does.
+// releaseWindowed releases what r holds of both pools and the tree, as releasePages does.
 func (w *windows) releaseWindowed(r *request, keep bool) {
 	k, own := r.prot, w.ownWindow(r, r.stored)
 	if keep && w.core.pages.caching {

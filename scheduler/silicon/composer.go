@@ -1,6 +1,6 @@
-// Package silicon puts the time of a forward pass together from measured operator times: which operators a pass of a
-// model has on its GPUs, with which shapes, how often (Composer), and tables of their sums from which a pass is timed in
-// a few additions (Passes).
+// Package silicon composes the time of a forward pass from measured operator times: the operators of a pass of a model
+// on its GPUs, with shapes and numbers (Composer), and tables of their sums from which a pass is timed in a few
+// additions (Passes).
 //
 // Read composer.go, linear.go, experts.go, attention.go, then ladder.go, passes.go and corrections.go.
 package silicon

@@ -33,7 +33,7 @@ func (f FrontEnd) Of(tokens int) sim.Time {
 	return sim.Time(f.Base + float64(f.Token*float64(tokens)))
 }
 
-// IsZero reports whether requests reach the scheduler as soon as they are sent.
+// IsZero reports whether requests reach the scheduler at the instant at which they are sent.
 func (f FrontEnd) IsZero() bool { return f == FrontEnd{} }
 
 // perToken is the unit of the second part of a text.

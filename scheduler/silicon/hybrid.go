@@ -1,6 +1,6 @@
 package silicon
 
-// hybrid is the times of prompts in layers of which the time is not that of pairs of tokens: linear and sparse attention.
+// hybrid is the times of prompts in linear and sparse attention, which are not those of pairs of tokens.
 type hybrid struct {
 	whole  grid // by prompts and tokens of each
 	behind grid // of sparse attention: what a prompt takes longer, by its tokens and those before them

@@ -30,8 +30,8 @@ func promptPass(c *Composer, tokens, past int) []Part {
 	return append(append(c.Linear(tokens, true), c.Head(1)...), c.Prompts(1, tokens, past)...)
 }
 
-// TestSparseBlocks sums what a layer of sparse attention takes, in ms: the rows of the tables of the wheel, of the engine with the
-// least time.
+// TestSparseBlocks sums the time of a layer of sparse attention, in ms: the rows of the tables of the wheel, of the
+// fastest engine.
 func TestSparseBlocks(t *testing.T) {
 	for _, c := range []struct {
 		path          string
@@ -108,8 +108,8 @@ func TestLayersOfBothKinds(t *testing.T) {
 	}
 }
 
-// Passes of GLM-5 take what aiconfigurator-core 0.12.0 itself estimates for SGLang, up to the rows of other engines, of which the least
-// counts here.
+// Passes of GLM-5 take the time that aiconfigurator-core 0.12.0 estimates for SGLang, except for rows of other engines,
+// of which the least counts here.
 func TestSparsePasses(t *testing.T) {
 	c := compose(t, "b200/glm-5?tp=8&weights=fp8_block&kv=fp8", optables.SGLang)
 	for _, x := range []struct {

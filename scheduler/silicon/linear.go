@@ -42,7 +42,8 @@ func (c *Composer) Linear(x int, prompts bool) []Part {
 	return p
 }
 
-// sumValues is what the sums of squares of a token's queries and keys take in an all-reduce, in values of 2 bytes: two of 4.
+// sumValues is the size of the sums of squares of a token's queries and keys in an all-reduce, in values of 2 bytes:
+// two of 4 bytes.
 const sumValues = 4
 
 // gated adds gated products of a width, split over the GPUs of a rank.

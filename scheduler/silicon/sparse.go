@@ -21,7 +21,7 @@ func (c *Composer) decodeSparse(p *parts, requests, length int) {
 	c.addBlock(p, "attention block of decoding without its projections", c.tables.SparseGeneration(c.sparse(), requests, length), requests)
 }
 
-// promptSparse adds the same of prompts: of whole ones, and what each takes longer behind a past.
+// promptSparse adds the time of prompts: of whole prompts, and the additional time of prompts after a past.
 func (c *Composer) promptSparse(p *parts, requests, tokens, past int) {
 	c.addBlock(p, "attention block of prompts without its projections", c.tables.SparseContext(c.sparse(), requests, tokens), requests*tokens)
 	if past > 0 {

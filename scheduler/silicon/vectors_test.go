@@ -84,10 +84,9 @@ func composePass(c *Composer, requests, tokens, length int) []Part {
 	return append(append(c.Linear(requests, false), c.Head(requests)...), c.Decode(requests, length)...)
 }
 
-// TestPassesMatchPackage composes 500 passes of models, GPUs and TPs that tools/optables/passes.py drew. 25 are more than
-// 0.5 % off. 16 of these decode on RTX PRO 6000, where attention slows down by a factor of 4 as the KV cache outgrows the
-// L2 cache: there the package's time of a batch and length that it has measured is not the measured one. The other 9 are short
-// prompts on H100.
+// TestPassesMatchPackage composes 500 passes of models, GPUs and TPs that tools/optables/passes.py drew. 25 are more
+// than 0.5 % off. 16 of these decode on RTX PRO 6000, where attention slows down by a factor of 4 as the KV cache
+// outgrows the L2 cache. The other 9 are short prompts on H100.
 func TestPassesMatchPackage(t *testing.T) {
 	const close, far, most = 0.005, 0.06, 25
 	f, err := os.Open("testdata/passes.jsonl")

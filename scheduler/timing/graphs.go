@@ -16,8 +16,8 @@ const (
 	Eager                 // no graph: kernel by kernel
 )
 
-// GraphMode is which passes are run as which kind, as cudagraph_mode of vLLM names it: what decodes
-// alone, and what also computes prompts. "" is FULL_AND_PIECEWISE.
+// GraphMode is the kind of graph for passes that only decode, and for passes with prompts, as cudagraph_mode of vLLM.
+// "" is FULL_AND_PIECEWISE.
 type GraphMode string
 
 // kindsOf returns the kinds of passes that only decode and of passes that also compute prompts.
@@ -56,7 +56,7 @@ func (p *Parameters) KindOf(s *Step) Kind {
 	return decode
 }
 
-// launchTime returns what a pass takes more, in s, than one that is a single graph.
+// launchTime returns the additional time of a pass, in s, compared with a single graph.
 func (p *Parameters) launchTime(s *Step) float64 {
 	if p.PiecewiseBase == 0 && p.EagerBase == 0 {
 		return 0

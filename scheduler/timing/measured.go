@@ -39,8 +39,8 @@ func (m *Measured) Step(s *Step) float64 {
 	return float64(m.Corrections.Prompts*ms) + m.Corrections.Prompt + m.hostTime(s)
 }
 
-// hostTime returns what the host takes for a pass, in ms: between passes, and to launch it kernel by kernel where nothing is
-// captured. With graphs, passes with prompts have that in their factor.
+// hostTime returns the time of the host for a pass, in ms: between passes, and for launches kernel by kernel without
+// graphs. With graphs, passes with prompts have that in their factor.
 func (m *Measured) hostTime(s *Step) float64 {
 	ms := m.Corrections.Base + float64(m.Corrections.Request*float64(s.Requests))
 	if m.Graphs.KindOf(s) == Eager && (!s.Mixed() || len(m.Graphs.Graphs) == 0) {

@@ -18,8 +18,8 @@ func measured(t testing.TB, path string) *Measured {
 	return m.(*Measured)
 }
 
-// TestMeasuredRuns holds a run of passes that only decode to the same passes one by one, across the places where the
-// tables of attention have knots.
+// TestMeasuredRuns compares a run of passes that only decode with the same passes one by one, across the knots of the
+// tables of attention.
 func TestMeasuredRuns(t *testing.T) {
 	for _, path := range []string{"h100/llama-3.1-8b", "gb300/kimi-k2.5?tp=4&weights=nvfp4&engine=sglang-0.5.23", "h100/gpt-oss-120b?graphs=none"} {
 		for _, n := range []int{1, 5, 37, 300} {
@@ -74,8 +74,8 @@ func TestMeasuredRises(t *testing.T) {
 	}
 }
 
-// TestMeasuredLaunches holds what launches take: pieces cost one each, and passes without graphs 50 µs a layer. With graphs
-// those of prompts are in a factor.
+// TestMeasuredLaunches checks the time of launches: pieces cost one each, and passes without graphs 50 µs a layer. With
+// graphs those of prompts are in a factor.
 func TestMeasuredLaunches(t *testing.T) {
 	full, pieces, none := measured(t, "h100/llama-3.1-8b"), measured(t, "h100/llama-3.1-8b?graphs=piecewise"), measured(t, "h100/llama-3.1-8b?graphs=none")
 	a, b := full.Decode(8, 0, 1000, 0), pieces.Decode(8, 0, 1000, 0)

@@ -22,7 +22,7 @@ const (
 	nameDecodeMS      = "decode_itl"
 )
 
-// maxNPYBytes bounds what one array of a profile may take.
+// maxNPYBytes bounds the memory of one array of a profile.
 const maxNPYBytes = 1 << 28
 
 // LoadNPZ reads a profile from a NumPy .npz file: a zip archive of arrays of

@@ -153,7 +153,7 @@ func checkWorked(t *testing.T, table *Table, ttft, gap float64) {
 	}
 }
 
-// Extrapolation may go below what a pass can take.
+// Extrapolation is bounded by the least time of a pass.
 func TestTableClamps(t *testing.T) {
 	p := profile()
 	f := p["prefill_ttft_ms"]

@@ -52,8 +52,7 @@ func (p *Parameters) addContext(t float64, s *Step) float64 {
 	return 1000 * (t + float64(p.Mixed*float64(s.Context)))
 }
 
-// timeApartFromContext returns the part of the time of a pass, in s, that does not depend
-// on what its requests have in the KV cache or on prompts.
+// timeApartFromContext returns the part of the time of a pass, in s, that depends neither on KV caches nor on prompts.
 func (p *Parameters) timeApartFromContext(s *Step) float64 {
 	t := p.Base + p.denseTime(s.Tokens)
 	return t + (float64(p.Request*float64(s.Requests)) + float64(p.Network*float64(s.Tokens)))

@@ -69,7 +69,7 @@ func TestDefaultGraphs(t *testing.T) {
 	}
 }
 
-// What is written is read again; what makes no sense is refused by name.
+// What is written is read again; senseless settings are refused by name.
 func TestLoad(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "p.json")

@@ -8,11 +8,11 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Run is a run of passes, one after the other, in each of which the same requests
-// gain one token: they differ in the KV cache that these read.
+// Run is a run of successive passes in which the same requests gain one token each: passes differ only in the KV cache
+// that they read.
 type Run struct {
 	Apart bool     // they are timed by Clock.Apart, not by Clock.Step
-	Until sim.Time // passes that would begin then or later are left out, but for the first
+	Until sim.Time // passes that would begin then or later are left out, except the first
 	Most  int      // passes at most
 	End   sim.Time // of the last pass; before, when the first begins
 
@@ -32,8 +32,8 @@ func InNanos(ms float64) (int64, bool) {
 	return int64(ms*1e6 + 0.5), true
 }
 
-// Repeat fills r with a run of passes, the first of which is s, which becomes what would
-// follow. A pass of no length, or one that is too long to count, is a run by itself.
+// Repeat fills r with a run of passes, the first of which is s, and advances s past the run. A pass of no length, or
+// one that is too long to count, is a run alone.
 func (c *Clock) Repeat(s *Step, r *Run) error {
 	p, fitted := c.Model.(*Parameters)
 	m, measured := c.Model.(*Measured)
@@ -103,7 +103,7 @@ func repeatDecodes(line *silicon.Line, by scale, s *Step, r *Run) {
 	context, step, fixed, each, most := s.Context, int64(s.Requests), line.Base, line.PerToken, line.Most
 	divides := !leavesTimes(by.factor)
 	for n < len(ends) && n < len(nanos) && (n == 0 || end < until) && context < most {
-		// What scaleTime would round is this product but for its last digits.
+		// What scaleTime would round is this product except its last digits.
 		length, ok := roundNanos(float64((fixed + float64(each*float64(context))) * by.unit))
 		if ok && divides {
 			length, ok = divideNanos(length, by.factor)

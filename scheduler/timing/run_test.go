@@ -29,7 +29,7 @@ func drawClock(rng *rand.Rand) Clock {
 	return c
 }
 
-// A run of passes is what Step makes of them one by one.
+// A run of passes equals single passes by Step.
 func TestRepeat(t *testing.T) {
 	runs, odd := 0, 0
 	for seed := range uint64(20000) {

@@ -11,8 +11,8 @@ import (
 	"github.com/replay-llm/replay/scheduler/silicon"
 )
 
-// memo holds what loadMeasured made last, since a plan replays a fit hundreds of times: its tables fill as passes ask
-// for them, and what is in them follows from the key alone.
+// memo holds the latest result of loadMeasured, since a plan replays a fit hundreds of times. Its tables fill on
+// demand, and their content follows from the key.
 var memo struct {
 	sync.Mutex
 	tables map[string]*optables.Tables

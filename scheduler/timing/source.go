@@ -27,7 +27,7 @@ type Source struct {
 	err  error         // the reason for no fit
 }
 
-// prefix returns what the texts of sources without a file begin with; hardware.ParseFit reads the rest.
+// prefix returns the prefix of the texts of sources without a file; hardware.ParseFit reads the rest.
 func (f Form) prefix() string { return [...]string{DataSheets: "roofline:", Operators: "silicon:"}[f] }
 
 // ParseSource returns the source of a text: the path of a profile as JSON or of a table of the reference (.npz),
@@ -112,8 +112,7 @@ func (s Source) ByRequests() bool { return s.form == BuiltIn || s.form == File &
 // namesTable reports whether the path is that of a table of the reference.
 func (s Source) namesTable() bool { return strings.HasSuffix(s.text, ".npz") }
 
-// HoldsProfile reports whether the file of the source holds a profile, whatever its
-// name is; one that is not there counts by its name.
+// HoldsProfile reports whether the file of the source has a profile, for any name; a missing file counts by its name.
 func (s Source) HoldsProfile() bool {
 	if s.form != File || s.namesTable() {
 		return false
@@ -150,8 +149,8 @@ func (s Source) engine() (*Engine, error) {
 	return p.Engine, nil
 }
 
-// GPUs returns the GPUs of a worker: those of the hardware, or of the server that a profile was fitted to;
-// 1 where neither is known. price is that of one of them for an hour by default, 0 where there is none.
+// GPUs returns the GPUs of a worker: those of the hardware, or of the server that a profile was fitted to; 1 if neither
+// is known.
 func (s Source) GPUs() (count int, price float64, err error) {
 	if s.fit != nil {
 		return s.fit.GPUs(), s.fit.GPU.Price, s.err
@@ -167,7 +166,7 @@ func (s Source) GPUs() (count int, price float64, err error) {
 	return max(1, e.TensorParallel), gpu.Price, nil
 }
 
-// Names returns the names of the GPUs and of the model, "" where they are unknown.
+// Names returns the names of the GPUs and of the model, "" if they are unknown.
 func (s Source) Names() (gpu, model string) {
 	if f, ok := s.Fit(); ok {
 		return f.GPU.Name, f.Model.Name

@@ -1,8 +1,7 @@
 package timing
 
-// Step is the work of one forward pass that computes prompt chunks and answer
-// tokens together. The first group of fields is what a Stepper reads, the second
-// what a Model needs that times prefill and decode apart.
+// Step is the work of one forward pass that computes prompt chunks and answer tokens together. The first group of
+// fields is for a Stepper, the second for a Model that times prefill and decode apart.
 type Step struct {
 	Tokens   int     // computed, over all requests
 	Requests int     // that compute any
@@ -30,7 +29,7 @@ type Step struct {
 // Mixed reports whether the pass computes anything besides one answer token per request.
 func (s *Step) Mixed() bool { return s.Pairs > 0 }
 
-// Widen makes s at least as much work as o in everything that takes time.
+// Widen raises every number of s that takes time to at least that of o.
 func (s *Step) Widen(o *Step) {
 	s.Tokens, s.Requests = max(s.Tokens, o.Tokens), max(s.Requests, o.Requests)
 	s.Drafts = max(s.Drafts, o.Drafts)
@@ -68,7 +67,7 @@ func (c *Clock) Step(s *Step) (float64, error) {
 	return c.addDrafts(ms, s), err
 }
 
-// apart is what Parameters make of the numbers of tokens and requests of a pass.
+// apart is the terms of Parameters for the numbers of tokens and requests of a pass.
 type apart struct {
 	of               *Parameters
 	tokens, requests int

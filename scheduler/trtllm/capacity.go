@@ -1,6 +1,6 @@
 package trtllm
 
-// chosen is what the capacity scheduler makes of the active requests.
+// chosen is the choice of the capacity scheduler among the active requests.
 type chosen struct {
 	fit    []*request
 	paused []*request

@@ -32,8 +32,8 @@ type Core struct {
 	coming  map[place]struct{}
 	failed  []*request
 	sending []sent     // of a prefill worker
-	firsts  []*request // that have their first token from another worker, with the pass under way
-	running bool       // a pass is under way, while the next is planned
+	firsts  []*request // that have their first token from another worker, with the running pass
+	running bool       // a pass is in progress, while the next is planned
 	claimed []holding
 	waits   int   // plans in a row without prompts, see waitForBatch
 	passes  int64 // run so far
@@ -146,8 +146,8 @@ func (c *Core) Line() (waiting, running int) {
 // SetClock sets the clock that times later passes.
 func (c *Core) SetClock(clock timing.Clock) { c.Clock = clock }
 
-// Step runs the pass that starts at now, or a run of passes that are all alike, of which none but the first starts at
-// until or later. With Overlap it also plans the pass that follows.
+// Step runs the pass that starts at now, or a run of equal passes, of which only the first may start at until or later.
+// With Overlap it also plans the pass that follows.
 func (c *Core) Step(now, until sim.Time, p *scheduler.Pass) error {
 	if n := c.countAlike(); n > 1 && c.next.ready <= now {
 		return c.takeRun(n, now, until, p)
@@ -307,7 +307,7 @@ func (c *Core) measurePass() {
 	}
 }
 
-// countHeld returns the tokens for which requests have KV slots, in whole blocks where there are any.
+// countHeld returns the tokens for which requests have KV slots, in whole blocks if there are any.
 func (c *Core) countHeld() int {
 	if c.hasBlocks() {
 		return (c.pool.total - c.pool.free) * c.BlockTokens

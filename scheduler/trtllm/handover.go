@@ -8,8 +8,8 @@ import (
 )
 
 // A prefill worker keeps the KV blocks of a prompt until it has been sent: the request leaves with its first token, and
-// gives back its seat. A decode worker takes the blocks of a prompt that has been sent before it admits other requests, and gives
-// the first token before the first pass of the request; ranks in lockstep give it at the end of the pass under way.
+// releases its seat. A decode worker takes the blocks of a prompt that has been sent before it admits other requests, and gives
+// the first token before the first pass of the request; ranks in lockstep give it at the end of the running pass.
 
 // sent is a request that has left, of which the KV blocks are kept.
 type sent struct {
@@ -32,7 +32,7 @@ func (c *Core) handOver(r *request, at sim.Time) {
 	c.live--
 }
 
-// releaseSent gives back the blocks of what has arrived by now.
+// releaseSent releases the blocks of what has arrived by now.
 func (c *Core) releaseSent(now sim.Time) {
 	if len(c.sending) == 0 || c.KeepSent {
 		return
@@ -51,7 +51,7 @@ func (c *Core) freeSent(r *request) {
 	c.recycle(r)
 }
 
-// Release gives back the blocks of a prompt that has been sent, or will not be.
+// Release releases the blocks of a prompt that has been sent, or will not be.
 func (c *Core) Release(id sim.RequestID) bool {
 	i := slices.IndexFunc(c.sending, func(s sent) bool { return s.ID == id })
 	if i < 0 {

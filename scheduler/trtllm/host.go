@@ -32,7 +32,7 @@ func (h *Host) check(reuse bool) error {
 type tier struct {
 	fresh      int     // blocks never taken
 	queue      waiting // blocks without a reference
-	sent, read int     // blocks copied to the host and back, by the plan under way
+	sent, read int     // blocks copied to the host and back, by the plan in progress
 	busyTo     sim.Time
 	busyFrom   sim.Time
 }

@@ -1,6 +1,6 @@
 package trtllm
 
-// countCost returns what n prompt tokens count, of which left are to do and found are expected to be found.
+// countCost returns the cost of n prompt tokens, of which left are to be computed and found are expected in the cache.
 func countCost(n, found, left int) int {
 	if found <= 0 || found+n < left {
 		return n
@@ -65,7 +65,7 @@ walk:
 	c.addPrompts(f, func(r *request) bool { return r.chunk > 0 })
 }
 
-// costOf returns what the rest of the prompt of r counts.
+// costOf returns the cost of the rest of the prompt of r.
 func (c *Core) costOf(r *request) int {
 	if c.Chunking != Whole {
 		return countCost(r.chunk, c.expected(r), r.rest())

@@ -825,7 +825,7 @@ func (m *model) buffer(all []string) []string {
 	return all
 }
 
-// step is a turn of the loop. It returns what the pass did that ended in it, nil where none did.
+// step is a turn of the loop. It returns the work of the pass that ended in it, nil if none did.
 func (m *model) step() *mLine {
 	m.turn++
 	for len(m.active) < m.c.MaxBatch {

@@ -67,7 +67,7 @@ func (c *Core) abortFailed(p *scheduler.Pass) {
 	}
 }
 
-// forget lets go of a request that holds nothing any more.
+// forget releases a request that holds nothing any more.
 func (c *Core) forget(r *request) {
 	c.recycle(r)
 	c.live--

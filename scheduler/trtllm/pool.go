@@ -54,7 +54,7 @@ type list struct{ first, last blockID }
 type links struct{ older, newer blockID }
 
 // block is a number of KV blocks with the same content each, one after the other: of a prompt node, or of an answer. They
-// are held and given back together. It fits a cache line of 64 bytes.
+// are held and released together. It fits a cache line of 64 bytes.
 type block struct {
 	ref            int64 // of the content
 	owner          int32
@@ -102,7 +102,7 @@ type pool struct {
 	free  int // without a reference
 	fresh int // never taken
 	queue waiting
-	now   sim.Time  // of the plan under way, or when the pass under way ends
+	now   sim.Time  // of the plan in progress, or when the running pass ends
 	alone bool      // KV blocks are kept one by one
 	spare []blockID // have no KV blocks
 
@@ -115,7 +115,7 @@ type pool struct {
 	epoch    uint32            // counts how often stamp began anew
 	uses     int64             // changes when blocks of the tree get their first reference, or lose their last
 	cached   int               // blocks in the tree without a reference, on the device
-	fewer    map[blockID]int32 // references of victims of the plan under way
+	fewer    map[blockID]int32 // references of victims of the plan in progress
 
 	retention retention
 	host      tier
@@ -172,7 +172,7 @@ func (p *pool) contentOf(r *request, i, end int) (k content, n int) {
 	return k, n
 }
 
-// refOf returns what stands for the prompt tokens of block i of r.
+// refOf returns the reference of the prompt tokens of block i of r.
 func (p *pool) refOf(r *request, i int) int64 {
 	if r.Prompt.Unique() {
 		return ownPrompt | int64(r.Prompt.Seed)
@@ -784,7 +784,7 @@ func (p *pool) takeCopy(r *request, b blockID) {
 	p.setPriority(r.held[len(r.held)-1].block, priority, last)
 }
 
-// holdPrefix makes r hold the full blocks that it finds but for that of its last token, and returns the last of them and
+// holdPrefix makes r hold the full blocks that it finds except that of its last token, and returns the last of them and
 // their tokens. It holds none where one of them is in host memory: to load it can evict later ones.
 func (p *pool) holdPrefix(r *request) (last blockID, tokens int) {
 	w := p.found(r)
@@ -882,7 +882,7 @@ func (p *pool) store(r *request, tokens int, partial bool) {
 	}
 }
 
-// close stores what r has and gives back its blocks, last to first.
+// close stores what r has and releases its blocks, last to first.
 func (p *pool) close(r *request) {
 	if p.cfg.Reuse {
 		p.store(r, r.known-1, true)

@@ -42,7 +42,7 @@ type request struct {
 	pass    int64    // of the latest token
 	lastAt  sim.Time // its instant
 	arrived bool     // its prompt has been computed elsewhere and sent, and it has no blocks yet
-	victim  bool     // closed by the plan under way, paused when the pass before it has ended
+	victim  bool     // closed by the plan in progress, paused when the pass before it has ended
 }
 
 // walk is what a request found in the tree of cached blocks.

@@ -33,7 +33,8 @@ const (
 	leastOffloaded = 30
 )
 
-// ParseRanges reads token ranges, or returns what it wants them to be. They are written as FIRST-END:PRIORITY or FIRST-END:PRIORITY:MS, with commas between. END may be left out.
+// ParseRanges reads token ranges, or returns the expected form. They are written as FIRST-END:PRIORITY or
+// FIRST-END:PRIORITY:MS, with commas between. END may be left out.
 func ParseRanges(text string) (all []TokenRange, err error) {
 	for part := range strings.SplitSeq(text, ",") {
 		r, err := parseRange(part)

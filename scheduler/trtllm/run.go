@@ -8,8 +8,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// countAlike returns in how many passes from now on, at most, nothing happens but one more token for every active
-// request: none of them takes a block, retires or ends, and none comes.
+// countAlike returns the largest number of passes from now on in which every active request only gains one more token:
+// none takes a block, retires or ends, and none arrives.
 func (c *Core) countAlike() int {
 	n := len(c.active)
 	if n == 0 || n > c.MaxTokens || n < c.MaxBatch && c.line.Len() > 0 || c.gate != nil || len(c.pool.retention.expiring) > 0 || c.onFetch != nil {
@@ -93,7 +93,7 @@ func (c *Core) advanceRun(n int, at sim.Time) {
 	}
 }
 
-// Cut gives back the passes of the run p after the first keep.
+// Cut releases the passes of the run p after the first keep.
 func (c *Core) Cut(p *scheduler.Pass, keep int) {
 	if back := p.Count - keep; back > 0 {
 		p.CutEnds(keep)

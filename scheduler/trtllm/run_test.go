@@ -152,7 +152,7 @@ func (x *twins) step(next sim.Time) (stuck bool, err error) {
 	return false, nil
 }
 
-// comparePass compares pass i of a run with the pass by itself.
+// comparePass compares pass i of a run with the pass alone.
 func (x *twins) comparePass(i int) error {
 	if a, b := schedulertest.Single(&x.got, i), schedulertest.Single(&x.want, 0); !reflect.DeepEqual(a, b) {
 		return fmt.Errorf("\n%+v\nby itself\n%+v", a, b)

@@ -42,7 +42,7 @@ const DefaultBlock = 32
 // WaitingPolicies returns the names of waiting_queue_policy, the default first.
 func WaitingPolicies() []string { return []string{"fcfs", "priority"} }
 
-// RetentionOf returns which blocks are evicted last; nil where all are alike.
+// RetentionOf returns which blocks are evicted last; nil if all are alike.
 func (s *Settings) RetentionOf() *Retention {
 	if s.Ranges == "" && s.Answer == DefaultPriority {
 		return nil
@@ -87,10 +87,10 @@ func (s *Settings) Declare(d *schema.Decl) {
 		Doc:  schema.Doc{Text: "how requests are admitted (docs/rules/trtllm.md#capacity): GUARANTEED_NO_EVICT, MAX_UTILIZATION, STATIC_BATCH or MAX_REQUESTS"},
 	}), Policies()[0])
 	d.Bool(&s.Chunked, schema.Row{
-		Key: "enable_chunked_prefill", Flag: "enable-chunked-context", Help: "cut prompts that exceed what is left of a pass",
-		File: schema.File{Place: 330, Help: "cut prompts that exceed what is left of a pass of a TensorRT-LLM worker"},
+		Key: "enable_chunked_prefill", Flag: "enable-chunked-context", Help: "cut prompts that exceed the rest of a pass",
+		File: schema.File{Place: 330, Help: "cut prompts that exceed the rest of a pass of a TensorRT-LLM worker"},
 		Knob: schema.Knob{Label: "Chunked prefill (TensorRT-LLM)", Preset: "false"},
-		Doc:  schema.Doc{Text: "cut prompts that exceed what is left of a pass"},
+		Doc:  schema.Doc{Text: "cut prompts that exceed the rest of a pass"},
 	})
 	s.Chunking = cmp.Or(d.Name(schema.Row{
 		Key: "context_chunking_policy", Default: chunkingNames()[0], Help: "how prompts are cut, by `name`", Names: chunkingNames(),
@@ -133,14 +133,14 @@ func (s *Settings) declareReuse(d *schema.Decl) {
 		Doc:  schema.Doc{Text: "host memory behind the KV blocks of a worker, or of each data-parallel rank, with `kv_bytes_per_token` and the bandwidths of KV offload (docs/hardware.md#kv-offload-to-host-memory)"},
 	})
 	d.Size(&s.WaitIters, schema.Row{
-		Key: "batch_wait_timeout_iters", Help: "`passes` that prompts wait for more tokens at most",
+		Key: "batch_wait_timeout_iters", Help: "at most this `number` of passes that prompts wait for more tokens",
 		File: schema.File{Place: 362, Help: "passes that prompts wait for more tokens on a TensorRT-LLM worker"},
 		Doc:  schema.Doc{Text: "that prompts wait at most for more tokens"},
 	})
 	d.NumberIn(&s.WaitRatio, func(f float64) bool { return f >= 0 && f <= 1 }, "0 to 1", schema.Row{
-		Key: "batch_wait_max_tokens_ratio", Help: "`share` of max_num_tokens from which on prompts do not wait",
-		File: schema.File{Place: 364, Help: "share of max-num-tokens from which on prompts do not wait"},
-		Doc:  schema.Doc{Text: "share of `max_num_tokens` from which on prompts do not wait"},
+		Key: "batch_wait_max_tokens_ratio", Help: "`share` of max_num_tokens above which prompts do not wait",
+		File: schema.File{Place: 364, Help: "share of max-num-tokens above which prompts do not wait"},
+		Doc:  schema.Doc{Text: "share of `max_num_tokens` above which prompts do not wait"},
 	})
 }
 
@@ -164,12 +164,12 @@ func (s *Settings) declareRetention(d *schema.Decl) {
 	d.Size(&s.AnswerMs, schema.Row{
 		Key: "decode_duration_ms", Help: "`ms` for which blocks of answers keep it, 0 for ever",
 		File: schema.File{Place: 370, Help: "ms for which blocks of answers keep it"},
-		Doc:  schema.Doc{Text: "for which blocks of answers keep it after their request; 0: for ever"},
+		Doc:  schema.Doc{Text: "time for which blocks of answers keep it after their request; 0: for ever"},
 	})
 	d.Size(&s.Events, schema.Row{
-		Key: "event_buffer_max_size", Help: "KV `events` that a pass publishes at most, 0 for all; the oldest are dropped and counted",
-		File: schema.File{Place: 372, Help: "KV events that a TensorRT-LLM worker publishes of a pass at most"},
-		Doc:  schema.Doc{Text: "KV events that a pass publishes at most; the oldest are dropped and counted (`dropped_kv_events`). 0: all (an engine publishes none then)"},
+		Key: "event_buffer_max_size", Help: "at most this `number` of KV events per pass, 0 for all; the oldest are dropped and counted",
+		File: schema.File{Place: 372, Help: "maximum number of KV events per pass of a TensorRT-LLM worker"},
+		Doc:  schema.Doc{Text: "maximum number of KV events per pass; the oldest are dropped and counted (`dropped_kv_events`). 0: all (the engine itself publishes none)"},
 	})
 }
 

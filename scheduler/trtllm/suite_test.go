@@ -128,7 +128,7 @@ func TestHostMemoryTakesTime(t *testing.T) {
 	}
 }
 
-// A block fits a cache line: most of what a replay takes is for blocks that are not in the processor's caches.
+// A block fits a cache line, since a replay spends most of its time on blocks that are not in the processor's caches.
 func TestBlockFitsCacheLine(t *testing.T) {
 	if n := unsafe.Sizeof(block{}); n > 64 {
 		t.Errorf("a block has %d bytes", n)

@@ -141,7 +141,7 @@ func (p *pair) describeEvents() (all []string) {
 	return all
 }
 
-// run steps both to the end and returns the passes; why is set where the model has no rule for what happens.
+// run steps both to the end and returns the passes; why is set if the model has no rule for an event.
 func (p *pair) run() (lines []string, why string, err error) {
 	for pass := 1; ; pass++ {
 		var want *mLine

@@ -9,8 +9,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Where the token after a block names it, too, events tell of a content that comes when the first
-// block has it, and goes when the last is taken, whatever follows these.
+// If a block is named with the token after it, its content is stored with its first block and removed with its last,
+// for any tokens after these.
 func TestAheadEvents(t *testing.T) {
 	copies, removed := 0, 0
 	for seed := range uint64(400) {

@@ -11,8 +11,7 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// A pass costs no memory once the core has seen what there is to see: requests of
-// a trace that goes round and round, on a pool that is too small for them.
+// A pass allocates nothing after a warm-up with requests of a repeated trace on a pool that is too small for them.
 func TestPassDoesNotAllocate(t *testing.T) {
 	for name, engine := range map[string]struct {
 		rules   vllm.Rules

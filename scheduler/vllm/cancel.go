@@ -9,8 +9,7 @@ import (
 
 var _ scheduler.Core = (*Core)(nil)
 
-// Cancel takes a request out, wherever it stands, and out of the pass that is
-// already planned, which takes as long as it would have with it.
+// Cancel removes a request from any state, and from the pass that is already planned, which takes as long as planned.
 func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
 	p.Reset(now)
 	s, ok := c.findSlot(id)

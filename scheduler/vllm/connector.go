@@ -18,9 +18,9 @@ type connector struct {
 	*host.Connector
 	core     *Core
 	blocks   stock
-	device   *device     // the same one by one, nil where they are kept in segments
+	device   *device     // the same one by one, nil if they are kept in segments
 	hosts    bool        // there is host memory
-	fences   bool        // blocks that a running pass writes to are given back when it has ended
+	fences   bool        // blocks that a running pass writes to are released when it has ended
 	simple   *simple     // the SimpleCPUOffloadConnector behind it, or nil
 	remote   *nixl.Ended // KV caches that have gone from prefill to decode workers, or nil
 	aside    []slot      // requests out of the line, in order: they load, have loaded or, by the rules of 0.24, wait for a copy
@@ -29,7 +29,7 @@ type connector struct {
 	watching bool        // taken is kept
 	taken    []takenBlock
 	fenced   []fence
-	fencing  bool        // a pass under way writes to the blocks that are released next
+	fencing  bool        // a running pass writes to the blocks that are released next
 	orphans  []*host.Job // loads for requests that were cancelled
 	loop
 	written []scheduler.Pull // KV caches of requests that have left since the plan before, to be written to decode workers
@@ -41,7 +41,7 @@ type takenBlock struct {
 	block blockID
 }
 
-// fence is the blocks that a request has held, which are given back when the pass of that plan has ended.
+// fence is the blocks that a request has held, which are released when the pass of that plan has ended.
 type fence struct {
 	plan     int64
 	blocks   []blockID         // on a device
@@ -107,15 +107,15 @@ func (k *connector) endRequest(s slot) {
 	k.End(k.core.requests[s].offload)
 }
 
-// releaseBlocks gives back the blocks of r, which may end, last to first: at once, or when the pass under way has ended that writes
-// to them. Those of a load under way are given back when that has ended.
+// releaseBlocks releases the blocks of r, which may end, last to first: at once, or when the running pass has ended that writes
+// to them. Those of a load in progress are released when that has ended.
 func (k *connector) releaseBlocks(r *request, ends bool) {
 	f := r.offload
 	if ends {
 		k.leave(r)
 	}
 	switch load := k.LoadOf(f); {
-	case ends && k.simple.orphan(f, r.held): // they are given back with the load
+	case ends && k.simple.orphan(f, r.held): // they are released with the load
 	case load != nil && ends:
 		load.Held = slices.Clone(r.held)
 		k.orphans = append(k.orphans, load)
@@ -140,7 +140,7 @@ func (k *connector) leave(r *request) {
 	}
 }
 
-// latestPlan returns the number of the latest plan with something to compute that has not ended, 0 where there is none.
+// latestPlan returns the number of the latest plan with something to compute that has not ended, 0 if there is none.
 func (k *connector) latestPlan() int64 {
 	if k.core.rules.TwoInFlight && k.queued > 0 && k.core.next.ran {
 		return k.core.next.plan
@@ -148,7 +148,7 @@ func (k *connector) latestPlan() int64 {
 	return 0
 }
 
-// isInFlight reports whether a pass under way computes something of s.
+// isInFlight reports whether a running pass computes something of s.
 func (k *connector) isInFlight(s slot) bool {
 	r, plan := &k.core.requests[s], k.latestPlan()
 	return plan > 0 && (r.state == steady || r.plan == plan || r.plan == k.core.plans && r.before == plan)
@@ -170,7 +170,7 @@ func (k *connector) preempt(s slot) {
 	k.Preempt(k.core.requests[s].offload)
 }
 
-// drainFences gives back the blocks that waited for the end of f.
+// drainFences releases the blocks that waited for the end of f.
 func (k *connector) drainFences(f *flight) {
 	for len(k.fenced) > 0 && k.fenced[0].plan <= f.plan {
 		k.blocks.releaseFence(&k.fenced[0])

@@ -4,9 +4,8 @@
 // selects the release with the rules that it follows. The package reference below it is the core with the rules of the
 // reference simulator, for the same Config.
 //
-// A request has no prefill and no decode state. Its target is the number of its
-// tokens that are known or in flight; a pass computes some of what is missing
-// up to there, and a request that reaches its target gains a token.
+// A request has no prefill and no decode state. Its target is the number of its tokens that are known or in flight. A
+// pass computes some of the missing tokens, and a request that reaches its target gains a token.
 //
 // Read the package config, then core.go, request.go, plan.go, admit.go,
 // the package gate, deliver.go, calm.go and run.go, then pool.go for the KV blocks with
@@ -59,7 +58,7 @@ type Core struct {
 	passes      int64 // passes run so far
 	plans       int64 // passes planned so far
 	stuck       bool  // the line was read and its head found no place, and nothing has left one since
-	idle        bool  // the pass under way computes nothing: it waits for a transfer, or naps
+	idle        bool  // the running pass computes nothing: it waits for a transfer, or naps
 	progress    progress
 	apart       apart // of a data-parallel rank
 	cold        bool  // the pass that takes longer on a fresh engine is to come
@@ -174,10 +173,9 @@ type progress struct {
 	held    int  // requests that no worker has taken, and transfers, after the latest pass
 }
 
-// Begin is the first half of Step, for a pass with a duration that is not the core's
-// to tell, as when several engines run in lockstep: it plans the pass that
-// starts at now and returns its work, which is valid until the next Begin. The
-// caller sets p.End and then calls End.
+// Begin is the first half of Step for a pass with an external duration, as with several engines in lockstep: it plans
+// the pass that starts at now and returns its work, which is valid until the next Begin. The caller sets p.End and then
+// calls End.
 func (c *Core) Begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error) {
 	p.Reset(now)
 	c.events.BeginPass(p)

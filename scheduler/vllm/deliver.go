@@ -59,7 +59,7 @@ func (c *Core) giveToken(s slot, p *scheduler.Pass) (last bool) {
 	return true
 }
 
-// finishRequest lets go of a request; the caller takes it out of the running
+// finishRequest releases a request; the caller takes it out of the running
 // ones. One that has all its tokens may have lost its place while the last was in
 // flight.
 func (c *Core) finishRequest(s slot) {

@@ -26,8 +26,8 @@ type block struct {
 	// later and earlier are its neighbours in the ring of blocks of equal content, by
 	// when they were named; noBlock where there never was another.
 	later, earlier blockID
-	// key is what the block holds: a place in the tree of prompts, or what only
-	// one request can name (below unnamed), or unnamed.
+	// key is the content of the block: a place in the tree of prompts, a name of a single request (below unnamed), or
+	// unnamed.
 	key int64
 }
 
@@ -42,7 +42,7 @@ type device struct {
 	queue   queue.Queue
 	plain   []blockID // blocks without a name, where these go first
 	split   bool      // they do
-	ordered bool      // and they go before fresh ones, those first that were given back with the latest call, in the order of that
+	ordered bool      // and they go before fresh ones, those first that were released with the latest call, in the order of that
 	perNode int
 	groups  int              // of layers, each of which has a block for the same tokens
 	watched int              // of these, the one that events tell of
@@ -421,8 +421,7 @@ func (p *device) holdHits(r *request, hits int) {
 	r.blocks, r.named = hits, hits
 }
 
-// takeBlocks takes what r lacks of the first blocks of its list and reports whether
-// there was enough.
+// takeBlocks takes the missing blocks of the first blocks of r's list and reports whether there were enough.
 func (p *device) takeBlocks(r *request, blocks int) (enough bool) {
 	n := blocks - r.blocks
 	enough = n <= p.free
@@ -447,7 +446,7 @@ func (p *device) nameBlocks(r *request, blocks int) {
 	}
 }
 
-// Release gives back all blocks of s, last to first.
+// Release releases all blocks of s, last to first.
 func (p *device) Release(s slot) { p.releaseBlocks(&p.core.requests[s]) }
 
 func (p *device) releaseBlocks(r *request) {

@@ -148,8 +148,7 @@ func (f *fate) note(cfg *vllm.Config, p *scheduler.Pass) {
 	}
 }
 
-// Under vLLM's own rules, and with each of them left out or alone, the core does
-// what its twin does, pass by pass.
+// Under vLLM's own rules, also without one of them or with a single one, the core equals its twin pass by pass.
 func TestDifferential(t *testing.T) {
 	cases := long.Cases(uint64(50), 250)
 	rules := flips()

@@ -17,8 +17,8 @@ type drafts struct {
 	awake           sim.Time // the end of the latest nap
 }
 
-// speculation is what a request needs where an engine decodes speculatively. Its
-// target counts drafts in flight as accepted, as vLLM does until their pass has ended.
+// speculation is the state of a request of an engine with speculative decoding. Its target counts drafts in flight as
+// accepted, as vLLM does until their pass has ended.
 type speculation struct {
 	draws    uint64 // what is accepted depends on
 	drafts   int    // proposed for its next pass; without any those of a share are padding
@@ -55,8 +55,8 @@ func (d *drafts) recomputesHit() bool {
 	return d.core.cfg.Speculation != nil && d.core.cfg.Speculation.Method == scheduler.ByHead && !d.core.rules.HashAhead
 }
 
-// padsDrafts reports whether a request that is admitted with one token to compute gets
-// drafts that are none: where all that ran before verify as many, so that it is like them.
+// padsDrafts reports whether a request that is admitted with one token to compute gets padding drafts: if all running
+// requests verify as many.
 func (d *drafts) padsDrafts(p *pass, cached int) bool {
 	s := d.core.cfg.Speculation
 	if s == nil || !d.core.rules.PadDrafts || p.ran == 0 && !(d.core.rules.PadAlone && cached > 0) {

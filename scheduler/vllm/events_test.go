@@ -13,8 +13,8 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// The blocks that a request stores are an event, also where those of another request of the
-// same pass end where they begin; of one request they continue across copies.
+// The blocks that a request stores in a pass are one event, also across copies, and also if blocks of another request
+// precede them.
 func TestEventsAreOfRequests(t *testing.T) {
 	tree := prompt.NewTree(16, 16, prompt.Options{})
 	core := build(t, vllm.Config{

@@ -8,7 +8,7 @@ import (
 
 // grouping is the groups of layers of a core, which take their blocks from one pool as in vLLM's
 // hybrid KV cache manager. Of each block of tokens a request holds one for each group. Groups with
-// windows have let go of its first r.passed.
+// windows have released its first r.passed.
 type grouping struct {
 	windows.Layout
 	core *Core
@@ -16,8 +16,8 @@ type grouping struct {
 
 func newGrouping(c *Core) grouping { return grouping{windows.NewLayout(c.cfg.Windows, c.shift), c} }
 
-// countNeeded returns how many blocks a request takes to have the first blocks of its list, hits of which are cached: a chunk
-// of them and the whole, of which groups with windows need some at a time.
+// countNeeded returns the number of blocks that a request takes for the first blocks of its list, hits of which are
+// cached: those of a chunk, and those of all groups for the whole list.
 func (p *grouping) countNeeded(hits, chunk, whole int) int {
 	windowed := max(0, p.core.cfg.AdmittedBlocks(whole)-hits)
 	return max(p.All*(chunk-hits), p.Windows.Full*(whole-hits)+p.Windows.Groups*windowed)
@@ -30,7 +30,7 @@ func (p *grouping) passedBlocks(r *request, computed int) int {
 }
 
 // calmFor returns in how many plans, after the one that has just been made, the groups
-// with windows let go of a block of r, which computes a token in each.
+// with windows released a block of r, which computes a token in each.
 func (p *grouping) calmFor(r *request, lag int) int {
 	return p.Windows.Passing((r.passed+1)<<p.Shift) + lag - r.computed
 }
@@ -40,12 +40,12 @@ type groupPool interface {
 	pool
 	passedBlocks(r *request, computed int) int
 	calmFor(r *request, lag int) int
-	// dropBlocks lets go of the first n blocks of r in groups with windows, last to first.
+	// dropBlocks releases the first n blocks of r in groups with windows, last to first.
 	dropBlocks(r *request, n int)
 }
 
 // grouped is a device from which several groups of layers take their blocks. Of block i a request
-// has r.held[i*groups+g], which are noBlock where groups with windows have let go of them.
+// has r.held[i*groups+g], which are noBlock where groups with windows have released them.
 type grouped struct {
 	deviceOnly
 	grouping
@@ -159,8 +159,8 @@ func (p *grouped) holdHits(r *request, hits int) {
 	}
 }
 
-// takeBlocks takes what r lacks of the first blocks of its list, for one group after the
-// other, and reports whether there was enough. Otherwise it takes none.
+// takeBlocks takes the missing blocks of the first blocks of r's list, for one group after the other, and reports
+// whether there were enough. Otherwise it takes none.
 func (p *grouped) takeBlocks(r *request, blocks int) (enough bool) {
 	if (blocks-r.blocks)*p.All > p.free {
 		return false
@@ -207,7 +207,7 @@ func (p *grouped) setKey(r *request, i, g int) {
 	}
 }
 
-// dropBlocks lets go of the first n blocks of r in groups with windows, last to first.
+// dropBlocks releases the first n blocks of r in groups with windows, last to first.
 func (p *grouped) dropBlocks(r *request, n int) {
 	for g := p.From; g < p.To; g++ {
 		for i := n - 1; i >= r.passed; i-- {
@@ -218,7 +218,7 @@ func (p *grouped) dropBlocks(r *request, n int) {
 	r.passed = n
 }
 
-// Release gives back all blocks of s, group by group, last to first.
+// Release releases all blocks of s, group by group, last to first.
 func (p *grouped) Release(s slot) { p.releaseBlocks(&p.core.requests[s]) }
 
 func (p *grouped) releaseBlocks(r *request) {

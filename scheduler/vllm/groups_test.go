@@ -43,7 +43,7 @@ func drawWindows(seed uint64, rules vllm.Rules) drawn {
 	return d
 }
 
-// Where layers have windows, the core does what its twin does, pass by pass.
+// With windows in layers, the core equals its twin, pass by pass.
 func TestWindowsDifferential(t *testing.T) {
 	cases := long.Cases(uint64(300), 1500)
 	for name, rules := range map[string]vllm.Rules{"0.19": releases.Rules019(), "0.20": releases.Rules020(), "0.24": releases.Rules024(), "0.33": releases.Rules033()} {

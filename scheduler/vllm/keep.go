@@ -6,7 +6,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// keepBlocks lets a request that has its last token leave as finishRequest does, but for its KV
+// keepBlocks lets a request that has its last token leave as finishRequest does, except its KV
 // blocks: they are the KV cache that a decode worker is to have, and stay until Release.
 func (c *Core) keepBlocks(s slot) {
 	c.requests[s].state = gone
@@ -17,7 +17,7 @@ func (c *Core) keepBlocks(s slot) {
 	}
 }
 
-// Release gives back the KV blocks of a prompt that has been sent, or will not be.
+// Release releases the KV blocks of a prompt that has been sent, or will not be.
 func (c *Core) Release(id sim.RequestID) bool {
 	i := slices.IndexFunc(c.kept, func(s slot) bool { return c.requests[s].id == id })
 	if i < 0 {
@@ -30,7 +30,7 @@ func (c *Core) Release(id sim.RequestID) bool {
 	return true
 }
 
-// freeRequest gives back what a request has held that is gone.
+// freeRequest releases what a request has held that is gone.
 func (c *Core) freeRequest(s slot) {
 	c.pool.Release(s)
 	c.stuck = false

@@ -50,9 +50,9 @@ func (p *segments) useCopies(l *segment.Layer, i segment.ID, to int32) {
 	}
 }
 
-// promoteCopy makes the last blocks of copy c, from the given one on, ones that are found,
-// after those of segment i. A copy is found from its end on: as long as one of a block that
-// was named before it exists, there is such a one of the block before, too.
+// promoteCopy lets lookups find the last blocks of copy c, from the given one on, after those of segment i. A copy is
+// found from its end on: as long as one of a block that was named before it exists, there is such a one of the block
+// before, too.
 func (p *segments) promoteCopy(l *segment.Layer, i, c segment.ID, from int32) {
 	if p.store.At(c).Lo < from {
 		c = p.splitSegment(c, from)

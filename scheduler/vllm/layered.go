@@ -52,8 +52,8 @@ func (p *layered) holdHits(r *request, hits int) {
 	p.cached -= idle
 }
 
-// takeBlocks takes what r lacks of the first blocks of its list, in all groups, and reports
-// whether there was enough. Otherwise it takes none.
+// takeBlocks takes the missing blocks of the first blocks of r's list, in all groups, and reports whether there were
+// enough. Otherwise it takes none.
 func (p *layered) takeBlocks(r *request, blocks int) (enough bool) {
 	n := (blocks - r.blocks) * p.All
 	if n > p.free {
@@ -71,7 +71,7 @@ func (p *layered) nameBlocks(r *request, blocks int) {
 	r.named = max(r.named, blocks)
 }
 
-// dropBlocks lets go of the first n blocks of r in groups with windows, last to first.
+// dropBlocks releases the first n blocks of r in groups with windows, last to first.
 func (p *layered) dropBlocks(r *request, n int) {
 	free, cached := p.named.Drop(r.sequence, r.passed, n, r.named)
 	p.free += free
@@ -79,7 +79,7 @@ func (p *layered) dropBlocks(r *request, n int) {
 	r.passed = n
 }
 
-// Release gives back all blocks of s, group by group, last to first.
+// Release releases all blocks of s, group by group, last to first.
 func (p *layered) Release(s slot) { p.releaseBlocks(&p.core.requests[s]) }
 
 // stripBlocks takes all blocks from r, which may return for the ones that can be found.

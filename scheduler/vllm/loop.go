@@ -8,13 +8,13 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// loop is the loop of vLLM's EngineCore with a connector: it takes in what has arrived, plans a pass, and waits for the end of the
-// oldest one where two are under way or nothing is left to plan. After an iteration that planned nothing to compute, while
-// requests or transfers are left, it sleeps.
+// loop is the loop of vLLM's EngineCore with a connector: it accepts arrivals, plans a pass, and waits for the end of
+// the oldest pass if two are in progress or nothing is left to plan. After an iteration that planned nothing to
+// compute, while requests or transfers are left, it sleeps.
 type loop struct {
-	queued   int      // passes under way: Core.next, and Core.after
+	queued   int      // passes in progress: Core.next, and Core.after
 	executed bool     // the latest plan computes something
-	napping  bool     // the pass under way is a nap
+	napping  bool     // the running pass is a nap
 	slept    bool     // it has nothing to compute and ends with the nap after it
 	awake    sim.Time // the end of the latest nap
 	resumes  sim.Time // when the next iteration begins
@@ -29,13 +29,13 @@ type transit struct {
 	ran    bool     // it computes something
 	start  sim.Time // of its computation
 	end    sim.Time
-	nanos  int64            // how long it takes, in ns, 0 where that is not whole
+	nanos  int64            // how long it takes, in ns, 0 if that is not whole
 	done   []*host.Job      // transfers that it reports as ended
 	copied []*simplecpu.Job // likewise of the SimpleCPUOffloadConnector
 	taken  sim.Time         // when the worker begins with it
 }
 
-// hasWork reports whether vLLM's scheduler has something to do.
+// hasWork reports whether vLLM's scheduler has work.
 func (k *connector) hasWork() bool {
 	return k.isBusy(0)
 }
@@ -49,7 +49,7 @@ func (k *connector) isBusy(without int) bool {
 	return k.core.live > 0 || pending > 0 || len(k.written) > 0 || len(k.Ended) > 0 && k.core.rules.EmptyPassIdle
 }
 
-// QuietUntil returns the instant, at most the given one, up to which no transfer ends; 0 where one begins with the next pass.
+// QuietUntil returns the instant, at most the given one, up to which no transfer ends; 0 if one begins with the next pass.
 func (k *connector) QuietUntil(until sim.Time) sim.Time {
 	if until = k.Connector.QuietUntil(until); k.simple == nil {
 		return until
@@ -63,7 +63,7 @@ func (k *connector) QuietUntil(until sim.Time) sim.Time {
 	return until
 }
 
-// NextEnd returns when the next transfer ends after an instant, or that instant where there is none.
+// NextEnd returns when the next transfer ends after an instant, or that instant if there is none.
 func (k *connector) NextEnd(now sim.Time) sim.Time {
 	if k.simple != nil {
 		if end, ok := k.simple.Next(now); ok {
@@ -144,7 +144,7 @@ func (k *connector) plan(now sim.Time, p *scheduler.Pass) error {
 	return err
 }
 
-// isStalled reports whether the plan that was made found nothing to compute and nothing is under way that could change that.
+// isStalled reports whether the plan that was made found nothing to compute and nothing is in progress that could change that.
 func (k *connector) isStalled(p *scheduler.Pass) bool {
 	return !k.executed && k.Pending == 0 && len(k.fenced) == 0 && k.core.live > 0 && p.Preempted == 0 && (k.queued < 2 || !k.core.next.ran)
 }
@@ -257,7 +257,7 @@ func (k *connector) timePass(f *flight) error {
 	return err
 }
 
-// setEnd fills p with the end of the pass under way.
+// setEnd fills p with the end of the running pass.
 func (k *connector) setEnd(p *scheduler.Pass) error {
 	c := k.core
 	f := c.next
@@ -287,8 +287,8 @@ func (k *connector) setEnd(p *scheduler.Pass) error {
 	return nil
 }
 
-// isQuiet reports whether nothing happens but passes and transfers, none of which begins or ends at now, so that passes that are alike
-// can be taken at once.
+// isQuiet reports whether nothing happens except passes and transfers, none of which begins or ends at now, so that
+// equal passes can be taken at once.
 func (k *connector) isQuiet(now sim.Time) bool {
 	passes := 0
 	if k.core.rules.TwoInFlight {

@@ -9,16 +9,16 @@ import (
 // stock is the KV blocks in front of a connector.
 type stock interface {
 	pool
-	// releaseBlocks gives back all blocks of r, last to first.
+	// releaseBlocks releases all blocks of r, last to first.
 	releaseBlocks(r *request)
-	// releaseFence gives back the blocks of f, last to first.
+	// releaseFence releases the blocks of f, last to first.
 	releaseFence(f *fence)
 	// checkWith panics where the accounts do not add up, with the blocks that only the connector of c holds.
 	checkWith(c *connector)
 }
 
-// offloaded is KV blocks with a connector behind them: one by one where a connector copies single blocks or where events are
-// captured, in segments with pulls alone.
+// offloaded is KV blocks with a connector: single blocks if a connector copies them or events are captured, segments
+// with pulls alone.
 type offloaded struct {
 	stock
 	conn *connector
@@ -99,7 +99,7 @@ func (o *offloaded) takeBlocks(r *request, blocks int) (enough bool) {
 	return enough
 }
 
-// Release gives back all blocks of s, last to first, when no pass under way writes to them.
+// Release releases all blocks of s, last to first, when no pass in progress writes to them.
 func (o *offloaded) Release(s slot) { o.conn.releaseBlocks(&o.conn.core.requests[s], true) }
 
 // stripBlocks takes all blocks from r, which remembers the ones that can be found.
@@ -161,5 +161,5 @@ func (p singles) checkWith(k *connector) {
 	p.checkHolders(holders)
 }
 
-// releaseFence gives back blocks that were held until the end of a pass.
+// releaseFence releases blocks that were held until the end of a pass.
 func (p singles) releaseFence(f *fence) { p.letGoBlocks(f.blocks) }

@@ -72,8 +72,8 @@ type oracleCase struct {
 	Requests []oracleRequest `json:"requests"`
 }
 
-// oracleRequest is what happened to a request: admit_ms, first_token_ms,
-// second_token_ms (nil without one), last_token_ms, reused_tokens and preemptions.
+// oracleRequest is the record of a request: admit_ms, first_token_ms, second_token_ms (nil without one), last_token_ms,
+// reused_tokens and preemptions.
 type oracleRequest [6]*float64
 
 func (c *oracleCase) config(t *testing.T) vllm.Config {
@@ -126,7 +126,7 @@ func (c *oracleCase) windows() vllm.Windows {
 	return w
 }
 
-// speculation returns how the case decodes speculatively, nil where it does not.
+// speculation returns how the case decodes speculatively, nil if it does not.
 func (c *oracleCase) speculation() *vllm.Speculation {
 	d := c.Settings.Speculative
 	if d == nil {

@@ -90,7 +90,7 @@ func (c *Core) planRunning(p *pass) {
 	for i := 0; i < len(c.calm.lively) && p.budget > 0; i++ {
 		s := c.calm.lively[i]
 		r := &c.requests[s]
-		if c.drafts.endsInFlight(r) || p.shut && r.midway { // all its tokens are known or in flight, or it has to pause
+		if c.drafts.endsInFlight(r) || p.shut && r.midway { // all its tokens are known or in flight, or it must pause
 			continue
 		}
 		want := min(r.target-r.computed+r.spec.drafts, p.budget-c.drafts.draftSlots)
@@ -149,9 +149,9 @@ func (c *Core) pauseAfter(p *pass, r *request) {
 	}
 }
 
-// hasPlace reports whether one more token of r has a place in its last block, and does not fill the block with a token that is
-// known when it is planned, of a prompt or computed again: such a block can be found from then on. A block that a token of an answer
-// fills can be found when the next one is opened.
+// hasPlace reports whether one more token of r has a place in its last block without filling it with a token that is
+// known at the plan: such a full block could be found. A block that a token of an answer fills can be found when the
+// next one is opened.
 func (c *Core) hasPlace(r *request) bool {
 	if r.computed&c.mask == 0 {
 		return false
@@ -159,7 +159,7 @@ func (c *Core) hasPlace(r *request) bool {
 	return (r.computed+1)&c.mask != 0 || !r.midway && r.computed >= r.input && !(c.rules.TwoInFlight && c.knownTokens(r) > r.computed)
 }
 
-// dropPassed lets go of the blocks of r that its layers with windows have passed.
+// dropPassed releases the blocks of r that its layers with windows have passed.
 func (c *Core) dropPassed(p *pass, r *request) {
 	n := c.groups.passedBlocks(r, r.computed-c.unfinishedTokens(p, r))
 	if n > r.passed {

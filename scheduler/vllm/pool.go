@@ -5,21 +5,19 @@ import (
 	"github.com/replay-llm/replay/scheduler/blocks"
 )
 
-// pool is the engine's KV blocks as the scheduler sees them: whole segments of prompts
-// and answers (segments), or single blocks (device) where an observer receives each,
-// with host memory behind them perhaps (offloaded), or either for several groups of layers (layered, grouped). A request holds the first r.blocks of
-// its list of blocks, of which the first r.named can be found; both numbers are the
-// pool's to keep.
+// pool is the KV blocks of the engine for the scheduler: segments of prompts and answers (segments), single blocks
+// (device) for observers of blocks, optionally with host memory (offloaded), or either for several groups of layers
+// (layered, grouped). A request holds the first r.blocks of its list of blocks, of which the first r.named can be
+// found; both numbers are the pool's to keep.
 type pool interface {
 	blocks.Pool
-	// hasRoom reports whether n free blocks are enough for r, which holds none, to
-	// have the first blocks of its list, hits of which are cached: a chunk of them now, and
-	// the whole in the end, as far as it needs them at a time.
+	// hasRoom reports whether n free blocks are enough for r, which holds none: for a chunk of the first blocks of its
+	// list now, and for all of them in the end. hits of them are cached.
 	hasRoom(r *request, hits, chunk, whole, free int) bool
 	// holdHits makes r, which holds none, a holder of its first blocks, which are cached.
 	holdHits(r *request, hits int)
-	// takeBlocks takes what r lacks of the first blocks of its list and reports whether
-	// there was enough. Otherwise it takes none or, without WholeAllocation, what there is.
+	// takeBlocks takes the missing blocks of the first blocks of r's list and reports whether there were enough.
+	// Otherwise it takes none or, without WholeAllocation, all free blocks.
 	takeBlocks(r *request, blocks int) (enough bool)
 	// nameBlocks makes the first blocks of r, which holds them, ones that can be found.
 	nameBlocks(r *request, blocks int)
@@ -35,7 +33,7 @@ type supply struct {
 	cached int // of these, the ones that can be found
 }
 
-// held returns the number of blocks that requests, or copies under way, hold.
+// held returns the number of blocks that requests, or copies in progress, hold.
 func (n *supply) held() int { return n.usable - n.free }
 
 // newPool returns the KV blocks of c, which keep c.supply.

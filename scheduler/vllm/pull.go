@@ -118,7 +118,8 @@ func (k *connector) finishTransfer(id sim.RequestID) {
 	c.stuck = false
 }
 
-// forgetTransfer drops what is to be reported of the transfer of r, which leaves while it loads: another request may come with its id.
+// forgetTransfer drops the report of the transfer of r, which leaves while it loads: another request may come with its
+// id.
 func (k *connector) forgetTransfer(r *request) {
 	if r.state != loading || !r.isPulled() {
 		return

@@ -7,7 +7,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Counts is what a data-parallel rank tells the server's coordinator.
+// Counts is the report of a data-parallel rank to the server's coordinator.
 type Counts struct {
 	Waiting, Running int     // requests
 	Usage            float64 // the share of KV blocks that requests hold
@@ -24,7 +24,7 @@ type apart struct {
 	running int     // before that pass was delivered
 }
 
-// countRequests returns what the rank has to do now.
+// countRequests returns what the rank must do now.
 func (c *Core) countRequests() Counts {
 	n := Counts{Usage: 1 - float64(c.supply.free)/float64(c.cfg.Blocks-1)}
 	n.Waiting, n.Running = c.Line()
@@ -34,7 +34,7 @@ func (c *Core) countRequests() Counts {
 // Rank is a core as one of several data-parallel ranks, of which another package times the passes.
 type Rank struct{ *Core }
 
-// NewRank returns an idle rank that writes to told what it has to do when it has planned a pass that begins at once.
+// NewRank returns an idle rank that writes its load to told when it has planned a pass that begins at once.
 func NewRank(cfg Config, told *Counts) (Rank, error) {
 	c, err := New(cfg)
 	if err == nil {
@@ -43,7 +43,7 @@ func NewRank(cfg Config, told *Counts) (Rank, error) {
 	return Rank{c}, err
 }
 
-// Counts returns what the rank has to do now.
+// Counts returns what the rank must do now.
 func (r Rank) Counts() Counts { return r.countRequests() }
 
 // CountHeld returns what the rank had to do before its latest pass was delivered, with what has come since.
@@ -107,7 +107,7 @@ func (r Rank) PlanLate(out *scheduler.Pass) bool {
 	return !r.next.isEmpty()
 }
 
-// FreeLeaving gives back the blocks of the requests that have left with a pass after which the rank waited to plan.
+// FreeLeaving releases the blocks of the requests that have left with a pass after which the rank waited to plan.
 func (r Rank) FreeLeaving() {
 	for _, s := range r.apart.leaving {
 		r.Release(r.requests[s].id)

@@ -25,9 +25,8 @@ const (
 	steady          // running, and gains a token in every plan from since on
 )
 
-// request is a request with its blocks. What every pass reads comes first.
-// While it is steady, target, computed and given stand for what they were
-// before plan since.
+// request is a request with its blocks. What every pass reads comes first. While it is steady, target, computed and
+// given are those before plan since.
 type request struct {
 	// target is the number of tokens with a value that is known or will be when the
 	// passes in flight have ended; computed of them are computed by these
@@ -71,10 +70,10 @@ type keeping struct {
 	furthest int             // largest computed that passes with prompts got to
 
 	// held are the blocks of the request on a device, in order. A preempted request
-	// keeps the list in former, to find what is left of it.
+	// keeps the list in former, to find the rest of it.
 	held, former []blockID
-	// holdings are the named blocks of the request in segments, in order, and own what
-	// can be found of the ones that only it can name.
+	// holdings are the named blocks of the request in segments, in order; own is its blocks that only it can name and
+	// find.
 	holdings []segment.Holding
 	own      segment.Layer
 	sequence *layers.Sequence // has the same of several groups of layers

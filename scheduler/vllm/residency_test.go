@@ -11,9 +11,8 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// What a core tells by node of the tree is what it tells by events, where copies of a
-// block do not count: blocks that are cached are the first of their node, and copies
-// come and go without a word.
+// A core reports the same caches by nodes of the tree and by events. Cached blocks are the first of their node, and
+// copies are not reported.
 func TestResidencyIsWhatEventsTell(t *testing.T) {
 	copies, changes := 0, 0
 	for seed := range uint64(400) {

@@ -8,9 +8,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// countAlike returns in how many passes from now on, at most, nothing happens but one more
-// token for every steady request, while each of them plans one that is as uneventful. Of
-// the first, some may have woken up to open a block, and be steady again.
+// countAlike returns the largest number of passes from now on in which every steady request only gains one more token,
+// and plans stay uneventful. Of the first, some may have woken up to open a block, and be steady again.
 func (c *Core) countAlike(now sim.Time) int {
 	k := &c.calm
 	if k.count == 0 || len(k.lively) > 0 || c.waiting.Len() > 0 && !c.stuck || now < c.drafts.awake {
@@ -29,9 +28,8 @@ func (c *Core) countAlike(now sim.Time) int {
 	return int(c.nextWake() - c.plans - 1)
 }
 
-// isUneventful reports whether every steady request gains a token in f, neither its first nor
-// its last nor after a while without, and f takes as long as it would if it was planned
-// now: none has been cancelled since.
+// isUneventful reports whether every steady request gains a token in f that is neither its first nor its last, and
+// whether f takes as long as a plan of now: no request has been cancelled since.
 func (c *Core) isUneventful(f *flight) bool {
 	n := c.calm.count
 	if f.steady+f.live != n || f.step.Requests != n || c.calm.byBlocks && f.step.Active != c.activeTokens() {
@@ -130,7 +128,7 @@ func (c *Core) countPasses(n int, end sim.Time) {
 	}
 }
 
-// Cut gives back the passes of the run p after the first keep.
+// Cut releases the passes of the run p after the first keep.
 func (c *Core) Cut(p *scheduler.Pass, keep int) {
 	back := p.Count - keep
 	if back == 0 {

@@ -8,9 +8,8 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// segments is the KV blocks of an engine that are not observed one by one: what a
-// request finds, holds and gives back is a few segments, however long its prompt.
-// It does what device does.
+// segments is the KV blocks of an engine without observers of single blocks: a request finds, holds and releases a few
+// segments, for any length of its prompt. It does what device does.
 //
 // It rests on this: a request that holds a block holds all before it, and releases them after
 // it. So the blocks of a node that can be found are its first ones, and a segment in
@@ -123,8 +122,7 @@ func (p *segments) splitSegment(i segment.ID, at int32) segment.ID {
 	return upper
 }
 
-// takeBlocks takes what r lacks of the first blocks of its list and reports whether
-// there was enough.
+// takeBlocks takes the missing blocks of the first blocks of r's list and reports whether there were enough.
 func (p *segments) takeBlocks(r *request, blocks int) (enough bool) {
 	n := blocks - r.blocks
 	enough = n <= p.free
@@ -231,7 +229,7 @@ func (p *segments) extendLast(r *request, l *segment.Layer, span [2]int32) bool 
 	return true
 }
 
-// Release gives back all blocks of s, last to first.
+// Release releases all blocks of s, last to first.
 func (p *segments) Release(s slot) { p.releaseBlocks(&p.core.requests[s]) }
 
 // stripBlocks takes all blocks from r, which may return for the ones that can be found.
@@ -242,10 +240,10 @@ func (p *segments) releaseBlocks(r *request) {
 	r.holdings, r.blocks, r.named = r.holdings[:0], 0, 0
 }
 
-// releaseFence gives back the blocks of f, last to first.
+// releaseFence releases the blocks of f, last to first.
 func (p *segments) releaseFence(f *fence) { p.release(f.unnamed, f.holdings) }
 
-// release gives back a number of blocks without a name and then those of holdings, last to first.
+// release releases a number of blocks without a name and then those of holdings, last to first.
 func (p *segments) release(n int, holdings []segment.Holding) {
 	if n > 0 {
 		p.free += n

@@ -161,7 +161,7 @@ func named(c *scheduler.Cache) (all []scheduler.CachedBlocks) {
 	return all
 }
 
-// release lets all cores give back the blocks of the first request that they keep those of. One that had
+// release lets all cores release the blocks of the first request that they keep those of. One that had
 // lost its place when its last token came has none.
 func release(t *testing.T, kept []sim.RequestID, cores []scheduler.Core) []sim.RequestID {
 	if len(kept) == 0 {
@@ -174,7 +174,7 @@ func release(t *testing.T, kept []sim.RequestID, cores []scheduler.Core) []sim.R
 	return kept[1:]
 }
 
-// cached is what cores told of what is cached: by node, and block by block.
+// cached is the reported caches of cores: by node, and block by block.
 type cached struct {
 	nodes  map[prompt.NodeID]int32
 	blocks map[uint64]int // 1 for a block that is cached, by sequence hash
@@ -254,7 +254,7 @@ func (w *sharing) addWindows(seed uint64) {
 	}
 }
 
-// Of layers with windows, too, blocks in segments are what single blocks are.
+// With windows in layers, too, blocks in segments equal single blocks.
 func TestWindowsInSegments(t *testing.T) {
 	cases := long.Cases(uint64(150), 2000)
 	rules := []vllm.Rules{releases.Rules019(), releases.Rules020(), releases.Rules024(), releases.Rules033()}

@@ -41,7 +41,7 @@ func (s *simple) lookUp(r *request, hits int) int {
 	return s.Lookup(s.User(r.slot), hits, c.findableTokens(r)>>c.shift, key)
 }
 
-// load begins to load what lookUp has found, blocks of r from one on and before an end.
+// load begins to load the found blocks of r from one on and before an end.
 func (s *simple) load(r *request, from, end int) {
 	f := r.offload
 	f.Prefilling, f.Arrived, f.From, f.To = true, false, from, end
@@ -122,7 +122,7 @@ func (s *simple) offer(r *request, tokens, after int) {
 	s.SetDue(r.slot, u.Next < after>>shift)
 }
 
-// leave offers what is left of r, which is about to end.
+// leave offers the rest of r, which is about to end.
 func (s *simple) leave(r *request) {
 	if c := s.conn.core; s.Finishes && len(r.held) > 0 && r.state != loading {
 		o := s.offerOf(r, (r.computed-(r.target-c.knownTokens(r)))>>c.shift)
@@ -184,5 +184,5 @@ func (s *simple) complete(j *simplecpu.Job) {
 	}
 }
 
-// orphan reports whether f loads, and has it give back blocks when that has ended.
+// orphan reports whether f loads, and has it release blocks when that has ended.
 func (s *simple) orphan(f *host.Request, held []blockID) bool { return s != nil && s.Orphan(f, held) }

@@ -101,8 +101,8 @@ func TestHostMemoryBringsReuse(t *testing.T) {
 	}
 }
 
-// Passes that are alike are taken at once while a transfer is under way, up to its end: a prompt is copied for 80 ms while its request
-// decodes, and passes one at a time end at the same instants.
+// Equal passes are taken at once while a transfer is in progress, up to its end: a prompt is copied for 80 ms while its
+// request decodes, and passes one at a time end at the same instants.
 func TestRunsWhileBlocksAreCopied(t *testing.T) {
 	t.Run("offloading", func(t *testing.T) { compareRuns(t, false) })
 	t.Run("simple", func(t *testing.T) { compareRuns(t, true) })

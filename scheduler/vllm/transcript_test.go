@@ -13,7 +13,7 @@ import (
 // The transcripts of vLLM's own rules. A core line also knows async (two passes
 // in flight), long-prefill=N, unnamed-first (blocks that were never cached are
 // taken first), priorities (the most urgent goes first), host=N blocks of host memory, 4 ms a block each way, and window=N tokens, or chunk=N, of the layers
-// in windows=N groups (1), with `others=N` groups without windows (1); window-lag keeps what a pass under way needs, and
+// in windows=N groups (1), with `others=N` groups without windows (1); window-lag keeps what a running pass needs, and
 // window-bound admits by what groups with windows hold at a time; drafts=N decodes speculatively, with accepted=P percent (100)
 // of drafts, method=1 a draft model and 2 a head; draft-room and pad-drafts are rules.
 func TestTranscripts(t *testing.T) {

@@ -82,7 +82,7 @@ func (t *twin) admitted(g, whole int) int {
 	return min(whole, (tokens-1+t.cfg.BlockTokens-1)/t.cfg.BlockTokens+1)
 }
 
-// dropPassed lets go of what groups with windows have passed of r, last to first.
+// dropPassed releases what groups with windows have passed of r, last to first.
 func (t *twin) dropPassed(r *twinRequest) {
 	computed := r.computed
 	for _, f := range t.planned {

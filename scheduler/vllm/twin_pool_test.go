@@ -49,8 +49,8 @@ func (p *twinPool) cached() (n int) {
 	return n
 }
 
-// take takes the first block and forgets its content. Where blocks without a name go first, it is the latest of these that was
-// used, behind the fresh ones.
+// take takes the first block and forgets its content. If blocks without a name are taken first, it is the latest
+// released of these, behind the fresh ones.
 func (p *twinPool) take() *twinBlock {
 	at := 0
 	if p.unnamedFirst && p.free[0].used {

@@ -44,7 +44,7 @@ type twinRequest struct {
 	preempted bool
 	pass      int // of the latest token
 	at        sim.Time
-	held      [][]*twinBlock // of each group of layers; nil where it let go of one
+	held      [][]*twinBlock // of each group of layers; nil if it released one
 	named     int            // blocks of a group that could be named
 	flight    *twinFlight    // that was planned last with a share for it
 	midway    bool           // its latest share left tokens to compute
@@ -159,8 +159,8 @@ func (t *twin) nap(p *scheduler.Pass) {
 	t.describe(t.latest, p.Detail)
 }
 
-// last ends the pass: with mixed steps after one duration, else after two. Of one
-// duration, prompts account for what its decodes alone would not have taken.
+// last ends the pass: with mixed steps after one duration, else after two. The prompts of a pass account for its
+// duration less that of its decodes alone.
 func (t *twin) last(f *twinFlight, p *scheduler.Pass) error {
 	s := f.step
 	if !t.rules.MixedStep {

@@ -5,8 +5,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// describePass fills p with what the pass f computed, and p.Detail, if there is
-// one. The requests that ended with it are still where they were.
+// describePass fills p with the work of the pass f, and p.Detail, if there is one. The requests that ended with it are
+// still where they were.
 func (c *Core) describePass(f *flight, p *scheduler.Pass) {
 	d := p.Detail
 	for i := range f.shares {

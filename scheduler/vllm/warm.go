@@ -130,7 +130,7 @@ func (p *segments) tryEviction() error {
 	return nil
 }
 
-// tellCached enters into the pass what is cached of each node, if an observer reads it.
+// tellCached enters into the pass the cached part of each node, if an observer reads it.
 func (p *segments) tellCached() {
 	if !p.counted {
 		return

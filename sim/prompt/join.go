@@ -122,8 +122,8 @@ func (j *joiner) splitNode(n int32, slot int, at int32) int32 {
 // processor's cache.
 const nearby = 8
 
-// findSlot returns the place in the table of the child of a node that begins
-// with an id, or the free one where it would be, with the tag it has there.
+// findSlot returns the place in the table of the child of a node that begins with an id, or its free place, with the
+// tag there.
 func (j *joiner) findSlot(parent int32, id uint64) (slot int, tag uint32) {
 	id &= j.mask
 	mask := len(j.table) - 1

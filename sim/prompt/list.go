@@ -1,11 +1,10 @@
 package prompt
 
-// List is the prompts of a workload, kept in as little memory as they allow: a
-// few bytes each where they are paths that lie one after the other, and none
-// where they are all unique and alike.
+// List is the prompts of a workload in little memory: a few bytes each for paths that follow one another, and none for
+// unique prompts of one length.
 type List struct {
 	count int
-	// alike is all of them but for their Seed, when nothing else is set.
+	// alike is all of them except their Seed, when nothing else is set.
 	alike Prompt
 
 	paths  []NodeID // all paths, one after the other

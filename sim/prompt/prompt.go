@@ -42,7 +42,7 @@ type Prompt struct {
 	// Blocks is the number of full engine blocks; the tokens after them fill no
 	// block. Node n holds those from Tree.Start(n) up to Tree.End(n).
 	Blocks int32
-	// Seed is > 0 where the prompt is unique: it shares no block with any
+	// Seed is > 0 if the prompt is unique: it shares no block with any
 	// other. Seed - 1 is then the index its tokens are drawn from.
 	Seed int32
 }

@@ -18,7 +18,7 @@ type straddle struct {
 	block  []run
 }
 
-// lead is what nodes after one another have in common that begin with the same token.
+// lead is the common begin of successive nodes that begin with the same token.
 type lead struct {
 	parent NodeID
 	id     uint64

@@ -13,9 +13,8 @@ import (
 // and holds PerNode engine blocks. Otherwise engine blocks straddle trace
 // blocks, and a node is one engine block.
 //
-// In a joined tree nodes are as long as can be: a node is a longest run of full
-// engine blocks of which every prompt that has one has all. Most prompts are
-// one or two nodes there.
+// In a joined tree a node is a longest run of full engine blocks that occur only together. Most prompts are one or two
+// nodes there.
 type Tree struct {
 	traceTokens int  // tokens per hash id
 	blockTokens int  // tokens per engine block
@@ -54,9 +53,8 @@ type Options struct {
 	// Joined makes the tree a joined one: all of its prompts come with one call of AddAll. It changes nothing where engine blocks
 	// straddle trace blocks.
 	Joined bool
-	// Hashed is true where a hash id is the hash of its block's tokens, as
-	// LocalHash returns it: what real prompts are given by. Trace and engine
-	// blocks are the same then.
+	// Hashed is true if a hash id is the hash of its block's tokens, as LocalHash returns it, as with real prompts.
+	// Trace and engine blocks are the same then.
 	Hashed bool
 }
 

@@ -64,8 +64,7 @@ func main() {
 	}
 }
 
-// run prints the tables, writes them into a document if there is one, and counts what is
-// out of bounds.
+// run prints the tables, writes them into a document if there is one, and counts values out of bounds.
 func run(out io.Writer, data, document string) (missed int, err error) {
 	dir, err := os.MkdirTemp("", "accuracy")
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Where a run is repeated its noise is that of the repeats, and otherwise what is stated.
+// The noise of a repeated run is that of the repeats, and otherwise the stated one.
 func TestNoise(t *testing.T) {
 	data := t.TempDir()
 	f := &jointFit{folder: "runs", noise: "stated"}

@@ -55,8 +55,8 @@ func (s *server) replay(passes timing.Source, rules, dir string) (metrics, error
 	return metrics{ttft: of(&r.TTFT), tpot: of(&r.TPOT), itl: of(&r.ITL), e2e: of(&r.E2E)}, nil
 }
 
-// endless is how many times the pool of an SGLang server the reference's rules get, which
-// otherwise lose so much of it that they stall.
+// endless is the factor on the pool of an SGLang server by the reference's rules, which otherwise lose so much of it
+// that they stall.
 const endless = 100
 
 // engineArgs returns the arguments of the server's engines.

@@ -13,7 +13,8 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/cli"
 )
 
-// requests are those of a replay: many times those in flight, so that the first ones and the last ones do not count much.
+// requests is the number of requests of a replay: many times those in flight, so that the first and last ones have
+// little weight.
 const requests = 4000
 
 // interval is the time between arrivals at a load of 1, in ms.

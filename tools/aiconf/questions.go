@@ -36,7 +36,7 @@ func (q *question) name() string {
 	return fmt.Sprintf("%s, %d × %s, %d + %d tokens, TTFT %d ms, TPOT %d ms", q.model, q.gpus, q.gpu, q.input, q.output, q.ttft, q.tpot)
 }
 
-// answer is what a program answers: output tokens a second and GPU by tensor parallelism, where it meets the limits.
+// answer is the answer of a program: output tokens a second and GPU by tensor parallelism, if it meets the limits.
 type answer struct {
 	one, two map[int]rate // one pool; prefill and decode pools
 }

@@ -1,5 +1,5 @@
-// Command aisimulate replays a trace with NVIDIA's AISimulate and with replay, on the same cluster, and compares what both
-// report and what it takes them.
+// Command aisimulate replays a trace with NVIDIA's AISimulate and with replay, on the same cluster, and compares their
+// reports, time and memory.
 //
 //	python3.11 -m venv .venv && .venv/bin/pip install aisimulate==0.13.0.dev202610130000000070
 //	.venv/bin/pip install --no-deps ai-dynamo==1.6.1 ai-dynamo-runtime==1.6.1 && .venv/bin/pip install uvloop fastapi pyzmq msgspec blake3

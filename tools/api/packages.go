@@ -44,8 +44,8 @@ func (p *stable) keep(text string) []string {
 	return kept
 }
 
-// nameOf returns the name in the scope of its package of what a change is about:
-// Report in "(*Report).Write: removed" and in "Report.TTFT: changed from ...".
+// nameOf returns the name that a change is about, in the scope of its package: Report in "(*Report).Write: removed" and
+// in "Report.TTFT: changed from ...".
 func nameOf(change string) string {
 	change = strings.TrimLeft(change, "(*")
 	end := strings.IndexFunc(change, func(r rune) bool { return strings.ContainsRune(".:)[ ,", r) })

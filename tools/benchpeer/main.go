@@ -1,6 +1,5 @@
-// Command benchpeer measures how much faster this program is than the published
-// reference, whether its time and memory grow with the work alone, and what
-// sweeps and files cost.
+// Command benchpeer measures the speed-up over the published reference, the growth of time and memory with the work,
+// and the cost of sweeps and files.
 //
 //	go run ./tools/benchpeer                    the whole table; takes ten minutes
 //	go run ./tools/benchpeer -only 'KV router'  some rows, by title or name
@@ -63,8 +62,7 @@ func newBench(name string, pairs int, unit string, out, status io.Writer) *bench
 	return b
 }
 
-// run measures what a command line asks for and returns the exit code. check
-// complains about flags; measure returns how many bounds are missed.
+// run carries out the measurement of a command line and returns the exit code.
 func (b *bench) run(args []string, check func() error, measure func(context.Context) (missed int, err error)) int {
 	if err := b.flags.Parse(args); err != nil {
 		return 2

@@ -13,8 +13,8 @@ import (
 	"github.com/replay-llm/replay/tools/stopwatch"
 )
 
-// outputs measures what the files that a run leaves cost: it runs one replay
-// plain and with them, in turn, and compares whole commands.
+// outputs measures the cost of the files of a run: it runs one replay plain and with them, in turn, and compares whole
+// commands.
 type outputs struct {
 	*bench
 	trace string

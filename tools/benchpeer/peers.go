@@ -36,9 +36,9 @@ func runPeers(args []string, stdout, stderr io.Writer) int {
 	c := &comparison{bench: newBench("benchpeer", 5, "pairs of runs per row, in turn; with -scale: rounds", stdout, stderr)}
 	fs := c.flags
 	fs.StringVar(&c.only, "only", "", "only rows with a title or name that this regular expression matches")
-	fs.BoolVar(&c.quick, "quick", false, "one pair, and a sixteenth of the requests where the row has their number: to try the tools")
+	fs.BoolVar(&c.quick, "quick", false, "one pair with fewer requests, to try the tools")
 	fs.BoolVar(&c.scale, "scale", false, "measure how time and memory grow, without the reference")
-	fs.DurationVar(&c.timeout, "timeout", 600*time.Second, "time a run gets before it counts as unfinished; a release of the reference gets less when another has long finished")
+	fs.DurationVar(&c.timeout, "timeout", 600*time.Second, "time after which a run counts as unfinished")
 	fs.StringVar(&c.peer, "peer", peer.Script, "script that installs and runs the reference")
 	fs.StringVar(&c.versions, "versions", "1.2.1,1.4.2", "releases of the reference, by comma; each row is measured against the fastest")
 	return c.run(args, c.chooseRows, c.measure)

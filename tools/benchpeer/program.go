@@ -56,7 +56,7 @@ type outcome struct {
 // before the rest counts as simulation, when it does not live to tell.
 const reading = 10 * time.Second
 
-// grace is the time in which a run that has timed out ends by itself.
+// grace is the time in which a run that has timed out ends alone.
 const grace = 15 * time.Second
 
 // run runs the program once, in dir with the program launch. That it does not

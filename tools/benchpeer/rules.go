@@ -16,7 +16,7 @@ import (
 // at once, and counts the rows that miss a bound.
 func (c *comparison) measureRules(ctx context.Context) (missed int, err error) {
 	c.printPreface(fmt.Sprintf("Pairs per row, in turn: %d; a ratio is their median [least–most], of an engine's own rules to the reference's, or to vLLM's where a row says so; of a model with sliding windows to Llama 3.1 8B; of the whole command with two threads to one; all by this program", c.pairs))
-	fmt.Fprintln(c.out, "| case | time: own / others | ratio | bound | peak MiB: own / others | ratio | bound | verdict |")
+	fmt.Fprintln(c.out, "| case | time: own / reference | ratio | bound | peak MiB: own / reference | ratio | bound | verdict |")
 	fmt.Fprintln(c.out, "|---|---|---|---|---|---|---|---|")
 	profile := filepath.Join(c.dir, "profile.json")
 	if err := os.WriteFile(profile, []byte(row.Profile()), 0o600); err != nil {

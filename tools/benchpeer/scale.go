@@ -16,7 +16,7 @@ const (
 	scaleWorkers = 64
 )
 
-// growth is what a case took that is larger than the one before.
+// growth is the time and memory of a case, relative to a smaller one.
 type growth struct {
 	row                 row.Row
 	simulation, command float64 // medians, in ms

@@ -13,8 +13,8 @@ import (
 	"github.com/replay-llm/replay/tools/stopwatch"
 )
 
-// sweeps measures sweeps of 200 cells: how much faster they are on two cores than on one, and what a cell costs in
-// addition to its replay. It prints processor time and real time; their difference shows what other processes took.
+// sweeps measures sweeps of 200 cells: their speed-up on two cores, and the cost of a cell in addition to its replay.
+// It prints processor time and real time; their difference shows what other processes took.
 type sweeps struct {
 	*bench
 	trace    string

@@ -122,7 +122,7 @@ func (b *bench) cluster(trace string, workers int) []string {
 	return args
 }
 
-// measure replays the traffic as it is made, and prints what that took.
+// measure replays the traffic while it is made, and prints the time and memory.
 func (b *bench) measure(ctx context.Context, workers int) error {
 	read, write, err := os.Pipe()
 	if err != nil {

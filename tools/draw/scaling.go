@@ -2,8 +2,8 @@ package draw
 
 import "strconv"
 
-// Schedule is what a planner does with a replay: it reads the cluster now
-// and then, changes the size of its pools, and takes the report in the end.
+// Schedule is the actions of a planner in a replay: it reads the cluster at times, changes the size of its pools, and
+// takes the report in the end.
 //
 // It is also what the reference is given, as JSON.
 type Schedule struct {
@@ -26,7 +26,7 @@ type Call struct {
 	Decode  int     `json:"decode"`
 }
 
-// Args returns the schedule, but for its calls, on the command line of the reference.
+// Args returns the schedule, except its calls, on the command line of the reference.
 func (p *Schedule) Args() []string {
 	args := []string{
 		"--trace-block-size", strconv.Itoa(p.TraceBlock), "--arrival-speedup-ratio", formatDecimal(p.Speedup), "--router-mode", p.RouterMode,

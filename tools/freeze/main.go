@@ -44,7 +44,7 @@ func (s *settings) bindFlags(fs *flag.FlagSet) {
 	fs.Uint64Var(&s.seed, "seed", 1, "seed of the command lines")
 	fs.IntVar(&s.only, "only", -1, "run command line `i` of the seed alone")
 	fs.IntVar(&s.show, "show", 5, "differences to print in full")
-	fs.BoolVar(&s.verbose, "v", false, "print every command line, its exit code and what it complains of")
+	fs.BoolVar(&s.verbose, "v", false, "print every command line, its exit code and its errors")
 	fs.DurationVar(&s.patience, "patience", 20*time.Second, "time a command line may take")
 }
 

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// mask is what differs between two runs of the same program, and what stands for it.
+// mask is a part of the output that differs between two runs of the same program, and its replacement.
 type mask struct {
 	pattern *regexp.Regexp
 	stable  string

@@ -28,7 +28,7 @@ type result struct {
 	late           bool
 }
 
-// outcome is what both programs make of a command line.
+// outcome is the result of a command line with both programs.
 type outcome struct {
 	*command
 	old, new *result

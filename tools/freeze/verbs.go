@@ -23,7 +23,7 @@ func (v *verb) words() []string { return strings.Fields(v.name) }
 // carried out by another program.
 func listUnfit() []string { return []string{"ui", "completion"} }
 
-// unfitFlags returns what may not stand in a command line, with the reason.
+// unfitFlags returns the flags that a command line may not have, with the reason.
 func unfitFlags() map[string]string {
 	return map[string]string{
 		"mode":           "real time: no two runs are the same",

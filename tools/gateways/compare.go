@@ -121,7 +121,7 @@ func (c *comparison) takesWords() bool { return c.program == "vllm-router" && c.
 
 func (c *comparison) file() string { return strings.ReplaceAll(c.name(), " ", "-") + ".txt" }
 
-// result is what became of a comparison.
+// result is the outcome of a comparison.
 type result struct {
 	equal, differ, drawn int
 	first                string // of what differs
@@ -151,7 +151,7 @@ type request struct {
 	done   chan error
 }
 
-// pass is a comparison under way.
+// pass is a comparison in progress.
 type pass struct {
 	*comparison
 	lines   []string
@@ -167,8 +167,9 @@ type pass struct {
 	evictions int // that the gateway has logged, up to the latest that was waited for
 }
 
-// twin is the policy here and what became of its choices. Of a gateway that evicts there are several: each has counted another number of uses
-// before the first request, as one match in eight counts as a use of a node and the number of inserts at the start of a gateway is not known.
+// twin is the policy here and the outcome of its choices. Of a gateway that evicts there are several twins with
+// different counts of uses before the first request, since one match in eight counts as a use and the count at the
+// start of a gateway is unknown.
 type twin struct {
 	policy router.Policy
 	uses   int
@@ -365,8 +366,8 @@ func (p *pass) mayDraw(worker int) bool {
 	return false
 }
 
-// split returns what the gateway compares of a text: vllm-router has a server of vLLM cut it into tokens, of which every
-// word is one; else characters are compared.
+// split returns the units of a text that the gateway compares: vllm-router compares the tokens of a vLLM server, with
+// one token for every word; the other gateways compare characters.
 func (p *pass) split(text string) (ids []uint64) {
 	for i := range len(text) {
 		if !p.takesWords() || text[i] != ' ' {

@@ -154,8 +154,8 @@ func (f *fleet) addProxy(target *url.URL) error {
 	return nil
 }
 
-// tokenize answers which tokens a text has, by other ids than the server's: vllm-router writes an id as eight hexadecimal digits, and these begin
-// with different ones, so that its tree has no nodes that end in the middle of a token.
+// tokenize answers with the tokens of a text under different ids: vllm-router writes an id as eight hexadecimal digits,
+// and these differ from the first on, so that no node of its tree ends inside a token.
 func (f *fleet) tokenize(w http.ResponseWriter, r *http.Request, server http.Handler) {
 	answer := httptest.NewRecorder()
 	server.ServeHTTP(answer, r)

@@ -18,7 +18,7 @@ import (
 	"github.com/replay-llm/replay/replay"
 )
 
-// outcome is what a case comes to under one of the two sets of rules, in full.
+// outcome is the full result of a case under one of the two sets of rules.
 type outcome struct {
 	Case   string `json:"case"`
 	Compat bool   `json:"compat"`
@@ -54,7 +54,7 @@ func replayText(ctx context.Context, c *reference.Case, compat bool) (string, er
 	return formatResult(result)
 }
 
-// writeOutcomes prints what every case comes to: the part of a guest.
+// writeOutcomes prints the results of all cases, in the guest.
 func writeOutcomes(ctx context.Context, cases []reference.Case, out io.Writer) error {
 	w := json.NewEncoder(out)
 	return replayCases(ctx, cases, func(o outcome) error { return w.Encode(o) })
@@ -92,8 +92,7 @@ func newGuest(arch, dir string) (*guest, error) {
 	return g, nil
 }
 
-// compareAll compares the cases with those of the guest, and counts what its compiler
-// fused.
+// compareAll compares the cases with those of the guest, and counts fused operations of its compiler.
 func (g *guest) compareAll(ctx context.Context, cases []reference.Case, args []string, t *tally) error {
 	places, err := g.listFused()
 	if err != nil {

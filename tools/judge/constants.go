@@ -76,8 +76,8 @@ func fitCorrections(all []Outcome) silicon.Corrections {
 	}))
 }
 
-// fitsOf returns the corrections of each era, fitted to all of its servers, and without one model or GPU generation each,
-// with the errors on what was left out.
+// fitsOf returns the corrections of each era, fitted to all of its servers, and without one model or GPU generation
+// each, with the errors on the held-out servers.
 func fitsOf(all []Outcome) (fits []accuracy.Constants) {
 	for _, era := range groupBy(all, eraOf) {
 		leaveOut(era.all, func(name string, fitted, judged []Outcome) {

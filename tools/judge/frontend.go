@@ -53,8 +53,8 @@ func fitFrontEnd(all []Outcome) silicon.FrontEnd {
 	return silicon.FrontEnd{Base: x[0], Token: x[1]}
 }
 
-// frontEndsOf returns the front end of each engine, fitted to all of its servers, and without one model or GPU generation
-// each, with the errors on what was left out.
+// frontEndsOf returns the front end of each engine, fitted to all of its servers, and without one model or GPU
+// generation each, with the errors on the held-out servers.
 func frontEndsOf(all []Outcome) (fits []accuracy.FrontEnd) {
 	for _, engine := range groupBy(listFirst(all), func(o *Outcome) string { return accuracy.NameEngine(o.Engine) }) {
 		leaveOut(engine.all, func(name string, fitted, judged []Outcome) {

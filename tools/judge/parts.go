@@ -7,8 +7,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// parts are what mean TPOT is made of, in ms a token, but for the corrections of pass times: those are linear in it as long as
-// they do not change which requests share a pass.
+// parts are the parts of mean TPOT, in ms a token. It is linear in the corrections of pass times as long as they do not
+// change which requests share a pass.
 type parts struct {
 	plain    float64 // operators of passes that only decode
 	prompts  float64 // operators of passes that also compute prompts

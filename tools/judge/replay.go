@@ -84,8 +84,8 @@ func (r *Row) quantization() string {
 	return ""
 }
 
-// narrowCache reports whether the KV cache is FP8: under TensorRT-LLM in the quantised rows of InferenceX and with FP8 weights
-// per tensor, of which the checkpoints ask for it, under SGLang with DeepSeek, and with sparse attention on Blackwell.
+// narrowCache reports whether the KV cache is FP8: with TensorRT-LLM in the quantised rows of InferenceX and with FP8
+// weights per tensor, with SGLang for DeepSeek, and with sparse attention on Blackwell.
 func (r *Row) narrowCache() bool {
 	m := listModels()[r.Model]
 	if m.family == "gpt-oss" || r.Precision != "fp8" && r.Precision != "fp4" {
@@ -267,7 +267,7 @@ func (r *Row) isUnfit() bool {
 	return errors.As(err, new(*options.UnfitError))
 }
 
-// Replay replays rows, several at once, and returns what they give in the order of the rows.
+// Replay replays rows, several at once, and returns their results in the order of the rows.
 func Replay(ctx context.Context, rows []Row, jobs int) ([]Outcome, error) {
 	all, errs := make([]Outcome, len(rows)), make([]error, len(rows))
 	next := make(chan int)

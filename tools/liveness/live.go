@@ -49,7 +49,7 @@ func (x *trial) drawScalers(d *draw.Drawer) {
 	}
 }
 
-// drawFaults draws what goes wrong: workers that die for good, or again and again.
+// drawFaults draws faults: workers that die for good, or repeatedly.
 func (x *trial) drawFaults(d *draw.Drawer) {
 	d.Tags.Add("faults")
 	f := &engines.Faults{

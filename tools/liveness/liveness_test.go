@@ -76,7 +76,7 @@ func TestDraw(t *testing.T) {
 	}
 }
 
-// What is no end is distinguished from what is one.
+// Runs without an end are distinguished from ended ones.
 func TestWatch(t *testing.T) {
 	broken := drawTrial(1)
 	broken.spec.Pools[0].Engine.BlockTokens = 0

@@ -1,5 +1,5 @@
 // Command liveness runs random replays on engines with hardly any memory and
-// hardly any budget. Each has to end soon: in a report that accounts for every
+// hardly any budget. Each must end soon: in a report that accounts for every
 // request, or in an error that names what is wrong.
 //
 //	go run -tags invariants ./tools/liveness -n 2000

@@ -48,7 +48,7 @@ func (e *ending) describe() string {
 	return b.String()
 }
 
-// judgeResult notes what a result or an error comes to.
+// judgeResult notes the verdict on a result or an error.
 func (e *ending) judgeResult(w *loadgen.Workload, r *harness.Result, err error) {
 	if err != nil {
 		e.name, e.why = errorName(err), err.Error()

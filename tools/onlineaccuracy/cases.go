@@ -78,8 +78,7 @@ func fourInFlight(engine engineargs.Engine, output string, workers int) replay.S
 
 // listTrials returns the rows of the table.
 func listTrials() []trial {
-	// The bounds of docs/cluster.md "Bounds"; of whole requests they are closer
-	// where more than half the workers' time is taken.
+	// Bounds of whole requests are closer where more than half the workers' time is taken.
 	roundRobin := bounds{duration: 0.005, ttft: 0.04, ttftMS: 1.5, itl: 0.02, itlMS: 0.15, e2e: 0.04}
 	kvRouter := bounds{duration: 0.015, ttft: 0.10, ttftMS: 3, itl: 0.02, itlMS: 0.15, e2e: 0.12, reuse: 0.02}
 	oneWorker := bounds{duration: 0.01, ttft: 0.05, ttftMS: 2, itl: 0.02, itlMS: 0.15, e2e: 0.02, reuse: 0.02}

@@ -1,6 +1,5 @@
-// Command onlineaccuracy replays workloads on the logical clock and in real
-// time, several times each, and holds the medians to the bounds of
-// docs/cluster.md "Bounds". It wants a machine with nothing else to do.
+// Command onlineaccuracy replays workloads on the logical clock and in real time, several times each, and compares the
+// medians with the bounds of each workload. It requires an idle machine.
 //
 //	go run ./tools/onlineaccuracy [-runs 5] [-only TEXT] [-precise]
 //

@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/optables"
 )
 
-// extract is the part of one engine's tables that the tests look up: what the passes of some models need.
+// extract is the part of one engine's tables that the tests look up, for the passes of some models.
 type extract struct {
 	name    string
 	gpu     string

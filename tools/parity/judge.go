@@ -159,8 +159,8 @@ func (j *judge) matchOutcomes(ctx context.Context, w *draw.Workload, job any, pa
 	return differing, describeDiffs(diffs), nil
 }
 
-// fingerprintOf returns what two equal outcomes of the reference have in common: all
-// but real time and what depends on an order of summation.
+// fingerprintOf returns the part of an outcome that is equal in all runs of the reference: all except real times and
+// values that depend on an order of summation.
 func fingerprintOf(r *collector.Report) string {
 	var b strings.Builder
 	for _, f := range r.Fields() {

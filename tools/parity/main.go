@@ -57,7 +57,7 @@ func (s *settings) bindFlags(fs *flag.FlagSet) {
 	fs.StringVar(&s.peer, "peer", peer.Script, "script that installs and runs the reference")
 	fs.StringVar(&s.version, "version", "1.2.1", "release of the reference")
 	fs.StringVar(&s.binary, "binary", "", "replay binary; empty: build it")
-	fs.DurationVar(&s.patience, "patience", 4*time.Second, "time the reference gets before a run of it counts as endless")
+	fs.DurationVar(&s.patience, "patience", 4*time.Second, "time after which a run of the reference counts as endless")
 	fs.BoolVar(&s.alone, "alone", false, "leave the reference out: every run must end in a report or an error, with and without --compat")
 	fs.StringVar(&s.keep, "keep", "", "directory for the files of runs that differ; empty: a temporary one")
 }

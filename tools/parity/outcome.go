@@ -25,8 +25,8 @@ import (
 
 // outcome is what a run came to.
 type outcome struct {
-	// seen is what a planner has seen: a state for every advance, the traffic for
-	// every drain, as JSON in the words of the reference.
+	// seen is the input of a planner: a state for every advance, the traffic for every drain, as JSON in the words of
+	// the reference.
 	seen   []any
 	calls  int               // of a planner
 	report *collector.Report // nil: there is none
@@ -156,8 +156,7 @@ func trafficOf(t offline.Traffic) any {
 	}
 }
 
-// readOutcome reads what the reference wrote: a report, with what a planner saw if
-// there was one.
+// readOutcome reads the output of the reference: a report, and the input of a planner if there was one.
 func readOutcome(path string, planned bool) (*outcome, error) {
 	if !planned {
 		r, err := reference.ReadReport(path)
@@ -186,9 +185,8 @@ func compareOutcomes(ref, ours *outcome) []reference.Diff {
 	return append(diffValues("", ref.seen, ours.seen), reference.Compare(ref.report, ours.report)...)
 }
 
-// forgivePasses gives ref what ours has where the reference's vLLM engine cannot be
-// met: it adds up variances in an order drawn by lot, and counts a request
-// again that lost its place while another was admitted.
+// forgivePasses copies our values to ref if the reference's vLLM engine cannot be repeated: it adds up variances in a
+// random order, and counts a preempted request twice.
 func forgivePasses(ref, ours []any) {
 	for i := range min(len(ref), len(ours)) {
 		r, _ := ref[i].(map[string]any)

@@ -38,7 +38,7 @@ type difference struct {
 	drawn bool // the planner itself wants or estimates something else in another process
 }
 
-// tick is what is seen at a tick, and what the planner wants then.
+// tick is the input of a tick, and the decision of the planner.
 type tick struct {
 	Now     sim.Time        `json:"now"` // ms
 	Workers int             `json:"workers"`

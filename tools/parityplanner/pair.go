@@ -64,7 +64,7 @@ func nameNumbers(n [11]float64) map[string]any {
 	return all
 }
 
-// askPair shows a tick to the planner, and notes what it wants.
+// askPair sends a tick to the planner, and notes its decision.
 func (a *asked) askPair(t *tick) error {
 	type pool struct {
 		Ready   int              `json:"ready"`

@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// scalerCase is an autoscaler, what it sees at each tick, and what the controller wants then.
+// scalerCase is an autoscaler, its input at each tick, and the decisions of the controller.
 type scalerCase struct {
 	Config autoscale.Config `json:"config"`
 	Ticks  []tick           `json:"ticks"`
@@ -64,7 +64,7 @@ type difference struct {
 	why, because string
 }
 
-// compare shows a tick to both, and notes what the oracle wants.
+// compare sends a tick to both, and notes the decision of the oracle.
 func (t *tick) compare(own, oracle autoscale.Scaler, i int) (*difference, error) {
 	s := t.signals()
 	got := own.Want(s)

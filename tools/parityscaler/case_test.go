@@ -40,8 +40,7 @@ func TestScalersEqualControllers(t *testing.T) {
 	}
 }
 
-// check shows the ticks to this program's scaler, and returns an error if it wants what the
-// controller does not.
+// check sends the ticks to this program's scaler, and returns an error if its decisions differ from the controller's.
 func (c *scalerCase) check() error {
 	own := autoscale.New(&c.Config)
 	for i := range c.Ticks {

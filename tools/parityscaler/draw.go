@@ -80,7 +80,7 @@ func drawBehavior(r *rand.Rand, b *autoscale.Behavior) {
 	}
 }
 
-// drawActivation draws what KEDA decides by itself.
+// drawActivation draws what KEDA decides alone.
 func drawActivation(r *rand.Rand, c *autoscale.Config) {
 	c.Polling = c.Sync * sim.Time(draw.Pick(r, 1, 1, 2, 3))
 	c.Cooldown = second * sim.Time(draw.Pick(r, 0, 15, 30, 60, 100, 300))

@@ -47,7 +47,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	fs.IntVar(&s.n, "n", 300, "number of cases")
 	fs.Uint64Var(&s.seed, "seed", 1, "seed of the first case; later cases have the next seeds")
 	fs.BoolVar(&s.verbose, "v", false, "print every tick")
-	fs.StringVar(&s.record, "record", "", "file for the cases, with what the controller wants")
+	fs.StringVar(&s.record, "record", "", "file for the cases, with the decisions of the controller")
 	if err := fs.Parse(args); err != nil {
 		return 2
 	}

@@ -109,7 +109,7 @@ func (w *world) changeLoad() {
 	}
 }
 
-// scrape reads all workers that are warm, but for some that do not answer.
+// scrape reads all workers that are warm, except some that do not answer.
 func (w *world) scrape() autoscale.Scrape {
 	s := autoscale.Scrape{At: w.now + 1}
 	ask := func(m autoscale.Metric) float64 { // the sum of a metric: that of a pool on target, by the load

@@ -117,7 +117,7 @@ func drawGap(r *rand.Rand, burst float64) float64 {
 	return r.ExpFloat64() / (2 * (1 - p))
 }
 
-// verdict is what became of the plan of a system.
+// verdict is the outcome of the plan of a system.
 type verdict struct {
 	workers int // 0: no cluster is recommended
 	held    int // fresh draws in which it meets the objectives

@@ -1,18 +1,18 @@
-// Command plancheck holds the search of replay plan to exhaustive plans: for questions that differ in model, GPU,
-// objectives and trace, every choice of settings is planned in full, and the search must find the best of them, or one of
-// at most a worker more, with few of the replays.
+// Command plancheck compares the search of replay plan with exhaustive plans. For questions that differ in model, GPU,
+// objectives and trace, every choice of settings is planned in full. The search must find the best one, or one of at
+// most a worker more, with few of the replays.
 //
 //	go run ./tools/plancheck          40 questions; takes a quarter of an hour
 //	go run ./tools/plancheck -n 2     two of them, as .ci/run has it
 //	go run ./tools/plancheck -calibrate 200
 //
-// One question is also asked for prefill and decode workers with a tensor parallelism for each pool, and the search must find as few GPUs.
-// It prints a line for each question, and what both cost. Cost is counted in requests: a replay of a stretch of the workload
-// has the requests of the stretch. It ends with exit code 1 if the search missed a question, or if it replayed more than 5 % of
-// the requests of the exhaustive plans over all 40 questions. With -keep the answers of exhaustive plans are kept in a
-// directory, and taken from it the next time: that is for changes of the search alone. With -calibrate it plans made-up systems
-// of which the truth is known instead, and ends with exit code 1 if plans at 90 % hold in less than 85 % or more than 95 % of
-// fresh draws; of few systems with two standard errors on either side.
+// One question is also asked for prefill and decode workers with a tensor parallelism for each pool, and the search
+// must find as few GPUs. It prints a line for each question, and what both cost. Cost is counted in requests: a replay
+// of a stretch of the workload has the requests of the stretch. It ends with exit code 1 if the search missed a
+// question, or if it replayed more than 5 % of the requests of the exhaustive plans over all 40 questions. With -keep
+// the answers of exhaustive plans are kept in a directory, and taken from it the next time: that is for changes of the
+// search alone. With -calibrate it plans made-up systems with a known truth instead, and ends with exit code 1 if plans
+// at 90 % hold in less than 85 % or more than 95 % of fresh draws; with few systems two standard errors are added.
 package main
 
 import (
@@ -109,7 +109,7 @@ const (
 	routers  = "round_robin,kv"
 )
 
-// Values of two pools of which each has its own tensor parallelism, which one question is also asked.
+// Values of tensor parallelism for each of two pools, for one of the questions.
 const (
 	poolParallel = "1,2,4"
 	poolBudgets  = "2048,8192"

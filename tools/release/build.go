@@ -202,8 +202,8 @@ func (r *release) checkVersion(path string) error {
 // legalFile has the licenses of what is linked in.
 const legalFile = "LICENSES-OF-LIBRARIES.txt"
 
-// gatherShared returns the files that are the same on every platform: the license, those
-// of what is linked in, the changelog, manual pages and completions.
+// gatherShared returns the files that are the same on every platform: the license, licenses of linked libraries, the
+// changelog, manual pages and completions.
 func (r *release) gatherShared(dir string) ([]file, error) {
 	var all []file
 	for _, name := range []string{"LICENSE", "README.md", "CHANGELOG.md"} {

@@ -1,7 +1,6 @@
-// Command release makes what people install of a commit: archives of both
-// programs for each platform, a container image, a formula for Homebrew, lists
-// of what is linked in, wheels for Python, and the checksums of all of it. The same
-// commit gives the same bytes. CONTRIBUTING.md describes what it makes.
+// Command release makes the release of a commit: archives of both programs for each platform, a container image, a
+// formula for Homebrew, lists of what is linked in, wheels for Python, and the checksums of all of it. The same commit
+// gives the same bytes. CONTRIBUTING.md describes what it makes.
 //
 // GoReleaser makes reproducible archives too, but by its documentation it calls syft for bills of materials and uv or poetry for wheels, which do not
 // contain the programs, and its images need Docker or, with ko, a base image from a registry. The wheels, the image without a base, and the comparison

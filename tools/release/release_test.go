@@ -239,7 +239,7 @@ func readTar(t *testing.T, data []byte, packed bool) map[string][]byte {
 }
 
 // checkImage follows an image layout from its index to the programs: each part is there
-// by its digest and as long as it is said to be.
+// by its digest and of the stated length.
 func checkImage(t *testing.T, image, program []byte) {
 	t.Helper()
 	files := readTar(t, image, false)

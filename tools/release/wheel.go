@@ -81,7 +81,7 @@ func (r *release) makeWheel(p platform, program file, legal []byte) (file, error
 	return file{name: base + "-py3-none-" + strings.Join(tags, ".") + ".whl", data: packed}, err
 }
 
-// gatherPackage returns the files of the package for Python, but for the program.
+// gatherPackage returns the files of the package for Python, except the program.
 func (r *release) gatherPackage() (all []file, err error) {
 	root := filepath.Join(r.source, "python", "src")
 	err = filepath.WalkDir(filepath.Join(root, "replay"), func(path string, d fs.DirEntry, err error) error {

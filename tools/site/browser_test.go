@@ -23,7 +23,7 @@ var (
 	axeFile = flag.String("axe", "", "axe.min.js of the npm package axe-core, which checks pages for accessibility")
 )
 
-// driver opens pages one after the other in a frame, and tells the server what came of each.
+// driver opens pages one after the other in a frame, and tells the server the result of each.
 const driver = `<body><iframe id="f" width="%d" height="1200"></iframe><img src="/held"><script>
 (async () => {
   for (const page of %s) {

@@ -133,7 +133,7 @@ func (c *checker) readElement(n *html.Node, page string) {
 	}
 }
 
-// add takes in what an attribute refers to, if it is there.
+// add adds the reference of an attribute, if there is one.
 func (c *checker) add(page, tag string, attributes map[string]string, key string, loads bool) {
 	if target, ok := attributes[key]; ok {
 		c.links = append(c.links, link{page, tag, strings.TrimSpace(target), loads})

@@ -45,8 +45,8 @@ func (s *site) layOut() error {
 	return s.addNavigation()
 }
 
-// findPages finds the documents and their pictures: all below docs, those of the root
-// under project, and what the theme needs.
+// findPages finds the documents and their pictures: all below docs, those of the root under project, and the files of
+// the theme.
 func (s *site) findPages() error {
 	s.places = make(map[string]string)
 	for _, name := range []string{"ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md"} {
@@ -87,7 +87,7 @@ func (s *site) read(name string) (string, error) {
 	return string(text), err
 }
 
-// change replaces a page that is laid out by what edit makes of it.
+// change replaces a page of the site by the result of edit.
 func (s *site) change(name string, edit func(string) (string, error)) error {
 	text, err := s.read(name)
 	if err == nil {

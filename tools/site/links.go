@@ -12,8 +12,8 @@ import (
 // repository is where files of the checkout are that are no pages.
 const repository = "https://github.com/replay-llm/replay/"
 
-// rewriteLinks returns the text of a page with links that hold where it is laid out:
-// to other pages and pictures as they lie there, to everything else in the repository.
+// rewriteLinks returns the text of a page with links for its place on the site: relative to other pages and pictures,
+// and into the repository for everything else.
 func (s *site) rewriteLinks(from, text string) (string, error) {
 	link := regexp.MustCompile(`(\]\()([^()\s]+)(\))`)
 	lines := strings.SplitAfter(text, "\n")

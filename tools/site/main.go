@@ -1,10 +1,8 @@
-// Command site builds the documentation as pages for a browser: the pages of docs and
-// the documents of the root unchanged, and pages that are made when the site is built:
-// a page for each command from its flags, lists of engine arguments, of flags of other
-// tools and of errors, the keys of the report, and pages of the runs that docs/explore.md
-// has. Sphinx sets them; then every link and every anchor of what it made is checked, and
-// that nothing on a page comes from another host.
-// docs/index.md is the navigation. CONTRIBUTING.md has how to use it.
+// Command site builds the documentation as pages for a browser: the pages of docs and the documents of the root
+// unchanged, and pages that are made when the site is built: a page for each command from its flags, lists of engine
+// arguments, of flags of other tools and of errors, the keys of the report, and pages of the runs that docs/explore.md
+// has. Sphinx renders them. Then every link and every anchor is checked, and that no page loads anything from another
+// host. CONTRIBUTING.md has how to use it.
 //
 // MkDocs would replace Sphinx alone (sphinx.go): the pages of commands, keys and runs are made here with either, and so is the check of
 // anchors and hosts on the finished pages. Its search works on file:// with the offline plugin of one theme only; that of Sphinx does without.

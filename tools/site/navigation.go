@@ -58,8 +58,7 @@ func (s *site) addNavigation() error {
 	})
 }
 
-// writeLanding returns the first page of the site: what stands before the lists, which the navigation shows, with the rows of its
-// table as boxes.
+// writeLanding returns the first page of the site: the text before the lists, which the navigation shows.
 func writeLanding(text string) string {
 	head, _, _ := strings.Cut(text, "\n## ")
 	row := regexp.MustCompile(`(?m)^\| \[([^\]]+)\]\(([^)]+)\.md\) \| ([^|]+) \|$\n?`)

@@ -28,7 +28,7 @@ func makeFiles(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-// Links lead to pages where they are laid out, to the repository where there is no page,
+// Links lead to pages where they are laid out, to the repository if there is no page,
 // and stay as they are in examples.
 func TestRewriteLinks(t *testing.T) {
 	s := &site{root: makeFiles(t, map[string]string{
@@ -90,7 +90,7 @@ func TestNavigation(t *testing.T) {
 	}
 }
 
-// The first page has what stands before the lists, with a box for each job.
+// The first page has the text before the lists.
 func TestLanding(t *testing.T) {
 	const index = "# Home\n\nIt predicts.\n\n| Job | Answers |\n| --- | --- |\n| [One](a/one.md) | How many? |\n| [Two](two.md) | Which? |\n\nEnd.\n\n## Start\n\n- [One](a/one.md)\n"
 	const want = "# Home\n\nIt predicts.\n\n<div class=\"jobs\">\n<a href=\"a/one.html\"><strong>One</strong> How many?</a>\n<a href=\"two.html\"><strong>Two</strong> Which?</a>\n</div>\n\nEnd.\n\n"
@@ -113,7 +113,7 @@ func TestSearchTexts(t *testing.T) {
 	}
 }
 
-// Whatever is wrong with a link is found, and what is right is not complained about.
+// Broken links of every kind are found, and valid links are accepted.
 func TestCheck(t *testing.T) {
 	for _, c := range []struct{ page, want string }{
 		{`<p id="x"><a href="b.html#y">b</a> <a href="#x">x</a> <a href="">self</a> <a href="https://example.com/">out</a><img src="p.svg" alt="p"></p>`, ""},

@@ -14,8 +14,7 @@ import (
 // requirements is the file with the packages that make up Sphinx, and their checksums.
 const requirements = "tools/site/requirements.txt"
 
-// installSphinx installs Sphinx into a virtual environment in work, unless what
-// requirements asks for is there.
+// installSphinx installs the requirements into a virtual environment in work, unless they are there.
 func installSphinx(root, work, python string) error {
 	wanted, err := os.ReadFile(filepath.Join(root, requirements))
 	if err != nil {

@@ -1,5 +1,5 @@
-// Command skips prints what `go test -json` reports as `go test` prints it, and
-// collects the tests that were skipped and why.
+// Command skips prints the output of `go test -json` in the form of `go test`, and collects the skipped tests with
+// their reasons.
 //
 //	go test -json ./... | go run ./tools/skips -step plain -file skips.tsv
 //	go run ./tools/skips -table -file skips.tsv
@@ -86,8 +86,8 @@ func collectReports(in io.Reader, out io.Writer, step, file string) (err error) 
 	}
 }
 
-// print returns what go test prints of an event without -v: lines about packages and builds, and
-// the output of tests that fail. What single tests print is kept in said until they end.
+// print returns the output of go test for an event without -v: lines about packages and builds, and the output of tests
+// that fail. What single tests print is kept in said until they end.
 func (e *event) print(said map[string]map[string][]string) string {
 	switch {
 	case e.Action == "build-output", e.Action == "output" && e.Test == "" && e.Output != "PASS\n":

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// What go test reports of three packages: one with tests that pass, fail and are skipped, one that does not compile, one
-// without tests.
+// Reports of go test about three packages: one with tests that pass, fail and are skipped, one that does not compile,
+// one without tests.
 const reported = `{"Action":"start","Package":"github.com/replay-llm/replay/a"}
 {"Action":"run","Package":"github.com/replay-llm/replay/a","Test":"TestGood"}
 {"Action":"output","Package":"github.com/replay-llm/replay/a","Test":"TestGood","Output":"=== RUN   TestGood\n"}

@@ -1,5 +1,5 @@
-// Package stopwatch is what the tools that run the program have in common: they
-// build it, run it, and take medians of what it took.
+// Package stopwatch is the common part of tools that run the program: they build it, run it, and take medians of time
+// and memory.
 package stopwatch
 
 import (

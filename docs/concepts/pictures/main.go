@@ -1,9 +1,8 @@
-// Command pictures draws the pictures of docs/concepts from replays of the small traces next to them, so that they show
-// what the program does:
+// Command pictures draws the pictures of docs/concepts from replays of the small traces next to them:
 //
 //	go generate ./docs/...
 //
-// Read main.go (which replays), record.go (what is kept of one), passes.go, pools.go and routing.go (a picture each), svg.go.
+// Read main.go (which replays), record.go (the kept part of one), passes.go, pools.go and routing.go (a picture each), svg.go.
 package main
 
 import (

@@ -22,8 +22,8 @@ type picture struct {
 // x returns where an instant is.
 func (p *picture) x(at float64) float64 { return left + (right-left)*at/p.end }
 
-// label is what a box shows: its color, a text that is left out if it does not fit, and a title that appears under
-// the pointer.
+// label is the label of a box: its color, a text that is omitted if it does not fit, and a title that appears under the
+// pointer.
 type label struct{ class, text, title string }
 
 // box draws a stretch of time in a lane.

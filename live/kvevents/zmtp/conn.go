@@ -110,8 +110,7 @@ func (c *conn) queueCommand(name string, body []byte) {
 	c.wake.Ring()
 }
 
-// maxWrite is the number of messages handed to the system at once: what is
-// queued behind them counts against the bound of send.
+// maxWrite is the number of messages handed to the system at once: queued messages count against the bound of send.
 const maxWrite = 64
 
 // writeQueued writes what is queued until the connection is closed.
@@ -216,7 +215,7 @@ func (c *conn) queuePing(ttl time.Duration) {
 	c.queueCommand("PING", binary.BigEndian.AppendUint16(nil, uint16(ttl/(100*time.Millisecond))))
 }
 
-// closeConn closes the connection at once; what is queued is lost.
+// closeConn closes the connection at once; queued messages are lost.
 func (c *conn) closeConn() {
 	c.end()
 	_ = c.net.Close() // nothing is owed to the peer

@@ -104,5 +104,5 @@ func (p *Pub) Subscribers() int {
 	return len(p.subscribers)
 }
 
-// Close closes the socket at once; what is queued is lost.
+// Close closes the socket at once; queued messages are lost.
 func (p *Pub) Close() { p.server.Close() }

@@ -2,7 +2,7 @@ package zmtp
 
 import "github.com/replay-llm/replay/live/tcp"
 
-// Router is a ROUTER socket: peers ask, and each is answered by itself.
+// Router is a ROUTER socket: peers ask, and each is answered alone.
 type Router struct {
 	server   *tcp.Server
 	bound    int
@@ -61,7 +61,7 @@ func (q Request) Reply(m Message) bool {
 	return false
 }
 
-// Close closes the socket at once; what is queued is lost.
+// Close closes the socket at once; queued messages are lost.
 func (r *Router) Close() {
 	close(r.quit)
 	r.server.Close()

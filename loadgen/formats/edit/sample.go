@@ -26,7 +26,7 @@ type Sample struct {
 	// the part of sessions that was kept.
 	Rescale bool
 	// KeepPrefixes keeps or drops sessions together that share at least
-	// MinShared leading blocks, but for blocks that more than the share Common of
+	// MinShared leading blocks, except blocks that more than the share Common of
 	// all sessions have.
 	KeepPrefixes bool
 	MinShared    int

@@ -36,10 +36,10 @@ func (x *Export) Metric(name string) (f *scan.Fields, key string) {
 	return x.metrics, name
 }
 
-// Number returns a metric in its unit; NaN where there is none.
+// Number returns a metric in its unit; NaN if there is none.
 func (x *Export) Number(name string) float64 { return numberOr(x.Metric(name)) }
 
-// Seconds returns a metric that is a time, in ms unless it has another unit; NaN where there is none.
+// Seconds returns a metric that is a time, in ms unless it has another unit; NaN if there is none.
 func (x *Export) Seconds(name string) float64 {
 	perSecond := map[string]float64{"ns": 1e9, "us": 1e6, "s": 1, "sec": 1}
 	f, key := x.Metric(name)

@@ -15,7 +15,7 @@ import (
 // Bench is a result: lists with an entry per request, which are JSON values.
 type Bench struct {
 	Inputs, Outputs          [][]byte // tokens
-	Starts, Queues, Failures [][]byte // instants and waits in s, errors; nil where there is no list
+	Starts, Queues, Failures [][]byte // instants and waits in s, errors; nil if there is no list
 	TTFTs, ITLs, Cached      [][]byte // s, lists of s, tokens
 }
 

@@ -64,7 +64,7 @@ func readAttributes(f *scan.Fields) map[string][]byte {
 	return all
 }
 
-// Attribute returns the first of several attributes that is there, and its key; nil where there is none.
+// Attribute returns the first of several attributes that is there, and its key; nil if there is none.
 func (s *Span) Attribute(keys ...string) (value []byte, key string) {
 	for _, key := range keys {
 		if v, ok := s.attributes[key]; ok {

@@ -299,7 +299,7 @@ func (a *arrow) addWords(t table, body []byte) error {
 	return err
 }
 
-// findWords returns a field with a dictionary, nil where there is none.
+// findWords returns a field with a dictionary, nil if there is none.
 func findWords(all []*field, id int64) *field {
 	for _, f := range all {
 		if f.index != nil && f.words == id {

@@ -12,7 +12,7 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats"
 )
 
-// Summary is what is known of a trace.
+// Summary has the known facts of a trace.
 type Summary struct {
 	Name, Format string
 	Also         []string // formats that the file could be, too
@@ -167,7 +167,7 @@ func (s *Summary) Reuse() float64 {
 	return s.ReusedTokens.Value / float64(s.InputTokens)
 }
 
-// Graph is what requests wait for, where they name other requests.
+// Graph is the dependencies of requests, if they name other requests.
 type Graph struct {
 	Waiting int64 `json:"waiting_requests"` // that wait for other requests
 	Joins   int64 `json:"joins"`            // of them, for several
@@ -177,7 +177,7 @@ type Graph struct {
 	nodes map[string]node
 }
 
-// node is what is known of a request that other requests may wait for.
+// node has the known facts of a request that other requests may wait for.
 type node struct{ depth, heirs int }
 
 // add counts a request, which comes after all that it waits for.

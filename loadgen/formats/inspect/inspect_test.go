@@ -46,8 +46,7 @@ func reuseOf(prompts [][]uint64) (reused, distinct int) {
 	return reused, distinct
 }
 
-// Reuse is that of a list of all prefixes, whether or not an id always comes
-// after the same ones, and however large ids are.
+// Reuse equals that of a list of all prefixes, whether or not an id always has the same prefix, for ids of any size.
 func TestReuseIsExact(t *testing.T) {
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 1))

@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// Lengths is a distribution of whole numbers ≥ 0. Those below 2^18 are counted
-// one by one, larger ones in steps of 1/2048 of their size.
+// Lengths is a distribution of whole numbers ≥ 0. Numbers below 2^18 are counted one by one, larger ones in steps of
+// 1/2048 of their size.
 type Lengths struct {
 	N           int64
 	Sum         float64
@@ -37,8 +37,7 @@ func (l *Lengths) add(n int) {
 	l.counts[at]++
 }
 
-// placeOf is where n is counted: steps come after the numbers that are counted one
-// by one.
+// placeOf is the bin of n: small numbers have a bin each, larger ones share bins.
 func placeOf(n int) int {
 	if n < exactLengths {
 		return n

@@ -8,12 +8,11 @@ import (
 	"github.com/replay-llm/replay/internal/probe"
 )
 
-// seen remembers blocks by what they hold and all that comes before them.
+// seen remembers blocks by their content and all content before them.
 //
-// A prefix of blocks is one number, chained from its ids. Small ids, which most
-// traces have, index a table that keeps half of that number, as long as an id
-// always has the same beginning before it; the rest goes to a set that is thinned
-// out when it is full: what is left of it stands for weight times as many.
+// A prefix of blocks is one number, chained from its ids. Small ids, which most traces have, index a table that keeps
+// half of that number, if an id always has the same prefix. Other ids go to a set that is thinned out when it is full:
+// each remaining id stands for weight ids.
 type seen struct {
 	pages [][]uint32 // of halves of chains, by id; 0: not seen
 	rest  counter

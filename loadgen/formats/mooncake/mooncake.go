@@ -117,7 +117,7 @@ type deltaRows struct {
 	answers uint64 // segments of answers so far, each with different content
 }
 
-// segment is a run of tokens: the beginning of what an id stands for.
+// segment is a run of tokens: the beginning of the tokens of an id.
 type segment struct {
 	id     uint64
 	answer bool

@@ -189,7 +189,7 @@ func TestSkipBadHasABound(t *testing.T) {
 	}
 }
 
-// The format that is taken as it is has no bad rows to skip.
+// Mooncake has no bad rows to skip.
 func TestMooncakeSkipsNothing(t *testing.T) {
 	for _, n := range []int{1, -1} {
 		_, err := collected(moon, formats.Options{LeftOpen: formats.LeftOpen{SkipBad: n}})

@@ -244,8 +244,8 @@ func detectJSON(s *formats.Stream, samples []sample) (kind, error) {
 	return first, nil
 }
 
-// mayFollow reports whether a row that looks like one format may be in a file of
-// another: rows need not have the keys that tell it.
+// mayFollow reports whether a row that resembles one format may be in a file of another: rows need not have the
+// distinguishing keys.
 func mayFollow(first, row string) bool {
 	return row == first || first == "agentic_mooncake" || first == formats.Tasks && row == formats.Mooncake || first == "mooncake-text" && row == "mooncake" ||
 		first == formats.Mooncake && row == tables.Lengths // the reader complains

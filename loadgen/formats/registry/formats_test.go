@@ -269,7 +269,7 @@ func TestPublicTraces(t *testing.T) {
 	}
 }
 
-// Blocks of another size share what the old ones shared, in whole blocks.
+// Blocks of another size share the same tokens as the old ones, in whole blocks.
 func TestReblock(t *testing.T) {
 	for _, c := range []struct {
 		from, to, input int

@@ -73,7 +73,7 @@ func Read(r io.Reader, name string, o formats.Options) (*loadgen.Workload, error
 	return s.Workload()
 }
 
-// openStream starts reading size bytes of r; 0 where that is not known.
+// openStream starts reading size bytes of r; 0 if that is not known.
 func openStream(r io.Reader, name string, size int64, o formats.Options) (*formats.Stream, error) {
 	s, err := formats.Start(r, name, size, o)
 	if err != nil {

@@ -49,8 +49,8 @@ func showGraph(w *loadgen.Workload) string {
 	return out.String()
 }
 
-// What hangs together by waits or by the name of a session is a task; rows of a session
-// without after wait for the one before; delays are numbers or drawn.
+// Rows that are connected by waits or by the name of a session are a task; rows of a session without after wait for the
+// previous row; delays are numbers or drawn.
 func TestTasks(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"a join, in any order",

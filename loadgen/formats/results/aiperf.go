@@ -54,7 +54,7 @@ func (x *exportRows) readRow(f *scan.Fields) error {
 	return nil
 }
 
-// needCount returns a number of tokens that has to be there.
+// needCount returns a number of tokens that must be there.
 func needCount(f *scan.Fields, key string) int { return f.NeedCount(key) }
 
 // OpenInputs reads the bodies that AIPerf is to send.

@@ -139,7 +139,7 @@ func (f *Fields) ReadCount(keys ...string) (n int, ok bool) {
 	return int(u), true
 }
 
-// NeedCount is count of what has to be there.
+// NeedCount is count for a required field.
 func (f *Fields) NeedCount(keys ...string) int {
 	n, ok := f.ReadCount(keys...)
 	if !ok {
@@ -194,7 +194,7 @@ func (f *Fields) ReadStamp(key string, scale int) (Stamp, bool) {
 	return s, ok
 }
 
-// NeedStamp is stamp of what has to be there.
+// NeedStamp is stamp for a required field.
 func (f *Fields) NeedStamp(key string, scale int) Stamp {
 	s, ok := f.ReadStamp(key, scale)
 	if !ok {
@@ -259,7 +259,7 @@ func (f *Fields) ReadIDs(key string, dst []uint64) (list []uint64, ok bool) {
 	return a.List(), true
 }
 
-// NeedIDs is ids of what has to be there.
+// NeedIDs is ids for a required field.
 func (f *Fields) NeedIDs(key, want string, dst []uint64) []uint64 {
 	list, ok := f.ReadIDs(key, dst)
 	if !ok {

@@ -12,7 +12,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Input is an open trace file, unpacked as it is read.
+// Input is an open trace file, unpacked while it is read.
 type Input struct {
 	Name string // for messages
 
@@ -21,7 +21,7 @@ type Input struct {
 	zstd   *zstd.Decoder // nil unless packed so
 	packed string        // the way it is packed, "" for none
 	frames bool          // rows of Parquet and Arrow are lines
-	Size   int64         // bytes to come from a plain file; 0 where it is not known
+	Size   int64         // bytes to come from a plain file; 0 if it is not known
 }
 
 // Open opens the trace at path; "-" is stdin. Files packed with gzip or zstd,

@@ -39,7 +39,7 @@ type Lines struct {
 	Plain bool
 }
 
-// NewLines cuts what r holds, size bytes; 0 where that is not known. name stands for it in messages.
+// NewLines cuts the size bytes of r; 0 if the size is unknown. name is the name of the file in messages.
 func NewLines(r io.Reader, name string, size int64) *Lines {
 	return &Lines{name: name, in: bufio.NewReaderSize(r, readBuffer), size: size}
 }
@@ -47,7 +47,7 @@ func NewLines(r io.Reader, name string, size int64) *Lines {
 // window is the number of bytes of a file that are checked before it is read.
 const window = 64 << 10
 
-// Peek returns what comes next, without reading it: io.EOF where that is all.
+// Peek returns the next byte without reading it: io.EOF at the end.
 func (l *Lines) Peek() ([]byte, error) { return l.in.Peek(window) }
 
 // fatalError is an error after which reading cannot continue.
@@ -172,10 +172,9 @@ func (l *Lines) errorAt(text []byte, at int, format string, args ...any) error {
 // LineOf is the line of the byte at an offset of text, from 1.
 func LineOf(text []byte, at int) int { return 1 + bytes.Count(text[:min(at, len(text))], []byte{'\n'}) }
 
-// roomFor is the number of records to make room for when n do not suffice: as many as there will be if they continue
-// like that, and twice n where the size of the file is not known. The first lines may be unlike the rest, so that a few
-// are trusted for 8 times as many only, and some hundreds for 256 times. Of the room nothing is touched that is not
-// needed.
+// roomFor is the number of records to allocate when n are full: the estimate by the size of the file, or twice n if
+// that is unknown. The first lines may be unlike the rest, so that a few are trusted for 8 times as many only, and some
+// hundreds for 256 times. Of the room nothing is touched that is not needed.
 func (l *Lines) roomFor(n int) int {
 	if n < 64 || l.size <= l.at {
 		return max(2*n, 64)
@@ -230,7 +229,7 @@ func (l *Lines) FirstValue(isValue func(text []byte) bool) ([]byte, error) {
 	return text, nil
 }
 
-// AppendIn appends v to what is made of the rows of l; nil: of none.
+// AppendIn appends v to the results of the rows of l; nil: to none.
 func AppendIn[T any](l *Lines, list []T, v T) []T {
 	if l != nil && len(list) == cap(list) {
 		list = append(make([]T, 0, l.roomFor(len(list))), list...)
@@ -238,7 +237,7 @@ func AppendIn[T any](l *Lines, list []T, v T) []T {
 	return append(list, v)
 }
 
-// EachLine calls do with every line, an object. bad gets what is wrong with one, and reports whether to read more.
+// EachLine calls do with every line, an object. bad gets the error of a line, and reports whether to read more.
 func (l *Lines) EachLine(do func(f *Fields) error, bad func(error) (more bool)) error {
 	var f Fields
 	for {
@@ -255,8 +254,8 @@ func (l *Lines) EachLine(do func(f *Fields) error, bad func(error) (more bool)) 
 	}
 }
 
-// EachObject calls do with every object of the file: one over several lines, those of
-// a list, or one per line. bad gets what is wrong with one, and reports whether to read more lines.
+// EachObject calls do with every object of the file: one over several lines, those of a list, or one per line. bad gets
+// the error of an object, and reports whether to read more lines.
 func (l *Lines) EachObject(do func(f *Fields) error, bad func(error) (more bool)) error {
 	head, _ := l.Peek()
 	first, _, _ := bytes.Cut(bytes.TrimLeft(head, " \t\r\n"), []byte{'\n'})

@@ -49,7 +49,7 @@ func (l *Lines) Begin(p *Part) {
 	l.MoveTo(p.from)
 }
 
-// Read returns what is left of the part, then what ended it.
+// Read returns the rest of the part, then the error that ended it.
 func (p *Part) Read(b []byte) (int, error) {
 	if len(p.left) == 0 {
 		return 0, p.err

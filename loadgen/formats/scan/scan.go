@@ -28,7 +28,7 @@ type Scanner struct {
 // partsOf returns a scanner that takes text apart.
 func partsOf(text []byte) Scanner { return Scanner{data: text, parts: true, lax: true} }
 
-// CheckValue reports what is wrong with text as one JSON value.
+// CheckValue reports the error of a text as one JSON value.
 func CheckValue(text []byte) error {
 	s := partsOf(text)
 	if err := s.skipValue(); err != nil {
@@ -197,7 +197,7 @@ func (s *Scanner) readEscaped(first int) ([]byte, error) {
 	return nil, s.unexpectedByte("the end of a string")
 }
 
-// readEscape appends what the escape at hand stands for.
+// readEscape appends the character of the escape at hand.
 func (s *Scanner) readEscape() error {
 	s.pos++ // the backslash
 	c := s.Peek()

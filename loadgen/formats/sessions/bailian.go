@@ -18,7 +18,7 @@ type bailianRows struct {
 	names []byte // of the conversation, then of the chain
 }
 
-// chat is what is kept of a row.
+// chat is the kept part of a row.
 type chat struct {
 	root, chain int64
 	line        int32

@@ -85,8 +85,7 @@ func (n *graphNode) readKind(f *scan.Fields) {
 	}
 }
 
-// readWaits reads what a request waits for: what it names, or else the row before it of its
-// session.
+// readWaits reads the requests that a request waits for: the named ones, or else the previous row of its session.
 func (t *taskRows) readWaits(f *scan.Fields, n *graphNode) {
 	tool := t.newTool(f, n.id)
 	delay, own := tool.draw(f, "delay_ms")

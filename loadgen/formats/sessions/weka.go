@@ -243,8 +243,8 @@ func OpenFiles(s *formats.Stream, names []string) (formats.Reader, error) {
 	return w, w.addRecords()
 }
 
-// addEdges makes what requests wait for explicit: the one before, the request of
-// another agent that started theirs, the ends of agents that they started.
+// addEdges makes the dependencies of requests explicit: the previous request, the request of another agent that started
+// theirs, the ends of agents that they started.
 func (w *wekaRows) addEdges() {
 	name := func(c *wekaChain, k int) string { return c.name + "#" + strconv.Itoa(k) }
 	for i := range w.chains {

@@ -152,7 +152,7 @@ func (c *columnRows) readArrival(cell []byte) (scan.Stamp, error) {
 	return at, nil
 }
 
-// readRank reads the class of a request, of which what names may not hold becomes a dash, and its priority.
+// readRank reads the class of a request, with a dash for each invalid character, and its priority.
 func (c *columnRows) readRank(cells [][]byte, r *formats.Record) error {
 	if name := cells[roleClass]; len(name) > 0 {
 		r.Class = append(r.Class[:0], name...)

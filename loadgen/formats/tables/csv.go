@@ -15,7 +15,7 @@ import (
 // table is a CSV format: its columns, and what makes a record of a row.
 type table struct {
 	Name   string
-	needed string // columns that a table has to have, a comma after each but the last
+	needed string // columns that a table must have, a comma after each but the last
 	maybe  string // columns that it may have, a comma before each
 	// row makes r of a row and reports whether it is kept.
 	row func(c *csvRows, r *formats.Record) (keep bool)
@@ -48,7 +48,7 @@ type csvRows struct {
 	comma  byte     // between cells
 
 	row   [][]byte // cells as the file has them
-	cells [][]byte // in the order of the columns, without blanks around; nil where a column is not there
+	cells [][]byte // in the order of the columns, without blanks around; nil if a column is not there
 	first int      // line of the row's beginning
 	err   error    // the first complaint about the row; what is read after it is 0
 

@@ -89,8 +89,8 @@ func (t *Counter) fillTokens(r *formats.Record, ids []uint32) {
 	})
 }
 
-// fillBlocks gives r its length and an id for each block, of which content gives what
-// it holds and how many units that is.
+// fillBlocks sets the length of r and an id for each block. content returns the content of a block and its number of
+// units.
 func (t *Counter) fillBlocks(r *formats.Record, tokens int, content func(from, to int) (units int, content []byte)) {
 	r.Input = tokens
 	block, chain := cmp.Or(t.s.Options.TraceBlock, formats.DefaultBlock), [16]byte{}
@@ -263,7 +263,7 @@ func (t *Counter) CountAnswer(pieces [][]byte) int {
 }
 
 // choiceText is the text of the first choice in a body of OpenAI's, whole or a
-// piece; nil where there is none.
+// piece; nil if there is none.
 func choiceText(body []byte) []byte {
 	var o scan.Object
 	if o.ParseText(body) != nil {

@@ -86,8 +86,7 @@ func OpenVLLMLog(s *formats.Stream) (formats.Reader, error) {
 	return x, x.finish()
 }
 
-// finish sets the lengths of answers, by what the log tells of them or else by what was asked
-// for.
+// finish sets the lengths of answers: those of the log, or else the requested ones.
 func (x *logRows) finish() error {
 	if x.untold > 0 {
 		return scan.RowError(x.S.Name, x.firstLine, fmt.Errorf("no line tells the prompt of %d requests: must be a log of VLLM_LOGGING_LEVEL=DEBUG, in which releases from 0.11 on have it", x.untold))
@@ -202,8 +201,7 @@ func (x *logRows) instantOf(line []byte, at []int) scan.Stamp {
 	return s
 }
 
-// readPrompt reads what a message tells of a prompt: its token ids, or its text. It returns
-// what follows the text.
+// readPrompt reads the prompt of a message: its token ids, or its text. It returns what follows the text.
 func (x *logRows) readPrompt(r *formats.Record, message []byte) (rest []byte, err error) {
 	var text []byte
 	rest = message
@@ -288,8 +286,7 @@ func pythonText(text []byte) (value, rest []byte, told bool, err error) {
 	return nil, nil, false, errors.New("the text has no end, must be a quote")
 }
 
-// appendEscaped appends what stands for a backslash and text, and returns how many bytes more
-// than one that took.
+// appendEscaped appends the character for a backslash and text, and returns how many bytes more than one it took.
 func appendEscaped(value *[]byte, text []byte) int {
 	digits := map[byte]int{'x': 2, 'u': 4, 'U': 8}[text[0]]
 	if digits > 0 && len(text) > digits {

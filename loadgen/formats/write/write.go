@@ -36,7 +36,7 @@ func Targets() []string {
 // Lossy reports whether a target holds neither ids nor sessions.
 func Lossy(to string) bool { return to == "vidur" || to == "azure" }
 
-// HoldsGraph reports whether a target holds what requests wait for, whatever that is.
+// HoldsGraph reports whether a target has graphs of requests.
 func HoldsGraph(to string) bool { return to == "agentic_mooncake" || to == formats.Tasks }
 
 // NewWriter writes the named format to w, with ids of block tokens.
@@ -95,7 +95,7 @@ func (w *Writer) appendMooncake(r *formats.Record) {
 	w.line = append(appendPrompt(appendKind(b, r), r), '}')
 }
 
-// appendKind appends priority and class, where there are any.
+// appendKind appends priority and class, if there are any.
 func appendKind(b []byte, r *formats.Record) []byte {
 	if r.Priority != 0 {
 		b = append(strconv.AppendInt(append(b, `"priority":`...), int64(r.Priority), 10), ',')

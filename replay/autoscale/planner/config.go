@@ -72,7 +72,7 @@ func Modes() []string { return []string{"agg", "prefill", "decode", Disagg} }
 // Disagg is the mode in which a prefill and a decode pool are planned together.
 const Disagg = "disagg"
 
-// Plans reports whether the configuration is for a mode; without a mode it is for any.
+// Plans reports whether the configuration is for a mode; without a mode it is for all.
 func (c *Config) Plans(mode string) bool { return c.Mode == "" || c.Mode == mode }
 
 // checkMode returns an error if the mode does not match the role of the workers.

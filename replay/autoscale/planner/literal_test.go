@@ -25,7 +25,7 @@ type seen struct {
 	traffic Traffic
 }
 
-// at is the state after the ticks before the last one, and what the last one wants.
+// at is the state after the ticks before the last one, and the decision of the last one.
 func (l *literal) answer(now seen) (n int, ok bool) {
 	l.ticks = append(l.ticks, now)
 	least := l.c.MinEndpoint

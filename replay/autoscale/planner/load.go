@@ -92,8 +92,8 @@ func (p *Planner) thresholds() thresholds {
 	return thresholds{kvUpThroughput, kvDownThroughput, false, false}
 }
 
-// compareShares returns one worker more if a share is above the upper threshold, and one fewer if all are below the lower
-// one, unless the remaining workers would exceed the upper threshold.
+// compareShares returns one worker more if a share is above the upper threshold, and one less if all are below the
+// lower one, unless the remaining workers would exceed the upper threshold.
 func (p *Planner) compareShares(passes []scheduler.Snapshot) (int, bool) {
 	t, most := p.thresholds(), math.Inf(-1)
 	for i := range passes {

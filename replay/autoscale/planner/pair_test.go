@@ -51,7 +51,7 @@ func TestFitIsLiteral(t *testing.T) {
 	}
 }
 
-// Two pools that never want the same at once, without a budget, are planned as each by itself.
+// Two pools that never want the same at once, without a budget, are planned as each alone.
 func TestPairWithoutBudgetIsTwoPlanners(t *testing.T) {
 	acts := 0
 	for seed := range uint64(200) {

@@ -59,7 +59,7 @@ func isSimulated(flag string) bool {
 	return false
 }
 
-// engineName returns the name that a setting has in the arguments of an engine, "" where it has none. negated reports whether the
+// engineName returns the name that a setting has in the arguments of an engine, "" if it has none. negated reports whether the
 // argument is the opposite.
 func engineName(r *schema.Row, engine string) (name string, negated bool) {
 	for field := range strings.FieldsSeq(r.Log) {
@@ -200,7 +200,7 @@ func (w *writer) addPrecision(a *arguments, take func(string) string) {
 	}
 }
 
-// addGraphs adds what runs as graphs, where it is not the server's default.
+// addGraphs adds the mode of graphs, if it is not the server's default.
 func (w *writer) addGraphs(a *arguments, take func(string) string) {
 	switch graphs := take("graphs"); {
 	case graphs == "none" && w.Engine == "vllm":
@@ -214,7 +214,7 @@ func (w *writer) addGraphs(a *arguments, take func(string) string) {
 	}
 }
 
-// addBlocks adds the size of the KV cache, where it is given and does not follow from the memory.
+// addBlocks adds the size of the KV cache, if it is given and does not follow from the memory.
 func (w *writer) addBlocks(a *arguments, p *Pool, take func(string) string) {
 	blocks := take("num-gpu-blocks")
 	switch {

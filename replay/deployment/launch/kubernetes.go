@@ -61,8 +61,8 @@ func (w *writer) podHosts(p *Pool) []string {
 	return all
 }
 
-// writeKubernetes returns manifests: workers and, where there are several, a router. Workers that a router has to know one by
-// one are a StatefulSet, those of which there is one a Deployment.
+// writeKubernetes returns manifests: workers and, where there are several, a router. Several workers behind a router
+// are a StatefulSet, a single worker is a Deployment.
 func (w *writer) writeKubernetes() []File {
 	var b strings.Builder
 	routed := w.needsRouter() && (w.Engine != "trtllm" || w.isSplit())

@@ -1,5 +1,6 @@
-// Package launch writes what starts a cluster of servers: commands of vLLM, SGLang and TensorRT-LLM, manifests of Kubernetes,
-// and graphs of Dynamo, with the settings under the names that each of them has. Package deployment reads them back.
+// Package launch writes the start commands of a cluster of servers: commands of vLLM, SGLang and TensorRT-LLM,
+// manifests of Kubernetes, and graphs of Dynamo, each with its own names of settings. Package deployment reads them
+// back.
 //
 // Read launch.go, then arguments.go, router.go, shell.go, kubernetes.go and dynamo.go.
 package launch
@@ -36,7 +37,7 @@ type File struct {
 	Name, Text string
 }
 
-// Output is what starts a cluster by one target.
+// Output is the start commands of a cluster for one target.
 type Output struct {
 	Target  string
 	Files   []File

@@ -74,7 +74,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// What is written is what stands in testdata, which the engines' own parsers and Kubernetes' own types have read (make launch).
+// The output equals testdata, which the engines' own parsers and Kubernetes' own types have read (make launch).
 func TestFiles(t *testing.T) {
 	for name, c := range cases() {
 		for _, target := range targetsOf(c) {
@@ -155,7 +155,7 @@ func flattenText(text string) map[string]string {
 	return all
 }
 
-// Every setting of an engine changes what is written, as an argument or as one that is missing, but for those of the
+// Every setting of an engine changes what is written, as an argument or as one that is missing, except those of the
 // simulation.
 func TestNoSettingIsLost(t *testing.T) {
 	for _, engine := range []string{"vllm", "sglang", "trtllm"} {

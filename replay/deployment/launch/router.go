@@ -19,7 +19,7 @@ const (
 	bootstrapPort = 8998
 )
 
-// needsRouter reports whether requests have to be spread over servers.
+// needsRouter reports whether requests must be spread over servers.
 func (w *writer) needsRouter() bool { return w.isSplit() || w.countWorkers() > 1 }
 
 // followsEvents reports whether the router reads the KV events of the servers.

@@ -13,9 +13,8 @@ import (
 // Network has a link out of each prefill worker, one into each decode worker, and a core that all transfers
 // cross (docs/pd.md).
 //
-// Transfers between the same two workers are alike, so they go in a lane: all at the same speed,
-// which is 1 where each has its whole bandwidth. Between two changes of speed everything is
-// known in closed form.
+// Transfers between the same two workers are a lane: all have the same speed, which is 1 at full bandwidth. Between two
+// changes of speed everything is known in closed form.
 type Network struct {
 	inTurns bool
 	nic     float64 // transfers at full speed that a worker's link carries; +Inf: any number
@@ -279,7 +278,7 @@ func (n *Network) crosses(l *Lane, x *link) bool {
 	return x == all[0] || x == all[1] || x == all[2]
 }
 
-// beginTurns begins the transfers for which there is room, in order. One that has to wait for a
+// beginTurns begins the transfers for which there is room, in order. One that must wait for a
 // worker keeps those behind it from the two that it needs.
 func (n *Network) beginTurns(now sim.Time) {
 	kept := n.waiting[:0]

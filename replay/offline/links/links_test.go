@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// fluid is a naive twin of links: every transfer by itself, its share filled up in small parts.
+// fluid is a naive twin of links: every transfer alone, its share filled up in small parts.
 type fluid struct {
 	nic, core float64
 	all       []*fluidTransfer
@@ -70,7 +70,7 @@ func (f *fluid) share() {
 	}
 }
 
-// Transfers end when a twin that reads each by itself ends them, and links never carry more than their bandwidth.
+// Transfers end when a twin that reads each alone ends them, and links never carry more than their bandwidth.
 func TestFairLinks(t *testing.T) {
 	for seed := range uint64(300) {
 		d := rand.New(rand.NewPCG(seed, 7))
@@ -187,7 +187,7 @@ func newBusy() *Network {
 	return n
 }
 
-// With 1,000 transfers under way between 16 workers an event costs no allocation.
+// With 1,000 transfers in progress between 16 workers an event costs no allocation.
 func TestLinksAllocateNothing(t *testing.T) {
 	if invariant.Enabled {
 		t.Skip("checks allocate")

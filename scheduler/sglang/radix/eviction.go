@@ -6,7 +6,7 @@ import (
 	"github.com/replay-llm/replay/internal/heap"
 )
 
-// Policy is what leaves a tree is evicted by; among equals the oldest stamp goes first.
+// Policy is the eviction policy of a tree; among equals the oldest stamp is evicted first.
 type Policy uint8
 
 const (
@@ -32,7 +32,7 @@ type ranks struct {
 	Eviction
 	nodes []rankedNode
 	// leaves has the evictable nodes, the Value of an entry, by rank and stamp. A node has
-	// one entry at most; ranks and stamps only grow, but for reenter.
+	// one entry at most; ranks and stamps only grow, except reenter.
 	leaves heap.Heap[int64, int64, int32]
 }
 
@@ -94,7 +94,7 @@ func (r *ranks) begin(t *Tree, n int32) {
 	}
 }
 
-// split gives upper what lower has been given. Lower may be what its conversation can do without now.
+// split gives upper what lower has been given. Nodes below it may be unneeded by the conversation.
 func (r *ranks) split(t *Tree, upper, lower int32) {
 	r.at(max(upper, lower))
 	r.nodes[upper] = r.nodes[lower]

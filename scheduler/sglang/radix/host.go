@@ -20,12 +20,12 @@ type Host struct {
 	doubly queue      // nodes on the device and in host memory, while copies are made at eviction
 }
 
-// hostNode is what host memory makes of a node of the tree.
+// hostNode is the part of a node in host memory.
 type hostNode struct {
-	copied   bool  // it has a copy, which may be under way
+	copied   bool  // it has a copy, which may be in progress
 	away     bool  // it is not on the device
 	listed   bool  // it has an entry in the heap of leaves, or the node had that was here before
-	loading  int32 // the node it is loaded with, while that is under way
+	loading  int32 // the node it is loaded with, while that is in progress
 	children int32 // in the tree, on the device or not
 	locks    int32
 	walks    int32
@@ -171,8 +171,7 @@ func (h *Host) countWalk(n int32) {
 	}
 }
 
-// copyPath copies n and what comes before it to the host, from the first that has no copy on, as far
-// as there is room.
+// copyPath copies n and its ancestors to the host, from the first one without a copy on, as far as there is room.
 func (h *Host) copyPath(n int32) bool {
 	if up := h.tree.At(n).Parent; up != Root && !h.nodes[up].copied && !h.copyPath(up) {
 		return false
@@ -186,7 +185,7 @@ func (h *Host) copyPath(n int32) bool {
 	return true
 }
 
-// EndCopy gives back the lock of n after its copy.
+// EndCopy releases the lock of n after its copy.
 func (h *Host) EndCopy(n int32) { h.tree.Unlock(n) }
 
 // BeginLoad brings n, which ends in host memory alone, to the device with all before it, and locks it
@@ -207,7 +206,7 @@ func (h *Host) bringBackPath(n int32) {
 	}
 }
 
-// EndLoad gives back the locks of n, which has been loaded.
+// EndLoad releases the locks of n, which has been loaded.
 func (h *Host) EndLoad(n int32) {
 	h.tree.Unlock(n)
 	h.Unpin(n)
@@ -219,7 +218,7 @@ func (h *Host) EndLoad(n int32) {
 	}
 }
 
-// Pin keeps n, and what comes before it, in host memory.
+// Pin keeps n and its ancestors in host memory.
 func (h *Host) Pin(n int32) { h.nodes[n].locks++ }
 
 // Unpin takes that back.

@@ -2,8 +2,7 @@ package radix
 
 import "slices"
 
-// queue has nodes in the order in which they became what it is a queue of; entries may be
-// void by now.
+// queue has nodes in the order in which they joined it; entries may be void.
 type queue struct {
 	entries []entry
 	next    int64
@@ -54,8 +53,8 @@ func (h *Host) reserve(pages int) bool {
 	return true
 }
 
-// evict frees pages of host memory and returns how many: where copies are made at eviction,
-// first those of nodes that are on the device, too; then leaves, oldest first.
+// evict frees pages of host memory and returns their number: with copies at eviction, first those of nodes that are on
+// the device, too; then leaves, oldest first.
 func (h *Host) evict(want int) int {
 	freed := 0
 	if h.Walks == 0 {

@@ -20,8 +20,8 @@ type Sequence struct {
 	// Pairs is 1 where a page is known by the token after it, too, and that token must be one
 	// of the prompt for it to count as full; 0 otherwise.
 	Pairs int32
-	// Next is, where Pairs is 1 and nodes are pages that straddle blocks of the trace, of each of
-	// Nodes the one that stands for all that begin with the same token; nil elsewhere.
+	// Next maps each of Nodes to a representative of all nodes that begin with the same token, if Pairs is 1 and pages
+	// straddle blocks of the trace; otherwise nil.
 	Next []prompt.NodeID
 }
 

@@ -11,11 +11,11 @@ func (t *Tree) StoredPageOf(s *Sequence, i int32) StoredPage {
 	return StoredPage{s.KeyOf(i, t.PerNode), i}
 }
 
-// IsCopied reports whether n has a copy in host memory, which may be under way. The root counts as copied.
+// IsCopied reports whether n has a copy in host memory, which may be in progress. The root counts as copied.
 func (h *Host) IsCopied(n int32) bool { return n == Root || h.nodes[n].copied }
 
-// ReserveFetch takes pages of host memory for what storage sends, for which it evicts, and returns how many
-// it got; none if they were fewer than least.
+// ReserveFetch reserves pages of host memory for blocks from storage, evicts for them, and returns their number; none
+// if there were fewer than least.
 func (h *Host) ReserveFetch(pages, least int) int {
 	if pages > h.Free {
 		h.evict(pages)
@@ -28,14 +28,14 @@ func (h *Host) ReserveFetch(pages, least int) int {
 	return pages
 }
 
-// ReleaseFetch gives back what was taken for pages that did not come.
+// ReleaseFetch releases what was taken for pages that did not come.
 func (h *Host) ReleaseFetch(pages int) {
 	h.Free += pages
 	h.Fetching -= pages
 }
 
 // Fill enters pages [from, to) of s, which came from storage, below node at. What has a copy already is
-// given back.
+// released.
 func (h *Host) Fill(at int32, s *Sequence, from, to int32) {
 	t := h.tree
 	t.stamp(at, t.Tick())

@@ -48,7 +48,7 @@ type Node struct {
 	stamp    int64 // the tick of the last walk over it
 	leaf     bool  // evictable: without locks and children
 	listed   bool  // it has an entry in the heap of leaves
-	dead     bool  // it is gone, but for that entry
+	dead     bool  // it is gone, except that entry
 	// Grain marks content that a request has cached token by token: each page is a separate node for splits and evictions.
 	Grain bool
 }
@@ -134,7 +134,7 @@ func (t *Tree) walk(s *Sequence, pages int32, now int64) (int32, int32) {
 }
 
 // step walks on from node at, which ends where page from of s begins, at a separate tick. It
-// returns the next node and the page at which that ends, Root where there is none. A node
+// returns the next node and the page at which that ends, Root if there is none. A node
 // that differs from s, or exceeds page to, is split.
 func (t *Tree) step(at int32, s *Sequence, from, to int32) (child, end int32) {
 	if child = t.child(at, s.KeyOf(from, t.PerNode)); child == Root {

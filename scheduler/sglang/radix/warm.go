@@ -6,8 +6,7 @@ import (
 	"slices"
 )
 
-// ByAge returns the nodes of the tree but its root, those walked over longest ago first and the last of
-// a path before what it hangs on.
+// ByAge returns the nodes of the tree except its root, oldest stamp first, and of a path the last node first.
 func (t *Tree) ByAge() []int32 {
 	var all []int32
 	for i := range t.All() {

@@ -6,8 +6,8 @@ import (
 	"github.com/replay-llm/replay/internal/invariant"
 )
 
-// Windows is what a tree knows of the layers that attend to a window: which of its nodes have
-// the tokens of these layers, too. The rest are tombstones to them.
+// Windows is the state of layers with a window in a tree: the nodes that have the tokens of these layers, too. The rest
+// are tombstones to them.
 //
 // Nodes with such tokens are in a list, the latest used first, apart from the stamps of the
 // tree. Locks hold what a window covers of a path.
@@ -142,7 +142,7 @@ func (w *Windows) Insert(s *Sequence, pages, from, held int32) (before, at, take
 	return before, at, taken
 }
 
-// cutBefore splits n before page at, unless it begins there or later; n keeps what follows.
+// cutBefore splits n before page at, unless n begins there or later; n keeps the second part.
 func (w *Windows) cutBefore(n, at int32) {
 	if t := w.tree; at > t.At(n).From {
 		t.split(n, at, t.Tick())

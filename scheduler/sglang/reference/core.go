@@ -30,8 +30,7 @@ type Core struct {
 	running []*request // each knows its place, which breaks ties
 	totals  totals
 	step    int64 // decode steps taken
-	// agenda has running requests by the decode step in which something other
-	// than one more token happens to them, and by the epoch that was theirs.
+	// agenda has running requests by the decode step of their next event other than a token, with their epoch.
 	agenda heap.Heap[int64, int32, *request]
 	due    []*request // finishing in this step
 	spare  []*request
@@ -48,7 +47,7 @@ type Core struct {
 	starved bool       // running, but without a token in the last pass
 	lastEnd sim.Time   // of the last pass with tokens
 	sorted  sorted
-	view    scheduler.Snapshot // of the pass under way, for planners
+	view    scheduler.Snapshot // of the running pass, for planners
 }
 
 // totals are sums over the running requests.
@@ -114,7 +113,7 @@ func (c *Core) Able() scheduler.Ability {
 // Load returns the number of requests submitted and not finished.
 func (c *Core) Load() int { return c.waiting.Len() + len(c.running) }
 
-// Cut gives back the passes of the run p after the first keep. A run here is a
+// Cut releases the passes of the run p after the first keep. A run here is a
 // single pass: each has a separate duration.
 func (c *Core) Cut(p *scheduler.Pass, keep int) {
 	if keep < 1 || keep > p.Count {

@@ -217,7 +217,7 @@ func (c *Core) recordTokens(from, to int) int {
 	return from
 }
 
-// Limits of what walkTick packs into 63 bits.
+// Limits of the fields that walkTick packs into 63 bits.
 const (
 	maxSteps  = 1<<31 - 1 // decode steps
 	maxPlaces = 1 << 28   // running requests
@@ -238,8 +238,7 @@ func (c *Core) lastWalkTick(r *request) int64 {
 	return r.stamped
 }
 
-// startGrowing caches what r holds at its first token since it joined; from
-// here on its pages count as cached one by one.
+// startGrowing caches the blocks of r at its first token since it joined. Its later pages are cached one by one.
 func (c *Core) startGrowing(r *request) {
 	r.stamped, r.stampedAt = 0, c.step
 	c.cachePages(r)

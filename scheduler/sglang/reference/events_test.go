@@ -44,7 +44,7 @@ func describe(e scheduler.KVEvent) string {
 	return b.String()
 }
 
-// Events by docs/rules/sglang.md "Reference: KV events": single tokens, private hashes; slot numbers stand for generated tokens.
+// Events by docs/rules/sglang.md "The reference's rules": single tokens, private hashes; slot numbers stand for generated tokens.
 func TestCompatEvents(t *testing.T) {
 	c := config(1, 9)
 	c.Rank = 3
@@ -73,7 +73,7 @@ func TestCompatEventsOfDuplicates(t *testing.T) {
 	}
 }
 
-// Local hashes and names of tokens (docs/rules/sglang.md "Reference: KV events").
+// Local hashes and names of tokens (docs/rules/sglang.md "The reference's rules").
 func TestTokenHashes(t *testing.T) {
 	for _, v := range []struct{ token, want uint64 }{
 		{0, 6964963774696201994}, {1, 6581362553819431323}, {7, 9300033212029501789}, {8, 3832514648534543363},
@@ -88,7 +88,7 @@ func TestTokenHashes(t *testing.T) {
 	}
 }
 
-// E11: what is cached but not counted as evictable stands in the way for good.
+// E11: cached blocks that do not count as evictable block the pool for ever.
 func TestStall(t *testing.T) {
 	c := config(1, 100)
 	x := newRun(&c, 64, []line{r(0, 60, 5, 1), r(100, 60, 5, 2)})

@@ -8,8 +8,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// example is a worked example of the specification: a trace, what every pass
-// does, and what the run comes to.
+// example is a worked example of the specification: a trace, its passes, and its report.
 type example struct {
 	name       string
 	config     sglang.Config

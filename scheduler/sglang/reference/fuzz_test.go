@@ -123,7 +123,7 @@ func (p *treePair) lock(node int32, twin *literalNode) {
 	p.held = append(p.held, heldNode{node, twin})
 }
 
-// agree names what was done, and panics where its results differ.
+// agree panics if the results of a named step differ.
 func (p *treePair) agree(did string, got, want int) string {
 	if got != want {
 		panic(fmt.Sprintf("%s: %d tokens, want %d", did, got, want))

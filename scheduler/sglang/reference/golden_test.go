@@ -52,7 +52,7 @@ type traceRow struct {
 
 // The reference's own runs with round robin: one worker, or several that never
 // meet. Requests are compared field by field; a case in which the reference
-// never ends has to end in a stall or a refusal.
+// never ends must end in a stall or a refusal.
 func TestGolden(t *testing.T) {
 	var cases []goldenCase
 	raw, err := os.ReadFile(optional.Data(t, "golden/cases.json"))

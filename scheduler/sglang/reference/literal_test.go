@@ -142,8 +142,8 @@ func (l *literal) stalled() error {
 	return nil
 }
 
-// lpm sorts the queue by longest prefix; limit cuts what is looked up, scratch
-// finds what two sequences have in common, last puts the postponed in line.
+// lpm sorts the queue by longest prefix; limit bounds the lookup, scratch finds common prefixes of two sequences, last
+// appends the postponed requests.
 func (l *literal) lpm(limit func(*literalRequest) int, scratchPage int, sortPostponed bool) {
 	if l.Policy != sglang.LPM || len(l.waiting) > 128 {
 		return
@@ -225,7 +225,7 @@ func duel(c sglang.Config, traceBlock int, trace []line, twin func(sglang.Config
 	return s, nil
 }
 
-// seen counts what happened, so that no test passes for want of events.
+// seen counts events, so that no test passes without them.
 type seen struct{ passes, stalls, retracted, reused, gaps, events, removed int }
 
 func (s *seen) add(p *scheduler.Pass) {

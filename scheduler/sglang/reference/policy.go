@@ -10,11 +10,11 @@ import (
 
 // Limits of the longest-prefix-match policy.
 const (
-	lpmQueue  = 128 // a longer queue stays as it is
+	lpmQueue  = 128 // a longer queue is not reordered
 	lpmShared = 32  // tokens; a prompt cached up to here may wait for another's
 )
 
-// sorted is what is known of the order of the queue, with the scratch of sorting.
+// sorted has the known facts of the order of the queue, with the scratch of sorting.
 type sorted struct {
 	valid   bool        // nothing has come or gone since the queue was sorted
 	content int64       // of the tree when it was
@@ -38,9 +38,8 @@ func (c *Core) sortQueue() {
 	slices.SortStableFunc(c.waiting.All(), func(a, b *request) int { return cmp.Compare(b.rank, a.rank) })
 }
 
-// rankOf returns what the queue is sorted by, highest first: the cached tokens of
-// r, and less than any when r had better wait for a request ahead of it that
-// begins alike.
+// rankOf returns the sort key of the queue, highest first: the cached tokens of r. A postponed request has the lowest
+// key.
 func (c *Core) rankOf(r *request) int {
 	cached := int(c.tree.Lookup(&r.seq, c.pagesOf(r.length()))) * c.PageTokens
 	if cached > lpmShared || !c.beginsAlike(r) {

@@ -143,7 +143,7 @@ func (c *Core) unlockPrefix(r *request) {
 	r.node, r.prot = radix.Root, 0
 }
 
-// allocChunk makes room for e, then looks up what of it is cached, and gives the
+// allocChunk makes room for e, then looks up its cached part, and gives the
 // rest places. It reports false when there is no room.
 func (c *Core) allocChunk(e *chunk) bool {
 	r := e.request

@@ -83,7 +83,7 @@ func (c *Core) stopRunning(r *request) {
 	r.place = notRunning
 }
 
-// releaseMemory gives back what r, which does not run, holds of the pool and the
+// releaseMemory releases what r, which does not run, holds of the pool and the
 // tree.
 func (c *Core) releaseMemory(r *request) {
 	kept := r.cached

@@ -5,7 +5,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// keepView keeps what a planner sees of the pass, as it is before its decode step.
+// keepView keeps the view of a planner on the pass, before its decode step.
 func (c *Core) keepView() {
 	if !c.Planner {
 		return

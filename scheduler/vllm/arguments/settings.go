@@ -14,14 +14,14 @@ func DeclareLimits(s *vllm.Settings, d *schema.Decl) {
 	d.Limit(&s.MaxSeqs, schema.Row{
 		Key: vllm.SeqsKey, Value: 256, Default: "256; with --gpu as a server of vLLM on it", Help: "`requests` a worker runs at once, or unlimited", Only: "vllm", After: "page-size",
 		Log:  "vllm:" + vllm.SeqsKey,
-		File: schema.File{Place: 160, Default: "1024", Help: "requests a worker runs at once; left out, what vLLM's server takes on the GPU"},
+		File: schema.File{Place: 160, Default: "1024", Help: "requests a worker runs at once; default: that of vLLM's server on the GPU"},
 		Knob: schema.Knob{Label: "max_num_seqs", Preset: "the engine's", Steps: "8 16 32 64 128 256 512 1024"},
 		Doc:  schema.Doc{Default: "256, with a GPU by its memory (docs/hardware.md#defaults-with-a-gpu)", Text: "running at once; null (flag: unlimited) lifts it"},
 	})
 	d.Limit(&s.MaxBatchedTokens, schema.Row{
 		Key: vllm.TokensKey, Value: 8192, Default: "8192; with --gpu as a server of vLLM on it", Help: "`tokens` a vllm worker computes per pass, or unlimited; the KV router reads it for both engines",
 		Log:  "vllm:" + vllm.TokensKey,
-		File: schema.File{Place: 170, Default: "8192", Help: "tokens a worker computes per pass; left out likewise"},
+		File: schema.File{Place: 170, Default: "8192", Help: "tokens a worker computes per pass; default: that of vLLM's server on the GPU"},
 		Knob: schema.Knob{Label: "max_num_batched_tokens", Preset: "the engine's", Steps: "512 1024 2048 4096 8192 16384 32768"},
 		Doc:  schema.Doc{Default: "8192, with a GPU by its memory (docs/hardware.md#defaults-with-a-gpu)", Text: "vllm: tokens a worker computes per pass; null (flag: unlimited) lifts it. The KV router's queue reads it for both engines"},
 	})
@@ -30,10 +30,10 @@ func DeclareLimits(s *vllm.Settings, d *schema.Decl) {
 // DeclareChunks declares whether prompts are cut.
 func DeclareChunks(s *vllm.Settings, d *schema.Decl) {
 	d.Bool(&s.ChunkedPrefill, schema.Row{
-		Key: "enable_chunked_prefill", Value: true, Help: "cut prompts that exceed what is left of a pass; =false turns it off", Only: "vllm",
+		Key: "enable_chunked_prefill", Value: true, Help: "cut prompts that exceed the rest of a pass; =false turns it off", Only: "vllm",
 		Log:  "vllm:enable_chunked_prefill",
-		File: schema.File{Place: 190, Default: "true", Help: "cut prompts that exceed what is left of a pass"},
-		Doc:  schema.Doc{Text: "cut prompts that exceed what is left of a pass"},
+		File: schema.File{Place: 190, Default: "true", Help: "cut prompts that exceed the rest of a pass"},
+		Doc:  schema.Doc{Text: "cut prompts that exceed the rest of a pass"},
 	})
 }
 
@@ -51,7 +51,7 @@ func DeclareOrders(s *vllm.Settings, d *schema.Decl) {
 	})
 	d.Count(&s.PrefillInterval, schema.Row{
 		Key: "prefill_schedule_interval",
-		Doc: schema.Doc{Default: "1", Text: "passes from one with prompts to the next while other requests decode, with vLLM's own rules alone; before vllm-0.33 it has no effect, with a warning (docs/rules/vllm.md)", Part: "vLLM"},
+		Doc: schema.Doc{Default: "1", Text: "interval between passes with prompts while other requests decode, with vLLM's own rules alone; before vllm-0.33 it has no effect, with a warning (docs/rules/vllm.md)", Part: "vLLM"},
 	})
 	if d.Name(schema.Row{
 		Key: "scheduling_policy", Default: "fcfs", Help: "the order of admission, by vLLM's own rules: fcfs or priority, by `name`", Only: "vllm", Names: []string{vllm.FirstCome.String(), vllm.ByPriority.String()},
@@ -65,7 +65,7 @@ func DeclareOrders(s *vllm.Settings, d *schema.Decl) {
 func DeclareWarmup(s *vllm.Settings, d *schema.Decl) {
 	d.Members(schema.Row{
 		Key: "warmup",
-		Doc: schema.Doc{Default: "none", Text: "an object: a worker that has never served stands still once, for `time` s, in its first pass in which `requests` (1) or more gain a token, as servers do that compile kernels when they need them first; with vLLM's own rules alone (docs/calibration.md#fresh-servers)", Part: "vLLM"},
+		Doc: schema.Doc{Default: "none", Text: "an object: the first pass in which `requests` (1) or more gain a token takes `time` s longer, as in servers that compile kernels at first use; with vLLM's own rules alone (docs/calibration.md#fresh-servers)", Part: "vLLM"},
 	}, func(m *schema.Decl) {
 		seconds, requests := 0.0, 1
 		m.Ratio(&seconds, schema.Row{Key: "time"})

@@ -41,11 +41,11 @@ func DeclareWindows(s *vllm.Settings, d *schema.Decl) {
 	var sliding, chunk int
 	d.Limit(&sliding, schema.Row{
 		Key: "sliding_window",
-		Doc: schema.Doc{Unit: "tokens", Default: "none", Text: "that some layers attend to, the last ones, with vLLM's own rules alone (docs/rules/vllm.md); `--model` sets it", Part: "vLLM"},
+		Doc: schema.Doc{Unit: "tokens", Default: "none", Text: "window of some layers, with vLLM's own rules alone (docs/rules/vllm.md); `--model` sets it", Part: "vLLM"},
 	})
 	d.Limit(&chunk, schema.Row{
 		Key: "attention_chunk_size",
-		Doc: schema.Doc{Unit: "tokens", Default: "none", Text: "instead of it: of a chunk in which some layers attend, a multiple of `block_size`", Part: "vLLM"},
+		Doc: schema.Doc{Unit: "tokens", Default: "none", Text: "instead of it: chunk of some layers, a multiple of `block_size`", Part: "vLLM"},
 	})
 	types := declareLayerTypes(d)
 	d.Bool(&s.NoHybrid, schema.Row{

@@ -32,8 +32,8 @@ func (c *Config) groupBlocks(need, prompt int) int {
 	return w.Full*need + w.Groups*windowed
 }
 
-// SequenceBlocks returns the blocks that all groups need of a sequence of a number of tokens:
-// those with windows what they hold of it at a time.
+// SequenceBlocks returns the blocks that a sequence of a number of tokens needs in all groups: in those with windows
+// the blocks that it holds at a time.
 func (c *Config) SequenceBlocks(tokens int) int {
 	one := *c
 	one.Rules.WindowBound = true

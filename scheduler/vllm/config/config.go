@@ -1,4 +1,4 @@
-// Package config is what one vLLM engine is made with, and which requests an engine of that kind can run to their end.
+// Package config is the configuration of a vLLM engine, and the requests that it can run to their end.
 //
 // Read config.go, then settings.go and blocks.go.
 package config
@@ -36,8 +36,7 @@ const (
 
 func (p Policy) String() string { return [...]string{"fcfs", "priority"}[p] }
 
-// Config is what one simulated vLLM engine is made with. It has no defaults:
-// a field that is not set is zero.
+// Config is the configuration of one simulated vLLM engine. It has no defaults: a field that is not set is zero.
 type Config struct {
 	Settings
 	Blocks        int          // KV blocks of the pool, > 0
@@ -48,10 +47,10 @@ type Config struct {
 	Role          scheduler.Role
 	Transfer      scheduler.Transfer // read on prefill workers only
 	KeepSent      bool               // KV blocks of a prompt are held until Release when it has left; not for the reference's rules, nor with Windows
-	// Pull has KV caches go from prefill to decode workers as with vLLM's NixlConnector, on both of these roles: a decode
-	// worker takes blocks for a prompt and reads what it has not cached, and a prefill worker with KeepSent keeps its
-	// blocks until then. Not for the reference's rules, nor with Windows or Speculation. With
-	// Offload it is one connector of vLLM's MultiConnector, before the one to host memory.
+	// Pull transfers KV caches as vLLM's NixlConnector, on both roles: a decode worker takes blocks for a prompt and
+	// reads the uncached part, and a prefill worker with KeepSent keeps its blocks until then. Not for the reference's
+	// rules, nor with Windows or Speculation. With Offload it is one connector of vLLM's MultiConnector, before the one
+	// to host memory.
 	Pull bool
 	// Push has prefill workers write what decode workers have taken blocks for, as with vLLM's NixlPushConnector. It takes Pull.
 	Push    bool
@@ -63,9 +62,9 @@ type Config struct {
 	// SimpleHost keeps host memory as vLLM's SimpleCPUOffloadConnector does. Read with Offload only; not for the reference's rules, nor
 	// with Speculation or Windows, nor on data-parallel ranks.
 	SimpleHost bool
-	// RankedHost keeps host memory as the connector of vLLM 0.33 does: what a request has stored or read is evicted by when it
-	// ended, its last block first, loads begin after a pass, and no request loses its place while a pass under way computes
-	// something of it. Otherwise as that of 0.24 does. Read with Offload or Pull only; not for the reference's rules.
+	// RankedHost keeps host memory as the connector of vLLM 0.33: blocks of a request are evicted by the time of its
+	// end, its last block first. Loads begin after a pass, and no request is preempted while a running pass computes
+	// it. Otherwise as that of 0.24 does. Read with Offload or Pull only; not for the reference's rules.
 	RankedHost bool
 }
 

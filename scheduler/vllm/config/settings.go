@@ -16,7 +16,7 @@ const (
 type Settings struct {
 	MaxSeqs          int  // requests running at once; default 256; Unlimited lifts the limit
 	MaxBatchedTokens int  // tokens computed per pass; default 8192; Unlimited lifts the limit
-	ChunkedPrefill   bool // cut prompts that exceed what is left of MaxBatchedTokens; default true
+	ChunkedPrefill   bool // cut prompts that exceed the rest of MaxBatchedTokens; default true
 	Preemption       Preemption
 	ActiveSeqs       int            // max_num_active_seqs, a further limit besides MaxSeqs; 0: none
 	PrefillInterval  int            // passes from one that computes prompts to the next, while requests decode; up to 1: any; not for the reference's rules

@@ -8,9 +8,9 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// Log writes down what becomes cached and what is evicted, where events are captured.
+// Log records cached and evicted blocks if events are captured.
 type Log struct {
-	names *blocks.Names // nil where no events are captured
+	names *blocks.Names // nil if no events are captured
 	tree  *prompt.Tree
 	own   map[sim.RequestID]*ownBlocks // by request, as long as one of them can be found
 	Out   *scheduler.Pass              // the current pass

@@ -18,7 +18,7 @@ type Connector struct {
 	Pending  int             // transfers that have not been reported as ended
 	Failing  int             // running requests that found no room in host memory for their blocks
 	Ended    []*Request      // since the pass before was planned
-	Out      *scheduler.Pass // the pass under way, which gets events
+	Out      *scheduler.Pass // the running pass, which gets events
 	Storing  bool            // blocks of requests that have ended are being copied
 	Free     sim.Time        // when the device has computed what it was given so far
 	blocks   float64         // bytes of a block
@@ -58,7 +58,7 @@ type Job struct {
 	of     *Request
 	Load   bool
 	Orphan bool    // the request of a load was cancelled
-	Held   []Block // that it gives back then
+	Held   []Block // that it releases then
 	spans  []Span
 	places []Block // that it reads, of a store of a request that has ended
 }
@@ -104,8 +104,8 @@ func (c *Connector) End(r *Request) {
 	c.Ended = append(c.Ended, r)
 }
 
-// Leave notes that r, which is about to end, holds these KV blocks, of which the first ones are computed: it watches the blocks
-// that are being copied, and keeps the blocks that have yet to be offered.
+// Leave notes that r, which is about to end, holds these KV blocks, of which the first ones are computed. It keeps
+// blocks that are being copied, and blocks that are still to be offered.
 func (c *Connector) Leave(r *Request, held []Block, computed int) {
 	if c.Memory.Ranked && r.Next < r.Chunks {
 		r.Held = append(r.Held[:0], held[:min(len(held), computed)]...)
@@ -143,7 +143,7 @@ func (j *Job) countBlocks() (n int) {
 	return n
 }
 
-// LoadOf returns the load of r that is under way, or nil.
+// LoadOf returns the load of r that is in progress, or nil.
 func (c *Connector) LoadOf(r *Request) *Job {
 	if len(r.jobs) > 0 && r.jobs[0].Load {
 		return r.jobs[0]
@@ -164,7 +164,7 @@ func (c *Connector) setFailed(r *Request, failed bool) {
 }
 
 // Lookup returns how many blocks of r, after the first ones, it can load. It is to be asked again later where ok is false: r has
-// transfers under way, or one of the blocks is being copied or, if that counts, read.
+// transfers in progress, or one of the blocks is being copied or, if that counts, read.
 func (c *Connector) Lookup(r *Request, hits int, reads bool) (blocks int, ok bool) {
 	if c.Memory.Ranked {
 		r.Next = 0
@@ -246,7 +246,7 @@ func (c *Connector) Offer(r *Request, end int) *Job {
 	return j
 }
 
-// OfferEnded offers what is left of the requests that have ended, by the rules of 0.33. taken reports whether the pass that is
+// OfferEnded offers the rest of the requests that have ended, by the rules of 0.33. taken reports whether the pass that is
 // planned gives a request one of these blocks.
 func (c *Connector) OfferEnded(taken func([]Block) bool) {
 	slices.SortFunc(c.Ended, func(a, b *Request) int { return cmp.Compare(a.ID, b.ID) })
@@ -292,8 +292,8 @@ func (c *Connector) Begin(at sim.Time) sim.Time {
 	return max(at, c.Free, c.Taken)
 }
 
-// Finish ends what Begin began when it is known until when the device computes: it begins loads, by the rules of 0.33 when the pass
-// has been computed, and appends the transfers that the pass reports as ended.
+// Finish ends the pass that Begin began when the end of its computation is known: it begins loads, by the rules of
+// 0.33, and appends the transfers that the pass reports as ended.
 func (c *Connector) Finish(free sim.Time, done []*Job) []*Job {
 	c.Free = free
 	from := c.Taken
@@ -334,7 +334,7 @@ func (c *Connector) unwatchStore(j *Job) {
 	}
 }
 
-// QuietUntil returns the instant, at most the given one, up to which no transfer ends; 0 where one begins with the next pass.
+// QuietUntil returns the instant, at most the given one, up to which no transfer ends; 0 if one begins with the next pass.
 func (c *Connector) QuietUntil(until sim.Time) sim.Time {
 	if len(c.unsubmitted)+len(c.planned)+len(c.loads) > 0 {
 		return 0
@@ -347,7 +347,7 @@ func (c *Connector) QuietUntil(until sim.Time) sim.Time {
 	return until
 }
 
-// NextEnd returns when the next transfer ends after an instant, or that instant where there is none.
+// NextEnd returns when the next transfer ends after an instant, or that instant if there is none.
 func (c *Connector) NextEnd(now sim.Time) sim.Time {
 	end := now
 	for _, l := range [...]*Link[*Job]{&c.toHost, &c.toDevice} {

@@ -44,7 +44,7 @@ func (l *Link[T]) AppendEnded(all []T, now sim.Time) []T {
 	return all
 }
 
-// EndOf returns the later of an instant and the end of a transfer, if that is under way.
+// EndOf returns the later of an instant and the end of a transfer, if that is in progress.
 func (l *Link[T]) EndOf(of T, at sim.Time) sim.Time {
 	for i := range l.queue {
 		if l.queue[i].of == of {
@@ -54,7 +54,7 @@ func (l *Link[T]) EndOf(of T, at sim.Time) sim.Time {
 	return at
 }
 
-// Next returns when the next transfer ends; ok is false where none is under way.
+// Next returns when the next transfer ends; ok is false where none is in progress.
 func (l *Link[T]) Next() (end sim.Time, ok bool) {
 	if len(l.queue) == 0 {
 		return 0, false

@@ -76,7 +76,7 @@ func (m *Memory) Lookup(u *User, from, end int) (f Found) {
 }
 
 // Offer stores the blocks of u from the first one on and before the end that are neither there nor coming,
-// evicting other blocks for them. It returns them, until the next call; ok is false where there is no room for all of them, and
+// evicting other blocks for them. It returns them, until the next call; ok is false if there is no room for all of them, and
 // then none is stored.
 func (m *Memory) Offer(u *User, from, end int) (stored []Span, ok bool) {
 	m.offers++

@@ -143,7 +143,8 @@ func (m *plain) touch(u *plainUser) {
 	}
 }
 
-// Random stores, loads, touches and ends on lists that have much in common: Memory stores, finds and evicts what the plain one does.
+// After random stores, loads, touches and ends on lists with common parts, Memory stores, finds and evicts the same
+// blocks as the plain one.
 func TestMemoryEqualsPlain(t *testing.T) {
 	for seed := range uint64(400) {
 		ranked := seed%2 == 0

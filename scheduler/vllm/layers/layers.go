@@ -1,5 +1,5 @@
-// Package layers has the KV blocks of several groups of layers as segments: what is found of a request in each group, what it holds
-// there and what its layers with windows have passed. The caller counts free blocks and those without a name.
+// Package layers has the KV blocks of several groups of layers as segments: the blocks that a request finds and holds
+// in each group, and the blocks that windows have passed. The caller counts free blocks and those without a name.
 package layers
 
 import (
@@ -285,7 +285,7 @@ func (p *Pool) Release(q *Sequence, passed, blocks, named int) (free, cached int
 	return free + cached, cached
 }
 
-// freeUnnamed gives back n blocks without a name, if that is more than 0. It returns how many.
+// freeUnnamed releases n blocks without a name, if that is more than 0. It returns how many.
 func (p *Pool) freeUnnamed(n int) int {
 	switch {
 	case n <= 0:
@@ -338,7 +338,7 @@ func (p *Pool) piecesOf(h segment.Holding) []segment.ID {
 	return p.pieces
 }
 
-// CheckHeld counts what q holds, the first blocks of which have names. It returns how many of its blocks have none.
+// CheckHeld counts the blocks of q, the first of which have names. It returns how many of its blocks have none.
 func (p *Pool) CheckHeld(q *Sequence, passed, named, blocks int) (unnamed int) {
 	for g, all := range q.held {
 		first, n := p.Skip(g, passed), 0

@@ -1,5 +1,5 @@
-// Package nixl is what the workers of vLLM's NIXL connectors report of KV caches that have gone from prefill to decode workers
-// (docs/rules/vllm.md, "Prefill and decode workers").
+// Package nixl has the reports of workers with vLLM's NIXL connectors about KV caches between prefill and decode
+// workers (docs/rules/vllm.md, "Prefill and decode workers").
 package nixl
 
 import (

@@ -13,8 +13,8 @@ const (
 	aliveMs   = 5000 // between its reports where nothing has changed
 )
 
-// coordinator collects what ranks have to do and reports it to the front end, as vLLM's does: the numbers of all ranks from before
-// the first report of a later pass, or the latest where ranks are silent.
+// coordinator collects the loads of ranks and reports them to the front end, as vLLM's does: the numbers from before
+// the first report of a later pass, or the latest numbers of silent ranks.
 type coordinator struct {
 	counts     []vllm.Counts // the latest of each rank
 	step       []vllm.Counts // of the pass before the latest reported
@@ -31,7 +31,7 @@ func newCoordinator(n int) coordinator {
 	return c
 }
 
-// listen sets when the coordinator, which has nothing to do at now, is to report to the front end.
+// listen sets when the coordinator, which has no work at now, is to report to the front end.
 func (c *coordinator) listen(now sim.Time) {
 	wait, least := aliveMs, silenceMs
 	if c.changed {
@@ -43,7 +43,7 @@ func (c *coordinator) listen(now sim.Time) {
 	c.due = now + sim.Time(max(0, least, wait-(int(math.Floor(float64(now)))-c.told)))
 }
 
-// hear takes what a rank tells.
+// hear receives the report of a rank.
 func (c *coordinator) hear(n *news) {
 	if n.wave > c.wave || n.wave == c.wave && n.pass > c.pass {
 		if c.changed {

@@ -5,7 +5,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// news is what a rank tells at an instant: what it has to do, how many of its requests are done, or, neither, that a wave began or ended.
+// news is a report of a rank at an instant: its load, the number of completed requests, or the begin or end of a wave.
 type news struct {
 	at         sim.Time
 	turn       turn
@@ -16,7 +16,7 @@ type news struct {
 	tells      bool // counts is given
 }
 
-// turn is the order of what happens at one instant. The coordinator acts after each.
+// turn is the order of the events at one instant. The coordinator acts after each.
 type turn uint8
 
 const (
@@ -91,7 +91,7 @@ func (f *frontEnd) Choose(r *sim.Request) int {
 	return best
 }
 
-// score returns how much a rank has to do, as the front end knows.
+// score returns how much a rank must do, as the front end knows.
 func (f *frontEnd) score(rank int) float64 {
 	s := &f.seen[rank]
 	if !f.rules.InFlight {

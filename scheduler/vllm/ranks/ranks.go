@@ -1,6 +1,7 @@
-// Package ranks is a vLLM server of several data-parallel engines in lockstep, by the rules of vLLM's own processes (docs/rules/vllm.md,
-// "Data-parallel ranks"): a rank without a pass runs a dummy pass, and a wave of passes ends when all ranks agree that nothing is left.
-// The front end spreads requests by what the coordinator has told it and by what it has sent.
+// Package ranks is a vLLM server of several data-parallel engines in lockstep, by the rules of vLLM's own processes
+// (docs/rules/vllm.md, "Data-parallel ranks"): a rank without a pass runs a dummy pass, and a wave of passes ends when
+// all ranks agree that nothing is left. The front end spreads requests by the coordinator's latest message and the
+// requests sent since.
 //
 // Read ranks.go, member.go, then frontend.go and coordinator.go.
 package ranks
@@ -139,7 +140,7 @@ func asNumber(is bool) int {
 	return 0
 }
 
-// tellFront reports to the coordinator what rank i has to do, if that has changed: in the pass that is its next, or in n.pass passes after it.
+// tellFront reports the load of rank i to the coordinator, if it has changed: in its next pass, or n.pass passes later.
 func (c *Core) tellFront(i int, n news) {
 	m := c.members[i]
 	if n.counts.Waiting == m.told.Waiting && n.counts.Running == m.told.Running {

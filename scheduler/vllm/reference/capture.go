@@ -13,10 +13,10 @@ type capture struct {
 	level  scheduler.Capture
 	tree   *prompt.Tree
 	names  *blocks.Names // for CaptureEvents
-	chains bool          // blocks are named by content, not each by itself
+	chains bool          // blocks are named by content, not each alone
 	out    *scheduler.Pass
-	event  scheduler.KVEvent // Stored of the order under way
-	gone   []uint64          // Removed of the order under way
+	event  scheduler.KVEvent // Stored of the order in progress
+	gone   []uint64          // Removed of the order in progress
 }
 
 func (k *capture) init(cfg *vllm.Config) {
@@ -68,7 +68,7 @@ func (k *capture) noteHit(r *request, i int) {
 	}
 }
 
-// setParent makes block i of r, if there is one, the parent of what is stored.
+// setParent makes block i of r, if there is one, the parent of the stored blocks.
 func (k *capture) setParent(r *request, i int) {
 	if i >= 0 {
 		k.event.Parent, k.event.HasParent = k.sequenceHash(r, i), true

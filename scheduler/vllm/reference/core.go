@@ -155,7 +155,7 @@ func (c *Core) decodeRun(now, until sim.Time, n int, p *scheduler.Pass) error {
 	return nil
 }
 
-// Cut gives back the passes of the run p after the first keep.
+// Cut releases the passes of the run p after the first keep.
 func (c *Core) Cut(p *scheduler.Pass, keep int) {
 	back := int64(p.Count - keep)
 	c.step -= back

@@ -43,7 +43,7 @@ type supply struct {
 func (n *supply) active() int { return n.blocks - n.free - n.inactive }
 
 // device is a pool without host memory. It knows blocks as runs of a path:
-// nodes has what is cached of each node, lru the free runs.
+// nodes has the cached part of each node, lru the free runs.
 type device struct {
 	blocks.DeviceOnly
 	*supply
@@ -279,7 +279,7 @@ func (p *device) promotePartial(s slot) {
 	p.core.capture.notePromoted(r)
 }
 
-// Release gives back every block s holds, last to first.
+// Release releases every block s holds, last to first.
 func (p *device) Release(s slot) {
 	r := &p.core.requests[s]
 	held := p.core.heldBlocks(r)

@@ -9,7 +9,7 @@ import (
 )
 
 // emitTokens is the decode part of a pass: one token for every request with all tokens computed, in order of admission
-// (docs/rules/vllm.md "Reference: a pass"). It reports whether a request ended.
+// (docs/rules/vllm.md "The reference's rules"). It reports whether a request ended.
 func (c *Core) emitTokens(start sim.Time, p *scheduler.Pass) (ended bool, err error) {
 	p.End = start
 	length := c.steadyLen + int64(c.steady)*c.step

@@ -5,9 +5,8 @@ import (
 	"github.com/replay-llm/replay/scheduler/vllm"
 )
 
-// NewWithoutHost returns an engine that keeps its KV blocks as one with host
-// memory does, block by block, while nothing is ever sent there: it must do
-// what New's engine does.
+// NewWithoutHost returns an engine with single KV blocks, as with host memory, and without transfers: its passes must
+// equal those of New's engine.
 func NewWithoutHost(cfg vllm.Config) *Core {
 	c := New(cfg)
 	c.cfg.Offload = blocks.Offload{BatchBlocks: 1}

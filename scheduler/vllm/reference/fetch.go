@@ -79,7 +79,7 @@ func (o *tiered) parkRequest(s slot, skip int, found []blocks.ID) {
 	t.fetched = append(t.fetched, stretch{skip, skip + len(found)})
 }
 
-// unpinBlocks lets go of a prefix, first block first.
+// unpinBlocks releases a prefix, first block first.
 func (o *tiered) unpinBlocks(pins []int32) {
 	for _, b := range pins {
 		o.letGoBlock(blocks.ID(b))
@@ -110,8 +110,8 @@ func (t *seat) cutFetched(n int) {
 // patience is the number of passes in a row without a token and without a prompt
 // further on after which requests run one at a time.
 //
-// An eviction that waits for its copy makes requests that do not fit together take each other's place before either makes
-// progress. By the letter of the rules that can continue for ever; here the first one continues alone.
+// If an eviction waits for its copy, requests that do not fit together would preempt each other without progress. By
+// the letter of the rules that can continue for ever; here the first one continues alone.
 const patience = 1000
 
 // dragPatience is the number of passes with a preemption, since a request last ended,
@@ -146,11 +146,11 @@ func (o *tiered) canRetry(idle bool) bool {
 	return (idle || o.isImpatient()) && o.yieldBlocks()
 }
 
-// yieldBlocks makes the requests in line, except the head, give back the blocks
+// yieldBlocks makes the requests in line, except the head, release the blocks
 // they hold. It reports whether there were any.
 //
-// A request that found no block to continue with keeps what it has while other requests
-// come before it; the head may need just those blocks.
+// A request that found no block to continue keeps its blocks while other requests come before it; the head may need
+// just those blocks.
 func (o *tiered) yieldBlocks() (gave bool) {
 	c := o.core
 	if c.waiting.front == none {

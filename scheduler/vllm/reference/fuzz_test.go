@@ -27,8 +27,8 @@ func FuzzPool(f *testing.F) {
 	})
 }
 
-// dice is a source of numbers of which each is one byte in all its places, so
-// that a byte decides a choice; after the bytes come random numbers.
+// dice is a source of random numbers from bytes, so that each byte decides a choice; after the bytes come random
+// numbers.
 type dice struct {
 	data []byte
 	rest *rand.PCG

@@ -10,14 +10,14 @@ import (
 // released one after the other from hi-1 down.
 //
 // All segments form one list by age. Evicting takes from the oldest segment its
-// highest block. That is the order of docs/rules/vllm.md "Reference: requests and
-// blocks" (the oldest leaf first): a holder of a block holds its parent and
+// highest block. That is the order of docs/rules/vllm.md "The reference's rules"
+// (the oldest leaf first): a holder of a block holds its parent and
 // releases the parent later, so a cached parent is always younger than its
 // cached children, and the oldest block is a leaf.
 type segment struct {
 	older, younger int32
-	// above is the segment that continues, in the node where this one ends (or
-	// among the request's own blocks), from hi; noSeg when there is none.
+	// above is the segment that continues from hi, in the node where this one ends (or among the request's own blocks);
+	// noSeg if there is none.
 	above  int32
 	lo, hi int32
 	node   prompt.NodeID // with block hi-1 of a path

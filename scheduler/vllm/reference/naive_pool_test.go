@@ -7,7 +7,7 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// naivePool is the block pool as it is written down: every block is free, held,
+// naivePool is the literal block pool: every block is free, held,
 // or inactive (cached and held by no request).
 type naivePool struct {
 	free       int

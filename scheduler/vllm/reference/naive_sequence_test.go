@@ -69,8 +69,8 @@ func (s *naiveSequence) useFor(target int) ([]naiveBlock, *naiveBlock) {
 	return s.blocks[p:q], &s.blocks[p-1]
 }
 
-// grow appends a generated token. The token that opens a block makes the block
-// before it a full one and needs a new one; grow reports whether there was one.
+// grow appends a generated token. The token that opens a block makes the previous block a full one and needs a new one;
+// grow reports whether there was one.
 func (n *naive) grow(s *naiveSequence) bool {
 	s.len++
 	s.generated++

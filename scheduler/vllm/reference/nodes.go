@@ -2,9 +2,8 @@ package reference
 
 import "github.com/replay-llm/replay/sim/prompt"
 
-// node is what one engine knows of one prompt node: which of its blocks are
-// cached and their holders. Holders hold the first blocks of a node, mostly
-// all of them.
+// node is the state of one prompt node in an engine: its cached blocks and their holders. Holders hold the first blocks
+// of a node, mostly all of them.
 type node struct {
 	span
 	holders int32 // requests that hold the whole node

@@ -100,7 +100,7 @@ func follow(config vllm.Config, arrivals []schedulertest.Arrival, steps []schedu
 				return fmt.Errorf("pass %d: %d blocks in host memory, want at most %d", i, n, config.Offload.Blocks)
 			}
 		}
-		// What a pass stores is announced before what it removed for it.
+		// Stored blocks of a pass are announced before blocks that it removed for them.
 		if n := len(tiers[scheduler.Device]); n > config.Blocks {
 			return fmt.Errorf("pass %d: %d blocks cached, want at most %d", i, n, config.Blocks)
 		}

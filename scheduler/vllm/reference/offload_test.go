@@ -14,9 +14,8 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// The exact lineage of blocks against the nodes and segments of the plain pool,
-// on the cases of the differential test: with nowhere to send blocks to, an
-// engine that keeps account of single blocks does the same.
+// The exact lineage of blocks equals the nodes and segments of the plain pool, on the cases of the differential test:
+// an engine with single blocks and no host memory has the same passes.
 func TestBlockByBlockEqualsPlain(t *testing.T) {
 	cases := long.Cases(500, 2000)
 	met := make(map[string]int)

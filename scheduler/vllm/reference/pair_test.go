@@ -84,7 +84,7 @@ func (p *pair) Step(now, until sim.Time, pass *scheduler.Pass) error {
 	return err
 }
 
-// visit compares a pass of the core with what the twin makes of it.
+// visit compares a pass of the core with that of the twin.
 func (p *pair) visit(got schedulertest.Step) error {
 	var pass scheduler.Pass
 	if err := p.twin.Step(got.Start, got.Start, &pass); err != nil {

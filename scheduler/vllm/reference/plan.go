@@ -18,7 +18,7 @@ type planned struct {
 	prefix  int  // Σ prompt tokens there before
 	total   int  // tokens computed
 	lost    int  // requests preempted
-	fronted int  // of these, from the front of running, by the schedule call under way
+	fronted int  // of these, from the front of running, by the schedule call in progress
 	further bool // some prompt got further than ever before
 
 	emitting bool // the pass is in its decode part
@@ -39,8 +39,7 @@ const (
 // other (docs/rules/vllm.md "Requests that can never run").
 const barrenLimit = 100_000
 
-// runPass runs one pass by the letter of docs/rules/vllm.md "Reference: a
-// pass".
+// runPass runs one pass by the letter of docs/rules/vllm.md "The reference's rules".
 func (c *Core) runPass(now sim.Time, p *scheduler.Pass) error {
 	c.pass = planned{budget: c.cfg.Budget(), out: p}
 	c.notes = c.notes[:0]
@@ -137,8 +136,7 @@ func (c *Core) planWaiting() bool {
 }
 
 // scheduleTokens computes as many tokens of s as budget and blocks allow,
-// preempting other requests for blocks (docs/rules/vllm.md "Reference: scheduling a
-// request").
+// preempting other requests for blocks (docs/rules/vllm.md "The reference's rules").
 func (c *Core) scheduleTokens(s slot, admit bool) outcome {
 	r := &c.requests[s]
 	cached := 0

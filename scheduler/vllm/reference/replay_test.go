@@ -42,7 +42,7 @@ func plain(blockTokens int) vllm.Config {
 	}
 }
 
-// record is what came of one request.
+// record is the result of one request.
 type record struct {
 	arrived             sim.Time
 	first, second, last sim.Time
@@ -50,7 +50,7 @@ type record struct {
 	handoff             sim.Time
 }
 
-// outcome is what came of a run.
+// outcome is the result of a run.
 type outcome struct {
 	records []record
 	gaps    []sim.Time // inter-token latencies, ascending

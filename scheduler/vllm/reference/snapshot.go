@@ -5,8 +5,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// entry is what a pass planned for one request, as planners and details tell
-// it.
+// entry is the plan of a pass for one request, for planners and details.
 type entry struct {
 	slot   slot
 	id     sim.RequestID
@@ -15,8 +14,7 @@ type entry struct {
 	length int // prompt and generated tokens when it was planned
 }
 
-// isNoting reports whether an observer reads what is planned for each
-// request.
+// isNoting reports whether plans of single requests are recorded.
 func (c *Core) isNoting() bool { return c.cfg.Planner || c.pass.out.Detail != nil }
 
 // notePlan keeps what the pass planned for s.

@@ -11,7 +11,7 @@ import (
 )
 
 // tiered is a pool with host memory behind it (docs/rules/vllm.md "Host
-// memory"). It knows every block by itself.
+// memory"). It knows every block alone.
 //
 // A cached block that is evicted moves to the host: its place on the device
 // serves again when the copy is done, and the allocation that evicted it goes
@@ -195,7 +195,7 @@ func (o *tiered) promotePartial(s slot) {
 	o.core.capture.notePromoted(r)
 }
 
-// Release gives back every block s holds, last to first.
+// Release releases every block s holds, last to first.
 func (o *tiered) Release(s slot) {
 	t := o.seatOf(s)
 	if r := &o.core.requests[s]; o.core.heldBlocks(r) > r.full {
@@ -215,7 +215,7 @@ func (o *tiered) Forget(s slot) {
 	o.Abandon(s)
 }
 
-// nameOf returns what block i of r's list, a full one, holds.
+// nameOf returns the content of block i of r's list, a full one.
 func (o *tiered) nameOf(r *request, i int) blocks.Name {
 	return blocks.NameOf(o.core.cfg.Tree, r.path, r.shared, r.id, i)
 }

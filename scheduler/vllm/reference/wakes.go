@@ -2,9 +2,8 @@ package reference
 
 import "fmt"
 
-// wake is a step and the slot of the request that wakes in it, in one word that
-// sorts by step: a heap of such words costs two thirds of one of pairs, and it
-// is among the most of what a decode pass costs.
+// wake is a step and the slot of the request that wakes in it, in one word that sorts by step. A heap of such words
+// costs two thirds of a heap of pairs, and is a large part of the cost of a decode pass.
 type wake uint64
 
 // slotBits is enough for every slot, which is an int32 of at least 0, and leaves

@@ -1,5 +1,4 @@
-// Package releases is what releases of vLLM do: the rules that their schedulers follow, the limits of their servers and what
-// these check.
+// Package releases has the rules of vLLM's schedulers by release, and the limits and checks of its servers.
 //
 // Read profiles.go, then release.go, server.go and methods.go.
 package releases
@@ -24,8 +23,7 @@ type profile struct {
 	compared []string
 }
 
-// knownProfiles lists what is known, the oldest first. docs/rules/vllm.md lists the releases that were run to find where each
-// rule changed.
+// knownProfiles lists the known profiles, the oldest first.
 func knownProfiles() []profile {
 	oldest, early := Start{Medusa: true, NoSlots: true, TimesYarn: true}, Start{Medusa: true, SeqSlots: true, TimesYarn: true}
 	later, scaled := Start{Medusa: true, LongBounded: true, TimesYarn: true}, Start{Medusa: true, LongBounded: true}
@@ -55,8 +53,8 @@ func Newest() string {
 	return all[len(all)-1].name
 }
 
-// Release returns the release of vLLM that a set of rules stands for, as 0.33.0: the first that
-// follows it; of names that stand for none, the newest that is known.
+// Release returns the first release of vLLM that follows a set of rules, such as 0.33.0; for an unknown name the newest
+// known one.
 func Release(name string) string {
 	k := findProfile(name)
 	if k == nil {

@@ -58,8 +58,8 @@ func listCompared(version string) bool {
 	return slices.Contains(nearestProfile(version).compared, version)
 }
 
-// RulesName returns what scheduler_profile has for a release: the name of its rules, or of the
-// release itself where these were not compared with it.
+// RulesName returns the value of scheduler_profile for a release: the name of its rules, or of the release itself if it
+// was not compared.
 func RulesName(version string) string {
 	name := newestProfile + "-" + version
 	if _, ok := parseRelease(name); !ok || listCompared(version) {
@@ -68,8 +68,8 @@ func RulesName(version string) string {
 	return name
 }
 
-// Uncertainty returns what is not known of a name that scheduler_profile has: for a release that was not compared, the rules that
-// it gets and their differences to the next ones. It is "" for all other names.
+// Uncertainty returns the uncertainty of a name of scheduler_profile: for a release that was not compared, its rules
+// and their differences to the next ones. It is "" for all other names.
 func Uncertainty(name string) string {
 	version, ok := parseRelease(name)
 	if !ok || listCompared(version) || NameProfile(name) == name {
@@ -123,7 +123,7 @@ func ParseProfile(name string) (vllm.Rules, error) {
 	return vllm.Rules{}, excerpt.Errorf("scheduler_profile is %q, must be %s", name, strings.Join(Profiles(), " or "))
 }
 
-// NameProfile returns the name of a set of rules of vLLM's own by one of its names, "" where
+// NameProfile returns the name of a set of rules of vLLM's own by one of its names, "" if
 // there is none.
 func NameProfile(name string) string {
 	if k := findProfile(name); k != nil {
@@ -132,7 +132,7 @@ func NameProfile(name string) string {
 	return ""
 }
 
-// findProfile returns the profile of a name, nil where there is none.
+// findProfile returns the profile of a name, nil if there is none.
 func findProfile(name string) *profile {
 	if name == newestProfile {
 		name = Newest()

@@ -9,9 +9,8 @@ import (
 // ServerBlock is the tokens of a KV block of a vLLM server where nothing is said.
 const ServerBlock = 16
 
-// ServerLimits returns how many tokens a pass and how many requests at once a vLLM server of
-// the releases of a profile takes where neither is said: by the name of the GPU and its
-// memory in GiB. docs/rules/vllm.md "Limits of a server" has both.
+// ServerLimits returns the default token budget and number of requests of a vLLM server of the releases of a profile:
+// by the name of the GPU and its memory in GiB.
 func ServerLimits(profile, gpu string, memory float64) (batchedTokens, seqs int) {
 	k := findProfile(profile)
 	switch {
@@ -43,8 +42,8 @@ func StartOf(profile string) (s Start, ok bool) {
 	return s, false
 }
 
-// DraftSlots returns the tokens of a pass that a server keeps for drafts when it starts, where it decodes
-// speculatively with that many drafts and requests at once, Unlimited where these have no limit.
+// DraftSlots returns the tokens of a pass that a server reserves for drafts when it starts, by the numbers of drafts
+// and of requests at once; Unlimited without a limit of requests.
 func (s *Start) DraftSlots(method scheduler.Drafter, drafts, seqs int) int {
 	switch {
 	case s.Lookahead && method != scheduler.ByLookup:

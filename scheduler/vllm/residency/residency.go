@@ -11,7 +11,7 @@ import (
 )
 
 // Nodes counts the cached blocks of each node of the tree, where scheduler.CaptureResidency is asked for. A request
-// holds all blocks before one that it holds and gives them back after it, so that those of a node come and go in order.
+// holds all blocks before one that it holds and releases them after it, so that those of a node come and go in order.
 type Nodes struct {
 	tree    *prompt.Tree
 	perNode int64

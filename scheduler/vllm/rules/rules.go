@@ -6,14 +6,13 @@ package rules
 // package releases; each is a value of Rules.
 //
 // Rules that are all as in the reference are followed by the package reference;
-// any other choice is followed by this one, each rule as it is set.
+// any other choice is followed by this one, with each rule as set.
 type Rules struct {
 	// MixedStep runs prompt chunks and decodes in one forward pass of one
 	// duration; otherwise prefill comes first, then decode, each with its own.
 	MixedStep bool
-	// BudgetGate admits requests only while there are tokens left to compute;
-	// otherwise the head of the line is read with none left, and gets in
-	// when it needs none.
+	// BudgetGate admits requests only while tokens are left in the budget; otherwise the head of the line is tried with
+	// none left, and is admitted if it needs none.
 	BudgetGate bool
 	// RecomputeLast computes at least one token of a prompt that is cached as a
 	// whole; otherwise such a prompt costs nothing.
@@ -24,9 +23,8 @@ type Rules struct {
 	// ReserveWhole admits a request only when all of its known tokens would fit;
 	// otherwise when its first chunk does. Read with AdmitIdle only.
 	ReserveWhole bool
-	// WholeAllocation takes all blocks of a chunk or none, and the block of a
-	// token when it is fed back; otherwise what blocks there are serve a part of
-	// the chunk, and a token's block is taken with the pass that samples it.
+	// WholeAllocation takes all blocks of a chunk or none, and the block of a token when it is fed back. Otherwise the
+	// free blocks serve a part of the chunk, and the block of a token is taken with the pass that samples it.
 	WholeAllocation bool
 	// OneQueue evicts by time of release, cached or not; otherwise blocks that
 	// were never cached go first.
@@ -62,18 +60,17 @@ type Rules struct {
 	// NameAtEnd makes a block that the last computed token of an answer fills one
 	// that can be found when the request ends; otherwise it never is.
 	NameAtEnd bool
-	// WindowBound admits a request when groups with windows have room for what they can
-	// hold of it at once; otherwise when they do for all of it, as if they kept it.
+	// WindowBound admits a request if groups with windows have room for the blocks that they hold of it at once;
+	// otherwise if they have room for all its blocks.
 	WindowBound bool
-	// WindowLag keeps a block that tokens of a pass under way attend to; otherwise it is
-	// given up as soon as they are planned.
+	// WindowLag keeps a block that tokens of a running pass attend to; otherwise it is
+	// given up when they are planned.
 	WindowLag bool
 	// DraftRoom gives a request its room for drafts with its prompt; otherwise with its
 	// first drafts.
 	DraftRoom bool
-	// NameAccepted makes blocks that accepted drafts fill ones that can be found when the
-	// request loses its place or ends also where passes are planned one after the other;
-	// otherwise only with TwoInFlight.
+	// NameAccepted names blocks that accepted drafts fill when the request is preempted or ends, also with one pass in
+	// flight; otherwise only with TwoInFlight.
 	NameAccepted bool
 	// PadDrafts gives a request that is admitted with one token to compute drafts that are
 	// none, so that it looks like one that decodes.

@@ -63,8 +63,8 @@ func (t *Store) AppendCopy(l *Layer, i ID) {
 	t.At(i).Below = last
 }
 
-// FindCopy returns the first copy that has block to-1, and from where on it is the first
-// to have them; None, and from where on none has any.
+// FindCopy returns the first copy that has block to-1, and the block from which on it is the first to have them; None,
+// and the block from which on no copy has any.
 func (t *Store) FindCopy(l *Layer, from, to int32) (ID, int32) {
 	for i := l.Copies; i != None; i = t.At(i).Above {
 		switch s := t.At(i); {
@@ -80,7 +80,7 @@ func (t *Store) FindCopy(l *Layer, from, to int32) (ID, int32) {
 	return None, from
 }
 
-// Fault returns where what can be found of a layer differs from its segments; "" where it does not.
+// Fault returns the difference between the index of a layer and its segments; "" if there is none.
 func (t *Store) Fault(l *Layer, of Owner, start int32) string {
 	at, below := start, None
 	for i := l.First; i != None; i = t.At(i).Above {

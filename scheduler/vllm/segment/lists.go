@@ -10,8 +10,8 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// Lists is the segments of a pool from which several groups of layers take their blocks, with
-// what can be found of each prompt node and of each request in each group.
+// Lists is the segments of a pool for several groups of layers, with the blocks of each prompt node and of each request
+// that can be found in each group.
 //
 // The segments of a list stand in the order in which their blocks were named. A block is found
 // in the first of them that has it. A list may have gaps, since layers with windows give up the
@@ -166,7 +166,7 @@ func (t *Lists) ReachDown(e Entry, g int, from, end int32) int32 {
 	return from
 }
 
-// LastBelow returns the end of the last blocks before one, at least from, that can be found; from where there are none.
+// LastBelow returns the end of the last blocks before one, at least from, that can be found; from if there are none.
 func (t *Lists) LastBelow(e Entry, g int, from, block int32) int32 {
 	if e == NoEntry {
 		return from
@@ -316,7 +316,7 @@ func (t *Lists) DropFirst(held []Holding, end int32) (left []Holding, idle int) 
 	return slices.Delete(held, 0, gone), t.releasePieces()
 }
 
-// dropOwn does what DropFirst does with the blocks before end of a holding that has all of a segment, which nothing else holds, and keeps
+// dropOwn is DropFirst for the blocks before end of a holding of a whole segment that no other request holds, and keeps
 // a part. It returns how many there are, 0 for another holding.
 func (t *Lists) dropOwn(h *Holding, end int32) (idle int) {
 	s := t.At(h.Segment)
@@ -381,7 +381,7 @@ func (t *Lists) Evict(most int32) Eviction {
 	return x
 }
 
-// findEnd returns the end of what can be found of a list; 0 where nothing can.
+// findEnd returns the end of what can be found of a list; 0 if nothing can.
 func (t *Lists) findEnd(l *Layer) (end int32) {
 	for i := l.First; i != None; i = t.All[i].Above {
 		end = max(end, t.All[i].Hi)
@@ -389,8 +389,8 @@ func (t *Lists) findEnd(l *Layer) (end int32) {
 	return end
 }
 
-// Fault returns where the lists differ from their segments; "" where they do not. In groups that are whole all of a
-// node up to its end can be found.
+// Fault returns where the lists differ from their segments; "" if they do not. In whole groups all blocks of a node up
+// to its end can be found.
 func (t *Lists) Fault(whole func(g int) bool, start func(prompt.NodeID) int32) string {
 	for n, e := range t.nodes.All() {
 		if t.entries[*e-1].node != n {

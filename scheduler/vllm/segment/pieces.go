@@ -18,7 +18,7 @@ type Pieces struct {
 	all   []piece
 }
 
-// piece is blocks of a node that a segment is made for.
+// piece is the blocks of a node that become one segment.
 type piece struct {
 	segment ID
 	node    prompt.NodeID

@@ -161,8 +161,8 @@ func (t *Store) AppendPieces(dst []ID, h Holding) []ID {
 	return dst
 }
 
-// Holding is a number of blocks that a request holds, from the first of a segment on.
-// When that was split since, they continue in its rest.
+// Holding is a number of blocks that a request holds, from the first of a segment on. If that segment was split since,
+// they continue in its rest.
 type Holding struct {
 	Segment ID
 	Blocks  int32

@@ -51,7 +51,7 @@ type Job struct {
 // Load is the part of a request in a transfer to the device.
 type Load struct {
 	Of   *host.Request // nil: it was cancelled
-	Held []host.Block  // that it gives back at the end then
+	Held []host.Block  // that it releases at the end then
 }
 
 // New returns a connector to empty host memory for blocks of a number of tokens.
@@ -62,7 +62,7 @@ func New(o *blocks.Offload, blockTokens int, finishes bool) *Connector {
 	}
 }
 
-// Unpin lets go of the blocks that a lookup of u has found.
+// Unpin releases the blocks that a lookup of u has found.
 func (c *Connector) Unpin(u *User) {
 	c.memory.letGo(u.pinned)
 	u.pinned = u.pinned[:0]

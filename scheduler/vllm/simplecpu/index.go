@@ -10,7 +10,7 @@ type index struct {
 
 func newIndex() index { return index{own: map[Key]int32{}} }
 
-// get returns the block of a key; ok is false where there is none.
+// get returns the block of a key; ok is false if there is none.
 func (x *index) get(key Key) (b int32, ok bool) {
 	if key < 0 {
 		b, ok = x.own[key]

@@ -51,7 +51,7 @@ func (m *plain) hold(b int32) {
 	}
 }
 
-// Random stores and lookups: Memory takes, finds and evicts what the plain one does.
+// After random stores and lookups, Memory takes, finds and evicts the same blocks as the plain one.
 func TestMemoryEqualsPlain(t *testing.T) {
 	for seed := range uint64(200) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -100,8 +100,8 @@ func TestMemoryEqualsPlain(t *testing.T) {
 	}
 }
 
-// A store of two blocks begins when the device has computed, takes what their bytes take, and makes them found when it is complete. A
-// pass with which a request loses its place waits for it.
+// A store of two blocks begins when the device has computed, takes the time of its bytes, and lets lookups find the
+// blocks when it is complete. A pass with which a request loses its place waits for it.
 func TestStoreAndLoad(t *testing.T) {
 	c := New(&blocks.Offload{Blocks: 4, BytesPerToken: 1000, ToHostGBPerSecond: 0.004, ToGPUGBPerSecond: 0.004}, 4, true)
 	var u User

@@ -9,7 +9,7 @@ import "fmt"
 type Groups struct {
 	Tokens  int  // that a layer with a window attends to; 0: no layer has one
 	Chunked bool // it attends to the tokens of its chunk of Tokens; otherwise to the last Tokens
-	Groups  int  // of layers with a window, > 0 where Tokens are
+	Groups  int  // of layers with a window, > 0 if Tokens are
 	Full    int  // of layers that attend to everything
 	// FullFirst puts the groups of layers that attend to everything first, as vLLM does
 	// where the first layer of the model does; otherwise the groups with windows come first.
@@ -55,7 +55,7 @@ func (w *Groups) Passed(computed int) int {
 	return max(0, computed-w.Tokens+1)
 }
 
-// Passing returns how many tokens have to be computed to pass the first ones, that many.
+// Passing returns how many tokens must be computed to pass the first ones, that many.
 func (w *Groups) Passing(tokens int) int {
 	if w.Chunked {
 		return (tokens + w.Tokens - 1) / w.Tokens * w.Tokens

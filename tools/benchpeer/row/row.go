@@ -1,5 +1,5 @@
-// Package row lists the cases in which the speed is compared with the reference's:
-// what is replayed, on which cluster, and how much faster it has to be.
+// Package row lists the cases of the speed comparison with the reference: the workload, the cluster, and the required
+// speed-up.
 //
 // Read row.go, then table.go; tile.go makes long traces.
 package row
@@ -62,7 +62,7 @@ type Row struct {
 	Bounds Bounds
 }
 
-// Bounds are what a row has to reach.
+// Bounds are what a row must reach.
 type Bounds struct {
 	Simulation  float64       // least ratio of simulation times; 0: none is asked for
 	Command     float64       // least ratio of times of the whole command

@@ -14,7 +14,7 @@ type RulesRow struct {
 	Windows       string // arguments that choose a model with sliding windows, compared with Llama 3.1 8B
 	Threads       bool   // two threads are compared with one, over the whole command
 	SGLang        bool   // otherwise vLLM
-	BesideVLLM    bool   // SGLang's own rules are compared with vLLM's own
+	AgainstVLLM   bool   // SGLang's own rules are compared with vLLM's own
 	Source        Source
 	Requests      int // of Synthetic, or of the tiled trace; 0: the trace unchanged
 	Input, Output int // tokens of a synthetic request
@@ -54,9 +54,9 @@ func RulesTable() []RulesRow {
 			Source: Synthetic, Requests: 16_384, Input: 1024, Output: 128, InFlight: 64, Workers: 1, BlockTokens: 64},
 		{Title: "synthetic 4,096 of 1,024/2,048, 128 in flight, block 64", SGLang: true,
 			Source: Synthetic, Requests: 4_096, Input: 1024, Output: 2_048, InFlight: 128, Workers: 1, BlockTokens: 64},
-		{Title: "conversation, 8 workers, KV router, block 64, with vLLM's own rules", SGLang: true, BesideVLLM: true,
+		{Title: "conversation, 8 workers, KV router, block 64, with vLLM's own rules", SGLang: true, AgainstVLLM: true,
 			Workers: 8, Router: "kv", BlockTokens: 64, Simulation: 3},
-		{Title: "conversation, 8 workers, KV router, block 16, with vLLM's own rules", SGLang: true, BesideVLLM: true,
+		{Title: "conversation, 8 workers, KV router, block 16, with vLLM's own rules", SGLang: true, AgainstVLLM: true,
 			Workers: 8, Router: "kv", BlockTokens: 16, Simulation: 3},
 	}
 	for _, x := range []struct{ name, args string }{
@@ -91,7 +91,7 @@ func (r *RulesRow) Args(trace string) []string {
 		tokens, seats, budget = 612_368, 128, 2048
 	case r.SGLang:
 		seats, budget = 0, 0
-		if !r.BesideVLLM {
+		if !r.AgainstVLLM {
 			tokens = endlessBlocks * r.BlockTokens
 		}
 	}
@@ -127,7 +127,7 @@ func (r *RulesRow) Own(profile string) []string {
 		return append([]string{"--gpu=h100"}, strings.Fields(r.Windows)...)
 	case r.Threads:
 		return []string{"--threads=2"}
-	case r.BesideVLLM:
+	case r.AgainstVLLM:
 		return []string{"--engine=sglang", "--gpu=h100", "--model=llama-3.1-8b"}
 	case r.SGLang:
 		return []string{"--engine=sglang"}
@@ -144,7 +144,7 @@ func (r *RulesRow) Others() []string {
 		return []string{"--gpu=h100", "--model=llama-3.1-8b"}
 	case r.Threads:
 		return []string{"--threads=1"}
-	case r.BesideVLLM:
+	case r.AgainstVLLM:
 		return []string{"--scheduler-profile=vllm", "--gpu=h100", "--model=llama-3.1-8b", "--max-num-seqs=1024", "--max-num-batched-tokens=8192"}
 	case r.SGLang:
 		return []string{"--engine=sglang", "--compat=dynamo-1.2"}

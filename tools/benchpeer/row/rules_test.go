@@ -26,7 +26,7 @@ func TestRulesTable(t *testing.T) {
 			want = 1 / 1.8
 		case r.Calibrated: // there is a queue
 			want = 4
-		case r.BesideVLLM:
+		case r.AgainstVLLM:
 			want = 3
 		}
 		if r.Simulation != want {

@@ -105,8 +105,8 @@ func (c *Cluster) scale() *scaling.Scale {
 	}
 }
 
-// Step moves the clock to a tick, lets the controller reconcile once with what the tick shows, and
-// returns the number of pods that it wants. It runs within a bubble of testing/synctest.
+// Step moves the clock to a tick, lets the controller reconcile once with the metrics of the tick, and returns the
+// wanted number of pods. It runs within a bubble of testing/synctest.
 func (c *Cluster) Step(ctx context.Context, t *Tick) (int32, error) {
 	c.metrics.tick, c.workers = t, t.Workers
 	if err := c.setPods(ctx, t); err != nil {

@@ -94,7 +94,7 @@ func newMetricSpec(t *v1alpha1.ScaleTriggers) (spec autoscaling.MetricSpec, err 
 	return spec, nil
 }
 
-// readNumber returns a number of a trigger's metadata, 0 where it is not there.
+// readNumber returns a number of a trigger's metadata, 0 if it is not there.
 func readNumber(t *v1alpha1.ScaleTriggers, key string) (x float64, err error) {
 	if text := t.Metadata[key]; text != "" {
 		_, err = fmt.Sscan(text, &x)
