@@ -53,7 +53,7 @@ const ms = (v) => {
 // prose is a text with its durations in ms as ms writes them, and metrics in capitals.
 const prose = (text) => text.replace(/(\d+(?:\.\d+)?) ms\b/g, (all, v) => ms(Number(v))).replace(/\b(p[\d.]+|mean|median|each) (ttft|ttst|itl|tpot|e2e)\b/g, (all, of, metric) => `${of} ${metric.toUpperCase()}`);
 const money = (v) => "$" + v.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
-const percents = [(v) => number(100 * v, 1), " %"];
+const percents = [(v) => number(100 * v, 2), " %"];
 const percent = (v) => v === null || v === undefined ? "" : number(100 * v, 1) + " %";
 const change = (v) => Math.abs(v) < 0.0005 ? "0 %" : v >= 9 ? `× ${number(1 + v, 0)}` : (v > 0 ? "+" : "−") + number(100 * Math.abs(v), 1) + " %";
 const seconds = (v) => v === null || v === undefined ? "" : ms(v * 1000);

@@ -129,7 +129,7 @@
     ["Time per output token, p99", "p99_tpot_ms", ms, "tpot"], ["Output throughput", "output_throughput_tok_s", (v) => few(v) + " tokens/s"]].map(([title, of, show, id]) => {
     const held = (r.held || []).filter((o) => o.curve === id && !o.class), missed = held.some((o) => !o.met), v = r.report[of];
     return el("div.card.tile" + (held.length ? missed ? ".bad" : ".good" : ""), el("h3", title), el("strong", v ? show(v) : "–"),
-      ...held.map((o) => el("div", el(o.met ? "b.met" : "b.missed", o.met ? "✓ met" : "✗ missed"), ` ${o.title} ≤ ${ms(o.limit)}`)));
+      ...held.map((o) => el("div", el(o.met ? "b.met" : "b.missed", o.met ? "✓ met" : "✗ missed"), ` ${o.title} ≤ ${ms(o.limit)}${o.met || o.value > o.limit ? "" : `: ${number(r.report.num_requests - (r.report.completed_requests || 0))} requests did not complete`}`)));
   }));
 
   const summary = () => {
@@ -140,12 +140,12 @@
     if (!several) s.append(tiles(runs[0]));
     const grid = cards(s), held = objectives();
     const onTiles = (o) => !o.class && !o.each && ["ttft", "itl", "tpot"].includes(o.curve);
-    grid.append(...(held && (several || !runs[0].held.every(onTiles)) ? [held] : []), ...(several ? [values(), ...paired()] : []));
+    grid.append(...(held && (several || !runs[0].held.every(onTiles)) ? [held] : []), ...paired());
   };
   // rest is what the numbers are made of, and what they assume.
   const rest = () => {
-    const grid = cards(section(several ? "Where the time goes, assumptions, command" : "Numbers, assumptions, command"));
-    if (several) grid.append(...ledger(), ...madeOf());
+    const grid = cards(section("Numbers, assumptions, command"));
+    if (several) grid.append(values(), ...ledger(), ...madeOf());
     else grid.append(values(), el("div.stack", ...ledger(), ...madeOf()));
   };
 

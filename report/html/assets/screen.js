@@ -112,10 +112,11 @@ const makeScreen = ({ ask, link, zoom }) => {
   // tiles are the four numbers that a cluster is judged by, with objectives and the change against the first pin.
   const tiles = (runs) => {
     const now = runs[runs.length - 1].a, first = runs.length > 1 ? runs[0] : null, held = (now.run.held || []).filter((h) => !h.class);
+    const unfinished = number(now.run.report.num_requests - (now.run.report.completed_requests || 0));
     const gap = held.some((h) => h.curve === "tpot") && !held.some((h) => h.curve === "itl") ? "tpot" : "itl";
     const tile = (title, of, show, key, judged, without) => {
       const v = of(now), missed = judged.some((h) => !h.met), was = first && of(first.a);
-      const goal = judged.map((h) => el("div", el(h.met ? "b.met" : "b.missed", h.met ? "✓ met" : "✗ missed"), ` ${h.title} ≤ ${ms(h.limit)}${h.value === v ? "" : `: ${h.each ? percent(h.value) : ms(h.value)}`}`));
+      const goal = judged.map((h) => el("div", el(h.met ? "b.met" : "b.missed", h.met ? "✓ met" : "✗ missed"), ` ${h.title} ≤ ${ms(h.limit)}${h.value === v ? "" : `: ${h.each ? percent(h.value) : ms(h.value)}`}${!h.met && h.value <= h.limit && !h.each ? `: ${unfinished} requests did not complete` : ""}`));
       return el("div.card.tile" + (judged.length ? missed ? ".bad" : ".good" : ""), el("h3", title), el("strong", v ? show(v) : "–"), ...(goal.length ? goal : [el("div", v ? without : "requires a GPU with a price")]),
         ...(was && v ? [el("div", ...changed(v / was - 1, key), ` against ${first.name}`)] : []));
     };
