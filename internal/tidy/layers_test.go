@@ -16,7 +16,7 @@ func layers() [][]string {
 		{"internal/excerpt", "internal/json", "internal/stable"},
 		{"internal/invariant"},
 		{"internal/accuracy", "internal/bell", "internal/bitset", "internal/certtest", "internal/changes", "internal/clone", "internal/credential", "internal/decimal", "internal/file", "internal/heap", "internal/labels", "internal/licenses", "internal/listen", "internal/long", "internal/nearest", "internal/optional", "internal/parquetfile", "internal/peer", "internal/poll", "internal/probe", "internal/script", "internal/sliding", "internal/table", "internal/terminal", "sim/blockhash"},
-		{"internal/httpfault", "internal/plausible", "internal/vllmpaths", "schema", "sim/prompt"},
+		{"internal/httpfault", "internal/mux", "internal/plausible", "internal/vllmpaths", "schema", "sim/prompt"},
 		{"sim"},
 		{"scheduler/optables"},
 		{"internal/formula", "scheduler/hardware"},

@@ -26,42 +26,6 @@ func beatAsked(headers map[string]string) time.Duration {
 	return min(max(time.Duration(ms)*time.Millisecond, 10*time.Millisecond), time.Minute)
 }
 
-// pulse is the heartbeat of a response.
-type pulse struct {
-	ticker *time.Ticker // nil: the caller asked for none
-	quiet  bool         // nothing was written since the last tick
-}
-
-func newPulse(every time.Duration) *pulse {
-	if every == 0 {
-		return &pulse{}
-	}
-	return &pulse{ticker: time.NewTicker(every)}
-}
-
-// ticks returns the channel of the instants at which to beat.
-func (p *pulse) ticks() <-chan time.Time {
-	if p.ticker == nil {
-		return nil
-	}
-	return p.ticker.C
-}
-
-// beat writes an empty frame unless something was written since the last tick.
-func (p *pulse) beat(w *frameWriter) {
-	if p.quiet {
-		w.writeFrame(wire.Frame{})
-		_ = w.flushFrames()
-	}
-	p.quiet = true
-}
-
-func (p *pulse) stop() {
-	if p.ticker != nil {
-		p.ticker.Stop()
-	}
-}
-
 // vigil is how long a caller waits for a frame.
 type vigil struct {
 	conn  net.Conn

@@ -3,11 +3,13 @@ package drt
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"sync"
 	"time"
 
 	"github.com/replay-llm/replay/internal/listen"
+	"github.com/replay-llm/replay/internal/mux"
 	"github.com/replay-llm/replay/live/cancel"
 	"github.com/replay-llm/replay/live/drt/wire"
 	"github.com/replay-llm/replay/live/fault"
@@ -23,6 +25,7 @@ type place struct {
 // callers is where workers call home: a listener, and the calls that wait for their workers.
 type callers struct {
 	config *Config
+	shared string // the subject of connections for several calls
 
 	mu      sync.Mutex
 	server  *tcp.Server // of connections that have not said hello yet; nil before the first client
@@ -30,6 +33,7 @@ type callers struct {
 	closed  bool
 	waiting map[string]*expected // by subject
 	gone    map[place]time.Time  // tombstones, until when
+	lines   map[*mux.Conn]struct{}
 }
 
 // expected is a call with a worker that has not called home.
@@ -49,7 +53,10 @@ type arrival struct {
 }
 
 func newCallers(config *Config) *callers {
-	return &callers{config: config, waiting: make(map[string]*expected), gone: make(map[place]time.Time)}
+	return &callers{
+		config: config, shared: cancel.NewID(),
+		waiting: make(map[string]*expected), gone: make(map[place]time.Time), lines: make(map[*mux.Conn]struct{}),
+	}
 }
 
 // startListening opens the listener, once.
@@ -67,13 +74,13 @@ func (c *callers) startListening() error {
 		return err
 	}
 	c.server, c.address = l, listen.Dialable(l.Addr())
-	l.Serve(c.readCaller)
+	l.Serve(func(conn net.Conn) { c.readCaller(conn, l.Release) })
 	return nil
 }
 
-// readCaller reads which call a connection is for and hands it over. A connection for no call is closed without
-// an effect on other calls.
-func (c *callers) readCaller(conn net.Conn) {
+// readCaller reads which call a connection is for, releases the connection and hands it over. A connection for no call
+// has no effect on other calls.
+func (c *callers) readCaller(conn net.Conn, release func(net.Conn)) {
 	_ = conn.SetReadDeadline(time.Now().Add(c.config.CallHome))
 	from := wire.NewReader(patientConn{conn}, c.config.MaxMessage)
 	f, err := from.Read()
@@ -85,13 +92,40 @@ func (c *callers) readCaller(conn net.Conn) {
 		c.config.Log.Warn("connection for response streams closed", "from", conn.RemoteAddr().String(), "reason", err)
 		return
 	}
+	if hello.Subject == c.shared {
+		release(conn)
+		_ = conn.SetReadDeadline(time.Time{})
+		c.shareConn(conn, from.Rest())
+		return
+	}
 	e := c.takeExpected(hello.Subject)
 	if e == nil {
 		return
 	}
-	c.server.Release(conn)
+	release(conn)
 	_ = conn.SetReadDeadline(time.Time{})
 	e.arrival <- arrival{conn: conn, from: from}
+}
+
+// shareConn takes the streams of a connection as connections of workers.
+func (c *callers) shareConn(conn net.Conn, from io.Reader) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var line *mux.Conn
+	line = mux.New(conn, from, func(stream net.Conn) {
+		taken := false
+		if c.readCaller(stream, func(net.Conn) { taken = true }); !taken {
+			stream.Close()
+		}
+	}, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.lines, line)
+	})
+	c.lines[line] = struct{}{}
+	if c.closed {
+		line.CloseIdle()
+	}
 }
 
 // takeExpected removes the call that waits for subject; a subject is used once.
@@ -194,6 +228,9 @@ func (c *callers) closeAll() {
 	for subject, e := range c.waiting {
 		delete(c.waiting, subject)
 		e.arrival <- arrival{err: fault.New(fault.Disconnected, "the runtime is closed")}
+	}
+	for line := range c.lines {
+		line.CloseIdle()
 	}
 	c.mu.Unlock()
 	if c.server != nil {

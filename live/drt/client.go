@@ -266,6 +266,7 @@ func (c *Client) sendRequest(ctx context.Context, to Instance, rq *Request, home
 		headers["request-id"] = home.Context
 	}
 	headers[beatHeader] = fmt.Sprint(c.rt.config.Heartbeat.Milliseconds())
+	headers[sharedHeader] = c.rt.homes.shared
 	headers["x-frontend-send-ts-ns"] = fmt.Sprint(sent.UnixNano())
 	ctx, release := context.WithTimeoutCause(ctx, c.rt.config.Acknowledge, fmt.Errorf("none in %v", c.rt.config.Acknowledge))
 	defer release()

@@ -55,13 +55,13 @@ func errorItem(err error) json.RawMessage {
 // What is around the data of an item that has nothing else.
 const itemHead, itemTail = `{"data":`, `}`
 
-// encodeItem returns an item as it goes over the wire.
-func encodeItem(i *Item) (json.RawMessage, error) {
+// appendItem appends an item as it goes over the wire.
+func appendItem(dst []byte, i *Item) ([]byte, error) {
 	if len(i.Data) == 0 || i.ID != "" || i.Event != "" || len(i.Comment) > 0 {
-		return json.Marshal(i)
+		b, err := json.Marshal(i)
+		return append(dst, b...), err
 	}
-	b := make([]byte, 0, len(itemHead)+len(i.Data)+len(itemTail))
-	return append(append(append(b, itemHead...), i.Data...), itemTail...), nil
+	return append(append(append(dst, itemHead...), i.Data...), itemTail...), nil
 }
 
 // parseItem reads an item. failed is the error that stands in its place, bad why it is none.

@@ -29,3 +29,21 @@ func (rt *Runtime) HoldUp(over <-chan struct{}) (release func()) {
 		}
 	}
 }
+
+// Lines returns the number of connections for several response streams that the runtime has.
+func (rt *Runtime) Lines() int {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	rt.homes.mu.Lock()
+	defer rt.homes.mu.Unlock()
+	return len(rt.lines) + len(rt.homes.lines)
+}
+
+// CutLines ends the connections of workers for several response streams.
+func (rt *Runtime) CutLines() {
+	rt.homes.mu.Lock()
+	defer rt.homes.mu.Unlock()
+	for line := range rt.homes.lines {
+		line.Close()
+	}
+}

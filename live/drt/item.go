@@ -21,7 +21,7 @@ type Request struct {
 	SentNS uint64
 }
 
-// Item is one element of a response.
+// Item is one element of a response. Of a handler's item the data is read before the next one.
 type Item struct {
 	Data    json.RawMessage `json:"data,omitempty"`
 	ID      string          `json:"id,omitempty"`

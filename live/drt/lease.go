@@ -288,6 +288,7 @@ func (rt *Runtime) disconnectAll() {
 	rt.keeping.Wait()
 	rt.behind.Wait()
 	rt.homes.closeAll()
+	rt.closeLines()
 	if rt.plane != nil {
 		rt.plane.closePlane()
 	}

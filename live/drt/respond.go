@@ -1,13 +1,13 @@
 package drt
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
 	"net"
 	"os"
+	"sync"
 	"syscall"
 	"time"
 
@@ -17,9 +17,6 @@ import (
 	"github.com/replay-llm/replay/live/fault"
 	"github.com/replay-llm/replay/live/link"
 )
-
-// buffered is how many items wait for a slow caller before the engine's sequence is not pulled any more.
-const buffered = 64
 
 // finWait is how long a worker waits for the caller to close, after its last frame.
 const finWait = 10 * time.Second
@@ -44,9 +41,9 @@ func (r *respondent) answerRequest(received time.Time) {
 		defer close(reading)
 		r.readSignals(wire.NewReader(conn, r.serving.endpoint.rt.config.MaxMessage))
 	}()
-	w := &frameWriter{conn: conn, buf: bufio.NewWriter(conn), limit: r.serving.endpoint.rt.config.SlowClient, max: r.serving.endpoint.rt.config.MaxMessage}
+	w := &frameWriter{conn: conn, limit: r.serving.endpoint.rt.config.SlowClient, max: r.serving.endpoint.rt.config.MaxMessage}
 	r.sendAnswer(ctx, w, received)
-	if w.err == nil && r.ended.Load() && !r.rc.IsKilled() {
+	if !r.rc.IsKilled() && r.ended.Load() && w.isWhole() {
 		// The caller closes when it has seen the end.
 		_ = conn.SetReadDeadline(time.Now().Add(finWait))
 		<-reading
@@ -58,12 +55,17 @@ func (r *respondent) answerRequest(received time.Time) {
 	r.pulling.Wait()
 }
 
-// dialCaller connects to the caller and sends the id of the request.
-func (r *respondent) dialCaller(ctx context.Context) (net.Conn, error) {
-	ctx, release := context.WithTimeout(ctx, r.serving.endpoint.rt.config.CallHome)
+// dialCaller connects to the caller, over the connection for all its calls if the caller takes one.
+func (r *respondent) dialCaller(ctx context.Context) (conn net.Conn, err error) {
+	rt, shared := r.serving.endpoint.rt, r.rq.Headers[sharedHeader]
+	ctx, release := context.WithTimeout(ctx, rt.config.CallHome)
 	defer release()
 	for {
-		conn, err := r.serving.endpoint.rt.config.Links.Dial(ctx, r.home.Address)
+		if shared != "" {
+			conn, err = rt.openStream(ctx, callerID{r.home.Address, shared})
+		} else {
+			conn, err = rt.config.Links.Dial(ctx, r.home.Address)
+		}
 		if err == nil {
 			return conn, nil
 		}
@@ -137,7 +139,7 @@ func (r *respondent) sendAnswer(ctx context.Context, w *frameWriter, received ti
 		r.rc.Kill()
 		return
 	}
-	if !r.forwardItems(ctx, items, w, received) {
+	if !r.forwardItems(items, w, received) {
 		return
 	}
 	r.ended.Store(true)
@@ -176,102 +178,29 @@ func (r *respondent) recoverPanic(err *error) {
 
 // forwardItems sends the items until the sequence ends, or the request is killed or stopped for longer than a terminal
 // item may take. It reports whether an end is to be sent.
-func (r *respondent) forwardItems(ctx context.Context, items iter.Seq2[Item, error], w *frameWriter, received time.Time) bool {
-	ctx, gone := context.WithCancel(ctx)
-	queue := make(chan wirePart, buffered)
+func (r *respondent) forwardItems(items iter.Seq2[Item, error], w *frameWriter, received time.Time) bool {
+	whole := make(chan struct{})
 	r.pulling.Go(func() {
-		defer close(queue)
-		r.pullItems(ctx, items, queue)
+		defer close(whole)
+		r.sendItems(items, w, received)
 	})
-	whole := r.sendParts(queue, w, received)
-	gone()
-	return whole || w.err == nil && !r.rc.IsKilled()
-}
-
-// wirePart is an item as it goes over the wire.
-type wirePart struct {
-	item       json.RawMessage
-	last, more bool // as of an Item
-}
-
-// pullItems takes items from the handler's sequence into queue until they are read no more. A panic ends the sequence
-// with an error, unless the last item was sent: a later panic is only logged.
-func (r *respondent) pullItems(ctx context.Context, items iter.Seq2[Item, error], queue chan<- wirePart) {
-	over := false
-	put := func(p wirePart) bool {
-		over = over || p.last
-		select {
-		case queue <- p:
-			return !p.last
-		case <-ctx.Done():
-			return false
-		}
+	var ticks, drained <-chan time.Time
+	if every := beatAsked(r.rq.Headers); every > 0 {
+		t := time.NewTicker(every)
+		defer t.Stop()
+		ticks = t.C
 	}
-	var err error
-	func() {
-		defer r.recoverPanic(&err)
-		for item, failed := range items {
-			if failed != nil {
-				put(wirePart{item: errorItem(failed), last: true})
-				return
-			}
-			b, bad := json.RawMessage(item.Data), error(nil)
-			if !r.serving.bare {
-				b, bad = encodeItem(&item)
-			}
-			if bad != nil {
-				put(wirePart{item: errorItem(fault.New(fault.Unknown, "an item of %v: %v", r.serving.endpoint.name, bad)), last: true})
-				return
-			}
-			if !put(wirePart{b, item.Last, item.More}) {
-				return
-			}
-		}
-	}()
-	if err != nil && !over {
-		put(wirePart{item: errorItem(err), last: true})
-	}
-}
-
-// sendParts writes parts as they come. It reports whether it wrote all there were.
-func (r *respondent) sendParts(queue <-chan wirePart, w *frameWriter, received time.Time) bool {
-	m := r.serving.metrics
-	var drained <-chan time.Time
-	stopped, first := r.rc.Stopped(), true
-	pulse := newPulse(beatAsked(r.rq.Headers))
-	defer pulse.stop()
+	stopped := r.rc.Stopped()
 	for {
 		select {
-		case p, more := <-queue:
-			if r.rc.IsKilled() {
-				return false // whatever the engine has said to that
-			}
-			if !more {
-				return true
-			}
-			if first {
-				m.First(time.Since(received))
-				first = false
-			}
-			if p.last {
-				r.ended.Store(true)
-			}
-			w.writePart(p.item)
-			m.Sent(len(p.item))
-			if len(queue) == 0 && !p.more || p.last {
-				_ = w.flushFrames()
-			}
-			pulse.quiet = false
-			if w.err != nil {
-				r.killBroken(w.err)
-				return false
-			}
-		case <-pulse.ticks():
+		case <-whole:
+			return !r.rc.IsKilled() && w.isWhole()
+		case <-ticks:
 			if !r.serving.alive() {
 				continue // until the caller gives up
 			}
-			if pulse.beat(w); w.err != nil {
-				r.killBroken(w.err)
+			if err := w.beat(); err != nil {
+				r.killBroken(err)
 				return false
 			}
 		case <-stopped:
@@ -280,59 +209,165 @@ func (r *respondent) sendParts(queue <-chan wirePart, w *frameWriter, received t
 			defer t.Stop()
 			drained = t.C
 		case <-drained:
-			return false
+			w.shut()
+			return !r.rc.IsKilled() && w.isWhole()
 		case <-r.rc.Killed():
 			return false
 		}
 	}
 }
 
-// killBroken ends a request with items that cannot be written.
-func (r *respondent) killBroken(err error) {
-	r.serving.metrics.Failed("publish_response")
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		r.serving.endpoint.rt.log.Warn("slow caller killed", "request", r.rc.ID(), "blocked", r.serving.endpoint.rt.config.SlowClient)
+// sendItems sends the items of the handler's sequence until they are not wanted any more. A panic ends the sequence with
+// an error, unless the last item was sent: a later panic is only logged.
+func (r *respondent) sendItems(items iter.Seq2[Item, error], w *frameWriter, received time.Time) {
+	over, first := false, true
+	send := func(item json.RawMessage, last, more bool) bool {
+		over = over || last
+		if r.rc.IsKilled() {
+			return false // whatever the engine has said to that
+		}
+		if first {
+			r.serving.metrics.First(time.Since(received))
+			first = false
+		}
+		if last {
+			r.ended.Store(true)
+		}
+		if err := w.sendPart(item, more && !last); err != nil {
+			if !errors.Is(err, errShut) {
+				r.killBroken(err)
+			}
+			return false
+		}
+		r.serving.metrics.Sent(len(item))
+		return !last
 	}
-	r.ended.Store(false)
-	r.applySignal(wire.Kill)
+	var err error
+	func() {
+		defer r.recoverPanic(&err)
+		var room []byte
+		for item, failed := range items {
+			if failed != nil {
+				send(errorItem(failed), true, false)
+				return
+			}
+			b, bad := json.RawMessage(item.Data), error(nil)
+			if !r.serving.bare {
+				b, bad = appendItem(room[:0], &item)
+				room = b
+			}
+			if bad != nil {
+				send(errorItem(fault.New(fault.Unknown, "an item of %v: %v", r.serving.endpoint.name, bad)), true, false)
+				return
+			}
+			if !send(b, item.Last, item.More) {
+				return
+			}
+		}
+	}()
+	if err != nil && !over {
+		send(errorItem(err), true, false)
+	}
 }
 
-// frameWriter writes frames and keeps the first error.
+// killBroken ends a request with items that cannot be written, once.
+func (r *respondent) killBroken(err error) {
+	r.broken.Do(func() {
+		r.serving.metrics.Failed("publish_response")
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			r.serving.endpoint.rt.log.Warn("slow caller killed", "request", r.rc.ID(), "blocked", r.serving.endpoint.rt.config.SlowClient)
+		}
+		r.ended.Store(false)
+		r.applySignal(wire.Kill)
+	})
+}
+
+// frameWriter writes frames and keeps the first error. Its methods with a lock are those that run during the handler's
+// sequence.
 type frameWriter struct {
 	conn  net.Conn
-	buf   *bufio.Writer
-	limit time.Duration // for one blocked write
+	limit time.Duration // for one blocked write, at most
+	by    time.Time     // the limit that the connection has
 	max   int
-	bytes []byte
-	body  []byte
-	err   error
+
+	mu     sync.Mutex
+	buf    []byte // frames that wait for a flush
+	body   []byte
+	quiet  bool // nothing was written since the last beat
+	closed bool // no more parts are written
+	err    error
 }
+
+// errShut is the error of a part after the end of the answer.
+var errShut = errors.New("the answer has ended")
+
+// flushBytes is how many bytes of frames wait for a flush.
+const flushBytes = 4096
 
 func (w *frameWriter) writeFrame(f wire.Frame) {
-	if w.err != nil {
-		return
-	}
-	if f.Size() > w.max {
+	switch {
+	case w.err != nil:
+	case f.Size() > w.max:
 		w.err = fmt.Errorf("a frame of %d bytes: must be at most %d", f.Size(), w.max)
-		return
+	default:
+		if w.buf = f.Append(w.buf); len(w.buf) >= flushBytes {
+			_ = w.flushFrames()
+		}
 	}
-	w.bytes = f.Append(w.bytes[:0])
-	if len(w.bytes) > w.buf.Available() {
-		_ = w.conn.SetWriteDeadline(time.Now().Add(w.limit))
-	}
-	_, w.err = w.buf.Write(w.bytes)
 }
 
-// writePart writes the frame of an item.
-func (w *frameWriter) writePart(item json.RawMessage) {
-	w.body = wire.AppendPart(w.body[:0], item)
-	w.writeFrame(wire.Frame{Body: w.body})
-}
-
+// flushFrames writes the frames that wait. To set a limit takes time: one that is nearly as late as it should be stays.
 func (w *frameWriter) flushFrames() error {
 	if w.err == nil {
-		_ = w.conn.SetWriteDeadline(time.Now().Add(w.limit))
-		w.err = w.buf.Flush()
+		if now := time.Now(); w.by.Sub(now) < w.limit*7/8 {
+			w.by = now.Add(w.limit)
+			_ = w.conn.SetWriteDeadline(w.by)
+		}
+		_, w.err = w.conn.Write(w.buf)
+		w.buf = w.buf[:0]
 	}
 	return w.err
+}
+
+// sendPart writes the frame of an item, with those behind it if more are ready.
+func (w *frameWriter) sendPart(item json.RawMessage, more bool) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return errShut
+	}
+	w.quiet = false
+	w.body = wire.AppendPart(w.body[:0], item)
+	if w.writeFrame(wire.Frame{Body: w.body}); !more {
+		_ = w.flushFrames()
+	}
+	return w.err
+}
+
+// beat writes an empty frame unless something was written since the last beat.
+func (w *frameWriter) beat() error {
+	if !w.mu.TryLock() {
+		return nil // something is being written
+	}
+	defer w.mu.Unlock()
+	if w.quiet {
+		w.writeFrame(wire.Frame{})
+		_ = w.flushFrames()
+	}
+	w.quiet = true
+	return w.err
+}
+
+// shut rejects parts from now on.
+func (w *frameWriter) shut() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.closed = true
+}
+
+// isWhole reports whether all frames so far were written.
+func (w *frameWriter) isWhole() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.err == nil
 }

@@ -18,7 +18,7 @@
 // response. Payloads and items are JSON that this package does not look into.
 //
 // Read runtime.go, config.go and item.go (what there is), instance.go (keys and subjects), store.go with etcd.go,
-// watch.go, contact.go, nats.go and tcp.go (what carries them), lease.go, then serve.go and respond.go (the worker),
+// watch.go, contact.go, nats.go and tcp.go (what carries them), lease.go, then serve.go, respond.go and line.go (the worker),
 // client.go, callers.go and stream.go (the caller).
 package drt
 
@@ -70,6 +70,7 @@ type Runtime struct {
 	poke     bell.Bell                // check the lease now
 
 	announced map[string]json.RawMessage // by key
+	lines     map[callerID]*line
 }
 
 // Connect connects to the servers of the configuration, and takes a lease there unless the runtime only calls. Errors
@@ -82,7 +83,7 @@ func Connect(ctx context.Context, config Config) (*Runtime, error) {
 	rt := &Runtime{
 		config: config, log: config.Log, done: make(chan struct{}), poke: bell.New(),
 		known: make(map[Name]*instances), cards: make(map[Name]json.RawMessage), guarded: make(map[string]bool),
-		announced: make(map[string]json.RawMessage),
+		announced: make(map[string]json.RawMessage), lines: make(map[callerID]*line),
 	}
 	rt.homes = newCallers(&rt.config)
 	rt.ctx, rt.cancel = context.WithCancel(context.WithoutCancel(ctx))

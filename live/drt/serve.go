@@ -248,5 +248,6 @@ type respondent struct {
 	rc      cancel.Context
 	signal  sync.Once      // a cancellation is counted once
 	ended   atomic.Bool    // the last item is being sent: signals of the caller after it are no cancellation
+	broken  sync.Once      // a failed write is counted once
 	pulling sync.WaitGroup // the goroutine that pulls the handler's sequence
 }

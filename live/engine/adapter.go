@@ -206,24 +206,20 @@ func (a *Adapter) generateItems(ctx context.Context, rc cancel.Context, rq *drt.
 	}
 	chunks, err := a.Generate(ctx, rc, decoded, rq.Headers)
 	return func(yield func(drt.Item, error) bool) {
+		var data []byte
 		for c, err := range chunks {
-			if !yield(encodeItem(c, err)) {
+			item := drt.Item{}
+			if err == nil {
+				if data, err = c.AppendJSON(data[:0]); err != nil {
+					err = fault.New(fault.BackendUnknown, "chunk: %w", err)
+				}
+				item = drt.Item{Data: data, Last: c.FinishReason != "", More: c.More}
+			}
+			if !yield(item, err) {
 				return
 			}
 		}
 	}, err
-}
-
-// encodeItem returns an element as the runtime sends it.
-func encodeItem(c *Chunk, err error) (drt.Item, error) {
-	if err != nil {
-		return drt.Item{}, err
-	}
-	data, err := c.AppendJSON(make([]byte, 0, 32))
-	if err != nil {
-		return drt.Item{}, fault.New(fault.BackendUnknown, "chunk: %w", err)
-	}
-	return drt.Item{Data: data, Last: c.FinishReason != "", More: c.More}, nil
 }
 
 // Remote is the workers of an endpoint, as a Target.

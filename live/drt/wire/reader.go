@@ -53,6 +53,9 @@ func (r *Reader) IsReady() bool {
 	return err != nil || p.header+p.body > 0 && have >= PreludeSize+p.header+p.body
 }
 
+// Rest returns the bytes behind the frames that were read.
+func (r *Reader) Rest() io.Reader { return r.from }
+
 // truncatedError returns err, as an *Error when the connection ended after some of the
 // bytes of a frame.
 func truncatedError(err error, got, want int) error {

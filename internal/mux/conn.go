@@ -1,0 +1,213 @@
+// Package mux carries the streams of two processes over one connection. The bytes of all streams that are ready go out
+// in one write.
+//
+// One side opens streams and the other side accepts them. A stream is a net.Conn with a separate window: a reader that is
+// slow delays no other stream.
+//
+// Read conn.go, then stream.go.
+package mux
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"runtime"
+	"sync"
+)
+
+const (
+	window   = 64 << 10 // bytes of a stream that are on the way or unread
+	mostOut  = 1 << 20  // bytes that wait for the connection before writes to streams block
+	headSize = 8
+)
+
+// The kinds of frames. A frame is the number of its stream (4 bytes, big-endian), its kind (1), a length (3), and with
+// data that number of bytes.
+const (
+	opened byte = iota // a stream
+	data               // bytes of a stream
+	credit             // the length is how many bytes were read
+	closed             // a stream
+)
+
+// Conn is a connection that carries streams.
+type Conn struct {
+	conn   net.Conn
+	accept func(net.Conn) // nil: the other side opens no streams
+	ended  func()
+	ready  bell // there are bytes to write
+
+	mu         sync.Mutex
+	out, spare []byte
+	streams    map[uint32]*stream
+	latest     uint32 // the number of the stream that was opened last
+	full       bool   // a stream waits for room in out
+	closing    bool   // the connection ends with its last stream
+	err        error  // why the connection has ended
+}
+
+// New carries streams over conn, which is read through from. accept serves a stream that the other side opens, in a
+// separate goroutine; nil: there are none. ended is called when the connection has ended.
+func New(conn net.Conn, from io.Reader, accept func(net.Conn), ended func()) *Conn {
+	c := &Conn{conn: conn, accept: accept, ended: ended, ready: newBell(), streams: make(map[uint32]*stream)}
+	go c.writeFrames()
+	go func() { c.end(c.readFrames(bufio.NewReaderSize(from, window))) }()
+	return c
+}
+
+// Open opens a stream.
+func (c *Conn) Open() (net.Conn, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return nil, c.err
+	}
+	c.latest++
+	c.addFrame(c.latest, opened, 0, nil)
+	return c.addStream(c.latest), nil
+}
+
+// Close ends the connection and its streams.
+func (c *Conn) Close() { c.conn.Close() }
+
+// CloseIdle ends the connection when no stream is open.
+func (c *Conn) CloseIdle() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closing = true
+	c.closeUnused()
+}
+
+// closeUnused ends a connection that is closing, after its last stream. c.mu is held.
+func (c *Conn) closeUnused() {
+	if c.closing && len(c.streams) == 0 {
+		c.conn.Close() // the reader ends the rest
+	}
+}
+
+// end ends the connection and its streams, once.
+func (c *Conn) end(err error) {
+	c.mu.Lock()
+	if c.err != nil {
+		c.mu.Unlock()
+		return
+	}
+	c.err = err
+	for id, s := range c.streams {
+		delete(c.streams, id)
+		s.endWith(err)
+	}
+	c.mu.Unlock()
+	c.ready.ring()
+	c.conn.Close()
+	c.ended()
+}
+
+// addStream adds a stream. c.mu is held.
+func (c *Conn) addStream(id uint32) *stream {
+	s := &stream{conn: c, id: id, arrived: newBell(), room: newBell(), credit: window}
+	c.streams[id] = s
+	return s
+}
+
+// addFrame adds a frame to those that are written next. c.mu is held.
+func (c *Conn) addFrame(id uint32, kind byte, length int, b []byte) {
+	c.out = binary.BigEndian.AppendUint32(c.out, id)
+	c.out = binary.BigEndian.AppendUint32(c.out, uint32(kind)<<24|uint32(length))
+	c.out = append(c.out, b...)
+	c.ready.ring()
+}
+
+// writeFrames writes the frames that were added, until the connection ends.
+func (c *Conn) writeFrames() {
+	for range c.ready {
+		runtime.Gosched() // streams that are ready add their frames
+		c.mu.Lock()
+		if c.err != nil {
+			c.mu.Unlock()
+			return
+		}
+		b := c.out
+		c.out, c.spare = c.spare[:0], b
+		if c.full {
+			c.full = false
+			for _, s := range c.streams {
+				s.room.ring()
+			}
+		}
+		c.mu.Unlock()
+		if len(b) == 0 {
+			continue
+		}
+		if _, err := c.conn.Write(b); err != nil {
+			c.end(err)
+		}
+	}
+}
+
+// readFrames reads frames until the connection ends, and returns why.
+func (c *Conn) readFrames(from *bufio.Reader) error {
+	for {
+		head, err := from.Peek(headSize)
+		if err != nil {
+			return atEnd(head, err)
+		}
+		id, rest := binary.BigEndian.Uint32(head), binary.BigEndian.Uint32(head[4:])
+		kind, length := byte(rest>>24), int(rest&(1<<24-1))
+		size := headSize
+		if kind == data {
+			size += length
+		}
+		frame, err := from.Peek(size)
+		if err != nil {
+			return atEnd(frame, err)
+		}
+		if err := c.takeFrame(id, kind, length, frame[headSize:]); err != nil {
+			return fmt.Errorf("mux: stream %d: %w", id, err)
+		}
+		_, _ = from.Discard(size) // it was peeked at
+	}
+}
+
+// atEnd returns the error of a read that got the bytes b of a frame.
+func atEnd(b []byte, err error) error {
+	if len(b) > 0 && errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// takeFrame acts on a frame. Frames of streams that were closed here are ignored.
+func (c *Conn) takeFrame(id uint32, kind byte, length int, b []byte) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.streams[id]
+	switch {
+	case kind == opened && (c.accept == nil || id <= c.latest):
+		return errors.New("is opened, must be a new one of the side that opens streams")
+	case kind == opened:
+		c.latest = id
+		s = c.addStream(id)
+		go c.accept(s)
+	case kind > closed:
+		return fmt.Errorf("frame of kind %d, must be at most %d", kind, closed)
+	case s == nil:
+	case kind == data:
+		if s.in.Len()+length > window {
+			return fmt.Errorf("%d bytes are unread, must be at most %d", s.in.Len()+length, window)
+		}
+		s.in.Write(b)
+		s.arrived.ring()
+	case kind == credit:
+		s.credit = min(s.credit+length, window)
+		s.room.ring()
+	case kind == closed:
+		delete(c.streams, id)
+		s.endWith(io.EOF)
+		c.closeUnused()
+	}
+	return nil
+}

@@ -1,0 +1,100 @@
+package drt
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net"
+	"slices"
+	"sync"
+
+	"github.com/replay-llm/replay/internal/mux"
+	"github.com/replay-llm/replay/live/drt/wire"
+)
+
+// sharedHeader is the header of a request with the subject of connections that carry the response streams of several
+// calls of its caller. Other implementations of workers ignore it and connect for each call.
+const sharedHeader = "x-replay-shared-stream"
+
+// callerID is a caller: its address, and the subject of its shared connections.
+type callerID struct{ address, subject string }
+
+// line is the connection of a worker to a caller, for the response streams of all calls between them.
+type line struct {
+	rt *Runtime
+	to callerID
+
+	mu   sync.Mutex
+	conn *mux.Conn // nil before the first call
+	over bool      // another line takes its place
+}
+
+// errOver is the error of a line that takes no more streams.
+var errOver = errors.New("the connection has ended")
+
+// openStream returns a response stream to a caller.
+func (rt *Runtime) openStream(ctx context.Context, to callerID) (net.Conn, error) {
+	for {
+		rt.mu.Lock()
+		l := rt.lines[to]
+		if l == nil {
+			l = &line{rt: rt, to: to}
+			rt.lines[to] = l
+		}
+		rt.mu.Unlock()
+		if stream, err := l.openStream(ctx); !errors.Is(err, errOver) {
+			return stream, err
+		}
+	}
+}
+
+// openStream opens a stream, and connects for the first one.
+func (l *line) openStream(ctx context.Context) (net.Conn, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.over {
+		return nil, errOver
+	}
+	if l.conn != nil {
+		stream, err := l.conn.Open()
+		if err != nil {
+			l.forget()
+			l.over, err = true, errOver
+		}
+		return stream, err
+	}
+	conn, err := l.rt.config.Links.Dial(ctx, l.to.address)
+	if err == nil {
+		_, err = conn.Write(wire.NewHello(l.to.subject).Append(nil))
+	}
+	if err != nil {
+		l.forget()
+		l.over = true
+		return nil, err
+	}
+	l.conn = mux.New(conn, conn, nil, l.forget)
+	return l.conn.Open()
+}
+
+// forget makes the next call connect anew.
+func (l *line) forget() {
+	l.rt.mu.Lock()
+	defer l.rt.mu.Unlock()
+	if l.rt.lines[l.to] == l {
+		delete(l.rt.lines, l.to)
+	}
+}
+
+// closeLines ends the connections to callers, each with its last stream.
+func (rt *Runtime) closeLines() {
+	rt.mu.Lock()
+	all := slices.Collect(maps.Values(rt.lines))
+	rt.mu.Unlock()
+	for _, l := range all {
+		l.mu.Lock()
+		if l.conn != nil {
+			l.conn.CloseIdle()
+		}
+		l.mu.Unlock()
+	}
+}
