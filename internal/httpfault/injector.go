@@ -104,6 +104,10 @@ func (i *Injector) answer(s *state, next http.Handler, w http.ResponseWriter, r 
 		out.stallAfter, out.stall = s.StallAfterTokens, convertMS(s.StallMS)
 	}
 	out.wrongUsage = hits(WrongUsage, s.WrongUsageRate)
+	if out.cutAfter < 0 && out.stallAfter < 0 && !out.wrongUsage {
+		next.ServeHTTP(w, r)
+		return
+	}
 	next.ServeHTTP(out, r)
 	if out.cut {
 		panic(http.ErrAbortHandler)

@@ -13,12 +13,14 @@ import (
 // been read before the last one ends.
 const bufferBytes = 4096
 
+// connKey is the key of the connection of a request.
+type connKey struct{}
+
 // StrictFraming sets a server to reject requests with both Content-Length and Transfer-Encoding, and to close their
 // connections: a proxy in front of it could read their bodies differently. It returns the listener to serve. maxHead bounds
 // the headers of a request in bytes.
 func StrictFraming(server *http.Server, l net.Listener, maxHead int) net.Listener {
-	type key struct{}
-	server.ConnContext = func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, key{}, c) }
+	server.ConnContext = func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) }
 	server.ConnState = func(c net.Conn, state http.ConnState) {
 		if h, ok := c.(*headConn); ok && state == http.StateIdle {
 			h.forget()
@@ -26,7 +28,7 @@ func StrictFraming(server *http.Server, l net.Listener, maxHead int) net.Listene
 	}
 	next := server.Handler
 	server.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h, ok := r.Context().Value(key{}).(*headConn)
+		h, ok := r.Context().Value(connKey{}).(*headConn)
 		if ok && len(r.TransferEncoding) > 0 && h.hasLength(r) {
 			w.Header().Set("Connection", "close")
 			http.Error(w, "Content-Length and Transfer-Encoding are mutually exclusive", http.StatusBadRequest)

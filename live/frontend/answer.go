@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"net"
 	"net/http"
 	"os"
 	"strconv"
@@ -51,7 +52,7 @@ func (s *Server) answerHandler(kind openai.Kind) http.HandlerFunc {
 			return
 		}
 		defer leave()
-		s.answerRequest(w, r, &reply{server: s, request: rq, model: m, w: w, began: began})
+		s.answerRequest(w, r, &reply{server: s, request: rq, model: m, w: w, r: r, began: began})
 	}
 }
 
@@ -89,17 +90,19 @@ type reply struct {
 	request *openai.Request
 	model   route.Served
 	w       http.ResponseWriter
+	r       *http.Request
 
 	rc     cancel.Context
 	client context.Context // ends when the client leaves
 	began  time.Time       // when it came in, before it waited
 	answer *openai.Answer
 
-	// Of a stream: events that are to be sent, and until when the limit of writes is good
-	// enough.
-	buf     []byte
+	// Of a stream: events that are to be sent behind listen.ChunkRoom (nil: none), and until when the limit of writes is
+	// good enough.
+	buf     *[]byte
 	control *http.ResponseController
 	limited time.Time
+	conn    net.Conn // takes chunks once the header is out; nil: they go through w
 
 	held   int // bytes taken from server.answers
 	size   int // bytes of an answer that is kept until it is whole

@@ -19,6 +19,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -86,6 +87,9 @@ type Server struct {
 
 	admission *admission
 
+	// Buffers of events: few are in use at once, and so they stay in the caches of a processor.
+	rooms sync.Pool
+
 	active atomic.Int64
 	ending context.Context // ends when requests are killed
 	kill   context.CancelFunc
@@ -100,6 +104,7 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{config: c, admission: newAdmission(&c)}
+	s.rooms.New = func() any { b := make([]byte, listen.ChunkRoom, 1<<10); return &b }
 	s.ending, s.kill = context.WithCancel(context.Background())
 	s.bodies, s.answers = semaphore.NewWeighted(int64(c.MaxPending)), semaphore.NewWeighted(int64(c.MaxAnswers))
 	handler := s.Handler()

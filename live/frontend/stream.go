@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/replay-llm/replay/internal/listen"
 	"github.com/replay-llm/replay/live/openai"
 )
 
@@ -12,7 +13,6 @@ import (
 // status.
 func (a *reply) writeStream(pieces iter.Seq2[*openai.Piece, error]) {
 	begun := false
-	var event []byte
 	for p, err := range pieces {
 		if err = a.endOf(p, err); err != nil {
 			a.sendError(err, begun)
@@ -26,10 +26,7 @@ func (a *reply) writeStream(pieces iter.Seq2[*openai.Piece, error]) {
 			begun = true
 			a.openStream()
 		}
-		if event = a.answer.AppendPiece(event[:0], p); len(event) > 0 {
-			a.addEvent(event)
-		}
-		if !p.More || len(a.buf) > mostHeld {
+		if size := a.addEvent(func(b []byte) []byte { return a.answer.AppendPiece(b, p) }); !p.More || size > mostHeld {
 			a.sendEvents()
 		}
 	}
@@ -37,7 +34,7 @@ func (a *reply) writeStream(pieces iter.Seq2[*openai.Piece, error]) {
 		return
 	}
 	for _, event := range a.answer.Closings() {
-		a.addEvent(event)
+		a.addBytes(event)
 	}
 	a.sendEvents()
 	a.whole = a.failed == nil
@@ -51,36 +48,67 @@ func (a *reply) openStream() {
 	a.w.WriteHeader(http.StatusOK)
 	a.control = http.NewResponseController(a.w)
 	for _, event := range a.answer.Openings() {
-		a.addEvent(event)
+		a.addBytes(event)
 	}
 }
 
 // mostHeld is how many bytes of events wait for those behind them that are ready.
 const mostHeld = 16 << 10
 
-// addEvent adds an event to the events that are sent next.
-func (a *reply) addEvent(data []byte) {
-	a.buf = append(append(append(a.buf, "data: "...), data...), "\n\n"...)
+// addEvent adds an event to the events that are sent next, unless data appends nothing, and returns their size.
+func (a *reply) addEvent(data func(dst []byte) []byte) int {
+	if a.buf == nil {
+		a.buf = a.server.rooms.Get().(*[]byte)
+	}
+	const head = "data: "
+	b := append(*a.buf, head...)
+	if full := data(b); len(full) > len(b) {
+		*a.buf = append(full, "\n\n"...)
+	}
+	return len(*a.buf)
+}
+
+func (a *reply) addBytes(event []byte) {
+	a.addEvent(func(dst []byte) []byte { return append(dst, event...) })
 }
 
 // sendEvents sends the events that were added, if there are any, in one write.
 func (a *reply) sendEvents() {
-	if a.failed != nil || len(a.buf) == 0 {
+	if a.buf == nil {
 		return
 	}
+	b := *a.buf
+	if a.failed == nil && len(b) > listen.ChunkRoom {
+		if err := a.writeEvents(b); err != nil {
+			a.failed = a.server.NoteWrite(a.model.Name, a.rc.ID(), err)
+			a.rc.Stop()
+		}
+	}
+	*a.buf = b[:listen.ChunkRoom]
+	a.server.rooms.Put(a.buf)
+	a.buf = nil
+}
+
+// writeEvents writes events that are behind listen.ChunkRoom: the first ones with the header.
+func (a *reply) writeEvents(b []byte) error {
+	first := a.limited.IsZero()
 	if now := time.Now(); a.limited.Before(now) {
 		a.limited = now.Add(a.server.config.Write / 8)
 		_ = a.control.SetWriteDeadline(now.Add(a.server.config.Write))
 	}
-	_, err := a.w.Write(a.buf)
-	if err == nil {
-		err = a.control.Flush()
+	if a.conn != nil {
+		return listen.WriteChunk(a.conn, b)
 	}
-	a.buf = a.buf[:0]
-	if err != nil {
-		a.failed = a.server.NoteWrite(a.model.Name, a.rc.ID(), err)
-		a.rc.Stop()
+	if _, err := a.w.Write(b[listen.ChunkRoom:]); err != nil {
+		return err
 	}
+	if err := a.control.Flush(); err != nil {
+		return err
+	}
+	if first {
+		a.conn = listen.ChunkConn(a.w, a.r)
+	}
+	return nil
 }
 
 // sendError ends the answer with an error. It has a status while nothing is written,
@@ -93,7 +121,7 @@ func (a *reply) sendError(err error, begun bool) {
 	default:
 		e := openai.ErrorOf(err)
 		a.status = e.Status
-		a.addEvent(e.AppendJSON(nil))
+		a.addEvent(e.AppendJSON)
 		a.sendEvents()
 		a.whole = a.failed == nil
 	}

@@ -153,6 +153,7 @@ func (g *generation) yieldChunks(yield func(*engine.Chunk, error) bool) {
 		return
 	}
 	defer leave()
+	defer context.AfterFunc(g.ctx, g.stream.notify.Ring)()
 	for g.yieldNext(yield) {
 	}
 }
@@ -260,11 +261,9 @@ func (g *generation) yieldNext(yield func(*engine.Chunk, error) bool) bool {
 	}
 	select {
 	case <-g.rc.Stopped():
-	case <-g.stream.notify:
-	case <-g.ctx.Done():
-		return false
+	case <-g.stream.notify: // also at the end of g.ctx
 	}
-	return true
+	return g.ctx.Err() == nil
 }
 
 // yieldLast yields the last token with the terminal.

@@ -76,6 +76,7 @@ type Engine struct {
 	tree    *prompt.Tree
 	prompts map[sim.RequestID]prompt.NodeID // last nodes of the prompts on the core; only the worker's goroutine reads them
 	leaving []sim.RequestID                 // requests that left the core since the last pass
+	gained  []*stream                       // streams with tokens of the pass that has just ended; the worker's goroutine's alone
 	tee     *kvevents.Tee                   // nil without sockets for KV events
 	texts   *texts                          // nil if KV events have no tokens
 	rooms   *rendezvous.Server              // nil if decode workers do not meet this one

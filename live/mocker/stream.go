@@ -40,7 +40,6 @@ func (s *stream) setTokens(tokens int) {
 		s.rc.NotifyFirstToken()
 	}
 	s.tokens = tokens
-	s.notify.Ring()
 }
 
 // endWith notes that no more tokens come.
@@ -89,9 +88,19 @@ func (e *Engine) noteAdmitted(at sim.Time, all []scheduler.Admission) {
 	}
 }
 
-// handOut gives the streams the tokens of a pass that has ended. The watcher gets the pass before any
-// reader can see a token: an answer that a client has read is in the counters.
+// handOut gives the streams the tokens of a pass that has ended, and wakes their readers when they can read them.
 func (e *Engine) handOut(core scheduler.Core, p *scheduler.Pass) {
+	e.giveTokens(core, p)
+	for _, s := range e.gained {
+		s.notify.Ring()
+	}
+	clear(e.gained)
+	e.gained = e.gained[:0]
+}
+
+// giveTokens gives the streams the tokens of a pass. The watcher gets the pass before any
+// reader can see a token: an answer that a client has read is in the counters.
+func (e *Engine) giveTokens(core scheduler.Core, p *scheduler.Pass) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.held, e.computed = p.Detail.Held, e.computed+p.PrefillTokens

@@ -109,6 +109,9 @@ func (e *Engine) noteTokens(s *stream, tokens int, at sim.Time) {
 		}
 		s.course.last = at
 	}
+	if tokens != s.tokens {
+		e.gained = append(e.gained, s)
+	}
 	s.setTokens(tokens)
 }
 

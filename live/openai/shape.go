@@ -80,9 +80,9 @@ func (a *Answer) AppendWhole(dst []byte) []byte {
 		dst = strconv.AppendInt(append(appendComma(dst, i), `{"index":`...), int64(i), 10)
 		if r.Kind == Chat {
 			dst = appendString(append(dst, `,"message":{"role":`...), r.role)
-			dst = append(appendText(append(dst, `,"content":`...), c.text), '}')
+			dst = append(appendString(append(dst, `,"content":`...), c.text), '}')
 		} else {
-			dst = appendText(append(dst, `,"text":`...), c.text)
+			dst = appendString(append(dst, `,"text":`...), c.text)
 		}
 		dst = r.appendProbs(dst, c.probs, 0)
 		if r.ReturnTokenIDs && r.Kind == Completions {
@@ -149,11 +149,11 @@ func (a *Answer) AppendPiece(dst []byte, p *Piece) []byte {
 	dst = strconv.AppendInt(dst, int64(p.Choice), 10)
 	switch {
 	case r.Kind != Chat:
-		dst = appendText(append(dst, `,"text":`...), p.Text)
+		dst = appendString(append(dst, `,"text":`...), p.Text)
 	case p.Tokens == 0 && len(p.Text) == 0:
 		dst = append(dst, `,"delta":{}`...)
 	default:
-		dst = append(appendText(append(dst, `,"delta":{"content":`...), p.Text), '}')
+		dst = append(appendString(append(dst, `,"delta":{"content":`...), p.Text), '}')
 	}
 	dst = r.appendProbs(dst, p.probs, p.offset)
 	if p.first && r.ReturnTokenIDs && r.Kind == Completions {
@@ -171,14 +171,11 @@ func (a *Answer) Closings() (events [][]byte) {
 	return append(events, []byte("[DONE]"))
 }
 
-// appendText appends a text in quotes.
-func appendText(dst, text []byte) []byte { return appendString(dst, string(text)) }
-
 // appendString appends a text in quotes.
-func appendString(dst []byte, text string) []byte {
+func appendString[T string | []byte](dst []byte, text T) []byte {
 	for i := range len(text) {
 		if b := text[i]; b < ' ' || b == '"' || b == '\\' || b >= utf8.RuneSelf {
-			quoted, err := json.MarshalUnescaped(text)
+			quoted, err := json.MarshalUnescaped(string(text))
 			if err != nil {
 				panic(err) // a text cannot fail
 			}

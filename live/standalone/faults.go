@@ -103,8 +103,10 @@ func (l limited) Generate(ctx context.Context, rc cancel.Context, rq *engine.Req
 			if err == nil && c.FinishReason == engine.FinishCancelled && l.sleep.Aborted(stay) {
 				c.FinishReason = "abort"
 			}
-			l.queue.Leave(0, waiting)
-			waiting = 0
+			if waiting > 0 {
+				l.queue.Leave(0, waiting)
+				waiting = 0
+			}
 			if !yield(c, err) {
 				return
 			}

@@ -69,6 +69,9 @@ func (r *recorder) Write(b []byte) (int, error) {
 // Unwrap returns what is written to, for http.ResponseController.
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
+// Through returns what every Write is written to unchanged.
+func (r *recorder) Through() http.ResponseWriter { return r.ResponseWriter }
+
 // Observe serves a request with next, and counts it under a path.
 func (h *HTTP) Observe(path string, next http.Handler, w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
