@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	window   = 64 << 10 // bytes of a stream that are on the way or unread
+	window   = 64 << 10 // bytes of a stream that were written and not read
 	mostOut  = 1 << 20  // bytes that wait for the connection before writes to streams block
 	headSize = 8
 )
@@ -113,7 +113,7 @@ func (c *Conn) addStream(id uint32) *stream {
 	return s
 }
 
-// addFrame adds a frame to those that are written next. c.mu is held.
+// addFrame adds a frame to the next write. c.mu is held.
 func (c *Conn) addFrame(id uint32, kind byte, length int, b []byte) {
 	c.out = binary.BigEndian.AppendUint32(c.out, id)
 	c.out = binary.BigEndian.AppendUint32(c.out, uint32(kind)<<24|uint32(length))
@@ -180,7 +180,7 @@ func atEnd(b []byte, err error) error {
 	return err
 }
 
-// takeFrame acts on a frame. Frames of streams that were closed here are ignored.
+// takeFrame acts on a frame. It ignores frames of streams that this side has closed.
 func (c *Conn) takeFrame(id uint32, kind byte, length int, b []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -282,8 +282,7 @@ func (r *respondent) killBroken(err error) {
 	})
 }
 
-// frameWriter writes frames and keeps the first error. Its methods with a lock are those that run during the handler's
-// sequence.
+// frameWriter writes frames and keeps the first error. Methods that run during the handler's sequence take its lock.
 type frameWriter struct {
 	conn  net.Conn
 	limit time.Duration // for one blocked write, at most
