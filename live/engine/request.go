@@ -162,16 +162,31 @@ func (c *Chunk) isBare() bool {
 
 // ParseChunk reads a chunk.
 func ParseChunk(b []byte) (*Chunk, error) {
-	if tokens, ok := parseBare(b); ok {
-		return &Chunk{TokenIDs: tokens}, nil
+	bare := new(tokenChunk)
+	if tokens, ok := parseBare(bare.room[:0], b); ok {
+		bare.TokenIDs = tokens
+		return &bare.Chunk, nil
 	}
 	c := new(Chunk)
 	return c, json.Unmarshal(b, c)
 }
 
-// parseBare reads the tokens of a chunk that has nothing else, as AppendJSON writes it, and
+// tokenChunk is a chunk with room for its token.
+type tokenChunk struct {
+	Chunk
+	room [1]uint32
+}
+
+// NewTokenChunk returns a chunk with one token.
+func NewTokenChunk(token uint32) *Chunk {
+	c := &tokenChunk{room: [1]uint32{token}}
+	c.TokenIDs = c.room[:]
+	return &c.Chunk
+}
+
+// parseBare appends the tokens of a chunk that has nothing else, as AppendJSON writes it, and
 // reports whether it is one.
-func parseBare(b []byte) (tokens []uint32, ok bool) {
+func parseBare(tokens []uint32, b []byte) ([]uint32, bool) {
 	if !bytes.HasPrefix(b, []byte(chunkHead)) || !bytes.HasSuffix(b, []byte(chunkTail)) {
 		return nil, false
 	}

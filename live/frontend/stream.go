@@ -19,7 +19,7 @@ func (a *reply) writeStream(pieces iter.Seq2[*openai.Piece, error]) {
 			return
 		}
 		a.notePiece(p)
-		if a.isGone() {
+		if a.failed != nil || a.rc.IsStopped() && a.isGone() {
 			continue // the request is about to end
 		}
 		if !begun {

@@ -234,6 +234,9 @@ func (g *generation) yieldNext(yield func(*engine.Chunk, error) bool) bool {
 	p := g.stream.progress
 	g.engine.mu.Unlock()
 	g.reused = p.reused
+	if p.tokens == len(g.tokens) && g.ctx.Err() != nil {
+		return false
+	}
 	for len(g.tokens) < p.tokens && !g.rc.IsStopped() {
 		last := len(g.tokens)+1 == g.max || p.ended && p.err == nil && len(g.tokens)+1 == p.tokens // shortened
 		if last {
@@ -244,7 +247,8 @@ func (g *generation) yieldNext(yield func(*engine.Chunk, error) bool) bool {
 		}
 		token, ready := g.drawToken(), len(g.tokens)
 		more := ready < p.tokens && (p.ended || ready+1 < g.max)
-		if !yield(&engine.Chunk{TokenIDs: []uint32{token}, More: more}, nil) {
+		c := engine.NewTokenChunk(token)
+		if c.More = more; !yield(c, nil) {
 			return false
 		}
 	}
@@ -263,7 +267,7 @@ func (g *generation) yieldNext(yield func(*engine.Chunk, error) bool) bool {
 	case <-g.rc.Stopped():
 	case <-g.stream.notify: // also at the end of g.ctx
 	}
-	return g.ctx.Err() == nil
+	return true
 }
 
 // yieldLast yields the last token with the terminal.

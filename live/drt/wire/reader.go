@@ -23,14 +23,15 @@ func NewReader(r io.Reader, limit int) *Reader {
 // Read returns the next frame, which is the caller's to keep. The error is io.EOF if the connection ends between
 // frames, *Error for invalid or incomplete frames, and otherwise that of the connection.
 func (r *Reader) Read() (Frame, error) {
-	var first [PreludeSize]byte
-	if n, err := io.ReadFull(r.from, first[:]); err != nil {
-		return Frame{}, truncatedError(err, n, PreludeSize)
+	first, err := r.from.Peek(PreludeSize)
+	if err != nil {
+		return Frame{}, truncatedError(err, len(first), PreludeSize)
 	}
-	p, err := parsePrelude(first[:], r.limit)
+	p, err := parsePrelude(first, r.limit)
 	if err != nil {
 		return Frame{}, err
 	}
+	_, _ = r.from.Discard(PreludeSize) // it was peeked at
 	rest, err := tcp.ReadN(r.from, p.header+p.body)
 	if err != nil {
 		return Frame{}, truncatedError(err, PreludeSize+len(rest), PreludeSize+p.header+p.body)
@@ -59,7 +60,7 @@ func (r *Reader) Rest() io.Reader { return r.from }
 // truncatedError returns err, as an *Error when the connection ended after some of the
 // bytes of a frame.
 func truncatedError(err error, got, want int) error {
-	if errors.Is(err, io.ErrUnexpectedEOF) || got >= PreludeSize && errors.Is(err, io.EOF) {
+	if errors.Is(err, io.ErrUnexpectedEOF) || got > 0 && errors.Is(err, io.EOF) {
 		return &Error{"truncated", fmt.Sprintf("the connection ended after %d bytes, must be %d", got, want)}
 	}
 	return err
