@@ -16,6 +16,8 @@ import (
 	"net"
 	"runtime"
 	"sync"
+
+	"github.com/replay-llm/replay/internal/bell"
 )
 
 const (
@@ -38,7 +40,7 @@ type Conn struct {
 	conn   net.Conn
 	accept func(net.Conn) // nil: the other side opens no streams
 	ended  func()
-	ready  bell // there are bytes to write
+	ready  bell.Bell // there are bytes to write
 
 	mu         sync.Mutex
 	out, spare []byte
@@ -52,7 +54,7 @@ type Conn struct {
 // New carries streams over conn, which is read through from. accept serves a stream that the other side opens, in a
 // separate goroutine; nil: there are none. ended is called when the connection has ended.
 func New(conn net.Conn, from io.Reader, accept func(net.Conn), ended func()) *Conn {
-	c := &Conn{conn: conn, accept: accept, ended: ended, ready: newBell(), streams: make(map[uint32]*stream)}
+	c := &Conn{conn: conn, accept: accept, ended: ended, ready: bell.New(), streams: make(map[uint32]*stream)}
 	go c.writeFrames()
 	go func() { c.end(c.readFrames(bufio.NewReaderSize(from, window))) }()
 	return c
@@ -101,14 +103,14 @@ func (c *Conn) end(err error) {
 		s.endWith(err)
 	}
 	c.mu.Unlock()
-	c.ready.ring()
+	c.ready.Ring()
 	c.conn.Close()
 	c.ended()
 }
 
 // addStream adds a stream. c.mu is held.
 func (c *Conn) addStream(id uint32) *stream {
-	s := &stream{conn: c, id: id, arrived: newBell(), room: newBell(), credit: window}
+	s := &stream{conn: c, id: id, arrived: bell.New(), room: bell.New(), credit: window}
 	c.streams[id] = s
 	return s
 }
@@ -118,7 +120,7 @@ func (c *Conn) addFrame(id uint32, kind byte, length int, b []byte) {
 	c.out = binary.BigEndian.AppendUint32(c.out, id)
 	c.out = binary.BigEndian.AppendUint32(c.out, uint32(kind)<<24|uint32(length))
 	c.out = append(c.out, b...)
-	c.ready.ring()
+	c.ready.Ring()
 }
 
 // writeFrames writes the frames that were added, until the connection ends.
@@ -135,7 +137,7 @@ func (c *Conn) writeFrames() {
 		if c.full {
 			c.full = false
 			for _, s := range c.streams {
-				s.room.ring()
+				s.room.Ring()
 			}
 		}
 		c.mu.Unlock()
@@ -200,10 +202,10 @@ func (c *Conn) takeFrame(id uint32, kind byte, length int, b []byte) error {
 			return fmt.Errorf("%d bytes are unread, must be at most %d", s.in.Len()+length, window)
 		}
 		s.in.Write(b)
-		s.arrived.ring()
+		s.arrived.Ring()
 	case kind == credit:
 		s.credit = min(s.credit+length, window)
-		s.room.ring()
+		s.room.Ring()
 	case kind == closed:
 		delete(c.streams, id)
 		s.endWith(io.EOF)

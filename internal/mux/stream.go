@@ -6,25 +6,15 @@ import (
 	"net"
 	"os"
 	"time"
+
+	"github.com/replay-llm/replay/internal/bell"
 )
-
-// bell is a channel on which a goroutine waits. Rings before it is received from count once.
-type bell chan struct{}
-
-func newBell() bell { return make(bell, 1) }
-
-func (b bell) ring() {
-	select {
-	case b <- struct{}{}:
-	default:
-	}
-}
 
 // stream is one stream of a connection. One goroutine reads and one writes at a time.
 type stream struct {
 	conn          *Conn
 	id            uint32
-	arrived, room bell
+	arrived, room bell.Bell
 
 	// Under the connection's mu.
 	in              bytes.Buffer // bytes that were not read
@@ -40,8 +30,8 @@ func (s *stream) endWith(err error) {
 	if s.end == nil {
 		s.end = err
 	}
-	s.arrived.ring()
-	s.room.ring()
+	s.arrived.Ring()
+	s.room.Ring()
 }
 
 // Read reads bytes that have come, also after the end of the stream or the deadline.
@@ -171,7 +161,7 @@ func (s *stream) SetReadDeadline(t time.Time) error {
 		s.late.Stop()
 	case t.IsZero():
 	case s.late == nil:
-		s.late = time.AfterFunc(time.Until(t), s.arrived.ring)
+		s.late = time.AfterFunc(time.Until(t), s.arrived.Ring)
 	default:
 		s.late.Reset(time.Until(t))
 	}
