@@ -15,8 +15,8 @@ func layers() [][]string {
 	return [][]string{
 		{"internal/excerpt", "internal/json", "internal/stable"},
 		{"internal/invariant"},
-		{"internal/accuracy", "internal/bell", "internal/bitset", "internal/certtest", "internal/changes", "internal/clone", "internal/credential", "internal/decimal", "internal/file", "internal/heap", "internal/labels", "internal/licenses", "internal/listen", "internal/long", "internal/nearest", "internal/optional", "internal/parquetfile", "internal/peer", "internal/poll", "internal/probe", "internal/script", "internal/sliding", "internal/table", "internal/terminal", "sim/blockhash"},
-		{"internal/httpfault", "internal/mux", "internal/plausible", "internal/vllmpaths", "schema", "sim/prompt"},
+		{"internal/accuracy", "internal/bell", "internal/bitset", "internal/certtest", "internal/changes", "internal/clone", "internal/credential", "internal/decimal", "internal/exact", "internal/file", "internal/heap", "internal/labels", "internal/licenses", "internal/listen", "internal/long", "internal/nearest", "internal/optional", "internal/parquetfile", "internal/peer", "internal/poll", "internal/probe", "internal/script", "internal/sliding", "internal/table", "internal/terminal", "sim/blockhash"},
+		{"internal/httpfault", "internal/mux", "internal/plausible", "internal/vllmpaths", "internal/wire", "schema", "sim/prompt"},
 		{"sim"},
 		{"scheduler/optables"},
 		{"internal/formula", "scheduler/hardware"},

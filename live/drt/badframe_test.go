@@ -15,10 +15,10 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
 
+	"github.com/replay-llm/replay/internal/wire"
 	"github.com/replay-llm/replay/live/cancel"
 	"github.com/replay-llm/replay/live/drt"
 	"github.com/replay-llm/replay/live/drt/stack"
-	"github.com/replay-llm/replay/live/drt/wire"
 	"github.com/replay-llm/replay/live/fault"
 )
 

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/replay-llm/replay/live/drt/wire"
+	"github.com/replay-llm/replay/internal/wire"
 	"github.com/replay-llm/replay/live/fault"
 )
 

@@ -10,8 +10,8 @@ import (
 
 	"github.com/replay-llm/replay/internal/listen"
 	"github.com/replay-llm/replay/internal/mux"
+	"github.com/replay-llm/replay/internal/wire"
 	"github.com/replay-llm/replay/live/cancel"
-	"github.com/replay-llm/replay/live/drt/wire"
 	"github.com/replay-llm/replay/live/fault"
 	"github.com/replay-llm/replay/live/tcp"
 )

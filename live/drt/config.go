@@ -13,7 +13,7 @@ import (
 	"github.com/replay-llm/replay/internal/credential"
 	"github.com/replay-llm/replay/internal/excerpt"
 	"github.com/replay-llm/replay/internal/json"
-	"github.com/replay-llm/replay/live/drt/wire"
+	"github.com/replay-llm/replay/internal/wire"
 	"github.com/replay-llm/replay/live/link"
 )
 

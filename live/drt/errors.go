@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/replay-llm/replay/internal/json"
-	"github.com/replay-llm/replay/live/drt/wire"
+	"github.com/replay-llm/replay/internal/wire"
 	"github.com/replay-llm/replay/live/fault"
 )
 

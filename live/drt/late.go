@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/replay-llm/replay/internal/wire"
 	"github.com/replay-llm/replay/live/cancel"
-	"github.com/replay-llm/replay/live/drt/wire"
 	"github.com/replay-llm/replay/live/fault"
 )
 

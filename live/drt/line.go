@@ -9,7 +9,7 @@ import (
 	"sync"
 
 	"github.com/replay-llm/replay/internal/mux"
-	"github.com/replay-llm/replay/live/drt/wire"
+	"github.com/replay-llm/replay/internal/wire"
 )
 
 // sharedHeader is the header of a request with the subject of connections that carry the response streams of several

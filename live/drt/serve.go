@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/replay-llm/replay/internal/json"
+	"github.com/replay-llm/replay/internal/wire"
 	"github.com/replay-llm/replay/live/cancel"
-	"github.com/replay-llm/replay/live/drt/wire"
 	"github.com/replay-llm/replay/live/telemetry"
 )
 

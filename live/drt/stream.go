@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/replay-llm/replay/internal/wire"
 	"github.com/replay-llm/replay/live/cancel"
-	"github.com/replay-llm/replay/live/drt/wire"
 	"github.com/replay-llm/replay/live/fault"
 	"github.com/replay-llm/replay/live/telemetry"
 )

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/replay-llm/replay/internal/exact"
 	"github.com/replay-llm/replay/internal/json"
 	"github.com/replay-llm/replay/internal/listen"
 	"github.com/replay-llm/replay/live/fault"
@@ -147,7 +148,7 @@ func readTCPRequest(from *bufio.Reader, limit int) (path string, m message, err 
 		if _, err := io.ReadFull(from, size[:2]); err != nil {
 			return nil, err
 		}
-		return tcp.ReadN(from, int(binary.BigEndian.Uint16(size[:2])))
+		return exact.ReadN(from, int(binary.BigEndian.Uint16(size[:2])))
 	}
 	text, err := short()
 	if err != nil {
@@ -169,7 +170,7 @@ func readTCPRequest(from *bufio.Reader, limit int) (path string, m message, err 
 	if int64(n) > int64(limit) {
 		return "", m, fmt.Errorf("a request of %d bytes: must be at most %d", n, limit)
 	}
-	m.frame, err = tcp.ReadN(from, int(n))
+	m.frame, err = exact.ReadN(from, int(n))
 	return string(text), m, err
 }
 
@@ -252,7 +253,7 @@ func (p *tcpPlane) exchangeRequest(ctx context.Context, conn net.Conn, address s
 		conn.Close()
 		return fmt.Errorf("an answer of %d bytes: must be at most %d", n, longestAnswer)
 	}
-	text, err := tcp.ReadN(conn, int(n))
+	text, err := exact.ReadN(conn, int(n))
 	if err != nil || !cut() {
 		conn.Close()
 		return err

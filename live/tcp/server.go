@@ -1,5 +1,4 @@
-// Package tcp is the common part of servers and protocols over TCP: a server that accepts connections until it is
-// closed, and reads that trust no length.
+// Package tcp is a server that accepts connections until it is closed.
 package tcp
 
 import (

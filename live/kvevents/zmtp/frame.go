@@ -15,7 +15,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/replay-llm/replay/live/tcp"
+	"github.com/replay-llm/replay/internal/exact"
 )
 
 // Flags of a frame.
@@ -86,18 +86,18 @@ func readFrame(r *bufio.Reader, limit int) (frame, error) {
 	if size > uint64(limit) {
 		return frame{}, fmt.Errorf("frame of %d bytes, must be at most %d", size, limit)
 	}
-	body, err := tcp.ReadN(r, int(size))
+	body, err := exact.ReadN(r, int(size))
 	return frame{flags: flags, body: body}, err
 }
 
 func readSize(r *bufio.Reader, long bool) (uint64, error) {
 	if !long {
 		b, err := r.ReadByte()
-		return uint64(b), tcp.UnexpectedEOF(err)
+		return uint64(b), exact.UnexpectedEOF(err)
 	}
 	var b [8]byte
 	_, err := io.ReadFull(r, b[:])
-	return binary.BigEndian.Uint64(b[:]), tcp.UnexpectedEOF(err)
+	return binary.BigEndian.Uint64(b[:]), exact.UnexpectedEOF(err)
 }
 
 // parseCommand splits the body of a command frame.

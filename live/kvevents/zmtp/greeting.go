@@ -8,8 +8,8 @@ import (
 	"io"
 	"slices"
 
+	"github.com/replay-llm/replay/internal/exact"
 	"github.com/replay-llm/replay/internal/excerpt"
-	"github.com/replay-llm/replay/live/tcp"
 )
 
 // Type is the role of a socket.
@@ -50,7 +50,7 @@ func appendGreeting(dst []byte) []byte {
 func readGreeting(r io.Reader) (minor byte, err error) {
 	var g [greetingBytes]byte
 	if _, err := io.ReadFull(r, g[:11]); err != nil {
-		return 0, tcp.UnexpectedEOF(err)
+		return 0, exact.UnexpectedEOF(err)
 	}
 	switch {
 	case g[0] != 0xff || g[9] != 0x7f:
@@ -59,7 +59,7 @@ func readGreeting(r io.Reader) (minor byte, err error) {
 		return 0, fmt.Errorf("peer speaks ZMTP %d, must be 3", g[10])
 	}
 	if _, err := io.ReadFull(r, g[11:]); err != nil {
-		return 0, tcp.UnexpectedEOF(err)
+		return 0, exact.UnexpectedEOF(err)
 	}
 	if m := bytes.TrimRight(g[12:32], "\x00"); string(m) != mechanism {
 		return 0, excerpt.Errorf("peer requires the mechanism %q, must be %s", m, mechanism)
@@ -91,7 +91,7 @@ func appendProperty(dst []byte, name, value string) []byte {
 func readReady(r *bufio.Reader, t Type) error {
 	f, err := readFrame(r, handshakeLimit)
 	if err != nil {
-		return tcp.UnexpectedEOF(err)
+		return exact.UnexpectedEOF(err)
 	}
 	if !f.isCommand() {
 		return fmt.Errorf("message of %d bytes before READY", len(f.body))

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"testing"
 
-	"github.com/replay-llm/replay/live/drt/wire"
+	"github.com/replay-llm/replay/internal/wire"
 )
 
 // Member returns the same values as a JSON library. A part that it does not read is read by that library.

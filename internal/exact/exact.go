@@ -1,4 +1,5 @@
-package tcp
+// Package exact reads as many bytes as a peer promises.
+package exact
 
 import (
 	"bytes"

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/replay-llm/replay/live/drt/wire"
+	"github.com/replay-llm/replay/internal/wire"
 )
 
 // home is where the worker of the golden request calls.

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/replay-llm/replay/live/tcp"
+	"github.com/replay-llm/replay/internal/exact"
 )
 
 // Reader reads frames from a connection. It is for one goroutine.
@@ -32,7 +32,7 @@ func (r *Reader) Read() (Frame, error) {
 		return Frame{}, err
 	}
 	_, _ = r.from.Discard(PreludeSize) // it was peeked at
-	rest, err := tcp.ReadN(r.from, p.header+p.body)
+	rest, err := exact.ReadN(r.from, p.header+p.body)
 	if err != nil {
 		return Frame{}, truncatedError(err, PreludeSize+len(rest), PreludeSize+p.header+p.body)
 	}
