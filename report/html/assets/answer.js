@@ -4,7 +4,7 @@
 // top of a page, of what is below, of the charts of clusters, and of the facts at the end; it adds the charts to those that are drawn.
 const answerParts = (answer, charts) => {
   const list = (all) => all || [];
-  const signed = (tag, text) => el(text.startsWith("✓") ? tag + ".met" : text.startsWith("✗") ? tag + ".missed" : tag, text);
+  const signed = (tag, text) => el(text.startsWith("✓") ? tag + ".met" : text.startsWith("✗") ? tag + ".missed" : tag, text.replace(/(\d) (ms|s|min|h|%)(?= |$)/g, "$1\u00a0$2"));
   const unit = (v, of) => of === "share" ? percent(v) : ms(v);
   const ticks = (list, of, log) => of === "share" ? unitLabels(list, ...percents) : log ? list.map((v) => ms(v)) : timeLabels(list, 1000);
 

@@ -139,7 +139,7 @@ const drawLabel = (u, text, left, top, taken) => {
   ctx.font = `${11 * px}px system-ui`;
   ctx.textAlign = "left";
   const width = ctx.measureText(text).width;
-  const boxes = [-16, 24, 4, 38, -30, 52, -44, 66, 80].flatMap((down) => [left + 13 * px, left - 13 * px - width, left - width / 2].map((x) => [x, top + (down - 10) * px, x + width, top + (down + 3) * px]));
+  const boxes = [-16, 24, 4, 38, -30, 52, -44, 66, -58, 80, -72, 94].flatMap((down) => [Math.min(left + 13 * px, right - width), Math.max(left - 13 * px - width, bbox.left), left - width / 2].map((x) => [x, top + (down - 10) * px, x + width, top + (down + 3) * px]));
   const inside = boxes.filter((b) => b[0] >= bbox.left && b[2] <= right && b[1] >= bbox.top && b[3] <= bottom);
   const at = inside.find((b) => taken.every((o) => o[2] <= b[0] || o[0] >= b[2] || o[3] <= b[1] || o[1] >= b[3])) || inside[0] || boxes[0];
   taken.push(at);
