@@ -45,8 +45,6 @@ document.addEventListener("DOMContentLoaded", () => {
 // Texts of all pages come from one script, since a page that lies on the disk may not read others.
 DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;
 const addExcerpts = () => {
-  const title = document.querySelector("#search-results > h2:not([role])");
-  if (title) { title.setAttribute("role", "heading"); title.setAttribute("aria-level", "1"); }
   const words = (new URLSearchParams(location.search).get("q") || "").toLowerCase().split(/\s+/).filter((w) => w);
   for (const a of document.querySelectorAll("#search-results li > a:first-of-type")) {
     if (a.parentNode.querySelector(".excerpt")) continue;
@@ -66,6 +64,11 @@ const addExcerpts = () => {
   }
 };
 if (/\/search\.html$/.test(location.pathname)) {
+  document.addEventListener("DOMContentLoaded", () => {
+    const title = document.createElement("h1");
+    title.textContent = "Search";
+    document.getElementById("search-results").before(title);
+  });
   const script = document.createElement("script");
   script.src = "searchtexts.js";
   script.onload = () => {
