@@ -157,7 +157,7 @@ func (c *callers) expectWorker(p place) (*expected, error) {
 }
 
 func removedError(p place) error {
-	return fault.New(fault.Disconnected, "%v: instance %s %w", p.name, hexID(p.id), errGone)
+	return fault.New(fault.Disconnected, "%v: instance %s %w", p.name, hexID(p.id), ErrGone)
 }
 
 // withdrawCall ends the wait of a call; a worker that arrives nevertheless is turned away.

@@ -90,12 +90,15 @@ func parseItem(b json.RawMessage) (item Item, failed, bad error) {
 // errUnsettled means that an error is the request plane's, and no instance's.
 var errUnsettled = errors.New("the request plane is away, or was until just now")
 
-// errSilent means that an instance sent no heartbeat, errGone that it left discovery.
-var errSilent, errGone = errors.New("no sign of life"), errors.New("is gone")
+// ErrGone means that an instance left discovery before it took the request.
+var ErrGone = errors.New("is gone")
+
+// errSilent means that an instance sent no heartbeat.
+var errSilent = errors.New("no sign of life")
 
 // isSilent reports whether err means that an instance hangs, or cannot be reached.
 func isSilent(err error) bool {
-	return errors.Is(err, errSilent) || errors.Is(err, errGone) || errors.Is(err, fault.ConnectionTimeout)
+	return errors.Is(err, errSilent) || errors.Is(err, ErrGone) || errors.Is(err, fault.ConnectionTimeout)
 }
 
 // isInstanceTrouble reports whether err means that the instance it came from is in trouble.

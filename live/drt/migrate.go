@@ -2,6 +2,7 @@ package drt
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/replay-llm/replay/internal/json"
@@ -72,7 +73,7 @@ func (j *journey) takeMove(err error) bool {
 	switch {
 	case j.unbegun > 0 && !j.began && isSilent(err):
 		j.unbegun--
-	case j.left > 0 && mayMigrate(err):
+	case j.left > 0 && mayMigrate(err) && (j.began || !errors.Is(err, errUnsettled)): // no other instance can be reached either
 		j.left--
 	default:
 		return false

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"time"
@@ -27,7 +28,7 @@ type natsPlane struct {
 
 	mu       sync.Mutex
 	services map[string]*natsService // by name
-	back     time.Time               // when the connection was last made again
+	back     time.Time               // when the connection was last lost or made again
 	up       context.Context         // ends with the connection
 	down     context.CancelFunc
 }
@@ -77,6 +78,7 @@ func newNATSPlane(conn *nats.Conn, config *Config) *natsPlane {
 		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
+		p.back = time.Now() // the connection may be there again before the other handler runs
 		p.down()
 	})
 	return p
@@ -103,7 +105,10 @@ func natsOptions(config *Config) ([]nats.Option, error) {
 	c := &config.NATS
 	options := []nats.Option{
 		nats.Name("replay"), nats.MaxReconnects(-1), nats.RetryOnFailedConnect(false),
-		nats.ReconnectWait(250 * time.Millisecond), nats.ReconnectJitter(1750*time.Millisecond, 1750*time.Millisecond),
+		nats.CustomReconnectDelay(func(attempts int) time.Duration { // requests wait for it
+			most := min(50*time.Millisecond<<min(attempts, 4), 500*time.Millisecond)
+			return most/2 + rand.N(most/2)
+		}),
 		// A request fails now rather than being sent late.
 		nats.ReconnectBufSize(-1),
 		nats.Timeout(min(config.Connect, 2*time.Second)), nats.PingInterval(5 * time.Second), nats.MaxPingsOutstanding(2),
@@ -262,18 +267,34 @@ func (p *natsPlane) serveShared(s serving) (func(), error) {
 	return sync.OnceFunc(stop), p.conn.FlushTimeout(p.config.Connect)
 }
 
+// planeWait is how long a request that no worker can have received waits for NATS, and for workers that reconnect.
+const planeWait = 1500 * time.Millisecond
+
+// requestOnce sends a request, and waits for its answer as long as the connection lasts.
+func (p *natsPlane) requestOnce(ctx context.Context, msg *nats.Msg) (*nats.Msg, error) {
+	if !p.conn.IsConnected() {
+		return nil, nats.ErrConnectionClosed
+	}
+	waiting, release := p.whileUp(ctx)
+	defer release()
+	return p.conn.RequestMsgWithContext(waiting, msg)
+}
+
 func (p *natsPlane) sendRequest(ctx context.Context, to Instance, m message) error {
 	msg := nats.NewMsg(to.Transport.Subject)
 	msg.Data = m.frame
 	for k, v := range m.headers {
 		msg.Header.Set(k, v)
 	}
-	if !p.conn.IsConnected() {
-		return p.unreachedError(to, nats.ErrConnectionClosed)
+	answer, err := p.requestOnce(ctx, msg)
+	for began := time.Now(); p.isUnsettled() && (errors.Is(err, nats.ErrConnectionClosed) || errors.Is(err, nats.ErrNoResponders)) && time.Since(began) < planeWait; {
+		select {
+		case <-time.After(100 * time.Millisecond):
+			answer, err = p.requestOnce(ctx, msg)
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
 	}
-	waiting, release := p.whileUp(ctx)
-	defer release()
-	answer, err := p.conn.RequestMsgWithContext(waiting, msg)
 	switch {
 	case err == nil:
 		return refusalError(refusalOf(answer))

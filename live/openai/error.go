@@ -50,7 +50,7 @@ func ErrorOf(err error) *Error {
 		return &Error{Status: http.StatusServiceUnavailable, Message: err.Error(), RetryAfter: 1}
 	case errors.Is(err, drt.ErrNoInstances):
 		return &Error{Status: http.StatusServiceUnavailable, Message: err.Error()}
-	case is(fault.CannotConnect): // the way to the workers is cut for now
+	case is(fault.CannotConnect), errors.Is(err, drt.ErrGone): // the way to the workers is cut for now
 		return &Error{Status: http.StatusServiceUnavailable, Message: err.Error(), RetryAfter: 1}
 	case is(fault.InvalidArgument, fault.BackendInvalidArgument):
 		return &Error{Status: http.StatusBadRequest, Message: err.Error()}

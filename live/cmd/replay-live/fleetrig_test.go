@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -38,6 +39,7 @@ type fleetSoak struct {
 	front              *member
 	workers            []*followed
 	faults             map[string]int
+	faulty             atomic.Bool // there is a fault
 }
 
 // followed is a worker with KV events that are followed for as long as it lives.

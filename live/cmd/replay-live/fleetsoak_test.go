@@ -11,6 +11,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -38,7 +39,7 @@ func TestFleetSoak(t *testing.T) {
 		length, streams = 6*time.Second, 40
 	}
 	s := newFleetSoak(t, rand.New(rand.NewPCG(*soakSeed, 0)))
-	load := startClients(s.front.HTTP, streams)
+	load := startClients(s.front.HTTP, streams, func() bool { return !s.faulty.Load() })
 	sizes := s.watchSizes()
 	s.inflict(length)
 	load.end()
@@ -86,7 +87,9 @@ func (s *fleetSoak) inflict(length time.Duration) {
 			order = s.rng.Perm(len(faults))
 		}
 		s.faults[f.name]++
+		s.faulty.Store(true)
 		f.do()
+		s.faulty.Store(false)
 		time.Sleep(pauses(200*time.Millisecond, 1500*time.Millisecond))
 	}
 }
@@ -98,12 +101,18 @@ type soakCrowd struct {
 	done   chan struct{}
 	client *http.Client
 
+	calm func() bool // reports whether there is no fault
+
 	mu      sync.Mutex
-	sent    int
-	whole   int
-	tokens  int
-	refused map[string]int // by type
-	wrong   []string
+	reasons map[string]int // of internal errors
+	calmly  int            // requests that began outside faults
+	// Of these, requests that were refused with 503.
+	calmlyAway int
+	sent       int
+	whole      int
+	tokens     int
+	refused    map[string]int // by type
+	wrong      []string
 }
 
 // soakGroups is how many beginnings prompts have.
@@ -120,8 +129,8 @@ func soakPrompt(group int) []uint32 {
 }
 
 // startClients starts the given number of clients.
-func startClients(at string, streams int) *soakCrowd {
-	c := &soakCrowd{done: make(chan struct{}), refused: map[string]int{}}
+func startClients(at string, streams int, calm func() bool) *soakCrowd {
+	c := &soakCrowd{calm: calm, done: make(chan struct{}), refused: map[string]int{}, reasons: map[string]int{}}
 	c.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: streams}, Timeout: clusterLimit}
 	for i := range streams {
 		c.wg.Go(func() {
@@ -143,20 +152,22 @@ func startClients(at string, streams int) *soakCrowd {
 
 // ask asks for one stream and counts how it ended. It returns the type of the error that it was, "" for none.
 func (c *soakCrowd) ask(at string, r *rand.Rand) string {
+	calm := c.calm()
 	prompt := append(soakPrompt(r.IntN(soakGroups)), make([]uint32, r.IntN(100))...)
 	want := 5 + r.IntN(40)
 	body, _ := json.Marshal(map[string]any{"model": "mocker-model", "stream": true, "max_tokens": want, "prompt": prompt})
 	answer, err := c.client.Post(at+"/v1/completions", "application/json", strings.NewReader(string(body)))
 	if err != nil {
-		return c.count(0, "", fmt.Sprintf("at %s no answer: %v", time.Now().Format(time.TimeOnly), err))
+		return c.count(calm, 0, "", fmt.Sprintf("at %s no answer: %v", time.Now().Format(time.TimeOnly), err))
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
 		b, err := io.ReadAll(answer.Body)
 		if kind := errorType(b); kind != "" && err == nil {
-			return c.count(0, fmt.Sprintf("%d %s", answer.StatusCode, kind), "")
+			c.note(answer.StatusCode, b)
+			return c.count(calm, 0, fmt.Sprintf("%d %s", answer.StatusCode, kind), "")
 		}
-		return c.count(0, "", fmt.Sprintf("status %d: %.200s, %v", answer.StatusCode, b, err))
+		return c.count(calm, 0, "", fmt.Sprintf("status %d: %.200s, %v", answer.StatusCode, b, err))
 	}
 	tokens, ends, kind := 0, 0, ""
 	in := bufio.NewScanner(answer.Body)
@@ -168,17 +179,18 @@ func (c *soakCrowd) ask(at string, r *rand.Rand) string {
 			ends++
 		case errorType([]byte(data)) != "":
 			kind, ends = "event "+errorType([]byte(data)), ends+1
+			c.note(0, []byte(data))
 		default:
 			tokens++
 		}
 	}
 	switch {
 	case ends != 1 || in.Err() != nil:
-		return c.count(tokens, "", fmt.Sprintf("%d ends after %d of %d tokens: %v", ends, tokens, want, in.Err()))
+		return c.count(calm, tokens, "", fmt.Sprintf("%d ends after %d of %d tokens: %v", ends, tokens, want, in.Err()))
 	case kind == "" && tokens != want:
-		return c.count(tokens, "", fmt.Sprintf("%d tokens, want %d", tokens, want))
+		return c.count(calm, tokens, "", fmt.Sprintf("%d tokens, want %d", tokens, want))
 	}
-	return c.count(tokens, kind, "")
+	return c.count(calm, tokens, kind, "")
 }
 
 // errorType returns the type of an error, "" if it is none.
@@ -192,12 +204,28 @@ func errorType(b []byte) string {
 	return e.Error.Type
 }
 
+// soakIDs are the ids and addresses in messages.
+var soakIDs = regexp.MustCompile(`[0-9a-f]{8,}|[0-9.]+:[0-9]+(->[0-9.:]+)?|[0-9.]+m?s`)
+
+// note notes the reason of an error.
+func (c *soakCrowd) note(status int, b []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.reasons[fmt.Sprintf("%d %.300s", status, soakIDs.ReplaceAllString(string(b), "#"))]++
+}
+
 // count counts a request that is over: whole, refused with an error of a type, or wrong.
-func (c *soakCrowd) count(tokens int, kind, wrong string) string {
+func (c *soakCrowd) count(calm bool, tokens int, kind, wrong string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.sent++
 	c.tokens += tokens
+	if calm {
+		c.calmly++
+		if strings.HasPrefix(kind, "503 ") {
+			c.calmlyAway++
+		}
+	}
 	switch {
 	case wrong != "":
 		c.wrong = append(c.wrong, wrong)
@@ -221,6 +249,13 @@ func (c *soakCrowd) end() {
 func (c *soakCrowd) report(t *testing.T, length time.Duration) {
 	t.Helper()
 	t.Logf("%v: %d requests, %d whole, %d tokens; errors: %s", length, c.sent, c.whole, c.tokens, countsOf(c.refused))
+	t.Logf("%d requests began outside faults, %d of them got 503", c.calmly, c.calmlyAway)
+	if length >= time.Minute && c.calmlyAway*10 > c.calmly {
+		t.Errorf("%d of %d requests outside faults got 503, want one of ten at most", c.calmlyAway, c.calmly)
+	}
+	for _, text := range slices.SortedFunc(maps.Keys(c.reasons), func(a, b string) int { return c.reasons[b] - c.reasons[a] }) {
+		t.Logf("%6d %s", c.reasons[text], text)
+	}
 	for i, text := range c.wrong {
 		if i < 10 {
 			t.Error(text)
