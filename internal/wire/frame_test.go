@@ -211,7 +211,7 @@ func TestBadMessages(t *testing.T) {
 	}
 }
 
-// Any bytes are accepted, and a valid frame is written as it was read.
+// Any bytes are accepted. A valid frame keeps its bytes.
 func FuzzFrame(f *testing.F) {
 	f.Add(request(f).Append(nil))
 	f.Add(wire.NewHello("s").Append(wire.NewFinal().Append(nil)))
