@@ -206,7 +206,9 @@ func (g *generating) idOf(i int) string {
 func (g *generating) writeWhole(ctx context.Context) {
 	for p, err := range g.answer.Generate(ctx, g.rc, g.server.Served.Target, nil) {
 		if err != nil {
-			writeFailure(g.w, err)
+			if !g.rc.IsStopped() { // the client is there
+				writeFailure(g.w, err)
+			}
 			return
 		}
 		g.addPiece(p)
@@ -240,6 +242,9 @@ func (g *generating) writeStream(ctx context.Context) {
 		return g.server.Front.NoteWrite(g.server.Served.Name, g.rc.ID(), errors.Join(err, control.Flush()))
 	}
 	for p, err := range g.answer.Generate(ctx, g.rc, g.server.Served.Target, nil) {
+		if err != nil && g.rc.IsStopped() {
+			return
+		}
 		if err != nil && !begun {
 			writeFailure(g.w, err)
 			return
