@@ -241,7 +241,7 @@ const done = () => fetch("done", { method: "POST", body: JSON.stringify(said) })
   for (const name of ["router", "topology"]) knob("smallest-" + name).click();
   knob("smallest-slo").value = "p99:ttft=2s,p99:tpot=40ms";
   press("Search");
-  await wait(() => /choices, best so far \d+ GPU/.test(says()));
+  await wait(() => /choices(, now resamples)?, best so far \d+ GPU/.test(says()));
   said.progress = says().includes("round ");
   press("Cancel search");
   await wait(() => panel().dataset.state === "cancelled");

@@ -10,7 +10,7 @@ const makeSmallest = ({ view, of, apply }) => {
     const e = el("input", { type: "text", name: "smallest-" + name, placeholder, autocomplete: "off", spellcheck: false });
     return { e, row: el("label", label + " ", e) };
   };
-  const goal = input("slo", "Objectives", "p99:ttft=2s,p99:itl=50ms"), gpus = input("gpus", "GPU types", "h100,h200: that of the settings"), seconds = input("seconds", "Search for at most (s)", "60");
+  const goal = input("slo", "Objectives", "p99:ttft=2s,p99:itl=50ms"), gpus = input("gpus", "GPU types", "h100,h200: that of the settings"), seconds = input("seconds", "Choose settings for at most (s)", "60");
   const varied = (data.plan || []).map((v) => ({ ...v, e: el("input", { type: "checkbox", name: "smallest-" + v.name, checked: true }) }));
 
   // flags are those of replay plan: the settings on the screen without the size of the cluster and what is to be chosen.
@@ -48,7 +48,7 @@ const makeSmallest = ({ view, of, apply }) => {
     bar.max = Math.max(at.expected || 1, 1);
     bar.value = Math.min(at.done || 0, bar.max);
     const s = at.stage;
-    says.textContent = `${at.done || 0} replays` + (s ? `; round ${s.round} of ${s.rounds}: ${s.done} of ${s.all} choices` + (s.best ? `, best so far ${s.gpus} GPU${s.gpus === 1 ? "" : "s"} (${s.best})` : "") : "");
+    says.textContent = `${at.done || 0} replays` + (s ? `; round ${s.round} of ${s.rounds}: ${s.done} of ${s.all} choices` + (s.round === s.rounds && s.done === s.all ? ", now resamples" : "") + (s.best ? `, best so far ${s.gpus} GPU${s.gpus === 1 ? "" : "s"} (${s.best})` : "") : "");
   };
   const folded = (summary, inside) => {
     const e = el("details", el("summary", summary), ...inside);
