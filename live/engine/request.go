@@ -151,7 +151,7 @@ func (c *Chunk) AppendJSON(dst []byte) ([]byte, error) {
 	return append(dst, chunkTail...), nil
 }
 
-// What is around the tokens of a chunk that is bare.
+// The parts of a bare chunk around its tokens.
 const chunkHead, chunkTail = `{"token_ids":[`, `]}`
 
 // isBare reports whether there is nothing but tokens.

@@ -87,8 +87,8 @@ type Error struct {
 	Message string
 	Cause   error // what led to it; may be nil
 
-	// origin is the error that From converted: what errors.Is and errors.As
-	// look into instead of Cause, and never on the wire.
+	// origin is the error that From converted: errors.Is and errors.As read it instead of Cause, and it is never on the
+	// wire.
 	origin error
 }
 

@@ -116,7 +116,7 @@ func (a *Args) declareTimes(d *schema.Decl) {
 	})
 	d.Ratio(&a.TransferLatencyMs, schema.Row{
 		Key: "kv_transfer_latency_ms", Help: "`ms` of each transfer from prefill to decode workers, whatever its size", Alike: true,
-		Doc: schema.Doc{Text: "of each transfer from prefill to decode workers, whatever its size; SGLang's workers send a prompt in several"},
+		Doc: schema.Doc{Text: "fixed time of each transfer from prefill to decode workers; SGLang's workers send a prompt in several"},
 	})
 }
 
@@ -214,15 +214,15 @@ func (g *G2) declare(d *schema.Decl) {
 	})
 	d.Count(&g.BatchBlocks, schema.Row{
 		Key: "offload_batch_size", Value: 32, Help: "KV `blocks` per transfer to the host", Only: "vllm",
-		Doc: schema.Doc{Text: "per transfer to the host"},
+		Doc: schema.Doc{Text: "blocks per transfer to the host"},
 	})
 	d.Ratio(&g.ToHostGBPerSec, schema.Row{
 		Key: "bandwidth_g1_to_g2_gbps", Value: 14.0, Help: "`GB/s` to the host; 0: transfers take no time",
-		Doc: schema.Doc{Unit: "10⁹ bytes/s", Text: "to the host; 0: transfers take no time", Part: "vLLM"},
+		Doc: schema.Doc{Unit: "10⁹ bytes/s", Text: "bandwidth to the host; 0: transfers take no time", Part: "vLLM"},
 	})
 	d.Ratio(&g.ToGPUGBPerSec, schema.Row{
 		Key: "bandwidth_g2_to_g1_gbps", Value: 14.0, Help: "`GB/s` from the host; 0: transfers take no time",
-		Doc: schema.Doc{Unit: "10⁹ bytes/s", Text: "from the host; 0: transfers take no time", Part: "vLLM"},
+		Doc: schema.Doc{Unit: "10⁹ bytes/s", Text: "bandwidth from the host; 0: transfers take no time", Part: "vLLM"},
 	})
 	d.Ratio(&g.ToStorageGBPerSec, schema.Row{
 		Key: "bandwidth_g2_to_g3_gbps", Default: "5", Help: "sglang: `GB/s` from host memory to storage; 0: transfers take no time", Only: "sglang", After: "hicache-storage-backend-extra-config",

@@ -112,7 +112,7 @@ func (s *Speculative) declareLaw(m *schema.Decl) {
 	})
 	m.Ratio(&s.Share, schema.Row{
 		Key: "draft_share",
-		Doc: schema.Doc{Unit: "share", Default: "by the method", Text: "the same as a share of the pass without drafts; both are added"},
+		Doc: schema.Doc{Unit: "share", Default: "by the method", Text: "time of each draft, as a share of the pass without drafts; both are added"},
 	})
 	s.TimeGiven = m.Has("draft_ms") || m.Has("draft_share")
 }
@@ -163,7 +163,7 @@ func (s *Speculative) declareAcceptance(m *schema.Decl) {
 		},
 		schema.Row{
 			Key: "acceptance_rate", Default: "none", Help: "speculative decoding: acceptance `rate` of a draft after accepted drafts, or R..R for a rate drawn by each request", Kind: schema.Range,
-			Doc: schema.Doc{Unit: "share", Default: "-", Text: "of drafts after accepted drafts; [0.5, 0.9] (flag: 0.5..0.9): each request draws its rate from that range"},
+			Doc: schema.Doc{Unit: "share", Default: "-", Text: "acceptance rate of drafts after accepted drafts; [0.5, 0.9] (flag: 0.5..0.9): each request draws its rate from that range"},
 		},
 	} {
 		if text := m.Any(row); text != "" && text != "null" {

@@ -59,7 +59,7 @@ type Limit struct {
 	Limit float64 `json:"limit"`
 }
 
-// Cluster is one that was measured.
+// Cluster is a measured cluster.
 type Cluster struct {
 	Name   string  `json:"name"`
 	Group  string  `json:"group"` // its settings, where there are several to choose from

@@ -92,7 +92,7 @@ func shareRows() []schema.Row {
 			Key: SettingPrefix + "gpu-memory-utilization", Flag: "gpu-memory-utilization", Kind: schema.Real, Default: "0.9, with sglang as its server", Help: "`share` of a GPU's memory that the engine takes", Alike: true,
 			Log:  "vllm:gpu_memory_utilization sglang:mem_fraction_static",
 			File: schema.File{Place: 100, Default: "0.9", Help: "share of a GPU's memory that the engine takes"},
-			Doc:  schema.Doc{Default: "0.9, with sglang as its server", Text: "of a GPU's memory, that the engine takes"},
+			Doc:  schema.Doc{Default: "0.9, with sglang as its server", Text: "share of a GPU's memory that the engine takes"},
 		},
 	}
 }

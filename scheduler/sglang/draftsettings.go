@@ -54,15 +54,15 @@ func (s *DraftSettings) declare(d *schema.Decl, seats *int) {
 	parameters := d.Mark()
 	d.CountTo(&s.Steps, maxDrafts, schema.Row{
 		Key: "speculative_num_steps", Default: "3", Help: "`drafts` in a row",
-		Doc: schema.Doc{Default: "3; NGRAM: tokens by breadth", Text: "in a row, 1 to 64"},
+		Doc: schema.Doc{Default: "3; NGRAM: tokens by breadth", Text: "drafts in a row, 1 to 64"},
 	})
 	d.CountTo(&s.TopK, maxDrafts, schema.Row{
 		Key: "speculative_eagle_topk", Default: "1", Help: "`drafts` that each step continues from",
-		Doc: schema.Doc{Text: "with which each step continues; required with steps. NGRAM has `sglang.speculative_ngram_max_bfs_breadth` (10) in its place"},
+		Doc: schema.Doc{Text: "drafts with which each step continues; required with steps. NGRAM has `sglang.speculative_ngram_max_bfs_breadth` (10) in its place"},
 	})
 	d.CountTo(&s.Tokens, maxDrafts, schema.Row{
 		Key: "speculative_num_draft_tokens", Default: "one more than steps", Help: "number `n` of tokens of a request that a pass verifies",
-		Doc: schema.Doc{Unit: "tokens", Default: "steps + 1; NGRAM: 12", Text: "of a request in a pass, the drafts and the token before them; with topk 1 always steps + 1"},
+		Doc: schema.Doc{Unit: "tokens", Default: "steps + 1; NGRAM: 12", Text: "verified tokens of a request in a pass: the drafts and the token before them; with topk 1 always steps + 1"},
 	})
 	d.CountTo(&breadth, maxDrafts, schema.Row{Key: "speculative_ngram_max_bfs_breadth"})
 	if s.Name == "" {

@@ -35,7 +35,7 @@ func (h *HiCacheSettings) declare(d *schema.Decl) {
 	})
 	d.Count(&h.Layers, schema.Row{
 		Key: "hicache_layers", Default: "the model's, or 32", Help: "`layers` of the model, for loads from the host layer by layer", After: "hicache-write-policy",
-		Doc: schema.Doc{Text: "of the model; each layer of a pass waits for its part of a load from the host"},
+		Doc: schema.Doc{Text: "layers of the model; each layer of a pass waits for its part of a load from the host"},
 	})
 	h.Policy = d.Name(schema.Row{
 		Key: "hicache_write_policy", Default: "write_through", Help: "when pages are copied to the host: write_through, write_through_selective or write_back, by `name`", After: "hicache-size", Names: writePolicies(),
@@ -73,7 +73,7 @@ func (s *StorageSettings) declare(d *schema.Decl) {
 	retries := usualRetries
 	d.Size(&retries, schema.Row{
 		Key: "hicache_storage_prefetch_retry_max_attempts", Default: "8", Help: "`times` that a request asks storage again, must be 0",
-		Doc: schema.Doc{Text: "that a request asks storage again: 0 with a backend; other values are not simulated"},
+		Doc: schema.Doc{Text: "repeated queries of storage by a request: 0 with a backend; other values are not simulated"},
 	})
 	if s.Backend != "" && retries > 0 {
 		d.Fail("hicache_storage_prefetch_retry_max_attempts", strconv.Itoa(retries), "0 with hicache_storage_backend: that requests ask storage again is not simulated")

@@ -121,13 +121,13 @@ func (s *Settings) declareLimits(d *schema.Decl) {
 		Key: "max_running_requests", Default: "unlimited", Help: "`requests` a worker runs at once",
 		Log:  "sglang:max_running_requests",
 		File: schema.File{Place: 200, Help: "requests an SGLang worker runs at once"},
-		Doc:  schema.Doc{Default: "-", Text: "at once on a worker; `null` and `--max-running-requests unlimited` lift the limit, which a server derives from its memory"},
+		Doc:  schema.Doc{Default: "-", Text: "requests at once on a worker; `null` and `--max-running-requests unlimited` lift the limit, which a server derives from its memory"},
 	})
 	d.Limit(&s.PrefillRequests, schema.Row{
 		Key: "prefill_max_requests", Default: "unlimited", Help: "`requests` of a pass that computes prompts",
 		Log:  "sglang:prefill_max_requests",
 		File: schema.File{Place: 230, Help: "requests of an SGLang worker's pass that computes prompts"},
-		Doc:  schema.Doc{Default: "-", Text: "of a pass that computes prompts; `null` lifts the limit"},
+		Doc:  schema.Doc{Default: "-", Text: "requests of a pass that computes prompts; `null` lifts the limit"},
 	})
 	d.Size(&s.LogInterval, schema.Row{
 		Key: "decode_log_interval", Default: "40", Help: "`passes` without prompts after which KV events are published",
@@ -156,7 +156,7 @@ func (s *Settings) declarePasses(d *schema.Decl) {
 	})
 	d.Count(&s.ReservedDecode, schema.Row{
 		Key: "num_reserved_decode_tokens", Default: "512", Help: "`N` tokens that decode workers keep free for each request", After: "load-balance-method",
-		Doc: schema.Doc{Unit: "tokens", Text: "that decode workers keep free for each request"},
+		Doc: schema.Doc{Unit: "tokens", Text: "tokens that decode workers keep free for each request"},
 	})
 	if how := d.Name(schema.Row{
 		Key: "load_balance_method", Default: "auto", Help: "how requests are spread over the ranks of a worker, by `name`; auto: in turn, to prefill workers by their bootstrap room", After: "attn-dp-size", Names: listBalances(),
@@ -170,7 +170,7 @@ func (s *Settings) declarePasses(d *schema.Decl) {
 func (s *Settings) declareWindows(d *schema.Decl) {
 	d.Limit(&s.Window, schema.Row{
 		Key: "sliding_window_size", Default: "none; with --gpu the model's", Help: "`tokens` of the window of layers with a separate pool", After: "decode-log-interval",
-		Doc: schema.Doc{Default: "none, with `--model` the model's", Text: "of the window of layers with a separate pool (docs/rules/sglang.md#windows)"},
+		Doc: schema.Doc{Default: "none, with `--model` the model's", Text: "window of layers with a separate pool (docs/rules/sglang.md#windows)"},
 	})
 	isShare := func(f float64) bool { return f > 0 && f <= 1 }
 	d.NumberIn(&s.WindowShare, isShare, "a share above 0, at most 1", schema.Row{
@@ -225,11 +225,11 @@ func (s *Settings) declarePriorities(d *schema.Decl) {
 	d.Size(&s.DecodeInterval, schema.Row{
 		Key: "prefill_decode_interval", Help: "`passes` without prompts between two passes with prompts",
 		Log: "sglang:prefill_decode_interval",
-		Doc: schema.Doc{Text: "without prompts between two passes with prompts; not with `--compat`, nor with several ranks"},
+		Doc: schema.Doc{Text: "passes without prompts between two passes with prompts; not with `--compat`, nor with several ranks"},
 	})
 	d.Size(&s.IntervalSeats, schema.Row{
 		Key: "prefill_decode_interval_min_bs", Help: "running `requests` below which prompts do not wait",
-		Doc: schema.Doc{Text: "running, below which prompts do not wait"},
+		Doc: schema.Doc{Text: "running requests below which prompts do not wait"},
 	})
 	p.Retract = d.Name(schema.Row{
 		Key: "retraction_policy", Default: "length", Help: "running requests that are retracted if memory is short, by `name`: length, the ones with the fewest tokens, or priority", Names: []string{"length", "priority"},

@@ -135,7 +135,7 @@ func (s *Settings) declareReuse(d *schema.Decl) {
 	d.Size(&s.WaitIters, schema.Row{
 		Key: "batch_wait_timeout_iters", Help: "at most this `number` of passes that prompts wait for more tokens",
 		File: schema.File{Place: 362, Help: "passes that prompts wait for more tokens on a TensorRT-LLM worker"},
-		Doc:  schema.Doc{Text: "that prompts wait at most for more tokens"},
+		Doc:  schema.Doc{Text: "longest wait of prompts for more tokens"},
 	})
 	d.NumberIn(&s.WaitRatio, func(f float64) bool { return f >= 0 && f <= 1 }, "0 to 1", schema.Row{
 		Key: "batch_wait_max_tokens_ratio", Help: "`share` of max_num_tokens above which prompts do not wait",
@@ -163,7 +163,7 @@ func (s *Settings) declareRetention(d *schema.Decl) {
 	})
 	d.Size(&s.AnswerMs, schema.Row{
 		Key: "decode_duration_ms", Help: "`ms` for which blocks of answers keep it, 0 for ever",
-		File: schema.File{Place: 370, Help: "ms for which blocks of answers keep it"},
+		File: schema.File{Place: 370, Help: "ms for which blocks of answers keep their priority"},
 		Doc:  schema.Doc{Text: "time for which blocks of answers keep it after their request; 0: for ever"},
 	})
 	d.Size(&s.Events, schema.Row{
@@ -182,11 +182,11 @@ func (b *Balance) declare(d *schema.Decl) {
 	d.Size(&b.TimeoutIters, schema.Row{
 		Key: "timeout_iters", Value: 50, Help: "`passes` that prompts wait at most for those of other ranks",
 		File: schema.File{Place: 376, Help: "passes that prompts wait for those of other ranks"},
-		Doc:  schema.Doc{Text: "that prompts wait at most for those of other ranks"},
+		Doc:  schema.Doc{Text: "longest wait of prompts for those of other ranks"},
 	})
 	d.Size(&b.WaitIters, schema.Row{
 		Key: "batching_wait_iters", Value: 10, Help: "`passes` that prompts of all ranks wait at most for more of them",
 		File: schema.File{Place: 378, Help: "passes that prompts of all ranks wait for more of them"},
-		Doc:  schema.Doc{Text: "that prompts of all ranks wait for more of them"},
+		Doc:  schema.Doc{Text: "wait of prompts of all ranks for more prompts"},
 	})
 }

@@ -14,7 +14,7 @@ func (t *twin) sortWaiting() {
 	}
 }
 
-// planRunning gives running requests what they lack, in order of admission.
+// planRunning gives running requests their missing tokens, in order of admission.
 func (t *twin) planRunning(f *twinFlight) {
 	for i := 0; i < len(t.running) && f.budget > 0; i++ {
 		r := t.running[i]

@@ -87,8 +87,7 @@ func MakeFiles(root *cobra.Command, date, version string) (map[string][]byte, er
 	return files, nil
 }
 
-// isOther reports whether a command is carried out by another program, which has a page for it, or is one that every
-// program has.
+// isOther reports whether another program carries out a command and has its page, or whether every program has it.
 func isOther(cmd *cobra.Command) bool {
 	return cmd.DisableFlagParsing || cmd.Name() == "help" || cmd.Name() == "completion"
 }

@@ -16,7 +16,7 @@ func DeclareLimits(s *vllm.Settings, d *schema.Decl) {
 		Log:  "vllm:" + vllm.SeqsKey,
 		File: schema.File{Place: 160, Default: "1024", Help: "requests a worker runs at once; default: that of vLLM's server on the GPU"},
 		Knob: schema.Knob{Label: "max_num_seqs", Preset: "the engine's", Steps: "8 16 32 64 128 256 512 1024"},
-		Doc:  schema.Doc{Default: "256, with a GPU by its memory (docs/hardware.md#defaults-with-a-gpu)", Text: "running at once; null (flag: unlimited) lifts it"},
+		Doc:  schema.Doc{Default: "256, with a GPU by its memory (docs/hardware.md#defaults-with-a-gpu)", Text: "requests running at once; null (flag: unlimited) lifts the limit"},
 	})
 	d.Limit(&s.MaxBatchedTokens, schema.Row{
 		Key: vllm.TokensKey, Value: 8192, Default: "8192; with --gpu as a server of vLLM on it", Help: "`tokens` a vllm worker computes per pass, or unlimited; the KV router reads it for both engines",

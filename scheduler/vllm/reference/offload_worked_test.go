@@ -13,7 +13,7 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// flat is a model of parts that always take as long.
+// flat is a model with a constant time for each part.
 type flat struct{ prefill, decode float64 }
 
 func (f flat) Prefill(int, int, int) float64     { return f.prefill }
