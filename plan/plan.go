@@ -302,7 +302,8 @@ func (c *Config) findAnswer(ctx context.Context, b *bench, variant int) (Answer,
 	return a, c.finish(ctx, b, &a)
 }
 
-// finish measures the clusters with a worker less than that of an answer, and the highest load of this.
+// finish measures the clusters with one worker less than the answer, and the
+// highest load of the answer.
 func (c *Config) finish(ctx context.Context, b *bench, a *Answer) (err error) {
 	s := &search{bench: b, at: Point{Variant: a.Variant, Load: 1}}
 	if err := s.measureNeighbours(ctx, a); err != nil {

@@ -22,7 +22,7 @@ type Slot int32
 const NoSlot Slot = -1
 
 // Pool is the KV blocks of an engine as its scheduler sees them. What concerns
-// host memory comes to nothing in a pool that has none.
+// host memory does nothing in a pool that has none.
 type Pool interface {
 	// Begin brings the pool to now, the start of the pass p: transfers that have
 	// ended by then arrive. It returns the requests with fetched blocks that have arrived, in order; the caller puts them at the
@@ -74,7 +74,7 @@ type Offload struct {
 // Given reports whether there is host memory.
 func (o *Offload) Given() bool { return o.Blocks > 0 && o.BytesPerToken > 0 }
 
-// DeviceOnly is the part of Pool that comes to nothing without host memory.
+// DeviceOnly is the part of Pool that does nothing without host memory.
 type DeviceOnly struct{}
 
 func (DeviceOnly) Begin(sim.Time, *scheduler.Pass) []Slot { return nil }

@@ -82,7 +82,7 @@ func (m *Memory) find(key Key) id {
 	return none
 }
 
-// enterPage makes b one that is found.
+// enterPage adds b to the index, so that lookups find it.
 func (m *Memory) enterPage(b id) {
 	key := m.all[b].key
 	page := m.pageOf(key)
