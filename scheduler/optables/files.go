@@ -331,7 +331,7 @@ func (t *table) likely(i, j int) int {
 
 // BaseOf returns the GPU that the compact file of another one has as its base, "" for none. Names has the base first.
 func BaseOf(gpu string) string {
-	return map[string]string{"b300": "b200", "gb200": "b200", "gb300": "gb200", "h200": "h100"}[gpu]
+	return map[string]string{"b300": "b200", "gb200": "b200", "gb300": "gb200", "h200": "h100", "rtxpro6000": "l40s"}[gpu]
 }
 
 // Encode returns the compact file of the tables: the same bytes each time. A program must have the tables of base, nil
