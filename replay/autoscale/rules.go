@@ -139,7 +139,7 @@ func CheckRule(text string, bool bool) error {
 	case err != nil:
 		return err
 	case v.Each():
-		return &formula.Error{Line: 1, Text: "it has a value for each worker, expected one for all, as any(waiting > 4) or sum(waiting)"}
+		return &formula.Error{Line: 1, Text: "it has a value for each worker, must have one for all, as any(waiting > 4) or sum(waiting)"}
 	}
 	return nil
 }

@@ -95,7 +95,7 @@ func (a *Args) declareTimes(d *schema.Decl) {
 	})
 	d.Ratio(&a.DecodeSpeedup, schema.Row{
 		Key: "decode_speedup_ratio", Value: 1.0, Help: "divide the time of decoding by a further `R`; 0 leaves it unscaled", Alike: true,
-		Doc: schema.Doc{Unit: "-", Text: "divides the time of decoding once more; 0 leaves decoding unscaled, by either ratio"},
+		Doc: schema.Doc{Unit: "-", Text: "divides the time of decode passes, after `speedup_ratio`; 0: neither ratio divides it"},
 	})
 	d.Ranks(&a.DPSize, schema.Row{
 		Key: "dp_size", Value: 1, Help: "sglang: `ranks` of a worker over which attention is data parallel, in lockstep; --dp with --gpu", Flag: "attn-dp-size", Only: "sglang", After: "bandwidth-g3-to-g2-gbps",

@@ -47,7 +47,7 @@ type Pace struct {
 	// Precise spends the end of each sleep looking at the clock, which takes a
 	// processor per worker.
 	Precise bool
-	// Deadline ends the replay after so much real time; 0: never.
+	// Deadline ends the replay after this real time; 0: never.
 	Deadline time.Duration
 }
 

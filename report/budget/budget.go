@@ -36,8 +36,8 @@ const (
 // want is the form of a budget, for messages.
 const want = `exact, a change as +2%, -3%, +-1% or +0.5, or a limit as max 2000 or min 10`
 
-// Parse reads a budget: exact; +2% (may rise by so much), -3% (may fall by so
-// much), +-1% (both), the same without % in the value's own unit; max 2000, min
+// Parse reads a budget: exact; +2% (a rise of at most 2 %), -3% (a fall of at most
+// 3 %), +-1% (both), the same without % in the value's own unit; max 2000, min
 // 10 (limits that need no baseline).
 func Parse(key, text string) (Budget, error) {
 	b := Budget{Key: key, Text: text}

@@ -102,7 +102,7 @@ func (f *filter) takes(q *sim.Request, c *router.Candidates, known *known, w sim
 	return known.lastOf(q) == w
 }
 
-// breaks reports whether the sticky workers have so much to compute that all workers are kept.
+// breaks reports whether the sticky workers have more to compute than the limit, so that all workers are kept.
 func (f *filter) breaks(c *router.Candidates, sticky []sim.WorkerID) bool {
 	if len(sticky) == len(c.Workers) || f.Behind == 0 && f.Slower == 0 {
 		return false

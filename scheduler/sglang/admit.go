@@ -111,7 +111,7 @@ func (c *Core) placesLeft() int {
 
 // continuePartial computes the next chunk of the request that is prefilled in part. With no
 // memory left it takes all that a pass may compute, as it must continue in order
-// to end; it waits only where the pool has not so much.
+// to end; it waits only where the pool lacks that memory.
 func (c *Core) continuePartial(b *budget, f *flight) {
 	r := c.partial
 	width := min(b.chunk, int(max(0, c.memoryLeft(b))))

@@ -180,7 +180,7 @@ func (b *Balance) declare(d *schema.Decl) {
 		Doc:  schema.Doc{Text: "ranks of data-parallel attention compute prompts in the same passes (`attention_dp_config`)"},
 	})
 	d.Size(&b.TimeoutIters, schema.Row{
-		Key: "timeout_iters", Value: 50, Help: "`passes` that prompts wait at most for those of other ranks",
+		Key: "timeout_iters", Value: 50, Help: "`passes` after which prompts no longer wait for prompts of other ranks",
 		File: schema.File{Place: 376, Help: "passes that prompts wait for those of other ranks"},
 		Doc:  schema.Doc{Text: "longest wait of prompts for those of other ranks"},
 	})

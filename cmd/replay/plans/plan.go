@@ -88,7 +88,7 @@ func (f *planFlags) bindFlags(fs *pflag.FlagSet) {
 	fs.Float64Var(&f.precision, "precision", 0.01, "relative `error` of the highest load")
 	fs.IntVar(&f.resamples, "resamples", 20, "resampled workloads, a `number`; 0: no bootstrap intervals")
 	fs.Float64Var(&f.confidence, "confidence", 0.95, "`share` of the resampled workloads in which objectives must be met; 0: the recorded workload alone")
-	fs.Float64Var(&f.modelError, "model-error", -1, "`error` of pass times, as 0.1: nine of ten resamples have passes up to so much longer or shorter;\n-1: the band of published servers by measured operators, 0.15 by data sheets for dense models on one GPU,\n0.5 for other models, 0.1 by a fitted profile")
+	fs.Float64Var(&f.modelError, "model-error", -1, "`error` of pass times, as 0.1: in nine of ten resamples passes are longer or shorter by at most this;\n-1: the band of published servers by measured operators, 0.15 by data sheets for dense models on one GPU,\n0.5 for other models, 0.1 by a fitted profile")
 	fs.BoolVar(&f.front, "front", true, "also measure clusters of other sizes and at other loads")
 	fs.IntVar(&f.cores, "jobs", runtime.NumCPU(), "`number` of replays at once; the result does not depend on it")
 	cli.BindForm(fs, &f.form)

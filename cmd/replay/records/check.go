@@ -52,8 +52,8 @@ command line that the file names is run.
 
   run: trace requests.jsonl --workers 8 --router kv
   budgets:
-    p99_ttft_ms: +2%             # may rise by so much, fall as it likes
-    output_throughput_tok_s: -1% # may fall by so much
+    p99_ttft_ms: +2%             # may rise by at most 2 %, any fall is accepted
+    output_throughput_tok_s: -1% # may fall by at most 1 %
     mean_itl_ms: +0.5            # in its own unit
     completed_requests: exact
     max_e2e_latency_ms: max 30000

@@ -23,7 +23,7 @@ func (l *live) bindFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&l.Barrier, "online-barrier", true, "let a worker wait up to 20 ms for the request that a completion admits")
 	fs.BoolVar(&l.Disagg, "online-disagg", false, "allow separate prefill and decode workers in real time too")
 	fs.Var(&l.Precise, "precise", "how workers wait, by `name`: timer, or spin, which polls the clock in the end\nand takes a processor per worker")
-	fs.DurationVar(&l.Deadline, "deadline", 0, "end the run after so much real `time`, as 90s, and report what there is; exit code 3")
+	fs.DurationVar(&l.Deadline, "deadline", 0, "end the run after this real `time`, as 90s, and report what was done; exit code 3")
 }
 
 // RealEnd returns when a replay in real time ends early, 0 for never, and whether

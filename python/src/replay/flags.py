@@ -306,7 +306,7 @@ class Engine(TypedDict, total=False):
     speedup_ratio (R): divide the time of every pass by R; 0 leaves it (default 1)
     startup_time (seconds): startup time of a worker that --scale adds, in seconds
     swa_full_tokens_ratio (share): sglang: size of the pool of layers with a window, a share of the other pool's tokens (default 0.8)
-    timeout_iters (passes): trtllm: passes that prompts wait at most for those of other ranks (default 50)
+    timeout_iters (passes): trtllm: passes after which prompts no longer wait for prompts of other ranks (default 50)
     timing_profile (file): file of pass times: a profile of replay calibrate, or .npz (default a built-in model)
     token_range_retention (FIRST-END:PRIORITY:MS): trtllm: retention priorities of prompt blocks, as FIRST-END:PRIORITY:MS, with commas between (default none)
     tp (GPUs): tensor parallelism: GPUs per layer (default 1)
@@ -720,7 +720,7 @@ class Outputs(TypedDict, total=False):
 class Realtime(TypedDict, total=False):
     """Replays in real time, with mode.
 
-    deadline (time): end the run after so much real time, as 90s, and report what there is; exit code 3
+    deadline (time): end the run after this real time, as 90s, and report what was done; exit code 3
     online_barrier: let a worker wait up to 20 ms for the request that a completion admits (default true)
     online_disagg: allow separate prefill and decode workers in real time too
     precise (name): how workers wait, by name: timer, or spin, which polls the clock in the end and takes a processor per worker (default timer)
@@ -848,7 +848,7 @@ class Search(TypedDict, total=False):
     journal (FILE): note finished replays in FILE, and reuse the replays that it has
     json: as --output json
     max_workers (number): largest number of workers tried (default 256)
-    model_error (error): error of pass times, as 0.1: nine of ten resamples have passes up to so much longer or shorter; -1: the band of published servers by measured operators, 0.15 by data sheets for dense models on one GPU, 0.5 for other models, 0.1 by a fitted profile (default -1)
+    model_error (error): error of pass times, as 0.1: in nine of ten resamples passes are longer or shorter by at most this; -1: the band of published servers by measured operators, 0.15 by data sheets for dense models on one GPU, 0.5 for other models, 0.1 by a fitted profile (default -1)
     output (form): form of the output: table or json (default table)
     overwrite: let --out and --html replace files
     precision (error): relative error of the highest load (default 0.01)
