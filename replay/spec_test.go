@@ -13,6 +13,7 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/replay/engines"
+	"github.com/replay-llm/replay/replay/harness"
 	"github.com/replay-llm/replay/router/policy"
 	"github.com/replay-llm/replay/scheduler"
 )
@@ -171,6 +172,18 @@ func TestDetect(t *testing.T) {
 	}
 }
 
+// departures counts the requests that leave because they are rejected.
+type departures struct {
+	harness.NoObserver
+	rejected int
+}
+
+func (o *departures) Left(d *harness.Departure) {
+	if d.Outcome == collector.Rejected && d.Worker == collector.Nowhere {
+		o.rejected++
+	}
+}
+
 // What changes, ends or leaves out is handed on.
 func TestRunPartly(t *testing.T) {
 	s := twoRequests()
@@ -192,8 +205,9 @@ func TestRunPartly(t *testing.T) {
 		t.Errorf("one block: %v", err)
 	}
 	s.Reject = true
-	if result, err = s.Run(t.Context(), Streams{}); err != nil || len(result.Rejected) != 2 {
-		t.Errorf("one block, rejecting: %+v, %v", result, err)
+	left := &departures{}
+	if result, err = s.Run(t.Context(), Streams{Observer: left}); err != nil || len(result.Rejected) != 2 || left.rejected != 2 {
+		t.Errorf("one block, rejecting: %+v, %v, %d leave", result, err, left.rejected)
 	}
 	s = twoRequests()
 	slow, err := s.Run(t.Context(), Streams{})

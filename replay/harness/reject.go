@@ -7,6 +7,7 @@ import (
 
 	"github.com/replay-llm/replay/replay/collector"
 	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
 )
 
 // rejections are the requests that were turned away because no engine could run them.
@@ -32,6 +33,14 @@ func (r *Run) NewAbort(x *scheduler.Abort) *Rejection {
 	return &Rejection{
 		Request: x.Request, Place: r.Place(r.Requests.Get(int(x.Request))), Reason: OutOfMemory, Gained: x.Tokens, Err: errors.New(x.Reason),
 	}
+}
+
+// RejectArrival notes that a request is turned away when it arrives, and shows the observer that it has left.
+func (r *Run) RejectArrival(x *Rejection, at sim.Time) {
+	if r.Observer != nil {
+		r.Observer.Left(&Departure{Request: x.Request, Stage: r.Stages[0].Role, Worker: collector.Nowhere, At: at, Outcome: collector.Rejected})
+	}
+	r.Reject(x)
 }
 
 // Reject notes that a request is turned away.

@@ -207,7 +207,7 @@ func (r *run) noteArrival(a *harness.Entering) (ok bool, err error) {
 	if r.Client != nil {
 		r.Collector.Sent(q.ID, a.Sent)
 	}
-	r.Reject(a.Refused)
+	r.RejectArrival(a.Refused, a.At)
 	return false, r.finishRequest(q.ID, a.At)
 }
 

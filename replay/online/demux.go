@@ -148,7 +148,7 @@ func comparePlans(a, b item) int {
 func (x *run) noteArrival(q *sim.Request, at, really sim.Time, refused *harness.Rejection) {
 	x.Arrive(q, at)
 	if refused != nil {
-		x.Reject(refused)
+		x.RejectArrival(refused, at)
 	}
 	x.rec.tokens = append(x.rec.tokens, tally{})
 	if h := x.cfg.hooks.arrived; h != nil {
