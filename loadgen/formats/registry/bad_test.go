@@ -37,7 +37,7 @@ func badRows() []badRow {
 		{"not UTF-8", moon + "\n{\"a\":\"\xff\"}\n" + moon, "f:2: not valid UTF-8", 2, no},
 		{"NUL", moon + "\n\x00\n" + moon, `f:2: invalid JSON: '\x00' at byte 1, must be "{"`, 2, no},
 		{"no text at all", "\x7fELF\x02\x01\x00\x00,\xf0\n", "f:1: byte 6 of the line is not UTF-8 text, must be UTF-8 without NUL", -1, no},
-		{"unknown rows", `{"colour":"red","size":4}`, "f:1: no known format; keys seen: colour, size; accepted: dynamo", -1, no},
+		{"unknown rows", `{"colour":"red","size":4}`, "f:1: no known format; keys seen: colour, size; --columns names the columns of arrivals and lengths; known formats: dynamo", -1, no},
 		{"unknown columns", "a,b,c\n1,2,3", "f:1: no known format; keys seen: a, b, c", -1, no},
 		{"two formats", moon + "\n" + moon + "\n" + `{"num_turns":1,"input_prompt_length":4}`, "f:3: line 3 is applied_compute_agentic, line 1 was mooncake, must be one format", 2, no},
 		{"cut short", `{"timestamp":0,`, "f:1: JSON ends early at column 15", -1, no},

@@ -314,13 +314,13 @@ func unknownFormat(name string, line int, keys []string) error {
 	if len(keys) == 1 && strings.ContainsAny(keys[0], ";\t") {
 		keys = strings.FieldsFunc(keys[0], func(r rune) bool { return r == ';' || r == '\t' })
 	}
-	columns := "or --columns names the columns of arrivals and lengths"
+	columns := "--columns names the columns of arrivals and lengths"
 	guess := tables.GuessColumns(keys)
 	if guess != "" {
-		columns = "or by its columns, which may be --columns " + quoteWord(guess)
+		columns = "try --columns " + quoteWord(guess)
 	}
-	row := &loadgen.SyntaxError{Name: name, Line: line, Msg: fmt.Sprintf("no known format; keys seen: %s; accepted: %s; %s",
-		excerpt.List(keys, most), strings.Join(Names(), ", "), columns)}
+	row := &loadgen.SyntaxError{Name: name, Line: line, Msg: fmt.Sprintf("no known format; keys seen: %s; %s; known formats: %s",
+		excerpt.List(keys, most), columns, strings.Join(Names(), ", "))}
 	if len(keys) < 2 {
 		return row
 	}
