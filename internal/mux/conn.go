@@ -14,8 +14,10 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"runtime"
 	"sync"
+	"time"
 
 	"github.com/replay-llm/replay/internal/bell"
 )
@@ -48,6 +50,7 @@ type Conn struct {
 	latest     uint32 // the number of the stream that was opened last
 	full       bool   // a stream waits for room in out
 	closing    bool   // the connection ends with its last stream
+	unwritten  error  // why a write has failed
 	err        error  // why the connection has ended
 }
 
@@ -56,7 +59,7 @@ type Conn struct {
 func New(conn net.Conn, from io.Reader, accept func(net.Conn), ended func()) *Conn {
 	c := &Conn{conn: conn, accept: accept, ended: ended, ready: bell.New(), streams: make(map[uint32]*stream)}
 	go c.writeFrames()
-	go func() { c.end(c.readFrames(bufio.NewReaderSize(from, window))) }()
+	go func() { c.end(c.reasonOf(c.readFrames(bufio.NewReaderSize(from, window)))) }()
 	return c
 }
 
@@ -145,9 +148,33 @@ func (c *Conn) writeFrames() {
 			continue
 		}
 		if _, err := c.conn.Write(b); err != nil {
-			c.end(err)
+			c.failWrite(err)
+			return
 		}
 	}
+}
+
+// lastRead bounds how long the connection is read after a write has failed: the other side may have sent the reason.
+const lastRead = time.Second
+
+// failWrite notes that a write has failed. The reader ends the connection.
+func (c *Conn) failWrite(err error) {
+	c.mu.Lock()
+	c.unwritten = err
+	c.mu.Unlock()
+	if c.conn.SetReadDeadline(time.Now().Add(lastRead)) != nil {
+		c.end(err)
+	}
+}
+
+// reasonOf returns why the connection has ended, with the error of its reader.
+func (c *Conn) reasonOf(err error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.unwritten != nil && errors.Is(err, os.ErrDeadlineExceeded) {
+		return c.unwritten
+	}
+	return err
 }
 
 // readFrames reads frames until the connection ends, and returns why.

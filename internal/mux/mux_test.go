@@ -257,3 +257,39 @@ func FuzzFrames(f *testing.F) {
 		}
 	})
 }
+
+// refusal is a reader that gets a reason once the other side has sent it.
+type refusal struct {
+	sent   chan struct{}
+	reason error
+}
+
+func (r *refusal) Read([]byte) (int, error) { <-r.sent; return 0, r.reason }
+
+// unwritable is a connection that cannot be written to.
+type unwritable struct{ net.Conn }
+
+func (unwritable) Write([]byte) (int, error)       { return 0, io.ErrClosedPipe }
+func (unwritable) SetReadDeadline(time.Time) error { return nil }
+func (unwritable) Close() error                    { return nil }
+
+// A reader gets the reason for which the connection has ended, also after a failed write and after its stream is closed.
+func TestReasonStays(t *testing.T) {
+	ended, from := make(chan struct{}), &refusal{make(chan struct{}), errors.New("refused")}
+	c := New(unwritable{}, from, nil, func() { close(ended) })
+	s, err := c.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	poll.Until(t, "the write has failed", func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.unwritten != nil
+	})
+	close(from.sent)
+	<-ended
+	s.Close()
+	if _, err := s.Read(make([]byte, 1)); !errors.Is(err, from.reason) {
+		t.Errorf("%v, want %v", err, from.reason)
+	}
+}

@@ -129,7 +129,9 @@ func (s *stream) Close() error {
 		s.late.Stop()
 	}
 	s.in.Reset()
-	s.end = net.ErrClosed
+	if s.end == nil || s.end == io.EOF { // else a reader gets the reason for which the connection has ended
+		s.end = net.ErrClosed
+	}
 	s.endWith(nil)
 	if c.streams[s.id] == s {
 		delete(c.streams, s.id)
