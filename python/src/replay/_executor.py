@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     import pyarrow
 
 FEW_CELLS = 8  # of a task of a small grid
-MANY_TASKS = 64  # of a large grid, at least
+MANY_TASKS = 24  # of a large grid, at least
+MOST_CELLS = 40  # of a task: a grid that is larger has more tasks
 INCOMPLETE = 4  # the exit code where cells have no report
 
 Part = tuple[bytes, int, list[str]]
@@ -140,7 +141,7 @@ def sweep_on(executor: concurrent.futures.Executor, trace: Any, sections: Mappin
 
 def split(axes: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, list[Any]]]:
     """Return the grids of tasks, in the order of their cells: the last settings as a whole, and a part of the one before them."""
-    most = max(FEW_CELLS, math.prod(map(len, axes.values())) // MANY_TASKS)
+    most = max(FEW_CELLS, min(MOST_CELLS, math.prod(map(len, axes.values())) // MANY_TASKS))
     names, whole = list(axes), 1
     while len(names) > 1 and whole * len(axes[names[-1]]) <= most:
         whole *= len(axes[names.pop()])
