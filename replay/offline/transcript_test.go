@@ -114,8 +114,8 @@ func readTrial(t *testing.T, d *datadriven.TestData) *trial {
 	return x
 }
 
-// readFaults reads faults: fault=(AT:KIND:WORKER:FOR:FACTOR:POOL), as far as it is
-// given, worker -1 being all, loss=retry and detect=MS.
+// readFaults reads faults: fault=(AT:KIND:WORKER:FOR:FACTOR:POOL), loss=retry and detect=MS. Parts at the end of a fault
+// are optional; worker -1 stands for all workers.
 func readFaults(t *testing.T, d *datadriven.TestData, x *trial) {
 	f := &engines.Faults{OnLoss: engines.LoseThem, Limit: engines.DefaultLimit}
 	detect := 0
