@@ -72,9 +72,11 @@ func TestRanks(t *testing.T) {
 			defer mu.Unlock()
 			return told["socket 2 rank 2 rank-2"] >= 3
 		})
+		mu.Lock()
 		if len(told) != 1 {
 			t.Errorf("%s: events %v, want those of rank 2 only", name, told)
 		}
+		mu.Unlock()
 		for i := range 6 {
 			if _, _, err := answer(r, ask(words(1000+100*i, 32), 2), conformance.MockContext(), nil); err != nil {
 				t.Fatal(err)
