@@ -2,9 +2,8 @@ package sim
 
 import "math/rand/v2"
 
-// NewRand returns the stream of random numbers that seed and name stand for.
-// The same pair always gives the same numbers, and streams of one seed under
-// different names have no work with each other.
+// NewRand returns the stream of random numbers for seed and stream. The same pair always gives the same numbers, and
+// streams with different names are independent.
 func NewRand(seed uint64, stream string) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, hashStream(seed, stream)))
 }

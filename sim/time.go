@@ -1,18 +1,17 @@
-// Package sim holds the words every other package speaks: instants, ids and
-// requests. It is a leaf: it imports nothing of the project but prompt.
+// Package sim defines the types that all other packages use: instants, ids and requests. It imports no package of the
+// project except prompt.
 //
 // Read time.go, then request.go, then rand.go.
 package sim
 
-// Time is an instant of the logical clock or a span of it, in milliseconds.
-// The clock starts at 0.
+// Time is an instant of the simulated clock or a duration, in milliseconds. The clock starts at 0.
 type Time float64
 
-// MaxTime is the latest instant that a workload may name, in ms: a date of the year 2286, at which an instant is still
-// known to 2 µs.
+// MaxTime is the latest instant allowed in a workload, in ms: a date of the year 2286. At that instant, the
+// resolution of Time is still 2 µs.
 const MaxTime = 1e13
 
-// Max0 returns t, or 0 when t is negative.
+// Max0 returns the larger of t and 0.
 func (t Time) Max0() Time {
 	if t > 0 {
 		return t

@@ -1,12 +1,10 @@
-// Package blocks is the common part of schedulers' KV blocks: the contract of a pool, the names of blocks in events,
+// Package blocks is the common part of schedulers' KV blocks: the interface of a pool, the names of blocks in events,
 // and host memory with its links.
 //
-// A pool is on the device alone, or tiered: with host memory behind it. Pools on
-// the device differ with the rules of the scheduler and are in its package, where
-// every block costs a few instructions; the tiered ones are built on Host.
+// A pool uses device memory only, or device memory and host memory (tiered). Each scheduler package has its own pool
+// for the device only, because every instruction per block counts there. The tiered pools use Host.
 //
-// Read blocks.go, then names.go; for host memory host.go with transfers.go,
-// catalog.go, lineage.go and link.go.
+// Read blocks.go, then names.go. For host memory, read host.go, transfers.go, catalog.go, lineage.go and link.go.
 package blocks
 
 import (
@@ -14,59 +12,55 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Slot is a request's place in its scheduler. Slots are used again, so a worker
-// never has more of them than there are request ids, which have as many bits.
+// Slot is the index of a request in its scheduler. Slots are reused, so 32 bits are enough: request ids have as many.
 type Slot int32
 
-// NoSlot is the place of no request.
+// NoSlot is the Slot of no request.
 const NoSlot Slot = -1
 
-// Pool is the KV blocks of an engine as its scheduler sees them. What concerns
-// host memory does nothing in a pool that has none.
+// Pool is the KV blocks of an engine as its scheduler sees them. The methods for host memory do nothing in a pool
+// without host memory.
 type Pool interface {
-	// Begin brings the pool to now, the start of the pass p: transfers that have
-	// ended by then arrive. It returns the requests with fetched blocks that have arrived, in order; the caller puts them at the
-	// head of the queue.
+	// Begin advances the pool to now, the start of the pass p, and completes the transfers that have ended by then.
+	// It returns the requests with all fetched blocks on the device, in order of their fetches. The caller puts these
+	// requests at the head of the queue.
 	Begin(now sim.Time, p *scheduler.Pass) (fetched []Slot)
 	// Cached returns how many of the first blocks of s are cached on the device.
 	Cached(s Slot) int
-	// Fetch starts to load the blocks that s, the head of the line, finds in host memory after its cached blocks on the
-	// device.
+	// Fetch starts to load the blocks of s that are in host memory and follow its cached blocks on the device. The
+	// request s is the head of the queue.
 	Fetch(s Slot) Fetching
-	// FromHost returns how many of the first tokens of s, which are cached, were
-	// fetched for it, and forgets those after them: they are computed anew.
+	// FromHost returns how many of the first tokens of s, which are cached, were fetched from host memory. It forgets
+	// fetched blocks after these tokens, because their tokens are computed again.
 	FromHost(s Slot, tokens int) int
 	// Release releases every block that s holds, last to first.
 	Release(s Slot)
-	// Forget drops what is kept for s, which holds nothing and is gone.
+	// Forget drops all data of s after s has released its blocks and left the scheduler.
 	Forget(s Slot)
-	// Fetching is the number of requests that are out of the line until their
-	// blocks have come.
+	// Fetching is the number of requests that have left the queue until their blocks arrive.
 	Fetching() int
-	// Busy reports whether something is being transferred.
+	// Busy reports whether any transfer is in progress.
 	Busy() bool
-	// Linger lets a pass that took no time and made no token last until the next
-	// transfer ends.
+	// Linger extends a pass without duration and without output tokens to the end of the next transfer.
 	Linger(p *scheduler.Pass)
-	// Check panics where the pool's accounts do not add up.
+	// Check panics if the counters of the pool do not agree with its blocks.
 	Check()
 }
 
-// Fetching is the decision of host memory on the head of the line.
+// Fetching is the result of Fetch for the head of the queue.
 type Fetching uint8
 
 const (
-	Ready   Fetching = iota // it can be scheduled
-	Parked                  // it is out of the line until its blocks have come
-	Waiting                 // it must wait, for blocks on the device or for its turn
+	Ready   Fetching = iota // the request can be scheduled
+	Parked                  // the request has left the queue until its blocks arrive
+	Waiting                 // the request must wait for free blocks on the device or for another fetch
 )
 
-// Offload is host memory for KV blocks. There is none when Blocks or
-// BytesPerToken is 0.
+// Offload is the configuration of host memory for KV blocks. Blocks or BytesPerToken of 0 means no host memory.
 type Offload struct {
 	Blocks            int     // KV blocks in host memory
 	BytesPerToken     int     // KV cache bytes per token
-	BatchBlocks       int     // KV blocks per transfer to the host, and such transfers at once; > 0
+	BatchBlocks       int     // KV blocks per transfer to the host, and the maximum number of concurrent transfers; > 0
 	ToHostGBPerSecond float64 // 10^9 bytes per second; 0: transfers take no time
 	ToGPUGBPerSecond  float64 // 10^9 bytes per second; 0: transfers take no time
 }

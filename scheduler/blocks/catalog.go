@@ -6,23 +6,23 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// ID is a block's place in a Catalog. Places are used again.
+// ID is the index of a block in a Catalog. Indices are reused.
 type ID int32
 
-// NoBlock is the place of no block.
+// NoBlock is the ID of no block.
 const NoBlock ID = -1
 
-// Name is what a block holds.
+// Name identifies the content of a block.
 type Name struct {
-	owner int64 // the prompt node, or ^id of the only request that can name it
-	index int32 // among the node's blocks, or in the request's list
+	owner int64 // the prompt node, or ^id of the only request that can have the block
+	index int32 // index among the blocks of the node or of the request
 }
 
 // nodeName returns the name of a block of a prompt node.
 func nodeName(n prompt.NodeID, index int32) Name { return Name{int64(n), index} }
 
-// NameOf returns the name of block i of a request. The first shared blocks are those of a path, the rest have names
-// that only the request has.
+// NameOf returns the name of block i of a request. The first shared blocks have the names of the nodes of path; later
+// blocks have names that only this request uses.
 func NameOf(tree *prompt.Tree, path []prompt.NodeID, shared int, id sim.RequestID, i int) Name {
 	if i >= shared {
 		return Name{^int64(id), int32(i)}
@@ -31,42 +31,42 @@ func NameOf(tree *prompt.Tree, path []prompt.NodeID, shared int, id sim.RequestI
 	return nodeName(n, int32(i)-tree.Start(n))
 }
 
-// Node returns the prompt node the block is of and its place there; ok is false
-// for a block of a request's own.
+// Node returns the prompt node of the block and the index of the block in the node; ok is false for a block that only
+// one request can have.
 func (n Name) Node() (node prompt.NodeID, index int32, ok bool) {
 	return prompt.NodeID(n.owner), n.index, n.owner >= 0
 }
 
-// Block has the known facts of a block's content, wherever that lies.
+// Block is the catalog's entry for the content of one block, on the device, in host memory or both.
 type Block struct {
 	Name     Name
-	Parent   ID    // the block before it; NoBlock with prefix caching off
-	children int32 // blocks of the catalog that have it as parent
+	Parent   ID    // the previous block; NoBlock with prefix caching off
+	children int32 // blocks of the catalog with this block as Parent
 
 	OnDevice bool  // in a KV block of the device
-	Holders  int32 // requests and fetches that hold it there
-	Place    int32 // where there, for pools that have it
-	sending  bool  // on its way to host memory
+	Holders  int32 // requests and fetches that use the block on the device
+	Place    int32 // index on the device, for pools that have such an index
+	sending  bool  // a transfer to host memory is queued or in progress
 	inHost   bool  // in host memory
-	readers  int32 // fetches that read it there
+	readers  int32 // fetches that read the block in host memory
 
-	Hashes Hashes // while events are captured
+	Hashes Hashes // only if events are captured
 }
 
-// Hashes is what events report of a block, kept for when its request is gone.
+// Hashes is the data of a block for events, kept for the time after its request has ended.
 type Hashes struct {
 	scheduler.KVBlock
-	Parent  uint64 // sequence hash of the block before it
-	Follows bool   // there is one
+	Parent  uint64 // sequence hash of the previous block
+	Follows bool   // there is a previous block
 }
 
 // isNeeded reports whether the block must stay in the catalog.
 func (b *Block) isNeeded() bool { return b.OnDevice || b.sending || b.inHost || b.children > 0 }
 
-// Sending reports whether a copy of the block is on its way to host memory.
+// Sending reports whether a transfer of the block to host memory is queued or in progress.
 func (b *Block) Sending() bool { return b.sending }
 
-// Catalog knows the blocks that are somewhere, and those before them.
+// Catalog contains the blocks that are on the device or in host memory, and the ancestors of these blocks.
 type Catalog struct {
 	blocks []Block
 	unused []ID
@@ -75,7 +75,7 @@ type Catalog struct {
 
 func newCatalog() *Catalog { return &Catalog{byName: make(map[Name]ID)} }
 
-// At returns the known facts of b.
+// At returns the entry of b.
 func (k *Catalog) At(b ID) *Block { return &k.blocks[b] }
 
 // Find returns the block of that name, or NoBlock.
@@ -86,7 +86,7 @@ func (k *Catalog) Find(name Name) ID {
 	return NoBlock
 }
 
-// Add returns the block of that name, taken in when it is new.
+// Add returns the block of that name and adds it if it is new.
 func (k *Catalog) Add(name Name, parent ID) (b ID, isNew bool) {
 	if b, ok := k.byName[name]; ok {
 		return b, false
@@ -106,8 +106,7 @@ func (k *Catalog) Add(name Name, parent ID) (b ID, isNew bool) {
 	return b, true
 }
 
-// Drop forgets b if it is nowhere any more, and with it those before it that
-// were kept for its sake.
+// Drop removes b if b is neither on the device nor in host memory, and then its ancestors that are no longer needed.
 func (k *Catalog) Drop(b ID) {
 	for b != NoBlock && !k.blocks[b].isNeeded() {
 		parent := k.blocks[b].Parent
@@ -120,7 +119,7 @@ func (k *Catalog) Drop(b ID) {
 	}
 }
 
-// Blocks yields every block that is somewhere.
+// Blocks yields every block that isNeeded.
 func (k *Catalog) Blocks(yield func(ID, *Block) bool) {
 	for b := range k.blocks {
 		if x := &k.blocks[b]; x.isNeeded() && !yield(ID(b), x) {

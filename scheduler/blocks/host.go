@@ -6,24 +6,23 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// Host is host memory behind the KV blocks of an engine: its blocks, the evictable ones among them, and the transfers in
-// both directions.
+// Host is host memory for the KV blocks of an engine: its blocks, the evictable blocks, and the transfers in both
+// directions.
 //
-// It evicts, of the blocks that are not read and that have no descendant there,
-// the one that came first.
+// It evicts the oldest block that has no reader and no descendant in host memory.
 type Host struct {
 	Catalog *Catalog
-	blocks  int // room
-	used    int // blocks resident
+	blocks  int // capacity in blocks
+	used    int // resident blocks
 	idle    Lineage
 	transfers
 
-	events bool            // they are captured
+	events bool            // events are captured
 	out    *scheduler.Pass // of the running pass
 }
 
-// NewHost returns empty host memory for blocks of n tokens. It writes down
-// its events when they are captured.
+// NewHost returns empty host memory for blocks of n tokens. It appends its events to the pass if capture is
+// CaptureEvents.
 func NewHost(cfg Offload, blockTokens int, capture scheduler.Capture) *Host {
 	if cfg.BatchBlocks <= 0 {
 		panic(fmt.Sprintf("offload: batches of %d blocks, must be > 0", cfg.BatchBlocks))
@@ -35,7 +34,7 @@ func NewHost(cfg Offload, blockTokens int, capture scheduler.Capture) *Host {
 	}
 }
 
-// Given reports whether there is room for any block.
+// Given reports whether host memory has a capacity of at least one block.
 func (h *Host) Given() bool { return h.blocks > 0 }
 
 // Has reports whether a block of that name is in host memory, and returns it.
@@ -44,14 +43,15 @@ func (h *Host) Has(name Name) (ID, bool) {
 	return b, b != NoBlock && h.Catalog.At(b).inHost
 }
 
-// Wants reports whether b is neither in host memory nor on its way there.
+// Wants reports whether b should be sent: host memory has capacity, b is not resident, and no transfer of b is
+// pending.
 func (h *Host) Wants(b ID) bool {
 	k := h.Catalog.At(b)
 	return h.blocks > 0 && !k.inHost && !k.sending
 }
 
-// storeBlock makes b resident, instead of the leaf that came first when there is no
-// room. It stores nothing when b is there or nothing may go.
+// storeBlock makes b resident and evicts the oldest leaf if host memory is full. It stores nothing if b is resident
+// already or no block can be evicted.
 func (h *Host) storeBlock(b ID) (evicted ID, ok bool) {
 	evicted = NoBlock
 	if h.Catalog.At(b).inHost {
@@ -70,7 +70,7 @@ func (h *Host) storeBlock(b ID) (evicted ID, ok bool) {
 	return evicted, true
 }
 
-// keepCopy makes b, with its copy, resident if it can be, and writes it down.
+// keepCopy stores b after its transfer to the host, if possible, and records the events.
 func (h *Host) keepCopy(b ID) {
 	k := h.Catalog.At(b)
 	k.sending = false
@@ -92,7 +92,7 @@ func (h *Host) keepCopy(b ID) {
 	h.Catalog.Drop(b)
 }
 
-// pinBlock keeps b, which is resident, until unpin.
+// pinBlock protects the resident block b from eviction until unpinBlock.
 func (h *Host) pinBlock(b ID) {
 	k := h.Catalog.At(b)
 	if k.readers == 0 {
@@ -108,7 +108,7 @@ func (h *Host) unpinBlock(b ID) {
 	}
 }
 
-// Check counts the blocks in host memory and on their way.
+// Check panics if the counters do not match the blocks in host memory and in transfers.
 func (h *Host) Check() {
 	resident, read, sending := 0, 0, 0
 	for _, k := range h.Catalog.Blocks {

@@ -7,15 +7,16 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// newHost returns host memory for the given number of blocks of 4 bytes, at 4 bytes per ms each way, in batches of two.
+// newHost returns host memory with a capacity of the given number of blocks of 4 bytes, 4 bytes per ms in each
+// direction, and batches of two.
 func newHost(blocks int) *Host {
 	return NewHost(Offload{
 		Blocks: blocks, BytesPerToken: 1, BatchBlocks: 2, ToHostGBPerSecond: 4e-6, ToGPUGBPerSecond: 4e-6,
 	}, 4, scheduler.CaptureNone)
 }
 
-// Three blocks of a chain in a host for two: they come tail first, as the device evicts them. Blocks that are read
-// stay, and stored blocks are not stored again.
+// Three blocks of a chain are stored in a host with two blocks, tail first, as the device evicts them. Blocks with a
+// reader stay, and stored blocks are not stored again.
 func TestHostStores(t *testing.T) {
 	h := newHost(2)
 	k := h.Catalog
@@ -34,12 +35,12 @@ func TestHostStores(t *testing.T) {
 	const nothing = -1
 	store(2, nothing, true)
 	store(1, nothing, true)
-	store(1, nothing, false) // is there
-	store(3, 2, true)        // the leaf of the chain goes, though 1 is younger
+	store(1, nothing, false) // already stored
+	store(3, 2, true)        // the leaf of the chain is evicted, though 1 is younger
 	h.pinBlock(number(k, 1))
-	store(0, 3, true) // 1 is read
+	store(0, 3, true) // 1 has a reader
 	h.pinBlock(number(k, 0))
-	store(3, nothing, false) // nothing may go
+	store(3, nothing, false) // no block can be evicted
 	h.pinBlock(number(k, 1))
 	h.unpinBlock(number(k, 1))
 	store(3, nothing, false) // 1 has one more reader
@@ -47,12 +48,11 @@ func TestHostStores(t *testing.T) {
 	store(3, 1, true)
 }
 
-// A burst of five blocks goes in batches of two, two at once: 4 bytes a block
-// at 4 bytes per ms. The third batch starts at the first pass after a place on
-// the link is free.
+// A burst of five blocks is sent in batches of two, two batches at once: 4 bytes a block at 4 bytes per ms. The third
+// batch starts at the first pass after one of the two transfers ends.
 func TestHostSendsInBatches(t *testing.T) {
 	for _, c := range []struct {
-		look, last sim.Time // when the second pass starts, when all have arrived
+		look, last sim.Time // the start of the second pass, and the time at which all blocks have arrived
 	}{{4, 5}, {10, 11}} {
 		h := newHost(100)
 		var p scheduler.Pass
@@ -86,7 +86,7 @@ func TestHostSendsInBatches(t *testing.T) {
 	}
 }
 
-// Two fetches end at different times: the blocks that they read cannot be evicted until the pool has finished with them, and an
+// Two fetches end at different times. The blocks that they read cannot be evicted until the pool calls Finish. An
 // abandoned fetch arrives for no request.
 func TestHostFetches(t *testing.T) {
 	h := newHost(2)

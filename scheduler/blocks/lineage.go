@@ -6,27 +6,25 @@ import (
 	"github.com/replay-llm/replay/internal/heap"
 )
 
-// Lineage holds unused cached blocks and evicts, of those without a
-// cached descendant, the one that came first.
+// Lineage is the set of unused cached blocks. It evicts the oldest block without a cached descendant.
 //
-// A list by age does not do here: a fetch gives a prefix back first block
-// first, so that a parent can be older than its children.
+// A list by age is not sufficient: a fetch releases a prefix first block first, so that a parent can be older than
+// its children.
 type Lineage struct {
 	catalog *Catalog
-	tick    int64 // stamp of the next to come
+	tick    int64 // stamp of the next inserted block
 	len     int   // blocks held
 	places  []place
-	// leaves has blocks by the stamp they had when they were leaves. Entries
-	// that are no longer true stay until they come up.
+	// leaves contains blocks by their stamp when they became leaves. Stale entries stay until they are popped or
+	// pruned.
 	leaves heap.Heap[int64, ID, struct{}]
 }
 
-// place is where a block stands in a Lineage. A place that holds no block but
-// has children is a ghost.
+// place is the state of a block in a Lineage. A place without its block but with children is a ghost.
 type place struct {
 	stamp    int64
-	listed   int64 // 1 + the stamp its newest entry in leaves has; 0: none
-	children int32 // places linked below it
+	listed   int64 // 1 + the stamp of its newest entry in leaves; 0: none
+	children int32 // linked places with this block as parent
 	held     bool
 	linked   bool // counted among its parent's children
 }
@@ -37,7 +35,8 @@ func NewLineage(k *Catalog) Lineage { return Lineage{catalog: k} }
 // Len returns the number of blocks held.
 func (l *Lineage) Len() int { return l.len }
 
-// leafSlack is the number of entries of leaves that need not be worth keeping.
+// leafSlack is the number of entries that leaves may have, in addition to four per block, before stale entries are
+// pruned.
 const leafSlack = 64
 
 func (l *Lineage) growPlaces(b ID) {
@@ -46,7 +45,7 @@ func (l *Lineage) growPlaces(b ID) {
 	}
 }
 
-// Insert makes b the youngest.
+// Insert adds b as the youngest block.
 func (l *Lineage) Insert(b ID) {
 	l.growPlaces(b)
 	p := &l.places[b]
@@ -66,7 +65,7 @@ func (l *Lineage) Insert(b ID) {
 	}
 }
 
-// Remove takes b out, and the ghosts that led to nothing else.
+// Remove removes b, and the ghosts above b that have no other children.
 func (l *Lineage) Remove(b ID) {
 	p := &l.places[b]
 	p.held = false
@@ -82,7 +81,7 @@ func (l *Lineage) Remove(b ID) {
 	}
 }
 
-// listLeaf enters b, a leaf, in leaves, unless it stands there still.
+// listLeaf adds b, a leaf, to leaves if its current stamp has no entry.
 func (l *Lineage) listLeaf(b ID) {
 	p := &l.places[b]
 	if p.listed != p.stamp+1 {
@@ -91,7 +90,7 @@ func (l *Lineage) listLeaf(b ID) {
 	}
 }
 
-// Evict takes out the leaf that came first; NoBlock when nothing is held.
+// Evict removes and returns the oldest leaf, or NoBlock if there is none.
 func (l *Lineage) Evict() ID {
 	for len(l.leaves) > 0 {
 		f := l.leaves.Pop()
@@ -105,20 +104,20 @@ func (l *Lineage) Evict() ID {
 	return NoBlock
 }
 
-// isLeaf reports whether an entry of leaves still speaks of a leaf.
+// isLeaf reports whether f is current: its block is still a leaf with the same stamp.
 func (l *Lineage) isLeaf(f leaf) bool {
 	p := &l.places[f.Tie]
 	return p.held && p.children == 0 && p.stamp == f.Key
 }
 
-// unlistLeaf notes that f is no longer in leaves.
+// unlistLeaf records that f is no longer in leaves.
 func (l *Lineage) unlistLeaf(f leaf) {
 	if p := &l.places[f.Tie]; p.listed == f.Key+1 {
 		p.listed = 0
 	}
 }
 
-// pruneLeaves drops entries that no longer speak of a leaf.
+// pruneLeaves removes stale entries from leaves.
 func (l *Lineage) pruneLeaves() {
 	l.leaves.Filter(func(f leaf) bool {
 		if !l.isLeaf(f) {
@@ -129,11 +128,10 @@ func (l *Lineage) pruneLeaves() {
 	})
 }
 
-// leaf is an entry of leaves: a block, its Tie, that was a leaf when it had the
-// stamp that is its Key.
+// leaf is an entry of leaves: Tie is a block, and Key is the stamp of the block when it became a leaf.
 type leaf = heap.Item[int64, ID, struct{}]
 
-// Check counts children and leaves.
+// Check panics if the counters of children and blocks or the entries of leaves are wrong.
 func (l *Lineage) Check(where string) {
 	children := make([]int32, len(l.places))
 	held := 0

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// chains enters blocks by number into a catalog, each after the one before it.
+// chains adds blocks by number to a catalog, each as the child of the previous block.
 func chains(k *Catalog, lists ...[]int32) {
 	for _, list := range lists {
 		parent := NoBlock
@@ -17,9 +17,8 @@ func chains(k *Catalog, lists ...[]int32) {
 
 func number(k *Catalog, i int32) ID { return k.Find(Name{index: i}) }
 
-// Eviction by docs/rules/vllm.md "The reference's rules": two chains
-// with a common head are released last block first, then the head is used
-// again.
+// The order of eviction follows docs/rules/vllm.md "The reference's rules". Two chains with a common head are
+// released last block first, then the head is used again.
 func TestLineageEvictsTheOldestLeaf(t *testing.T) {
 	k := newCatalog()
 	chains(k, []int32{0, 1, 2, 3, 4}, []int32{0, 1, 5, 6}, []int32{0, 1, 2, 7, 8, 9})
@@ -41,8 +40,8 @@ func TestLineageEvictsTheOldestLeaf(t *testing.T) {
 	}
 }
 
-// A prefix released first block first is older than its tail; the tail goes
-// first all the same, and the old stamps count from then on.
+// A prefix released first block first is older than its tail. The tail is evicted first nevertheless, and after that
+// the order follows the stamps.
 func TestLineageKeepsParents(t *testing.T) {
 	k := newCatalog()
 	chains(k, []int32{0, 1, 2}, []int32{3}, []int32{4, 5})
@@ -60,7 +59,7 @@ func TestLineageKeepsParents(t *testing.T) {
 	}
 }
 
-// Blocks used and released over and over do not pile up among the leaves.
+// Blocks that are used and released repeatedly do not accumulate in leaves.
 func TestLineageStaysSmall(t *testing.T) {
 	k := newCatalog()
 	chains(k, []int32{0, 1, 2})

@@ -7,10 +7,10 @@ import "github.com/replay-llm/replay/sim"
 type link struct {
 	bytesPerMS float64 // 0: transfers take no time
 	transfers  []transfer
-	last       sim.Time // the instant that remaining counts from
+	last       sim.Time // the instant at which remaining was computed
 }
 
-// transferID names a transfer among those of both links of a core.
+// transferID identifies a transfer on both links of a Host.
 type transferID int64
 
 type transfer struct {
@@ -18,19 +18,18 @@ type transfer struct {
 	remaining float64 // bytes
 }
 
-// linkTolerance is by how much, in ms, a transfer may end too late and still
-// count as finished: the end of a pass is a rounded number.
+// linkTolerance is the maximum delay, in ms, after which a transfer still counts as finished at the end of a pass,
+// because that end is rounded.
 const linkTolerance sim.Time = 1e-9
 
-// newLink returns an idle link of n 10^9 bytes per second; 0 and less
-// make transfers take no time.
+// newLink returns an idle link of n * 10^9 bytes per second. With n <= 0, transfers take no time.
 func newLink(gbPerSecond float64) link {
 	return link{bytesPerMS: max(gbPerSecond, 0) * 1e6}
 }
 
 func (l *link) isBusy() bool { return len(l.transfers) > 0 }
 
-// start begins a transfer at now. The link was advanced to now.
+// start begins a transfer at now. The caller has called advance for now.
 func (l *link) start(now sim.Time, id transferID, bytes float64) {
 	l.last = max(now, l.last)
 	if l.bytesPerMS == 0 {
@@ -39,8 +38,7 @@ func (l *link) start(now sim.Time, id transferID, bytes float64) {
 	l.transfers = append(l.transfers, transfer{id, bytes})
 }
 
-// advance moves the link to now and appends to done what has finished, in order
-// of its end.
+// advance moves the link to now and appends the finished transfers to done, in order of their ends.
 func (l *link) advance(now sim.Time, done []transferID) []transferID {
 	if now < l.last {
 		return done
@@ -62,14 +60,13 @@ func (l *link) advance(now sim.Time, done []transferID) []transferID {
 	return done
 }
 
-// next returns when the first of the transfers in progress finishes if no other
-// starts. The link is busy.
+// next returns when the first of the transfers in progress finishes if no other starts. The link must be busy.
 func (l *link) next() sim.Time {
 	_, left := l.first()
 	return l.last + left
 }
 
-// first returns the transfer that finishes first and how long it takes.
+// first returns the transfer that finishes first and its remaining time.
 func (l *link) first() (i int, left sim.Time) {
 	for k := range l.transfers {
 		if l.transfers[k].remaining < l.transfers[i].remaining {
@@ -85,7 +82,7 @@ func (l *link) first() (i int, left sim.Time) {
 // share returns the bandwidth of each transfer.
 func (l *link) share() float64 { return l.bytesPerMS / float64(len(l.transfers)) }
 
-// move advances all transfers by a time.
+// move advances all transfers by span, in ms.
 func (l *link) move(span sim.Time) {
 	if l.bytesPerMS == 0 || span <= 0 {
 		return

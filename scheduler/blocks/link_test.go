@@ -8,12 +8,11 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// 0.000001 GB/s are one byte per ms, so that bytes and ms are the same number
-// while a transfer is alone.
+// A link of 0.000001 GB/s moves one byte per ms, so that a single transfer takes as many ms as it has bytes.
 func TestLinkShares(t *testing.T) {
 	type event struct {
 		at    sim.Time
-		start float64 // bytes; 0: only look
+		start float64 // bytes; 0: no transfer starts
 		done  string  // ids in order
 		next  sim.Time
 	}
@@ -28,8 +27,8 @@ func TestLinkShares(t *testing.T) {
 			{at: 14, done: "[]", next: 15},
 			{at: 15, done: "[1]", next: idle},
 		}},
-		// 1 moves 4 bytes alone; then both move at half speed: 1 needs 12 ms for
-		// its other 6, in which 2 moves 6 of 10; 2 is alone for its last 4.
+		// 1 moves 4 bytes alone. Then both move at half speed: 1 needs 12 ms for its remaining 6 bytes. 2 moves 6 of
+		// its 10 bytes in these 12 ms, and the last 4 alone.
 		{"two overlap", 1e-6, []event{
 			{at: 0, start: 10, done: "[]", next: 10},
 			{at: 4, start: 10, done: "[]", next: 16},
@@ -43,9 +42,9 @@ func TestLinkShares(t *testing.T) {
 			{at: 4, start: 10, done: "[]", next: 16},
 			{at: 100, done: "[1 2]", next: idle},
 		}},
-		// Until 3, 1 moves 3 alone; until 6, both move 1.5, which leaves 5.5 and
-		// 8.5. 3 needs 9 ms for its 3, which leaves 2.5 and 5.5. 1 ends 5 ms later,
-		// and 2 has 3 left for itself.
+		// Until 3 ms, 1 moves 3 bytes alone. Until 6 ms, both move 1.5 bytes, so that 5.5 and 8.5 bytes remain. 3
+		// needs 9 ms for its 3 bytes, after which 2.5 and 5.5 bytes remain. 1 ends 5 ms later, and 2 moves its last 3
+		// bytes alone.
 		{"a short one overtakes", 1e-6, []event{
 			{at: 0, start: 10, done: "[]", next: 10},
 			{at: 3, start: 10, done: "[]", next: 17},
@@ -54,7 +53,7 @@ func TestLinkShares(t *testing.T) {
 			{at: 20, done: "[1]", next: 23},
 			{at: 23, done: "[2]", next: idle},
 		}},
-		// Equal ones end together, in the order of their start.
+		// Transfers of equal size end together, in the order of their start.
 		{"a tie", 1e-6, []event{
 			{at: 0, start: 2, done: "[]", next: 2},
 			{at: 0, start: 2, done: "[]", next: 4},

@@ -6,29 +6,28 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// Names names the blocks of an engine in its events. Blocks of prompts that
-// several requests can have are named by their content; blocks that only one request
-// can name, by the content of a unique prompt or by a unique number.
+// Names names the blocks of an engine in its events. A block of a shared prompt is named by its content. A block that
+// only one request can have is named by the content of its unique prompt, or by a unique number.
 type Names struct {
 	tree    *prompt.Tree
-	alone   bool // blocks do not follow each other: no prefix cache
+	alone   bool // without prefix caching: blocks have no sequence hashes
 	sources map[sim.RequestID]*source
 }
 
-// source is what names the blocks that only one request can name.
+// source is the data for the names of blocks that only one request can have.
 type source struct {
 	prompt prompt.Prompt
-	// Hashes of the blocks of a unique prompt; alone, there is no sequence.
+	// Hashes of the blocks of a unique prompt. Without prefix caching, sequence is nil.
 	local, sequence []uint64
 }
 
-// NewNames returns names of blocks of the prompts of tree. Without a prefix
-// cache (cached false) every block of a unique prompt has a unique name.
+// NewNames returns the names of blocks of the prompts of tree. Without prefix caching (cached false), every block of
+// a unique prompt has a unique name.
 func NewNames(tree *prompt.Tree, cached bool) *Names {
 	return &Names{tree: tree, alone: !cached, sources: make(map[sim.RequestID]*source)}
 }
 
-// Add makes the blocks of r ones that can be named.
+// Add registers r, so that the names of its blocks can be computed.
 func (n *Names) Add(r *sim.Request) {
 	s := &source{prompt: r.Prompt}
 	if r.Prompt.Unique() {
@@ -40,11 +39,10 @@ func (n *Names) Add(r *sim.Request) {
 	n.sources[r.ID] = s
 }
 
-// Remove forgets a request: its own blocks are not asked for any more.
+// Remove forgets a request after the last use of the names of its blocks.
 func (n *Names) Remove(id sim.RequestID) { delete(n.sources, id) }
 
-// Hashed reports whether the name of a block of a request's own depends on the
-// request's prompt.
+// Hashed reports whether the names of blocks that only this request can have depend on its prompt.
 func (n *Names) Hashed(id sim.RequestID) bool { return len(n.sources[id].sequence) > 0 }
 
 // Path returns the name of block i of a path.
@@ -53,8 +51,8 @@ func (n *Names) Path(path []prompt.NodeID, i int) uint64 {
 	return n.tree.SequenceHash(at, i-int(n.tree.Start(at)))
 }
 
-// Own returns the name of block i of the request's own blocks. The number of an own block is the hash of 16 bytes, which are
-// never the tokens of a prompt's block.
+// Own returns the name of block i of a request, for a block that only this request can have. A name that is not a
+// sequence hash is the hash of 16 bytes, which are never the tokens of a prompt's block.
 func (n *Names) Own(id sim.RequestID, i int) uint64 {
 	if s := n.sources[id]; s != nil && i < len(s.sequence) {
 		return s.sequence[i]
@@ -62,7 +60,8 @@ func (n *Names) Own(id sim.RequestID, i int) uint64 {
 	return ownHash(id, i)
 }
 
-// Content returns the name of block i of a request by its content, if that is of the prompt, and otherwise that of Own.
+// Content returns the name of block i of a request by its content if the block belongs to a shared prompt. Otherwise
+// it returns the name from Own.
 func (n *Names) Content(id sim.RequestID, i int) uint64 {
 	if s := n.sources[id]; s != nil && !s.prompt.Unique() && i < int(s.prompt.Blocks) {
 		return n.Path(s.prompt.Nodes, i)
@@ -70,8 +69,8 @@ func (n *Names) Content(id sim.RequestID, i int) uint64 {
 	return n.Own(id, i)
 }
 
-// Tokens returns the hash of the tokens of block i of a request. A block with generated tokens has a hash that no other
-// block has, and so has each block of a request that is not known any more.
+// Tokens returns the hash of the tokens of block i of a request. A block with generated tokens, or of an unknown
+// request, has a hash that no other block has.
 func (n *Names) Tokens(id sim.RequestID, i int) uint64 {
 	s := n.sources[id]
 	switch {
@@ -89,8 +88,8 @@ func (n *Names) PathTokens(path []prompt.NodeID, i int) uint64 {
 	return n.tree.LocalHash(at, i-int(n.tree.Start(at)))
 }
 
-// OwnTokens returns the number that replaces the hash of the tokens of block i of a request, if some of them are
-// generated.
+// OwnTokens returns the number that replaces the hash of the tokens of block i of a request if some of these tokens
+// are generated.
 func OwnTokens(id sim.RequestID, i int) uint64 { return ownHash(id, i) | 1<<62 }
 
 func ownHash(id sim.RequestID, i int) uint64 {

@@ -8,8 +8,8 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// Blocks of shared content have the same names for all requests. A unique prompt's blocks are named by its content until it ends,
-// and generated blocks by a separate number.
+// Blocks of shared content have the same names for all requests. A unique prompt's blocks are named by its content
+// until its request ends, and generated blocks by a separate number.
 func TestNames(t *testing.T) {
 	tree := prompt.NewTree(4, 4, prompt.Options{})
 	shared := sim.Request{ID: 1, InputTokens: 8, Prompt: tree.Add([]uint64{5, 6}, 8)}
@@ -50,7 +50,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// The host reports blocks that come or leave while events are captured, and only then.
+// The host reports stored and evicted blocks only if events are captured.
 func TestHostEvents(t *testing.T) {
 	for _, capture := range []scheduler.Capture{scheduler.CaptureNone, scheduler.CaptureEvents} {
 		h := NewHost(Offload{Blocks: 1, BytesPerToken: 1, BatchBlocks: 1}, 4, capture)
@@ -85,7 +85,7 @@ func TestHostEvents(t *testing.T) {
 	}
 }
 
-// A pass of nothing lasts until the first transfer of either link ends.
+// An empty pass lasts until the first transfer of either link ends.
 func TestLinger(t *testing.T) {
 	for _, c := range []struct{ sent, fetched int }{{3, 1}, {1, 3}, {2, 0}, {0, 2}} {
 		h := NewHost(Offload{Blocks: 9, BytesPerToken: 1, BatchBlocks: 9, ToHostGBPerSecond: 4e-6, ToGPUGBPerSecond: 4e-6}, 4, scheduler.CaptureNone)
@@ -104,7 +104,7 @@ func TestLinger(t *testing.T) {
 			h.Send(number(h.Catalog, 3+i))
 		}
 		h.Flush()
-		want := sim.Time(min(c.sent, c.fetched)) // 1 ms a block
+		want := sim.Time(min(c.sent, c.fetched)) // 1 ms per block
 		if want == 0 {
 			want = 2
 		}

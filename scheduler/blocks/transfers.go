@@ -7,9 +7,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// transfers is what moves between the device and host memory, on a link each
-// way. To the host, a burst of blocks is cut into batches, and batches queue for
-// a place on the link.
+// transfers is the state of transfers between the device and host memory, with one link per direction. A burst of
+// blocks to the host is cut into batches. Batches wait in a queue if too many transfers are in progress.
 type transfers struct {
 	now        sim.Time // start of the pass
 	stirred    bool     // a transfer began or ended in the pass
@@ -21,25 +20,25 @@ type transfers struct {
 	batchBlocks int
 	burst       []ID
 	batches     []batch // in progress
-	queue       []batch // to come
+	queue       []batch // waiting
 
 	toGPU   link
 	fetches []Fetch // in order of their start
-	arrived []Slot  // by the pass
+	arrived []Slot  // requests returned by Arrive
 }
 
-// batch is blocks that go to the host in one transfer.
+// batch is the blocks of one transfer to the host.
 type batch struct {
 	id     transferID
 	blocks []ID
 }
 
-// Fetch is a request that waits for blocks from host memory.
+// Fetch is a transfer of blocks from host memory for a waiting request.
 type Fetch struct {
 	id     transferID
-	Slot   Slot    // NoSlot once it was abandoned
+	Slot   Slot    // NoSlot after Abandon
 	Blocks []ID    // read from host memory
-	Places []int32 // what its pool keeps for it on the device
+	Places []int32 // data of the pool for these blocks on the device
 	done   bool
 }
 
@@ -51,10 +50,9 @@ func newTransfers(cfg Offload, blockTokens int) transfers {
 	}
 }
 
-// Begin starts the pass p at now: what has been transferred by then arrives. It
-// returns the places of the blocks that have been copied to the host, which
-// their pool may use again, and the fetches that are done, in the order in which
-// they began. The pool gives these to Arrive, and calls Finish for each.
+// Begin starts the pass p at now and completes the transfers that have ended by then. It returns the places of the
+// blocks that were copied to the host, which their pool may reuse. It also returns the completed fetches in the order
+// of their start. The pool passes these fetches to Arrive, and calls Finish for each.
 func (h *Host) Begin(now sim.Time, p *scheduler.Pass) (copied []int32, fetched []Fetch) {
 	h.now, h.out = now, p
 	h.done = h.toHost.advance(now, h.done[:0])
@@ -84,8 +82,7 @@ func (h *Host) Begin(now sim.Time, p *scheduler.Pass) (copied []int32, fetched [
 	return copied, fetched
 }
 
-// Send puts b, which host memory wants, on its way there with the burst that
-// Flush ends.
+// Send adds b, for which Wants is true, to the burst that Flush ends.
 func (h *Host) Send(b ID) {
 	h.Catalog.At(b).sending = true
 	h.burst = append(h.burst, b)
@@ -94,7 +91,7 @@ func (h *Host) Send(b ID) {
 // Bursting reports whether blocks were sent since the last Flush.
 func (h *Host) Bursting() bool { return len(h.burst) > 0 }
 
-// Flush gives the blocks of the burst to the link.
+// Flush queues the blocks of the burst for transfer.
 func (h *Host) Flush() {
 	for blocks := range slices.Chunk(h.burst, h.batchBlocks) {
 		h.queue = append(h.queue, batch{blocks: slices.Clone(blocks)})
@@ -103,7 +100,7 @@ func (h *Host) Flush() {
 	h.startBatches()
 }
 
-// startBatches starts the transfers that have a place on the link.
+// startBatches starts queued transfers up to the maximum number of concurrent transfers.
 func (h *Host) startBatches() {
 	begun := 0
 	for _, b := range h.queue {
@@ -124,8 +121,8 @@ func (t *transfers) nextTransfer() transferID {
 	return t.started
 }
 
-// Fetch begins to transfer blocks, which are in host memory, for s; places are
-// noted for its pool.
+// Fetch starts the transfer of blocks, which are in host memory, to the device for s. The places are data of the
+// pool.
 func (h *Host) Fetch(s Slot, blocks []ID, places []int32) {
 	f := Fetch{id: h.nextTransfer(), Slot: s, Blocks: blocks, Places: places}
 	for _, b := range blocks {
@@ -135,8 +132,8 @@ func (h *Host) Fetch(s Slot, blocks []ID, places []int32) {
 	h.fetches = append(h.fetches, f)
 }
 
-// Arrive ends fetches that Begin returned: cache takes in the blocks of each. It
-// returns the requests that waited for them, in order, valid until the next call.
+// Arrive calls cache for each fetch that Begin returned. It returns the requests that waited for these fetches, in
+// order; the slice is valid until the next call.
 func (h *Host) Arrive(fetched []Fetch, cache func(*Fetch)) []Slot {
 	h.arrived = h.arrived[:0]
 	for i := range fetched {
@@ -148,14 +145,14 @@ func (h *Host) Arrive(fetched []Fetch, cache func(*Fetch)) []Slot {
 	return h.arrived
 }
 
-// Finish ends a fetch: its blocks in host memory may go again.
+// Finish ends a fetch: its blocks in host memory can be evicted again.
 func (h *Host) Finish(f *Fetch) {
 	for _, b := range f.Blocks {
 		h.unpinBlock(b)
 	}
 }
 
-// Abandon lets what is being fetched for s arrive without a request.
+// Abandon detaches the fetches of s from s: their blocks still arrive, but for no request.
 func (h *Host) Abandon(s Slot) {
 	for i := range h.fetches {
 		if f := &h.fetches[i]; f.Slot == s {
@@ -177,7 +174,7 @@ func (h *Host) Fetching() (n int) {
 	return n
 }
 
-// Moving returns the number of blocks on their way to the host.
+// Moving returns the number of blocks in queued and running transfers to the host.
 func (h *Host) Moving() int {
 	n := len(h.burst)
 	for _, list := range [][]batch{h.batches, h.queue} {
@@ -188,14 +185,13 @@ func (h *Host) Moving() int {
 	return n
 }
 
-// Busy reports whether something is being transferred.
+// Busy reports whether any transfer is in progress.
 func (t *transfers) Busy() bool { return t.toHost.isBusy() || t.toGPU.isBusy() }
 
-// Stirred reports whether a transfer began or ended in the pass.
+// Stirred reports whether a transfer started or ended in the pass.
 func (t *transfers) Stirred() bool { return t.stirred }
 
-// Linger lets a pass that took no time and made no token last until the next
-// transfer ends.
+// Linger extends a pass without duration and without output tokens to the end of the next transfer.
 func (t *transfers) Linger(p *scheduler.Pass) {
 	if p.End > p.Start || p.Tokens > 0 || !t.Busy() {
 		return

@@ -1,5 +1,5 @@
-// Package blockhash hashes blocks of tokens as KV-aware routers and engines
-// name them: XXH3-64 with seed 1337 (docs/rules/router.md "Hashes").
+// Package blockhash hashes blocks of tokens with the hashes of KV-aware routers and engines: XXH3-64 with seed 1337
+// (docs/rules/router.md "Hashes").
 package blockhash
 
 import (
@@ -15,11 +15,11 @@ const Seed = 1337
 // Bytes returns the hash of b.
 func Bytes(b []byte) uint64 { return xxh3.HashSeed(b, Seed) }
 
-// Tokens returns the local hash of a block: its tokens alone.
+// Tokens returns the local hash of a block: the hash of its tokens without their prefix.
 func Tokens(block []uint32) uint64 { return hashTokens(block, nil, Seed) }
 
-// Chain returns the sequence hash of a block: its local hash chained to the
-// sequence hash of the block before it. The first block's is its local hash.
+// Chain returns the sequence hash of a block: its local hash chained to the sequence hash of the previous block. The
+// sequence hash of the first block is its local hash.
 func Chain(parent, local uint64) uint64 {
 	var b [16]byte
 	binary.LittleEndian.PutUint64(b[:8], parent)
@@ -41,14 +41,14 @@ func hashTokens(block []uint32, extra []uint64, seed uint64) uint64 {
 // Options are the inputs of a hash besides the tokens of a block.
 type Options struct {
 	LoRA  string // adapter name; "" is none
-	Eagle bool   // a block's window reaches one token into the next block
-	// Multimodal lists, per block, the hashes of the objects that overlap it. A
-	// shorter list leaves the later blocks plain.
+	Eagle bool   // the window of a block includes the first token of the next block
+	// Multimodal lists, per block, the hashes of the objects that overlap it. Blocks after the end of the list have
+	// no objects.
 	Multimodal [][]uint64
 }
 
-// Request returns the local hashes of the full blocks of a token sequence;
-// trailing tokens that fill no block are left out. blockTokens <= 0 gives none.
+// Request returns the local hashes of the full blocks of a token sequence. Trailing tokens that fill no block are
+// ignored. With blockTokens <= 0 there are no hashes.
 func Request(seq []uint32, blockTokens int, o Options) []uint64 {
 	if blockTokens <= 0 {
 		return nil
@@ -87,8 +87,8 @@ func Sequence(local []uint64) []uint64 {
 	return out
 }
 
-// Checksum returns the XXH3-64 of parts one after another, with seed 0: that of
-// frames on a wire, not of blocks.
+// Checksum returns the XXH3-64 of the concatenation of parts, with seed 0. It is for frames on a wire, not for
+// blocks.
 func Checksum(parts ...[]byte) uint64 {
 	var only []byte
 	full := 0
@@ -102,7 +102,7 @@ func Checksum(parts ...[]byte) uint64 {
 	}
 	h := xxh3.New()
 	for _, p := range parts {
-		_, _ = h.Write(p) // a hash takes everything
+		_, _ = h.Write(p) // Write of a hash never fails
 	}
 	return h.Sum64()
 }

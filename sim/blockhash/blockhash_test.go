@@ -7,7 +7,7 @@ import (
 	"github.com/replay-llm/replay/sim/blockhash"
 )
 
-// span is the tokens from from up to to.
+// span returns the tokens from from up to to.
 func span(from, to uint32) []uint32 {
 	var s []uint32
 	for t := from; t < to; t++ {
@@ -16,7 +16,7 @@ func span(from, to uint32) []uint32 {
 	return s
 }
 
-// repeat is count of each of the tokens in turn.
+// repeat returns count copies of each token, in order.
 func repeat(count int, tokens ...uint32) []uint32 {
 	var s []uint32
 	for _, t := range tokens {

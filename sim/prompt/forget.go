@@ -6,28 +6,29 @@ import (
 	"math/bits"
 )
 
-// forgetful is the nodes of a tree with prompts that are not known beforehand: nodes that are not needed any more are forgotten,
-// and their ids used again.
+// forgetful is the state of a tree for prompts that are not known beforehand. Unneeded nodes are forgotten and their
+// ids reused.
 type forgetful struct {
 	ids    []uint64 // by node
 	slots  []slot   // hash table of the nodes by parent and id, at least twice as many as nodes
-	shift  uint8    // leaves of 64 bits as many as number the slots
+	shift  uint8    // a 64-bit value shifted right by shift is below the number of slots
 	vacant []NodeID
 	needed []bool // by node, while a sweep runs
-	made   int    // nodes since the last sweep
-	left   int    // nodes that the last sweep left
+	made   int    // nodes made since the last sweep
+	left   int    // nodes that the last sweep kept
 	room   []NodeID
 }
 
-// slot is a place in the hash table. The hash spares reading most other nodes, which are far apart in memory.
+// slot is an entry of the hash table. Comparing the hash first avoids reading most other nodes, which are far apart
+// in memory.
 type slot struct {
-	node NodeID // None where the place is free
+	node NodeID // None if the slot is free
 	hash uint32 // of the node
 }
 
-// NewForgetful returns an empty tree as NewTree does, which forgets nodes in a Sweep. Engine blocks must divide
-// trace blocks. Its prompts come one by one, and it keeps no hash id longer than its node; blocks have names only with
-// Options.Hashed. An id of a node may be that of another later, also of one above it.
+// NewForgetful returns an empty tree like NewTree, but Sweep forgets unneeded nodes. Engine blocks must divide trace
+// blocks. Its prompts are added one by one with Add, and it keeps no hash id longer than its node. Blocks have hashes
+// only with Options.Hashed. The id of a forgotten node may later be the id of another node, even of an ancestor.
 func NewForgetful(traceTokens, blockTokens int, o Options) *Tree {
 	if traceTokens <= 0 || blockTokens <= 0 || traceTokens%blockTokens != 0 {
 		panic(fmt.Sprintf("prompt tree that forgets: blocks of %d and %d tokens, expected the second to divide the first", traceTokens, blockTokens))
@@ -40,10 +41,10 @@ func NewForgetful(traceTokens, blockTokens int, o Options) *Tree {
 	return t
 }
 
-// leastSlots is the number of slots of an empty tree that forgets, a power of two.
+// leastSlots is the initial number of slots, a power of two.
 const leastSlots = 1 << 10
 
-// enterNodes enters the nodes that are not vacant into new slots; their number is a power of two.
+// enterNodes makes a new table of slots, a power of two, and adds all nodes that are not vacant.
 func (t *Tree) enterNodes(slots int) {
 	f := t.forgetful
 	isVacant := make([]bool, len(t.parent))
@@ -72,7 +73,7 @@ func hashOf(parent NodeID, id uint64) uint32 {
 // home returns the slot where the search for a node begins.
 func (f *forgetful) home(hash uint32) int { return int(uint64(hash) << 32 >> (f.shift & 63)) }
 
-// findSlot returns the slot of the node for a hash id after parent, or the free one where it would be, and its hash.
+// findSlot returns the slot of the node for a hash id after parent, or the free slot for such a node, and its hash.
 func (t *Tree) findSlot(parent NodeID, id uint64) (i int, hash uint32) {
 	f := t.forgetful
 	mask := len(f.slots) - 1
@@ -85,7 +86,7 @@ func (t *Tree) findSlot(parent NodeID, id uint64) (i int, hash uint32) {
 	}
 }
 
-// freeSlot takes a node out of its slot, and closes the gap where it was.
+// freeSlot removes a node from its slot, and closes the gap in the table.
 func (t *Tree) freeSlot(n NodeID) {
 	f := t.forgetful
 	slots, mask := f.slots, len(f.slots)-1
@@ -102,17 +103,17 @@ func (t *Tree) freeSlot(n NodeID) {
 	slots[gap].node = None
 }
 
-// leastSweep is the number of new nodes that are worth a sweep.
+// leastSweep is the minimum number of new nodes for a sweep.
 const leastSweep = 1 << 12
 
-// WantsSweep reports whether more nodes were made since the last sweep than it left, and enough to be worth one.
-// It depends on the prompts alone.
+// WantsSweep reports whether at least as many nodes were made since the last sweep as it kept, and at least
+// leastSweep. The result depends on the prompts alone.
 func (t *Tree) WantsSweep() bool {
 	f := t.forgetful
 	return f != nil && f.made >= max(leastSweep, f.left)
 }
 
-// Sweep forgets all nodes except the nodes that need is called with, and the nodes above them.
+// Sweep forgets all nodes except the nodes passed to need, and their ancestors.
 func (t *Tree) Sweep(mark func(need func(NodeID))) {
 	f := t.forgetful
 	f.needed = append(f.needed[:0], make([]bool, len(t.parent))...)
@@ -122,7 +123,7 @@ func (t *Tree) Sweep(mark func(need func(NodeID))) {
 		}
 	})
 	for _, n := range f.vacant {
-		f.needed[n] = true // is forgotten already
+		f.needed[n] = true // already forgotten
 	}
 	for n := range f.needed {
 		if f.needed[n] {
@@ -135,7 +136,7 @@ func (t *Tree) Sweep(mark func(need func(NodeID))) {
 	f.made, f.left = 0, len(t.parent)-len(f.vacant)
 }
 
-// addForgetful is Add of a tree that forgets.
+// addForgetful implements Add for a tree that forgets.
 func (t *Tree) addForgetful(ids []uint64, p Prompt) Prompt {
 	f := t.forgetful
 	if len(f.room) < len(ids) {
@@ -154,7 +155,7 @@ func (t *Tree) addForgetful(ids []uint64, p Prompt) Prompt {
 	return p
 }
 
-// internNode returns the node for a hash id after parent, made when there is none.
+// internNode returns the node for a hash id after parent, and makes it if there is none.
 func (t *Tree) internNode(parent NodeID, id uint64) NodeID {
 	f := t.forgetful
 	i, hash := t.findSlot(parent, id)

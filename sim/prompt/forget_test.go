@@ -13,7 +13,7 @@ func TestForgetfulIsMap(t *testing.T) {
 	}
 	rng := rand.New(rand.NewPCG(3, 5))
 	tree := NewForgetful(64, 16, Options{})
-	nodes := make(map[key]NodeID) // of the prompts that are needed
+	nodes := make(map[key]NodeID) // nodes of the prompts that are needed
 	var needed [][]NodeID
 	sweeps := 0
 	for step := range 20000 {

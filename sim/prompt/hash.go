@@ -6,7 +6,7 @@ import (
 	"github.com/replay-llm/replay/sim/blockhash"
 )
 
-// hashes remembers the hashes of nodes, computed when first asked for.
+// hashes caches the hashes of nodes, computed at first use.
 type hashes struct {
 	local []uint64 // by content number
 	have  []bool
@@ -37,7 +37,7 @@ func (t *Tree) LocalHash(n NodeID, k int) uint64 {
 	return t.hashes.local[c]
 }
 
-// contentOf returns the number of what engine block k of n holds.
+// contentOf returns the content number of engine block k of n.
 func (t *Tree) contentOf(n NodeID, k int) int32 {
 	if t.perNode > 0 {
 		return t.content[n] // all blocks of a node are alike
@@ -64,8 +64,8 @@ func (t *Tree) hashContent(c int32) uint64 {
 	return blockhash.Bytes(appendTokens(nil, t.contents.ids[c], t.blockTokens))
 }
 
-// appendTokens writes the tokens of a hash id: the id itself as a 32-bit token,
-// or as 64 bits each where it does not fit, so that wide ids stay distinct.
+// appendTokens appends the tokens of a hash id: count copies of the id, as 32 bits, or as 64 bits if it does not fit
+// in 32, so that wide ids stay distinct.
 func appendTokens(b []byte, id uint64, count int) []byte {
 	for range count {
 		if id>>32 == 0 {
@@ -102,7 +102,7 @@ func (t *Tree) lastHash(n NodeID) uint64 {
 		t.hashes.known = append(t.hashes.known, false)
 	}
 	if !t.hashes.known[n] {
-		// Ancestors first, without recursion: paths can be long.
+		// Hash ancestors first, without recursion, as paths can be long.
 		var path []NodeID
 		for m := n; m != None && !t.hashes.known[m]; m = t.parent[m] {
 			path = append(path, m)
@@ -124,8 +124,8 @@ func (t *Tree) UniqueHash(p Prompt, k int) uint64 {
 	return blockhash.Bytes(b)
 }
 
-// HashAll computes the hashes of all nodes. From then on, as long as nothing is
-// added, any number of goroutines may ask for hashes at once.
+// HashAll computes the hashes of all nodes. After that, any number of goroutines may read hashes concurrently, as
+// long as no prompt is added.
 func (t *Tree) HashAll() {
 	for n := range t.parent {
 		t.lastHash(NodeID(n))

@@ -2,8 +2,8 @@ package prompt
 
 import "slices"
 
-// AppendIDs appends the hash ids that cover the first blocks of the path to n to dst; all of them
-// are of the path. The tree's blocks must not be named by their hashes alone, nor unique.
+// AppendIDs appends to dst the hash ids that cover the given number of first blocks of the path to n, which has at
+// least as many. It does not support trees that forget, and unique prompts.
 func (t *Tree) AppendIDs(dst []uint64, n NodeID, blocks int32) []uint64 {
 	tokens := int(blocks) * t.blockTokens
 	count := (tokens + t.traceTokens - 1) / t.traceTokens
@@ -40,7 +40,7 @@ func (t *Tree) PathTo(n NodeID) []NodeID {
 	return path
 }
 
-// NodeOf returns the node of the path to n that has a block of it.
+// NodeOf returns the node with the given block on the path to n.
 func (t *Tree) NodeOf(n NodeID, block int32) NodeID {
 	for t.extents[n].start > block {
 		n = t.parent[n]

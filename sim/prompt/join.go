@@ -5,43 +5,40 @@ import (
 	"slices"
 )
 
-// joiner builds a joined tree: a node is a longest run of engine blocks of
-// which every prompt that has one has all.
+// joiner builds a joined tree. A node is a longest run of engine blocks that occur only together: every prompt with
+// one of them has all.
 //
-// It is a radix tree that splits a node where a prompt leaves it or ends in it.
-// The lower half keeps the number, so that a prompt's last node stays its last.
+// It is a radix tree that splits a node if a prompt diverges from it or ends in it. The lower half keeps the node's
+// number, so that the last node of a prompt does not change.
 //
-// Traces number their blocks as they come, and prompts that share some are not
-// far from each other. So nodes lie in the table in the order of their first
-// hash ids, as far as there is room: a line of the processor's cache for each
-// range of ids. What finds its line full goes anywhere. (The table of
-// internal/probe would scatter them.)
+// Traces number their blocks in the order of first use, and prompts with common blocks are near each other. So the
+// table orders nodes by their first hash ids, one line of the processor's cache per range of ids. If that line is
+// full, the node goes to a slot chosen by its hash. (The table of internal/probe would scatter the nodes.)
 type joiner struct {
 	per    int    // engine blocks of a hash id
 	mask   uint64 // the bits of a hash id that count
-	span   uint64 // most hash ids are below
+	span   uint64 // estimated upper bound of most hash ids
 	source func(i int) (ids []uint64, tokens int)
 	nodes  []joint
 	table  []child // by parent and first hash id; at least half of it is free
-	shift  uint8   // of a hash id to its place, see find
+	shift  uint8   // id >> shift is the first slot to search, see findSlot
 }
 
 // joint is a node of a tree under construction.
 type joint struct {
 	parent int32 // -1: none
 	extent
-	owner int32  // a prompt that has the node
-	first uint64 // the hash id of the first block, the bits that count
+	owner int32  // index of a prompt with this node
+	first uint64 // the hash id of the first block, masked
 }
 
-// child is a place in the table. Where the tag differs, the node is
-// another, and need not be read.
+// child is an entry of the table. A different tag means a different node, so that the node need not be read.
 type child struct {
 	tag  uint32
 	node int32 // 1 + the node; 0: free
 }
 
-// newJoiner returns a joiner with room for some more nodes than prompts.
+// newJoiner returns a joiner with capacity for more nodes than there are prompts.
 func newJoiner(per int, wrap bool, count int, source func(i int) (ids []uint64, tokens int)) *joiner {
 	room := count + count/4 + 16
 	j := &joiner{per: per, mask: ^uint64(0), source: source, nodes: make([]joint, 0, room)}
@@ -58,14 +55,13 @@ func newJoiner(per int, wrap bool, count int, source func(i int) (ids []uint64, 
 	return j
 }
 
-// layTable makes an empty table of size places, a power of two.
+// layTable makes an empty table of the given size, a power of two.
 func (j *joiner) layTable(size int) {
 	j.table = make([]child, size)
 	j.shift = uint8(max(0, bits.Len64(j.span)-bits.Len(uint(size-1))))
 }
 
-// addPrompt adds the first blocks of a prompt and returns its last node, -1 when
-// there are none.
+// addPrompt adds the first blocks of a prompt and returns its last node, or -1 if there are none.
 func (j *joiner) addPrompt(owner int32, ids []uint64, blocks int) int32 {
 	at := int32(-1)
 	for from := 0; from < blocks; {
@@ -95,7 +91,7 @@ func (j *joiner) addLeaf(n joint) int32 {
 	return int32(len(j.nodes)) - 1
 }
 
-// commonEnd returns the block at which a prompt ends, leaves n or passes n's end.
+// commonEnd returns the first block after the common part of n and a prompt.
 func (j *joiner) commonEnd(n *joint, ids []uint64, blocks int) int {
 	end := min(int(n.end), blocks)
 	own, _ := j.source(int(n.owner))
@@ -106,7 +102,7 @@ func (j *joiner) commonEnd(n *joint, ids []uint64, blocks int) int {
 	return min(i*j.per, end)
 }
 
-// splitNode cuts n, which the table has at slot, and returns the new upper half.
+// splitNode splits n, which is in the given slot of the table, before block at. It returns the new upper half.
 func (j *joiner) splitNode(n int32, slot int, at int32) int32 {
 	upper := j.addLeaf(j.nodes[n])
 	j.nodes[upper].end = at
@@ -118,12 +114,10 @@ func (j *joiner) splitNode(n int32, slot int, at int32) int32 {
 	return upper
 }
 
-// nearby is the number of places of the table around a hash id: a line of the
-// processor's cache.
+// nearby is the number of slots searched next to the first one: a line of the processor's cache.
 const nearby = 8
 
-// findSlot returns the place in the table of the child of a node that begins with an id, or its free place, with the
-// tag there.
+// findSlot returns the slot of the child of parent that begins with id, or a free slot for it, and its tag.
 func (j *joiner) findSlot(parent int32, id uint64) (slot int, tag uint32) {
 	id &= j.mask
 	mask := len(j.table) - 1
@@ -141,19 +135,19 @@ func (j *joiner) findSlot(parent int32, id uint64) (slot int, tag uint32) {
 	}
 }
 
-// isChild reports whether a node is the child of parent that begins with id.
+// isChild reports whether node is the child of parent that begins with id.
 func (j *joiner) isChild(node, parent int32, id uint64) bool {
 	n := &j.nodes[node]
 	return n.parent == parent && n.first == id
 }
 
-// enterNode puts n into the table.
+// enterNode adds n to the table.
 func (j *joiner) enterNode(n int32) {
 	slot, tag := j.findSlot(j.nodes[n].parent, j.nodes[n].first)
 	j.table[slot] = child{tag, n + 1}
 }
 
-// growTable keeps half of the table free.
+// growTable doubles the table if less than half of it is free.
 func (j *joiner) growTable() {
 	if 2*len(j.nodes) <= len(j.table) {
 		return
@@ -181,8 +175,8 @@ func (t *Tree) addJoined(count int, source func(i int) (ids []uint64, tokens int
 	return &List{count: count, paths: t.paths, ends: last, blocks: blocks}
 }
 
-// numberNodes gives nodes their ids in the order in which prompts come by them, and
-// puts the ends of the prompts' paths instead of their last nodes.
+// numberNodes assigns ids to nodes in the order in which prompts first use them. It replaces the last node of each
+// prompt in last with the end of the prompt's path.
 func (t *Tree) numberNodes(j *joiner, last []int32) {
 	ids := make([]NodeID, len(j.nodes)) // 1 + the id
 	t.parent = make([]NodeID, 0, len(j.nodes))

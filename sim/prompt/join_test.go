@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// drawn are prompts with their tree.
+// drawn is random prompts with their tree.
 type drawn struct {
 	tree    *prompt.Tree
 	ids     [][]uint64
@@ -18,7 +18,7 @@ type drawn struct {
 	prompts []prompt.Prompt
 }
 
-// join draws prompts that begin alike, and often end where other prompts continue.
+// join draws prompts with common prefixes; many prompts end where other prompts continue.
 func join(r *rand.Rand, trace, block, count int, wrap bool) *drawn {
 	d := &drawn{tree: prompt.NewTree(trace, block, prompt.Options{Joined: true, Wrap: wrap})}
 	for range count {
@@ -33,7 +33,7 @@ func join(r *rand.Rand, trace, block, count int, wrap bool) *drawn {
 	return d
 }
 
-// all returns the prompts of a list.
+// all returns the prompts of a list as a slice.
 func all(l *prompt.List) []prompt.Prompt {
 	prompts := make([]prompt.Prompt, l.Len())
 	for i := range prompts {
@@ -44,8 +44,7 @@ func all(l *prompt.List) []prompt.Prompt {
 
 var joinedShapes = []struct{ trace, block int }{{1, 1}, {4, 4}, {8, 2}, {8, 1}, {64, 2}}
 
-// The nodes of a prompt cover its full blocks, one after the other, and name
-// them by their tokens.
+// The nodes of a prompt cover its full blocks without gaps, and their hashes are the hashes of the prompt's tokens.
 func TestJoinedPaths(t *testing.T) {
 	for _, s := range joinedShapes {
 		for seed := range uint64(20) {
@@ -77,7 +76,7 @@ func TestJoinedPaths(t *testing.T) {
 	}
 }
 
-// compareHashes holds the names of a prompt's blocks against those of its tokens.
+// compareHashes compares the hashes of a prompt's blocks with the hashes of its tokens.
 func compareHashes(t *testing.T, d *drawn, i, trace, block int) {
 	t.Helper()
 	p := d.prompts[i]
@@ -94,13 +93,14 @@ func compareHashes(t *testing.T, d *drawn, i, trace, block int) {
 	}
 }
 
-// Two prompts have the nodes of their common blocks in common, and no node could be longer: a prompt ends or leaves after each.
+// Two prompts share the nodes of their common blocks. No node could be longer: after each node some prompt ends or
+// diverges.
 func TestJoinedNodesAreLongest(t *testing.T) {
 	for _, s := range joinedShapes {
 		for seed := range uint64(20) {
 			r := rand.New(rand.NewPCG(seed, 6))
 			d := join(r, s.trace, s.block, 1+r.IntN(60), false)
-			have := make([]int, d.tree.Len()) // prompts with the node
+			have := make([]int, d.tree.Len()) // prompts with this node
 			for i, p := range d.prompts {
 				for _, n := range p.Nodes {
 					have[n]++
@@ -135,7 +135,7 @@ func shared[T comparable](a, b []T) int {
 	return n
 }
 
-// A joined tree takes its prompts once; straddling blocks are not joined.
+// A joined tree adds its prompts only once, and blocks that straddle are not joined.
 func TestJoinedTakesPromptsOnce(t *testing.T) {
 	tree := prompt.NewTree(4, 2, prompt.Options{Joined: true})
 	add := func() { tree.AddAll(1, func(int) ([]uint64, int) { return []uint64{1, 2}, 7 }) }
@@ -156,7 +156,7 @@ func TestJoinedTakesPromptsOnce(t *testing.T) {
 	}
 }
 
-// Many prompts, so that the table of children grows.
+// Many prompts make the table of children grow.
 func TestJoinedMany(t *testing.T) {
 	const count = 5000
 	tree := prompt.NewTree(2, 2, prompt.Options{Joined: true})
@@ -171,8 +171,8 @@ func TestJoinedMany(t *testing.T) {
 	}
 }
 
-// Hash ids that all map to the same places of the table while the tree is made are still distinguished: first ids far apart, and
-// one id after many other ids.
+// Hash ids that all map to the same slots of the table are still distinguished: first ids far apart, then one id
+// after many other ids.
 func TestJoinedCrowds(t *testing.T) {
 	const count = 3000
 	for _, shift := range []int{0, 12, 40} {

@@ -1,17 +1,17 @@
 package prompt
 
-// List is the prompts of a workload in little memory: a few bytes each for paths that follow one another, and none for
-// unique prompts of one length.
+// List is the prompts of a workload in little memory. Prompts with paths take a few bytes each, and unique prompts of
+// one length take none.
 type List struct {
 	count int
-	// alike is all of them except their Seed, when nothing else is set.
+	// alike is every prompt of the list without its Seed, if all other fields are unset.
 	alike Prompt
 
-	paths  []NodeID // all paths, one after the other
+	paths  []NodeID // all paths, concatenated
 	ends   []int32  // by prompt: the end of its path
 	blocks []int32  // by prompt
 
-	plain []Prompt // all of them, when not nil
+	plain []Prompt // all prompts, if not nil
 }
 
 // Len returns the number of prompts.

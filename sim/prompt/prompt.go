@@ -1,10 +1,8 @@
-// Package prompt describes prompts by what they share.
+// Package prompt describes prompts by their common prefixes.
 //
-// A trace has of a prompt only the blocks of tokens it is made of (its hash
-// ids) and how long it is. Nothing in a simulation needs the tokens: caches and
-// routers ask whether two prompts begin alike. So prompts become paths in one
-// prefix tree per block size, and a path costs a word per trace block instead
-// of a word per token.
+// A trace contains only the hash ids of a prompt's blocks and its length. A simulation does not need the tokens:
+// caches and routers only compare the beginnings of prompts. So each prompt is a path in one prefix tree per block
+// size. A path takes a word per trace block instead of a word per token.
 //
 // Read prompt.go, then list.go, tree.go, join.go, forget.go and hash.go.
 package prompt
@@ -14,19 +12,18 @@ import (
 	"math"
 )
 
-// NodeID names a node of a Tree: a piece of prompt together with everything
-// before it. Ids are dense, count up from 0, and, but in a tree that forgets, a child's is larger
-// than its parent's.
+// NodeID names a node of a Tree: a piece of a prompt together with its whole prefix. Ids are dense and count up from
+// 0. The id of a child is larger than its parent's, except in a tree that forgets.
 type NodeID int32
 
-// None is no node: the parent of a first node.
+// None is the parent of a first node.
 const None NodeID = -1
 
 // maxNodes bounds the nodes of a tree, so that ids, and 1 + an id, fit in 31
 // bits.
 const maxNodes = math.MaxInt32 - 1
 
-// checkNodes panics if have leaves no room for one more node.
+// checkNodes panics if a tree of have nodes cannot have one more.
 func checkNodes(have int) {
 	if have >= maxNodes {
 		panic(fmt.Sprintf("prompt tree: more than %d nodes", maxNodes))
@@ -35,17 +32,16 @@ func checkNodes(have int) {
 
 // Prompt is a prompt as a path in a Tree.
 type Prompt struct {
-	// Nodes covers the tokens from the first to the last; the last node may be
-	// covered in part only. In a joined tree Nodes covers the full engine blocks
-	// alone, and all nodes in full. It is empty for a unique prompt.
+	// Nodes covers all tokens; the last node may be covered only partly. In a joined tree, Nodes covers only the full
+	// engine blocks, and covers every node fully. Nodes is empty for a unique prompt.
 	Nodes []NodeID
-	// Blocks is the number of full engine blocks; the tokens after them fill no
-	// block. Node n holds those from Tree.Start(n) up to Tree.End(n).
+	// Blocks is the number of full engine blocks; the tokens after them fill no block. Node n has the blocks from
+	// Tree.Start(n) up to Tree.End(n).
 	Blocks int32
-	// Seed is > 0 if the prompt is unique: it shares no block with any
-	// other. Seed - 1 is then the index its tokens are drawn from.
+	// Seed is > 0 if the prompt is unique: it shares no block with any other prompt. Its tokens are those of the
+	// synthetic request with index Seed - 1.
 	Seed int32
 }
 
-// Unique reports whether the prompt shares no block with any other.
+// Unique reports whether the prompt shares no block with any other prompt.
 func (p *Prompt) Unique() bool { return p.Seed > 0 }

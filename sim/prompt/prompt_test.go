@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// tokens writes a prompt out, as docs/rules/harness.md "Rows of traces" puts it.
+// tokens returns the tokens of a prompt as docs/rules/harness.md "Rows of traces" defines them.
 func tokens(ids []uint64, traceTokens, length int) []uint32 {
 	var all []uint32
 	for _, id := range ids {
@@ -60,16 +60,16 @@ func TestHashes(t *testing.T) {
 	}
 }
 
-// draw makes a prompt of few ids, so that prompts share much.
+// draw returns a prompt with few different ids, so that prompts have long common prefixes.
 func draw(r *rand.Rand, trace int) (ids []uint64, length int) {
 	ids = make([]uint64, 1+r.IntN(6))
 	for i := range ids {
-		ids[i] = uint64(r.IntN(2)) + uint64(r.IntN(2))<<32 // the high part does not count
+		ids[i] = uint64(r.IntN(2)) + uint64(r.IntN(2))<<32 // the high 32 bits are ignored
 	}
 	return ids, (len(ids)-1)*trace + 1 + r.IntN(trace)
 }
 
-// Prompts share as many tokens and nodes as their tokens have in common.
+// Two prompts share as many tokens and nodes as the common prefix of their tokens.
 func TestCommon(t *testing.T) {
 	for _, s := range shapes {
 		t.Run(fmt.Sprintf("trace=%d,block=%d", s.trace, s.block), func(t *testing.T) {
@@ -99,7 +99,7 @@ func TestCommon(t *testing.T) {
 	}
 }
 
-// Nodes follow their parents, and the number of full blocks is that of tokens.
+// Nodes come after their parents, and the number of full blocks is the number of tokens divided by the block size.
 func TestTree(t *testing.T) {
 	for _, s := range shapes {
 		r := rand.New(rand.NewPCG(1, 3))
@@ -128,7 +128,7 @@ func TestTree(t *testing.T) {
 	}
 }
 
-// Only the low 32 bits of an id count, where that is asked for.
+// With Options.Wrap only the low 32 bits of an id count.
 func TestWrap(t *testing.T) {
 	const group = 1 << 32
 	for _, block := range []int{4, 3} {
@@ -150,7 +150,7 @@ func TestWrap(t *testing.T) {
 	}
 }
 
-// Ids of any size are distinguished, whatever the order in which they come.
+// Ids of any size are distinguished, in any order.
 func TestWideIDs(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 4))
 	tree := prompt.NewTree(2, 2, prompt.Options{})
@@ -205,7 +205,7 @@ func TestSyntheticToken(t *testing.T) {
 	}
 }
 
-// Synthetic prompts are unique, but where tiny blocks make two begin alike.
+// Synthetic prompts are unique, unless blocks of one or two tokens make two prompts begin alike.
 func TestAddSynthetic(t *testing.T) {
 	for _, block := range []int{1, 2, 4} {
 		tree := prompt.NewTree(block, block, prompt.Options{Wrap: true})

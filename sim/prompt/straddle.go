@@ -2,7 +2,7 @@ package prompt
 
 import "encoding/binary"
 
-// run is tokens of one hash id in a row.
+// run is a number of consecutive tokens of one hash id.
 type run struct {
 	id     uint64
 	tokens int32
@@ -11,14 +11,14 @@ type run struct {
 // straddle interns engine blocks that do not line up with trace blocks: the
 // content of a node is then a list of runs.
 type straddle struct {
-	leads  map[lead]NodeID  // the first node made for each
-	number map[string]int32 // by the runs, written out
-	runs   [][]run          // by number
+	leads  map[lead]NodeID  // the first node made for each lead
+	number map[string]int32 // content number by its encoded runs
+	runs   [][]run          // by content number
 	key    []byte
 	block  []run
 }
 
-// lead is the common begin of successive nodes that begin with the same token.
+// lead is the common key of sibling nodes that begin with the same token.
 type lead struct {
 	parent NodeID
 	id     uint64
@@ -31,8 +31,7 @@ func newStraddle() *straddle {
 // Straddles reports whether nodes are engine blocks that do not line up with trace blocks.
 func (t *Tree) Straddles() bool { return t.straddle != nil }
 
-// Lead returns the node that stands for all that follow the same node and begin with the same
-// token as n: the first of them that was made.
+// Lead returns the first node made among the siblings of n that begin with the same token as n.
 func (t *Tree) Lead(n NodeID) NodeID {
 	if t.straddle == nil {
 		return n // a node has one hash id
@@ -48,7 +47,7 @@ func (t *Tree) AppendLeads(dst, nodes []NodeID) []NodeID {
 	return dst
 }
 
-// addStraddling interns a prompt with hash ids as tokens.
+// addStraddling interns a prompt given as hash ids.
 func (t *Tree) addStraddling(ids []uint64, tokens int) []NodeID {
 	s := t.straddle
 	return t.addBlocks(tokens, func(from, to int) {
@@ -69,8 +68,8 @@ func (t *Tree) addStraddling(ids []uint64, tokens int) []NodeID {
 	})
 }
 
-// addBlocks interns a prompt block by block; a tail that fills no block is a separate node. fill puts the tokens from from to to
-// into the straddle's block.
+// addBlocks interns a prompt block by block. A tail that fills no block is a separate node. fill appends the tokens
+// from from up to to to straddle.block.
 func (t *Tree) addBlocks(tokens int, fill func(from, to int)) []NodeID {
 	nodes := make([]NodeID, 0, (tokens+t.blockTokens-1)/t.blockTokens)
 	at := None
@@ -103,9 +102,9 @@ func (s *straddle) intern() int32 {
 	return n
 }
 
-// AddSynthetic interns the prompts of count synthetic requests of the given
-// length. SyntheticToken draws their tokens. Their blocks differ, except for the rare pair that begins alike if a block is a
-// token or two. Only such pairs get nodes; all other prompts are unique.
+// AddSynthetic interns the prompts of count synthetic requests of the given length. SyntheticToken draws their
+// tokens. Their blocks differ, except for rare pairs of prompts that begin alike if a block has at most two tokens.
+// Only such pairs get nodes; all other prompts are unique.
 func (t *Tree) AddSynthetic(count, tokens int) *List {
 	list := &List{count: count, alike: Prompt{Blocks: int32(tokens / t.blockTokens)}}
 	if t.blockTokens > 2 || tokens < t.blockTokens {
@@ -147,8 +146,8 @@ func (t *Tree) addSynthetic(index, tokens int) []NodeID {
 	})
 }
 
-// SyntheticToken returns token t of the prompt of synthetic request i, a
-// SplitMix64 step over the pair (docs/rules/harness.md "Synthetic workloads").
+// SyntheticToken returns token t of the prompt of synthetic request i, computed by a SplitMix64 step over the pair
+// (docs/rules/harness.md "Synthetic workloads").
 func SyntheticToken(i, t int) uint32 {
 	v := (uint64(i)<<32 ^ uint64(t)) + 0x9E3779B97F4A7C15
 	v ^= v >> 30
@@ -162,8 +161,8 @@ func SyntheticToken(i, t int) uint32 {
 	return uint32(v)
 }
 
-// Common returns the number of tokens that the prompts a and b, aTokens and bTokens
-// long, have in common from the start. A joined tree must not be asked.
+// Common returns the length of the common prefix of the prompts a and b, in tokens. The prompts have aTokens and
+// bTokens tokens. Common does not support a joined tree.
 func (t *Tree) Common(a, b Prompt, aTokens, bTokens int) int {
 	if a.Unique() || b.Unique() {
 		if a.Seed == b.Seed {

@@ -1,8 +1,7 @@
 package prompt
 
-// AppendTokens appends the tokens of p, tokens long, to dst: every token of a
-// trace block is its hash id. A joined tree does not know those after the last
-// full block: it must not be asked.
+// AppendTokens appends the given number of first tokens of p to dst: every token of a trace block is its hash id. It
+// does not support a joined tree, which does not know the tokens after the last full block.
 func (t *Tree) AppendTokens(p *Prompt, tokens int, dst []uint64) []uint64 {
 	if p.Unique() {
 		for i := range tokens {

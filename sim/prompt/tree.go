@@ -9,12 +9,11 @@ import (
 // Tree is the prefix tree of all prompts of a workload, for one engine block
 // size.
 //
-// When the engine's block divides the trace's block, a node is one trace block
-// and holds PerNode engine blocks. Otherwise engine blocks straddle trace
-// blocks, and a node is one engine block.
+// If the engine's block size divides the trace's block size, a node is one trace block and has PerNode engine blocks.
+// Otherwise engine blocks straddle trace blocks, and a node is one engine block.
 //
-// In a joined tree a node is a longest run of full engine blocks that occur only together. Most prompts are one or two
-// nodes there.
+// In a joined tree a node is a longest run of full engine blocks that occur only together. Most prompts have one or
+// two nodes in a joined tree.
 type Tree struct {
 	traceTokens int  // tokens per hash id
 	blockTokens int  // tokens per engine block
@@ -25,20 +24,20 @@ type Tree struct {
 	contents contents
 	parent   []NodeID
 	extents  []extent
-	owner    []int32 // in a joined tree: a prompt that has the node
+	owner    []int32 // in a joined tree: index of a prompt with the node
 	source   func(i int) (ids []uint64, tokens int)
 
-	content  []int32  // what the node's piece holds
-	first    []NodeID // by content: the node made last for it, usually the only one
+	content  []int32  // content number of the node
+	first    []NodeID // by content number: the first node made for it, usually the only one
 	rest     map[edge]NodeID
-	paths    []NodeID  // memory of prompts' paths
+	paths    []NodeID  // storage of the prompts' paths
 	straddle *straddle // nil when a node is a trace block
 	hashes   hashes
 
-	forgetful *forgetful // nil: nodes stay
+	forgetful *forgetful // nil: nodes are never forgotten
 }
 
-// extent is the engine blocks of a node, as they count along its path.
+// extent is the range of engine blocks of a node, counted along its path.
 type extent struct{ start, end int32 }
 
 type edge struct {
@@ -46,15 +45,15 @@ type edge struct {
 	content int32
 }
 
-// Options are how a Tree reads hash ids.
+// Options define how a Tree reads hash ids.
 type Options struct {
 	// Wrap makes only the low 32 bits of a hash id count, as in the reference.
 	Wrap bool
-	// Joined makes the tree a joined one: all of its prompts come with one call of AddAll. It changes nothing where engine blocks
-	// straddle trace blocks.
+	// Joined makes the tree a joined one: all of its prompts are added with one call of AddAll. It has no effect if
+	// engine blocks straddle trace blocks.
 	Joined bool
-	// Hashed is true if a hash id is the hash of its block's tokens, as LocalHash returns it, as with real prompts.
-	// Trace and engine blocks are the same then.
+	// Hashed is true for real prompts: a hash id is the hash of its block's tokens, as LocalHash returns it. Trace
+	// and engine blocks then have the same size.
 	Hashed bool
 }
 
@@ -76,8 +75,8 @@ func NewTree(traceTokens, blockTokens int, o Options) *Tree {
 	return t
 }
 
-// AddAll interns count prompts, given as Add wants them, and returns them. A
-// joined tree keeps source to name its blocks.
+// AddAll interns count prompts, given as the arguments of Add, and returns them. A joined tree keeps source and
+// computes the hashes of its blocks from it.
 func (t *Tree) AddAll(count int, source func(i int) (ids []uint64, tokens int)) *List {
 	if t.perNode == 0 {
 		return t.addJoined(count, source)
@@ -95,7 +94,7 @@ func (t *Tree) AddAll(count int, source func(i int) (ids []uint64, tokens int)) 
 	return &List{count: count, plain: prompts}
 }
 
-// reserve makes room for prompts of ids hash ids in all.
+// reserve makes room for prompts with the given total number of hash ids.
 func (t *Tree) reserve(ids int) {
 	if t.contents.dense == nil {
 		t.contents.dense = make([]int32, ids)
@@ -108,8 +107,8 @@ func (t *Tree) reserve(ids int) {
 	t.paths = slices.Grow(t.paths, ids)
 }
 
-// PerNode returns the number of engine blocks of every node; 0 in a joined tree,
-// where it varies.
+// PerNode returns the number of engine blocks of every node. It returns 0 in a joined tree, because nodes differ in
+// size there.
 func (t *Tree) PerNode() int { return t.perNode }
 
 // Start returns the number of engine blocks before those of n.
@@ -121,7 +120,7 @@ func (t *Tree) End(n NodeID) int32 { return t.extents[n].end }
 // Size returns the number of engine blocks of n.
 func (t *Tree) Size(n NodeID) int32 { return t.extents[n].end - t.extents[n].start }
 
-// Full returns the part of p's path that holds its full blocks.
+// Full returns the nodes of p with its full blocks.
 func (t *Tree) Full(p *Prompt) []NodeID {
 	if t.perNode == 0 {
 		return p.Nodes
@@ -129,7 +128,7 @@ func (t *Tree) Full(p *Prompt) []NodeID {
 	return p.Nodes[:(int(p.Blocks)+t.perNode-1)/t.perNode]
 }
 
-// Index returns the place in path of the node that holds the given block of it.
+// Index returns the index in path of the node with the given block.
 func (t *Tree) Index(path []NodeID, block int) int {
 	if t.perNode > 0 {
 		return block / t.perNode
@@ -158,8 +157,8 @@ func (t *Tree) Len() int { return len(t.parent) }
 // Parent returns the node before n, or None.
 func (t *Tree) Parent(n NodeID) NodeID { return t.parent[n] }
 
-// Add interns the prompt of the given hash ids cut to tokens, which the ids
-// cover. A joined tree takes no prompts one by one.
+// Add interns the prompt of the given hash ids, cut to tokens. The ids must cover the tokens. A joined tree does not
+// support Add.
 func (t *Tree) Add(ids []uint64, tokens int) Prompt {
 	if t.perNode == 0 {
 		panic("prompt tree: Add to a joined tree, expected AddAll")
@@ -185,7 +184,7 @@ func (t *Tree) Add(ids []uint64, tokens int) Prompt {
 	return p
 }
 
-// internChild returns the node for content after parent, made when there is none.
+// internChild returns the node for content after parent, and makes it if there is none.
 func (t *Tree) internChild(parent NodeID, content int32) NodeID {
 	for int(content) >= len(t.first) {
 		t.first = append(t.first, None)
@@ -222,14 +221,15 @@ func (t *Tree) internChild(parent NodeID, content int32) NodeID {
 	return n
 }
 
-// contents gives each distinct hash id a small number.
+// contents assigns a small number to each distinct hash id.
 type contents struct {
 	ids   []uint64         // by number
-	dense []int32          // number + 1 by id, while ids are small
+	dense []int32          // number + 1 by id, for small ids
 	wide  map[uint64]int32 // number by id, for all other ids
 }
 
-// denseIDs bounds the table of small ids: 16 times the ids seen, and some.
+// denseIDs is the size, in ids, up to which the table of small ids may grow in any case. It may also grow to 16 times
+// the number of ids.
 const denseIDs = 1 << 16
 
 func (c *contents) intern(id uint64) int32 {
@@ -256,7 +256,7 @@ func (c *contents) intern(id uint64) int32 {
 	return n
 }
 
-// widen grows the dense table to hold id, and moves into it what it now covers.
+// widen grows the dense table to hold id, and moves all ids that now fit from wide into it.
 func (c *contents) widen(id uint64) {
 	size := max(2*len(c.dense), 1024)
 	for uint64(size) <= id {
