@@ -12,18 +12,18 @@ import (
 	"github.com/replay-llm/replay/live/openai"
 )
 
-// admission bounds how many requests are answered at once, and how many wait for a
-// place, in the order in which they came. A nil admission accepts all requests.
+// admission limits how many requests are answered at once, and how many wait for a slot. Requests get slots in the
+// order of their arrival. A nil admission accepts all requests.
 type admission struct {
 	places   *semaphore.Weighted
 	limit    int
-	most     int64 // that may wait
+	most     int64 // requests that may wait
 	patience time.Duration
 	queued   atomic.Int64
-	note     func(more int) // receives the change of the number that wait
+	note     func(more int) // receives the change of the number of waiting requests
 }
 
-// newAdmission returns the admission of c; nil if it has no bound.
+// newAdmission returns the admission of c, or nil if c sets no limit.
 func newAdmission(c *Config) *admission {
 	if c.MaxInFlight == 0 {
 		return nil
@@ -34,8 +34,8 @@ func newAdmission(c *Config) *admission {
 	}
 }
 
-// admit waits for a place until ctx ends, and returns the function that releases it. The error reports that too many
-// wait already (429), or that no place became free in time (503).
+// admit waits for a slot until ctx ends, and returns the function that releases the slot. The error is 429 if too
+// many requests wait already, or 503 if no slot was free in time.
 func (a *admission) admit(ctx context.Context) (leave func(), err error) {
 	if a == nil {
 		return func() {}, nil
@@ -64,8 +64,8 @@ func (a *admission) admit(ctx context.Context) (leave func(), err error) {
 	return leave, nil
 }
 
-// admitRequest waits for a place for a request, as long as its client does and the server
-// serves. It reports whether there is one, and answers the client otherwise.
+// admitRequest waits for a slot until the client leaves or the server ends. It answers the client with an error and
+// returns ok false if there is no slot.
 func (s *Server) admitRequest(w http.ResponseWriter, r *http.Request, kind openai.Kind) (leave func(), ok bool) {
 	ctx, release := context.WithCancel(r.Context())
 	defer release()
@@ -75,7 +75,7 @@ func (s *Server) admitRequest(w http.ResponseWriter, r *http.Request, kind opena
 		if s.ending.Err() == nil {
 			return leave, true
 		}
-		leave() // it was the place of a request that was killed
+		leave() // the slot was released by a killed request
 	}
 	switch {
 	case r.Context().Err() != nil:

@@ -21,7 +21,7 @@ import (
 // gate is a model with answers that wait until they are released.
 type gate struct {
 	mu    sync.Mutex
-	order []int // lengths of prompts, as they began
+	order []int // lengths of prompts in order of arrival at the model
 	free  chan struct{}
 }
 
@@ -37,13 +37,13 @@ func (g *gate) answer(_ context.Context, rc cancel.Context, rq *engine.Request, 
 	}
 }
 
-// promptOf is a request with a prompt of n tokens.
+// promptOf returns a request with a prompt of n tokens.
 func promptOf(n int) string {
 	return raw("/v1/completions", `{"model":"m","prompt":[5`+strings.Repeat(",5", n-1)+`]}`)
 }
 
-// Requests wait for a place. One that finds the queue full is refused, and a request is forgotten when its
-// client leaves. TestAdmissionOrder has the order of the waiting requests.
+// A request that finds the queue full is refused with 429. A waiting request leaves the queue when its client leaves.
+// TestAdmissionOrder tests the order of the waiting requests.
 func TestAdmission(t *testing.T) {
 	g := &gate{free: make(chan struct{})}
 	s := open(t, &fake{answer: g.answer}, func(c *frontend.Config) { c.MaxInFlight, c.MaxQueued = 2, 3 })
@@ -67,7 +67,7 @@ func TestAdmission(t *testing.T) {
 	}
 	all[3].Close() // the second in the queue
 	s.await(t, 2, "queued_requests")
-	for i := range 4 { // one after the other
+	for i := range 4 { // the answers end one by one
 		g.free <- struct{}{}
 		s.await(t, i+1, "requests_total")
 	}
@@ -85,8 +85,7 @@ func TestAdmission(t *testing.T) {
 	s.await(t, 0, "inflight_requests")
 }
 
-// A request that waits too long is refused with a separate status, and so is one that waits when the server
-// ends.
+// A request that waits longer than the timeout, or waits when the server ends, gets 503 with its own message.
 func TestAdmissionEnds(t *testing.T) {
 	for _, c := range []struct {
 		patience time.Duration
@@ -117,7 +116,7 @@ func TestAdmissionEnds(t *testing.T) {
 	}
 }
 
-// However many come at once, no more than the limit are with the model, and none is lost.
+// Of 200 concurrent requests at most 7 are at the model at once, and all are answered.
 func TestAdmissionCrowd(t *testing.T) {
 	const clients, limit = 200, 7
 	var now, most atomic.Int64

@@ -20,11 +20,10 @@ import (
 	"github.com/replay-llm/replay/live/telemetry"
 )
 
-// parting is how long a request may take to end in good order after its client
-// has left; then it is killed.
+// parting is the time between the departure of a client, which stops its request, and the kill of the request.
 const parting = 5 * time.Second
 
-// answerHandler returns the handler of a kind of requests.
+// answerHandler returns the handler of requests of a kind.
 func (s *Server) answerHandler(kind openai.Kind) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
@@ -56,7 +55,7 @@ func (s *Server) answerHandler(kind openai.Kind) http.HandlerFunc {
 	}
 }
 
-// findModel returns the model that a request is for, and fits the request to it.
+// findModel returns the model that a request names, and fits the request to the context length of the model.
 func (s *Server) findModel(rq *openai.Request) (route.Served, error) {
 	m, ok := s.config.Models.Find(rq.Model)
 	switch {
@@ -68,7 +67,7 @@ func (s *Server) findModel(rq *openai.Request) (route.Served, error) {
 	return m, openai.UnknownModel(rq.Model, s.modelNames())
 }
 
-// modelNames returns the names of the models that are served now.
+// modelNames returns the names of all served models.
 func (s *Server) modelNames() (names []string) {
 	served, _ := s.config.Models.Models()
 	for _, m := range served {
@@ -77,14 +76,14 @@ func (s *Server) modelNames() (names []string) {
 	return names
 }
 
-// refuse answers with the error of a request that no model was asked for, and counts it.
+// refuse answers with the error of a request before its model is called, and counts the error.
 func (s *Server) refuse(w http.ResponseWriter, kind openai.Kind, err error) {
 	e := openai.ErrorOf(err)
 	s.config.Metrics.Refused(string(kind), e.Status, e.Parameter())
 	_ = s.writeError(w, e)
 }
 
-// reply is one answer in the making.
+// reply is the state of the answer to one request.
 type reply struct {
 	server  *Server
 	request *openai.Request
@@ -94,26 +93,25 @@ type reply struct {
 
 	rc     cancel.Context
 	client context.Context // ends when the client leaves
-	began  time.Time       // when it came in, before it waited
+	began  time.Time       // when the request arrived, before it waited for a slot
 	answer *openai.Answer
 
-	// Of a stream: events that are to be sent behind listen.ChunkRoom (nil: none), and until when the limit of writes is
-	// good enough.
+	// Fields of a stream. buf has the events to send, behind listen.ChunkRoom bytes; nil: no events. The write
+	// deadline is renewed after limited.
 	buf     *[]byte
 	control *http.ResponseController
 	limited time.Time
-	conn    net.Conn // takes chunks once the header is out; nil: they go through w
+	conn    net.Conn // chunks are written to conn after the header; nil: they are written to w
 
-	held   int // bytes taken from server.answers
-	size   int // bytes of an answer that is kept until it is whole
+	held   int // bytes acquired from server.answers
+	size   int // bytes of an answer that is written in one piece
 	tokens int
 	status int
-	whole  bool // the client has all of it
+	whole  bool // the client has received the complete answer
 	failed error
 }
 
-// answerRequest asks the model and writes what comes. A client that leaves stops the
-// request.
+// answerRequest calls the model and writes the answer. A client that leaves stops its request.
 func (s *Server) answerRequest(w http.ResponseWriter, r *http.Request, a *reply) {
 	id := r.Header.Get("X-Request-Id")
 	if !cancel.IsID(id) {
@@ -140,7 +138,7 @@ func (s *Server) answerRequest(w http.ResponseWriter, r *http.Request, a *reply)
 	a.askModel(cancel.With(ctx, a.rc), headers)
 	s.answers.Release(int64(a.held))
 	close(over)
-	// What the client does after it has all is no matter.
+	// A client that leaves after the complete answer does not count as cancelled.
 	left := !stay() || r.Context().Err() != nil || a.failed != nil
 	if left && !a.whole && s.ending.Err() == nil {
 		a.status = statusLeft
@@ -152,7 +150,7 @@ func (s *Server) answerRequest(w http.ResponseWriter, r *http.Request, a *reply)
 // statusLeft is the status in metrics of a request with a client that left.
 const statusLeft = 499
 
-// sessionHeader names the session of a request, for policies that use it.
+// sessionHeader is the header with the name of the session of a request, for policies that use sessions.
 const sessionHeader = "x-session-id"
 
 // headersOf returns the headers that are forwarded to the worker.
@@ -166,7 +164,7 @@ func headersOf(r *http.Request) map[string]string {
 	return headers
 }
 
-// askModel gets the answer and writes it.
+// askModel calls the model and writes the answer.
 func (a *reply) askModel(ctx context.Context, headers map[string]string) {
 	a.answer = openai.NewAnswer(a.request, a.rc.ID(), a.model.Name, a.began, a.server.config.Now())
 	pieces := a.answer.Generate(route.WithSession(ctx, headers[sessionHeader]), a.rc, a.model.Target, headers)
@@ -182,10 +180,11 @@ func (a *reply) isGone() bool {
 	return a.failed != nil || a.client.Err() != nil || a.rc.IsStopped() && !a.isEnding()
 }
 
-// isEnding reports whether the server ends, and with it the request.
+// isEnding reports whether the server is ending. Its end kills the request.
 func (a *reply) isEnding() bool { return a.server.ending.Err() != nil }
 
-// endOf returns the error of an answer: a shutdown of the server precedes its consequences.
+// endOf returns the error of an answer. If the server is ending, the error reports that, instead of the cancellation
+// that follows from it.
 func (a *reply) endOf(p *openai.Piece, err error) error {
 	if a.isEnding() && (err != nil || p.Reason == string(engine.FinishCancelled)) {
 		return &openai.Error{Status: http.StatusServiceUnavailable, Message: "the frontend ends, and did not wait for the rest of the answer", RetryAfter: 1}
@@ -193,7 +192,7 @@ func (a *reply) endOf(p *openai.Piece, err error) error {
 	return err
 }
 
-// refuseRequest answers with an error, unless the client is gone.
+// refuseRequest answers with an error, unless the client has left.
 func (a *reply) refuseRequest(err error) {
 	if a.isGone() {
 		return
@@ -204,7 +203,7 @@ func (a *reply) refuseRequest(err error) {
 	a.whole = a.failed == nil
 }
 
-// notePiece counts the tokens of a piece.
+// notePiece counts the tokens of a piece, and measures the time to the first token.
 func (a *reply) notePiece(p *openai.Piece) {
 	if a.tokens == 0 && p.Tokens > 0 {
 		a.server.config.Metrics.First(a.model.Name, time.Since(a.began))
@@ -212,7 +211,7 @@ func (a *reply) notePiece(p *openai.Piece) {
 	a.tokens += p.Tokens
 }
 
-// writeUnary writes the whole answer once it is there.
+// writeUnary collects the answer and writes it in one response.
 func (a *reply) writeUnary(pieces iter.Seq2[*openai.Piece, error]) {
 	for p, err := range pieces {
 		if err = a.endOf(p, err); err != nil {
@@ -232,10 +231,11 @@ func (a *reply) writeUnary(pieces iter.Seq2[*openai.Piece, error]) {
 	a.whole = a.failed == nil
 }
 
-// keepStep is how many bytes an answer takes from those of all answers at once.
+// keepStep is the number of bytes that an answer acquires from server.answers at once.
 const keepStep = 4 << 10
 
-// keepPiece counts the bytes of a piece that is kept until its answer is whole, and returns the error of a limit.
+// keepPiece counts the bytes of a piece of a collected answer. It returns an error if the answer, or all answers
+// together, exceed their limit.
 func (a *reply) keepPiece(p *openai.Piece) error {
 	a.size += p.Bytes()
 	most := a.server.config.MaxAnswer
@@ -251,7 +251,8 @@ func (a *reply) keepPiece(p *openai.Piece) error {
 	return nil
 }
 
-// NoteWrite returns the error of a write to the client of a request. A client that has not read its answer in time is counted.
+// NoteWrite returns the error of a write to a client. It counts and logs a client that did not read its answer in
+// time.
 func (s *Server) NoteWrite(model, request string, err error) error {
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		return err
@@ -262,7 +263,7 @@ func (s *Server) NoteWrite(model, request string, err error) error {
 	return slow
 }
 
-// writeError answers with an error.
+// writeError writes the response for an error.
 func (s *Server) writeError(w http.ResponseWriter, err error) error {
 	e := openai.ErrorOf(err)
 	if e.RetryAfter > 0 {
@@ -271,7 +272,7 @@ func (s *Server) writeError(w http.ResponseWriter, err error) error {
 	return s.writeBytes(w, e.Status, e.AppendJSON(nil))
 }
 
-// writeJSON answers with JSON.
+// writeJSON encodes answer and writes it as the response.
 func (s *Server) writeJSON(w http.ResponseWriter, status int, answer any) error {
 	b, err := json.Marshal(answer)
 	if err != nil {
@@ -280,7 +281,7 @@ func (s *Server) writeJSON(w http.ResponseWriter, status int, answer any) error 
 	return s.writeBytes(w, status, b)
 }
 
-// writeBytes answers with a document of JSON.
+// writeBytes writes a JSON document as the response.
 func (s *Server) writeBytes(w http.ResponseWriter, status int, b []byte) error {
 	control := http.NewResponseController(w)
 	_ = control.SetWriteDeadline(time.Now().Add(s.config.Write))

@@ -31,12 +31,11 @@ func TestMain(m *testing.M) {
 
 var crowd = flag.Bool("crowd", false, "besiege a frontend with 10,000 idle connections, slow senders and great bodies; needs 12,000 open files")
 
-// crowdMemory is what a frontend may take with 10,000 idle connections, 1,000
-// slow senders and 500 bodies too great, in MiB.
+// crowdMemory is the limit of the memory of a frontend with 10,000 idle connections, 1,000 slow senders and 500
+// bodies above the size limit, in MiB.
 const crowdMemory = 512
 
-// A frontend under siege serves on, with the right statuses and in bounded
-// memory.
+// A frontend under this load continues to serve, with the right statuses and in limited memory.
 func TestCrowd(t *testing.T) {
 	if !*crowd {
 		t.Skip("skipped: only with -crowd (make frontend-crowd)")
@@ -120,8 +119,7 @@ func TestCrowd(t *testing.T) {
 	}
 }
 
-// great sends a body that is too great and returns the status; 0: the connection
-// was closed while it was sent.
+// great sends a body above the size limit and returns the status, or 0 if the connection was closed during the body.
 func (s *site) great(length int64) int {
 	body := io.LimitReader(spaces{}, 16<<20)
 	rq, err := http.NewRequest(http.MethodPost, "http://"+s.address+"/v1/completions", body)
@@ -137,7 +135,7 @@ func (s *site) great(length int64) int {
 	return r.StatusCode
 }
 
-// spaces is spaces without end.
+// spaces is an endless reader of spaces.
 type spaces struct{}
 
 func (spaces) Read(p []byte) (int, error) {
@@ -147,7 +145,7 @@ func (spaces) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// memory is what a process has taken at most, in MiB.
+// memory returns the peak memory of a process in MiB.
 func memory(t *testing.T, pid int) int {
 	t.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

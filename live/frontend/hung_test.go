@@ -16,7 +16,7 @@ import (
 	"github.com/replay-llm/replay/live/telemetry"
 )
 
-// stuck holds up the scheduler of a mocker from its first admission until release is closed.
+// stuck blocks the scheduler of a mocker at its first admission until release is closed.
 type stuck struct{ release chan struct{} }
 
 func (s stuck) Admitted(int, int)         { <-s.release }
@@ -29,8 +29,8 @@ func (f *found) moved(begun string) float64 {
 	return f.metrics.Value("replay_moved_requests_total", map[string]string{"begun": begun})
 }
 
-// The engine of one worker of two makes no pass, while its process runs. The requests that it has are answered by the other worker,
-// with one end each, and counted. Requests that come then reach the other worker only.
+// The engine of one of two workers hangs. The other worker answers the requests of the hung worker, each is counted
+// once, and later requests reach only the other worker.
 func TestHungEngine(t *testing.T) {
 	hub, s := drttest.Start(t), stuck{make(chan struct{})}
 	hung, well := work(t, hub, engine.Aggregated, s.stall), work(t, hub, engine.Aggregated)

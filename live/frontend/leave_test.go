@@ -11,12 +11,11 @@ import (
 	"github.com/replay-llm/replay/live/engine"
 )
 
-// A client that leaves before the first byte, or in the middle of a stream, stops
-// its request, which is counted once.
+// A client that leaves before the first byte or during a stream stops its request. The cancellation is counted once.
 func TestClientLeaves(t *testing.T) {
 	for _, test := range []struct {
 		name, path, body string
-		tokens           int // before it blocks
+		tokens           int // tokens before the model blocks
 		leave            func(c net.Conn)
 		counted          []string
 	}{
@@ -59,7 +58,7 @@ func TestClientLeaves(t *testing.T) {
 
 func hangUp(c net.Conn) { c.Close() }
 
-// afterFirst leaves once the first event is there.
+// afterFirst closes the connection after the first event.
 func afterFirst(c net.Conn) {
 	in := bufio.NewScanner(c)
 	for in.Scan() {
@@ -70,13 +69,13 @@ func afterFirst(c net.Conn) {
 	c.Close()
 }
 
-// reset leaves without a farewell.
+// reset closes the connection with a TCP reset.
 func reset(c net.Conn) {
 	_ = c.(*net.TCPConn).SetLinger(0)
 	c.Close()
 }
 
-// A client that has everything and hangs up has cancelled nothing.
+// A client that leaves after the complete answer is not counted as a cancellation.
 func TestClientLeavesAfterAll(t *testing.T) {
 	s := open(t, &fake{answer: repeat}, nil)
 	for i := range 20 {

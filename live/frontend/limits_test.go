@@ -21,7 +21,7 @@ import (
 	"github.com/replay-llm/replay/live/frontend"
 )
 
-// Clients that send slowly are turned away, and do not delay other clients.
+// Clients that send slowly are rejected, and do not delay other clients.
 func TestSlowSenders(t *testing.T) {
 	const begun = "POST /v1/completions HTTP/1.1\r\nHost:"
 	for _, c := range []struct {
@@ -43,7 +43,7 @@ func TestSlowSenders(t *testing.T) {
 		for _, conn := range slow {
 			b, err := io.ReadAll(conn)
 			if errors.Is(err, syscall.ECONNRESET) && len(b) == 0 {
-				continue // what was not read when the server closed may take its answer along
+				continue // if the server closes the connection with unread bytes, its answer may be lost
 			}
 			if err != nil || !bytes.HasPrefix(b, []byte("HTTP/1.1 408 ")) && (c.answered || len(b) > 0) {
 				t.Errorf("%s: %q, %v, want 408 and an end", c.what, b, err)
@@ -55,7 +55,7 @@ func TestSlowSenders(t *testing.T) {
 	}
 }
 
-// A client that does not read its answer has left.
+// The request of a client that does not read its answer is stopped. The client is counted and logged.
 func TestSlowReader(t *testing.T) {
 	f := &fake{ended: make(chan cancel.Context, 1)}
 	f.answer = func(_ context.Context, rc cancel.Context, _ *engine.Request, yield func(*engine.Chunk, error) bool) {
@@ -86,7 +86,7 @@ func TestSlowReader(t *testing.T) {
 	}
 }
 
-// Answers that are kept until they are whole are bounded, each and all together. A stream keeps nothing.
+// Collected answers have a limit each and a limit together. A stream has neither.
 func TestKeptAnswers(t *testing.T) {
 	hold, began := make(chan struct{}), make(chan struct{}, 2)
 	f := &fake{answer: func(_ context.Context, _ cancel.Context, rq *engine.Request, yield func(*engine.Chunk, error) bool) {
@@ -122,7 +122,7 @@ func TestKeptAnswers(t *testing.T) {
 	}
 }
 
-// The memory of requests in flight is bounded: a request that would exceed it may be retried.
+// The bodies of all requests in flight have a limit. A request above it gets 503 with Retry-After.
 func TestPending(t *testing.T) {
 	hold := make(chan struct{})
 	f := &fake{answer: func(_ context.Context, _ cancel.Context, rq *engine.Request, yield func(*engine.Chunk, error) bool) {
@@ -154,14 +154,14 @@ func TestConnections(t *testing.T) {
 		t.Fatalf("statuses %d, %d", a, b)
 	}
 	three := s.dial(t, ask)
-	s.await(t, 2, "requests_total") // the third waits
+	s.await(t, 2, "requests_total") // the third connection waits
 	one.Close()
 	if got := status(t, three); got != 200 {
 		t.Errorf("status %d", got)
 	}
 }
 
-// For any body the frontend sends documented answers only, and does not crash.
+// The frontend answers any body with a documented status, and does not crash.
 func FuzzBody(f *testing.F) {
 	for _, seed := range []string{
 		`{"model":"m","prompt":"a","stream":true,"stream_options":{"include_usage":true},"max_tokens":3}`,
@@ -203,11 +203,10 @@ func bounded(ctx context.Context, rc cancel.Context, rq *engine.Request, yield f
 	repeat(ctx, rc, rq, yield)
 }
 
-// asServer makes this test binary a separate frontend.
+// asServer is the environment variable that makes this test binary run a frontend.
 const asServer = "REPLAY_TEST_AS_FRONTEND"
 
-// serveAlone is a frontend as a process: it tells its address and serves until
-// its input ends.
+// serveAlone runs a frontend as a process: it prints its address and serves until its standard input ends.
 func serveAlone() error {
 	s, err := frontend.New(frontend.Config{Models: models{{Name: "m", ContextLength: 8192, Target: &fake{answer: repeat}}}})
 	if err != nil {

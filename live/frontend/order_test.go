@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// Requests that wait for a place get one in the order in which they came, without the ones that left.
+// Waiting requests get slots in the order of their arrival. A request that has left the queue gets no slot.
 func TestAdmissionOrder(t *testing.T) { synctest.Test(t, admissionOrder) }
 
 func admissionOrder(t *testing.T) {

@@ -21,14 +21,14 @@ import (
 	"github.com/replay-llm/replay/live/telemetry"
 )
 
-// timeLimit is when a test has hung.
+// timeLimit is the timeout of a test.
 const timeLimit = time.Minute
 
-// fake is a model with a function that answers.
+// fake is a model that answers with a function.
 type fake struct {
 	answer func(ctx context.Context, rc cancel.Context, rq *engine.Request, yield func(*engine.Chunk, error) bool)
 	setup  func(*engine.Request) error
-	ended  chan cancel.Context // gets one when an answer is over
+	ended  chan cancel.Context // receives the context of each answer that is over
 }
 
 func (f *fake) Generate(ctx context.Context, rc cancel.Context, rq *engine.Request, _ map[string]string) (iter.Seq2[*engine.Chunk, error], error) {
@@ -45,8 +45,7 @@ func (f *fake) Generate(ctx context.Context, rc cancel.Context, rq *engine.Reque
 	}, nil
 }
 
-// repeat answers with the prompt's own tokens, as many as are asked for, one in
-// a chunk.
+// repeat answers with the first tokens of the prompt, up to the requested number, one token per chunk.
 func repeat(_ context.Context, _ cancel.Context, rq *engine.Request, yield func(*engine.Chunk, error) bool) {
 	n := int(rq.MaxTokens(16))
 	for i := range n {
@@ -64,7 +63,7 @@ func repeat(_ context.Context, _ cancel.Context, rq *engine.Request, yield func(
 	}
 }
 
-// models is a fixed list.
+// models is a fixed list of models.
 type models []route.Served
 
 func (m models) Models() ([]route.Served, <-chan struct{}) { return m, nil }
@@ -78,7 +77,7 @@ func (m models) Find(name string) (route.Served, bool) {
 	return route.Served{}, false
 }
 
-// site is a frontend that listens.
+// site is a running frontend and a client.
 type site struct {
 	*frontend.Server
 	address string
@@ -86,8 +85,7 @@ type site struct {
 	client  *http.Client
 }
 
-// count returns the value of one of the frontend's metrics, summed over all labels
-// but those given, as name=value.
+// count returns the sum of a metric of the frontend over all series that have the labels, each given as name=value.
 func (s *site) count(name string, labels ...string) int {
 	given := make(map[string]string)
 	for _, l := range labels {
@@ -97,13 +95,13 @@ func (s *site) count(name string, labels ...string) int {
 	return int(s.metrics.Value("dynamo_frontend_"+name, given))
 }
 
-// await waits until a metric is n.
+// await waits until the sum of a metric over the labels is n.
 func (s *site) await(t *testing.T, n int, name string, labels ...string) {
 	t.Helper()
 	poll.Until(t, fmt.Sprintf("%d %s", n, name), func() bool { return s.count(name, labels...) == n })
 }
 
-// open serves a model "m" that f answers for.
+// open starts a frontend with the model "m", which f answers.
 func open(t *testing.T, f *fake, change func(*frontend.Config)) *site {
 	t.Helper()
 	s := &site{metrics: telemetry.NewMetrics()}
@@ -141,7 +139,7 @@ func open(t *testing.T, f *fake, change func(*frontend.Config)) *site {
 	return s
 }
 
-// post sends a body and returns status and answer.
+// post sends a body and returns the response and its body.
 func (s *site) post(t *testing.T, path, body string) (*http.Response, string) {
 	t.Helper()
 	return s.do(t, http.MethodPost, path, strings.NewReader(body))
@@ -165,7 +163,7 @@ func (s *site) do(t *testing.T, method, path string, body io.Reader) (*http.Resp
 	return r, string(b)
 }
 
-// dial is a connection of which a test writes every byte.
+// dial opens a connection and writes text to it.
 func (s *site) dial(t *testing.T, text string) net.Conn {
 	t.Helper()
 	c, err := net.Dial("tcp", s.address)
@@ -180,7 +178,7 @@ func (s *site) dial(t *testing.T, text string) net.Conn {
 	return c
 }
 
-// raw is a request in its form on the wire.
+// raw returns an HTTP request as it is sent.
 func raw(path, body string) string {
 	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", path, len(body), body)
 }
@@ -196,7 +194,7 @@ func status(t *testing.T, c net.Conn) int {
 	return r.StatusCode
 }
 
-// text is the content of an answer: the text of its choice.
+// text returns the text and the finish reason of an answer with one choice.
 func text(t *testing.T, body string) (said, reason string) {
 	t.Helper()
 	var a struct {
@@ -217,7 +215,7 @@ func text(t *testing.T, body string) (said, reason string) {
 	return said, reason
 }
 
-// events are the data of a stream of events.
+// events returns the data of a stream of server-sent events.
 func events(t *testing.T, body string) []string {
 	t.Helper()
 	var all []string

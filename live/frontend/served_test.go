@@ -27,7 +27,6 @@ import (
 	"github.com/replay-llm/replay/router/policy"
 )
 
-// within is a context that ends when a test has hung.
 // party is a worker with a mocker, found over a hub.
 type party struct {
 	mock    *mocker.Engine
@@ -95,12 +94,12 @@ func work(t *testing.T, hub *drttest.Servers, mode engine.Mode, change ...func(*
 	return p
 }
 
-// cancelled is how many cancellations the worker has counted.
+// cancelled returns the number of cancellations that the worker has counted.
 func (p *party) cancelled() float64 {
 	return p.metrics.Value("dynamo_component_cancellation_total", nil)
 }
 
-// found is a frontend for what a hub's workers serve.
+// found is a frontend for the workers of a hub.
 type found struct {
 	*site
 	catalog *route.Catalog
@@ -146,7 +145,7 @@ func (f *found) await(t *testing.T, instances int) {
 	}
 }
 
-// eventually waits for a condition that other goroutines make true without a signal.
+// ask returns the body of a completion request with a prompt of this number of tokens.
 func ask(tokens, most int, stream bool) string {
 	prompt := make([]int, tokens)
 	for i := range prompt {
@@ -159,13 +158,13 @@ func ask(tokens, most int, stream bool) string {
 	return string(b)
 }
 
-// Requests reach workers with each way to choose them, and the usage is reported. When the workers have gone,
-// there is no worker to call.
+// Requests reach workers with each routing policy, and usage is reported. When the workers have ended, the call fails
+// because there is no worker.
 func TestServed(t *testing.T) {
 	for _, info := range policy.All() {
 		name := info.Name
 		if info.Prompts {
-			continue // the frontend keeps no prompts, and refuses it
+			continue // the frontend keeps no prompts, and rejects the policy
 		}
 		t.Run(string(name), func(t *testing.T) {
 			hub := drttest.Start(t)
@@ -202,7 +201,7 @@ func TestServed(t *testing.T) {
 	}
 }
 
-// Requests with one X-Session-Id go to one worker, if the policy reads it.
+// Requests with the same X-Session-Id go to the same worker, if the policy reads it.
 func TestSessionHeader(t *testing.T) {
 	hub := drttest.Start(t)
 	workers := []*party{work(t, hub, engine.Aggregated), work(t, hub, engine.Aggregated)}
@@ -229,14 +228,14 @@ func TestSessionHeader(t *testing.T) {
 	}
 }
 
-// newContext is one for a request.
+// newContext returns the context of a new request.
 func newContext() cancel.Context { return cancel.New("") }
 
-// requests is how many the worker has got.
+// requests returns the number of requests that the worker has received.
 func (p *party) requests() float64 { return p.metrics.Value("dynamo_component_requests_total", nil) }
 
-// A client that leaves, before the first byte or in the middle of a stream, is counted once by the frontend and
-// once by the worker. The scheduler is empty then.
+// A client that leaves before the first byte or during a stream is counted once by the frontend and once by the
+// worker. Then the scheduler is empty.
 func TestClientLeavesCluster(t *testing.T) {
 	hub := drttest.Start(t)
 	w := work(t, hub, engine.Aggregated)
@@ -262,7 +261,7 @@ func TestClientLeavesCluster(t *testing.T) {
 			return f.metrics.Value("dynamo_frontend_model_cancellation_total", labels) == 1 && w.cancelled() == float64(i+1)
 		})
 	}
-	// One that has everything counts for nothing.
+	// A client with the complete answer is not counted.
 	for _, stream := range []bool{false, true} {
 		if r, body := f.post(t, "/v1/completions", ask(20, 3, stream)); r.StatusCode != http.StatusOK {
 			t.Errorf("%d %s", r.StatusCode, body)
@@ -284,7 +283,7 @@ func TestClientLeavesCluster(t *testing.T) {
 	}
 }
 
-// Prefill and decode workers serve a model together, which is there when both are.
+// A prefill and a decode worker serve a model together. The model is served when both workers are ready.
 func TestPair(t *testing.T) {
 	hub := drttest.Start(t)
 	decode := work(t, hub, engine.Decode)
@@ -303,7 +302,7 @@ func TestPair(t *testing.T) {
 	if p, d := prefill.requests(), decode.requests(); p != 3 || d != 3 {
 		t.Errorf("%v requests for prefill, %v for decode, want 3 each", p, d)
 	}
-	// A client that leaves stops both.
+	// A client that leaves stops the request on both workers.
 	c := f.dial(t, raw("/v1/completions", ask(200, 7000, true)))
 	in := bufio.NewScanner(c)
 	for in.Scan() && !strings.HasPrefix(in.Text(), "data: ") {
@@ -316,7 +315,7 @@ func TestPair(t *testing.T) {
 	}
 }
 
-// A request that names its worker goes there, or nowhere.
+// A request that names its worker goes to this worker or fails.
 func TestNamedWorker(t *testing.T) {
 	hub := drttest.Start(t)
 	workers := []*party{work(t, hub, engine.Aggregated), work(t, hub, engine.Aggregated)}

@@ -1,12 +1,11 @@
-// Package frontend serves models over HTTP, as many clients know it: completions
-// and chat completions, whole or as a stream of events, the list of models,
-// health and metrics.
+// Package frontend serves models over HTTP with the endpoints of the OpenAI API: completions, chat completions and the
+// list of models. It serves health and metrics, too.
 //
-// It has no model's tokenizer: a prompt of token ids is used unchanged, a text is cut by openai.Tokenize.
+// It has no model's tokenizer: a prompt of token ids is used unchanged, and a text is split by openai.Tokenize.
 //
-// The models are those of a route.Catalog. A client that goes away stops its request, which is counted.
+// The models are those of a route.Catalog. A client that leaves stops its request, and the cancellation is counted.
 //
-// What requests and answers mean is in package openai. Read server.go, answer.go, stream.go.
+// Package openai defines requests and answers. Read server.go, answer.go, stream.go.
 package frontend
 
 import (
@@ -33,61 +32,59 @@ import (
 	"github.com/replay-llm/replay/live/telemetry"
 )
 
-// Models are the models that can be asked now. A route.Catalog is one.
+// Models are the served models. A route.Catalog implements it.
 type Models interface {
-	// Models lists the models that are served, by name. The channel is closed when
-	// that changes.
+	// Models lists the served models by name. The channel is closed when the list changes.
 	Models() ([]route.Served, <-chan struct{})
-	// Find returns the model of that name, and reports whether it is, or was, served; "" is the only model.
+	// Find returns the model with a name, and whether it is, or was, served. The name "" finds the only model.
 	Find(name string) (route.Served, bool)
 }
 
-// Config is what a Server depends on. The zero value of each field but Models
-// means its default.
+// Config configures a Server. Every field but Models is optional: its zero value means the default.
 type Config struct {
 	Models  Models              // required
-	Metrics *telemetry.Requests // nil: none
-	Expose  http.Handler        // serves /metrics; nil: there is none
+	Metrics *telemetry.Requests // nil: requests are not counted
+	Expose  http.Handler        // serves /metrics; nil: no /metrics
 	Tracing *telemetry.Tracing  // nil: spans are not exported
 
-	// Wrap returns the handler that serves instead of the server's own paths, which it receives; nil: own.
+	// Wrap returns the handler that serves all requests; own is the handler of the server. nil: own.
 	Wrap func(own http.Handler) http.Handler
 
-	// Tokenize cuts the text of prompts; nil is openai.Tokenize. Many call it at once.
+	// Tokenize splits the text of prompts, in concurrent calls; nil: openai.Tokenize.
 	Tokenize func(text string) []uint32
 
-	MaxInFlight  int           // requests that are answered at once; 0: any number
-	MaxQueued    int           // requests that wait for running ones to end; more get 429. 0: none waits
-	QueueTimeout time.Duration // for a request to wait, before it gets 503; default 30 s
+	MaxInFlight  int           // requests that are answered at once; 0: no limit
+	MaxQueued    int           // requests that wait for a slot; more get 429. 0: requests do not wait
+	QueueTimeout time.Duration // time that a request waits for a slot before it gets 503; default 30 s
 
-	MaxBody        int           // bytes of one request's body; default 8 MiB
+	MaxBody        int           // bytes of the body of one request; default 8 MiB
 	MaxPending     int           // bytes of bodies of all requests in flight; default 64 MiB
-	MaxAnswer      int           // bytes of one answer that is kept until it is whole; default 64 MiB
-	MaxAnswers     int           // bytes of all answers kept; default 256 MiB
-	MaxHeader      int           // bytes of one request's headers; default 64 KiB
-	MaxConnections int           // more wait to be accepted; default 16384
-	ReadHeader     time.Duration // for a client to send its headers; default 10 s
-	ReadBody       time.Duration // for a client to send its body; default 30 s
-	Write          time.Duration // for a client to take one piece of its answer; default 30 s
-	Idle           time.Duration // of a connection between requests; default 60 s
+	MaxAnswer      int           // bytes of one answer that is not streamed; default 64 MiB
+	MaxAnswers     int           // bytes of all answers that are not streamed; default 256 MiB
+	MaxHeader      int           // bytes of the headers of one request; default 64 KiB
+	MaxConnections int           // open connections; more wait to be accepted; default 16384
+	ReadHeader     time.Duration // time for a client to send its headers; default 10 s
+	ReadBody       time.Duration // time for a client to send its body; default 30 s
+	Write          time.Duration // time for a client to read one write of its answer; default 30 s
+	Idle           time.Duration // time that a connection may be idle between requests; default 60 s
 
-	SlowReader func(model string) // counts a client that was cut because it did not read its answer; nil: not counted
+	SlowReader func(model string) // counts a client that was disconnected because it did not read its answer; nil: not counted
 
-	Now   func() time.Time // stamps answers; default time.Now
-	Stale func() time.Time // since when what Models knows may be old, the zero time if it is not; nil: it never is
-	Log   *slog.Logger     // nil: none
+	Now   func() time.Time // creation time of answers; default time.Now
+	Stale func() time.Time // time since when Models may be out of date, zero if it is up to date; nil: always up to date
+	Log   *slog.Logger     // nil: no log
 }
 
-// Server is a frontend.
+// Server is an HTTP server for models.
 type Server struct {
 	config Config
 	http   *http.Server
-	// Bytes that requests in flight may hold, and answers that are kept until they are whole.
+	// Limits in bytes: of the bodies of requests in flight, and of answers that are not streamed.
 	bodies, answers *semaphore.Weighted
 
 	admission *admission
 
-	// Buffers of events: few are in use at once, and so they stay in the caches of a processor.
+	// Buffers of events. Few are in use at once, so they stay in the caches of a processor.
 	rooms sync.Pool
 
 	active atomic.Int64
@@ -95,7 +92,7 @@ type Server struct {
 	kill   context.CancelFunc
 }
 
-// New makes a server that listens nowhere yet.
+// New returns a server that does not listen yet.
 func New(c Config) (*Server, error) {
 	if c.Models == nil {
 		return nil, errors.New("frontend: no models, must be a source of them")
@@ -119,7 +116,7 @@ func New(c Config) (*Server, error) {
 	return s, nil
 }
 
-// setDefaults puts in the defaults.
+// setDefaults checks the limits and sets the defaults.
 func (c *Config) setDefaults() error {
 	if least := min(c.MaxBody, c.MaxPending, c.MaxAnswer, c.MaxAnswers, c.MaxHeader, c.MaxConnections, c.MaxInFlight, c.MaxQueued); least < 0 {
 		return fmt.Errorf("frontend: a limit of %d, must be at least 1, or 0 for the default", least)
@@ -157,13 +154,13 @@ func (c *Config) setDefaults() error {
 	return nil
 }
 
-// Handler serves all paths.
+// Handler returns the handler of all paths.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/v1/completions", s.onlyMethod(http.MethodPost, s.answerHandler(openai.Completions)))
 	mux.HandleFunc("/v1/chat/completions", s.onlyMethod(http.MethodPost, s.answerHandler(openai.Chat)))
 	mux.HandleFunc("/v1/models", s.onlyMethod(http.MethodGet, s.serveModels))
-	mux.HandleFunc("/v1/models/{id...}", s.onlyMethod(http.MethodGet, s.serveModel)) // names have slashes
+	mux.HandleFunc("/v1/models/{id...}", s.onlyMethod(http.MethodGet, s.serveModel)) // names of models contain slashes
 	mux.HandleFunc("/health", s.onlyMethod(http.MethodGet, s.serveHealth))
 	mux.HandleFunc("/live", s.onlyMethod(http.MethodGet, func(w http.ResponseWriter, _ *http.Request) {
 		s.writeJSON(w, http.StatusOK, map[string]string{"status": "live"})
@@ -177,7 +174,7 @@ func (s *Server) Handler() http.Handler {
 	return mux
 }
 
-// onlyMethod accepts one method, and HEAD if it is GET.
+// onlyMethod rejects all methods but one. GET accepts HEAD too.
 func (s *Server) onlyMethod(method string, next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != method && (method != http.MethodGet || r.Method != http.MethodHead) {
@@ -192,7 +189,7 @@ func (s *Server) onlyMethod(method string, next http.HandlerFunc) http.HandlerFu
 	}
 }
 
-// Serve serves connections at l until Shutdown, and returns nil then.
+// Serve accepts connections at l until Shutdown, and returns nil after it.
 func (s *Server) Serve(l net.Listener) error {
 	err := s.http.Serve(listen.StrictFraming(s.http, netutil.LimitListener(l, s.config.MaxConnections), s.config.MaxHeader))
 	if errors.Is(err, http.ErrServerClosed) {
@@ -201,11 +198,11 @@ func (s *Server) Serve(l net.Listener) error {
 	return err
 }
 
-// farewell is how long clients may take to receive the error that their requests were killed.
+// farewell is the time for clients to receive the error of their killed requests.
 const farewell = 2 * time.Second
 
-// Shutdown takes no more requests and waits for those in flight. When ctx ends
-// before, it kills them, and tells their clients with an error.
+// Shutdown accepts no more requests and waits for the requests in flight. If ctx ends first, Shutdown kills them, and
+// their clients receive an error.
 func (s *Server) Shutdown(ctx context.Context) error {
 	err := s.http.Shutdown(ctx)
 	if err == nil {
@@ -213,21 +210,20 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 	n := s.active.Load()
 	s.kill()
-	// Their clients receive the error, and so soon.
+	// The clients of killed requests receive the error within this time.
 	last, release := context.WithTimeout(context.WithoutCancel(ctx), farewell)
 	defer release()
 	_ = s.http.Shutdown(last)
 	return errors.Join(fmt.Errorf("frontend: %d requests in flight: %w", n, err), s.http.Close())
 }
 
-// Close ends the server at once, with all connections.
+// Close kills all requests and closes all connections at once.
 func (s *Server) Close() error {
 	s.kill()
 	return s.http.Close()
 }
 
-// beginRequest counts a request, which is killed when the server ends, and returns
-// what to call when it is over.
+// beginRequest counts a request as active, and kills it when the server ends. The caller calls end after the request.
 func (s *Server) beginRequest(rc cancel.Context) (end func()) {
 	s.active.Add(1)
 	forget := context.AfterFunc(s.ending, rc.Kill)
@@ -237,14 +233,14 @@ func (s *Server) beginRequest(rc cancel.Context) (end func()) {
 	}
 }
 
-// listedModel is a model as /v1/models tells it.
+// listedModel is a model in the answer of /v1/models.
 type listedModel struct {
 	ID       string `json:"id"`
 	Object   string `json:"object"`
 	Created  int64  `json:"created"`
 	Owner    string `json:"owned_by"`
 	Context  int    `json:"context_window,omitempty"`
-	MaxModel int    `json:"max_model_len,omitempty"` // the same, as vLLM's server calls it
+	MaxModel int    `json:"max_model_len,omitempty"` // equals context_window: the name in vLLM's server
 }
 
 func listModel(m *route.Served) listedModel {
@@ -263,7 +259,7 @@ func (s *Server) serveModels(w http.ResponseWriter, _ *http.Request) {
 	s.writeJSON(w, http.StatusOK, list)
 }
 
-// serveModel answers with one of the models that are served now.
+// serveModel answers with the served model of the path.
 func (s *Server) serveModel(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("id")
 	served, _ := s.config.Models.Models()
@@ -276,7 +272,7 @@ func (s *Server) serveModel(w http.ResponseWriter, r *http.Request) {
 	s.writeError(w, openai.UnknownModel(name, s.modelNames()))
 }
 
-// serveHealth answers that the frontend is healthy when some model is served.
+// serveHealth answers that the frontend is healthy if some model has an instance.
 func (s *Server) serveHealth(w http.ResponseWriter, _ *http.Request) {
 	type model struct {
 		Name      string `json:"name"`
@@ -285,7 +281,7 @@ func (s *Server) serveHealth(w http.ResponseWriter, _ *http.Request) {
 	report := struct {
 		Status string  `json:"status"`
 		Models []model `json:"models"`
-		// Stale is how long ago it was that what is known of workers was up to date, in seconds.
+		// Stale is the time since discovery was last up to date, in seconds.
 		Stale float64 `json:"discovery_stale_seconds,omitempty"`
 	}{"unhealthy", []model{}, s.config.staleFor().Seconds()}
 	status := http.StatusServiceUnavailable
@@ -299,7 +295,7 @@ func (s *Server) serveHealth(w http.ResponseWriter, _ *http.Request) {
 	s.writeJSON(w, status, report)
 }
 
-// staleFor returns for how long what is known of workers may have been old; 0: it is not.
+// staleFor returns how long discovery has been out of date, 0 if it is up to date.
 func (c *Config) staleFor() time.Duration {
 	if c.Stale != nil {
 		if since := c.Stale(); !since.IsZero() {
@@ -309,8 +305,7 @@ func (c *Config) staleFor() time.Duration {
 	return 0
 }
 
-// readBody reads a body in the time and the room it may take. release gives the room
-// back.
+// readBody reads a body within the limits of time and bytes. release returns the bytes to the limit.
 func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (body []byte, release func(), err error) {
 	most := int64(s.config.MaxBody)
 	size := r.ContentLength
@@ -328,8 +323,7 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (body []byte, 
 	_ = control.SetReadDeadline(time.Now().Add(s.config.ReadBody))
 	body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 	if err == nil {
-		// The deadline is for the body alone: later it would look as if the
-		// client had left.
+		// The deadline is for the body only. If it passed later, the client would seem to have left.
 		_ = control.SetReadDeadline(time.Time{})
 		return body, release, nil
 	}

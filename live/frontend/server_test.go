@@ -18,7 +18,7 @@ import (
 	"github.com/replay-llm/replay/live/frontend"
 )
 
-// A whole answer, byte by byte.
+// The complete bytes of an answer that is not streamed.
 func TestUnary(t *testing.T) {
 	s := open(t, &fake{answer: repeat}, nil)
 	const id = "0b0f63c6-63e0-4e93-b2a7-5e3f5ac8a8a0"
@@ -74,7 +74,7 @@ func TestUnary(t *testing.T) {
 	}
 }
 
-// A stream has the content of a whole answer in pieces, with usage and [DONE] at its end.
+// A stream has the content of the unary answer in pieces, followed by usage and [DONE].
 func TestStream(t *testing.T) {
 	s := open(t, &fake{answer: repeat}, nil)
 	for _, test := range []struct{ path, body string }{
@@ -108,7 +108,7 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// What is wrong with a request is said with its status.
+// Each invalid request gets its status and message.
 func TestRefusals(t *testing.T) {
 	s := open(t, &fake{answer: repeat}, func(c *frontend.Config) { c.MaxBody = 20000 })
 	const ok = http.StatusOK
@@ -166,7 +166,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// Requests that no model was asked for are counted by what was wrong with them.
+// Refusals before the call of a model are counted by status and parameter.
 func TestRefusalsAreCounted(t *testing.T) {
 	s := open(t, &fake{answer: repeat}, nil)
 	for body, labels := range map[string][]string{
@@ -189,7 +189,7 @@ func TestRefusalsAreCounted(t *testing.T) {
 	}
 }
 
-// A body without a declared length is cut off all the same.
+// A body without a declared length above the limit is rejected too.
 func TestChunkedBody(t *testing.T) {
 	s := open(t, &fake{answer: repeat}, func(c *frontend.Config) { c.MaxBody = 1000 })
 	body := io.MultiReader(strings.NewReader(`{"model":"m","prompt":"`), strings.NewReader(strings.Repeat("a", 1000)), strings.NewReader(`"}`))
@@ -215,7 +215,7 @@ func TestErrors(t *testing.T) {
 		{fault.New(fault.Disconnected, "gone"), 500, ""},
 		{errors.New("anything"), 500, ""},
 	} {
-		// As the error of the call, and as that of the first element.
+		// Each error is tested as the error of the call and as the error of the first element.
 		for _, f := range []*fake{
 			{setup: func(*engine.Request) error { return test.err }},
 			{answer: func(_ context.Context, _ cancel.Context, _ *engine.Request, yield func(*engine.Chunk, error) bool) {
@@ -233,7 +233,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// An error in the middle of a stream is its last event, and [DONE] does not come.
+// An error in the middle of a stream is its last event; [DONE] is not sent.
 func TestErrorInStream(t *testing.T) {
 	for name, last := range map[string]func(yield func(*engine.Chunk, error) bool){
 		"error": func(yield func(*engine.Chunk, error) bool) { yield(nil, fault.New(fault.Disconnected, "gone")) },
@@ -285,7 +285,7 @@ func TestModelsAndHealth(t *testing.T) {
 	}
 }
 
-// Shutdown kills requests that do not end in time, and the client receives an error, by a status or as the last event.
+// Shutdown kills requests that do not end in time. Their clients receive an error, as a status or as the last event.
 func TestShutdownKills(t *testing.T) {
 	for _, how := range []struct {
 		body, want, last string
@@ -323,7 +323,7 @@ func TestShutdownKills(t *testing.T) {
 	}
 }
 
-// Health reports the age of the known workers.
+// Health reports how long discovery has been out of date.
 func TestHealthStale(t *testing.T) {
 	var since time.Time
 	s := open(t, &fake{answer: repeat}, func(c *frontend.Config) { c.Stale = func() time.Time { return since } })

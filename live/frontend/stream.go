@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/live/openai"
 )
 
-// writeStream writes the answer as events while it comes. Before the first chunk, an error still has a separate
+// writeStream writes the answer as events while it is generated. An error before the first chunk is sent as an HTTP
 // status.
 func (a *reply) writeStream(pieces iter.Seq2[*openai.Piece, error]) {
 	begun := false
@@ -20,7 +20,7 @@ func (a *reply) writeStream(pieces iter.Seq2[*openai.Piece, error]) {
 		}
 		a.notePiece(p)
 		if a.failed != nil || a.rc.IsStopped() && a.isGone() {
-			continue // the request is about to end
+			continue // the answer ends soon
 		}
 		if !begun {
 			begun = true
@@ -40,7 +40,7 @@ func (a *reply) writeStream(pieces iter.Seq2[*openai.Piece, error]) {
 	a.whole = a.failed == nil
 }
 
-// openStream writes the header, and the events before the first token.
+// openStream writes the header, and adds the events before the first token.
 func (a *reply) openStream() {
 	h := a.w.Header()
 	h.Set("Content-Type", "text/event-stream")
@@ -52,10 +52,10 @@ func (a *reply) openStream() {
 	}
 }
 
-// mostHeld is how many bytes of events wait for those behind them that are ready.
+// mostHeld is the number of bytes of added events above which they are sent although more events are ready.
 const mostHeld = 16 << 10
 
-// addEvent adds an event to the events that are sent next, unless data appends nothing, and returns their size.
+// addEvent adds the event that data appends, if it is not empty, and returns the size of all added events.
 func (a *reply) addEvent(data func(dst []byte) []byte) int {
 	if a.buf == nil {
 		a.buf = a.server.rooms.Get().(*[]byte)
@@ -72,7 +72,7 @@ func (a *reply) addBytes(event []byte) {
 	a.addEvent(func(dst []byte) []byte { return append(dst, event...) })
 }
 
-// sendEvents sends the events that were added, if there are any, in one write.
+// sendEvents sends the added events, if any, in one write.
 func (a *reply) sendEvents() {
 	if a.buf == nil {
 		return
@@ -89,7 +89,7 @@ func (a *reply) sendEvents() {
 	a.buf = nil
 }
 
-// writeEvents writes events that are behind listen.ChunkRoom: the first ones with the header.
+// writeEvents writes the events behind listen.ChunkRoom. The first events are sent with the header.
 func (a *reply) writeEvents(b []byte) error {
 	first := a.limited.IsZero()
 	if now := time.Now(); a.limited.Before(now) {
@@ -111,8 +111,7 @@ func (a *reply) writeEvents(b []byte) error {
 	return nil
 }
 
-// sendError ends the answer with an error. It has a status while nothing is written,
-// and is an event later, after which nothing comes.
+// sendError ends the answer with an error: as a status if nothing was sent, otherwise as the last event.
 func (a *reply) sendError(err error, begun bool) {
 	switch {
 	case a.isGone():

@@ -12,7 +12,7 @@ import (
 	"github.com/replay-llm/replay/live/frontend"
 )
 
-// writes notes each write of an answer.
+// writes is a response recorder that keeps each write.
 type writes struct {
 	*httptest.ResponseRecorder
 	all []string
@@ -23,7 +23,7 @@ func (w *writes) Write(b []byte) (int, error) {
 	return w.ResponseRecorder.Write(b)
 }
 
-// Ready tokens are sent to the client in one write, before the handler waits for the next one.
+// Tokens that are ready are sent to the client in one write, before the handler waits for the next token.
 func TestReadyEventsShareAWrite(t *testing.T) {
 	more := []bool{false, true, true, false, true, false}
 	target := &fake{answer: func(_ context.Context, _ cancel.Context, _ *engine.Request, yield func(*engine.Chunk, error) bool) {

@@ -8,7 +8,8 @@ import (
 	"github.com/replay-llm/replay/replay/engineargs"
 )
 
-// Memory grows with the KV cache and not with the number of distinct prompts: the tree drops the rest.
+// Memory grows with the KV cache and not with the number of distinct prompts: the tree drops prompts that are not
+// cached.
 func TestForgetsPrompts(t *testing.T) {
 	for _, kind := range []engineargs.Engine{engineargs.VLLM, engineargs.SGLang, engineargs.TRTLLM} {
 		for _, events := range []bool{false, true} {

@@ -17,10 +17,11 @@ import (
 	"github.com/replay-llm/replay/sim/blockhash"
 )
 
-// naturalTokens is the length of an answer without a limit. It ends alone then, like the answer of a model.
+// naturalTokens is the length of an answer without a limit. Its finish reason is EOS, as if a model had ended the
+// answer.
 const naturalTokens = 16
 
-// Generate schedules a request when its sequence is pulled first.
+// Generate schedules a request when the caller begins to read its sequence.
 func (e *Engine) Generate(ctx context.Context, rq *engine.Request, rc engine.GenContext) (iter.Seq2[*engine.Chunk, error], error) {
 	g := &generation{engine: e, ctx: ctx, rq: rq, rc: rc}
 	g.limitTokens()
@@ -39,7 +40,7 @@ func (e *Engine) Generate(ctx context.Context, rq *engine.Request, rc engine.Gen
 	return g.yieldChunks, nil
 }
 
-// limitTokens limits the answer, and notes why it ends there.
+// limitTokens sets the length of the answer and the reason of its end.
 func (g *generation) limitTokens() {
 	g.max, g.why = int(g.rq.MaxTokens(naturalTokens)), engine.FinishLength
 	if g.rq.StopConditions.MaxTokens != nil {
@@ -59,9 +60,8 @@ func (g *generation) limitTokens() {
 	}
 }
 
-// seedTokens begins to draw tokens, by the seed and the tokens before them; at temperature 0 by the tokens before them
-// alone, without a seed by the id of the request as well. A request that continues at another worker with its tokens so
-// far is answered as if it had stayed.
+// seedTokens seeds the draw of tokens with the prompt, and the seed or the id of the request. At temperature 0 it
+// uses the prompt only. A request that is continued on another worker with its tokens so far gets the same answer.
 func (g *generation) seedTokens() error {
 	var options struct {
 		Seed        *int64   `json:"seed"`
@@ -86,23 +86,23 @@ func (g *generation) seedTokens() error {
 	return nil
 }
 
-// generation is one request from Generate to its terminal.
+// generation is one request from Generate to its last chunk.
 type generation struct {
 	engine *Engine
 	ctx    context.Context
 	rq     *engine.Request
 	rc     engine.GenContext
 	id     string
-	max    int                 // tokens wanted
-	why    engine.FinishReason // of the end at the limit of tokens
+	max    int                 // tokens of the answer
+	why    engine.FinishReason // reason of an end at max tokens
 	draw   sampler
 
 	stream *stream
-	tokens []uint32 // yielded
+	tokens []uint32 // tokens yielded so far
 	reused int
 }
 
-// checkRequest refuses what can never be served.
+// checkRequest returns an error for a request that can never be served.
 func (g *generation) checkRequest() error {
 	e, n := g.engine, len(g.rq.TokenIDs)
 	switch {
@@ -121,7 +121,7 @@ func (g *generation) checkRequest() error {
 	return e.whyDown()
 }
 
-// whyDown returns why no request can be served. e.mu is held.
+// whyDown returns the error if the mocker cannot serve requests. e.mu is held.
 func (e *Engine) whyDown() error {
 	if e.worker == nil && e.broken == nil {
 		return fault.New(fault.BackendEngineShutdown, "mocker is not running")
@@ -129,7 +129,7 @@ func (e *Engine) whyDown() error {
 	return e.broken
 }
 
-// yieldChunks yields a token at a time and the terminal with the last.
+// yieldChunks yields a chunk per token. The last token is in the terminal.
 func (g *generation) yieldChunks(yield func(*engine.Chunk, error) bool) {
 	switch {
 	case g.rc.IsStopped():
@@ -158,7 +158,7 @@ func (g *generation) yieldChunks(yield func(*engine.Chunk, error) bool) {
 	}
 }
 
-// awaitPrefill waits for the prefill worker of a request that is to.
+// awaitPrefill waits for the prefill worker, if the request names one.
 func (g *generation) awaitPrefill() error {
 	at := g.rq.BootstrapInfo
 	if g.engine.stage.Role != scheduler.Decode || at == nil {
@@ -169,7 +169,7 @@ func (g *generation) awaitPrefill() error {
 	return rendezvous.Await(ctx, at.Host, at.Port, at.Room, g.engine.options.Rendezvous)
 }
 
-// submitRequest puts the request on the scheduler, and returns what takes it off.
+// submitRequest adds the request to the scheduler. leave removes it.
 func (g *generation) submitRequest() (leave func(), err error) {
 	e := g.engine
 	q := &sim.Request{ID: sim.RequestID(e.ids.Add(1)), InputTokens: len(g.rq.TokenIDs), OutputTokens: g.max}
@@ -178,7 +178,7 @@ func (g *generation) submitRequest() (leave func(), err error) {
 		g.stream.room = &g.rq.BootstrapInfo.Room
 	}
 	adapter := g.adapter()
-	for block := range slices.Chunk(g.rq.TokenIDs, e.tree.BlockTokens()) { // the last may not be full
+	for block := range slices.Chunk(g.rq.TokenIDs, e.tree.BlockTokens()) { // the last block may be partial
 		hash := blockhash.Tokens(block)
 		if adapter != "" {
 			hash = blockhash.Chain(blockhash.Bytes([]byte(adapter)), hash)
@@ -208,9 +208,9 @@ func (g *generation) submitRequest() (leave func(), err error) {
 	}, nil
 }
 
-// countWaiting returns how many requests wait to be admitted, for the first time or again. e.mu is held.
+// countWaiting returns how many requests wait to be admitted or readmitted. e.mu is held.
 func (e *Engine) countWaiting() (n int) {
-	for _, s := range e.streams { // in any order: a count
+	for _, s := range e.streams { // the order is irrelevant for a count
 		if !s.ended && (!s.course.in || s.course.out) {
 			n++
 		}
@@ -218,7 +218,7 @@ func (e *Engine) countWaiting() (n int) {
 	return n
 }
 
-// adapter returns the adapter that the request is for; "": none.
+// adapter returns the LoRA adapter of the request, or "".
 func (g *generation) adapter() string {
 	o := &g.engine.options
 	if o.Adapted != nil && o.Adapted(g.rq.Model) || slices.Contains(o.Adapters, g.rq.Model) {
@@ -227,8 +227,8 @@ func (g *generation) adapter() string {
 	return ""
 }
 
-// yieldNext waits for something to happen and yields what there is. It reports
-// whether there is more to come. A stop comes before everything else.
+// yieldNext yields the new tokens, then waits for a change. It reports whether more chunks follow. A stop precedes
+// all tokens.
 func (g *generation) yieldNext(yield func(*engine.Chunk, error) bool) bool {
 	g.engine.mu.Lock()
 	p := g.stream.progress
@@ -238,10 +238,10 @@ func (g *generation) yieldNext(yield func(*engine.Chunk, error) bool) bool {
 		return false
 	}
 	for len(g.tokens) < p.tokens && !g.rc.IsStopped() {
-		last := len(g.tokens)+1 == g.max || p.ended && p.err == nil && len(g.tokens)+1 == p.tokens // shortened
+		last := len(g.tokens)+1 == g.max || p.ended && p.err == nil && len(g.tokens)+1 == p.tokens // the scheduler ended the answer early
 		if last {
 			if !p.ended {
-				break // on its way to the decode worker
+				break // the KV cache is being transferred to the decode worker
 			}
 			return g.yieldLast(yield)
 		}
@@ -265,12 +265,12 @@ func (g *generation) yieldNext(yield func(*engine.Chunk, error) bool) bool {
 	}
 	select {
 	case <-g.rc.Stopped():
-	case <-g.stream.notify: // also at the end of g.ctx
+	case <-g.stream.notify: // rings when g.ctx ends, too
 	}
 	return true
 }
 
-// yieldLast yields the last token with the terminal.
+// yieldLast yields the last token in the terminal.
 func (g *generation) yieldLast(yield func(*engine.Chunk, error) bool) bool {
 	token := g.drawToken()
 	c := g.newTerminal(g.why)
@@ -286,14 +286,14 @@ func (g *generation) yieldLast(yield func(*engine.Chunk, error) bool) bool {
 	return false
 }
 
-// drawToken draws the next token.
+// drawToken draws the next token and appends it to tokens.
 func (g *generation) drawToken() uint32 {
 	t := g.draw.next()
 	g.tokens = append(g.tokens, t)
 	return t
 }
 
-// newTerminal returns a chunk that ends the answer, with what it took.
+// newTerminal returns the last chunk, with the usage.
 func (g *generation) newTerminal(why engine.FinishReason) *engine.Chunk {
 	u := engine.NewUsage(uint32(len(g.rq.TokenIDs)), uint32(len(g.tokens)))
 	u.PromptTokensDetails = &engine.PromptTokensDetails{CachedTokens: uint32(g.reused)}

@@ -15,7 +15,7 @@ import (
 	"github.com/replay-llm/replay/replay/engineargs"
 )
 
-// recordedRequests are the requests of live/kvevents/testdata/recorded.txt: prompts and lengths of answers.
+// recordedRequests returns the prompts and answer lengths of the requests behind live/kvevents/testdata/recorded.txt.
 func recordedRequests() (prompts [][]uint32, limits []uint32) {
 	draw := func(a, n uint32) (list []uint32) {
 		for i := range n {
@@ -29,7 +29,7 @@ func recordedRequests() (prompts [][]uint32, limits []uint32) {
 		[]uint32{30, 4, 40, 2, 20, 5, 20, 10, 30}
 }
 
-// recordedBatches are the batches that vLLM has published of them.
+// recordedBatches returns the batches that vLLM published for recordedRequests.
 func recordedBatches(t *testing.T, release string) (list []kvevents.Batch) {
 	t.Helper()
 	text, err := os.ReadFile("../kvevents/testdata/recorded.txt")
@@ -54,8 +54,8 @@ func recordedBatches(t *testing.T, release string) (list []kvevents.Batch) {
 	return list
 }
 
-// plainly writes batches down, a line each, with numbers for names of blocks, in order of
-// their first appearance. The tokens of their events are returned apart.
+// plainly formats each batch as a line, in which blocks are numbered by their first appearance. It returns the tokens
+// of the events separately.
 func plainly(batches []kvevents.Batch) (lines []string, tokens []uint32) {
 	names := map[uint64]int{}
 	name := func(h uint64) int {
@@ -84,8 +84,8 @@ func plainly(batches []kvevents.Batch) (lines []string, tokens []uint32) {
 	return lines, tokens
 }
 
-// For the same requests a mocker publishes the batches of vLLM, with the same events, blocks, parents and tokens, for
-// both releases. Names of blocks and tokens of answers differ.
+// For the recorded requests, a mocker publishes the batches that both releases of vLLM published: the same events,
+// blocks, parents and prompt tokens. Block names and answer tokens differ.
 func TestRecordedRequests(t *testing.T) {
 	for release, profile := range map[string]string{"0.19.1": "vllm-0.19", "0.33.0": "vllm-0.33"} {
 		layout, err := kvevents.LayoutOf(release)
@@ -131,7 +131,7 @@ func TestRecordedRequests(t *testing.T) {
 	}
 }
 
-// sameBatches compares batches; made are the tokens of our answers.
+// sameBatches compares batches. made has the tokens of the mocker's answers.
 func sameBatches(t *testing.T, release string, got, want []kvevents.Batch, made map[uint32]bool) {
 	t.Helper()
 	mine, ourTokens := plainly(got)
@@ -149,7 +149,7 @@ func sameBatches(t *testing.T, release string, got, want []kvevents.Batch, made 
 		}
 	}
 	_, limits := recordedRequests()
-	isTheirs := func(token uint32) bool { // token n of the answer to request i is 100 (i+1) + n there
+	isTheirs := func(token uint32) bool { // in the recording, token n of the answer to request i is 100 (i+1) + n
 		i := int(token)/100 - 1
 		return i >= 0 && i < len(limits) && token%100 >= 1 && token%100 <= limits[i]
 	}

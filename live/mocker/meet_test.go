@@ -15,7 +15,7 @@ import (
 	"github.com/replay-llm/replay/replay/engineargs"
 )
 
-// pair is a prefill and a decode worker and what a request of both carries.
+// pair starts a prefill and a decode worker. meet adds the data for both workers to a request.
 func pair(t *testing.T) (prefill, decode *Engine, meet func(*engine.Request) *engine.Request) {
 	t.Helper()
 	a := quick(engineargs.VLLM)
@@ -40,7 +40,7 @@ func pair(t *testing.T) (prefill, decode *Engine, meet func(*engine.Request) *en
 	}
 }
 
-// The decode worker waits for the prefill worker, for either order of their starts, and for the KV cache.
+// The decode worker waits for the prefill worker and for the transfer of the KV cache. Either worker may start first.
 func TestMeet(t *testing.T) {
 	for _, decodeFirst := range []bool{true, false} {
 		prefill, decode, meet := pair(t)
@@ -68,7 +68,7 @@ func serve(t *testing.T, e *Engine, rq *engine.Request, want int) {
 	}
 }
 
-// Without a prefill the decode worker gives up, or ends when it is stopped.
+// If no prefill worker comes, the request at the decode worker times out, or ends when it is stopped.
 func TestNobodyToMeet(t *testing.T) {
 	_, decode, meet := pair(t)
 	rc := conformance.MockContext()
@@ -76,17 +76,17 @@ func TestNobodyToMeet(t *testing.T) {
 	if _, last, err := answer(decode, meet(ask(words(0, 10), 5)), rc, nil); err != nil || last == nil || last.FinishReason != engine.FinishCancelled {
 		t.Errorf("stopped: last %+v, error %v", last, err)
 	}
-	_, _, meet = pair(t) // a room that no worker has just left
+	_, _, meet = pair(t) // a room that no worker has left
 	decode = start(t, Options{Engine: quick(engineargs.VLLM), Mode: engine.Decode, Rendezvous: rendezvous.Options{Wait: 50 * time.Millisecond}})
 	rq := meet(ask(words(0, 10), 5))
-	rq.BootstrapInfo.Room = 8 // the server may not know yet that no worker waits in the other
+	rq.BootstrapInfo.Room = 8 // the server may still hold a waiting worker in the other room
 	if _, _, err := answer(decode, rq, conformance.MockContext(), nil); !errors.Is(err, fault.BackendResponseTimeout) {
 		t.Errorf("nobody: error %v", err)
 	}
 }
 
-// The stream of a request that SGLang aborts for want of memory ends with an error that has the reason. The engine serves
-// the concurrent request, and the next.
+// If SGLang aborts a request because memory is short, the stream ends with an error that has the reason. The engine
+// serves the concurrent request, and the next request.
 func TestAborted(t *testing.T) {
 	a := quick(engineargs.SGLang)
 	a.BlockTokens, a.Blocks = 1, 1000

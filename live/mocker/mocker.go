@@ -1,9 +1,8 @@
-// Package mocker is a served engine without a model: a simulated scheduler on a
-// live clock, behind the contract of package engine (docs/runtime.md).
+// Package mocker is a served engine without a model: a simulated scheduler on a live clock that implements package
+// engine (docs/runtime.md).
 //
-// Requests are scheduled, batched, cached and preempted as the real engine would
-// do it, passes take as long as they would, and the tokens that come out are
-// drawn by the seed and the prompt, or else by the request's id.
+// Requests are scheduled, batched, cached and preempted by the rules of the real engine. Passes take the simulated
+// time. Tokens are drawn from the prompt and the seed, or without a seed from the prompt and the request's id.
 //
 // Read mocker.go, generate.go, stream.go and ranks.go.
 package mocker
@@ -34,73 +33,73 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// DefaultModel is the name of the model that a mocker pretends to run.
+// DefaultModel is the default model name of a mocker.
 const DefaultModel = "mocker-model"
 
-// Options are what a mocker simulates.
+// Options configure a mocker.
 type Options struct {
 	Model         string          // default DefaultModel
-	ContextLength int             // tokens of the longest prompt, default 8192
+	ContextLength int             // tokens of the longest prompt; default 8192
 	Engine        engineargs.Args // the zero value is engineargs.Default
 	Mode          engine.Mode     // default engine.Aggregated
-	// Adapters are names of LoRA adapters that requests may ask for in the model's place. Their
-	// prompts are cached apart; how many of them are in use at once changes nothing.
+	// Adapters are names of LoRA adapters that requests may name as their model. Their prompts are cached separately.
+	// The number of adapters in use has no effect on speed.
 	Adapters []string
-	Adapted  func(name string) bool // reports whether a name is an adapter's; nil: those of Adapters are
-	Precise  bool                   // poll the clock at the end of each pass; takes a processor
-	// KVEvents publishes KV events to callers of KVEventSources.
+	Adapted  func(name string) bool // reports whether a name is an adapter; nil: only Adapters are
+	Precise  bool                   // poll the clock at the end of each pass; uses one processor
+	// KVEvents enables KV events for callers of KVEventSources.
 	KVEvents bool
-	// KVSockets, when not nil, are the sockets of the mocker for KV events, and their layout. Its EngineConfig has their
-	// addresses; the mocker sets BlockTokens and Warn. In vLLM's layouts events have the tokens of blocks. Default:
-	// sockets on loopback at Engine.KVEventsPort and Engine.ReplayPort, if not 0.
+	// KVSockets, if not nil, configures the sockets for KV events and their layout. EngineConfig reports their
+	// addresses. The mocker sets BlockTokens and Warn. Events in vLLM's layouts contain the tokens of blocks.
+	// Default: sockets on loopback at Engine.KVEventsPort and Engine.ReplayPort, if not 0.
 	KVSockets  *kvevents.TeeOptions
-	Rank       int32 // of the data-parallel ranks of its worker
-	MaxWaiting int   // requests that wait to be admitted, at most; more fail with ErrQueueFull. 0: any number
-	// Stall is how late a pass may be before the mocker counts as hung (Alive), default 10 s.
+	Rank       int32 // index among the data-parallel ranks of its worker
+	MaxWaiting int   // requests that wait to be admitted; more fail with ErrQueueFull. 0: no limit
+	// Stall is the delay of a pass above which Alive reports false, default 10 s.
 	Stall time.Duration
-	// BootstrapHost is the host at which a prefill worker listens, and decode workers find it, over
-	// a request; the port is Engine.BootstrapPort, 0 for any. "": they do not meet,
-	// and the terminal of a prefill waits until the KV cache has got there.
+	// BootstrapHost is the host at which a prefill worker listens for decode workers. The port is
+	// Engine.BootstrapPort, 0 for any port. If "", the workers do not connect, and a prefill ends only after its KV
+	// cache has been transferred.
 	BootstrapHost string
-	Rendezvous    rendezvous.Options // how the two connect, and how long they wait
-	// Watch, when not nil, receives every pass and the end of every request.
+	Rendezvous    rendezvous.Options // timeouts of the connection between prefill and decode workers
+	// Watch, if not nil, receives every pass and the end of every request.
 	Watch Watcher
-	// Warn, when not nil, receives failures that did not end a request.
+	// Warn, if not nil, receives failures that did not end a request.
 	Warn func(string)
 }
 
-// Engine is a mocker. It is an engine.Engine.
+// Engine is a mocker. It implements engine.Engine.
 type Engine struct {
 	options Options
 	stage   *engines.Stage
 	tree    *prompt.Tree
-	prompts map[sim.RequestID]prompt.NodeID // last nodes of the prompts on the core; only the worker's goroutine reads them
+	prompts map[sim.RequestID]prompt.NodeID // last nodes of the prompts on the core; used only by the worker's goroutine
 	leaving []sim.RequestID                 // requests that left the core since the last pass
-	gained  []*stream                       // streams with tokens of the pass that has just ended; the worker's goroutine's alone
+	gained  []*stream                       // streams with tokens of the latest pass; used only by the worker's goroutine
 	tee     *kvevents.Tee                   // nil without sockets for KV events
 	texts   *texts                          // nil if KV events have no tokens
-	rooms   *rendezvous.Server              // nil if decode workers do not meet this one
+	rooms   *rendezvous.Server              // nil if decode workers do not connect to this worker
 	ids     atomic.Int32                    // the latest sim.RequestID
 
-	life sync.Mutex // one Start, one Cleanup
-	over bool       // it has been cleaned up
+	life sync.Mutex // serializes Start and Cleanup
+	over bool       // Cleanup was called
 
 	mu      sync.Mutex
 	worker  *online.Worker            // nil unless running
-	halt    context.CancelFunc        // nil: it was never started
-	ended   chan struct{}             // closed when the worker's loop is over
-	broken  error                     // why it is over, when it was not asked to end
+	halt    context.CancelFunc        // nil: not started
+	ended   chan struct{}             // closed when the worker's loop ends
+	broken  error                     // the error that ended the worker's loop, nil after a requested end
 	streams map[sim.RequestID]*stream // of requests on the scheduler
-	idle    chan struct{}             // closed when there are none; nil: no goroutine waits
+	idle    chan struct{}             // closed when streams is empty; nil: no goroutine waits
 	sink    engine.KVEventSink
 
-	// How full the engine is: blocks held by requests as of the latest pass, and
-	// prompt tokens found in the cache and computed, all in all.
+	// How full the engine is: blocks held by requests after the latest pass, and the total of cached and of computed
+	// prompt tokens.
 	held, cached, computed int
 
-	loop  atomic.Pointer[online.Worker] // as worker, without mu
+	loop  atomic.Pointer[online.Worker] // equals worker, readable without mu
 	clock *online.Clock
-	facts telemetry.Pass // of the pass that has just ended
+	facts telemetry.Pass // facts of the latest pass
 }
 
 var (
@@ -111,11 +110,11 @@ var (
 	_ engine.LiveEngine     = (*Engine)(nil)
 )
 
-// ErrQueueFull is the error of a request that MaxWaiting rejects.
+// ErrQueueFull is the error of a request that exceeds MaxWaiting.
 var ErrQueueFull = errors.New("the queue of the engine is full: retry later, or ask another instance")
 
-// New returns a mocker that has not started. Arguments that cannot be simulated are
-// an error of type fault.BackendInvalidArgument.
+// New returns a mocker that is not started. Arguments that cannot be simulated return an error of type
+// fault.BackendInvalidArgument.
 func New(o Options) (*Engine, error) {
 	o.Model, o.ContextLength = cmp.Or(o.Model, DefaultModel), cmp.Or(o.ContextLength, 8192)
 	o.Engine, o.Mode, o.Stall = cmp.Or(o.Engine, engineargs.Default()), cmp.Or(o.Mode, engine.Aggregated), cmp.Or(o.Stall, 10*time.Second)
@@ -132,7 +131,7 @@ func New(o Options) (*Engine, error) {
 	return e, nil
 }
 
-// prepareStage reads what the scheduler will be made of.
+// prepareStage checks the options and prepares the scheduler.
 func (e *Engine) prepareStage() error {
 	a := &e.options.Engine
 	mode, err := engine.ParseMode(string(e.options.Mode))
@@ -162,7 +161,7 @@ func (e *Engine) prepareStage() error {
 	return nil
 }
 
-// Start makes the mocker serve. A mocker starts once.
+// Start starts the mocker. It fails after the first call.
 func (e *Engine) Start(context.Context, uint64) (engine.EngineConfig, error) {
 	e.life.Lock()
 	defer e.life.Unlock()
@@ -215,7 +214,7 @@ func (e *Engine) engineConfig() engine.EngineConfig {
 	return c
 }
 
-// openRooms opens what decode workers find this prefill worker at.
+// openRooms opens the address to which decode workers connect, if this is a prefill worker with a BootstrapHost.
 func (e *Engine) openRooms() (err error) {
 	if e.options.BootstrapHost == "" || e.options.Mode != engine.Prefill || e.rooms != nil {
 		return nil
@@ -225,18 +224,18 @@ func (e *Engine) openRooms() (err error) {
 	return err
 }
 
-// closeSockets closes the sockets.
+// closeSockets closes the sockets for KV events and for decode workers.
 func (e *Engine) closeSockets() (err error) {
 	if e.tee != nil {
 		err = e.tee.Close()
 	}
-	if e.rooms != nil && e.options.Rank == 0 { // the other ranks share them
+	if e.rooms != nil && e.options.Rank == 0 { // the other ranks share the rooms of rank 0
 		e.rooms.Close()
 	}
 	return err
 }
 
-// runWorker runs the worker's loop and, when it ends alone, ends all streams.
+// runWorker runs the worker's loop. When the loop ends, runWorker ends all streams.
 func (e *Engine) runWorker(ctx context.Context, w *online.Worker) {
 	defer close(e.ended)
 	err := w.Run(ctx)
@@ -257,7 +256,7 @@ func (e *Engine) runWorker(ctx context.Context, w *online.Worker) {
 	}
 }
 
-// removeStream takes a request off the books. e.mu is held.
+// removeStream removes a request from streams. e.mu is held.
 func (e *Engine) removeStream(id sim.RequestID) {
 	delete(e.streams, id)
 	if e.texts != nil {
@@ -282,15 +281,15 @@ func (e *Engine) ActiveRequests() int {
 	return len(e.streams)
 }
 
-// Abort takes the request out of the scheduler when the running pass is over.
+// Abort removes the request from the scheduler at the end of the running pass.
 func (e *Engine) Abort(rc cancel.Context) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.worker == nil {
 		return
 	}
-	for id, s := range e.streams { // in any order
-		// One that is tried again here, while its first try ends, has the same id, and is wanted.
+	for id, s := range e.streams { // the order is irrelevant
+		// A retry on this worker has the id of its first attempt, and must not be cancelled.
 		if s.rc.ID() == rc.ID() && s.rc.IsStopped() {
 			e.worker.Cancel(id)
 		}
@@ -317,8 +316,7 @@ func (e *Engine) Drain(ctx context.Context) error {
 	}
 }
 
-// Cleanup stops what is still being served, so that its streams end as
-// cancelled, and ends the scheduler.
+// Cleanup stops all requests, so that their streams end as cancelled, and then ends the scheduler.
 func (e *Engine) Cleanup(ctx context.Context) error {
 	e.life.Lock()
 	defer e.life.Unlock()

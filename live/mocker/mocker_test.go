@@ -29,17 +29,17 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // hang is the timeout of a test for immediate results.
 const hang = 30 * time.Second
 
-// quick are the arguments of an engine with passes that take a twentieth.
+// quick returns engine arguments with a speedup of 20.
 func quick(kind engineargs.Engine) engineargs.Args {
 	a := engineargs.Default()
 	if kind == engineargs.TRTLLM {
-		a, _ = engineargs.Parse([]byte(`{"engine_type":"trtllm"}`), engineargs.Options{}) // it is right
+		a, _ = engineargs.Parse([]byte(`{"engine_type":"trtllm"}`), engineargs.Options{}) // the arguments are valid
 	}
 	a.Engine, a.Speedup, a.BlockTokens = kind, 20, 16
 	return a
 }
 
-// start is a running mocker, which ends with the test.
+// start starts a mocker that ends with the test.
 func start(t *testing.T, o Options) *Engine {
 	t.Helper()
 	e, err := New(o)
@@ -57,7 +57,7 @@ func start(t *testing.T, o Options) *Engine {
 	return e
 }
 
-// drained waits until nothing is on the scheduler.
+// drained waits until no request is on the scheduler.
 func drained(t *testing.T, e *Engine) {
 	t.Helper()
 	ctx, end := context.WithTimeout(context.Background(), hang)
@@ -73,7 +73,7 @@ func ask(tokens []uint32, maxTokens uint32) *engine.Request {
 	return rq
 }
 
-// words are n tokens from first on.
+// words returns n consecutive tokens from first.
 func words(first, n int) []uint32 {
 	tokens := make([]uint32, n)
 	for i := range tokens {
@@ -82,7 +82,7 @@ func words(first, n int) []uint32 {
 	return tokens
 }
 
-// answer is everything a request gets.
+// answer reads the complete answer to a request.
 func answer(e engine.Engine, rq *engine.Request, rc engine.GenContext, each func(n int)) (tokens []uint32, last *engine.Chunk, err error) {
 	ctx, end := context.WithCancel(context.Background())
 	defer end()
@@ -108,7 +108,7 @@ func answer(e engine.Engine, rq *engine.Request, rc engine.GenContext, each func
 	return tokens, last, nil
 }
 
-// The kit is green in all modes, over all schedulers.
+// The conformance tests pass in all modes, for all schedulers.
 func TestConformance(t *testing.T) {
 	for _, kind := range []engineargs.Engine{engineargs.VLLM, engineargs.SGLang, engineargs.TRTLLM} {
 		for _, mode := range []engine.Mode{engine.Aggregated, engine.Prefill, engine.Decode} {
@@ -132,7 +132,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// Many requests at once each get exactly their tokens, and nothing is left.
+// Each of many concurrent requests gets exactly its tokens, and no request is left on the scheduler.
 func TestManyAtOnce(t *testing.T) {
 	for _, kind := range []engineargs.Engine{engineargs.VLLM, engineargs.SGLang, engineargs.TRTLLM} {
 		e := start(t, Options{Engine: quick(kind)})
@@ -167,7 +167,7 @@ func (c *tally) Admitted(int, int)        {}
 func (c *tally) Prefilled(int, int)       {}
 func (c *tally) Over(*RequestFacts)       {}
 
-// A token that a client has read is in the counters.
+// A token that a client has read is already counted by the watcher.
 func TestWatcherIsToldFirst(t *testing.T) {
 	for _, kind := range []engineargs.Engine{engineargs.VLLM, engineargs.SGLang, engineargs.TRTLLM} {
 		var c tally
@@ -197,7 +197,7 @@ func TestWatcherIsToldFirst(t *testing.T) {
 	}
 }
 
-// A stop ends a request early with what it got, and frees its blocks.
+// A stop ends a request early with its tokens so far, and frees its blocks.
 func TestStop(t *testing.T) {
 	for _, kind := range []engineargs.Engine{engineargs.VLLM, engineargs.SGLang, engineargs.TRTLLM} {
 		e := start(t, Options{Engine: quick(kind)})
@@ -218,7 +218,7 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// A stop before anything, and an answer of no tokens, need no scheduler.
+// A request that is stopped before its start, and an answer of 0 tokens, do not reach the scheduler.
 func TestNothingToDo(t *testing.T) {
 	e := start(t, Options{Engine: quick(engineargs.VLLM)})
 	rc := conformance.MockContext()
@@ -231,13 +231,13 @@ func TestNothingToDo(t *testing.T) {
 	}
 }
 
-// The same prompt again is found in the cache, and usage says so.
+// A repeated prompt is found in the cache, and usage reports its cached tokens.
 func TestCachedTokens(t *testing.T) {
 	for _, kind := range []engineargs.Engine{engineargs.VLLM, engineargs.SGLang, engineargs.TRTLLM} {
 		e := start(t, Options{Engine: quick(kind)})
 		again := uint32(96)
 		if kind == engineargs.TRTLLM {
-			again = 99 // it reuses the start of a block
+			again = 99 // the prompt shares the start of a block
 		}
 		for i, want := range []uint32{0, again} {
 			_, last, err := answer(e, ask(words(0, 100), 4), conformance.MockContext(), nil)
@@ -251,7 +251,7 @@ func TestCachedTokens(t *testing.T) {
 	}
 }
 
-// The same id draws the same tokens after the same prompt.
+// Requests with the same id and prompt get the same tokens.
 func TestTokensFollowTheID(t *testing.T) {
 	e := start(t, Options{Engine: quick(engineargs.VLLM)})
 	rc, other := conformance.MockContext(), conformance.MockContext()
@@ -263,7 +263,7 @@ func TestTokensFollowTheID(t *testing.T) {
 	}
 }
 
-// Options that cannot be simulated are refused with the place.
+// Options that cannot be simulated are refused, with the option in the error.
 func TestRefusesOptions(t *testing.T) {
 	for want, change := range map[string]func(*Options){
 		"context length": func(o *Options) { o.ContextLength = -1 },
@@ -280,7 +280,7 @@ func TestRefusesOptions(t *testing.T) {
 	}
 }
 
-// What can never be served is refused at once.
+// A request that can never be served is refused at once.
 func TestRefuses(t *testing.T) {
 	e := start(t, Options{Engine: quick(engineargs.VLLM), Mode: engine.Decode, ContextLength: 100})
 	done := &engine.PrefillResult{DisaggregatedParams: json.RawMessage(`{}`)}
@@ -299,7 +299,7 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// A mocker starts once, and what runs continues.
+// A second Start fails, and the running mocker continues.
 func TestSecondStart(t *testing.T) {
 	e := start(t, Options{Engine: quick(engineargs.VLLM)})
 	if _, err := e.Start(t.Context(), 2); !errors.Is(err, fault.BackendEngineShutdown) {
@@ -313,7 +313,7 @@ func TestSecondStart(t *testing.T) {
 	}
 }
 
-// A cleanup ends what is in flight as cancelled.
+// Cleanup ends requests in flight as cancelled.
 func TestCleanupCancels(t *testing.T) {
 	e, err := New(Options{Engine: quick(engineargs.VLLM)})
 	if err != nil {
@@ -333,7 +333,7 @@ func TestCleanupCancels(t *testing.T) {
 	}
 }
 
-// A consumer that walks away leaves nothing behind.
+// A consumer that stops reading leaves no request on the scheduler.
 func TestConsumerLeaves(t *testing.T) {
 	e := start(t, Options{Engine: quick(engineargs.VLLM)})
 	chunks, err := e.Generate(t.Context(), ask(words(0, 10), 10_000), conformance.MockContext())
@@ -355,7 +355,7 @@ func TestConsumerLeaves(t *testing.T) {
 	drained(t, e)
 }
 
-// A prefill worker sends the decode worker its data when the KV cache has arrived there.
+// A prefill worker sends its last chunk after the KV cache has been transferred.
 func TestPrefill(t *testing.T) {
 	a := quick(engineargs.VLLM)
 	a.TransferGBPerSecond, a.KVBytesPerToken = 1, 500_000 // 50 ms for 100 tokens
@@ -377,7 +377,7 @@ func TestPrefill(t *testing.T) {
 	}
 }
 
-// KV events name blocks by the hashes of their tokens, as a router does. Callers get them from the mocker's own
+// KV events name blocks by the hashes of their tokens, as a router does. Callers receive the events over the mocker's
 // sockets, too.
 func TestKVEvents(t *testing.T) {
 	for _, o := range []Options{
@@ -414,8 +414,7 @@ func TestKVEvents(t *testing.T) {
 	}
 }
 
-// A scheduler that breaks ends all streams with an error, and the mocker serves
-// no more.
+// A scheduler that fails ends all streams with an error, and the mocker serves no more requests.
 func TestBrokenScheduler(t *testing.T) {
 	e := start(t, Options{Engine: quick(engineargs.VLLM), KVEvents: true})
 	sources, _ := e.KVEventSources()
@@ -429,8 +428,8 @@ func TestBrokenScheduler(t *testing.T) {
 	}
 }
 
-// A request that is retried on the same worker has the id of its first try, which may still be running; the end of one
-// is not the end of the other.
+// A retry on the same worker has the id of the first attempt, which may still be running. The end of the first
+// attempt does not end the retry.
 func TestTriesShareAnID(t *testing.T) {
 	e := start(t, Options{Engine: quick(engineargs.VLLM)})
 	first, second := conformance.MockContext(), conformance.MockContext()
@@ -455,7 +454,7 @@ func TestTriesShareAnID(t *testing.T) {
 	drained(t, e)
 }
 
-// namesake is a context with the id of another.
+// namesake is a context with a given id.
 type namesake struct {
 	engine.GenContext
 	id string

@@ -13,14 +13,14 @@ import (
 	"github.com/replay-llm/replay/live/kvevents"
 )
 
-// Ranks are the data-parallel ranks of a worker, as vLLM has them for dense models: mockers with separate schedulers,
-// KV caches and publishers of KV events. It is an engine.Engine.
+// Ranks are the data-parallel ranks of a worker, as in vLLM for dense models: mockers with separate schedulers, KV
+// caches and publishers of KV events. Ranks implements engine.Engine.
 type Ranks struct {
 	all  []*Engine
-	turn atomic.Uint32 // of the rank that is first where several are equally busy
+	turn atomic.Uint32 // the first rank to try if several are equally busy
 }
 
-// NewRanks returns n ranks with the same options, which have not started. Their sockets are those of KVSockets.Next.
+// NewRanks returns n ranks with the same options, not started. The sockets of rank i are KVSockets.Next(i).
 func NewRanks(o Options, n int) (*Ranks, error) {
 	r := &Ranks{}
 	for i := range n {
@@ -35,7 +35,7 @@ func NewRanks(o Options, n int) (*Ranks, error) {
 	return r, nil
 }
 
-// Start starts all ranks. Decode workers meet them at one address.
+// Start starts all ranks. Decode workers connect to one address for all ranks.
 func (r *Ranks) Start(ctx context.Context, workerID uint64) (engine.EngineConfig, error) {
 	var c engine.EngineConfig
 	for i, e := range r.all {
@@ -55,7 +55,7 @@ func (r *Ranks) Start(ctx context.Context, workerID uint64) (engine.EngineConfig
 	return c, nil
 }
 
-// Generate serves a request on the rank that it names, or on the rank with the fewest requests.
+// Generate serves a request on the rank that the request names, or on the rank with the fewest requests.
 func (r *Ranks) Generate(ctx context.Context, rq *engine.Request, rc engine.GenContext) (iter.Seq2[*engine.Chunk, error], error) {
 	if rq.Routing != nil && rq.Routing.DPRank != nil {
 		rank := *rq.Routing.DPRank
@@ -80,14 +80,14 @@ func (r *Ranks) idlest() *Engine {
 	return best
 }
 
-// Abort takes the request out of its scheduler.
+// Abort removes the request from its scheduler.
 func (r *Ranks) Abort(rc cancel.Context) {
 	for _, e := range r.all {
 		e.Abort(rc)
 	}
 }
 
-// Drain waits until no request is on a scheduler.
+// Drain waits until no request is on any scheduler.
 func (r *Ranks) Drain(ctx context.Context) (err error) {
 	for _, e := range r.all {
 		err = errors.Join(err, e.Drain(ctx))
@@ -95,7 +95,7 @@ func (r *Ranks) Drain(ctx context.Context) (err error) {
 	return err
 }
 
-// Cleanup ends all ranks, and the meeting place of decode workers with the first.
+// Cleanup ends all ranks. The sockets for decode workers are closed with rank 0, which is the last.
 func (r *Ranks) Cleanup(ctx context.Context) (err error) {
 	for _, e := range slices.Backward(r.all) {
 		err = errors.Join(err, e.Cleanup(ctx))
@@ -116,7 +116,7 @@ func (r *Ranks) Alive() bool {
 	return !slices.ContainsFunc(r.all, func(e *Engine) bool { return !e.Alive() })
 }
 
-// Sources returns the sockets of the ranks for KV events; none if they have none.
+// Sources returns the sockets of the ranks for KV events, if they have sockets.
 func (r *Ranks) Sources() (all []kvevents.Source) {
 	for _, e := range r.all {
 		if e.tee != nil {
@@ -135,7 +135,7 @@ func (r *Ranks) KVEventSources() (all []engine.KVEventSource, err error) {
 	return all, nil
 }
 
-// SetupMetrics publishes how full each rank is.
+// SetupMetrics publishes the load of each rank.
 func (r *Ranks) SetupMetrics(c engine.MetricsContext) (engine.MetricsBindings, error) {
 	b := engine.MetricsBindings{OnPublisherReady: func(rank int, publish func(engine.RankSnapshot)) {
 		one, _ := r.all[rank].SetupMetrics(c)

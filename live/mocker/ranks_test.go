@@ -15,7 +15,7 @@ import (
 	"github.com/replay-llm/replay/replay/engineargs"
 )
 
-// startRanks are running ranks, which end with the test.
+// startRanks starts ranks that end with the test.
 func startRanks(t *testing.T, o Options, n int) (*Ranks, engine.EngineConfig) {
 	t.Helper()
 	r, err := NewRanks(o, n)
@@ -34,8 +34,8 @@ func startRanks(t *testing.T, o Options, n int) (*Ranks, engine.EngineConfig) {
 	return r, c
 }
 
-// A rank that a request names serves it, and publishes the events under its number in the layout that was asked for. Other
-// requests spread over the ranks.
+// A request that names a rank is served by that rank. The rank publishes events with its number in the configured
+// layout. Requests without a rank spread over the ranks.
 func TestRanks(t *testing.T) {
 	for i, name := range kvevents.Layouts() {
 		layout := kvevents.Layout(i)
@@ -96,7 +96,7 @@ func TestRanks(t *testing.T) {
 	}
 }
 
-// Ranks are an engine like any other one.
+// Ranks pass the conformance tests of engines.
 func TestRanksConform(t *testing.T) {
 	err := conformance.Run(t, func() engine.Engine {
 		r, err := NewRanks(Options{Engine: quick(engineargs.VLLM), KVEvents: true}, 2)
@@ -110,7 +110,7 @@ func TestRanksConform(t *testing.T) {
 	}
 }
 
-// A decode worker meets the rank of the prefill worker that has its request, at one address for all ranks.
+// A decode worker connects to the prefill rank that has its request, at one address for all ranks.
 func TestRanksMeet(t *testing.T) {
 	prefill, config := startRanks(t, Options{Engine: quick(engineargs.VLLM), Mode: engine.Prefill, BootstrapHost: "127.0.0.1"}, 2)
 	decode, _ := startRanks(t, Options{Engine: quick(engineargs.VLLM), Mode: engine.Decode}, 2)

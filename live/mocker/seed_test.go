@@ -11,8 +11,8 @@ import (
 	"github.com/replay-llm/replay/replay/engineargs"
 )
 
-// The same seed and prompt give the same tokens, and so does temperature 0; another seed or prompt gives
-// different tokens, and without a seed no two answers are alike.
+// Requests with the same prompt and seed get the same tokens, and so do requests at temperature 0. A different prompt
+// or seed changes the tokens. Without a seed, each answer differs.
 func TestSeeds(t *testing.T) {
 	e := start(t, Options{Engine: quick(engineargs.VLLM)})
 	draw := func(prompt int, options string) string {
@@ -52,8 +52,8 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
-// An answer that continues from its first part, for example on another worker, equals the uninterrupted answer:
-// with a seed, at temperature 0, and for one request without either.
+// An answer that is continued from its first part, for example on another worker, equals the uninterrupted answer.
+// This is tested with a seed, at temperature 0, and for one request id.
 func TestGoesOn(t *testing.T) {
 	one, other := start(t, Options{Engine: quick(engineargs.VLLM)}), start(t, Options{Engine: quick(engineargs.VLLM)})
 	for _, options := range []string{`{"seed":7}`, `{"temperature":0}`, ""} {
@@ -79,8 +79,8 @@ func TestGoesOn(t *testing.T) {
 	}
 }
 
-// An answer without a limit ends alone, like the answer of a model, unless it may not; and at the end of
-// the context.
+// An answer without a limit ends at its natural length or at the end of the context. With ignore_eos it ends only at
+// the end of the context.
 func TestEndsByItself(t *testing.T) {
 	e := start(t, Options{Engine: quick(engineargs.VLLM), ContextLength: 64})
 	yes, least, most := true, uint32(20), uint32(9)

@@ -22,7 +22,7 @@ var soak = flag.Bool("soak", false, "have 10,000 requests in the mocker at once,
 
 const (
 	soakTokens = 64      // of each answer
-	soakBytes  = 1 << 30 // that the process may have from the system
+	soakBytes  = 1 << 30 // limit of the memory that the process has from the system
 )
 
 // ending is how a consumer ends a request.
@@ -30,21 +30,21 @@ type ending int
 
 const (
 	toTheEnd ending = iota
-	stopping        // stops it and reads on
-	leaving         // walks away
-	killing         // kills it and reads on
+	stopping        // stops the request and reads on
+	leaving         // stops reading
+	killing         // kills the request and reads on
 )
 
-// plan is the plan of a consumer: the way it ends the request, and the number of tokens before that.
+// plan is how a consumer ends its request, and after how many tokens.
 type plan struct {
 	ending ending
 	after  int
 	pause  time.Duration
-	slow   time.Duration // between all other chunks, for a consumer that is slow
+	slow   time.Duration // time between all other chunks, for a slow consumer
 }
 
-// plans are the plans of n consumers. Three in ten end their request early: of these eight in ten stop, one leaves and
-// one kills.
+// plans returns the plans of n consumers. Three in ten end their request early: of these, eight in ten stop it, one
+// in ten stops reading and one in ten kills it.
 func plans(n int, seed int64) []plan {
 	r := rand.New(rand.NewSource(seed))
 	all := make([]plan, n)
@@ -69,19 +69,19 @@ func plans(n int, seed int64) []plan {
 	return all
 }
 
-// crowd is many consumers of one mocker, with their outcomes.
+// crowd is many consumers of one mocker, and their outcomes.
 type crowd struct {
 	adapter *engine.Adapter
 
-	began     sync.WaitGroup // all requests are in the engine
+	began     sync.WaitGroup // done when all requests are in the engine
 	start     chan struct{}
-	terminals [4]atomic.Int64 // by ending
+	terminals [4]atomic.Int64 // indexed by ending
 	wrong     atomic.Int64
 	tokens    atomic.Int64
 	report    func(format string, args ...any)
 }
 
-// consume is one consumer.
+// consume runs one consumer.
 func (c *crowd) consume(i int, p plan) {
 	rc := cancel.New("")
 	rq := ask(words(i*7, 48), soakTokens)
@@ -134,13 +134,13 @@ func (c *crowd) consume(i int, p plan) {
 	}
 }
 
-// cancel ends a request before its end, as a frontend does after its client left.
+// cancel ends a request early, like a frontend after its client left.
 func (c *crowd) cancel(how func(), p plan) {
 	time.Sleep(p.pause)
 	how()
 }
 
-// judge reads a terminal.
+// judge checks the last chunk of an answer.
 func (c *crowd) judge(i int, p plan, last *engine.Chunk, got int) {
 	want := engine.FinishLength
 	if p.ending == stopping {
@@ -148,7 +148,7 @@ func (c *crowd) judge(i int, p plan, last *engine.Chunk, got int) {
 	}
 	switch {
 	case last.FinishReason == engine.FinishLength && p.ending == stopping && got == soakTokens:
-		// The last token was on its way when the request was stopped.
+		// The last token was already produced when the request was stopped.
 	case last.FinishReason != want:
 		c.fail("request %d ended with %q, want %q", i, string(last.FinishReason), string(want))
 	case want == engine.FinishLength && got != soakTokens:
@@ -165,13 +165,13 @@ func (c *crowd) fail(format string, args ...any) {
 	}
 }
 
-// peak is the most of what was seen at any moment.
+// peak is the maximum of each value over time.
 type peak struct {
-	bytes    uint64 // that the process has from the system
-	requests int    // on the scheduler
+	bytes    uint64 // memory that the process has from the system
+	requests int    // requests on the scheduler
 }
 
-// watch looks every now and then until stop is closed.
+// watch samples the peak until stop is closed.
 func watch(e *Engine, stop <-chan struct{}) (most peak) {
 	for {
 		var m runtime.MemStats
@@ -186,9 +186,9 @@ func watch(e *Engine, stop <-chan struct{}) (most peak) {
 	}
 }
 
-// A crowd of requests at once, three in ten cancelled at random moments. Every stream with a consumer that stays ends
-// with exactly one terminal, and no goroutine and no request is left. With -soak there are 10,000, and the memory is
-// bounded.
+// Of many concurrent requests, three in ten are cancelled at random moments. Every stream with a reader ends with
+// exactly one terminal, and no goroutine and no request is left. With -soak there are 10,000 requests and a limit of
+// memory.
 func TestCrowd(t *testing.T) {
 	n := 300
 	if *soak {
@@ -235,7 +235,7 @@ func TestCrowd(t *testing.T) {
 	}
 }
 
-// run has all consumers' requests in the engine before any is read from.
+// run starts all requests before any consumer reads.
 func (c *crowd) run(all []plan) {
 	var wg sync.WaitGroup
 	c.began.Add(len(all))
@@ -247,7 +247,7 @@ func (c *crowd) run(all []plan) {
 	wg.Wait()
 }
 
-// counted compares the terminals with what was planned.
+// counted compares the number of terminals of each kind with the plans.
 func (c *crowd) counted(t *testing.T, n int) {
 	t.Helper()
 	got := fmt.Sprint(c.terminals[toTheEnd].Load(), c.terminals[stopping].Load(), c.terminals[leaving].Load(), c.terminals[killing].Load())

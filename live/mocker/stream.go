@@ -13,28 +13,28 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// stream is what the scheduler has done for one request so far. The scheduler never waits for its reader:
-// tokens are a number until they are read.
+// stream is the progress of one request on the scheduler. The scheduler never waits for the reader of a stream: only
+// the number of tokens is stored until the reader draws the tokens.
 type stream struct {
 	rc     engine.GenContext
-	hashes []uint64  // of the blocks of its prompt
-	text   *text     // nil if KV events tell no tokens
-	room   *uint64   // where its prefill is awaited; nil: nowhere
-	notify bell.Bell // something has changed
+	hashes []uint64  // of the blocks of the prompt
+	text   *text     // nil if KV events have no tokens
+	room   *uint64   // room at which the decode worker waits for this prefill; nil: no room
+	notify bell.Bell // rings after each change
 
-	course course // under the engine's mu, as is
+	course course // guarded by the engine's mu, like progress
 	progress
 }
 
-// progress is how far a stream is.
+// progress is the current state of a stream.
 type progress struct {
-	tokens int // that have come
-	reused int // prompt tokens found cached
+	tokens int // generated tokens
+	reused int // cached prompt tokens
 	ended  bool
-	err    error // when it ended before its last token
+	err    error // the error if the stream ended before its last token
 }
 
-// setTokens sets how many tokens there are by now.
+// setTokens sets the number of generated tokens.
 func (s *stream) setTokens(tokens int) {
 	if s.tokens == 0 {
 		s.rc.NotifyFirstToken()
@@ -42,7 +42,7 @@ func (s *stream) setTokens(tokens int) {
 	s.tokens = tokens
 }
 
-// endWith notes that no more tokens come.
+// endWith ends the stream, with an error if err is not nil.
 func (s *stream) endWith(err error) {
 	if !s.ended {
 		s.ended, s.err = true, err
@@ -50,9 +50,8 @@ func (s *stream) endWith(err error) {
 	}
 }
 
-// internPrompt gives a request its prompt, as a path of the scheduler's tree, which
-// only the worker's goroutine may touch: blocks are hashed where requests come in,
-// and interned here. First the tree drops prompts that no request and no cache needs.
+// internPrompt adds the prompt of a request to the scheduler's tree, which only the worker's goroutine may use. The
+// blocks were hashed in submitRequest. First the tree drops prompts that no request and no cache needs.
 func (e *Engine) internPrompt(core scheduler.Core, q *sim.Request) {
 	e.mu.Lock()
 	s := e.streams[q.ID]
@@ -74,8 +73,8 @@ func (e *Engine) internPrompt(core scheduler.Core, q *sim.Request) {
 	}
 }
 
-// noteAdmitted notes what was found in the cache. The worker calls it, as it does
-// those below.
+// noteAdmitted records the cached tokens of admitted requests. It runs on the worker's goroutine, like the functions
+// below.
 func (e *Engine) noteAdmitted(at sim.Time, all []scheduler.Admission) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -88,7 +87,7 @@ func (e *Engine) noteAdmitted(at sim.Time, all []scheduler.Admission) {
 	}
 }
 
-// handOut gives the streams the tokens of a pass that has ended, and wakes their readers when they can read them.
+// handOut gives the streams the tokens of a finished pass, and wakes their readers.
 func (e *Engine) handOut(core scheduler.Core, p *scheduler.Pass) {
 	e.giveTokens(core, p)
 	for _, s := range e.gained {
@@ -98,13 +97,13 @@ func (e *Engine) handOut(core scheduler.Core, p *scheduler.Pass) {
 	e.gained = e.gained[:0]
 }
 
-// giveTokens gives the streams the tokens of a pass. The watcher gets the pass before any
-// reader can see a token: an answer that a client has read is in the counters.
+// giveTokens gives the streams the tokens of a pass. The watcher receives the pass before any reader can see a token,
+// so the counters include every token that a client has read.
 func (e *Engine) giveTokens(core scheduler.Core, p *scheduler.Pass) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.held, e.computed = p.Detail.Held, e.computed+p.PrefillTokens
-	for _, id := range e.leaving { // the pass may have been planned before they left
+	for _, id := range e.leaving { // the pass may have been planned before these requests left
 		delete(e.prompts, id)
 	}
 	e.leaving = e.leaving[:0]
@@ -119,7 +118,7 @@ func (e *Engine) giveTokens(core scheduler.Core, p *scheduler.Pass) {
 	e.tellPass()
 }
 
-// endFinished ends the streams of requests that got their last token. e.mu is held.
+// endFinished ends the streams of requests that received their last token. e.mu is held.
 func (e *Engine) endFinished(p *scheduler.Pass) {
 	for i := range p.Marks {
 		m := &p.Marks[i]
@@ -137,7 +136,7 @@ func (e *Engine) endFinished(p *scheduler.Pass) {
 	}
 }
 
-// endAborted ends the streams of requests that the scheduler has aborted. e.mu is held.
+// endAborted ends the streams of requests that the scheduler aborted. e.mu is held.
 func (e *Engine) endAborted(p *scheduler.Pass) {
 	for i := range p.Aborted {
 		a := &p.Aborted[i]
@@ -150,8 +149,8 @@ func (e *Engine) endAborted(p *scheduler.Pass) {
 	}
 }
 
-// finishStream ends a stream after its last token. A decode worker that awaits a prefill is released once the
-// KV cache has arrived. If no decode worker waits, the stream ends only then.
+// finishStream ends a stream after its last token. A waiting decode worker is released after the transfer of the KV
+// cache. If no decode worker waits, the stream ends after the transfer.
 func (e *Engine) finishStream(s *stream, handoff sim.Time) {
 	delay := time.Duration(max(0, handoff) * 1e6)
 	switch {
@@ -169,7 +168,7 @@ func (e *Engine) finishStream(s *stream, handoff sim.Time) {
 	}
 }
 
-// noteCanceled forgets a request that was taken out.
+// noteCanceled ends and removes a request that was cancelled on the scheduler.
 func (e *Engine) noteCanceled(id sim.RequestID, p *scheduler.Pass) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -184,7 +183,7 @@ func (e *Engine) noteCanceled(id sim.RequestID, p *scheduler.Pass) {
 	e.tellPass()
 }
 
-// publishEvents hands KV events to their consumers. The worker calls it, and it never waits.
+// publishEvents passes KV events to the sockets and the sink. It never blocks, because the worker calls it.
 func (e *Engine) publishEvents(p *scheduler.Pass) {
 	for i := range p.Events {
 		p.Events[i].Rank = e.options.Rank
@@ -205,8 +204,7 @@ func (e *Engine) publishEvents(p *scheduler.Pass) {
 	sink(events)
 }
 
-// openTee opens the sockets for KV events, if there are to be any, before there
-// is anything to tell.
+// openTee opens the configured sockets for KV events, before the first event.
 func (e *Engine) openTee() (err error) {
 	if s := e.options.KVSockets; s != nil {
 		o := *s
@@ -219,8 +217,8 @@ func (e *Engine) openTee() (err error) {
 // tcpEndpoint returns the endpoint of a port on loopback.
 func tcpEndpoint(port uint16) string { return "tcp://127.0.0.1:" + strconv.Itoa(int(port)) }
 
-// Source returns where subscribers find the sockets of a mocker that has started, and
-// nothing if it has none.
+// Source returns the addresses of the mocker's sockets for KV events, or nothing if it has no sockets. The mocker
+// must be started.
 func (e *Engine) Source() (s kvevents.Source) {
 	if e.tee == nil {
 		return s
@@ -228,8 +226,8 @@ func (e *Engine) Source() (s kvevents.Source) {
 	return kvevents.Source{Events: e.tee.Events(), Replay: e.tee.Replay(), Topic: e.options.KVSockets.Topic, Rank: e.options.Rank}
 }
 
-// KVEventSources returns the mocker's socket, if it has one, and the source for a sink of scheduler.KVEvents; none
-// unless KV events are enabled.
+// KVEventSources returns the mocker's socket, or without a socket a source that sends scheduler.KVEvents to a sink.
+// It returns nothing if KV events are disabled.
 func (e *Engine) KVEventSources() ([]engine.KVEventSource, error) {
 	one := engine.KVEventSource{DPRank: int(e.options.Rank), OnReady: e.setSink}
 	switch at := e.Source(); {
@@ -241,18 +239,17 @@ func (e *Engine) KVEventSources() ([]engine.KVEventSource, error) {
 	return []engine.KVEventSource{one}, nil
 }
 
-// setSink makes a sink the one that KV events go to.
+// setSink sets the sink of KV events.
 func (e *Engine) setSink(sink engine.KVEventSink) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.sink = sink
 }
 
-// publishEvery is how often a mocker publishes its load.
+// publishEvery is the interval at which a mocker publishes its load.
 const publishEvery = 100 * time.Millisecond
 
-// SetupMetrics publishes how full the one rank is, every 100 ms while the mocker
-// runs.
+// SetupMetrics publishes the load of the mocker every 100 ms while it runs.
 func (e *Engine) SetupMetrics(engine.MetricsContext) (engine.MetricsBindings, error) {
 	return engine.MetricsBindings{DPRanks: []int{0}, OnPublisherReady: func(_ int, publish func(engine.RankSnapshot)) {
 		e.mu.Lock()
@@ -276,7 +273,7 @@ func (e *Engine) SetupMetrics(engine.MetricsContext) (engine.MetricsBindings, er
 	}}, nil
 }
 
-// Fullness returns how full the mocker is, as of its latest pass.
+// Fullness returns the load of the mocker after its latest pass.
 func (e *Engine) Fullness() engine.RankSnapshot {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -8,42 +8,42 @@ import (
 	"github.com/replay-llm/replay/sim/blockhash"
 )
 
-// texts know the tokens of the blocks of requests on the scheduler, for KV events that tell
-// them. They are the worker's goroutine's alone.
+// texts has the tokens of the blocks of requests on the scheduler, for KV events with tokens. Only the worker's
+// goroutine uses it.
 type texts struct {
 	blockTokens int
 	live        map[sim.RequestID]*text
 	prompts     map[uint64]promptBlock // by the hash of the block's tokens
-	own         map[uint64]ownBlock    // by the name of what a request alone can have
+	own         map[uint64]ownBlock    // by the name of a block that only one request has
 }
 
-// promptBlock is a block that live requests have in their prompts.
+// promptBlock is a block of the prompts of live requests.
 type promptBlock struct {
 	kvevents.Text
 	requests int
 }
 
-// ownBlock is block i of the prompt and the answer of a request.
+// ownBlock is block i of the prompt and answer of one request.
 type ownBlock struct {
 	of *text
 	i  int
 }
 
-// text is what a request's prompt and its answer come to.
+// text is the prompt and the answer of a request.
 type text struct {
-	tokens []uint32 // the prompt, and as much of the answer as was asked for
+	tokens []uint32 // the prompt, and the part of the answer that was drawn so far
 	draw   sampler
 	lora   string
 	hashes []uint64 // of the prompt's blocks
-	prompt int      // whole blocks of the prompt
-	known  int      // blocks that can be looked up
-	most   int      // blocks there can be
+	prompt int      // number of full blocks of the prompt
+	known  int      // number of blocks that can be looked up
+	most   int      // number of full blocks of the prompt and the longest answer
 }
 
-// sampler draws tokens by a seed and what is before them.
+// sampler draws tokens from a seed and all tokens before.
 type sampler struct {
 	seed    uint64
-	context uint64 // all tokens so far, folded
+	context uint64 // hash of all tokens so far
 }
 
 // next draws the next token.
@@ -54,9 +54,9 @@ func (s *sampler) next() uint32 {
 	return t
 }
 
-// add adds a token to the state of the next draw.
+// add adds a token to the hash for the next draw.
 func (s *sampler) add(t uint32) {
-	const prime = 0x100000001b3 // as FNV-1a has it
+	const prime = 0x100000001b3 // the prime of FNV-1a
 	s.context = (s.context ^ uint64(t)) * prime
 }
 
@@ -64,7 +64,7 @@ func newTexts(blockTokens int) *texts {
 	return &texts{blockTokens, map[sim.RequestID]*text{}, map[uint64]promptBlock{}, map[uint64]ownBlock{}}
 }
 
-// addRequest makes the blocks of a request ones that are known.
+// addRequest adds the prompt blocks of a request, so that they can be looked up.
 func (x *texts) addRequest(id sim.RequestID, t *text, limit int) {
 	t.prompt = len(t.tokens) / x.blockTokens
 	t.known, t.most = t.prompt, (len(t.tokens)+limit)/x.blockTokens
@@ -78,7 +78,7 @@ func (x *texts) addRequest(id sim.RequestID, t *text, limit int) {
 	x.live[id] = t
 }
 
-// removeRequest forgets a request.
+// removeRequest removes a request and its blocks.
 func (x *texts) removeRequest(id sim.RequestID) {
 	t := x.live[id]
 	if t == nil {
@@ -98,10 +98,10 @@ func (x *texts) removeRequest(id sim.RequestID) {
 	}
 }
 
-// aheadBlocks is how many more blocks of each request are made known when one is looked for.
+// aheadBlocks is the number of blocks by which each request is extended when a block is not found.
 const aheadBlocks = 16
 
-// of returns the tokens of a block that is being stored.
+// of returns the tokens of a stored block, and whether the block is known.
 func (x *texts) of(b scheduler.KVBlock) (kvevents.Text, bool) {
 	if p, ok := x.prompts[b.Tokens]; ok {
 		return p.Text, true
@@ -109,7 +109,7 @@ func (x *texts) of(b scheduler.KVBlock) (kvevents.Text, bool) {
 	at, ok := x.own[b.Tokens]
 	for more := true; !ok && more; at, ok = x.own[b.Tokens] {
 		more = false
-		for id, t := range x.live { // in any order
+		for id, t := range x.live { // the order is irrelevant
 			for to := min(t.most, t.known+aheadBlocks); t.known < to; t.known++ {
 				x.own[blocks.OwnTokens(id, t.known)] = ownBlock{t, t.known}
 				more = true

@@ -9,40 +9,40 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Watcher receives the events of a mocker, on the goroutine that must not wait.
+// Watcher receives the events of a mocker, on the scheduler's goroutine. Its methods must not block.
 type Watcher interface {
-	// Passed receives a pass that has ended. It is valid during the call.
+	// Passed receives a finished pass. p is valid during the call.
 	Passed(p *telemetry.Pass)
-	// Admitted receives an admitted request: the tokens of its prompt, and the tokens of it that were cached.
+	// Admitted receives the number of prompt tokens of an admitted request, and the number of its cached tokens.
 	Admitted(prompt, cached int)
-	// Prefilled receives a request that has its first token: the tokens of its prompt, and the tokens of it
-	// that were cached.
+	// Prefilled receives the number of prompt tokens of a request that has its first token, and the number of its
+	// cached tokens.
 	Prefilled(prompt, cached int)
-	// Over receives a request that has ended, or was taken out.
+	// Over receives a request that has ended or was removed.
 	Over(r *RequestFacts)
 }
 
-// RequestFacts are how a request fared.
+// RequestFacts are the measurements of a finished request.
 type RequestFacts struct {
 	telemetry.Request
 	Reason engine.FinishReason
-	Group  *engine.Group // of answers that it was one of; nil: it was alone
+	Group  *engine.Group // the group of answers of the same HTTP request; nil: a single answer
 }
 
-// course is when what happened to a stream, in ms of the engine's clock.
+// course is the times of a stream in ms of the engine's clock, and its scheduling state.
 type course struct {
 	prompt, limit         int
 	came, admitted, first sim.Time
 	last                  sim.Time
-	in                    bool // it has been admitted
-	out                   bool // it has been preempted, and not admitted again
-	lost                  int  // times it was preempted
+	in                    bool // the request was admitted
+	out                   bool // the request is preempted and not readmitted
+	lost                  int  // number of preemptions
 	why                   engine.FinishReason
 	adapter               string
 	local                 *engine.Local
 }
 
-// watchPass reports a pass to the watcher, after the streams have got its tokens. e.mu is held.
+// watchPass collects the facts of a pass, if there is a watcher. e.mu is held.
 func (e *Engine) watchPass(p *scheduler.Pass) {
 	if e.options.Watch == nil {
 		return
@@ -61,11 +61,11 @@ func (e *Engine) watchPass(p *scheduler.Pass) {
 	}
 }
 
-// noteAdapters notes which adapters requests are for. e.mu is held.
+// noteAdapters collects the adapters of running and of waiting requests. e.mu is held.
 func (e *Engine) noteAdapters() {
 	f := &e.facts
 	f.RunningAdapters, f.WaitingAdapters = f.RunningAdapters[:0], f.WaitingAdapters[:0]
-	for _, s := range e.streams { // in any order
+	for _, s := range e.streams { // the names are sorted below
 		switch c := &s.course; {
 		case c.adapter == "" || s.ended:
 		case c.in && !c.out:
@@ -80,7 +80,7 @@ func (e *Engine) noteAdapters() {
 	}
 }
 
-// noteAdmission notes that a stream's request was admitted. e.mu is held.
+// noteAdmission reports the first admission of a request to the watcher. e.mu is held.
 func (e *Engine) noteAdmission(s *stream, at sim.Time, cached int) {
 	s.course.out = false
 	if e.options.Watch != nil && !s.course.in {
@@ -89,7 +89,7 @@ func (e *Engine) noteAdmission(s *stream, at sim.Time, cached int) {
 	}
 }
 
-// noteTokens notes what a stream has gained at an instant. e.mu is held.
+// noteTokens sets the tokens of a stream, and collects the facts of the new tokens. e.mu is held.
 func (e *Engine) noteTokens(s *stream, tokens int, at sim.Time) {
 	if gained := tokens - s.tokens; e.options.Watch != nil && gained > 0 {
 		f := &e.facts
@@ -104,7 +104,7 @@ func (e *Engine) noteTokens(s *stream, tokens int, at sim.Time) {
 			f.Gaps = append(f.Gaps, float64(at-s.course.last)/1e3)
 			gained--
 		}
-		for range gained { // they came at once
+		for range gained { // the tokens were generated at once
 			f.Gaps = append(f.Gaps, 0)
 		}
 		s.course.last = at
@@ -115,7 +115,7 @@ func (e *Engine) noteTokens(s *stream, tokens int, at sim.Time) {
 	s.setTokens(tokens)
 }
 
-// tellPass hands the watcher what was gathered of a pass. e.mu is held.
+// tellPass passes the collected facts of a pass to the watcher. e.mu is held.
 func (e *Engine) tellPass() {
 	if f := &e.facts; e.options.Watch != nil {
 		e.options.Watch.Passed(f)
@@ -123,7 +123,7 @@ func (e *Engine) tellPass() {
 	}
 }
 
-// tellOver hands the watcher a request that is over. e.mu is held.
+// tellOver passes the facts of a finished request to the watcher. e.mu is held.
 func (e *Engine) tellOver(s *stream, at sim.Time, why engine.FinishReason) {
 	if e.options.Watch == nil {
 		return

@@ -18,12 +18,12 @@ import (
 	"github.com/replay-llm/replay/replay/engineargs"
 )
 
-// served is a mocker behind a worker, with response streams over TCP.
+// served is a mocker on a worker, called over TCP.
 type served struct {
 	engine  *Engine
 	remote  *engine.Remote
 	metrics *telemetry.Metrics
-	end     func() // as after a SIGTERM
+	end     func() // ends the worker like a SIGTERM
 }
 
 func onWorker(t *testing.T, kind engineargs.Engine) served {
@@ -60,8 +60,7 @@ func onWorker(t *testing.T, kind engineargs.Engine) served {
 	return served{e, engine.NewRemote(client, drt.RoundRobin()), m, end}
 }
 
-// 200 requests at once over TCP get exactly their tokens, their usage is right,
-// and nothing is left.
+// 200 concurrent requests over TCP get exactly their tokens and the right usage. No request is left.
 func TestOverTCP(t *testing.T) {
 	const requests, tokens = 200, 64
 	for _, kind := range []engineargs.Engine{engineargs.VLLM, engineargs.SGLang, engineargs.TRTLLM} {
@@ -106,8 +105,8 @@ func TestOverTCP(t *testing.T) {
 	}
 }
 
-// A stop over TCP: the terminal has the reason cancelled and the number of tokens. A kill: nothing more. Each
-// is counted once.
+// After a stop over TCP, the terminal has the reason cancelled and the number of tokens. After a kill, no chunk
+// follows. Each is counted once.
 func TestCancelOverTCP(t *testing.T) {
 	for _, kind := range []engineargs.Engine{engineargs.VLLM, engineargs.SGLang, engineargs.TRTLLM} {
 		s := onWorker(t, kind)
@@ -151,7 +150,7 @@ func TestCancelOverTCP(t *testing.T) {
 	}
 }
 
-// What the mocker refuses is refused by its type over TCP.
+// A request that the mocker refuses has the same error type over TCP.
 func TestRefusedOverTCP(t *testing.T) {
 	s := onWorker(t, engineargs.VLLM)
 	_, err := s.remote.Generate(t.Context(), cancel.New(""), ask(words(0, 9000), 4), nil)

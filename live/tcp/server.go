@@ -7,14 +7,13 @@ import (
 	"time"
 )
 
-// pause is the time before another attempt to accept a connection, for example after a lack of file
-// descriptors: other connections will close.
+// pause is the time before another attempt to accept a connection, for example after a lack of file descriptors.
 const pause = 10 * time.Millisecond
 
 // Server serves each connection in a separate goroutine.
 type Server struct {
-	// Admit, if not nil, accepts or rejects connections before they are served, each in its own goroutine: it returns
-	// the connection to serve, or the reason of the rejection. It is set before Serve.
+	// Set Admit before Serve. It accepts or rejects a connection before it is served, in the goroutine of the
+	// connection. It returns the connection to serve, or the reason of the rejection.
 	Admit func(net.Conn) (net.Conn, error)
 
 	listener net.Listener
@@ -26,19 +25,17 @@ type Server struct {
 	conns  map[net.Conn]struct{}
 }
 
-// NewServer returns a server of a listener. Connections are turned away while most of
-// them are open; 0: no limit.
+// NewServer returns a server for a listener. It closes a new connection if most connections are open; 0: no limit.
 func NewServer(l net.Listener, most int) *Server {
 	return &Server{listener: l, most: most, conns: make(map[net.Conn]struct{})}
 }
 
-// Serve begins to call handle for each connection, which is closed when handle
-// returns.
+// Serve starts to accept connections, and returns. Each connection is closed when handle returns.
 func (s *Server) Serve(handle func(net.Conn)) {
 	s.running.Go(func() { s.acceptConns(handle) })
 }
 
-// Addr returns the address that the server listens at.
+// Addr returns the address of the listener.
 func (s *Server) Addr() *net.TCPAddr { return s.listener.Addr().(*net.TCPAddr) }
 
 func (s *Server) acceptConns(handle func(net.Conn)) {
@@ -57,7 +54,7 @@ func (s *Server) acceptConns(handle func(net.Conn)) {
 	}
 }
 
-// serveConn serves a connection that is admitted.
+// serveConn serves a connection after Admit accepts it.
 func (s *Server) serveConn(c net.Conn, handle func(net.Conn)) {
 	if s.Admit == nil {
 		defer s.endConn(c)
@@ -73,8 +70,7 @@ func (s *Server) serveConn(c net.Conn, handle func(net.Conn)) {
 	handle(admitted)
 }
 
-// replaceConn remembers a connection as what it is served as. It reports false if the
-// server is closed.
+// replaceConn replaces a connection by the connection that Admit returned. It reports false if the server is closed.
 func (s *Server) replaceConn(raw, admitted net.Conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,7 +88,7 @@ func (s *Server) isClosed() bool {
 	return s.closed
 }
 
-// holdConn remembers a connection, and reports whether there is room for it.
+// holdConn registers a connection. It reports false if the server is closed or full.
 func (s *Server) holdConn(c net.Conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,14 +99,14 @@ func (s *Server) holdConn(c net.Conn) bool {
 	return true
 }
 
-// Release makes a connection the caller's: it outlives handle and the server.
+// Release removes a connection from the server, which then does not close it. The caller must close it.
 func (s *Server) Release(c net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.conns, c)
 }
 
-// endConn closes a connection that was served, unless it was released.
+// endConn closes a served connection, unless it was released.
 func (s *Server) endConn(c net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,14 +116,13 @@ func (s *Server) endConn(c net.Conn) {
 	}
 }
 
-// Close closes the listener and all connections at once, and waits until nothing
-// is served any more.
+// Close closes the listener and all connections, and waits until no connection is served.
 func (s *Server) Close() {
 	s.mu.Lock()
 	s.closed = true
 	for c := range s.conns {
 		if over, ok := c.(interface{ NetConn() net.Conn }); ok {
-			c = over.NetConn() // TLS would send a close message to peers that do not read
+			c = over.NetConn() // closing the TLS connection would send a close message to peers that do not read
 		}
 		_ = c.Close()
 	}

@@ -18,7 +18,7 @@ func dial(t *testing.T, s *Server) net.Conn {
 	return c
 }
 
-// closed waits until the other side has closed a connection.
+// closed waits until the peer has closed a connection.
 func closed(t *testing.T, c net.Conn) {
 	t.Helper()
 	if _, err := c.Read(make([]byte, 1)); err == nil {
@@ -26,8 +26,8 @@ func closed(t *testing.T, c net.Conn) {
 	}
 }
 
-// Connections above the limit are turned away, one that was released outlives the server, and Close leaves
-// nothing running.
+// Connections above the limit are closed. A released connection outlives the server. Close leaves no goroutine
+// running.
 func TestServer(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
