@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/router/policy"
 )
 
-// admissionRules draws which requests are held back or turned away.
+// admissionRules draws rules that hold or shed requests.
 func (d draw) admissionRules() *policy.Admission {
 	a := &policy.Admission{Name: "drawn"}
 	rules := []string{
@@ -23,8 +23,8 @@ func (d draw) admissionRules() *policy.Admission {
 	return a
 }
 
-// For any admission rules, every request ends in exactly one way, no router or worker holds any at the end, and all
-// drivers do the same; with workers that fail, too.
+// TestAdmissionScripts checks replays with random admission rules, with and without faults. Every request ends in
+// exactly one outcome, no router or worker holds a request at the end, and all drivers give the same result.
 func TestAdmissionScripts(t *testing.T) {
 	shed, faulty, lazy := 0, 0, 0
 	each(t, 2000, func(t *testing.T, d draw, x *trial, text string) bool {

@@ -10,12 +10,12 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// alone drives independent workers: in open loop with a policy that reads nothing each worker is replayed to its end
-// before the next, or several at once (threads.go).
+// alone drives independent workers: an open loop under a policy that reads no state of workers. It replays each
+// worker to its end before the next worker, or several workers in parallel (threads.go).
 type alone struct {
 	*run
 	pass   scheduler.Pass
-	aborts *[]abort // kept for the driver that joins several; nil: requests are turned away at once
+	aborts *[]abort // kept for the driver that joins the goroutines; nil: requests are rejected at once
 }
 
 func (a *alone) runWorkers(ctx context.Context) error {
@@ -51,7 +51,7 @@ func (a *alone) replayWorker(ctx context.Context, w sim.WorkerID, queue []harnes
 	return nil
 }
 
-// dealRequests takes all requests from the feed and deals them out.
+// dealRequests takes all requests from the feed and assigns them to workers.
 func (a *alone) dealRequests() ([][]harness.Entering, error) {
 	route, err := a.Stages[0].NewRouter()
 	if err != nil {
@@ -85,7 +85,7 @@ func (a *alone) dealRequests() ([][]harness.Entering, error) {
 	return queues, nil
 }
 
-// runWorker runs one worker's requests to the end.
+// runWorker runs the requests of one worker to their end.
 func (a *alone) runWorker(ctx context.Context, w sim.WorkerID, core scheduler.Core, queue []harness.Entering) error {
 	now, end := sim.Time(0), a.endInstant()
 	for now < end && (len(queue) > 0 || core.Load() > 0) {
@@ -126,7 +126,7 @@ func (a *alone) runWorker(ctx context.Context, w sim.WorkerID, core scheduler.Co
 	return nil
 }
 
-// endAborted ends the requests that the engine of a worker has aborted.
+// endAborted ends the requests that the engine of worker w has aborted.
 func (a *alone) endAborted(w sim.WorkerID, at sim.Time) {
 	for i := range a.pass.Aborted {
 		x := &a.pass.Aborted[i]

@@ -11,21 +11,21 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// autoscaler reads the workers of a pool at intervals, and changes their number. It is an
-// incident that puts itself on the agenda again.
+// autoscaler reads the workers of a pool at intervals and changes their number. It is an incident that schedules
+// itself again.
 type autoscaler struct {
 	*autoscale.Config
 	pool     *pool
 	scaler   autoscale.Scaler
 	exporter autoscale.Exporter
-	scrape   sim.Time // when it looks next
-	tick     sim.Time // when it acts next
-	wanted   int      // workers
+	scrape   sim.Time // time of the next scrape
+	tick     sim.Time // time of the next decision
+	wanted   int      // number of workers that the pool should have
 	looks    int      // scrapes so far
-	single   bool     // what workers tell must be known after each pass, not after a run of them
-	output   int      // tokens that workers have given; where single
+	single   bool     // the reports of workers must be known after each pass, not after a run of passes
+	output   int      // tokens that workers have produced; counted only if single is set
 	chance   *rand.Rand
-	rents    []engines.Rent // of a worker of each kind
+	rents    []engines.Rent // cost of a worker of each kind
 	done     *harness.Scaling
 }
 
@@ -33,10 +33,10 @@ type autoscaler struct {
 type gauge struct {
 	running int
 	kv      float64
-	pass    *scheduler.Snapshot // nil: it has had none, or no autoscaler reads it
+	pass    *scheduler.Snapshot // nil: no pass has ended, or no autoscaler reads passes
 }
 
-// planAutoscalers puts the autoscalers on the agenda, that of the entry pool first.
+// planAutoscalers schedules the autoscalers, starting with the autoscaler of the entry pool.
 func (f *fleet) planAutoscalers() error {
 	planners, err := f.c.NewPlanners()
 	if err != nil {
@@ -83,7 +83,7 @@ func (f *fleet) newScaler(a *autoscale.Config, p *pool, planned autoscale.Scaler
 	return autoscale.New(a)
 }
 
-// planScrape sets when it looks next.
+// planScrape sets the time of the next scrape.
 func (a *autoscaler) planScrape() {
 	a.looks++
 	a.scrape = sim.Time(a.looks) * a.Interval
@@ -92,7 +92,7 @@ func (a *autoscaler) planScrape() {
 	}
 }
 
-// happen scrapes and acts, in this order, as far as either is due.
+// happen scrapes if a scrape is due, then asks the scaler if a decision is due.
 func (a *autoscaler) happen(c *cluster) error {
 	if c.agenda.isPast() {
 		return nil
@@ -113,7 +113,7 @@ func (a *autoscaler) happen(c *cluster) error {
 	return nil
 }
 
-// lookIfDue scrapes, if that is due.
+// lookIfDue scrapes the pool if a scrape is due.
 func (a *autoscaler) lookIfDue(c *cluster) {
 	if a.scrape <= c.now {
 		a.exporter.Add(c.fleet.scrapeWorkers(a.pool))
@@ -121,7 +121,7 @@ func (a *autoscaler) lookIfDue(c *cluster) {
 	}
 }
 
-// showPool returns what the scaler of a pool sees now.
+// showPool returns the signals that the scaler of a pool receives now.
 func (f *fleet) showPool(a *autoscaler) autoscale.Signals {
 	seen := a.exporter.Latest(f.c.now)
 	s := autoscale.Signals{Now: f.c.now, Workers: a.wanted, Scrape: seen.Keep(a.pool.isActive)}
@@ -131,7 +131,7 @@ func (f *fleet) showPool(a *autoscaler) autoscale.Signals {
 	return s
 }
 
-// rescale asks the scaler how many workers there should be, and begins to bring that about.
+// rescale asks the scaler for the number of workers, and resizes the pool to it.
 func (f *fleet) rescale(a *autoscaler) error {
 	s := f.showPool(a)
 	var other *pool
@@ -166,7 +166,7 @@ func (f *fleet) rescale(a *autoscaler) error {
 	return nil
 }
 
-// explain returns why the scaler wanted what it did last, "" if it gives no reason.
+// explain returns the reason for the latest decision of the scaler, "" if it gives no reason.
 func (a *autoscaler) explain() string {
 	if x, ok := a.scaler.(autoscale.Explainer); ok {
 		return x.Why()
@@ -188,7 +188,8 @@ func (f *fleet) countRunning(p *pool) int {
 // isActive reports whether a worker gets requests.
 func (p *pool) isActive(id sim.WorkerID) bool { return p.workers[id].state == active }
 
-// want notes how many workers there are to be from now on; given reports that the number is set from outside.
+// want records n as the number of workers that the pool should have from now on. given reports that n is set from
+// outside.
 func (a *autoscaler) want(now sim.Time, n int, why string, given bool) {
 	if n != a.wanted {
 		a.done.Acts = append(a.done.Acts, harness.ScalingAct{At: now, From: a.wanted, To: n, Why: why, Given: given})
@@ -196,8 +197,7 @@ func (a *autoscaler) want(now sim.Time, n int, why string, given bool) {
 	}
 }
 
-// replaceDead puts new workers for workers that have died for good, where an autoscaler
-// wants them.
+// replaceDead starts new workers for workers that have died for good, in pools with an autoscaler.
 func (f *fleet) replaceDead() error {
 	for _, p := range f.c.pools {
 		if p.auto == nil {
@@ -213,7 +213,7 @@ func (f *fleet) replaceDead() error {
 	return nil
 }
 
-// scrapeWorkers reads the reports of the workers of a pool that get requests.
+// scrapeWorkers reads the reports of the active workers of a pool.
 func (f *fleet) scrapeWorkers(p *pool) autoscale.Scrape {
 	s := autoscale.Scrape{At: f.c.now, Arrived: f.c.Collector.Len(), Input: p.prompts, Held: p.Router.Queued() + len(p.parked)}
 	if p.auto.single {
@@ -237,7 +237,7 @@ func (f *fleet) scrapeWorkers(p *pool) autoscale.Scrape {
 	return s
 }
 
-// tellScaler gives the report of w to the autoscaler after its pass.
+// tellScaler passes the report of w to the autoscaler after a pass of w.
 func (w *worker) tellScaler() {
 	w.keepGauge()
 	w.gauge.pass = w.shown
@@ -251,7 +251,7 @@ func (w *worker) keepGauge() {
 	}
 }
 
-// drawStartup returns how long a new worker takes until its server runs, and until it gets requests.
+// drawStartup returns the time until the server of a new worker runs, and the time until the worker gets requests.
 func (p *pool) drawStartup() (runs, ready sim.Time) {
 	if p.auto != nil && !p.auto.Startup.IsEmpty() {
 		return p.auto.Startup.Draw(p.auto.chance)
@@ -260,14 +260,14 @@ func (p *pool) drawStartup() (runs, ready sim.Time) {
 	return t, t
 }
 
-// noteSize notes how many workers there are, after a change of them.
+// noteSize records the number of workers of p after a change.
 func (p *pool) noteSize(now sim.Time) {
 	if p.auto != nil {
 		p.auto.done.SetSize(p.countSizes(now))
 	}
 }
 
-// countSizes counts the workers that are ready, starting and leaving, and what they cost.
+// countSizes counts the ready, starting and leaving workers, and adds up their cost.
 func (p *pool) countSizes(now sim.Time) harness.PoolSize {
 	size := harness.PoolSize{At: now}
 	for _, w := range p.workers {

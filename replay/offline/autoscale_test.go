@@ -13,10 +13,10 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// readScaler reads an autoscaler: hpa=METRIC:TARGET or keda=METRIC:THRESHOLD, which goes to none, up
-// to most=N workers, with ticks and scrapes every=MS that take delay=MS, and a ladder of startup
-// time as image=MS. Drains end after drain=MS, with loss=HOW. Prefill
-// workers are ratio=R times the decode workers.
+// readScaler reads an autoscaler: hpa=METRIC:TARGET, or keda=METRIC:THRESHOLD with a minimum of 0 workers. most=N is
+// the maximum number of workers, every=MS the interval of decisions and scrapes, delay=MS the delay of a scrape, and
+// image=MS the first step of the startup time. drain=MS is the timeout of drains, and loss=HOW sets the outcome of
+// their requests. ratio=R sets R prefill workers for each decode worker.
 func readScaler(t *testing.T, d *datadriven.TestData, x *trial) {
 	kind := autoscale.HPA
 	if d.HasArg("keda") {
@@ -52,7 +52,7 @@ func readScaler(t *testing.T, d *datadriven.TestData, x *trial) {
 	if x.cfg.Autoscale = &a; x.cfg.Disaggregated() {
 		x.cfg.AutoscaleDecode = &a
 	}
-	if d.HasArg("ratio") { // of prefill workers
+	if d.HasArg("ratio") { // prefill workers per decode worker
 		b := a
 		b.Kind = autoscale.ByRatio
 		d.ScanArgs(t, "ratio", &text)
@@ -83,7 +83,7 @@ func (x *scribeScaler) Want(s *autoscale.Signals) int {
 	return n
 }
 
-// whim is a scaler that wants anything.
+// whim is a scaler that returns a random number of workers.
 type whim struct {
 	d    draw
 	seen *[]autoscale.Signals
@@ -94,10 +94,10 @@ func (w whim) Want(s *autoscale.Signals) int {
 	return w.d.IntN(8) - 1
 }
 
-// watcher keeps what a scaler sees.
+// watcher records the signals that a scaler receives.
 type watcher struct {
 	autoscale.Scaler
-	blind bool // what it sees depends on how passes are taken, and it does not read it
+	blind bool // the signals depend on how passes are taken, so it does not record them
 	seen  *[]autoscale.Signals
 }
 
@@ -157,11 +157,11 @@ func (d draw) autoscale() *autoscale.Config {
 	return &a
 }
 
-// autoscalers draws the autoscalers of one pool, or of both.
+// autoscalers draws the autoscaler of one pool, or of both pools.
 func (d draw) autoscalers(x *trial) {
 	which := 0
 	if x.cfg.Disaggregated() {
-		which = d.IntN(3) // 2: both
+		which = d.IntN(3) // 2: both pools
 	}
 	for i := range x.cfg.Pools {
 		if which < 2 && which != i {
@@ -179,8 +179,8 @@ func (d draw) autoscalers(x *trial) {
 	}
 }
 
-// With any autoscaler, every request is answered, tokens add up, the number of workers stays within its bounds, and
-// runs of passes equal single passes.
+// TestAutoscalers checks replays with random autoscalers. Every request is answered, tokens add up, the number of
+// workers stays within its bounds, and runs of passes equal single passes.
 func TestAutoscalers(t *testing.T) {
 	each(t, 1000, func(t *testing.T, d draw, x *trial, text string) bool {
 		d.autoscalers(x)
@@ -234,12 +234,12 @@ func TestAutoscalers(t *testing.T) {
 	})
 }
 
-// unscaled returns what does not add up when a cluster has come to its end, "" when all does.
+// unscaled returns the first inconsistency of a cluster after its end, "" if it has none.
 func (c *cluster) unscaled() string {
 	if text := c.unbalanced(); text != "" {
 		return text
 	}
-	killed := 0 // requests that a drain lost
+	killed := 0 // requests lost by a drain
 	for _, s := range c.scaled {
 		if s.Drains != nil {
 			killed += s.Drains.Lost

@@ -4,11 +4,11 @@ import (
 	"github.com/replay-llm/replay/replay/engines"
 )
 
-// hasPlans reports whether something is still to happen at a given time.
+// hasPlans reports whether a planned change, a planned size or a planned save of caches has not happened yet.
 func (f *fleet) hasPlans() bool { return len(f.scaling)+len(f.changes) > 0 || f.c.saveAt > 0 }
 
-// carryOutPlans carries out what is to happen at this instant, after everything else: sizes, then
-// changes; and caches are kept.
+// carryOutPlans applies everything that is planned for this instant, after all other effects. The order is pool
+// sizes, changes, then saved caches.
 func (f *fleet) carryOutPlans() error {
 	if err := f.scaleAsPlanned(); err != nil {
 		return err
@@ -20,7 +20,7 @@ func (f *fleet) carryOutPlans() error {
 	return nil
 }
 
-// scaleAsPlanned carries out what is planned for this instant, after everything else.
+// scaleAsPlanned applies the pool sizes that are planned for this instant.
 func (f *fleet) scaleAsPlanned() error {
 	for len(f.scaling) > 0 && f.scaling[0].At <= f.c.now && !f.c.agenda.isPast() {
 		e := f.scaling[0]
@@ -35,8 +35,7 @@ func (f *fleet) scaleAsPlanned() error {
 	return nil
 }
 
-// changeAsPlanned carries out what is to be changed at this instant, after everything else
-// (docs/rules/harness.md, Changes).
+// changeAsPlanned applies the changes that are planned for this instant (docs/rules/harness.md, Changes).
 func (f *fleet) changeAsPlanned() error {
 	for len(f.changes) > 0 && f.changes[0].At <= f.c.now {
 		x := &f.changes[0]
@@ -51,10 +50,10 @@ func (f *fleet) changeAsPlanned() error {
 	return nil
 }
 
-// change carries out a change.
+// change applies a change.
 func (f *fleet) change(x *engines.Change) error {
 	if f.c.instant.at == f.c.now {
-		f.c.instant.irregular = true // what this instant brought has begun already
+		f.c.instant.irregular = true // the effects of this instant have begun already
 	}
 	t := f.c.Topology.With(x)
 	f.c.SetTopology(t)
@@ -92,14 +91,14 @@ func (f *fleet) change(x *engines.Change) error {
 	return f.scalePools(sizes[:len(f.c.pools)])
 }
 
-// changeSpeeds lets the passes of workers that begin from now on take the time of t. Of runs in
-// progress the pass in progress ends as it was planned.
+// changeSpeeds applies the worker speeds of t to passes that begin from now on. A pass in progress ends at its
+// planned time.
 func (f *fleet) changeSpeeds(t *engines.Topology) error {
 	for _, p := range f.c.pools {
 		p.Stage = p.WithTopology(t)
 		for _, w := range p.workers {
 			if w.core == nil {
-				continue // it is not there
+				continue // the worker is gone
 			}
 			w.core.SetClock(p.ClockOf(w.id))
 			if w.busy {
@@ -112,8 +111,8 @@ func (f *fleet) changeSpeeds(t *engines.Topology) error {
 	return nil
 }
 
-// changeRouters lets the policies of t choose from now on. Requests that earlier ones held back come before
-// them.
+// changeRouters replaces the policies by the policies of t. Requests that an earlier policy held enter the new
+// router.
 func (f *fleet) changeRouters(t *engines.Topology) error {
 	for _, p := range f.c.pools {
 		held, err := p.ChangeRouter(f.c.now, t)

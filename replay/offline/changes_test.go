@@ -12,7 +12,7 @@ import (
 	"github.com/replay-llm/replay/router/policy"
 )
 
-// readChanges reads what is changed: change=(AT:workers:N), decode, router, speedup or speed instead of workers.
+// readChanges reads planned changes: change=(AT:workers:N), with decode, router, speedup or speed instead of workers.
 func readChanges(t *testing.T, d *datadriven.TestData, x *trial) {
 	for _, arg := range d.CmdArgs {
 		if arg.Key != "change" {
@@ -26,7 +26,7 @@ func readChanges(t *testing.T, d *datadriven.TestData, x *trial) {
 				c.Routing = policy.Name(parts[2])
 				to = new(string)
 			}
-			if parts[1] == "speed" { // of workers, as 0.5/1
+			if parts[1] == "speed" { // speeds of workers, as 0.5/1
 				var speeds []float64
 				for _, text := range strings.Split(parts[2], "/") {
 					speed, err := strconv.ParseFloat(text, 64)

@@ -8,25 +8,25 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// clients send the requests (docs/rules/harness.md, Clients).
+// clients is the state of the clients that send the requests (docs/rules/harness.md, Clients).
 type clients struct {
 	c     *cluster
-	rules *engines.Client // nil: each sends its request once, and waits
+	rules *engines.Client // nil: each client sends its request once, and waits
 	of    []attempt       // by request
-	away  int             // requests that will be sent again
+	away  int             // requests that wait to be sent again
 }
 
-// attempt is the latest time that a request was sent.
+// attempt is the latest attempt of a client to send a request.
 type attempt struct {
-	number int32 // times that it was sent before
-	// hungUp reports that its client does not wait any more. It leaves the cluster with the pass
-	// in progress, or when it comes before a router next, and was called off at since.
+	number int32 // number of earlier attempts
+	// hungUp reports that the client has timed out, at the instant since. The request leaves the cluster after the
+	// pass in progress, or when it next enters a router.
 	hungUp bool
 	since  sim.Time
 }
 
-// sendRequest brings a request before the first router that its client has sent at an instant, from which on the client
-// waits for the first token.
+// sendRequest brings a request to the router of the entry pool. Its client sent it at the instant sent and waits for
+// the first token from then on.
 func (l *clients) sendRequest(id sim.RequestID, sent sim.Time) error {
 	for int(id) >= len(l.of) {
 		l.of = append(l.of, attempt{})
@@ -38,13 +38,13 @@ func (l *clients) sendRequest(id sim.RequestID, sent sim.Time) error {
 	return l.c.enterFirst(l.c.Requests.Get(int(id)))
 }
 
-// hasHungUp reports whether no client waits for a request that is still in flight.
+// hasHungUp reports whether the client of a request has timed out while the request is in flight.
 func (l *clients) hasHungUp(id sim.RequestID) bool {
 	return l.rules != nil && l.of[id].hungUp
 }
 
-// endAttempt lets the client of a request that has left the cluster retry it, or ends it. event is the cause of its
-// departure; 0: none.
+// endAttempt ends an attempt of a request that has left the cluster. Its client retries it, or the request ends.
+// event is the incident that caused its departure; 0: none.
 func (l *clients) endAttempt(x *leaver, how collector.Outcome, event int) error {
 	if err := l.c.handover.leaveWay(x.id); err != nil {
 		return err
@@ -73,7 +73,7 @@ func (l *clients) endAttempt(x *leaver, how collector.Outcome, event int) error 
 	return nil
 }
 
-// resend is a request that its client has sent again, when it leaves the front end. To the cluster it is a new one.
+// resend is the arrival of a retried request after the front end. The cluster treats it as a new request.
 type resend struct {
 	id   sim.RequestID
 	sent sim.Time
@@ -81,7 +81,7 @@ type resend struct {
 
 func (x resend) happen(c *cluster) error {
 	id := x.id
-	c.agenda.barren = 0 // there is an end to attempts
+	c.agenda.barren = 0 // the number of attempts is limited
 	c.clients.away--
 	c.inFlight--
 	c.lives.remake(id, 0)
@@ -91,7 +91,7 @@ func (x resend) happen(c *cluster) error {
 	return c.clients.sendRequest(id, x.sent)
 }
 
-// patience is the end of the time that a client waits for the first token.
+// patience is the timeout of a client that waits for the first token.
 type patience struct {
 	id      sim.RequestID
 	attempt int32
@@ -119,10 +119,10 @@ func (x patience) happen(c *cluster) error {
 	if t := c.handover.find(x.id); t != nil && t.at == asking {
 		return c.clients.endAttempt(&leaver{id: x.id, pool: c.pools[1], worker: collector.Nowhere}, collector.Lost, 0)
 	}
-	return nil // it is on its way
+	return nil // the request is in transfer or will return
 }
 
-// takeHeld takes a request out of the line before a pool; it reports false where it is not in it.
+// takeHeld removes a request from the queue of a pool or of its router. It reports whether the request was queued.
 func (c *cluster) takeHeld(p *pool, id sim.RequestID) bool {
 	if i := slices.Index(p.parked, id); i >= 0 {
 		p.parked = slices.Delete(p.parked, i, i+1)
@@ -132,7 +132,7 @@ func (c *cluster) takeHeld(p *pool, id sim.RequestID) bool {
 	return p.Router.Withdraw(id)
 }
 
-// hangUp continues with a request that was cancelled because its client had hung up.
+// hangUp ends the attempt of a request that was cancelled after its client had timed out.
 type hangUp struct{}
 
 func (hangUp) takeLeaver(c *cluster, l leaver) error {

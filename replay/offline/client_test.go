@@ -13,7 +13,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// client draws how clients continue without an answer.
+// client draws the retry and timeout rules of clients.
 func (d draw) client() *engines.Client {
 	return &engines.Client{
 		Retries: pick(d, 0, 1, 2, 5), Backoff: pick(d, sim.Time(0), 0, 1, 2.5, 30), Factor: pick(d, 1.0, 2, 1.5),
@@ -21,9 +21,9 @@ func (d draw) client() *engines.Client {
 	}
 }
 
-// Whenever clients hang up and send again, with requests that are held, shed and thrown out by faults, every
-// request ends in exactly one way after no more attempts than allowed, no router or worker holds any at the end, and runs of
-// passes give what single passes do.
+// TestClientScripts checks replays with clients that time out and retry, with held, shed and lost requests. Every
+// request ends in exactly one outcome after at most the allowed attempts, and no router or worker holds a request at
+// the end. Runs of passes equal single passes.
 func TestClientScripts(t *testing.T) {
 	resent, late, shed, faulty := 0, 0, 0, 0
 	each(t, 3000, func(t *testing.T, d draw, x *trial, text string) bool {
@@ -62,7 +62,7 @@ func TestClientScripts(t *testing.T) {
 	}
 }
 
-// overtried returns what is wrong with the attempts of requests that have ended.
+// overtried returns the first error in the attempts of requests that have ended.
 func (c *cluster) overtried() string {
 	if c.clients.away != 0 {
 		return fmt.Sprintf("%d requests are still to be sent again", c.clients.away)
@@ -85,7 +85,7 @@ func (c *cluster) overtried() string {
 	return ""
 }
 
-// How long clients wait follows from the rules and the draw.
+// TestWaits checks the waits of clients between attempts against their rules and the random draw.
 func TestWaits(t *testing.T) {
 	c := engines.Client{Backoff: 100, Factor: 2, Longest: 500}
 	for n, want := range []sim.Time{100, 200, 400, 500, 500} {
@@ -107,7 +107,8 @@ func TestWaits(t *testing.T) {
 	}
 }
 
-// readClient reads how clients continue, client=RETRIES:BACKOFF:FACTOR:TIMEOUT, and shed=EXPRESSION, an admission.
+// readClient reads the rules of clients, client=RETRIES:BACKOFF:FACTOR:TIMEOUT, and an admission rule,
+// shed=EXPRESSION.
 func readClient(t *testing.T, d *datadriven.TestData, x *trial) {
 	for _, arg := range d.CmdArgs {
 		switch arg.Key {

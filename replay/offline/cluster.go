@@ -11,32 +11,32 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// cluster is the event loop over any number of workers, in one pool or in two
-// (docs/rules/harness.md, The main loop, Prefill and decode pools).
+// cluster is the event loop for any number of workers, in one pool or two (docs/rules/harness.md, The main loop,
+// Prefill and decode pools).
 type cluster struct {
 	*run
 	now    sim.Time
 	events events
-	pools  []*pool // the entry first, then decode if there is one
+	pools  []*pool // the entry pool, then the decode pool if there is one
 
-	inFlight int // requests on workers, until the pass that ended them is over
+	inFlight int // requests on workers, until the end of their last pass
 	arrivals []harness.Entering
-	together []*sim.Request // of those, that a router decides on together
+	together []*sim.Request // arrivals that the router places in one decision
 
 	instant instant // see instant.go
-	transit int     // KV caches on their way to a decode worker
-	pending int     // events that are not the end of a pass, these among them
+	transit int     // KV caches in transfer to a decode worker
+	pending int     // events other than the end of a pass, transfers included
 	window  harness.TrafficWindow
-	flow    planner.Traffic // what has gone through, for planners
-	saveAt  sim.Time        // when caches are to be kept; 0: not before the end
+	flow    planner.Traffic // requests, prompts and tokens so far, for planners
+	saveAt  sim.Time        // when caches are saved; 0: not before the end
 
-	// Its parts. Each has a separate duty and state, and knows the cluster around it.
-	agenda   agenda   // incidents to come, see incidents.go
+	// The parts of the cluster. Each part has a separate duty and state, and refers to the cluster.
+	agenda   agenda   // future incidents, see incidents.go
 	faults   faults   // see faults.go
-	lives    lives    // which requests are on which worker, and leave it, see leave.go
+	lives    lives    // the requests of each worker, and their departures, see leave.go
 	clients  clients  // see client.go
-	handover handover // from prefill to decode workers, see handover.go
-	fleet    fleet    // how many workers there are, see scale.go
+	handover handover // transfers from prefill to decode workers, see handover.go
+	fleet    fleet    // the number of workers, see scale.go
 }
 
 func newCluster(r *run) (*cluster, error) {
@@ -85,7 +85,7 @@ func (c *cluster) runEvents(ctx context.Context) error {
 	return c.endReplay()
 }
 
-// endReplay ends a replay at its time, or in which nothing is to come.
+// endReplay ends a replay at cfg.Until, or if no event is left.
 func (c *cluster) endReplay() error {
 	c.saveWorkers()
 	if c.cfg.Until > 0 && !c.isIdle() {
@@ -96,8 +96,7 @@ func (c *cluster) endReplay() error {
 	return c.checkNothingLeft()
 }
 
-// recordBegun notes the passes that have begun by now, when the replay is ended while
-// they are in progress.
+// recordBegun records the passes in progress and the progress of their requests, when the replay ends early.
 func (c *cluster) recordBegun(now sim.Time) {
 	for _, p := range c.pools {
 		for _, w := range p.workers {
@@ -115,7 +114,7 @@ func (c *cluster) recordBegun(now sim.Time) {
 	}
 }
 
-// advanceTo lets everything happen that is due at or before until.
+// advanceTo applies everything that is due at or before until.
 func (c *cluster) advanceTo(ctx context.Context, until sim.Time) error {
 	for {
 		if err := c.settleInstant(); err != nil {
@@ -143,7 +142,7 @@ func (c *cluster) advanceTo(ctx context.Context, until sim.Time) error {
 	}
 }
 
-// nextInstant is the next instant at which something happens.
+// nextInstant returns the next instant at which something happens. It reports false if nothing is left to happen.
 func (c *cluster) nextInstant() (sim.Time, bool) {
 	next, ok := c.Next(c.now, c.countForFeed())
 	if len(c.events) > 0 && (!ok || c.events[0].at < next) && !(c.lives.tracked && c.agenda.isOver()) {
@@ -164,11 +163,11 @@ func (c *cluster) nextInstant() (sim.Time, bool) {
 	return next, ok
 }
 
-// isIdle reports whether no request is left.
+// isIdle reports whether every request has ended.
 func (c *cluster) isIdle() bool { return c.Done() && c.countInFlight() == 0 && c.transit == 0 }
 
-// countInFlight is the number of requests that closed loop counts: on workers or held
-// by a router. One with its KV cache in transfer to a decode worker is neither.
+// countInFlight returns the number of requests that count in closed loop: requests on workers or held by a router. A
+// request with its KV cache in transfer to a decode worker does not count.
 func (c *cluster) countInFlight() int {
 	n := c.inFlight
 	for _, p := range c.pools {
@@ -177,7 +176,7 @@ func (c *cluster) countInFlight() int {
 	return n
 }
 
-// countForFeed is countInFlight where the feed asks: in closed loop.
+// countForFeed returns countInFlight in closed loop, 0 in trace mode.
 func (c *cluster) countForFeed() int {
 	if c.cfg.Admission.Mode != loadgen.Concurrency {
 		return 0
@@ -185,8 +184,8 @@ func (c *cluster) countForFeed() int {
 	return c.countInFlight()
 }
 
-// settleInstant carries out everything that happens at the current instant, in the
-// order that docs/rules/harness.md gives, until nothing changes any more.
+// settleInstant applies everything that happens at the current instant, in the order of docs/rules/harness.md, until
+// nothing changes.
 func (c *cluster) settleInstant() error {
 	if c.instant.at == c.now {
 		c.instant.irregular = true
@@ -197,8 +196,8 @@ func (c *cluster) settleInstant() error {
 	return c.settleRounds(false)
 }
 
-// settleRounds carries out rounds until one changes nothing. The first may have been
-// carried out already.
+// settleRounds applies rounds until a round changes nothing. changed reports that the caller has already applied the
+// first round.
 func (c *cluster) settleRounds(changed bool) (err error) {
 	for {
 		if !changed {
@@ -207,13 +206,13 @@ func (c *cluster) settleRounds(changed bool) (err error) {
 			}
 		}
 		if !c.instant.irregular && !c.isAnyDue() {
-			return nil // what has been started ends later
+			return nil // the passes that have started end later
 		}
 		c.instant.irregular, changed = true, false
 	}
 }
 
-// settleRound carries out once what can happen at the current instant.
+// settleRound applies one round of everything that can happen at the current instant.
 func (c *cluster) settleRound() (changed bool, err error) {
 	for _, kind := range [...]kind{passEnds, workerReady, handoffDone} {
 		did, err := c.applyEvents(kind)
@@ -241,8 +240,7 @@ func (c *cluster) settleRound() (changed bool, err error) {
 	return changed || admitted || arrived || started, err
 }
 
-// applyEvents carries out the events of a kind that are due, up to one of another
-// kind.
+// applyEvents applies the events of kind k that are due, up to the first event of another kind.
 func (c *cluster) applyEvents(k kind) (changed bool, err error) {
 	for c.isDue(k) {
 		e := c.events.pop()
@@ -259,7 +257,7 @@ func (c *cluster) applyEvents(k kind) (changed bool, err error) {
 				break
 			}
 			c.transit--
-			err = c.enterDecode(e.request) // its KV cache has arrived
+			err = c.enterDecode(e.request) // the KV cache has arrived
 		case incidentDue:
 			c.pending--
 			err = c.agenda.fireIncident(int(e.request))
@@ -303,7 +301,7 @@ func (c *cluster) endPass(w *worker) error {
 	return w.pool.Measure(c.now, w.id, &w.pass)
 }
 
-// takeArrivals takes in the requests that arrive now.
+// takeArrivals admits the requests that arrive now.
 func (c *cluster) takeArrivals() (changed bool, err error) {
 	if c.Feed.WantsSweep() {
 		c.Feed.ForgetPrompts(c.markPrompts)
@@ -326,11 +324,11 @@ func (c *cluster) takeArrivals() (changed bool, err error) {
 				return true, err
 			}
 			if !ok {
-				again = true // its place is free for another
+				again = true // the rejected request does not count, another may arrive
 				continue
 			}
 			c.pools[0].prompts += a.Request.InputTokens
-			id := a.Request.ID // one that is shed is not there any more
+			id := a.Request.ID // a shed request is removed from Requests
 			if err := c.enterCluster(a.Request); err != nil {
 				return true, err
 			}
@@ -340,8 +338,8 @@ func (c *cluster) takeArrivals() (changed bool, err error) {
 	return changed, nil
 }
 
-// markPrompts calls need with all prompt nodes that caches have, or have had before the end of a pass in progress, which
-// routers learn of then.
+// markPrompts calls need with all prompt nodes in caches. It includes nodes that a pass in progress has evicted,
+// because the router learns of the eviction at the end of the pass.
 func (c *cluster) markPrompts(need func(prompt.NodeID)) {
 	for _, p := range c.pools {
 		p.MarkPrompts(need)
@@ -357,7 +355,7 @@ func (c *cluster) markPrompts(need func(prompt.NodeID)) {
 	}
 }
 
-// startPasses starts a pass on every worker that can, lowest first.
+// startPasses starts a pass on every worker that is ready, in the order of the pools and ids.
 func (c *cluster) startPasses() (changed bool, err error) {
 	for {
 		w := c.nextReady()
@@ -380,7 +378,7 @@ func (c *cluster) nextReady() *worker {
 	return nil
 }
 
-// startPass runs a pass on w. One that takes no time is over at once.
+// startPass runs a pass on w. A pass that takes no time ends at once.
 func (c *cluster) startPass(w *worker) error {
 	until := never
 	if c.cfg.steps || w.pool.metered || len(w.asking) > 0 || c.lives.tracked && w.isSingle() {
@@ -404,8 +402,8 @@ func (c *cluster) startPass(w *worker) error {
 	return nil
 }
 
-// stepWorker lets w's core run a pass, or a run of passes up to until, and shows the router its effects that are
-// visible from its start.
+// stepWorker lets the core of w run a pass, or a run of passes up to until. It shows the router the effects that are
+// visible from the start of the pass.
 func (c *cluster) stepWorker(w *worker, until sim.Time) error {
 	w.pool.ready.Remove(int(w.id))
 	if w.pass.Detail == nil && (c.Observer != nil || w.pool.metered || w.pool.auto != nil) {
@@ -438,7 +436,7 @@ func (c *cluster) stepWorker(w *worker, until sim.Time) error {
 	return c.showRouter(w)
 }
 
-// showRouter shows the router what a pass did to w's cache.
+// showRouter shows the router the cache changes of a pass of w.
 func (c *cluster) showRouter(w *worker) error {
 	if len(w.pass.KV) == 0 && len(w.pass.Events) == 0 {
 		return nil

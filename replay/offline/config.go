@@ -1,13 +1,11 @@
 // Package offline replays a workload on a logical clock: it moves time and
 // carries effects between feed, routers and cores (docs/rules/harness.md).
 //
-// There are four drivers. single.go steps one worker; alone.go runs the workers
-// of a round-robin pool one after the other, since none of them can tell, or with threads.go several at once;
-// lazy.go brings workers behind a KV router from arrival to arrival; cluster.go
-// is the event loop for everything else, and the twin of the other drivers in the
-// tests. A cluster is its loop and parts with a duty each (agenda, faults, lives, clients,
-// handover, fleet). Read config.go, run.go, single.go, then cluster.go with events.go and
-// pool.go.
+// There are four drivers. single.go steps one worker. alone.go runs the workers of a round-robin pool one after the
+// other, or several in parallel with threads.go. lazy.go advances workers behind a KV router from arrival to arrival.
+// cluster.go is the event loop for everything else; the tests compare the other drivers with it. A cluster is its
+// loop and six parts: agenda, faults, lives, clients, handover and fleet. Read config.go, run.go, single.go, then
+// cluster.go with events.go and pool.go.
 package offline
 
 import (
@@ -16,23 +14,23 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Config is one replay.
+// Config is the configuration of one replay.
 type Config struct {
 	harness.Config
 
-	// Reject turns away, on arrival, requests that no idle engine could run, as a
-	// server would. Otherwise one of them fails the replay.
+	// Reject rejects, on arrival, requests that do not fit on an idle engine, as a server would. If false, such a
+	// request fails the replay.
 	Reject bool
 	// Until is the instant after which no request arrives and no pass begins; 0
 	// lets the replay run to its end.
 	Until sim.Time
-	// Scalers, by pool, decide instead of Autoscale.Kind where they are not nil.
+	// Scalers are the custom scalers by pool. A scaler that is not nil replaces Autoscale.Kind.
 	Scalers [2]autoscale.Scaler
-	// Foreseen is, by pool, the load that a perfect autoscaler knows beforehand.
+	// Foreseen is the load by pool that a perfect autoscaler knows in advance.
 	Foreseen [2]*autoscale.Foreseen
 
-	// Threads is the number of independent workers that are simulated at once, at least 1; 0 is 1. The result does not
-	// depend on it.
+	// Threads is the number of independent workers that are simulated in parallel, at least 1; 0 means 1. The result
+	// does not depend on it.
 	Threads int
 
 	steps bool // a planner reads every pass

@@ -10,19 +10,19 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// cause is why requests lose their worker.
+// cause is the reason why requests lose their worker.
 type cause struct {
-	event int   // the number of the incident
-	drain *kill // nil: a fault
+	event int   // number of the incident
+	drain *kill // nil: the cause is a fault
 }
 
-// kill is the end of a drain that has taken too long.
+// kill is the end of a drain by its timeout.
 type kill struct {
 	how  engines.OnLoss
 	done *harness.Drains
 }
 
-// planKill puts the end of a drain on the agenda, where drains of the pool have a timeout.
+// planKill schedules the end of a drain if drains of the pool have a timeout.
 func (f *fleet) planKill(w *worker) {
 	if a := w.pool.auto; a != nil && a.Drain > 0 && w.state == leaving {
 		w.left = f.c.now
@@ -30,7 +30,7 @@ func (f *fleet) planKill(w *worker) {
 	}
 }
 
-// drainEnds kills a worker that was let go at an instant, and has still requests.
+// drainEnds kills a worker that has been leaving since an instant and still has requests.
 type drainEnds struct {
 	w     *worker
 	since sim.Time
@@ -55,7 +55,7 @@ func (x drainEnds) happen(c *cluster) error {
 	return c.lives.killWorkers(hit, back, cause{number, &k})
 }
 
-// count counts a request by what happened to it.
+// count counts a request by its outcome: lost, migrated or retried.
 func (k *kill) count(after, before collector.Fate, again bool) {
 	switch {
 	case !again:
@@ -67,7 +67,7 @@ func (k *kill) count(after, before collector.Fate, again bool) {
 	}
 }
 
-// nameWorker names a worker among those of all pools.
+// nameWorker returns a name of a worker that is unique among all pools.
 func (p *pool) nameWorker(id sim.WorkerID) string {
 	if p.Role == scheduler.Aggregated {
 		return fmt.Sprintf("worker %d", id)

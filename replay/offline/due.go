@@ -6,13 +6,14 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// dueTable has for each worker the instant before which nothing happens on it (driveLazily), and the least instant of each
-// dueGroup workers, so that an arrival does not visit all workers.
+// dueTable has for each worker the instant before which nothing happens on it (driveLazily). It also has the minimum
+// of each group of dueGroup workers, so that an arrival does not visit all workers.
 type dueTable struct{ at, least []sim.Time }
 
 const dueGroup = 32
 
-// visit calls bring for each worker that is due at an instant, in the order of their ids. bring returns when it is due again.
+// visit calls bring for each worker that is due at now, in the order of ids. bring returns when the worker is due
+// next.
 func (d *dueTable) visit(now sim.Time, bring func(worker int) (again sim.Time, err error)) error {
 	for g, least := range d.least {
 		if least > now {

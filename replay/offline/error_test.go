@@ -12,8 +12,8 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// Replays that cannot end say so, with the place in the trace and the numbers.
-// The reference never ends on any of these.
+// TestErrors checks the errors of replays that cannot end. The errors name the line of the trace and the numbers. The
+// reference never ends on these replays.
 func TestErrors(t *testing.T) {
 	const small = `{"block_size":4,"num_gpu_blocks":4}`
 	for _, test := range []struct {
@@ -60,16 +60,15 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// Stalls name the worker, the instant and the request, whichever driver meets
-// them.
+// TestStalls checks that the error of a stall names the worker, the instant and the request, in every driver.
 func TestStalls(t *testing.T) {
 	const unchunked = `{"block_size":4,"enable_chunked_prefill":false,"max_num_batched_tokens":8}`
 	const tooLong = `
 		{"timestamp":0,"input_length":4,"output_length":2,"hash_ids":[1]}
 		{"timestamp":0,"input_length":4,"output_length":2,"hash_ids":[2]}
 		{"timestamp":100,"input_length":12,"output_length":2,"hash_ids":[3,4,5]}`
-	// Two requests that do not fit together each push the other out before its
-	// prompt is done.
+	// pingPong is an engine on which two requests that do not fit together preempt each other before their prompts
+	// are done.
 	const pingPong = `{"block_size":4,"num_gpu_blocks":4,"max_num_batched_tokens":2}`
 	const pair = `
 		{"timestamp":0,"input_length":13,"output_length":2,"hash_ids":[1,2,3,4]}
@@ -77,7 +76,7 @@ func TestStalls(t *testing.T) {
 	for _, test := range []struct {
 		example
 		at   string // beginning of the message
-		says string // in the reason
+		says string // part of the reason
 	}{
 		{example{name: "unchunked, single", trace: tooLong, engine: unchunked},
 			"stalled at 100 ms on worker 0: trace.jsonl:3: ", "max_num_batched_tokens"},
@@ -106,7 +105,8 @@ func TestStalls(t *testing.T) {
 	}
 }
 
-// A replay stops when its context is done, long before its end, and reports why, with every driver.
+// TestCancel checks that a replay stops long before its end when its context is done, and returns the reason, in
+// every driver.
 func TestCancel(t *testing.T) {
 	for _, e := range []example{
 		{name: "single"},
@@ -118,7 +118,7 @@ func TestCancel(t *testing.T) {
 		t.Run(e.name, func(t *testing.T) {
 			cfg := e.config(t)
 			ctx, cancel := context.WithCancelCause(context.Background())
-			told := 0 // at intervals of some steps, of which there are many more
+			told := 0 // calls of Progress, at intervals of some steps
 			cfg.Progress = func(finished int) {
 				if told++; told == 3 {
 					cancel(nil)

@@ -6,23 +6,23 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// never is later than everything that happens.
+// never is later than every event.
 const never = sim.Time(math.MaxFloat64)
 
-// order is an event's place among events due at the same instant: the number of the event in order of creation, as in
-// the reference.
+// order is the position of an event among events due at the same instant: the number of the event in order of
+// creation, as in the reference.
 //
-// A pass inside a run is never made a separate event. It would have been made
-// at the end of the pass before, in the first round of that instant, when
-// workers start passes in the order of their ids, which is rank.
+// A pass inside a run never becomes a separate event. In the reference its event is created at the end of the pass
+// before, in the first round of that instant. Workers start passes in the order of their ids in that round, so rank
+// gives the same order.
 type order struct {
 	made sim.Time
 	rank uint64
 }
 
-// Ranks of the events of one instant. Handoffs and startups are made before any
-// pass starts; passes start by worker; once an instant has taken an unusual turn
-// (see cluster.irregular) everything is made an event and counted on.
+// The constants are ranks of the events of one instant. Handoffs and startups are created before a pass starts, then
+// passes by worker. After an instant has become irregular (see instant.irregular), every effect becomes an event with
+// a counted rank.
 const (
 	rankPass    = 1 << 32
 	rankCounted = 1 << 48
@@ -35,7 +35,7 @@ func (o order) before(x order) bool {
 	return o.rank < x.rank
 }
 
-// kind is what an event is about.
+// kind is the kind of an event.
 type kind uint8
 
 const (
@@ -45,13 +45,13 @@ const (
 	incidentDue
 )
 
-// event is something that happens later.
+// event is an effect at a later instant.
 type event struct {
 	at      sim.Time
 	order   order
 	kind    kind
 	worker  *worker       // passEnds, workerReady
-	request sim.RequestID // handoffDone; of an incident, its place in the agenda
+	request sim.RequestID // of handoffDone; for an incident, its index in the agenda
 }
 
 func (e *event) before(x *event) bool {
@@ -61,10 +61,8 @@ func (e *event) before(x *event) bool {
 	return e.order.before(x.order)
 }
 
-// events is a binary heap, earliest first. A worker knows the place of the end
-// of its pass, so that it can be moved. It is not one of internal/heap, which has
-// keys of two parts and items that stay: with calls to compare and to note
-// places, an event took half as long again.
+// events is a binary heap, earliest event first. A worker has the index of its event, so that the event can be moved.
+// internal/heap has two-part keys and fixed items: with calls for comparisons and indexes, an event took 50% longer.
 type events []event
 
 func (h *events) push(e event) {
@@ -90,7 +88,7 @@ func (h *events) restoreAt(i int) {
 	h.siftDown(i)
 }
 
-// removeAt takes out the event at i.
+// removeAt removes the event at i.
 func (h *events) removeAt(i int) {
 	s := *h
 	last := len(s) - 1

@@ -18,17 +18,17 @@ import (
 	"github.com/replay-llm/replay/router/policy"
 )
 
-// example is a replay with numbers that the reference printed.
+// example is a replay with the numbers that the reference printed for it.
 type example struct {
 	name  string
-	trace string // Mooncake unless agentic
+	trace string // Mooncake format unless agentic is set
 	block int    // tokens per hash id; 0: 64
 
 	agentic   bool
 	synthetic *loadgen.Synthetic
 
 	engine          string // arguments; "": blocks of 64
-	prefill, decode string // of a disaggregated replay, one worker each
+	prefill, decode string // engines of a disaggregated replay, one worker each
 	workers         int    // 0: 1
 	concurrency     int    // 0: trace mode
 	speedup         float64
@@ -39,7 +39,7 @@ type example struct {
 	placed string // placements by a KV router, see TestRoutedExamples
 }
 
-// config is the replay of an example.
+// config returns the configuration of an example.
 func (e *example) config(t *testing.T) Config {
 	t.Helper()
 	block := e.block
@@ -100,7 +100,7 @@ func (e *example) run(t *testing.T) {
 	checkReport(t, result.Report, e.report)
 }
 
-// timelines is what happened to the requests, in order of arrival.
+// timelines returns a line for each request, in order of arrival.
 func timelines(cfg *Config, c *collector.Collector) []string {
 	var out []string
 	number := func(v float64) string { return string(collector.AppendFloat(nil, v)) }
@@ -130,7 +130,7 @@ func timelines(cfg *Config, c *collector.Collector) []string {
 	return out
 }
 
-// checkReport holds a report against lines "key value".
+// checkReport compares a report with lines "key value".
 func checkReport(t *testing.T, r *collector.Report, want string) {
 	t.Helper()
 	have := map[string]string{}
@@ -148,7 +148,7 @@ func checkReport(t *testing.T, r *collector.Report, want string) {
 	}
 }
 
-// lines are the lines of text that are not blank, without white space around.
+// lines returns the lines of text that are not blank, without surrounding white space.
 func lines(text string) []string {
 	var out []string
 	for line := range strings.Lines(text) {

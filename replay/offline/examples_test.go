@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/loadgen"
 )
 
-// The worked examples of the rules in docs/rules/harness.md.
+// TestExamples replays the worked examples of the rules in docs/rules/harness.md.
 func TestExamples(t *testing.T) {
 	for _, e := range slices.Concat(singleExamples(), clusterExamples(), workloadExamples()) {
 		t.Run(e.name, e.run)
@@ -96,7 +96,8 @@ func singleExamples() []example {
 			max_e2e_latency_ms 47.189548
 			request_throughput_rps 38.87427939477178`,
 	}, {
-		// Within a pass the single worker reads no arrivals: a turn that unlocks meanwhile arrives when the pass ends.
+		// The single worker reads no arrivals within a pass. A turn that becomes ready during a pass arrives at its
+		// end.
 		name: "E6 sessions, concurrency 2, one worker", trace: sessionsTrace, concurrency: 2,
 		want: `
 			1: w0 0.0|same|0|24.198391, 29.951576000000003
@@ -167,7 +168,7 @@ func clusterExamples() []example {
 			p75_ttst_ms 5.749889000000003
 			p90_ttst_ms 23.224774`,
 	}, {
-		// Unlike with one worker, a turn arrives when it unlocks.
+		// With two workers, unlike with one, a turn arrives when it becomes ready.
 		name: "E6 sessions, concurrency 2, two workers", trace: sessionsTrace, concurrency: 2, workers: 2,
 		want: `
 			1: w0 0.0|same|0|23.218181, 28.964774000000002
@@ -195,7 +196,7 @@ func clusterExamples() []example {
 			median_itl_ms 5.756480000000003
 			max_itl_ms 5.756480000000003`,
 	}, {
-		// A KV cache on its way counts as no request in flight.
+		// A KV cache in transfer does not count as a request in flight.
 		name: "E7b KV transfer, concurrency 1", trace: threeRequests, prefill: slowLink, decode: decodeArgs, concurrency: 1,
 		want: `
 			1: w0 0.0|same|0|36.998391, 42.74828, 48.498169000000004
@@ -245,7 +246,7 @@ func clusterExamples() []example {
 	}}
 }
 
-// twice is one long prompt at 0 and again at the given time.
+// twice returns a trace of one long prompt at 0 and again at the instant at.
 func twice(at int) string {
 	const line = `{"timestamp":%d,"input_length":1024,"output_length":20,"hash_ids":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]}` + "\n"
 	return fmt.Sprintf(line+line, 0, at)

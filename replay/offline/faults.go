@@ -10,13 +10,13 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// faults is the faults of a cluster: those of its rules, and the breakdowns that laws draw.
+// faults applies the faults of a cluster: planned faults, and random breakdowns by fault laws.
 type faults struct {
 	c      *cluster
-	linkBy int // the number of the fault that took a share of the link
+	linkBy int // number of the fault that limits the bandwidth of links
 }
 
-// planFaults puts all faults on the agenda, and the first that each law draws.
+// planFaults schedules all planned faults, and the first breakdown of each law and worker.
 func (f *faults) planFaults() error {
 	rules := f.c.Faults
 	if rules == nil {
@@ -35,7 +35,7 @@ func (f *faults) planFaults() error {
 	return nil
 }
 
-// planBreakdowns puts the first breakdown of a new worker on the agenda, by each law.
+// planBreakdowns schedules the first breakdown of a new worker by each law.
 func (f *faults) planBreakdowns(w *worker) {
 	if f.c.Faults == nil {
 		return
@@ -45,7 +45,7 @@ func (f *faults) planBreakdowns(w *worker) {
 	}
 }
 
-// planBreakdown puts the first breakdown of a worker by a law on the agenda, if the law is about it.
+// planBreakdown schedules the first breakdown of a worker by a law, if the law applies to the worker.
 func (f *faults) planBreakdown(law int, w *worker) {
 	l := &f.c.Faults.Laws[law]
 	x := engines.Fault{Pool: l.Pool, Zone: engines.Anywhere, Workers: l.Workers}
@@ -55,14 +55,14 @@ func (f *faults) planBreakdown(law int, w *worker) {
 	}
 }
 
-// breakdown is the next time that a worker dies by a law.
+// breakdown is the next death of a worker by a law.
 type breakdown struct {
 	law    *engines.FaultLaw
 	worker *worker
 	draw   *rand.Rand
 }
 
-// drawMean draws a time of an exponential law, in whole ms.
+// drawMean draws an exponentially distributed time with the given mean, in whole ms.
 func (b *breakdown) drawMean(mean sim.Time) sim.Time {
 	return sim.Time(int64(b.draw.ExpFloat64() * float64(mean)))
 }
@@ -70,7 +70,7 @@ func (b *breakdown) drawMean(mean sim.Time) sim.Time {
 func (b *breakdown) happen(c *cluster) error {
 	w := b.worker
 	if w.state == gone && !w.returns || c.lives.isStranded() {
-		return nil // for good
+		return nil // the worker does not return
 	}
 	next := b.drawMean(b.law.Between)
 	if w.isUp() {
@@ -88,14 +88,14 @@ func (b *breakdown) happen(c *cluster) error {
 	return nil
 }
 
-// isUp reports whether w works.
+// isUp reports whether w serves requests.
 func (w *worker) isUp() bool { return w.state == active || w.state == leaving }
 
-// fault is a fault that happens.
+// fault is a fault and its number.
 type fault struct {
 	engines.Fault
-	number int       // among all that happen, from 1
-	left   []*worker // of a rolling update: those to come
+	number int       // number among all incidents, from 1
+	left   []*worker // workers that a rolling update has not drained yet
 }
 
 func (x *fault) happen(c *cluster) error {
@@ -131,7 +131,7 @@ func (x *fault) happen(c *cluster) error {
 	return nil
 }
 
-// workersHit returns the workers that a fault hits, those of the entry first.
+// workersHit returns the workers that a fault hits, starting with the entry pool.
 func (f *faults) workersHit(x *fault) []*worker {
 	var hit []*worker
 	for _, p := range f.c.pools {
@@ -144,7 +144,7 @@ func (f *faults) workersHit(x *fault) []*worker {
 	return hit
 }
 
-// noteIncident notes that something happens, and returns its number.
+// noteIncident records an incident and returns its number.
 func (f *faults) noteIncident(what string, hit []*worker) int {
 	x := harness.Incident{At: f.c.now, What: what}
 	for _, w := range hit {
@@ -154,7 +154,8 @@ func (f *faults) noteIncident(what string, hit []*worker) int {
 	return f.c.Collector.BeginEvent()
 }
 
-// killLater lets workers die. Workers that serve hang until the router notices it, and only then lose their requests.
+// killLater kills workers when the router detects their death. Active and leaving workers hang until then and lose
+// their requests afterwards.
 func (f *faults) killLater(x *fault, hit []*worker) error {
 	detect := f.c.lives.rules.Detect
 	if detect == 0 {
@@ -177,7 +178,7 @@ func (f *faults) killLater(x *fault, hit []*worker) error {
 	return f.c.lives.killWorkers(now, x.Back, cause{event: x.number})
 }
 
-// deathNoticed takes workers that have died off their routers. The time until their return is counted from their death.
+// deathNoticed removes dead workers from their routers. The time until they return counts from their death.
 type deathNoticed struct {
 	*fault
 	hit    []*worker
@@ -193,7 +194,7 @@ func (x *deathNoticed) happen(c *cluster) error {
 	return c.lives.killWorkers(dead, back, cause{event: x.number})
 }
 
-// faultEnds is the end of the effect of a fault, unless another fault has prolonged it.
+// faultEnds ends the effect of a fault, unless a later fault has replaced it.
 type faultEnds struct {
 	*fault
 	hit []*worker
@@ -211,7 +212,7 @@ func (x *faultEnds) happen(c *cluster) error {
 	return nil
 }
 
-// forgetCaches lets the routers of a pool, or of all, forget what is cached.
+// forgetCaches clears what the routers of a pool, or of all pools, know of caches.
 func (f *faults) forgetCaches(pool int) {
 	for _, p := range f.c.pools {
 		for _, w := range p.workers {
@@ -222,8 +223,8 @@ func (f *faults) forgetCaches(pool int) {
 	}
 }
 
-// restartRouters replaces the router of a pool, or of all, by one that knows only the workers.
-// Requests that the old one held come before it again.
+// restartRouters replaces the router of a pool, or of all pools, by a router that knows only the workers. Requests
+// that the old router held enter the new router.
 func (f *faults) restartRouters(pool int) error {
 	for _, p := range f.c.pools {
 		if pool != engines.Anywhere && p.Index != pool {
@@ -247,8 +248,8 @@ func (f *faults) restartRouters(pool int) error {
 	return nil
 }
 
-// agreeOn makes w known to a new router, which knows those of the start. A worker that finishes its requests still
-// reports its cache.
+// agreeOn registers w with a new router, which already knows the initial workers. A leaving worker still reports its
+// cache.
 func (p *pool) agreeOn(w *worker) error {
 	known := int(w.id) < p.Count
 	if !known && w.isUp() {
@@ -266,7 +267,7 @@ func (p *pool) agreeOn(w *worker) error {
 	return nil
 }
 
-// beginRollout drains the first workers of a rolling update.
+// beginRollout drains the first N workers of a rolling update.
 func (f *faults) beginRollout(x *fault, all []*worker) error {
 	x.left = slices.Clone(all)
 	for range x.N {
@@ -277,12 +278,12 @@ func (f *faults) beginRollout(x *fault, all []*worker) error {
 	return nil
 }
 
-// rolloutGoesOn continues a rolling update when a worker is there again.
+// rolloutGoesOn continues a rolling update after a worker has returned.
 type rolloutGoesOn struct{ *fault }
 
 func (x rolloutGoesOn) happen(c *cluster) error { return c.faults.goOnWithRollout(x.fault) }
 
-// goOnWithRollout drains the next worker that is still there.
+// goOnWithRollout drains the next active worker.
 func (f *faults) goOnWithRollout(x *fault) error {
 	for len(x.left) > 0 {
 		w := x.left[0]
@@ -299,7 +300,8 @@ func (f *faults) goOnWithRollout(x *fault) error {
 	return nil
 }
 
-// changeRoles drains workers that serve in the other pool then: those of the fault, or the latest ones.
+// changeRoles drains workers of one pool, which then serve in the other pool. It drains the workers of the fault, or
+// the N latest workers.
 func (f *faults) changeRoles(x *fault, hit []*worker) error {
 	hit = slices.DeleteFunc(hit, func(w *worker) bool { return w.state != active })
 	if len(x.Workers) == 0 {
@@ -317,7 +319,8 @@ func (f *faults) changeRoles(x *fault, hit []*worker) error {
 	return nil
 }
 
-// newRole is a worker that has left its pool and serves in another after a time; engines.Forever: after that of a new worker.
+// newRole starts a worker in another pool, after it has left its pool. The delay is back; engines.Forever: the
+// startup time of a new worker.
 type newRole struct {
 	pool *pool
 	back sim.Time

@@ -57,8 +57,8 @@ func (d draw) faults(t *engines.Topology) *engines.Faults {
 	return f
 }
 
-// After any script of faults every request has ended in exactly one way, no router or worker holds any, tokens add up,
-// and runs of passes equal single passes.
+// TestFaultScripts checks replays with random faults. Every request ends in exactly one outcome, no router or worker
+// holds a request at the end, and tokens add up. Runs of passes equal single passes.
 func TestFaultScripts(t *testing.T) {
 	each(t, 2000, func(t *testing.T, d draw, x *trial, text string) bool {
 		x.cfg.Faults, x.cfg.Signals = d.faults(&x.cfg.Topology), d.signals(&x.cfg.Topology)
@@ -80,7 +80,7 @@ func TestFaultScripts(t *testing.T) {
 	})
 }
 
-// unbalanced returns what does not add up when a cluster has come to its end, "" when all does.
+// unbalanced returns the first inconsistency of a cluster after its end, "" if it has none.
 func (c *cluster) unbalanced() string {
 	if c.inFlight != 0 || c.transit != 0 || c.countInFlight() != 0 {
 		return fmt.Sprintf("%d requests in flight, %d on their way, %d held", c.inFlight, c.transit, c.countInFlight())
@@ -107,7 +107,7 @@ func (c *cluster) unbalanced() string {
 		costs.LostTokens += x.LostTokens
 		costs.Recomputed += x.Recomputed
 	}
-	if c.Client != nil { // what clients give up belongs to no event
+	if c.Client != nil { // requests that clients give up have no event
 		costs.LostTokens, costs.Recomputed = sum.LostTokens, sum.Recomputed
 	}
 	if costs.Retried != sum.Retries || costs.Migrated != sum.Migrations || costs.LostTokens != sum.LostTokens || costs.Recomputed != sum.Recomputed || costs.Lost > by[collector.Lost] {
@@ -121,7 +121,7 @@ func (c *cluster) unbalanced() string {
 	return ""
 }
 
-// brokenFate returns what is wrong with the record of a request that has ended.
+// brokenFate returns the first error in the record of a request that has ended.
 func (c *cluster) brokenFate(id sim.RequestID, r *collector.Record) string {
 	times := []sim.Time{r.Arrival, r.Admit, r.First}
 	if r.Tokens >= 2 {
@@ -145,7 +145,7 @@ func (c *cluster) brokenFate(id sim.RequestID, r *collector.Record) string {
 	return ""
 }
 
-// giveUp calls requests off their workers.
+// giveUp cancels the requests on workers with an id divisible by every.
 type giveUp struct{ every sim.RequestID }
 
 func (x giveUp) happen(c *cluster) error {
@@ -161,7 +161,7 @@ func (x giveUp) happen(c *cluster) error {
 	return nil
 }
 
-// givenUp is the number of what a request is called off for.
+// givenUp ends a request that giveUp has cancelled. Its value is the number of the incident.
 type givenUp int
 
 func (event givenUp) takeLeaver(c *cluster, l leaver) error {
@@ -169,7 +169,7 @@ func (event givenUp) takeLeaver(c *cluster, l leaver) error {
 	return c.finishRequest(l.id, c.now)
 }
 
-// Requests may be called off their workers at any instant, and be hit by a fault as well.
+// TestCalledOff checks that requests can be cancelled on their workers at any instant, also with faults.
 func TestCalledOff(t *testing.T) {
 	each(t, 1000, func(t *testing.T, d draw, x *trial, text string) bool {
 		x.cfg.Faults = &engines.Faults{}
@@ -198,8 +198,9 @@ func TestCalledOff(t *testing.T) {
 	})
 }
 
-// The GPU computes the second pass in flight while a worker hangs, with runs of passes as with single ones: in vLLM's own
-// rules with host memory, which time passes when they are planned.
+// TestHangWithTwoInFlight checks a hang while two passes are in flight, with runs of passes and with single passes.
+// The GPU computes the second pass while the worker hangs. The engine follows vLLM's own rules with host memory, and
+// time passes while it plans passes.
 func TestHangWithTwoInFlight(t *testing.T) {
 	hung := 0
 	each(t, 300, func(t *testing.T, d draw, x *trial, text string) bool {
@@ -209,7 +210,7 @@ func TestHangWithTwoInFlight(t *testing.T) {
 			return false
 		}
 		x.cfg.Compat = false
-		e.Rules, e.Blocks = releases.Rules033(), e.Blocks+1 // vLLM keeps one for itself
+		e.Rules, e.Blocks = releases.Rules033(), e.Blocks+1 // vLLM reserves one block
 		e.G2 = engineargs.G2{Blocks: 20, BatchBlocks: 1, ToHostGBPerSec: 14, ToGPUGBPerSec: 14}
 		e.KVBytesPerToken, e.QueuePolicy = 1000, ""
 		x.model = coarse{prefill: []float64{1, 2}, decode: []float64{1, 2}}
@@ -233,8 +234,8 @@ func TestHangWithTwoInFlight(t *testing.T) {
 	t.Logf("%d clusters hung", hung)
 }
 
-// A core with a clock that is behind may ask for a pass shorter than the least step of the cluster's clock. The pass then takes
-// that step, not zero time for ever.
+// TestLeastPass checks a core with a clock behind the clock of the cluster. Its pass may be shorter than the smallest
+// step of the cluster's clock. The pass then takes that step, so that time advances.
 func TestLeastPass(t *testing.T) {
 	begins := sim.Time(10363.122988000003)
 	w := &worker{life: life{lag: 20000}, pass: scheduler.Pass{Start: begins, End: sim.Time(math.Nextafter(float64(begins), math.Inf(1))), Count: 1}}

@@ -9,8 +9,9 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// TestForcedChoices copies random replays before a request arrives. Given to the worker that was
-// chosen, the copy is the run itself; given to another, that one gets it; and the original knows of neither.
+// TestForcedChoices copies random replays before a request arrives. If the copy forces the worker that the router
+// chooses, it equals the whole run. If it forces another worker, that worker gets the request. The original does not
+// change.
 func TestForcedChoices(t *testing.T) {
 	others := 0
 	each(t, 1000, func(t *testing.T, d draw, x *trial, text string) bool {

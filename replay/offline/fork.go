@@ -23,16 +23,16 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// Fork is a replay that stands still at an instant, from which it can continue in several ways.
+// Fork is a paused replay that can be copied, so that the copies continue differently.
 type Fork struct {
 	cluster *cluster
 	copier  *clone.Copier
 	started time.Time
 }
 
-// NewFork prepares a replay, whatever drives it otherwise. Its Observer is copied with it and
-// may hold neither functions nor channels. It is shown all that it is shown of a whole run with the same
-// changes, in the same order.
+// NewFork prepares a replay that always runs as a cluster. Its Observer is copied with it and may hold neither
+// functions nor channels. The Observer receives the same calls, in the same order, as in a whole run with the same
+// changes.
 func NewFork(cfg Config) (*Fork, error) {
 	started := time.Now()
 	if cfg.Scalers != ([2]autoscale.Scaler{}) {
@@ -64,7 +64,7 @@ func NewFork(cfg Config) (*Fork, error) {
 	return &Fork{cluster: c, copier: newCopier(), started: started}, nil
 }
 
-// newCopier returns a copier that shares what never changes in a replay.
+// newCopier returns a copier that shares the values that never change in a replay.
 func newCopier() *clone.Copier {
 	shared := []reflect.Type{
 		reflect.TypeFor[loadgen.Workload](), reflect.TypeFor[prompt.Tree](), reflect.TypeFor[prompt.List](), reflect.TypeFor[prompt.Prompt](),
@@ -74,7 +74,7 @@ func newCopier() *clone.Copier {
 	return clone.New(append(shared, policy.Constants()...)...)
 }
 
-// AdvanceTo lets everything happen that is due at or before an instant.
+// AdvanceTo applies everything that is due at or before an instant.
 func (f *Fork) AdvanceTo(ctx context.Context, at sim.Time) error {
 	if end := f.cluster.cfg.Until; end > 0 && at > end {
 		at = end
@@ -100,24 +100,24 @@ func (f *Fork) AdvanceTo(ctx context.Context, at sim.Time) error {
 	return c.advanceTo(ctx, at)
 }
 
-// canRest reports whether each worker can be brought on its own from here. An observer sees events in
-// the order of events, as of a whole run with changes.
+// canRest reports whether the workers can be advanced independently from now on (driveLazily). It is false with an
+// observer, because an observer must see events in the order of a whole run with changes.
 func (c *cluster) canRest() bool {
 	p := c.pools[0]
 	return c.Observer == nil && c.canDriveLazily() && !p.metered && !c.hasIncidents() && c.pending == 0 && p.Router.Queued() == 0 &&
 		!slices.ContainsFunc(p.workers, func(w *worker) bool { return w.state != active })
 }
 
-// Now returns the instant of the last thing that happened.
+// Now returns the instant of the latest effect.
 func (f *Fork) Now() sim.Time { return f.cluster.now }
 
-// Facts returns the facts of the requests so far. It belongs to the replay, and changes as that continues.
+// Facts returns the facts of the requests so far. They belong to the replay and change while it continues.
 func (f *Fork) Facts() *collector.Collector { return f.cluster.Collector }
 
-// Observer returns the observer: in a copy the copy of the Observer of its original.
+// Observer returns the observer of this replay. In a copy it is the copy of the observer.
 func (f *Fork) Observer() harness.Observer { return f.cluster.Observer }
 
-// Change lets a change happen later, of the changes that the topology was prepared for (Possible).
+// Change plans a change at a later instant. The topology must have been prepared for the change (Possible).
 func (f *Fork) Change(x engines.Change) error {
 	c := f.cluster
 	if x.At < c.now {
@@ -130,8 +130,8 @@ func (f *Fork) Change(x engines.Change) error {
 	return nil
 }
 
-// ForceWorker lets a request that has not been placed go to a worker of the first pool, whatever the
-// router's policy would choose. The policy continues as if it had chosen.
+// ForceWorker sends a request that has not been placed to a worker of the first pool, regardless of the router's
+// policy. The policy continues as if it had chosen that worker.
 func (f *Fork) ForceWorker(id sim.RequestID, w sim.WorkerID) error {
 	d, ok := f.cluster.pools[0].Router.(*router.Dispatcher)
 	if !ok || !d.ForceChoice(id, w) {
@@ -140,7 +140,7 @@ func (f *Fork) ForceWorker(id sim.RequestID, w sim.WorkerID) error {
 	return nil
 }
 
-// Copy returns the replay once more. The two know nothing of each other.
+// Copy returns an independent copy of the replay.
 func (f *Fork) Copy() (*Fork, error) {
 	f.cluster.Collector.Compact()
 	c, err := clone.Of(f.copier, f.cluster)
@@ -150,8 +150,8 @@ func (f *Fork) Copy() (*Fork, error) {
 	return &Fork{cluster: c, copier: f.copier, started: f.started}, nil
 }
 
-// End runs the replay to its end, and returns the facts of the requests. It costs less
-// than Finish, which derives a report from that.
+// End runs the replay to its end and returns the facts of the requests. It is cheaper than Finish, because it derives
+// no report.
 func (f *Fork) End(ctx context.Context) (*collector.Collector, error) {
 	if err := f.cluster.finish(ctx); err != nil {
 		return nil, err
@@ -168,7 +168,7 @@ func (f *Fork) Finish(ctx context.Context) (*harness.Result, error) {
 	return c.makeResult(f.started), nil
 }
 
-// finish runs to the end of the replay, in the fastest way there is.
+// finish runs to the end of the replay, with the fastest driver that supports it.
 func (c *cluster) finish(ctx context.Context) error {
 	for len(c.fleet.changes) > 0 {
 		at, left := c.fleet.changes[0].At, len(c.fleet.changes)
@@ -179,7 +179,7 @@ func (c *cluster) finish(ctx context.Context) error {
 			return err
 		}
 		if len(c.fleet.changes) == left {
-			break // nothing is to come
+			break // nothing is left to happen
 		}
 	}
 	if !c.canRest() {

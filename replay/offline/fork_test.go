@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// mixed draws the state that a fork copies in addition to work: one kind, or many at once.
+// mixed draws further state that a fork must copy: state of one kind, or of several kinds at once.
 func (d draw) mixed(x *trial) {
 	if d.oneIn(2) {
 		d.live(x)
@@ -25,7 +25,7 @@ func (d draw) mixed(x *trial) {
 	}
 }
 
-// live draws what may continue in a cluster besides work.
+// live draws effects of one kind that are not passes, as faults or an autoscaler.
 func (d draw) live(x *trial) {
 	switch d.IntN(5) {
 	case 0:
@@ -45,7 +45,7 @@ func (d draw) live(x *trial) {
 	x.cfg.Signals = d.signals(&x.cfg.Topology)
 }
 
-// end is what a fork leaves when it continues to its end.
+// end runs a fork to its end and returns its outcome.
 func (f *Fork) end() outcome {
 	out := outcome{err: f.cluster.finish(context.Background())}
 	for _, q := range f.cluster.Collector.Requests() {
@@ -55,9 +55,8 @@ func (f *Fork) end() outcome {
 	return out
 }
 
-// TestCopiesGoOnAlike copies a random replay at random instants. The original, its copies and
-// copies of these come to the end of the whole run, whichever goes first: no copy forgets
-// anything, and none has anything in common with another.
+// TestCopiesGoOnAlike copies a random replay at random instants. The original, its copies and copies of copies end as
+// the whole run does, in any order of execution. A copy loses no state and shares no mutable state with another copy.
 func TestCopiesGoOnAlike(t *testing.T) {
 	each(t, 2000, func(t *testing.T, d draw, x *trial, text string) bool {
 		d.mixed(x)
@@ -102,7 +101,7 @@ func TestCopiesGoOnAlike(t *testing.T) {
 	})
 }
 
-// changes draws a change that may be made to a cluster at an instant.
+// change draws a change that may be made to a cluster at an instant.
 func (d draw) change(x *trial, at sim.Time) engines.Change {
 	c := engines.Change{At: at}
 	for c.At == at && c.Workers+c.Decode == 0 && !c.Reroutes() && c.Faults == nil && c.Speedup == 0 && c.WorkerSpeeds == nil {
@@ -137,7 +136,7 @@ func (d draw) change(x *trial, at sim.Time) engines.Change {
 	return c
 }
 
-// speeds draws how fast workers are.
+// speeds draws the speeds of workers.
 func (d draw) speeds(t *engines.Topology) [][]float64 {
 	var all [][]float64
 	for i := range t.Pools {
@@ -150,8 +149,8 @@ func (d draw) speeds(t *engines.Topology) [][]float64 {
 	return all
 }
 
-// TestForksEqualWholeRuns forks random replays into several futures. Each future equals a whole run that changes at
-// that instant, and the future without a change equals the unchanged run.
+// TestForksEqualWholeRuns forks random replays into several futures. Each future equals a whole run with the same
+// change at that instant. The future without a change equals the unchanged run.
 func TestForksEqualWholeRuns(t *testing.T) {
 	changed, same := 0, 0
 	each(t, 2000, func(t *testing.T, d draw, x *trial, text string) bool {
@@ -184,7 +183,7 @@ func TestForksEqualWholeRuns(t *testing.T) {
 			f = &Fork{cluster: c, copier: newCopier()}
 			return nil, err
 		}, &journal{}); err != nil {
-			return false // no such change
+			return false // this change is not supported
 		}
 		if err := f.AdvanceTo(context.Background(), at); err != nil {
 			t.Fatal(err)
@@ -217,7 +216,7 @@ func TestForksEqualWholeRuns(t *testing.T) {
 	}
 }
 
-// allows reports whether a change may be made.
+// allows reports whether a change is supported.
 func (x *trial) allows(c engines.Change) bool {
 	t := x.cfg.Topology
 	t.Changes = []engines.Change{c}

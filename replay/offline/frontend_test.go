@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// enters notes when requests come before the router.
+// enters records the instants at which requests enter the router.
 type enters struct {
 	harness.NoObserver
 	sent, entered []sim.Time
@@ -34,7 +34,8 @@ func runFrontEnd(t *testing.T, e *example, f *silicon.FrontEnd) ([]collector.Rec
 	return result.Collector.Records(), seen
 }
 
-// A request with a long prompt is overtaken in the front end. Books have the order of sending.
+// TestFrontEnd checks that a request with a long prompt is overtaken in the front end. Records have the order of
+// sending.
 func TestFrontEnd(t *testing.T) {
 	e := &example{trace: `{"timestamp": 0, "input_length": 200, "output_length": 2, "hash_ids": [1, 2, 3, 4]}
 {"timestamp": 1, "input_length": 10, "output_length": 2, "hash_ids": [5]}
@@ -53,7 +54,7 @@ func TestFrontEnd(t *testing.T) {
 	}
 }
 
-// In closed loop a request in the front end is in flight.
+// TestFrontEndInClosedLoop checks that a request in the front end is in flight in closed loop.
 func TestFrontEndInClosedLoop(t *testing.T) {
 	e := &example{synthetic: &loadgen.Synthetic{Requests: 4, Input: 64, Output: 4, Turns: 1}, concurrency: 1, workers: 1}
 	plain, _ := runFrontEnd(t, e, nil)
@@ -70,7 +71,7 @@ func TestFrontEndInClosedLoop(t *testing.T) {
 	}
 }
 
-// In open loop a constant front end delays everything that happens alone.
+// TestConstantFrontEndDelays checks that a constant front end only delays everything, in open loop.
 func TestConstantFrontEndDelays(t *testing.T) {
 	const delay = 64
 	each(t, 300, func(t *testing.T, _ draw, x *trial, text string) bool {

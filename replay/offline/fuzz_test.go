@@ -19,8 +19,8 @@ import (
 	"github.com/replay-llm/replay/scheduler/vllm"
 )
 
-// FuzzReplay makes a small replay of any bytes. It ends, in a report in which
-// everything is in order or in an error, and is the literal model's.
+// FuzzReplay makes a small replay from any bytes. The replay ends in a valid report or in an error, and equals the
+// replay of the literal model.
 func FuzzReplay(f *testing.F) {
 	f.Add([]byte("\x00"))
 	f.Add([]byte("\x31\x07\x22\x01\x41\x02\x13\x24\x35\x46\x57\x68\x79"))
@@ -47,7 +47,7 @@ func FuzzReplay(f *testing.F) {
 	})
 }
 
-// entropy gives small numbers, byte by byte, 0 when there are none left.
+// entropy yields small numbers, one per byte, then 0.
 type entropy []byte
 
 func (b *entropy) take(n int) int {
@@ -59,7 +59,7 @@ func (b *entropy) take(n int) int {
 	return v % n
 }
 
-// fromBytes is the small replay that bytes describe: the cluster, then four bytes per request.
+// fromBytes returns the small replay that bytes describe: the cluster, then four bytes per request.
 func fromBytes(data []byte) (*trial, string, bool) {
 	b := entropy(data)
 	one, two := b.pool(), b.pool()

@@ -17,7 +17,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// A graph of chains is replayed as sessions are, by every driver.
+// TestGraphOfChainsEqualsSessions checks that sessions and the graph of the same chains give the same replay, in
+// every driver.
 func TestGraphOfChainsEqualsSessions(t *testing.T) {
 	each(t, 600, func(t *testing.T, _ draw, x *trial, text string) bool {
 		if !x.cfg.Workload.MultiTurn() {
@@ -39,7 +40,7 @@ func TestGraphOfChainsEqualsSessions(t *testing.T) {
 	})
 }
 
-// chainsAsGraph is w with the waits of its sessions spelled out.
+// chainsAsGraph returns w with its sessions as a graph of waits.
 func chainsAsGraph(w *loadgen.Workload) *loadgen.Workload {
 	o := *w
 	o.Turns = append([]loadgen.Turn(nil), w.Turns...)
@@ -65,14 +66,15 @@ func chainsAsGraph(w *loadgen.Workload) *loadgen.Workload {
 	return &o
 }
 
-// In a graph every request comes when the last request that it waits for is over, and its delay with it; and all of them come.
+// TestGraphsKeepTheirOrder checks the arrival of each request in a graph: the end of the last request that it waits
+// for, plus its delay. All requests arrive.
 func TestGraphsKeepTheirOrder(t *testing.T) {
 	each(t, 600, func(t *testing.T, d draw, x *trial, text string) bool {
 		w := randomGraph(d, x.cfg.Workload)
 		x.cfg.Workload = w
 		out := x.run(byCluster)
 		if out.err != nil {
-			return false // as of requests that do not fit
+			return false // requests do not fit
 		}
 		if len(out.records) != len(w.Turns) {
 			t.Fatalf("%d requests came, want %d\n%s", len(out.records), len(w.Turns), x.show(text))
@@ -91,7 +93,7 @@ func TestGraphsKeepTheirOrder(t *testing.T) {
 					delay /= speedup
 				}
 				from := byTurn[wait.For].Last
-				if wait.Start || byTurn[wait.For].Tokens == 0 { // rejected: over when it comes
+				if wait.Start || byTurn[wait.For].Tokens == 0 { // a rejected request ends when it arrives
 					from = byTurn[wait.For].Arrival
 				}
 				ready = max(ready, from+delay)
@@ -108,7 +110,7 @@ func TestGraphsKeepTheirOrder(t *testing.T) {
 	})
 }
 
-// turnOf is the turn of w that a record is of.
+// turnOf returns the turn of w that a record belongs to.
 func turnOf(w *loadgen.Workload, r *collector.Record) int32 {
 	turn := w.Sessions[r.Session].First
 	for range r.Turn {
@@ -117,8 +119,7 @@ func turnOf(w *loadgen.Workload, r *collector.Record) int32 {
 	return turn
 }
 
-// randomGraph is the requests of w, all of one task, each of which waits for up to three
-// requests before it.
+// randomGraph returns the requests of w as one task, in which each request waits for up to three earlier requests.
 func randomGraph(d draw, w *loadgen.Workload) *loadgen.Workload {
 	o := *w
 	n := len(w.Turns)
@@ -147,11 +148,11 @@ func randomGraph(d draw, w *loadgen.Workload) *loadgen.Workload {
 	return &o
 }
 
-// readTasks reads the requests of a case that wait for other requests, one a line as
+// readTasks reads the requests of a case that wait for other requests. Each line is
 //
 //	ID AT in=TOKENS out=TOKENS ids=BLOCKS [after=ID+DELAY,ID>DELAY]
 //
-// AT is - of requests that wait. + counts from the other's completion, > from its arrival.
+// AT is - if the request waits. ID+DELAY counts from the completion of request ID, ID>DELAY from its arrival.
 func readTasks(t *testing.T, d *datadriven.TestData) *loadgen.Workload {
 	var rows strings.Builder
 	for line := range strings.Lines(d.Input) {

@@ -13,60 +13,59 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// handover is how requests come from prefill to decode workers where they get their decode
-// worker before their KV cache is there (docs/rules/harness.md, Decode workers that are chosen
-// early).
+// handover transfers requests from prefill to decode workers, if the decode worker is chosen before the KV cache has
+// arrived (docs/rules/harness.md, Decode workers that are chosen early).
 type handover struct {
 	c           *cluster
-	*engines.PD // nil: decode workers are chosen when KV caches have come
+	*engines.PD // nil: decode workers are chosen after the KV cache has arrived
 	choose      *harness.Chooser
-	link        scheduler.Transfer // what a transfer must itself
-	links       *links.Network     // nil: nothing is shared
-	tickets     []*ticket          // by request; nil: on no way between the pools
+	link        scheduler.Transfer // the time of a transfer that shares no link
+	links       *links.Network     // nil: links are not shared
+	tickets     []*ticket          // by request; nil: not between the pools
 	spare       []*ticket
-	asking      int         // tickets in line for room
+	asking      int         // tickets that wait for room
 	arriving    sim.Request // scratch of seatEarly
 }
 
-// ticket is the path of a request to its decode worker.
+// ticket is the progress of a request towards its decode worker.
 type ticket struct {
 	id     sim.RequestID
 	at     stop
-	worker *worker // the decode worker it has been given; nil: none
+	worker *worker // the chosen decode worker; nil: none
 	source *worker // the prefill worker that has its KV cache
 	placed router.Placement
-	delay  sim.Time // of its transfer, if it has the link to itself
-	needs  int      // blocks that the decode worker must have free, where that is asked for room
-	blocks int      // of these, the ones that it reserves for the transfer
-	seats  int      // requests that may be on the decode worker and on their way to it; 0: any number
-	given  bool     // that room is kept for it
-	asked  sim.Time // when it was ready to be sent
-	began  sim.Time // its transfer, or the wait for a link
-	lands  sim.Time // when it is there, while landing
+	delay  sim.Time // of its transfer, if it does not share the link
+	needs  int      // free blocks that the decode worker needs before it admits the transfer
+	blocks int      // blocks of needs that the decode worker reserves for the transfer
+	seats  int      // limit of requests on and in transfer to the decode worker; 0: no limit
+	given  bool     // the decode worker has reserved room for it
+	asked  sim.Time // when the KV cache was ready to be sent
+	began  sim.Time // start of its transfer, or of its wait for a link
+	lands  sim.Time // when the KV cache arrives, while landing
 	order  order    // of the events of its transfer
 	load   links.Transfer
 
-	ahead      bool     // of a push: it is on its decode worker since it had it
-	registered bool     // and that has taken blocks for it
-	written    bool     // and its prefill worker has been handed its blocks
-	handed     sim.Time // when its workers can begin with it
+	ahead      bool     // in push mode: the request was on its decode worker before the prompt was computed
+	registered bool     // the decode worker has allocated blocks for it
+	written    bool     // the prefill worker has received a pass with its blocks
+	handed     sim.Time // when both workers can begin the transfer
 }
 
-// stop is how far a request has come.
+// stop is the stage of a request between the pools.
 type stop uint8
 
 const (
-	computing stop = iota // on its way through prefill
-	computed              // without a decode worker
-	asking                // in line for room on its decode worker
-	seated                // on its decode worker, which has not begun to read its KV cache
-	handing               // one of its workers is about to be handed its blocks
-	sending               // on the links
-	landing               // off the links, and not there yet
-	arrived               // there
+	computing stop = iota // in prefill
+	computed              // the prompt is computed, no decode worker is chosen
+	asking                // waits for room on its decode worker
+	seated                // on its decode worker, before the transfer begins
+	handing               // waits for the pass that gives a worker its blocks
+	sending               // in transfer on the links
+	landing               // off the links, not yet at the decode worker
+	arrived               // at the decode worker
 )
 
-// planHandover prepares the ways of requests between the pools.
+// planHandover prepares the transfers between the pools.
 func (h *handover) planHandover() (err error) {
 	if !h.c.PD.PicksEarly() {
 		return nil
@@ -93,7 +92,7 @@ func (h *handover) planHandover() (err error) {
 	return err
 }
 
-// find returns the ticket of a request; nil if it has none.
+// find returns the ticket of a request, nil if it has none.
 func (h *handover) find(id sim.RequestID) *ticket {
 	if int(id) >= len(h.tickets) {
 		return nil
@@ -101,7 +100,7 @@ func (h *handover) find(id sim.RequestID) *ticket {
 	return h.tickets[id]
 }
 
-// open returns the ticket of a request, a new one where it has none.
+// open returns the ticket of a request, and creates it if the request has none.
 func (h *handover) open(id sim.RequestID) *ticket {
 	for int(id) >= len(h.tickets) {
 		h.tickets = append(h.tickets, nil)
@@ -119,7 +118,7 @@ func (h *handover) open(id sim.RequestID) *ticket {
 	return t
 }
 
-// enterFirst brings a request before the router of the pool where it enters.
+// enterFirst brings a request to the router of the first pool that it enters.
 func (c *cluster) enterFirst(q *sim.Request) error {
 	if h := &c.handover; h.PD != nil {
 		q.Local = false
@@ -130,14 +129,14 @@ func (c *cluster) enterFirst(q *sim.Request) error {
 	return c.enterPool(c.pools[0], q)
 }
 
-// bindDecode gives a request its decode worker before its KV cache is there. It reports false
-// where that worker computes the prompt itself, now.
+// bindDecode assigns a decode worker to a request before its KV cache has arrived. It reports false if the decode
+// worker computes the prompt itself, now.
 func (h *handover) bindDecode(w *worker, placed *router.Placement) (bound bool, err error) {
 	q := placed.Request
 	if h.find(q.ID) == nil && h.choose != nil && h.choose.ChoosePool(h.c.now, placed, h.c.transit).Index == 1 {
 		q.Local = true
 		h.c.traffic.local++
-		h.c.Collector.PlacePrefill(q.ID, collector.Nowhere) // which it may have had before it began again
+		h.c.Collector.PlacePrefill(q.ID, collector.Nowhere) // an earlier attempt may have set a prefill worker
 		return false, nil
 	}
 	t := h.open(q.ID)
@@ -169,8 +168,8 @@ func (h *handover) sendToDecode(id sim.RequestID, delay sim.Time) error {
 	return h.c.enterDecode(id)
 }
 
-// beginTransfer sends the KV cache of a request on its way, which has a decode worker, or lets it
-// wait for room there.
+// beginTransfer starts the transfer of a KV cache to the chosen decode worker, or lets it wait for room on that
+// worker.
 func (h *handover) beginTransfer(t *ticket) error {
 	t.asked = h.c.now
 	if h.Pull {
@@ -182,12 +181,12 @@ func (h *handover) beginTransfer(t *ticket) error {
 	return h.startTransfer(t)
 }
 
-// startTransfer sends the KV cache of a request on its way now.
+// startTransfer starts the transfer of a KV cache now.
 func (h *handover) startTransfer(t *ticket) error {
 	q := t.placed.Request
 	tokens := q.InputTokens
 	if h.Pull || h.Missing {
-		if h.Pull { // the decode worker has said what it lacks
+		if h.Pull { // the decode worker has reported how many tokens it lacks
 			tokens = t.load.Tokens
 		} else {
 			tokens -= min(tokens, int(t.placed.Overlap)*h.c.pools[1].Engine.BlockTokens)
@@ -215,7 +214,7 @@ func (h *handover) startTransfer(t *ticket) error {
 	return nil
 }
 
-// land lets the KV cache of a request, which is off the links, arrive at an instant.
+// land plans the arrival, at an instant, of a KV cache that is off the links.
 func (h *handover) land(t *ticket, at sim.Time) error {
 	if at <= h.c.now && !h.Pull {
 		return h.arrive(t)
@@ -226,13 +225,13 @@ func (h *handover) land(t *ticket, at sim.Time) error {
 	return nil
 }
 
-// pushHandoff makes an event of the path of a request.
+// pushHandoff adds an event for the transfer of a request.
 func (h *handover) pushHandoff(t *ticket, at sim.Time) {
 	h.c.pending++
 	h.c.events.push(event{at: at, order: t.order, kind: handoffDone, request: t.placed.Request.ID})
 }
 
-// updateLinks works out the speeds of all transfers after a change.
+// updateLinks computes the speeds of all transfers after a change.
 func (h *handover) updateLinks() {
 	for _, l := range h.links.UpdateSpeeds(h.c.now) {
 		first, at := l.Next(h.c.now)
@@ -240,8 +239,8 @@ func (h *handover) updateLinks() {
 	}
 }
 
-// goOnWithTransfer continues a request with an event of its transfer now. An event that was
-// made before the transfer's speed changed has no work.
+// goOnWithTransfer continues a transfer at one of its events. An event that was created before the speed of the
+// transfer changed has no effect.
 func (h *handover) goOnWithTransfer(id sim.RequestID) (did bool, err error) {
 	t := h.tickets[id]
 	switch {
@@ -269,7 +268,7 @@ func (h *handover) goOnWithTransfer(id sim.RequestID) (did bool, err error) {
 	return true, nil
 }
 
-// arrive gives a request to its decode worker, which has its KV cache.
+// arrive gives a request to its decode worker, after the KV cache has arrived.
 func (h *handover) arrive(t *ticket) error {
 	if h.c.Observer != nil {
 		h.c.Observer.Handoff(t.placed.Request.ID, t.asked, h.c.now)
@@ -287,7 +286,7 @@ func (h *handover) arrive(t *ticket) error {
 	return h.closeTicket(t)
 }
 
-// closeTicket ends the path of a request.
+// closeTicket ends the ticket of a request.
 func (h *handover) closeTicket(t *ticket) error {
 	h.tickets[t.id] = nil
 	h.freeSource(t)
@@ -311,8 +310,7 @@ func (h *handover) closeTicket(t *ticket) error {
 	return nil
 }
 
-// dropWay ends the path of a request that does not arrive, and reports whether it had a decode
-// worker.
+// dropWay ends the ticket of a request that does not arrive, and reports whether it had a decode worker.
 func (h *handover) dropWay(id sim.RequestID) (placed bool, err error) {
 	t := h.find(id)
 	if t == nil {
@@ -335,9 +333,9 @@ func (h *handover) dropWay(id sim.RequestID) (placed bool, err error) {
 	return placed, h.closeTicket(t)
 }
 
-// cutWays ends the paths of requests through a worker that has died. Requests with a KV cache there,
-// or on its way there, are among the leavers; requests that are still in prefill get
-// another decode worker afterwards, and are in unplaced.
+// cutWays ends the tickets of requests from or to a worker that has died. Requests with a KV cache on that worker, or
+// in transfer to it, are added to leavers. Requests still in prefill are added to unplaced and get another decode
+// worker later.
 func (h *handover) cutWays(w *worker, leavers []leaver, unplaced []sim.RequestID) ([]leaver, []sim.RequestID) {
 	for _, t := range h.tickets {
 		switch {
@@ -353,7 +351,7 @@ func (h *handover) cutWays(w *worker, leavers []leaver, unplaced []sim.RequestID
 	return leavers, unplaced
 }
 
-// leaveWay ends the path of a request that will not arrive, and lets the decode router know.
+// leaveWay ends the ticket of a request that will not arrive, and reports it to the decode router.
 func (h *handover) leaveWay(id sim.RequestID) error {
 	placed, err := h.dropWay(id)
 	if err != nil || !placed {
@@ -362,8 +360,8 @@ func (h *handover) leaveWay(id sim.RequestID) error {
 	return h.c.pools[1].Leave(h.c.now, id)
 }
 
-// setLinkShare gives links a share of their bandwidth, 0 all of it: transfers that begin from
-// now on, and where links are shared those on their way.
+// setLinkShare sets the share of bandwidth that links have; 0: all of it. It applies to later transfers. If links are
+// shared, it also applies to transfers in progress.
 func (h *handover) setLinkShare(share float64) {
 	h.c.LinkShare = share
 	if h.links != nil {
@@ -372,8 +370,8 @@ func (h *handover) setLinkShare(share float64) {
 	}
 }
 
-// dropWays ends the ways of leavers, which come in order and may be named by both of their
-// workers. Requests that had a decode worker join the ones that the decode router must forget.
+// dropWays ends the tickets of leavers, which are sorted by id and may contain a request twice, from both of its
+// workers. It adds requests with a decode worker to unplaced, so that the decode router forgets them.
 func (h *handover) dropWays(all []leaver, unplaced []sim.RequestID) ([]leaver, []sim.RequestID, error) {
 	if h.PD == nil {
 		return all, nil, nil
@@ -392,7 +390,7 @@ func (h *handover) dropWays(all []leaver, unplaced []sim.RequestID) ([]leaver, [
 	return all, slices.Compact(unplaced), nil
 }
 
-// trafficFields returns the entries of a report about transfers between the pools.
+// trafficFields returns the report fields about transfers between the pools.
 func (r *run) trafficFields() []collector.Field {
 	if r.traffic == nil {
 		return nil
@@ -417,12 +415,12 @@ func (r *run) trafficFields() []collector.Field {
 	return all
 }
 
-// traffic is what has gone between the pools.
+// traffic is the sums of transfers between the pools.
 type traffic struct {
 	local     int     // prompts that decode workers computed
-	transfers int     // that have arrived
-	tokens    int     // that these carried
-	waited    float64 // ms that they took longer than alone
-	asked     float64 // ms that they waited for room before
-	held      float64 // ms that prefill workers held their blocks, from the end of the prompt on
+	transfers int     // completed transfers
+	tokens    int     // tokens of completed transfers
+	waited    float64 // ms added to transfers because links were shared
+	asked     float64 // ms that transfers waited for room on decode workers
+	held      float64 // ms that prefill workers held blocks after the prompt was computed
 }

@@ -18,13 +18,14 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// pd draws how prefill and decode workers share the work, as a cluster can have it.
+// pd draws the settings of prefill and decode workers that a cluster supports.
 func (d draw) pd(t *engines.Topology) {
 	t.Compat = false
-	if d.oneIn(2) { // by rules that know all of it
+	if d.oneIn(2) { // an engine that follows vLLM's own rules supports all settings
 		for i := range t.Pools {
 			if e := &t.Pools[i].Engine; e.Engine == engineargs.VLLM && e.Rules.Reference() {
-				e.Rules, e.Blocks = pick(d, releases.Rules019(), releases.Rules033()), e.Blocks+1 // vLLM keeps one for itself
+				// vLLM reserves one block
+				e.Rules, e.Blocks = pick(d, releases.Rules019(), releases.Rules033()), e.Blocks+1
 			}
 		}
 	}
@@ -56,8 +57,8 @@ func (d draw) pd(t *engines.Topology) {
 	}
 }
 
-// For any split of the work between prefill and decode workers, every request ends in exactly one way, no transfer
-// remains, and runs of passes equal single passes, with faults, too.
+// TestPDScripts checks replays with random settings of prefill and decode workers, also with faults. Every request
+// ends in exactly one outcome, no transfer remains, and runs of passes equal single passes.
 func TestPDScripts(t *testing.T) {
 	each(t, 2000, func(t *testing.T, d draw, x *trial, text string) bool {
 		if !x.cfg.Disaggregated() {
@@ -105,7 +106,7 @@ func TestPDScripts(t *testing.T) {
 	})
 }
 
-// ways is which requests have come through prefill since they began, or began again.
+// ways records which requests a prefill worker got in their latest attempt.
 type ways struct {
 	harness.NoObserver
 	prefilled []bool
@@ -123,7 +124,7 @@ func (w *ways) Routed(stage scheduler.Role, _ sim.Time, p *router.Placement) {
 	}
 }
 
-// differFrom returns an answered request with a different record, "" when there is none.
+// differFrom returns an answered request with a wrong prefill worker in its record, "" if there is none.
 func (w *ways) differFrom(records []collector.Record) string {
 	for id := range records {
 		r := &records[id]
@@ -134,10 +135,11 @@ func (w *ways) differFrom(records []collector.Record) string {
 	return ""
 }
 
-// keptRest returns which worker holds KV blocks when nothing is left, "" when none does. It frees none
-// that it has not held, nor any twice.
+// keptRest returns the first prefill worker with KV blocks in use after the end, "" if there is none. It also detects
+// blocks that were released twice or never held.
 func (p *pool) keptRest() string {
-	if e := &p.Engine; !p.PD.HoldPrefill || p.PD.Pull || e.G2.Blocks > 0 { // a worker that is idle does not look
+	// an idle worker with host memory does not release blocks
+	if e := &p.Engine; !p.PD.HoldPrefill || p.PD.Pull || e.G2.Blocks > 0 {
 		return ""
 	}
 	for _, w := range p.workers {
@@ -155,7 +157,7 @@ func (p *pool) keptRest() string {
 	return ""
 }
 
-// miscounted returns the wrong sums of transfers between the pools, without faults.
+// miscounted returns the sums of transfers between the pools that are wrong. It checks replays without faults.
 func (c *cluster) miscounted() string {
 	if c.traffic == nil || c.Faults != nil || c.Client != nil {
 		return ""
@@ -173,13 +175,14 @@ func (c *cluster) miscounted() string {
 		}
 	}
 	n := c.traffic
-	if n.local != local || n.transfers+n.local != c.Collector.Len()-rejected || !c.PD.Pull && (n.tokens > sent || n.tokens < sent && !c.PD.Missing) { // whole blocks are pulled, less what is cached
+	// a pull transfers whole blocks without cached ones
+	if n.local != local || n.transfers+n.local != c.Collector.Len()-rejected || !c.PD.Pull && (n.tokens > sent || n.tokens < sent && !c.PD.Missing) {
 		return fmt.Sprintf("%+v, want %d prompts on decode workers and %d tokens sent", *n, local, sent)
 	}
 	return ""
 }
 
-// describeRest returns what is left on its way between the pools, "" when nothing is.
+// describeRest returns the tickets that are left at the end, "" if none is left.
 func (h *handover) describeRest() string {
 	for _, t := range h.tickets {
 		if t != nil {
@@ -192,8 +195,8 @@ func (h *handover) describeRest() string {
 	return ""
 }
 
-// A request that begins again on a decode worker has no prefill worker, even if one computed its prompt before: here
-// both workers die during its answer, and only the decode worker returns.
+// TestPrefillWorkerOfTheLast checks a request that restarts on a decode worker after a prefill worker computed its
+// prompt. Its record has no prefill worker. Both workers die during the answer, and only the decode worker returns.
 func TestPrefillWorkerOfTheLast(t *testing.T) {
 	const script = `
 replay prefill=1 decode=1 transfer=1 threshold=16 chosen=before-prefill fault=(8:dies:0:-1:0:0,8:dies:0:1:0:1) loss=retry
@@ -216,7 +219,7 @@ replay prefill=1 decode=1 transfer=1 threshold=16 chosen=before-prefill fault=(8
 	})
 }
 
-// Links that are wide enough change nothing, to the last bit and whatever the sharing.
+// TestWideLinks checks that links with enough bandwidth change no bit of the result, for every kind of sharing.
 func TestWideLinks(t *testing.T) {
 	each(t, 500, func(t *testing.T, d draw, x *trial, text string) bool {
 		if !x.cfg.Disaggregated() {
@@ -243,7 +246,8 @@ func TestWideLinks(t *testing.T) {
 	})
 }
 
-// One transfer at a time takes as long on links that are shared as without, to the last bit.
+// TestSingleTransfers checks that a single transfer on shared links takes exactly as long as on links that are not
+// shared.
 func TestSingleTransfers(t *testing.T) {
 	each(t, 500, func(t *testing.T, d draw, x *trial, text string) bool {
 		if !x.cfg.Disaggregated() || x.cfg.Compat {
@@ -253,7 +257,7 @@ func TestSingleTransfers(t *testing.T) {
 			x.cfg.Pools[i].Count, x.cfg.Pools[i].Engine.Speedup = 1, 1
 		}
 		e := &x.cfg.Pools[0].Engine
-		e.PrefixCaching = false // every prompt takes its pass
+		e.PrefixCaching = false // every prompt needs a prefill pass
 		e.MaxSeqs, e.KVBytesPerToken, e.TransferGBPerSecond, e.TransferLatencyMs = 1, 333, pick(d, 1.0, 0.7), pick(d, 0, 0.3)
 		x.cfg.Admission.MaxInFlight, x.cfg.Router = 1, policy.RoundRobin
 		x.model = coarse{prefill: []float64{100}, decode: []float64{1}} // longer than any transfer
@@ -267,7 +271,7 @@ func TestSingleTransfers(t *testing.T) {
 			return false
 		}
 		after := x.run(byCluster)
-		before.calls, after.calls = nil, nil // decode workers are chosen earlier
+		before.calls, after.calls = nil, nil // the calls differ because decode workers are chosen earlier
 		if diff := difference(before, after); diff != "" {
 			t.Fatalf("%s\n%+v\n%s", diff, shared, x.show(text))
 		}
@@ -275,9 +279,8 @@ func TestSingleTransfers(t *testing.T) {
 	})
 }
 
-// readPD reads how prefill and decode workers share the work: chosen=before-prefill, share=fair
-// with nic and core in GB/s, missing, and threshold=TOKENS, best or when=EXPRESSION (of workers by
-// vLLM's own rules).
+// readPD reads the settings of prefill and decode workers: chosen=before-prefill, share=fair with nic and core in
+// GB/s, missing, and threshold=TOKENS, best or when=EXPRESSION (of workers by vLLM's own rules).
 func readPD(t *testing.T, d *datadriven.TestData, x *trial) {
 	p, given := &engines.PD{}, false
 	for _, arg := range d.CmdArgs {

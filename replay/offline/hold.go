@@ -4,9 +4,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// freeSource releases the KV blocks of a request on its prefill worker, where they are held until
-// they have been sent (docs/rules/harness.md, Decode workers that are chosen early). A worker that is
-// in a pass hears of it when that ends.
+// freeSource releases the KV blocks of a request on its prefill worker after their transfer (docs/rules/harness.md,
+// Decode workers that are chosen early). A worker in a pass releases them at the end of the pass.
 func (h *handover) freeSource(t *ticket) {
 	w := t.source
 	if !h.HoldPrefill || w == nil || w.core == nil {
@@ -31,15 +30,15 @@ func (h *handover) freeSource(t *ticket) {
 	}
 }
 
-// release releases KV blocks that w, which is between two passes, holds of a request that has left. A worker that has
-// left itself has none.
+// release releases the KV blocks that w holds for a request that has left. It must be called between two passes. A
+// worker that is gone holds none.
 func (w *worker) release(id sim.RequestID) {
 	if w.core != nil && w.core.Release(id) && !w.hung {
 		w.pool.markIdle(w)
 	}
 }
 
-// releaseFreed releases the blocks of which w has heard in its pass, which is over.
+// releaseFreed releases the blocks that were freed during the pass that has just ended.
 func (w *worker) releaseFreed() {
 	for _, id := range w.freed {
 		w.release(id)

@@ -8,28 +8,28 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// incident is something that happens to a cluster at an instant and is no effect of its passes: a fault, its end, a
-// request that returns, an observer that acts. At one instant incidents come after ends and before arrivals, in the
-// order in which they were scheduled (docs/rules/harness.md, Order of effects at one instant).
+// incident is an effect that is not an effect of passes: a fault, its end, a request that returns, or an action of an
+// observer. At one instant, incidents follow the ends of passes and precede arrivals, in the order in which they were
+// scheduled (docs/rules/harness.md, Order of effects at one instant).
 type incident interface {
 	happen(c *cluster) error
 }
 
-// agenda is the incidents to come.
+// agenda is the future incidents.
 type agenda struct {
 	c      *cluster
-	all    []incident // by the number that its event has
+	all    []incident // by the index in their event
 	vacant []int
 	made   uint64
-	barren int // that happened since a request has ended, or there was none
-	done   int // requests that had ended then
+	barren int // incidents since a request last ended or none was in flight
+	done   int // requests that had ended at that time
 }
 
-// barrenIncidents is the number of incidents in a row without a request that ends which
-// counts as a stall.
+// barrenIncidents is the limit of incidents in a row without the end of a request. A replay above the limit has
+// stalled.
 const barrenIncidents = 1_000_000
 
-// schedule lets an incident happen at an instant, now or later.
+// schedule adds an incident at an instant, now or later.
 func (a *agenda) schedule(at sim.Time, x incident) {
 	i := len(a.all)
 	if k := len(a.vacant); k > 0 {
@@ -43,7 +43,7 @@ func (a *agenda) schedule(at sim.Time, x incident) {
 	a.c.events.push(event{at: max(at, a.c.now), order: order{made: sim.Time(math.Inf(1)), rank: a.made}, kind: incidentDue, request: sim.RequestID(i)})
 }
 
-// fireIncident lets an incident happen.
+// fireIncident applies an incident.
 func (a *agenda) fireIncident(i int) error {
 	x := a.all[i]
 	a.all[i], a.vacant = nil, append(a.vacant, i)
@@ -56,7 +56,7 @@ func (a *agenda) fireIncident(i int) error {
 	return x.happen(a.c)
 }
 
-// describeOpen names the first request that has not ended.
+// describeOpen returns the number of requests that have not ended, and names the first of them.
 func (a *agenda) describeOpen() string {
 	open, first := 0, ""
 	for _, q := range a.c.Requests.All() {
@@ -67,13 +67,13 @@ func (a *agenda) describeOpen() string {
 	return fmt.Sprintf("%d requests are open, the first is %s", open, first)
 }
 
-// isOver reports whether nothing but incidents is to come.
+// isOver reports whether only incidents are left.
 func (a *agenda) isOver() bool { return a.c.events[0].kind == incidentDue && a.c.isIdle() }
 
-// isPast reports whether the last request ended before now, where incidents are to come.
+// isPast reports whether the last request ended before now, in a replay with incidents.
 func (a *agenda) isPast() bool { return a.c.lives.tracked && a.c.isIdle() && a.c.now > a.c.ended }
 
-// openLives prepares for requests that leave their workers.
+// openLives prepares the cluster for requests that leave their workers early.
 func (c *cluster) openLives() {
 	c.lives.tracked = c.hasIncidents()
 	if c.lives.rules = c.Faults; c.Faults == nil {
@@ -89,6 +89,5 @@ func (c *cluster) openLives() {
 	}
 }
 
-// hasIncidents reports whether something may happen to workers or requests that is no
-// effect of passes.
+// hasIncidents reports whether workers or requests may have effects that are not effects of passes.
 func (r *run) hasIncidents() bool { return r.MayFail() || r.Client != nil || r.Autoscales() }

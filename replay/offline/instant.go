@@ -2,12 +2,11 @@ package offline
 
 import "github.com/replay-llm/replay/sim"
 
-// instant is how far the effects of the current instant have gone, as far as it
-// matters for the order of events.
+// instant is the state of the current instant that determines the order of events.
 //
-// A run of passes hides where one ends and the next begins. That is safe while an instant goes its usual way: all
-// passes that end are applied, requests arrive, then workers start passes in the order of their ids. It is false if a
-// pass takes no time, or if an event of another kind is due. Then runs with a boundary at this instant are cut there,
+// A run of passes hides the boundary between two passes. That is safe in a regular instant: all passes that end are
+// applied, requests arrive, then workers start passes in the order of their ids. An instant is irregular if a pass
+// takes no time, or if an event of another kind is due. Runs with a boundary at an irregular instant are cut there,
 // and all later events are counted one by one.
 type instant struct {
 	at        sim.Time
@@ -15,8 +14,8 @@ type instant struct {
 	made      uint64 // events ranked so far
 }
 
-// cutAtBoundaries makes the boundaries of runs that fall on this instant events, when
-// one of another kind is due: which comes first matters then.
+// cutAtBoundaries cuts the runs with a boundary at this instant, if an event of another kind is due. The boundaries
+// become events, because the order of events matters then.
 func (c *cluster) cutAtBoundaries() {
 	if c.pending == 0 || !c.isOtherDue() {
 		return
@@ -30,7 +29,7 @@ func (c *cluster) cutAtBoundaries() {
 	}
 }
 
-// isOtherDue reports whether an event is due that is not the end of a pass.
+// isOtherDue reports whether an event other than the end of a pass is due.
 func (c *cluster) isOtherDue() bool {
 	for i := range c.events {
 		if e := &c.events[i]; e.at == c.now && e.kind != passEnds {
@@ -40,9 +39,8 @@ func (c *cluster) isOtherDue() bool {
 	return false
 }
 
-// turnIrregular begins to count, because w has run a pass that took no time.
-// Workers after w have not started passes at this instant yet, so runs of theirs
-// that continue here must not have.
+// turnIrregular makes the instant irregular, because w has run a pass that took no time. Workers after w have not
+// started passes at this instant yet, so it cuts their runs with a boundary here.
 func (c *cluster) turnIrregular(w *worker) {
 	if c.instant.irregular {
 		return
@@ -60,8 +58,8 @@ func (c *cluster) turnIrregular(w *worker) {
 	c.instant.irregular = true
 }
 
-// atBoundary reports whether a pass of w's run ends now and the next one begins.
-// keep is the number of passes up to then.
+// atBoundary reports whether a pass of w's run ends now and the next pass begins. keep is the number of passes that
+// have ended by now.
 func (w *worker) atBoundary(now sim.Time) (keep int, ok bool) {
 	if !w.busy || w.pass.Count == 1 || now <= w.pass.Start || now >= w.pass.End {
 		return 0, false
@@ -70,8 +68,8 @@ func (w *worker) atBoundary(now sim.Time) (keep int, ok bool) {
 	return keep, keep < w.pass.Count && w.pass.Begins(keep) == now
 }
 
-// cutRun ends the run in progress on w after keep passes. One that is over now was
-// over before anything else happened at this instant, and has no effects.
+// cutRun ends the run in progress on w after keep passes. If the kept passes end now, they ended before all other
+// effects of this instant and need no event.
 func (c *cluster) cutRun(w *worker, keep int) {
 	if keep == w.pass.Count {
 		return
@@ -86,8 +84,7 @@ func (c *cluster) cutRun(w *worker, keep int) {
 	}
 }
 
-// trimRun ends the run in progress on w after keep passes and moves its end among
-// the events, if it is there.
+// trimRun ends the run in progress on w after keep passes, and moves the event of its end if it has one.
 func (c *cluster) trimRun(w *worker, keep int) {
 	w.core.Cut(&w.pass, keep)
 	if !c.hasEvent(w) {
@@ -98,7 +95,7 @@ func (c *cluster) trimRun(w *worker, keep int) {
 	c.events.restoreAt(w.at)
 }
 
-// endWait ends now what w waits for. Its end is among the events unless c is driven lazily.
+// endWait ends now the wait of w. It moves the event of the pass, unless c is driven lazily.
 func (c *cluster) endWait(w *worker) {
 	w.pass.EndWait(c.now)
 	if c.hasEvent(w) {
@@ -107,12 +104,12 @@ func (c *cluster) endWait(w *worker) {
 	}
 }
 
-// hasEvent reports whether the end of w's pass is among the events: not where c is driven lazily.
+// hasEvent reports whether the pass of w has an event. It is false if c is driven lazily.
 func (c *cluster) hasEvent(w *worker) bool {
 	return w.at < len(c.events) && c.events[w.at].worker == w
 }
 
-// passOrder is the place of the end of the pass that w starts now.
+// passOrder returns the order of the end of the pass that w starts now.
 func (c *cluster) passOrder(w *worker) order {
 	if c.instant.irregular {
 		return c.nextOrder()
@@ -120,8 +117,7 @@ func (c *cluster) passOrder(w *worker) order {
 	return order{made: c.now, rank: rankPass + w.rank()}
 }
 
-// nextOrder is the place of an event that is made now and is not the end of a pass
-// started in the usual way.
+// nextOrder returns the order of an event that is created now, except the end of a pass in a regular instant.
 func (c *cluster) nextOrder() order {
 	c.instant.made++
 	if c.instant.irregular {

@@ -8,10 +8,11 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// driveLazily is the event loop without events, for one pool in open loop: a router reads its workers at arrivals only,
-// and workers do not interact between two arrivals. So each is brought to the next arrival on its own. Its runs of
-// passes extend past that: a request that reaches it ends the run, and nothing else depends on the run. While the
-// router holds requests back that is not so, since any first or last token may let one go: then the events take over.
+// driveLazily is the event loop without events, for one pool in open loop. A router reads its workers at arrivals
+// only, and workers do not interact between two arrivals. Each worker is therefore advanced to the next arrival
+// independently. Its runs of passes extend past the arrival: a request that the worker gets ends the run, and nothing
+// else depends on the run. While the router holds requests back, any first or last token may release a request, so
+// the loop switches to events.
 func (c *cluster) driveLazily(ctx context.Context) error {
 	if _, err := c.driveLazilyTo(ctx, c.endInstant()); err != nil {
 		return err
@@ -19,8 +20,8 @@ func (c *cluster) driveLazily(ctx context.Context) error {
 	return c.endReplay()
 }
 
-// driveLazilyTo lets everything happen that begins before an instant, and end by then. It reports
-// false when events have taken over by then.
+// driveLazilyTo applies everything that begins before end and ends by then. It reports false if the replay has
+// switched to events.
 func (c *cluster) driveLazilyTo(ctx context.Context, end sim.Time) (lazy bool, err error) {
 	p := c.pools[0]
 	p.due = dueTable{make([]sim.Time, len(p.workers)), make([]sim.Time, (len(p.workers)+dueGroup-1)/dueGroup)}
@@ -55,8 +56,7 @@ func (c *cluster) driveLazilyTo(ctx context.Context, end sim.Time) (lazy bool, e
 	}
 }
 
-// nextDue is the instant before which w does nothing alone, when it has been
-// brought as far as it goes.
+// nextDue returns the instant before which nothing happens on w unless it gets a request.
 func (w *worker) nextDue() sim.Time {
 	switch {
 	case w.busy:
@@ -67,8 +67,8 @@ func (w *worker) nextDue() sim.Time {
 	return w.since
 }
 
-// bringWorker runs the passes of w that begin before limit, and ends the passes that end then. Runs of passes that begin
-// before limit continue until end.
+// bringWorker runs the passes of w that begin before limit, and applies the passes that end by limit. Runs of passes
+// that begin before limit may last until end.
 func (c *cluster) bringWorker(ctx context.Context, w *worker, limit, end sim.Time) error {
 	for {
 		if w.busy {
@@ -95,7 +95,7 @@ func (c *cluster) bringWorker(ctx context.Context, w *worker, limit, end sim.Tim
 	}
 }
 
-// driveHeld continues event by event until the router holds nothing back.
+// driveHeld uses events until the router holds no request.
 func (c *cluster) driveHeld(ctx context.Context, end sim.Time) error {
 	p := c.pools[0]
 	if err := c.takeUpEvents(); err != nil {
@@ -117,8 +117,8 @@ func (c *cluster) driveHeld(ctx context.Context, end sim.Time) error {
 	return nil
 }
 
-// takeUpEvents makes events of the passes in progress, in the middle of an instant at which
-// requests have arrived, and ends the instant.
+// takeUpEvents creates events for the passes in progress and completes the current instant, at which requests have
+// arrived.
 func (c *cluster) takeUpEvents() error {
 	c.events = c.events[:0]
 	for _, w := range c.pools[0].workers {
@@ -132,8 +132,8 @@ func (c *cluster) takeUpEvents() error {
 	return c.settleRounds(true)
 }
 
-// dropEvents ends the runs of passes in progress with the passes that have begun. From now on each worker
-// is brought on its own.
+// dropEvents removes all events and cuts runs of passes after the passes that have begun. The workers are advanced
+// independently from now on.
 func (c *cluster) dropEvents() {
 	c.events = c.events[:0]
 	for _, w := range c.pools[0].workers {
@@ -143,7 +143,7 @@ func (c *cluster) dropEvents() {
 	}
 }
 
-// canDriveLazily reports whether driveLazily will do.
+// canDriveLazily reports whether driveLazily supports the replay.
 func (c *cluster) canDriveLazily() bool {
 	return len(c.pools) == 1 && c.Feed.Independent() && c.Admission.Mode == loadgen.Trace &&
 		len(c.fleet.scaling) == 0 && len(c.fleet.changes) == 0 && c.saveAt == 0 && !c.cfg.steps

@@ -8,9 +8,9 @@ import (
 	"github.com/replay-llm/replay/router/policy"
 )
 
-// Workers brought to each arrival on their own, event by event only while the router holds requests back, are the
-// cluster. Calls of the router between two arrivals come worker by worker, so only their result is compared, and of
-// several stalled workers another one may be named.
+// TestLazilyEqualsCluster compares the lazy driver, which uses events only while the router holds requests back, with
+// the cluster. It compares only results, because the router calls between two arrivals are ordered by worker. If
+// several workers stall, the errors may name different workers.
 func TestLazilyEqualsCluster(t *testing.T) {
 	held := 0
 	each(t, 1000, func(t *testing.T, _ draw, x *trial, text string) bool {
@@ -50,7 +50,7 @@ func byLazily(held *int) maker {
 	}
 }
 
-// holder notes whether its router ever held a request back.
+// holder records whether its router ever held a request back.
 type holder struct {
 	router.Router
 	held *int

@@ -12,22 +12,21 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// lives has the requests of each worker, where requests may leave their workers before
-// their last token.
+// lives is the requests of each worker, if requests may leave their workers before their last token.
 type lives struct {
 	c       *cluster
 	tracked bool
-	rules   *engines.Faults // what happens to requests that leave
+	rules   *engines.Faults // the outcome of requests that lose their worker
 	seats   []seat          // by request
 }
 
-// seat is where a request is.
+// seat is the position of a request.
 type seat struct {
-	worker *worker // nil: on none
-	place  int     // in its list
+	worker *worker // nil: on no worker
+	place  int     // index in worker.has
 }
 
-// seat notes that a request is on a worker.
+// seat records that a request is on worker w.
 func (l *lives) seat(w *worker, id sim.RequestID) {
 	for int(id) >= len(l.seats) {
 		l.seats = append(l.seats, seat{})
@@ -36,7 +35,7 @@ func (l *lives) seat(w *worker, id sim.RequestID) {
 	w.has = append(w.has, id)
 }
 
-// unseat notes that a request has left its worker.
+// unseat records that a request has left its worker.
 func (l *lives) unseat(id sim.RequestID) {
 	s := &l.seats[id]
 	w, last := s.worker, len(s.worker.has)-1
@@ -47,7 +46,7 @@ func (l *lives) unseat(id sim.RequestID) {
 	*s = seat{}
 }
 
-// workerOf returns the worker that a request is on, nil when it is on none.
+// workerOf returns the worker of a request, nil if it is on none.
 func (l *lives) workerOf(id sim.RequestID) *worker {
 	if int(id) >= len(l.seats) {
 		return nil
@@ -60,26 +59,25 @@ type leaver struct {
 	id     sim.RequestID
 	pool   *pool
 	worker sim.WorkerID
-	gained int      // tokens there
-	last   sim.Time // when it got the latest of them
-	then   sequel   // of one that was called off
-	// refused is why its engine has aborted it; nil: it has not.
+	gained int      // tokens that it got on this worker
+	last   sim.Time // time of the latest of these tokens
+	then   sequel   // what follows a cancellation
+	// refused is the reason why its engine has aborted it; nil: not aborted.
 	refused *harness.Rejection
 }
 
-// sequel continues with a request that was cancelled. It is a value, as all state of a cluster, so that
-// the cluster can be copied.
+// sequel continues with a request after its cancellation. It is a plain value, so that the cluster can be copied.
 type sequel interface {
 	takeLeaver(c *cluster, l leaver) error
 }
 
-// sortLeavers puts leavers in the order of their ids.
+// sortLeavers sorts leavers by id.
 func sortLeavers(all []leaver) {
 	stable.Sort(all, func(a, b leaver) int { return cmp.Compare(a.id, b.id) })
 }
 
-// throwOut ends requests, or lets them come back, as is configured. The routers know
-// that they have left. why is what has thrown them out.
+// throwOut ends requests that have lost their worker, or sends them back to the cluster, as configured. Their routers
+// already know that they have left. why is the cause.
 func (l *lives) throwOut(all []leaver, why cause) error {
 	var back []sim.RequestID
 	for i := range all {
@@ -108,7 +106,7 @@ func (l *lives) throwOut(all []leaver, why cause) error {
 	return nil
 }
 
-// throwOutOne ends a request, or prepares it for coming back.
+// throwOutOne ends a request, or prepares its return.
 func (l *lives) throwOutOne(x *leaver, why cause) (again bool, err error) {
 	fate, how, event := l.c.Collector.Fate(x.id), l.rules.OnLoss, why.event
 	if why.drain != nil {
@@ -136,7 +134,7 @@ func (l *lives) throwOutOne(x *leaver, why cause) (again bool, err error) {
 	return true, nil
 }
 
-// showLeft shows the observer the requests that leave.
+// showLeft shows the observer that a request leaves its worker.
 func (l *lives) showLeft(x *leaver, how collector.Outcome, keeps bool) {
 	if l.c.Observer != nil {
 		l.c.Observer.Left(&harness.Departure{
@@ -145,15 +143,14 @@ func (l *lives) showLeft(x *leaver, how collector.Outcome, keeps bool) {
 	}
 }
 
-// fitsWith reports whether a request fits on the engines with the tokens that it has as
-// a part of its prompt.
+// fitsWith reports whether a request fits on the engines if its gained tokens become a part of its prompt.
 func (l *lives) fitsWith(id sim.RequestID, gained int) bool {
 	r := l.c.Collector.Record(id)
 	n := l.c.Collector.TokensOf(id, gained)
 	return n == 0 || engines.Fits(l.c.Stages, int(r.InputTokens)+n, int(r.OutputTokens)-n) == nil
 }
 
-// remake makes a request anew, with tokens of its answer as a part of its prompt.
+// remake replaces a request by one with tokens of its answer as a part of its prompt.
 func (l *lives) remake(id sim.RequestID, tokens int) {
 	r := l.c.Collector.Record(id)
 	if old := l.c.Requests.Get(int(id)); old.InputTokens != int(r.InputTokens)+tokens {
@@ -163,7 +160,7 @@ func (l *lives) remake(id sim.RequestID, tokens int) {
 	}
 }
 
-// comeback is a request that enters the cluster again.
+// comeback is the return of a request to the cluster.
 type comeback sim.RequestID
 
 func (x comeback) happen(c *cluster) error {
@@ -174,7 +171,7 @@ func (x comeback) happen(c *cluster) error {
 	return c.enterFirst(c.Requests.Get(int(x)))
 }
 
-// enterCluster brings a request that has arrived before the first router.
+// enterCluster brings a request that has arrived to the first router.
 func (c *cluster) enterCluster(q *sim.Request) error {
 	if c.clients.rules != nil {
 		return c.clients.sendRequest(q.ID, c.Collector.Record(q.ID).Arrival)
@@ -182,8 +179,7 @@ func (c *cluster) enterCluster(q *sim.Request) error {
 	return c.enterFirst(q)
 }
 
-// enterPool brings a request before the router of a pool. Where there is no worker it
-// waits in front of it.
+// enterPool brings a request to the router of a pool. If the pool has no active worker, the request waits in parked.
 func (c *cluster) enterPool(p *pool, q *sim.Request) error {
 	if p.serving == 0 && c.lives.tracked {
 		p.parked = append(p.parked, q.ID)
@@ -193,7 +189,7 @@ func (c *cluster) enterPool(p *pool, q *sim.Request) error {
 	return p.Enter(c.now, q)
 }
 
-// openPool admits waiting requests after a change of workers, held ones first.
+// openPool admits waiting requests after a change of workers, starting with requests that the router holds.
 func (c *cluster) openPool(p *pool) error {
 	if err := p.Drain(c.now); err != nil {
 		return err
@@ -209,7 +205,7 @@ func (c *cluster) openPool(p *pool) error {
 	return nil
 }
 
-// isStranded reports whether nothing but incidents will ever happen, whatever is left.
+// isStranded reports whether only incidents are left to happen.
 func (l *lives) isStranded() bool {
 	bringsUp := func(p *pool) bool {
 		return p.serving == 0 && p.auto != nil && len(p.parked)+p.Router.Queued() > 0
@@ -233,13 +229,12 @@ func (l *lives) isStranded() bool {
 	return !ok && l.c.transit == 0 && l.c.clients.away == 0
 }
 
-// isAnyoneClosed reports whether a pool has no worker that gets requests.
+// isAnyoneClosed reports whether a pool has no active worker.
 func (l *lives) isAnyoneClosed() bool {
 	return slices.ContainsFunc(l.c.pools, func(p *pool) bool { return p.serving == 0 })
 }
 
-// loseStranded ends requests that wait for a worker when none will ever come. It reports
-// whether there were any.
+// loseStranded ends requests that wait for a worker that will never start. It reports whether there were any.
 func (l *lives) loseStranded() (found bool, err error) {
 	for _, p := range l.c.pools {
 		if !l.tracked || p.serving > 0 {
@@ -269,8 +264,8 @@ func (l *lives) loseStranded() (found bool, err error) {
 	return found, nil
 }
 
-// callOff takes a request off its worker at the end of the pass in progress, unless it
-// gets its last token then, or at once when the worker is idle. then continues with it.
+// callOff cancels a request at the end of the pass in progress, or at once if the worker is idle. A request that gets
+// its last token in that pass is not cancelled. After the cancellation, then continues with the request.
 func (l *lives) callOff(id sim.RequestID, then sequel) error {
 	w := l.workerOf(id)
 	w.calledOff = append(w.calledOff, calledOff{id, then})
@@ -283,19 +278,19 @@ func (l *lives) callOff(id sim.RequestID, then sequel) error {
 	return nil
 }
 
-// calledOff is a request that is to leave its worker.
+// calledOff is a request to be cancelled on its worker.
 type calledOff struct {
 	id   sim.RequestID
 	then sequel
 }
 
-// takeCalledOff takes the requests that were cancelled on w, after its pass.
+// takeCalledOff cancels the requests in w.calledOff, after a pass of w.
 func (l *lives) takeCalledOff(w *worker) error {
 	all := w.calledOff
 	w.calledOff = nil
 	for _, x := range all {
 		if l.workerOf(x.id) != w {
-			continue // it has got its last token
+			continue // it has its last token
 		}
 		left := leaver{id: x.id, pool: w.pool, worker: w.id}
 		left.gained, left.last = w.tokensOf(x.id)
@@ -309,7 +304,7 @@ func (l *lives) takeCalledOff(w *worker) error {
 	return nil
 }
 
-// endAborted ends the requests that w's engine has aborted, or lets their clients send them again.
+// endAborted ends the requests that w's engine has aborted, or lets their clients retry them.
 func (l *lives) endAborted(w *worker) error {
 	for i := range w.pass.Aborted {
 		a := &w.pass.Aborted[i]
@@ -336,12 +331,11 @@ func (l *lives) endAborted(w *worker) error {
 	return nil
 }
 
-// cancelOn takes a request off the core of w, which is between two passes, and lets the
-// router know.
+// cancelOn cancels a request on the core of w and reports it to the router. It must be called between two passes.
 func (l *lives) cancelOn(w *worker, id sim.RequestID) error {
 	var p scheduler.Pass
 	if w.core.Cancel(l.c.now-w.lag, id, &p) {
-		p.Start, p.End = l.c.now, l.c.now // by its own clock it was earlier
+		p.Start, p.End = l.c.now, l.c.now // the clock of the core is behind
 		if err := w.pool.Router.Observe(w.id, &p); err != nil {
 			return err
 		}
@@ -351,7 +345,7 @@ func (l *lives) cancelOn(w *worker, id sim.RequestID) error {
 	if w.core.Load() == 0 {
 		w.pool.ready.Remove(int(w.id))
 	} else if !w.busy && !w.hung {
-		w.pool.markIdle(w) // the next request may have room
+		w.pool.markIdle(w) // the next request may fit now
 	}
 	if err := w.pool.Leave(l.c.now, id); err != nil {
 		return err

@@ -12,9 +12,9 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// literal is docs/rules/harness.md word for word, from The main loop to Stepping: one list of numbered
-// events, one pass at a time, every worker read in every round. It is slow
-// and easy to believe, and the twin of the cluster.
+// literal implements docs/rules/harness.md word for word, from The main loop to Stepping. It has one list of numbered
+// events, takes one pass at a time, and reads every worker in every round. It is slow and simple, and the tests
+// compare the cluster with it.
 type literal struct {
 	*run
 	now    sim.Time
@@ -77,7 +77,7 @@ func newLiteral(r *run, j *journal) (*literal, error) {
 	return l, nil
 }
 
-// create makes a worker with the next id.
+// create adds a worker with the next id.
 func (p *literalPool) create() (*literalWorker, error) {
 	w := &literalWorker{id: sim.WorkerID(len(p.workers)), pool: p}
 	p.workers = append(p.workers, w)
@@ -88,7 +88,7 @@ func (p *literalPool) create() (*literalWorker, error) {
 
 var errDeadEnd = errors.New("dead end: requests are left and nothing is to come")
 
-// drive is the main loop of 6.2.
+// drive is the main loop of section 6.2.
 func (l *literal) drive(context.Context) error {
 	if err := l.advance(never); err != nil {
 		return err
@@ -99,8 +99,7 @@ func (l *literal) drive(context.Context) error {
 	return nil
 }
 
-// advance is advance_to of 8.2, with what is planned for an instant after
-// everything else that happens then.
+// advance is advance_to of section 8.2. Planned sizes of an instant are applied after all other effects.
 func (l *literal) advance(until sim.Time) error {
 	for {
 		if err := l.drain(); err != nil {
@@ -151,7 +150,7 @@ func (l *literal) over() bool {
 	return true
 }
 
-// clusterInFlight counts requests on workers and in routers, but not requests with a KV cache in transfer.
+// clusterInFlight counts requests on workers and in routers, without requests in transfer.
 func (l *literal) clusterInFlight() int {
 	n := 0
 	for _, p := range l.pools {
@@ -163,7 +162,7 @@ func (l *literal) clusterInFlight() int {
 	return n
 }
 
-// head is the index of the first event: the earliest, then the one made first.
+// head returns the index of the first event: the earliest, and among equal times the event created first.
 func (l *literal) head() int {
 	best := 0
 	for i, e := range l.events {
@@ -180,7 +179,7 @@ func (l *literal) push(e literalEvent) {
 	l.events = append(l.events, e)
 }
 
-// due takes the head out when it is due and of the kind asked for.
+// due removes the first event if it is due and of kind k.
 func (l *literal) due(k kind) (literalEvent, bool) {
 	if len(l.events) == 0 {
 		return literalEvent{}, false
@@ -194,7 +193,7 @@ func (l *literal) due(k kind) (literalEvent, bool) {
 	return e, true
 }
 
-// drain is 6.3 and 7.3: the steps in order, until a full round changes nothing.
+// drain is sections 6.3 and 7.3: the steps in order, until a full round changes nothing.
 func (l *literal) drain() error {
 	for {
 		changed := false
@@ -243,7 +242,7 @@ func (l *literal) handoffs() (changed bool, err error) {
 // arrivals is step C.
 func (l *literal) arrivals() (bool, error) {
 	changed := false
-	for again := true; again; { // the place of a request that is rejected is free for another
+	for again := true; again; { // after a rejection another request may arrive
 		again = false
 		batch := l.Take(l.now, l.clusterInFlight(), nil)
 		for i := range batch {
@@ -265,7 +264,7 @@ func (l *literal) arrivals() (bool, error) {
 	return changed, nil
 }
 
-// passes is step D, or D1 and D2: pools in order, the lowest worker first.
+// passes is step D, or D1 and D2: pools in order, workers by id.
 func (l *literal) passes() (changed bool, err error) {
 	for _, p := range l.pools {
 		for {
@@ -317,7 +316,7 @@ func (l *literal) pass(w *literalWorker) error {
 	return nil
 }
 
-// release frees w after its pass and applies its result: 6.4 and 7.2.
+// release frees w after its pass and applies its result: sections 6.4 and 7.2.
 func (l *literal) release(w *literalWorker) error {
 	w.busy = false
 	for _, m := range w.pass.Marks {
@@ -387,7 +386,7 @@ func (l *literal) prefillCompleted(p *literalPool, m scheduler.Mark) error {
 	return l.assign(l.pools[1], request)
 }
 
-// assign is 6.5.
+// assign is section 6.5.
 func (l *literal) assign(p *literalPool, q *sim.Request) error {
 	placed, err := p.router.Route(l.now, q, nil)
 	return l.dispatch(p, placed, err)

@@ -14,7 +14,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// ready is step B: started workers become active, unless they were let go meanwhile.
+// ready is step B: started workers become active, unless they were removed during their startup.
 func (l *literal) ready() (changed bool, err error) {
 	for {
 		e, ok := l.due(workerReady)
@@ -36,14 +36,14 @@ func (l *literal) ready() (changed bool, err error) {
 	}
 }
 
-// cleanUp deletes a removing worker that is drained.
+// cleanUp deletes a removed worker after its last request.
 func (w *literalWorker) cleanUp() {
 	if w.removing && !w.busy && w.inFlight == 0 && w.core.Load() == 0 {
 		w.deleted = true
 	}
 }
 
-// scale is apply_scaling of 8.2: the entry pool and its router first.
+// scale is apply_scaling of section 8.2: the entry pool and its router first.
 func (l *literal) scale(entry, decode int) error {
 	placed := make([][]router.Placement, len(l.pools))
 	for i, target := range []int{entry, decode}[:len(l.pools)] {
@@ -67,7 +67,7 @@ func (l *literal) scale(entry, decode int) error {
 	return nil
 }
 
-// setTarget is set_target of 8.1.
+// setTarget is set_target of section 8.1.
 func (l *literal) setTarget(p *literalPool, target int) error {
 	var starting, active []*literalWorker // highest id first
 	for _, w := range slices.Backward(p.workers) {
@@ -109,7 +109,7 @@ func (l *literal) setTarget(p *literalPool, target int) error {
 	return nil
 }
 
-// sizes counts the active workers of a pool and all there are.
+// sizes counts the active workers of a pool, and all its workers.
 func (p *literalPool) sizes() (active, total int) {
 	for _, w := range p.workers {
 		if !w.deleted {
@@ -122,7 +122,7 @@ func (p *literalPool) sizes() (active, total int) {
 	return active, total
 }
 
-// literalTraffic is the traffic window of 8.3 as lists of samples.
+// literalTraffic is the traffic window of section 8.3 as lists of samples.
 type literalTraffic struct {
 	from      sim.Time
 	isl, osl  []float64
@@ -160,18 +160,18 @@ func (n *literalTraffic) drain(now sim.Time) Traffic {
 	return t
 }
 
-// size is a random target for a pool.
+// size draws a target size of a pool.
 func (d draw) size() int { return pick(d, 1, 1, 2, 3, 4, 5, engines.KeepSize) }
 
-// elastic gives workers startup times.
+// elastic draws startup times of workers.
 func (d draw) elastic(x *trial) {
 	for i := range x.cfg.Pools {
 		x.cfg.Pools[i].Engine.StartupSeconds = pick(d, 0.0, 0.001, 0.002, 0.0035)
 	}
 }
 
-// Workers that come and go at planned instants, among runs of passes and while
-// everything coincides, change nothing in the agreement of the twins.
+// TestPlannedScalingEqualsLiteral compares the cluster with the literal model while planned sizes add and remove
+// workers. Runs of passes and events at equal instants do not change the result.
 func TestPlannedScalingEqualsLiteral(t *testing.T) {
 	each(t, 1200, func(t *testing.T, d draw, x *trial, text string) bool {
 		d.elastic(x)
@@ -195,8 +195,8 @@ func TestPlannedScalingEqualsLiteral(t *testing.T) {
 	})
 }
 
-// A planner that looks and scales at any instant sees the same clock, workers
-// and end as with the literal model.
+// TestStepsEqualLiteral compares a planner that reads and scales the cluster at any instant with the same planner on
+// the literal model. Both see the same clock, workers and result.
 func TestStepsEqualLiteral(t *testing.T) {
 	each(t, 1200, func(t *testing.T, d draw, x *trial, text string) bool {
 		if x.cfg.Admission.Mode == loadgen.Concurrency {
@@ -251,7 +251,7 @@ func TestStepsEqualLiteral(t *testing.T) {
 	})
 }
 
-// idle drives nothing: the test moves the clock itself.
+// idle drives nothing: the test moves the clock.
 func idle(context.Context) error { return nil }
 
 func differentStates(l *literal, c *cluster) string {

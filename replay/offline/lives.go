@@ -9,43 +9,43 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// life is what may happen to a worker besides work.
+// life is the state of a worker under incidents, as faults and drains.
 //
-// Its core has a separate clock, which is lag behind, since the core does not see the time that a fault adds to a pass.
-// An idle core does not mind how late it is.
+// The clock of its core is lag behind the clock of the cluster, because the core does not see the time that a fault
+// adds to a pass. The lag of an idle core has no effect.
 type life struct {
-	has       []sim.RequestID // requests on it, in any order
+	has       []sim.RequestID // requests on the worker, unordered
 	calledOff []calledOff
 	freed     []sim.RequestID // requests with KV blocks that it may free after the pass in progress, see hold.go
-	before    []progress      // of them, before the pass in progress; where passes have drafts
+	before    []progress      // progress of requests before the pass in progress; only with speculative decoding
 
 	lag   sim.Time
-	slow  float64  // factor of the time of passes; 0: none
-	hung  bool     // no pass begins
-	until sim.Time // when it continues, if it hangs or did
+	slow  float64  // factor of the duration of passes; 0: none
+	hung  bool     // idle and hanging, so that no pass begins
+	until sim.Time // end of the latest hang
 
-	died     bool // and nothing has noticed it
-	slowedBy int  // the number of the fault that did
+	died     bool // the death has not been noticed
+	slowedBy int  // number of the fault that set slow
 
-	returns bool     // when it has gone it comes back,
-	back    sim.Time // after so long,
-	then    incident // and this happens
+	returns bool     // restarts after it is gone,
+	back    sim.Time // after this time,
+	then    incident // with this incident at its return or final end
 }
 
-// progress is how far a request has come.
+// progress is the progress of a request.
 type progress struct {
 	id     sim.RequestID
 	tokens int
 	last   sim.Time
 }
 
-// isWarped reports whether passes take longer than in the core, or took.
+// isWarped reports whether passes have a different duration or start in the cluster than in the core.
 func (w *worker) isWarped() bool { return w.lag != 0 || w.slow != 0 }
 
 // isSingle reports whether passes of w are taken one at a time.
 func (w *worker) isSingle() bool { return w.isWarped() || w.pool.auto != nil && w.pool.auto.single }
 
-// stepWarped lets the core take a pass, which it begins by its own clock.
+// stepWarped lets the core take a pass, which starts by the clock of the core.
 func (w *worker) stepWarped(now, until sim.Time) error {
 	if w.pool.drafts {
 		w.noteTokens()
@@ -57,7 +57,7 @@ func (w *worker) stepWarped(now, until sim.Time) error {
 	return err
 }
 
-// warpPass puts a pass, which the core has begun by its own clock, at now.
+// warpPass moves a pass from the clock of the core to now.
 func (w *worker) warpPass(now sim.Time) {
 	p := &w.pass
 	length := p.End - p.Start
@@ -69,7 +69,8 @@ func (w *worker) warpPass(now sim.Time) {
 		d.PrefillEnd = now + part
 	}
 	p.Start, p.End = now, now+length
-	if length > 0 && p.End == now { // the rest of a nap may be too little to move a clock that is ahead of the core's
+	// a nap may be too short to advance the clock of the cluster, which is larger than the core's
+	if length > 0 && p.End == now {
 		p.End = sim.Time(math.Nextafter(float64(now), math.Inf(1)))
 	}
 	if w.slow != 0 && !p.Waits {
@@ -77,7 +78,7 @@ func (w *worker) warpPass(now sim.Time) {
 	}
 }
 
-// stretchPass makes the pass in progress, a single one, longer.
+// stretchPass extends the pass in progress, which must be a single pass.
 func (w *worker) stretchPass(by sim.Time) {
 	p := &w.pass
 	if invariant.Enabled && p.Count != 1 {
@@ -95,8 +96,7 @@ func (w *worker) stretchPass(by sim.Time) {
 	}
 }
 
-// splitRun notes the passes of the run in progress on w that are over, so that the pass in
-// progress stands alone.
+// splitRun records the ended passes of the run in progress on w, so that only the pass in progress is left.
 func (c *cluster) splitRun(w *worker) {
 	if !w.busy {
 		return
@@ -124,7 +124,7 @@ func (c *cluster) splitRun(w *worker) {
 	c.events.restoreAt(w.at)
 }
 
-// noteTokens notes how far the requests on w have come, before a pass.
+// noteTokens records the progress of the requests on w before a pass.
 func (w *worker) noteTokens() {
 	w.before = w.before[:0]
 	if w.core != nil {
@@ -134,8 +134,7 @@ func (w *worker) noteTokens() {
 	}
 }
 
-// tokensOf returns how many tokens a request has gained on w, which is idle, and when the
-// latest came.
+// tokensOf returns the tokens that a request has gained on w, which must be idle, and the time of the latest token.
 func (w *worker) tokensOf(id sim.RequestID) (tokens int, last sim.Time) {
 	if w.core != nil && w.pool.visible {
 		w.core.Progress(func(x sim.RequestID, n int, at sim.Time) {
@@ -147,8 +146,8 @@ func (w *worker) tokensOf(id sim.RequestID) (tokens int, last sim.Time) {
 	return tokens, last
 }
 
-// listProgress returns how far the requests on w have come. What the pass in progress, a
-// single one, gives them is not there yet.
+// listProgress returns the progress of the requests on w, without the tokens of the pass in progress. That pass must
+// be a single pass.
 func (w *worker) listProgress() []progress {
 	if !w.pool.visible {
 		return nil
@@ -178,7 +177,7 @@ func (w *worker) listProgress() []progress {
 	return kept
 }
 
-// stopWorker takes everything off w, which begins with an empty core where it begins again.
+// stopWorker removes all requests from w and adds them to leavers. The worker gets an empty core.
 func (l *lives) stopWorker(w *worker, leavers []leaver) ([]leaver, error) {
 	l.c.splitRun(w)
 	come := w.listProgress()
@@ -216,8 +215,7 @@ func (l *lives) stopWorker(w *worker, leavers []leaver) ([]leaver, error) {
 	return leavers, nil
 }
 
-// killWorkers lets workers die at once, with their caches, and brings them back after a
-// while; engines.Forever: never.
+// killWorkers kills workers at once, with their caches. They restart after the time back; engines.Forever: never.
 func (l *lives) killWorkers(all []*worker, back sim.Time, why cause) error {
 	for _, w := range all {
 		if err := l.closeWorker(w); err != nil {
@@ -225,7 +223,7 @@ func (l *lives) killWorkers(all []*worker, back sim.Time, why cause) error {
 		}
 	}
 	var leavers []leaver
-	var unplaced []sim.RequestID // requests that their decode worker expects
+	var unplaced []sim.RequestID // requests in prefill with a decode worker that has died
 	for _, w := range all {
 		var err error
 		if leavers, err = l.stopWorker(w, leavers); err != nil {
@@ -270,7 +268,7 @@ func (l *lives) killWorkers(all []*worker, back sim.Time, why cause) error {
 	return l.c.fleet.replaceDead()
 }
 
-// closeWorker takes w away from its router, with its cache.
+// closeWorker removes w and its cache from its router.
 func (l *lives) closeWorker(w *worker) error {
 	w.pool.Router.Forget(w.id)
 	if w.state != active {
@@ -280,7 +278,7 @@ func (l *lives) closeWorker(w *worker) error {
 	return w.pool.Router.RemoveWorker(w.id)
 }
 
-// takeTransfers takes the KV caches off their way that a prefill worker was sending.
+// takeTransfers cancels the transfers from a prefill worker and adds their requests to leavers.
 func (l *lives) takeTransfers(w *worker, leavers []leaver) []leaver {
 	if w.pool.Role != scheduler.Prefill || l.c.handover.PD != nil {
 		return leavers
@@ -295,13 +293,13 @@ func (l *lives) takeTransfers(w *worker, leavers []leaver) []leaver {
 		l.c.transit--
 		l.c.pending--
 		leavers = append(leavers, leaver{id: e.request, pool: w.pool, worker: collector.Nowhere})
-		i = 0 // the heap has another order now
+		i = 0 // removeAt has reordered the heap
 	}
 	return leavers
 }
 
-// hangWorker stops w for a while: the pass in progress ends that much later, and no other
-// begins before.
+// hangWorker stops w for a while. The pass in progress ends that much later, and no pass begins before the end of the
+// hang.
 func (l *lives) hangWorker(w *worker, lasts sim.Time) {
 	until := l.c.now + lasts
 	if w.state == gone || w.state == starting || until <= w.until {
@@ -322,7 +320,7 @@ func (l *lives) hangWorker(w *worker, lasts sim.Time) {
 	l.c.agenda.schedule(until, wakeUp{w})
 }
 
-// wakeUp ends the time in which an idle worker hangs.
+// wakeUp ends the hang of an idle worker.
 type wakeUp struct{ w *worker }
 
 func (x wakeUp) happen(c *cluster) error {
@@ -335,7 +333,7 @@ func (x wakeUp) happen(c *cluster) error {
 	return nil
 }
 
-// slowWorker multiplies the time of passes of w by a factor, from the next one on.
+// slowWorker multiplies the duration of later passes of w by a factor.
 func (l *lives) slowWorker(w *worker, factor float64) {
 	if w.slow = factor; factor == 1 {
 		w.slow = 0
@@ -347,8 +345,8 @@ func (l *lives) slowWorker(w *worker, factor float64) {
 	}
 }
 
-// drainWorker lets w finish what it has and get nothing new. Then it restarts and is there
-// again after a while, and then continues.
+// drainWorker lets w finish its requests without new ones, then restarts it. w is active again after the time back,
+// and then happens after that.
 func (l *lives) drainWorker(w *worker, back sim.Time, then incident) error {
 	w.returns, w.back, w.then = true, back, then
 	if err := l.c.fleet.dismissWorker(w); err != nil {
@@ -357,7 +355,7 @@ func (l *lives) drainWorker(w *worker, back sim.Time, then incident) error {
 	return l.restartIfGone(w)
 }
 
-// endRestart carries out actions that wait for the return of w, or for its end.
+// endRestart runs the incident that waits for the return of w, or for its final end.
 func (l *lives) endRestart(w *worker) error {
 	then := w.then
 	if w.then = nil; then == nil {
@@ -366,7 +364,7 @@ func (l *lives) endRestart(w *worker) error {
 	return then.happen(l.c)
 }
 
-// letGoIfDone lets a leaving worker go when it has nothing left to do.
+// letGoIfDone ends a leaving worker that has nothing left to do.
 func (l *lives) letGoIfDone(w *worker) error {
 	if w.goIfDone(); w.state == gone {
 		w.pool.noteSize(l.c.now)
@@ -374,8 +372,8 @@ func (l *lives) letGoIfDone(w *worker) error {
 	return l.restartIfGone(w)
 }
 
-// restartIfGone brings a worker back that has been drained for a restart, unless it was let go
-// meanwhile.
+// restartIfGone restarts a worker that has been drained for a restart. A worker that was removed during its drain
+// does not restart.
 func (l *lives) restartIfGone(w *worker) error {
 	if w.state != gone {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// The cluster is the carrier of its pools.
+// cluster implements harness.Carrier for its pools.
 var _ harness.Carrier = (*cluster)(nil)
 
 // Submit gives a placed request to its worker.
@@ -22,7 +22,7 @@ func (c *cluster) Submit(to *harness.Pool, _ sim.Time, placed *router.Placement,
 	return nil
 }
 
-// seatOn puts a request on a worker, now.
+// seatOn submits a request to worker w, now.
 func (c *cluster) seatOn(w *worker, placed *router.Placement, q *sim.Request) {
 	now, p := c.now, w.pool
 	if p.Index == 0 {
@@ -50,7 +50,7 @@ func (c *cluster) seatOn(w *worker, placed *router.Placement, q *sim.Request) {
 	}
 }
 
-// HandOver sends a request on to the decode pool.
+// HandOver sends a request from the prefill pool to the decode pool.
 func (c *cluster) HandOver(p *harness.Pool, id sim.RequestID, at, delay sim.Time) error {
 	if c.handover.PD != nil {
 		return c.handover.sendToDecode(id, delay)
@@ -64,7 +64,7 @@ func (c *cluster) HandOver(p *harness.Pool, id sim.RequestID, at, delay sim.Time
 	return nil
 }
 
-// enterDecode brings a request, after its transfer, before the router of the decode pool.
+// enterDecode brings a request to the router of the decode pool, after its transfer.
 func (c *cluster) enterDecode(id sim.RequestID) error {
 	p := c.pools[1]
 	if c.clients.hasHungUp(id) {
@@ -75,7 +75,7 @@ func (c *cluster) enterDecode(id sim.RequestID) error {
 	return c.enterPool(p, c.Requests.Get(int(id)))
 }
 
-// Complete ends a request.
+// Complete ends a request that has its last token.
 func (c *cluster) Complete(id sim.RequestID, at sim.Time) error {
 	ttft, itl, known := c.Collector.Latencies(id)
 	q := c.Requests.Get(int(id))
@@ -95,10 +95,10 @@ func (c *cluster) TurnAway(id sim.RequestID, at sim.Time) error {
 	return c.finishRequest(id, at)
 }
 
-// Refused ends the replay.
+// Refused ends the replay with the error.
 func (c *cluster) Refused(_ sim.RequestID, err error) error { return err }
 
-// applyPass carries the effects of w's pass, which is over.
+// applyPass applies the effects of w's pass, which has ended.
 func (c *cluster) applyPass(w *worker) error {
 	p := &w.pass
 	if p.KVAtEnd && w.core != nil {

@@ -9,9 +9,8 @@ import (
 	"github.com/replay-llm/replay/router/policy"
 )
 
-// Every policy gives the same replay in every driver that can run it: the literal
-// model, the cluster and, in open loop, workers brought to each arrival on their
-// own and workers replayed one after the other.
+// TestPoliciesInEveryDriver checks that every policy gives the same replay in every driver that supports it. The
+// drivers are the literal model, the cluster and, in open loop, the drivers of lazy.go and alone.go.
 func TestPoliciesInEveryDriver(t *testing.T) {
 	all := policy.All()
 	met := map[string]int{}
@@ -42,7 +41,7 @@ func TestPoliciesInEveryDriver(t *testing.T) {
 		for name, make := range drivers {
 			got := x.run(make)
 			if want.err != nil && got.err != nil {
-				continue // of several workers that stall another may be named
+				continue // if several workers stall, the errors may name different ones
 			}
 			got.calls, want.inFlight, got.inFlight = nil, 0, 0
 			if d := difference(want, got); d != "" {
@@ -52,7 +51,7 @@ func TestPoliciesInEveryDriver(t *testing.T) {
 		}
 		return true
 	})
-	if !long.Enabled() { // few cases meet few of them
+	if !long.Enabled() { // a short test covers few combinations
 		return
 	}
 	for _, what := range []string{"round_robin alone", "random alone", "kv lazily", "least-loaded lazily", "p2c lazily", "session lazily"} {

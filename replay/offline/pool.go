@@ -10,33 +10,33 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// pool is the workers of one stage and the router in front of them.
+// pool is the workers of one stage, with their router.
 type pool struct {
 	*harness.Pool
 	workers []*worker  // by id
 	ready   bitset.Set // workers that could start a pass
 	due     dueTable   // empty except under driveLazily
 	first   uint64     // rank of worker 0 among all workers
-	metered bool       // its router reads what workers report after each pass
-	batches bool       // its router decides on requests of one instant together
-	visible bool       // the tokens of its passes are those of answers
+	metered bool       // its router reads the reports of workers after each pass
+	batches bool       // its router places the requests of one instant in one decision
+	visible bool       // the tokens of its passes are tokens of answers
 	drafts  bool       // a pass may give a request several tokens
 
 	serving int             // active workers
-	parked  []sim.RequestID // requests that wait for one, in the order in which they came
+	parked  []sim.RequestID // requests that wait for an active worker, in order of arrival
 
 	auto    *autoscaler // nil: the number of workers is fixed
-	entered int         // requests that have come to it on their way between the pools, or where a decode worker is chosen first
-	prompts int         // tokens of the prompts that have come to it
+	entered int         // requests that entered the pool after prefill, or before it if a decode worker is chosen first
+	prompts int         // prompt tokens of the requests that entered
 
-	snapshots []scheduler.Snapshot // kept for a Stepper
+	snapshots []scheduler.Snapshot // for a Stepper
 }
 
-// maxIDs is how many workers a pool may have in the course of a replay: their ids
-// and their ranks among all workers have room for no more.
+// maxIDs is the limit of workers that a pool may have during a replay. It bounds the ids of workers and their ranks
+// among all workers.
 const maxIDs = 1 << 31
 
-// addWorker makes a worker.
+// addWorker adds a worker with the next id.
 func (p *pool) addWorker() error {
 	if len(p.workers) >= maxIDs {
 		return fmt.Errorf("worker %d of a pool, expected ids below %d", len(p.workers), maxIDs)
@@ -50,7 +50,7 @@ func (p *pool) addWorker() error {
 	return nil
 }
 
-// markIdle notes that w is not busy; when it has work it could start a pass.
+// markIdle records that w is not busy. If w has work, it is ready for a pass.
 func (p *pool) markIdle(w *worker) {
 	w.busy = false
 	if w.core.Load() > 0 || w.handing > 0 {
@@ -58,7 +58,8 @@ func (p *pool) markIdle(w *worker) {
 	}
 }
 
-// keepSnapshot keeps what a planner sees of the pass w has begun; of each pass for a Stepper.
+// keepSnapshot keeps the snapshot that a planner reads of the pass that w has begun. If steps is set, it keeps a
+// snapshot of each pass for a Stepper.
 func (p *pool) keepSnapshot(w *worker, steps bool) {
 	if !p.Steps {
 		return
@@ -76,30 +77,30 @@ func (p *pool) keepSnapshot(w *worker, steps bool) {
 type worker struct {
 	id   sim.WorkerID
 	pool *pool
-	core scheduler.Core // nil when gone
+	core scheduler.Core // nil if gone
 
 	state    workerState
-	since    sim.Time // when it could have started a pass, when it is not busy (driveLazily)
+	since    sim.Time // when it became ready for a pass, while it is not busy (driveLazily)
 	busy     bool
 	pass     scheduler.Pass // in progress while busy
-	ties     int            // requests on their way from it or to it, by a ticket (handover.go)
-	asking   []*ticket      // in line for room on it, see room.go
-	promised int            // KV blocks that it has promised to requests in transfer
-	coming   int            // these requests
-	handing  int            // requests that have left it, of which it has yet to be handed the blocks
+	ties     int            // tickets of requests from or to it (handover.go)
+	asking   []*ticket      // tickets that wait for room on it, see room.go
+	promised int            // KV blocks reserved for requests in transfer
+	coming   int            // number of requests in transfer with reserved room
+	handing  int            // requests with computed prompts, for which its pass with their blocks has not begun
 
-	began order // of the end of the first pass of the run
-	at    int   // place of the run's end among the events, while busy
+	began order // order of the end of the first pass of the run
+	at    int   // index of the run's end in the events, while busy
 
 	life // see lives.go
 
 	gauge gauge               // see autoscale.go
-	shown *scheduler.Snapshot // of the latest pass that has begun, for planners
-	runs  sim.Time            // from when on its server runs, while it starts
-	left  sim.Time            // when it was let go, see drain.go
+	shown *scheduler.Snapshot // snapshot of the latest pass that has begun, for planners
+	runs  sim.Time            // when its server runs, while it starts
+	left  sim.Time            // when it began to leave, see drain.go
 }
 
-// endOrder is the place of the end of the run in progress.
+// endOrder returns the order of the end of the run in progress.
 func (w *worker) endOrder() order {
 	p := &w.pass
 	if p.Count == 1 {
@@ -108,11 +109,11 @@ func (w *worker) endOrder() order {
 	return order{made: p.Begins(p.Count - 1), rank: rankPass + w.rank()}
 }
 
-// rank is w's place among all workers.
+// rank returns the position of w among all workers of all pools.
 func (w *worker) rank() uint64 { return w.pool.first + uint64(w.id) }
 
-// countBegun is the number of passes of the run in progress that have begun before
-// now, or by now when inclusive. The first has.
+// countBegun returns the number of passes of the run in progress that have begun before now, or by now if inclusive
+// is set. It is at least 1.
 func (w *worker) countBegun(now sim.Time, inclusive bool) int {
 	p := &w.pass
 	if len(p.Ends) > 0 {

@@ -18,7 +18,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// each runs a property of trials under their seeds, n of them that it accepts.
+// each runs property on random trials until it has accepted n trials. Each trial has a seed.
 func each(t *testing.T, n int, property func(t *testing.T, d draw, x *trial, text string) (accepted bool)) {
 	n = trials(t, n)
 	accepted, ran := 0, 0
@@ -43,15 +43,14 @@ func each(t *testing.T, n int, property func(t *testing.T, d draw, x *trial, tex
 	}
 }
 
-// aggregate makes x a replay of one pool, that of its prefill workers if it has
-// two.
+// aggregate reduces x to one pool, the prefill pool if it has two.
 func (x *trial) aggregate() {
 	p := *x.cfg.Entry()
 	p.Engine.Role = scheduler.Aggregated
 	x.cfg.Pools = engines.OnePool(p.Engine, p.Count)
 }
 
-// roundRobin makes x an aggregated replay under round robin.
+// roundRobin reduces x to one pool under round robin.
 func (x *trial) roundRobin() {
 	x.aggregate()
 	x.cfg.Router = policy.RoundRobin
@@ -63,10 +62,9 @@ func (x *trial) timeless() bool {
 	return ok && (m.free > 0 || slices.Contains(m.decode, 0)) || x.cfg.Entry().Engine.Speedup > 1e6
 }
 
-// One worker stepped alone is a cluster of one, with two exceptions. In
-// closed loop sessions are admitted only between two passes there. And when a
-// pass takes no time, the cluster starts the next before it looks for requests
-// that the end of the pass has brought.
+// TestSingleEqualsCluster checks that the driver of one worker equals a cluster of one worker, with two exceptions.
+// In closed loop, the single worker admits sessions only between two passes. If a pass takes no time, the cluster
+// starts the next pass before it reads the requests that the end of the pass has released.
 func TestSingleEqualsCluster(t *testing.T) {
 	each(t, 1000, func(t *testing.T, _ draw, x *trial, text string) bool {
 		x.roundRobin()
@@ -87,8 +85,8 @@ func TestSingleEqualsCluster(t *testing.T) {
 	})
 }
 
-// Workers replayed one after the other are a cluster under round robin in open
-// loop. Which of several workers that stall is named may differ.
+// TestAloneEqualsCluster checks that workers replayed one after the other equal a cluster under round robin in open
+// loop. If several workers stall, the errors may name different workers.
 func TestAloneEqualsCluster(t *testing.T) {
 	each(t, 1000, func(t *testing.T, _ draw, x *trial, text string) bool {
 		x.roundRobin()
@@ -109,7 +107,7 @@ func TestAloneEqualsCluster(t *testing.T) {
 	})
 }
 
-// slower is a timing model times a power of two.
+// slower is a timing model multiplied by a power of two.
 type slower struct {
 	timing.Model
 	factor float64
@@ -123,9 +121,9 @@ func (m slower) Decode(batch, active, context, capacity int) float64 {
 	return float64(m.factor * m.Model.Decode(batch, active, context, capacity))
 }
 
-// When everything takes twice as long, everything happens at exactly twice the
-// time: nothing but the rounding to nanoseconds has a fixed unit, and all coarse times are whole there. (Host memory is left out:
-// its transfers start at whole microseconds; so are the naps of vLLM's own rules, of 1 ms.)
+// TestTwiceAsSlow doubles all durations of a replay and checks that every instant doubles exactly. Only the rounding
+// to nanoseconds has a fixed unit, and all coarse times are whole there. Host memory is left out, because its
+// transfers start at whole microseconds. vLLM's own rules are left out, because their naps take 1 ms.
 func TestTwiceAsSlow(t *testing.T) {
 	each(t, 1000, func(t *testing.T, _ draw, x *trial, text string) bool {
 		for i := range x.cfg.Pools {
@@ -153,7 +151,7 @@ func TestTwiceAsSlow(t *testing.T) {
 	})
 }
 
-// slower is x with all times doubled.
+// slower returns x with all times doubled.
 func (x *trial) slower(t *testing.T, text string) *trial {
 	y := &trial{cfg: x.cfg, model: slower{x.model, 2}}
 	w := *mooncake(t, text, x.cfg.Workload.TraceBlock)
@@ -184,8 +182,8 @@ func twiceRecord(r collector.Record) collector.Record {
 	return r
 }
 
-// Round robin does not read the caches, so a report of their changes by the cores
-// has no effect.
+// TestCaptureChangesNothing checks that reports of cache changes by the cores have no effect under round robin,
+// because round robin does not read caches.
 func TestCaptureChangesNothing(t *testing.T) {
 	each(t, 500, func(t *testing.T, d draw, x *trial, text string) bool {
 		x.roundRobin()
@@ -206,7 +204,8 @@ func TestCaptureChangesNothing(t *testing.T) {
 	})
 }
 
-// A router that receives the prompts cached on a worker places requests like a router that follows every announced block.
+// TestResidencyIsEnough compares a router that receives the prompts cached on a worker with a router that follows
+// every announced block. Both place requests alike.
 func TestResidencyIsEnough(t *testing.T) {
 	each(t, 500, func(t *testing.T, _ draw, x *trial, text string) bool {
 		if x.cfg.Choice().Info().Name != policy.KV {
@@ -229,7 +228,7 @@ func TestResidencyIsEnough(t *testing.T) {
 	})
 }
 
-// The same input gives the same bytes, on one processor and on eight.
+// TestSameInputSameBytes checks that the same input gives the same bytes, on one processor and on eight.
 func TestSameInputSameBytes(t *testing.T) {
 	each(t, 200, func(t *testing.T, _ draw, x *trial, text string) bool {
 		var first string

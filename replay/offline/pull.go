@@ -2,8 +2,8 @@ package offline
 
 import "github.com/replay-llm/replay/sim"
 
-// seatEarly puts a request on its decode worker, which reads the KV cache when it has KV blocks for it
-// (docs/rules/vllm.md, Prefill and decode workers). To that worker the request arrives now.
+// seatEarly puts a request on its decode worker before its KV cache arrives. The worker reads the KV cache after it
+// has allocated KV blocks (docs/rules/vllm.md, Prefill and decode workers). The request arrives at that worker now.
 func (h *handover) seatEarly(t *ticket) error {
 	t.at = seated
 	h.arriving = *t.placed.Request
@@ -12,7 +12,7 @@ func (h *handover) seatEarly(t *ticket) error {
 	return nil
 }
 
-// startPulls begins the transfers that w asks for with its pass, or of which it is handed the blocks.
+// startPulls begins the transfers in w.pass.Pulls: transfers that w asks for, or for which w receives the blocks.
 func (h *handover) startPulls(w *worker) error {
 	for _, x := range w.pass.Pulls {
 		t := h.find(x.Request)
@@ -28,15 +28,15 @@ func (h *handover) startPulls(w *worker) error {
 		if err := h.startPull(t); err != nil {
 			return err
 		}
-		if t.at == landing && t.lands == h.c.now { // it takes no time
+		if t.at == landing && t.lands == h.c.now { // the transfer takes no time
 			h.c.turnIrregular(w)
 		}
 	}
 	return nil
 }
 
-// startPull begins the transfer of a request for which its decode worker has taken blocks, when both workers have been handed the passes
-// that tell of it.
+// startPull begins the transfer of a request after both workers have received the passes with its blocks. Its decode
+// worker has already allocated blocks.
 func (h *handover) startPull(t *ticket) error {
 	if t.handed > h.c.now {
 		t.at, t.order = handing, h.c.nextOrder()
@@ -46,15 +46,16 @@ func (h *handover) startPull(t *ticket) error {
 	return h.startTransfer(t)
 }
 
-// seatAhead puts a request on its decode worker while its prompt is to be computed. It counts as one in flight.
+// seatAhead puts a request on its decode worker before its prompt is computed. The request still counts once in
+// inFlight.
 func (h *handover) seatAhead(t *ticket) {
 	t.ahead = true
 	h.c.seatOn(t.worker, &t.placed, t.placed.Request)
 	h.c.inFlight--
 }
 
-// offerPush notes that the prompt of a request is computed, and reports whether the request is on its decode worker. Its prefill
-// worker is handed the blocks with the pass that it plans next.
+// offerPush records that the prompt of a request is computed, and reports whether the request is on its decode
+// worker. The prefill worker receives its blocks with its next pass.
 func (h *handover) offerPush(t *ticket) (ahead bool) {
 	if t.ahead {
 		t.at, t.asked = seated, h.c.now
@@ -65,7 +66,7 @@ func (h *handover) offerPush(t *ticket) (ahead bool) {
 	return t.ahead
 }
 
-// endPull lets the two workers of a request know that its KV cache was read.
+// endPull reports the end of the transfer to the workers of the request.
 func (h *handover) endPull(t *ticket) error {
 	h.c.traffic.transfers++
 	h.c.traffic.tokens += t.load.Tokens
@@ -73,7 +74,7 @@ func (h *handover) endPull(t *ticket) error {
 	return h.closeTicket(t)
 }
 
-// dropPull ends the path of a request that has left its decode worker before its KV cache was read.
+// dropPull ends the ticket of a request that has left its decode worker before the end of its transfer.
 func (h *handover) dropPull(id sim.RequestID) error {
 	t := h.find(id)
 	if t == nil || !h.Pull || t.at < seated {
@@ -83,7 +84,7 @@ func (h *handover) dropPull(id sim.RequestID) error {
 	return err
 }
 
-// noteTransfer lets w know that a KV cache was read, which it waits for in case it can run nothing else.
+// noteTransfer reports the end of a transfer to w, which may be waiting for it if it can run nothing else.
 func (w *worker) noteTransfer(now sim.Time, id sim.RequestID) {
 	w.core.NoteTransfer(id, now-w.lag)
 	if !w.busy && !w.hung {

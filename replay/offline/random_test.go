@@ -19,13 +19,14 @@ import (
 	"github.com/replay-llm/replay/scheduler/vllm/releases"
 )
 
-// coarse is a timing model of few different durations, so that passes of
-// different workers begin and end at the same instants.
+// coarse is a timing model with few different durations, so that passes of different workers begin and end at the
+// same instants.
 type coarse struct {
-	prefill, decode []float64 // ms, by the size of the batch; the last for all above
-	perPage         float64   // ms more for every page of tokens in use
-	perContext      int       // every other multiple of this many tokens of a request makes decoding 1 ms longer; 0: none does
-	free            int       // decoding takes no time when the pages in use divide by it; 0: always some
+	prefill, decode []float64 // ms, by the size of the batch; the last value for all larger batches
+	perPage         float64   // further ms for every page of tokens in use
+	// decoding takes 1 ms longer for odd multiples of this many tokens in the context; 0: never
+	perContext int
+	free       int // decoding takes no time if the pages in use are a multiple of this; 0: never
 }
 
 const page = 16 // tokens
@@ -49,9 +50,9 @@ func (m coarse) ByContext() bool { return m.perContext > 0 }
 // draw makes random trials.
 type draw struct {
 	*rand.Rand
-	block int // tokens per KV block; larger ones make longer runs of passes
-	// crowded makes the most of coincidences: long answers, arrivals at every
-	// millisecond, many workers, passes that take 1 ms or nothing.
+	block int // tokens per KV block; larger blocks give longer runs of passes
+	// crowded makes many events coincide: long answers, an arrival at every millisecond, many workers, passes that
+	// take 1 ms or no time.
 	crowded bool
 }
 
@@ -63,10 +64,10 @@ func newDraw(seed int) draw {
 
 func pick[T any](d draw, choices ...T) T { return choices[d.IntN(len(choices))] }
 
-// oneIn is true once in n times.
+// oneIn returns true with the probability 1/n.
 func (d draw) oneIn(n int) bool { return d.IntN(n) == 0 }
 
-// trial is a random replay and its trace.
+// trial draws a replay and returns it with the text of its trace.
 func (d draw) trial(t testing.TB) (*trial, string) {
 	text := d.trace()
 	x := &trial{cfg: Config{Config: harness.Config{
@@ -94,7 +95,7 @@ func (d draw) trial(t testing.TB) (*trial, string) {
 	return x, text
 }
 
-// lengths gives the engines a longest sequence, which some prompts exceed and some answers reach.
+// lengths draws a maximum sequence length of the engines, which some prompts exceed and some answers reach.
 func (d draw) lengths(x *trial) {
 	t := pick(d, x.cfg.Workload.Turns...)
 	for i := range x.cfg.Pools {
@@ -109,7 +110,7 @@ func (d draw) admission(x *trial) {
 	}
 }
 
-// trace is up to 20 requests at few instants, with prompts of few blocks.
+// trace draws a trace of up to 20 requests at few instants, with prompts of few blocks.
 func (d draw) trace() string {
 	var text strings.Builder
 	n := 1 + d.IntN(pick(d, 3, 8, 20))
@@ -167,7 +168,7 @@ func (d draw) pools(x *trial) {
 	x.cfg.Pools = engines.TwoPools(one, two)
 }
 
-// engine has a pool of the given number of blocks.
+// engine draws engine arguments with the given number of blocks.
 func (d draw) engine(blocks int) engineargs.Args {
 	a := engineargs.Default()
 	a.BlockTokens = d.block
@@ -210,8 +211,8 @@ func (d draw) router(x *trial) {
 	x.cfg.Router = policy.KV.Configure(&c)
 }
 
-// model gives pass times that often coincide, now and then none at all, or nil
-// for the engines' own.
+// model draws a timing model with durations that often coincide and are sometimes zero, or nil for the models of the
+// engines.
 func (d draw) model() timing.Model {
 	if d.crowded {
 		return coarse{prefill: pick(d, []float64{1}, []float64{0}, []float64{1, 0}), decode: []float64{1}, free: pick(d, 0, 2, 3, 5)}
@@ -228,7 +229,7 @@ func (d draw) model() timing.Model {
 	case 4:
 		return coarse{prefill: []float64{3, 2}, decode: []float64{0}}
 	case 5:
-		return coarse{prefill: []float64{0.1, 0.3}, decode: []float64{0.1}} // rounded when added up
+		return coarse{prefill: []float64{0.1, 0.3}, decode: []float64{0.1}} // inexact sums
 	case 6:
 		return coarse{prefill: []float64{0}, decode: []float64{1}, free: 2}
 	case 7:
@@ -237,8 +238,7 @@ func (d draw) model() timing.Model {
 	return coarse{prefill: []float64{2, 4}, decode: []float64{1, 2}}
 }
 
-// ownRules has vLLM's engines go by vLLM's own rules, mostly with passes that take longer
-// and longer.
+// ownRules makes vLLM's engines follow vLLM's own rules, mostly with passes that take longer and longer.
 func (d draw) ownRules(x *trial) {
 	for i := range x.cfg.Pools {
 		e := &x.cfg.Pools[i].Engine
@@ -247,7 +247,7 @@ func (d draw) ownRules(x *trial) {
 		}
 		e.Rules = pick(d, releases.Rules019, releases.Rules033)()
 		e.Rules.TwoInFlight = !d.oneIn(3)
-		e.Blocks++ // one is out of use
+		e.Blocks++ // one block is reserved
 		e.QueuePolicy = ""
 	}
 	if m, ok := x.model.(coarse); ok && !d.oneIn(3) {
@@ -256,7 +256,7 @@ func (d draw) ownRules(x *trial) {
 	}
 }
 
-// show is a trial as a person reads it.
+// show returns a readable description of a trial.
 func (x *trial) show(text string) string {
 	var b strings.Builder
 	c := &x.cfg

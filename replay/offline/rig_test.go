@@ -23,23 +23,22 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// trial is a replay in small that any driver can be given. It can be run any
-// number of times.
+// trial is a small replay for any driver. It can be run any number of times.
 type trial struct {
 	cfg   Config
-	model timing.Model // nil: the engines' own
+	model timing.Model // nil: the models of the engines
 }
 
-// outcome is all that a replay leaves, to be compared.
+// outcome is all results of a replay, for comparison.
 type outcome struct {
 	err      error
-	report   *collector.Report // real time left out
+	report   *collector.Report // without real time
 	records  []collector.Record
-	calls    []call // of the routers; empty unless the driver has them
+	calls    []call // calls of the routers; empty if the driver does not record them
 	inFlight int    // requests that the workers hold at the end
 }
 
-// maker makes a driver for what is prepared. It may note calls of routers.
+// maker makes a driver for a prepared run. It may record calls of routers in j.
 type maker func(r *run, j *journal) (driver, error)
 
 // run replays x with one driver.
@@ -62,11 +61,10 @@ func (x *trial) run(make maker) outcome {
 	return out
 }
 
-// prepare does what the function of that name does, with a driver and a timing
-// model of the test's choice.
+// prepare prepares the run as prepareRun does, with a driver and a timing model of the test's choice.
 func (x *trial) prepare(make maker, j *journal) (*run, driver, error) {
 	cfg := x.cfg
-	r, err := openRun(&cfg, false) // not joined, unlike the tree of Run
+	r, err := openRun(&cfg, false) // prompt trees are not joined, unlike in Run
 	if err != nil {
 		return nil, nil, err
 	}
@@ -109,7 +107,7 @@ func byCluster(r *run, j *journal) (driver, error) {
 	return c.runEvents, nil
 }
 
-// byPasses is the cluster without runs: every pass is an event.
+// byPasses is the cluster without runs of passes: every pass is an event.
 func byPasses(r *run, j *journal) (driver, error) {
 	c, err := newCluster(r)
 	if err != nil {
@@ -125,21 +123,20 @@ func byPasses(r *run, j *journal) (driver, error) {
 	return c.runEvents, nil
 }
 
-// onePass is a core that never takes more than one pass at a time.
+// onePass is a core that takes one pass per step.
 type onePass struct{ scheduler.Core }
 
 func (c onePass) Step(now, _ sim.Time, p *scheduler.Pass) error { return c.Core.Step(now, now, p) }
 
 func (c onePass) Cut(*scheduler.Pass, int) { panic("cut: a single pass has nothing to cut") }
 
-// journal is the calls of the routers and their answers, in order, and the cores behind the routers.
+// journal is the calls of the routers with their answers, in order, and the cores behind the routers.
 type journal struct {
 	calls []call
 	cores []scheduler.Core
 }
 
-// call is a call of a router, or one of the placements or changes of a cache
-// that belong to the call before it.
+// call is a call of a router, or a placement or cache change that belongs to the call before it.
 type call struct {
 	pool    int
 	at      sim.Time
@@ -152,7 +149,7 @@ type call struct {
 	block   uint64
 }
 
-// listener notes the calls of a router.
+// listener records the calls of a router.
 type listener struct {
 	router.Router
 	pool int
@@ -217,7 +214,7 @@ func (l *listener) add(c call) {
 	l.j.calls = append(l.j.calls, c)
 }
 
-// difference returns where two outcomes first differ, "" when nowhere.
+// difference returns the first difference of two outcomes, "" if they are equal.
 func difference(a, b outcome) string {
 	for i := range min(len(a.calls), len(b.calls)) {
 		if a.calls[i] != b.calls[i] {
@@ -276,7 +273,7 @@ func differentLines(a, b string) string {
 	return ""
 }
 
-// broken returns what is wrong with an outcome in itself, "" when nothing is.
+// broken returns the first inconsistency within an outcome, "" if it has none.
 func (x *trial) broken(out outcome) string {
 	if out.err != nil {
 		return ""
@@ -315,7 +312,7 @@ func (x *trial) broken(out outcome) string {
 	return ""
 }
 
-// mooncake reads a trace from its text.
+// mooncake parses a trace.
 func mooncake(t testing.TB, text string, traceBlock int) *loadgen.Workload {
 	t.Helper()
 	w, err := registry.Read(strings.NewReader(strings.TrimSpace(text)), "trace.jsonl", formats.Options{Format: formats.Mooncake, TraceBlock: traceBlock, Compat: true})
@@ -325,7 +322,7 @@ func mooncake(t testing.TB, text string, traceBlock int) *loadgen.Workload {
 	return w
 }
 
-// engine reads engine arguments.
+// engine parses engine arguments.
 func engine(t testing.TB, text string) engineargs.Args {
 	t.Helper()
 	a, err := engineargs.Parse([]byte(text), engineargs.Options{Compat: true})

@@ -8,8 +8,8 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 )
 
-// askForRoom puts a request, with its KV cache on its prefill worker, in line for room on its decode
-// worker (docs/rules/harness.md "Decode workers that are chosen early").
+// askForRoom queues the transfer of a request until its decode worker has room (docs/rules/harness.md "Decode workers
+// that are chosen early"). The KV cache is on its prefill worker.
 func (h *handover) askForRoom(t *ticket) error {
 	if h.c.clients.hasHungUp(t.id) {
 		return h.c.clients.endAttempt(&leaver{id: t.id, pool: h.c.pools[1], worker: collector.Nowhere}, collector.Lost, 0)
@@ -29,7 +29,7 @@ func (h *handover) askForRoom(t *ticket) error {
 	return nil
 }
 
-// leaveLine takes a request out of the line for room.
+// leaveLine removes a request from the queue for room.
 func (h *handover) leaveLine(t *ticket) {
 	w := t.worker
 	i := slices.Index(w.asking, t)
@@ -38,8 +38,8 @@ func (h *handover) leaveLine(t *ticket) {
 	h.c.transit--
 }
 
-// admitTransfers begins the transfers for which decode workers have room, and reports whether there
-// were any. A worker reports it between two passes.
+// admitTransfers begins the queued transfers for which decode workers have room, and reports whether there were any.
+// A worker admits transfers between two passes only.
 func (h *handover) admitTransfers() (changed bool, err error) {
 	if h.asking == 0 {
 		return false, nil
@@ -60,8 +60,8 @@ func (h *handover) admitTransfers() (changed bool, err error) {
 	return changed, nil
 }
 
-// hasRoom reports whether w has the KV blocks that t needs, without those it has promised, and a seat. One with nothing to
-// do takes whatever comes.
+// hasRoom reports whether w has a seat for t and the KV blocks that t needs, without reserved blocks. A worker with
+// nothing to do has room for any transfer.
 func (w *worker) hasRoom(t *ticket) bool {
 	if w.coming == 0 && w.core.Load() == 0 {
 		return true
@@ -72,7 +72,7 @@ func (w *worker) hasRoom(t *ticket) bool {
 	return w.promised+t.needs <= w.core.Room()
 }
 
-// stalledLine returns the error of a replay in which requests in line for room are left.
+// stalledLine returns the error of a replay that stalls with transfers queued for room.
 func (h *handover) stalledLine() error {
 	all := h.c.pools[1].workers
 	w := all[slices.IndexFunc(all, func(w *worker) bool { return len(w.asking) > 0 })]
@@ -80,8 +80,8 @@ func (h *handover) stalledLine() error {
 		float64(h.c.now), len(w.asking), w.id, h.placeOf(w.asking[0]))
 }
 
-// stalledPush returns the error of a replay in which the pools wait for each other's KV blocks, nil if they do not:
-// each pool has blocks for prompts for which the other has none.
+// stalledPush returns the error of a replay in which the pools wait for each other's KV blocks, nil if they do not.
+// Each pool then holds blocks for prompts for which the other pool has none.
 func (h *handover) stalledPush() error {
 	var kept, reserved []*ticket
 	for _, t := range h.tickets {
@@ -101,10 +101,10 @@ func (h *handover) stalledPush() error {
 		float64(h.c.now), len(kept), h.placeOf(kept[0]), len(reserved), h.placeOf(reserved[0]))
 }
 
-// placeOf returns where the request of t is in its trace.
+// placeOf returns the position of the request of t in its trace.
 func (h *handover) placeOf(t *ticket) string { return h.c.Place(h.c.Requests.Get(int(t.id))) }
 
-// checkNothingLeft checks that nothing is left when nothing is to come.
+// checkNothingLeft returns an error if requests are left after the last event.
 func (c *cluster) checkNothingLeft() error {
 	if c.isIdle() {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// The worked examples of the KV router (docs/rules/router.md "Cost") in whole replays:
-// every placement with its cost, and the report.
+// TestRoutedExamples replays the worked examples of the KV router (docs/rules/router.md "Cost"). It checks every
+// placement with its cost, and the report.
 func TestRoutedExamples(t *testing.T) {
 	for _, e := range slices.Concat(routedExamples(), queueExamples(), stagedExamples()) {
 		t.Run(e.name, func(t *testing.T) {
@@ -29,7 +29,7 @@ func TestRoutedExamples(t *testing.T) {
 	}
 }
 
-// placements writes the placements of routers: request A is the first to arrive.
+// placements formats the placements of routers. Request A is the first to arrive.
 func placements(calls []call, disaggregated bool) string {
 	var out []string
 	for _, c := range calls {
@@ -45,8 +45,8 @@ func placements(calls []call, disaggregated bool) string {
 	return strings.Join(out, ", ")
 }
 
-// prompts is a trace with a request per word, "arrival:ids", of 4 tokens to
-// answer and 64 per id; "arrival:ids/input" gives the length.
+// prompts returns a trace with one request per word, "arrival:ids", of 64 tokens per id and 4 output tokens;
+// "arrival:ids/input" sets the prompt length.
 func prompts(text string) string {
 	var out strings.Builder
 	for word := range strings.FieldsSeq(text) {
@@ -150,7 +150,7 @@ func queueExamples() []example {
 			max_ttft_ms 98.837428
 			max_e2e_latency_ms 116.146411`),
 		{
-			// What is cached counts as of a request's arrival, not of its placement.
+			// The overlap is the cached prefix at a request's arrival, not at its placement.
 			name: "9.6 frozen overlap", router: `{"router_queue_threshold":0.5}`,
 			trace: prompts("0:1,2,3,4 0:5,6,7,8 0:1,2,3,4"), engine: `{"block_size":64,"max_num_batched_tokens":256}`,
 			placed: "A w0 8, B w1 8, C w0 8",
@@ -189,8 +189,8 @@ func stagedExamples() []example {
 	}}
 }
 
-// Prefill and decode apart take as long as together, unless a KV cache has to
-// travel.
+// TestDisaggregatedExamples checks that separate prefill and decode workers take the same time as one worker, unless
+// a KV cache has to be transferred.
 func TestDisaggregatedExamples(t *testing.T) {
 	const decode = `{"block_size":4,"worker_type":"decode"}`
 	for _, test := range []struct{ prefill, decode, report string }{
@@ -210,8 +210,8 @@ func TestDisaggregatedExamples(t *testing.T) {
 	}
 }
 
-// Workers come and go between steps (docs/rules/harness.md "Scaling"): the clock, the workers
-// that get requests and all there are, the passes seen.
+// TestScalingExample replays the worked example of scaling between steps (docs/rules/harness.md "Scaling"). It checks
+// the clock, the active workers, all workers, and the passes of each step.
 func TestScalingExample(t *testing.T) {
 	var trace strings.Builder
 	for i := range 12 {
@@ -255,10 +255,10 @@ func TestScalingExample(t *testing.T) {
 	if got := s.Traffic(); got != traffic {
 		t.Errorf("traffic %+v, want %+v", got, traffic)
 	}
-	scale(1) // worker 2 has nothing and goes at once, worker 1 when it is done
+	scale(1) // worker 2 is idle and removed at once, worker 1 after its requests
 	step(210, "207.38839399999995: 1/2, done false", 0)
 	step(260, "259.827243: 1/2, done false", 13)
-	scale(2) // worker 3 comes, not worker 1 back
+	scale(2) // worker 3 starts, worker 1 does not return
 	step(300, "284.5015539999999: 1/2, done false", 6)
 	step(1e9, "517.0867979999998: 2/2, done true", 42)
 	result, err := s.Finish()
@@ -273,7 +273,7 @@ func TestScalingExample(t *testing.T) {
 		median_itl_ms 5.766366000000005`)
 }
 
-// A new worker gets the held requests at once.
+// TestScalingBehindRouter checks that a new worker gets the held requests at once.
 func TestScalingBehindRouter(t *testing.T) {
 	e := example{
 		trace:  prompts("0:1,2,3,4 1:5,6,7,8 2:1,2,3,4 100:1,2,3,4 200:1,2,3,4 300:1,2,3,4"),

@@ -18,8 +18,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Run replays cfg.Workload to its end. It stops early, with ctx's error, when
-// ctx is done.
+// Run replays cfg.Workload to its end. If ctx is done, it stops early and returns ctx's error.
 func Run(ctx context.Context, cfg Config) (*harness.Result, error) {
 	started := time.Now()
 	r, err := prepareRun(&cfg)
@@ -43,15 +42,15 @@ func Run(ctx context.Context, cfg Config) (*harness.Result, error) {
 		err = r.Collector.Err()
 	}
 	if err != nil {
-		r.Collector.Close() // what it leaves is of no use
+		r.Collector.Close() // its files are incomplete
 		return nil, err
 	}
 	return result, nil
 }
 
-// makeResult derives the report of what has been collected.
+// makeResult derives the report from the collected records.
 func (r *run) makeResult(started time.Time) *harness.Result {
-	if r.partial && r.cfg.Until > 0 { // a run in steps counts as the reference's does
+	if r.partial && r.cfg.Until > 0 { // not for a run in steps, as in the reference
 		r.Collector.EndedEarly()
 	}
 	result := &harness.Result{
@@ -91,7 +90,7 @@ func (r *run) makeResult(started time.Time) *harness.Result {
 	return result
 }
 
-// countCosts returns the faults and their costs.
+// countCosts returns the incidents with their costs.
 func (r *run) countCosts() []harness.Incident {
 	for i, cost := range r.Collector.EventCosts() {
 		r.incidents[i].EventCost = cost
@@ -99,7 +98,7 @@ func (r *run) countCosts() []harness.Incident {
 	return r.incidents
 }
 
-// run is what all drivers share.
+// run is the state that all drivers share.
 type run struct {
 	*harness.Run
 	cfg *Config
@@ -107,18 +106,18 @@ type run struct {
 	partial bool
 
 	incidents []harness.Incident
-	scaled    []*harness.Scaling // of the pools that have an autoscaler
+	scaled    []*harness.Scaling // of the pools with an autoscaler
 
-	ended   sim.Time // when the latest request has ended
-	traffic *traffic // nil: nothing is counted of what goes between the pools
+	ended   sim.Time // end of the latest request
+	traffic *traffic // nil: transfers between the pools are not counted
 
-	saver *harness.Saver // of caches; nil: there is none yet
+	saver *harness.Saver // saves caches; nil: not created yet
 
-	done  int // requests finished
-	ticks int // calls of interrupted
+	done  int // requests that have ended
+	ticks int // calls of checkInterrupt
 }
 
-// driver moves time until every request has finished.
+// driver advances the clock until every request has ended.
 type driver func(context.Context) error
 
 // seesPasses reports whether an autoscaler reads the passes of workers.
@@ -131,7 +130,7 @@ func (c *Config) seesPasses() bool {
 	return false
 }
 
-// prepareRun builds everything for a replay but its driver.
+// prepareRun prepares a replay without its driver.
 func prepareRun(cfg *Config) (*run, error) {
 	if err := cfg.CheckScale(); err != nil {
 		return nil, err
@@ -148,7 +147,8 @@ func prepareRun(cfg *Config) (*run, error) {
 	if err := r.MakeStages(); err != nil {
 		return nil, err
 	}
-	if r.Stages[0].Admits() || cfg.Streamed() && r.MayReject() { // rows that pass have their columns from the start
+	// all rows have the columns of outcomes from the first row on
+	if r.Stages[0].Admits() || cfg.Streamed() && r.MayReject() {
 		r.Collector.KeepOutcomes()
 	}
 	if cfg.Reject || cfg.Streamed() {
@@ -157,14 +157,14 @@ func prepareRun(cfg *Config) (*run, error) {
 	return r, engines.CheckSizes(cfg.Workload, r.Stages)
 }
 
-// openRun opens the workload; join allows a joined tree of prompts.
+// openRun opens the workload. join allows a joined tree of prompts.
 func openRun(cfg *Config, join bool) (*run, error) {
 	cfg.PromptsLater = cfg.Admission.Mode == loadgen.Trace && len(cfg.Pools) == 1 && cfg.countThreads() > 1
 	h, err := harness.Open(&cfg.Config, engines.Use{Steps: cfg.steps || cfg.seesPasses(), FitUncached: cfg.Reject}, join)
 	return &run{Run: h, cfg: cfg}, err
 }
 
-// chooseDriver returns the driver for the topology.
+// chooseDriver returns the fastest driver that supports the topology.
 func (r *run) chooseDriver() (driver, error) {
 	entry := r.Stages[0]
 	one := entry.Count == 1 && entry.Engine.Engine == engineargs.VLLM
@@ -194,8 +194,8 @@ func (r *run) chooseDriver() (driver, error) {
 	return c.runEvents, nil
 }
 
-// noteArrival opens the books on a request, unless they are open. It reports false when the request was
-// rejected; for requests that wait for it, it has finished.
+// noteArrival opens the record of a request that has none. It reports false if the request was rejected. A rejected
+// request has ended for requests that wait for it.
 func (r *run) noteArrival(a *harness.Entering) (ok bool, err error) {
 	q := a.Request
 	switch r.Record(a); {
@@ -211,7 +211,7 @@ func (r *run) noteArrival(a *harness.Entering) (ok bool, err error) {
 	return false, r.finishRequest(q.ID, a.At)
 }
 
-// endInstant is the first instant at which nothing begins any more.
+// endInstant returns the first instant at which no arrival and no pass may begin.
 func (r *run) endInstant() sim.Time {
 	if r.cfg.Until == 0 {
 		return never
@@ -219,15 +219,14 @@ func (r *run) endInstant() sim.Time {
 	return sim.Time(math.Nextafter(float64(r.cfg.Until), math.Inf(1)))
 }
 
-// recordProgress notes how far the requests on a core have come, when the replay is
-// ended before they have.
+// recordProgress records the progress of the unfinished requests on a core, when the replay ends early.
 func (r *run) recordProgress(core scheduler.Core) {
 	if core != nil {
 		core.Progress(r.Collector.Progress)
 	}
 }
 
-// finishRequest notes that a request has ended.
+// finishRequest records the end of a request.
 func (r *run) finishRequest(id sim.RequestID, now sim.Time) error {
 	r.done++
 	r.ended = now
@@ -242,7 +241,8 @@ func (r *run) finishRequest(id sim.RequestID, now sim.Time) error {
 // ticksPerCheck is the number of steps between two checks of the context.
 const ticksPerCheck = 256
 
-// checkInterrupt reports the error of Stop, and now and then ctx's error and progress.
+// checkInterrupt returns the error of Stop. Every ticksPerCheck calls it also reports progress and returns the error
+// of ctx or of the collector.
 func (r *run) checkInterrupt(ctx context.Context) error {
 	if r.Stop != nil {
 		if err := r.Stop(r.Collector, r.done); err != nil {
@@ -261,7 +261,7 @@ func (r *run) checkInterrupt(ctx context.Context) error {
 	return r.Collector.Err()
 }
 
-// askDetail prepares a pass for an observer of details.
+// askDetail gives a pass a Detail if the replay has an observer.
 func (r *run) askDetail(p *scheduler.Pass) {
 	if r.Observer != nil && p.Detail == nil {
 		p.Detail = new(scheduler.Detail)

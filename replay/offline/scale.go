@@ -5,19 +5,18 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// fleet is the present workers by number, the planned changes of their number and of other settings, and the
-// autoscalers.
+// fleet is the planned changes of the number of workers and of other settings, and the autoscalers.
 type fleet struct {
 	c       *cluster
 	scaling []engines.ScaleEvent // still to come
 	changes []engines.Change     // still to come
 }
 
-// scalePools brings every pool to its target, and lets held requests go where there
-// is room now (docs/rules/harness.md, Scaling). An autoscaler continues from there.
+// scalePools resizes every pool to its target and admits held requests that have room now (docs/rules/harness.md,
+// Scaling). An autoscaler continues from the new size.
 func (f *fleet) scalePools(targets []int) error {
 	if f.c.instant.at == f.c.now {
-		f.c.instant.irregular = true // what this instant brought has begun already
+		f.c.instant.irregular = true // the effects of this instant have begun already
 	}
 	for i, p := range f.c.pools {
 		if targets[i] == engines.KeepSize {
@@ -36,8 +35,8 @@ func (f *fleet) scalePools(targets []int) error {
 	return nil
 }
 
-// resizePool adds workers, or removes the latest: starting ones at
-// once, other ones when they have finished their requests.
+// resizePool starts workers, or removes the latest workers. Starting workers are removed at once, other workers after
+// their requests.
 func (f *fleet) resizePool(p *pool, target int) error {
 	have := 0
 	for _, w := range p.workers {
@@ -65,13 +64,12 @@ func (f *fleet) resizePool(p *pool, target int) error {
 	return nil
 }
 
-// isWanted reports whether w is one of the workers that a pool is to have. One that is drained for a
-// restart is.
+// isWanted reports whether w counts towards the size of its pool. A worker that drains for a restart counts.
 func (w *worker) isWanted() bool {
 	return w.state == active || w.state == starting || w.state == leaving && w.returns
 }
 
-// launchWorker makes a worker, which is active after a while; engines.Forever: when its startup time has passed.
+// launchWorker adds a worker, which is active after a while; engines.Forever: after its startup time.
 func (f *fleet) launchWorker(p *pool, after sim.Time) error {
 	if err := p.addWorker(); err != nil {
 		return err
@@ -91,23 +89,22 @@ func (f *fleet) launchWorker(p *pool, after sim.Time) error {
 	return p.Router.AddWorker(w.id)
 }
 
-// startWorker lets w, which has no work, start: its server runs after a while, and it is there
-// after another.
+// startWorker starts w, which has no work. Its server runs after the time runs, and w is active after the time ready.
 func (f *fleet) startWorker(w *worker, runs, ready sim.Time) {
 	w.state, w.runs, w.died = starting, f.c.now+runs, false
 	f.c.pending++
 	f.c.events.push(event{at: f.c.now + ready, order: f.c.nextOrder(), kind: workerReady, worker: w})
 }
 
-// dismissWorker lets a worker go.
+// dismissWorker removes a worker from its pool. An active worker drains first.
 func (f *fleet) dismissWorker(w *worker) error {
 	defer w.pool.noteSize(f.c.now)
 	switch w.state {
 	case starting:
-		w.state, w.core, w.returns = gone, nil, false // its event stays without a worker
+		w.state, w.core, w.returns = gone, nil, false // the event of its startup has no effect then
 		return f.c.lives.endRestart(w)
 	case leaving:
-		w.returns = false // it does not come back
+		w.returns = false // it does not restart
 		return nil
 	}
 	w.state = leaving
@@ -117,8 +114,7 @@ func (f *fleet) dismissWorker(w *worker) error {
 	return w.pool.Router.RemoveWorker(w.id)
 }
 
-// makeReady adds w at the end of its startup. It reports false when w was let
-// go meanwhile.
+// makeReady activates w at the end of its startup. It reports false if w was removed during the startup.
 func (f *fleet) makeReady(w *worker) (bool, error) {
 	f.c.pending--
 	if w.state != starting {
@@ -129,7 +125,7 @@ func (f *fleet) makeReady(w *worker) (bool, error) {
 	w.pool.noteSize(f.c.now)
 	if w.returns {
 		w.returns, w.gauge = false, gauge{}
-		w.pool.Router.Forget(w.id) // what it had told until it was gone
+		w.pool.Router.Forget(w.id) // forget its state before the restart
 	}
 	if err := w.pool.Router.AddWorker(w.id); err != nil {
 		return true, err
@@ -140,13 +136,13 @@ func (f *fleet) makeReady(w *worker) (bool, error) {
 	return true, f.c.lives.endRestart(w)
 }
 
-// workerState is a worker's part in its pool.
+// workerState is the state of a worker in its pool.
 type workerState uint8
 
 const (
 	active   workerState = iota
 	starting             // gets no requests yet
-	leaving              // gets no requests any more
+	leaving              // gets no new requests
 	gone
 )
 
@@ -154,15 +150,14 @@ func (s workerState) String() string {
 	return [...]string{"active", "starting", "leaving", "gone"}[s]
 }
 
-// goIfDone makes a leaving worker that has nothing left to do go, and frees it.
+// goIfDone makes a leaving worker gone if it has nothing left to do, and frees its core.
 func (w *worker) goIfDone() {
 	if w.state == leaving && !w.busy && w.core.Load() == 0 && w.ties == 0 {
 		w.state, w.core = gone, nil
 	}
 }
 
-// countWorkers counts a pool's workers: the ones that get requests, and all that are not
-// gone.
+// countWorkers returns the number of active workers of a pool, and of all workers that are not gone.
 func (p *pool) countWorkers() (activeCount, total int) {
 	for _, w := range p.workers {
 		if w.state == active {

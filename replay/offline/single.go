@@ -9,14 +9,14 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// single steps one worker (docs/rules/harness.md "The contract of an engine"). In closed loop a request is admitted only between
-// two passes, unlike in a cluster.
+// single is the driver of one worker (docs/rules/harness.md "The contract of an engine"). In closed loop it admits
+// requests only between two passes, unlike a cluster.
 type single struct {
 	*run
 	core     scheduler.Core
 	pass     scheduler.Pass
 	now      sim.Time
-	quiet    sim.Time // no request comes before this instant, unless one ends
+	quiet    sim.Time // no request arrives before this instant, unless a request ends
 	arrivals []harness.Entering
 	placed   router.Placement // of the latest request
 }
@@ -51,7 +51,7 @@ func (s *single) runPasses(ctx context.Context) error {
 	return nil
 }
 
-// submitArrivals hands the core what has arrived by now.
+// submitArrivals submits the requests that have arrived by now.
 func (s *single) submitArrivals() error {
 	for again := true; again; {
 		again = false
@@ -63,7 +63,7 @@ func (s *single) submitArrivals() error {
 				return err
 			}
 			if !ok {
-				again = true // its place is free for another
+				again = true // the rejected request does not count, another may arrive
 				continue
 			}
 			s.placed = router.Placement{Request: a.Request, Second: router.None}
@@ -77,8 +77,8 @@ func (s *single) submitArrivals() error {
 	return nil
 }
 
-// endWait ends a pass that waits with the next request that leaves the front end. next is the first instant at which a request
-// is sent or leaves it.
+// endWait ends a waiting pass at the next departure of a request from the front end. next is the first instant at
+// which a request is sent or leaves the front end.
 func (s *single) endWait(next sim.Time) {
 	for ok := true; ok && s.pass.Waits && next < s.pass.End; next, ok = s.Next(next, s.core.Load()) {
 		if s.Leaves(next) {
@@ -89,7 +89,7 @@ func (s *single) endWait(next sim.Time) {
 	}
 }
 
-// stepCore takes passes up to the next arrival or the next request that ends.
+// stepCore runs passes up to the next arrival or the next end of a request.
 func (s *single) stepCore(end sim.Time) error {
 	until := end
 	next, ok := s.quiet, true

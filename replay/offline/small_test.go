@@ -13,9 +13,8 @@ import (
 	"github.com/replay-llm/replay/scheduler/vllm"
 )
 
-// smallTraces yields every trace of at most three requests out of few kinds:
-// prompts of one to three blocks that share beginnings, short and long answers,
-// arriving together, when a pass ends, or within one.
+// smallTraces yields every trace of at most three requests of few kinds. Prompts have one to three blocks and share
+// prefixes, and answers are short or long. Requests arrive together, at the end of a pass, or within a pass.
 func smallTraces(yield func(text string)) {
 	var kinds []string
 	for _, prompt := range []string{`4,"hash_ids":[1]`, `8,"hash_ids":[1,2]`, `11,"hash_ids":[1,2,3]`, `7,"hash_ids":[4,2]`} {
@@ -39,9 +38,10 @@ func smallTraces(yield func(text string)) {
 	extend("", 0, 0)
 }
 
-// Every small trace on every small pool ends in a report, or in an error that names the request that cannot run or
-// continue. One worker alone and a cluster agree, and so do two workers in sequence and in parallel. Small budgets make
-// requests push each other out for ever (100,000 passes are called that), so only pairs on 4 blocks have them.
+// TestSmallTraces replays every small trace on every small pool. Each replay ends in a report, or in an error that
+// names the request that cannot run or continue. One worker alone equals a cluster, and two workers in sequence equal
+// two in parallel. Small budgets make requests preempt each other forever (detected after 100,000 passes), so only
+// traces of up to two requests on 4 blocks use them.
 func TestSmallTraces(t *testing.T) {
 	var met tally
 	seen := 0
@@ -70,10 +70,10 @@ func TestSmallTraces(t *testing.T) {
 	}
 }
 
-// tally counts how replays end.
+// tally counts the outcomes of replays.
 type tally struct{ finished, oversize, stalled int }
 
-// check returns what is wrong with a replay, "" when nothing is.
+// check returns the first error in a replay, "" if it has none.
 func (n *tally) check(x *trial) string {
 	a, b := x.run(bySingle), x.run(byCluster)
 	a.calls = nil

@@ -11,15 +11,15 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Stepper replays a trace in steps, so that a planner can read the cluster
-// and change the size of its pools in between (docs/rules/harness.md, Stepping).
+// Stepper replays a trace in steps. Between steps, a planner can read the cluster and resize its pools
+// (docs/rules/harness.md, Stepping).
 type Stepper struct {
 	cluster *cluster
 	started time.Time
 	closed  bool
 }
 
-// NewStepper prepares a replay in trace mode. A KV router may serve one worker.
+// NewStepper prepares a replay in trace mode. A KV router with a single worker is supported.
 func NewStepper(cfg Config) (*Stepper, error) {
 	started := time.Now()
 	if cfg.Admission.Mode != loadgen.Trace {
@@ -37,26 +37,24 @@ func NewStepper(cfg Config) (*Stepper, error) {
 	return &Stepper{cluster: c, started: started}, nil
 }
 
-// State is a cluster between two steps. Without a prefill pool the only pool is
-// Decode.
+// State is the state of a cluster between two steps. Without a prefill pool, the only pool is Decode.
 type State struct {
-	Now             sim.Time // of the last thing that happened
+	Now             sim.Time // instant of the latest effect
 	Done            bool     // every request has finished
 	Prefill, Decode PoolState
 }
 
-// PoolState is a pool between two steps.
+// PoolState is the state of a pool between two steps.
 type PoolState struct {
 	Active int // workers that get requests
-	Total  int // with starting and leaving ones
+	Total  int // including starting and leaving workers
 	// Passes are the passes begun since the last step, in order.
 	Passes []scheduler.Snapshot
 }
 
 var errClosed = errors.New("the replay has been closed by its report")
 
-// AdvanceTo lets everything happen that is due at or before until. The clock
-// stays at the last of it.
+// AdvanceTo applies everything that is due at or before until. The clock stays at the latest effect.
 func (s *Stepper) AdvanceTo(ctx context.Context, until sim.Time) (State, error) {
 	if s.closed {
 		return State{}, errClosed
@@ -85,11 +83,10 @@ func (p *pool) takeState() PoolState {
 	return st
 }
 
-// Traffic is the traffic since the last call, or since the start.
+// Traffic returns the traffic since the last call, or since the start.
 func (s *Stepper) Traffic() Traffic { return s.cluster.window.Close(s.cluster.now) }
 
-// Scale changes the pools to the given sizes; prefill is not read without a
-// prefill pool.
+// Scale resizes the pools. prefill is ignored without a prefill pool.
 func (s *Stepper) Scale(prefill, decode int) error {
 	switch {
 	case s.closed:
@@ -100,8 +97,8 @@ func (s *Stepper) Scale(prefill, decode int) error {
 	return s.cluster.fleet.scalePools([]int{prefill, decode})
 }
 
-// Finish reports what has happened so far and closes the replay. Tokens of
-// passes that have begun count, though they appear after the last instant.
+// Finish returns the result so far and closes the replay. The result includes the tokens of passes in progress,
+// though these tokens appear later.
 func (s *Stepper) Finish() (*harness.Result, error) {
 	if s.closed {
 		return nil, errClosed
@@ -114,5 +111,5 @@ func (s *Stepper) Finish() (*harness.Result, error) {
 	return s.cluster.makeResult(s.started), nil
 }
 
-// Traffic is the traffic through a cluster in a window of time (docs/rules/harness.md, Stepping).
+// Traffic is the traffic of a cluster in a time window (docs/rules/harness.md, Stepping).
 type Traffic = harness.Traffic

@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// text draws a policy of a file.
+// text draws a policy from a file.
 func (d draw) text() *policy.Text {
 	numbers := []string{
 		"requests", "tokens_to_compute / block_tokens", "active_blocks - active_overlap", "cached_blocks", "sent_blocks", "request.blocks * index", "requests / max(sum(requests), 1)",
@@ -37,7 +37,7 @@ func (d draw) text() *policy.Text {
 	return t
 }
 
-// signals draws how old signals are that routers read.
+// signals draws the delays of the signals that routers read.
 func (d draw) signals(t *engines.Topology) router.Signals {
 	all := router.Signals{}
 	if d.oneIn(2) {
@@ -51,7 +51,8 @@ func (d draw) signals(t *engines.Topology) router.Signals {
 	return all
 }
 
-// With any policy of a file a replay ends, and all drivers that can run it do the same.
+// TestTextPoliciesInEveryDriver checks that a replay with any policy from a file ends, and that all drivers that
+// support it give the same result.
 func TestTextPoliciesInEveryDriver(t *testing.T) {
 	met := map[string]int{}
 	each(t, 1000, func(t *testing.T, d draw, x *trial, text string) bool {
@@ -82,7 +83,7 @@ func TestTextPoliciesInEveryDriver(t *testing.T) {
 		for name, make := range drivers {
 			got := x.run(make)
 			if want.err != nil && got.err != nil {
-				continue // of several workers that stall another may be named
+				continue // if several workers stall, the errors may name different ones
 			}
 			got.calls, want.inFlight, got.inFlight = nil, 0, 0
 			if d := difference(want, got); d != "" {

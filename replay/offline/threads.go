@@ -19,8 +19,8 @@ type abort struct {
 	of     scheduler.Abort
 }
 
-// countThreads returns how many workers are replayed at once. Observers are shown one worker after the other; caches
-// are filled and kept, Stop asked, and engines of programs made, one after the other too.
+// countThreads returns the number of workers that are replayed in parallel. It is 1 if the replay has an observer, a
+// Stop function, saved or warm caches, a fold, custom engines or a streamed workload.
 func (c *Config) countThreads() int {
 	if c.Observer != nil || c.Stop != nil || c.Warm != nil || c.Save != nil || c.Fold != nil || c.Engine != nil || c.Streamed() {
 		return 1
@@ -28,17 +28,17 @@ func (c *Config) countThreads() int {
 	return max(1, min(c.Threads, c.Pools[0].Count))
 }
 
-// runAtOnce replays workers on n goroutines, each of which notes into a part of the collector. The result does not
-// depend on n, and the error is that of the first worker with an error.
+// runAtOnce replays workers on n goroutines, each with a separate part of the collector. The result does not depend
+// on n, and the error is that of the first worker with an error.
 //
-// Requests that arrive one after the other lie next to each other in memory, and round robin places them on neighbouring
-// workers. Each goroutine begins with a range of workers and ends with the rest of other ranges, so that cores
-// do not wait for the same cache lines. For the same reason a goroutine allocates what it writes to.
+// Requests that arrive one after the other are neighbors in memory, and round robin places them on neighboring
+// workers. Each goroutine begins with a separate range of workers and then helps with the other ranges, so that cores
+// do not compete for cache lines. For the same reason, each goroutine allocates the memory that it writes to.
 func (a *alone) runAtOnce(ctx context.Context, queues [][]harness.Entering, n int) error {
 	a.WaitPrompts()
 	shown := shownCount{show: a.Progress}
 	lanes, errs := make([]*alone, n), make([]error, len(queues))
-	next := make([]atomic.Int64, n) // of each range of workers
+	next := make([]atomic.Int64, n) // next worker of each range
 	var first atomic.Int64          // the first worker that has failed
 	first.Store(int64(len(queues)))
 	var all sync.WaitGroup
@@ -80,13 +80,13 @@ func (a *alone) runAtOnce(ctx context.Context, queues [][]harness.Entering, n in
 	return nil
 }
 
-// noteFirst lowers *first to w.
+// noteFirst lowers *first to w if w is smaller.
 func noteFirst(first *atomic.Int64, w int64) {
 	for before := first.Load(); w < before && !first.CompareAndSwap(before, w); before = first.Load() {
 	}
 }
 
-// fillPrompts sets the prompts of requests that were dealt out without.
+// fillPrompts sets the prompts of requests that were assigned without prompts.
 func (a *alone) fillPrompts(queue []harness.Entering) {
 	for i := range queue {
 		if a.PromptsLater {
@@ -95,7 +95,7 @@ func (a *alone) fillPrompts(queue []harness.Entering) {
 	}
 }
 
-// forkRun returns a run that notes into a part of the collector.
+// forkRun returns a run with a part of the collector.
 func (a *alone) forkRun(shown *shownCount) *run {
 	config := *a.Config
 	config.Progress = nil
@@ -107,7 +107,7 @@ func (a *alone) forkRun(shown *shownCount) *run {
 	return &run{Run: &inner, cfg: a.cfg}
 }
 
-// joinLanes adds what goroutines have noted. Aborted requests are turned away in the order of their workers.
+// joinLanes adds the results of the goroutines to a. Aborted requests are rejected in the order of their workers.
 func (a *alone) joinLanes(lanes []*alone) {
 	var aborts []abort
 	for _, l := range lanes {
@@ -125,14 +125,14 @@ func (a *alone) joinLanes(lanes []*alone) {
 	}
 }
 
-// shownCount adds up the requests that have finished on several goroutines.
+// shownCount adds up the finished requests of several goroutines.
 type shownCount struct {
 	mu   sync.Mutex
 	show func(finished int)
 	all  int
 }
 
-// newSource returns the function that one goroutine calls with the requests that have finished there.
+// newSource returns a function for one goroutine, which calls it with the number of its finished requests.
 func (p *shownCount) newSource() func(finished int) {
 	before := 0
 	return func(finished int) {

@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/router/policy"
 )
 
-// Workers replayed on several goroutines have the same results as one after the other, errors too.
+// TestThreadsEqualOne checks that several goroutines give the same results and errors as one goroutine.
 func TestThreadsEqualOne(t *testing.T) {
 	failed := 0
 	each(t, 2000, func(t *testing.T, d draw, x *trial, text string) bool {
@@ -46,7 +46,8 @@ func TestThreadsEqualOne(t *testing.T) {
 	t.Logf("%d replays failed", failed)
 }
 
-// Stop sees the requests of all workers and ends a replay where it ends it with one thread.
+// TestStopWithThreads checks that Stop receives the requests of all workers, and ends a replay at the same point as
+// with one thread.
 func TestStopWithThreads(t *testing.T) {
 	over := errors.New("enough")
 	stopped := 0

@@ -1,7 +1,7 @@
 package offline
 
-// takeTogether takes in the requests that arrive now before a router that decides on them together. It reports
-// whether the place of one of them is free for another.
+// takeTogether admits the requests that arrive now to a router that places them in one decision. It reports whether a
+// request was rejected or shed, so that another may arrive.
 func (c *cluster) takeTogether(p *pool) (again bool, err error) {
 	c.together = c.together[:0]
 	for i := range c.arrivals {
@@ -21,7 +21,7 @@ func (c *cluster) takeTogether(p *pool) (again bool, err error) {
 		return false, err
 	}
 	for _, q := range c.together {
-		id := q.ID // one that is shed is not there any more
+		id := q.ID // a shed request is removed from Requests
 		if err := c.enterCluster(q); err != nil {
 			return false, err
 		}

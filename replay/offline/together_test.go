@@ -14,7 +14,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// everything draws all that may continue in a cluster besides work, together.
+// everything draws effects of all kinds that are not passes, for one replay.
 func (d draw) everything(x *trial) {
 	switch d.IntN(3) {
 	case 0:
@@ -59,7 +59,7 @@ func (d draw) everything(x *trial) {
 	}
 }
 
-// priorities gives requests priorities.
+// priorities draws priorities of requests.
 func (d draw) priorities(w *loadgen.Workload) {
 	w.Priorities = make([]int32, len(w.Turns))
 	for i := range w.Priorities {
@@ -67,7 +67,7 @@ func (d draw) priorities(w *loadgen.Workload) {
 	}
 }
 
-// sizes draws sizes at given times.
+// sizes draws planned pool sizes.
 func (d draw) sizes(x *trial) {
 	at := sim.Time(0)
 	for range 1 + d.IntN(3) {
@@ -80,7 +80,7 @@ func (d draw) sizes(x *trial) {
 	}
 }
 
-// instants keeps when something happens that a fault may coincide with.
+// moments records the instants of arrivals, handoffs and passes, so that faults can coincide with them.
 type moments struct {
 	harness.NoObserver
 	at []sim.Time
@@ -92,7 +92,7 @@ func (m *moments) Pass(_ scheduler.Role, _ sim.WorkerID, p *scheduler.Pass) {
 	m.at = append(m.at, p.Start, p.End)
 }
 
-// coincide puts some faults on instants at which something else happens.
+// coincide moves some faults to instants of other effects.
 func (d draw) coincide(x *trial) {
 	if d.oneIn(3) {
 		return
@@ -114,9 +114,9 @@ func (d draw) coincide(x *trial) {
 	}
 }
 
-// TestTogether lets all of it happen in one replay: faults, autoscalers, sizes at given times, admission, priorities,
-// on any engine, in one pool or two, in open and closed loop, under any router. Every request has ended in exactly one
-// way, tokens and workers add up, and runs of passes equal single passes.
+// TestTogether checks replays with faults, autoscalers, planned sizes, admission and priorities together. They run on
+// any engine, in one pool or two, in open and closed loop, under any router. Every request ends in exactly one
+// outcome, tokens and workers add up, and runs of passes equal single passes.
 func TestTogether(t *testing.T) {
 	met := map[string]int{}
 	each(t, 2000, func(t *testing.T, d draw, x *trial, text string) bool {
@@ -147,7 +147,7 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// disagrees returns what does not add up when a cluster has come to its end, "" when all does.
+// disagrees returns the first inconsistency of a cluster after its end, "" if it has none.
 func (c *cluster) disagrees() string {
 	if text := c.unbalanced(); text != "" {
 		return text
@@ -186,7 +186,7 @@ func (c *cluster) disagrees() string {
 	return ""
 }
 
-// meet counts what has come up in a cluster.
+// meet counts the features that a cluster has used.
 func (c *cluster) meet(met map[string]int) {
 	by, _ := c.Collector.Outcomes()
 	for _, how := range []collector.Outcome{collector.Completed, collector.Lost, collector.Shed, collector.Rejected} {
@@ -220,8 +220,8 @@ func (c *cluster) meet(met map[string]int) {
 	}
 }
 
-// isBarren reports whether err is that of incidents without progress of requests. Engines with requests that keep
-// preempting each other may report it later.
+// isBarren reports whether err is the error of incidents without progress of requests. Engines with requests that
+// keep preempting each other may return it later.
 func isBarren(err error) bool {
 	return err != nil && strings.HasPrefix(err.Error(), "stalled at ") && strings.Contains(err.Error(), "incidents in a row")
 }

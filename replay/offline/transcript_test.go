@@ -19,8 +19,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Transcripts show what the cluster does, call by call and effect by effect. A
-// case is a cluster and its requests, one a line as
+// TestTranscripts compares transcripts of clusters, call by call and effect by effect. A case is a cluster and its
+// requests, one per line:
 //
 //	AT in=TOKENS out=TOKENS ids=BLOCKS
 //
@@ -54,12 +54,12 @@ func TestTranscripts(t *testing.T) {
 	})
 }
 
-// readTrial reads a case.
+// readTrial parses a case.
 func readTrial(t *testing.T, d *datadriven.TestData) *trial {
 	var trace strings.Builder
 	for line := range strings.Lines(d.Input) {
 		if d.HasArg("tasks") {
-			continue // see readTasks
+			continue // parsed by readTasks
 		}
 		var at float64
 		var in, out int
@@ -114,8 +114,8 @@ func readTrial(t *testing.T, d *datadriven.TestData) *trial {
 	return x
 }
 
-// readFaults reads faults: fault=(AT:KIND:WORKER:FOR:FACTOR:POOL), loss=retry and detect=MS. Parts at the end of a fault
-// are optional; worker -1 stands for all workers.
+// readFaults parses faults: fault=(AT:KIND:WORKER:FOR:FACTOR:POOL), loss=retry and detect=MS. Parts at the end of a
+// fault are optional; worker -1 stands for all workers.
 func readFaults(t *testing.T, d *datadriven.TestData, x *trial) {
 	f := &engines.Faults{OnLoss: engines.LoseThem, Limit: engines.DefaultLimit}
 	detect := 0
@@ -158,13 +158,13 @@ func readRouter(t *testing.T, d *datadriven.TestData, x *trial) {
 	x.cfg.Router = policy.KV.Configure(&config)
 }
 
-// scribe writes down what a cluster does.
+// scribe writes the transcript of a cluster.
 type scribe struct {
 	c    *cluster
 	text strings.Builder
 }
 
-// watch puts ears between the cluster and its routers and cores.
+// watch inserts recorders between the cluster and its routers and cores.
 func (s *scribe) watch(c *cluster) {
 	s.c = c
 	for _, p := range c.pools {
@@ -179,7 +179,7 @@ func (s *scribe) writef(format string, args ...any) {
 	fmt.Fprintf(&s.text, "%5.4g  %s\n", float64(s.c.now), fmt.Sprintf(format, args...))
 }
 
-// name names a worker.
+// name returns the name of a worker.
 func (s *scribe) name(stage scheduler.Role, id sim.WorkerID) string {
 	if stage == scheduler.Aggregated {
 		return fmt.Sprintf("worker %d", id)
@@ -187,20 +187,20 @@ func (s *scribe) name(stage scheduler.Role, id sim.WorkerID) string {
 	return fmt.Sprintf("%v worker %d", stage, id)
 }
 
-// Arrived notes an arrival.
+// Arrived records an arrival.
 func (s *scribe) Arrived(q *sim.Request, _ sim.Time) { s.writef("request %d arrives", q.ID) }
 
-// Routed notes a placement.
+// Routed records a placement.
 func (s *scribe) Routed(stage scheduler.Role, _ sim.Time, p *router.Placement) {
 	s.writef("request %d goes to %s", p.Request.ID, s.name(stage, p.Worker))
 }
 
-// Handoff notes a request that leaves prefill.
+// Handoff records a request that leaves prefill.
 func (s *scribe) Handoff(id sim.RequestID, _, to sim.Time) {
 	s.writef("request %d is handed over, there at %g", id, float64(to))
 }
 
-// Left notes a request that leaves its worker.
+// Left records a request that leaves its worker.
 func (s *scribe) Left(d *harness.Departure) {
 	text := fmt.Sprintf("request %d has left", d.Request)
 	if d.Worker != collector.Nowhere {
@@ -217,7 +217,7 @@ func (s *scribe) Left(d *harness.Departure) {
 	s.writef("%s", text)
 }
 
-// Pass notes the end of a pass or a run of passes.
+// Pass records the end of a pass or of a run of passes.
 func (s *scribe) Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
 	text := fmt.Sprintf("%s has run %s", s.name(stage, w), passesOf(p))
 	var first, last []sim.RequestID
@@ -245,7 +245,7 @@ func passesOf(p *scheduler.Pass) string {
 	return fmt.Sprintf("%d passes from %g to %g", p.Count, float64(p.Start), float64(p.End))
 }
 
-// scribeCore is a core that writes down its calls.
+// scribeCore is a core that records its calls.
 type scribeCore struct {
 	scheduler.Core
 	s *scribe
@@ -276,7 +276,7 @@ func (c *scribeCore) Cut(p *scheduler.Pass, keep int) {
 	c.s.writef("%s is cut: %d of %d passes, to %g", c.s.name(c.w.pool.Role, c.w.id), keep, before, float64(p.End))
 }
 
-// scribeRouter is a router that writes down the requests that it holds and the workers that it knows.
+// scribeRouter is a router that records the requests that it holds and the workers that it knows.
 type scribeRouter struct {
 	router.Router
 	s *scribe

@@ -11,10 +11,10 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// trials returns how many of n random trials a test makes.
+// trials returns the number of random trials of a test: n, or a share of n in short tests.
 func trials(t *testing.T, n int) int { return n / share(t) }
 
-// share returns n for a test that makes one trial in n.
+// share returns n if a test makes only one trial in n.
 func share(t *testing.T) int {
 	if testing.Short() {
 		return 20
@@ -22,9 +22,9 @@ func share(t *testing.T) int {
 	return long.Cases(12, 1)
 }
 
-// The cluster takes and cuts runs of passes, and orders simultaneous events without numbering every pass; the literal
-// model does not. Reports, requests and every call of a router are the same, with runs and without. A failure names its
-// seed; to see it alone:
+// TestClusterEqualsLiteral compares the cluster with the literal model. The cluster cuts runs of passes and orders
+// simultaneous events without numbering every pass; the literal model does neither. Reports, requests and router
+// calls are equal, with and without runs. A failure prints its seed, which can be run alone:
 //
 //	REPLAY_LONG=1 go test ./replay/offline -run 'TestClusterEqualsLiteral/^1234$'
 func TestClusterEqualsLiteral(t *testing.T) {
@@ -54,7 +54,7 @@ func TestClusterEqualsLiteral(t *testing.T) {
 		}
 	}
 	if ran < n {
-		return // one seed alone
+		return // one seed only
 	}
 	for _, what := range []string{"kv", "disaggregated", "transfer", "closed loop", "sessions", "no time", "sglang", "host memory", "own rules", "front end", "finished", "stalled"} {
 		if met[what] < n/200 {
@@ -63,7 +63,7 @@ func TestClusterEqualsLiteral(t *testing.T) {
 	}
 }
 
-// count notes what a trial was about.
+// count counts the features of a trial.
 func (x *trial) count(met map[string]int, out outcome) {
 	c := &x.cfg
 	for what, is := range map[string]bool{

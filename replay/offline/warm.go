@@ -6,7 +6,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// warmWorkers fills the caches of the workers at the start, of which routers know at once.
+// warmWorkers fills the caches of the workers at the start and reports them to the routers.
 func (c *cluster) warmWorkers() error {
 	if c.Warm == nil {
 		return nil
@@ -26,7 +26,7 @@ func (c *cluster) warmWorkers() error {
 	return nil
 }
 
-// warmAlone fills the cache of a worker behind a router that does not read it.
+// warmAlone fills the cache of a worker under a router that does not read caches.
 func (r *run) warmAlone(id sim.WorkerID, core scheduler.Core) error {
 	if r.Warm == nil {
 		return nil
@@ -34,10 +34,10 @@ func (r *run) warmAlone(id sim.WorkerID, core scheduler.Core) error {
 	return r.WarmWorker(0, id, core, new(scheduler.Pass))
 }
 
-// savesLater reports whether caches are to be kept in the course of the replay.
+// savesLater reports whether caches are saved during the replay.
 func (r *run) savesLater() bool { return r.Save != nil && r.Save.At > 0 }
 
-// saveAlone keeps the cache of a worker at the end of the replay, if that is wanted.
+// saveAlone saves the cache of a worker at the end of the replay, if r.Save is set.
 func (r *run) saveAlone(id sim.WorkerID, core scheduler.Core) {
 	if r.Save == nil {
 		return
@@ -48,7 +48,7 @@ func (r *run) saveAlone(id sim.WorkerID, core scheduler.Core) {
 	r.saver.Add(0, id, core)
 }
 
-// saveWorkers keeps the caches of all workers as they are now.
+// saveWorkers saves the current caches of all workers.
 func (c *cluster) saveWorkers() {
 	if c.Save == nil || c.saver != nil {
 		return
@@ -63,7 +63,7 @@ func (c *cluster) saveWorkers() {
 	}
 }
 
-// saveAsPlanned keeps the caches when their instant has come.
+// saveAsPlanned saves the caches at their planned instant.
 func (c *cluster) saveAsPlanned() {
 	if c.saveAt > 0 && c.saveAt <= c.now {
 		c.saveAt = 0
@@ -71,7 +71,7 @@ func (c *cluster) saveAsPlanned() {
 	}
 }
 
-// addCaches adds the outcome of caches to a result.
+// addCaches adds the initial and saved caches to a result.
 func (r *run) addCaches(to *harness.Result) {
 	to.Warm = r.WarmStart()
 	if r.saver == nil {

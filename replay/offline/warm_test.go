@@ -20,21 +20,22 @@ import (
 	"github.com/replay-llm/replay/scheduler/vllm/releases"
 )
 
-// idleFrom is when the second half of a trace of drawHalves begins, long after the first has ended.
+// idleFrom is the start of the second half of a trace of drawHalves, long after the end of the first half.
 const idleFrom = 10_000_000
 
-// halves is a trace with a first half that has ended when the second begins.
+// halves is a trace of two halves. The first half has ended when the second begins.
 type halves struct {
 	text  [2]string
-	block int // tokens of a hash id
+	block int // tokens per hash id
 	least int // KV blocks that the longest request needs
 }
 
-// drawHalves draws a trace with a first half of a multiple of every number of workers up to 4.
+// drawHalves draws a trace. The number of requests of its first half is a multiple of every number of workers up to
+// 4.
 func drawHalves(r *rand.Rand, engineBlock int) halves {
 	h := halves{block: engineBlock * (1 + r.IntN(3))}
 	if r.IntN(4) == 0 {
-		h.block = engineBlock + 1 + r.IntN(engineBlock) // engine blocks straddle those of the trace
+		h.block = engineBlock + 1 + r.IntN(engineBlock) // engine blocks cross the block boundaries of the trace
 	}
 	for half := range h.text {
 		var text strings.Builder
@@ -57,7 +58,7 @@ func drawHalves(r *rand.Rand, engineBlock int) halves {
 	return h
 }
 
-// warmCase is a cluster of which the first half of a trace leaves caches.
+// warmCase is a cluster that replays the first half of a trace and keeps its caches.
 type warmCase struct {
 	name   string
 	engine engineargs.Args
@@ -89,7 +90,7 @@ func drawWarmCase(seed uint64) warmCase {
 	return c
 }
 
-// run replays a text on the cluster of c; change, if not nil, changes the configuration.
+// run replays a trace on the cluster of c. change, if not nil, changes the configuration.
 func (c *warmCase) run(t *testing.T, text string, change func(*Config)) *harness.Result {
 	t.Helper()
 	cfg := Config{Config: harness.Config{
@@ -106,7 +107,7 @@ func (c *warmCase) run(t *testing.T, text string, change func(*Config)) *harness
 	return result
 }
 
-// keepAtOnce returns the caches of a replay that begins with a file, before its first request.
+// keepAtOnce returns the caches of a replay that starts with the caches of f, before its first request.
 func (c *warmCase) keepAtOnce(t *testing.T, f *caches.File) *caches.File {
 	t.Helper()
 	cfg := Config{Config: harness.Config{
@@ -125,7 +126,7 @@ func (c *warmCase) keepAtOnce(t *testing.T, f *caches.File) *caches.File {
 	return x.saver.File()
 }
 
-// written returns the bytes of a file, and its content when it is read again.
+// written writes a file of caches and reads it. It returns the bytes and the file that was read.
 func written(t *testing.T, f *caches.File) ([]byte, *caches.File) {
 	t.Helper()
 	var b bytes.Buffer
@@ -139,9 +140,10 @@ func written(t *testing.T, f *caches.File) ([]byte, *caches.File) {
 	return b.Bytes(), read
 }
 
-// A replay that begins with the caches that another left continues as one replay of both would have: every request
-// waits as long, runs on the same worker and finds the same tokens. Caches that are kept at an idle instant equal those
-// at the end. A replay with almost no requests keeps its initial caches.
+// TestWarmEqualsWhole replays two halves of a trace, the second half with the saved caches of the first. Every
+// request of the second half has the same waiting time, worker and cached tokens as in one replay of both halves.
+// Caches saved at an idle instant equal the caches saved at the end. A replay with almost no requests keeps its
+// initial caches.
 func TestWarmEqualsWhole(t *testing.T) {
 	evicted, hits, copies := 0, 0, 0
 	for seed := range uint64(200) {
@@ -186,8 +188,8 @@ func recordsOf(r *harness.Result) (all []*collector.Record) {
 	return all
 }
 
-// differentRecords describes how the outcome of a request differs; "" if it does not. The clocks of the replays
-// are apart by whole milliseconds, so that times differ by what is rounded.
+// differentRecords describes the difference of two outcomes of a request, "" if they are equal. The clocks of the
+// replays differ by whole milliseconds, so times may differ by rounding.
 func differentRecords(a, b *collector.Record) string {
 	differ := func(x, y float64) bool { return math.Abs(x-y) > 1e-5 }
 	switch {
@@ -203,8 +205,8 @@ func differentRecords(a, b *collector.Record) string {
 	return ""
 }
 
-// A file with entries that are dropped, moved, doubled or cut is rejected with its line, or it is a cache that an engine can
-// have: then the replay goes to its end, with all accounts in order.
+// TestWarmBadFiles drops, moves, duplicates or cuts entries of a cache file. The file is rejected with its line, or
+// it is a valid cache. With a valid cache, the replay runs to its end and all sums are consistent.
 func TestWarmBadFiles(t *testing.T) {
 	refused, taken := 0, 0
 	for seed := range uint64(300) {
@@ -252,7 +254,7 @@ func TestWarmBadFiles(t *testing.T) {
 	}
 }
 
-// Files without the replay's prompts or engines are rejected.
+// TestWarmRefuses checks that files for different prompts or engines are rejected.
 func TestWarmRefuses(t *testing.T) {
 	c := drawWarmCase(1)
 	_, file := written(t, c.run(t, c.text[0], func(cfg *Config) { cfg.Save = &harness.SaveCaches{} }).Caches)

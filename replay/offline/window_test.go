@@ -15,7 +15,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Adjacent windows together have what the whole replay has, and change nothing of it.
+// TestWindowsAddUp checks that adjacent windows add up to the whole replay and do not change it.
 func TestWindowsAddUp(t *testing.T) {
 	tried := 0
 	for seed := range 400 {
@@ -62,8 +62,8 @@ func TestWindowsAddUp(t *testing.T) {
 	}
 }
 
-// A recycled workload is replayed unchanged until its second round begins; up to the end
-// as many requests are in flight as may be, and all that have arrived are answered.
+// TestRecycledLoops checks a recycled workload. It equals the plain workload until its second round begins. Until its
+// end the maximum number of requests is in flight, and every arrived request is answered.
 func TestRecycledLoops(t *testing.T) {
 	tried := 0
 	for seed := range 600 {
@@ -81,7 +81,7 @@ func TestRecycledLoops(t *testing.T) {
 		cfg.Admission.Stop = sim.Time(plain.Report.DurationMS * (1 + 2*d.Float64()))
 		recycled, err := Run(context.Background(), cfg)
 		if errors.As(err, new(*harness.StalledError)) {
-			continue // requests preempt each other for good
+			continue // requests preempt each other forever
 		} else if err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
@@ -101,7 +101,7 @@ func TestRecycledLoops(t *testing.T) {
 	}
 }
 
-// compareFirstRounds compares what happened before the second round began.
+// compareFirstRounds compares the two results before the start of the second round.
 func compareFirstRounds(plain, recycled *harness.Result, w *loadgen.Workload) error {
 	all := recycled.Collector.Records()
 	first := sort.Search(len(all), func(i int) bool { return all[i].Arrival >= beginOfRound(all, w) })
@@ -111,7 +111,7 @@ func compareFirstRounds(plain, recycled *harness.Result, w *loadgen.Workload) er
 		for _, r := range []*collector.Record{&a, &b} {
 			for _, at := range []*sim.Time{&r.Admit, &r.First, &r.Second, &r.Last} {
 				if *at >= until {
-					*at = 0 // what comes later may be another
+					*at = 0 // later values may differ
 				}
 			}
 			if r.Last == 0 {
@@ -128,7 +128,7 @@ func compareFirstRounds(plain, recycled *harness.Result, w *loadgen.Workload) er
 	return nil
 }
 
-// beginOfRound is when the second round begins.
+// beginOfRound returns the start of the second round.
 func beginOfRound(all []collector.Record, w *loadgen.Workload) sim.Time {
 	for i := range all {
 		if int(all[i].Session) >= len(w.Sessions) {

@@ -7,10 +7,10 @@ import (
 	"github.com/replay-llm/replay/replay/harness"
 )
 
-// witness keeps the clusters of the replays that it drives, in their order, so that a test can read their final state.
+// witness keeps the clusters of the replays that it drives, in order, so that a test can read their final state.
 type witness []*cluster
 
-// drive makes drivers of clusters by events: with single set, one pass at a time.
+// drive makes cluster drivers with events. If single is set, they take one pass at a time.
 func (w *witness) drive(single bool) maker {
 	return func(r *run, _ *journal) (driver, error) {
 		c, err := newCluster(r)
@@ -25,7 +25,7 @@ func (w *witness) drive(single bool) maker {
 	}
 }
 
-// isStuck reports whether a replay ended without its requests: nothing could continue, or one of them fits nowhere.
+// isStuck reports whether a replay ended with unfinished requests: nothing could continue, or a request does not fit.
 func isStuck(err error) bool {
 	var stall *harness.StalledError
 	var oversize *engines.OversizeError
