@@ -6,36 +6,36 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// Cache is what the prefix cache of a core holds, as if all requests on it left now.
+// Cache is the content of the prefix cache of a core, assuming that all requests on the core leave now.
 type Cache struct {
-	// Blocks are in the order of eviction by vLLM, and of least recent use by SGLang, which evicts a leaf of the tree
-	// before its parent.
+	// Blocks are in the order of eviction for vLLM. For SGLang they are in the order of least recent use; SGLang
+	// evicts a leaf of the tree before its parent.
 	Blocks []CachedBlocks
 
-	// Decodes is the number of decode passes since an SGLang engine last published its cache, and Attempts that of its
-	// attempts to admit requests since it last renewed the ages of waiting ones.
+	// Decodes is the number of decode passes since an SGLang engine last published its cache. Attempts is the number
+	// of its attempts to admit requests since it last renewed the ages of waiting requests.
 	Decodes, Attempts int
 }
 
-// CachedBlocks are KV blocks that follow each other in a sequence: its blocks From to To-1, of
-// which the last is evicted first.
+// CachedBlocks are consecutive KV blocks of a sequence: its blocks From to To-1. The last block is evicted first.
 type CachedBlocks struct {
-	// Node is the prompt node with the last of them, or of Shared; None where no prompt has any.
+	// Node is the prompt node with the last of these blocks, or the last of the Shared blocks. It is None if no
+	// prompt has any of them.
 	Node     prompt.NodeID
 	From, To int32
-	// Copy is above 0 for blocks of vLLM with the content of a block that is found: the copies of
-	// one content count up from 1, and are found in that order.
+	// Copy is above 0 for vLLM blocks with the same content as another cached block, which lookups find instead. The
+	// copies of one content count up from 1, in the order in which lookups find them.
 	Copy int32
-	// Own, where it is above 0, is the number of a sequence that alone has its blocks after the first Shared. Blocks of vLLM that
-	// no request can find have Node None, From 0 and no number.
+	// Own, if above 0, is the number of a sequence with unique blocks after its first Shared blocks. Blocks of vLLM
+	// that no request can find have Node None, From 0 and Own 0.
 	Own, Shared int32
-	// Blank blocks hold nothing; they stand in line all the same.
+	// Blank blocks have no content, but have a position in the order of eviction.
 	Blank bool
 }
 
-// CacheError reports blocks that no cache can hold.
+// CacheError reports blocks that a cache cannot contain.
 type CacheError struct {
-	Index  int // in Cache.Blocks
+	Index  int // index in Cache.Blocks
 	Reason string
 }
 

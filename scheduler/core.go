@@ -1,8 +1,9 @@
-// Package scheduler is the contract between a simulated engine's scheduler (a
-// core) and the harness that gives it time.
+// Package scheduler is the interface between a simulated engine's scheduler (a core) and the harness that controls
+// its time.
 //
-// A core is stepped one forward pass at a time and returns the result of the pass; it has no clock, goroutine, logger
-// or report. Read core.go, pass.go, kv.go, role.go, then the timing package; vllm and sglang are the cores.
+// The harness steps a core one forward pass at a time, and the core returns the result of the pass. A core has no
+// clock, goroutine, logger or report. Read core.go, pass.go, kv.go, role.go, then the timing package; vllm and sglang
+// are the cores.
 package scheduler
 
 import (
@@ -13,102 +14,98 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// Core is one engine's scheduler.
+// Core is the scheduler of one engine.
 //
-// The same calls always fill the same passes.
+// The same calls always produce the same passes.
 type Core interface {
-	// Submit queues r. No time passes.
+	// Submit queues r. Submit takes no simulated time.
 	Submit(r *sim.Request)
-	// Step plans and runs the pass that starts at now and replaces *p with what
-	// it did. When the passes after it are all alike and start before until,
-	// the core may take them too: p.Count is how many it took. It always takes
-	// at least one pass; until <= now asks for exactly one. A pass that only waits
-	// may end when a request is submitted during it, by Pass.EndWait.
+	// Step plans and runs the pass that starts at now and replaces *p with its result. If the following passes are
+	// equal to it and start before until, the core may run them too; p.Count is the number of passes run. Step always
+	// runs at least one pass, and exactly one if until <= now. If a request is submitted during a pass that only
+	// waits, Pass.EndWait may end the pass.
 	//
-	// The harness steps only a core with Load() > 0 and an ended last pass.
-	// A *StallError means that nothing can run and nothing that is still to
-	// come could change that.
+	// The harness calls Step only if Load() > 0 and the last pass has ended. A *StallError means that no request can
+	// run, and no later event can change this.
 	Step(now, until sim.Time, p *Pass) error
-	// Cut releases the passes of the run p after the first keep, as if Step
-	// had been given an earlier until; 1 <= keep <= p.Count. Only the run of
-	// the latest Step can be cut, and only when nothing was submitted since.
+	// Cut releases the passes of the run p after the first keep passes, as if Step had been given an earlier until; 1
+	// <= keep <= p.Count. Only the run of the latest Step can be cut, and only if nothing was submitted since.
 	Cut(p *Pass, keep int)
-	// Load is the number of requests submitted and not finished.
+	// Load is the number of submitted requests that are not finished.
 	Load() int
-	// Cancel takes a request out and releases its KV blocks; the prefixes it
-	// has cached stay cached. It is called between passes, and no run of before
-	// may be cut after it. It replaces *p with a pass of no length with what
-	// happened to the cache, and how full the engine is, and reports false,
-	// having changed nothing, when the request is not on the core.
+	// Cancel removes a request and releases its KV blocks; its cached prefixes stay cached. Cancel is called between
+	// passes, and earlier runs cannot be cut after it. Cancel replaces *p with a pass of zero length that contains
+	// the changes of the cache and the occupancy of the engine. If the request is not on the core, Cancel returns
+	// false and changes nothing.
 	Cancel(now sim.Time, id sim.RequestID, p *Pass) bool
-	// Progress yields every request that has gained a token and not its last,
-	// with the number of its tokens and the instant of the latest.
+	// Progress yields every request that has gained a token but not its last token, with its number of tokens and the
+	// instant of the latest token.
 	Progress(yield func(id sim.RequestID, tokens int, last sim.Time))
-	// SetClock sets how long the passes after the one in progress take.
+	// SetClock sets the durations of the passes after the current pass.
 	SetClock(c timing.Clock)
-	// TellIdle adds to p, the core's latest pass, which is over, the changes of
-	// its cache that it has not reported yet, if it has no request now.
+	// TellIdle adds to p, the core's latest pass, the changes of the cache that the core has not reported yet, if the
+	// core has no request now. The pass p has ended.
 	TellIdle(p *Pass)
 
-	// Able returns what else the core can do. The methods below are called only
-	// on cores that can.
+	// Able returns the optional abilities of the core. The methods below are called only on cores with the ability.
 	Able() Ability
-	// Room returns the KV blocks that no request holds, less the blocks that the requests in line have to
-	// hold for the tokens they have; below 0 when these are more. It is called between passes. [Rooms]
+	// Room returns the number of KV blocks without a holder, minus the blocks that queued requests need for their
+	// current tokens. The result can be negative. Room is called between passes. [Rooms]
 	Room() int
-	// Release releases the blocks that are kept of a request, last to first; prefixes stay cached. It
-	// is called between passes, and reports false when there are none. [Keeps]
+	// Release releases the KV blocks that are kept for a request, last to first; prefixes stay cached. It returns
+	// false if there are none. Release is called between passes. [Keeps]
 	Release(id sim.RequestID) bool
-	// NoteTransfer notes that a KV cache of Pass.Pulls was read as a whole, on its decode worker and on its prefill
-	// worker, at an instant not before that of the latest note. It may be called during a pass. [Pulls]
+	// NoteTransfer records that a KV cache of Pass.Pulls was read completely at the given instant. It is called on
+	// the decode worker and on the prefill worker, in the order of the instants. NoteTransfer may be called during a
+	// pass. [Pulls]
 	NoteTransfer(id sim.RequestID, at sim.Time)
-	// Nodes calls need with every prompt node of which KV blocks are cached, requests on the core
-	// aside, in no order that means anything. [Remembers]
+	// Nodes calls need for every prompt node with cached KV blocks, in unspecified order. Requests on the core are
+	// not counted. [Remembers]
 	Nodes(need func(prompt.NodeID))
-	// Snapshot returns what a planner sees of p, the latest pass. The core must have been built to
-	// keep what that takes, and then takes one pass at a time. [Shows]
+	// Snapshot returns a planner's view of p, the latest pass. The core must be configured to keep the data for it,
+	// and then runs one pass per Step. [Shows]
 	Snapshot(p *Pass) Snapshot
-	// Cache returns what the prefix cache holds. [Warms]
+	// Cache returns the content of the prefix cache. [Warms]
 	Cache() Cache
-	// Warm fills the cache of a core that has done nothing yet: where it has fewer blocks, as if the
-	// blocks that do not fit had been evicted. It replaces *p with a pass of no length with the blocks
-	// that have become cached. An error about one of the blocks is a *CacheError. [Warms]
+	// Warm fills the cache of a new core. If the core has fewer blocks, the blocks that do not fit count as evicted.
+	// Warm replaces *p with a pass of zero length that contains the newly cached blocks. An error about one of the
+	// blocks is a *CacheError. [Warms]
 	Warm(c *Cache, p *Pass) error
 }
 
-// Ability is what a core can do in addition to running passes, as bits.
+// Ability is a set of bits for the optional abilities of a core.
 type Ability uint8
 
 const (
 	// Rooms is the ability to report free KV blocks: Core.Room.
 	Rooms Ability = 1 << iota
-	// Keeps is the ability to keep the KV blocks of requests that have left with their last token, until
-	// they have been sent: Core.Release. Where nothing can run before some of them come back, Step sets
+	// Keeps is the ability to keep the KV blocks of requests that have left with their last token, until the blocks
+	// have been sent: Core.Release. If nothing can run before some of these blocks are released, Step sets
 	// Pass.Blocked.
 	Keeps
-	// Remembers is the ability to list the prompt nodes that are cached: Core.Nodes.
+	// Remembers is the ability to list the cached prompt nodes: Core.Nodes.
 	Remembers
 	// Shows is the ability to show passes to a planner: Core.Snapshot.
 	Shows
-	// Warms is the ability to list a prefix cache, and to begin with one: Core.Cache, Core.Warm.
+	// Warms is the ability to list the prefix cache and to start with a given one: Core.Cache, Core.Warm.
 	Warms
 	// Pulls is the ability of a decode worker to read KV caches from prefill workers, and of a prefill worker to keep
-	// blocks until they have been read: Pass.Pulls, Core.NoteTransfer. Where nothing can run before, Step sets
-	// Pass.Blocked.
+	// blocks until they have been read: Pass.Pulls, Core.NoteTransfer. If nothing can run before a KV cache has been
+	// read, Step sets Pass.Blocked.
 	Pulls
 )
 
-// Has reports whether all of the bits x are set.
+// Has reports whether all bits of x are set.
 func (a Ability) Has(x Ability) bool { return a&x == x }
 
-// Base is embedded by cores for the methods that only some of them have. It is able to do none of
-// them: a core that has one overrides the method and Able.
+// Base provides the methods for optional abilities to cores that embed it. It has none of the abilities: a core with
+// an ability overrides its method and Able.
 type Base struct{}
 
 // Able returns no ability.
 func (Base) Able() Ability { return 0 }
 
-// TellIdle adds nothing: the core reports each change with its pass.
+// TellIdle adds nothing: the core reports each change of its cache with the pass.
 func (Base) TellIdle(*Pass) {}
 
 // Room is not supported.
@@ -144,21 +141,19 @@ func (Base) Warm(*Cache, *Pass) error {
 
 // StallError reports a core in which nothing can run although requests wait.
 type StallError struct {
-	Request sim.RequestID // the request at the head of the line
-	Reason  string        // what it needs and what there is, with numbers
+	Request sim.RequestID // the request at the head of the queue
+	Reason  string        // required and available amounts, with numbers
 }
 
 func (e *StallError) Error() string {
 	return fmt.Sprintf("request %d: %s", e.Request, e.Reason)
 }
 
-// OversizeError reports a request that can never run on an engine, however
-// idle it is.
+// OversizeError reports a request that can never run on an engine, even if the engine is idle.
 type OversizeError struct {
 	Input, Output int    // tokens
-	Reason        string // what it needs and what there is, with numbers
-	// Blocks is the smallest number of blocks that would admit the request; 0
-	// when a larger pool would not help.
+	Reason        string // required and available amounts, with numbers
+	// Blocks is the smallest number of blocks that would admit the request, or 0 if a larger pool would not help.
 	Blocks int
 }
 

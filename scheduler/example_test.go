@@ -10,13 +10,13 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// oneByOne is an engine that serves one request at a time: 1 ms for ten tokens of a prompt, 10 ms for every
-// token after the first.
+// oneByOne is an engine that serves one request at a time: 1 ms per ten prompt tokens, 10 ms for every token after
+// the first.
 type oneByOne struct {
 	scheduler.Base
 	queue  []*sim.Request
-	gained int      // tokens of the first in the queue
-	last   sim.Time // when it gained the latest
+	gained int      // tokens of the first request in the queue
+	last   sim.Time // the instant of its latest token
 }
 
 // Submit queues r.
@@ -25,7 +25,7 @@ func (c *oneByOne) Submit(r *sim.Request) { c.queue = append(c.queue, r) }
 // Load returns the number of requests that are not finished.
 func (c *oneByOne) Load() int { return len(c.queue) }
 
-// Step takes one pass, whatever until is.
+// Step runs one pass, for any until.
 func (c *oneByOne) Step(now, _ sim.Time, p *scheduler.Pass) error {
 	p.Reset(now)
 	r := c.queue[0]
@@ -44,10 +44,10 @@ func (c *oneByOne) Step(now, _ sim.Time, p *scheduler.Pass) error {
 	return nil
 }
 
-// Cut has nothing to release: runs have one pass.
+// Cut has nothing to release, because runs have one pass.
 func (c *oneByOne) Cut(*scheduler.Pass, int) {}
 
-// Cancel takes a request out of the queue.
+// Cancel removes a request from the queue.
 func (c *oneByOne) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
 	i := slices.IndexFunc(c.queue, func(r *sim.Request) bool { return r.ID == id })
 	if i < 0 {
@@ -60,7 +60,7 @@ func (c *oneByOne) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) boo
 	return true
 }
 
-// Progress yields the request that is being served, once it has a token.
+// Progress yields the request that is being served if it has a token.
 func (c *oneByOne) Progress(yield func(id sim.RequestID, tokens int, last sim.Time)) {
 	if c.gained > 0 {
 		yield(c.queue[0].ID, c.gained, c.last)
@@ -70,7 +70,7 @@ func (c *oneByOne) Progress(yield func(id sim.RequestID, tokens int, last sim.Ti
 // SetClock changes nothing: passes always take the same time.
 func (c *oneByOne) SetClock(timing.Clock) {}
 
-// An engine is a Core: what one pass does. It keeps no clock; its caller does.
+// An engine is a Core, and its caller controls the clock.
 func ExampleCore() {
 	arrivals := []schedulertest.Arrival{
 		{At: 0, Request: &sim.Request{ID: 0, InputTokens: 500, OutputTokens: 3}},

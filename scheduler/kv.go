@@ -2,49 +2,50 @@ package scheduler
 
 import "github.com/replay-llm/replay/sim/prompt"
 
-// Capture is how much of the KV cache's history a core reports.
+// Capture selects the changes of the KV cache that a core reports.
 type Capture uint8
 
 const (
-	// CaptureNone reports nothing: no router reads it (round robin, decode workers).
+	// CaptureNone reports nothing. It is for workers without a router that reads the changes (round robin, decode
+	// workers).
 	CaptureNone Capture = iota
-	// CaptureResidency fills Pass.KV, what a router's index needs to know.
+	// CaptureResidency fills Pass.KV with the changes for a router's index.
 	CaptureResidency
-	// CaptureEvents fills Pass.Events, what the engine would publish.
+	// CaptureEvents fills Pass.Events with the events that the engine would publish.
 	CaptureEvents
 )
 
-// KVChange is a change of the cached part of one prompt node: exactly the first
-// Blocks of its blocks are now (0: none of them).
+// KVChange is a change of the cached part of one prompt node: exactly its first Blocks blocks are cached now; 0 means
+// none.
 //
-// It is a complete account where a cached block's parent is always cached too,
-// which holds whenever blocks are identified by their content.
+// The changes are complete if the parent of a cached block is always cached too. This is true if blocks are
+// identified by their content.
 type KVChange struct {
 	Node   prompt.NodeID
 	Blocks int32
 }
 
-// KVEvent is a change of the cache as an engine announces it: blocks stored
-// under a parent, blocks removed, or blocks moved.
+// KVEvent is a change of the cache in the form that an engine publishes: blocks stored under a parent, blocks
+// removed, or blocks moved.
 type KVEvent struct {
-	Parent    uint64 // sequence hash of the block before Stored[0]
+	Parent    uint64 // sequence hash of the block that precedes Stored[0]
 	HasParent bool
 	Stored    []KVBlock
 	Removed   []uint64 // sequence hashes
 	// Moved are the sequence hashes of blocks that are in Tier now, and were in another memory before. TensorRT-LLM
-	// announces them as updated; they stay cached.
+	// publishes them as updated, and they stay cached.
 	Moved []uint64
-	Rank  int32 // data-parallel rank the event is filed under
-	Tier  Tier  // the memory the event is about
-	// Copy reports that other blocks of the engine have the same content as each of these: lookups find the same as
-	// before. Engines announce such blocks, and do not announce that they are copies.
+	Rank  int32 // data-parallel rank of the event
+	Tier  Tier  // the memory of the blocks
+	// Copy reports that other blocks of the engine have the same content as each block of this event, so that lookups
+	// find the same content as before. Engines publish such blocks without the information that they are copies.
 	Copy bool
-	// Continues reports that Stored continues where the event before ended, for the same
-	// request: the two differ in Copy alone, and engines announce them as one.
+	// Continues reports that Stored continues the previous event of the same request. The two events differ only in
+	// Copy, and engines publish them as one event.
 	Continues bool
 }
 
-// Tier is a memory that holds KV blocks. Routers follow the device alone.
+// Tier is a memory with KV blocks. Routers use only the device tier.
 type Tier uint8
 
 const (
@@ -58,6 +59,6 @@ func (t Tier) String() string {
 
 // KVBlock names one cached block.
 type KVBlock struct {
-	Seq    uint64 // sequence hash: the block and everything before it
-	Tokens uint64 // local hash: the block's tokens alone
+	Seq    uint64 // sequence hash: hash of the block and everything before it
+	Tokens uint64 // local hash: hash of the block's tokens only
 }

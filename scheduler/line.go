@@ -1,25 +1,24 @@
 package scheduler
 
-// Line is the line of requests that wait for an engine, open at both ends. Its
-// zero value is empty.
+// Line is a double-ended queue of requests that wait for an engine. Its zero value is empty.
 type Line[T comparable] struct {
-	items []T // those from first on
+	items []T // items[first:] are in the queue
 	first int
 }
 
-// slack is the room that is made in front of a line when there is none.
+// slack is the room that PushFront makes before the first item if there is none.
 const slack = 64
 
-// Len returns the number of requests in line.
+// Len returns the number of requests in the queue.
 func (l *Line[T]) Len() int { return len(l.items) - l.first }
 
-// All returns the requests in line, which may be put into another order.
+// All returns the requests in the queue. The caller may change their order.
 func (l *Line[T]) All() []T { return l.items[l.first:] }
 
-// Front returns the head of the line.
+// Front returns the head of the queue.
 func (l *Line[T]) Front() T { return l.items[l.first] }
 
-// PushBack puts x at the end.
+// PushBack adds x at the end.
 func (l *Line[T]) PushBack(x T) {
 	if l.first > slack && l.first > len(l.items)/2 {
 		n := slack + copy(l.items[slack:], l.items[l.first:])
@@ -29,7 +28,7 @@ func (l *Line[T]) PushBack(x T) {
 	l.items = append(l.items, x)
 }
 
-// PushFront puts x at the front.
+// PushFront adds x at the front.
 func (l *Line[T]) PushFront(x T) {
 	if l.first == 0 {
 		n := len(l.items)
@@ -42,7 +41,7 @@ func (l *Line[T]) PushFront(x T) {
 	l.items[l.first] = x
 }
 
-// Insert puts x before the item at place i of All.
+// Insert inserts x before item i of All.
 func (l *Line[T]) Insert(i int, x T) {
 	l.PushBack(x)
 	all := l.All()
@@ -50,7 +49,7 @@ func (l *Line[T]) Insert(i int, x T) {
 	all[i] = x
 }
 
-// PopFront takes the head out of the line.
+// PopFront removes the head of the queue.
 func (l *Line[T]) PopFront() {
 	var none T
 	l.items[l.first] = none
@@ -60,7 +59,7 @@ func (l *Line[T]) PopFront() {
 	}
 }
 
-// Remove removes x from any place in line.
+// Remove removes x, which may be anywhere in the queue.
 func (l *Line[T]) Remove(x T) {
 	for i := l.first; i < len(l.items); i++ {
 		if l.items[i] == x {

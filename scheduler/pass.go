@@ -2,93 +2,93 @@ package scheduler
 
 import "github.com/replay-llm/replay/sim"
 
-// Pass is the result of one forward pass, or of a run of Count equal passes: the same requests gain one token each, and
-// nothing is admitted, finished, preempted, stored or evicted. Every pass of a run takes Gap, or they end at Ends.
+// Pass is the result of one forward pass, or of a run of Count equal passes. In each pass of a run the same requests
+// gain one token each, and no request is admitted, finished or preempted. No block is stored or evicted in a run.
+// Every pass of a run takes Gap, or the passes end at Ends.
 //
-// Every token of a pass appears at its end. The slices belong to the core and
-// are valid until its next Step with the same Pass.
+// Every token of a pass becomes available at the end of the pass. The slices belong to the core and are valid until
+// its next Step with the same Pass.
 type Pass struct {
 	Start sim.Time
-	End   sim.Time // of the last pass of the run
+	End   sim.Time // end of the last pass of the run
 	Count int      // passes in the run, at least 1
 
-	// Gap is the float64 difference between the end and the start of each pass;
-	// pass i of a run ends at exactly Start + (i+1)·Gap. It is 0 in a run with Ends.
+	// Gap is the float64 difference between the end and the start of each pass. Pass i of a run ends at exactly Start
+	// + (i+1)·Gap. Gap is 0 in a run with Ends.
 	Gap sim.Time
-	// Ends has the end of each pass if the passes of the run have different durations, all above 0. It is empty for all other
-	// runs.
+	// Ends has the end of each pass if the passes of the run have different durations, all above 0. Ends is empty for
+	// all other runs.
 	Ends []sim.Time
-	// Nanos is how long each of Count passes takes, in ns, when the core knows that they
-	// take whole ones; otherwise there are none. Then it is these that count as inter-token
-	// latencies.
+	// Nanos is the duration of each of the Count passes in ns, if the core has integer durations. Otherwise it is
+	// empty. If it is set, its values are used as inter-token latencies.
 	Nanos []int64
-	// Decoding is the number of requests that gained a token in each pass and
-	// had gained one in the pass before: for them Gap is an inter-token
-	// latency.
+	// Decoding is the number of requests that gained a token in each pass and also in the pass before the run. Gap is
+	// an inter-token latency of these requests.
 	Decoding int
-	// Gaps are the inter-token latencies of the requests that gained a token in
-	// this pass but not in the one before (resumed after a preemption); Detail
-	// names them. Runs of more than one pass have none.
+	// Gaps are the inter-token latencies of requests that gained a token in this pass but not in the previous pass,
+	// because they were preempted and resumed. Detail names these requests. Gaps is empty for runs of more than one
+	// pass.
 	Gaps []sim.Time
 
 	// Tokens is the number of tokens gained in each pass.
 	Tokens int
-	// Verified is the number of requests with drafts that the pass verified, Drafts the
-	// number of these and Accepted how many were right. Runs have none.
+	// Verified is the number of requests with drafts that the pass verified. Drafts is the number of these drafts,
+	// and Accepted the number of accepted drafts. They are 0 in runs of several passes.
 	Verified, Drafts, Accepted int
-	// Admitted lists the requests that were given a place in this pass, in
-	// order; the same request may return in a later pass. Runs have none.
+	// Admitted lists the requests that were admitted in this pass, in order. The same request may be admitted again
+	// in a later pass. Admitted is empty for runs of several passes.
 	Admitted []Admission
 	// Second lists the requests that gained their second token in the first
 	// pass of the run, at FirstEnd.
 	Second []sim.RequestID
-	// Marks lists first and last tokens at End, in the order in which the
-	// engine signals them. Runs have none.
+	// Marks lists first and last tokens at End, in the order in which the engine signals them. It is empty for runs
+	// of several passes.
 	Marks []Mark
 
-	// KV lists cached and evicted blocks, for the router's index, in order; empty unless the core was built to capture
-	// it.
+	// KV lists changes of cached blocks for the router's index, in order. It is empty unless the core captures
+	// residency.
 	KV []KVChange
-	// Events is the same as the engine would publish it; empty unless captured.
+	// Events lists the same changes in the form that the engine would publish. It is empty unless the core captures
+	// events.
 	Events []KVEvent
-	// EventsLost is the number of events that the engine had no room for, and did not publish.
+	// EventsLost is the number of events that the engine did not publish because its buffer was full.
 	EventsLost int
-	// KVAtEnd is whether KV and Events become visible at End instead of Start.
+	// KVAtEnd reports whether KV and Events become visible at End instead of Start.
 	KVAtEnd bool
 
-	// ToHost and FromHost are the tokens that were sent to host memory, and fetched from it; not of vLLM.
+	// ToHost and FromHost are the numbers of tokens sent to and fetched from host memory. They are 0 for vLLM.
 	ToHost, FromHost int
 
-	// Preempted is the number of requests that lost their place in this pass.
+	// Preempted is the number of requests that were preempted in this pass.
 	Preempted int
-	// Aborted lists the requests that the engine gave up when it planned this pass, or the one after it, at
-	// Start. Runs have none.
+	// Aborted lists the requests that the engine aborted at Start, when it planned this pass or the next. It is empty
+	// for runs of several passes.
 	Aborted []Abort
 	// PrefillTokens is the number of prompt tokens computed in this pass.
 	PrefillTokens int
 
-	// Pulls lists the KV caches that are to be read from prefill workers. On a prefill worker that writes KV caches, it lists those
-	// of requests that have left: the next plan hands their blocks to the worker, and Step is called for it.
+	// Pulls lists the KV caches that are to be read from prefill workers. On a prefill worker that writes KV caches,
+	// Pulls lists the KV caches of requests that have left. The next plan passes their blocks to the worker, and Step
+	// must be called for it.
 	Pulls []Pull
 
-	// Waits is whether the pass only waits, and ends early if a request arrives: EndWait is for the caller that submits
-	// one. Runs have none.
+	// Waits reports whether the pass only waits. Such a pass ends early if a request arrives: the caller that submits
+	// the request calls EndWait. Waits is false for runs of several passes.
 	Waits bool
 
-	// Blocked is whether there was no pass: nothing can run before KV blocks are released by Core.Release, a KV
-	// cache has been read, or other requests are on the core.
+	// Blocked reports that there was no pass, because nothing can run yet. The core needs a call of Core.Release, a
+	// completed read of a KV cache, or other requests.
 	Blocked bool
 
-	// Detail, when not nil, is filled with what the pass did to single
-	// requests.
+	// Detail, if not nil, is filled with the results of the pass for single requests.
 	Detail *Detail
 }
 
 // Pull is a KV cache that a decode worker reads from a prefill worker.
 type Pull struct {
 	Request sim.RequestID
-	Tokens  int      // of the blocks that are read
-	Begins  sim.Time // the instant, at or after Start
+	Tokens  int      // tokens of the blocks that are read
+	Begins  sim.Time // start of the read, at or after Start
 }
 
 // FirstEnd returns the end of the first pass of the run.
@@ -102,7 +102,7 @@ func (p *Pass) FirstEnd() sim.Time {
 	return p.Start + p.Gap
 }
 
-// Begins returns when pass i of the run begins, 0 <= i < Count.
+// Begins returns the start of pass i of the run, 0 <= i < Count.
 func (p *Pass) Begins(i int) sim.Time {
 	if len(p.Ends) > 0 && i > 0 {
 		return p.Ends[i-1]
@@ -110,7 +110,7 @@ func (p *Pass) Begins(i int) sim.Time {
 	return p.Start + sim.Time(float64(i)*float64(p.Gap))
 }
 
-// GapOf returns the Gap of pass i of the run alone.
+// GapOf returns the duration of pass i of the run.
 func (p *Pass) GapOf(i int) sim.Time {
 	if len(p.Ends) > 0 {
 		return p.Ends[i] - p.Begins(i)
@@ -126,7 +126,7 @@ func (p *Pass) VisibleAt() sim.Time {
 	return p.Start
 }
 
-// CutEnds ends a run with Ends after its first keep passes.
+// CutEnds shortens a run with Ends to its first keep passes.
 func (p *Pass) CutEnds(keep int) {
 	p.Count, p.End, p.Nanos = keep, p.Ends[keep-1], p.Nanos[:min(keep, len(p.Nanos))]
 	if p.Ends = p.Ends[:keep]; keep == 1 {
@@ -134,7 +134,7 @@ func (p *Pass) CutEnds(keep int) {
 	}
 }
 
-// EndWait ends a pass that waits with the request that comes at an instant, if that is before its end.
+// EndWait ends a pass that only waits at the arrival of a request, if the arrival is before the end of the pass.
 func (p *Pass) EndWait(at sim.Time) {
 	if p.Waits && at < p.End {
 		p.End = max(at, p.Start)
@@ -142,9 +142,9 @@ func (p *Pass) EndWait(at sim.Time) {
 	}
 }
 
-// Reset empties p for a pass that starts at now, keeping its memory.
+// Reset clears p for a pass that starts at now and keeps the memory of its slices.
 func (p *Pass) Reset(now sim.Time) {
-	// Field by field: most are a word, and the slices keep their memory.
+	// Fields are set one by one: most are a word, and the slices keep their memory.
 	p.Start, p.End, p.Count = now, now, 1
 	p.Gap, p.Decoding, p.Tokens = 0, 0, 0
 	p.Ends, p.Nanos = p.Ends[:0], p.Nanos[:0]
@@ -158,9 +158,8 @@ func (p *Pass) Reset(now sim.Time) {
 	}
 }
 
-// AddToken enters a request's nth token of outputs. The one before came at an
-// instant, in the pass before unless it has been resumed since. It returns the
-// mark of a first or last token, and nil for other marks.
+// AddToken records the nth of outputs tokens of a request. The previous token came at before, in the previous pass
+// unless the request was resumed since. AddToken returns the mark of a first or last token, and nil for other tokens.
 func (p *Pass) AddToken(id sim.RequestID, n, outputs int, before sim.Time, resumed bool) *Mark {
 	p.Tokens++
 	switch {
@@ -183,9 +182,8 @@ func (p *Pass) AddToken(id sim.RequestID, n, outputs int, before sim.Time, resum
 	return &p.Marks[len(p.Marks)-1]
 }
 
-// AddAccepted enters accepted drafts of a request, the first of them its nth token,
-// n > 1. The token after them, which comes with them, is entered by AddToken: a chunk
-// of several tokens has one inter-token latency.
+// AddAccepted records count accepted drafts of a request; the first of them is its nth token, n > 1. AddToken records
+// the sampled token that follows the drafts: a chunk of several tokens has one inter-token latency.
 func (p *Pass) AddAccepted(id sim.RequestID, n, count int) {
 	p.Tokens += count
 	if n == 2 {
@@ -193,61 +191,60 @@ func (p *Pass) AddAccepted(id sim.RequestID, n, count int) {
 	}
 }
 
-// Admission is a request's entry into a pass's batch.
+// Admission is the admission of a request into the batch of a pass.
 type Admission struct {
 	Request sim.RequestID
-	Again   bool // it was preempted before: what it finds may be its own
+	Again   bool // the request was preempted before, so that Reused may include blocks it computed itself
 	Reused  int  // prompt tokens found in the prefix cache
 	// FromHost is the number of prompt tokens of Reused that came from host
 	// memory, fetched for this request.
 	FromHost int
 }
 
-// Abort is a request that its engine gives up, which is not on the core any more.
+// Abort is a request that its engine has aborted and removed from the core.
 type Abort struct {
 	Request sim.RequestID
-	Tokens  int      // that it has gained
-	Last    sim.Time // when it gained the latest of them
-	Reason  string   // what it lacks, with numbers
+	Tokens  int      // tokens that it gained
+	Last    sim.Time // the instant of its latest token
+	Reason  string   // missing resource, with numbers
 }
 
-// Mark is a token of note: a request's first, its last, or both at once.
+// Mark is the first token of a request, its last token, or both at once.
 type Mark struct {
 	Request sim.RequestID
 	First   bool
 	Last    bool
-	// Tokens is the number of tokens the request has gained with this one.
+	// Tokens is the number of tokens of the request, including this one.
 	Tokens int
-	// Handoff is the time the KV cache takes to reach the decode worker, for
-	// the last token on a prefill worker; 0 when it takes none.
+	// Handoff is the time to send the KV cache to the decode worker, for the last token on a prefill worker. It is 0
+	// if the transfer takes no time.
 	Handoff sim.Time
 }
 
-// Detail is what a pass did to single requests, and how full the engine was. It
-// is filled if a Pass has one; a run of passes has no Work and no
-// Lost.
+// Detail is the result of a pass for single requests, and the occupancy of the engine. It is filled if Pass.Detail is
+// set. Work and Lost are empty for a run of several passes.
 type Detail struct {
-	PrefillEnd sim.Time        // when the decode part of the first pass begins
+	PrefillEnd sim.Time        // the start of the decode part of the first pass
 	Work       []Work          // requests that computed prompt tokens, in order
-	Lost       []sim.RequestID // requests that lost their place, in order
+	Lost       []sim.RequestID // requests that were preempted, in order
 	Resumed    []sim.RequestID // the requests of the inter-token latencies Pass.Gaps
 
-	// After the pass.
+	// These counts are from the end of the pass.
 	Running, Waiting int // requests
 	Blocks           int // KV blocks of the pool
-	Held, Cached     int // KV blocks held by requests, and cached without a holder
+	Held, Cached     int // KV blocks in use by requests, and cached blocks without a holder
 }
 
-// Work is one request's part in a pass's prefill.
+// Work is the prefill work of one request in a pass.
 type Work struct {
 	Request    sim.RequestID
-	Prefix     int // prompt tokens that were there before
+	Prefix     int // prompt tokens already in the KV cache
 	Prompt     int // prompt tokens computed
-	Recomputed int // generated tokens computed once more, after a preemption
+	Recomputed int // generated tokens computed again after a preemption
 }
 
-// NewWork returns the work of computing n tokens of r, prompt and output, after the first
-// before.
+// NewWork returns the work of computing the given number of tokens of r, prompt and output, after the first before
+// tokens.
 func NewWork(r *sim.Request, before, tokens int) Work {
 	w := Work{Request: r.ID, Prefix: min(before, r.InputTokens)}
 	w.Prompt = min(before+tokens, r.InputTokens) - w.Prefix
@@ -255,7 +252,7 @@ func NewWork(r *sim.Request, before, tokens int) Work {
 	return w
 }
 
-// Reset empties d, keeping its memory.
+// Reset clears d and keeps its memory.
 func (d *Detail) Reset() {
 	d.PrefillEnd, d.Work, d.Lost, d.Resumed = 0, d.Work[:0], d.Lost[:0], d.Resumed[:0]
 	d.Running, d.Waiting, d.Blocks, d.Held, d.Cached = 0, 0, 0, 0, 0

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Reset leaves nothing of the pass before but memory.
+// Reset clears all fields, and keeps only the memory of slices.
 func TestReset(t *testing.T) {
 	var p Pass
 	v := reflect.ValueOf(&p).Elem()

@@ -6,15 +6,13 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Repeat returns the closed form of a run of passes that take d each: starting
-// with t = start, up to n times t = t + d, rounded to float64 each time, while
-// t < until. The first pass is always taken.
+// Repeat returns the closed form of a run of passes that take d each. The run starts with t = start and sets t = t +
+// d up to n times while t < until, rounded to float64 each time. The first pass always runs.
 //
-// It returns the number of passes taken, the end of the last and the difference
-// between end and start that they all have. It takes fewer than it might where
-// the difference changes: within one binade the float64s are evenly spaced by
-// u, so that t + d rounds to t + g with one g past its end, or where d lies
-// halfway between two multiples of u, the caller calls again.
+// Repeat returns the number of passes, the end of the last pass, and the common difference between the end and the
+// start of each pass. It stops early if this difference changes, and the caller then calls it again. Within one
+// binade the float64s are evenly spaced by u, so that t + d rounds to t + g for a fixed g. The difference can change
+// at the end of the binade, or if d is halfway between two multiples of u.
 func Repeat(start, d sim.Time, n int, until sim.Time) (count int, end, gap sim.Time) {
 	end = start + d
 	gap = end - start
@@ -28,7 +26,7 @@ func Repeat(start, d sim.Time, n int, until sim.Time) (count int, end, gap sim.T
 		return 1, end, gap
 	}
 	_, exp := math.Frexp(float64(start))
-	top := sim.Time(math.Ldexp(1, exp)) // the binade's end: start < top
+	top := sim.Time(math.Ldexp(1, exp)) // the end of the binade: start < top
 	u := sim.Time(math.Ldexp(1, exp-53))
 	if end >= top || 2*math.Abs(float64(gap-d)) >= float64(u) {
 		return 1, end, gap

@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// plainRepeat adds one pass at a time.
+// plainRepeat adds the passes one at a time.
 func plainRepeat(t, d sim.Time, n int, until sim.Time) []sim.Time {
 	var ends []sim.Time
 	for i := 0; i < n && (i == 0 || t < until); i++ {
@@ -18,8 +18,7 @@ func plainRepeat(t, d sim.Time, n int, until sim.Time) []sim.Time {
 	return ends
 }
 
-// Taken again and again, the closed form ends every pass where the plain loop
-// ends it.
+// Repeated calls of the closed form end every pass at the same instant as the plain loop.
 func TestRepeatEqualsAddition(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for i := range 20000 {

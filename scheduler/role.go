@@ -2,21 +2,21 @@ package scheduler
 
 import "github.com/replay-llm/replay/sim"
 
-// Role is the part an engine plays in a cluster.
+// Role is the function of an engine in a cluster.
 type Role uint8
 
 const (
 	Aggregated Role = iota // prefill and decode
-	Prefill                // prefill only; hands the KV cache over
-	Decode                 // decode only; its prefill costs no time
+	Prefill                // prefill only; sends the KV cache to a decode worker
+	Decode                 // decode only; prefill takes no time on this worker
 )
 
 func (r Role) String() string {
 	return [...]string{"aggregated", "prefill", "decode"}[r]
 }
 
-// Stage returns the place of the role's pool among the pools that a request passes
-// through: 0 if it enters the cluster, 1 for decode.
+// Stage returns the index of the role's pool among the pools that a request passes through: 1 for Decode, 0 for other
+// roles.
 func (r Role) Stage() int {
 	if r == Decode {
 		return 1
@@ -24,16 +24,15 @@ func (r Role) Stage() int {
 	return 0
 }
 
-// Transfer is the link over which a prefill worker hands a KV cache over.
+// Transfer is the link on which a prefill worker sends a KV cache.
 type Transfer struct {
 	GBPerSecond   float64  // 10^9 bytes per second; 0: the transfer takes no time
 	BytesPerToken int      // KV cache bytes per prompt token; 0: unknown, no time
-	Latency       sim.Time // of each transfer, for any size
+	Latency       sim.Time // fixed time of each transfer, for any size
 }
 
-// Delay returns the time the KV cache of a prompt takes, in the reference's
-// order of operations (docs/rules/vllm.md "Handoff delay"); it is not rounded
-// to nanoseconds.
+// Delay returns the transfer time of a prompt's KV cache, computed in the reference's order of operations
+// (docs/rules/vllm.md "Handoff delay"). It is not rounded to nanoseconds.
 func (t Transfer) Delay(promptTokens int) sim.Time {
 	if t.GBPerSecond <= 0 || t.BytesPerToken == 0 {
 		return t.Latency

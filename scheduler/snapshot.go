@@ -2,21 +2,20 @@ package scheduler
 
 import "github.com/replay-llm/replay/sim"
 
-// Snapshot is the view of a planner on one forward pass (docs/rules/vllm.md and docs/rules/sglang.md). Lengths are
-// tokens.
+// Snapshot is a planner's view of one forward pass (docs/rules/vllm.md and docs/rules/sglang.md). Lengths are tokens.
 type Snapshot struct {
 	Worker  int
-	Seconds float64 // length of the pass
+	Seconds float64 // duration of the pass
 
-	Prefill       Group // requests with prompt tokens to compute; over prompt lengths, Sum over tokens computed
-	PrefillCached int   // Σ prompt tokens of these that were there before
+	Prefill       Group // requests with prompt tokens to compute: Variance is of prompt lengths, and Sum is of computed tokens
+	PrefillCached int   // Σ prompt tokens of these requests that were cached
 	Decode        Group // requests that only decoded
-	QueuedPrefill Group // waiting, never run
-	QueuedDecode  Group // waiting after they have lost their place
+	QueuedPrefill Group // waiting requests that never ran
+	QueuedDecode  Group // waiting requests that were preempted
 }
 
-// AddQueued takes in a request that waits: for the first time, or with the tokens that it had
-// gained when it lost its place.
+// AddQueued adds a waiting request. The request either never ran, or was preempted after it gained the given number
+// of tokens.
 func (s *Snapshot) AddQueued(r *sim.Request, gained int) {
 	if gained > 0 {
 		n := r.InputTokens + gained
@@ -26,16 +25,15 @@ func (s *Snapshot) AddQueued(r *sim.Request, gained int) {
 	}
 }
 
-// Group is a number of requests and a quantity over them.
+// Group is a number of requests with the sum and the variance of a quantity.
 type Group struct {
 	Requests int
 	Sum      int
 	Variance float64 // population variance
-	mean, m2 float64 // of what Variance is over, added up as the reference does
+	mean, m2 float64 // of the values of Variance, accumulated in the order of the reference
 }
 
-// Add takes in a request: n of the group's sum, and x of what its variance is
-// over.
+// Add adds a request, n to the sum and x to the values of the variance.
 func (g *Group) Add(n int, x float64) {
 	g.Requests++
 	g.Sum += n

@@ -11,10 +11,10 @@ import (
 	"github.com/replay-llm/replay/internal/nearest"
 )
 
-// Flag is the flag of a row: a value as the flag packages have them.
+// Flag is the flag of a row, with the methods that the flag packages require of a value.
 type Flag struct {
 	Row
-	JSON string // "": not given
+	JSON string // "": the flag has no value
 }
 
 // NewFlags returns a flag for each row that has one.
@@ -39,7 +39,7 @@ func Given(flags []*Flag) []*Flag {
 	return all
 }
 
-// Setter returns the first flag that sets a key, nil if there is none.
+// Setter returns the first flag that sets a key, or nil.
 func Setter(flags []*Flag, key string) *Flag {
 	for _, f := range flags {
 		if f.Sets == key {
@@ -49,13 +49,13 @@ func Setter(flags []*Flag, key string) *Flag {
 	return nil
 }
 
-// Type returns the kind.
+// Type returns the kind as a string.
 func (f *Flag) Type() string { return string(f.Kind) }
 
-// Choices returns the names that the flag takes.
+// Choices returns the names to complete in a shell.
 func (f *Flag) Choices() []string { return append(f.Names, f.Offered...) }
 
-// String returns the value as Set takes it.
+// String returns the value in the form that Set accepts.
 func (f *Flag) String() string {
 	var ends []float64
 	if f.Kind == Range && json.Unmarshal([]byte(f.JSON), &ends) == nil && len(ends) == 2 {
@@ -71,7 +71,7 @@ func (f *Flag) String() string {
 	return f.JSON
 }
 
-// Set turns the text of a command line into JSON.
+// Set sets the value from the text of a command line.
 func (f *Flag) Set(text string) (err error) {
 	value, err := f.ToJSON(text)
 	if err == nil {
@@ -80,7 +80,7 @@ func (f *Flag) Set(text string) (err error) {
 	return err
 }
 
-// ToJSON returns the JSON of a text of the command line.
+// ToJSON converts text from the command line to JSON.
 func (r *Row) ToJSON(text string) (string, error) {
 	switch r.Kind {
 	case Path:

@@ -11,10 +11,10 @@ import (
 	"github.com/replay-llm/replay/internal/json"
 )
 
-// Values is a JSON object with values that are not read yet. Of a key that occurs twice it keeps the last value.
+// Values is a JSON object with values as raw JSON. If a key occurs twice, the last value is kept.
 type Values map[string]json.RawMessage
 
-// ReadObject reads text, which must be one object and nothing after it.
+// ReadObject parses text, which must be exactly one JSON object.
 func ReadObject(text []byte) (Values, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	open, err := d.Token()
@@ -52,7 +52,8 @@ func syntaxError(err error, offset int64) error {
 	return fmt.Errorf("byte %d: not JSON: %w", offset, err)
 }
 
-// Gives reports whether there is a value for key, named as for Put.
+// Gives reports whether there is a value for key. Like for Put, "sglang.page_size" means the member of the object
+// sglang.
 func (v Values) Gives(key string) bool {
 	outer, inner, nested := strings.Cut(key, ".")
 	text, given := v[outer]
@@ -64,7 +65,7 @@ func (v Values) Gives(key string) bool {
 	return err == nil && given
 }
 
-// Put replaces the value of a key; "sglang.page_size" means the member of the object sglang.
+// Put sets the value of a key; "sglang.page_size" means the member of the object sglang.
 func (v Values) Put(s Value) error {
 	outer, inner, nested := strings.Cut(s.Key, ".")
 	if !nested {

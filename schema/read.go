@@ -12,7 +12,8 @@ import (
 	"github.com/replay-llm/replay/internal/json"
 )
 
-// acceptType returns the text of a key that counts, of the wanted type; types are named as in isType.
+// acceptType returns the JSON text of a key if it has the type kind, see isType. With Compat, other types are
+// ignored. Otherwise they are an error with the text want.
 func (d *Decl) acceptType(key string, kind byte, want string) (string, bool) {
 	text := d.values[key]
 	if text == nil || !d.OK() || (d.strict && string(text) == "null") {
@@ -27,8 +28,8 @@ func (d *Decl) acceptType(key string, kind byte, want string) (string, bool) {
 	return string(text), true
 }
 
-// isType reports whether text is of a type: strings ('"'), booleans ('t'), numbers ('0') and integers from 0 to
-// 2^64-1 ('1').
+// isType reports whether text has a type: string ('"'), boolean ('t'), number ('0') or integer from 0 to 2^64-1
+// ('1').
 func isType(text json.RawMessage, kind byte) bool {
 	s := string(text)
 	switch kind {
@@ -43,14 +44,14 @@ func isType(text json.RawMessage, kind byte) bool {
 	return err == nil || s == "-0"
 }
 
-// setPreset sets a field to the value of its row.
+// setPreset sets a field to the default of its row.
 func setPreset[T any](dst *T, r *Row) {
 	if r.Value != nil {
 		*dst = r.Value.(T)
 	}
 }
 
-// Bool declares a truth.
+// Bool declares a boolean.
 func (d *Decl) Bool(dst *bool, r Row) {
 	d.list(&r, Bool)
 	setPreset(dst, &r)
@@ -59,7 +60,7 @@ func (d *Decl) Bool(dst *bool, r Row) {
 	}
 }
 
-// String declares a text.
+// String declares a string.
 func (d *Decl) String(dst *string, r Row) {
 	d.list(&r, Path)
 	setPreset(dst, &r)
@@ -70,8 +71,8 @@ func (d *Decl) String(dst *string, r Row) {
 	}
 }
 
-// File declares the path of a file. Null is absent and other types are refused even with Compat, as the reference
-// does.
+// File declares the path of a file. Null counts as absent, and other types are refused even with Compat, like in the
+// reference.
 func (d *Decl) File(dst *string, r Row) {
 	strict := d.strict
 	d.strict = true
@@ -79,7 +80,7 @@ func (d *Decl) File(dst *string, r Row) {
 	d.strict = strict
 }
 
-// Name declares one of the names of the row, and returns it, "" if it is absent.
+// Name declares a name from the list of the row and returns it, or "" if it is absent.
 func (d *Decl) Name(r Row) string {
 	d.list(&r, Name)
 	if !d.Has(r.Key) {
@@ -106,8 +107,8 @@ func quoteNames(names []string) string {
 	return `"` + strings.Join(names[:last], `", "`) + fmt.Sprintf(`" or %q`, names[last])
 }
 
-// Size declares an integer of at least 0 and reports whether it is given. Above 2^62 all are alike, so that sums do
-// not overflow.
+// Size declares an integer of at least 0 and reports whether it is given. Values above 2^62 are reduced to 2^62, so
+// that sums do not overflow.
 func (d *Decl) Size(dst *int, r Row) bool {
 	d.list(&r, Int)
 	setPreset(dst, &r)
@@ -122,7 +123,7 @@ func (d *Decl) readSize(dst *int, key string) bool {
 	return ok
 }
 
-// toInt returns the integer that text, of type '1', stands for; with cut its low 32 bits.
+// toInt returns the integer in text, which has type '1'. With cut it returns the low 32 bits.
 func toInt(text string, cut bool) int {
 	n, _ := strconv.ParseUint(strings.TrimPrefix(text, "-"), 10, 64)
 	if cut {
@@ -151,7 +152,7 @@ func (d *Decl) CountTo(dst *int, most int, r Row) {
 	}
 }
 
-// Limit declares an integer of at least 1, or null for 0, which lifts it.
+// Limit declares an integer of at least 1, or null, which means no limit and is stored as 0.
 func (d *Decl) Limit(dst *int, r Row) {
 	d.list(&r, Limit)
 	setPreset(dst, &r)
@@ -162,7 +163,7 @@ func (d *Decl) Limit(dst *int, r Row) {
 	d.readCount(dst, r.Key)
 }
 
-// Ranks declares an integer of at least 1, of which the low 32 bits count with Compat, as the reference has it.
+// Ranks declares an integer of at least 1. With Compat only its low 32 bits count, like in the reference.
 func (d *Decl) Ranks(dst *int, r Row) {
 	d.list(&r, Int)
 	setPreset(dst, &r)
@@ -192,7 +193,7 @@ func (d *Decl) Number(dst *float64, r Row) bool {
 	return true
 }
 
-// NumberIn declares a number that isRight accepts; want describes the accepted numbers.
+// NumberIn declares a number for which isRight returns true; want describes such numbers.
 func (d *Decl) NumberIn(dst *float64, isRight func(float64) bool, want string, r Row) {
 	if d.Number(dst, r) && !isRight(*dst) {
 		d.Fail(r.Key, d.Raw(r.Key), want)
@@ -204,7 +205,7 @@ func (d *Decl) Ratio(dst *float64, r Row) {
 	d.NumberIn(dst, func(f float64) bool { return !(f < 0) }, "at least 0", r)
 }
 
-// Port declares a port, of which the low 16 bits count with Compat, as the reference has it.
+// Port declares a port. With Compat only its low 16 bits count, like in the reference.
 func (d *Decl) Port(dst *uint16, r Row) {
 	var n int
 	if !d.Size(&n, r) {
@@ -216,16 +217,16 @@ func (d *Decl) Port(dst *uint16, r Row) {
 	*dst = uint16(n)
 }
 
-// Any declares a value of any type, and returns its text, "" if it is absent.
+// Any declares a value of any type and returns its JSON text, or "" if it is absent.
 func (d *Decl) Any(r Row) string {
 	d.list(&r, Object)
 	return d.Raw(r.Key)
 }
 
-// Other declares a second flag of a key.
+// Other declares a second flag for a key.
 func (d *Decl) Other(kind Kind, r Row) { d.list(&r, kind) }
 
-// Numbers returns the list of numbers from 0 to 1 that a key has, of at most most; a single one is a list.
+// Numbers returns the value of a key as a list of 1 to most numbers from 0 to 1. A single number is a list of one.
 func (d *Decl) Numbers(key, want string, most int) []float64 {
 	list := make([]float64, 1)
 	text := d.values[key]
@@ -240,24 +241,25 @@ func (d *Decl) Numbers(key, want string, most int) []float64 {
 	return list
 }
 
-// Members declares an object, and its members if it is given.
+// Members declares an object, and also its members if the object is given.
 func (d *Decl) Members(r Row, declare func(*Decl)) {
 	if m := d.open(&r); m != nil && (m.values != nil || d.listing) {
 		declare(m)
 	}
 }
 
-// Group declares an object with members that have defaults without it.
+// Group declares an object and its members, which have defaults if the object is absent.
 func (d *Decl) Group(r Row, declare func(*Decl)) {
 	if m := d.open(&r); m != nil {
 		declare(m)
 	}
 }
 
-// open returns the declaration of an object, without values where it is absent; nil after an error.
+// open returns a Decl for the members of an object, or nil after an error. The Decl has no values if the object is
+// absent.
 func (d *Decl) open(r *Row) *Decl {
 	d.list(r, Object)
-	if d.err != nil || d.listing && d.rows == nil { // keys of the object itself are wanted
+	if d.err != nil || d.listing && d.rows == nil { // Keys lists only the keys of the object itself
 		return nil
 	}
 	m := &Decl{Compat: d.Compat, state: d.state, prefix: d.prefix + r.Key + ".", place: d.place + r.Key + ".", strict: true, own: d.own, only: d.only}
@@ -273,8 +275,8 @@ func (d *Decl) open(r *Row) *Decl {
 	return m
 }
 
-// parseNumber converts a JSON number that fits no integer. With compat it repeats the reference, which writes the
-// number out anew and then reads that text with separate roundings.
+// parseNumber converts a JSON number that fits no integer. With compat it repeats the reference, which formats the
+// number again and then parses that text with separate roundings.
 func parseNumber(text string, compat bool) (float64, bool) {
 	f, err := strconv.ParseFloat(text, 64)
 	switch {
@@ -288,8 +290,8 @@ func parseNumber(text string, compat bool) (float64, bool) {
 	return decimal.Parse(text)
 }
 
-// writeFloat writes the shortest digits that read back as f: positional from 1e-4 up to 1e16, with an exponent
-// outside.
+// writeFloat returns the shortest digits that parse as f. The notation is positional from 1e-4 up to 1e16, and has an
+// exponent outside this range.
 func writeFloat(f float64) string {
 	text := strconv.FormatFloat(f, 'e', -1, 64)
 	_, exponent, _ := strings.Cut(text, "e")

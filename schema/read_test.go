@@ -27,7 +27,7 @@ func TestCompatRoundsDecimalsTwice(t *testing.T) {
 	}
 }
 
-// engine is an object with a member of every kind.
+// engine is an object with a member of each type.
 type engine struct {
 	on    bool
 	name  string
@@ -89,7 +89,7 @@ func TestRead(t *testing.T) {
 			t.Errorf("%s: %v, want an error of %s", text, err, key)
 		}
 	}
-	// The reference ignores a wrong type, but in an object.
+	// The reference ignores a wrong type, except inside an object.
 	if e, err := read(`{"on":1,"limit":"x"}`, true); err != nil || e != usual {
 		t.Errorf("%+v, %v", e, err)
 	}
@@ -112,7 +112,7 @@ func TestList(t *testing.T) {
 	if want := []string{"on", "own", "own.inner_part", "name", "count", "limit", "share"}; !slices.Equal(keys, want) {
 		t.Errorf("%q, want %q", keys, want)
 	}
-	// A row with After is moved, with the rows behind it up to the next such row.
+	// A row with After is moved, with the following rows up to the next row with After.
 	if want := []string{"on=true", "name=a", "limit=7", "inner-part=3", "share=0"}; !slices.Equal(help, want) {
 		t.Errorf("%q, want %q", help, want)
 	}
@@ -134,7 +134,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// Settings win over an object in their order.
+// Settings override the members of an object, in their order.
 func TestPut(t *testing.T) {
 	v := Values{}
 	for _, s := range []Value{{"own.inner_part", "4"}, {"own.inner_part", "5"}, {"limit", "null"}} {

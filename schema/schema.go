@@ -1,6 +1,6 @@
-// Package schema declares settings, each once, by a call next to the field that it sets. From the declarations follow the flags
-// of the command line, the reading of JSON objects and its errors, the names in the logs of servers, the lines of deployment
-// files, and the list of `replay settings`.
+// Package schema declares settings. A setting is declared once, by a call next to the field that it sets. The
+// declarations define the command-line flags, the reading of JSON objects and its errors, and the names in server
+// logs. They also define the lines of deployment files and the list of `replay settings`.
 //
 // Read schema.go, then read.go, object.go and flag.go.
 package schema
@@ -15,7 +15,7 @@ import (
 	"github.com/replay-llm/replay/internal/stable"
 )
 
-// Kind is what a flag takes.
+// Kind is the type of a flag's value.
 type Kind string
 
 const (
@@ -26,50 +26,50 @@ const (
 	Bool   Kind = "bool"
 	Path   Kind = "path"
 	Name   Kind = "name"
-	Range  Kind = "range"  // a number, or two with .. between
+	Range  Kind = "range"  // a number, or two numbers with .. between
 	Object Kind = "object" // JSON
 )
 
-// Row is a setting.
+// Row describes a setting.
 type Row struct {
-	Key     string   // in its object; in lists with the names of the objects around it, joined with dots
-	Value   any      // of the field where the key is absent; nil: what the field holds
-	Default string   // the same in words; "": Value
-	Help    string   // of the flag, unit or wanted thing in backquotes; "": there is no flag
-	Flag    string   // "": Key, with dashes
+	Key     string   // key in its object; in lists, with the names of the outer objects, joined with dots
+	Value   any      // value of the field if the key is absent; nil: the field is unchanged
+	Default string   // the default in words; "": Value
+	Help    string   // help text of the flag, with the unit or type in backquotes; "": there is no flag
+	Flag    string   // name of the flag; "": Key with dashes
 	Sets    string   // the key that the flag sets; "": Key
-	Kind    Kind     // of the flag; "": that of what is read
-	Names   []string // the only values, of kind Name
-	Offered []string // values that a shell completes, of other kinds
-	Only    string   // the only engine that reads it; "": all
-	Alike   bool     // it is the same in all pools, so that no flag sets it in one
-	After   string   // the flag before it in the help; "": that of the row before
-	Log     string   // names in the logs of servers: "vllm:block_size sglang:page_size", ! in front of the opposite; the last wins
-	Own     bool     // the reference does not have it
+	Kind    Kind     // type of the flag; "": type of the method that declares the row
+	Names   []string // the allowed values, for kind Name
+	Offered []string // values for completion in a shell, for other kinds
+	Only    string   // the only engine with this setting; "": all engines
+	Alike   bool     // the setting is the same in all pools, so that no flag sets it for one pool
+	After   string   // the preceding flag in the help; "": the flag of the previous row
+	Log     string   // names in server logs: "vllm:block_size sglang:page_size"; ! marks a name with the opposite value; the last name wins
+	Own     bool     // the reference does not have this setting
 	File    File
 	Knob    Knob
 	Doc     Doc
 }
 
-// File is the line of a deployment file.
+// File describes the line of a deployment file.
 type File struct {
-	Place   int // among the lines; 0: there is none
+	Place   int // order of the line in the file; 0: there is no line
 	Default string
 	Help    string
 }
 
-// Knob is what the explorer shows of a setting.
+// Knob describes the control of a setting in the explorer.
 type Knob struct {
-	Label, Preset string // "": it has none
-	Choices       string // the only values, with blanks between; "": Names, or any
-	Steps         string // where a slider stops, with blanks between
+	Label, Preset string // "": none
+	Choices       string // the allowed values, separated by blanks; "": Names, or any value
+	Steps         string // the steps of a slider, separated by blanks
 }
 
-// Doc is what the list of settings has otherwise than the help.
+// Doc overrides parts of the help text in the list of settings.
 type Doc struct {
 	Unit, Default string // "-": none
 	Text          string
-	Part          string // of the page; "": that of the engine
+	Part          string // part of the page; "": the part of the engine
 }
 
 // Value is one value, as JSON text.
@@ -81,42 +81,42 @@ type Value struct {
 // KeyError reports a value that cannot be used.
 type KeyError struct {
 	Key   string // "sglang.page_size" for members of the object sglang
-	Value string // as written, or after defaults
-	Rule  string // that it breaks: "must be at least 1", "requires block_size"
+	Value string // as written, or with defaults applied
+	Rule  string // the rule that the value breaks: "must be at least 1", "requires block_size"
 }
 
 func (e *KeyError) Error() string {
 	return excerpt.Sprintf("%s is %s, %s", e.Key, e.Value, e.Rule)
 }
 
-// Decl is an object with declared settings. It lists the rows, or reads the values and keeps the first error.
+// Decl is an object with declared settings. It either lists the rows, or reads the values and keeps the first error.
 type Decl struct {
-	Compat bool // repeat the reference, which ignores values of a wrong type and rounds decimals in its own way
+	Compat bool // repeat the reference, which ignores values of a wrong type and rounds decimals differently
 	*state
 	values Values
-	prefix string // of keys
-	place  string // of keys in errors
-	strict bool   // refuses wrong types even with Compat, and takes null as absent
+	prefix string // prefix of keys in rows
+	place  string // prefix of keys in errors
+	strict bool   // refuse wrong types even with Compat, and treat null as absent
 	asked  []string
-	only   string // of rows from here on, see Alone
+	only   string // engine of the following rows, see Alone
 	own    bool   // see Own
 }
 
-// state is what an object shares with those in it.
+// state is shared by an object and the objects inside it.
 type state struct {
 	listing bool
-	rows    *[]Row // of a listing; nil: the keys alone are wanted
+	rows    *[]Row // rows of a listing; nil: only the keys are listed
 	err     error
 }
 
-// List returns the rows of a declaration, in its order.
+// List returns the rows of a declaration, in their order.
 func List(declare func(*Decl)) []Row {
 	rows := make([]Row, 0, 128)
 	declare(&Decl{state: &state{listing: true, rows: &rows}})
 	return rows
 }
 
-// CompleteRows derives the missing parts of rows that no object reads.
+// CompleteRows derives the missing fields of rows that are not part of an object.
 func CompleteRows(rows []Row) []Row {
 	return List(func(d *Decl) {
 		for _, r := range rows {
@@ -140,28 +140,28 @@ func Read(values Values, compat bool, declare func(*Decl)) error {
 	return d.err
 }
 
-// Listing reports whether rows are listed, with no values to read.
+// Listing reports whether rows are being listed. There are no values then.
 func (d *Decl) Listing() bool { return d.listing }
 
-// OK reports whether values are read, and none so far is wrong.
+// OK reports whether values are being read without an error so far.
 func (d *Decl) OK() bool { return !d.listing && d.err == nil }
 
-// Place sets the text before keys in errors.
+// Place sets the prefix of keys in errors.
 func (d *Decl) Place(prefix string) { d.place = prefix }
 
-// Alone makes rows from here on those of one engine, with its name in front of the help.
+// Alone assigns the following rows to one engine, and puts its name before their help.
 func (d *Decl) Alone(engine string) { d.only = engine }
 
-// Own marks rows from here on as settings that the reference does not have, and returns a mark for RefuseSince.
+// Own marks the following rows as settings that the reference does not have, and returns a mark for RefuseSince.
 func (d *Decl) Own() int {
 	d.own = true
 	return d.Mark()
 }
 
-// Mark returns a mark for RefuseSince.
+// Mark returns a mark of the current position for RefuseSince.
 func (d *Decl) Mark() int { return len(d.asked) }
 
-// RefuseSince refuses keys declared since a mark, if they are given.
+// RefuseSince refuses the given keys that were declared after a mark, with the error that they require other.
 func (d *Decl) RefuseSince(mark int, other string) {
 	for _, key := range d.asked[mark:] {
 		if value, given := d.values[key]; given {
@@ -173,7 +173,7 @@ func (d *Decl) RefuseSince(mark int, other string) {
 // RefuseOthers refuses members that were not declared.
 func (d *Decl) RefuseOthers() { d.refuseOthers(nearest.Ask) }
 
-// RefuseUnknown is RefuseOthers without the nearest name.
+// RefuseUnknown is RefuseOthers without the hint of a similar name.
 func (d *Decl) RefuseUnknown() { d.refuseOthers(func(string, []string) string { return "" }) }
 
 func (d *Decl) refuseOthers(hint func(string, []string) string) {
@@ -182,44 +182,44 @@ func (d *Decl) refuseOthers(hint func(string, []string) string) {
 	}
 }
 
-// Fail refuses the value of a key, unless an error came before it.
+// Fail refuses the value of a key with the error "must be" and want, unless there was an error before.
 func (d *Decl) Fail(key, value, want string) { d.FailRule(key, value, "must be "+want) }
 
-// FailRule is Fail with a rule that does not begin with "must be".
+// FailRule refuses the value of a key with the text of a rule, unless there was an error before.
 func (d *Decl) FailRule(key, value, rule string) {
 	if d.OK() {
 		d.err = &KeyError{d.place + key, value, rule}
 	}
 }
 
-// FailText is Fail with the value as given.
+// FailText calls Fail with the JSON text of the key as the value.
 func (d *Decl) FailText(key, want string) { d.Fail(key, excerpt.CutLine(d.values[key]), want) }
 
-// Require refuses the value of a key that has no effect without another setting.
+// Require refuses the value of a key that has no effect without the setting other.
 func (d *Decl) Require(key, other string) {
 	d.FailRule(key, excerpt.CutLine(d.values[key]), "requires "+other)
 }
 
-// Stop keeps an error of another form, unless one came before it.
+// Stop records err, unless there was an error before.
 func (d *Decl) Stop(err error) {
 	if d.OK() {
 		d.err = err
 	}
 }
 
-// Raw returns the text of a key, nil if it is absent.
+// Raw returns the JSON text of a key, or "" if it is absent.
 func (d *Decl) Raw(key string) string { return string(d.values[key]) }
 
-// Has reports whether a key is there, with whatever value.
+// Has reports whether a key is present, with any value.
 func (d *Decl) Has(key string) bool { return d.values[key] != nil }
 
 // Given reports whether a key has a value other than null.
 func (d *Decl) Given(key string) bool { return d.Has(key) && d.Raw(key) != "null" }
 
-// Gives is Given for members of objects, named with dots, null included.
+// Gives reports whether key, which may be the member of an object like "sglang.page_size", is present with any value.
 func (d *Decl) Gives(key string) bool { return d.values.Gives(key) }
 
-// list adds a row to a listing and notes the key.
+// list records the key, and adds the row to a listing.
 func (d *Decl) list(r *Row, kind Kind) {
 	if r.Key != "" {
 		d.asked = append(d.asked, r.Key)
@@ -254,7 +254,7 @@ func firstText(text, other string) string {
 	return other
 }
 
-// Preset returns the default of a setting, in words.
+// Preset returns the default of a setting as text.
 func (r *Row) Preset() string {
 	switch {
 	case r.Default != "":
@@ -271,7 +271,7 @@ func (r *Row) Preset() string {
 
 // InHelp returns the rows of flags, in the order of the help.
 func InHelp(rows []Row) []Row {
-	blocks := map[string][][]Row{} // by the flag that they follow; the rest of a block goes with its first row
+	blocks := map[string][][]Row{} // by the preceding flag; a block contains the rows up to the next row with After
 	for from := 0; from < len(rows); {
 		to := from + 1
 		for to < len(rows) && rows[to].After == "" {
@@ -296,7 +296,7 @@ func InHelp(rows []Row) []Row {
 	return all
 }
 
-// Find returns the row of a flag, nil if there is none.
+// Find returns the row of a flag, or nil.
 func Find(rows []Row, flag string) *Row {
 	i := slices.IndexFunc(rows, func(r Row) bool { return r.Help != "" && r.Flag == flag })
 	if i < 0 {
@@ -305,21 +305,21 @@ func Find(rows []Row, flag string) *Row {
 	return &rows[i]
 }
 
-// Placed returns the rows of a deployment file, in its order.
+// Placed returns the rows of a deployment file, in the order of the file.
 func Placed(rows []Row) []Row {
 	placed := slices.DeleteFunc(slices.Clone(rows), func(r Row) bool { return r.File.Place == 0 })
 	stable.Sort(placed, func(a, b Row) int { return a.File.Place - b.File.Place })
 	return placed
 }
 
-// Logged is a name in the log of a server.
+// Logged is a name in a server log.
 type Logged struct {
 	Name, Flag string
 	Opposite   bool // the flag has the opposite value
 }
 
-// Logs returns the names in the log of an engine's server that stand for flags, in the order of rows. Of several names of one
-// flag the last wins.
+// Logs returns the names of flags in the log of an engine's server, in the order of rows. If a flag has several
+// names, the last name wins.
 func Logs(rows []Row, engine string) (all []Logged) {
 	for i := range rows {
 		for name := range strings.FieldsSeq(rows[i].Log) {
@@ -334,7 +334,7 @@ func Logs(rows []Row, engine string) (all []Logged) {
 	return all
 }
 
-// Unit returns the unit of a number, "" of other values.
+// Unit returns the unit of a number, or "" for other values.
 func (r *Row) Unit() string {
 	_, rest, _ := strings.Cut(r.Help, "`")
 	quoted, _, _ := strings.Cut(rest, "`")
@@ -349,7 +349,7 @@ func (r *Row) Unit() string {
 	return ""
 }
 
-// DefaultText returns the default as the list of settings has it, "" if it has none.
+// DefaultText returns the default for the list of settings, or "" if there is none.
 func (r *Row) DefaultText() string {
 	switch {
 	case r.Doc.Default == "-":
@@ -360,7 +360,8 @@ func (r *Row) DefaultText() string {
 	return r.Preset()
 }
 
-// Meaning returns the text of the list of settings, which names settings that the reference does not have; "" if there is none.
+// Meaning returns the description for the list of settings, or "". It adds a note to settings that the reference does
+// not have.
 func (r *Row) Meaning() string {
 	text := r.Doc.Text
 	if text == "" {

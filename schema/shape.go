@@ -11,13 +11,13 @@ func Document(title string, of Shape) Shape {
 	return of
 }
 
-// OneOf returns the shape of one of a few names.
+// OneOf returns the shape of a value from a list of names.
 func OneOf(names []string) Shape { return Shape{"enum": names} }
 
-// AnyOf returns the shape of a value of one of several shapes.
+// AnyOf returns the shape of a value that matches any of the given shapes.
 func AnyOf(all ...Shape) Shape { return Shape{"anyOf": all} }
 
-// TypeOf returns the shape of a value of JSON's types.
+// TypeOf returns the shape of a value of any of the given JSON types.
 func TypeOf(names ...string) Shape {
 	if len(names) == 1 {
 		return Shape{"type": names[0]}
@@ -28,7 +28,7 @@ func TypeOf(names ...string) Shape {
 // ListOf returns the shape of a list.
 func ListOf(item Shape) Shape { return Shape{"type": "array", "items": item} }
 
-// MappingOf returns the shape of an object that has no other keys than those of properties.
+// MappingOf returns the shape of an object that allows only the keys of properties.
 func MappingOf(properties Shape) Shape {
 	return Shape{"type": "object", "properties": properties, "additionalProperties": false}
 }
@@ -59,7 +59,7 @@ func (r *Row) LineShape() Shape {
 	return r.explain(s)
 }
 
-// explain adds what the help of the row has.
+// explain adds the help, the default and example values of the row to s.
 func (r *Row) explain(s Shape) Shape {
 	help := strings.ReplaceAll(r.Help, "`", "")
 	if preset := r.Preset(); help != "" && preset != "" {

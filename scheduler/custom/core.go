@@ -11,15 +11,15 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// Config is what a Core is made with.
+// Config is the configuration of a Core.
 type Config struct {
 	Options
-	Clock timing.Clock // how long passes take
-	Tree  *prompt.Tree // of the requests' prompts, for BlockTokens
-	Told  bool         // the router learns what is cached
+	Clock timing.Clock // durations of passes
+	Tree  *prompt.Tree // prefix tree of the requests' prompts, with blocks of BlockTokens
+	Told  bool         // passes report the changes of the cache to the router
 }
 
-// Core keeps the books around an Engine, one pass at a time. It is a scheduler.Core.
+// Core runs an Engine, one pass at a time, and keeps all records. It is a scheduler.Core.
 type Core struct {
 	scheduler.Base
 	cfg     Config
@@ -29,52 +29,53 @@ type Core struct {
 	running []*request // in order of admission
 	waiting scheduler.Line[*request]
 	plan    Plan
-	step    timing.Step // of the latest pass
-	arrived int32       // requests submitted so far
-	passes  int64       // run so far
-	plans   int64       // begun so far
-	further bool        // the running pass got a request further than ever before
-	barren  int         // passes in a row without a token or a request further on
+	step    timing.Step // work of the latest pass
+	arrived int32       // number of submitted requests
+	passes  int64       // number of passes run
+	plans   int64       // number of passes begun
+	further bool        // in the running pass, some request computed more tokens than ever before
+	barren  int         // consecutive passes without a token and without a request with further set
 	out     *scheduler.Pass
 }
 
-// request is the core's own record of a request: an engine that writes to its Request does not change it.
+// request is the core's private record of a request. An engine that writes to its Request does not change this
+// record.
 type request struct {
 	Request
 	id                             sim.RequestID
 	input, output, given, computed int
 
-	number   int32 // of the submission: it names blocks that only this request can find
+	number   int32 // number of the submission, used to name blocks that only this request can find
 	path     []prompt.NodeID
 	shared   int       // full blocks of the prompt that can be shared
-	held     []blockID // in order; the first named of them can be found
+	held     []blockID // in order; lookups can find the first named of them
 	named    int
 	runs     bool
-	planned  int64 // the latest plan with tokens for it
-	lost     int64 // the latest plan in which it lost its place
-	times    int   // that it has
-	furthest int   // tokens computed at most, over all its times
+	planned  int64 // the latest plan with tokens for this request
+	lost     int64 // the latest plan that preempted this request
+	times    int   // number of preemptions
+	furthest int   // maximum number of tokens computed, including before preemptions
 
-	pass   int64    // of the latest token; -1 before the first
-	lastAt sim.Time // its time
+	pass   int64    // pass of the latest token; -1 before the first
+	lastAt sim.Time // end of that pass
 }
 
-// known returns the tokens of r with known values.
+// known returns the number of tokens of r with known values.
 func (r *request) known() int { return r.input + r.given }
 
-// show lets the engine see how far r is.
+// show updates the fields of Request that the engine sees.
 func (r *request) show() {
 	r.Generated, r.Computed, r.Blocks, r.Preempted = r.given, r.computed, len(r.held), r.times
 }
 
-// New returns an idle worker with an engine.
+// New returns an idle worker that runs the given engine.
 func New(cfg Config, engine Engine) *Core {
 	c := &Core{cfg: cfg, engine: engine, byID: make(map[sim.RequestID]*request)}
 	c.pool = newPool(c)
 	return c
 }
 
-// Fits returns why an idle worker cannot run a request of the given lengths to its end; nil when it can.
+// Fits returns the reason why an idle worker cannot run a request of the given lengths to its end, or nil if it can.
 func (c *Config) Fits(input, output int) *scheduler.OversizeError {
 	if output < 1 {
 		return &scheduler.OversizeError{Input: input, Output: output, Reason: "an answer of 0 tokens never ends, expected output_length > 0"}
@@ -86,13 +87,13 @@ func (c *Config) Fits(input, output int) *scheduler.OversizeError {
 	return nil
 }
 
-// Able returns that the core can list what it has cached.
+// Able returns Remembers: the core can list its cached prompt nodes.
 func (c *Core) Able() scheduler.Ability { return scheduler.Remembers }
 
-// Load returns the number of requests submitted and not finished.
+// Load returns the number of submitted requests that are not finished.
 func (c *Core) Load() int { return len(c.byID) }
 
-// Submit queues q at the end.
+// Submit appends q to the waiting requests.
 func (c *Core) Submit(q *sim.Request) {
 	r := &request{
 		Request: Request{
@@ -109,7 +110,7 @@ func (c *Core) Submit(q *sim.Request) {
 	c.waiting.PushBack(r)
 }
 
-// Step asks the engine for the pass that starts at now, and runs it.
+// Step calls the engine's Plan for the pass that starts at now, and runs the pass.
 func (c *Core) Step(now, _ sim.Time, p *scheduler.Pass) error {
 	p.Reset(now)
 	c.out, c.further = p, false
@@ -139,11 +140,11 @@ func (c *Core) Step(now, _ sim.Time, p *scheduler.Pass) error {
 	return c.checkProgress(p)
 }
 
-// Cut has nothing to release: a Core takes one pass at a time.
+// Cut has nothing to release: a Core runs one pass at a time.
 func (c *Core) Cut(*scheduler.Pass, int) {}
 
-// giveTokens enters a share into the pass that is planned. A request that waits is admitted, with its first
-// hits blocks, which are cached.
+// giveTokens adds a share to the planned pass. It admits a waiting request with its first hits blocks, which are
+// cached.
 func (c *Core) giveTokens(r *request, x share, hits int) {
 	if !r.runs {
 		c.waiting.Remove(r)
@@ -161,7 +162,7 @@ func (c *Core) giveTokens(r *request, x share, hits int) {
 	r.show()
 }
 
-// preempt takes its place from r.
+// preempt preempts r.
 func (c *Core) preempt(r *request) {
 	c.running = slices.DeleteFunc(c.running, func(x *request) bool { return x == r })
 	c.pool.release(r)
@@ -175,11 +176,10 @@ func (c *Core) preempt(r *request) {
 	r.show()
 }
 
-// barrenLimit is the number of passes in a row without a token and without a request further on that counts
-// as a stall.
+// barrenLimit is the number of consecutive passes without progress that counts as a stall.
 const barrenLimit = 100_000
 
-// checkProgress complains about an engine without progress.
+// checkProgress returns a StallError if the engine has made no progress for barrenLimit passes.
 func (c *Core) checkProgress(p *scheduler.Pass) error {
 	if p.Tokens > 0 || c.further {
 		c.barren = 0
@@ -191,10 +191,10 @@ func (c *Core) checkProgress(p *scheduler.Pass) error {
 	return c.stallError(fmt.Sprintf("%d passes in a row without a token, or a request that is further than before", c.barren))
 }
 
-// mostNamed is how many requests an error names.
+// mostNamed is the maximum number of requests that an error names.
 const mostNamed = 8
 
-// stallError names the requests that nothing happens to.
+// stallError returns an error that names the requests without progress.
 func (c *Core) stallError(what string) error {
 	all := append(slices.Clone(c.running), c.waiting.All()...)
 	var names []string
@@ -208,7 +208,7 @@ func (c *Core) stallError(what string) error {
 		what, len(c.running), c.waiting.Len(), strings.Join(names, ", "), c.pool.free, c.cfg.Blocks)}
 }
 
-// Cancel takes a request out, wherever it stands.
+// Cancel removes a request, waiting or running.
 func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
 	p.Reset(now)
 	r := c.byID[id]
@@ -228,14 +228,14 @@ func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
 	return true
 }
 
-// finish releases a request, which has no place any more.
+// finish removes a request that neither waits nor runs, and releases its blocks.
 func (c *Core) finish(r *request) {
 	c.pool.release(r)
 	delete(c.byID, r.id)
 	r.runs = false
 }
 
-// Progress yields the requests that have gained a token and not their last.
+// Progress yields the requests that have gained a token but not their last.
 func (c *Core) Progress(yield func(id sim.RequestID, tokens int, last sim.Time)) {
 	for _, all := range [][]*request{c.running, c.waiting.All()} {
 		for _, r := range all {
@@ -246,5 +246,5 @@ func (c *Core) Progress(yield func(id sim.RequestID, tokens int, last sim.Time))
 	}
 }
 
-// SetClock sets the clock that times later passes.
+// SetClock sets the clock of later passes.
 func (c *Core) SetClock(clock timing.Clock) { c.cfg.Clock = clock }

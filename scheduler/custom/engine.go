@@ -1,9 +1,9 @@
-// Package custom lets a program bring an engine: a type that decides, pass by pass, which requests get how many tokens
-// and which are preempted. The core has everything else: the KV blocks and the prefix cache, the records of requests,
-// pass times, and the view of the router.
+// Package custom runs an engine written by the user: a type that decides, pass by pass, how many tokens of each
+// request are computed and which requests are preempted. The core does all other work: KV blocks, the prefix cache,
+// the records of requests, pass times, and reports to the router.
 //
-// Read engine.go, what an engine is; plan.go, what it may do; firstcome.go, an engine; then core.go, pool.go and pass.go for what is
-// done around it.
+// Read engine.go and plan.go for the interface of an engine, and firstcome.go for an example. Then read core.go,
+// pool.go and pass.go for the core.
 package custom
 
 import (
@@ -12,60 +12,60 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Engine decides what the passes of one worker compute. Each worker has a separate engine, and engines
-// share nothing that changes: they are asked in no order that means anything.
+// Engine decides what the passes of one worker compute. Each worker has a separate engine, and engines must not share
+// mutable state: the order of calls among engines is unspecified.
 //
-// The same questions have to get the same answers, or two replays of one trace differ: no clock, no goroutine
-// and no order of a map.
+// An engine must be deterministic: it must not depend on a clock, a goroutine or the order of a map. Otherwise two
+// replays of one trace differ.
 type Engine interface {
-	// Plan decides what the pass that starts now computes, by the methods of p, which is the engine's until
-	// Plan returns. It is asked when a pass begins, while requests are on the worker, and may plan nothing only
-	// with WaitUntil.
+	// Plan decides what the pass that starts now computes, by calling the methods of p. The plan p is valid until
+	// Plan returns. Plan is called when a pass begins, if requests are on the worker. A plan without tokens requires
+	// WaitUntil.
 	Plan(p *Plan)
 }
 
-// Options are what an engine is made of: its worker, and the arguments of the cluster's engines.
-// Plans are held to Blocks alone.
+// Options describe the worker of an engine, and contain the arguments of the cluster's engines. The core enforces
+// only Blocks.
 type Options struct {
 	Worker           sim.WorkerID
 	Blocks           int    // KV blocks, at least 1
 	BlockTokens      int    // tokens per KV block
-	MaxSeqs          int    // requests that should run at once; 0: no limit
-	MaxBatchedTokens int    // tokens that a pass should compute; 0: no limit
-	ChunkedPrefill   bool   // prompts may be computed in parts
-	PrefixCaching    bool   // what prompts share is found in KV blocks of earlier ones
-	Seed             uint64 // for what is drawn
+	MaxSeqs          int    // maximum number of running requests; 0: no limit
+	MaxBatchedTokens int    // maximum number of tokens per pass; 0: no limit
+	ChunkedPrefill   bool   // prompts may be computed in several chunks
+	PrefixCaching    bool   // common prefixes of prompts are reused from cached KV blocks
+	Seed             uint64 // seed for random draws
 }
 
-// Request is a request on a worker. It is read-only: the replay keeps separate books, and a write to it misleads the
-// engine alone.
+// Request is the engine's view of a request on its worker. It is read-only: the core has separate records, and a
+// write to Request affects only the engine.
 type Request struct {
-	ID       sim.RequestID // its place in the order of arrivals at the cluster
-	Class    int32         // its place among the classes of the workload; 0 if there are none
-	Priority int32         // the least is the most urgent; 0 if nothing is said
-	Session  int32         // in the workload
-	Turn     int32         // in its session
-	Arrived  sim.Time      // at the cluster
-	Input    int           // tokens of its prompt
-	Output   int           // tokens of its answer, which no real engine knows beforehand
+	ID       sim.RequestID // index in the order of arrivals at the cluster
+	Class    int32         // index of its class in the workload; 0 if there are no classes
+	Priority int32         // the lowest value is the most urgent; 0 if unset
+	Session  int32         // index of the session in the workload
+	Turn     int32         // index of the turn in the session
+	Arrived  sim.Time      // arrival at the cluster
+	Input    int           // prompt tokens
+	Output   int           // answer tokens; a real engine does not know this number in advance
 
-	Generated int // tokens of its answer so far
-	Computed  int // tokens of prompt and answer with KV; 0 while it waits
-	Blocks    int // KV blocks that it holds; 0 while it waits
-	Preempted int // how often it has lost its place
+	Generated int // answer tokens so far
+	Computed  int // tokens of prompt and answer with KV cache; 0 while it waits
+	Blocks    int // KV blocks in use by this request; 0 while it waits
+	Preempted int // number of preemptions
 }
 
-// Left returns the tokens that must be computed before r gains its next one: the rest of its prompt, 1 while it
-// decodes, or all tokens of prompt and answer after a preemption. A request that waits finds some of them cached, by
+// Left returns the number of tokens to compute before r gains its next token. This is the remaining prompt, 1 during
+// decode, or all tokens of prompt and answer after a preemption. Some tokens of a waiting request may be cached, see
 // Plan.Cached.
 func (r *Request) Left() int { return r.Input + r.Generated - r.Computed }
 
-// Decodes reports whether r runs and has one token to compute, for the next one of its answer.
+// Decodes reports whether r runs and has only one token to compute before its next answer token.
 func (r *Request) Decodes() bool { return r.Generated > 0 && r.Left() == 1 }
 
-// PlanError reports what an engine planned that cannot be done.
+// PlanError reports an invalid plan of an engine.
 type PlanError struct {
-	Request sim.RequestID // -1: no single one
+	Request sim.RequestID // -1: no specific request
 	Reason  string
 }
 

@@ -1,14 +1,14 @@
 package custom
 
-// FirstCome is an Engine that plans as vLLM with one pass in flight (docs/rules/vllm.md). Running requests continue.
-// Waiting ones are admitted from the head of the line while tokens, seats and KV blocks suffice for all their tokens.
-// When blocks run out, the request admitted last is preempted.
+// FirstCome is an Engine that plans like vLLM with one pass in flight (docs/rules/vllm.md). Running requests
+// continue. Waiting requests are admitted in order while the token budget, MaxSeqs and free KV blocks suffice for all
+// their tokens. If blocks run out, the last request of Plan.Running is preempted.
 //
-// An engine that wants another order puts Plan.Waiting, or Plan.Running, into that order and leaves the rest to
-// FirstCome: the last of Running loses its place first.
+// To use another order, an engine can reorder Plan.Waiting or Plan.Running and then call FirstCome. The last request
+// of Plan.Running is preempted first.
 type FirstCome struct{ Options }
 
-// Plan plans a pass.
+// Plan plans one pass.
 func (e *FirstCome) Plan(p *Plan) {
 	running, budget, ok := e.planRunning(p)
 	if !ok {
@@ -27,8 +27,8 @@ func (e *FirstCome) Plan(p *Plan) {
 	}
 }
 
-// planRunning gives the requests that run their tokens. It returns how many run, and how many tokens are left for
-// other requests, and reports whether all have kept their places.
+// planRunning plans the tokens of running requests. It returns the number of requests that still run and the
+// remaining token budget. It also reports whether no request was preempted.
 func (e *FirstCome) planRunning(p *Plan) (count, budget int, ok bool) {
 	running := p.Running
 	budget = e.MaxBatchedTokens
@@ -47,14 +47,14 @@ func (e *FirstCome) planRunning(p *Plan) (count, budget int, ok bool) {
 	return len(running), budget, len(running) == len(p.Running)
 }
 
-// compute gives r tokens that are left of it, as far as the budget goes, and returns how many.
+// compute plans up to left tokens of r within the budget, and returns the number of planned tokens.
 func (e *FirstCome) compute(p *Plan, r *Request, left, budget int) int {
 	n := e.cut(left, budget)
 	p.Compute(r.ID, n)
 	return n
 }
 
-// cut returns n tokens, cut to what a pass may still compute.
+// cut returns the number of tokens, limited to the budget of the pass.
 func (e *FirstCome) cut(tokens, budget int) int {
 	if e.MaxBatchedTokens == 0 {
 		return tokens

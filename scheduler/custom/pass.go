@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// setEnd fills p with the end of the pass that is planned, and with how much of it prompts account for.
+// setEnd sets the end of the planned pass, and the part of the pass spent on prompts.
 func (c *Core) setEnd(p *scheduler.Pass) error {
 	c.step = c.measurePass()
 	step := &c.step
@@ -24,7 +24,7 @@ func (c *Core) setEnd(p *scheduler.Pass) error {
 		return nil
 	}
 	p.Detail.PrefillEnd = p.Start
-	if step.Mixed() { // prompts account for what the pass takes more than its decodes alone would
+	if step.Mixed() { // the prompt part is the duration of the pass without the duration of its decodes alone
 		var without float64
 		without, err = c.cfg.Clock.StepDecodes(step)
 		p.Detail.PrefillEnd = max(p.Start, p.End-sim.Time(without))
@@ -32,14 +32,14 @@ func (c *Core) setEnd(p *scheduler.Pass) error {
 	return err
 }
 
-// measurePass adds up the work of the pass that is planned, as vLLM's own rules do: a prompt's first token is
-// part of the pass that reaches it, and everything is computed together.
+// measurePass sums up the work of the planned pass by the rules of vLLM. The first token of an answer belongs to the
+// pass that completes the prompt, and all tokens are computed together.
 func (c *Core) measurePass() timing.Step {
 	block := c.cfg.BlockTokens
 	s := timing.Step{Active: (c.cfg.Blocks - c.pool.free) * block, Capacity: c.cfg.Blocks * block}
 	for i := range c.plan.shares {
 		x := &c.plan.shares[i]
-		if x.isDecode() || x.tokens == 1 && c.cfg.Clock.TimesWhole() { // of a prompt as well: the kernels are those of decoding
+		if x.isDecode() || x.tokens == 1 && c.cfg.Clock.TimesWhole() { // also the last token of a prompt, because decode kernels compute it
 			s.AddDecode(1, x.before+1)
 		} else {
 			s.AddChunk(x.tokens, x.before, x.r.input)
@@ -48,10 +48,10 @@ func (c *Core) measurePass() timing.Step {
 	return s
 }
 
-// isDecode reports whether one token of an answer is computed.
+// isDecode reports whether the share is one token of an answer.
 func (x *share) isDecode() bool { return x.tokens == 1 && x.before >= x.r.input }
 
-// deliverTokens ends the pass: requests gain their tokens, and complete ones leave.
+// deliverTokens ends the pass: requests gain their tokens, and complete requests leave.
 func (c *Core) deliverTokens(p *scheduler.Pass) {
 	ended := false
 	for i := range c.plan.shares {
@@ -77,7 +77,7 @@ func (c *Core) deliverTokens(p *scheduler.Pass) {
 	}
 }
 
-// addWork notes the tokens of a request's prompt in the pass, and tokens of its answer that are computed again.
+// addWork records the prompt tokens of a share, and its answer tokens that are computed again.
 func (c *Core) addWork(p *scheduler.Pass, x *share) {
 	before, input := min(x.before, x.r.input), x.r.input
 	prompt := min(x.before+x.tokens, input) - before
@@ -86,13 +86,13 @@ func (c *Core) addWork(p *scheduler.Pass, x *share) {
 		return
 	}
 	again := x.tokens - prompt
-	if x.samples && x.r.given > 0 { // the last token of its answer was never computed before
+	if x.samples && x.r.given > 0 { // the last answer token was never computed before
 		again--
 	}
 	p.Detail.Work = append(p.Detail.Work, scheduler.Work{Request: x.r.id, Prefix: before, Prompt: prompt, Recomputed: max(0, again)})
 }
 
-// describePass fills in how full the worker is.
+// describePass records the occupancy of the worker.
 func (c *Core) describePass(p *scheduler.Pass) {
 	if d := p.Detail; d != nil {
 		d.Running, d.Waiting = len(c.running), c.waiting.Len()

@@ -8,39 +8,39 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Plan is a pass that an engine plans: the requests, and what may be done. What is done takes effect at once,
-// on the KV blocks that are free and on the fields of requests.
+// Plan is a pass that an engine is planning: the requests, and the methods to plan with. Each call takes effect
+// immediately on the free KV blocks and on the fields of requests.
 //
-// What cannot be done ends the replay with an error that names the worker, the instant and the request. Until
-// Plan returns, nothing more is done then, and everything fits.
+// An invalid call ends the replay with an error that names the worker, the instant and the request. After an invalid
+// call, all later calls have no effect until Plan returns, and Fits returns true.
 type Plan struct {
-	// Now is when the pass starts.
+	// Now is the start of the pass.
 	Now sim.Time
-	// Running are the requests with a place when the pass starts, in order of admission, and Waiting those
-	// without one: first preempted ones, the latest in front, then the rest by arrival. The lists are
-	// copies, which may be put into another order; Compute and Preempt do not change them.
+	// Running are the running requests at the start of the pass, in order of admission. Waiting are the other
+	// requests: first preempted requests, the most recently preempted first, then new requests by arrival. The slices
+	// are copies that the engine may reorder; Compute and Preempt do not change them.
 	Running, Waiting []*Request
 
 	core   *Core
 	shares []share
-	wait   sim.Time // 0: nothing is waited for
-	err    error    // what could not be done first
-	over   bool     // Plan has returned: nothing can be done any more
+	wait   sim.Time // 0: the pass does not wait
+	err    error    // the first invalid call
+	over   bool     // Plan has returned: no calls are allowed any more
 }
 
-// share is what a pass computes for one request.
+// share is the work for one request in a pass.
 type share struct {
 	r              *request
 	before, tokens int
 	samples        bool // the request gains a token
 }
 
-// Free returns the number of KV blocks that no request holds. Some may be cached: they are evicted when other requests
-// are taken.
+// Free returns the number of KV blocks that no request uses. Cached blocks among them are evicted when they are
+// needed.
 func (p *Plan) Free() int { return p.core.pool.free }
 
-// Cached returns how many tokens of a request that waits would be found cached if it were admitted now. The
-// last token that is known is always computed.
+// Cached returns how many tokens of a waiting request would be found in the cache if it were admitted now. The last
+// known token is always computed, and never counts as cached.
 func (p *Plan) Cached(id sim.RequestID) int {
 	r := p.core.byID[id]
 	if r == nil || r.runs {
@@ -49,8 +49,8 @@ func (p *Plan) Cached(id sim.RequestID) int {
 	return p.core.pool.countHits(r) * p.core.cfg.BlockTokens
 }
 
-// Needs returns how many of the free KV blocks it takes to compute n more tokens of a request, after
-// the cached ones if it waits. These take some, too, where no other request holds them.
+// Needs returns the number of free KV blocks required to compute the given number of further tokens of a request. For
+// a waiting request, the tokens start after its cached tokens. The count includes cached blocks without a holder.
 func (p *Plan) Needs(id sim.RequestID, tokens int) int {
 	r := p.core.byID[id]
 	if r == nil || p.err != nil {
@@ -63,13 +63,13 @@ func (p *Plan) Needs(id sim.RequestID, tokens int) int {
 	return p.core.pool.countNeed(r, hits*p.core.cfg.BlockTokens+tokens, hits)
 }
 
-// Fits reports whether there are enough free KV blocks for n more tokens of a request.
+// Fits reports whether there are enough free KV blocks for the given number of further tokens of a request.
 func (p *Plan) Fits(id sim.RequestID, tokens int) bool { return p.Needs(id, tokens) <= p.Free() }
 
-// Compute adds tokens of a request to the pass, at least 1 and at most its remaining tokens, for which there must be
-// enough free KV blocks. One that waits is admitted by it, and begins after what is cached. A request that has nothing
-// left gains a token at the end of the pass. Requests that gain their last token leave in the order in which they were
-// given tokens.
+// Compute adds tokens of a request to the pass: at least 1, and at most its remaining tokens. There must be enough
+// free KV blocks. Compute admits a waiting request, and its tokens start after the cached tokens. A request without
+// remaining tokens gains a token at the end of the pass. Requests that gain their last token leave in the order of
+// their Compute calls.
 func (p *Plan) Compute(id sim.RequestID, tokens int) {
 	r := p.find(id)
 	if r == nil {
@@ -101,8 +101,8 @@ func (p *Plan) Compute(id sim.RequestID, tokens int) {
 	}
 }
 
-// Preempt takes its place and its KV blocks from a request that runs, and has been given nothing in this pass.
-// What is cached of it stays so until other requests take the blocks. It goes to the front of the waiting requests.
+// Preempt preempts a running request that has no tokens in this pass, and releases its KV blocks. Its cached blocks
+// stay cached until other requests need the blocks. The request moves to the front of the waiting requests.
 func (p *Plan) Preempt(id sim.RequestID) {
 	r := p.find(id)
 	if r == nil {
@@ -118,8 +118,8 @@ func (p *Plan) Preempt(id sim.RequestID) {
 	}
 }
 
-// WaitUntil has the worker do nothing until a later instant, or until a request comes to it: the engine is
-// asked again then. A pass that waits computes nothing.
+// WaitUntil makes the worker idle until a later instant, or until a request arrives at the worker. Then Plan is
+// called again. A pass that waits computes nothing.
 func (p *Plan) WaitUntil(at sim.Time) {
 	if p.over {
 		return
@@ -131,7 +131,7 @@ func (p *Plan) WaitUntil(at sim.Time) {
 	p.wait = at
 }
 
-// find returns a request that is here and may be planned, nil if that cannot be.
+// find returns a request on the worker that may be planned, or nil if the call is invalid.
 func (p *Plan) find(id sim.RequestID) *request {
 	if p.err != nil || p.over {
 		return nil
@@ -146,7 +146,7 @@ func (p *Plan) find(id sim.RequestID) *request {
 	return r
 }
 
-// fail notes the first thing that cannot be done.
+// fail records the first invalid call.
 func (p *Plan) fail(id sim.RequestID, reason string) {
 	if p.err == nil {
 		p.err = &PlanError{Request: id, Reason: reason}

@@ -11,33 +11,33 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// blockID is a KV block's place in the pool.
+// blockID is the index of a KV block in the pool.
 type blockID int32
 
 const noBlock blockID = -1
 
 // block is one KV block.
 type block struct {
-	older, newer blockID // in the queue of free named blocks
-	later        blockID // the next of equal content, by when they were named
+	older, newer blockID // links of the queue of free named blocks
+	later        blockID // the next block of equal content, in the order of naming
 	holders      int32
-	named        bool // it can be found by name, or a copy of it
+	named        bool // lookups can find it, or a copy of it, by name
 	name         blocks.Name
 }
 
-// pool is the KV blocks of a worker, as vLLM has them: a request holds a list of blocks, and full blocks can be found
-// by their content. Blank free blocks are taken first, then the blocks that were released first.
+// pool is the KV blocks of a worker, managed like in vLLM: a request has a list of blocks, and lookups find full
+// blocks by their content. Free blocks without a name are allocated first, then the blocks that were released first.
 //
-// A request that holds a block holds all before it, and releases them after it. So the blocks of a prompt that can be
-// found are its first ones.
+// A request that uses a block also uses all preceding blocks of its prompt, and releases them after it. So lookups
+// find the first blocks of a prompt.
 type pool struct {
 	core        *Core
 	all         []block
-	free        int       // free
-	cached      int       // of these, the ones that can be found
-	fresh       int       // never used
-	blank       []blockID // used and without a name, free
-	first, last blockID   // of the queue
+	free        int       // number of free blocks
+	cached      int       // number of free blocks that lookups can find
+	fresh       int       // number of blocks that were never used
+	blank       []blockID // free blocks that were used and have no name
+	first, last blockID   // ends of the queue
 	found       map[blocks.Name]blockID
 }
 
@@ -50,7 +50,7 @@ func (p *pool) nameOf(r *request, i int) blocks.Name {
 	return blocks.NameOf(p.core.cfg.Tree, r.path, r.shared, sim.RequestID(r.number), i)
 }
 
-// countHits returns how many of the first blocks of r can be found: never the one with its last token.
+// countHits returns how many of the first blocks of r lookups can find, excluding the block with its last token.
 func (p *pool) countHits(r *request) int {
 	most := (r.known() - 1) / p.core.cfg.BlockTokens
 	if !p.core.cfg.PrefixCaching || r.times == 0 && r.shared == 0 {
@@ -62,21 +62,21 @@ func (p *pool) countHits(r *request) int {
 	})
 }
 
-// countNeed returns how many free blocks it takes for r to have n tokens computed, with its first hits
-// blocks, which are cached, if it waits.
+// countNeed returns how many free blocks r needs until the given number of its tokens is computed. A waiting request
+// starts with its first hits blocks, which are cached.
 func (p *pool) countNeed(r *request, tokens, hits int) int {
 	size := p.core.cfg.BlockTokens
 	need := (tokens+size-1)/size - len(r.held) - hits
 	for i := hits - 1; i >= 0; i-- {
 		if p.all[p.found[p.nameOf(r, i)]].holders > 0 {
-			break // and all before it
+			break // the preceding blocks are in use too
 		}
 		need++
 	}
 	return max(need, 0)
 }
 
-// holdHits makes r a holder of its first blocks, which are cached.
+// holdHits adds r as a holder of its first hits blocks, which are cached.
 func (p *pool) holdHits(r *request, hits int) {
 	for i := range hits {
 		b := p.found[p.nameOf(r, i)]
@@ -92,7 +92,7 @@ func (p *pool) holdHits(r *request, hits int) {
 	r.named = hits
 }
 
-// cover gives r the blocks for the tokens that are computed, and makes the full ones such that can be found.
+// cover allocates blocks for the computed tokens of r, and names its full blocks so that lookups can find them.
 func (p *pool) cover(r *request) {
 	size := p.core.cfg.BlockTokens
 	for len(r.held) < (r.computed+size-1)/size {
@@ -106,7 +106,7 @@ func (p *pool) cover(r *request) {
 	}
 }
 
-// takeBlock returns a free block, for one holder. There must be one.
+// takeBlock returns a free block with one holder. There must be a free block.
 func (p *pool) takeBlock() blockID {
 	p.free--
 	if p.fresh > 0 {
@@ -128,7 +128,7 @@ func (p *pool) takeBlock() blockID {
 	return b
 }
 
-// setName makes b one that can be found. Of several of equal content the first is.
+// setName gives b a name, so that lookups can find it. Lookups find the first block of equal content.
 func (p *pool) setName(b blockID, name blocks.Name) {
 	p.all[b].name, p.all[b].named, p.all[b].later = name, true, noBlock
 	at, ok := p.found[name]
@@ -143,7 +143,7 @@ func (p *pool) setName(b blockID, name blocks.Name) {
 	p.all[at].later = b
 }
 
-// evict takes its name from b. The next of equal content is found in its place.
+// evict removes the name of b. Lookups then find the next block of equal content.
 func (p *pool) evict(b blockID) {
 	k := &p.all[b]
 	k.named = false
@@ -161,8 +161,8 @@ func (p *pool) evict(b blockID) {
 	}
 }
 
-// tellRouter lets the router know that the block of that name is cached, or is not any more; by is how many blocks
-// of its node are, in addition to those before it.
+// tellRouter reports how many first blocks of a prompt node are cached: the blocks before the named one, and by
+// blocks more. by is 1 if the named block is cached now, and 0 if it was evicted.
 func (p *pool) tellRouter(name blocks.Name, by int32) {
 	if node, i, ok := name.Node(); ok && p.core.cfg.Told {
 		p.core.out.KV = append(p.core.out.KV, scheduler.KVChange{Node: node, Blocks: i + by})
@@ -177,7 +177,7 @@ func (p *pool) release(r *request) {
 	r.held, r.named = r.held[:0], 0
 }
 
-// letGo takes a holder from b; without any it is free.
+// letGo removes a holder from b. A block without holders is free.
 func (p *pool) letGo(b blockID) {
 	k := &p.all[b]
 	if k.holders--; k.holders > 0 {
@@ -198,7 +198,7 @@ func (p *pool) letGo(b blockID) {
 	p.last = b
 }
 
-// unlink takes b out of the queue.
+// unlink removes b from the queue.
 func (p *pool) unlink(b blockID) {
 	k := &p.all[b]
 	if k.older == noBlock {
@@ -213,7 +213,7 @@ func (p *pool) unlink(b blockID) {
 	}
 }
 
-// checkBlocks panics where blocks are lost or held without a known holder.
+// checkBlocks panics if blocks are lost or have an unknown holder.
 func (c *Core) checkBlocks() {
 	if !invariant.Enabled {
 		return
@@ -238,7 +238,7 @@ func (c *Core) checkBlocks() {
 	}
 }
 
-// Nodes calls need with every prompt node of which something is cached.
+// Nodes calls need with every prompt node with cached blocks.
 func (c *Core) Nodes(need func(prompt.NodeID)) {
 	for i := range c.pool.all {
 		if k := &c.pool.all[i]; k.named {

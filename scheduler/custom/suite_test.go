@@ -14,8 +14,7 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// whims plans at random, but nothing that cannot be done: in any order, chunks of any size, victims for no reason,
-// and waits.
+// whims makes random valid plans: requests in any order, chunks of any size, preemptions without a reason, and waits.
 type whims struct{ rng *rand.Rand }
 
 func (e *whims) Plan(p *custom.Plan) {
@@ -50,7 +49,7 @@ func (e *whims) Plan(p *custom.Plan) {
 	}
 }
 
-// newCore returns a core of the suite's with an engine.
+// newCore returns a core for the setup of the suite with an engine.
 func newCore(s schedulertest.Setup, engine func(custom.Options) custom.Engine) scheduler.Core {
 	o := custom.Options{Blocks: s.Blocks, BlockTokens: s.BlockTokens, MaxSeqs: s.MaxSeqs, MaxBatchedTokens: s.MaxBatchedTokens, ChunkedPrefill: true, PrefixCaching: true}
 	return custom.New(custom.Config{Options: o, Clock: timing.Clock{Model: timing.Polynomial{}, Speedup: 1, DecodeSpeedup: 1}, Tree: s.Tree, Told: true}, engine(o))
@@ -69,12 +68,12 @@ func TestCoreHoldsTheContract(t *testing.T) {
 	schedulertest.RunCancel(t, true, newFirstCome)
 }
 
-// Whatever an engine plans, tokens are conserved and the pool is whole.
+// For random plans, tokens are conserved and the blocks of the pool are consistent.
 func TestAnyPlanIsCarriedOut(t *testing.T) {
 	schedulertest.RunCancel(t, false, newWhims)
 }
 
-// A pass makes no garbage once everything has its size.
+// A pass allocates no memory after all slices have reached their size.
 func TestPassesDoNotAllocate(t *testing.T) {
 	if invariant.Enabled {
 		t.Skip("checks allocate")
@@ -96,7 +95,7 @@ func TestPassesDoNotAllocate(t *testing.T) {
 	for range 400 {
 		step()
 	}
-	if n := testing.AllocsPerRun(200, step); n > 0.5 { // the names of blocks have a table that grows now and then
+	if n := testing.AllocsPerRun(200, step); n > 0.5 { // the table of block names grows sometimes
 		t.Errorf("%v allocations a pass, want none", n)
 	}
 }

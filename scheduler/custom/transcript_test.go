@@ -11,8 +11,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// scripted plans the passes of its text: passes with a slash between them, the last again and again, of 3:16 (16 tokens of
-// request 3), -3 (it loses its place), ~5 (wait for 5 ms) and first (what FirstCome does).
+// scripted plans the passes that its text lists, separated by slashes; the last pass is repeated. 3:16 computes 16
+// tokens of request 3, -3 preempts it, ~5 waits for 5 ms, and first calls FirstCome.
 type scripted struct {
 	custom.Options
 	passes []string
@@ -44,8 +44,7 @@ func scan(text, format string, into ...any) bool {
 	return err == nil && n == len(into)
 }
 
-// The transcripts of what is done around an engine. A core line also knows plan=, the passes of scripted, and
-// nocache.
+// Transcripts of the core with engines. A core line also supports plan=, the passes of scripted, and nocache.
 func TestTranscripts(t *testing.T) {
 	schedulertest.RunTranscripts(t, "testdata", func(e *schedulertest.Engine) (scheduler.Core, error) {
 		o := custom.Options{Blocks: e.Blocks, BlockTokens: e.BlockTokens, MaxSeqs: e.MaxSeqs, MaxBatchedTokens: e.MaxBatchedTokens, ChunkedPrefill: true, PrefixCaching: !e.Has("nocache")}

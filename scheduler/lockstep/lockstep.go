@@ -1,10 +1,9 @@
-// Package lockstep is a worker of several data-parallel ranks: each has a separate scheduler and KV blocks, and all of them begin
-// and end their passes together, because they share the layers of experts.
+// Package lockstep simulates a worker of several data-parallel ranks. Each rank has a separate scheduler and KV
+// blocks. All ranks begin and end their passes together, because they share the expert layers.
 //
-// A pass lasts as long as one that had the most tokens, requests, KV cache and prompt
-// attention of all ranks, or as long as that of the slowest rank. Ranks without requests
-// wait along. A request goes to the rank with the least 4·waiting + running, the first of
-// several, unless a Balancer chooses.
+// A pass lasts as long as a pass with the maximum over all ranks of tokens, requests, KV cache and prompt attention,
+// or as long as the pass of the slowest rank. Ranks without requests wait for the other ranks. A request goes to the
+// first rank with the least 4·waiting + running, unless a Balancer chooses.
 package lockstep
 
 import (
@@ -18,45 +17,45 @@ import (
 // Rank is a scheduler with pass durations that the caller sets.
 type Rank interface {
 	scheduler.Core
-	// Begin plans the pass that starts at now and returns its work; End runs it, to
-	// the end that is set in the pass.
+	// Begin plans the pass that starts at now and returns its work. End runs this pass; the caller sets its end
+	// first.
 	Begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error)
 	End(p *scheduler.Pass) error
-	// Line returns the number of requests that wait and that run.
+	// Line returns the numbers of waiting and running requests.
 	Line() (waiting, running int)
-	// WaitsUntil returns when the pass that has begun ends where no rank computes anything: an instant before it where it does not
-	// wait for transfers of KV blocks.
+	// WaitsUntil returns the end of the current pass if no rank computes anything. The result is before the start of
+	// the pass if the rank does not wait for transfers of KV blocks.
 	WaitsUntil() sim.Time
 }
 
-// Planner is a rank that plans a pass while the one before it runs. A pass that other ranks have planned begins without a rank
-// that has planned none.
+// Planner is a rank that plans a pass while the previous pass runs. If some ranks have planned the next pass, it
+// begins without the ranks that have not.
 type Planner interface {
 	// Planned reports whether the next pass is planned.
 	Planned() bool
-	// Wait begins, instead of Begin, a pass that the other ranks run. It returns how long, in ms, that pass waits for the rank;
-	// End ends it.
+	// Wait is called instead of Begin on a rank that does not take part in the next pass. It returns how long, in ms,
+	// the pass waits for this rank. End ends the pass.
 	Wait(now sim.Time, p *scheduler.Pass) float64
-	// CopyTime returns for how long, in ms, the pass that has begun waits for KV blocks that are copied.
+	// CopyTime returns how long, in ms, the current pass waits for copies of KV blocks.
 	CopyTime(now sim.Time) float64
 }
 
-// Options are how ranks go together.
+// Options configure the ranks of a worker.
 type Options struct {
 	Clock timing.Clock
-	// Slowest makes a pass last as long as that of the slowest rank.
+	// Slowest makes the duration of a pass that of the slowest rank.
 	Slowest bool
-	// Balancer chooses ranks; nil: the least 4·waiting + running.
+	// Balancer chooses the rank of a request; nil: the least 4·waiting + running.
 	Balancer Balancer
-	// Sleeps makes a pass begin when those of its ranks that sleep first have done so.
+	// Sleeps delays the start of a pass until its sleeping ranks have woken up.
 	Sleeps bool
-	// Planners are the ranks, in order, where they plan passes ahead; else nil.
+	// Planners are the ranks, in order, if they plan passes ahead; otherwise nil.
 	Planners []Planner
 }
 
-// Balancer chooses among ranks.
+// Balancer assigns requests to ranks.
 type Balancer interface {
-	// Choose returns the rank that a request goes to.
+	// Choose returns the index of the rank for a request.
 	Choose(r *sim.Request) int
 }
 
@@ -65,21 +64,21 @@ type Core struct {
 	scheduler.Base
 	Options
 	ranks []rank
-	// holders counts the ranks that have a block, by its sequence hash, when events
-	// are captured: the worker has it as long as one of them does.
+	// holders counts the ranks with a block, by its sequence hash, if events are captured. The worker has the block
+	// as long as any rank has it.
 	holders map[uint64]int32
 }
 
-// rank is a rank with its part of the pass.
+// rank is a rank with its results of the current pass.
 type rank struct {
 	Rank
-	planner Planner // the same, nil when it plans no passes ahead
+	planner Planner // the same rank; nil if it does not plan ahead
 	pass    scheduler.Pass
 	begun   bool
-	aborted []scheduler.Abort // by a Begin after which nothing is left to run
+	aborted []scheduler.Abort // aborted by a Begin that returned a StallError
 }
 
-// New returns a worker of these ranks, at least one.
+// New returns a worker of the given ranks; at least one is required.
 func New(ranks []Rank, o Options) *Core {
 	c := &Core{Options: o, holders: map[uint64]int32{}}
 	for i, r := range ranks {
@@ -91,7 +90,7 @@ func New(ranks []Rank, o Options) *Core {
 	return c
 }
 
-// Load returns the number of requests submitted and not finished.
+// Load returns the number of submitted requests that are not finished.
 func (c *Core) Load() int {
 	all := 0
 	for i := range c.ranks {
@@ -116,7 +115,7 @@ func (c *Core) Submit(r *sim.Request) {
 	c.ranks[best].Submit(r)
 }
 
-// Step runs the pass that starts at now on all ranks, always a single one.
+// Step runs one pass, which starts at now, on all ranks.
 func (c *Core) Step(now, _ sim.Time, p *scheduler.Pass) error {
 	ms, delay, err := c.beginPasses(now, p.Detail != nil)
 	if err != nil {
@@ -147,7 +146,7 @@ func (c *Core) Step(now, _ sim.Time, p *scheduler.Pass) error {
 	return nil
 }
 
-// waitsUntil returns when the first of the ranks that wait has waited enough, or now.
+// waitsUntil returns the earliest end of the waits of all ranks, or now.
 func (c *Core) waitsUntil(now sim.Time) sim.Time {
 	end := now
 	for i := range c.ranks {
@@ -158,7 +157,8 @@ func (c *Core) waitsUntil(now sim.Time) sim.Time {
 	return end
 }
 
-// beginPasses begins a pass on all ranks that have one and returns how long it takes and how long it waits for ranks, in ms.
+// beginPasses begins a pass on all ranks that can run. It returns the duration of the pass and its delay by ranks
+// that it waits for, in ms.
 func (c *Core) beginPasses(now sim.Time, detail bool) (ms, delay float64, err error) {
 	planned, begun, did := c.isPlanned(), false, false
 	var all work
@@ -203,10 +203,10 @@ func (c *Core) beginPasses(now sim.Time, detail bool) (ms, delay float64, err er
 	return ms, delay, err
 }
 
-// work is that of a pass, over the ranks.
+// work is the work of a pass over all ranks.
 type work struct {
-	most    timing.Step // of everything
-	slowest float64     // ms of the rank that takes longest
+	most    timing.Step // maximum of each quantity over the ranks
+	slowest float64     // duration for the slowest rank, in ms
 }
 
 func (c *Core) add(all *work, step *timing.Step) error {
@@ -229,7 +229,7 @@ func (c *Core) isPlanned() bool {
 	return false
 }
 
-// Cancel takes a request out of the rank that has it.
+// Cancel removes a request from its rank.
 func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
 	p.Reset(now)
 	for i := range c.ranks {
@@ -245,7 +245,7 @@ func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
 	return false
 }
 
-// TellIdle lets the ranks report their state when no rank has a request.
+// TellIdle reports the remaining changes of the ranks' caches if no rank has a request.
 func (c *Core) TellIdle(p *scheduler.Pass) {
 	if c.Load() > 0 {
 		return
@@ -260,7 +260,7 @@ func (c *Core) TellIdle(p *scheduler.Pass) {
 	}
 }
 
-// Progress yields the requests of all ranks that have begun their answers.
+// Progress yields the requests of all ranks that have gained a token but not their last.
 func (c *Core) Progress(yield func(id sim.RequestID, tokens int, last sim.Time)) {
 	for i := range c.ranks {
 		c.ranks[i].Rank.Progress(yield)
@@ -296,8 +296,7 @@ func (c *Core) join(p, part *scheduler.Pass, rank int32) {
 	}
 }
 
-// joinEvent adds a change of a rank's cache: a block is stored when the first rank has
-// it, removed when none does.
+// joinEvent adds a change of a rank's cache. Removed blocks are reported only if no rank has them any more.
 func (c *Core) joinEvent(p *scheduler.Pass, e scheduler.KVEvent, rank int32) {
 	for _, b := range e.Stored {
 		c.holders[b.Seq]++
@@ -317,7 +316,7 @@ func (c *Core) joinEvent(p *scheduler.Pass, e scheduler.KVEvent, rank int32) {
 	p.Events = append(p.Events, e)
 }
 
-// joinDetail adds what a rank did to single requests, and how full it is.
+// joinDetail adds the results of one rank for single requests, and its occupancy.
 func joinDetail(d, part *scheduler.Detail) {
 	d.PrefillEnd = max(d.PrefillEnd, part.PrefillEnd)
 	d.Work = append(d.Work, part.Work...)
@@ -330,7 +329,7 @@ func joinDetail(d, part *scheduler.Detail) {
 	d.Cached += part.Cached
 }
 
-// SetClock sets the clock that gives the duration of later passes.
+// SetClock sets the clock of later passes.
 func (c *Core) SetClock(clock timing.Clock) {
 	c.Clock = clock
 	for i := range c.ranks {

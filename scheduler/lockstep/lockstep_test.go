@@ -14,14 +14,14 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// clock returns pass times that depend on everything a pass has.
+// clock returns a clock with durations that depend on every quantity of a pass.
 func clock() timing.Clock {
 	return timing.Clock{Speedup: 1, DecodeSpeedup: 1, Model: &timing.Parameters{
 		Base: 0.001, Weights: 0.01, Token: 1e-5, Pair: 1e-8, Request: 1e-5, Context: 1e-6, Mixed: 2e-6, MixedBase: 0.002,
 	}}
 }
 
-// engine returns vLLM's scheduler for s.
+// engine returns a vLLM core for s.
 func engine(s schedulertest.Setup) *vllm.Core {
 	core, err := vllm.New(vllm.Config{
 		Settings: vllm.Settings{MaxSeqs: s.MaxSeqs, MaxBatchedTokens: s.MaxBatchedTokens, ChunkedPrefill: true, Rules: releases.Rules019()},
@@ -34,7 +34,7 @@ func engine(s schedulertest.Setup) *vllm.Core {
 	return core
 }
 
-// worker returns a worker of that many ranks.
+// worker returns a worker with the given number of ranks.
 func worker(s schedulertest.Setup, ranks int) scheduler.Core {
 	all := make([]lockstep.Rank, ranks)
 	for i := range all {
@@ -43,19 +43,19 @@ func worker(s schedulertest.Setup, ranks int) scheduler.Core {
 	return lockstep.New(all, lockstep.Options{Clock: clock()})
 }
 
-// TestSuite holds workers of ranks to what every core does.
+// TestSuite runs the suite for all cores on workers of several ranks.
 func TestSuite(t *testing.T) {
 	for _, ranks := range []int{1, 2, 5} {
 		schedulertest.Run(t, func(s schedulertest.Setup) scheduler.Core { return worker(s, ranks) })
 	}
 }
 
-// TestCancel takes requests out at random.
+// TestCancel cancels random requests.
 func TestCancel(t *testing.T) {
 	schedulertest.RunCancel(t, false, func(s schedulertest.Setup) scheduler.Core { return worker(s, 3) })
 }
 
-// request returns a request with a prompt that shares nothing with any other.
+// request returns a request with a unique prompt.
 func request(tree *prompt.Tree, id, input, output int) *sim.Request {
 	var ids []uint64
 	for i := range (input + 15) / 16 {
@@ -64,7 +64,7 @@ func request(tree *prompt.Tree, id, input, output int) *sim.Request {
 	return &sim.Request{ID: sim.RequestID(id), InputTokens: input, OutputTokens: output, Prompt: tree.Add(ids, input)}
 }
 
-// TestOneRankIsPlain compares a worker of one rank with the engine itself, pass by pass.
+// TestOneRankIsPlain compares a worker of one rank with the engine, pass by pass.
 func TestOneRankIsPlain(t *testing.T) {
 	s := schedulertest.Setup{Tree: prompt.NewTree(16, 16, prompt.Options{}), Blocks: 40, BlockTokens: 16, MaxSeqs: 4, MaxBatchedTokens: 64}
 	one, plain := worker(s, 1), engine(s)
@@ -86,12 +86,13 @@ func TestOneRankIsPlain(t *testing.T) {
 	}
 }
 
-// TestRanksWait has a long prompt on one rank and a short answer on the other, with passes as long as those of the prompt.
+// TestRanksWait runs a long prompt on one rank and a short answer on the other rank. All passes last as long as the
+// passes of the prompt.
 func TestRanksWait(t *testing.T) {
 	s := schedulertest.Setup{Tree: prompt.NewTree(16, 16, prompt.Options{}), Blocks: 400, BlockTokens: 16, MaxSeqs: 4, MaxBatchedTokens: 512}
 	pair, alone := worker(s, 2), worker(s, 1)
 	pair.Submit(request(s.Tree, 0, 512, 2))
-	pair.Submit(request(s.Tree, 1, 16, 2)) // to the second rank: the first has a request
+	pair.Submit(request(s.Tree, 1, 16, 2)) // goes to the second rank, because the first has a request
 	alone.Submit(request(s.Tree, 1, 16, 2))
 	var both, single scheduler.Pass
 	if err := pair.Step(0, 0, &both); err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// RunCancel tests the core that build makes, a scheduler.Canceler. It cancels requests between passes in any state. All other
-// requests must get all their tokens, and no block of the pool may be lost. Where evictions take time, exact is false.
+// RunCancel tests Cancel on the core that build makes. It cancels requests between passes in any state. All other
+// requests must gain all their tokens, and no block of the pool may be lost. If evictions take time, exact is false.
 func RunCancel(t *testing.T, exact bool, build func(Setup) scheduler.Core) {
 	const cases = 40
 	canceled := 0
@@ -38,7 +38,7 @@ func RunCancel(t *testing.T, exact bool, build func(Setup) scheduler.Core) {
 	}
 }
 
-// canceler takes requests out at random between the passes of a core.
+// canceler cancels random requests between the passes of a core.
 type canceler struct {
 	*replayer
 	w        *workload
@@ -47,7 +47,7 @@ type canceler struct {
 	canceled int
 }
 
-// listHere returns the requests on the core: those submitted and not ended.
+// listHere returns the requests on the core: submitted and not finished.
 func (c *canceler) listHere() (ids []sim.RequestID) {
 	for id := range c.next {
 		if c.lives[id].lasts == 0 {
@@ -57,7 +57,7 @@ func (c *canceler) listHere() (ids []sim.RequestID) {
 	return ids
 }
 
-// cancelSome takes out a request now and then, and tries one that is not there.
+// cancelSome sometimes cancels a random request, and one that is not on the core.
 func (c *canceler) cancelSome() error {
 	from := c.core
 	here := c.listHere()
@@ -79,7 +79,7 @@ func (c *canceler) cancelSome() error {
 	return nil
 }
 
-// checkComplete checks that the requests that were not canceled have got their tokens.
+// checkComplete checks that every request that was not canceled has gained all its tokens.
 func (c *canceler) checkComplete() error {
 	for id, l := range c.lives {
 		if l.lasts != -1 && (l.firsts != 1 || l.lasts != 1) {
@@ -89,7 +89,8 @@ func (c *canceler) checkComplete() error {
 	return nil
 }
 
-// checkEmptied checks that a new prompt takes most of the pool, exactly as on a core that has done nothing unless exact is false.
+// checkEmptied checks that a new prompt can use most of the pool, and with exact that its passes equal those on a
+// fresh core.
 func (c *canceler) checkEmptied(fresh scheduler.Core, exact bool) error {
 	s := &c.w.setup
 	tokens := (s.Blocks - 3) * s.BlockTokens * 3 / 4

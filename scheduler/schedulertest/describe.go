@@ -9,18 +9,18 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// blockNames names blocks for a reader.
+// blockNames assigns readable names to blocks.
 type blockNames struct {
 	hashes map[uint64]string
 	nodes  map[prompt.NodeID]string
-	own    int // blocks named that are of no prompt
+	own    int // number of named blocks that belong to no prompt
 }
 
 func newBlockNames() blockNames {
 	return blockNames{hashes: make(map[uint64]string), nodes: make(map[prompt.NodeID]string)}
 }
 
-// nameOf returns the name of the block with a sequence hash.
+// nameOf returns the name of the block with the given sequence hash.
 func (b *blockNames) nameOf(hash uint64) string {
 	if _, ok := b.hashes[hash]; !ok {
 		b.own++
@@ -29,7 +29,7 @@ func (b *blockNames) nameOf(hash uint64) string {
 	return b.hashes[hash]
 }
 
-// describePass returns what the latest pass did, a fact a line.
+// describePass returns the results of the latest pass, one fact per line.
 func (s *transcript) describePass() string {
 	var out strings.Builder
 	p, d := &s.pass, s.pass.Detail
@@ -68,7 +68,7 @@ func (s *transcript) describePass() string {
 	return out.String()
 }
 
-// describeTokens writes the requests with a first, last, second or resumed token.
+// describeTokens writes the requests that gained a first, last, second or resumed token.
 func (s *transcript) describeTokens(out *strings.Builder) {
 	p := &s.pass
 	for _, m := range p.Marks {
@@ -90,7 +90,7 @@ func (s *transcript) describeTokens(out *strings.Builder) {
 	}
 }
 
-// describeCache writes the cached and the evicted blocks.
+// describeCache writes the stored and evicted blocks.
 func (s *transcript) describeCache(out *strings.Builder) {
 	for _, e := range s.pass.Events {
 		tier := ""
@@ -120,7 +120,7 @@ func (s *transcript) describeCache(out *strings.Builder) {
 	}
 }
 
-// writeIDs writes ids after a label, if there are any.
+// writeIDs writes ids with a label, if there are any.
 func writeIDs(out *strings.Builder, label string, ids []sim.RequestID) {
 	for i, id := range ids {
 		if i > 0 {

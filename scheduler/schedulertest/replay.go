@@ -1,6 +1,6 @@
-// Package schedulertest is what every scheduler core owes, as tests.
+// Package schedulertest tests what every scheduler core must do.
 //
-// A new core starts by passing Run. Read suite.go, then replay.go.
+// A new core should pass Run first. Read suite.go, then replay.go.
 package schedulertest
 
 import (
@@ -19,39 +19,39 @@ type Arrival struct {
 	Request *sim.Request
 }
 
-// Stride is how many passes a core is asked for at once.
+// Stride controls how many passes a core may run per Step.
 type Stride int
 
 const (
-	OneByOne     Stride = iota // every pass alone
-	UntilArrival               // as many as start before the next request comes
-	Overshoot                  // any number, cut back where a request comes or a coin says so
+	OneByOne     Stride = iota // one pass per Step
+	UntilArrival               // all passes that start before the next request arrives
+	Overshoot                  // any number of passes, cut at an arrival or at random
 )
 
-// Step is one pass of a core; a run of passes is a sequence of steps. Its Pass has no values that depend on the length of the
-// run.
+// Step is one pass of a core; a run of passes is a sequence of steps. Its Pass has no fields that depend on the
+// length of the run.
 type Step struct {
 	scheduler.Pass
-	Latencies []sim.Time // between tokens, ascending
+	Latencies []sim.Time // inter-token latencies, ascending
 }
 
-// maxPasses ends a replay that would not end.
+// maxPasses limits the passes of a replay, to stop an endless one.
 const maxPasses = 1_000_000
 
-// Replay gives a core its requests as they arrive, in order, and passes until
-// none is left. visit sees every pass; an error of its ends the replay.
+// Replay submits requests to core at their arrivals, in order, and runs passes until no request is left. visit is
+// called for every pass, and its error ends the replay.
 func Replay(core scheduler.Core, arrivals []Arrival, s Stride, visit func(Step) error) error {
 	return newReplayer(core, arrivals, s).run(func() error { return nil }, visit)
 }
 
-// replayer is one core and the requests that are still to reach it.
+// replayer is a core with the requests that have not been submitted yet.
 type replayer struct {
 	core     scheduler.Core
 	arrivals []Arrival
 	stride   Stride
 	coin     *rand.Rand
 	now      sim.Time
-	next     int // index of the first arrival not delivered
+	next     int // index of the next arrival to submit
 	pass     scheduler.Pass
 }
 
@@ -59,8 +59,7 @@ func newReplayer(core scheduler.Core, arrivals []Arrival, s Stride) *replayer {
 	return &replayer{core: core, arrivals: arrivals, stride: s, coin: rand.New(rand.NewPCG(uint64(len(arrivals)), 7))}
 }
 
-// run takes passes until no request is left. between is called before each, visit
-// sees it.
+// run runs passes until no request is left. It calls between before each pass and visit after each.
 func (r *replayer) run(between func() error, visit func(Step) error) error {
 	for passes := 0; passes <= maxPasses; passes += r.pass.Count {
 		r.submitArrived()
@@ -94,7 +93,7 @@ func (r *replayer) submitArrived() {
 	}
 }
 
-// stepCore takes a pass or a run of them, and checks that it is one.
+// stepCore runs a pass or a run of passes and checks its values.
 func (r *replayer) stepCore() error {
 	arrival := sim.Time(math.Inf(1))
 	if r.next < len(r.arrivals) {
@@ -126,7 +125,7 @@ func (r *replayer) stepCore() error {
 	return r.checkPass(until)
 }
 
-// keptPasses returns how many passes of the run stay.
+// keptPasses returns how many passes of the run are kept.
 func (r *replayer) keptPasses(arrival sim.Time) int {
 	p := &r.pass
 	keep := p.Count
@@ -141,7 +140,7 @@ func (r *replayer) keptPasses(arrival sim.Time) int {
 	return keep
 }
 
-// checkPass holds a pass to what is true of every pass.
+// checkPass checks conditions that every pass must meet.
 func (r *replayer) checkPass(until sim.Time) error {
 	p := &r.pass
 	last := p.Begins(p.Count - 1)
@@ -168,7 +167,7 @@ func (r *replayer) checkPass(until sim.Time) error {
 	return checkLengths(p)
 }
 
-// checkLengths holds the lengths of a run's passes to its instants.
+// checkLengths compares the durations in a run with its instants.
 func checkLengths(p *scheduler.Pass) error {
 	for i := range p.Ends {
 		if gap := p.GapOf(i); gap <= 0 {
@@ -195,7 +194,7 @@ func Single(p *scheduler.Pass, i int) Step {
 		s.End = p.Begins(i + 1)
 	}
 	if i == 0 {
-		s.Second = cloneOrNil(p.Second) // in no order
+		s.Second = cloneOrNil(p.Second) // in unspecified order
 		slices.Sort(s.Second)
 	}
 	for range p.Decoding {
@@ -206,5 +205,5 @@ func Single(p *scheduler.Pass, i int) Step {
 	return s
 }
 
-// cloneOrNil returns a copy of values, nil when there are none.
+// cloneOrNil returns a copy of values, or nil if values is empty.
 func cloneOrNil[T any](values []T) []T { return append([]T(nil), values...) }

@@ -11,13 +11,13 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// Setup is what a suite asks of a core.
+// Setup is the configuration that a suite requires of a core.
 type Setup struct {
-	Tree             *prompt.Tree // of the prompts
+	Tree             *prompt.Tree // prefix tree of the prompts
 	BlockTokens      int          // tokens per KV block
 	Blocks           int          // KV blocks
-	MaxSeqs          int          // requests running at once
-	MaxBatchedTokens int          // tokens computed per pass
+	MaxSeqs          int          // maximum number of running requests
+	MaxBatchedTokens int          // maximum number of tokens computed per pass
 }
 
 // Run tests the core that build makes.
@@ -42,7 +42,7 @@ func Run(t *testing.T, build func(Setup) scheduler.Core) {
 	}
 }
 
-// workload is a few requests and an engine that can just run them.
+// workload is a few requests and the setup of an engine that can only just run them.
 type workload struct {
 	setup    Setup
 	arrivals []Arrival
@@ -57,8 +57,7 @@ func (w *workload) String() string {
 	return s
 }
 
-// newWorkload draws prompts that share beginnings, and an engine that is tight
-// for every other seed.
+// newWorkload draws prompts with common prefixes, and for every other seed an engine with few resources.
 func newWorkload(seed uint64) *workload {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	const blockTokens = 4
@@ -97,14 +96,14 @@ func recordSteps(core scheduler.Core, arrivals []Arrival, s Stride) ([]Step, err
 	return steps, err
 }
 
-// life is what a core said about one request.
+// life is the record of what a core reported about one request.
 type life struct {
 	admitted, firsts, seconds, lasts int
 	first, last                      sim.Time
 }
 
-// testConserves checks that every request is admitted, gets its tokens in
-// order, and leaves; and that every token is accounted for.
+// testConserves checks that every request is admitted, gains its tokens in order, and leaves, and that the numbers of
+// tokens add up.
 func testConserves(t *testing.T, w *workload, build func() scheduler.Core) {
 	core := build()
 	lives := make([]life, len(w.arrivals))
@@ -135,7 +134,7 @@ func testConserves(t *testing.T, w *workload, build func() scheduler.Core) {
 	}
 }
 
-// followStep notes what a pass did to each request.
+// followStep records the results of a pass for each request.
 func (w *workload) followStep(lives []life, s Step) error {
 	for _, a := range s.Admitted {
 		r := w.arrivals[a.Request].Request
@@ -171,7 +170,7 @@ func (w *workload) followStep(lives []life, s Step) error {
 	return nil
 }
 
-// testRepeats checks that the same calls fill the same passes.
+// testRepeats checks that the same calls produce the same passes.
 func testRepeats(t *testing.T, w *workload, build func() scheduler.Core) {
 	first, err := recordSteps(build(), w.arrivals, UntilArrival)
 	if err != nil {
@@ -184,8 +183,7 @@ func testRepeats(t *testing.T, w *workload, build func() scheduler.Core) {
 	diffSteps(t, "again", again, first)
 }
 
-// testRunsExpand checks that it does not matter how many passes a core is asked
-// for at once, nor whether some are cut off again.
+// testRunsExpand checks that the results do not depend on how many passes run per Step, or on calls of Cut.
 func testRunsExpand(t *testing.T, w *workload, build func() scheduler.Core) {
 	want, err := recordSteps(build(), w.arrivals, OneByOne)
 	if err != nil {
@@ -200,7 +198,7 @@ func testRunsExpand(t *testing.T, w *workload, build func() scheduler.Core) {
 	}
 }
 
-// testLoad checks that a core counts what is submitted to it.
+// testLoad checks that Load counts the submitted requests.
 func testLoad(t *testing.T, w *workload, build func() scheduler.Core) {
 	core := build()
 	for i, a := range w.arrivals {
@@ -211,8 +209,7 @@ func testLoad(t *testing.T, w *workload, build func() scheduler.Core) {
 	}
 }
 
-// testAlone checks that requests that never meet take the time that each
-// takes alone, whatever was there before them.
+// testAlone checks that requests that never overlap run without preemption and with one token per pass.
 func testAlone(t *testing.T, w *workload, build func() scheduler.Core) {
 	apart := make([]Arrival, len(w.arrivals))
 	for i, a := range w.arrivals {

@@ -15,12 +15,12 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// RunTranscripts replays the transcripts in a folder of the caller, one file
-// after the other, on cores that build makes, and compares the results with the files. go test -rewrite writes the results into
-// the files instead; read the difference before you commit it.
+// RunTranscripts replays the transcripts in a folder of the caller, file by file, on cores from build. It compares
+// the results with the files. go test -rewrite writes the results to the files instead; read the difference before
+// you commit it.
 //
-// A transcript is prose, commands and their output. Each case has a sentence above it and begins with a new engine. The output of
-// its commands stands below the line.
+// A transcript consists of prose, commands and their output. Each case has a sentence above it and starts a new
+// engine. The output of its commands is below the separator line.
 //
 //	# The second request waits: one prompt fills all four blocks.
 //	core blocks=4 block=4 seqs=2 budget=32
@@ -57,8 +57,8 @@ import (
 //	snapshot, progress
 //		prints what a planner sees of the latest pass, and how far requests are.
 //
-// Blocks are named by content and place in it, as in 1.0 and 1.1; blocks that
-// hold generated tokens are named g1, g2 and so on as they appear.
+// Blocks are named by content and index, as in 1.0 and 1.1. Blocks with generated tokens are named g1, g2 and so on
+// in the order of their appearance.
 func RunTranscripts(t *testing.T, folder string, build func(*Engine) (scheduler.Core, error)) {
 	datadriven.Walk(t, folder, func(t *testing.T, path string) {
 		s := transcript{build: build}
@@ -66,7 +66,7 @@ func RunTranscripts(t *testing.T, folder string, build func(*Engine) (scheduler.
 	})
 }
 
-// Engine is a core line: the settings of an engine in a transcript.
+// Engine is a core line of a transcript: the settings of an engine.
 type Engine struct {
 	Setup
 	Role    scheduler.Role
@@ -77,19 +77,19 @@ type Engine struct {
 	err     error
 }
 
-// Int returns the argument of that name, preset when there is none.
+// Int returns the argument of that name, or preset if there is none.
 func (e *Engine) Int(name string, preset int) int {
 	e.scan(name, &preset)
 	return preset
 }
 
-// Float returns the argument of that name, preset when there is none.
+// Float returns the argument of that name, or preset if there is none.
 func (e *Engine) Float(name string, preset float64) float64 {
 	e.scan(name, &preset)
 	return preset
 }
 
-// scan reads the argument of that name, if it is given, into a number.
+// scan parses the argument of that name, if it is given, into number.
 func (e *Engine) scan(name string, number any) {
 	if text := e.Text(name, ""); text != "" {
 		if _, err := fmt.Sscan(text, number); err != nil {
@@ -98,7 +98,7 @@ func (e *Engine) scan(name string, number any) {
 	}
 }
 
-// Text returns the argument of that name, preset when there is none.
+// Text returns the argument of that name, or preset if there is none.
 func (e *Engine) Text(name, preset string) string {
 	e.read[name] = true
 	if text, ok := e.args[name]; ok {
@@ -114,15 +114,14 @@ func (e *Engine) Has(name string) bool {
 	return ok
 }
 
-// constant is a model in which the two parts of a pass always take the same
-// times, in ms.
+// constant is a timing model with fixed durations of the prefill and decode parts of a pass, in ms.
 type constant struct{ prefill, decode float64 }
 
 func (c constant) Prefill(_, _, _ int) float64   { return c.prefill }
 func (c constant) Decode(_, _, _, _ int) float64 { return c.decode }
 func (c constant) ByContext() bool               { return false }
 
-// transcript is a file in progress.
+// transcript is the state of one transcript while it runs.
 type transcript struct {
 	build    func(*Engine) (scheduler.Core, error)
 	core     scheduler.Core
@@ -133,7 +132,7 @@ type transcript struct {
 	now      sim.Time
 }
 
-// run carries out the commands of a case, or of a part of one, and returns their output.
+// run executes the commands of a case, or of a part of a case, and returns their output.
 func (s *transcript) run(t *testing.T, d *datadriven.TestData) string {
 	var out strings.Builder
 	for _, line := range append([]string{d.FullCmd()}, strings.Split(d.Input, "\n")...) {
@@ -152,7 +151,7 @@ func (s *transcript) run(t *testing.T, d *datadriven.TestData) string {
 	return out.String()
 }
 
-// runCommand carries out one command.
+// runCommand executes one command.
 func (s *transcript) runCommand(cmd string, list []datadriven.CmdArg) (out string, err error) {
 	args, id := make(map[string]string), ""
 	for _, a := range list {
@@ -203,7 +202,7 @@ func (s *transcript) runCommand(cmd string, list []datadriven.CmdArg) (out strin
 	return out, e.err
 }
 
-// startCore makes an engine.
+// startCore starts a new engine.
 func (s *transcript) startCore(e *Engine) string {
 	block := e.Int("block", 4)
 	s.tree = prompt.NewTree(block, block, prompt.Options{})
@@ -231,7 +230,7 @@ func (s *transcript) startCore(e *Engine) string {
 	return ""
 }
 
-// submitRequest queues a request. Its prompt is the contents named by tokens.
+// submitRequest queues a request. The argument tokens names the contents of its prompt.
 func (s *transcript) submitRequest(e *Engine, id string) string {
 	r := &sim.Request{ID: sim.RequestID(len(s.requests)), OutputTokens: e.Int("out", 1), Priority: int32(e.Int("priority", 0)), Arrived: s.now}
 	if n, err := strconv.Atoi(id); err == nil {
@@ -262,7 +261,7 @@ func (s *transcript) submitRequest(e *Engine, id string) string {
 	return ""
 }
 
-// stepCore runs a pass, or a run of them that ends by until.
+// stepCore runs a pass, or a run of passes with until as the limit.
 func (s *transcript) stepCore(until sim.Time) string {
 	if s.core.Load() == 0 {
 		return "idle"
@@ -278,7 +277,7 @@ func (s *transcript) stepCore(until sim.Time) string {
 	return s.describePass()
 }
 
-// maxLines bounds the output of one command.
+// maxLines limits the output of one command.
 const maxLines = 500
 
 // runAll runs passes until no request is left.
@@ -294,7 +293,7 @@ func (s *transcript) runAll(until sim.Time) string {
 	return out.String()
 }
 
-// cancelRequest takes a request out.
+// cancelRequest cancels a request.
 func (s *transcript) cancelRequest(id string) string {
 	r := s.requests[id]
 	if r == nil || !s.core.Cancel(s.now, r.ID, &s.pass) {

@@ -6,8 +6,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Twin is embedded by plain twins of a core, which take one pass at a time and have no call but Submit,
-// Step and Load.
+// Twin is embedded by simple reimplementations of a core. They run one pass at a time and support only Submit, Step
+// and Load.
 type Twin struct{ scheduler.Base }
 
 // Cut is not supported.

@@ -30,7 +30,7 @@ type System struct {
 	} `yaml:"misc"`
 }
 
-// System reads the data sheet of a system, as h100_sxm.
+// System returns the data sheet of a system, for example h100_sxm.
 func (w *Wheel) System(name string) (*System, error) {
 	s := &System{}
 	if err := w.readYAML(name+".yaml", s); err != nil {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// versionFile is query_versions.yaml: which release of an engine the tables of a system are current for.
+// versionFile is query_versions.yaml: the current release of each engine for the tables of each system.
 type versionFile struct {
 	Defaults  map[string]slot            `yaml:"defaults"`
 	Overrides map[string]map[string]slot `yaml:"overrides"`
@@ -19,8 +19,8 @@ type slot struct {
 	Current string `yaml:"current"`
 }
 
-// readVersions reads the current releases and the default kernels. A directory without these files has the newest
-// release, and kernels by their number of rows.
+// readVersions reads the current releases and the default kernels. If a directory lacks these files, the newest
+// release is current, and kernels are chosen by their number of rows.
 func (w *Wheel) readVersions() error {
 	if err := w.readYAML("query_versions.yaml", &w.versions); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -31,7 +31,7 @@ func (w *Wheel) readVersions() error {
 	return nil
 }
 
-// current returns the current release of an engine on a system; "" if any is.
+// current returns the current release of an engine on a system, or "" if the file names none.
 func (v *versionFile) current(system, engine string) string {
 	if s, ok := v.Overrides[system][engine]; ok {
 		return s.Current
@@ -39,16 +39,16 @@ func (v *versionFile) current(system, engine string) string {
 	return v.Defaults[engine].Current
 }
 
-// Current returns the release of an engine that is current on a system; "" if the newest is.
+// Current returns the current release of an engine on a system, or "" if there is none and the newest is used.
 func (w *Wheel) Current(system, engine string) string { return w.versions.current(system, engine) }
 
-// Kernel returns the attention kernel that an engine's release runs by default on GPUs of an SM version; "" if none
-// is known.
+// Kernel returns the default attention kernel of an engine's release on GPUs of an SM version, or "" if it is
+// unknown.
 func (w *Wheel) Kernel(engine, release string, sm int) string {
 	return w.versions.lanes[engine][release][sm]
 }
 
-// compareVersions orders releases: 1.3.0rc5 < 1.3.0rc20 < 1.3.0 < 1.3.0.post1 < 1.3.1.
+// compareVersions compares releases: 1.3.0rc5 < 1.3.0rc20 < 1.3.0 < 1.3.0.post1 < 1.3.1.
 func compareVersions(a, b string) int {
 	for a != "" || b != "" {
 		var x, y int
@@ -61,7 +61,8 @@ func compareVersions(a, b string) int {
 	return 0
 }
 
-// nextPart returns the first part of a release as a number, and the rest. The end stands between rc and post.
+// nextPart returns the first part of a release as a number, and the remaining text. The end of a release sorts
+// between rc and post.
 func nextPart(v string) (int, string) {
 	const end, post = -1, 0
 	v = strings.TrimLeft(v, ".-_+")

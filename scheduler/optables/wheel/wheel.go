@@ -1,5 +1,5 @@
-// Package wheel reads the measured operator times of NVIDIA's aiconfigurator-core: a wheel, an unpacked one, or a
-// directory in the same layout. A table is a Parquet file below data/GPU/FAMILY/ENGINE/RELEASE.
+// Package wheel reads the operator times measured by NVIDIA in aiconfigurator-core, from a wheel, an unpacked wheel,
+// or a directory with the same layout. A table is a Parquet file below data/GPU/FAMILY/ENGINE/RELEASE.
 //
 // Read wheel.go, then versions.go, system.go.
 package wheel
@@ -21,15 +21,15 @@ import (
 	"github.com/replay-llm/replay/internal/parquetfile"
 )
 
-// Wheel is a directory of tables.
+// Wheel is an open directory of tables.
 type Wheel struct {
-	files    fs.FS // what is below systems
+	files    fs.FS // the directory systems
 	versions versionFile
 	close    func() error
 }
 
-// Open opens a .whl, or a directory that contains query_versions.yaml or data, itself or below systems or
-// aiconfigurator_core/systems.
+// Open opens a .whl file or a directory. The directory must contain query_versions.yaml or data, either directly, in
+// systems, or in aiconfigurator_core/systems.
 func Open(name string) (*Wheel, error) {
 	info, err := file.Stat(name)
 	if err != nil {
@@ -60,7 +60,7 @@ func Open(name string) (*Wheel, error) {
 // Close closes the wheel.
 func (w *Wheel) Close() error { return w.close() }
 
-// Release returns the release of the package, from the name of its metadata; "" if it is unknown.
+// Release returns the release of the package, from the name of its metadata directory, or "" if it is unknown.
 func Release(name string) string {
 	base := path.Base(strings.TrimRight(name, "/"))
 	if rest, ok := strings.CutPrefix(base, "aiconfigurator_core-"); ok {
@@ -79,8 +79,8 @@ func (w *Wheel) has(name string) bool {
 	return err == nil
 }
 
-// Find returns the path of a table of an engine on a system and its release: the engine's current release, else the
-// newest release before it. The path is "" if there is no such table.
+// Find returns the path and the release of a table of an engine on a system. It prefers the engine's current release,
+// then the newest release before it. The path is "" if there is no such table.
 func (w *Wheel) Find(system, family, engine, table string) (name, release string) {
 	dir := path.Join("data", system, family, engine)
 	current := w.versions.current(system, engine)
@@ -95,8 +95,8 @@ func (w *Wheel) Find(system, family, engine, table string) (name, release string
 	return "", ""
 }
 
-// FindCollectives returns the path of the table of collectives of a system: that of the release of NCCL, else of the
-// newest.
+// FindCollectives returns the path of the table of collectives of a system for the given release of NCCL, or else for
+// the newest.
 func (w *Wheel) FindCollectives(system, release string) (name, found string) {
 	dir := path.Join("data", system, "comm", "nccl")
 	all := w.releases(dir)
@@ -111,7 +111,7 @@ func (w *Wheel) FindCollectives(system, release string) (name, found string) {
 	return "", ""
 }
 
-// releases returns the releases below a directory, newest first.
+// releases returns the releases in a directory, newest first.
 func (w *Wheel) releases(dir string) []string {
 	entries, err := fs.ReadDir(w.files, dir)
 	if err != nil {
@@ -127,7 +127,7 @@ func (w *Wheel) releases(dir string) []string {
 	return all
 }
 
-// Table reads the metadata of a table at a path that Find returned.
+// Table reads the metadata of the table at a path from Find.
 func (w *Wheel) Table(name string) (*parquetfile.File, error) {
 	text, err := fs.ReadFile(w.files, name)
 	if err != nil {
@@ -143,10 +143,10 @@ func (w *Wheel) Table(name string) (*parquetfile.File, error) {
 	return t, nil
 }
 
-// maxRows bounds the rows of a table.
+// maxRows limits the number of rows of a table.
 const maxRows = 4 << 20
 
-// readYAML reads a file into a value.
+// readYAML parses a YAML file into a value.
 func (w *Wheel) readYAML(name string, into any) error {
 	text, err := fs.ReadFile(w.files, name)
 	if err != nil {
