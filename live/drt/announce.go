@@ -9,8 +9,8 @@ import (
 	"github.com/replay-llm/replay/live/fault"
 )
 
-// Announce writes value under a key of discovery that this package knows nothing of. It is there as
-// long as the lease, and again after the lease was lost. Without discovery Announce does nothing.
+// Announce writes value under a discovery key of another package. The key exists as long as the lease, and is written
+// again after a lost lease. Without discovery Announce does nothing.
 func (rt *Runtime) Announce(ctx context.Context, key string, value json.RawMessage) error {
 	if !json.Valid(value) {
 		return fmt.Errorf("%s: not JSON: %q", key, excerpt.Cut(value))
@@ -21,7 +21,7 @@ func (rt *Runtime) Announce(ctx context.Context, key string, value json.RawMessa
 	return rt.registerKeys(ctx, []pair{{key, value}})
 }
 
-// Withdraw ends that.
+// Withdraw removes a key that Announce has written.
 func (rt *Runtime) Withdraw(ctx context.Context, key string) error {
 	rt.mu.Lock()
 	delete(rt.announced, key)
@@ -29,15 +29,15 @@ func (rt *Runtime) Withdraw(ctx context.Context, key string) error {
 	return rt.unregisterKeys(ctx, []pair{{key: key}})
 }
 
-// isAnnounced reports whether a key is to be there.
+// isAnnounced reports whether a key is announced now.
 func (rt *Runtime) isAnnounced(key string) bool {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	return rt.announced[key] != nil
 }
 
-// Publish sends a message to the current subscribers of a NATS subject. It does not wait for them, and returns
-// an error while NATS is away.
+// Publish sends a message to the current subscribers of a NATS subject. It does not wait for the subscribers, and
+// returns an error while NATS is not connected.
 func (rt *Runtime) Publish(subject string, payload []byte) error {
 	if err := rt.plane.nats.conn.Publish(subject, payload); err != nil {
 		return fault.New(fault.CannotConnect, "publish to %s: %w", subject, err)
@@ -45,7 +45,7 @@ func (rt *Runtime) Publish(subject string, payload []byte) error {
 	return nil
 }
 
-// Transport returns the transport of an instance, as discovery has it in the layout V1.
+// Transport returns the transport of the instance in the key layout V1.
 func (s *Serving) Transport() Transport {
 	s.mu.Lock()
 	id := s.id

@@ -18,7 +18,7 @@ import (
 	"github.com/replay-llm/replay/live/drt/stack"
 )
 
-// A runtime that only calls has no lease, and serves nothing.
+// A runtime with CallsOnly takes no lease and serves nothing.
 func TestCallsOnly(t *testing.T) {
 	s, config := servers(t, stack.Options{})
 	config.CallsOnly = true
@@ -36,7 +36,7 @@ func TestCallsOnly(t *testing.T) {
 	}
 }
 
-// watchCount notes the numbers of instances that a client sees, until the test ends.
+// watchCount returns a function that returns the lowest number of instances that a client has seen.
 func watchCount(t *testing.T, c *drt.Client) (least func() int) {
 	t.Helper()
 	var mu sync.Mutex
@@ -59,9 +59,8 @@ func watchCount(t *testing.T, c *drt.Client) (least func() int) {
 	return func() int { mu.Lock(); defer mu.Unlock(); return n }
 }
 
-// An etcd that comes back, with its data or without, has all workers again under their ids. Callers continue
-// meanwhile, report that their data is stale, and see no worker leave. A worker that does not come back is
-// removed in the end.
+// After a restart of etcd, with or without its data, all workers register again under the same ids. Meanwhile callers
+// continue, report that their data is stale, and see all workers. A worker that closes later is removed.
 func TestEtcdForgets(t *testing.T) {
 	t.Parallel()
 	for _, forgets := range []bool{false, true} {
@@ -137,7 +136,7 @@ func etcdComesBack(t *testing.T, forgets bool) {
 	if all, _ := cards.List(); len(all) != 3 {
 		t.Errorf("%d cards, want 3", len(all))
 	}
-	// Changes are seen again.
+	// Later changes are seen.
 	if err := workers[0].Close(limited(t)); err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +145,7 @@ func etcdComesBack(t *testing.T, forgets bool) {
 	await(t, c, 3)
 }
 
-// What an etcd without its data has forgotten for good is believed for as long as a lease lasts.
+// If etcd has lost its data, a caller drops an instance that does not register again within the lease time.
 func TestEtcdForgetsForGood(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -172,8 +171,8 @@ func TestEtcdForgetsForGood(t *testing.T) {
 	await(t, c, 0)
 }
 
-// After any changes, kills and restarts of etcd, with its data or without, a caller sees exactly the present keys in
-// the end.
+// After any changes, kills and restarts of etcd, with or without its data, a caller sees exactly the instances that
+// have keys.
 func TestInstancesEqualKeys(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
@@ -235,8 +234,8 @@ func TestInstancesEqualKeys(t *testing.T) {
 	}
 }
 
-// A runtime that leaves while etcd is away ends in bounded time. When etcd is back before that, with its data or
-// without, no key of it is left, and nothing registers again.
+// A runtime that leaves while etcd is down ends in limited time. If etcd returns earlier, with or without its data,
+// it removes the runtime's keys, and no key is registered again.
 func TestLeaveWhileEtcdIsAway(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -22,7 +22,7 @@ import (
 	"github.com/replay-llm/replay/live/fault"
 )
 
-// plain is a separate connection to NATS.
+// plain returns a new connection to NATS.
 func plain(t *testing.T, s *stack.Stack) *nats.Conn {
 	t.Helper()
 	conn, err := nats.Connect(s.NATSURL())
@@ -33,14 +33,14 @@ func plain(t *testing.T, s *stack.Stack) *nats.Conn {
 	return conn
 }
 
-// promise is a frame that declares its length and ends.
+// promise returns a frame header that declares these lengths, without the content.
 func promise(header, body uint64) []byte {
 	b := binary.BigEndian.AppendUint64(nil, header)
 	b = binary.BigEndian.AppendUint64(b, body)
 	return append(b, make([]byte, 8)...)
 }
 
-// Requests that are none are refused and counted, and nothing else suffers.
+// Malformed requests are refused and counted. A concurrent good request is not affected.
 func TestBadRequests(t *testing.T) {
 	s, config := servers(t, stack.Options{})
 	rt := join(t, config)
@@ -96,14 +96,13 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
-// caller is a listener that plays the caller of one request.
+// caller is the connection of a worker to a simulated caller.
 type caller struct {
 	conn net.Conn
 	from *wire.Reader
 }
 
-// ask sends a request by hand and returns the worker's connection, after hello
-// and prologue.
+// ask sends a request without a drt.Client. It returns the worker's connection after hello and prologue.
 func ask(t *testing.T, conn *nats.Conn, subject, payload string) caller {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -132,7 +131,7 @@ func ask(t *testing.T, conn *nats.Conn, subject, payload string) caller {
 	return c
 }
 
-// rest is the further output of the worker, up to a sentinel.
+// rest returns the remaining frames of the worker, up to a sentinel.
 func (c caller) rest() (all []string) {
 	for {
 		f, err := c.from.Read()
@@ -146,8 +145,8 @@ func (c caller) rest() (all []string) {
 	}
 }
 
-// A caller's message on the response stream is stop, which drains, or anything else, which kills; each is
-// counted once.
+// A stop from the caller ends the answer with its terminal item. Any other message kills the request. Each counts as
+// one cancellation.
 func TestWhatCallersSay(t *testing.T) {
 	s, config := servers(t, stack.Options{})
 	rt := join(t, config)
@@ -204,7 +203,7 @@ func TestWhatCallersSay(t *testing.T) {
 		if got := strings.Join(c.rest3(t), "\n"); got != `{"data":{"data":0},"complete_final":false}`+"\n"+`{"data":{"data":"done"},"complete_final":false}`+"\n"+`{"complete_final":true}` {
 			t.Errorf("got %s", got)
 		}
-		_, _ = c.conn.Write(signal(wire.Stop)) // it crosses the end
+		_, _ = c.conn.Write(signal(wire.Stop)) // the stop arrives after the last item
 		c.conn.Close()
 		if err := serving.Wait(limited(t)); err != nil {
 			t.Fatal(err)
@@ -215,7 +214,7 @@ func TestWhatCallersSay(t *testing.T) {
 	})
 }
 
-// rest3 is the next three frames.
+// rest3 returns the next three frames.
 func (c caller) rest3(t *testing.T) (all []string) {
 	t.Helper()
 	for range 3 {
@@ -228,7 +227,7 @@ func (c caller) rest3(t *testing.T) (all []string) {
 	return all
 }
 
-// fake registers an instance that does on the response stream what do does.
+// fake registers an instance. For each request it connects to the caller and calls do.
 func fake(t *testing.T, s *stack.Stack, id uint64, do func(subject string, conn net.Conn)) {
 	t.Helper()
 	conn := plain(t, s)
@@ -264,12 +263,12 @@ func fake(t *testing.T, s *stack.Stack, id uint64, do func(subject string, conn 
 	}
 }
 
-// The messages of a worker on the response stream, and the caller's result for each.
+// For each sequence of frames from a worker, the caller gets these items and this error.
 func TestWhatWorkersSay(t *testing.T) {
 	s, config := servers(t, stack.Options{})
 	type script struct {
 		say  []byte
-		hold bool // until the caller has had enough
+		hold bool // keep the connection open until the caller closes it
 	}
 	scripts := make(chan script, 1)
 	fake(t, s, 5, func(subject string, conn net.Conn) {
@@ -331,7 +330,7 @@ func TestWhatWorkersSay(t *testing.T) {
 	}
 }
 
-// Strangers at the port for response streams do not affect other calls.
+// Foreign connections to the port for response streams do not affect other calls.
 func TestStrangersCallHome(t *testing.T) {
 	s, config := servers(t, stack.Options{})
 	addresses := make(chan string, 1)

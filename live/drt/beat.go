@@ -13,11 +13,11 @@ import (
 	"github.com/replay-llm/replay/live/fault"
 )
 
-// beatHeader is the header of a request by which a caller asks for heartbeats: an empty frame after that many
+// beatHeader is a request header: the caller asks for an empty frame as a heartbeat after each period of this many
 // milliseconds without an item. Other implementations of workers ignore it.
 const beatHeader = "x-replay-heartbeat-ms"
 
-// beatAsked returns how often the caller of a request wants a heartbeat; 0: never.
+// beatAsked returns the interval of heartbeats that the caller of a request wants; 0: no heartbeats.
 func beatAsked(headers map[string]string) time.Duration {
 	ms, err := strconv.Atoi(headers[beatHeader])
 	if err != nil || ms <= 0 {
@@ -26,16 +26,16 @@ func beatAsked(headers map[string]string) time.Duration {
 	return min(max(time.Duration(ms)*time.Millisecond, 10*time.Millisecond), time.Minute)
 }
 
-// vigil is how long a caller waits for a frame.
+// vigil sets the read deadline of a caller that waits for frames.
 type vigil struct {
 	conn  net.Conn
-	items time.Duration // for one that says something; 0: any time
-	life  time.Duration // for any, heartbeats too; 0: any time
-	limit time.Time     // that the connection has
-	began time.Time     // of the wait for a frame that says something
+	items time.Duration // wait for a frame that is not empty; 0: no limit
+	life  time.Duration // wait for any frame, also a heartbeat; 0: no limit
+	limit time.Time     // current read deadline of the connection
+	began time.Time     // begin of the wait for a frame that is not empty
 }
 
-// beginWait sets the limit of the wait for a frame that says something.
+// beginWait sets the deadline for the next frame that is not empty.
 func (v *vigil) beginWait() {
 	if v.items > 0 || v.life > 0 {
 		v.began = time.Now()
@@ -43,7 +43,7 @@ func (v *vigil) beginWait() {
 	}
 }
 
-// extendWait sets it anew after a heartbeat, and reports whether there is time left.
+// extendWait sets the deadline again after a heartbeat. It reports false if the time for an item is over.
 func (v *vigil) extendWait() bool {
 	now := time.Now()
 	if v.items > 0 && now.Sub(v.began) >= v.items {
@@ -55,7 +55,7 @@ func (v *vigil) extendWait() bool {
 	return true
 }
 
-// setLimit sets the connection's limit. To set one takes time: one that is nearly as late as it should be stays.
+// setLimit sets the read deadline. Because this takes time, a deadline that is almost late enough is kept.
 func (v *vigil) setLimit(now time.Time) {
 	var limit time.Time
 	if v.life > 0 {
@@ -72,7 +72,7 @@ func (v *vigil) setLimit(now time.Time) {
 	}
 }
 
-// silence returns what was waited for in vain.
+// silence returns the error of a timeout: no item, or no frame at all.
 func (v *vigil) silence() error {
 	if v.items > 0 && time.Since(v.began) >= v.items {
 		return fmt.Errorf("nothing came for %v", v.items)
@@ -80,7 +80,7 @@ func (v *vigil) silence() error {
 	return fmt.Errorf("%w for %v", errSilent, cmp.Or(v.life, v.items))
 }
 
-// readFrame reads a frame that says something.
+// readFrame reads the next frame that is not empty.
 func (s *Stream) readFrame() (wire.Frame, error) {
 	s.wait.beginWait()
 	for {
@@ -97,7 +97,7 @@ func (s *Stream) readFrame() (wire.Frame, error) {
 	}
 }
 
-// readError returns the error that a failed read means.
+// readError returns the typed error for a failed read.
 func (s *Stream) readError(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return s.breakOff(fault.ResponseTimeout, s.wait.silence())
@@ -109,10 +109,11 @@ func (s *Stream) readError(err error) error {
 	return fault.New(fault.Disconnected, "%v: the stream of instance %s broke: %w", s.place.name, hexID(s.Instance), err)
 }
 
-// lastLook is how long a connection is read once more after its time is over.
+// lastLook is the timeout of the second read after a read timeout.
 const lastLook = 100 * time.Millisecond
 
-// patientConn reads once more after its timeout: a process that was paused finds the data that arrived meanwhile.
+// patientConn reads a second time after a timeout. A process that was paused thus finds the data that arrived during
+// the pause.
 type patientConn struct{ net.Conn }
 
 func (c patientConn) Read(b []byte) (int, error) {

@@ -16,14 +16,14 @@ import (
 	"github.com/replay-llm/replay/live/fault"
 )
 
-// A caller waits for a silent worker as long as it lives, and gives it up when it shows no sign of life, also
-// without a limit between items.
+// A caller waits for a silent worker while heartbeats arrive. It drops a worker without heartbeats, even if no limit
+// between items is set.
 func TestHeartbeat(t *testing.T) {
 	t.Parallel()
 	_, config := servers(t, stack.Options{})
 	config.Lease = 2 * time.Second
 	p := spawn(t, config, drt.Reregister)
-	config.Heartbeat = 300 * time.Millisecond // 1.35 s until it is given up
+	config.Heartbeat = 300 * time.Millisecond // 1.35 s without a frame end the call
 	rt := join(t, config)
 	serve(t, rt, "quiet", counter, drt.ServeOptions{})
 	client(t, rt, "generate", 1)
@@ -59,7 +59,7 @@ func TestHeartbeat(t *testing.T) {
 	}
 	finish(t, rc, next)
 
-	// Heartbeats are no items.
+	// A heartbeat does not count as an item.
 	config.Inactivity, config.Heartbeat = time.Second, 50*time.Millisecond
 	next = open(t, client(t, join(t, config), "quiet", 1), cancel.New(""))
 	if _, err, _ := next(); !errors.Is(err, fault.ResponseTimeout) || !strings.Contains(err.Error(), "nothing came for 1s") {
@@ -67,7 +67,7 @@ func TestHeartbeat(t *testing.T) {
 	}
 }
 
-// What has come when the time for it is over, as after a pause of the process, is read all the same.
+// Data that arrived before the timeout is read after it, for example after a pause of the process.
 func TestPatientConn(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

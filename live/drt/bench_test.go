@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/live/drt/stack"
 )
 
-// BenchmarkCall is a call with one item, and one with a thousand.
+// BenchmarkCall measures a call with 1 item and a call with 1000 items.
 func BenchmarkCall(b *testing.B) {
 	s, err := stack.Start(b.Context(), stack.Options{})
 	if err != nil {

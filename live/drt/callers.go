@@ -16,36 +16,36 @@ import (
 	"github.com/replay-llm/replay/live/tcp"
 )
 
-// place is one instance of one endpoint.
+// place identifies an instance of an endpoint.
 type place struct {
 	name Name
 	id   uint64
 }
 
-// callers is where workers call home: a listener, and the calls that wait for their workers.
+// callers is the listener for workers that call home, and the calls that wait for their workers.
 type callers struct {
 	config *Config
 	shared string // the subject of connections for several calls
 
 	mu      sync.Mutex
-	server  *tcp.Server // of connections that have not said hello yet; nil before the first client
-	address string      // that workers call
+	server  *tcp.Server // connections before their hello; nil before the first client
+	address string      // address that workers connect to
 	closed  bool
 	waiting map[string]*expected // by subject
-	gone    map[place]time.Time  // tombstones, until when
+	gone    map[place]time.Time  // removed instances, with the end of their tombstone
 	lines   map[*mux.Conn]struct{}
 }
 
-// expected is a call with a worker that has not called home.
+// expected is a call that waits for its worker to call home.
 type expected struct {
 	subject string
 	place   place
-	arrival chan arrival // of capacity 1; gets one
+	arrival chan arrival // receives one arrival, capacity 1
 	alive   context.Context
-	fail    context.CancelCauseFunc // ends alive: none will arrive
+	fail    context.CancelCauseFunc // cancels alive: the worker will not arrive
 }
 
-// arrival is a worker that has called home, or why none will.
+// arrival is a worker that has called home, or the error if it will not.
 type arrival struct {
 	conn net.Conn
 	from *wire.Reader
@@ -59,7 +59,7 @@ func newCallers(config *Config) *callers {
 	}
 }
 
-// startListening opens the listener, once.
+// startListening opens the listener at the first call.
 func (c *callers) startListening() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -78,8 +78,8 @@ func (c *callers) startListening() error {
 	return nil
 }
 
-// readCaller reads which call a connection is for, releases the connection and hands it over. A connection for no call
-// has no effect on other calls.
+// readCaller reads the subject of a connection and passes the connection to the call that waits for it. Unknown
+// connections are closed and do not affect other calls.
 func (c *callers) readCaller(conn net.Conn, release func(net.Conn)) {
 	_ = conn.SetReadDeadline(time.Now().Add(c.config.CallHome))
 	from := wire.NewReader(patientConn{conn}, c.config.MaxMessage)
@@ -107,7 +107,7 @@ func (c *callers) readCaller(conn net.Conn, release func(net.Conn)) {
 	e.arrival <- arrival{conn: conn, from: from}
 }
 
-// shareConn takes the streams of a connection as connections of workers.
+// shareConn accepts the streams of a shared connection. Each stream is handled like a connection of a worker.
 func (c *callers) shareConn(conn net.Conn, from io.Reader) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -128,7 +128,7 @@ func (c *callers) shareConn(conn net.Conn, from io.Reader) {
 	}
 }
 
-// takeExpected removes the call that waits for subject; a subject is used once.
+// takeExpected removes and returns the call that waits for subject. Each subject is used once.
 func (c *callers) takeExpected(subject string) *expected {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -137,7 +137,8 @@ func (c *callers) takeExpected(subject string) *expected {
 	return e
 }
 
-// expectWorker registers a call to an instance. It fails at once when discovery has just removed that.
+// expectWorker registers a call to an instance. It returns an error if discovery removed the instance within the last
+// Tombstone.
 func (c *callers) expectWorker(p place) (*expected, error) {
 	e := &expected{subject: cancel.NewID(), place: p, arrival: make(chan arrival, 1)}
 	e.alive, e.fail = context.WithCancelCause(context.Background())
@@ -160,18 +161,18 @@ func removedError(p place) error {
 	return fault.New(fault.Disconnected, "%v: instance %s %w", p.name, hexID(p.id), ErrGone)
 }
 
-// withdrawCall ends the wait of a call; a worker that arrives nevertheless is turned away.
+// withdrawCall removes a waiting call. If its worker still arrives, the connection is closed.
 func (c *callers) withdrawCall(e *expected) {
 	if c.takeExpected(e.subject) != nil {
 		return
 	}
-	// It arrives just now.
+	// The worker is arriving now.
 	if a := <-e.arrival; a.conn != nil {
 		a.conn.Close()
 	}
 }
 
-// buryInstance fails the calls that wait for an instance, and those made to it in the next time.
+// buryInstance fails the calls that wait for an instance. New calls to it fail until its tombstone ends.
 func (c *callers) buryInstance(p place) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -191,14 +192,14 @@ func (c *callers) buryInstance(p place) {
 	}
 }
 
-// reviveInstance ends that.
+// reviveInstance removes the tombstone of an instance.
 func (c *callers) reviveInstance(p place) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.gone, p)
 }
 
-// awaitWorker waits for the worker of e, as long as it may take and the call is wanted.
+// awaitWorker waits for the worker of e until CallHome has passed, or until the call is cancelled.
 func (c *callers) awaitWorker(ctx context.Context, rc cancel.Context, e *expected) (arrival, error) {
 	limit := time.NewTimer(c.config.CallHome)
 	defer limit.Stop()
@@ -221,7 +222,7 @@ func (c *callers) awaitWorker(ctx context.Context, rc cancel.Context, e *expecte
 	return arrival{}, err
 }
 
-// closeAll rejects all callers. Streams that flow continue.
+// closeAll fails all waiting calls and closes the listener. Running streams continue.
 func (c *callers) closeAll() {
 	c.mu.Lock()
 	c.closed = true

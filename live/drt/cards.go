@@ -13,18 +13,18 @@ import (
 	"github.com/replay-llm/replay/internal/json"
 )
 
-// cardPrefix is where model cards are.
+// cardPrefix is the prefix of the keys of model cards.
 const cardPrefix = "v1/mdc/"
 
 // Card describes the model that an instance serves.
 type Card struct {
 	Instance Name
 	ID       uint64
-	// JSON is the card itself: name, context length, block size and so on.
+	// JSON is the model card: name, context length, block size and more.
 	JSON json.RawMessage
 }
 
-// cardRecord is the value of the key of a model card.
+// cardRecord is the value of a model card's key.
 type cardRecord struct {
 	Type       string          `json:"type"`
 	Namespace  string          `json:"namespace"`
@@ -58,14 +58,14 @@ func (rt *Runtime) writeCard(ctx context.Context, name Name, card json.RawMessag
 	return rt.registerKeys(ctx, []pair{{cardKey(name, id), value}})
 }
 
-// Cards are the model cards that discovery knows.
+// Cards are the model cards in discovery, kept up to date.
 type Cards struct {
 	mu      sync.Mutex
-	list    []Card // by name of the endpoint and id
+	list    []Card // sorted by endpoint name and id
 	changed chan struct{}
 }
 
-// Cards reads all model cards from now on, as long as the runtime lives. Without discovery they are the cards
+// Cards returns all model cards, which are updated as long as the runtime lives. Without discovery they are the cards
 // of the configuration.
 func (rt *Runtime) Cards(ctx context.Context) (*Cards, error) {
 	c := &Cards{changed: make(chan struct{})}
@@ -76,7 +76,7 @@ func (rt *Runtime) Cards(ctx context.Context) (*Cards, error) {
 	return c, watchValues(ctx, rt.store, keysOf{cardPrefix, rt.config.Lease}, decodeCard, c.setList)
 }
 
-// staticCards lists the cards of the instances that are given.
+// staticCards returns the cards of the configured instances.
 func (rt *Runtime) staticCards() (all []Card) {
 	for _, text := range slices.Sorted(maps.Keys(rt.config.StaticCards)) {
 		parts := strings.SplitN(text, ".", 3)
@@ -104,8 +104,8 @@ func (c *Cards) setList(all []Card) {
 	c.changed = make(chan struct{})
 }
 
-// List returns the known cards, by name of the endpoint and id, and a channel that is closed when they change. The
-// slice is never written to.
+// List returns the known cards, sorted by endpoint name and id, and a channel that is closed when the cards change.
+// The slice is never modified.
 func (c *Cards) List() ([]Card, <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -15,14 +15,14 @@ import (
 	"github.com/replay-llm/replay/live/telemetry"
 )
 
-// ClientOptions are what else a client may be made with.
+// ClientOptions are the optional settings of a client.
 type ClientOptions struct {
-	Metrics *telemetry.Client // of calls; nil: none
-	// Migrations is how often a request may continue at another instance after its instance failed; 0: never.
-	// Requests must be those of engines (docs/runtime.md).
+	Metrics *telemetry.Client // metrics of calls; nil: none
+	// Migrations is how many times a request may continue at another instance after its instance failed. Default 0.
+	// Requests must have the format of engines (docs/runtime.md).
 	Migrations int
-	// Unbegun is how often a request without an item may go to another instance after its instance showed no sign of
-	// life; 0: never. Such a move does not count as a migration.
+	// Unbegun is how many times a request without items may move to another instance after its instance sent no sign
+	// of life. Default 0. Such a move does not count as a migration.
 	Unbegun int
 }
 
@@ -37,12 +37,12 @@ type Client struct {
 
 	mu        sync.Mutex
 	inhibited map[uint64]bool
-	since     time.Time // when the first of them was
+	since     time.Time // time of the first entry of inhibited
 	seen      <-chan struct{}
 }
 
-// Client makes a client. Its knowledge of instances is shared with the endpoint's
-// other clients and lives as long as the runtime.
+// Client returns a client of the endpoint. All clients of an endpoint share one view of its instances, which lives as
+// long as the runtime.
 func (e *Endpoint) Client(ctx context.Context, o ClientOptions) (*Client, error) {
 	in, err := e.rt.instancesOf(ctx, e.name)
 	if err != nil {
@@ -73,7 +73,7 @@ func (c *Client) Changed() <-chan struct{} {
 	return changed
 }
 
-// WaitForInstances waits until there is an instance, or ctx ends.
+// WaitForInstances waits until the endpoint has an instance or ctx ends.
 func (c *Client) WaitForInstances(ctx context.Context) ([]Instance, error) {
 	for {
 		all, changed := c.in.listInstances()
@@ -88,8 +88,7 @@ func (c *Client) WaitForInstances(ctx context.Context) ([]Instance, error) {
 	}
 }
 
-// Available returns the ids of instances that calls may go to, sorted: the instances in discovery without the
-// ones that failed recently.
+// Available returns the sorted ids of the instances in discovery, without instances that failed recently.
 func (c *Client) Available() []uint64 {
 	all, changed := c.in.listInstances()
 	c.mu.Lock()
@@ -106,7 +105,7 @@ func (c *Client) Available() []uint64 {
 	return ids
 }
 
-// inhibitInstance takes an instance out of those available if err means that it is in trouble.
+// inhibitInstance makes an instance unavailable for a time, if err means that the instance is in trouble.
 func (c *Client) inhibitInstance(id uint64, err error) {
 	if id == 0 || err == nil || !isInstanceTrouble(err) {
 		return
@@ -120,7 +119,7 @@ func (c *Client) inhibitInstance(id uint64, err error) {
 	c.inhibited[id], c.seen = true, changed
 }
 
-// Candidates returns the ids of the available instances, and an error if there are none.
+// Candidates returns the ids of the available instances, or an error if no instance is available.
 func (c *Client) Candidates() ([]uint64, error) {
 	ids := c.Available()
 	if len(ids) == 0 {
@@ -129,20 +128,20 @@ func (c *Client) Candidates() ([]uint64, error) {
 	return ids, nil
 }
 
-// Choice is where a request goes.
+// Choice is the instance that serves a request.
 type Choice struct {
 	Instance uint64
-	// Rank, if not nil, is the data-parallel rank of the instance that serves the request: routing.dp_rank of its payload.
+	// Rank, if not nil, is the data-parallel rank that serves the request: routing.dp_rank of the payload.
 	Rank *int32
-	// First is called at the first item of the response, Done when the call has
-	// ended, however that was; once each. Either may be nil.
+	// First is called once, at the first item of the response. Done is called once, when the call has ended. Either
+	// may be nil.
 	First, Done func()
 }
 
 // Route chooses one of a client's instances for a request.
 type Route func(ctx context.Context, rc cancel.Context, c *Client) (Choice, error)
 
-// RoundRobin returns a route that takes the candidates in turn, in the order of their ids.
+// RoundRobin returns a route that chooses the candidates in turn, in the order of their ids.
 func RoundRobin() Route {
 	return func(_ context.Context, _ cancel.Context, c *Client) (Choice, error) {
 		ids, err := c.Candidates()
@@ -153,7 +152,7 @@ func RoundRobin() Route {
 	}
 }
 
-// Direct returns a route to the instance id and to no other.
+// Direct returns a route that always chooses the instance id.
 func Direct(id uint64) Route {
 	return func(_ context.Context, _ cancel.Context, c *Client) (Choice, error) {
 		if !slices.Contains(c.Available(), id) {
@@ -163,7 +162,7 @@ func Direct(id uint64) Route {
 	}
 }
 
-// callInstance sends rq to one instance and waits for it to be taken.
+// callInstance sends rq to one instance, and waits until the instance accepts it.
 func (c *Client) callInstance(ctx context.Context, rc cancel.Context, rq *Request, route Route) (*Stream, error) {
 	began := time.Now()
 	choice, err := route(ctx, rc, c)
@@ -199,7 +198,7 @@ func (c *Client) callInstance(ctx context.Context, rc cancel.Context, rq *Reques
 	return s, nil
 }
 
-// connectWorker sends the request and waits for the worker to call home.
+// connectWorker sends the request and waits until the worker calls home.
 func (c *Client) connectWorker(ctx context.Context, own cancel.Context, rq *Request, id uint64, began time.Time) (*Stream, error) {
 	all, _ := c.in.listInstances()
 	to, ok := findByID(all, id)
@@ -229,7 +228,7 @@ func (c *Client) connectWorker(ctx context.Context, own cancel.Context, rq *Requ
 	}, nil
 }
 
-// whileWanted sends a request. It ends when the request is not wanted any more, or its instance is gone.
+// whileWanted runs send until the request is cancelled or its instance leaves discovery.
 func (c *Client) whileWanted(ctx context.Context, own cancel.Context, e *expected, send func(context.Context) error) error {
 	defer e.fail(nil)
 	ctx, release := cancel.WithStop(ctx, own)
@@ -245,7 +244,7 @@ func (c *Client) whileWanted(ctx context.Context, own cancel.Context, e *expecte
 	return fault.New(fault.Cancelled, "%v: cancelled before instance %s took it", c.name, hexID(e.place.id))
 }
 
-// sendRequest makes a frame of the request and gives it to the request plane.
+// sendRequest encodes the request as a frame and sends it over the request plane.
 func (c *Client) sendRequest(ctx context.Context, to Instance, rq *Request, home wire.CallHome, sent time.Time) error {
 	f, err := wire.NewRequest(home, uint64(sent.UnixNano()), rq.Payload)
 	if err != nil {
@@ -273,10 +272,10 @@ func (c *Client) sendRequest(ctx context.Context, to Instance, rq *Request, home
 	return c.rt.plane.sendRequest(ctx, to, message{headers: headers, frame: f.Append(nil)})
 }
 
-// Generate sends rq to the instance that route chooses and returns the response once it was taken there. Stopping or
-// killing rc stops or kills the request, and what it calls; the end of ctx kills it, too. Errors are *fault.Error:
-// CannotConnect, Disconnected or ConnectionTimeout for a missing or broken instance; errors of the worker keep the
-// worker's type.
+// Generate sends rq to the instance that route chooses, and returns the response when the instance has accepted it. A
+// stop or kill of rc stops or kills the request and its further calls. The end of ctx kills the request. Errors are
+// *fault.Error: CannotConnect, Disconnected or ConnectionTimeout for a missing or broken instance. Errors of the
+// worker keep their type.
 func (c *Client) Generate(ctx context.Context, rc cancel.Context, rq *Request, route Route) (*Stream, error) {
 	if c.options.Migrations+c.options.Unbegun == 0 {
 		return c.callInstance(ctx, rc, rq, route)

@@ -20,116 +20,115 @@ import (
 // Discovery is how callers find instances.
 type Discovery string
 
-// The ways of discovery.
+// Values of Discovery.
 const (
-	Etcd   Discovery = "etcd"   // keys under leases
-	Static Discovery = "static" // addresses that are given; no etcd, no lease
+	Etcd   Discovery = "etcd"   // etcd keys under leases
+	Static Discovery = "static" // configured addresses; no etcd, no lease
 )
 
 // RequestPlane is how requests reach workers.
 type RequestPlane string
 
-// The request planes.
+// Values of RequestPlane.
 const (
 	NATS RequestPlane = "nats"
-	TCP  RequestPlane = "tcp" // straight to the worker; for peers that do the same
+	TCP  RequestPlane = "tcp" // directly to the worker, between peers of this implementation
 )
 
-// Layout is which form of keys and subjects instances are registered under. Both are always read.
+// Layout selects the format of the keys and subjects that instances register. Both formats are always read.
 type Layout string
 
-// The layouts.
+// Values of Layout.
 const (
 	Both Layout = "both"
 	Seed Layout = "seed" // /services/{ns}/{component}/{endpoint}-{id}
 	V1   Layout = "v1"   // v1/instances/{ns}/{component}/{endpoint}/{id}
 )
 
-// LeaseLoss is what a runtime does when its lease is gone.
+// LeaseLoss is what a runtime does when its lease is lost.
 type LeaseLoss string
 
-// The reactions to a lost lease.
+// Values of LeaseLoss.
 const (
-	Exit       LeaseLoss = "exit"       // Done is closed, endpoints refuse new requests
-	Reregister LeaseLoss = "reregister" // requests are served on, and the same keys written under the same id, when etcd accepts it
+	Exit       LeaseLoss = "exit"       // Done is closed, and endpoints refuse new requests
+	Reregister LeaseLoss = "reregister" // requests are still served; the same keys are written again under the same id when etcd accepts them
 )
 
-// Config is everything a runtime depends on. The zero value of each field means its default; FromEnv sets fields from
-// the environment.
+// Config configures a runtime. The zero value of each field means its default. FromEnv reads the fields from the
+// environment.
 type Config struct {
 	Discovery Discovery // default Etcd
 	Plane     RequestPlane
 	Layout    Layout    // default Both
 	LeaseLoss LeaseLoss // default Exit
-	CallsOnly bool      // serves nothing, and so takes no lease
+	CallsOnly bool      // serves nothing, takes no lease
 
 	Etcd EtcdConfig
 	NATS NATSConfig
 
-	// Static lists, with Discovery Static, the instances of endpoints by "namespace.component.endpoint". One that is not
-	// listed has the subject of that very name and serves there in a queue group.
+	// Static lists the instances of endpoints by "namespace.component.endpoint", for Discovery Static. An endpoint
+	// that is not listed uses its name as the subject, in a queue group.
 	Static map[string][]StaticInstance
-	// StaticCards are, with Discovery Static, the model cards of the instances of endpoints by
-	// "namespace.component.endpoint".
+	// StaticCards are the model cards of endpoints by "namespace.component.endpoint", for Discovery Static.
 	StaticCards map[string]json.RawMessage
-	// WorkerID is the instance id without a lease; 0: random.
+	// WorkerID is the instance id if there is no lease; 0: random.
 	WorkerID uint64
 
-	// ResponseHost and ResponsePort are where workers call home, and where a worker of
-	// the TCP plane takes requests. Host "": loopback; port 0: any.
+	// ResponseHost and ResponsePort are the address at which workers call home. ResponseHost is also the host at
+	// which a worker of the TCP plane accepts requests. "": loopback; port 0: any port.
 	ResponseHost string
 	ResponsePort int
 
-	MaxMessage int // largest frame, in bytes; default 32 MiB
+	MaxMessage int // bytes of the largest frame; default 32 MiB
 
 	Lease        time.Duration // TTL of the lease; default 10 s, at least 2 s
-	Connect      time.Duration // to reach etcd and NATS at the start; default 10 s
-	CallHome     time.Duration // from acknowledgement to call-home; default 10 s
-	SlowClient   time.Duration // a blocked write of a response before it is killed; default 30 s
-	StopDrain    time.Duration // for an engine's terminal item after stop; default 2 s
-	Heartbeat    time.Duration // idle time before a worker sends an empty frame; callers give up after 4.5 of them; default 10 s
-	Inactivity   time.Duration // between two items before ResponseTimeout; 0: no limit
-	Inhibit      time.Duration // before an instance that failed is tried again; default 5 s
-	Tombstone    time.Duration // during which calls to a removed instance fail at once; default 5 s
-	Acknowledge  time.Duration // for a worker's acknowledgement; default 5 s
-	ProgramLabel string        // version in $SRV.INFO, as 1.2.3; default 0.0.0
+	Connect      time.Duration // limit to connect to etcd and NATS at the start; default 10 s
+	CallHome     time.Duration // limit from acknowledgement to call-home; default 10 s
+	SlowClient   time.Duration // limit of a blocked write of a response, which is then killed; default 30 s
+	StopDrain    time.Duration // limit for an engine's terminal item after stop; default 2 s
+	Heartbeat    time.Duration // idle time after which a worker sends an empty frame; callers time out after 4.5 of these; default 10 s
+	Inactivity   time.Duration // limit between two items, then ResponseTimeout; 0: no limit
+	Inhibit      time.Duration // time before an instance that failed is tried again; default 5 s
+	Tombstone    time.Duration // time during which calls to a removed instance fail at once; default 5 s
+	Acknowledge  time.Duration // limit for a worker's acknowledgement; default 5 s
+	ProgramLabel string        // version in $SRV.INFO, for example 1.2.3; default 0.0.0
 
-	Link  link.Config // how connections between workers and callers are made
-	Links *link.Links // nil: see Link
+	Link  link.Config // options of connections between workers and callers
+	Links *link.Links // nil: made from Link
 
-	Log *slog.Logger // nil: none
+	Log *slog.Logger // nil: no log
 }
 
-// EtcdConfig is the address of etcd and the user there.
+// EtcdConfig is the address of etcd and its credentials.
 type EtcdConfig struct {
 	Endpoints          []string // default http://127.0.0.1:2379
 	Username, Password string
-	CA, Cert, Key      string // PEM files; any of them turns TLS on
+	CA, Cert, Key      string // PEM files; any of them enables TLS
 }
 
-// NATSConfig is the address of NATS and the user there.
+// NATSConfig is the address of NATS and its credentials.
 type NATSConfig struct {
-	URL                string // comma list; default nats://127.0.0.1:4222
+	URL                string // comma-separated; default nats://127.0.0.1:4222
 	Username, Password string
 	Token              string
-	NKey               string // file with a seed
+	NKey               string // file with an NKey seed
 	Credentials        string // file of a user's JWT and seed
-	CA, Cert, Key      string // PEM files; any of them turns TLS on
+	CA, Cert, Key      string // PEM files; any of them enables TLS
 }
 
-// StaticInstance is an instance that is given and not discovered.
+// StaticInstance is a configured instance.
 type StaticInstance struct {
 	ID      uint64 // 0: any worker of the queue group
 	Subject string
 }
 
-// Check returns what is wrong with c, before anything is reached.
+// Check returns the first error in c, without connecting to any server.
 func (c Config) Check() error {
 	_, err := c.withDefaults()
 	return err
 }
 
-// withDefaults returns c with its defaults, or what is wrong with it.
+// withDefaults returns c with its defaults, or the first error in it.
 func (c Config) withDefaults() (Config, error) {
 	c.Discovery = cmp.Or(c.Discovery, Etcd)
 	c.Plane = cmp.Or(c.Plane, NATS)
@@ -167,8 +166,8 @@ func (c Config) withDefaults() (Config, error) {
 	return c, c.checkFields()
 }
 
-// splitURLs takes users and passwords out of URLs, which errors and logs name. A user or password in a separate field takes
-// precedence.
+// splitURLs moves users and passwords from URLs to separate fields, because errors and logs contain the URLs. A user
+// or password that is set separately takes precedence.
 func (c *Config) splitURLs() error {
 	url, who, err := credential.Split(c.NATS.URL)
 	if err != nil {
@@ -229,8 +228,8 @@ func oneOf[T ~string](what string, got T, want ...T) error {
 	return excerpt.Errorf("%s %q: must be one of %q", what, got, want)
 }
 
-// FromEnv returns the configuration that the environment describes, as getenv (in a
-// program, os.Getenv) tells it. Errors name the variable.
+// FromEnv returns the configuration from environment variables, which it reads with getenv (for example os.Getenv).
+// Errors name the variable.
 func FromEnv(getenv func(string) string) (Config, error) {
 	c := Config{
 		Discovery: Discovery(getenv("DYN_DISCOVERY_BACKEND")),
@@ -275,13 +274,13 @@ func FromEnv(getenv func(string) string) (Config, error) {
 	return c, err
 }
 
-// splitList splits at commas and leaves nothing empty.
+// splitList splits text at commas and spaces, and drops empty parts.
 func splitList(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
-// ParseStatic reads addresses of endpoints, as in "ns.component.endpoint=subject@1f,ns.component.endpoint=subject": the
-// id behind the @ is hexadecimal and may be left out.
+// ParseStatic parses addresses of endpoints such as "ns.component.endpoint=subject@1f,ns.component.endpoint=subject".
+// The hexadecimal id after @ is optional.
 func ParseStatic(text string) (map[string][]StaticInstance, error) {
 	all := make(map[string][]StaticInstance)
 	for _, entry := range splitList(text) {

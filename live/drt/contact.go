@@ -12,43 +12,43 @@ import (
 	"github.com/replay-llm/replay/internal/bell"
 )
 
-// contact follows whether etcd answers, and reports when its data must be read anew. An etcd that was away may
-// have come back with other data, or without any, and a watch does not notice.
+// contact checks whether etcd answers, and reports when its data must be read again. After an outage, etcd may have
+// different data or no data, and a watch does not detect this.
 type contact struct {
 	client *clientv3.Client
 	log    *slog.Logger
 
 	mu      sync.Mutex
-	heard   time.Time // when etcd answered last
-	away    bool      // it did not, when it was asked last
-	since   time.Time // when it was last heard of before it was away
-	told    time.Time // when it was last logged that it is away
-	warned  bool      // of this time that it is away
-	turn    int       // how often the connection was made again
+	heard   time.Time // time of the last answer of etcd
+	away    bool      // etcd did not answer the last request
+	since   time.Time // begin of the present staleness: the last answer before it
+	told    time.Time // time of the last log line about the outage
+	warned  bool      // the present outage was logged
+	turn    int       // number of reconnections
 	renewed chan struct{}
 	members map[*contactReader]struct{}
 }
 
-// contactReader is one reader, which reads again at every turn.
+// contactReader is a reader of etcd data, which reads again after each reconnection.
 type contactReader struct {
 	contact *contact
-	listing int // the turn of the reading that has begun
-	listed  int // the turn of the last one that is done
+	listing int // turn in which the latest read began
+	listed  int // turn in which the latest complete read began
 }
 
-// The times of a contact.
+// Intervals and limits of contact.
 const (
-	askEvery  = time.Second             // etcd is asked whether it is there
-	askLimit  = 2500 * time.Millisecond // for its answer
-	toldEvery = 30 * time.Second        // it is logged that it is away
+	askEvery  = time.Second             // interval between requests to etcd
+	askLimit  = 2500 * time.Millisecond // limit for the answer
+	toldEvery = 30 * time.Second        // interval between log lines about an outage
 )
 
 func newContact(client *clientv3.Client, log *slog.Logger) *contact {
 	return &contact{client: client, log: log, heard: time.Now(), renewed: make(chan struct{}), members: make(map[*contactReader]struct{})}
 }
 
-// follow asks etcd every second, and at once when the connection was lost, until ctx ends. renewed is
-// called when the connection was made again.
+// follow asks etcd every second, and at once after a lost connection, until ctx ends. It calls renewed after a
+// reconnection.
 func (c *contact) follow(ctx context.Context, renewed func()) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -72,7 +72,7 @@ func (c *contact) follow(ctx context.Context, renewed func()) {
 			}
 			continue
 		}
-		select { // it may have been lost during the request
+		select { // the connection may have been lost during the request
 		case <-lost:
 			broken = true
 		default:
@@ -85,7 +85,7 @@ func (c *contact) follow(ctx context.Context, renewed func()) {
 	}
 }
 
-// noteLosses notes in lost when a connection that was there is not.
+// noteLosses rings lost whenever a ready connection is lost.
 func (c *contact) noteLosses(ctx context.Context, lost bell.Bell) {
 	conn := c.client.ActiveConnection()
 	for state := conn.GetState(); ; state = conn.GetState() {
@@ -111,7 +111,7 @@ func (c *contact) noteSilence(err error) {
 	}
 }
 
-// noteAnswer notes that etcd answered. again means that all data must be read anew.
+// noteAnswer records that etcd answered. again means that all data must be read again.
 func (c *contact) noteAnswer(again bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -130,14 +130,14 @@ func (c *contact) noteAnswer(again bool) {
 	}
 }
 
-// isAnswering reports whether etcd answered when it was asked last.
+// isAnswering reports whether etcd answered the last request.
 func (c *contact) isAnswering() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return !c.away
 }
 
-// staleSince returns since when what is known is not up to date, or the zero time.
+// staleSince returns since when the data of etcd may be out of date, or zero if it is up to date.
 func (c *contact) staleSince() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -147,7 +147,7 @@ func (c *contact) staleSince() time.Time {
 	return time.Time{}
 }
 
-// isStale reports whether what is known is not up to date. c.mu is held.
+// isStale reports whether the data of etcd may be out of date. c.mu is held.
 func (c *contact) isStale() bool {
 	for m := range c.members {
 		if m.listed < c.turn {
@@ -166,28 +166,28 @@ func (c *contact) join() *contactReader {
 	return m
 }
 
-// leave ends that.
+// leave removes a reader.
 func (c *contact) leave(m *contactReader) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.members, m)
 }
 
-// noteListing notes that m begins to read.
+// noteListing records that m begins to read.
 func (m *contactReader) noteListing() {
 	m.contact.mu.Lock()
 	defer m.contact.mu.Unlock()
 	m.listing = m.contact.turn
 }
 
-// noteListed notes that m has read the existing keys.
+// noteListed records that m has read the existing keys.
 func (m *contactReader) noteListed() {
 	m.contact.mu.Lock()
 	defer m.contact.mu.Unlock()
 	m.listed = m.listing
 }
 
-// relist returns a channel that is closed when m is to read again.
+// relist returns a channel that is closed when m must read again.
 func (m *contactReader) relist() <-chan struct{} {
 	m.contact.mu.Lock()
 	defer m.contact.mu.Unlock()

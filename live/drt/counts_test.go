@@ -4,7 +4,7 @@ import (
 	"github.com/replay-llm/replay/live/telemetry"
 )
 
-// counts are the metrics of an endpoint, as a test reads them.
+// counts reads the metrics of an endpoint in tests.
 type counts struct {
 	*telemetry.Endpoint
 	metrics *telemetry.Metrics

@@ -19,14 +19,13 @@ import (
 	"github.com/replay-llm/replay/live/drt"
 )
 
-// wireTap passes connections on to a server until it is cut: then nothing passes any more, and the connections
-// stay open.
+// wireTap is a proxy to a server. While it is cut, it forwards nothing and keeps the connections open.
 type wireTap struct {
 	address string
 	cut     atomic.Bool
 }
 
-// tap stands between clients and the server at a URL.
+// tap starts a proxy to the server at a URL.
 func tap(t *testing.T, server string) *wireTap {
 	t.Helper()
 	u, err := url.Parse(server)
@@ -85,8 +84,8 @@ func (w *wireTap) pass(to, from net.Conn) {
 	}
 }
 
-// A worker that is cut off from etcd, without being told, ends with its lease;
-// one that is cut off for less continues.
+// A worker that is cut off from etcd for longer than its lease ends. A worker that is cut off for half of its lease
+// continues.
 func TestFaultCutOff(t *testing.T) {
 	s, config, _ := cluster(t, 0)
 	away := config
@@ -116,8 +115,7 @@ func TestFaultCutOff(t *testing.T) {
 	within(t, "cut off from etcd: no instance any more", began, ttl+2*time.Second)
 }
 
-// asCaller is the environment variable that makes this program a caller with
-// twenty streams: the servers.
+// asCaller is the environment variable with the server addresses. It makes this program run a caller with 20 streams.
 const asCaller = "REPLAY_TEST_CALLER"
 
 func callForEver(text string) error {
@@ -153,7 +151,7 @@ func callForEver(text string) error {
 	return err
 }
 
-// A caller that is killed with twenty streams is as many cancellations.
+// The kill of a caller with 20 streams counts as 20 cancellations.
 func TestFaultCallerKilled(t *testing.T) {
 	_, config, _ := cluster(t, 0)
 	m := newCounts()

@@ -10,14 +10,14 @@ import (
 	"github.com/replay-llm/replay/live/fault"
 )
 
-// ErrLeaseLost means that the lease a runtime was registered under is gone.
+// ErrLeaseLost means that the lease of a runtime was lost.
 var ErrLeaseLost = errors.New("the lease is lost")
 
-// ErrNoInstances means that the called endpoint or instance is not served: nothing was sent. It comes as the
-// cause of a CannotConnect.
+// ErrNoInstances means that the called endpoint or instance is not served, and nothing was sent. It is the cause of a
+// CannotConnect.
 var ErrNoInstances = errors.New("no instances")
 
-// refusalError returns the error that a caller gets for a worker's refusal.
+// refusalError returns the caller's error for a worker's refusal.
 func refusalError(r *refusal) error {
 	switch {
 	case r == nil:
@@ -30,16 +30,16 @@ func refusalError(r *refusal) error {
 	return fault.New(fault.CannotConnect, "%s", r.text)
 }
 
-// eventError is the event of an item that is an error.
+// eventError is the event of an error item.
 const eventError = "error"
 
-// wireItem is an item, or an error in its place, as JSON.
+// wireItem is an item or an error as JSON.
 type wireItem struct {
 	Item
 	Error json.RawMessage `json:"error,omitempty"`
 }
 
-// errorItem returns err as the last item of a stream.
+// errorItem encodes err as the last item of a stream.
 func errorItem(err error) json.RawMessage {
 	b, bad := json.Marshal(fault.From(err))
 	if bad != nil {
@@ -52,10 +52,10 @@ func errorItem(err error) json.RawMessage {
 	return item
 }
 
-// What is around the data of an item that has nothing else.
+// The JSON around the data of an item with data only.
 const itemHead, itemTail = `{"data":`, `}`
 
-// appendItem appends an item as it goes over the wire.
+// appendItem appends the JSON of an item.
 func appendItem(dst []byte, i *Item) ([]byte, error) {
 	if len(i.Data) == 0 || i.ID != "" || i.Event != "" || len(i.Comment) > 0 {
 		b, err := json.Marshal(i)
@@ -64,7 +64,7 @@ func appendItem(dst []byte, i *Item) ([]byte, error) {
 	return append(append(append(dst, itemHead...), i.Data...), itemTail...), nil
 }
 
-// parseItem reads an item. failed is the error that stands in its place, bad why it is none.
+// parseItem parses an item. failed is the error in an error item, bad the error if b is not an item.
 func parseItem(b json.RawMessage) (item Item, failed, bad error) {
 	if data, ok := wire.Member(b, itemHead, itemTail); ok {
 		return Item{Data: data}, nil, nil
@@ -87,21 +87,21 @@ func parseItem(b json.RawMessage) (item Item, failed, bad error) {
 	return w.Item, fault.New(fault.Unknown, "%s", text), nil
 }
 
-// errUnsettled means that an error is the request plane's, and no instance's.
+// errUnsettled means that the request plane caused the error, not an instance.
 var errUnsettled = errors.New("the request plane is away, or was until just now")
 
-// ErrGone means that an instance left discovery before it took the request.
+// ErrGone means that an instance left discovery before it accepted the request.
 var ErrGone = errors.New("is gone")
 
 // errSilent means that an instance sent no heartbeat.
 var errSilent = errors.New("no sign of life")
 
-// isSilent reports whether err means that an instance hangs, or cannot be reached.
+// isSilent reports whether err means that an instance hangs or cannot be reached.
 func isSilent(err error) bool {
 	return errors.Is(err, errSilent) || errors.Is(err, ErrGone) || errors.Is(err, fault.ConnectionTimeout)
 }
 
-// isInstanceTrouble reports whether err means that the instance it came from is in trouble.
+// isInstanceTrouble reports whether err means that its instance is in trouble.
 func isInstanceTrouble(err error) bool {
 	return !errors.Is(err, errUnsettled) && fault.MatchChain(err, []fault.Type{
 		fault.CannotConnect, fault.Disconnected, fault.ConnectionTimeout, fault.ResponseTimeout, fault.BackendEngineShutdown,

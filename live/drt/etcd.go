@@ -16,16 +16,16 @@ import (
 	"github.com/replay-llm/replay/live/fault"
 )
 
-// etcdStore is keys under leases in etcd.
+// etcdStore stores keys under leases in etcd.
 type etcdStore struct {
 	client  *clientv3.Client
 	config  *Config
 	contact *contact
 
-	lifetime context.Context // of what is watched
+	lifetime context.Context // ends the watches
 }
 
-// connectEtcd waits for etcd as long as ctx lasts.
+// connectEtcd connects to etcd, and retries until ctx ends.
 func connectEtcd(ctx, lifetime context.Context, config *Config) (*etcdStore, error) {
 	secure, err := clientTLS(config.Etcd.CA, config.Etcd.Cert, config.Etcd.Key)
 	if err != nil {
@@ -38,7 +38,7 @@ func connectEtcd(ctx, lifetime context.Context, config *Config) (*etcdStore, err
 		DialTimeout: config.Connect, DialKeepAliveTime: 5 * time.Second, DialKeepAliveTimeout: 3 * time.Second,
 	})
 	if err == nil {
-		// Any answer will do; the key need not be there.
+		// The key need not exist: any answer shows that etcd is ready.
 		_, err = client.Get(ctx, instancesKey, clientv3.WithCountOnly())
 	}
 	if err != nil {
@@ -50,7 +50,7 @@ func connectEtcd(ctx, lifetime context.Context, config *Config) (*etcdStore, err
 	return &etcdStore{client, config, newContact(client, config.Log), lifetime}, nil
 }
 
-// reconnectParams returns how often a lost connection is tried again: a lease does not wait for long.
+// reconnectParams returns the backoff of reconnections. It is short because a lease expires soon.
 func reconnectParams() grpc.ConnectParams {
 	return grpc.ConnectParams{
 		Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
@@ -58,7 +58,7 @@ func reconnectParams() grpc.ConnectParams {
 	}
 }
 
-// grantLease makes a lease. It may last longer than was asked for.
+// grantLease creates a lease, which may last longer than ttl.
 func (s *etcdStore) grantLease(ctx context.Context, ttl time.Duration) (uint64, error) {
 	r, err := s.client.Grant(ctx, int64((ttl+time.Second-1)/time.Second))
 	if err != nil {
@@ -67,7 +67,7 @@ func (s *etcdStore) grantLease(ctx context.Context, ttl time.Duration) (uint64, 
 	return uint64(r.ID), nil
 }
 
-// grantLeaseAs makes a lease that has an id of our own.
+// grantLeaseAs creates a lease with the given id.
 func (s *etcdStore) grantLeaseAs(ctx context.Context, id uint64, ttl time.Duration) error {
 	wanted := &etcdserverpb.LeaseGrantRequest{ID: int64(id), TTL: int64((ttl + time.Second - 1) / time.Second)}
 	if _, err := clientv3.RetryLeaseClient(s.client).LeaseGrant(ctx, wanted); err != nil {
@@ -76,7 +76,8 @@ func (s *etcdStore) grantLeaseAs(ctx context.Context, id uint64, ttl time.Durati
 	return nil
 }
 
-// renewLease starts the lease's time anew. The error is errLeaseGone, or one that leaves the state of the lease open.
+// renewLease restarts the time of a lease. It returns errLeaseGone if the lease does not exist. After any other error
+// the lease may still exist.
 func (s *etcdStore) renewLease(ctx context.Context, id uint64) error {
 	_, err := s.client.KeepAliveOnce(ctx, clientv3.LeaseID(id))
 	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
@@ -85,7 +86,7 @@ func (s *etcdStore) renewLease(ctx context.Context, id uint64) error {
 	return err
 }
 
-// revokeLease ends a lease and removes its keys.
+// revokeLease revokes a lease and removes its keys.
 func (s *etcdStore) revokeLease(ctx context.Context, id uint64) error {
 	_, err := s.client.Revoke(ctx, clientv3.LeaseID(id))
 	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
@@ -94,7 +95,7 @@ func (s *etcdStore) revokeLease(ctx context.Context, id uint64) error {
 	return err
 }
 
-// createKeys writes pairs under a lease, all or none. A key that is there is an error, unless it is of the same lease.
+// createKeys writes all pairs under a lease, or none. It fails if a key exists under another lease.
 func (s *etcdStore) createKeys(ctx context.Context, lease uint64, pairs []pair) error {
 	var absent []clientv3.Cmp
 	var puts, gets []clientv3.Op
@@ -117,12 +118,12 @@ func (s *etcdStore) createKeys(ctx context.Context, lease uint64, pairs []pair) 
 			}
 		}
 	}
-	// Some of them are there, and ours.
+	// Some keys exist under this lease.
 	_, err = s.client.Txn(ctx).Then(puts...).Commit()
 	return err
 }
 
-// removeKeys removes the keys of pairs, if they are there.
+// removeKeys removes the keys of pairs that exist.
 func (s *etcdStore) removeKeys(ctx context.Context, pairs []pair) error {
 	var deletes []clientv3.Op
 	for _, p := range pairs {

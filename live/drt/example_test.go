@@ -11,10 +11,10 @@ import (
 	"github.com/replay-llm/replay/live/drt/stack"
 )
 
-// A worker that counts, and a caller of it.
+// A worker counts, and a caller reads its items.
 func Example() {
 	ctx := context.Background()
-	servers, err := stack.Start(ctx, stack.Options{}) // or those of drt.FromEnv(os.Getenv)
+	servers, err := stack.Start(ctx, stack.Options{}) // or the servers of drt.FromEnv(os.Getenv)
 	if err != nil {
 		fmt.Println(err)
 		return

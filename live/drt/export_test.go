@@ -2,19 +2,18 @@ package drt
 
 import "net"
 
-// Active returns the number of requests that are being answered.
+// Active returns the number of requests in flight.
 func (s *Serving) Active() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.active)
 }
 
-// PatientConn returns how callers read from c.
+// PatientConn returns a connection that reads like callers do.
 func PatientConn(c net.Conn) net.Conn { return patientConn{c} }
 
-// HoldUp waits for a call that awaits its worker. It keeps the runtime from reading workers that call home
-// until the returned function is called, as in a process without a processor. It returns nil when no call waits
-// before over is closed.
+// HoldUp waits until a call waits for its worker. Then it keeps the runtime from reading workers that call home until
+// the caller calls release. It returns nil if no call waits before over is closed.
 func (rt *Runtime) HoldUp(over <-chan struct{}) (release func()) {
 	for {
 		rt.homes.mu.Lock()
@@ -30,7 +29,7 @@ func (rt *Runtime) HoldUp(over <-chan struct{}) (release func()) {
 	}
 }
 
-// Lines returns the number of connections for several response streams that the runtime has.
+// Lines returns the number of shared connections of the runtime.
 func (rt *Runtime) Lines() int {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -39,7 +38,7 @@ func (rt *Runtime) Lines() int {
 	return len(rt.lines) + len(rt.homes.lines)
 }
 
-// CutLines ends the connections of workers for several response streams.
+// CutLines closes the shared connections from workers.
 func (rt *Runtime) CutLines() {
 	rt.homes.mu.Lock()
 	defer rt.homes.mu.Unlock()

@@ -20,7 +20,7 @@ import (
 	"github.com/replay-llm/replay/live/fault"
 )
 
-// open starts a call with a worker that has sent one item and waits.
+// open starts a call and reads the first item of a worker that then waits.
 func open(t *testing.T, c *drt.Client, rc cancel.Context) (next func() (drt.Item, error, bool)) {
 	t.Helper()
 	s, err := c.Generate(limited(t), rc, &drt.Request{Payload: json.RawMessage(`{"n":1,"block":true}`)}, drt.RoundRobin())
@@ -35,7 +35,7 @@ func open(t *testing.T, c *drt.Client, rc cancel.Context) (next func() (drt.Item
 	return next
 }
 
-// finish stops an open call and expects its end.
+// finish stops an open call and checks its last item.
 func finish(t *testing.T, rc cancel.Context, next func() (drt.Item, error, bool)) {
 	t.Helper()
 	rc.Stop()
@@ -47,7 +47,7 @@ func finish(t *testing.T, rc cancel.Context, next func() (drt.Item, error, bool)
 	}
 }
 
-// A closed runtime is gone for other runtimes, and the calls it was answering end.
+// Other runtimes no longer see a closed runtime, and the calls that it was answering end.
 func TestClose(t *testing.T) {
 	_, config := servers(t, stack.Options{})
 	rt, err := drt.Connect(limited(t), config)
@@ -60,7 +60,7 @@ func TestClose(t *testing.T) {
 	next := open(t, c, rc)
 	closed := make(chan error, 1)
 	go func() { closed <- rt.Close(limited(t)) }()
-	await(t, c, 0) // it is gone before it has ended
+	await(t, c, 0) // the instance leaves discovery before the runtime has ended
 	if _, err := call(t, c, `{}`, drt.RoundRobin()); !errors.Is(err, drt.ErrNoInstances) {
 		t.Errorf("a new call: %v, want no instances", err)
 	}
@@ -70,7 +70,7 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// A lease that is revoked from outside ends a worker, or makes it another one.
+// After its lease is revoked, a worker ends (Exit) or registers again under the same id (Reregister).
 func TestLeaseRevoked(t *testing.T) {
 	s, config := servers(t, stack.Options{})
 	c := etcd(t, s)
@@ -130,7 +130,7 @@ func awaitDone(t *testing.T, done <-chan struct{}) {
 	}
 }
 
-// awaitWritten waits until a key was written after a revision.
+// awaitWritten waits until a key has been created after a revision.
 func awaitWritten(t *testing.T, s *stack.Stack, key string, revision int64) {
 	t.Helper()
 	c := etcd(t, s)
@@ -144,7 +144,7 @@ func awaitWritten(t *testing.T, s *stack.Stack, key string, revision int64) {
 	})
 }
 
-// Without NATS streams continue, new calls fail soon, and after it is back they work.
+// While NATS is down, streams continue and new calls fail soon. After NATS returns, calls succeed.
 func TestNATSKilled(t *testing.T) {
 	s, config := servers(t, stack.Options{})
 	rt := join(t, config)
@@ -175,8 +175,7 @@ func TestNATSKilled(t *testing.T) {
 	}
 }
 
-// mute registers an instance that acknowledges requests, or does not, and never
-// calls home.
+// mute registers an instance that never calls home. acknowledges sets whether it acknowledges requests.
 func mute(t *testing.T, s *stack.Stack, id uint64, acknowledges bool) (asked <-chan struct{}) {
 	t.Helper()
 	conn, err := nats.Connect(s.NATSURL())
@@ -204,8 +203,8 @@ func mute(t *testing.T, s *stack.Stack, id uint64, acknowledges bool) (asked <-c
 	return requests
 }
 
-// A worker that takes a request and never calls home is given up, at once when
-// its key goes. Calls to it fail for a while then, until it is back.
+// A call fails if its worker does not call home in time. It fails at once if the worker's key is removed. Further
+// calls fail until the tombstone ends.
 func TestNeverCallsHome(t *testing.T) {
 	for _, acknowledges := range []bool{true, false} {
 		t.Run(fmt.Sprint("acknowledges ", acknowledges), func(t *testing.T) { neverCallsHome(t, acknowledges) })
@@ -238,7 +237,7 @@ func neverCallsHome(t *testing.T, acknowledges bool) {
 	}
 }
 
-// Giving up before the worker calls home ends the call.
+// A call that is cancelled before the worker calls home ends.
 func TestCancelledBeforeCallHome(t *testing.T) {
 	for _, acknowledges := range []bool{true, false} {
 		t.Run(fmt.Sprint("acknowledges ", acknowledges), func(t *testing.T) { cancelledBeforeCallHome(t, acknowledges) })

@@ -16,7 +16,7 @@ type Name struct {
 
 func (n Name) String() string { return n.Namespace + "." + n.Component + "." + n.Endpoint }
 
-// checkName rejects names that cannot be in a subject and a key. Names match ^[a-z0-9_-]+$.
+// checkName rejects names that do not match ^[a-z0-9_-]+$, because names are parts of subjects and keys.
 func checkName(what, name string) error {
 	if name == "" {
 		return fmt.Errorf("%s: no name, expected letters a-z, digits, - and _", what)
@@ -29,8 +29,8 @@ func checkName(what, name string) error {
 	return nil
 }
 
-// serviceName returns name in the form of a NATS service: lower case, with _ instead of characters other than a-z, 0-9,
-// - or _, and none in front.
+// serviceName returns name as the name of a NATS service: in lower case, with _ instead of characters other than a-z,
+// 0-9, - and _, and without leading _.
 func serviceName(name string) string {
 	return strings.TrimLeft(strings.Map(func(r rune) rune {
 		if (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' {
@@ -45,19 +45,19 @@ type Instance struct {
 	Name
 	ID        uint64
 	Transport Transport
-	Device    string // what it computes on, if it says so
+	Device    string // device of the worker; "": unknown
 }
 
-// Transport is how requests reach an instance: one of the fields is set.
+// Transport is the address for requests to an instance. One field is set.
 type Transport struct {
-	Subject string `json:"nats_tcp,omitempty"` // of NATS
+	Subject string `json:"nats_tcp,omitempty"` // NATS subject
 	Address string `json:"tcp,omitempty"`      // host:port/{id hex}/{endpoint}
 }
 
-// hexID returns an id as keys and subjects have it: lower case, no padding.
+// hexID formats an id for keys and subjects: lower-case hexadecimal without padding.
 func hexID(id uint64) string { return strconv.FormatUint(id, 16) }
 
-// record is the value of a key, of either layout.
+// record is the value of an instance's key in both layouts.
 type record struct {
 	Type       string    `json:"type,omitempty"`
 	Namespace  string    `json:"namespace"`
@@ -69,20 +69,20 @@ type record struct {
 	Device     string    `json:"device_type,omitempty"`
 }
 
-// layout is one of the forms in which an instance is written down.
+// layout is one of the formats of keys and subjects.
 type layout struct {
 	name   Layout
-	prefix func(Name) string // of the keys of an endpoint's instances
-	group  func(Name) string // of subjects
+	prefix func(Name) string // prefix of the keys of an endpoint's instances
+	group  func(Name) string // prefix of the subjects
 }
 
 // keyOf returns the key of an instance.
 func (l layout) keyOf(n Name, id uint64) string { return l.prefix(n) + hexID(id) }
 
-// instancesKey is what the keys of instances begin with in the layout V1.
+// instancesKey is the prefix of the keys of instances in the layout V1.
 const instancesKey = "v1/instances/"
 
-// allLayouts lists all layouts, the preferred last.
+// allLayouts returns all layouts, the preferred layout last.
 func allLayouts() []layout {
 	return []layout{
 		{
@@ -98,7 +98,7 @@ func allLayouts() []layout {
 	}
 }
 
-// layoutsToWrite lists the layouts to write for l.
+// layoutsToWrite returns the layouts to write for l.
 func (l Layout) layoutsToWrite() []layout {
 	var w []layout
 	for _, one := range allLayouts() {
@@ -109,12 +109,12 @@ func (l Layout) layoutsToWrite() []layout {
 	return w
 }
 
-// subjectOf returns where an instance takes requests.
+// subjectOf returns the subject for requests to an instance.
 func (l layout) subjectOf(n Name, id uint64) string {
 	return l.group(n) + "." + n.Endpoint + "-" + hexID(id)
 }
 
-// encodeInstance returns what is written under the instance's key.
+// encodeInstance returns the value of the instance's key.
 func (l layout) encodeInstance(i Instance) []byte {
 	r := record{
 		Namespace: i.Namespace, Component: i.Component, Endpoint: i.Endpoint,
@@ -132,8 +132,8 @@ func (l layout) encodeInstance(i Instance) []byte {
 	return b
 }
 
-// decodeInstance reads a value. want is the endpoint with the prefix of the key: the prefix of "generate" is
-// also one of keys of "generate-2".
+// decodeInstance decodes the value of a key. It returns errOther if the value is not of the endpoint want: the key
+// prefix of "generate" also matches keys of "generate-2".
 func (l layout) decodeInstance(value []byte, want Name) (Instance, error) {
 	var r record
 	if err := json.Unmarshal(value, &r); err != nil {

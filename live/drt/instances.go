@@ -8,18 +8,18 @@ import (
 	"sync"
 )
 
-// instances is the known instances of one endpoint, shared by its clients.
+// instances are the known instances of one endpoint, shared by its clients.
 type instances struct {
 	rt   *Runtime
 	name Name
 
 	mu       sync.Mutex
 	byLayout [][]Instance
-	merged   []Instance    // by id
+	merged   []Instance    // sorted by id
 	changed  chan struct{} // closed at the next change
 }
 
-// watchInstances starts to look for the instances of an endpoint.
+// watchInstances starts to watch the instances of an endpoint.
 func (rt *Runtime) watchInstances(ctx context.Context, name Name) (*instances, error) {
 	in := &instances{rt: rt, name: name, changed: make(chan struct{})}
 	if rt.config.Discovery == Static {
@@ -37,8 +37,8 @@ func (rt *Runtime) watchInstances(ctx context.Context, name Name) (*instances, e
 	return in, nil
 }
 
-// setLayout stores the instances of one layout and merges them with those of the other layouts; the later layout is
-// preferred.
+// setLayout stores the instances of one layout and merges them with the instances of the other layouts. If an id has
+// several, the later layout is used.
 func (in *instances) setLayout(index int, all []Instance) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -58,7 +58,7 @@ func (in *instances) setLayout(index int, all []Instance) {
 	in.changed = make(chan struct{})
 }
 
-// announceChanges notifies waiting calls of instances that have gone or come.
+// announceChanges notifies waiting calls of removed and added instances.
 func (in *instances) announceChanges(before []Instance) {
 	for _, one := range before {
 		if !hasID(in.merged, one.ID) {
@@ -81,7 +81,7 @@ func hasID(all []Instance, id uint64) bool {
 	return ok
 }
 
-// findByID looks for id among instances sorted by it.
+// findByID finds an id in instances that are sorted by id.
 func findByID(all []Instance, id uint64) (Instance, bool) {
 	i, ok := slices.BinarySearchFunc(all, id, func(one Instance, id uint64) int { return cmp.Compare(one.ID, id) })
 	if !ok {
@@ -90,8 +90,8 @@ func findByID(all []Instance, id uint64) (Instance, bool) {
 	return all[i], true
 }
 
-// listInstances returns what is known now, and a channel that is closed when that changes. The
-// slice is never written to.
+// listInstances returns the known instances, and a channel that is closed when they change. The slice is never
+// modified.
 func (in *instances) listInstances() ([]Instance, <-chan struct{}) {
 	in.mu.Lock()
 	defer in.mu.Unlock()

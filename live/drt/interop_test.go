@@ -21,8 +21,7 @@ import (
 	"github.com/replay-llm/replay/live/drt/stack"
 )
 
-// The peer is the published Python package ai-dynamo-runtime. These tests run
-// with it (make interop) and are skipped without.
+// The peer is the published Python package ai-dynamo-runtime. These tests run only with it (make interop).
 var peerPython = flag.String("peer", "", "`python` that has the package ai-dynamo-runtime")
 
 // peer is a process of the peer that prints lines.
@@ -32,7 +31,7 @@ type peer struct {
 	t     *testing.T
 }
 
-// startPeer runs a script of testdata/peer against the servers of config.
+// startPeer runs a script of testdata/peer with the servers of config.
 func startPeer(t *testing.T, config drt.Config, script string, args ...string) *peer {
 	t.Helper()
 	if *peerPython == "" {
@@ -58,12 +57,12 @@ func startPeer(t *testing.T, config drt.Config, script string, args ...string) *
 	t.Cleanup(func() {
 		in.Close()
 		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // it was killed
+		_ = cmd.Wait() // the process was killed
 	})
 	return &peer{in, bufio.NewScanner(out), t}
 }
 
-// line is the next one that is of a test, and no log.
+// line returns the next line that is not a log line.
 func (p *peer) line() string {
 	p.t.Helper()
 	if !p.lines.Scan() {
@@ -73,7 +72,7 @@ func (p *peer) line() string {
 	return p.lines.Text()
 }
 
-// until reads lines up to one of want.
+// until reads lines up to a line of want, and returns that line.
 func (p *peer) until(want ...string) string {
 	p.t.Helper()
 	for {
@@ -86,7 +85,7 @@ func (p *peer) until(want ...string) string {
 	}
 }
 
-// Our caller calls the peer's worker, and stops it.
+// A client of this package calls the peer's worker, and stops a request.
 func TestInteropPeerWorker(t *testing.T) {
 	for _, plane := range []drt.RequestPlane{drt.NATS, drt.TCP} {
 		t.Run(string(plane), func(t *testing.T) { peerWorker(t, plane) })
@@ -136,7 +135,7 @@ func peerWorker(t *testing.T, plane drt.RequestPlane) {
 	}
 }
 
-// sorted is text with the keys of every object in order.
+// sorted returns text with the keys of every JSON object in order.
 func sorted(text string) string {
 	var all []string
 	decoder := json.NewDecoder(strings.NewReader(text))
@@ -153,7 +152,7 @@ func sorted(text string) string {
 	}
 }
 
-// answers is what the peer's caller prints of a call.
+// answers is the output of the peer's caller for a call.
 type answers struct {
 	Items []json.RawMessage
 	Error string
@@ -170,7 +169,7 @@ func (p *peer) ask(line string) (a answers) {
 	return a
 }
 
-// ticking answers as the peer's worker does.
+// ticking answers like the peer's worker.
 func ticking(ctx context.Context, rc cancel.Context, rq *drt.Request) (iter.Seq2[drt.Item, error], error) {
 	var in struct {
 		N          int
@@ -183,7 +182,7 @@ func ticking(ctx context.Context, rc cancel.Context, rq *drt.Request) (iter.Seq2
 		return nil, err
 	}
 	if in.Stop.Max != nil {
-		in.N = *in.Stop.Max // what is left after a migration
+		in.N = *in.Stop.Max // the remaining tokens after a migration
 	}
 	return func(yield func(drt.Item, error) bool) {
 		for i := range in.N {
@@ -210,7 +209,7 @@ func ticking(ctx context.Context, rc cancel.Context, rq *drt.Request) (iter.Seq2
 	}, nil
 }
 
-// The peer's caller calls our worker, and stops it.
+// The peer's caller calls a worker of this package, and stops a request.
 func TestInteropPeerCaller(t *testing.T) {
 	for _, plane := range []drt.RequestPlane{drt.NATS, drt.TCP} {
 		t.Run(string(plane), func(t *testing.T) { peerCaller(t, plane) })
@@ -234,7 +233,7 @@ func peerCaller(t *testing.T, plane drt.RequestPlane) {
 	if a := p.ask(`{"request":{"n":1,"fail":true}}`); !strings.Contains(fmt.Sprintf("%s %s", a.Error, a.Items), "on request") {
 		t.Errorf("a handler that fails: %s %s, want its error", a.Error, a.Items)
 	}
-	// A refusal is an answer of a worker that is well: the next call finds it.
+	// A refusal does not make the instance unavailable: the next call reaches it.
 	if a := p.ask(`{"request":{"n":"many"}}`); !strings.Contains(fmt.Sprintf("%s %s", a.Error, a.Items), "cannot unmarshal") {
 		t.Errorf("a request that is refused: %s %s, want why", a.Error, a.Items)
 	}

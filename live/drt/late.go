@@ -9,13 +9,13 @@ import (
 	"github.com/replay-llm/replay/live/fault"
 )
 
-// busyAfter is how long a process that has time for its connections takes for one to itself, at most.
+// busyAfter is the duration of a connection to this process itself above which the process counts as busy.
 const busyAfter = time.Second
 
-// awaitLate is called when the worker of a call has not called home in time. The cause may be the caller
-// itself: a process without a processor, or a paused one, does not read connections that came long ago. So the
-// caller calls itself. A worker that connected before is read before that call or with it. A worker that calls
-// home meanwhile is accepted. If the call to itself takes long, the worker is not to blame.
+// awaitLate is called when the worker of a call has not called home in time. The caller itself may be the cause: a
+// busy or paused process does not read connections that arrived long ago. Therefore the caller connects to itself.
+// Workers that connected earlier arrive before or with that connection. Workers that connect meanwhile are accepted,
+// too. If the connection to itself takes long, the error blames this process, not the worker.
 func (c *callers) awaitLate(ctx context.Context, rc cancel.Context, e *expected) (arrival, error) {
 	limited, release := context.WithTimeout(ctx, max(c.config.CallHome, 2*busyAfter))
 	defer release()
@@ -47,7 +47,7 @@ func (c *callers) awaitLate(ctx context.Context, rc cancel.Context, e *expected)
 	return arrival{}, fault.New(fault.ConnectionTimeout, "%v: instance %s has not called home in %v", e.place.name, hexID(e.place.id), c.config.CallHome)
 }
 
-// callItself connects to this process as a worker does, and returns when it was taken for one.
+// callItself connects to this process like a worker. It returns when the connection has been accepted.
 func (c *callers) callItself(ctx context.Context) error {
 	e := &expected{subject: cancel.NewID(), arrival: make(chan arrival, 1)}
 	c.mu.Lock()
@@ -70,7 +70,7 @@ func (c *callers) callItself(ctx context.Context) error {
 	}
 	select {
 	case a := <-e.arrival:
-		e.arrival <- a // for withdrawCall, which closes it
+		e.arrival <- a // for withdrawCall, which closes the connection
 		return a.err
 	case <-ctx.Done():
 		return ctx.Err()

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// takeLease takes the lease and keeps it in the background.
+// takeLease creates the lease and keeps it alive in the background.
 func (rt *Runtime) takeLease(ctx context.Context) error {
 	id, err := rt.store.grantLease(ctx, rt.config.Lease)
 	if err != nil {
@@ -20,11 +20,11 @@ func (rt *Runtime) takeLease(ctx context.Context) error {
 	return nil
 }
 
-// leaveTry bounds one attempt to give the lease back, and the last one of a runtime that closes.
+// leaveTry is the timeout of each attempt to revoke the lease. It also limits the wait of Close.
 const leaveTry = 2 * time.Second
 
-// Leave gives the lease back, with all keys under it. Nothing is registered from then on. It is tried until etcd
-// answers or the runtime is closed; the channel is closed when the keys are gone.
+// Leave revokes the lease, which removes all its keys. From then on no key is registered. It retries until etcd
+// answers or the runtime is closed. The channel is closed after the removal of the keys.
 func (rt *Runtime) Leave() <-chan struct{} {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -70,13 +70,13 @@ func (rt *Runtime) keepLease(id uint64) {
 		}
 		rt.log.Warn("lease lost; continues to serve, and registers again when etcd answers", "instance", hexID(id), "reason", err)
 		if rt.regainLease(id) != nil {
-			return // closed meanwhile
+			return // the runtime leaves
 		}
 	}
 }
 
-// renewUntilLost renews the lease when a third of its time is over, and at once when
-// a check was requested, until the lease is gone, or may be.
+// renewUntilLost renews the lease after each third of its time, and at once when a check is requested. It returns
+// when the lease is or may be lost.
 func (rt *Runtime) renewUntilLost(id uint64) error {
 	third := rt.config.Lease / 3
 	wait, renewed := third, time.Now()
@@ -104,7 +104,7 @@ func (rt *Runtime) renewUntilLost(id uint64) error {
 	}
 }
 
-// loseLease ends what depends on the lease: endpoints refuse from now on.
+// loseLease makes the endpoints refuse requests, and closes Done.
 func (rt *Runtime) loseLease(err error) {
 	rt.mu.Lock()
 	rt.lost = err
@@ -116,7 +116,8 @@ func (rt *Runtime) loseLease(err error) {
 	close(rt.done)
 }
 
-// regainLease renews the lease, or takes one of the same id, and registers everything under it, when etcd accepts it.
+// regainLease retries until it has renewed the lease or created it again under the same id, and has registered all
+// keys.
 func (rt *Runtime) regainLease(id uint64) error {
 	for backoff := 50 * time.Millisecond; ; backoff = min(2*backoff, time.Second) {
 		err := rt.reregisterAll(id)
@@ -124,7 +125,7 @@ func (rt *Runtime) regainLease(id uint64) error {
 			rt.log.Warn("registered again", "instance", hexID(id))
 			return nil
 		}
-		if rt.store.contact.isAnswering() { // else it is known that etcd is away
+		if rt.store.contact.isAnswering() { // an outage of etcd is logged by contact
 			rt.log.Warn("not registered yet", "instance", hexID(id), "reason", err)
 		}
 		select {
@@ -136,8 +137,8 @@ func (rt *Runtime) regainLease(id uint64) error {
 	}
 }
 
-// reregisterAll registers the servings again. The id stays the same: etcd gives no id twice, and callers of
-// this instance still find it.
+// reregisterAll registers all keys again. The id stays the same: etcd never reuses an id, and callers still find this
+// instance.
 func (rt *Runtime) reregisterAll(id uint64) error {
 	ctx, release := context.WithTimeout(rt.leasing, rt.config.Connect)
 	defer release()
@@ -156,7 +157,7 @@ func (rt *Runtime) reregisterAll(id uint64) error {
 		if err := rt.registerKeys(ctx, []pair{{key, announced[key]}}); err != nil {
 			return err
 		}
-		if !rt.isAnnounced(key) { // it was withdrawn meanwhile
+		if !rt.isAnnounced(key) { // the key was withdrawn meanwhile
 			err = errors.Join(err, rt.unregisterKeys(ctx, []pair{{key: key}}))
 		}
 	}
@@ -171,13 +172,13 @@ func (rt *Runtime) reregisterAll(id uint64) error {
 	return err
 }
 
-// registerAgain registers what was registered.
+// registerAgain registers the serving again, if it was registered.
 func (s *Serving) registerAgain(ctx context.Context) error {
 	if !s.isRegistered() {
 		return nil
 	}
 	err := s.endpoint.rt.registerKeys(ctx, s.discoveryPairs())
-	if !s.isRegistered() { // it has left meanwhile
+	if !s.isRegistered() { // the serving was unregistered meanwhile
 		err = errors.Join(err, s.endpoint.rt.unregisterKeys(ctx, s.discoveryPairs()))
 	}
 	return err
@@ -206,7 +207,7 @@ func (rt *Runtime) registerKeys(ctx context.Context, pairs []pair) error {
 	return rt.guardKey(ctx, pairs[0].key)
 }
 
-// guardKey reads a key of our own: that it goes may mean that the lease has.
+// guardKey watches a key of this runtime: if the key disappears, the lease may be lost.
 func (rt *Runtime) guardKey(ctx context.Context, key string) error {
 	rt.mu.Lock()
 	known := rt.guarded[key]
@@ -223,7 +224,7 @@ func (rt *Runtime) guardKey(ctx context.Context, key string) error {
 	})
 }
 
-// unregisterKeys removes them. They go with the lease when the runtime leaves.
+// unregisterKeys removes keys. When the runtime leaves, the keys are removed with the lease instead.
 func (rt *Runtime) unregisterKeys(ctx context.Context, pairs []pair) error {
 	if rt.store == nil || rt.leasing.Err() != nil {
 		return nil
@@ -231,7 +232,7 @@ func (rt *Runtime) unregisterKeys(ctx context.Context, pairs []pair) error {
 	return rt.store.removeKeys(ctx, pairs)
 }
 
-// addServing remembers what is served.
+// addServing registers a serving with the runtime.
 func (rt *Runtime) addServing(s *Serving) error {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -254,8 +255,8 @@ func (rt *Runtime) removeServing(s *Serving) {
 	rt.servings = slices.DeleteFunc(rt.servings, func(one *Serving) bool { return one == s })
 }
 
-// Close closes what is still served (Serving.Close), gives the lease back and
-// ends all connections. Streams of calls made here continue until they end.
+// Close closes all servings (Serving.Close), revokes the lease and closes all connections. Streams of calls from this
+// runtime continue until they end.
 func (rt *Runtime) Close(ctx context.Context) error {
 	rt.mu.Lock()
 	if rt.closed {
@@ -282,7 +283,7 @@ func (rt *Runtime) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// disconnectAll ends everything in the background.
+// disconnectAll ends the background goroutines and closes the connections.
 func (rt *Runtime) disconnectAll() {
 	rt.cancel()
 	rt.keeping.Wait()
@@ -293,6 +294,6 @@ func (rt *Runtime) disconnectAll() {
 		rt.plane.closePlane()
 	}
 	if rt.store != nil {
-		_ = rt.store.client.Close() // nothing depends on it any more
+		_ = rt.store.client.Close() // nothing depends on the client any more
 	}
 }

@@ -12,27 +12,27 @@ import (
 	"github.com/replay-llm/replay/internal/wire"
 )
 
-// sharedHeader is the header of a request with the subject of connections that carry the response streams of several
-// calls of its caller. Other implementations of workers ignore it and connect for each call.
+// sharedHeader is the header of a request with the subject of shared connections, which carry the response streams of
+// several calls of a caller. Other implementations of workers ignore it and connect for each call.
 const sharedHeader = "x-replay-shared-stream"
 
-// callerID is a caller: its address, and the subject of its shared connections.
+// callerID identifies a caller by its address and the subject of its shared connections.
 type callerID struct{ address, subject string }
 
-// line is the connection of a worker to a caller, for the response streams of all calls between them.
+// line is the shared connection of a worker to a caller.
 type line struct {
 	rt *Runtime
 	to callerID
 
 	mu   sync.Mutex
 	conn *mux.Conn // nil before the first call
-	over bool      // another line takes its place
+	over bool      // a new line replaces this line
 }
 
-// errOver is the error of a line that takes no more streams.
+// errOver is the error of a line that accepts no more streams.
 var errOver = errors.New("the connection has ended")
 
-// openStream returns a response stream to a caller.
+// openStream opens a response stream to a caller.
 func (rt *Runtime) openStream(ctx context.Context, to callerID) (net.Conn, error) {
 	for {
 		rt.mu.Lock()
@@ -48,7 +48,7 @@ func (rt *Runtime) openStream(ctx context.Context, to callerID) (net.Conn, error
 	}
 }
 
-// openStream opens a stream, and connects for the first one.
+// openStream opens a stream. The first stream opens the connection.
 func (l *line) openStream(ctx context.Context) (net.Conn, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -76,7 +76,7 @@ func (l *line) openStream(ctx context.Context) (net.Conn, error) {
 	return l.conn.Open()
 }
 
-// forget makes the next call connect anew.
+// forget removes the line, so that the next call connects again.
 func (l *line) forget() {
 	l.rt.mu.Lock()
 	defer l.rt.mu.Unlock()
@@ -85,7 +85,7 @@ func (l *line) forget() {
 	}
 }
 
-// closeLines ends the connections to callers, each with its last stream.
+// closeLines closes each shared connection when its last stream ends.
 func (rt *Runtime) closeLines() {
 	rt.mu.Lock()
 	all := slices.Collect(maps.Values(rt.lines))

@@ -16,7 +16,7 @@ import (
 	"github.com/replay-llm/replay/live/fault"
 )
 
-// counter answers {"n":N} with the items 0 … N-1, and a last one.
+// counter answers {"n":N} with the items 0 … N-1 and a terminal item.
 func counter(ctx context.Context, rc cancel.Context, rq *drt.Request) (iter.Seq2[drt.Item, error], error) {
 	var in struct {
 		N     int
@@ -55,7 +55,7 @@ func counter(ctx context.Context, rc cancel.Context, rq *drt.Request) (iter.Seq2
 	}, nil
 }
 
-// timeLimit is when a test has hung.
+// timeLimit is the timeout of a test.
 const timeLimit = time.Minute
 
 func limited(t *testing.T) context.Context {
@@ -107,7 +107,7 @@ func serve(t *testing.T, rt *drt.Runtime, name string, handler drt.Handler, o dr
 	return s
 }
 
-// client is one that sees want instances.
+// client returns a client that sees want instances.
 func client(t *testing.T, rt *drt.Runtime, name string, want int) *drt.Client {
 	t.Helper()
 	c, err := endpoint(t, rt, name).Client(limited(t), drt.ClientOptions{})
@@ -135,7 +135,7 @@ func await(t *testing.T, c *drt.Client, want int) {
 	}
 }
 
-// collect reads a stream to its end: the data of its items, and its error.
+// collect reads a stream to its end. It returns the data of its items, and its error.
 func collect(s *drt.Stream) (string, error) {
 	var all []string
 	for item, err := range s.Items() {
@@ -147,7 +147,7 @@ func collect(s *drt.Stream) (string, error) {
 	return strings.Join(all, " "), nil
 }
 
-// call is Generate and collect.
+// call makes a call and collects its stream.
 func call(t *testing.T, c *drt.Client, payload string, route drt.Route) (string, error) {
 	t.Helper()
 	s, err := c.Generate(limited(t), cancel.New(""), &drt.Request{Payload: json.RawMessage(payload)}, route)
@@ -157,7 +157,7 @@ func call(t *testing.T, c *drt.Client, payload string, route drt.Route) (string,
 	return collect(s)
 }
 
-// Requests are answered, and errors arrive with their type, wherever they happen.
+// Requests are answered. Errors of each stage reach the caller with their type.
 func TestCall(t *testing.T) {
 	hub := drttest.Start(t)
 	worker, caller := join(t, hub.Config()), join(t, hub.Config())
@@ -177,7 +177,7 @@ func TestCall(t *testing.T) {
 		t.Run(test.payload, func(t *testing.T) {
 			c := c
 			if test.kind == fault.BackendEngineShutdown {
-				c = client(t, join(t, hub.Config()), "generate", 1) // its instance is avoided then
+				c = client(t, join(t, hub.Config()), "generate", 1) // the failed instance is avoided after this call
 			}
 			got, err := call(t, c, test.payload, drt.RoundRobin())
 			if got != test.want {
@@ -198,7 +198,7 @@ func numbers(n int) string {
 	return strings.Join(all, " ")
 }
 
-// After stop the remaining items of the worker still come; after kill none does.
+// After a stop, the remaining items of the worker arrive. After a kill, no item arrives.
 func TestStopAndKill(t *testing.T) {
 	hub := drttest.Start(t)
 	worker, caller := join(t, hub.Config()), join(t, hub.Config())
@@ -245,7 +245,7 @@ func TestStopAndKill(t *testing.T) {
 	}
 }
 
-// one answers with one item: text if it is a number, else as a string.
+// one returns a handler that answers with one item: text as JSON if it is valid JSON, otherwise as a string.
 func one(text func(context.Context, cancel.Context, *drt.Request) string) drt.Handler {
 	return func(ctx context.Context, rc cancel.Context, rq *drt.Request) (iter.Seq2[drt.Item, error], error) {
 		data := json.RawMessage(text(ctx, rc, rq))
@@ -258,7 +258,7 @@ func one(text func(context.Context, cancel.Context, *drt.Request) string) drt.Ha
 
 func isType(err error, t fault.Type) bool { return errors.Is(err, t) }
 
-// pull reads a stream item by item.
+// pull returns functions that read a stream item by item.
 func pull(s *drt.Stream) (next func() (drt.Item, error, bool), stop func()) {
 	return iter.Pull2(s.Items())
 }

@@ -10,26 +10,26 @@ import (
 	"github.com/replay-llm/replay/live/fault"
 )
 
-// journey is a request that may continue at another instance after its instance has failed: with the tokens of
-// the failed instance appended to its prompt.
+// journey is a request that may continue at another instance after its instance has failed. The tokens of the failed
+// instance are appended to its prompt.
 type journey struct {
 	client *Client
 	ctx    context.Context
 	rc     cancel.Context
 	rq     *Request
 	route  Route
-	left   int // moves that are left
-	// Moves that are left while no item has come, and whether one has.
+	left   int // remaining migrations
+	// Remaining moves before the first item, and whether an item has arrived.
 	unbegun int
 	began   bool
 
-	tokens []json.RawMessage // that have come so far
-	moved  int               // how many of them before the last move
-	link   json.RawMessage   // the worker_trace_link of the last instance, if it told
+	tokens []json.RawMessage // tokens received so far
+	moved  int               // number of tokens before the last move
+	link   json.RawMessage   // the worker_trace_link of the last instance, if sent
 }
 
-// mayMigrate reports whether a request may continue at another instance after err: its instance is in trouble,
-// and the request is not to blame.
+// mayMigrate reports whether a request may continue at another instance after err: err must be a failure of the
+// instance and not of the request.
 func mayMigrate(err error) bool {
 	return fault.MatchChain(err, []fault.Type{
 		fault.CannotConnect, fault.Disconnected, fault.ConnectionTimeout, fault.ResponseTimeout,
@@ -49,7 +49,7 @@ func (j *journey) sendFirst() (*Stream, error) {
 	return s, nil
 }
 
-// sendRest sends the rest of the request elsewhere, and returns nil if that may not be or does not work.
+// sendRest sends the remaining request to another instance. It returns nil if no move is allowed or all moves fail.
 func (j *journey) sendRest(err error) *Stream {
 	for !j.rc.IsStopped() && j.ctx.Err() == nil && j.takeMove(err) {
 		rest, bad := j.restOfRequest()
@@ -68,12 +68,12 @@ func (j *journey) sendRest(err error) *Stream {
 	return nil
 }
 
-// takeMove reports whether the request may move after err, and takes that move off the moves that are left.
+// takeMove reports whether the request may move after err, and subtracts the move.
 func (j *journey) takeMove(err error) bool {
 	switch {
 	case j.unbegun > 0 && !j.began && isSilent(err):
 		j.unbegun--
-	case j.left > 0 && mayMigrate(err) && (j.began || !errors.Is(err, errUnsettled)): // no other instance can be reached either
+	case j.left > 0 && mayMigrate(err) && (j.began || !errors.Is(err, errUnsettled)): // with errUnsettled, no instance can be reached
 		j.left--
 	default:
 		return false
@@ -81,11 +81,12 @@ func (j *journey) takeMove(err error) bool {
 	return true
 }
 
-// noteItem remembers what an item brought. After a move, the usage in it is made that of the whole request.
+// noteItem records the tokens of an item. After a move, it changes the usage in the item to that of the complete
+// request.
 func (j *journey) noteItem(item *Item) {
 	j.began = true
 	if j.left == 0 && j.moved == 0 {
-		return // it stays where it is
+		return // no more migrations
 	}
 	var chunk struct {
 		Tokens []json.RawMessage           `json:"token_ids"`
@@ -93,7 +94,7 @@ func (j *journey) noteItem(item *Item) {
 		Usage  *map[string]json.RawMessage `json:"completion_usage"`
 	}
 	if json.Unmarshal(item.Data, &chunk) != nil {
-		return // its reader reports that
+		return // the reader of the item reports the error
 	}
 	j.tokens = append(j.tokens, chunk.Tokens...)
 	if len(chunk.Link) > 0 {
@@ -112,7 +113,7 @@ func (j *journey) noteItem(item *Item) {
 	item.Data = mustEncode(whole)
 }
 
-// restOfRequest returns the request that is left to be done.
+// restOfRequest returns the request with the received tokens in its prompt and lower token limits.
 func (j *journey) restOfRequest() (*Request, error) {
 	if len(j.tokens) == 0 {
 		return j.rq, nil
@@ -143,7 +144,7 @@ func (j *journey) restOfRequest() (*Request, error) {
 	return &next, nil
 }
 
-// rankedRequest returns a request of an engine that names its rank.
+// rankedRequest returns a copy of an engine request with the rank in routing.dp_rank.
 func rankedRequest(rq *Request, rank int32) (*Request, error) {
 	whole, err := decodeObject(rq.Payload)
 	var routing map[string]json.RawMessage
@@ -163,7 +164,7 @@ func rankedRequest(rq *Request, rank int32) (*Request, error) {
 	return &next, nil
 }
 
-// shiftCount changes a count in an object of JSON, if it is there; not below 0.
+// shiftCount adds by to a number in a JSON object, if the key exists. The result is at least 0.
 func shiftCount(o map[string]json.RawMessage, key string, by int) {
 	var n int
 	if json.Unmarshal(o[key], &n) == nil && len(o[key]) > 0 && string(o[key]) != "null" {
@@ -178,7 +179,7 @@ func decodeObject(b json.RawMessage) (o map[string]json.RawMessage, err error) {
 	return o, err
 }
 
-// mustEncode returns the JSON of something that was JSON.
+// mustEncode returns the JSON of v, which was decoded from JSON.
 func mustEncode(v any) json.RawMessage {
 	b, err := json.Marshal(v)
 	if err != nil {

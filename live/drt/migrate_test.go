@@ -16,8 +16,8 @@ import (
 	"github.com/replay-llm/replay/live/fault"
 )
 
-// generating answers as an engine does: the n-th token after the prompt is n, and the terminal has the usage.
-// It breaks after breakAfter tokens, if that is not 0.
+// generating answers like an engine: the n-th token after the prompt is n, and the terminal has the usage. If
+// breakAfter is not 0, the stream breaks after this number of tokens.
 func generating(breakAfter *atomic.Int64, link string) drt.Handler {
 	return func(_ context.Context, _ cancel.Context, rq *drt.Request) (iter.Seq2[drt.Item, error], error) {
 		var in struct {
@@ -50,7 +50,7 @@ func generating(breakAfter *atomic.Int64, link string) drt.Handler {
 	}
 }
 
-// tokens reads a stream: its tokens, and its terminal.
+// tokens reads a stream and returns its tokens, its terminal and its error.
 func tokens(t *testing.T, s *drt.Stream) (all []int, terminal map[string]any, failed error) {
 	t.Helper()
 	for item, err := range s.Items() {
@@ -71,8 +71,7 @@ func tokens(t *testing.T, s *drt.Stream) (all []int, terminal map[string]any, fa
 	return all, terminal, nil
 }
 
-// A request of an instance that fails continues at another one. The caller gets one
-// stream without a gap.
+// If an instance fails, the request continues at another instance. The caller receives one stream without a gap.
 func TestMigration(t *testing.T) {
 	hub := drttest.Start(t)
 	var breaks [2]atomic.Int64
@@ -118,7 +117,7 @@ func TestMigration(t *testing.T) {
 	if got, _, err := run(1); !errors.Is(err, fault.BackendEngineShutdown) || fmt.Sprint(got) != "[3 4 5 6 7 8 9]" {
 		t.Errorf("both break: %v, %v; want the tokens of both and the error", got, err)
 	}
-	// Each worker breaks after some items; in the end no worker is left.
+	// Each worker breaks after some items, until no worker is left.
 	if got, _, err := run(9); err == nil || !strings.Contains(err.Error(), "going") || fmt.Sprint(got) != "[3 4 5 6 7 8 9]" {
 		t.Errorf("both break, any number of moves: %v, %v", got, err)
 	}

@@ -15,10 +15,10 @@ import (
 	"github.com/replay-llm/replay/live/fault"
 )
 
-// queueGroup is that of all endpoints.
+// queueGroup is the queue group of all endpoints.
 const queueGroup = "q"
 
-// drainLimit is how long the server may take to give a subject to other subscribers.
+// drainLimit is how long to wait until the server has drained a subscription.
 const drainLimit = time.Second
 
 // natsPlane carries requests over NATS.
@@ -28,8 +28,8 @@ type natsPlane struct {
 
 	mu       sync.Mutex
 	services map[string]*natsService // by name
-	back     time.Time               // when the connection was last lost or made again
-	up       context.Context         // ends with the connection
+	back     time.Time               // when the connection was last lost or restored
+	up       context.Context         // ends when the connection is lost
 	down     context.CancelFunc
 }
 
@@ -39,7 +39,7 @@ type natsService struct {
 	uses    int
 }
 
-// connectNATS waits for a server as long as ctx lasts.
+// connectNATS connects to NATS, and retries until ctx ends.
 func connectNATS(ctx context.Context, config *Config) (*natsPlane, error) {
 	options, err := natsOptions(config)
 	if err != nil {
@@ -68,23 +68,23 @@ func newNATSPlane(conn *nats.Conn, config *Config) *natsPlane {
 		config.Log.Info("nats connected again")
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.down() // this handler may run before the one for disconnects
+		p.down() // this handler may run before the handler of the disconnect
 		p.back = time.Now()
 		p.up, p.down = context.WithCancel(context.Background())
 	})
 	conn.SetDisconnectErrHandler(func(_ *nats.Conn, err error) {
-		if err != nil { // nil: we have closed it
+		if err != nil { // nil: closed by this process
 			config.Log.Warn("nats disconnected", "reason", err)
 		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.back = time.Now() // the connection may be there again before the other handler runs
+		p.back = time.Now() // the connection may be restored before the other handler runs
 		p.down()
 	})
 	return p
 }
 
-// whileUp returns ctx, ending with the present connection.
+// whileUp returns a context that also ends when the present connection is lost.
 func (p *natsPlane) whileUp(ctx context.Context) (context.Context, func()) {
 	p.mu.Lock()
 	up := p.up
@@ -94,7 +94,7 @@ func (p *natsPlane) whileUp(ctx context.Context) (context.Context, func()) {
 	return ctx, func() { forget(); cancel() }
 }
 
-// isUnsettled reports whether other processes may still be reconnecting.
+// isUnsettled reports whether NATS is disconnected or was so recently that other processes may still be reconnecting.
 func (p *natsPlane) isUnsettled() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -105,11 +105,11 @@ func natsOptions(config *Config) ([]nats.Option, error) {
 	c := &config.NATS
 	options := []nats.Option{
 		nats.Name("replay"), nats.MaxReconnects(-1), nats.RetryOnFailedConnect(false),
-		nats.CustomReconnectDelay(func(attempts int) time.Duration { // requests wait for it
+		nats.CustomReconnectDelay(func(attempts int) time.Duration { // requests wait for the reconnection
 			most := min(50*time.Millisecond<<min(attempts, 4), 500*time.Millisecond)
 			return most/2 + rand.N(most/2)
 		}),
-		// A request fails now rather than being sent late.
+		// A request while NATS is disconnected fails at once, and is not sent later.
 		nats.ReconnectBufSize(-1),
 		nats.Timeout(min(config.Connect, 2*time.Second)), nats.PingInterval(5 * time.Second), nats.MaxPingsOutstanding(2),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { config.Log.Warn("nats", "reason", err) }),
@@ -139,7 +139,7 @@ func natsOptions(config *Config) ([]nats.Option, error) {
 }
 
 func (p *natsPlane) closePlane() {
-	// The last messages must arrive; messages that are not sent within a second are dropped.
+	// Wait up to a second until the last messages are sent. Later messages are dropped.
 	if p.conn.IsConnected() {
 		_ = p.conn.FlushTimeout(time.Second)
 	}
@@ -167,7 +167,7 @@ func (p *natsPlane) serveInstance(s serving) (func(), error) {
 			return nil, fmt.Errorf("subject %s: %w", s.subjects[i], err)
 		}
 	}
-	// A call after this is answered: the server knows the subscription.
+	// After this, a call is answered: the server has the subscription.
 	if err := p.conn.FlushTimeout(p.config.Connect); err != nil {
 		release()
 		return nil, fault.New(fault.CannotConnect, "nats: %w", err)
@@ -175,7 +175,7 @@ func (p *natsPlane) serveInstance(s serving) (func(), error) {
 	return release, nil
 }
 
-// openService returns the micro service of a component, shared by its endpoints.
+// openService returns the micro service of a component, which the component's endpoints share.
 func (p *natsPlane) openService(n Name) (micro.Service, func(), error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -196,19 +196,19 @@ func (p *natsPlane) openService(n Name) (micro.Service, func(), error) {
 	return s.service, sync.OnceFunc(func() { p.dropService(name) }), nil
 }
 
-// dropService ends a service when none of its endpoints is served any more. Until then the endpoints that are
-// no longer served answer with a refusal.
+// dropService stops a service when none of its endpoints is served. Until then endpoints that are no longer served
+// refuse requests.
 func (p *natsPlane) dropService(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.services[name]
 	if s.uses--; s.uses == 0 {
 		delete(p.services, name)
-		_ = s.service.Stop() // it unsubscribes, or the connection is gone
+		_ = s.service.Stop() // stopping unsubscribes; an error means that the connection is closed
 	}
 }
 
-// newMessage returns a request as the worker takes it. That an answer cannot be sent is the caller's to notice.
+// newMessage returns a request for the worker. reply ignores errors: if an answer is lost, the caller times out.
 func newMessage(frame []byte, headers map[string][]string, reply func(*refusal)) message {
 	m := message{frame: frame, at: time.Now(), headers: make(map[string]string), reply: reply}
 	for k, v := range headers {
@@ -219,16 +219,16 @@ func newMessage(frame []byte, headers map[string][]string, reply func(*refusal))
 	return m
 }
 
-// answerMicro answers a request of a micro service: nil acknowledges it. The service reads the answer of its request
-// when the handler has returned, before the answer is known, which is therefore sent separately.
+// answerMicro answers a request of a micro service; nil acknowledges it. The answer is a separate message, because
+// the service reads its own answer when the handler returns, which is too early.
 func (p *natsPlane) answerMicro(r micro.Request, no *refusal) {
 	_ = p.conn.PublishMsg(newAnswer(r.Reply(), no))
 }
 
-// answerPlain answers a request of a plain subscription as a micro service does.
+// answerPlain answers a request of a plain subscription like a micro service.
 func answerPlain(r *nats.Msg, no *refusal) { _ = r.RespondMsg(newAnswer(r.Reply, no)) }
 
-// newAnswer returns the answer to a request: nil acknowledges it.
+// newAnswer returns the answer to a request; nil acknowledges it.
 func newAnswer(to string, no *refusal) *nats.Msg {
 	answer := nats.NewMsg(to)
 	if no != nil {
@@ -238,15 +238,15 @@ func newAnswer(to string, no *refusal) *nats.Msg {
 	return answer
 }
 
-// serveShared takes requests of a subject that other workers serve too: it ends when this one refuses, which a
-// micro service cannot do alone.
+// serveShared serves subjects that other workers serve, too. Its stop function drains the subscriptions, which a
+// single endpoint of a micro service cannot do.
 func (p *natsPlane) serveShared(s serving) (func(), error) {
 	var all []*nats.Subscription
 	stop := func() {
 		for _, sub := range all {
 			drained := sub.StatusChanged(nats.SubscriptionClosed)
 			if sub.Drain() != nil {
-				continue // the connection is gone
+				continue // the connection is closed
 			}
 			select {
 			case <-drained:
@@ -267,10 +267,10 @@ func (p *natsPlane) serveShared(s serving) (func(), error) {
 	return sync.OnceFunc(stop), p.conn.FlushTimeout(p.config.Connect)
 }
 
-// planeWait is how long a request that no worker can have received waits for NATS, and for workers that reconnect.
+// planeWait is how long a request that no worker has received waits for NATS, and for workers that reconnect.
 const planeWait = 1500 * time.Millisecond
 
-// requestOnce sends a request, and waits for its answer as long as the connection lasts.
+// requestOnce sends a request and waits for its answer until the connection is lost.
 func (p *natsPlane) requestOnce(ctx context.Context, msg *nats.Msg) (*nats.Msg, error) {
 	if !p.conn.IsConnected() {
 		return nil, nats.ErrConnectionClosed
@@ -310,7 +310,8 @@ func (p *natsPlane) sendRequest(ctx context.Context, to Instance, m message) err
 	return p.unreachedError(to, err)
 }
 
-// unreachedError returns a CannotConnect. That NATS is away, or was until just now, is not the instance's fault.
+// unreachedError returns a CannotConnect. It includes errUnsettled if NATS is or was recently disconnected, so that
+// the instance is not blamed.
 func (p *natsPlane) unreachedError(to Instance, err error) error {
 	if p.isUnsettled() {
 		err = fmt.Errorf("%w: %w", errUnsettled, err)
@@ -318,7 +319,7 @@ func (p *natsPlane) unreachedError(to Instance, err error) error {
 	return fault.New(fault.CannotConnect, "%v: %s: %w", to.Name, to.Transport.Subject, err)
 }
 
-// refusalOf returns what a micro answer refuses, or nil.
+// refusalOf returns the refusal in a micro service's answer, or nil.
 func refusalOf(answer *nats.Msg) *refusal {
 	code := answer.Header.Get(micro.ErrorCodeHeader)
 	if code == "" {

@@ -18,7 +18,7 @@ import (
 	"github.com/replay-llm/replay/live/fault"
 )
 
-// A worker that closes is gone at once, one that is killed when its lease is.
+// A worker that closes disappears at once. A worker that is killed disappears when its lease expires.
 func TestFaultWorkerGone(t *testing.T) {
 	_, config, all := cluster(t, 1)
 	c := client(t, join(t, config), "generate", 1)
@@ -45,7 +45,7 @@ func TestFaultWorkerGone(t *testing.T) {
 	within(t, "SIGKILL: seen by a watcher", began, ttl+time.Second)
 }
 
-// A lease that is revoked ends the worker's process, or has it register again.
+// If its lease is revoked, a worker process ends or registers again.
 func TestFaultLeaseRevoked(t *testing.T) {
 	s, config, all := cluster(t, 1)
 	keys := etcd(t, s)
@@ -73,8 +73,7 @@ func TestFaultLeaseRevoked(t *testing.T) {
 	}
 }
 
-// streams starts calls that run for long and returns how to wait for them: the
-// error of each.
+// streams starts n long calls. wait returns the error of each call.
 func streams(t *testing.T, c *drt.Client, n, items int) (wait func() []error) {
 	t.Helper()
 	failed := make([]error, n)
@@ -98,8 +97,8 @@ func streams(t *testing.T, c *drt.Client, n, items int) (wait func() []error) {
 	return func() []error { all.Wait(); return failed }
 }
 
-// An etcd that is away for less than the lease has no effect; for longer, workers end, and clients notice when
-// it is back.
+// An outage of etcd for less than the lease has no effect. After a longer outage, workers have ended, and clients
+// notice when etcd returns.
 func TestFaultEtcdAway(t *testing.T) {
 	s, config, all := cluster(t, 2)
 	c := client(t, join(t, config), "generate", 2)
@@ -136,7 +135,7 @@ func TestFaultEtcdAway(t *testing.T) {
 	if err := s.RestartEtcd(limited(t)); err != nil {
 		t.Fatal(err)
 	}
-	// The callers' lease is lost as well: a caller needs none.
+	// The lease of callers is lost, too, but a caller needs no lease.
 	began = time.Now()
 	await(t, c, 0)
 	within(t, "etcd back: clients know that there is no instance", began, 2*ttl)
@@ -150,7 +149,7 @@ func TestFaultEtcdAway(t *testing.T) {
 	}
 }
 
-// A NATS that is away.
+// While NATS is down, running calls continue and new calls fail. After NATS returns, calls succeed.
 func TestFaultNATSAway(t *testing.T) {
 	s, config, _ := cluster(t, 1)
 	c := client(t, join(t, config), "generate", 1)
@@ -180,7 +179,7 @@ func TestFaultNATSAway(t *testing.T) {
 	within(t, "nats back: a new call succeeds", began, 3*time.Second)
 }
 
-// A worker that is killed in the middle of a stream.
+// If a worker is killed during a stream, the call fails.
 func TestFaultKilledMidStream(t *testing.T) {
 	_, config, all := cluster(t, 2)
 	rt := join(t, config)
@@ -241,7 +240,7 @@ func TestFaultKilledMidStream(t *testing.T) {
 	}
 }
 
-// A worker that is gone between its acknowledgement and its call home.
+// If a worker ends between its acknowledgement and its call home, the call fails.
 func TestFaultNoCallHome(t *testing.T) {
 	s, config, _ := cluster(t, 0)
 	asked := mute(t, s, 5, true)
@@ -267,8 +266,7 @@ func TestFaultNoCallHome(t *testing.T) {
 	within(t, "its key goes: the call fails", began, 100*time.Millisecond)
 }
 
-// A worker that is paused for longer than its lease is dead, and knows it when it
-// continues.
+// A worker that is paused for longer than its lease counts as dead, and ends when it continues.
 func TestFaultPaused(t *testing.T) {
 	_, config, all := cluster(t, 2)
 	c := client(t, join(t, config), "generate", 2)

@@ -18,7 +18,7 @@ import (
 	"github.com/replay-llm/replay/live/fault"
 )
 
-// servers starts real servers that end with the test, and returns a configuration that reaches them.
+// servers starts real servers that end with the test, and returns a configuration for them.
 func servers(t *testing.T, o stack.Options) (*stack.Stack, drt.Config) {
 	t.Helper()
 	s, err := stack.Start(limited(t), o)
@@ -36,7 +36,7 @@ func servers(t *testing.T, o stack.Options) (*stack.Stack, drt.Config) {
 	}
 }
 
-// etcd is a plain client, to read keys from outside.
+// etcd returns a plain etcd client, to read keys directly.
 func etcd(t *testing.T, s *stack.Stack) *clientv3.Client {
 	t.Helper()
 	c, err := clientv3.New(clientv3.Config{Endpoints: []string{s.EtcdURL()}})
@@ -47,8 +47,7 @@ func etcd(t *testing.T, s *stack.Stack) *clientv3.Client {
 	return c
 }
 
-// An instance is written down in both layouts, on its lease, and its subjects
-// are those of a micro service.
+// An instance is registered in both layouts under its lease. Its subjects belong to a micro service.
 func TestRegistration(t *testing.T) {
 	s, config := servers(t, stack.Options{})
 	rt := join(t, config)
@@ -81,7 +80,7 @@ func TestRegistration(t *testing.T) {
 	}
 	checkService(t, s, id)
 
-	// To write its own keys again is no error, to write those of another is one.
+	// A runtime may write its keys again, but not the keys of another lease.
 	if err := serving.Register(limited(t)); err != nil {
 		t.Errorf("registered again: %v", err)
 	}
@@ -135,7 +134,7 @@ func who(rt *drt.Runtime) drt.Handler {
 	return one(func(context.Context, cancel.Context, *drt.Request) string { return fmt.Sprint(rt.ID()) })
 }
 
-// Calls go to the instance that their mode selects.
+// Each route calls the instance that it should select.
 func TestModes(t *testing.T) {
 	_, config := servers(t, stack.Options{})
 	var ids []string
@@ -162,7 +161,7 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// Endpoints with names of the same prefix do not see each other.
+// Endpoints with names of the same prefix do not see each other's instances.
 func TestNamesThatBeginAlike(t *testing.T) {
 	_, config := servers(t, stack.Options{})
 	rt := join(t, config)
@@ -181,7 +180,7 @@ func TestNamesThatBeginAlike(t *testing.T) {
 	}
 }
 
-// Either layout alone is enough to be found.
+// Callers find an instance that is registered in one layout only.
 func TestLayouts(t *testing.T) {
 	_, config := servers(t, stack.Options{})
 	for _, l := range []drt.Layout{drt.Seed, drt.V1, drt.Both} {
@@ -205,7 +204,7 @@ func TestLayouts(t *testing.T) {
 	}
 }
 
-// A request that the server would not take is refused here.
+// A request that is larger than NATS accepts is refused by the caller.
 func TestTooLarge(t *testing.T) {
 	_, config := servers(t, stack.Options{MaxPayload: 1 << 20})
 	rt := join(t, config)
@@ -224,12 +223,12 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// Without etcd, addresses are given.
+// With static discovery, addresses come from the configuration, and etcd is not needed.
 func TestStatic(t *testing.T) {
 	s, config := servers(t, stack.Options{})
 	s.KillEtcd()
 	config.Discovery = drt.Static
-	config.Etcd.Endpoints = []string{"http://127.0.0.1:1"} // nothing listens there
+	config.Etcd.Endpoints = []string{"http://127.0.0.1:1"} // no server listens there
 	t.Run("shared subject", func(t *testing.T) {
 		seen := make(map[string]bool)
 		var leaving *drt.Serving

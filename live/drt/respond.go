@@ -18,7 +18,7 @@ import (
 	"github.com/replay-llm/replay/live/link"
 )
 
-// finWait is how long a worker waits for the caller to close, after its last frame.
+// finWait is how long a worker waits after its last frame for the caller to close the connection.
 const finWait = 10 * time.Second
 
 // answerRequest answers the request: it calls home, calls the handler and sends its items.
@@ -44,18 +44,18 @@ func (r *respondent) answerRequest(received time.Time) {
 	w := &frameWriter{conn: conn, limit: r.serving.endpoint.rt.config.SlowClient, max: r.serving.endpoint.rt.config.MaxMessage}
 	r.sendAnswer(ctx, w, received)
 	if !r.rc.IsKilled() && r.ended.Load() && w.isWhole() {
-		// The caller closes when it has seen the end.
+		// The caller closes the connection after the last frame.
 		_ = conn.SetReadDeadline(time.Now().Add(finWait))
 		<-reading
 	}
 	release()
 	conn.Close()
 	<-reading
-	// The caller has what it gets. The request is over when the engine has released it.
+	// The answer is complete. The request ends when the engine has released it.
 	r.pulling.Wait()
 }
 
-// dialCaller connects to the caller, over the connection for all its calls if the caller takes one.
+// dialCaller connects to the caller. It uses the shared connection if the caller supports it.
 func (r *respondent) dialCaller(ctx context.Context) (conn net.Conn, err error) {
 	rt, shared := r.serving.endpoint.rt, r.rq.Headers[sharedHeader]
 	ctx, release := context.WithTimeout(ctx, rt.config.CallHome)
@@ -80,7 +80,7 @@ func (r *respondent) dialCaller(ctx context.Context) (conn net.Conn, err error) 
 	}
 }
 
-// readSignals reads the caller's signals until their end.
+// readSignals reads and applies the caller's signals until the stream ends.
 func (r *respondent) readSignals(from *wire.Reader) {
 	for {
 		f, err := from.Read()
@@ -103,7 +103,7 @@ func (r *respondent) readSignals(from *wire.Reader) {
 	}
 }
 
-// applySignal acts on a signal, unless the last item is on its way.
+// applySignal stops or kills the request, unless its last item is being sent.
 func (r *respondent) applySignal(s wire.Signal) {
 	if r.ended.Load() {
 		return
@@ -150,8 +150,8 @@ func (r *respondent) sendAnswer(ctx context.Context, w *frameWriter, received ti
 	}
 }
 
-// writeRefusal writes the error of a call: as the first item and the end, as the
-// error of a worker that is well, and in the prologue for callers that know it there.
+// writeRefusal writes the error of a call as the first item followed by the end, so that callers do not blame the
+// worker. The prologue contains the error, too, for callers that read it there.
 func (r *respondent) writeRefusal(w *frameWriter, err error) {
 	p := wire.Prologue{}
 	if typed, bad := json.Marshal(fault.From(err)); bad == nil {
@@ -163,7 +163,7 @@ func (r *respondent) writeRefusal(w *frameWriter, err error) {
 	w.writeFrame(wire.NewSignal(wire.Sentinel))
 }
 
-// callHandler calls the handler; a panic is an error of this request alone.
+// callHandler calls the handler. A panic becomes the error of this request only.
 func (r *respondent) callHandler(ctx context.Context) (items iter.Seq2[Item, error], err error) {
 	defer r.recoverPanic(&err)
 	return r.serving.handler(ctx, r.rc, r.rq)
@@ -176,8 +176,8 @@ func (r *respondent) recoverPanic(err *error) {
 	}
 }
 
-// forwardItems sends the items until the sequence ends, or the request is killed or stopped for longer than a terminal
-// item may take. It reports whether an end is to be sent.
+// forwardItems sends the items until the sequence ends, the request is killed, or StopDrain has passed after a stop.
+// It reports whether the end must be sent.
 func (r *respondent) forwardItems(items iter.Seq2[Item, error], w *frameWriter, received time.Time) bool {
 	whole := make(chan struct{})
 	r.pulling.Go(func() {
@@ -197,7 +197,7 @@ func (r *respondent) forwardItems(items iter.Seq2[Item, error], w *frameWriter, 
 			return !r.rc.IsKilled() && w.isWhole()
 		case <-ticks:
 			if !r.serving.alive() {
-				continue // until the caller gives up
+				continue // without heartbeats, the caller times out
 			}
 			if err := w.beat(); err != nil {
 				r.killBroken(err)
@@ -217,14 +217,14 @@ func (r *respondent) forwardItems(items iter.Seq2[Item, error], w *frameWriter, 
 	}
 }
 
-// sendItems sends the items of the handler's sequence until they are not wanted any more. A panic ends the sequence with
-// an error, unless the last item was sent: a later panic is only logged.
+// sendItems sends the items of the handler's sequence until the request ends. A panic becomes the last item, an
+// error. After the last item a panic is only logged.
 func (r *respondent) sendItems(items iter.Seq2[Item, error], w *frameWriter, received time.Time) {
 	over, first := false, true
 	send := func(item json.RawMessage, last, more bool) bool {
 		over = over || last
 		if r.rc.IsKilled() {
-			return false // whatever the engine has said to that
+			return false // an answer of the engine to the kill is dropped
 		}
 		if first {
 			r.serving.metrics.First(time.Since(received))
@@ -270,7 +270,7 @@ func (r *respondent) sendItems(items iter.Seq2[Item, error], w *frameWriter, rec
 	}
 }
 
-// killBroken ends a request with items that cannot be written, once.
+// killBroken kills a request after a failed write, once.
 func (r *respondent) killBroken(err error) {
 	r.broken.Do(func() {
 		r.serving.metrics.Failed("publish_response")
@@ -282,25 +282,25 @@ func (r *respondent) killBroken(err error) {
 	})
 }
 
-// frameWriter writes frames and keeps the first error. Methods that run during the handler's sequence take its lock.
+// frameWriter writes frames and keeps the first error. Methods that run during the handler's sequence lock mu.
 type frameWriter struct {
 	conn  net.Conn
-	limit time.Duration // for one blocked write, at most
-	by    time.Time     // the limit that the connection has
+	limit time.Duration // limit of one blocked write
+	by    time.Time     // current write deadline of the connection
 	max   int
 
 	mu     sync.Mutex
-	buf    []byte // frames that wait for a flush
+	buf    []byte // frames to write at the next flush
 	body   []byte
-	quiet  bool // nothing was written since the last beat
-	closed bool // no more parts are written
+	quiet  bool // no frame was written since the last heartbeat
+	closed bool // no more parts are accepted
 	err    error
 }
 
 // errShut is the error of a part after the end of the answer.
 var errShut = errors.New("the answer has ended")
 
-// flushBytes is how many bytes of frames wait for a flush.
+// flushBytes is the number of buffered bytes that causes a flush.
 const flushBytes = 4096
 
 func (w *frameWriter) writeFrame(f wire.Frame) {
@@ -315,7 +315,8 @@ func (w *frameWriter) writeFrame(f wire.Frame) {
 	}
 }
 
-// flushFrames writes the frames that wait. To set a limit takes time: one that is nearly as late as it should be stays.
+// flushFrames writes the buffered frames. Because a new deadline takes time, a deadline that is almost late enough is
+// kept.
 func (w *frameWriter) flushFrames() error {
 	if w.err == nil {
 		if now := time.Now(); w.by.Sub(now) < w.limit*7/8 {
@@ -328,7 +329,7 @@ func (w *frameWriter) flushFrames() error {
 	return w.err
 }
 
-// sendPart writes the frame of an item, with those behind it if more are ready.
+// sendPart writes the frame of an item. If more is set, the frame may be buffered until the next item.
 func (w *frameWriter) sendPart(item json.RawMessage, more bool) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -343,10 +344,10 @@ func (w *frameWriter) sendPart(item json.RawMessage, more bool) error {
 	return w.err
 }
 
-// beat writes an empty frame unless something was written since the last beat.
+// beat writes an empty frame, unless a frame was written since the last heartbeat.
 func (w *frameWriter) beat() error {
 	if !w.mu.TryLock() {
-		return nil // something is being written
+		return nil // another frame is being written
 	}
 	defer w.mu.Unlock()
 	if w.quiet {
@@ -357,7 +358,7 @@ func (w *frameWriter) beat() error {
 	return w.err
 }
 
-// shut rejects parts from now on.
+// shut makes sendPart reject further items.
 func (w *frameWriter) shut() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

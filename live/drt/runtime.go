@@ -8,18 +8,18 @@
 //	serving, err := ep.Serve(handler, drt.ServeOptions{})
 //	err = serving.Register(ctx)
 //
-// A caller asks for a client and calls:
+// A caller creates a client and calls:
 //
 //	client, err := ep.Client(ctx, drt.ClientOptions{})
 //	stream, err := client.Generate(ctx, cancel.New(""), &drt.Request{Payload: json}, drt.RoundRobin())
 //	for item, err := range stream.Items() { … }
 //
-// A request goes over the request plane (NATS), and its worker opens a TCP connection to the caller for the
-// response. Payloads and items are JSON that this package does not look into.
+// A request is sent over the request plane (NATS), and its worker opens a TCP connection to the caller for the
+// response. Payloads and items are JSON that this package does not parse.
 //
-// Read runtime.go, config.go and item.go (what there is), instance.go (keys and subjects), store.go with etcd.go,
-// watch.go, contact.go, nats.go and tcp.go (what carries them), lease.go, then serve.go, respond.go and line.go (the worker),
-// client.go, callers.go and stream.go (the caller).
+// Read runtime.go, config.go and item.go (interface), instance.go (keys and subjects), store.go with etcd.go,
+// watch.go, contact.go, nats.go and tcp.go (transports), lease.go, then serve.go, respond.go and line.go (worker),
+// client.go, callers.go and stream.go (caller).
 package drt
 
 import (
@@ -39,7 +39,7 @@ import (
 	"github.com/replay-llm/replay/live/link"
 )
 
-// Runtime is one process's part in a cluster. A process may have several.
+// Runtime connects a process to a cluster. A process may have several runtimes.
 type Runtime struct {
 	config Config
 	log    *slog.Logger
@@ -47,34 +47,34 @@ type Runtime struct {
 	plane  *tcpPlane
 	homes  *callers
 
-	ctx    context.Context // of everything in the background
+	ctx    context.Context // context of background work
 	cancel context.CancelFunc
 	done   chan struct{} // closed when the lease is lost
 	behind sync.WaitGroup
 
-	id uint64 // set once, when connecting
+	id uint64 // set once, by Connect
 
-	leasing context.Context // ends with the first Leave: nothing is registered after that
+	leasing context.Context // ends at the first Leave; no key is registered after it
 	unlease context.CancelFunc
-	keeping sync.WaitGroup // keepLease
+	keeping sync.WaitGroup // waits for keepLease
 
 	mu       sync.Mutex
 	lost     error
 	closed   bool
-	left     chan struct{} // closed when the lease was released; nil before Leave
-	leaving  time.Time     // when that was
+	left     chan struct{} // closed when the lease is revoked; nil before Leave
+	leaving  time.Time     // time of the call of Leave
 	servings []*Serving
 	known    map[Name]*instances
-	cards    map[Name]json.RawMessage // by endpoint, as they were put
-	guarded  map[string]bool          // keys of this runtime that are checked
-	poke     bell.Bell                // check the lease now
+	cards    map[Name]json.RawMessage // registered cards by endpoint
+	guarded  map[string]bool          // keys of this runtime that are watched
+	poke     bell.Bell                // asks to check the lease now
 
 	announced map[string]json.RawMessage // by key
 	lines     map[callerID]*line
 }
 
-// Connect connects to the servers of the configuration, and takes a lease there unless the runtime only calls. Errors
-// name the server that cannot be reached (CannotConnect).
+// Connect connects to the servers of the configuration, and takes a lease unless CallsOnly is set. Errors
+// (CannotConnect) name the server that cannot be reached.
 func Connect(ctx context.Context, config Config) (*Runtime, error) {
 	config, err := config.withDefaults()
 	if err != nil {
@@ -117,11 +117,12 @@ func (rt *Runtime) connectAll(ctx context.Context) (err error) {
 	return rt.takeLease(ctx)
 }
 
-// ID returns the id of this runtime's instances: that of its lease, for good. It is 0 for a runtime that only calls.
+// ID returns the id of this runtime's instances, which is the id of its lease and never changes. It is 0 with
+// CallsOnly.
 func (rt *Runtime) ID() uint64 { return rt.id }
 
-// StaleSince returns since when etcd has not answered: the runtime continues to use the instances and cards of
-// that time. It is the zero time while they are up to date.
+// StaleSince returns since when the known instances and cards may be out of date, because etcd does not answer. The
+// runtime continues to use them. StaleSince returns zero while they are up to date.
 func (rt *Runtime) StaleSince() time.Time {
 	if rt.store == nil {
 		return time.Time{}
@@ -129,33 +130,33 @@ func (rt *Runtime) StaleSince() time.Time {
 	return rt.store.contact.staleSince()
 }
 
-// Links returns how connections between workers and callers are made.
+// Links returns the options of connections between workers and callers.
 func (rt *Runtime) Links() *link.Links { return rt.config.Links }
 
-// Done returns a channel that is closed when the lease is lost and the process should end: endpoints
-// refuse new requests from then on.
+// Done returns a channel that is closed when the lease is lost and the process should end. From then on endpoints
+// refuse new requests.
 func (rt *Runtime) Done() <-chan struct{} { return rt.done }
 
-// Err returns why Done is closed, an ErrLeaseLost; nil while it is not.
+// Err returns an ErrLeaseLost after Done is closed, and nil before.
 func (rt *Runtime) Err() error {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	return rt.lost
 }
 
-// Endpoint is what is served, by any number of instances.
+// Endpoint is an endpoint that any number of instances serve.
 type Endpoint struct {
 	rt   *Runtime
 	name Name
 }
 
-// Endpoint returns the endpoint of a component in a namespace. Names are letters a-z, digits, - and _.
+// Endpoint returns the endpoint of a component in a namespace. Names consist of letters a-z, digits, - and _.
 func (rt *Runtime) Endpoint(namespace, component, endpoint string) (*Endpoint, error) {
 	return &Endpoint{rt, Name{namespace, component, endpoint}}, errors.Join(
 		checkName("namespace", namespace), checkName("component", component), checkName("endpoint", endpoint))
 }
 
-// ParseEndpoint names the endpoint of "namespace.component.endpoint".
+// ParseEndpoint returns the endpoint for a "namespace.component.endpoint" text.
 func (rt *Runtime) ParseEndpoint(text string) (*Endpoint, error) {
 	parts := strings.Split(text, ".")
 	if len(parts) != 3 {
@@ -175,7 +176,7 @@ func (rt *Runtime) transportOf(l layout, name Name, id uint64) Transport {
 	return Transport{Subject: l.subjectOf(name, id)}
 }
 
-// newServing returns what the request plane must know to serve an instance.
+// newServing returns the data that the request plane needs to serve an instance.
 func (rt *Runtime) newServing(name Name, id uint64, take func(message)) serving {
 	s := serving{name: name, id: id, take: take}
 	if rt.config.Discovery != Static {
@@ -197,7 +198,7 @@ func (rt *Runtime) newServing(name Name, id uint64, take func(message)) serving 
 	return s
 }
 
-// staticInstances lists the instances of an endpoint without discovery.
+// staticInstances returns the configured instances of an endpoint.
 func (rt *Runtime) staticInstances(name Name) []Instance {
 	var all []Instance
 	for _, one := range rt.config.Static[name.String()] {
@@ -210,7 +211,7 @@ func (rt *Runtime) staticInstances(name Name) []Instance {
 	return all
 }
 
-// instancesOf returns the shared view of an endpoint.
+// instancesOf returns the shared instances of an endpoint.
 func (rt *Runtime) instancesOf(ctx context.Context, name Name) (*instances, error) {
 	rt.mu.Lock()
 	in := rt.known[name]
@@ -225,7 +226,7 @@ func (rt *Runtime) instancesOf(ctx context.Context, name Name) (*instances, erro
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	if in := rt.known[name]; in != nil {
-		return in, ctx.Err() // two calls checked at the same time; the first one stays
+		return in, ctx.Err() // a concurrent call stored its instances first
 	}
 	rt.known[name] = fresh
 	return fresh, nil

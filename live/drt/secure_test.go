@@ -13,7 +13,7 @@ import (
 	"github.com/replay-llm/replay/live/fault"
 )
 
-// Servers that require certificates and passwords receive them, and connections without them are rejected.
+// Servers that require certificates and passwords accept connections with them and reject connections without them.
 func TestCredentials(t *testing.T) {
 	ca, other := certtest.NewAuthority(t), certtest.NewAuthority(t)
 	serverCert, serverKey := ca.Issue(t, "server", net.IPv4(127, 0, 0, 1))
@@ -25,7 +25,7 @@ func TestCredentials(t *testing.T) {
 	})
 	good := func() drt.Config {
 		c := config
-		c.Connect, c.Lease = timeLimit, timeLimit // a busy machine keeps a lease late
+		c.Connect, c.Lease = timeLimit, timeLimit // a busy machine renews a lease late
 		c.Etcd.CA, c.Etcd.Cert, c.Etcd.Key = ca.File, cert, key
 		c.NATS.CA, c.NATS.Cert, c.NATS.Key = ca.File, cert, key
 		c.NATS.Username, c.NATS.Password = "me", "secret"
@@ -38,7 +38,7 @@ func TestCredentials(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		spoil func(*drt.Config)
-		here  bool // it is noticed before a server is asked
+		here  bool // the error occurs before a server is contacted
 	}{
 		"no certificate at etcd":          {spoil: func(c *drt.Config) { c.Etcd.Cert, c.Etcd.Key = "", "" }},
 		"a stranger's at etcd":            {spoil: func(c *drt.Config) { c.Etcd.Cert, c.Etcd.Key = strangeCert, strangeKey }},
@@ -68,7 +68,7 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-// An etcd that wants a password gets it.
+// The runtime sends its password to an etcd that requires it.
 func TestPasswordAtEtcd(t *testing.T) {
 	s, config := servers(t, stack.Options{})
 	c, ctx := etcd(t, s), limited(t)
@@ -87,7 +87,7 @@ func TestPasswordAtEtcd(t *testing.T) {
 	rt := join(t, config)
 	serve(t, rt, "generate", counter, drt.ServeOptions{})
 	client(t, join(t, config), "generate", 1)
-	config.Etcd.Password = "wrong" // which is an error at once
+	config.Etcd.Password = "wrong" // a wrong password is an error at once
 	if _, err := drt.Connect(ctx, config); !errors.Is(err, fault.CannotConnect) || !strings.Contains(err.Error(), "authentication failed") {
 		t.Errorf("with a wrong password: %v, want CannotConnect", err)
 	}

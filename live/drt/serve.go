@@ -13,16 +13,16 @@ import (
 	"github.com/replay-llm/replay/live/telemetry"
 )
 
-// ServeOptions are what else an endpoint may be served with.
+// ServeOptions are the optional settings of a served endpoint.
 type ServeOptions struct {
-	Metrics *telemetry.Endpoint // of its requests; nil: none
-	Device  string              // what the worker computes on, told to discovery; "": not told
-	Alive   func() bool         // reports whether requests make progress: if not, no heartbeats are sent, and new requests rejected; nil: they do
-	Bare    bool                // items are their data alone on the wire, without an envelope, as some other callers require
+	Metrics *telemetry.Endpoint // metrics of its requests; nil: none
+	Device  string              // device of the worker, written to discovery; "": not written
+	Alive   func() bool         // reports whether requests make progress. If not, no heartbeats are sent and new requests are rejected. nil: always true
+	Bare    bool                // items are sent as their data only, without an envelope, as some callers require
 }
 
-// Serving is an endpoint that is served by this runtime. It is discoverable
-// between Register and Unregister, and takes requests from Serve to Refuse.
+// Serving is an endpoint that this runtime serves. It is discoverable between Register and Unregister, and accepts
+// requests from Serve to Refuse.
 type Serving struct {
 	endpoint *Endpoint
 	handler  Handler
@@ -32,15 +32,15 @@ type Serving struct {
 	alive    func() bool
 
 	mu         sync.Mutex
-	id         uint64 // that it is served under
+	id         uint64 // id of the instance
 	unsubs     []func()
 	registered bool
 	refusing   bool
 	active     map[*respondent]struct{}
-	idle       chan struct{} // closed while none is active
+	idle       chan struct{} // closed while no request is active
 }
 
-// Serve starts to take requests for the endpoint, which is not discoverable yet.
+// Serve starts to accept requests for the endpoint. The endpoint is discoverable only after Register.
 func (e *Endpoint) Serve(handler Handler, o ServeOptions) (*Serving, error) {
 	s := &Serving{
 		endpoint: e, handler: handler, metrics: o.Metrics, device: o.Device, bare: o.Bare, alive: o.Alive,
@@ -59,7 +59,7 @@ func (e *Endpoint) Serve(handler Handler, o ServeOptions) (*Serving, error) {
 	return s, e.rt.addServing(s)
 }
 
-// subscribeSubjects takes requests under the runtime's present id.
+// subscribeSubjects starts to accept requests under the runtime's id.
 func (s *Serving) subscribeSubjects() error {
 	rt := s.endpoint.rt
 	id := rt.ID()
@@ -82,7 +82,7 @@ func (s *Serving) Register(ctx context.Context) error {
 	return s.endpoint.rt.registerKeys(ctx, s.discoveryPairs())
 }
 
-// Unregister ends that; requests are still taken.
+// Unregister removes the endpoint from discovery. Requests are still accepted.
 func (s *Serving) Unregister(ctx context.Context) error {
 	s.mu.Lock()
 	s.registered = false
@@ -90,7 +90,7 @@ func (s *Serving) Unregister(ctx context.Context) error {
 	return s.endpoint.rt.unregisterKeys(ctx, s.discoveryPairs())
 }
 
-// discoveryPairs returns what discovery has of the instance.
+// discoveryPairs returns the keys and values of the instance in discovery.
 func (s *Serving) discoveryPairs() []pair {
 	s.mu.Lock()
 	id := s.id
@@ -104,8 +104,8 @@ func (s *Serving) discoveryPairs() []pair {
 	return all
 }
 
-// Refuse makes the endpoint answer new requests with an error. Requests that have begun are answered. Without discovery it
-// leaves requests to the other workers of the same subject.
+// Refuse makes the endpoint refuse new requests. Requests in flight continue. Without discovery, new requests go to
+// other workers of the same subject instead.
 func (s *Serving) Refuse() {
 	var unsubs []func()
 	s.mu.Lock()
@@ -114,14 +114,14 @@ func (s *Serving) Refuse() {
 	}
 	s.mu.Unlock()
 	for _, stop := range unsubs {
-		stop() // what the server has given us already is still taken
+		stop() // requests that the server has already delivered are still received
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.refusing = true
 }
 
-// Wait waits until no request is being answered, or ctx ends.
+// Wait waits until no request is in flight or ctx ends.
 func (s *Serving) Wait(ctx context.Context) error {
 	for {
 		s.mu.Lock()
@@ -139,8 +139,8 @@ func (s *Serving) Wait(ctx context.Context) error {
 	}
 }
 
-// Close unregisters the endpoint, rejects new requests, waits for requests in flight until ctx ends and then kills
-// them.
+// Close unregisters the endpoint, rejects new requests, and waits for requests in flight. When ctx ends it kills the
+// remaining requests.
 func (s *Serving) Close(ctx context.Context) error {
 	err := s.Unregister(ctx)
 	s.Refuse()
@@ -191,7 +191,7 @@ func (s *Serving) takeRequest(m message) {
 	r.answerRequest(m.at)
 }
 
-// decodeRequest decodes a request. kind is how its error is counted.
+// decodeRequest decodes a request. kind is the label of its error in metrics.
 func (s *Serving) decodeRequest(m message) (rq *Request, home wire.CallHome, kind string, err error) {
 	const undecodable, invalid = "deserialization", "invalid_message"
 	f, err := wire.Decode(m.frame, s.endpoint.rt.config.MaxMessage)
@@ -246,8 +246,8 @@ type respondent struct {
 	rq      *Request
 	home    wire.CallHome
 	rc      cancel.Context
-	signal  sync.Once      // a cancellation is counted once
-	ended   atomic.Bool    // the last item is being sent: signals of the caller after it are no cancellation
-	broken  sync.Once      // a failed write is counted once
-	pulling sync.WaitGroup // the goroutine that pulls the handler's sequence
+	signal  sync.Once      // counts a cancellation once
+	ended   atomic.Bool    // the last item is being sent: later signals of the caller are ignored
+	broken  sync.Once      // counts a failed write once
+	pulling sync.WaitGroup // the goroutine that reads the handler's sequence
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/replay-llm/replay/live/fault"
 )
 
-// All calls between a caller and a worker share one connection. A stream that flows when both runtimes close continues
-// to its end, and the connection ends with it.
+// All calls between a caller and a worker share one connection. A running stream continues to its end after both
+// runtimes close, and then the connection ends.
 func TestSharedConnection(t *testing.T) {
 	hub := drttest.Start(t)
 	worker, caller := join(t, hub.Config()), join(t, hub.Config())
@@ -48,7 +48,7 @@ func TestSharedConnection(t *testing.T) {
 	}
 }
 
-// The end of the shared connection ends the calls on it, and the next call opens another one.
+// If the shared connection ends, the calls on it fail, and the next call opens a new connection.
 func TestSharedConnectionBreaks(t *testing.T) {
 	hub := drttest.Start(t)
 	worker := join(t, hub.Config())

@@ -29,7 +29,8 @@ func flood(ctx context.Context, rc cancel.Context, _ *drt.Request) (iter.Seq2[dr
 	}, nil
 }
 
-// A caller that does not read is killed at the limit, costs bounded memory, and does not delay other calls.
+// A request of a caller that does not read is killed at the limit. Its memory is limited, and it does not delay other
+// calls.
 func TestSlowCaller(t *testing.T) {
 	hub := drttest.Start(t)
 	config := hub.Config()
@@ -60,7 +61,7 @@ func TestSlowCaller(t *testing.T) {
 	if m.failures("publish_response") != 1 || m.cancelled() != 1 {
 		t.Errorf("%d publish_response, %d cancelled, want 1 and 1", m.failures("publish_response"), m.cancelled())
 	}
-	// What was sent sits in buffers: ours, and the sockets'.
+	// The sent bytes are in the buffers of the runtime and of the sockets.
 	if sent := m.sent(); sent > 64<<20 {
 		t.Errorf("%d bytes were taken for a caller that reads nothing, want at most 64 MiB", sent)
 	}
@@ -69,7 +70,7 @@ func TestSlowCaller(t *testing.T) {
 	}
 }
 
-// Streams leave nothing behind.
+// After streams end, no goroutine and no connection is left.
 func TestNothingIsLeft(t *testing.T) {
 	hub := drttest.Start(t)
 	worker, caller := join(t, hub.Config()), join(t, hub.Config())
@@ -114,7 +115,7 @@ func TestNothingIsLeft(t *testing.T) {
 	if err := s.Wait(limited(t)); err != nil {
 		t.Fatal(err)
 	}
-	// Goroutines end a moment after what they worked for.
+	// Goroutines end shortly after their work.
 	if !poll.Wait(func() bool { return len(goroutines()) <= before }) {
 		left := goroutines()
 		t.Errorf("%d goroutines, %d before:\n%s", len(left), before, strings.Join(left, "\n\n"))
@@ -122,7 +123,7 @@ func TestNothingIsLeft(t *testing.T) {
 }
 
 // goroutines returns the stacks of the goroutines that run code of this project. The embedded servers and their
-// clients begin and end other goroutines at any time.
+// clients start and end other goroutines at any time.
 func goroutines() []string {
 	buf := make([]byte, 1<<16)
 	n := runtime.Stack(buf, true)
@@ -134,8 +135,8 @@ func goroutines() []string {
 	})
 }
 
-// A caller without a processor for a while does not read workers that call home. It does not blame the worker:
-// the call continues once the caller can.
+// A caller that gets no processor time does not read workers that call home. It does not blame the worker: the call
+// continues when the caller runs again.
 func TestBusyCaller(t *testing.T) {
 	hub := drttest.Start(t)
 	serve(t, join(t, hub.Config()), "generate", counter, drt.ServeOptions{})
@@ -144,7 +145,7 @@ func TestBusyCaller(t *testing.T) {
 	caller := join(t, config)
 	c := client(t, caller, "generate", 1)
 	held := false
-	for try := 0; !held && try < 100; try++ { // it may have been answered before it is seen
+	for try := 0; !held && try < 100; try++ { // the call may be answered before the loop sees it
 		asked := make(chan struct{})
 		go func() {
 			defer close(asked)

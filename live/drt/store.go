@@ -11,7 +11,7 @@ var errLeaseGone = errors.New("the lease is gone")
 // errOther means that a key belongs to another endpoint with the same prefix.
 var errOther = errors.New("another endpoint's")
 
-// errCallsOnly means that a runtime that only calls is to serve something.
+// errCallsOnly means that a runtime with CallsOnly was asked to serve.
 var errCallsOnly = errors.New("this runtime only calls (CallsOnly): it has no lease to serve under")
 
 // pair is a key and its value.
@@ -20,27 +20,27 @@ type pair struct {
 	value []byte
 }
 
-// message is a request on its way.
+// message is a received request.
 type message struct {
 	headers map[string]string
 	frame   []byte
 	at      time.Time // when it was received
-	// reply answers it, once: nil acknowledges.
+	// reply answers the request once; nil acknowledges it.
 	reply func(*refusal)
 }
 
-// refusal is why a worker does not take a request.
+// refusal is the reason why a worker refuses a request.
 type refusal struct {
 	code string // "400" or "503"
 	text string
 }
 
-// serving is what a plane must know to serve an instance.
+// serving is the data that a request plane needs to serve an instance.
 type serving struct {
 	name     Name
 	id       uint64
-	layouts  []layout // that define its subjects; none: shared is its subject
+	layouts  []layout // layouts of the subjects; none if shared is set
 	subjects []string
-	shared   bool // other workers serve the same subject
+	shared   bool // other workers serve the same subjects
 	take     func(message)
 }

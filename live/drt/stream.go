@@ -17,46 +17,47 @@ import (
 	"github.com/replay-llm/replay/live/telemetry"
 )
 
-// controlLimit is how long a signal to a worker may take to be written.
+// controlLimit is the time limit to write a signal to a worker.
 const controlLimit = time.Second
 
-// finalLimit is how long a sentinel may come after the end of the items.
+// finalLimit is the time limit for a sentinel after the last item.
 const finalLimit = time.Second
 
-// Stream is the response to one call. Its items are to be read to the end, or it is to be closed: either releases it.
+// Stream is the response to one call. The caller must read its items to the end or close it, to release its
+// resources.
 type Stream struct {
-	// Instance is the worker that answers.
+	// Instance is the id of the worker that answers.
 	Instance uint64
-	// Admitted is when the worker said that it took the request.
+	// Admitted is when the worker's prologue arrived, which accepts the request.
 	Admitted time.Time
 
 	place place
-	rc    cancel.Context // of this call alone
+	rc    cancel.Context // of this call only
 	conn  net.Conn
 	from  *wire.Reader
 	wait  vigil
-	beat  time.Duration // how often the worker was asked to show that it lives
+	beat  time.Duration // interval of the heartbeats that the worker was asked for
 
-	journey *journey               // nil: it does not migrate
-	after   atomic.Pointer[Stream] // what it continued with
+	journey *journey               // nil: the request does not migrate
+	after   atomic.Pointer[Stream] // the stream that continues this stream
 
-	writing  sync.Mutex  // of signals
-	final    atomic.Bool // the worker has sent all it will
-	unwanted atomic.Bool // the caller has gone away
+	writing  sync.Mutex  // serializes signals
+	final    atomic.Bool // the worker has sent its last item
+	unwanted atomic.Bool // the caller has left
 	closed   chan struct{}
 	once     sync.Once
-	onEnd    []func(error) // called last first
+	onEnd    []func(error) // called in reverse order
 	onFirst  func()        // may be nil
-	began    bool          // there was an item
+	began    bool          // an item has arrived
 	sent     time.Time
 	metrics  *telemetry.Client
 }
 
-// openAnswer reads the worker's prologue and starts to pass signals on.
+// openAnswer reads the worker's prologue and starts to forward signals.
 func (s *Stream) openAnswer(ctx context.Context) error {
 	s.closed = make(chan struct{})
 	go s.relaySignals(ctx)
-	s.wait.life = time.Duration(signsOfLife * float64(s.beat)) // for the prologue, too
+	s.wait.life = time.Duration(signsOfLife * float64(s.beat)) // also limits the wait for the prologue
 	f, err := s.readFrame()
 	if err == nil {
 		err = s.checkPrologue(f)
@@ -69,7 +70,7 @@ func (s *Stream) openAnswer(ctx context.Context) error {
 	return nil
 }
 
-// signsOfLife is how many heartbeats may be missed.
+// signsOfLife is the number of heartbeat intervals without a frame after which the call fails.
 const signsOfLife = 4.5
 
 func (s *Stream) checkPrologue(f wire.Frame) error {
@@ -84,7 +85,7 @@ func (s *Stream) checkPrologue(f wire.Frame) error {
 		}
 		return nil
 	}
-	s.final.Store(true) // it closes alone
+	s.final.Store(true) // the worker closes the connection
 	typed := new(fault.Error)
 	if len(p.Fault) > 0 && typed.UnmarshalJSON(p.Fault) == nil {
 		return typed
@@ -95,7 +96,7 @@ func (s *Stream) checkPrologue(f wire.Frame) error {
 	return fault.New(fault.Unknown, "%s", *p.Error)
 }
 
-// relaySignals passes the wishes of the caller on to the worker while the stream lasts.
+// relaySignals forwards stop and kill of the caller to the worker until the stream ends.
 func (s *Stream) relaySignals(ctx context.Context) {
 	select {
 	case <-s.closed:
@@ -116,7 +117,7 @@ func (s *Stream) relaySignals(ctx context.Context) {
 	s.abandonCall()
 }
 
-// sendSignal sends a signal to the worker. That it cannot be sent shows when it is read from.
+// sendSignal sends a signal to the worker. Errors are ignored, because the next read of the connection fails, too.
 func (s *Stream) sendSignal(w wire.Signal) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -124,7 +125,7 @@ func (s *Stream) sendSignal(w wire.Signal) {
 	_, _ = s.conn.Write(wire.NewSignal(w).Append(nil))
 }
 
-// abandonCall ends the call at once: a reader gets an end.
+// abandonCall kills the call and closes the connection, which ends a concurrent read.
 func (s *Stream) abandonCall() {
 	if !s.final.Load() {
 		s.sendSignal(wire.Kill)
@@ -132,9 +133,9 @@ func (s *Stream) abandonCall() {
 	s.conn.Close()
 }
 
-// Items returns the items of the response, to be ranged over once. A stream that breaks ends with an error, which is the
-// last element. After the caller's own stop, what the worker still sends comes, and then a clean end; after its kill
-// nothing more. Breaking out of the loop kills the request unless the worker has sent its end.
+// Items returns the sequence of items, which can be read once. If the stream breaks, the last element is an error.
+// After a stop by the caller, the remaining items of the worker follow, without an error at the end. After a kill, no
+// item follows. Leaving the loop early kills the request unless the worker has sent its last item.
 func (s *Stream) Items() iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
 		var failed error
@@ -157,7 +158,7 @@ func (s *Stream) Items() iter.Seq2[Item, error] {
 				return
 			}
 			if s.rc.IsKilled() {
-				s.leaveEarly() // what was on its way is not wanted
+				s.leaveEarly() // items that arrived before the kill are dropped
 				return
 			}
 			if s.journey != nil {
@@ -171,14 +172,14 @@ func (s *Stream) Items() iter.Seq2[Item, error] {
 	}
 }
 
-// continueWith makes next what s continues with.
+// continueWith makes next the continuation of s.
 func (s *Stream) continueWith(next *Stream) *Stream {
 	next.journey = s.journey
 	s.after.Store(next)
 	return next
 }
 
-// Close ends the stream; a request that is not over is killed.
+// Close ends the stream. It kills a request that is not finished.
 func (s *Stream) Close() {
 	if next := s.after.Load(); next != nil {
 		next.Close()
@@ -197,7 +198,7 @@ func (s *Stream) leaveEarly() {
 	}
 }
 
-// endCall releases everything, once.
+// endCall releases the resources of the call, once.
 func (s *Stream) endCall(err error) {
 	s.once.Do(func() {
 		close(s.closed)
@@ -232,14 +233,14 @@ func (s *Stream) nextItem() (item Item, more bool, err error) {
 	case err != nil:
 		return Item{}, false, s.breakOff(fault.Unknown, err)
 	case failed != nil:
-		// An error is the last item: what follows is the end of the stream.
+		// An error is the last item. Only the end of the stream follows.
 		_ = s.drainEnd()
 		return item, false, failed
 	}
 	return item, true, nil
 }
 
-// noteFirst notes the first item, once.
+// noteFirst records the first item, once.
 func (s *Stream) noteFirst() {
 	if s.began {
 		return
@@ -251,8 +252,8 @@ func (s *Stream) noteFirst() {
 	}
 }
 
-// endOfConnection returns the meaning of a connection that ends before the end of the items: an error, unless this
-// caller requested an end.
+// endOfConnection returns the error of a connection that ends before the end of the items, or nil if the caller
+// requested the end.
 func (s *Stream) endOfConnection(err error) error {
 	if (s.unwanted.Load() || s.rc.IsStopped()) && !errors.Is(err, fault.ResponseTimeout) {
 		return nil
@@ -260,7 +261,7 @@ func (s *Stream) endOfConnection(err error) error {
 	return err
 }
 
-// earlyControl returns what a control frame among the items means.
+// earlyControl returns the error for a control frame among the items.
 func (s *Stream) earlyControl(f wire.Frame) error {
 	if signal, err := wire.ParseSignal(f); err == nil && signal == wire.Sentinel {
 		if s.rc.IsStopped() {
@@ -272,13 +273,13 @@ func (s *Stream) earlyControl(f wire.Frame) error {
 	return s.breakOff(fault.Disconnected, fmt.Errorf("control frame %.60q among the items", f.Header))
 }
 
-// breakOff kills the stream of a worker that violates the protocol.
+// breakOff kills the stream of a worker that violates the protocol or does not send in time, and returns the error.
 func (s *Stream) breakOff(t fault.Type, err error) error {
 	s.abandonCall()
 	return fault.New(t, "%v: the stream of instance %s: %w", s.place.name, hexID(s.Instance), err)
 }
 
-// readSentinel reads the sentinel behind the last item; nothing else may come.
+// readSentinel reads the sentinel after the last item. Any other frame is an error.
 func (s *Stream) readSentinel() error {
 	s.final.Store(true)
 	_ = s.conn.SetReadDeadline(time.Now().Add(finalLimit))
@@ -286,7 +287,7 @@ func (s *Stream) readSentinel() error {
 	if err != nil {
 		var bad *wire.Error
 		if errors.Is(err, io.EOF) || !errors.As(err, &bad) {
-			return nil // the items are whole
+			return nil // all items have arrived
 		}
 		return s.breakOff(fault.Disconnected, err)
 	}
@@ -296,7 +297,7 @@ func (s *Stream) readSentinel() error {
 	return nil
 }
 
-// drainEnd reads the end of a stream after an error item, so that closing it is no cancellation.
+// drainEnd reads the end of a stream after an error item, so that the worker does not count a cancellation.
 func (s *Stream) drainEnd() error {
 	_ = s.conn.SetReadDeadline(time.Now().Add(finalLimit))
 	for {

@@ -19,20 +19,21 @@ import (
 	"github.com/replay-llm/replay/live/tcp"
 )
 
-// pooled is how many idle connections to one worker are kept.
+// pooled is the maximum number of idle connections to one worker.
 const pooled = 16
 
-// tcpPlane carries requests straight to workers: a path that names the endpoint, headers, and the frame; the worker
-// answers each with nothing, or with the text of an error. Requests to workers that NATS reaches go over that.
+// tcpPlane sends requests directly to workers. A request consists of the path of the endpoint, headers and the frame.
+// The worker answers with an empty text, or with the text of an error. Requests to workers on NATS are sent over
+// NATS.
 type tcpPlane struct {
 	config *Config
-	nats   *natsPlane // for what TCP does not carry
+	nats   *natsPlane // for workers without a TCP address
 
 	mu      sync.Mutex
 	closed  bool
-	idle    map[string][]net.Conn // of callers, by address
+	idle    map[string][]net.Conn // connections of callers, by address
 	serving map[string]*serving   // by path
-	server  *tcp.Server           // of a worker; nil without anything served
+	server  *tcp.Server           // nil unless an endpoint is served
 }
 
 func newTCPPlane(config *Config, nats *natsPlane) *tcpPlane {
@@ -41,7 +42,7 @@ func newTCPPlane(config *Config, nats *natsPlane) *tcpPlane {
 	}
 }
 
-// startListening starts to take requests, once.
+// startListening starts to accept requests at the first call.
 func (p *tcpPlane) startListening() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -57,10 +58,10 @@ func (p *tcpPlane) startListening() error {
 	return nil
 }
 
-// tcpPath returns where an instance takes requests.
+// tcpPath returns the path of an instance in requests.
 func tcpPath(n Name, id uint64) string { return hexID(id) + "/" + n.Endpoint }
 
-// servedAddress returns the address that callers receive.
+// servedAddress returns the address for callers.
 func (p *tcpPlane) servedAddress() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -70,8 +71,8 @@ func (p *tcpPlane) servedAddress() string {
 	return listen.Dialable(p.server.Addr())
 }
 
-// serveInstance takes requests for an instance over the configured plane, each in a separate goroutine, until
-// stop is called.
+// serveInstance serves requests for an instance over the configured plane, each in a separate goroutine. The returned
+// function stops it.
 func (p *tcpPlane) serveInstance(s serving) (func(), error) {
 	if p.config.Plane != TCP {
 		return p.nats.serveInstance(s)
@@ -93,7 +94,7 @@ func (p *tcpPlane) serveInstance(s serving) (func(), error) {
 	}, nil
 }
 
-// serveConn answers the requests of a connection, in order.
+// serveConn answers the requests of a connection in order.
 func (p *tcpPlane) serveConn(conn net.Conn) {
 	from := bufio.NewReader(conn)
 	for {
@@ -111,7 +112,7 @@ func (p *tcpPlane) serveConn(conn net.Conn) {
 	}
 }
 
-// handToServing gives a request to the serving of path and waits for its answer.
+// handToServing passes a request to the serving of path and waits for its answer.
 func (p *tcpPlane) handToServing(path string, m message) *refusal {
 	p.mu.Lock()
 	s := p.serving[path]
@@ -125,7 +126,7 @@ func (p *tcpPlane) handToServing(path string, m message) *refusal {
 	return <-answer
 }
 
-// appendTCPRequest writes a request behind dst.
+// appendTCPRequest appends an encoded request to dst.
 func appendTCPRequest(dst []byte, path string, m message) ([]byte, error) {
 	headers, err := json.Marshal(m.headers)
 	if err != nil {
@@ -174,7 +175,7 @@ func readTCPRequest(from *bufio.Reader, limit int) (path string, m message, err 
 	return string(text), m, err
 }
 
-// tcpAnswer returns what a worker answers: nothing if it takes the request.
+// tcpAnswer encodes the answer of a worker: an empty text accepts the request.
 func tcpAnswer(r *refusal) []byte {
 	if r == nil {
 		return make([]byte, 4)
@@ -183,11 +184,11 @@ func tcpAnswer(r *refusal) []byte {
 	return append(b, r.text...)
 }
 
-// longestAnswer bounds the text of an error, in bytes.
+// longestAnswer is the maximum length of an error text, in bytes.
 const longestAnswer = 64 << 10
 
-// sendRequest delivers a request; it returns when the worker has acknowledged it.
-// Errors are typed: CannotConnect, InvalidArgument, ConnectionTimeout.
+// sendRequest sends a request and returns when the worker has acknowledged it. Errors have the type CannotConnect,
+// InvalidArgument or ConnectionTimeout.
 func (p *tcpPlane) sendRequest(ctx context.Context, to Instance, m message) error {
 	if to.Transport.Address == "" {
 		return p.nats.sendRequest(ctx, to, m)
@@ -202,7 +203,7 @@ func (p *tcpPlane) sendRequest(ctx context.Context, to Instance, m message) erro
 		err = p.exchangeRequest(ctx, conn, address, b)
 		var answered *fault.Error
 		if kept && err != nil && !errors.As(err, &answered) && ctx.Err() == nil {
-			// An idle connection may have ended without our knowing.
+			// An idle connection may have been closed unnoticed.
 			if conn, err = p.config.Links.Dial(ctx, address); err == nil {
 				err = p.exchangeRequest(ctx, conn, address, b)
 			}
@@ -220,7 +221,7 @@ func (p *tcpPlane) sendRequest(ctx context.Context, to Instance, m message) erro
 	return fault.New(fault.CannotConnect, "%v: %s: %w", to.Name, address, err)
 }
 
-// openConn returns an idle connection (kept) or a new one.
+// openConn returns an idle connection (kept) or a new connection.
 func (p *tcpPlane) openConn(ctx context.Context, address string) (conn net.Conn, kept bool, err error) {
 	p.mu.Lock()
 	if idle := p.idle[address]; len(idle) > 0 {
@@ -235,7 +236,7 @@ func (p *tcpPlane) openConn(ctx context.Context, address string) (conn net.Conn,
 	return conn, false, err
 }
 
-// exchangeRequest sends a request and reads its answer. A connection on which that went well is kept.
+// exchangeRequest sends a request and reads its answer. After success it keeps the connection for later requests.
 func (p *tcpPlane) exchangeRequest(ctx context.Context, conn net.Conn, address string, request []byte) error {
 	cut := context.AfterFunc(ctx, func() { conn.Close() })
 	defer cut()
@@ -275,7 +276,7 @@ func (p *tcpPlane) keepConn(conn net.Conn, address string) {
 	p.idle[address] = append(p.idle[address], conn)
 }
 
-// frameLimit returns the largest frame that goes to an instance, in bytes; 0: none but the wire's.
+// frameLimit returns the size limit of frames to an instance, in bytes; 0: no limit except MaxMessage.
 func (p *tcpPlane) frameLimit(to Instance) int {
 	if to.Transport.Address == "" {
 		return int(p.nats.conn.MaxPayload())

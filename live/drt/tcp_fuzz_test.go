@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Any bytes from a connection are read as requests, and a request is read as it was written.
+// Any bytes are parsed as requests without a crash. An encoded request is decoded unchanged.
 func FuzzTCPRequest(f *testing.F) {
 	good, err := appendTCPRequest(nil, "1f/generate", message{headers: map[string]string{"request-id": "r"}, frame: []byte("frame")})
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/replay-llm/replay/live/fault"
 )
 
-// Requests go straight to the worker that says so, from callers of either plane.
+// Callers of both planes send requests directly to a worker that registers a TCP address.
 func TestTCPPlane(t *testing.T) {
 	_, config := servers(t, stack.Options{MaxPayload: 1 << 20})
 	direct := config
@@ -38,7 +38,7 @@ func TestTCPPlane(t *testing.T) {
 			})
 		}
 		all.Wait()
-		// NATS would not take this one.
+		// This request exceeds the limit of NATS.
 		if got, err := call(t, c, `{"n":1,"pad":"`+strings.Repeat("x", 2<<20)+`"}`, drt.RoundRobin()); err != nil || got != `0 "done"` {
 			t.Errorf("a large request: %q, %v", got, err)
 		}
@@ -68,7 +68,7 @@ func TestTCPPlane(t *testing.T) {
 	}
 }
 
-// answer is what a worker answers to a request by hand.
+// answer sends a request over conn and returns the worker's answer.
 func answer(t *testing.T, conn net.Conn, path, headers string, payload []byte) string {
 	t.Helper()
 	b := binary.BigEndian.AppendUint16(nil, uint16(len(path)))

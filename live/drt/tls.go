@@ -8,7 +8,7 @@ import (
 	"os"
 )
 
-// clientTLS returns the configuration of the files, or nil when there are none.
+// clientTLS returns the TLS configuration from the files, or nil without files.
 func clientTLS(ca, cert, key string) (*tls.Config, error) {
 	if ca == "" && cert == "" && key == "" {
 		return nil, nil

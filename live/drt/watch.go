@@ -9,35 +9,35 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// etcdWatch follows the values under a prefix.
+// etcdWatch follows the values under a key prefix.
 type etcdWatch[T any] struct {
 	store *etcdStore
 	keysOf
-	decode func(value []byte) (T, error) // errOther: passed over in silence
+	decode func(value []byte) (T, error) // errOther: the key is ignored
 	show   func(all []T)
 
 	known    map[string]watched[T] // by key
-	revision int64                 // that known is of
+	revision int64                 // revision of known
 	cluster  uint64
-	doubt    time.Time // until when doubtful values are believed; zero: there are none
+	doubt    time.Time // end of the time that doubtful values are kept; zero: no doubtful values
 }
 
-// keysOf is which keys are followed.
+// keysOf selects the keys to follow.
 type keysOf struct {
 	prefix string
-	hold   time.Duration // how long what an etcd without its data has forgotten is believed
+	hold   time.Duration // how long missing keys are kept after etcd has lost its data
 }
 
-// watched is a value that was found.
+// watched is the value of a key.
 type watched[T any] struct {
 	value    T
-	created  int64 // revision
-	doubtful bool  // etcd has lost its data since, and this was not written again
+	created  int64 // revision of the key's creation
+	doubtful bool  // etcd has lost its data, and this key was not written again
 }
 
-// watchValues shows the values of keys, in any order, now and after every change until the store closes. It returns
-// when they were shown for the first time, which may be none. While etcd is away what was known stays. If etcd returns
-// without its data, missing keys stay visible for the time hold, in which their owners can write them again.
+// watchValues calls show with all values of keys, in any order, now and after every change until the store closes. It
+// returns after the first call of show. While etcd is down, the known values are kept. If etcd has lost its data,
+// missing keys are kept for the time hold, so that their owners can write them again.
 func watchValues[T any](ctx context.Context, s *etcdStore, keys keysOf, decode func([]byte) (T, error), show func([]T)) error {
 	w := &etcdWatch[T]{store: s, keysOf: keys, decode: decode, show: show}
 	member := s.contact.join()
@@ -54,7 +54,7 @@ func watchValues[T any](ctx context.Context, s *etcdStore, keys keysOf, decode f
 	return nil
 }
 
-// listKeys shows the present keys.
+// listKeys reads and shows the present keys.
 func (w *etcdWatch[T]) listKeys(ctx context.Context) error {
 	r, err := w.store.client.Get(ctx, w.prefix, clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByKey, clientv3.SortAscend))
 	if err != nil {
@@ -66,7 +66,7 @@ func (w *etcdWatch[T]) listKeys(ctx context.Context) error {
 	for _, kv := range r.Kvs {
 		key := string(kv.Key)
 		if old, ok := before[key]; ok {
-			w.known[key] = watched[T]{old.value, kv.CreateRevision, false} // if it cannot be read any more
+			w.known[key] = watched[T]{old.value, kv.CreateRevision, false} // kept if the new value cannot be decoded
 		}
 		w.noteValue(key, kv.Value, kv.CreateRevision)
 	}
@@ -88,8 +88,8 @@ func (w *etcdWatch[T]) listKeys(ctx context.Context) error {
 	return nil
 }
 
-// isOtherHistory reports whether an answer is of an etcd with another history: its revision is behind, or it has older
-// keys that were not there before.
+// isOtherHistory reports whether the answer comes from an etcd that has lost or replaced its data: the cluster
+// differs, its revision is lower, or a known key was created at another old revision.
 func (w *etcdWatch[T]) isOtherHistory(r *clientv3.GetResponse) bool {
 	if w.revision == 0 {
 		return false
@@ -105,7 +105,7 @@ func (w *etcdWatch[T]) isOtherHistory(r *clientv3.GetResponse) bool {
 	return false
 }
 
-// noteValue notes the value of a key; one that cannot be read changes nothing.
+// noteValue stores the value of a key. It skips a value that decode rejects.
 func (w *etcdWatch[T]) noteValue(key string, value []byte, created int64) {
 	v, err := w.decode(value)
 	switch {
@@ -124,7 +124,7 @@ func (w *etcdWatch[T]) showAll() {
 	w.show(all)
 }
 
-// dropDoubtful drops the values that were not written again.
+// dropDoubtful drops the values of keys that were not written again.
 func (w *etcdWatch[T]) dropDoubtful() {
 	w.doubt = time.Time{}
 	for key, one := range w.known {
@@ -135,8 +135,8 @@ func (w *etcdWatch[T]) dropDoubtful() {
 	w.showAll()
 }
 
-// followChanges shows changes until ctx ends. When the connection was lost, the history it needs is
-// gone (compaction), or the watch breaks, it lists again.
+// followChanges shows changes until ctx ends. It lists all keys again after the connection was lost, the needed
+// history was compacted, or the watch failed.
 func (w *etcdWatch[T]) followChanges(ctx context.Context, member *contactReader) {
 	for backoff := 100 * time.Millisecond; ; {
 		member.noteListed()
@@ -155,7 +155,7 @@ func (w *etcdWatch[T]) followChanges(ctx context.Context, member *contactReader)
 			if ctx.Err() != nil {
 				return
 			}
-			// An etcd that is down must not hold this up for ever.
+			// The timeout keeps an etcd that is down from blocking this loop.
 			member.noteListing()
 			again, release := context.WithTimeout(ctx, 5*time.Second)
 			err := w.listKeys(again)
@@ -167,8 +167,8 @@ func (w *etcdWatch[T]) followChanges(ctx context.Context, member *contactReader)
 	}
 }
 
-// streamChanges shows changes since the last look. It reports whether there were any, and whether
-// it ended because the connection to etcd was lost and is there again.
+// streamChanges shows changes since the last revision. It reports whether there were changes, and whether the watch
+// ended because the connection to etcd was lost and restored.
 func (w *etcdWatch[T]) streamChanges(ctx context.Context, member *contactReader) (some, lost bool) {
 	ctx, release := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer release()
@@ -192,7 +192,7 @@ func (w *etcdWatch[T]) streamChanges(ctx context.Context, member *contactReader)
 	}
 }
 
-// noteEvents takes in changes, and reports whether there were any.
+// noteEvents stores changes, and reports whether there were any.
 func (w *etcdWatch[T]) noteEvents(r clientv3.WatchResponse) bool {
 	w.revision = max(w.revision, r.Header.Revision)
 	for _, e := range r.Events {

@@ -17,15 +17,13 @@ import (
 	"github.com/replay-llm/replay/live/drt/stack"
 )
 
-// Tests that kill and pause processes go by the clock and take their time: make
-// cluster-faults runs them.
+// Tests that kill and pause processes measure times and take long. They run with make cluster-faults.
 var faults = flag.Bool("faults", false, "run the tests that kill and pause processes, and measure how long things take")
 
-// asWorker is the environment variable that makes this program a worker: its
-// configuration as JSON.
+// asWorker is the environment variable with a configuration as JSON. It makes this program run a worker.
 const asWorker = "REPLAY_TEST_WORKER"
 
-// workerConfig is the input of a worker process.
+// workerConfig is the configuration of a worker process.
 type workerConfig struct {
 	Etcd, NATS string
 	LeaseLoss  drt.LeaseLoss
@@ -130,7 +128,7 @@ func (p *process) signal(t *testing.T, s syscall.Signal) {
 	}
 }
 
-// code waits for the end of p.
+// code waits for the end of p and returns its exit code.
 func (p *process) code(t *testing.T) int {
 	t.Helper()
 	select {
@@ -142,7 +140,7 @@ func (p *process) code(t *testing.T) int {
 	}
 }
 
-// within checks what took how long.
+// within checks that the time since began is at most limit, and logs it.
 func within(t *testing.T, what string, began time.Time, limit time.Duration) {
 	t.Helper()
 	took := time.Since(began)
@@ -152,7 +150,7 @@ func within(t *testing.T, what string, began time.Time, limit time.Duration) {
 	}
 }
 
-// cluster is servers and workers with the shortest lease.
+// cluster starts servers and workers with the shortest lease.
 func cluster(t *testing.T, workers int) (*stack.Stack, drt.Config, []*process) {
 	t.Helper()
 	if !*faults {

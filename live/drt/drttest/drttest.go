@@ -1,4 +1,4 @@
-// Package drttest connects tests to a distributed runtime.
+// Package drttest starts etcd and NATS for tests, and connects runtimes to them.
 package drttest
 
 import (
@@ -14,11 +14,10 @@ import (
 	"github.com/replay-llm/replay/live/drt/stack"
 )
 
-// patience is far more than anything here takes.
+// patience is the timeout of a test, longer than any step needs.
 const patience = 2 * time.Minute
 
-// Within returns a context for what a test waits for. It ends only when something
-// hangs.
+// Within returns a context that ends only when a test hangs.
 func Within(t testing.TB) context.Context {
 	t.Helper()
 	ctx, release := context.WithTimeout(context.Background(), patience)
@@ -26,7 +25,7 @@ func Within(t testing.TB) context.Context {
 	return ctx
 }
 
-// Servers are an etcd and a NATS of a test's own.
+// Servers are an etcd and a NATS for one test.
 type Servers struct {
 	*stack.Stack
 	etcd *clientv3.Client
@@ -35,7 +34,7 @@ type Servers struct {
 // Start starts servers that end with the test.
 func Start(t testing.TB) *Servers { return StartIn(t, "") }
 
-// StartIn starts servers that keep their data in a directory, the one of etcd in "etcd" there.
+// StartIn starts servers that keep their data in dir. The data of etcd is in dir/etcd.
 func StartIn(t testing.TB, dir string) *Servers {
 	t.Helper()
 	s, err := stack.Start(Within(t), stack.Options{Dir: dir})
@@ -54,7 +53,7 @@ func StartIn(t testing.TB, dir string) *Servers {
 	return &Servers{s, c}
 }
 
-// Config returns the configuration of a runtime on s.
+// Config returns a configuration for a runtime that uses s.
 func (s *Servers) Config() drt.Config {
 	return drt.Config{
 		Etcd: drt.EtcdConfig{Endpoints: []string{s.EtcdURL()}}, NATS: drt.NATSConfig{URL: s.NATSURL()}, ResponseHost: "127.0.0.1",
@@ -62,7 +61,7 @@ func (s *Servers) Config() drt.Config {
 	}
 }
 
-// Keys lists all keys there are.
+// Keys returns all keys in etcd.
 func (s *Servers) Keys(t testing.TB) (all []string) {
 	t.Helper()
 	r, err := s.etcd.Get(Within(t), "", clientv3.WithFromKey(), clientv3.WithKeysOnly())
@@ -75,7 +74,7 @@ func (s *Servers) Keys(t testing.TB) (all []string) {
 	return all
 }
 
-// Revoke ends the lease of an instance, as if it had expired.
+// Revoke revokes the lease of an instance, as if it had expired.
 func (s *Servers) Revoke(t testing.TB, id uint64) {
 	t.Helper()
 	if _, err := s.etcd.Revoke(Within(t), clientv3.LeaseID(id)); err != nil {
@@ -98,7 +97,7 @@ func Connect(t testing.TB, c drt.Config) *drt.Runtime {
 	return rt
 }
 
-// Client returns a client of an endpoint that is served, named as namespace.component.endpoint.
+// Client returns a client of the endpoint namespace.component.endpoint, which must be served.
 func Client(t testing.TB, rt *drt.Runtime, endpoint string) *drt.Client {
 	t.Helper()
 	e, err := rt.ParseEndpoint(endpoint)

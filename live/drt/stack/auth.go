@@ -11,11 +11,11 @@ import (
 	"github.com/replay-llm/replay/internal/excerpt"
 )
 
-// rootUser is the user that etcd requires before it asks for passwords.
+// rootUser is the user that etcd requires before it enables authentication.
 const rootUser = "root"
 
-// askPassword has etcd ask for the password that NATS asks for. Data of a server that
-// asked for one goes with that alone.
+// askPassword makes etcd require the same password as NATS. The data of a server with a password can be used only
+// with that password.
 func askPassword(ctx context.Context, server *embed.Etcd, o Options) error {
 	c := v3client.New(server.Server)
 	defer c.Close()

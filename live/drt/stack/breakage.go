@@ -11,7 +11,7 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// breakage is an error that etcd cannot survive, such as a full disk.
+// breakage records an error that etcd cannot survive, such as a full disk.
 type breakage struct {
 	dir      string
 	once     sync.Once
@@ -40,15 +40,15 @@ func (b *breakage) guardStart(start func() (*embed.Etcd, error)) (*embed.Etcd, e
 	}
 }
 
-// logger returns the log of a server. Errors are returned by the call that they belong to. The errors that etcd
-// logs when it starts and stops are no failures.
+// logger returns a logger that records fatal errors only. Other errors are returned by the calls that cause them, and
+// errors that etcd logs at start and stop are harmless.
 func (b *breakage) logger() *zap.Logger {
 	return zap.New(&breakageCore{breakage: b}, zap.WithFatalHook(b), zap.WithPanicHook(b))
 }
 
-// OnWrite ends the goroutine that cannot continue.
+// OnWrite ends the goroutine that logged a fatal error.
 func (b *breakage) OnWrite(e *zapcore.CheckedEntry, _ []zapcore.Field) {
-	b.noteError(fmt.Errorf("%s: %s", b.dir, e.Message)) // unless the core has said more
+	b.noteError(fmt.Errorf("%s: %s", b.dir, e.Message)) // ignored if the core has recorded a more detailed error
 	runtime.Goexit()
 }
 
@@ -78,7 +78,7 @@ func (c *breakageCore) Check(e zapcore.Entry, to *zapcore.CheckedEntry) *zapcore
 	return to
 }
 
-// Write notes what broke, with the errors among the fields.
+// Write records the message of a log line, with the errors in its fields.
 func (c *breakageCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	var why []string
 	for _, f := range append(c.with[:len(c.with):len(c.with)], fields...) {

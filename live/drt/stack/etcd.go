@@ -14,15 +14,15 @@ import (
 	"google.golang.org/grpc"
 )
 
-// etcdServer is a running etcd, of one member.
+// etcdServer is a running etcd with one member.
 type etcdServer struct {
 	server *embed.Etcd
 	broken *breakage
 	mu     sync.Mutex
-	serve  []*grpc.Server // what clients are connected to
+	serve  []*grpc.Server // the gRPC servers of the clients
 }
 
-// startEtcd starts etcd and returns the port it listens on.
+// startEtcd starts etcd and returns the port that it listens on.
 func startEtcd(ctx context.Context, o Options, dir string, durable bool) (*etcdServer, int, error) {
 	e := &etcdServer{broken: newBreakage(dir)}
 	config := etcdConfig(o, dir, durable)
@@ -38,7 +38,7 @@ func startEtcd(ctx context.Context, o Options, dir string, durable bool) (*etcdS
 		err = e.broken.err
 	case <-server.Server.ReadyNotify():
 		if err = askPassword(ctx, server, o); err == nil {
-			// With port 0 the advertised URL has port 0, too; the listener has the real port.
+			// With port 0, the advertised URL has port 0, too. The listener has the real port.
 			return e, server.Clients[0].Addr().(*net.TCPAddr).Port, nil
 		}
 	case err = <-server.Err():
@@ -60,30 +60,31 @@ func etcdConfig(o Options, dir string, durable bool) *embed.Config {
 		c.ClientTLSInfo = transport.TLSInfo{CertFile: o.Cert, KeyFile: o.Key, TrustedCAFile: o.CA, ClientCertAuth: o.CA != ""}
 	}
 	client := url.URL{Scheme: scheme, Host: net.JoinHostPort(o.Host, strconv.Itoa(o.EtcdPort))}
-	peer := url.URL{Scheme: "http", Host: "127.0.0.1:0"} // no member joins
+	peer := url.URL{Scheme: "http", Host: "127.0.0.1:0"} // no other member joins
 	c.ListenClientUrls, c.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
 	c.ListenPeerUrls, c.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
 	c.InitialCluster = c.InitialClusterFromName(c.Name)
 	c.UnsafeNoFsync = !durable
-	c.AuthTokenTTL = 24 * 60 * 60 // in seconds; clients that are idle for longer prove themselves again
+	c.AuthTokenTTL = 24 * 60 * 60 // in seconds; clients that are idle for longer authenticate again
 	if !durable {
-		// There is no other member that votes, so the election timeout can be short.
+		// The election timeout can be short, because no other member votes.
 		c.TickMs, c.ElectionMs = 20, 200
 	}
 	return c
 }
 
-// noteServer notes what clients are connected to.
+// noteServer keeps a gRPC server, so that stopServer can stop it.
 func (e *etcdServer) noteServer(s *grpc.Server) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.serve = append(e.serve, s)
 }
 
-// stopLimit is the time for the shutdown of a broken server, which might hang for ever.
+// stopLimit is the time limit for the shutdown of a broken server, which might hang.
 const stopLimit = 2 * time.Second
 
-// stopServer ends the server. It cuts its clients off: closing alone would wait for seconds that they end their streams.
+// stopServer stops the server. It disconnects the clients first, because etcd would wait for their streams for
+// seconds.
 func (e *etcdServer) stopServer() {
 	ended := make(chan struct{})
 	go func() {

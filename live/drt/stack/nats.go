@@ -11,11 +11,11 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// startLimit is how long a server may take to be ready; it recovers its streams meanwhile.
+// startLimit is the time limit for a server to be ready, including the recovery of its data.
 const startLimit = time.Minute
 
-// startNATS starts a NATS server with JetStream, waits until it is ready, and returns the port it listens on. Streams
-// are kept in dir, written through to the disk with sync.
+// startNATS starts a NATS server with JetStream, waits until it is ready, and returns its port. Streams are stored in
+// dir. With sync, each write is flushed to disk.
 func startNATS(ctx context.Context, o Options, dir string, sync bool) (*server.Server, int, error) {
 	most := cmp.Or(o.MaxPayload, defaultMaxPayload)
 	options := &server.Options{
@@ -52,7 +52,7 @@ func startNATS(ctx context.Context, o Options, dir string, sync bool) (*server.S
 	return s, at.Port, nil
 }
 
-// stopNATS ends the server and waits until it has ended.
+// stopNATS stops the server and waits until it has ended.
 func stopNATS(s *server.Server) {
 	s.Shutdown()
 	s.WaitForShutdown()

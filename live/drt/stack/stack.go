@@ -1,9 +1,9 @@
-// Package stack is etcd and NATS inside this process, real servers on real ports: for one machine, where nothing is to
-// be installed, and for tests.
+// Package stack runs real etcd and NATS servers inside this process, on real ports. It is for single machines without
+// an installation, and for tests.
 //
 // Only programs and tests import it.
 //
-// Read stack.go (both), then etcd.go and nats.go.
+// Read stack.go (both servers), then etcd.go and nats.go.
 package stack
 
 import (
@@ -26,37 +26,37 @@ import (
 
 // Options are the addresses and directories of the servers.
 type Options struct {
-	// Dir is where they keep their data, written through to the disk, so that later servers continue with it; "": a
-	// directory that is removed at the end, without writing through.
+	// Dir is the data directory of the servers. Writes to it are flushed to disk, and later servers continue with its
+	// data. "": a directory without flushing, which is removed at the end.
 	Dir                string
 	Host               string // "": 127.0.0.1
-	EtcdPort, NATSPort int    // 0: any that is free
-	MaxPayload         int    // largest NATS message, in bytes; 0: 16 MiB
+	EtcdPort, NATSPort int    // 0: any free port
+	MaxPayload         int    // bytes of the largest NATS message; 0: 16 MiB
 
-	// Cert and Key are PEM files: with them both servers want TLS. With CA, too, they want certificates of clients that
-	// it has signed.
+	// Cert and Key are PEM files; both servers then require TLS. If CA is set, too, they require client certificates
+	// that CA has signed.
 	Cert, Key, CA string
-	// Insecure allows a host outside loopback without credentials of clients, which are CA or Username.
+	// Insecure allows a host outside loopback without client credentials (CA or Username).
 	Insecure bool
-	// Username and Password are wanted by both, if they are set. (etcd has a user root with that password, too.)
+	// Username and Password, if set, are required by both servers. etcd also gets a user root with this password.
 	Username, Password string
 }
 
-// defaultMaxPayload is the largest NATS message when nothing else is said.
+// defaultMaxPayload is the default size of the largest NATS message, in bytes.
 const defaultMaxPayload = 16 << 20
 
 // Stack is a running etcd and a running NATS.
 type Stack struct {
 	options Options
-	remove  string // the directory to be removed, or ""
-	started bool   // both servers have run
+	remove  string // temporary directory to remove, or ""
+	started bool   // both servers were started once
 
 	mu   sync.Mutex
-	etcd *etcdServer    // nil while it is killed
-	nats *server.Server // nil while it is killed
+	etcd *etcdServer    // nil while killed
+	nats *server.Server // nil while killed
 }
 
-// Start starts both servers and waits until they are ready, as long as ctx lasts.
+// Start starts both servers and waits until they are ready or ctx ends.
 func Start(ctx context.Context, o Options) (*Stack, error) {
 	o.Host = cmp.Or(o.Host, "127.0.0.1")
 	if (o.Cert == "") != (o.Key == "") || o.CA != "" && o.Cert == "" {
@@ -73,7 +73,7 @@ func Start(ctx context.Context, o Options) (*Stack, error) {
 		}
 		s.options.Dir, s.remove = dir, dir
 	}
-	// Later starts use the ports of the first.
+	// Later starts use the ports of the first start.
 	err := s.RestartEtcd(ctx)
 	if err == nil {
 		err = s.RestartNATS(ctx)
@@ -85,7 +85,7 @@ func Start(ctx context.Context, o Options) (*Stack, error) {
 	return s, nil
 }
 
-// Check returns why the servers cannot listen at the host.
+// Check returns an error if the servers may not listen at the host.
 func (o *Options) Check() error {
 	_, err := listen.Check("etcd and NATS", net.JoinHostPort(o.Host, "0"), o.missing())
 	return err
@@ -98,10 +98,10 @@ func (o *Options) missing() string {
 	return "--ca, --nats-username, or --insecure"
 }
 
-// EtcdURL returns where clients reach etcd.
+// EtcdURL returns the URL of etcd for clients.
 func (s *Stack) EtcdURL() string { return s.serverURL("http", "https", s.options.EtcdPort) }
 
-// NATSURL returns where clients reach NATS.
+// NATSURL returns the URL of NATS for clients.
 func (s *Stack) NATSURL() string { return s.serverURL("nats", "tls", s.options.NATSPort) }
 
 func (s *Stack) serverURL(plain, secure string, port int) string {
@@ -114,7 +114,7 @@ func (s *Stack) serverURL(plain, secure string, port int) string {
 	return fmt.Sprintf("%s://%s:%d", plain, s.options.Host, port)
 }
 
-// KillEtcd ends etcd without a word to its clients.
+// KillEtcd stops etcd without notice to its clients.
 func (s *Stack) KillEtcd() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,8 +124,8 @@ func (s *Stack) KillEtcd() {
 	}
 }
 
-// RestartEtcd starts etcd again, with its data and at its port, for which it waits as long as ctx lasts: clients that
-// try to connect may hold it.
+// RestartEtcd starts etcd again with its data and port. It waits for the port until ctx ends, because clients that
+// try to connect may occupy it.
 func (s *Stack) RestartEtcd(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,7 +141,7 @@ func (s *Stack) RestartEtcd(ctx context.Context) error {
 	return nil
 }
 
-// KillNATS ends NATS without a word to its clients.
+// KillNATS stops NATS without notice to its clients.
 func (s *Stack) KillNATS() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,7 +151,7 @@ func (s *Stack) KillNATS() {
 	}
 }
 
-// awaitPort waits until a port of a server that has run is free, as long as ctx lasts.
+// awaitPort waits until the port of a stopped server is free or ctx ends.
 func (s *Stack) awaitPort(ctx context.Context, port int) {
 	for s.started && ctx.Err() == nil {
 		l, err := listen.Open("etcd or NATS", net.JoinHostPort(s.options.Host, strconv.Itoa(port)), s.options.missing())
@@ -165,7 +165,7 @@ func (s *Stack) awaitPort(ctx context.Context, port int) {
 	}
 }
 
-// RestartNATS starts NATS again, with its data and at its port, for which it waits as RestartEtcd does.
+// RestartNATS starts NATS again with its data and port. It waits for the port like RestartEtcd.
 func (s *Stack) RestartNATS(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -181,7 +181,8 @@ func (s *Stack) RestartNATS(ctx context.Context) error {
 	return nil
 }
 
-// Broken returns a channel that is closed when etcd cannot continue, on a full disk for example, and why it cannot.
+// Broken returns a channel that is closed when etcd cannot continue, for example on a full disk, and a function that
+// returns the reason.
 func (s *Stack) Broken() (<-chan struct{}, func() error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -192,7 +193,7 @@ func (s *Stack) Broken() (<-chan struct{}, func() error) {
 	return b.happened, func() error { return fmt.Errorf("etcd server: %w", b.err) }
 }
 
-// Stop ends both servers and removes what is not to be kept.
+// Stop stops both servers and removes the temporary directory.
 func (s *Stack) Stop() error {
 	s.KillNATS()
 	s.KillEtcd()

@@ -20,7 +20,7 @@ func limited(t *testing.T) context.Context {
 	return ctx
 }
 
-// Servers that are killed come back at their ports, with their data.
+// Servers that are killed and restarted have the same ports and data.
 func TestRestart(t *testing.T) {
 	ctx := limited(t)
 	began := time.Now()
@@ -48,7 +48,7 @@ func TestRestart(t *testing.T) {
 	s.KillEtcd()
 	t.Logf("killed after %v", time.Since(began))
 	s.KillNATS()
-	holder, err := net.Listen("tcp", strings.TrimPrefix(etcd, "http://")) // as a client that tries to connect may
+	holder, err := net.Listen("tcp", strings.TrimPrefix(etcd, "http://")) // a client that tries to connect may occupy the port like this
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// A directory that is named stays, one that is not goes.
+// A configured directory is kept, a temporary directory is removed.
 func TestDirectory(t *testing.T) {
 	ctx := limited(t)
 	dir := t.TempDir()
