@@ -7,7 +7,7 @@ import (
 	"github.com/replay-llm/replay/internal/bitset"
 )
 
-// The smallest number is that of a map of the same numbers.
+// Min of a set equals the smallest key of a map with the same integers.
 func TestEqualsMap(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	var s bitset.Set

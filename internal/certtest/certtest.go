@@ -16,16 +16,16 @@ import (
 	"time"
 )
 
-// Authority signs certificates.
+// Authority is a certificate authority that signs test certificates.
 type Authority struct {
-	File string // with its own certificate
+	File string // path of the authority's own certificate
 
 	dir  string
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
 }
 
-// NewAuthority returns an authority that is used by this test alone.
+// NewAuthority returns a certificate authority for one test.
 func NewAuthority(t testing.TB) *Authority {
 	t.Helper()
 	a := &Authority{dir: t.TempDir()}
@@ -33,8 +33,8 @@ func NewAuthority(t testing.TB) *Authority {
 	return a
 }
 
-// Issue returns the files of a certificate and its key, for servers and clients with a
-// name and addresses.
+// Issue writes a certificate for servers and clients with the given name and addresses. It returns the paths of the
+// certificate and its key.
 func (a *Authority) Issue(t testing.TB, name string, addresses ...net.IP) (cert, key string) {
 	t.Helper()
 	cert = a.sign(t, name, &x509.Certificate{
@@ -44,7 +44,7 @@ func (a *Authority) Issue(t testing.TB, name string, addresses ...net.IP) (cert,
 	return cert, filepath.Join(a.dir, name+".key")
 }
 
-// sign writes name.crt and name.key.
+// sign writes the certificate to the file name.crt.
 func (a *Authority) sign(t testing.TB, name string, c *x509.Certificate) string {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

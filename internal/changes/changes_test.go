@@ -1,5 +1,5 @@
-// Package changes makes the changes that people make most often, and counts the files
-// that each of them touches (ARCHITECTURE.md, "Where to make which change").
+// Package changes applies the most common kinds of code changes and counts the files that each change edits.
+// ARCHITECTURE.md, "Where to make which change", lists these counts.
 package changes
 
 import (
@@ -16,15 +16,15 @@ import (
 	"github.com/replay-llm/replay/internal/optional"
 )
 
-// edit adds text to a file after the line that holds anchor, or makes the file if there is no anchor.
+// edit inserts the text add into a file, after the line that contains anchor. Without an anchor it creates the file.
 type edit struct{ file, anchor, add string }
 
-// change is a change of the program, and what shows that it works.
+// change is a code change with a command that shows that the change works.
 type change struct {
-	files int // that it takes by ARCHITECTURE.md, tests and pages not counted
+	files int // maximum number of edited files by ARCHITECTURE.md, without tests and docs
 	edits []edit
-	line  string // of a command
-	want  string // in what it prints
+	line  string // arguments of the replay command
+	want  string // text that the output of the command must contain
 }
 
 const run = "trace testdata/traces/short.jsonl --workers 2"
@@ -70,9 +70,8 @@ func (newest) Choose(_ *sim.Request, c *router.Candidates) router.Choice {
 	}
 }
 
-// Each change works with no more than the files of ARCHITECTURE.md, and with no change of other files: help,
-// completion, JSON and tables follow from the declarations. A short run compiles the packages that a change edits; a
-// long run builds and starts the program.
+// Each change works if only the files that ARCHITECTURE.md lists are edited. Help, completion, JSON and tables follow
+// from the declarations. A short run compiles the edited packages. A long run builds and starts the program.
 func TestChangesCostWhatIsSaid(t *testing.T) {
 	goTool := optional.Program(t, "go", "version")
 	root := optional.Root()
@@ -108,7 +107,7 @@ func TestChangesCostWhatIsSaid(t *testing.T) {
 	}
 }
 
-// packages returns the packages that the change edits, as arguments of the go tool.
+// packages returns the packages that the change edits, as arguments of the go command.
 func (c *change) packages() []string {
 	var places []string
 	for i := range c.edits {
@@ -118,7 +117,8 @@ func (c *change) packages() []string {
 	return slices.Compact(places)
 }
 
-// apply makes the edit in a copy of its file, which replaced has by its place.
+// apply writes the edited file to dir and records its path in replaced, with the path of the original file as the
+// key.
 func (e *edit) apply(t *testing.T, root, dir string, replaced map[string]string) {
 	t.Helper()
 	path := filepath.Join(root, filepath.FromSlash(e.file))

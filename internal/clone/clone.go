@@ -1,10 +1,12 @@
 // Package clone deep-copies a value with all its fields, so that a simulation can be forked.
 //
-// The copy keeps its shape: two pointers to one value are two pointers to one copy, also into a struct or a slice, and
-// slices that share memory share it in the copy. Values of types that are declared shared are not copied: they never
-// change. A function or a channel cannot be copied and is an error, which names its field.
+// The copy has the same structure: two pointers to one value become two pointers to one copy. This also applies to
+// pointers into a struct or a slice.
 //
-// Read clone.go, then plan.go, what the memory of a type holds, and regions.go, the memory found.
+// Slices that share memory also share memory in the copy. Values of shared types are not copied, because they never
+// change. A function or a channel cannot be copied: Of returns an error that names its field.
+//
+// Read clone.go, then plan.go (pointers in the memory of a type) and regions.go (memory that was found).
 package clone
 
 import (
@@ -16,20 +18,20 @@ import (
 	"unsafe"
 )
 
-// Copier makes copies. It may be used by several goroutines at once.
+// Copier makes copies. It is safe for concurrent use.
 type Copier struct {
 	shared []reflect.Type
 	mutex  sync.Mutex
 	plans  map[reflect.Type]*plan
 }
 
-// New returns a copier that leaves values of the shared types, and what they point to, unchanged. Of a shared interface
-// or struct that holds for its values, of a shared type T also for pointers to T.
+// New returns a Copier that does not copy values of the shared types. For a shared type T, pointers to T are not
+// copied either.
 func New(shared ...reflect.Type) *Copier {
 	return &Copier{shared: append(shared, reflect.TypeFor[time.Time](), reflect.TypeFor[reflect.Type]()), plans: map[reflect.Type]*plan{}}
 }
 
-// Of returns a copy of the value that v points to. Nothing may change meanwhile.
+// Of returns a deep copy of the value that v points to. The value must not change during the call.
 func Of[T any](c *Copier, v *T) (*T, error) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
@@ -50,21 +52,21 @@ func Of[T any](c *Copier, v *T) (*T, error) {
 	return (*T)(job.translate(unsafe.Pointer(v))), nil
 }
 
-// isShared reports whether values of a type stay unchanged.
+// isShared reports whether values of type t are shared and not copied.
 func (c *Copier) isShared(t reflect.Type) bool {
 	return slices.Contains(c.shared, t) || t.Kind() == reflect.Pointer && slices.Contains(c.shared, t.Elem())
 }
 
-// copying is one copy in the making.
+// copying is the state of one call of Of.
 type copying struct {
 	*Copier
 	found []region
-	at    map[unsafe.Pointer]int32          // by where a region begins
-	todo  []int32                           // regions that have not been looked through
+	at    map[unsafe.Pointer]int32          // index in found, by the start address of the region
+	todo  []int32                           // indices of regions that are still to be searched for pointers
 	maps  map[unsafe.Pointer]unsafe.Pointer // copies of maps
 }
 
-// find finds all memory that can be reached from a region.
+// find finds all memory that is reachable from root.
 func (x *copying) find(root region) error {
 	x.addRegion(root)
 	for len(x.todo) > 0 {
@@ -83,7 +85,7 @@ func (x *copying) find(root region) error {
 	return nil
 }
 
-// follow adds what the value at p points to.
+// follow adds the regions that the value at address at points to.
 func (x *copying) follow(p *plan, at unsafe.Pointer) error {
 	for i := range p.places {
 		s := &p.places[i]
@@ -116,7 +118,7 @@ func (x *copying) follow(p *plan, at unsafe.Pointer) error {
 	return nil
 }
 
-// followMap adds what keys and values of a map point to.
+// followMap adds the regions that the keys and values of a map point to.
 func (x *copying) followMap(s *place, from unsafe.Pointer) error {
 	m := reflect.NewAt(s.typ, from).Elem()
 	if m.IsNil() || x.planOf(s.typ.Key()).plain && x.planOf(s.typ.Elem()).plain {
@@ -133,7 +135,7 @@ func (x *copying) followMap(s *place, from unsafe.Pointer) error {
 	return nil
 }
 
-// followBoxed adds the targets of a value's pointers that are not in separate memory.
+// followBoxed adds the regions that v points to. v is a map key, a map value or a value in an interface.
 func (x *copying) followBoxed(v reflect.Value) error {
 	plan := x.planOf(v.Type())
 	if plan.plain {
@@ -144,14 +146,14 @@ func (x *copying) followBoxed(v reflect.Value) error {
 	return x.follow(plan, own.UnsafePointer())
 }
 
-// redirectAll makes count values at p, which are copied as they were, point to copies.
+// redirectAll makes the pointers of count copied values at address at point to copies.
 func (x *copying) redirectAll(p *plan, at unsafe.Pointer, count int) {
 	for i := range count {
 		x.redirect(p, unsafe.Add(at, uintptr(i)*p.size))
 	}
 }
 
-// redirect makes the value at p point to copies.
+// redirect makes the pointers of the copied value at address at point to copies.
 func (x *copying) redirect(p *plan, at unsafe.Pointer) {
 	for i := range p.places {
 		s := &p.places[i]
@@ -178,7 +180,7 @@ func (x *copying) redirect(p *plan, at unsafe.Pointer) {
 	}
 }
 
-// redirectBoxed returns the copy of a value that stands in no separate memory.
+// redirectBoxed returns a copy of v. v is a map key, a map value or a value in an interface.
 func (x *copying) redirectBoxed(p *plan, v reflect.Value) reflect.Value {
 	if p.plain {
 		return v
@@ -189,7 +191,7 @@ func (x *copying) redirectBoxed(p *plan, v reflect.Value) reflect.Value {
 	return own.Elem()
 }
 
-// redirectMap puts a copy in the place of a map.
+// redirectMap replaces the map at address to with its copy.
 func (x *copying) redirectMap(s *place, to unsafe.Pointer) {
 	m := reflect.NewAt(s.typ, to).Elem()
 	if m.IsNil() {
@@ -197,7 +199,7 @@ func (x *copying) redirectMap(s *place, to unsafe.Pointer) {
 	}
 	old := m.UnsafePointer()
 	if own, ok := x.maps[old]; ok {
-		*(*unsafe.Pointer)(to) = own // another has it, too
+		*(*unsafe.Pointer)(to) = own // another field refers to the same map
 		return
 	}
 	key, value := x.planOf(s.typ.Key()), x.planOf(s.typ.Elem())

@@ -21,13 +21,13 @@ type fixed struct{ v []int }
 
 type state struct {
 	a, b    *leaf
-	inside  *int // into a
+	inside  *int // points into *a
 	all     []leaf
-	tail    []leaf // the last of all
-	item    *leaf  // one of all
+	tail    []leaf // the last elements of all
+	item    *leaf  // an element of all
 	names   map[string]*leaf
 	counts  map[int]int
-	again   map[int]int // counts
+	again   map[int]int // the same map as counts
 	boxed   shape
 	pointed any
 	random  *rand.Rand
@@ -47,8 +47,8 @@ func newState() *state {
 	return s
 }
 
-// TestCopiesKeepTheShape changes a copy in every place and looks for the change wherever
-// it must be seen, and nowhere else.
+// TestCopiesKeepTheShape changes fields of a copy and checks that the change is visible through every alias in the
+// copy, and not in the original.
 func TestCopiesKeepTheShape(t *testing.T) {
 	s := newState()
 	c, err := clone.Of(clone.New(reflect.TypeFor[fixed]()), s)
@@ -90,7 +90,7 @@ func TestOverlaps(t *testing.T) {
 	}
 }
 
-// TestFunctionsAreNamed checks that what cannot be copied is an error with its place.
+// TestFunctionsAreNamed checks that a function or a channel causes an error.
 func TestFunctionsAreNamed(t *testing.T) {
 	for _, change := range []func(*state){
 		func(s *state) { s.none = func() {} },

@@ -5,23 +5,23 @@ import (
 	"unsafe"
 )
 
-// plan is where in the memory of a type there is something that points elsewhere.
+// plan lists the pointers in the memory of a type.
 type plan struct {
 	size   uintptr
-	plain  bool // nowhere
+	plain  bool // the type has no pointers to copy
 	places []place
 }
 
-// place is a pointer, a slice, a map, an interface, or what cannot be copied.
+// place is a field with a pointer: a pointer, slice, map or interface, or a type that cannot be copied.
 type place struct {
 	offset uintptr
 	kind   reflect.Kind
 	typ    reflect.Type
-	elem   reflect.Type // of a pointer or a slice
-	name   string       // for complaints
+	elem   reflect.Type // element type of a pointer or a slice
+	name   string       // name in errors
 }
 
-// sliceHeader is a slice as it stands in memory.
+// sliceHeader is the memory layout of a slice.
 type sliceHeader struct {
 	data     unsafe.Pointer
 	len, cap int
@@ -39,7 +39,7 @@ func (c *Copier) planOf(t reflect.Type) *plan {
 	return p
 }
 
-// addPlaces adds those of a value of a type at an offset.
+// addPlaces adds the places of a value of type t at the given offset.
 func (c *Copier) addPlaces(p *plan, t reflect.Type, offset uintptr, name string) {
 	if c.isShared(t) || t.Size() == 0 {
 		return
@@ -63,7 +63,7 @@ func (c *Copier) addPlaces(p *plan, t reflect.Type, offset uintptr, name string)
 		}
 	case reflect.Map, reflect.Interface, reflect.Func, reflect.Chan, reflect.UnsafePointer:
 	default:
-		return // numbers, and strings: their bytes never change
+		return // numbers have no pointers, and the bytes of strings never change
 	}
 	p.places = append(p.places, s)
 }

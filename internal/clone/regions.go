@@ -10,21 +10,21 @@ import (
 	"github.com/replay-llm/replay/internal/stable"
 )
 
-// region is a piece of memory: a value, or those of a slice up to its capacity.
+// region is a block of memory: one value, or the elements of a slice up to its capacity.
 type region struct {
 	elem     reflect.Type
 	from, to unsafe.Pointer
 	count    int
-	used     int // of count, those up to the length of a slice
+	used     int // number of elements in use: up to the length of the slice
 	name     string
 }
 
 func (r *region) size() uintptr { return r.elem.Size() * uintptr(r.count) }
 
-// end returns where r ends, as a number.
+// end returns the end address of r.
 func (r *region) end() uintptr { return uintptr(r.from) + r.size() }
 
-// addRegion notes memory, unless as much is known from there on.
+// addRegion adds r, unless a known region with the same start address is at least as large.
 func (x *copying) addRegion(r region) {
 	i, ok := x.at[r.from]
 	switch {
@@ -42,7 +42,7 @@ func (x *copying) addRegion(r region) {
 	x.todo = append(x.todo, i)
 }
 
-// merge leaves the regions that are in no other, in the order of their addresses.
+// merge sorts the regions by address and merges overlapping regions.
 func (x *copying) merge() error {
 	stable.Sort(x.found, func(a, b region) int { return cmp.Compare(uintptr(a.from), uintptr(b.from)) })
 	kept := x.found[:0]
@@ -56,7 +56,7 @@ func (x *copying) merge() error {
 			last.use(r)
 			continue
 		}
-		if r.elem != last.elem { // two slices of one array
+		if r.elem != last.elem { // only two slices of one array may overlap partly
 			return fmt.Errorf("%s overlaps %s, which cannot be copied", r.name, last.name)
 		}
 		last.count = int((r.end() - uintptr(last.from)) / r.elem.Size())
@@ -70,7 +70,7 @@ func (x *copying) merge() error {
 	return nil
 }
 
-// allocate makes a copy of each region, which points to what is copied.
+// allocate copies each region. The pointers in the copies still point to the originals.
 func (x *copying) allocate() {
 	for i := range x.found {
 		r := &x.found[i]
@@ -80,7 +80,7 @@ func (x *copying) allocate() {
 			r.to = own.UnsafePointer()
 			continue
 		}
-		if x.planOf(r.elem).plain { // the unused part of a long list of numbers is left out
+		if x.planOf(r.elem).plain { // the copy of a long slice of numbers omits most of its unused capacity
 			r.count = min(r.count, r.used+r.used/4+leastSpare)
 		}
 		own := reflect.MakeSlice(reflect.SliceOf(r.elem), r.count, r.count)
@@ -89,23 +89,23 @@ func (x *copying) allocate() {
 	}
 }
 
-// leastSpare is the least number of unused values that there is room for.
+// leastSpare is the least number of unused elements that a copied slice keeps.
 const leastSpare = 64
 
-// use notes that what o uses is used of r, which holds it.
+// use marks the used elements of o as used in r. The region r contains o.
 func (r *region) use(o region) {
 	end := uintptr(o.from) - uintptr(r.from) + o.elem.Size()*uintptr(o.used)
 	r.used = max(r.used, int((end+r.elem.Size()-1)/r.elem.Size()))
 }
 
-// translateSlice returns where the copy of a slice is, and its capacity there.
+// translateSlice returns the address of the copy of a slice, and the capacity of the copy.
 func (x *copying) translateSlice(p unsafe.Pointer, capacity int, size uintptr) (unsafe.Pointer, int) {
 	r, offset := x.regionOf(p)
 	if most := r.size() - min(offset, r.size()); uintptr(capacity)*size > most {
 		capacity = int(most / size)
 	}
 	if capacity == 0 {
-		offset = 0 // it may be behind what was copied
+		offset = 0 // the address may be after the end of the copied region
 	}
 	return unsafe.Add(r.to, offset), capacity
 }
@@ -116,7 +116,7 @@ func (x *copying) translate(p unsafe.Pointer) unsafe.Pointer {
 	return unsafe.Add(r.to, offset)
 }
 
-// regionOf returns the region that holds p, and where in it.
+// regionOf returns the region that contains p, and the offset of p in this region.
 func (x *copying) regionOf(p unsafe.Pointer) (*region, uintptr) {
 	if i, ok := x.at[p]; ok {
 		return &x.found[i], 0

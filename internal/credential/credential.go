@@ -1,4 +1,4 @@
-// Package credential takes names and passwords out of URLs, so that they are not printed.
+// Package credential removes user names and passwords from URLs, so that they are not printed.
 package credential
 
 import (
@@ -14,8 +14,8 @@ type User struct {
 	HasPassword    bool
 }
 
-// Split returns URLs, separated by commas, without the user that they name, and the user. Its errors do not
-// quote the URLs.
+// Split splits a comma-separated list of URLs into the URLs without credentials, and their common user. Its errors do
+// not quote the URLs.
 func Split(urls string) (bare string, who User, err error) {
 	var all []string
 	for i, text := range strings.Split(urls, ",") {
@@ -41,7 +41,7 @@ func Split(urls string) (bare string, who User, err error) {
 	return strings.Join(all, ","), who, nil
 }
 
-// Hide returns a URL, or several separated by commas, with xxxxx instead of each possible password.
+// Hide returns a comma-separated list of URLs in which xxxxx replaces each password.
 func Hide(urls string) string {
 	all := strings.Split(urls, ",")
 	for i, text := range all {
@@ -51,7 +51,7 @@ func Hide(urls string) string {
 			continue
 		}
 		name, _, password := strings.Cut(info, ":")
-		who := "xxxxx" // a name alone may be a token
+		who := "xxxxx" // a name without a password may be a token
 		if password {
 			who = name + ":xxxxx"
 		}
@@ -64,8 +64,8 @@ func Hide(urls string) string {
 	return strings.Join(all, ",")
 }
 
-// cutUser returns a URL without its user, and the user as written. It goes by the last
-// @ before the path: a password may hold anything else.
+// cutUser returns a URL without its user, and the user as written. The user ends at the last @, because a password
+// may contain / and @.
 func cutUser(text string) (bare, info string, found bool) {
 	scheme, rest, ok := strings.Cut(text, "://")
 	if !ok {

@@ -2,7 +2,7 @@ package credential
 
 import "testing"
 
-// Split separates URLs from the users that they name.
+// Split separates URLs from their users, and Hide hides passwords.
 func TestSplit(t *testing.T) {
 	for urls, want := range map[string]struct {
 		bare string

@@ -1,6 +1,5 @@
-// Package decimal reads decimal numbers into float64 as the reference does,
-// which is not always to the nearest one (docs/rules/harness.md
-// "Rows of traces").
+// Package decimal converts decimal numbers to float64 with the rounding of the reference implementation. Its result
+// is not always the nearest float64 (docs/rules/harness.md, "Rows of traces").
 package decimal
 
 import (
@@ -9,19 +8,18 @@ import (
 	"strings"
 )
 
-// Number is a decimal number taken apart: Digits·10^Exponent, and digits that
-// did not fit. Its digits are appended in the order in which they are written.
+// Number is a decimal number: Digits·10^Exponent. Callers append its digits in the order in which they are written.
 type Number struct {
 	Digits   uint64 // the first digits, as many as fit in 64 bits
 	Exponent int
 	Negative bool
-	Cut      bool // digits were left out of Digits
+	Cut      bool // some digits did not fit in Digits
 
-	full bool // no digit after the point is taken any more
+	full bool // further digits after the decimal point are ignored
 }
 
-// Whole appends a digit before the point. When one does not fit, those after it
-// count by their place only.
+// Whole appends a digit before the decimal point. If a digit does not fit, it and all later calls only increase the
+// exponent.
 func (n *Number) Whole(c byte) {
 	if n.Cut || !canAppend(n.Digits, c) {
 		n.Cut = true
@@ -31,8 +29,7 @@ func (n *Number) Whole(c byte) {
 	n.Digits = n.Digits*10 + uint64(c-'0')
 }
 
-// Fraction appends a digit after the point. When one does not fit, those after
-// it are left out.
+// Fraction appends a digit after the decimal point. If a digit does not fit, it and all later digits are dropped.
 func (n *Number) Fraction(c byte) {
 	if n.full || !canAppend(n.Digits, c) {
 		n.full, n.Cut = true, true
@@ -47,8 +44,8 @@ func (n *Number) Scale(e int) {
 	n.Exponent += min(max(e, -maxExponent), maxExponent)
 }
 
-// maxExponent bounds written exponents so that sums of them do not overflow:
-// every number is 0 or infinite long before.
+// maxExponent bounds exponents, so that their sums do not overflow. A number with a smaller exponent is already 0 or
+// infinite.
 const maxExponent = 1 << 40
 
 // canAppend reports whether digit c can be appended to digits without overflow.
@@ -57,8 +54,8 @@ func canAppend(digits uint64, c byte) bool {
 	return digits < most || digits == most && uint64(c-'0') <= math.MaxUint64%10
 }
 
-// Float converts n with the roundings of the reference: the digits, the power of ten and their product are rounded one
-// after the other. It reports false for numbers outside the range of float64.
+// Float returns n as a float64, with the rounding steps of the reference: the digits, the power of ten and their
+// product are rounded separately. It returns false if n is outside the range of float64.
 func (n *Number) Float() (float64, bool) {
 	f, e := float64(n.Digits), n.Exponent
 	for e < -308 && f != 0 {
@@ -80,8 +77,7 @@ func (n *Number) Float() (float64, bool) {
 	return f, !math.IsInf(f, 0)
 }
 
-// Nearest reports whether Float is the float64 nearest to n, because it rounds once
-// at most.
+// Nearest reports whether Float returns the float64 nearest to n: it does if it rounds at most once.
 func (n *Number) Nearest() bool {
 	if n.Cut {
 		return false
@@ -89,8 +85,8 @@ func (n *Number) Nearest() bool {
 	return n.Exponent == 0 || n.Digits < 1<<53 && -22 <= n.Exponent && n.Exponent <= 22
 }
 
-// powerOfTen returns the float64 nearest to 10^n, 0 <= n <= 308; math.Pow10 can be
-// one bit off.
+// powerOfTen returns the float64 nearest to 10^n for 0 <= n <= 308. The result of math.Pow10 may differ in the last
+// bit.
 func powerOfTen(n int) float64 {
 	if n <= 22 {
 		p := 1.0
@@ -106,7 +102,7 @@ func powerOfTen(n int) float64 {
 	return f
 }
 
-// Parse returns Float of a JSON number. It reports false for other JSON values too.
+// Parse returns Float of a JSON number. It returns false for all other JSON values.
 func Parse(text string) (float64, bool) {
 	var n Number
 	text, n.Negative = strings.CutPrefix(text, "-")
@@ -127,13 +123,13 @@ func Parse(text string) (float64, bool) {
 	return n.Float()
 }
 
-// readExponent returns the value of a written exponent, of any length.
+// readExponent returns the value of an exponent, bounded by ±maxExponent.
 func readExponent(text string) int {
 	v, err := strconv.Atoi(text)
 	if err == nil {
 		return v
 	}
-	if strings.HasPrefix(text, "-") { // all digits, so it is too long
+	if strings.HasPrefix(text, "-") { // Atoi failed because the exponent has too many digits
 		return -maxExponent
 	}
 	return maxExponent

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Correct rounding gives something else where a remark says so.
+// Comments name the correctly rounded value where Parse returns a different value.
 func TestParse(t *testing.T) {
 	for _, c := range []struct {
 		text string
@@ -25,7 +25,7 @@ func TestParse(t *testing.T) {
 		{"0.09397298063513969", 0.09397298063513967, true},  // nearest: …969
 		{"0.3000000000000000444", 0.30000000000000004, true},
 		{"18446744073709551616", 18446744073709551616, true},
-		{"18446744073709551619.00000", 18446744073709551616, true}, // a digit is dropped, the next fits again
+		{"18446744073709551619.00000", 18446744073709551616, true}, // one digit is dropped, and later digits are ignored
 		{"1.7976931348623157e308", math.MaxFloat64, true},
 		{"1e-320", 1e-320, true},
 		{"1e-99999999999999999999", 0, true},
@@ -48,7 +48,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// Whatever the digits, a number is read to within three roundings.
+// Parse has an error of at most three roundings for all numbers.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{"1", "-2.5e3", "123456789012345678901234567890.5", "0.1e-300", "9007199254740993", "1e23"} {
 		f.Add(text)
@@ -71,7 +71,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// Powers of ten are the nearest float64s.
+// powerOfTen returns the nearest float64.
 func TestPowersOfTen(t *testing.T) {
 	power := big.NewInt(1)
 	for n := range 309 {

@@ -1,4 +1,4 @@
-// Package exact reads as many bytes as a peer promises.
+// Package exact reads an exact number of bytes.
 package exact
 
 import (
@@ -7,11 +7,11 @@ import (
 	"io"
 )
 
-// eager is up to which size memory is taken before the bytes are there.
+// eager is the largest size in bytes for which ReadN allocates the full buffer before it reads.
 const eager = 256 << 10
 
-// ReadN reads n bytes, and returns the bytes that came before an error. A peer that promises many and sends few
-// costs the memory of few.
+// ReadN reads n bytes. After an error it returns the bytes read so far. Its memory is bounded by eager and by the
+// bytes received, so that a peer cannot make it allocate a large buffer.
 func ReadN(r io.Reader, n int) ([]byte, error) {
 	if n <= eager {
 		b := make([]byte, n)
@@ -24,8 +24,7 @@ func ReadN(r io.Reader, n int) ([]byte, error) {
 	return grown.Bytes(), UnexpectedEOF(err)
 }
 
-// UnexpectedEOF returns err of a read in the middle of something: an end is not
-// expected there.
+// UnexpectedEOF returns io.ErrUnexpectedEOF for io.EOF, and all other errors unchanged.
 func UnexpectedEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF

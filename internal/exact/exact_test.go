@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Bytes are read whole or not at all, and an end in between is not expected.
+// ReadN returns all bytes, or io.ErrUnexpectedEOF if the input is too short.
 func TestReadN(t *testing.T) {
 	for _, n := range []int{0, 1, eager, eager + 1, 3 * eager} {
 		all := bytes.Repeat([]byte("x"), n)

@@ -1,4 +1,4 @@
-// Package excerpt shortens what errors quote from input of any length.
+// Package excerpt shortens quotes of input in errors.
 package excerpt
 
 import (
@@ -7,10 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-// Most is the number of bytes of a value that an error quotes.
+// Most is the maximum number of bytes of a value that an error quotes.
 const Most = 80
 
-// Cut returns text of at most Most bytes, and of longer text the beginning and "…".
+// Cut returns text unchanged if it has at most Most bytes. It returns the beginning and "…" of longer text.
 func Cut[T ~string | ~[]byte](text T) string {
 	if len(text) <= Most {
 		return string(text)
@@ -18,13 +18,13 @@ func Cut[T ~string | ~[]byte](text T) string {
 	return cutEnd(string(text[:Most+1])) + "…"
 }
 
-// CutLine returns Cut of text with each run of white space as one blank.
+// CutLine replaces each run of white space in text with one blank and returns Cut of the result.
 func CutLine[T ~string | ~[]byte](text T) string {
 	return Cut(strings.Join(strings.Fields(string(text)), " "))
 }
 
-// CutMiddle returns text of at most most bytes. Of longer text it returns the beginning, the number of bytes left out,
-// and the end.
+// CutMiddle returns text unchanged if it has at most most bytes. It returns the beginning, the number of omitted
+// bytes and the end of longer text.
 func CutMiddle(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -40,11 +40,10 @@ func CutMiddle(text string, most int) string {
 	return head + fmt.Sprintf(mark, len(text)-len(head)-len(tail)) + tail
 }
 
-// Longest bounds the bytes of an error that is printed, and of texts that Sprintf and Errorf quote whole, such as lists of
-// names.
+// Longest is the maximum number of bytes of a printed error, and of a text that Sprintf and Errorf quote in full.
 const Longest = 2000
 
-// Sprintf is fmt.Sprintf, with Cut of texts of more than Longest bytes among args, and Message of errors.
+// Sprintf is fmt.Sprintf with shortened arguments: Cut of texts of more than Longest bytes, and Message of errors.
 func Sprintf(format string, args ...any) string {
 	cutTexts(args)
 	for i, arg := range args {
@@ -55,16 +54,16 @@ func Sprintf(format string, args ...any) string {
 	return fmt.Sprintf(format, args...)
 }
 
-// Errorf is fmt.Errorf, with Cut of texts of more than Longest bytes among args.
+// Errorf is fmt.Errorf with Cut of arguments of more than Longest bytes.
 func Errorf(format string, args ...any) error {
 	cutTexts(args)
 	return fmt.Errorf(format, args...)
 }
 
-// Message returns CutMiddle of the text of an error that becomes part of another.
+// Message returns CutMiddle of the text of an error that is quoted in another error.
 func Message(text string) string { return CutMiddle(text, Longest/2) }
 
-// cutTexts cuts the long texts of args.
+// cutTexts replaces texts of more than Longest bytes in args with Cut of them.
 func cutTexts(args []any) {
 	for i, arg := range args {
 		switch text := arg.(type) {
@@ -80,7 +79,7 @@ func cutTexts(args []any) {
 	}
 }
 
-// cutEnd returns text without its last byte, nor the beginning of the rune that the byte belongs to.
+// cutEnd returns text without its last byte and without the beginning of the rune that contains this byte.
 func cutEnd(text string) string {
 	last := len(text) - 1
 	for n := last; n > last-utf8.UTFMax; n-- {
@@ -88,10 +87,10 @@ func cutEnd(text string) string {
 			return text[:n]
 		}
 	}
-	return text[:last] // not UTF-8
+	return text[:last] // text is not UTF-8
 }
 
-// List returns the first of names, at most most, with commas between them.
+// List returns the first names, at most most of them, separated by commas.
 func List(names []string, most int) string {
 	var all []string
 	for _, name := range names[:min(len(names), most)] {

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// An excerpt is short, whole runes, and the text itself where that is short.
+// Cut returns short text unchanged, and long text without broken runes.
 func TestCut(t *testing.T) {
 	for _, rune := range []string{"x", "é", "世", "🙂"} {
 		for n := range 200 {
@@ -31,7 +31,7 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// The beginning and the end of a long error are there, and the number of bytes between them.
+// CutMiddle returns the beginning of a long error, the number of omitted bytes and the end.
 func TestCutMiddle(t *testing.T) {
 	const most = 300
 	for _, rune := range []string{"x", "é", "世", "🙂"} {

@@ -1,4 +1,4 @@
-// Package file returns the state of files. Its errors are in the words of os.Open and os.Create, which name the file and
+// Package file returns the state of files. Its errors have the format of errors of os.Open: they name the file and
 // not the system call.
 package file
 
@@ -8,19 +8,19 @@ import (
 	"os"
 )
 
-// Stat returns os.Stat of path.
+// Stat returns os.Stat of path with an error in the format of os.Open.
 func Stat(path string) (fs.FileInfo, error) {
 	info, err := os.Stat(path)
 	return info, rewordError(err)
 }
 
-// Lstat returns os.Lstat of path.
+// Lstat returns os.Lstat of path with an error in the format of os.Open.
 func Lstat(path string) (fs.FileInfo, error) {
 	info, err := os.Lstat(path)
 	return info, rewordError(err)
 }
 
-// rewordError returns err as os.Open returns it.
+// rewordError returns err in the format of errors of os.Open.
 func rewordError(err error) error {
 	var of *fs.PathError
 	if errors.As(err, &of) {

@@ -1,25 +1,29 @@
-// Package formula evaluates expressions over columns of numbers: one value for each of several
-// candidates, or one for all of them.
+// Package formula evaluates expressions over columns of numbers. A column has one value per candidate, or one value
+// for all candidates.
 //
-// The language is a part of that of github.com/expr-lang/expr, and errors of syntax have the library's words. Tokens are the library's; a parser
-// for this part makes a tree of them. The tree is turned into steps over columns, which checks the kinds of values; each step is worked off for all
-// candidates at once without allocating anything. The library's parser, checker and machine are the twins of the tests. The program has none of these: they
-// look methods up by name, for which the linker keeps every exported method of a program.
+// The language is a subset of github.com/expr-lang/expr. Tokens and the texts of syntax errors are from that library.
+// The parser of this package builds a tree of the tokens.
 //
-// Every value is a float64: true is 1, false 0, and a text its number in the Language. min, max,
-// sum, mean, count, any and all of a single argument read all candidates.
+// The tree is compiled into steps over columns, and the kinds of all values are checked. Each step is evaluated for
+// all candidates at once and allocates no memory.
+//
+// Tests compare results with the parser, checker and virtual machine of the library. The program does not use these:
+// they call methods by name, so the linker would keep every exported method.
+//
+// Every value is a float64: true is 1, false is 0, and a text is its number in the Language. The functions min, max,
+// sum, mean, count, any and all with one argument read the values of all candidates.
 //
 // Read formula.go, then tree.go, parse.go, names.go, lower.go and operations.go.
 package formula
 
 import "math"
 
-// Kind is what a value is.
+// Kind is the type of a value.
 type Kind uint8
 
 const (
 	Number  Kind = iota
-	Integer      // a number without a fraction
+	Integer      // a number without a fraction; suits Number
 	Bool
 	Text
 )
@@ -28,17 +32,17 @@ func (k Kind) String() string {
 	return [...]string{"a number", "a number", "true or false", "a text"}[k]
 }
 
-// Name is something that an expression may read.
+// Name is an input that an expression may read.
 type Name struct {
-	Name string // two parts at most, apart by a dot: request.priority
+	Name string // at most two parts, separated by a dot, such as request.priority
 	Kind Kind
-	Each bool // each candidate has its own
-	// Second makes it one of the second list of candidates, where there are two. An expression cannot
-	// combine a value of each candidate of one list with a value of each of the other.
+	Each bool // each candidate has a separate value
+	// Second assigns the name to the second list of candidates. An expression cannot combine the values of each
+	// candidate of both lists.
 	Second bool
 }
 
-// Language is what expressions may read, and the numbers of texts.
+// Language has the names that expressions may read, and the numbers that represent texts.
 type Language struct {
 	names []Name
 	texts map[string]float64
@@ -49,7 +53,7 @@ func NewLanguage(names []Name) *Language {
 	return &Language{names: names, texts: map[string]float64{}}
 }
 
-// NumberOf returns the number that stands for a text.
+// NumberOf returns the number that represents a text, and assigns a new number to a new text.
 func (l *Language) NumberOf(text string) float64 {
 	n, ok := l.texts[text]
 	if !ok {
@@ -59,7 +63,7 @@ func (l *Language) NumberOf(text string) float64 {
 	return n
 }
 
-// Texts returns all texts that have a number, in the order of these.
+// Texts returns all texts that have a number, ordered by number.
 func (l *Language) Texts() []string {
 	all := make([]string, len(l.texts))
 	for text, n := range l.texts {
@@ -68,42 +72,41 @@ func (l *Language) Texts() []string {
 	return all
 }
 
-// Error is a complaint about an expression.
+// Error is an error in an expression.
 type Error struct {
-	Line int // of the expression, from 1 on
+	Line int // line of the expression, starting at 1
 	Text string
 }
 
 func (e *Error) Error() string { return e.Text }
 
-// Program evaluates the expressions added to it, all at once. What they have in common is
-// worked out once.
+// Program evaluates all expressions added to it in one run. It evaluates common subexpressions once.
 type Program struct {
 	language *Language
 	inputs   []input
 	steps    []step
-	known    map[step]Value // by what is done, except its target
+	known    map[step]Value // result of each step, by the step without its target
 	constant map[int]float64
 
 	registers int
-	stride    int    // values that a register has room for, at least 1
-	counts    [2]int // candidates, by list
-	mixed     bool   // an expression puts values of both lists side by side
+	stride    int    // capacity of a register in values, at least 1
+	counts    [2]int // number of candidates of each list
+	mixed     bool   // an expression combines values of each candidate of both lists
 	buffer    []float64
 	at        operands
 }
 
-// Value is where a value is found in a Program.
+// Value is the location of a value in a Program.
 type Value struct {
 	register int
 	each     bool
-	second   bool // of the second list of candidates
+	second   bool // has a value for each candidate of the second list
 }
 
-// Each reports whether each candidate has a separate value.
+// Each reports whether the value differs by candidate.
 func (v Value) Each() bool { return v.each }
 
-// step fills the register to.
+// step is an operation that writes its result to the register to.
 type step struct {
 	do      operation
 	to      Value
@@ -115,22 +118,22 @@ func (l *Language) NewProgram() *Program {
 	return &Program{language: l, known: map[step]Value{}, constant: map[int]float64{}}
 }
 
-// input is a name that is read, by its place in the language.
+// input is a name that the program reads. Its field name is an index into the names of the language.
 type input struct {
 	name  int
 	value Value
 }
 
-// Inputs returns how many names are read.
+// Inputs returns the number of names that the program reads.
 func (p *Program) Inputs() int { return len(p.inputs) }
 
-// NameOf returns the place in the language of the name that an input is.
+// NameOf returns the index of an input's name in the language.
 func (p *Program) NameOf(input int) int { return p.inputs[input].name }
 
-// Begin makes room for the values of that many candidates.
+// Begin allocates the columns for the given number of candidates.
 func (p *Program) Begin(candidates int) { p.BeginBoth(candidates, 0) }
 
-// BeginBoth is Begin for two lists of candidates.
+// BeginBoth is Begin with two lists of candidates.
 func (p *Program) BeginBoth(first, second int) {
 	p.counts = [2]int{first, second}
 	most := max(first, second)
@@ -144,10 +147,10 @@ func (p *Program) BeginBoth(first, second int) {
 	}
 }
 
-// Input returns the slice for the values of an input: one for each candidate, or a single one.
+// Input returns the slice that the caller fills with the values of an input: one per candidate, or a single value.
 func (p *Program) Input(input int) []float64 { return p.column(p.inputs[input].value) }
 
-// Column returns the values of v: one for each candidate, or a single one.
+// Column returns the values of v: one per candidate, or a single value.
 func (p *Program) Column(v Value) []float64 { return p.column(v) }
 
 func (p *Program) column(v Value) []float64 {
@@ -161,7 +164,7 @@ func (p *Program) column(v Value) []float64 {
 	return p.buffer[at : at+1]
 }
 
-// Run evaluates everything, once the inputs are filled.
+// Run evaluates all expressions. The caller fills the inputs first.
 func (p *Program) Run() {
 	o := &p.at
 	for i := range p.steps {
@@ -173,8 +176,8 @@ func (p *Program) Run() {
 	}
 }
 
-// operand returns the values of v, and with what the number of a candidate is masked to find
-// its own.
+// operand returns the column of v, and a mask. The bitwise AND of a candidate's index and the mask is its index in
+// the column.
 func (p *Program) operand(v Value) (column []float64, mask int) {
 	if v.each {
 		mask = math.MaxInt

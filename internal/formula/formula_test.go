@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Invalid expressions are rejected with the line, and with the nearest name for an unknown one.
+// An invalid expression causes an error with its line. The error for an unknown name suggests the nearest known name.
 func TestRefusals(t *testing.T) {
 	for _, c := range []struct {
 		text string
@@ -71,7 +71,7 @@ func TestStepsAreShared(t *testing.T) {
 	}
 }
 
-// Nothing is allocated once there is room for the candidates.
+// Run allocates no memory after Begin.
 func TestRunAllocatesNothing(t *testing.T) {
 	p, v := threeTerms(t)
 	p.Begin(64)
@@ -96,7 +96,7 @@ func threeTerms(tb testing.TB) (*Program, Value) {
 	return p, v
 }
 
-// Three terms for 8 workers.
+// BenchmarkRun evaluates three terms for 8 workers.
 func BenchmarkRun(b *testing.B) {
 	p, _ := threeTerms(b)
 	p.Begin(8)
@@ -106,7 +106,7 @@ func BenchmarkRun(b *testing.B) {
 	}
 }
 
-// Any text is an expression or refused.
+// FuzzAdd checks that Add accepts or rejects every text without a panic.
 func FuzzAdd(f *testing.F) {
 	for _, text := range []string{"running + 1", "min(waiting) * request.input_tokens", "let x = 1; x ? 2 : 3", "kind in ['a']", "1 | min(2)", "running?.x", "if ready { 1 } else { 2 }", "#", "$env", "{a: 1}", "not not ready"} {
 		f.Add(text)

@@ -20,8 +20,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// readByLibrary is read by the parser of the library; own is whether the library found a tree of parts that we have, or none.
-// isTyped is whether its checker accepts the tree.
+// readByLibrary parses text with the parser of the library. The result own reports whether the tree has only parts
+// that this package supports. The result isTyped reports whether the library's checker accepts the tree.
 func (l *Language) readByLibrary(text string) (printed string, complaint *Error, own, isTyped bool) {
 	config := l.libraryConfig()
 	tree, err := parser.ParseWithConfig(text, config)
@@ -43,7 +43,7 @@ func (l *Language) readByLibrary(text string) (printed string, complaint *Error,
 	return printed, complaint, true, err == nil
 }
 
-// libraryConfig is the library's, with our names and functions.
+// libraryConfig returns the configuration of the library with the names and functions of l.
 func (l *Language) libraryConfig() *conf.Config {
 	env := types.Map{}
 	kinds := [...]types.Type{types.Float64, types.Int, types.Bool, types.String}
@@ -68,7 +68,7 @@ func (l *Language) libraryConfig() *conf.Config {
 	return c
 }
 
-// checkLibraryTypes returns the type of a call with arguments of these types.
+// checkLibraryTypes returns the result type of a call with arguments of the given types.
 func (f *function) checkLibraryTypes(arguments []reflect.Type) (reflect.Type, error) {
 	kind := Integer
 	for _, t := range arguments {
@@ -84,7 +84,7 @@ func (f *function) checkLibraryTypes(arguments []reflect.Type) (reflect.Type, er
 
 var errArguments = errors.New("wrong number of arguments")
 
-// asLibraryError takes the place in the text and the complaint out of an error of the library.
+// asLibraryError returns the line and the text of an error of the library.
 func asLibraryError(err error) *Error {
 	var at *file.Error
 	if !errors.As(err, &at) {
@@ -93,7 +93,7 @@ func asLibraryError(err error) *Error {
 	return &Error{Line: max(at.Line, 1), Text: at.Message}
 }
 
-// libraryParts finds parts that our language has not.
+// libraryParts sets own to false if a tree has a part that this package does not support.
 type libraryParts struct{ own bool }
 
 func (p *libraryParts) Visit(node *ast.Node) {
@@ -103,7 +103,7 @@ func (p *libraryParts) Visit(node *ast.Node) {
 	}
 }
 
-// spoil changes some words of an expression.
+// spoil inserts, replaces or removes some words of an expression.
 func spoil(r *rand.Rand, text string) string {
 	words := splitWords(text)
 	more := strings.Fields(`( ) [ ] , ; : ? . + - * / % ** ^ .. | ?? < <= > >= == != = and or not in && || ! true false nil let x y = else
@@ -126,7 +126,7 @@ func spoil(r *rand.Rand, text string) string {
 	return strings.Join(words, []string{" ", "\n"}[r.IntN(2)])
 }
 
-// splitWords splits at spaces and around brackets.
+// splitWords splits text at spaces and around brackets and commas.
 func splitWords(text string) []string {
 	for _, bracket := range []string{"(", ")", "[", "]", ","} {
 		text = strings.ReplaceAll(text, bracket, " "+bracket+" ")
@@ -134,8 +134,8 @@ func splitWords(text string) []string {
 	return strings.Fields(text)
 }
 
-// Our parser reads trees as the library's does, and both complain about the same place in the same words. A tree that the
-// checker of the library refuses is refused.
+// This package and the library parse the same trees. Their errors have the same line and text. This package rejects
+// each tree that the checker of the library rejects.
 func TestLibraryReadsTheSame(t *testing.T) {
 	w := &writer{Rand: sim.NewRand(7, "formula")}
 	l := NewLanguage(testNames())
@@ -154,7 +154,7 @@ func TestLibraryReadsTheSame(t *testing.T) {
 		}
 		printed, want, own, isTyped := l.readByLibrary(text)
 		tree, got := l.read(text)
-		if !own || got != nil && got.Text == `unexpected token Operator(":")` { // perhaps of a slice
+		if !own || got != nil && got.Text == `unexpected token Operator(":")` { // the text may contain a slice, which only the library supports
 			foreign++
 			continue
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/internal/excerpt"
 )
 
-// Add adds an expression, which must be of that kind, and returns where its value is found.
+// Add adds an expression that must have the kind want, and returns the location of its value.
 func (p *Program) Add(text string, want Kind) (Value, *Error) {
 	tree, err := p.language.read(text)
 	if err != nil {
@@ -23,15 +23,14 @@ func (p *Program) Add(text string, want Kind) (Value, *Error) {
 		w.refuse(tree, "values of each candidate of two lists side by side, expected min(...), sum(...) or such of one of them")
 	}
 	p.mixed = false
-	p.buffer = nil // there are more registers
+	p.buffer = nil // registers were added, so Begin must allocate a new buffer
 	return x.Value, w.err
 }
 
-// suits reports whether a value can stand where another kind is wanted.
+// suits reports whether a value of kind k is valid if the kind want is required.
 func (k Kind) suits(want Kind) bool { return k == want || k == Integer && want == Number }
 
-// join returns the kind of a value that is of one kind or another; ok reports whether there is
-// such a kind.
+// join returns the common kind of two values. ok reports whether they have a common kind.
 func (k Kind) join(other Kind) (both Kind, ok bool) {
 	if k.suits(other) {
 		return other, true
@@ -39,15 +38,15 @@ func (k Kind) join(other Kind) (both Kind, ok bool) {
 	return k, other.suits(k)
 }
 
-// lowering turns a tree into steps.
+// lowering compiles a tree into steps.
 type lowering struct {
 	*Program
 	source string
-	scope  map[string]term // what let names
-	err    *Error          // the first complaint
+	scope  map[string]term // values of names declared with let
+	err    *Error          // the first error
 }
 
-// term is what a node is.
+// term is the location and kind of the value of a node.
 type term struct {
 	Value
 	kind Kind
@@ -60,7 +59,7 @@ func (w *lowering) refuse(at *node, format string, args ...any) term {
 	return term{}
 }
 
-// lower returns what a node is.
+// lower compiles a node and returns the term of its value.
 func (w *lowering) lower(n *node) term {
 	switch n.kind {
 	case integerNode:
@@ -87,7 +86,7 @@ func (w *lowering) lower(n *node) term {
 	return w.refuse(n, "%s: must be an expression of numbers, names and %s", n, nameFunctions())
 }
 
-// nameFunctions returns the names of all functions.
+// nameFunctions returns the names of all functions for an error.
 func nameFunctions() string {
 	var all []string
 	for _, f := range listFunctions() {
@@ -97,7 +96,7 @@ func nameFunctions() string {
 	return strings.Join(all[:last], ", ") + " and " + all[last]
 }
 
-// lowerName returns what a name is.
+// lowerName returns the term of a name.
 func (w *lowering) lowerName(n *node) term {
 	name := nameOf(n)
 	if x, ok := w.scope[name]; ok {
@@ -114,7 +113,7 @@ func (w *lowering) lowerName(n *node) term {
 	return term{w.addInput(i), kind}
 }
 
-// lowerLet gives a value a name for the rest of the expression.
+// lowerLet declares a name with a value for the second part of a let expression.
 func (w *lowering) lowerLet(n *node) term {
 	_, isTaken := w.scope[n.text]
 	isTaken = isTaken || findFunction(n.text) != nil || slices.ContainsFunc(w.language.names, func(known Name) bool {
@@ -155,7 +154,7 @@ func (w *lowering) lowerBinary(n *node) term {
 	return w.combine(n, w.lower(n.of[0]), w.lower(n.of[1]))
 }
 
-// combine returns the result of a binary node on two terms.
+// combine returns the result of a binary operator for two terms.
 func (w *lowering) combine(n *node, a, b term) term {
 	kind, alike := a.kind.join(b.kind)
 	is, want := Bool, Number
@@ -195,7 +194,7 @@ func (w *lowering) combine(n *node, a, b term) term {
 	return term{w.addStep(do, a.Value, b.Value), is}
 }
 
-// lowerIn reports whether a value is in a list.
+// lowerIn compiles the operator in, for a value and a list.
 func (w *lowering) lowerIn(n *node) term {
 	list := n.of[1]
 	if list.kind != listNode {
@@ -212,7 +211,7 @@ func (w *lowering) lowerIn(n *node) term {
 	return term{found, Bool}
 }
 
-// lowerChoice takes one of two values.
+// lowerChoice compiles a conditional expression.
 func (w *lowering) lowerChoice(n *node) term {
 	condition, a, b := w.lower(n.of[0]), w.lower(n.of[1]), w.lower(n.of[2])
 	kind, alike := a.kind.join(b.kind)
@@ -225,7 +224,7 @@ func (w *lowering) lowerChoice(n *node) term {
 	return term{w.addStep(choose, condition.Value, a.Value, b.Value), kind}
 }
 
-// lowerCall calls a function. A function over all candidates reads a single value as the same value of every
+// lowerCall compiles a call of a function. A function over all candidates requires an argument that differs by
 // candidate.
 func (w *lowering) lowerCall(n *node) term {
 	f := findFunction(nameOf(n.of[0]))
@@ -263,7 +262,7 @@ func (w *lowering) lowerCall(n *node) term {
 	return term{w.addStep(f.all, result.Value), kind}
 }
 
-// addInput makes room for a name.
+// addInput adds a register for a name of the language.
 func (p *Program) addInput(name int) Value {
 	n := &p.language.names[name]
 	v := p.addRegister(n.Each, n.Each && n.Second)
@@ -271,7 +270,7 @@ func (p *Program) addInput(name int) Value {
 	return v
 }
 
-// addConstant returns where a constant is found.
+// addConstant returns the location of a constant.
 func (p *Program) addConstant(x float64) Value {
 	for register, y := range p.constant {
 		if math.Float64bits(x) == math.Float64bits(y) {
@@ -288,7 +287,8 @@ func (p *Program) addRegister(each, second bool) Value {
 	return Value{p.registers - 1, each, second}
 }
 
-// addStep returns the place of the result of an operation; constant results are evaluated at once.
+// addStep adds an operation and returns the location of its result. Operations on constants are evaluated
+// immediately.
 func (p *Program) addStep(do operation, of ...Value) Value {
 	s := step{do: do}
 	values := [...]*Value{&s.a, &s.b, &s.c}

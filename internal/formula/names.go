@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/internal/nearest"
 )
 
-// read returns the tree of a text, the names of which are known.
+// read parses an expression and checks that its names are known.
 func (l *Language) read(text string) (*node, *Error) {
 	if len(text) > longest {
 		return nil, &Error{Line: 1, Text: fmt.Sprintf("the expression has %d bytes, must have at most %d", len(text), longest)}
@@ -20,13 +20,13 @@ func (l *Language) read(text string) (*node, *Error) {
 	return tree, l.checkNames(tree, text)
 }
 
-// function is one that expressions may call.
+// function is a function that expressions may call.
 type function struct {
 	name string
-	do   operation // of several values, or of one
-	all  operation // of one value of all candidates; 0: there is none
-	most int       // arguments
-	bool bool      // of what is true or false
+	do   operation // combines two arguments, or changes a single argument; 0: none
+	all  operation // reads the single argument of all candidates; 0: none
+	most int       // maximum number of arguments
+	bool bool      // arguments must be of kind Bool
 }
 
 // listFunctions returns all functions.
@@ -47,7 +47,7 @@ func listFunctions() []function {
 	}
 }
 
-// kind returns what a call is, next to the kind of its arguments.
+// kind returns the kind of the result of a call, by the kind of its arguments.
 func (f *function) kind(ofArguments Kind) Kind {
 	switch f.name {
 	case "count":
@@ -60,7 +60,7 @@ func (f *function) kind(ofArguments Kind) Kind {
 	return Number
 }
 
-// countArguments returns how many arguments a function takes.
+// countArguments returns the minimum and maximum number of arguments.
 func (f *function) countArguments() (least, most int) {
 	if f.do == lot {
 		return 2, 2
@@ -68,7 +68,7 @@ func (f *function) countArguments() (least, most int) {
 	return 1, f.most
 }
 
-// findFunction returns the function of a name, nil if there is none.
+// findFunction returns the function with a name, or nil.
 func findFunction(name string) *function {
 	all := listFunctions()
 	if i := slices.IndexFunc(all, func(f function) bool { return f.name == name }); i >= 0 {
@@ -77,13 +77,13 @@ func findFunction(name string) *function {
 	return nil
 }
 
-// names are the names that an expression uses.
+// names lists the names that an expression uses.
 type names struct {
 	used     []*node
-	declared []string // with let
+	declared []string // declared with let
 }
 
-// add adds the names of a node, those below it first.
+// add adds the names of a node, after the names of its child nodes.
 func (n *names) add(of *node) {
 	isMember := of.kind == memberNode && nameOf(of) != ""
 	for _, part := range of.of {
@@ -99,7 +99,7 @@ func (n *names) add(of *node) {
 	}
 }
 
-// checkNames refuses names that are unknown.
+// checkNames returns an error for the first unknown name.
 func (l *Language) checkNames(tree *node, source string) *Error {
 	var found names
 	found.add(tree)

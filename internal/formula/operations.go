@@ -6,7 +6,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// operation is what a step does.
+// operation is the operation of a step.
 type operation uint8
 
 const (
@@ -31,20 +31,20 @@ const (
 	greater
 	lot
 	choose
-	least // of all candidates, and so on
+	least // least and all later operations read the values of all candidates
 	most
 	total
 	mean
 )
 
-// operands are what an operation reads: columns, and with what the number of a candidate is
-// masked to find its own value; a column of one value has 0.
+// operands are the columns that an operation reads, with a mask for each. The mask is applied to the index of a
+// candidate. It is 0 for a column with one value.
 type operands struct {
 	a, b, c []float64
 	each    struct{ a, b, c int }
 }
 
-// applyStep fills d.
+// applyStep evaluates an operation and writes the results to d.
 func applyStep(do operation, d []float64, o *operands) {
 	switch {
 	case do >= least:
@@ -91,7 +91,8 @@ func changeValues(do operation, d []float64, o *operands) {
 	}
 }
 
-// calculatePairs works out what has two numbers. Each result is rounded before it is used.
+// calculatePairs evaluates an arithmetic operation on two numbers. Each result is rounded to float64 before it is
+// used.
 func calculatePairs(do operation, d []float64, o *operands) {
 	a, b, ma, mb := o.a, o.b, o.each.a, o.each.b
 	switch do {
@@ -118,7 +119,7 @@ func calculatePairs(do operation, d []float64, o *operands) {
 	}
 }
 
-// comparePairs works out what is true or false.
+// comparePairs evaluates an operation on two values with the result true or false.
 func comparePairs(do operation, d []float64, o *operands) {
 	a, b, ma, mb := o.a, o.b, o.each.a, o.each.b
 	switch do {
@@ -156,7 +157,7 @@ func asTruth(is bool) float64 {
 	return 0
 }
 
-// mixValues works out the rest.
+// mixValues evaluates lesser, greater, lot and choose.
 func mixValues(do operation, d []float64, o *operands) {
 	a, b, c, ma, mb, mc := o.a, o.b, o.c, o.each.a, o.each.b, o.each.c
 	switch do {
@@ -183,7 +184,7 @@ func mixValues(do operation, d []float64, o *operands) {
 	}
 }
 
-// summarizeAll evaluates the operations over all candidates, of which there is at least one.
+// summarizeAll evaluates an operation over the values of all candidates. There must be at least one candidate.
 func summarizeAll(do operation, a []float64) float64 {
 	x := a[0]
 	switch do {
@@ -206,12 +207,12 @@ func summarizeAll(do operation, a []float64) float64 {
 	return x
 }
 
-// drawLot returns a number from 0 to 1 that looks random and follows from both.
+// drawLot returns a pseudo-random number from 0 to 1 that depends only on a and b.
 func drawLot(a, b float64) float64 {
 	return float64(sim.MixBits(sim.MixBits(bitsOf(b))^bitsOf(a))>>11) / (1 << 53)
 }
 
-// bitsOf returns the bits of a whole number as an integer, and of any other number as a float64.
+// bitsOf returns the bits of an int64 for a whole number up to 2^53, and the bits of a float64 for any other number.
 func bitsOf(x float64) uint64 {
 	if x == math.Trunc(x) && math.Abs(x) <= 1<<53 {
 		return uint64(int64(x))

@@ -13,16 +13,17 @@ import (
 	"github.com/replay-llm/replay/internal/excerpt"
 )
 
-// longest is how many bytes an expression may have, so that none nests too deep.
+// longest is the maximum number of bytes of an expression. It bounds the depth of nested expressions.
 const longest = 4096
 
-// reading makes a tree of tokens. After an error only ends follow, so that everything comes to its end.
+// reading parses tokens into a tree. After an error the current token is always EOF, so that all parse functions
+// return.
 type reading struct {
 	source  string
 	tokens  []lexer.Token
-	next    int // place of the token after current
+	next    int // index of the token after current
 	current lexer.Token
-	broken  *Error // what is wrong after the last token
+	broken  *Error // the error after the last token
 	err     *Error // the first error
 }
 
@@ -38,7 +39,7 @@ func parseText(text string) (*node, *Error) {
 	return tree, p.err
 }
 
-// readTokens reads all tokens, up to one that is wrong.
+// readTokens reads all tokens up to the first invalid token.
 func (p *reading) readTokens() {
 	l := lexer.New()
 	l.Reset(file.NewSource(p.source))
@@ -57,7 +58,7 @@ func (p *reading) readTokens() {
 	}
 }
 
-// lineOf returns the line of the character at an offset, from 1 on.
+// lineOf returns the line of the character at an offset, starting at 1.
 func lineOf(source string, from int) int {
 	line := 1
 	for _, r := range source {
@@ -72,7 +73,7 @@ func lineOf(source string, from int) int {
 	return line
 }
 
-// advance makes the next token the current one.
+// advance moves to the next token.
 func (p *reading) advance() {
 	switch {
 	case p.err != nil:
@@ -90,14 +91,14 @@ func (p *reading) stop(err *Error) {
 	}
 }
 
-// refuse ends with an error about the current token.
+// refuse stops parsing with an error about the current token.
 func (p *reading) refuse(format string, args ...any) {
 	p.stop(&Error{Line: lineOf(p.source, p.current.From), Text: excerpt.Sprintf(format, args...)})
 }
 
 func (p *reading) refuseToken() { p.refuse("unexpected token %v", p.current) }
 
-// expect skips a token that must be there.
+// expect skips the current token if it has the given kind and value. Otherwise it stops parsing with an error.
 func (p *reading) expect(kind lexer.Kind, values ...string) {
 	if !p.current.Is(kind, values...) {
 		p.refuseToken()
@@ -106,7 +107,7 @@ func (p *reading) expect(kind lexer.Kind, values ...string) {
 	p.advance()
 }
 
-// skips skips a token if it is there, and reports whether it was.
+// skips skips the current token if it has the given kind and value. It reports whether it skipped the token.
 func (p *reading) skips(kind lexer.Kind, value string) bool {
 	is := p.current.Is(kind, value)
 	if is {
@@ -115,7 +116,7 @@ func (p *reading) skips(kind lexer.Kind, value string) bool {
 	return is
 }
 
-// parseSequence parses an expression, alone or between brackets.
+// parseSequence parses one expression, or several separated by semicolons.
 func (p *reading) parseSequence() *node {
 	all := []*node{p.parseExpression(0)}
 	for p.skips(lexer.Operator, ";") && !p.current.Is(lexer.EOF) {
@@ -127,7 +128,7 @@ func (p *reading) parseSequence() *node {
 	return &node{kind: sequenceNode, from: all[0].from, of: all}
 }
 
-// parseExpression parses operators that bind at least so tight.
+// parseExpression parses an expression with operators of at least the given precedence.
 func (p *reading) parseExpression(tight int) *node {
 	if tight == 0 && p.skips(lexer.Operator, "let") {
 		return p.parseLet()
@@ -149,7 +150,8 @@ func (p *reading) parseExpression(tight int) *node {
 	return left
 }
 
-// parseOperator parses an operator of at least this precedence and its operand, nil if there is none.
+// parseOperator parses an operator of at least the given precedence and its right operand. It returns nil if there is
+// no such operator.
 func (p *reading) parseOperator(left *node, tight int) *node {
 	op, negated := p.current, p.current.Is(lexer.Operator, "not")
 	if negated {
@@ -185,7 +187,7 @@ func (p *reading) parseOperator(left *node, tight int) *node {
 	return n
 }
 
-// parseComparisons parses a comparison, or several in a row of which each must hold: a < b <= c.
+// parseComparisons parses a comparison, or a chain of comparisons that must all be true: a < b <= c.
 func (p *reading) parseComparisons(left *node, op lexer.Token) *node {
 	var all *node
 	for {
@@ -231,7 +233,7 @@ func (p *reading) parseBlock() *node {
 	return n
 }
 
-// parseChoice parses the choices that a condition is followed by.
+// parseChoice parses the two alternatives of each conditional expression that follows a condition.
 func (p *reading) parseChoice(n *node) *node {
 	for p.skips(lexer.Operator, "?") {
 		yes := n
@@ -245,7 +247,7 @@ func (p *reading) parseChoice(n *node) *node {
 	return n
 }
 
-// parseOperand parses a value with the operators before it.
+// parseOperand parses an operand with its unary operators.
 func (p *reading) parseOperand() *node {
 	token := p.current
 	if own := precedenceBefore(token.Value); own >= 0 && token.Is(lexer.Operator) {
@@ -278,7 +280,7 @@ func (p *reading) parseOperand() *node {
 	return &node{from: token.From}
 }
 
-// parseName parses what begins with a name.
+// parseName parses a literal, a call or a name.
 func (p *reading) parseName(token lexer.Token) *node {
 	switch token.Value {
 	case "true":
@@ -294,7 +296,7 @@ func (p *reading) parseName(token lexer.Token) *node {
 	return p.parseMembers(&node{kind: nameNode, from: token.From, text: token.Value})
 }
 
-// parseNumber returns a number; the current token is the one after it.
+// parseNumber returns the node of a number. The current token is the token after the number.
 func (p *reading) parseNumber(token lexer.Token) *node {
 	text := strings.ReplaceAll(token.Value, "_", "")
 	low := strings.ToLower(text)
@@ -320,14 +322,14 @@ func (p *reading) parseNumber(token lexer.Token) *node {
 	return &node{kind: integerNode, from: token.From, text: strconv.FormatInt(x, 10), value: float64(x)}
 }
 
-// parseCall parses the arguments of a call, after the given ones.
+// parseCall parses the arguments of a call and appends them to the given arguments.
 func (p *reading) parseCall(name lexer.Token, arguments ...*node) *node {
 	of := append([]*node{{kind: nameNode, from: name.From, text: name.Value}}, arguments...)
 	p.expect(lexer.Bracket, "(")
 	return &node{kind: callNode, from: name.From, of: append(of, p.parseList(")")...)}
 }
 
-// parseList parses expressions between commas, up to a bracket.
+// parseList parses expressions separated by commas, up to the closing bracket.
 func (p *reading) parseList(end string) []*node {
 	var all []*node
 	for !p.current.Is(lexer.Bracket, end) && p.err == nil {
@@ -343,7 +345,7 @@ func (p *reading) parseList(end string) []*node {
 	return all
 }
 
-// parseMembers parses the parts that are taken of a value: a.b and a["b"].
+// parseMembers parses accesses to members of a value: a.b and a["b"].
 func (p *reading) parseMembers(n *node) *node {
 	for {
 		begin := p.current

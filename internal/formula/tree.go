@@ -6,36 +6,36 @@ import (
 	"unicode"
 )
 
-// nodeKind is what a node of a tree is.
+// nodeKind is the kind of a node of a tree.
 type nodeKind uint8
 
 const (
 	nilNode      nodeKind = iota
-	integerNode           // value
-	floatNode             // value
-	boolNode              // value, 0 or 1
-	textNode              // text
-	nameNode              // text
-	memberNode            // of[0][of[1]]; text is what errors name it: field or method
-	unaryNode             // the operator text before of[0]
-	binaryNode            // the operator text between of[0] and of[1]
-	choiceNode            // of[0] ? of[1] : of[2]; with text "if" it was written as if and else
-	callNode              // of[0], called with the rest
-	letNode               // of[0] has the name text in of[1]
-	listNode              // of
-	sequenceNode          // of, one after the other
+	integerNode           // uses value
+	floatNode             // uses value
+	boolNode              // value is 0 or 1
+	textNode              // uses text
+	nameNode              // uses text
+	memberNode            // of[0][of[1]]; text is "field" or "method" for errors
+	unaryNode             // the operator text before the operand of[0]
+	binaryNode            // the operator text between the operands of[0] and of[1]
+	choiceNode            // of[0] ? of[1] : of[2]; text is "if" for an expression with if and else
+	callNode              // a call of of[0] with the arguments of[1:]
+	letNode               // declares the name text with the value of[0] in of[1]
+	listNode              // the elements are of
+	sequenceNode          // the expressions are of, separated by semicolons
 )
 
-// node is a part of an expression.
+// node is a node of the tree of an expression.
 type node struct {
 	kind  nodeKind
-	from  int // characters before its place in the expression
+	from  int // offset of the node in the expression, in characters
 	text  string
 	value float64
 	of    []*node
 }
 
-// nameOf returns the name that a node is, "" if it is none.
+// nameOf returns the name that a node reads, or "" if the node is not a name.
 func nameOf(n *node) string {
 	switch {
 	case n.kind == nameNode:
@@ -46,8 +46,8 @@ func nameOf(n *node) string {
 	return ""
 }
 
-// precedenceOf returns how tight a binary operator binds, and whether the one on the right binds
-// first among equals. It is -1 where op is none.
+// precedenceOf returns the precedence of a binary operator, and whether the operator is right-associative. The
+// precedence is -1 if op is not a binary operator.
 func precedenceOf(op string) (tight int, rightFirst bool) {
 	switch op {
 	case "|":
@@ -72,7 +72,7 @@ func precedenceOf(op string) (tight int, rightFirst bool) {
 	return -1, false
 }
 
-// precedenceBefore is precedenceOf of operators before a value.
+// precedenceBefore returns the precedence of a unary operator, or -1 if op is not a unary operator.
 func precedenceBefore(op string) int {
 	switch op {
 	case "not", "!":
@@ -83,7 +83,7 @@ func precedenceBefore(op string) int {
 	return -1
 }
 
-// String returns the expression of a node, with the parentheses that it requires.
+// String returns the text of a node, with parentheses only where they are required.
 func (n *node) String() string {
 	switch n.kind {
 	case unaryNode:
@@ -116,7 +116,7 @@ func printAll(nodes []*node, between string) string {
 	return strings.Join(all, between)
 }
 
-// printIn returns a node, in parentheses if it requires them.
+// printIn returns the text of a node, in parentheses if parentheses is true.
 func (n *node) printIn(parentheses bool) string {
 	if parentheses {
 		return "(" + n.String() + ")"
@@ -148,7 +148,7 @@ func (n *node) printBinary() string {
 		case unaryNode:
 			loose = i == 0 && precedenceBefore(of.text) < tight
 		case binaryNode:
-			mixed := (inner == 10 || inner == 15) && of.text != n.text // and with or, and with &&
+			mixed := (inner == 10 || inner == 15) && of.text != n.text // "and" with "or", and "and" with "&&"
 			loose = inner < tight || inner == tight && rightFirst == (i == 0) || mixed || i == 0 && of.text == "??"
 		}
 		sides[i] = of.printIn(loose)
@@ -179,7 +179,7 @@ func (n *node) printChoice() string {
 	return parts[0] + " ? " + parts[1] + " : " + parts[2]
 }
 
-// isName reports whether a text can stand as a name.
+// isName reports whether a text is a valid name.
 func isName(text string) bool {
 	for i, r := range text {
 		if r != '_' && r != '$' && !unicode.IsLetter(r) && (i == 0 || !unicode.IsDigit(r)) {

@@ -12,7 +12,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// testNames are what the expressions of the tests read.
+// testNames returns the names that test expressions read.
 func testNames() []Name {
 	return []Name{
 		{"running", Integer, true, false}, {"waiting", Integer, true, false}, {"kv_usage", Number, true, false}, {"kind", Text, true, false}, {"ready", Bool, true, false},
@@ -20,11 +20,11 @@ func testNames() []Name {
 	}
 }
 
-// pair is an expression as we have it and as the library has it, for which a value of a
-// candidate is a field of one of the candidates.
+// pair is an expression in the language of this package and in the language of the library. In the library, the value
+// of a candidate is a field of an element of a list.
 type pair struct{ ours, library string }
 
-// join puts values together by a format with a place for each.
+// join formats both expressions of the pairs with one format.
 func join(format string, of ...pair) pair {
 	var ours, library []any
 	for _, x := range of {
@@ -36,17 +36,17 @@ func join(format string, of ...pair) pair {
 // writer writes random expressions.
 type writer struct {
 	*rand.Rand
-	lets int // names used so far
+	lets int // number of names declared so far
 }
 
 func (w *writer) pick(all ...string) string { return all[w.IntN(len(all))] }
 
-// over returns what reads all candidates: the library has them as a list.
+// over returns a call of a function over all candidates. In the library its argument is a list.
 func (w *writer) over(function string, of pair) pair {
 	return pair{function + "(" + of.ours + ")", function + "(map(candidates, " + of.library + "))"}
 }
 
-// number returns an expression of a number; whole: of one without a fraction.
+// number returns an expression of a number. If whole is true, the number has no fraction.
 func (w *writer) number(depth int, whole bool) pair {
 	if depth == 0 {
 		name := w.pick("running", "waiting", "kv_usage", "3", "0", "17", "0.5", "now", "request.input_tokens")
@@ -90,7 +90,7 @@ func (w *writer) number(depth int, whole bool) pair {
 	return w.over(function, w.each(join("%s", next()), "running"))
 }
 
-// each returns x if it is known to differ between candidates, or else name.
+// each returns x if its value certainly differs by candidate, and otherwise the name.
 func (w *writer) each(x pair, name string) pair {
 	for _, n := range []string{"running", "waiting", "kv_usage"} {
 		if outside(x.ours, n) {
@@ -100,13 +100,13 @@ func (w *writer) each(x pair, name string) pair {
 	return pair{name, "." + name}
 }
 
-// outside reports whether an expression surely differs between candidates: no call stands in it.
+// outside reports whether text contains the name and no call of a function over all candidates.
 func outside(text, name string) bool {
 	return strings.Contains(text, name) && !strings.Contains(text, "min(") && !strings.Contains(text, "max(") &&
 		!strings.Contains(text, "sum(") && !strings.Contains(text, "mean(") && !strings.Contains(text, "count(")
 }
 
-// truth returns an expression of true or false.
+// truth returns an expression of kind Bool.
 func (w *writer) truth(depth int) pair {
 	if depth == 0 {
 		switch w.IntN(4) {
@@ -130,7 +130,7 @@ func (w *writer) truth(depth int) pair {
 	return join("not (%s)", w.truth(depth-1))
 }
 
-// worlds are candidates with random values.
+// world returns candidates with random values.
 func (w *writer) world() []map[string]any {
 	all := make([]map[string]any, 1+w.IntN(9))
 	for i := range all {
@@ -141,7 +141,7 @@ func (w *writer) world() []map[string]any {
 	return all
 }
 
-// fill puts the values of candidates and of a request into a program.
+// fill sets the inputs of a program to the values of candidates and of a request.
 func fill(p *Program, l *Language, candidates []map[string]any, request map[string]any) {
 	p.Begin(len(candidates))
 	for i := range p.Inputs() {
@@ -174,8 +174,8 @@ func asNumber(l *Language, value any) float64 {
 	return value.(float64)
 }
 
-// The library's machine, which goes candidate by candidate, has the same values as the columns
-// have.
+// The columns of this package equal the results of the library's virtual machine, which evaluates one candidate at a
+// time.
 func TestTwin(t *testing.T) {
 	w := &writer{Rand: sim.NewRand(1, "formula")}
 	l := NewLanguage(testNames())

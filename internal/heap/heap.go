@@ -1,8 +1,7 @@
-// Package heap is a binary heap of values that are ordered by two keys.
+// Package heap implements a binary heap of values with two sort keys.
 //
-// Keys are of the language's ordered types, not values with a method that
-// compares them: the compiler puts `<` in place, and a method of a type
-// parameter is an indirect call, which costs more than the rest of a step.
+// Keys have ordered types of the language, not types with a comparison method. The compiler inlines `<`, but a call
+// of a method of a type parameter is indirect and costs more than the rest of a heap operation.
 package heap
 
 import (
@@ -10,14 +9,14 @@ import (
 	"slices"
 )
 
-// Item is an element of a heap: Key orders it, and Tie among equal keys.
+// Item is an element of a heap. Items are ordered by Key, and items with equal keys by Tie.
 type Item[K, T cmp.Ordered, V any] struct {
-	Value V // first, so that a value without size takes no room
+	Value V // the first field, so that a zero-size value uses no memory
 	Key   K
 	Tie   T
 }
 
-// Before reports whether a leaves a heap before b.
+// Before reports whether a is ordered before b.
 func (a Item[K, T, V]) Before(b Item[K, T, V]) bool { return a.before(&b) }
 
 func (a *Item[K, T, V]) before(b *Item[K, T, V]) bool {
@@ -27,9 +26,9 @@ func (a *Item[K, T, V]) before(b *Item[K, T, V]) bool {
 	return a.Tie < b.Tie
 }
 
-// Heap is a binary heap, the least item first. Its zero value is empty.
+// Heap is a binary heap with the least item first. The zero value is an empty heap.
 //
-// Items with the same Key and Tie leave in an order that depends on the other items.
+// The order of items with equal Key and equal Tie is unspecified.
 type Heap[K, T cmp.Ordered, V any] []Item[K, T, V]
 
 // Push adds an item.
@@ -93,7 +92,7 @@ func (h Heap[K, T, V]) Sorted() []Item[K, T, V] {
 	return s
 }
 
-// sink puts item into the tree below place i. The item of i has left.
+// sink moves item down from index i to its position. The previous item at i was removed.
 func (h Heap[K, T, V]) sink(i int, item Item[K, T, V]) {
 	for {
 		child := 2*i + 1
@@ -112,8 +111,8 @@ func (h Heap[K, T, V]) sink(i int, item Item[K, T, V]) {
 	h[i] = item
 }
 
-// Keys is a binary heap of bare keys, the least first: a Heap of one-word items at two thirds of its cost. Its zero
-// value is empty.
+// Keys is a binary heap of keys without values, the least key first. Its operations take two thirds of the time of a
+// Heap with one-word items. The zero value is an empty heap.
 type Keys[K cmp.Ordered] []K
 
 // Push adds a key.

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A heap is a sorted list from which the first leaves, whatever is done to it.
+// A heap returns the same items as a sorted list after any sequence of operations.
 func TestHeapIsASortedList(t *testing.T) {
 	type item = Item[float64, int32, string]
 	order := func(a, b item) int { return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Tie, b.Tie)) }
@@ -43,7 +43,7 @@ func TestHeapIsASortedList(t *testing.T) {
 	}
 }
 
-// What has left a heap is not kept alive by it.
+// A heap keeps no reference to removed items.
 func TestHeapForgetsWhatLeft(t *testing.T) {
 	var h Heap[int, int, *int]
 	for i := range 8 {
@@ -58,7 +58,7 @@ func TestHeapForgetsWhatLeft(t *testing.T) {
 	}
 }
 
-// Keys leave a heap of keys in order, whatever came and left before.
+// Pop returns keys in order after any sequence of Push and Pop.
 func TestKeysLeaveInOrder(t *testing.T) {
 	for seed := range uint64(50) {
 		r := rand.New(rand.NewPCG(seed, 5))

@@ -1,5 +1,5 @@
-// Package httpfault injects faults into the answers of an HTTP server that stands in for an engine. Faults are errors, queue
-// limits, delays, cut streams, wrong usage, a loading time and a crash. The draws follow a seed.
+// Package httpfault injects faults into the answers of an HTTP server that simulates an engine. Faults are errors,
+// queue limits, delays, cut streams, wrong usage, a loading time and a crash. A seed determines all random draws.
 //
 // Read faults.go, then injector.go.
 package httpfault
@@ -20,40 +20,40 @@ import (
 	"github.com/replay-llm/replay/internal/nearest"
 )
 
-// Faults are the faults of a server. The zero value has none. Rates are shares of requests from 0 to 1.
+// Faults are the faults of a server. The zero value has no faults. Rates are shares of requests from 0 to 1.
 type Faults struct {
 	Seed uint64 `json:"seed"`
 
-	ErrorRates  map[string]float64 `json:"error_rates"`   // by HTTP status, 400 to 599
-	RetryAfterS int                `json:"retry_after_s"` // header Retry-After of 429 and 503; default 1
+	ErrorRates  map[string]float64 `json:"error_rates"`   // rate by HTTP status, 400 to 599
+	RetryAfterS int                `json:"retry_after_s"` // header Retry-After of 429 and 503; default: 1
 
-	MaxQueuedRequests int `json:"max_queued_requests"` // in flight, waiting and running; more are rejected. 0: no limit
-	MaxQueuedTokens   int `json:"max_queued_tokens"`   // of prompts without a first token. 0: no limit
-	QueueStatus       int `json:"queue_status"`        // of rejected requests: 429 or 503, the default
+	MaxQueuedRequests int `json:"max_queued_requests"` // maximum number of requests in flight, waiting or running; 0: no limit
+	MaxQueuedTokens   int `json:"max_queued_tokens"`   // maximum number of prompt tokens of requests without a first token; 0: no limit
+	QueueStatus       int `json:"queue_status"`        // status of rejected requests: 429 or 503 (default)
 
-	CutRate        float64 `json:"cut_rate"`         // answers with a connection that breaks
-	CutAfterTokens int     `json:"cut_after_tokens"` // of a stream; a whole answer breaks in its middle
+	CutRate        float64 `json:"cut_rate"`         // share of answers with a connection that breaks
+	CutAfterTokens int     `json:"cut_after_tokens"` // number of tokens of a stream before the cut; other answers break in the middle
 
-	SlowRate float64 `json:"slow_rate"` // answers with a late first byte
+	SlowRate float64 `json:"slow_rate"` // share of answers with a late first byte
 	SlowMS   float64 `json:"slow_ms"`
 
-	StallRate        float64 `json:"stall_rate"` // streams that pause
+	StallRate        float64 `json:"stall_rate"` // share of streams that pause
 	StallAfterTokens int     `json:"stall_after_tokens"`
 	StallMS          float64 `json:"stall_ms"`
 
-	WrongUsageRate float64 `json:"wrong_usage_rate"` // answers with a wrong completion_tokens
+	WrongUsageRate float64 `json:"wrong_usage_rate"` // share of answers with a wrong completion_tokens
 
-	LoadingS           float64 `json:"loading_s"`            // until the server is ready; /health and requests get 503
-	CrashAfterRequests int     `json:"crash_after_requests"` // the request of this number ends the server; 0: none
+	LoadingS           float64 `json:"loading_s"`            // seconds until the server is ready; until then /health and requests get 503
+	CrashAfterRequests int     `json:"crash_after_requests"` // the request with this number ends the server; 0: no crash
 
-	KVLostRate float64 `json:"kv_lost_rate"` // batches of KV events that subscribers miss
-	KVLateMS   float64 `json:"kv_late_ms"`   // delay of all batches
+	KVLostRate float64 `json:"kv_lost_rate"` // share of batches of KV events that subscribers do not receive
+	KVLateMS   float64 `json:"kv_late_ms"`   // delay of all batches of KV events
 }
 
-// mostMS bounds delays.
+// mostMS bounds delays, in milliseconds.
 const mostMS = 3_600_000
 
-// Read returns the faults of a JSON object, or of the file that follows @.
+// Read returns the faults of a JSON object. Text that begins with @ is the path of a file with the object.
 func Read(text string) (*Faults, error) {
 	if path, ok := strings.CutPrefix(text, "@"); ok {
 		b, err := os.ReadFile(path)
@@ -91,7 +91,7 @@ func Parse(text []byte) (*Faults, error) {
 	return f, f.check()
 }
 
-// check returns the first rule that a value breaks.
+// check returns an error for the first invalid value.
 func (f *Faults) check() error {
 	for _, status := range slices.Sorted(maps.Keys(f.ErrorRates)) {
 		if n, err := strconv.Atoi(status); err != nil || n < 400 || n > 599 {
@@ -120,7 +120,7 @@ func (f *Faults) check() error {
 	return nil
 }
 
-// The kinds of faults, as metrics name them.
+// Kinds of faults, as metrics name them.
 const (
 	Error      = "error"
 	Cut        = "cut"
@@ -133,7 +133,8 @@ const (
 	KVLate     = "kv_late"
 )
 
-// draw returns a number from 0 to 1 for the request or batch of a number. Each kind of fault has a stream of the seed.
+// draw returns a random number from 0 to 1 for a request or batch, by its number. Each kind of fault has a separate
+// random stream of the seed.
 func (f *Faults) draw(kind string, number uint64) float64 {
 	stream := f.Seed
 	for _, b := range []byte(kind) {
@@ -142,7 +143,7 @@ func (f *Faults) draw(kind string, number uint64) float64 {
 	return rand.New(rand.NewPCG(stream, number)).Float64()
 }
 
-// errorOf returns the status that the request of a number gets, 0: none.
+// errorOf returns the HTTP status of the injected error for a request, by its number. It returns 0 for no error.
 func (f *Faults) errorOf(number uint64) int {
 	at := f.draw(Error, number)
 	for _, status := range slices.Sorted(maps.Keys(f.ErrorRates)) {
@@ -154,5 +155,5 @@ func (f *Faults) errorOf(number uint64) int {
 	return 0
 }
 
-// convertMS returns a time.
+// convertMS converts milliseconds to a Duration.
 func convertMS(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }

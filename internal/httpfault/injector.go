@@ -15,27 +15,27 @@ import (
 	"github.com/replay-llm/replay/internal/json"
 )
 
-// Path is where faults are read and replaced.
+// Path is the URL path at which clients read and replace faults.
 const Path = "/replay/faults"
 
 // Injector injects the faults of one server.
 type Injector struct {
-	Proven bool                                                           // every client has proven itself; else only those on loopback replace faults
+	Proven bool                                                           // every client is authenticated; false: only clients on loopback may replace faults
 	Count  func(kind string)                                              // counts an injected fault
 	Crash  func()                                                         // ends the server and its connections
-	Fail   func(w http.ResponseWriter, status, retry int, message string) // answers with an error of the server's shape
+	Fail   func(w http.ResponseWriter, status, retry int, message string) // writes an error in the format of the server
 
 	now atomic.Pointer[state]
 }
 
-// state is faults since they were set.
+// state is a set of faults with the counts and the time since it was set.
 type state struct {
 	Faults
 	since             time.Time
 	requests, batches atomic.Uint64
 }
 
-// Set replaces the faults; nil: none. Counts and the loading time begin anew.
+// Set replaces the faults and resets the counts and the loading time. nil removes all faults.
 func (i *Injector) Set(f *Faults) {
 	if f == nil {
 		f = &Faults{RetryAfterS: 1, QueueStatus: http.StatusServiceUnavailable}
@@ -43,10 +43,10 @@ func (i *Injector) Set(f *Faults) {
 	i.now.Store(&state{Faults: *f, since: time.Now()})
 }
 
-// Faults returns the faults that are set.
+// Faults returns the current faults.
 func (i *Injector) Faults() *Faults { return &i.now.Load().Faults }
 
-// isAnswer reports whether a request is for tokens.
+// isAnswer reports whether a request asks for tokens or embeddings.
 func isAnswer(r *http.Request) bool {
 	switch r.URL.Path {
 	case "/v1/completions", "/v1/chat/completions", "/v1/responses", "/v1/embeddings", "/generate":
@@ -55,7 +55,7 @@ func isAnswer(r *http.Request) bool {
 	return false
 }
 
-// Wrap returns next with faults, and what serves Path.
+// Wrap returns a handler that injects faults into the answers of next and serves Path.
 func (i *Injector) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s := i.now.Load()
@@ -73,7 +73,7 @@ func (i *Injector) Wrap(next http.Handler) http.Handler {
 	})
 }
 
-// answer serves a request for tokens with its faults.
+// answer serves a request for tokens or embeddings and injects its faults.
 func (i *Injector) answer(s *state, next http.Handler, w http.ResponseWriter, r *http.Request) {
 	n := s.requests.Add(1)
 	hits := func(kind string, rate float64) bool {
@@ -114,7 +114,7 @@ func (i *Injector) answer(s *state, next http.Handler, w http.ResponseWriter, r 
 	}
 }
 
-// KV returns what happens to the next batch of KV events.
+// KV reports whether the next batch of KV events is lost, and returns its delay.
 func (i *Injector) KV() (lost bool, late time.Duration) {
 	s := i.now.Load()
 	if s.KVLostRate > 0 && s.draw(KVLost, s.batches.Add(1)) < s.KVLostRate {
@@ -127,7 +127,7 @@ func (i *Injector) KV() (lost bool, late time.Duration) {
 	return false, convertMS(s.KVLateMS)
 }
 
-// serveFaults answers with the faults, and replaces them first for a POST.
+// serveFaults serves GET and POST at Path. POST replaces the faults. Both methods return the current faults.
 func (i *Injector) serveFaults(w http.ResponseWriter, r *http.Request) {
 	host, _, _ := net.SplitHostPort(r.RemoteAddr)
 	switch {
@@ -136,7 +136,7 @@ func (i *Injector) serveFaults(w http.ResponseWriter, r *http.Request) {
 		return
 	case r.Method == http.MethodPost:
 		if kind := r.Header.Get("Content-Type"); !strings.HasPrefix(kind, "application/json") {
-			i.Fail(w, http.StatusUnsupportedMediaType, 0, "Content-Type must be application/json") // a web page cannot send it unasked
+			i.Fail(w, http.StatusUnsupportedMediaType, 0, "Content-Type must be application/json") // browsers do not send this type to another site without a preflight request
 			return
 		}
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<20))
@@ -151,12 +151,12 @@ func (i *Injector) serveFaults(w http.ResponseWriter, r *http.Request) {
 		i.Fail(w, http.StatusMethodNotAllowed, 0, "the method must be GET or POST")
 		return
 	}
-	b, _ := json.Marshal(i.Faults()) // numbers cannot fail
+	b, _ := json.Marshal(i.Faults()) // structs of numbers have no encoding errors
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(b) // the client may have left
+	_, _ = w.Write(b) // a write error means that the client has closed the connection
 }
 
-// awaitDelay waits, and reports whether the client is still there.
+// awaitDelay waits for d. It reports false if the client leaves earlier.
 func awaitDelay(client context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -168,23 +168,23 @@ func awaitDelay(client context.Context, d time.Duration) bool {
 	}
 }
 
-// errCut is the error of writes to a connection that is to break.
+// errCut is the error of a write to a connection that a fault has cut.
 var errCut = errors.New("fault injected: the connection is cut")
 
-// writer writes an answer with faults.
+// writer writes an answer and injects faults.
 type writer struct {
 	http.ResponseWriter
 	client                        context.Context
 	chat, stream, wrongUsage, cut bool
-	opened                        bool // the event with the role of a chat was written
+	opened                        bool // the first event of a chat, which has only the role, was written
 	events, cutAfter, stallAfter  int  // -1: never
 	stall                         time.Duration
 }
 
-// Unwrap returns what is written to, for http.ResponseController.
+// Unwrap returns the wrapped ResponseWriter, for http.ResponseController.
 func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// WriteHeader removes a length that faults change.
+// WriteHeader removes Content-Length if a fault changes the length.
 func (w *writer) WriteHeader(status int) {
 	w.stream = strings.HasPrefix(w.Header().Get("Content-Type"), "text/event-stream")
 	if w.wrongUsage {
@@ -193,11 +193,11 @@ func (w *writer) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// Write writes a document, or whole events.
+// Write writes a whole document, or one or more whole events.
 func (w *writer) Write(b []byte) (int, error) {
 	size := len(b)
 	if w.wrongUsage {
-		b = bytes.ReplaceAll(b, []byte(`"completion_tokens":`), []byte(`"completion_tokens":1`)) // one digit more
+		b = bytes.ReplaceAll(b, []byte(`"completion_tokens":`), []byte(`"completion_tokens":1`)) // adds a digit to the number
 	}
 	if !w.stream && w.cutAfter >= 0 {
 		return w.breakOff(b[:len(b)/2])
@@ -207,7 +207,7 @@ func (w *writer) Write(b []byte) (int, error) {
 			w.stallAfter = -1
 			w.flush()
 			awaitDelay(w.client, w.stall)
-			// The limit of the write began before the pause.
+			// The write deadline was set before the pause, so it is extended.
 			_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Now().Add(30 * time.Second))
 		}
 		if w.events == w.cutAfter && !w.waiting() {
@@ -238,10 +238,10 @@ func (w *writer) Write(b []byte) (int, error) {
 	return size, nil
 }
 
-// waiting reports whether the next event of a stream is the one with the role of a chat, which has no token.
+// waiting reports whether the next event of a stream is the first event of a chat, which has no token.
 func (w *writer) waiting() bool { return w.chat && !w.opened }
 
-// breakOff writes the part before the cut.
+// breakOff writes the part before the cut, and cuts the connection.
 func (w *writer) breakOff(b []byte) (int, error) {
 	w.cut = true
 	if _, err := w.ResponseWriter.Write(b); err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/replay-llm/replay/internal/poll"
 )
 
-// rig is a server that answers with a document, or with five tokens and an end.
+// rig is a test server that answers with a document, or with a stream of five tokens.
 type rig struct {
 	*Injector
 	url     string
@@ -65,7 +65,7 @@ func newRig(t *testing.T, faults string) *rig {
 	return r
 }
 
-// ask returns what a client gets, and the error of a connection that breaks.
+// ask returns the status and body of an answer, and the error of a connection that breaks.
 func (r *rig) ask(t *testing.T, path string) (status int, body string, err error) {
 	t.Helper()
 	a, err := http.Post(r.url+path, "application/json", strings.NewReader("{}"))
@@ -77,7 +77,8 @@ func (r *rig) ask(t *testing.T, path string) (status int, body string, err error
 	return a.StatusCode, string(b), err
 }
 
-// The same seed injects the same faults, another seed other ones, and rates are met.
+// Equal seeds inject equal faults, and different seeds inject different faults. The share of errors matches the
+// rates.
 func TestErrorsFollowTheSeed(t *testing.T) {
 	statuses := func(seed int) (all []int) {
 		r := newRig(t, fmt.Sprintf(`{"seed":%d,"error_rates":{"429":0.2,"503":0.1}}`, seed))
@@ -116,7 +117,8 @@ func count(all []int, value int) (n int) {
 	return n
 }
 
-// Streams are cut after their tokens, the role of a chat is none; documents in their middle.
+// Streams are cut after the given number of tokens, not counting the event with the role. Documents are cut in the
+// middle.
 func TestCut(t *testing.T) {
 	r := newRig(t, `{"cut_rate":1,"cut_after_tokens":2}`)
 	for path, want := range map[string]string{
@@ -132,7 +134,7 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// First bytes are late, streams pause, and usage is wrong; texts stay as they were.
+// First bytes are delayed, streams pause, and usage is wrong. The generated text is unchanged.
 func TestDelaysAndUsage(t *testing.T) {
 	for faults, least := range map[string]time.Duration{`{"slow_rate":1,"slow_ms":80}`: 80 * time.Millisecond, `{"stall_rate":1,"stall_ms":90,"stall_after_tokens":3}`: 90 * time.Millisecond} {
 		r, began := newRig(t, faults), time.Now()
@@ -146,7 +148,7 @@ func TestDelaysAndUsage(t *testing.T) {
 	}
 }
 
-// A server that loads rejects everything with 503, and then answers.
+// A server rejects all requests with 503 while it loads, and answers after that.
 func TestLoading(t *testing.T) {
 	r := newRig(t, `{"loading_s":0.3,"retry_after_s":7}`)
 	a, err := http.Get(r.url + "/health")
@@ -163,7 +165,7 @@ func TestLoading(t *testing.T) {
 	}
 }
 
-// The request of the number ends the server; other paths do not count.
+// The request with the given number ends the server. Requests to other paths are not counted.
 func TestCrash(t *testing.T) {
 	r := newRig(t, `{"crash_after_requests":2}`)
 	for i, want := range []int{200, 200, 0} {
@@ -177,7 +179,7 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// Faults are replaced at run time, by clients on loopback, and by clients that have proven themselves.
+// Clients on loopback and authenticated clients can replace faults at run time.
 func TestReplacedAtRunTime(t *testing.T) {
 	r := newRig(t, `{}`)
 	post := func(body, kind, from string) int {
@@ -209,7 +211,7 @@ func TestReplacedAtRunTime(t *testing.T) {
 	}
 }
 
-// Batches of KV events are lost by the seed, and late.
+// The seed determines which batches of KV events are lost. All batches are delayed.
 func TestKV(t *testing.T) {
 	r := newRig(t, `{"kv_lost_rate":0.5,"kv_late_ms":3}`)
 	missed := 0
@@ -226,7 +228,7 @@ func TestKV(t *testing.T) {
 	}
 }
 
-// Errors name the key, its value and the rule.
+// Errors name the key, its value and the valid range.
 func TestRead(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "faults.json")
 	if err := os.WriteFile(file, []byte(`{"slow_ms":-1}`), 0o600); err != nil {

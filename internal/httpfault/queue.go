@@ -2,25 +2,26 @@ package httpfault
 
 import "sync"
 
-// Queue counts requests that are in flight, and applies the queue limits of an injector as vLLM does. Groups of requests
-// that are the answers to one prompt are admitted or rejected together.
+// Queue counts requests in flight and applies the queue limits of an injector as vLLM does. A group is a set of
+// requests for one prompt. All requests of a group are admitted or rejected together.
 type Queue[Group comparable] struct {
 	Injector *Injector
 	Rejected func(reason string) // counts a rejection
 
 	mu       sync.Mutex
 	requests int                 // in flight
-	tokens   int                 // of prompts without a first token
-	groups   map[Group]*decision // of groups with requests that have not come yet
+	tokens   int                 // prompt tokens of requests without a first token
+	groups   map[Group]*decision // groups with requests that have not arrived yet
 }
 
-// decision is what happens to the requests of a group.
+// decision is the decision about the requests of a group.
 type decision struct {
-	left   int    // requests that have not come yet
-	reason string // why they are rejected; "": they are not
+	left   int    // number of requests that have not arrived yet
+	reason string // reason of the rejection; "": admitted
 }
 
-// Enter counts one of size requests of a group, each with a prompt, or returns why it is rejected.
+// Enter counts a request of a group of size requests with prompt tokens each. It returns the reason of a rejection,
+// or "".
 func (q *Queue[Group]) Enter(group Group, size, prompt int) (reason string) {
 	f := q.Injector.Faults()
 	q.mu.Lock()
@@ -50,7 +51,7 @@ func (q *Queue[Group]) Enter(group Group, size, prompt int) (reason string) {
 	return d.reason
 }
 
-// Leave ends the count of requests, and of tokens of prompts.
+// Leave subtracts finished requests, and prompt tokens of requests with a first token.
 func (q *Queue[Group]) Leave(requests, tokens int) {
 	q.mu.Lock()
 	q.requests, q.tokens = q.requests-requests, q.tokens-tokens

@@ -1,9 +1,8 @@
 //go:build !invariants
 
-// Package invariant switches the checks that hold our own code to account.
-// Build with -tags invariants to have them.
+// Package invariant switches on internal consistency checks. Build with -tags invariants to enable them.
 package invariant
 
-// Enabled reports whether invariants are checked. It is a constant, so that the
-// checks vanish from a plain build.
+// Enabled reports whether invariants are checked. It is a constant, so that the compiler removes the checks from a
+// build without the tag.
 const Enabled = false

@@ -15,7 +15,7 @@ import (
 	"github.com/replay-llm/replay/internal/json"
 )
 
-// embedded and document have a field of every kind that types of the programs have.
+// embedded and document have fields of every type that the programs encode.
 type embedded struct {
 	Name string `json:"name"`
 	Seed uint64 `json:"seed"`
@@ -46,7 +46,7 @@ type document struct {
 	Untagged  string
 }
 
-// listTargets returns a new value of each kind that documents are read into.
+// listTargets returns constructors of values of every type that documents are decoded into.
 func listTargets() []func() any {
 	return []func() any{
 		func() any { return new(any) },
@@ -69,7 +69,7 @@ func listTargets() []func() any {
 	}
 }
 
-// decoder is what the decoders of both libraries have in common.
+// decoder is the common interface of the decoders of both libraries.
 type decoder interface {
 	Decode(v any) error
 	UseNumber()
@@ -79,7 +79,7 @@ type decoder interface {
 	InputOffset() int64
 }
 
-// compareReading reads a text with both libraries.
+// compareReading decodes a text with both libraries.
 func compareReading(t *testing.T, text []byte) {
 	for _, make := range listTargets() {
 		want, got := make(), make()
@@ -177,7 +177,7 @@ func compareWriting(t *testing.T, v any) {
 	}
 }
 
-// listTexts returns what the project's own documents hold, and values at the edges of the format.
+// listTexts returns the JSON documents of the repository, and edge cases of the format.
 func listTexts(t testing.TB) [][]byte {
 	texts := [][]byte{
 		[]byte(`-0`), []byte(`-0.0`), []byte(`1e21`), []byte(`1e20`), []byte(`1e-7`), []byte(`5e-324`), []byte(`1e400`), []byte(`00`), []byte(`1.`), []byte(`+1`),
@@ -195,7 +195,7 @@ func listTexts(t testing.TB) [][]byte {
 		for _, name := range files {
 			text, err := os.ReadFile(name)
 			if err != nil || len(text) > 1<<20 {
-				continue // a folder, or packed
+				continue // a folder or a compressed file
 			}
 			if len(text) < 20_000 {
 				texts = append(texts, text)
@@ -213,7 +213,7 @@ func listTexts(t testing.TB) [][]byte {
 	return texts
 }
 
-// compare holds the package to the standard library.
+// compare checks that the package and the standard library give the same results for a text.
 func compare(t *testing.T, text []byte) {
 	compareReading(t, text)
 	compareTokens(t, text)
@@ -237,7 +237,7 @@ func FuzzEqualsStandardLibrary(f *testing.F) {
 	})
 }
 
-// The two differences that the package comment names.
+// The two differences that the package comment describes.
 func TestErrorsNameTheirPlace(t *testing.T) {
 	var row struct {
 		Input int   `json:"input"`
@@ -249,7 +249,7 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 	}
 }
 
-// Nesting has the bound of the standard library: no input overflows the stack.
+// The maximum nesting depth equals the depth of the standard library, so that no input overflows the stack.
 func TestDeepNesting(t *testing.T) {
 	for _, open := range []string{"[", `{"in":`, `{"x":`, `{"any":[`, `[{"mm":{"k":`} {
 		for _, n := range []int{9_000, 100_000, 1_000_000} {

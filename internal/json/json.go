@@ -1,25 +1,26 @@
-// Package json is the one door to goccy/go-json, with which the programs read and write JSON.
+// Package json reads and writes JSON with goccy/go-json. All programs use it for JSON.
 //
-// Declarations are those of encoding/json. Both libraries accept the same documents, give the same values and write
-// the same bytes (TestEqualsStandardLibrary, FuzzEqualsStandardLibrary), except:
+// It declares the names of encoding/json. Both libraries accept the same documents, return the same values and write
+// the same bytes (TestEqualsStandardLibrary, FuzzEqualsStandardLibrary). There are two differences.
 //
-//   - The error of a value of another type names its place in the document: "json: cannot unmarshal string into Go
-//     struct field .a.1 of type int". It comes before that of a syntax error behind it.
-//   - Where Unmarshal fails, the value may be filled up to the place of the error. A caller must not read it.
+// If a value has the wrong type, the error includes the path in the document: "json: cannot unmarshal string into Go
+// struct field .a.1 of type int". Unmarshal returns this error even if a syntax error follows later in the document.
 //
-// In a browser the package is encoding/json: the page with the simulator has a bound on its size.
+// If Unmarshal returns an error, the value may be partly filled. A caller must not read it.
 //
-// Rows of traces are read by the scanner of loadgen/formats, which is faster than both libraries and refuses what they
-// accept.
+// In a browser the package uses encoding/json, because the size of the page with the simulator is limited.
+//
+// Rows of traces are read by the scanner of loadgen/formats. It is faster than both libraries, and rejects some
+// documents that they accept.
 package json
 
 import "encoding/json"
 
-// RawMessage is a value in the bytes of its document.
+// RawMessage is an encoded JSON value.
 type RawMessage = json.RawMessage
 
-// Number is a number in the digits of its document.
+// Number is a JSON number as text.
 type Number = json.Number
 
-// Delim is a bracket or a brace.
+// Delim is a JSON bracket or brace.
 type Delim = json.Delim

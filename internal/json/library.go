@@ -24,7 +24,7 @@ func NewEncoder(w io.Writer) *Encoder { return json.NewEncoder(w) }
 // Marshal returns v as JSON.
 func Marshal(v any) ([]byte, error) { return json.Marshal(v) }
 
-// MarshalUnescaped returns v as JSON in which <, > and & stand for themselves.
+// MarshalUnescaped returns v as JSON without escapes for <, > and &.
 func MarshalUnescaped(v any) ([]byte, error) {
 	return json.MarshalWithOption(v, json.DisableHTMLEscape())
 }
@@ -34,16 +34,16 @@ func MarshalIndent(v any, prefix, indent string) ([]byte, error) {
 	return json.MarshalIndent(v, prefix, indent)
 }
 
-// Unmarshal reads the value of text into v.
+// Unmarshal decodes text into v.
 func Unmarshal(text []byte, v any) error { return json.Unmarshal(text, v) }
 
-// Compact appends text to b without white space.
+// Compact appends text to b without insignificant white space.
 func Compact(b *bytes.Buffer, text []byte) error { return json.Compact(b, text) }
 
-// Indent appends text to b, indented.
+// Indent appends text to b with indentation.
 func Indent(b *bytes.Buffer, text []byte, prefix, indent string) error {
 	return json.Indent(b, text, prefix, indent)
 }
 
-// Valid reports whether text is one value.
+// Valid reports whether text is one valid JSON value.
 func Valid(text []byte) bool { return json.Valid(text) }

@@ -1,14 +1,16 @@
-// Package labels finds labels of charts that overlap or are cut. Tests run its scripts in pages in a real browser.
+// Package labels finds overlapping or clipped labels of charts. Tests run its scripts in a browser.
 package labels
 
-import _ "embed" // the scripts
+import _ "embed" // for the scripts
 
-// Note is a script that runs before those of a page: it notes the box of each text that is drawn on a canvas.
+// Note is a script that must run before the scripts of a page. It records the bounding box of each text that is drawn
+// on a canvas.
 //
 //go:embed note.js
 var Note string
 
-// Find is a function of a window that ran Note. It returns the number of labels, and the labels that overlap or leave their chart.
+// Find is a JavaScript function for a window in which Note ran. It returns the number of labels, and a list of
+// overlapping or clipped labels.
 //
 //go:embed find.js
 var Find string

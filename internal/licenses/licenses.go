@@ -1,4 +1,4 @@
-// Package licenses joins the licenses of the modules that a program is linked with.
+// Package licenses collects the licenses of the modules that a program is linked with.
 package licenses
 
 import (
@@ -11,7 +11,8 @@ import (
 	"slices"
 )
 
-// Join returns the licenses and notices in the folders of modules, by name.
+// Join returns the texts of the licenses and notices of all modules. The map has the folder of each module by its
+// name.
 func Join(modules map[string]string) ([]byte, error) {
 	legal := regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents)([.-].*)?$`)
 	var b bytes.Buffer

@@ -6,12 +6,14 @@ import (
 	"strconv"
 )
 
-// ChunkRoom is the number of bytes before the data of a chunk that WriteChunk fills.
+// ChunkRoom is the number of bytes that a caller of WriteChunk leaves free at the start of the buffer.
 const ChunkRoom = 10
 
-// ChunkConn returns the connection of a request, to which chunks of the answer can be written without the buffers of
-// net/http; nil: all goes through w. The header was flushed through w. The server has StrictFraming. Writers around that of
-// net/http change nothing if they have a method Through, which returns the inner writer.
+// ChunkConn returns the connection of a request, so that chunks can be written without the buffers of net/http. It
+// returns nil if the answer must be written through w.
+//
+// The caller has flushed the header through w, and the server uses StrictFraming. A wrapper of the net/http writer
+// must have a method Through that returns the inner writer.
 func ChunkConn(w http.ResponseWriter, r *http.Request) net.Conn {
 	for {
 		t, ok := w.(interface{ Through() http.ResponseWriter })
@@ -20,7 +22,7 @@ func ChunkConn(w http.ResponseWriter, r *http.Request) net.Conn {
 		}
 		w = t.Through()
 	}
-	_, own := w.(http.Hijacker) // of net/http, for HTTP/1
+	_, own := w.(http.Hijacker) // a net/http writer for HTTP/1
 	c, known := r.Context().Value(connKey{}).(*headConn)
 	h := w.Header()
 	if !own || !known || !r.ProtoAtLeast(1, 1) || r.Method == http.MethodHead || h.Get("Content-Length") != "" || h.Get("Transfer-Encoding") != "" {
@@ -29,8 +31,8 @@ func ChunkConn(w http.ResponseWriter, r *http.Request) net.Conn {
 	return c.Conn
 }
 
-// WriteChunk writes a chunk: the bytes of b behind ChunkRoom, which are at least one. It may change b. The connection is
-// closed after an error.
+// WriteChunk writes b[ChunkRoom:] as one chunk of at least one byte. It may change b. After an error it closes the
+// connection.
 func WriteChunk(c net.Conn, b []byte) error {
 	var digits [8]byte
 	size := append(strconv.AppendUint(digits[:0], uint64(len(b)-ChunkRoom), 16), "\r\n"...)

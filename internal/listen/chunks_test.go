@@ -9,15 +9,15 @@ import (
 	"testing"
 )
 
-// through is a writer that changes nothing, and opaque one that may.
+// through is a wrapper with a method Through, and opaque is a wrapper without this method.
 type through struct{ http.ResponseWriter }
 
 func (w through) Through() http.ResponseWriter { return w.ResponseWriter }
 
 type opaque struct{ http.ResponseWriter }
 
-// Chunks that are written to the connection come between those of net/http, and the next request finds the connection in
-// order. An answer without chunks, or through a writer that may change it, has no connection.
+// Chunks written to the connection are sent in order with the chunks of net/http, and the connection can be reused.
+// ChunkConn returns nil for an answer without chunks and for an opaque writer.
 func TestChunks(t *testing.T) {
 	t.Parallel()
 	l, err := Open("test", "127.0.0.1:0", "")

@@ -9,16 +9,17 @@ import (
 	"sync"
 )
 
-// bufferBytes is the size of the buffer that net/http reads a connection into: up to bufferBytes of the next request may have
-// been read before the last one ends.
+// bufferBytes is the size of the read buffer of net/http. net/http may read up to bufferBytes of the next request
+// before the current request ends.
 const bufferBytes = 4096
 
-// connKey is the key of the connection of a request.
+// connKey is the context key for the connection of a request.
 type connKey struct{}
 
-// StrictFraming sets a server to reject requests with both Content-Length and Transfer-Encoding, and to close their
-// connections: a proxy in front of it could read their bodies differently. It returns the listener to serve. maxHead bounds
-// the headers of a request in bytes.
+// StrictFraming makes a server reject requests with both Content-Length and Transfer-Encoding and close their
+// connections, because a proxy could read the body differently.
+//
+// It returns the listener to serve. maxHead is the maximum size of request headers in bytes.
 func StrictFraming(server *http.Server, l net.Listener, maxHead int) net.Listener {
 	server.ConnContext = func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) }
 	server.ConnState = func(c net.Conn, state http.ConnState) {
@@ -39,7 +40,7 @@ func StrictFraming(server *http.Server, l net.Listener, maxHead int) net.Listene
 	return headListener{l, maxHead + 2*bufferBytes}
 }
 
-// headListener accepts connections that keep the head of a request.
+// headListener accepts connections of type headConn.
 type headListener struct {
 	net.Listener
 	most int
@@ -53,13 +54,13 @@ func (l headListener) Accept() (net.Conn, error) {
 	return &headConn{Conn: c, most: l.most}, nil
 }
 
-// headConn keeps the first bytes of a request, and the last bytes that were read.
+// headConn records the first bytes of each request and the last bytes that were read.
 type headConn struct {
 	net.Conn
 	most int
 
 	mu   sync.Mutex
-	head []byte // since the connection was idle, at most most bytes
+	head []byte // bytes read since the connection was idle, at most most bytes
 	last []byte // at most bufferBytes
 }
 
@@ -77,15 +78,16 @@ func (c *headConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// forget drops the head of a request that has ended, except bytes that may be of the next request.
+// forget drops the head of a finished request, except the last bytes, because they may belong to the next request.
 func (c *headConn) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.head = append(c.head[:0], c.last...)
 }
 
-// hasLength reports whether the head of a request has Content-Length with Transfer-Encoding; net/http removes the first.
-// A request that was sent in one write with such a request right after it may be taken for it.
+// hasLength reports whether the head of a request has both Content-Length and Transfer-Encoding. It searches the
+// recorded bytes because net/http removes Content-Length. A valid request that is sent in one write with such a
+// request may also be rejected.
 func (c *headConn) hasLength(r *http.Request) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

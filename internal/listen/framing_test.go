@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// A request with both lengths is rejected and its connection closed, also after other requests on the connection and in
-// one write with them. A body that only looks like such a request is accepted.
+// A request with both headers is rejected and its connection closed. This includes requests that follow other
+// requests on the connection or in one write. A request is accepted if only its body contains such headers.
 func TestStrictFraming(t *testing.T) {
 	t.Parallel()
 	l, err := Open("test", "127.0.0.1:0", "")

@@ -1,5 +1,5 @@
-// Package listen opens every listener of the programs. A listener that other
-// machines reach requires credentials, or a flag that allows it without.
+// Package listen opens all listeners of the programs. A listener that other machines can reach requires credentials,
+// or a flag that allows access without credentials.
 package listen
 
 import (
@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Open listens at a TCP address. missing is what a listener outside loopback requires and does not have; "": it has
-// everything. what is the name of the listener in errors.
+// Open listens at a TCP address. The parameter what names the listener in errors. The parameter missing names the
+// missing requirement for a listener outside loopback, or is "" if all requirements are met.
 func Open(what, address, missing string) (net.Listener, error) {
 	at, err := Check(what, address, missing)
 	if err != nil {
@@ -24,8 +24,8 @@ func Open(what, address, missing string) (net.Listener, error) {
 	return l, nil
 }
 
-// Check returns the address that Open listens at. It returns an error for an address
-// outside loopback when something is missing.
+// Check returns the address at which Open listens. It returns an error for an address outside loopback if missing is
+// not "".
 func Check(what, address, missing string) (*net.TCPAddr, error) {
 	at, err := net.ResolveTCPAddr("tcp", address)
 	if err != nil {
@@ -40,8 +40,8 @@ func Check(what, address, missing string) (*net.TCPAddr, error) {
 	return at, nil
 }
 
-// Dialable returns the host and port at which clients reach a listener: its
-// address, or the first routable address of this machine where it listens on all.
+// Dialable returns the host and port at which clients reach a listener. For a listener on all addresses the host is
+// RoutableAddress.
 func Dialable(at net.Addr) string {
 	tcp, ok := at.(*net.TCPAddr)
 	if !ok || !tcp.IP.IsUnspecified() {
@@ -50,8 +50,8 @@ func Dialable(at net.Addr) string {
 	return net.JoinHostPort(RoutableAddress(), strconv.Itoa(tcp.Port))
 }
 
-// RoutableAddress returns the first IPv4 address of this machine that other machines
-// may reach, else the first such IPv6 address, else loopback.
+// RoutableAddress returns the first routable IPv4 address of this machine. Without IPv4 it returns the first routable
+// IPv6 address, and otherwise 127.0.0.1.
 func RoutableAddress() string {
 	addresses, err := net.InterfaceAddrs()
 	if err != nil {
@@ -75,8 +75,7 @@ func firstRoutable(addresses []net.Addr) string {
 	return first
 }
 
-// KeepAlive returns the probes by which an idle connection ends half a minute after
-// the other machine is gone.
+// KeepAlive returns TCP keep-alive settings that close an idle connection 30 seconds after the other machine fails.
 func KeepAlive() net.KeepAliveConfig {
 	return net.KeepAliveConfig{Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 4}
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A listener on loopback needs nothing; elsewhere it is refused while something is missing.
+// A listener on loopback has no requirements. Other listeners are rejected if a requirement is missing.
 func TestOpen(t *testing.T) {
 	for address, open := range map[string]bool{"127.0.0.1:0": true, "localhost:0": true, "0.0.0.0:0": false, ":0": false, "[::]:0": false, "192.0.2.1:0": false} {
 		l, err := Open("requests", address, "a token")
@@ -35,7 +35,7 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// Machines without IPv4 are reached by IPv6; link-local addresses are not routable.
+// Machines without IPv4 have an IPv6 address. Link-local addresses are not routable.
 func TestFirstRoutable(t *testing.T) {
 	for want, all := range map[string][]string{
 		"127.0.0.1": {"127.0.0.1/8", "::1/128", "fe80::1/64", "169.254.1.1/16"},

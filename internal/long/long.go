@@ -1,7 +1,7 @@
-// Package long sets how many random cases a property test draws.
+// Package long sets the number of random cases in property tests.
 //
-// REPLAY_LONG=1 asks for all cases, as the step "invariants" of .ci/run does. It is a
-// variable and not a flag because "go test ./..." fails in packages that do not
+// The environment variable REPLAY_LONG=1 enables all cases. The step "invariants" of .ci/run sets it. A flag is not
+// possible: "go test ./..." fails for packages that do not define the flag.
 // define a flag.
 package long
 
@@ -12,10 +12,10 @@ import (
 	"github.com/replay-llm/replay/internal/invariant"
 )
 
-// Enabled reports whether tests draw all cases. With -short they never do.
+// Enabled reports whether tests run all cases. It reports false with the flag -short.
 func Enabled() bool { return os.Getenv("REPLAY_LONG") != "" && !testing.Short() }
 
-// Cases returns all if tests draw all cases, and few otherwise.
+// Cases returns all if Enabled, and few otherwise.
 func Cases[N int | uint64](few, all N) N {
 	if Enabled() {
 		return all
@@ -23,8 +23,8 @@ func Cases[N int | uint64](few, all N) N {
 	return few
 }
 
-// Only skips a test that takes seconds unless tests draw all cases. Where
-// every pass is checked (-tags invariants) it is skipped too.
+// Only skips a test that takes seconds, unless Enabled. It always skips the test in builds with -tags invariants,
+// because these check every pass.
 func Only(t testing.TB) {
 	t.Helper()
 	if !Enabled() || invariant.Enabled {

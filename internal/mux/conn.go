@@ -1,8 +1,8 @@
-// Package mux carries the streams of two processes over one connection. The bytes of all streams that are ready go out
-// in one write.
+// Package mux multiplexes streams of two processes over one connection. It sends the pending bytes of all streams in
+// one write.
 //
-// One side opens streams and the other side accepts them. A stream is a net.Conn with a separate window: a reader that is
-// slow delays no other stream.
+// One side opens streams and the other side accepts them. A stream is a net.Conn. Each stream has a separate
+// flow-control window, so a slow reader does not delay other streams.
 //
 // Read conn.go, then stream.go.
 package mux
@@ -23,39 +23,40 @@ import (
 )
 
 const (
-	window   = 64 << 10 // bytes of a stream that were written and not read
-	mostOut  = 1 << 20  // bytes that wait for the connection before writes to streams block
+	window   = 64 << 10 // maximum number of unread bytes of a stream
+	mostOut  = 1 << 20  // number of pending bytes of the connection above which writes to streams block
 	headSize = 8
 )
 
-// The kinds of frames. A frame is the number of its stream (4 bytes, big-endian), its kind (1), a length (3), and with
-// data that number of bytes.
+// Kinds of frames. A frame has the number of its stream (4 bytes, big-endian), a kind (1 byte) and a length (3
+// bytes). A data frame also has that number of bytes of data.
 const (
-	opened byte = iota // a stream
-	data               // bytes of a stream
-	credit             // the length is how many bytes were read
-	closed             // a stream
+	opened byte = iota // opens a stream
+	data               // has bytes of a stream
+	credit             // its length is the number of bytes that were read
+	closed             // closes a stream
 )
 
 // Conn is a connection that carries streams.
 type Conn struct {
 	conn   net.Conn
-	accept func(net.Conn) // nil: the other side opens no streams
+	accept func(net.Conn) // nil: the other side cannot open streams
 	ended  func()
 	ready  bell.Bell // there are bytes to write
 
 	mu         sync.Mutex
 	out, spare []byte
 	streams    map[uint32]*stream
-	latest     uint32 // the number of the stream that was opened last
-	full       bool   // a stream waits for room in out
-	closing    bool   // the connection ends with its last stream
-	unwritten  error  // why a write has failed
-	err        error  // why the connection has ended
+	latest     uint32 // number of the latest stream
+	full       bool   // a stream waits for space in out
+	closing    bool   // close the connection when it has no more streams
+	unwritten  error  // error of a failed write
+	err        error  // reason for which the connection has ended
 }
 
-// New carries streams over conn, which is read through from. accept serves a stream that the other side opens, in a
-// separate goroutine; nil: there are none. ended is called when the connection has ended.
+// New runs streams over conn and reads frames with from. accept serves a stream that the other side opens, in a
+// separate goroutine. If accept is nil, the other side cannot open streams. ended is called when the connection has
+// ended.
 func New(conn net.Conn, from io.Reader, accept func(net.Conn), ended func()) *Conn {
 	c := &Conn{conn: conn, accept: accept, ended: ended, ready: bell.New(), streams: make(map[uint32]*stream)}
 	go c.writeFrames()
@@ -75,10 +76,10 @@ func (c *Conn) Open() (net.Conn, error) {
 	return c.addStream(c.latest), nil
 }
 
-// Close ends the connection and its streams.
+// Close closes the connection and all streams.
 func (c *Conn) Close() { c.conn.Close() }
 
-// CloseIdle ends the connection when no stream is open.
+// CloseIdle closes the connection when it has no open streams.
 func (c *Conn) CloseIdle() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -86,14 +87,14 @@ func (c *Conn) CloseIdle() {
 	c.closeUnused()
 }
 
-// closeUnused ends a connection that is closing, after its last stream. c.mu is held.
+// closeUnused closes the connection if CloseIdle was called and no stream is open. The caller holds c.mu.
 func (c *Conn) closeUnused() {
 	if c.closing && len(c.streams) == 0 {
-		c.conn.Close() // the reader ends the rest
+		c.conn.Close() // the reading goroutine does the other cleanup
 	}
 }
 
-// end ends the connection and its streams, once.
+// end ends the connection and its streams. Only the first call has an effect.
 func (c *Conn) end(err error) {
 	c.mu.Lock()
 	if c.err != nil {
@@ -111,14 +112,14 @@ func (c *Conn) end(err error) {
 	c.ended()
 }
 
-// addStream adds a stream. c.mu is held.
+// addStream adds a stream. The caller holds c.mu.
 func (c *Conn) addStream(id uint32) *stream {
 	s := &stream{conn: c, id: id, arrived: bell.New(), room: bell.New(), credit: window}
 	c.streams[id] = s
 	return s
 }
 
-// addFrame adds a frame to the next write. c.mu is held.
+// addFrame adds a frame to the next write. The caller holds c.mu.
 func (c *Conn) addFrame(id uint32, kind byte, length int, b []byte) {
 	c.out = binary.BigEndian.AppendUint32(c.out, id)
 	c.out = binary.BigEndian.AppendUint32(c.out, uint32(kind)<<24|uint32(length))
@@ -126,10 +127,10 @@ func (c *Conn) addFrame(id uint32, kind byte, length int, b []byte) {
 	c.ready.Ring()
 }
 
-// writeFrames writes the frames that were added, until the connection ends.
+// writeFrames writes pending frames until the connection ends.
 func (c *Conn) writeFrames() {
 	for range c.ready {
-		runtime.Gosched() // streams that are ready add their frames
+		runtime.Gosched() // lets other streams add their frames first
 		c.mu.Lock()
 		if c.err != nil {
 			c.mu.Unlock()
@@ -154,10 +155,10 @@ func (c *Conn) writeFrames() {
 	}
 }
 
-// lastRead bounds how long the connection is read after a write has failed: the other side may have sent the reason.
+// lastRead is how long the connection is read after a failed write, because the other side may have sent the reason.
 const lastRead = time.Second
 
-// failWrite notes that a write has failed. The reader ends the connection.
+// failWrite records the error of a write. The reading goroutine ends the connection.
 func (c *Conn) failWrite(err error) {
 	c.mu.Lock()
 	c.unwritten = err
@@ -167,7 +168,7 @@ func (c *Conn) failWrite(err error) {
 	}
 }
 
-// reasonOf returns why the connection has ended, with the error of its reader.
+// reasonOf returns the reason for which the connection has ended. err is the error of its reader.
 func (c *Conn) reasonOf(err error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -177,7 +178,7 @@ func (c *Conn) reasonOf(err error) error {
 	return err
 }
 
-// readFrames reads frames until the connection ends, and returns why.
+// readFrames reads frames until the connection ends, and returns the error.
 func (c *Conn) readFrames(from *bufio.Reader) error {
 	for {
 		head, err := from.Peek(headSize)
@@ -197,11 +198,12 @@ func (c *Conn) readFrames(from *bufio.Reader) error {
 		if err := c.takeFrame(id, kind, length, frame[headSize:]); err != nil {
 			return fmt.Errorf("mux: stream %d: %w", id, err)
 		}
-		_, _ = from.Discard(size) // it was peeked at
+		_, _ = from.Discard(size) // Peek has already returned these bytes
 	}
 }
 
-// atEnd returns the error of a read that got the bytes b of a frame.
+// atEnd returns io.ErrUnexpectedEOF if the connection ended inside a frame, and err otherwise. b is the part of the
+// frame that was read.
 func atEnd(b []byte, err error) error {
 	if len(b) > 0 && errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -209,7 +211,7 @@ func atEnd(b []byte, err error) error {
 	return err
 }
 
-// takeFrame acts on a frame. It ignores frames of streams that this side has closed.
+// takeFrame handles a frame. It ignores frames of streams that this side has closed.
 func (c *Conn) takeFrame(id uint32, kind byte, length int, b []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

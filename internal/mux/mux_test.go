@@ -16,14 +16,14 @@ import (
 	"github.com/replay-llm/replay/internal/poll"
 )
 
-// pair is both ends of a connection with streams.
+// pair has both ends of a connection with streams.
 type pair struct {
 	opens, accepts *Conn
 	accepted       chan net.Conn
 	ended          atomic.Int32
 }
 
-// connect connects two ends. wrap wraps the connection of the side that opens streams; nil: it does not.
+// connect connects two ends. If wrap is not nil, it wraps the connection of the side that opens streams.
 func connect(t *testing.T, wrap func(net.Conn) net.Conn) *pair {
 	t.Helper()
 	near, far := net.Pipe()
@@ -44,7 +44,7 @@ func connect(t *testing.T, wrap func(net.Conn) net.Conn) *pair {
 	return p
 }
 
-// open opens a stream, and returns both ends.
+// open opens a stream and returns both ends.
 func (p *pair) open(t *testing.T) (worker, caller net.Conn) {
 	t.Helper()
 	worker, err := p.opens.Open()
@@ -69,7 +69,8 @@ func read(t *testing.T, c net.Conn, want string) {
 	}
 }
 
-// Streams carry bytes in both directions. After the end of a stream its bytes are still read, and writes to it fail.
+// Streams transfer bytes in both directions. When a stream has ended, the remaining bytes can be read and writes
+// fail.
 func TestStreams(t *testing.T) {
 	p := connect(t, nil)
 	first, firstCaller := p.open(t)
@@ -99,7 +100,7 @@ func TestStreams(t *testing.T) {
 	read(t, secondCaller, "more")
 }
 
-// A stream with a reader that is slow takes a window of bytes and delays no other stream.
+// A stream with a slow reader buffers at most one window of bytes and delays no other stream.
 func TestSlowReader(t *testing.T) {
 	p := connect(t, nil)
 	slow, slowCaller := p.open(t)
@@ -130,7 +131,7 @@ func TestSlowReader(t *testing.T) {
 	}
 }
 
-// A read ends at its deadline. Bytes that came are read after it.
+// A read returns at its deadline. Bytes that arrive later can be read after that.
 func TestReadDeadline(t *testing.T) {
 	p := connect(t, nil)
 	worker, caller := p.open(t)
@@ -154,7 +155,7 @@ func TestReadDeadline(t *testing.T) {
 	}
 }
 
-// The end of the connection ends its streams, reads and writes that wait among them.
+// When the connection ends, its streams end and blocked reads and writes return.
 func TestConnectionEnds(t *testing.T) {
 	p := connect(t, nil)
 	reading, _ := p.open(t)
@@ -177,7 +178,7 @@ func TestConnectionEnds(t *testing.T) {
 	}
 }
 
-// An idle connection that is closed ends at once, and another one after its last stream.
+// CloseIdle closes an idle connection immediately, and a busy connection after its last stream.
 func TestCloseIdle(t *testing.T) {
 	p := connect(t, nil)
 	worker, caller := p.open(t)
@@ -195,7 +196,7 @@ func TestCloseIdle(t *testing.T) {
 	}
 }
 
-// gate is a connection with writes that wait until it is open.
+// gate is a connection that blocks writes until open is closed.
 type gate struct {
 	net.Conn
 	open   chan struct{}
@@ -208,7 +209,7 @@ func (g *gate) Write(b []byte) (int, error) {
 	return g.Conn.Write(b)
 }
 
-// All bytes that wait for the connection go out in one write.
+// All pending bytes of the connection are sent in one write.
 func TestOneWrite(t *testing.T) {
 	g := &gate{open: make(chan struct{})}
 	p := connect(t, func(c net.Conn) net.Conn { g.Conn = c; return g })
@@ -233,7 +234,7 @@ func TestOneWrite(t *testing.T) {
 	}
 }
 
-// Any bytes are taken: they never panic, and bytes that are not frames end the connection.
+// readFrames never panics, and bytes that are not frames end the connection.
 func FuzzFrames(f *testing.F) {
 	frame := func(id uint32, kind byte, length int, b string) []byte {
 		c := &Conn{ready: make(chan struct{}, 1)}
@@ -258,7 +259,7 @@ func FuzzFrames(f *testing.F) {
 	})
 }
 
-// refusal is a reader that gets a reason once the other side has sent it.
+// refusal is a reader that returns the error reason when sent is closed.
 type refusal struct {
 	sent   chan struct{}
 	reason error
@@ -266,14 +267,15 @@ type refusal struct {
 
 func (r *refusal) Read([]byte) (int, error) { <-r.sent; return 0, r.reason }
 
-// unwritable is a connection that cannot be written to.
+// unwritable is a connection with writes that always fail.
 type unwritable struct{ net.Conn }
 
 func (unwritable) Write([]byte) (int, error)       { return 0, io.ErrClosedPipe }
 func (unwritable) SetReadDeadline(time.Time) error { return nil }
 func (unwritable) Close() error                    { return nil }
 
-// A reader gets the reason for which the connection has ended, also after a failed write and after its stream is closed.
+// A reader gets the reason for which the connection has ended, even after a failed write and after Close of the
+// stream.
 func TestReasonStays(t *testing.T) {
 	ended, from := make(chan struct{}), &refusal{make(chan struct{}), errors.New("refused")}
 	c := New(unwritable{}, from, nil, func() { close(ended) })

@@ -10,22 +10,22 @@ import (
 	"github.com/replay-llm/replay/internal/bell"
 )
 
-// stream is one stream of a connection. One goroutine reads and one writes at a time.
+// stream is a stream of a connection. At most one goroutine reads and at most one goroutine writes.
 type stream struct {
 	conn          *Conn
 	id            uint32
 	arrived, room bell.Bell
 
-	// Under the connection's mu.
-	in              bytes.Buffer // bytes that were not read
-	taken           int          // bytes that were read, without a credit for them
-	credit          int          // bytes that may be written
-	end             error        // of reads after in, and of writes
+	// The mutex of the connection guards these fields.
+	in              bytes.Buffer // bytes that were received and not read
+	taken           int          // number of bytes that were read and not yet credited to the other side
+	credit          int          // number of bytes that may be written
+	end             error        // error of writes, and of reads when in is empty
 	readBy, writeBy time.Time
-	late            *time.Timer // rings arrived at readBy; may be nil
+	late            *time.Timer // timer that rings arrived at readBy; may be nil
 }
 
-// endWith ends the stream, unless it has ended. The connection's mu is held.
+// endWith ends the stream with an error, unless it has ended before. The caller holds the mutex of the connection.
 func (s *stream) endWith(err error) {
 	if s.end == nil {
 		s.end = err
@@ -34,7 +34,7 @@ func (s *stream) endWith(err error) {
 	s.room.Ring()
 }
 
-// Read reads bytes that have come, also after the end of the stream or the deadline.
+// Read returns received bytes, even after the end of the stream or after the deadline.
 func (s *stream) Read(p []byte) (int, error) {
 	for {
 		if n, err := s.readArrived(p); n > 0 || err != nil || len(p) == 0 {
@@ -44,7 +44,7 @@ func (s *stream) Read(p []byte) (int, error) {
 	}
 }
 
-// readArrived reads without waiting.
+// readArrived returns received bytes without blocking.
 func (s *stream) readArrived(p []byte) (int, error) {
 	c := s.conn
 	c.mu.Lock()
@@ -65,7 +65,7 @@ func (s *stream) readArrived(p []byte) (int, error) {
 	return 0, nil
 }
 
-// Write hands bytes to the connection. It waits while the other side has a window of them unread.
+// Write adds bytes to the output of the connection. It blocks while the other side has a full window of unread bytes.
 func (s *stream) Write(p []byte) (n int, err error) {
 	for len(p) > n {
 		some, err := s.put(p[n:])
@@ -79,7 +79,7 @@ func (s *stream) Write(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// put writes as much as there is room for.
+// put writes as many bytes as the window and the output of the connection permit.
 func (s *stream) put(p []byte) (int, error) {
 	c := s.conn
 	c.mu.Lock()
@@ -101,7 +101,7 @@ func (s *stream) put(p []byte) (int, error) {
 	return n, nil
 }
 
-// awaitRoom waits until there may be room, and reports whether that was before the deadline.
+// awaitRoom waits until more bytes may be written. It reports false at the write deadline.
 func (s *stream) awaitRoom() bool {
 	s.conn.mu.Lock()
 	by := s.writeBy
@@ -120,7 +120,7 @@ func (s *stream) awaitRoom() bool {
 	}
 }
 
-// Close ends the stream on both sides. What was written is still delivered.
+// Close closes the stream on both sides. Bytes that were already written are still sent.
 func (s *stream) Close() error {
 	c := s.conn
 	c.mu.Lock()
@@ -129,7 +129,7 @@ func (s *stream) Close() error {
 		s.late.Stop()
 	}
 	s.in.Reset()
-	if s.end == nil || s.end == io.EOF { // else a reader gets the reason for which the connection has ended
+	if s.end == nil || s.end == io.EOF { // otherwise the reader gets the reason for which the connection has ended
 		s.end = net.ErrClosed
 	}
 	s.endWith(nil)
@@ -141,19 +141,19 @@ func (s *stream) Close() error {
 	return nil
 }
 
-// LocalAddr returns the address of the connection here.
+// LocalAddr returns the local address of the connection.
 func (s *stream) LocalAddr() net.Addr { return s.conn.conn.LocalAddr() }
 
-// RemoteAddr returns the address of the other side.
+// RemoteAddr returns the remote address of the connection.
 func (s *stream) RemoteAddr() net.Addr { return s.conn.conn.RemoteAddr() }
 
-// SetDeadline sets both deadlines.
+// SetDeadline sets the deadlines of reads and writes.
 func (s *stream) SetDeadline(t time.Time) error {
 	_ = s.SetReadDeadline(t)
 	return s.SetWriteDeadline(t)
 }
 
-// SetReadDeadline sets the deadline of reads, also of one that waits.
+// SetReadDeadline sets the deadline of current and later reads.
 func (s *stream) SetReadDeadline(t time.Time) error {
 	s.conn.mu.Lock()
 	defer s.conn.mu.Unlock()
@@ -170,7 +170,7 @@ func (s *stream) SetReadDeadline(t time.Time) error {
 	return nil
 }
 
-// SetWriteDeadline sets the deadline of writes that begin later.
+// SetWriteDeadline sets the deadline of later writes.
 func (s *stream) SetWriteDeadline(t time.Time) error {
 	s.conn.mu.Lock()
 	defer s.conn.mu.Unlock()

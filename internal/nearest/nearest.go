@@ -1,13 +1,13 @@
-// Package nearest finds the known name that is most like a misspelled one.
+// Package nearest suggests a known name for a misspelled name.
 package nearest
 
 import "strings"
 
-// longest bounds the bytes of names that are compared, which takes their number cubed.
+// longest is the maximum number of bytes of compared names. The time of a comparison grows with the cube of the
+// length.
 const longest = 100
 
-// Ask returns ", did you mean NAME?" with the name that is nearest to the one that was
-// typed, and "" when none is near.
+// Ask returns ", did you mean NAME?" with the known name nearest to typed, or "" if no name is near.
 func Ask(typed string, names []string) string {
 	if near := Name(typed, names); near != "" {
 		return ", did you mean " + near + "?"
@@ -15,9 +15,9 @@ func Ask(typed string, names []string) string {
 	return ""
 }
 
-// Name returns the name nearest to the typed one, in any case of letters. Of two equally near names, the continuation
-// of the typed one wins. It returns "" if no name is near: if more than a third of the letters differ, where a
-// transposition counts as one. Names of more than longest bytes are near nothing.
+// Name returns the known name nearest to typed, ignoring case. Of two equally near names, a name that begins with
+// typed is preferred. It returns "" if more than a third of the letters differ. A transposition counts as one
+// difference. Names of more than longest bytes are ignored.
 func Name(typed string, names []string) string {
 	if len(typed) > longest {
 		return ""
@@ -39,7 +39,7 @@ func Name(typed string, names []string) string {
 	return best
 }
 
-// countChanges counts the letters that differ, two neighbours that were swapped being one.
+// countChanges returns the number of letters that differ. Two swapped neighbours count as one difference.
 func countChanges(typed, name string) int {
 	least := countEdits(typed, name)
 	for i := 1; i < len(typed); i++ {
@@ -49,10 +49,10 @@ func countChanges(typed, name string) int {
 	return least
 }
 
-// countEdits returns the Levenshtein distance: the letters to insert, delete or replace.
+// countEdits returns the Levenshtein distance: the number of inserted, deleted and replaced letters.
 func countEdits(typed, name string) int {
 	letters := []rune(name)
-	row := make([]int, len(letters)+1) // edits from what was read of typed to each beginning of name
+	row := make([]int, len(letters)+1) // distance from the read part of typed to each prefix of name
 	for j := range row {
 		row[j] = j
 	}

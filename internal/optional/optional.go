@@ -1,5 +1,5 @@
-// Package optional finds optional inputs of tests and tools, which they skip if missing: a folder of data, and programs
-// other than Go.
+// Package optional finds optional data and programs for tests, such as Python. Tests that require them are skipped if
+// they are missing.
 package optional
 
 import (
@@ -15,21 +15,20 @@ import (
 
 const (
 	variable      = "REPLAY_DATA"
-	defaultFolder = "../shared" // from the root of the checkout
-	patience      = time.Minute // for a program that is tried
-	maxReason     = 160         // bytes of a reason
+	defaultFolder = "../shared" // relative to the root of the checkout
+	patience      = time.Minute // timeout for running a program
+	maxReason     = 160         // maximum number of bytes of a reason
 )
 
-// Test is the part of testing.TB that a skip requires.
+// Test is the part of testing.TB that is required to skip a test.
 type Test interface {
 	Helper()
 	Skipf(format string, args ...any)
 	TempDir() string
 }
 
-// FindData returns the path of a file or folder of the optional data. It is in
-// the folder that REPLAY_DATA names, or in the default one; both are relative to
-// the root of the checkout. The error names what is missing.
+// FindData returns the path of an optional file or folder of data. The environment variable REPLAY_DATA names the
+// folder that contains it. A relative path starts at the root of the checkout. The error names the missing file.
 func FindData(name string) (string, error) {
 	folder, said := os.Getenv(variable), variable+"="+os.Getenv(variable)
 	if folder == "" {
@@ -45,8 +44,7 @@ func FindData(name string) (string, error) {
 	return path, nil
 }
 
-// Root returns the root of the checkout: the nearest folder with a go.work,
-// or the working directory.
+// Root returns the root of the checkout: the nearest parent folder with a go.work file, or the working directory.
 func Root() string {
 	at, err := os.Getwd()
 	for err == nil && at != filepath.Dir(at) {
@@ -58,7 +56,7 @@ func Root() string {
 	return "."
 }
 
-// Data returns what FindData returns, and skips the test if there is no such data.
+// Data returns the path that FindData returns, and skips the test if the data are missing.
 func Data(t Test, name string) string {
 	t.Helper()
 	path, err := FindData(name)
@@ -68,8 +66,8 @@ func Data(t Test, name string) string {
 	return path
 }
 
-// Program returns the path of a program that runs with the given arguments, such
-// as --version, and skips the test if the program is missing or does not run.
+// Program returns the path of a program. It skips the test if the program is missing or fails with the given
+// arguments, such as --version.
 func Program(t Test, name string, args ...string) string {
 	t.Helper()
 	path, err := tryProgram(name, "", args...)
@@ -79,15 +77,14 @@ func Program(t Test, name string, args ...string) string {
 	return path
 }
 
-// Python returns a Python 3 that imports the modules, and skips the test if there
-// is none.
+// Python returns the path of a Python 3 that can import the modules. It skips the test if there is none.
 func Python(t Test, modules ...string) string {
 	t.Helper()
 	return Program(t, "python3", "-c", "import "+strings.Join(append([]string{"sys"}, modules...), ", "))
 }
 
-// Rust returns a Rust compiler that compiles and links, and skips the test if
-// there is none.
+// Rust returns the path of a Rust compiler. It skips the test if the compiler is missing or cannot compile and link a
+// program.
 func Rust(t Test) string {
 	t.Helper()
 	path, err := tryProgram("rustc", "fn main() {}", "-o", filepath.Join(t.TempDir(), "empty"), "-")
@@ -97,7 +94,7 @@ func Rust(t Test) string {
 	return path
 }
 
-// tryProgram runs a program with an input and returns its path.
+// tryProgram runs a program with an input, and returns the path of the program.
 func tryProgram(name, input string, args ...string) (string, error) {
 	path, err := exec.LookPath(name)
 	if err != nil {
@@ -113,8 +110,8 @@ func tryProgram(name, input string, args ...string) (string, error) {
 	return path, nil
 }
 
-// firstLine returns the line of an output that gives the reason of a failure: the
-// first one, or the last one of a Python traceback.
+// firstLine returns the line of an output that gives the reason of a failure. This is the last line of a Python
+// traceback, and otherwise the first line.
 func firstLine(out []byte) string {
 	lines := bytes.Split(bytes.TrimSpace(out), []byte("\n"))
 	line := lines[0]

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// skipper records the reason of a skip.
+// skipper records the reason of a skipped test.
 type skipper struct {
 	*testing.T
 	reason string
@@ -16,8 +16,8 @@ type skipper struct {
 
 func (s *skipper) Skipf(format string, args ...any) { s.reason = fmt.Sprintf(format, args...) }
 
-// TestProgramIsTried installs programs that fail and checks that a test which
-// requires one is skipped with a line that names it.
+// TestProgramIsTried installs programs that fail. It checks that a test is skipped with a reason that names the
+// program.
 func TestProgramIsTried(t *testing.T) {
 	bin := t.TempDir()
 	for name, script := range map[string]string{
@@ -34,7 +34,7 @@ func TestProgramIsTried(t *testing.T) {
 	for _, c := range []struct {
 		find func(t Test) string
 		path string
-		want []string // parts of the reason; none: no skip
+		want []string // parts of the reason; empty: the test is not skipped
 	}{
 		{func(t Test) string { return Program(t, "works", "--version") }, "works", nil},
 		{func(t Test) string { return Program(t, "fails", "--version") }, "", []string{"fails --version", "no toolchain"}},
@@ -56,8 +56,8 @@ func TestProgramIsTried(t *testing.T) {
 	}
 }
 
-// TestDataFolder checks that REPLAY_DATA names the folder, from the root of the
-// checkout if it is relative, and that missing data is a skip that names it.
+// TestDataFolder checks that REPLAY_DATA sets the folder, relative to the root of the checkout. Missing data skip the
+// test with a reason that names them.
 func TestDataFolder(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "traces"), 0o755); err != nil {
@@ -76,7 +76,7 @@ func TestDataFolder(t *testing.T) {
 		t.Errorf("%q, %v", got, err)
 	}
 	t.Setenv(variable, "")
-	t.Chdir(dir) // no checkout around it
+	t.Chdir(dir) // a folder outside of the checkout
 	if _, err := FindData("nothing"); err == nil || !strings.Contains(err.Error(), variable) {
 		t.Errorf("error %v does not name %s", err, variable)
 	}
