@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/internal/accuracy"
 )
 
-// The tables of docs/accuracy.md and of the file of tables are those of the rows that the program quotes.
+// The tables of docs/accuracy.md and of the file of tables match the embedded rows.
 func TestTablesOfThePage(t *testing.T) {
 	e, err := accuracy.Load()
 	if err != nil {
@@ -29,7 +29,7 @@ func TestTablesOfThePage(t *testing.T) {
 	}
 }
 
-// The packed rows are those of the file.
+// The embedded compressed file has the same rows as the JSON file.
 func TestPackedFile(t *testing.T) {
 	want, err := os.ReadFile(accuracy.FileName)
 	if err != nil {
@@ -49,7 +49,7 @@ func TestPackedFile(t *testing.T) {
 	}
 }
 
-// A spread counts every row of a class.
+// SpreadOf counts every row of a class.
 func TestSpread(t *testing.T) {
 	rows := []accuracy.Sheet{
 		{Run: "a", Class: accuracy.DenseOnOneGPU, TPOT: accuracy.Off{Mean: 12.3}},
@@ -65,7 +65,7 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-// A server without a class has the band of the narrowest wider class.
+// BandOf returns the narrowest class that has a band.
 func TestBandFallsBack(t *testing.T) {
 	full := accuracy.Kind{Engine: "vllm", Family: "llama", Weights: "fp8", Generation: "Hopper", GPUs: accuracy.OneGPU, Shape: accuracy.Dense}
 	e := &accuracy.Errors{}
@@ -73,7 +73,7 @@ func TestBandFallsBack(t *testing.T) {
 		t.Errorf("%+v without any class", b)
 	}
 	levels := full.Levels()
-	for i := len(levels) - 1; i >= 0; i-- { // wider classes first: the narrowest is found wherever it stands
+	for i := len(levels) - 1; i >= 0; i-- { // wider classes first, because BandOf must find the narrowest class at any position
 		e.Published.Classes = append(e.Published.Classes, accuracy.Band{Kind: levels[i], Rows: 100 + i, Median: -4, Low: -14, High: 6})
 		if b, ok := e.BandOf(full); !ok || b.Rows != 100+i {
 			t.Errorf("%+v, want the class %v", b, levels[i])
@@ -89,7 +89,7 @@ func TestBandFallsBack(t *testing.T) {
 	}
 }
 
-// Servers with several ranks tell nothing of those with one.
+// The bands of servers with several ranks do not apply to servers with one rank.
 func TestBandOfRanks(t *testing.T) {
 	one := accuracy.Kind{Engine: "vllm", Family: "deepseek_v3", Weights: "fp8_block", Generation: "Hopper", GPUs: accuracy.SeveralGPUs, Shape: accuracy.WithExperts}
 	several := one

@@ -6,80 +6,81 @@ import (
 	"strings"
 )
 
-// Published has the errors of replays on published measurements of servers: one configuration each, with mean TTFT and
-// mean TPOT. Errors are in %, simulated to measured.
+// Published has the errors of replays of published measurements of servers. Each measurement has one configuration, a
+// mean TTFT and a mean TPOT. Errors are simulated minus measured values, in %.
 type Published struct {
 	Source    string      `json:"source"`
-	Rows      int         `json:"rows"` // of the source
+	Rows      int         `json:"rows"` // number of rows of the source
 	LeftOut   []LeftOut   `json:"left_out"`
 	Groups    []Group     `json:"groups"`
-	Classes   []Band      `json:"classes"` // of all levels
+	Classes   []Band      `json:"classes"` // classes of all levels
 	Fits      []Constants `json:"constants"`
 	FrontEnds []FrontEnd  `json:"front_ends"`
 	Sample    SampleError `json:"sample"`
 }
 
-// LeftOut is why rows are left out, and how many.
+// LeftOut is the number of rows that are excluded for one reason.
 type LeftOut struct {
 	Reason string `json:"reason"`
 	Rows   int    `json:"rows"`
 }
 
-// SampleError is the mean absolute error of mean TPOT over the rows that the repository has.
+// SampleError is the mean absolute error of mean TPOT over the rows in the repository.
 type SampleError struct {
 	Rows int     `json:"rows"`
 	Mean float64 `json:"mean"`
 }
 
-// Constants are corrections of pass times that were fitted to some servers, and their errors on other servers.
+// Constants are corrections of pass durations that were fitted to some servers, and the errors of these corrections
+// on other servers.
 type Constants struct {
-	Servers string  `json:"servers"` // an engine, or releases of it
+	Servers string  `json:"servers"` // an engine, or some releases of an engine
 	Fitted  string  `json:"fitted"`
-	Prompts float64 `json:"prompts"`      // factor of passes that compute prompts
-	Prompt  float64 `json:"prompt_ms"`    // ms more of such a pass
-	Base    float64 `json:"base_ms"`      // ms a pass
-	Request float64 `json:"request_ms"`   // ms a request in the pass
-	Rows    int     `json:"rows"`         // judged: those left out, or all
-	Mean    float64 `json:"mean"`         // absolute error of mean TPOT on them, in %
-	Program float64 `json:"program_mean"` // the same with the program's constants
+	Prompts float64 `json:"prompts"`      // factor for the duration of passes that compute prompts
+	Prompt  float64 `json:"prompt_ms"`    // additional ms of a pass that computes prompts
+	Base    float64 `json:"base_ms"`      // ms per pass
+	Request float64 `json:"request_ms"`   // ms per request of a pass
+	Rows    int     `json:"rows"`         // number of rows tested: the rows that were not fitted, or all rows
+	Mean    float64 `json:"mean"`         // mean absolute error of mean TPOT on these rows, in %
+	Program float64 `json:"program_mean"` // the same error with the constants of the program
 }
 
-// FrontEnd is a front end that was fitted to TTFT of some servers, and its errors on other servers.
+// FrontEnd is a model of a front end that was fitted to TTFT of some servers, and its errors on other servers.
 type FrontEnd struct {
 	Servers       string  `json:"servers"` // an engine
 	Fitted        string  `json:"fitted"`
-	Base          float64 `json:"base_ms"`  // ms a request
-	Token         float64 `json:"token_ms"` // ms a token of its prompt
-	Rows          int     `json:"rows"`     // judged: those left out, or all
-	Mean          float64 `json:"mean"`     // absolute error of mean TTFT on them, in %
+	Base          float64 `json:"base_ms"`  // ms per request
+	Token         float64 `json:"token_ms"` // ms per prompt token
+	Rows          int     `json:"rows"`     // number of rows tested: the rows that were not fitted, or all rows
+	Mean          float64 `json:"mean"`     // mean absolute error of mean TTFT on these rows, in %
 	Median        float64 `json:"median"`
-	Program       float64 `json:"program_mean"` // the same with the program's front end
+	Program       float64 `json:"program_mean"` // the same error with the front end of the program
 	ProgramMedian float64 `json:"program_median"`
 }
 
-// Group has the errors of rows with one property.
+// Group has the errors of all rows with the same value of one property.
 type Group struct {
 	By        string  `json:"by"`
 	Name      string  `json:"name"`
 	Rows      int     `json:"rows"`
-	Mean      float64 `json:"mean"` // of the absolute errors of mean TPOT
+	Mean      float64 `json:"mean"` // mean of the absolute errors of mean TPOT
 	Median    float64 `json:"median"`
-	In15      float64 `json:"in_15"` // rows within 15 %, in %
+	In15      float64 `json:"in_15"` // share of rows with an error of at most 15 %, in %
 	In20      float64 `json:"in_20"`
-	First     float64 `json:"ttft_median"` // at low concurrency
+	First     float64 `json:"ttft_median"` // median error of TTFT at low concurrency
 	FirstRows int     `json:"ttft_rows"`
 }
 
-// Kind is a kind of server. An empty field stands for any value.
+// Kind describes a server by its properties. An empty field matches any value.
 type Kind struct {
-	Engine     string `json:"engine,omitempty"`     // as operator tables name it
+	Engine     string `json:"engine,omitempty"`     // engine name of the operator tables
 	Family     string `json:"family,omitempty"`     // model_type of the model
-	Weights    string `json:"weights,omitempty"`    // type of most of them
-	Generation string `json:"generation,omitempty"` // of the GPU
-	GPUs       string `json:"gpus,omitempty"`       // OneGPU, SeveralGPUs
-	Shape      string `json:"shape,omitempty"`      // Dense, WithExperts
-	// Ranks is SeveralRanks of data-parallel attention, or "" for one: the ranks of a pass wait for one another, and
-	// errors differ. It stands for nothing else, so that no class mixes the two.
+	Weights    string `json:"weights,omitempty"`    // data type of most weights
+	Generation string `json:"generation,omitempty"` // generation of the GPU
+	GPUs       string `json:"gpus,omitempty"`       // OneGPU or SeveralGPUs
+	Shape      string `json:"shape,omitempty"`      // Dense or WithExperts
+	// Ranks is SeveralRanks for data-parallel attention with several ranks, and "" for one rank. The ranks of a pass
+	// wait for each other, so the errors differ. Unlike other fields, "" does not match SeveralRanks.
 	Ranks string `json:"ranks,omitempty"`
 }
 
@@ -93,10 +94,10 @@ const (
 	SeveralRanks = "several ranks"
 )
 
-// MinClassRows is the least number of rows of a class.
+// MinClassRows is the minimum number of rows of a class.
 const MinClassRows = 10
 
-// Band is the range of errors on servers of a kind.
+// Band is the range of errors for servers of a kind.
 type Band struct {
 	Kind
 	Rows   int     `json:"rows"`
@@ -105,7 +106,8 @@ type Band struct {
 	High   float64 `json:"p90"`
 }
 
-// Levels returns the classes that a server belongs to, the narrowest first and all servers with one rank, or with several, last.
+// Levels returns the classes of a server, from the narrowest to the widest. The widest class has all servers with the
+// same Ranks.
 func (k Kind) Levels() []Kind {
 	all := []Kind{
 		k,
@@ -127,7 +129,7 @@ func (k Kind) Levels() []Kind {
 	return all
 }
 
-// BandOf returns the band of the narrowest class of a server that has enough rows; ok is false without any.
+// BandOf returns the band of the narrowest class of a server. ok is false if no class has a band.
 func (e *Errors) BandOf(k Kind) (b Band, ok bool) {
 	for _, level := range k.Levels() {
 		for _, b := range e.Published.Classes {
@@ -139,7 +141,7 @@ func (e *Errors) BandOf(k Kind) (b Band, ok bool) {
 	return b, false
 }
 
-// String returns the kind in words.
+// String returns the kind as text.
 func (k Kind) String() string {
 	var parts []string
 	for _, part := range []string{NameEngine(k.Engine), strings.ReplaceAll(k.Family, "_", "-"), k.Shape, k.Weights, k.Generation, k.GPUs, k.Ranks} {
@@ -153,7 +155,7 @@ func (k Kind) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// NameEngine returns the name of an engine as its authors write it.
+// NameEngine returns the name of an engine in its official spelling.
 func NameEngine(name string) string {
 	switch name {
 	case "vllm":
@@ -171,5 +173,5 @@ func (b *Band) Range() string {
 	return fmt.Sprintf("%s (%s to %s) %%", formatSigned(b.Median), formatSigned(b.Low), formatSigned(b.High))
 }
 
-// formatSigned returns a whole number of % with its sign.
+// formatSigned returns a percentage as a whole number with its sign.
 func formatSigned(x float64) string { return fmt.Sprintf("%+.0f", math.Round(x)+0) }

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// FiltersTable returns the rows that are left out as a table of Markdown.
+// FiltersTable returns a Markdown table of the excluded rows.
 func (p *Published) FiltersTable() string {
 	t := beginTable("Rows", "Left out because")
 	kept := p.Rows
@@ -17,7 +17,8 @@ func (p *Published) FiltersTable() string {
 	return t.String()
 }
 
-// GroupsTable returns the errors by engine, family and so on as a table of Markdown; with names, the groups by these alone.
+// GroupsTable returns a Markdown table of the errors by engine, family and other properties. Names restrict it to the
+// groups by these properties.
 func (p *Published) GroupsTable(names ...string) string {
 	t := beginTable("By", "", "Servers", "Mean absolute error", "Median", "Within 15 %", "Within 20 %", "TTFT up to 8 in flight, median")
 	var by column
@@ -35,10 +36,10 @@ func (p *Published) GroupsTable(names ...string) string {
 	return t.String()
 }
 
-// column is the name in the row above, of a column that shows each name once.
+// column is the name in the previous row. It is used for columns that print equal names once.
 type column string
 
-// cell returns a row's name, or "" if the row above has the same.
+// cell returns the name of a row, or "" if the previous row has the same name.
 func (c *column) cell(name string) string {
 	if string(*c) == name {
 		return ""
@@ -47,7 +48,7 @@ func (c *column) cell(name string) string {
 	return name
 }
 
-// ConstantsTable returns the fits of corrections as a table of Markdown.
+// ConstantsTable returns a Markdown table of the fitted corrections.
 func (p *Published) ConstantsTable() string {
 	t := beginTable("Servers", "Fitted to", "Factor of passes with prompts", "ms more of these", "ms a pass", "ms a request", "Judged on", "Mean absolute error", "With the program's constants")
 	var servers column
@@ -58,7 +59,7 @@ func (p *Published) ConstantsTable() string {
 	return t.String()
 }
 
-// FrontEndsTable returns the fits of front ends as a table of Markdown.
+// FrontEndsTable returns a Markdown table of the fitted front ends.
 func (p *Published) FrontEndsTable() string {
 	t := beginTable("Servers", "Fitted to", "ms a request", "ms a token", "Judged on", "Mean absolute error", "Median", "With the program's front end", "Median")
 	var servers column
@@ -69,7 +70,7 @@ func (p *Published) FrontEndsTable() string {
 	return t.String()
 }
 
-// ClassesTable returns the bands of the narrowest classes as a table of Markdown.
+// ClassesTable returns a Markdown table of the bands of the narrowest classes.
 func (p *Published) ClassesTable() string {
 	t := beginTable("Engine", "Family", "Weights", "GPU generation", "GPUs", "Servers", "Median", "10th to 90th percentile")
 	for i := range p.Classes {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// SheetsTable returns the rows of data sheets as a table of Markdown.
+// SheetsTable returns a Markdown table of the rows of data sheets.
 func (e *Errors) SheetsTable() string {
 	t := beginTable("Run", "KV tokens", "off", "TPOT, ms", "off: mean / p50 / p99", "TTFT, ms", "off: mean / p50 / p99", "E2E, mean", "ITL, ms", "off: mean / p50 / p99", "Mean TPOT by the reference's rules")
 	for i := range e.Sheets {
@@ -30,7 +30,7 @@ func (e *Errors) SheetsTable() string {
 	return t.String()
 }
 
-// OperatorsTable returns the rows of measured operators as a table of Markdown.
+// OperatorsTable returns a Markdown table of the rows of measured operators.
 func (e *Errors) OperatorsTable() string {
 	t := beginTable("Run", "TPOT, ms", "off: mean / p50 / p99", "TTFT, ms", "off: mean / p50 / p99", "E2E, mean", "ITL, ms", "off: mean / p50 / p99")
 	for i := range e.Operators {
@@ -45,7 +45,7 @@ func (e *Errors) OperatorsTable() string {
 	return t.String()
 }
 
-// FitsTable returns the rows of fits as a table of Markdown.
+// FitsTable returns a Markdown table of the rows of fits.
 func (e *Errors) FitsTable() string {
 	t := beginTable("Fitted to", "Judged on, held out", "Rules", "TPOT: mean / p50 / p99", "TTFT: mean / p50 / p99", "E2E: mean / p50 / p99", "Noise of repeats, means")
 	for i := range e.Fits {
@@ -59,7 +59,7 @@ func (e *Errors) FitsTable() string {
 	return t.String()
 }
 
-// String returns mean / p50 / p99.
+// String returns the errors as mean / p50 / p99.
 func (o Off) String() string {
 	quantile := func(q *float64) string {
 		if q == nil {
@@ -72,7 +72,7 @@ func (o Off) String() string {
 
 func formatPercent(x float64) string { return fmt.Sprintf("%+.1f %%", x) }
 
-// formatMark returns a note where TTFT is mostly a waiting time.
+// formatMark returns a mark for rows in which TTFT is mostly queueing time.
 func formatMark(queue bool) string {
 	if queue {
 		return " (queue)"
@@ -80,7 +80,7 @@ func formatMark(queue bool) string {
 	return ""
 }
 
-// beginTable returns a table of Markdown with its columns and no row.
+// beginTable returns the header of a Markdown table.
 func beginTable(columns ...string) *strings.Builder {
 	t := &strings.Builder{}
 	for _, c := range columns {

@@ -4,7 +4,7 @@
 // The language is a subset of github.com/expr-lang/expr. Tokens and the texts of syntax errors are from that library.
 // The parser of this package builds a tree of the tokens.
 //
-// The tree is compiled into steps over columns, and the kinds of all values are checked. Each step is evaluated for
+// The compiler checks the kinds of all values and translates the tree into steps over columns. Each step is evaluated for
 // all candidates at once and allocates no memory.
 //
 // Tests compare results with the parser, checker and virtual machine of the library. The program does not use these:

@@ -91,8 +91,7 @@ func changeValues(do operation, d []float64, o *operands) {
 	}
 }
 
-// calculatePairs evaluates an arithmetic operation on two numbers. Each result is rounded to float64 before it is
-// used.
+// calculatePairs evaluates an arithmetic operation on two numbers. Each result is rounded to float64 immediately.
 func calculatePairs(do operation, d []float64, o *operands) {
 	a, b, ma, mb := o.a, o.b, o.each.a, o.each.b
 	switch do {

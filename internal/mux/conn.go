@@ -87,7 +87,7 @@ func (c *Conn) CloseIdle() {
 	c.closeUnused()
 }
 
-// closeUnused closes the connection if CloseIdle was called and no stream is open. The caller holds c.mu.
+// closeUnused closes the connection if CloseIdle was called and it has no open streams. The caller holds c.mu.
 func (c *Conn) closeUnused() {
 	if c.closing && len(c.streams) == 0 {
 		c.conn.Close() // the reading goroutine does the other cleanup

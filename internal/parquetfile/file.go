@@ -1,5 +1,5 @@
-// Package parquetfile reads Parquet files as pandas, pyarrow, Polars, DuckDB and Hugging Face write them: rows with nested columns as
-// JSON, and flat columns as slices.
+// Package parquetfile reads Parquet files of pandas, pyarrow, Polars, DuckDB and Hugging Face. It returns rows with
+// nested columns as JSON, and flat columns as slices.
 //
 // Read file.go, then pages.go, flat.go and rows.go.
 package parquetfile
@@ -15,17 +15,17 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// Magic is what a file begins and ends with.
+// Magic is the text at the begin and the end of a Parquet file.
 const Magic = "PAR1"
 
 const (
-	maxPage   = 256 << 20 // bytes of a page once decompressed
-	maxValues = 16 << 20  // of a page
-	maxMeta   = 256 << 20 // bytes of the metadata
-	maxDeep   = 32        // groups in one another
+	maxPage   = 256 << 20 // maximum size of a decompressed page, in bytes
+	maxValues = 16 << 20  // maximum number of values of a page
+	maxMeta   = 256 << 20 // maximum size of the metadata, in bytes
+	maxDeep   = 32        // maximum depth of nested groups
 )
 
-// File is a Parquet file. Columns are decoded as they are read.
+// File is a Parquet file. Columns are decoded when they are read.
 type File struct {
 	in     io.ReaderAt
 	size   int64
@@ -35,16 +35,16 @@ type File struct {
 	zstd   *zstd.Decoder
 }
 
-// node is an element of the schema: a column, or a group of elements.
+// node is an element of the schema: a column or a group of elements.
 type node struct {
 	*format.SchemaElement
 	children    []*node
-	from, to    int   // its columns
-	defined     int32 // the level of definition of its values, of a list that of its entries
-	repetition  int32 // the level of repetition of its entries
+	from, to    int   // the columns of the element
+	defined     int32 // definition level of its values; for a list, of its entries
+	repetition  int32 // repetition level of its entries
 	optional    bool
 	repeated    bool
-	isTextValue bool // a column of texts, not of other bytes
+	isTextValue bool // the column has text, not other bytes
 }
 
 // Open reads the metadata of a file.
@@ -88,7 +88,7 @@ func Open(in io.ReaderAt, size int64) (*File, error) {
 	return f, err
 }
 
-// addNode adds the element at a place of the schema to a group, and returns the place after it.
+// addNode adds the schema element at index at to a group. It returns the index of the element after it.
 func (f *File) addNode(group *node, at, deep int) (int, error) {
 	if at >= len(f.meta.Schema) || deep > maxDeep {
 		return 0, errors.New("the schema is cut off, or too deep")
@@ -125,7 +125,7 @@ func (f *File) addNode(group *node, at, deep int) (int, error) {
 // Rows returns the number of rows.
 func (f *File) Rows() int { return int(f.meta.NumRows) }
 
-// readChunk returns the bytes of a column in a group of rows.
+// readChunk returns the bytes of a column chunk of a row group.
 func (f *File) readChunk(meta *format.ColumnMetaData) ([]byte, error) {
 	first := meta.DataPageOffset
 	if d := meta.DictionaryPageOffset; d > 0 && d < first {

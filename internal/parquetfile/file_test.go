@@ -14,7 +14,7 @@ import (
 // openText opens a file in memory.
 func openText(text []byte) (*File, error) { return Open(bytes.NewReader(text), int64(len(text))) }
 
-// A file of pyarrow: dictionaries, optional columns, zstd.
+// A file of pyarrow with dictionaries, optional columns and zstd compression.
 func TestReadPyarrow(t *testing.T) {
 	text, err := os.ReadFile("../../scheduler/optables/wheel/testdata/custom_allreduce_perf.parquet")
 	if err != nil {
@@ -49,7 +49,7 @@ func TestReadPyarrow(t *testing.T) {
 	}
 }
 
-// Files with missing values, of every encoding and compression that users' programs write.
+// Files of other writers with missing values, and with all encodings and compressions that users' programs write.
 func TestReadOtherWriters(t *testing.T) {
 	type plain struct {
 		Name *string  `parquet:"name,optional,snappy,dict"`
@@ -86,7 +86,7 @@ func TestReadOtherWriters(t *testing.T) {
 	}
 }
 
-// Damaged files are errors, and never a panic.
+// Damaged files cause errors and no panic.
 func TestReadDamagedFiles(t *testing.T) {
 	text, err := os.ReadFile("../../scheduler/optables/wheel/testdata/custom_allreduce_perf.parquet")
 	if err != nil {
@@ -114,7 +114,7 @@ func FuzzOpen(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) { readColumns(text) })
 }
 
-// readColumns reads columns of each kind.
+// readColumns reads columns of each type.
 func readColumns(text []byte) {
 	table, err := openText(text)
 	if err != nil {
@@ -131,7 +131,7 @@ func readColumns(text []byte) {
 	}
 }
 
-// nested has a field of every kind that data sets have.
+// nested has a field of every type that data sets use.
 type nested struct {
 	ID     int32    `parquet:"id"`
 	Share  *float32 `parquet:"share,optional"`
@@ -151,7 +151,7 @@ type turn struct {
 	Words   []string `parquet:"words,list"`
 }
 
-// Rows have nested values as JSON, in files of several groups and pages.
+// Rows are JSON objects with nested values, also in files with several row groups and pages.
 func TestRowsAreJSON(t *testing.T) {
 	share, low, text := float32(0.5), int64(-3), "a \"b\"\n"
 	rows := []nested{

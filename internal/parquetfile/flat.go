@@ -8,7 +8,7 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// Has reports whether the file has a column.
+// Has reports whether the file has a column with the given name.
 func (f *File) Has(name string) bool { return f.find(name) >= 0 }
 
 func (f *File) find(name string) int {
@@ -20,17 +20,17 @@ func (f *File) find(name string) int {
 	return -1
 }
 
-// Ints returns a column of whole numbers; a missing value is 0.
+// Ints returns an integer column. A missing value is 0.
 func (f *File) Ints(name string) ([]int64, error) {
 	return readFlat(f, name, format.Int64, func(v *values, i int) int64 { return int64(v.numbers[i]) })
 }
 
-// Doubles returns a column of numbers; a missing value is 0.
+// Doubles returns a column of numbers. A missing value is 0.
 func (f *File) Doubles(name string) ([]float64, error) {
 	return readFlat(f, name, format.Double, func(v *values, i int) float64 { return math.Float64frombits(v.numbers[i]) })
 }
 
-// Texts returns a column of texts; a missing value is "".
+// Texts returns a text column. A missing value is "".
 func (f *File) Texts(name string) ([]string, error) {
 	return readFlat(f, name, format.ByteArray, func(v *values, i int) string { return string(v.texts[i]) })
 }

@@ -15,21 +15,21 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// page is the values of one page.
+// page has the values of one page.
 type page struct {
-	levels   int     // values, absent ones included
-	repeated []int32 // levels of repetition; nil: all 0
-	defined  []int32 // levels of definition; nil: all values are there
+	levels   int     // number of values, including absent values
+	repeated []int32 // repetition levels; nil: all 0
+	defined  []int32 // definition levels; nil: no value is absent
 	values   values
 }
 
-// values are numbers in the bits of their type, or texts.
+// values are texts, or numbers as the bits of their type.
 type values struct {
 	numbers []uint64
 	texts   [][]byte
 }
 
-// column reads the pages of a column in a group of rows.
+// column reads the pages of a column chunk.
 type column struct {
 	file  *File
 	leaf  *node
@@ -39,7 +39,7 @@ type column struct {
 	words values // the dictionary
 }
 
-// openColumn reads a column of a group of rows, without decoding it.
+// openColumn returns a reader of a column chunk. It decodes no pages.
 func (f *File) openColumn(group *format.RowGroup, at int) (*column, error) {
 	if at >= len(group.Columns) {
 		return nil, fmt.Errorf("a row group has %d columns, must be %d", len(group.Columns), len(f.leaves))
@@ -56,7 +56,7 @@ func (f *File) openColumn(group *format.RowGroup, at int) (*column, error) {
 	return c, nil
 }
 
-// next decodes the next page, io.EOF after the last one.
+// next decodes the next page. It returns io.EOF after the last page.
 func (c *column) next() (*page, error) {
 	for c.in.Len() > 0 {
 		var header format.PageHeader
@@ -85,7 +85,7 @@ func (c *column) next() (*page, error) {
 	return nil, io.EOF
 }
 
-// readPage decompresses a page and splits it into levels and values.
+// readPage decompresses a page and decodes its levels and values.
 func (c *column) readPage(header *format.PageHeader, body []byte) (*page, error) {
 	p := &page{}
 	var encoding format.Encoding
@@ -135,7 +135,7 @@ func (c *column) readPage(header *format.PageHeader, body []byte) (*page, error)
 	return p, err
 }
 
-// cutLevels takes levels with their length in front of them off the text of a page.
+// cutLevels decodes levels with a length prefix, and returns the remaining bytes of the page.
 func cutLevels(text []byte, most int32, n int) ([]int32, []byte, error) {
 	if most == 0 {
 		return nil, text, nil
@@ -148,7 +148,7 @@ func cutLevels(text []byte, most int32, n int) ([]int32, []byte, error) {
 	return levels, text[end:], err
 }
 
-// decodeLevels returns levels of up to most, nil if all are 0.
+// decodeLevels decodes n levels of at most most. It returns nil if all levels are 0.
 func decodeLevels(text []byte, most int32, n int) ([]int32, error) {
 	if most == 0 {
 		return nil, nil
@@ -156,7 +156,7 @@ func decodeLevels(text []byte, most int32, n int) ([]int32, error) {
 	return decodeRuns(text, bits.Len32(uint32(most)), n)
 }
 
-// oldDictionary is the encoding of pages of indices that older writers name.
+// oldDictionary is the encoding that older writers declare for pages of dictionary indices.
 const oldDictionary format.Encoding = 2
 
 // decodeValues decodes the n values of a page.
@@ -205,7 +205,7 @@ func (c *column) decodeValues(encoding format.Encoding, body []byte, n int) (val
 	return values{}, fmt.Errorf("encoding %v is not supported", encoding)
 }
 
-// decodeDeltas decodes whole numbers that are written as differences.
+// decodeDeltas decodes delta-encoded integers.
 func decodeDeltas(kind format.Type, body []byte, n int) (v values, err error) {
 	switch kind {
 	case format.Int32:
@@ -229,7 +229,7 @@ func decodeDeltas(kind format.Type, body []byte, n int) (v values, err error) {
 	return v, err
 }
 
-// lookUp returns words of the dictionary.
+// lookUp returns the dictionary values for the given indices.
 func (c *column) lookUp(indices []int32) (v values, err error) {
 	texts := c.meta.Type == format.ByteArray
 	if texts {
@@ -250,7 +250,7 @@ func (c *column) lookUp(indices []int32) (v values, err error) {
 	return v, nil
 }
 
-// plainValues decodes n values that stand one after the other.
+// plainValues decodes n values of the plain encoding.
 func (c *column) plainValues(text []byte, n int) (v values, err error) {
 	cut := errors.New("a value is cut off")
 	width := 0
@@ -327,7 +327,8 @@ func (f *File) decompress(codec format.CompressionCodec, body []byte) ([]byte, e
 	return nil, fmt.Errorf("compression %v is not supported: must be none, snappy, gzip or zstd", codec)
 }
 
-// decodeRuns returns values of a width in bits: runs of one value, and groups of eight packed values.
+// decodeRuns decodes n integers of width bits in the hybrid encoding: runs of one value, and groups of eight
+// bit-packed values.
 func decodeRuns(text []byte, width, n int) ([]int32, error) {
 	if n < 0 || n > maxValues {
 		return nil, fmt.Errorf("a page has %d values, must have at most %d", n, maxValues)
@@ -366,7 +367,7 @@ func decodeRuns(text []byte, width, n int) ([]int32, error) {
 	return all, nil
 }
 
-// unpackBits returns the value of a width that begins at a bit, the lowest bit first.
+// unpackBits returns the integer of width bits that starts at bit from, least significant bit first.
 func unpackBits(text []byte, from, width int) int32 {
 	value := uint64(0)
 	for i := 0; i < width; {

@@ -15,26 +15,26 @@ import (
 	"github.com/replay-llm/replay/internal/json"
 )
 
-// Rows reads the rows of a file one after the other.
+// Rows reads the rows of a file in order.
 type Rows struct {
 	file    *File
-	group   int // the next group of rows
+	group   int // index of the next row group
 	left    int64
 	columns []cursor
 }
 
-// cursor is a place in a column.
+// cursor is a position in a column.
 type cursor struct {
 	*column
-	page  *page // nil: the next one is to be read
-	level int   // the next level of the page
-	value int   // the next value of the page
+	page  *page // nil: the next page must be read
+	level int   // index of the next level of the page
+	value int   // index of the next value of the page
 }
 
 // NewRows returns a reader of all rows.
 func (f *File) NewRows() *Rows { return &Rows{file: f} }
 
-// Append appends the next row to a line as a JSON object, io.EOF after the last row.
+// Append appends the next row to line as a JSON object. It returns io.EOF after the last row.
 func (r *Rows) Append(line []byte) ([]byte, error) {
 	for r.left == 0 {
 		if r.group == len(r.file.meta.RowGroups) {
@@ -55,7 +55,7 @@ func (r *Rows) Append(line []byte) ([]byte, error) {
 	return r.appendObject(line, r.file.root)
 }
 
-// level returns the levels of the next value of a column: of repetition and of definition.
+// level returns the repetition level and the definition level of the next value of a column.
 func (r *Rows) level(leaf int) (repeated, defined int32, err error) {
 	c := &r.columns[leaf]
 	for c.page == nil || c.level == c.page.levels {
@@ -76,7 +76,7 @@ func (r *Rows) level(leaf int) (repeated, defined int32, err error) {
 	return repeated, defined, nil
 }
 
-// skip takes a value that is not there off the columns of an element.
+// skip skips an absent value in all columns of an element.
 func (r *Rows) skip(n *node) error {
 	for leaf := n.from; leaf < n.to; leaf++ {
 		if _, _, err := r.level(leaf); err != nil {
@@ -102,7 +102,7 @@ func (r *Rows) appendObject(line []byte, n *node) ([]byte, error) {
 	return append(line, '}'), nil
 }
 
-// appendNode appends what an element has: null, a list, an object or a value.
+// appendNode appends the value of an element: null, a list, an object or a single value.
 func (r *Rows) appendNode(line []byte, n *node) ([]byte, error) {
 	if n.from == n.to {
 		return append(line, "null"...), nil
@@ -142,18 +142,18 @@ func (r *Rows) appendNode(line []byte, n *node) ([]byte, error) {
 func (r *Rows) goesOn(n *node) (bool, error) {
 	c := &r.columns[n.from]
 	if c.page != nil && c.level == c.page.levels && c.in.Len() == 0 {
-		return false, nil // the last value of the group
+		return false, nil // the last value of the row group
 	}
 	repeated, _, err := r.level(n.from)
 	return repeated == n.repetition, err
 }
 
-// appendValue appends an entry of a list, or a value that is there.
+// appendValue appends an entry of a list, or a value that is not absent.
 func (r *Rows) appendValue(line []byte, n *node) ([]byte, error) {
 	switch {
 	case len(n.children) == 0:
 		return r.appendLeaf(line, n.from)
-	case isList(n): // a group around the repeated one
+	case isList(n): // the group that contains the repeated element
 		return r.appendNode(line, n.children[0])
 	case n.repeated && len(n.children) == 1 && (n.Name == "list" || n.Name == "bag" || n.Name == "array"):
 		return r.appendNode(line, n.children[0])
@@ -161,14 +161,14 @@ func (r *Rows) appendValue(line []byte, n *node) ([]byte, error) {
 	return r.appendObject(line, n)
 }
 
-// isList reports whether a group stands for a list.
+// isList reports whether a group represents a list.
 func isList(n *node) bool {
 	_, is := n.LogicalType.Value.(*format.ListType)
 	is = is || n.ConvertedType.Valid && n.ConvertedType.V == deprecated.List
 	return is && len(n.children) == 1 && n.children[0].repeated
 }
 
-// isText reports whether bytes are text.
+// isText reports whether a column of bytes contains text.
 func isText(e *format.SchemaElement) bool {
 	switch e.LogicalType.Value.(type) {
 	case *format.StringType, *format.EnumType, *format.JsonType:
@@ -189,14 +189,14 @@ func (r *Rows) appendLeaf(line []byte, leaf int) ([]byte, error) {
 		if text := v.texts[at]; c.leaf.isTextValue || utf8.Valid(text) {
 			return AppendText(line, text), nil
 		}
-		return append(line, "null"...), nil // pictures and the like
+		return append(line, "null"...), nil // binary data such as images
 	} else if at < len(v.numbers) {
 		return c.leaf.appendNumber(line, v.numbers[at]), nil
 	}
 	return line, errors.New("a page has fewer values than levels")
 }
 
-// appendNumber appends a number, a truth, or a time.
+// appendNumber appends a number, a boolean or a time.
 func (n *node) appendNumber(line []byte, bits uint64) []byte {
 	switch kind := n.Type.V; kind {
 	case format.Boolean:
@@ -220,7 +220,7 @@ func (n *node) appendNumber(line []byte, bits uint64) []byte {
 	}
 }
 
-// timeUnit returns the unit of instants, 0 of other numbers.
+// timeUnit returns the unit of a timestamp column, and 0 for other columns.
 func (n *node) timeUnit() time.Duration {
 	switch t := n.LogicalType.Value.(type) {
 	case *format.TimestampType:
@@ -243,7 +243,7 @@ func (n *node) timeUnit() time.Duration {
 	return 0
 }
 
-// AppendTime appends an instant since 1970 as RFC 3339 in UTC.
+// AppendTime appends the time n units after 1970-01-01 as RFC 3339 in UTC.
 func AppendTime(line []byte, n int64, unit time.Duration) []byte {
 	per := int64(time.Second / unit)
 	var at time.Time
@@ -255,7 +255,7 @@ func AppendTime(line []byte, n int64, unit time.Duration) []byte {
 	return at.UTC().AppendFormat(line, `"2006-01-02T15:04:05.999999999Z"`)
 }
 
-// AppendFloat appends a number, null where JSON has none for it.
+// AppendFloat appends a number. It appends null for NaN and infinity, which JSON does not support.
 func AppendFloat(line []byte, x float64) []byte {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return append(line, "null"...)
@@ -263,7 +263,7 @@ func AppendFloat(line []byte, x float64) []byte {
 	return strconv.AppendFloat(line, x, 'g', -1, 64)
 }
 
-// AppendText appends a text as JSON.
+// AppendText appends a text as a JSON string.
 func AppendText(line, text []byte) []byte {
 	quoted, err := json.MarshalUnescaped(string(text))
 	if err != nil {

@@ -1,8 +1,9 @@
-// Package peer asks a program of the user's, line by line: a child process over its standard streams, or a server
-// over a socket. A line out, a line back.
+// Package peer communicates with a program of the user: a child process with its standard streams, or a server with a
+// socket. It sends one line and reads one line as the answer.
 //
-// An answer that takes too long is an error, and so is that of a program that ended. No wait for
-// the streams is longer than the timeout on Unix, even if a process that the kill does not reach keeps them open.
+// If an answer takes too long or the program ends, Ask returns an error. On Unix no wait for the streams exceeds the
+// timeout, even if a process that survives the kill keeps the streams open.
+//
 // Read peer.go, then start.go and pipe_unix.go.
 package peer
 
@@ -21,38 +22,38 @@ import (
 	"github.com/replay-llm/replay/internal/excerpt"
 )
 
-// Options are what a program is asked by.
+// Options configure how a program is started and asked.
 type Options struct {
-	Name    string        // the name of the program in errors, before its Command
-	Command string        // a line for the shell; or unix:PATH or tcp:HOST:PORT of a server that listens
-	Timeout time.Duration // for an answer, and for an end, > 0
-	Stderr  io.Writer     // where the program complains; nil: nowhere
+	Name    string        // name of the program in errors, printed before Command
+	Command string        // a shell command, or unix:PATH or tcp:HOST:PORT of a server
+	Timeout time.Duration // limit for an answer and for the end of the program; > 0
+	Stderr  io.Writer     // destination of the program's standard error; nil: discarded
 }
 
-// Peer is a program that answers. It is asked by one goroutine at a time.
+// Peer is a running program that answers lines. Only one goroutine at a time may use it.
 //
-// A goroutine checks at intervals whether an answer takes too long, and then stops the program.
+// A background goroutine stops the program if an answer takes too long.
 type Peer struct {
 	Options
 	ctx     context.Context
-	release func() bool // of what watches ctx
+	release func() bool // stops watching ctx
 	in      io.WriteCloser
 	out     io.ReadCloser
 	answers *bufio.Reader
-	stop    func()    // ends the program, and all waits for it with an error
-	cmd     *exec.Cmd // nil of a server, and of a program that has ended
-	asked   int       // lines
-	long    []byte    // an answer that is longer than a buffer
+	stop    func()    // ends the program and unblocks all waits with an error
+	cmd     *exec.Cmd // nil for a server, and for a program that has ended
+	asked   int       // number of lines sent
+	long    []byte    // an answer that is longer than the read buffer
 
-	waits   atomic.Int64 // for the answer to this line; 0: for none
+	waits   atomic.Int64 // number of the line that waits for its answer; 0: none
 	expired atomic.Bool
-	done    chan struct{} // closed with the end
+	done    chan struct{} // closed at the end
 }
 
-// maxAnswer bounds a line, so that a program that never ends one is found out.
+// maxAnswer is the maximum size of an answer, in bytes. It detects programs that never end a line.
 const maxAnswer = 4 << 20
 
-// Start starts a program, or connects to a server. Once ctx is done no question is answered any more.
+// Start starts a program or connects to a server. Ask fails after ctx is done.
 func Start(ctx context.Context, o Options) (*Peer, error) {
 	p := &Peer{Options: o, ctx: ctx, done: make(chan struct{})}
 	if err := p.connect(); err != nil {
@@ -67,9 +68,9 @@ func Start(ctx context.Context, o Options) (*Peer, error) {
 // title returns the name of the program in errors.
 func (p *Peer) title() string { return p.Name + " " + excerpt.Cut(p.Command) }
 
-// watch stops the program when an answer takes longer than it may.
+// watch stops the program if an answer takes longer than the timeout.
 func (p *Peer) watch() {
-	const looks = 10 // in the time of an answer
+	const looks = 10 // number of checks per timeout
 	tick := time.NewTicker(max(p.Timeout/looks, time.Millisecond))
 	defer tick.Stop()
 	line, seen := int64(0), 0
@@ -90,7 +91,8 @@ func (p *Peer) watch() {
 	}
 }
 
-// Ask sends a line, which ends in a line feed, and returns the answer without its own, valid until the next call.
+// Ask sends a line that ends in a line feed. It returns the answer without its line feed, which is valid until the
+// next call.
 func (p *Peer) Ask(line []byte) ([]byte, error) {
 	p.asked++
 	p.waits.Store(int64(p.asked))
@@ -102,7 +104,7 @@ func (p *Peer) Ask(line []byte) ([]byte, error) {
 	return answer, nil
 }
 
-// errTwice is a line without a question.
+// errTwice is the error of a program that prints two lines for one question.
 var errTwice = errors.New("two lines in answer to one")
 
 func (p *Peer) exchange(line []byte) ([]byte, error) {
@@ -126,7 +128,7 @@ func (p *Peer) exchange(line []byte) ([]byte, error) {
 	return bytes.TrimSpace(answer), nil
 }
 
-// readLong reads the rest of a line of which the beginning is there.
+// readLong reads the remainder of a line. begin is the part of the line that was already read.
 func (p *Peer) readLong(begin []byte) ([]byte, error) {
 	p.long = append(p.long[:0], begin...)
 	for {
@@ -141,12 +143,12 @@ func (p *Peer) readLong(begin []byte) ([]byte, error) {
 	}
 }
 
-// Refuse returns the error of an answer to the latest line that makes no sense.
+// Refuse returns the error of an invalid answer to the latest line.
 func (p *Peer) Refuse(answer []byte, want string) error {
 	return fmt.Errorf("%s: the answer to line %d is %q, must be %s", p.title(), p.asked, excerpt.Cut(answer), want)
 }
 
-// explain returns the error of a question that has no answer.
+// explain returns the error of a question without an answer.
 func (p *Peer) explain(err error) error {
 	switch {
 	case p.ctx.Err() != nil:
@@ -157,7 +159,7 @@ func (p *Peer) explain(err error) error {
 		err = p.errLate()
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET):
 		end := p.describeEnd()
-		if err = fmt.Errorf("%s, must be an answer to line %d", end, p.asked); p.expired.Load() { // it closed its streams and continued
+		if err = fmt.Errorf("%s, must be an answer to line %d", end, p.asked); p.expired.Load() { // the program closed its streams but did not end
 			err = p.errLate()
 		}
 	}
@@ -169,7 +171,7 @@ func (p *Peer) errLate() error {
 	return fmt.Errorf("no answer to line %d within %v", p.asked, p.Timeout)
 }
 
-// describeEnd returns how the program ended.
+// describeEnd describes how the program ended.
 func (p *Peer) describeEnd() string {
 	if p.cmd == nil {
 		return "the connection was closed"
@@ -185,7 +187,7 @@ func (p *Peer) describeEnd() string {
 	return err.Error()
 }
 
-// wait waits for the end of the program, if it is one.
+// wait waits for the end of a child process. It returns immediately for a server.
 func (p *Peer) wait() error {
 	if p.cmd == nil {
 		return nil
@@ -195,24 +197,23 @@ func (p *Peer) wait() error {
 	return err
 }
 
-// wasKilled reports whether a program did not end alone.
+// wasKilled reports whether a signal ended the program.
 func wasKilled(ended error) bool {
 	var exit *exec.ExitError
 	return errors.As(ended, &exit) && !exit.Exited()
 }
 
-// Kill ends the program at once.
+// Kill ends the program immediately.
 func (p *Peer) Kill() {
 	close(p.done)
 	p.release()
 	p.stop()
 	p.in.Close()
 	p.out.Close()
-	_ = p.wait() // that it was killed is known
+	_ = p.wait() // the error only reports the kill
 }
 
-// Close ends the program, which has no more to read and nothing more to answer, and has as long for that as for an
-// answer.
+// Close closes the input of the program and waits for its end, at most for the timeout.
 func (p *Peer) Close() error {
 	defer close(p.done)
 	defer p.release()

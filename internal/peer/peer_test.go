@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// startShell starts a program of the shell.
+// startShell starts a shell script.
 func startShell(t *testing.T, ctx context.Context, script string, timeout time.Duration) *Peer {
 	t.Helper()
 	p, err := Start(ctx, Options{Name: "policy process", Command: script, Timeout: timeout, Stderr: t.Output()})
@@ -22,7 +22,7 @@ func startShell(t *testing.T, ctx context.Context, script string, timeout time.D
 	return p
 }
 
-// Lines and answers take turns, short ones and long ones, to the program's end.
+// Ask returns short and long answers until the program ends.
 func TestAsk(t *testing.T) {
 	p := startShell(t, context.Background(), `while read line; do echo "<$line> "; done`, 5*time.Second)
 	for _, text := range []string{"a", "", "0123456789", strings.Repeat("x", 200_000)} {
@@ -36,7 +36,7 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// The error of a program has its place.
+// Errors name the program and the line.
 func TestErrors(t *testing.T) {
 	for _, tc := range []struct{ script, want string }{
 		{`exit 3`, "exit status 3, must be an answer to line 1"},
@@ -78,7 +78,7 @@ func askThrice(p *Peer) error {
 	return nil
 }
 
-// A program that does not read, or does not answer, is abandoned when the context ends.
+// A program that does not read or does not answer is stopped when the context ends.
 func TestContextEndsQuestions(t *testing.T) {
 	for _, script := range []string{`sleep 60`, `read x; sleep 60`, `while read x; do sleep 60; done`} {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -107,7 +107,7 @@ func TestContextEndsQuestions(t *testing.T) {
 	}
 }
 
-// A killed shell takes with it what it has started.
+// Kill also ends the processes that the shell has started.
 func TestKillEndsTheGroup(t *testing.T) {
 	p := startShell(t, context.Background(), `sleep 61 | cat; echo no`, 5*time.Second)
 	p.Kill()
@@ -116,7 +116,7 @@ func TestKillEndsTheGroup(t *testing.T) {
 	}
 }
 
-// A server is asked in the same way.
+// A server is used like a program.
 func TestServers(t *testing.T) {
 	for _, network := range []string{"unix", "tcp"} {
 		address := "127.0.0.1:0"
@@ -153,8 +153,8 @@ func TestServers(t *testing.T) {
 	}
 }
 
-// BenchmarkAsk is a line of eight workers to a program that answers at once, and its answer: by Ask, and by the pipes
-// alone, the lower bound.
+// BenchmarkAsk sends a line about eight workers to a program that answers immediately. It measures Ask, and direct
+// reads and writes of the pipes as the lower bound.
 func BenchmarkAsk(b *testing.B) {
 	line := []byte("[[0,1,2,3,4,5,6,7],80,[3,0,0,1,2,3,4,5],[0.1,0.2,0.3,0.4,0.11,0.22,0.33,0.44],[0,0,0,0,1,1,1,1]]\n")
 	buffer := make([]byte, 4096)

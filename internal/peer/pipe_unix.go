@@ -11,15 +11,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pipe is an end of a pipe to a process. A call waits for the process or for the end of waiting, whichever is first, by
-// poll in its own thread: reading by a file with a deadline takes twice as long. It is used by one goroutine at a time.
+// pipe is an end of a pipe to a process. Read and Write wait with poll in the current thread until the pipe is ready
+// or waiting is stopped. Reads from an os.File with a deadline take twice as long. Only one goroutine at a time may
+// use a pipe.
 type pipe struct {
 	file  *os.File
-	waits [2]unix.PollFd // for the pipe, and for the end of waiting
+	waits [2]unix.PollFd // descriptors of the pipe and of the pipe that stops waiting
 }
 
-// newPipes returns the writer of in, the reader of out, and functions that end their waits now and later. Closing out
-// releases everything.
+// newPipes returns a writer for in, a reader for out, and a function that stops all current and later waits. Closing
+// the reader releases all resources.
 func newPipes(in, out *os.File) (w io.WriteCloser, r io.ReadCloser, end func(), err error) {
 	wake, ended, err := os.Pipe()
 	if err != nil {
@@ -28,7 +29,7 @@ func newPipes(in, out *os.File) (w io.WriteCloser, r io.ReadCloser, end func(), 
 	wakes := unix.PollFd{Fd: int32(wake.Fd()), Events: unix.POLLIN}
 	to := &pipe{in, [2]unix.PollFd{{Fd: int32(in.Fd()), Events: unix.POLLOUT}, wakes}}
 	from := &pipe{out, [2]unix.PollFd{{Fd: int32(out.Fd()), Events: unix.POLLIN}, wakes}}
-	if err := unix.SetNonblock(int(to.waits[0].Fd), true); err != nil { // a write takes as much as there is room for
+	if err := unix.SetNonblock(int(to.waits[0].Fd), true); err != nil { // a write writes only as many bytes as the pipe can buffer
 		wake.Close()
 		ended.Close()
 		return nil, nil, nil, err
@@ -37,20 +38,20 @@ func newPipes(in, out *os.File) (w io.WriteCloser, r io.ReadCloser, end func(), 
 	return to, &source{from, wake, end}, end, nil
 }
 
-// source is the pipe that is read, which owns the end of waiting.
+// source is the read end of a pipe. It owns the pipe that stops waiting.
 type source struct {
 	*pipe
 	wake *os.File
 	end  func()
 }
 
-// Close closes the pipe.
+// Close closes the pipe and stops all waits.
 func (s *source) Close() error {
 	s.end()
 	return errors.Join(s.pipe.Close(), s.wake.Close())
 }
 
-// wait returns when the pipe is ready, or with an error when there is no more waiting.
+// wait waits until the pipe is ready. It returns an error if waiting is stopped.
 func (p *pipe) wait() error {
 	for {
 		switch _, err := unix.Poll(p.waits[:], -1); {
@@ -65,7 +66,7 @@ func (p *pipe) wait() error {
 	}
 }
 
-// Read reads as much as is there, at least a byte.
+// Read reads the available bytes, at least one byte.
 func (p *pipe) Read(b []byte) (int, error) {
 	for p.file != nil {
 		if err := p.wait(); err != nil {
@@ -103,7 +104,7 @@ func (p *pipe) Write(b []byte) (int, error) {
 	return done, os.ErrClosed
 }
 
-// Close closes the end.
+// Close closes this end of the pipe.
 func (p *pipe) Close() error {
 	if p.file == nil {
 		return os.ErrClosed

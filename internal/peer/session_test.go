@@ -15,7 +15,8 @@ import (
 	"github.com/replay-llm/replay/internal/optional"
 )
 
-// A process in another session outlives the kill of the program and keeps its streams open. Every wait still ends.
+// A process in another session survives the kill of the program and keeps the streams open. All waits still end in
+// time.
 func TestWaitsEndDespiteProcessesInOtherSessions(t *testing.T) {
 	optional.Program(t, "setsid", "true")
 	const timeout, most = 400 * time.Millisecond, 20 * time.Second
@@ -44,7 +45,8 @@ func TestWaitsEndDespiteProcessesInOtherSessions(t *testing.T) {
 	}
 }
 
-// A full pipe to a process that does not read, and Ctrl-C, end as early.
+// When the context ends, writes to a full pipe also end in time, even if a process in another session keeps the pipe
+// open.
 func TestContextEndsWaitsForOtherSessions(t *testing.T) {
 	optional.Program(t, "setsid", "true")
 	for _, line := range []string{"x\n", strings.Repeat("x", 1_000_000) + "\n"} {
@@ -64,7 +66,7 @@ func TestContextEndsWaitsForOtherSessions(t *testing.T) {
 	}
 }
 
-// endSession kills the process with the number in the file pid, when the test ends.
+// endSession kills the process with the number in the file pid when the test ends.
 func endSession(t *testing.T) {
 	t.Helper()
 	name, err := filepath.Abs("pid")

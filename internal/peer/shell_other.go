@@ -8,13 +8,13 @@ import (
 	"os/exec"
 )
 
-// shellCommand returns a line for the shell.
+// shellCommand returns a command that runs a line in the shell.
 func shellCommand(line string) *exec.Cmd { return exec.Command("cmd", "/C", line) }
 
 // killGroup ends the shell.
 func killGroup(cmd *exec.Cmd) { _ = cmd.Process.Kill() }
 
-// newPipes returns in and out: their waits end with the processes that have the other ends open.
+// newPipes returns in and out. Their waits end when all processes have closed the other ends.
 func newPipes(in, out *os.File) (w io.WriteCloser, r io.ReadCloser, end func(), err error) {
 	return in, out, func() {}, nil
 }

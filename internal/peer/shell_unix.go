@@ -7,14 +7,15 @@ import (
 	"syscall"
 )
 
-// shellCommand returns a line for the shell, in another process group: an interrupt at the terminal does not reach it.
+// shellCommand returns a command that runs a line in the shell. It uses a separate process group, so that Ctrl-C in
+// the terminal does not reach the process.
 func shellCommand(line string) *exec.Cmd {
 	cmd := exec.Command("sh", "-c", line)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	return cmd
 }
 
-// killGroup ends the shell, wherever it moved, and the processes that it has started and that stayed in its group.
+// killGroup kills the shell, even if it has changed its group, and all processes in its original group.
 func killGroup(cmd *exec.Cmd) {
 	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 	_ = cmd.Process.Kill()

@@ -13,7 +13,7 @@ func isAddress(command string) bool {
 	return network == "unix" || network == "tcp"
 }
 
-// connect opens the ends of p.
+// connect connects to the server or starts the program.
 func (p *Peer) connect() error {
 	if isAddress(p.Command) {
 		network, address, _ := strings.Cut(p.Command, ":")
@@ -29,7 +29,7 @@ func (p *Peer) connect() error {
 	return p.startChild()
 }
 
-// startChild starts a process with pipes as standard streams.
+// startChild starts a process with pipes as its standard streams.
 func (p *Peer) startChild() error {
 	theirIn, in, err := os.Pipe()
 	if err != nil {
@@ -44,7 +44,7 @@ func (p *Peer) startChild() error {
 	defer theirOut.Close()
 	p.cmd = shellCommand(p.Command)
 	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = theirIn, theirOut, p.Stderr
-	p.cmd.WaitDelay = time.Second // for what writes to Stderr still
+	p.cmd.WaitDelay = time.Second // for processes that still write to Stderr
 	if err := p.cmd.Start(); err != nil {
 		in.Close()
 		out.Close()
@@ -56,7 +56,7 @@ func (p *Peer) startChild() error {
 		killGroup(cmd)
 		in.Close()
 		out.Close()
-		_ = p.wait() // that it was killed is known
+		_ = p.wait() // the error only reports the kill
 		return err
 	}
 	p.in, p.out = to, from
@@ -67,7 +67,7 @@ func (p *Peer) startChild() error {
 	return nil
 }
 
-// closeIn lets the program see the end of its input.
+// closeIn closes the input of the program.
 func (p *Peer) closeIn() error {
 	if half, ok := p.in.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()

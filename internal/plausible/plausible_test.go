@@ -16,7 +16,7 @@ const weather = `{"type":"object","required":["city","unit"],"additionalProperti
 	"unit":{"enum":["c","f"]},"days":{"type":"integer","minimum":1,"maximum":7},"at":{"$ref":"#/$defs/at"},"id":{"type":"string","pattern":"^[A-Z]{2}-\\d{3}$"}},
 	"$defs":{"at":{"type":"array","items":{"type":"number","multipleOf":0.25,"exclusiveMaximum":5},"minItems":2,"maxItems":2}}}`
 
-// Values of 500 seeds have what the schema requires, and nothing else.
+// The values for 500 seeds match the schema.
 func TestValues(t *testing.T) {
 	id := regexp.MustCompile(`^[A-Z]{2}-\d{3}$`)
 	seen := map[string]bool{}
@@ -63,7 +63,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// engine answers with max_tokens words, whole or as a stream, and two tokens an event.
+// engine answers with max_tokens words as a document or as a stream, with two tokens per event.
 func engine(w http.ResponseWriter, r *http.Request) {
 	var q struct {
 		Max    int `json:"max_tokens"`
@@ -90,7 +90,7 @@ func engine(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, `data: {"choices":[{"index":0,"delta":{"content":" z"},"finish_reason":"length"}]}`+"\n\ndata: [DONE]\n\n")
 }
 
-// ask returns the status and the answer to a chat.
+// ask returns the status and the body of the answer to a chat request.
 func ask(body string) (int, string) {
 	words := func(text string) []uint32 { return make([]uint32, len(text)/4+1) }
 	fail := func(w http.ResponseWriter, _, message string) { http.Error(w, message, 400) }
@@ -99,7 +99,7 @@ func ask(body string) (int, string) {
 	return w.Code, w.Body.String()
 }
 
-// message is of an answer or an event.
+// message is the message of an answer, or the delta of an event.
 type message struct {
 	Content *string
 	Calls   []struct {
@@ -108,7 +108,7 @@ type message struct {
 	} `json:"tool_calls"`
 }
 
-// Calls of tools and JSON are the same whole and in a stream, by tool_choice and response_format.
+// Tool calls and JSON are equal in documents and in streams, for each tool_choice and response_format.
 func TestTools(t *testing.T) {
 	tools := `"messages":[{"role":"user","content":"x"}],"tools":[{"type":"function","function":{"name":"weather","parameters":` + weather + `}}]`
 	calls := 0

@@ -1,4 +1,4 @@
-// Package plausible makes JSON that a schema accepts, and answers with calls of tools.
+// Package plausible generates JSON that matches a schema, and answers with tool calls.
 //
 // Read schema.go, then tools.go.
 package plausible
@@ -18,18 +18,18 @@ import (
 )
 
 const (
-	mostDepth = 12 // of values
-	mostItems = 64 // of a list, and bytes of a text, unless the schema requires more
+	mostDepth = 12 // maximum depth of nested values
+	mostItems = 64 // maximum number of list items and of text bytes, unless the schema requires more
 	mostBytes = 64 << 10
 )
 
-// maker makes one value.
+// maker generates one value.
 type maker struct {
 	draw *rand.Rand
 	root map[string]any
 }
 
-// Value returns JSON that a schema accepts. Equal schemas and seeds have equal values.
+// Value returns JSON that matches a schema. The result depends only on the schema and the seed.
 func Value(schema json.RawMessage, seed uint64) ([]byte, error) {
 	var root any
 	if len(schema) == 0 {
@@ -45,7 +45,7 @@ func Value(schema json.RawMessage, seed uint64) ([]byte, error) {
 	return []byte(out.String()), err
 }
 
-// resolve follows references and merges allOf and one branch of anyOf or oneOf.
+// resolve resolves references, and merges allOf and one branch of anyOf or oneOf into a schema.
 func (m *maker) resolve(schema any, depth int) (map[string]any, error) {
 	s, ok := schema.(map[string]any)
 	if !ok {
@@ -96,7 +96,7 @@ func (m *maker) resolve(schema any, depth int) (map[string]any, error) {
 	return m.mergeParts(s, parts, depth)
 }
 
-// mergeParts returns a schema with the keys of its parts.
+// mergeParts merges the keys of parts into a schema.
 func (m *maker) mergeParts(s map[string]any, parts []any, depth int) (map[string]any, error) {
 	merged := map[string]any{}
 	for k, v := range s {
@@ -134,7 +134,7 @@ func (m *maker) mergeParts(s map[string]any, parts []any, depth int) (map[string
 	return merged, nil
 }
 
-// write adds a value.
+// write appends a value that matches a schema.
 func (m *maker) write(out *strings.Builder, schema any, depth int) error {
 	if out.Len() > mostBytes || depth > mostDepth {
 		return fmt.Errorf("the schema requires more than %d bytes or %d levels", mostBytes, mostDepth)
@@ -168,7 +168,7 @@ func (m *maker) write(out *strings.Builder, schema any, depth int) error {
 	return nil
 }
 
-// kindOf returns the type of a value.
+// kindOf returns the JSON type of the value to generate.
 func (m *maker) kindOf(s map[string]any) string {
 	switch kind := s["type"].(type) {
 	case string:
@@ -187,7 +187,7 @@ func (m *maker) kindOf(s map[string]any) string {
 	return "string"
 }
 
-// writeObject adds an object: required keys, and optional keys in the upper levels.
+// writeObject appends an object with all required keys. Only objects at the upper levels have optional keys.
 func (m *maker) writeObject(out *strings.Builder, s map[string]any, depth int) error {
 	properties, _ := s["properties"].(map[string]any)
 	var required []string
@@ -236,7 +236,7 @@ func (m *maker) writeObject(out *strings.Builder, s map[string]any, depth int) e
 	return nil
 }
 
-// writeArray adds a list.
+// writeArray appends a list.
 func (m *maker) writeArray(out *strings.Builder, s map[string]any, depth int) error {
 	least := integerOf(s, "minItems", 0)
 	most := integerOf(s, "maxItems", max(least, 3))
@@ -284,7 +284,7 @@ func (m *maker) writeArray(out *strings.Builder, s map[string]any, depth int) er
 	return nil
 }
 
-// writeNumber adds a number in its range.
+// writeNumber appends a number in the range of the schema.
 func (m *maker) writeNumber(out *strings.Builder, s map[string]any, whole bool) error {
 	step, stepped := s["multipleOf"].(float64)
 	if !stepped || step <= 0 {
@@ -324,7 +324,7 @@ func (m *maker) writeNumber(out *strings.Builder, s map[string]any, whole bool) 
 		if whole || stepped {
 			return fmt.Errorf("no number is in the range of the schema")
 		}
-		least, most := boundOf(s, "inimum"), boundOf(s, "aximum") // a range without a multiple of the usual step
+		least, most := boundOf(s, "inimum"), boundOf(s, "aximum") // the range contains no multiple of the usual step
 		v = least + (most-least)/2
 	} else {
 		v += math.Floor(m.draw.Float64()*(math.Floor((high-low)/step)+1)) * step
@@ -333,7 +333,7 @@ func (m *maker) writeNumber(out *strings.Builder, s map[string]any, whole bool) 
 	return nil
 }
 
-// boundOf returns an end of a range, which may be exclusive.
+// boundOf returns a bound of a range. The bound may be exclusive.
 func boundOf(s map[string]any, end string) float64 {
 	if v, ok := s["m"+end].(float64); ok {
 		return v
@@ -342,7 +342,7 @@ func boundOf(s map[string]any, end string) float64 {
 	return v
 }
 
-// writeString adds a text by its format, pattern or lengths.
+// writeString appends a text that matches the format, the pattern or the lengths of the schema.
 func (m *maker) writeString(out *strings.Builder, s map[string]any) error {
 	if pattern, ok := s["pattern"].(string); ok {
 		tree, err := syntax.Parse(pattern, syntax.Perl)
@@ -393,7 +393,7 @@ func (m *maker) writeString(out *strings.Builder, s map[string]any) error {
 	return writeAny(out, text)
 }
 
-// word returns a word of small letters.
+// word returns a word of lower-case letters.
 func (m *maker) word() string {
 	const vowels, rest = "aeiou", "bdfgklmnprstv"
 	var b []byte
@@ -403,7 +403,7 @@ func (m *maker) word() string {
 	return string(b)
 }
 
-// match adds a text that an expression matches.
+// match appends a text that matches a regular expression.
 func (m *maker) match(out *strings.Builder, e *syntax.Regexp, depth int) {
 	repeat := func(least, most int) {
 		if most < 0 || most > least+3 {
@@ -437,7 +437,7 @@ func (m *maker) match(out *strings.Builder, e *syntax.Regexp, depth int) {
 	}
 }
 
-// pick returns a character of a class, one of ASCII if there is one.
+// pick returns a character of a character class, preferably an ASCII character.
 func (m *maker) pick(ranges []rune) rune {
 	var all []rune
 	for i := 0; i+1 < len(ranges); i += 2 {
@@ -451,7 +451,7 @@ func (m *maker) pick(ranges []rune) rune {
 	return all[m.draw.IntN(len(all))]
 }
 
-// integerOf returns a whole number of a schema.
+// integerOf returns an integer of a schema, or otherwise if the schema does not have the key.
 func integerOf(s map[string]any, key string, otherwise int) int {
 	if v, ok := s[key].(float64); ok {
 		return int(max(0, min(v, math.MaxInt32)))
@@ -459,7 +459,7 @@ func integerOf(s map[string]any, key string, otherwise int) int {
 	return otherwise
 }
 
-// writeAny adds a value as JSON.
+// writeAny appends a value as JSON.
 func writeAny(out *strings.Builder, v any) error {
 	b, err := json.MarshalUnescaped(v)
 	out.Write(b)

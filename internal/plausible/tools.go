@@ -14,18 +14,18 @@ import (
 	"github.com/replay-llm/replay/internal/json"
 )
 
-// answer is what a request gets instead of the words of the engine.
+// answer replaces the text that the engine generates for a request.
 type answer struct {
-	name   string   // of the tool that is called; "": none
-	id     string   // of the call
-	pieces []string // of the JSON, one for each token
-	cut    bool     // max_tokens is less than all pieces
-	next   []int    // by choice: pieces sent
-	begun  []bool   // by choice: the name of the tool was sent
+	name   string   // name of the called tool; "": no tool call
+	id     string   // id of the tool call
+	pieces []string // the JSON, split into one piece per token
+	cut    bool     // max_tokens is less than the number of pieces
+	next   []int    // number of pieces sent, by choice
+	begun  []bool   // whether the name of the tool was sent, by choice
 	chat   bool
 }
 
-// tool is a function that a request offers.
+// tool is a function in the tools of a request.
 type tool struct {
 	Function struct {
 		Name       string          `json:"name"`
@@ -33,8 +33,8 @@ type tool struct {
 	} `json:"function"`
 }
 
-// Wrap returns next with calls of tools and JSON by schemas. The engine generates as many tokens as the JSON has; tokenize
-// counts them, and fail answers with an error. Equal requests get equal JSON.
+// Wrap returns next with generated tool calls and JSON by schema. The engine generates as many tokens as the JSON
+// has. tokenize counts tokens, and fail writes an error. Equal requests get equal JSON.
 func Wrap(next http.Handler, tokenize func(string) []uint32, fail func(w http.ResponseWriter, key, message string)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		chat := strings.HasSuffix(r.URL.Path, "/chat/completions")
@@ -68,7 +68,7 @@ func Wrap(next http.Handler, tokenize func(string) []uint32, fail func(w http.Re
 		}
 		changed, err := json.MarshalUnescaped(q)
 		if err != nil {
-			panic(err) // raw values that were read
+			panic(err) // encoding decoded raw values cannot fail
 		}
 		if a == nil {
 			next.ServeHTTP(w, withBody(r, changed))
@@ -78,15 +78,15 @@ func Wrap(next http.Handler, tokenize func(string) []uint32, fail func(w http.Re
 	})
 }
 
-// withBody returns r with another body.
+// withBody returns a copy of r with the body b.
 func withBody(r *http.Request, b []byte) *http.Request {
 	next := r.Clone(r.Context())
 	next.ContentLength, next.Body = int64(len(b)), io.NopCloser(bytes.NewReader(b))
 	return next
 }
 
-// newAnswer returns the answer to a request, and changes the request so that the engine generates as many tokens; nil: the
-// engine answers. An error comes with its key.
+// newAnswer returns the answer to a request, or nil if the text of the engine is the answer. It changes the request
+// so that the engine generates the same number of tokens. For an error it returns the invalid key.
 func newAnswer(q map[string]json.RawMessage, body []byte, chat bool, tokenize func(string) []uint32) (a *answer, key string, err error) {
 	h := fnv.New64a()
 	h.Write(body)
@@ -132,7 +132,7 @@ func newAnswer(q map[string]json.RawMessage, body []byte, chat bool, tokenize fu
 	return a, "", nil
 }
 
-// formatOf returns the schema that the answer of a request is to have, and its key.
+// formatOf returns the schema that the answer must match, and the key of the request that contains it.
 func formatOf(q map[string]json.RawMessage) (schema json.RawMessage, key string, ok bool) {
 	var format struct {
 		Type   string `json:"type"`
@@ -158,7 +158,7 @@ func formatOf(q map[string]json.RawMessage) (schema json.RawMessage, key string,
 	return nil, "", false
 }
 
-// unquoteSchema returns a schema that may be written as a text.
+// unquoteSchema returns a schema. Some requests have the schema as a JSON string.
 func unquoteSchema(raw json.RawMessage) json.RawMessage {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
@@ -167,8 +167,8 @@ func unquoteSchema(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// toolOf returns the tool that an answer calls, nil for none, and the unchanged JSON of all tools. With tool_choice auto, half of
-// the requests call one.
+// toolOf returns the tool that the answer calls, or nil, and the unchanged JSON of all tools. With tool_choice auto,
+// half of the requests call a tool.
 func toolOf(q map[string]json.RawMessage, seed uint64) (called *tool, raw json.RawMessage, err error) {
 	raw = q["tools"]
 	if len(raw) == 0 || string(raw) == "null" {
@@ -205,7 +205,7 @@ func toolOf(q map[string]json.RawMessage, seed uint64) (called *tool, raw json.R
 	return &tools[draw.IntN(len(tools))], raw, nil
 }
 
-// addTools puts tools into the prompt, as templates of models do.
+// addTools adds the tools to the prompt, like chat templates of models.
 func addTools(q map[string]json.RawMessage, tools json.RawMessage) {
 	var messages []json.RawMessage
 	if len(tools) == 0 || json.Unmarshal(q["messages"], &messages) != nil {
@@ -213,16 +213,16 @@ func addTools(q map[string]json.RawMessage, tools json.RawMessage) {
 	}
 	first, err := json.MarshalUnescaped(map[string]string{"role": "system", "content": string(tools)})
 	if err != nil {
-		panic(err) // a text cannot fail
+		panic(err) // encoding a text cannot fail
 	}
 	all, err := json.MarshalUnescaped(append([]json.RawMessage{first}, messages...))
 	if err != nil {
-		panic(err) // raw values that were read
+		panic(err) // encoding decoded raw values cannot fail
 	}
 	q["messages"] = all
 }
 
-// splitText cuts a text of ASCII and other characters into n pieces.
+// splitText splits a text of ASCII and other characters into n pieces.
 func splitText(text string, n int) []string {
 	runes := []rune(text)
 	n = min(n, max(1, len(runes)))
@@ -233,7 +233,7 @@ func splitText(text string, n int) []string {
 	return pieces
 }
 
-// writer puts an answer into the answer of the engine.
+// writer replaces the generated text in the answer of the engine.
 type writer struct {
 	http.ResponseWriter
 	*answer
@@ -242,10 +242,10 @@ type writer struct {
 	rest   []byte
 }
 
-// Unwrap returns what is written to, for http.ResponseController.
+// Unwrap returns the wrapped ResponseWriter, for http.ResponseController.
 func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// WriteHeader removes the length, which changes.
+// WriteHeader removes Content-Length, because the length changes.
 func (w *writer) WriteHeader(status int) {
 	w.status = status
 	w.stream = strings.HasPrefix(w.Header().Get("Content-Type"), "text/event-stream")
@@ -255,7 +255,7 @@ func (w *writer) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// Write translates a document, or whole events.
+// Write translates a document, or one or more whole events.
 func (w *writer) Write(b []byte) (int, error) {
 	out := b
 	switch {
@@ -283,7 +283,7 @@ func (w *writer) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// change returns a document or an event with the answer in it.
+// change returns a document or an event with the replaced text.
 func (w *writer) change(data []byte) []byte {
 	var doc map[string]json.RawMessage
 	var choices []map[string]json.RawMessage
@@ -302,12 +302,12 @@ func (w *writer) change(data []byte) []byte {
 	return marshalJSON(doc)
 }
 
-// changeChoice puts the answer into a choice.
+// changeChoice replaces the text of a choice.
 func (w *writer) changeChoice(c map[string]json.RawMessage, index int) {
 	end := len(c["finish_reason"]) > 0 && string(c["finish_reason"]) != "null"
 	switch {
 	case !end:
-	case string(c["finish_reason"]) != `"length"`: // aborted
+	case string(c["finish_reason"]) != `"length"`: // the request was aborted
 	case w.cut:
 	case w.name != "":
 		c["finish_reason"] = json.RawMessage(`"tool_calls"`)
@@ -351,7 +351,7 @@ func (w *writer) changeChoice(c map[string]json.RawMessage, index int) {
 	}
 }
 
-// call returns a call with a part of its arguments.
+// call returns a tool call with a part of its arguments.
 func (w *writer) call(arguments string, first bool) map[string]any {
 	if !first {
 		return map[string]any{"function": map[string]string{"arguments": arguments}}
@@ -359,11 +359,11 @@ func (w *writer) call(arguments string, first bool) map[string]any {
 	return map[string]any{"id": w.id, "type": "function", "function": map[string]string{"name": w.name, "arguments": arguments}}
 }
 
-// marshalJSON returns JSON.
+// marshalJSON returns v as JSON.
 func marshalJSON(v any) []byte {
 	b, err := json.MarshalUnescaped(v)
 	if err != nil {
-		panic(err) // texts and raw values cannot fail
+		panic(err) // encoding texts and raw values cannot fail
 	}
 	return b
 }

@@ -1,4 +1,4 @@
-// Package poll waits in tests for conditions that no channel signals.
+// Package poll waits in tests for conditions that are not signaled by a channel.
 package poll
 
 import (
@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// limit is how long a condition may take. It is reached only if something hangs.
+// limit is the maximum time to wait for a condition. A test reaches it only if something hangs.
 const limit = 2 * time.Minute
 
-// Wait waits until is reports true, at most two minutes, and reports whether it did. The
-// longer it takes, the less often is is called.
+// Wait polls is until it reports true or two minutes have passed. It reports whether is reported true. The polling
+// interval grows with the waiting time.
 func Wait(is func() bool) bool {
 	const often, rarely, share = 200 * time.Microsecond, 20 * time.Millisecond, 20
 	for from := time.Now(); !is(); {
@@ -23,8 +23,7 @@ func Wait(is func() bool) bool {
 	return true
 }
 
-// Until waits until is reports true and returns how long that took. The test fails after
-// two minutes.
+// Until polls is until it reports true, and returns the waiting time. The test fails after two minutes.
 func Until(t testing.TB, what string, is func() bool) time.Duration {
 	t.Helper()
 	from := time.Now()

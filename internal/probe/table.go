@@ -1,7 +1,7 @@
-// Package probe is a hash table for integers with linear probing.
+// Package probe implements a hash table with integer keys and linear probing.
 //
-// It closes the gap where an entry leaves, so it stays as fast as it began and never grows while the number of its
-// entries does not. Entries move when other entries come or leave.
+// Deleting an entry moves later entries into the gap, so deletions do not slow down the table. The table grows only
+// if the number of entries grows. Entries may move when other entries are added or deleted.
 package probe
 
 import (
@@ -9,35 +9,35 @@ import (
 	"math/bits"
 )
 
-// Integer is the type of a table's keys.
+// Integer is the constraint for keys of a table.
 type Integer interface {
 	~int32 | ~uint64
 }
 
-// Table maps keys to values. Use New to make one.
+// Table maps integer keys to values. Use New to create a table.
 type Table[K Integer, V any] struct {
-	slots []slot[K, V] // a power of two of them, at least twice as many as used
+	slots []slot[K, V] // a power of two, at least twice the number of entries
 	used  int
-	none  K     // the key of a free slot
-	shift uint8 // leaves of 64 bits as many as number the slots
+	none  K     // the key of free slots
+	shift uint8 // 64 minus the number of bits of a slot index
 }
 
 type slot[K Integer, V any] struct {
 	key   K
-	value V // the zero value while the slot is free
+	value V // the zero value if the slot is free
 }
 
-// minSlots is the least number of slots of a table.
+// minSlots is the minimum number of slots of a table.
 const minSlots = 16
 
-// New returns an empty table. The key none is never entered.
+// New returns an empty table. The key none marks free slots and must not be added.
 func New[K Integer, V any](none K) Table[K, V] {
 	t := Table[K, V]{none: none}
 	t.layOut(minSlots)
 	return t
 }
 
-// layOut gives the table slots that are all free.
+// layOut allocates free slots.
 func (t *Table[K, V]) layOut(slots int) {
 	t.slots = make([]slot[K, V], slots)
 	t.shift = uint8(65 - bits.Len(uint(slots)))
@@ -46,13 +46,13 @@ func (t *Table[K, V]) layOut(slots int) {
 	}
 }
 
-// home returns where the search for k begins. The factor is that of the golden section. It separates keys that follow
-// each other, at any stride.
+// home returns the first slot of the search for k. It uses Fibonacci hashing (the factor is 2^64 divided by the
+// golden ratio), which separates consecutive keys and keys with any stride.
 func (t *Table[K, V]) home(k K) int {
 	return int(uint64(k) * 0x9e3779b97f4a7c15 >> (t.shift & 63))
 }
 
-// find returns the slot of k, or the free one where it would be.
+// find returns the slot of k, or the free slot for k if the table does not contain k.
 func (t *Table[K, V]) find(k K) int {
 	mask := len(t.slots) - 1
 	i := t.home(k)
@@ -65,12 +65,12 @@ func (t *Table[K, V]) find(k K) int {
 // Len returns the number of entries.
 func (t *Table[K, V]) Len() int { return t.used }
 
-// Get returns the value of k. Where there is none it is the zero value, which
-// is not to be changed.
+// Get returns a pointer to the value of k. If the table does not contain k, it points to a zero value that the caller
+// must not change.
 func (t *Table[K, V]) Get(k K) *V { return &t.slots[t.find(k)].value }
 
-// Put returns the value of k, which it enters with the zero value if there is
-// none, and reports whether it did.
+// Put returns a pointer to the value of k. If the table does not contain k, Put adds it with the zero value. entered
+// reports whether Put added k.
 func (t *Table[K, V]) Put(k K) (value *V, entered bool) {
 	s := &t.slots[t.find(k)]
 	if s.key == k {
@@ -95,7 +95,7 @@ func (t *Table[K, V]) grow() {
 	}
 }
 
-// Delete removes k, which is there.
+// Delete removes k. The table must contain k.
 func (t *Table[K, V]) Delete(k K) {
 	t.used--
 	slots, mask := t.slots, len(t.slots)-1
@@ -109,7 +109,7 @@ func (t *Table[K, V]) Delete(k K) {
 	slots[gap] = slot[K, V]{key: t.none}
 }
 
-// All yields the entries, in no order that means anything.
+// All yields the entries in unspecified order.
 func (t *Table[K, V]) All() iter.Seq2[K, *V] {
 	return func(yield func(K, *V) bool) {
 		for i := range t.slots {

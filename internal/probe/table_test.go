@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// A table is a map: whatever comes and leaves, in dense ranges of keys or at a stride.
+// A table has the same entries as a map after any sequence of operations, for consecutive keys and keys with a
+// stride.
 func TestTableIsAMap(t *testing.T) {
 	for seed := range uint64(40) {
 		r := rand.New(rand.NewPCG(seed, 11))
@@ -50,7 +51,7 @@ func checkSame(t *testing.T, seed uint64, table *Table[int32, int], want map[int
 	}
 }
 
-// A table grows with its entries only: keys that come and go leave no marks.
+// A table does not grow if keys are added and deleted in turn.
 func TestTableStaysSmall(t *testing.T) {
 	table := New[uint64, string](^uint64(0))
 	for k := range uint64(10000) {
