@@ -11,26 +11,26 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 )
 
-// Outcomes of the reference.
+// Outcomes of a run of the reference.
 const (
-	OK        = "ok"         // there are a report and, for short traces, its requests
-	Failed    = "error"      // it gave up
-	NeverEnds = "never ends" // it was still running when it was stopped
+	OK        = "ok"         // the case has a report and, for short traces, its requests
+	Failed    = "error"      // the reference ended with an error
+	NeverEnds = "never ends" // the run was stopped because it did not end
 )
 
-// Case is one run of the reference.
+// Case is a run of the reference.
 type Case struct {
 	Name    string   `json:"name"`
-	Trace   string   `json:"trace"` // file name; "" is a synthetic workload
-	Args    []string `json:"args"`  // flags of the reference's command line
+	Trace   string   `json:"trace"` // file name; "": a synthetic workload
+	Args    []string `json:"args"`  // command-line flags of the reference
 	Outcome string   `json:"outcome"`
 	Note    string   `json:"note"`
-	Errors  []string `json:"error"` // what it said when it failed
+	Errors  []string `json:"error"` // error messages of a failed run
 
 	dir string
 }
 
-// Load reads cases.json in dir.
+// Load reads the file cases.json in dir.
 func Load(dir string) ([]Case, error) {
 	path := filepath.Join(dir, "cases.json")
 	text, err := os.ReadFile(path)
@@ -50,8 +50,8 @@ func Load(dir string) ([]Case, error) {
 	return cases, nil
 }
 
-// TracePath returns where the trace is: in traces/ next to the results, or next to their directory. A synthetic
-// workload has none and gives "".
+// TracePath returns the path of the trace. The trace is in the folder traces/ in the folder of the results or in its
+// parent folder. The path is "" for a synthetic workload.
 func (c *Case) TracePath() (string, error) {
 	if c.Trace == "" {
 		return "", nil
@@ -66,12 +66,12 @@ func (c *Case) TracePath() (string, error) {
 	return "", fmt.Errorf("case %s: no trace at %s or %s", c.Name, near, far)
 }
 
-// Report reads the reference's report of a case with outcome OK.
+// Report reads the report of the reference for a case with outcome OK.
 func (c *Case) Report() (*collector.Report, error) {
 	return ReadReport(filepath.Join(c.dir, c.Name+".json"))
 }
 
-// ReadReport reads a file with a report.
+// ReadReport reads a report from a file.
 func ReadReport(path string) (*collector.Report, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -85,8 +85,7 @@ func ReadReport(path string) (*collector.Report, error) {
 	return r, nil
 }
 
-// Requests reads what the reference did to each request, in input order. It
-// reports false when that was not kept.
+// Requests reads the recorded requests of the reference in input order. It reports false if they were not recorded.
 func (c *Case) Requests() ([]Request, bool, error) {
 	requests, err := ReadRequests(filepath.Join(c.dir, c.Name+".requests.jsonl.gz"))
 	if errors.Is(err, fs.ErrNotExist) {

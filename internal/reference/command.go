@@ -14,7 +14,7 @@ import (
 	"github.com/replay-llm/replay/router/policy"
 )
 
-// Spec returns the replay that the reference's arguments of c ask for.
+// Spec returns the replay that c.Args describe.
 func (c *Case) Spec() (replay.Spec, error) {
 	trace, err := c.TracePath()
 	if err != nil {
@@ -23,9 +23,9 @@ func (c *Case) Spec() (replay.Spec, error) {
 	return Parse(c.Args, trace, true)
 }
 
-// Parse returns the replay of a trace, "" for a synthetic workload, that arguments
-// of the reference ask for, by its rules or by those of the real engines. An error
-// names the arguments.
+// Parse returns the replay that command-line arguments of the reference describe. An empty trace means a synthetic
+// workload. If compat is true, the replay follows the rules of the reference, and otherwise the rules of the real
+// engines. Errors name the arguments.
 func Parse(args []string, trace string, compat bool) (replay.Spec, error) {
 	s := replay.Spec{Speedup: 1, Topology: replay.Topology{Compat: compat, Seed: 42}}
 	file := replay.Trace{Path: trace}

@@ -1,5 +1,5 @@
-// Package reference reads the results of the reference that are kept as golden cases, and compares those of a replay
-// with them.
+// Package reference reads recorded results of the reference, which are the golden cases, and compares results of a
+// replay with them.
 //
 // Read cases.go (files), command.go (command lines), compare.go (reports),
 // requests.go (single requests).
@@ -13,11 +13,11 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 )
 
-// tolerance is how far a mean or deviation may be off, relative or absolute: the reference adds samples up in another
-// order.
+// tolerance is the permitted relative or absolute difference of a mean or a standard deviation. The reference adds
+// the samples in a different order.
 const tolerance = 1e-9
 
-// Diff is one place in which two results differ.
+// Diff is a difference between two results.
 type Diff struct {
 	Place     string // key of a report, or request and field
 	Ref, Ours string
@@ -27,9 +27,8 @@ func (d Diff) String() string {
 	return fmt.Sprintf("%s: reference %s, ours %s", d.Place, d.Ref, d.Ours)
 }
 
-// Compare lists the entries of ref that ours does not share. Counts, durations, rates, extremes and percentiles must be
-// the same float64; means and standard deviations may differ by 1e-9; real times, and keys that only our report has,
-// are ignored.
+// Compare returns the entries of ref that differ in ours. Means and standard deviations may differ by tolerance. All
+// other values must be equal. Wall-clock times and keys that only ours has are ignored.
 func Compare(ref, ours *collector.Report) []Diff {
 	have := ours.Values()
 	var diffs []Diff

@@ -68,8 +68,7 @@ func lines(diffs []reference.Diff) []string {
 	return s
 }
 
-// What a collector knows and the same in the reference's words do not differ;
-// each thing that differs is named once.
+// A collector and the same requests in the format of the reference do not differ. Each difference is reported once.
 func TestCompareRequests(t *testing.T) {
 	c := collector.New(2)
 	for id := range sim.RequestID(3) {
@@ -140,8 +139,7 @@ func TestReadRequestsRefuses(t *testing.T) {
 	}
 }
 
-// Each figure of the reference's report that is about requests alone follows from its values of every request, in every
-// case.
+// In each case, the metrics of requests in the reference's report follow from the recorded values of all requests.
 func TestReferenceAgreesWithItself(t *testing.T) {
 	cases, err := reference.Load(optional.Data(t, "golden"))
 	if err != nil {
@@ -170,7 +168,7 @@ func TestReferenceAgreesWithItself(t *testing.T) {
 			}
 			compared++
 			ours := replayed(requests)
-			ours.ITL, ours.UserThroughput = ref.ITL, ref.UserThroughput // need every token
+			ours.ITL, ours.UserThroughput = ref.ITL, ref.UserThroughput // these metrics require the time of every token
 			for _, d := range reference.Compare(ref, ours) {
 				t.Error(d)
 			}
@@ -181,7 +179,7 @@ func TestReferenceAgreesWithItself(t *testing.T) {
 	}
 }
 
-// replayed returns the report of a collector that sees the requests pass by.
+// replayed returns the report of a collector to which the requests are added.
 func replayed(requests []reference.Request) *collector.Report {
 	slices.SortFunc(requests, func(a, b reference.Request) int { return a.ArrivalOrder - b.ArrivalOrder })
 	c := collector.New(len(requests))

@@ -14,8 +14,7 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 )
 
-// Request is what happened to one request; instants in ms of the logical clock,
-// nil if nothing happened.
+// Request is the result of one request. Times are in ms of the simulated clock, and nil if the event did not happen.
 type Request struct {
 	ArrivalMS     float64  `json:"arrival_ms"`
 	AdmitMS       *float64 `json:"admit_ms"`
@@ -27,13 +26,13 @@ type Request struct {
 	SecondMS      *float64 `json:"second_token_ms"`
 	LastMS        *float64 `json:"last_token_ms"`
 	Worker        *int     `json:"worker"`
-	PrefillWorker *int     `json:"prefill_worker"` // only when disaggregated
+	PrefillWorker *int     `json:"prefill_worker"` // only with disaggregated prefill
 	Session       int      `json:"session"`
 	Turn          int      `json:"turn"`
 	ArrivalOrder  int      `json:"arrival_order"`
 }
 
-// Requests lists what c knows, in order of arrival.
+// Requests returns the requests of c in order of arrival.
 func Requests(c *collector.Collector) []Request {
 	requests := make([]Request, 0, c.Len())
 	for id, r := range c.Requests() {
@@ -53,7 +52,7 @@ func Requests(c *collector.Collector) []Request {
 	return requests
 }
 
-// newOptional returns a place of v, or nil.
+// newOptional returns a pointer to v if ok is true, and otherwise nil.
 func newOptional[T any](v T, ok bool) *T {
 	if !ok {
 		return nil
@@ -61,8 +60,8 @@ func newOptional[T any](v T, ok bool) *T {
 	return &v
 }
 
-// CompareRequests lists the fields in which the requests differ, in the order
-// of ref. Requests are the same when session and turn are.
+// CompareRequests returns the fields that differ, in the order of ref. It compares requests with the same session and
+// turn.
 func CompareRequests(ref, ours []Request) []Diff {
 	type turn struct{ session, turn int }
 	have := make(map[turn]*Request, len(ours))
@@ -105,7 +104,7 @@ func compareRequest(diffs []Diff, ref, ours *Request) []Diff {
 	return diffs
 }
 
-// valueOf returns the value of v or what v points to, or "null".
+// valueOf returns the value of v, the value that a pointer v points to, or "null".
 func valueOf(v reflect.Value) any {
 	if v.Kind() != reflect.Pointer {
 		return v.Interface()
@@ -116,8 +115,8 @@ func valueOf(v reflect.Value) any {
 	return v.Elem().Interface()
 }
 
-// ReadRequests reads a file of one JSON request per line, compressed by gzip
-// when its name ends in .gz.
+// ReadRequests reads a file with one JSON request per line. A file with a name that ends in .gz is decompressed with
+// gzip.
 func ReadRequests(path string) ([]Request, error) {
 	f, err := os.Open(path)
 	if err != nil {

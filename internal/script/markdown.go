@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// Block is a fenced block of shell commands in a Markdown text.
+// Block is a fenced block of shell commands in a Markdown document.
 type Block struct {
-	Line  int // of the first line after the fence
+	Line  int // number of the first line after the fence
 	Cases []Case
 }
 
-// Blocks finds the blocks of text fenced as sh, shell, bash or console. A block
-// with a "$ " in it is a transcript; all lines of another are commands.
+// Blocks returns the fenced blocks of text with the language sh, shell, bash or console. In a block with a line that
+// begins with "$ ", only such lines are commands. In all other blocks every line is a command.
 func Blocks(text string) []Block {
 	var blocks []Block
 	lines := strings.SplitAfter(text, "\n")
@@ -56,9 +56,8 @@ func blockCases(lines []string, first int) []Case {
 	return cases
 }
 
-// Matches reports whether got is want, in which a line "..." stands for any number
-// of lines and "..." within a line for any text. Blanks at the ends of lines do
-// not count.
+// Matches reports whether got matches want. A line "..." of want matches any number of lines, and "..." within a line
+// matches any text. Blanks at the ends of lines are ignored.
 func Matches(want, got string) bool {
 	pattern := "^"
 	for line := range strings.SplitSeq(strings.TrimSpace(want), "\n") {

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Renew returns the lines of an output that a page shows, with the text of got. A line "..." stands for any number of
-// lines. Each other line stands for the next one that differs in numbers and blanks alone. It reports false where a
-// line is missing.
+// Renew updates the output that a page shows with the text of got. A line "..." matches any number of lines. Each
+// other line is replaced with the next line of got that differs only in numbers and blanks. Renew reports false if
+// got has no such line.
 func Renew(shown, got string) (renewed string, ok bool) {
 	if !strings.Contains(shown, "...") {
 		return strings.TrimRight(got, "\n") + "\n" + shown[len(strings.TrimRight(shown, "\n"))+1:], true
@@ -33,7 +33,7 @@ func Renew(shown, got string) (renewed string, ok bool) {
 	return out.String(), true
 }
 
-// shapeOf returns a line without what changes with the numbers in it.
+// shapeOf returns a line with all numbers replaced by 0 and all runs of blanks by one blank.
 func shapeOf(line string) string {
 	line = regexp.MustCompile(`[-+]?[0-9][0-9.,]*`).ReplaceAllString(line, "0")
 	return strings.Join(strings.Fields(line), " ")

@@ -1,12 +1,11 @@
-// Package script runs transcripts: commands, and what each of them printed.
+// Package script runs transcripts. A transcript is a list of commands with the output of each command.
 //
-// A transcript is read by people and kept up to date by the -rewrite flag of
-// the tests that use it. Read script.go, then words.go; markdown.go takes
-// commands out of documentation.
+// The flag -rewrite of the tests that use this package updates transcripts. Read script.go, then words.go and
+// markdown.go (commands in documentation).
 //
-// cockroachdb/datadriven runs the same transcripts, and would replace 60 of these 340 lines: the documentation needs
-// the rest. Each command would take two more lines: two transcripts grew from 560 to 697 lines. In
-// rogpeppe/go-internal/testscript no output stands under its command.
+// The library cockroachdb/datadriven also runs transcripts. It would replace 60 of these 340 lines, because the
+// documentation requires the other lines. Each command would take two more lines: two transcripts grew from 560 to
+// 697 lines. In rogpeppe/go-internal/testscript the output of a command is not below the command.
 package script
 
 import (
@@ -18,29 +17,29 @@ import (
 	"testing"
 )
 
-// Program is a command run in this process. It returns its exit code.
+// Program runs a command in this process and returns its exit code.
 type Program func(args []string, stdin io.Reader, stdout, stderr io.Writer) int
 
-// Options set how transcripts are run.
+// Options configure how transcripts are run.
 type Options struct {
 	Name    string // the first word of every command
 	Program Program
-	Rewrite bool                // put what commands print into the file, instead of comparing
-	Clean   func(string) string // takes out of a line what differs between runs; nil: nothing
+	Rewrite bool                // write the output of the commands to the file instead of comparing it
+	Clean   func(string) string // removes text that differs between runs from a line; nil: no change
 }
 
-// Case is one command of a transcript.
+// Case is a command of a transcript.
 type Case struct {
-	Line    int    // of the command in the file
-	Remarks string // lines before it: empty, or starting with #
-	Command string // without the $
+	Line    int    // line number of the command in the file
+	Remarks string // lines before the command: empty, or starting with #
+	Command string // the command without "$ "
 	// Output is what it prints: standard output unchanged, then standard error with "! " before each line, then "exit
 	// N" unless N is 0.
 	Output string
 }
 
-// Parse reads a transcript: remarks, "$ command" (a line that ends in \ continues), and output up to the next remark or
-// command.
+// Parse parses a transcript. A line that starts with "$ " is a command, and a line of a command that ends in \
+// continues on the next line. The output ends at the next remark or command.
 func Parse(text string) ([]Case, error) {
 	var cases []Case
 	lines := strings.SplitAfter(text, "\n")
@@ -67,7 +66,7 @@ func Parse(text string) ([]Case, error) {
 	return cases, nil
 }
 
-// parseCommand joins the lines of the command that starts at line i and returns the line after them.
+// parseCommand returns the command that starts at line i, and the index of the line after it.
 func parseCommand(lines []string, i int) (string, int) {
 	text := strings.TrimPrefix(lines[i], "$ ")
 	for i++; strings.HasSuffix(text, "\\\n") && i < len(lines); i++ {
@@ -76,7 +75,7 @@ func parseCommand(lines []string, i int) (string, int) {
 	return strings.TrimSuffix(text, "\n"), i
 }
 
-// Run runs the transcript at path, one subtest per command.
+// Run runs the transcript at path with one subtest per command.
 func Run(t *testing.T, path string, o Options) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -139,7 +138,7 @@ func (o Options) run(t *testing.T, path string, c Case) string {
 	return strings.TrimRight(text, "\n")
 }
 
-// clean puts prefix before each line of text.
+// clean cleans each line of text and adds prefix to it.
 func (o Options) clean(text, prefix string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
@@ -152,7 +151,7 @@ func (o Options) clean(text, prefix string) string {
 	return b.String()
 }
 
-// diffTexts shows where two outputs, which differ, part.
+// diffTexts shows the first difference between two outputs.
 func diffTexts(want, got string) string {
 	a, b := append(strings.Split(want, "\n"), ""), append(strings.Split(got, "\n"), "")
 	i := 0

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// Command is a command line taken apart.
+// Command is a parsed command line.
 type Command struct {
-	Args  []string // the program first
-	Stdin string   // file after <, "" for none
+	Args  []string // starts with the name of the program
+	Stdin string   // path of the file after <, or ""
 }
 
-// Words takes a command line apart as a shell does: words are parted by blanks,
-// which quotes and backslashes protect. Of redirections it knows < file.
+// Words splits a command line into words like a shell: words are separated by blanks, except in quotes and after
+// backslashes. The only supported redirection is < file.
 func Words(line string) (Command, error) {
 	var c Command
 	redirect := false

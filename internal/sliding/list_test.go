@@ -7,7 +7,7 @@ import (
 	"github.com/replay-llm/replay/internal/sliding"
 )
 
-// A list is a slice of which the beginning is not read any more.
+// A list has the same elements as a slice, apart from dropped elements.
 func TestListIsSlice(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	var list sliding.List[int]

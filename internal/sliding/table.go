@@ -2,12 +2,11 @@ package sliding
 
 import "iter"
 
-// Table holds values by the places 0, 1, 2, ..., of which a moving range is set at a time, such as requests in flight
-// by their id. Its memory is that of the stretches in which a value is set, and a little for each that ever had one.
-// The zero value is empty.
+// Table maps indices from 0 to values, for a moving range of indices such as the ids of requests in flight. It uses
+// memory for pages in which a value is set, and one pointer for each other page. The zero value is empty.
 type Table[T comparable] struct {
-	pages []*page[T] // nil: no value of it is set
-	spare *page[T]   // of no use now, all unset
+	pages []*page[T] // nil: no value of the page is set
+	spare *page[T]   // an unused page with no values set
 }
 
 const (
@@ -16,11 +15,11 @@ const (
 )
 
 type page[T comparable] struct {
-	set    int // values that are
+	set    int // number of values that are set
 	values [pageSize]T
 }
 
-// Get returns the value at a place, the zero value where none is set.
+// Get returns the value at an index, or the zero value if none is set.
 func (t *Table[T]) Get(i int) (v T) {
 	if at := i >> pageBits; at < len(t.pages) && t.pages[at] != nil {
 		return t.pages[at].values[i&(pageSize-1)]
@@ -28,7 +27,7 @@ func (t *Table[T]) Get(i int) (v T) {
 	return v
 }
 
-// Set sets the value at a place; the zero value gives its memory up.
+// Set sets the value at an index. Setting the zero value removes the value.
 func (t *Table[T]) Set(i int, v T) {
 	var zero T
 	at := i >> pageBits
@@ -50,7 +49,7 @@ func (t *Table[T]) Set(i int, v T) {
 	}
 }
 
-// addPage makes room for a page's values.
+// addPage adds the page at an index of pages.
 func (t *Table[T]) addPage(at int) {
 	for at >= len(t.pages) {
 		t.pages = append(t.pages, nil)
@@ -61,7 +60,7 @@ func (t *Table[T]) addPage(at int) {
 	t.spare = nil
 }
 
-// All yields the values that are set, by their places.
+// All yields the values that are set, with their indices.
 func (t *Table[T]) All() iter.Seq2[int, T] {
 	return func(yield func(int, T) bool) {
 		var zero T

@@ -7,7 +7,7 @@ import (
 	"github.com/replay-llm/replay/internal/sliding"
 )
 
-// A table is a map from places to values that are not zero.
+// A table has the same values as a map without zero values.
 func TestTableIsMap(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var table sliding.Table[int32]
@@ -45,7 +45,7 @@ func TestTableIsMap(t *testing.T) {
 	}
 }
 
-// A window of values that moves on takes no new memory but that of its list of pages.
+// A moving window of values allocates memory only for the list of pages.
 func TestTableSlides(t *testing.T) {
 	var table sliding.Table[*int]
 	x, at := new(int), 0

@@ -9,12 +9,12 @@ import (
 	"github.com/replay-llm/replay/internal/stable"
 )
 
-// pair has a key that is compared, and a place that tells pairs of one key apart.
+// pair has a key for sorting, and a place that differs between pairs with equal keys.
 type pair struct{ key, place int }
 
 func compareKeys(a, b pair) int { return cmp.Compare(a.key, b.key) }
 
-// TestEqualsStandardLibrary sorts lists of many lengths as package slices does.
+// TestEqualsStandardLibrary compares the results with package slices for lists of many lengths.
 func TestEqualsStandardLibrary(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for n := range 300 {

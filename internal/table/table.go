@@ -1,6 +1,6 @@
-// Package table holds columns and rows of cells: all tables that programs print or write are one. Each form has one
-// renderer: text.go (lines of a terminal), and in this file Markdown, CSV and JSON. report/parquet writes files of
-// columns, and report/html draws a table on a page.
+// Package table represents all tables that the programs print or write. Text for terminals is in text.go, and
+// Markdown, CSV and JSON are in this file. report/parquet writes tables as Parquet files, and report/html displays
+// tables on pages.
 package table
 
 import (
@@ -12,11 +12,11 @@ import (
 	"github.com/replay-llm/replay/internal/json"
 )
 
-// Table is columns and rows of cells.
+// Table has columns, and rows with one cell per column.
 type Table struct {
 	Columns []Column `json:"columns"`
-	// Rows have a cell per column: a float64 or a Number in columns of numbers, a string in all other columns, nil for an
-	// empty one.
+	// Rows have one cell per column. A cell is a float64 or a Number in columns of numbers, a string in other
+	// columns, and nil if it is empty.
 	Rows [][]any `json:"rows"`
 	// Flush omits the gap in front of the first column of text.
 	Flush bool `json:"-"`
@@ -26,23 +26,23 @@ type Table struct {
 type Column struct {
 	Name   string `json:"name"`
 	Number bool   `json:"number"`
-	// Setting reports whether it was chosen and not measured.
+	// Setting reports whether the values are settings and not measurements.
 	Setting bool `json:"setting"`
-	// Above is the first of two lines of a heading, of which Name is the second.
+	// Above is the first line of a heading with two lines. Name is the second line.
 	Above string `json:"-"`
-	Left  bool   `json:"-"` // aligned
-	// Rank orders what Fit removes: the highest first, 0 never.
+	Left  bool   `json:"-"` // aligned left
+	// Rank is the priority with which Fit removes the column: highest first, 0 never.
 	Rank int `json:"-"`
 }
 
-// New returns a table without rows. A name may have two lines.
+// New returns a table with columns and no rows. A name may have two lines.
 func New(names ...string) *Table {
 	t := &Table{}
 	t.AddColumns(names...)
 	return t
 }
 
-// NewLeft returns a table without rows, the columns of which are aligned left.
+// NewLeft returns a table with left-aligned columns and no rows.
 func NewLeft(names ...string) *Table {
 	t := New(names...)
 	for i := range t.Columns {
@@ -51,7 +51,7 @@ func NewLeft(names ...string) *Table {
 	return t
 }
 
-// AddColumns adds columns. A name may have two lines.
+// AddColumns adds columns of text. A name may have two lines.
 func (t *Table) AddColumns(names ...string) {
 	for _, name := range names {
 		above, last, two := strings.Cut(name, "\n")
@@ -69,7 +69,7 @@ func (t *Table) AddNumbers(setting bool, names ...string) {
 	}
 }
 
-// Add adds a row of texts, "" for empty cells.
+// Add adds a row of texts. "" is an empty cell.
 func (t *Table) Add(texts ...string) {
 	row := make([]any, len(texts))
 	for i, text := range texts {
@@ -80,16 +80,16 @@ func (t *Table) Add(texts ...string) {
 	t.Rows = append(t.Rows, row)
 }
 
-// Number is a number that keeps its text.
+// Number is a number as text.
 type Number string
 
-// MarshalJSON returns the number as a float64 is written.
+// MarshalJSON returns the number in the JSON format of a float64.
 func (n Number) MarshalJSON() ([]byte, error) {
 	v, _ := Float(n)
 	return json.Marshal(v)
 }
 
-// Float returns the number in a cell, and false without one.
+// Float returns the number in a cell. It reports false if the cell contains no number.
 func Float(cell any) (float64, bool) {
 	switch v := cell.(type) {
 	case float64:
@@ -101,7 +101,7 @@ func Float(cell any) (float64, bool) {
 	return 0, false
 }
 
-// FindNumbers makes a column of texts one of numbers, if all of them are.
+// FindNumbers converts a column of texts to a column of numbers if all cells contain numbers.
 func (t *Table) FindNumbers(column int) {
 	for _, row := range t.Rows {
 		if _, ok := Float(Number(formatCell(row[column]))); row[column] != nil && !ok {
@@ -129,7 +129,7 @@ func formatCell(v any) string {
 	return ""
 }
 
-// lines returns the names and the cells as texts.
+// lines returns the column names and all cells as texts.
 func (t *Table) lines() [][]string {
 	all := make([][]string, 1, 1+len(t.Rows))
 	for i := range t.Columns {
@@ -145,15 +145,15 @@ func (t *Table) lines() [][]string {
 	return all
 }
 
-// WriteCSV writes a line per row, after one with the names.
+// WriteCSV writes a line with the names of the columns and a line per row.
 func (t *Table) WriteCSV(w io.Writer) error { return csv.NewWriter(w).WriteAll(t.lines()) }
 
-// Escape returns text as a cell of Markdown has it.
+// Escape returns text with escapes for a cell of a Markdown table.
 func Escape(text string) string {
 	return strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;").Replace(text)
 }
 
-// Markdown returns a table of Markdown.
+// Markdown returns the table in Markdown.
 func (t *Table) Markdown() string {
 	var b strings.Builder
 	for i, line := range t.lines() {
@@ -175,7 +175,7 @@ func (t *Table) Markdown() string {
 	return b.String()
 }
 
-// WriteJSON writes a list of objects, one per line, without empty cells.
+// WriteJSON writes a list with one object per line and row. Empty cells are omitted.
 func (t *Table) WriteJSON(w io.Writer) error {
 	objects := make([]string, len(t.Rows))
 	for n, row := range t.Rows {
@@ -185,7 +185,7 @@ func (t *Table) WriteJSON(w io.Writer) error {
 				object[t.Columns[i].Name] = v
 			}
 		}
-		line, err := json.Marshal(object) // keys in bytewise order
+		line, err := json.Marshal(object) // keys are in bytewise order
 		if err != nil {
 			return err
 		}
@@ -198,7 +198,7 @@ func (t *Table) WriteJSON(w io.Writer) error {
 	return err
 }
 
-// Clone returns a copy, the rows of which may be added to.
+// Clone returns a copy to which rows can be added.
 func (t *Table) Clone() *Table {
 	return &Table{Columns: t.Columns, Rows: append([][]any{}, t.Rows...), Flush: t.Flush}
 }

@@ -41,7 +41,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// Columns of which a cell is no number stay texts.
+// A column with a cell that is not a number remains a column of texts.
 func TestFindNumbers(t *testing.T) {
 	made := New("a", "b")
 	made.Add("1", "2")

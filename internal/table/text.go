@@ -6,10 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// gap is the space in front of each column of text.
+// gap is the space before each column.
 const gap = "  "
 
-// widths returns the characters of each column.
+// widths returns the width of each column in characters.
 func (t *Table) widths() []int {
 	all := make([]int, len(t.Columns))
 	for i, c := range t.Columns {
@@ -23,8 +23,8 @@ func (t *Table) widths() []int {
 	return all
 }
 
-// Fit removes columns until lines of text have at most width characters, those of the highest Rank first and those of
-// Rank 0 never. It returns their headings.
+// Fit removes columns until lines have at most width characters. It removes columns with the highest Rank first, and
+// never removes columns with Rank 0. It returns the headings of the removed columns.
 func (t *Table) Fit(width int) (left []string) {
 	for {
 		worst, total := 0, 0
@@ -51,7 +51,7 @@ func (t *Table) Remove(column int) {
 	}
 }
 
-// Text returns lines of text: the headings, of two lines at most, and a line for each row.
+// Text returns the table as text: headings of one or two lines, and a line per row.
 func (t *Table) Text() string {
 	widths, lines := t.widths(), t.lines()
 	above := make([]string, len(t.Columns))
@@ -74,7 +74,7 @@ func (t *Table) Text() string {
 		}
 		whole := strings.TrimRight(text.String(), " ")
 		if k < 2 && whole == "" {
-			continue // headings of one line, or none
+			continue // skip an empty heading line
 		}
 		b.WriteString(whole + "\n")
 	}

@@ -1,4 +1,4 @@
-// Package terminal fits text into the columns of a terminal.
+// Package terminal wraps text at the width of a terminal.
 package terminal
 
 import (
@@ -7,11 +7,11 @@ import (
 	"unicode/utf8"
 )
 
-// Width is the number of columns that text for people keeps to.
+// Width is the maximum number of columns of printed text.
 const Width = 80
 
-// WrapLine breaks a line at spaces if it is wider than Width; continued lines are indented by indent columns. A word is
-// never broken, however long.
+// WrapLine breaks a line at spaces if it is wider than Width. Continuation lines are indented by indent columns.
+// Words are never broken.
 func WrapLine(line string, indent int) string {
 	var b strings.Builder
 	for utf8.RuneCountInString(line) > Width {
@@ -25,8 +25,8 @@ func WrapLine(line string, indent int) string {
 	return b.String() + line
 }
 
-// WrapText breaks every line of a text, which ends with one; continued lines are indented by more columns than the
-// line.
+// WrapText wraps every line of a text that ends with a line break. Continuation lines are indented by more additional
+// columns.
 func WrapText(text string, more int) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
@@ -36,8 +36,8 @@ func WrapText(text string, more int) string {
 	return b.String()
 }
 
-// lastSpace returns the place to break a line: the last space within Width columns, else the first one after them; -1
-// if there is none. Spaces at the beginning do not count.
+// lastSpace returns the index at which to break a line: the last space within Width columns, or otherwise the first
+// space after them. It ignores leading spaces and returns -1 if there is no such space.
 func lastSpace(line string, indent int) int {
 	at, columns := -1, 0
 	begun := false
@@ -55,7 +55,7 @@ func lastSpace(line string, indent int) int {
 	return at
 }
 
-// Digits returns how many digits after the point a number has in a narrow table: four or five digits in all.
+// Digits returns the number of decimal places of a number in a narrow table, so that it has about four digits.
 func Digits(v float64) int {
 	switch v = math.Abs(v); {
 	case v >= 1000:

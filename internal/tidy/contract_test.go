@@ -7,11 +7,13 @@ import (
 	"testing"
 )
 
-// The contract of a core is one interface: optional abilities are methods of scheduler.Core that Able announces, with
-// defaults in scheduler.Base. Code that looks for another interface in a core makes a second contract, which a core
-// breaks without notice when it forgets a method or a wrapper hides it.
+// The only interface for cores is scheduler.Core. Optional abilities are methods of scheduler.Core that Able reports,
+// with defaults in scheduler.Base.
+//
+// A type assertion of a core to another interface is not allowed. It fails silently if a core has no such method or
+// if a wrapper hides the method.
 func TestCoresHaveOneContract(t *testing.T) {
-	contracts := map[string]bool{} // interfaces by package and name
+	contracts := map[string]bool{} // names of interfaces with their package
 	for _, s := range parseAll(t) {
 		if dir := s.dir(); dir != "scheduler" && dir != "scheduler/lockstep" {
 			continue
@@ -49,7 +51,7 @@ func TestCoresHaveOneContract(t *testing.T) {
 	}
 }
 
-// typeName returns the name of a type with its package; a name without one is of package own.
+// typeName returns the qualified name of a type. The package of an unqualified name is own.
 func typeName(e ast.Expr, own string) string {
 	switch e := e.(type) {
 	case *ast.Ident:
@@ -62,7 +64,7 @@ func typeName(e ast.Expr, own string) string {
 	return ""
 }
 
-// namesCore reports whether a value is called a core or a rank.
+// namesCore reports whether the name of a value contains core or rank.
 func namesCore(e ast.Expr) bool {
 	name := ""
 	switch e := e.(type) {

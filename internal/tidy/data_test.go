@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// The folder of optional data has its default in internal/optional and, for make, in the Makefile. All other
-// files take it from there, and nothing requires it.
+// Only internal/optional and the Makefile contain the default folder of optional data. All other files use one of
+// these definitions. No code requires the data.
 func TestOptionalDataHasOnePlace(t *testing.T) {
 	places := []string{"Makefile", "internal/optional/optional.go"}
 	folder := regexp.MustCompile(`\.\./shared\b|\bshared/(golden|measured|spec|tools|traces|vllm-runs)\b`)
@@ -36,8 +36,8 @@ func TestOptionalDataHasOnePlace(t *testing.T) {
 	}
 }
 
-// A test that requires a program other than Go tries it first: internal/optional runs it, and skips the test with a
-// line that names it. To find it on the path is not enough.
+// Tests that require a program other than Go use internal/optional. It runs the program first, and skips the test
+// with a message that names the program. Finding the program on the PATH is not sufficient.
 func TestProgramsAreTried(t *testing.T) {
 	for _, s := range parseAll(t) {
 		ast.Inspect(s.file, func(n ast.Node) bool {

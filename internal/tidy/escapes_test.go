@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// What moves the cursor or has a color is written in report/watch, besides the bars of progressbar; cli.TerminalOf
-// decides whether there is a terminal for it (TestEscapesOnTerminals).
+// Only report/watch and the library progressbar write escape sequences for colors and cursor movement. cli.TerminalOf
+// decides whether the output is a terminal (TestEscapesOnTerminals).
 func TestEscapesHaveOnePlace(t *testing.T) {
 	places := []string{"report/watch/frame.go", "report/watch/screen.go"}
 	seen := map[string]bool{}

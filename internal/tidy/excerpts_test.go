@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// An error that quotes a text with %q is made by excerpt.Errorf, which cuts long texts, or quotes a part of it.
+// Errors that quote text with %q use excerpt.Errorf, which cuts long texts, or quote only a part of the text.
 func TestErrorsQuoteExcerpts(t *testing.T) {
 	for _, s := range parseAll(t) {
 		if s.test || s.foreign() || strings.HasPrefix(s.path, "tools/") || strings.HasPrefix(s.path, ".ci/") || strings.HasPrefix(s.path, "examples/") || s.dir() == "internal/script" {
@@ -32,7 +32,7 @@ func TestErrorsQuoteExcerpts(t *testing.T) {
 	}
 }
 
-// Notes and warnings are printed by internal/cmd/cli, which cuts long ones.
+// Only internal/cmd/cli prints notes and warnings, because it cuts long texts.
 func TestNotesAreCut(t *testing.T) {
 	for _, s := range parseAll(t) {
 		if s.test || s.dir() == "internal/cmd/cli" {
@@ -48,7 +48,7 @@ func TestNotesAreCut(t *testing.T) {
 	}
 }
 
-// isSelector reports whether an expression is a name of a package.
+// isSelector reports whether an expression is the given name of a package.
 func isSelector(x ast.Expr, pkg, name string) bool {
 	s, ok := x.(*ast.SelectorExpr)
 	if !ok || s.Sel.Name != name {

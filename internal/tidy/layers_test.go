@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// layers returns the rooms from the lowest layer up. A package imports rooms
-// below its own only; of the rooms that hold it, the deepest one counts.
+// layers returns the rooms from the lowest to the highest layer. A room is a folder with the packages below it. A
+// package may only import packages of lower layers. Packages in nested rooms belong to the deepest room.
 func layers() [][]string {
 	return [][]string{
 		{"internal/excerpt", "internal/json", "internal/stable"},
@@ -46,8 +46,8 @@ func layers() [][]string {
 	}
 }
 
-// strangers returns, by room, the folders it must not import although they stand below it. Packages that read files and
-// results run no simulation; packages that simulate serve nothing.
+// strangers returns forbidden imports of lower layers, by room. Packages that read files and results do not run
+// simulations. Packages that simulate do not serve requests.
 func strangers() map[string][]string {
 	simulations := []string{"replay/offline", "replay/online"}
 	return map[string][]string{
@@ -61,13 +61,13 @@ func strangers() map[string][]string {
 	}
 }
 
-// shared returns, by room, the folders below its strangers that it may import all the same. calibrate reads the results of
-// load generators and spans as the readers of traces do, and makes no workload of them.
+// shared returns exceptions from strangers, by room. calibrate reads the results of load generators and spans with
+// the packages of the trace readers, but creates no workload.
 func shared() map[string][]string {
 	return map[string][]string{"calibrate": {"loadgen/formats/entries", "loadgen/formats/scan"}}
 }
 
-// findRoom returns the layer and the name of the room that holds a package.
+// findRoom returns the layer and the name of the room that contains a package.
 func findRoom(dir string) (int, string) {
 	for d := dir; d != "."; d = path.Dir(d) {
 		for level, names := range layers() {
@@ -79,8 +79,7 @@ func findRoom(dir string) (int, string) {
 	return -1, ""
 }
 
-// Imports point down the list of layers and never up; rooms of one layer do not
-// know each other.
+// A room imports only rooms of lower layers. Rooms of the same layer do not import each other.
 func TestImportsPointDown(t *testing.T) {
 	rooms := make(map[string]bool)
 	homeless := make(map[string]bool)
@@ -120,10 +119,10 @@ func TestImportsPointDown(t *testing.T) {
 	}
 }
 
-// Folders do not go in circles, whatever their depth. Of the folders side by side in one folder, and the package of
-// that folder itself, none imports itself through other ones.
+// Folders of the same parent folder do not import each other in a cycle. The package of the parent folder itself is
+// included.
 func TestFoldersHaveNoCircles(t *testing.T) {
-	graphs := make(map[string]map[string]map[string]bool) // folder, entry, entries it imports
+	graphs := make(map[string]map[string]map[string]bool) // imported entries by folder and entry
 	for _, s := range parseAll(t) {
 		if s.test {
 			continue
@@ -149,9 +148,9 @@ func TestFoldersHaveNoCircles(t *testing.T) {
 	}
 }
 
-// splitAt returns the deepest folder that holds both packages, and by which of
-// its entries each is reached; "." is the folder's own package. The rooms of internal
-// stand side by side with the folders at the top, since some are below and one is above these.
+// splitAt returns the deepest folder that contains both packages, and the entries of this folder that contain each
+// package. The entry "." is the package of the folder itself. The rooms of internal are treated as top-level folders,
+// because they belong to different layers.
 func splitAt(a, b string) (parent, from, to string) {
 	x, y := splitPath(a), splitPath(b)
 	n := 0
@@ -168,7 +167,7 @@ func splitAt(a, b string) (parent, from, to string) {
 	return path.Join(append([]string{"."}, x[:n]...)...), from, to
 }
 
-// splitPath splits a path into folders, a room of internal being one.
+// splitPath splits a path into folders. A room of internal is one element.
 func splitPath(dir string) []string {
 	if below, ok := strings.CutPrefix(dir, "internal/"); ok {
 		room, rest, deeper := strings.Cut(below, "/")
@@ -180,8 +179,7 @@ func splitPath(dir string) []string {
 	return strings.Split(dir, "/")
 }
 
-// findCircle returns the entries of a circle, the first one again at its end, or
-// nil.
+// findCircle returns the entries of an import cycle, with the first entry repeated at the end, or nil.
 func findCircle(graph map[string]map[string]bool) []string {
 	done := make(map[string]bool)
 	var trail []string
@@ -211,7 +209,7 @@ func findCircle(graph map[string]map[string]bool) []string {
 	return nil
 }
 
-// The checks above find violations.
+// findCircle finds a cycle.
 func TestFindCircle(t *testing.T) {
 	set := func(names ...string) map[string]bool {
 		m := make(map[string]bool)
@@ -232,8 +230,8 @@ func TestFindCircle(t *testing.T) {
 	}
 }
 
-// maxTop is the number of folders at the top of the tree.
-const maxTop = 17 // schema among them, below all that has settings, and python, which pip and people look for there
+// maxTop is the maximum number of top-level folders.
+const maxTop = 17 // includes schema, which all packages with settings import, and python, the usual folder of a Python package
 
 func TestTopLevelIsShort(t *testing.T) {
 	if top := listTop(t); len(top) > maxTop {
@@ -241,7 +239,7 @@ func TestTopLevelIsShort(t *testing.T) {
 	}
 }
 
-// listTop returns the folders at the top of the tree, except the folders that git ignores: what commands leave.
+// listTop returns the top-level folders, except folders that git ignores.
 func listTop(t *testing.T) (top []string) {
 	t.Helper()
 	ignored, err := os.ReadFile(filepath.Join(root, ".gitignore"))

@@ -7,11 +7,12 @@ import (
 	"testing"
 )
 
-// mostModules bounds the modules that the simulator's go.mod requires, directly or not. It may only fall.
+// mostModules is the maximum number of modules that the go.mod of the simulator requires, directly or indirectly. Do
+// not increase it.
 const mostModules = 66
 
-// Most modules are required by tests and drawings of libraries. An exclude directive would remove them, and
-// "go install" of a version rejects a module that has one.
+// Most modules are required only by tests and plotting packages of libraries. An exclude directive could remove them,
+// but "go install" with a version rejects a module that has exclude directives.
 func TestModulesAreFew(t *testing.T) {
 	list := exec.Command("go", "list", "-m", "all")
 	list.Dir, list.Env = "../..", append(os.Environ(), "GOWORK=off")
@@ -33,18 +34,18 @@ func TestModulesAreFew(t *testing.T) {
 	}
 }
 
-// door is where a library may be used.
+// door lists the folders that may use a library.
 type door struct {
-	library string   // what its import path begins with
+	library string   // prefix of its import path
 	rooms   []string // folders that may import it
-	tests   bool     // in tests and in packages for tests only
+	tests   bool     // only in tests and in packages for tests
 }
 
-// doors returns the door of every library; of several that fit, the longest
-// counts.
+// doors returns the door of every library. If several doors match a library, the door with the longest prefix
+// applies.
 func doors() []door {
 	return []door{
-		{library: "github.com/spf13/", rooms: []string{"cmd", "internal/cmd", "live/cmd", "tools/freeze"}}, // which draws from all flags
+		{library: "github.com/spf13/", rooms: []string{"cmd", "internal/cmd", "live/cmd", "tools/freeze"}}, // tools/freeze draws random values for all flags
 		{library: "github.com/schollz/progressbar/v3", rooms: []string{"internal/cmd/cli"}},
 		{library: "github.com/goccy/go-yaml", rooms: []string{"cmd", "internal/cmd", "live/cmd", "calibrate/measured", "scheduler/optables/wheel", "tools/schemas"}},
 		{library: "github.com/goccy/go-json", rooms: []string{"internal/json"}},
@@ -63,7 +64,7 @@ func doors() []door {
 		{library: "golang.org/x/net/netutil", rooms: []string{"live/frontend"}},
 		{library: "github.com/nats-io/", rooms: []string{"live/drt"}},
 		{library: "go.etcd.io/etcd/", rooms: []string{"live/drt"}},
-		{library: "go.uber.org/zap", rooms: []string{"live/drt"}}, // etcd wants one, silent
+		{library: "go.uber.org/zap", rooms: []string{"live/drt"}}, // etcd requires a logger; it is silent
 		{library: "github.com/google/uuid", rooms: []string{"live/cancel"}},
 		{library: "github.com/tinylib/msgp", rooms: []string{"live/kvevents", "live/eventplane"}},
 		{library: "go.opentelemetry.io/", rooms: []string{"live/telemetry"}},
@@ -71,13 +72,13 @@ func doors() []door {
 		{library: "github.com/prometheus/", rooms: []string{"live/telemetry"}},
 		{library: "google.golang.org/grpc", rooms: []string{"live/drt", "live/telemetry"}},
 		{library: "go.uber.org/goleak", rooms: []string{"live"}, tests: true},
-		{library: "github.com/go-zeromq/zmq4", rooms: []string{"live/kvevents"}, tests: true}, // another implementation to test against
+		{library: "github.com/go-zeromq/zmq4", rooms: []string{"live/kvevents"}, tests: true}, // another implementation for tests
 		{library: "github.com/santhosh-tekuri/jsonschema/", rooms: []string{"tools/schemas"}, tests: true},
 		{library: "github.com/cockroachdb/datadriven", rooms: []string{"."}, tests: true},
 	}
 }
 
-// findDoor returns the place in all of the door of a library, or -1.
+// findDoor returns the index of the door of a library, or -1.
 func findDoor(all []door, library string) int {
 	best := -1
 	for i := range all {
@@ -88,10 +89,10 @@ func findDoor(all []door, library string) int {
 	return best
 }
 
-// Every library has its door, every door its library.
+// Every library has a door, and every door is used.
 func TestLibrariesHaveDoors(t *testing.T) {
 	all := doors()
-	used := make(map[string]bool) // by library and room
+	used := make(map[string]bool) // keys are library and room
 	for _, s := range parseAll(t) {
 		if s.foreign() {
 			continue

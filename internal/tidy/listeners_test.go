@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Every listener of the programs is opened by internal/listen, which refuses those outside loopback without
-// credentials. etcd and NATS open their own: live/drt/stack asks internal/listen before.
+// Only internal/listen opens listeners, because it rejects listeners outside loopback without credentials. etcd and
+// NATS open their listeners themselves. live/drt/stack calls internal/listen before that.
 func TestListenersAreOpenedInOnePlace(t *testing.T) {
 	opens := map[string]bool{
 		"net.Listen": true, "net.ListenTCP": true, "net.ListenUnix": true, "net.ListenUDP": true, "net.ListenPacket": true, "net.ListenConfig": true,

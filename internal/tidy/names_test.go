@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Doc comments begin with the verbs of the standard library: returns, reports, is. They do not begin with the verbs
-// that this test lists.
+// Doc comments use the verbs of the standard library: returns, reports, is. They do not start with the verbs in this
+// test.
 func TestDocCommentsArePlain(t *testing.T) {
 	for _, s := range parseAll(t) {
 		for _, d := range s.file.Decls {
@@ -25,11 +25,11 @@ func TestDocCommentsArePlain(t *testing.T) {
 	}
 }
 
-// isBare reports whether a name is one word in small letters.
+// isBare reports whether a name is one lower-case word.
 func isBare(name string) bool { return name == strings.ToLower(name) && name != "_" }
 
-// Functions are a verb and its object. A function without a receiver has a second word, except for a few well-known
-// ones; if the object is the receiver, the verb is enough.
+// The name of a function is a verb and its object. Functions without a receiver have at least two words, except for
+// some well-known names. If the receiver is the object, a verb is sufficient.
 func TestFunctionsNameTheirObject(t *testing.T) {
 	known := []string{"main", "run", "init", "exp", "usagef", "errorf"}
 	for _, s := range parseAll(t) {
@@ -45,7 +45,7 @@ func TestFunctionsNameTheirObject(t *testing.T) {
 	}
 }
 
-// Words that have meant nine things each, and now mean none.
+// These verbs are too vague for names of functions.
 func TestVagueMethods(t *testing.T) {
 	vague := []string{"settle", "take", "look", "tell", "say", "deal", "goOn", "handle", "process"}
 	for _, s := range parseAll(t) {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Every file of test data has its origin in NOTICE, and everything that NOTICE names exists.
+// NOTICE lists the origin of every file of test data. All files that NOTICE lists exist.
 func TestNoticeNamesTestdata(t *testing.T) {
 	used := make(map[string]bool)
 	for line := range strings.Lines(readFile(t, "NOTICE")) {
@@ -33,7 +33,7 @@ func TestNoticeNamesTestdata(t *testing.T) {
 	}
 }
 
-// listTestdata returns the files in folders of test data, by path from the root.
+// listTestdata returns all files in testdata folders, relative to the root of the repository.
 func listTestdata(t *testing.T) []string {
 	t.Helper()
 	var all []string

@@ -13,21 +13,20 @@ import (
 	"testing"
 )
 
-// passage is a piece of prose: a comment of a Go file, or a document.
+// passage is a comment of a Go file, or a document.
 type passage struct {
-	file string // from the root
-	line int    // of its beginning
+	file string // path relative to the root of the repository
+	line int    // number of the first line
 	text string
 	code bool // a comment of a Go file
 }
 
-// at returns the place of an offset in the passage.
+// at returns the file and line of an offset in the passage.
 func (p *passage) at(offset int) string {
 	return p.file + ":" + strconv.Itoa(p.line+strings.Count(p.text[:offset], "\n"))
 }
 
-// listProse returns the comments of all Go files and all documents. Examples
-// between fences are no prose.
+// listProse returns the comments of all Go files, and all documents without fenced code blocks.
 func listProse(t *testing.T) []passage {
 	t.Helper()
 	var all []passage
@@ -44,7 +43,7 @@ func listProse(t *testing.T) []passage {
 	return all
 }
 
-// joinComment returns the text of a comment, line by line.
+// joinComment returns the lines of a comment without comment markers.
 func joinComment(group *ast.CommentGroup) string {
 	var lines []string
 	for _, c := range group.List {
@@ -53,7 +52,7 @@ func joinComment(group *ast.CommentGroup) string {
 	return strings.Join(lines, "\n")
 }
 
-// blankFences empties the lines between fences, and leaves their number.
+// blankFences removes the text of fenced code blocks and keeps the number of lines.
 func blankFences(text string) string {
 	lines := strings.Split(text, "\n")
 	inside := false
@@ -69,14 +68,13 @@ func blankFences(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// isThere reports whether the project has the file or folder.
+// isThere reports whether a file or folder of the repository exists.
 func isThere(name string) bool {
 	_, err := os.Stat(filepath.Join(root, name))
 	return err == nil
 }
 
-// readHeadings returns the headings of a document without their marks, and the
-// anchors that links reach them by.
+// readHeadings returns the headings of a document as text, and the anchors of these headings.
 func readHeadings(t *testing.T, name string) (headings, anchors map[string]bool) {
 	t.Helper()
 	headings, anchors = make(map[string]bool), make(map[string]bool)
@@ -93,7 +91,7 @@ func readHeadings(t *testing.T, name string) (headings, anchors map[string]bool)
 	return headings, anchors
 }
 
-// readRules returns the numbers of the rules of a document, which are its items that begin with one.
+// readRules returns the numbers of the rules of a document. A rule is a list item that begins with its number.
 func readRules(t *testing.T, name string) (numbers []string) {
 	t.Helper()
 	for _, m := range regexp.MustCompile(`(?m)^- \*\*([0-9]+\.[0-9]+)\*\* `).FindAllStringSubmatch(readFile(t, name), -1) {
@@ -102,8 +100,8 @@ func readRules(t *testing.T, name string) (numbers []string) {
 	return numbers
 }
 
-// The rules of docs/rules have the numbers of their section and of their place in it, in order. The rules that they name are
-// there. A section is a heading with rules below it.
+// The number of a rule in docs/rules is the number of its section and its position in the section, in order. All
+// rules that a text refers to exist. Only headings with rules below them count as sections.
 func TestRulesAreNumbered(t *testing.T) {
 	names := regexp.MustCompile(`[Rr]ules? [0-9]+\.[0-9]+(?:(?:,| and| to) [0-9]+\.[0-9]+)*`)
 	number := regexp.MustCompile(`[0-9]+\.[0-9]+`)
@@ -145,10 +143,9 @@ func TestRulesAreNumbered(t *testing.T) {
 	}
 }
 
-// A comment that cites a document names it by its path from the root, and one
-// that cites a part of it the heading behind it: docs/rules/harness.md
-// "Scaling". A rule of docs/rules has a number. Documents link to one another. All of
-// these are there, and no number of a chapter stands for a heading.
+// A comment refers to a document by its path from the root of the repository. It refers to a section by its heading
+// after the path: docs/rules/harness.md "Scaling". Rules of docs/rules are referred to by number. All referenced
+// documents, sections and rules exist. Numbers of chapters are not allowed as references.
 func TestDocumentsExist(t *testing.T) {
 	cite := regexp.MustCompile(`([A-Za-z0-9_./-]*[A-Za-z0-9_-]\.md)(\)?,?\s+"([^"\n]*(?:\n[^"\n]*)?)")?(#([a-z0-9_-]+))?( §?\s?[0-9]+(\.[0-9]+)+)?`)
 	made := map[string]bool{"summary.md": true} // written by the program
@@ -192,7 +189,7 @@ func TestDocumentsExist(t *testing.T) {
 	}
 }
 
-// A link within a document reaches a heading of it.
+// A link within a document refers to an existing heading of the document.
 func TestAnchorsExist(t *testing.T) {
 	link := regexp.MustCompile(`\]\(#([a-z0-9_-]+)\)`)
 	for _, p := range listProse(t) {
@@ -208,8 +205,8 @@ func TestAnchorsExist(t *testing.T) {
 	}
 }
 
-// Go files that a comment names stand in its package, or at their path from the root. Those in documents have their
-// path, or a name that some file has.
+// A Go file that a comment refers to exists in the same package, or at this path from the root of the repository. A
+// Go file that a document refers to exists at its path, or has a name that some file of the repository has.
 func TestFilesExist(t *testing.T) {
 	names := make(map[string]bool)
 	for _, name := range listFiles(t) {
@@ -230,7 +227,7 @@ func TestFilesExist(t *testing.T) {
 	}
 }
 
-// Tests that prose names are there; with a folder in front, in that folder.
+// Tests that a text refers to exist. If the reference includes a folder, the test is in this folder.
 func TestTestsExist(t *testing.T) {
 	all, in := make(map[string]bool), make(map[string]bool)
 	for _, s := range parseAll(t) {
@@ -250,7 +247,7 @@ func TestTestsExist(t *testing.T) {
 			}
 			switch {
 			case all[test] && (folder == "" || in[folder+"."+test]):
-			case folder == "" && begins(all, test): // a pattern of -run
+			case folder == "" && begins(all, test): // a pattern for the flag -run
 			default:
 				t.Errorf("%s: %s is not there", p.at(m[0]), p.text[m[0]:m[1]])
 			}
@@ -267,8 +264,7 @@ func begins(names map[string]bool, prefix string) bool {
 	return false
 }
 
-// Folders that documents name between back quotes are there, and so are the packages that they name with one of their
-// exported names behind.
+// Folders in backquotes in documents exist. For a package with an exported name, the package must exist.
 func TestFoldersExist(t *testing.T) {
 	top := make(map[string]bool)
 	for _, name := range listTop(t) {
@@ -293,7 +289,7 @@ func TestFoldersExist(t *testing.T) {
 	}
 }
 
-// Targets of make that prose names are in the Makefile.
+// Make targets that a text refers to exist in the Makefile.
 func TestTargetsExist(t *testing.T) {
 	targets := make(map[string]bool)
 	for _, m := range regexp.MustCompile(`(?m)^([a-z0-9-]+):`).FindAllStringSubmatch(readFile(t, "Makefile"), -1) {

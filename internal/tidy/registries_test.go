@@ -9,15 +9,15 @@ import (
 	"testing"
 )
 
-// registry is the one place that names the concrete things of a kind.
+// registry describes the packages of a kind that only their registry may import.
 type registry struct {
 	kind  string
-	homes []string // folders that hold concrete ones
-	users []string // folders that may import them, those below included
+	homes []string // folders with the packages of the kind
+	users []string // folders that may import these packages, including subfolders
 }
 
-// registries returns the kinds of things of which each is a package. Callers get one from its registry, so that adding
-// another costs the places that ARCHITECTURE.md lists.
+// registries returns the registries of engines and of trace formats. All other packages get an engine or a format
+// from its registry. ARCHITECTURE.md lists the files that a new engine or format changes.
 func registries() []registry {
 	var readers []string
 	for _, name := range []string{"mooncake", "tables", "texts", "sessions", "results", "servegen"} {
@@ -28,7 +28,7 @@ func registries() []registry {
 			"scheduler/vllm", "scheduler/sglang", "scheduler/trtllm",
 			"replay/engineargs", // its arguments name vLLM's rules
 			"replay/engines",    // the registry
-			"calibrate",         // fits the pass times of vLLM, and of nothing else
+			"calibrate",         // fits the pass durations of vLLM only
 		}},
 		{"trace formats", readers, append([]string{
 			"loadgen/formats/registry",
@@ -37,12 +37,12 @@ func registries() []registry {
 	}
 }
 
-// isWithin reports whether dir is one of the folders or below it.
+// isWithin reports whether dir is one of the folders or a subfolder of one.
 func isWithin(dir string, folders []string) bool {
 	return slices.ContainsFunc(folders, func(f string) bool { return dir == f || strings.HasPrefix(dir, f+"/") })
 }
 
-// Concrete engines are imported by their registry, and by packages that are about one of them alone.
+// Only registries, and packages about a single engine or format, import engines and trace formats.
 func TestOnlyRegistriesImportWhatIsChosen(t *testing.T) {
 	for _, r := range registries() {
 		used := make(map[string]bool)
@@ -70,13 +70,12 @@ func TestOnlyRegistriesImportWhatIsChosen(t *testing.T) {
 	}
 }
 
-// namedList is the one file that names the concrete things of a kind which stand
-// side by side in one package.
+// namedList describes functions or types of a package that only some files may refer to.
 type namedList struct {
 	kind  string
 	dir   string
-	names string   // matches the functions and types that stand for one of them
-	files []string // that may name them all; other files only their own
+	names string   // pattern of these functions and types
+	files []string // files that may refer to all of them; other files may only refer to their own
 }
 
 func namedLists() []namedList {
@@ -86,12 +85,11 @@ func namedLists() []namedList {
 	}
 }
 
-// Router policies and timing models are named in their registry
-// alone, and in the file that holds them.
+// Only the registry, and the file that declares it, refer to a router policy or a timing model.
 func TestOnlyRegistriesNameWhatIsChosen(t *testing.T) {
 	for _, l := range namedLists() {
 		pattern := regexp.MustCompile(l.names)
-		home := make(map[string]string) // by name, the file that declares it
+		home := make(map[string]string) // file that declares a name, by name
 		for _, s := range parseAll(t) {
 			if s.dir() != l.dir || s.test {
 				continue
@@ -131,19 +129,19 @@ func TestOnlyRegistriesNameWhatIsChosen(t *testing.T) {
 	}
 }
 
-// mentions returns, by name of a constant, the files that may compare with it outside its registry.
+// mentions returns the folders that may use a constant outside of its registry, by the name of the constant.
 func mentions() map[string][]string {
 	engines := []string{
 		"replay/engineargs", "replay/engines",
-		"replay/offline",             // one vLLM worker is driven by itself, as in the reference
-		"report/ledger",              // vLLM's blocks count as a whole
-		"live/cmd/replay-live/serve", // checks one of each
-		"tools",                      // measures one of each
+		"replay/offline",             // runs a single vLLM worker alone, like the reference
+		"report/ledger",              // counts whole blocks of vLLM
+		"live/cmd/replay-live/serve", // checks one engine of each kind
+		"tools",                      // measures one engine of each kind
 	}
 	return map[string][]string{"engineargs.VLLM": engines, "engineargs.SGLang": engines}
 }
 
-// Few places depend on the kind of an engine.
+// Only the folders of mentions depend on the kind of an engine.
 func TestFewTellEnginesApart(t *testing.T) {
 	used := make(map[string]bool)
 	for _, s := range parseAll(t) {
@@ -176,7 +174,7 @@ func TestFewTellEnginesApart(t *testing.T) {
 	}
 }
 
-// listDeclared returns the functions and types of a file.
+// listDeclared returns the names of functions and types that a file declares.
 func listDeclared(f *ast.File) []string {
 	var names []string
 	for _, d := range f.Decls {

@@ -8,12 +8,13 @@ import (
 	"testing"
 )
 
-// limits are what a type or a package may have at most. Split a duty to meet one, not a file.
+// limits returns the maximum sizes of types and packages. If a package or type exceeds a limit, split its
+// responsibilities and not only its files.
 func limits() map[string]int {
 	return map[string]int{"methods": 80, "fields": 30, "lines": 5000, "files": 40}
 }
 
-// A type has one duty and a package one subject: neither is larger than one person reads at a time. Tests do not count.
+// Types and packages are small enough to read in one sitting. Test files are not counted.
 func TestSizes(t *testing.T) {
 	found := map[string]map[string]int{"methods": {}, "fields": {}, "lines": {}, "files": {}}
 	for _, s := range parseAll(t) {
@@ -49,7 +50,7 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// receiver returns the name of the type that a method is of.
+// receiver returns the name of a method's receiver type.
 func receiver(f *ast.FuncDecl) string {
 	e := f.Recv.List[0].Type
 	for {

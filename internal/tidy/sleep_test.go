@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// sleepers returns the test files that may call time.Sleep, and what takes real time in each.
+// sleepers returns the test files that may call time.Sleep, with the reason.
 func sleepers() map[string]string {
 	return map[string]string{
 		"live/cmd/replay-live/clusterend_test.go":    "a replay in real time runs until it is interrupted",
@@ -29,7 +29,7 @@ func sleepers() map[string]string {
 	}
 }
 
-// Tests sleep only where real time is the subject. All other tests wait for a channel, a condition (internal/poll) or
+// Tests only sleep if they test real time. All other tests wait for a channel, for a condition (internal/poll) or for
 // the clock of testing/synctest.
 func TestSleepsHaveReasons(t *testing.T) {
 	left := sleepers()

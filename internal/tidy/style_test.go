@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	maxFunction  = 80 // lines
+	maxFunction  = 80 // number of lines
 	maxParameter = 5
 )
 
@@ -30,7 +30,7 @@ func TestLengths(t *testing.T) {
 	}
 }
 
-// Nothing happens before main, and no state outlives a run.
+// There are no init functions and no package-level variables with state.
 func TestNoPackageState(t *testing.T) {
 	for _, s := range parseAll(t) {
 		for _, d := range s.file.Decls {
@@ -48,13 +48,13 @@ func TestNoPackageState(t *testing.T) {
 	}
 }
 
-// isEmbedded reports whether a variable holds files, which Go has no constants for.
+// isEmbedded reports whether a variable contains embedded files, which cannot be constants in Go.
 func isEmbedded(d *ast.GenDecl) bool {
 	return d.Doc != nil && strings.HasPrefix(d.Doc.List[len(d.Doc.List)-1].Text, "//go:embed ")
 }
 
-// checkVariables lets constants of a kind pass that Go has no constants for: errors to compare with and the blank. A memo
-// passes too: what it holds follows from its keys, so that its absence changes no result.
+// checkVariables reports package-level variables, except sentinel errors and the blank identifier, which cannot be
+// constants in Go. It also permits variables named memo, because a memo does not change results.
 func checkVariables(t *testing.T, s *source, d *ast.GenDecl) {
 	t.Helper()
 	for _, spec := range d.Specs {
@@ -66,7 +66,7 @@ func checkVariables(t *testing.T, s *source, d *ast.GenDecl) {
 	}
 }
 
-// Exported names have a doc comment; methods may leave that to the interface.
+// Exported names have a doc comment. Methods of an interface may omit it.
 func TestExportedNamesAreDocumented(t *testing.T) {
 	for _, s := range parseAll(t) {
 		if s.test || s.file.Name.Name == "main" {

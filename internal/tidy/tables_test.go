@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Every row of a table in Markdown has as many cells as the table's header: GitHub drops the cells that are too
-// many. A bar inside a cell is written \|, in code too.
+// Every row of a Markdown table has the same number of cells as the header, because GitHub drops additional cells. A
+// bar inside a cell is escaped as \|, also in code.
 func TestTablesAreWellFormed(t *testing.T) {
 	ruler := regexp.MustCompile(`^\|(\s*:?-+:?\s*\|)+$`)
 	tables := 0
@@ -17,7 +17,7 @@ func TestTablesAreWellFormed(t *testing.T) {
 			continue
 		}
 		lines := strings.Split(blankFences(readFile(t, name)), "\n")
-		width := 0 // of the table, 0 outside one
+		width := 0 // number of columns of the table, 0 outside of a table
 		for i, line := range lines {
 			line = strings.TrimSpace(line)
 			switch {
@@ -39,5 +39,5 @@ func TestTablesAreWellFormed(t *testing.T) {
 	}
 }
 
-// countCells returns the number of cells of a row that begins with a bar; without a bar at its end it is one less.
+// countCells returns the number of cells of a row. The row begins and ends with a bar.
 func countCells(row string) int { return strings.Count(strings.ReplaceAll(row, `\|`, ""), "|") - 1 }

@@ -1,11 +1,10 @@
-// Package tidy checks the project's files for rules that a compiler does not know: imports point down, types, packages
-// and functions stay small, names and comments keep their form, and every reference in a comment or a document exists.
+// Package tidy checks rules that the compiler does not check: layers of imports, sizes of types and functions, names,
+// comments, and references in comments and documents.
 //
-// Read tidy_test.go, then layers_test.go, libraries_test.go and
-// registries_test.go for what may import what, style_test.go, sizes_test.go,
-// contract_test.go, names_test.go and words_test.go for how code is written, references_test.go for comments and
-// documents, data_test.go for optional data, workflows_test.go for .github,
-// notice_test.go for the origin of test data.
+// Read tidy_test.go first. The files layers_test.go, libraries_test.go and registries_test.go restrict imports. The
+// files style_test.go, sizes_test.go, contract_test.go, names_test.go and words_test.go restrict how code is written.
+// The file references_test.go checks comments and documents. The file data_test.go checks optional data,
+// workflows_test.go checks .github, and notice_test.go checks the origin of test data.
 package tidy
 
 import (
@@ -28,18 +27,18 @@ const (
 	module = "github.com/replay-llm/replay"
 )
 
-// source is one parsed Go file.
+// source is a parsed Go file.
 type source struct {
-	path string // from the root
+	path string // path relative to the root of the repository
 	test bool
 	set  *token.FileSet
 	file *ast.File
 }
 
-// dir returns the folder of s from the root.
+// dir returns the folder of s, relative to the root of the repository.
 func (s *source) dir() string { return path.Dir(s.path) }
 
-// imports returns the paths that s imports.
+// imports returns the import paths of s.
 func (s *source) imports(t *testing.T) []string {
 	t.Helper()
 	var all []string
@@ -53,7 +52,7 @@ func (s *source) imports(t *testing.T) []string {
 	return all
 }
 
-// ours returns the packages of this module that s imports, from the root.
+// ours returns the packages of this module that s imports, relative to the root of the module.
 func (s *source) ours(t *testing.T) []string {
 	t.Helper()
 	var all []string
@@ -65,25 +64,25 @@ func (s *source) ours(t *testing.T) []string {
 	return all
 }
 
-// foreign reports whether the file is of another module, which lints this one or runs another's program.
+// foreign reports whether the file belongs to another module, such as a linter of this module.
 func (s *source) foreign() bool {
 	return strings.HasPrefix(s.path, ".ci/") || strings.HasPrefix(s.path, "tools/hpaoracle/")
 }
 
-// at returns the place of n, to begin a complaint with.
+// at returns the file and line of n, for error messages.
 func (s *source) at(n ast.Node) string {
 	p := s.set.Position(n.Pos())
 	return s.path + ":" + strconv.Itoa(p.Line)
 }
 
-// parseAll returns all Go files.
+// parseAll returns all parsed Go files.
 func parseAll(t *testing.T) []source {
 	t.Helper()
 	parsed.once.Do(func() { parsed.sources = parseFiles(t) })
 	return parsed.sources
 }
 
-// parsed are the Go files, once they are parsed.
+// parsed caches the parsed Go files.
 var parsed struct {
 	once    sync.Once
 	sources []source
@@ -109,13 +108,13 @@ func parseFiles(t *testing.T) []source {
 	return all
 }
 
-// listFiles returns the files of the project other than test data, by path from the root.
+// listFiles returns the files of the repository except test data, relative to the root.
 func listFiles(t *testing.T) []string {
 	t.Helper()
 	return walkFiles(t, ".git", "testdata", "bin")
 }
 
-// walkFiles returns the files of the project outside of folders of some names, by path from the root.
+// walkFiles returns the files of the repository, relative to the root. It skips folders with the given names.
 func walkFiles(t *testing.T, without ...string) []string {
 	t.Helper()
 	var all []string
@@ -139,7 +138,7 @@ func walkFiles(t *testing.T, without ...string) []string {
 	return all
 }
 
-// readFile returns the text of a file of the project.
+// readFile returns the text of a file of the repository.
 func readFile(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, name))

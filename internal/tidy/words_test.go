@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// Nothing is left half done, nothing points at one machine, and nothing needs a
-// tracker to be understood.
+// Texts contain no marks of unfinished work, no paths of a single machine and no references to an issue tracker.
 func TestWords(t *testing.T) {
 	rules := []struct {
 		what    string

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Actions are pinned by the SHA of a commit, with the tag in a comment: a tag can be moved. The action of this
-// repository is named in the documentation by its branch, and in the workflows by its folder.
+// Workflows pin actions by the SHA of a commit with the tag in a comment, because a tag can be moved. Documentation
+// refers to the action of this repository by its branch, and workflows refer to it by its folder.
 func TestActionsArePinned(t *testing.T) {
 	uses := regexp.MustCompile(`^\s*(?:- )?uses:\s*(.+)$`)
 	pinned := regexp.MustCompile(`^[\w.-]+(/[\w.-]+)+@[0-9a-f]{40} # v\d+\.\d+\.\d+$`)
@@ -31,7 +31,7 @@ func TestActionsArePinned(t *testing.T) {
 	}
 }
 
-// A workflow reads the repository and nothing else unless a job asks for more, and every job has a limit.
+// Workflows have read-only access to the repository unless a job requests more. Every job has a timeout.
 func TestWorkflowsAreBounded(t *testing.T) {
 	checked := 0
 	for _, name := range listFiles(t) {

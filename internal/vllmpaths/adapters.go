@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// mostAdapters is the limit of loaded adapters.
+// mostAdapters is the maximum number of loaded adapters.
 const mostAdapters = 10_000
 
 // Adapters are the LoRA adapters of a server.
@@ -17,12 +17,12 @@ type Adapters struct {
 	names []string
 }
 
-// NewAdapters returns adapters with those names.
+// NewAdapters returns the adapters names. taken are the names of the model.
 func NewAdapters(taken, names []string) *Adapters {
 	return &Adapters{Taken: taken, names: slices.Clone(names)}
 }
 
-// Names returns the names of the adapters, in the order of loading.
+// Names returns the names of the adapters in loading order.
 func (a *Adapters) Names() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -88,8 +88,8 @@ func (a *Adapters) ServeUnload(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// writeText answers with a text.
+// writeText writes a text as the answer.
 func writeText(w http.ResponseWriter, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	_, _ = w.Write([]byte(text)) // the client may have left
+	_, _ = w.Write([]byte(text)) // a write error means that the client has closed the connection
 }

@@ -19,15 +19,15 @@ const (
 	mostInputs      = 2048
 )
 
-// embedding is an item of an answer; Vector is a list of numbers, or base64 of float32.
+// embedding is an item of an answer. Vector is a list of numbers, or base64 of float32 values.
 type embedding struct {
 	Index  int    `json:"index"`
 	Object string `json:"object"`
 	Vector any    `json:"embedding"`
 }
 
-// Embeddings serves /v1/embeddings. The engine computes each input as a prompt with one token; vectors are of length 1, drawn
-// from the input alone.
+// Embeddings serves /v1/embeddings. The engine processes each input as a prompt with one output token. Vectors have
+// length 1 and depend only on the input.
 func Embeddings(completions http.Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var q struct {
@@ -115,7 +115,7 @@ func splitInputs(raw json.RawMessage) (inputs []string, ok bool) {
 	return inputs, true
 }
 
-// vectorOf returns a vector of length 1 that depends on the input alone.
+// vectorOf returns a pseudo-random vector of length 1 that depends only on the input.
 func vectorOf(input string, size int) []float32 {
 	h := fnv.New64a()
 	h.Write([]byte(input))
@@ -132,7 +132,7 @@ func vectorOf(input string, size int) []float32 {
 	return v
 }
 
-// encodeVector returns base64 of a vector's bytes, little-endian.
+// encodeVector returns the little-endian bytes of a vector as base64.
 func encodeVector(v []float32) string {
 	b := make([]byte, 0, 4*len(v))
 	for _, x := range v {

@@ -1,4 +1,5 @@
-// Package vllmpaths serves paths of vLLM's server that need no engine, and paths that are translated to completions.
+// Package vllmpaths serves paths of the vLLM server that do not use the engine, and paths that are translated to
+// completions.
 //
 // Read paths.go, then responses.go, embeddings.go, adapters.go, sleep.go.
 package vllmpaths
@@ -13,10 +14,10 @@ import (
 	"github.com/replay-llm/replay/internal/json"
 )
 
-// mostBody is the limit of the body of a request, in bytes.
+// mostBody is the maximum size of a request body, in bytes.
 const mostBody = 8 << 20
 
-// problem is an error of OpenAI's API.
+// problem is an error in the format of the OpenAI API.
 type problem struct {
 	Message string  `json:"message"`
 	Type    string  `json:"type"`
@@ -24,7 +25,7 @@ type problem struct {
 	Code    int     `json:"code"`
 }
 
-// writeProblem answers with an error.
+// writeProblem writes an error as the answer.
 func writeProblem(w http.ResponseWriter, status int, kind, param, message string) {
 	p := problem{Message: message, Type: kind, Code: status}
 	if param != "" {
@@ -33,24 +34,25 @@ func writeProblem(w http.ResponseWriter, status int, kind, param, message string
 	writeJSON(w, status, map[string]problem{"error": p})
 }
 
-// refuseValue answers with an error of a request's value.
+// refuseValue writes an error about a value of the request.
 func refuseValue(w http.ResponseWriter, param, message string) {
 	writeProblem(w, http.StatusBadRequest, "BadRequestError", param, message)
 }
 
-// writeJSON answers with a document.
+// writeJSON writes a JSON document as the answer.
 func writeJSON(w http.ResponseWriter, status int, answer any) {
 	b, err := json.MarshalUnescaped(answer)
 	if err != nil {
-		panic(err) // the values of this package cannot fail
+		panic(err) // encoding values of this package cannot fail
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(b)))
 	w.WriteHeader(status)
-	_, _ = w.Write(b) // the client may have left
+	_, _ = w.Write(b) // a write error means that the client has closed the connection
 }
 
-// readJSON reads the body of a request into a value. It answers with an error and returns false if that fails.
+// readJSON decodes the body of a request into a value. If that fails, it writes an error as the answer and returns
+// false.
 func readJSON(w http.ResponseWriter, r *http.Request, into any) bool {
 	body, ok := readBody(w, r)
 	if !ok {
@@ -63,7 +65,7 @@ func readJSON(w http.ResponseWriter, r *http.Request, into any) bool {
 	return true
 }
 
-// readBody reads the body of a request. It answers with an error and returns false if that fails.
+// readBody reads the body of a request. If that fails, it writes an error as the answer and returns false.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Now().Add(30 * time.Second))
@@ -76,23 +78,23 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
 	return body, true
 }
 
-// forwardTo returns r with another path and body.
+// forwardTo returns a copy of r with a new path and a JSON body.
 func forwardTo(r *http.Request, path string, body any) *http.Request {
 	b, err := json.MarshalUnescaped(body)
 	if err != nil {
-		panic(err) // the values of this package cannot fail
+		panic(err) // encoding values of this package cannot fail
 	}
 	return withBody(r, path, b)
 }
 
-// withBody returns r with another path and body.
+// withBody returns a copy of r with a new path and body.
 func withBody(r *http.Request, path string, b []byte) *http.Request {
 	next := r.Clone(r.Context())
 	next.URL.Path, next.ContentLength, next.Body = path, int64(len(b)), io.NopCloser(bytes.NewReader(b))
 	return next
 }
 
-// kept keeps an answer.
+// kept buffers an answer.
 type kept struct {
 	header http.Header
 	status int
@@ -101,28 +103,28 @@ type kept struct {
 
 func newKept() *kept { return &kept{header: http.Header{}, status: http.StatusOK} }
 
-// Header returns the header of the answer.
+// Header returns the header of the buffered answer.
 func (k *kept) Header() http.Header { return k.header }
 
-// WriteHeader sets the status.
+// WriteHeader sets the status of the buffered answer.
 func (k *kept) WriteHeader(status int) { k.status = status }
 
-// Write adds to the body.
+// Write appends b to the body.
 func (k *kept) Write(b []byte) (int, error) { return k.body.Write(b) }
 
-// Flush does nothing.
+// Flush does nothing, because send writes the whole answer.
 func (k *kept) Flush() {}
 
-// send answers with what was kept.
+// send writes the buffered answer to w.
 func (k *kept) send(w http.ResponseWriter) {
 	for name, values := range k.header {
 		w.Header()[name] = values
 	}
 	w.WriteHeader(k.status)
-	_, _ = w.Write(k.body.Bytes()) // the client may have left
+	_, _ = w.Write(k.body.Bytes()) // a write error means that the client has closed the connection
 }
 
-// events passes the data of each event of a stream to on, which returns what is sent. Other answers pass unchanged.
+// events replaces the data of each event of a stream with the result of on. Other answers are unchanged.
 type events struct {
 	http.ResponseWriter
 	on     func(data []byte) []byte
@@ -130,16 +132,16 @@ type events struct {
 	rest   []byte
 }
 
-// Unwrap returns what is written to, for http.ResponseController.
+// Unwrap returns the wrapped ResponseWriter, for http.ResponseController.
 func (e *events) Unwrap() http.ResponseWriter { return e.ResponseWriter }
 
-// WriteHeader notes whether the answer is a stream.
+// WriteHeader records whether the answer is a stream.
 func (e *events) WriteHeader(status int) {
 	e.stream = bytes.HasPrefix([]byte(e.Header().Get("Content-Type")), []byte("text/event-stream"))
 	e.ResponseWriter.WriteHeader(status)
 }
 
-// Write translates whole events, and keeps the rest.
+// Write translates complete events and buffers an incomplete event.
 func (e *events) Write(b []byte) (int, error) {
 	if !e.stream {
 		return e.ResponseWriter.Write(b)
@@ -162,7 +164,7 @@ func (e *events) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// usage is what an answer took.
+// usage has the token counts of an answer.
 type usage struct {
 	Prompt     int      `json:"prompt_tokens"`
 	Total      int      `json:"total_tokens"`
@@ -170,7 +172,7 @@ type usage struct {
 	Details    *details `json:"prompt_tokens_details"`
 }
 
-// details are of a prompt.
+// details has the token counts of a prompt.
 type details struct {
 	Cached int `json:"cached_tokens"`
 }

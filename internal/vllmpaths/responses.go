@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/internal/json"
 )
 
-// responsesRequest is a request for /v1/responses.
+// responsesRequest is a request to /v1/responses.
 type responsesRequest struct {
 	Model        string            `json:"model"`
 	Input        json.RawMessage   `json:"input"`
@@ -29,7 +29,7 @@ type responsesRequest struct {
 	} `json:"text"`
 }
 
-// item is a part of an answer, or of the input of a request.
+// item is an item of an answer or of the input of a request.
 type item struct {
 	ID        string          `json:"id,omitempty"`
 	Type      string          `json:"type"`
@@ -76,13 +76,13 @@ type responseUsage struct {
 	Total int `json:"total_tokens"`
 }
 
-// delta is the answer to a chat, whole or a piece of it.
+// delta is the message of a chat answer, or a part of it in an event.
 type delta struct {
 	Content *string `json:"content"`
 	Calls   []call  `json:"tool_calls"`
 }
 
-// call is a call of a tool.
+// call is a tool call.
 type call struct {
 	Index    int    `json:"index"`
 	ID       string `json:"id,omitempty"`
@@ -93,7 +93,7 @@ type call struct {
 	} `json:"function"`
 }
 
-// chat is an answer to a chat, or an event of it.
+// chat is a chat answer, or an event of its stream.
 type chat struct {
 	Model   string          `json:"model"`
 	Error   json.RawMessage `json:"error"`
@@ -105,7 +105,7 @@ type chat struct {
 	Usage *usage `json:"usage"`
 }
 
-// Responses serves POST /v1/responses by a chat. Answers are not stored.
+// Responses serves POST /v1/responses with the handler for chats. It does not store answers.
 func Responses(chats http.Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var q responsesRequest
@@ -151,7 +151,7 @@ func Responses(chats http.Handler) http.HandlerFunc {
 	}
 }
 
-// messages returns the input as messages of a chat, and what is wrong with it.
+// messages returns the input as chat messages. bad describes an invalid input.
 func (q *responsesRequest) messages() (messages []map[string]any, bad string) {
 	add := func(role string, content any) {
 		messages = append(messages, map[string]any{"role": role, "content": content})
@@ -210,7 +210,7 @@ func (q *responsesRequest) messages() (messages []map[string]any, bad string) {
 	return messages, ""
 }
 
-// chat returns the body of the request for a chat.
+// chat returns the body of the chat request.
 func (q *responsesRequest) chat(messages []map[string]any) map[string]any {
 	body := map[string]any{"messages": messages}
 	set := func(key string, there bool, v any) {
@@ -270,7 +270,7 @@ func (q *responsesRequest) newResponse() *response {
 	return a
 }
 
-// finish notes how the chat ended.
+// finish records how the chat ended.
 func (a *response) finish(c *chat, why *string) {
 	a.Status = "completed"
 	if c.Model != "" {
@@ -296,11 +296,11 @@ type part struct {
 
 func newPart(text string) part { return part{"output_text", text, []string{}} }
 
-// newMessage returns a message as an item.
+// newMessage returns an item with a message.
 func newMessage(id, text, status string) item {
 	content, err := json.MarshalUnescaped([]part{newPart(text)})
 	if err != nil {
-		panic(err) // texts cannot fail
+		panic(err) // encoding texts cannot fail
 	}
 	if status == "in_progress" {
 		content = json.RawMessage("[]")
@@ -308,22 +308,22 @@ func newMessage(id, text, status string) item {
 	return item{ID: id, Type: "message", Status: status, Role: "assistant", Content: content}
 }
 
-// newCall returns a call of a tool as an item.
+// newCall returns an item with a tool call.
 func newCall(id, callID, name, arguments, status string) item {
 	return item{ID: id, Type: "function_call", Status: status, CallID: callID, Name: name, Arguments: &arguments}
 }
 
-// responseStream translates the events of a chat.
+// responseStream translates the events of a chat into events of /v1/responses.
 type responseStream struct {
 	*response
 	out    []byte
 	number int
-	open   *item // being written
+	open   *item // the item that is being written
 	text   strings.Builder
 	why    *string
 }
 
-// emit adds an event.
+// emit appends an event.
 func (s *responseStream) emit(kind string, keys map[string]any) {
 	if keys == nil {
 		keys = map[string]any{}
@@ -332,12 +332,12 @@ func (s *responseStream) emit(kind string, keys map[string]any) {
 	s.number++
 	b, err := json.MarshalUnescaped(keys)
 	if err != nil {
-		panic(err) // texts and numbers cannot fail
+		panic(err) // encoding texts and numbers cannot fail
 	}
 	s.out = append(append(append(s.out, "event: "+kind+"\ndata: "...), b...), "\n\n"...)
 }
 
-// at returns the keys of an event of the open item.
+// at returns the keys for an event about the open item.
 func (s *responseStream) at(more map[string]any) map[string]any {
 	more["item_id"], more["output_index"] = s.open.ID, len(s.Output)
 	if s.open.Type == "message" {
@@ -357,7 +357,7 @@ func (s *responseStream) begin(one item) {
 	}
 }
 
-// end closes the open item, if there is one.
+// end closes the open item, if any.
 func (s *responseStream) end() {
 	if s.open == nil {
 		return
@@ -375,7 +375,7 @@ func (s *responseStream) end() {
 	s.Output, s.open = append(s.Output, whole), nil
 }
 
-// translate returns the events for an event of a chat.
+// translate returns the events that replace an event of a chat.
 func (s *responseStream) translate(data []byte) []byte {
 	s.out = s.out[:0]
 	if s.number == 0 {
@@ -403,7 +403,7 @@ func (s *responseStream) translate(data []byte) []byte {
 	return s.out
 }
 
-// add adds a piece.
+// add appends a part of the message or of the tool calls.
 func (s *responseStream) add(d *delta) {
 	for _, one := range d.Calls {
 		if one.Function.Name != "" {

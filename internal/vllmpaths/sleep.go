@@ -8,22 +8,22 @@ import (
 	"sync"
 )
 
-// Sleep is the sleep mode of a server. Its zero value is awake.
+// Sleep is the sleep mode of a server. The zero value is an awake server.
 type Sleep struct {
 	mu      sync.Mutex
-	wake    chan struct{} // closed when the server wakes up; nil: it is awake
-	parts   []string      // that are asleep
+	wake    chan struct{} // closed when the server wakes up; nil: awake
+	parts   []string      // names of the sleeping parts
 	running map[*Stay]bool
-	idle    chan struct{} // closed when nothing runs; nil: nothing waits for it
+	idle    chan struct{} // closed when no request is running; nil: ServeSleep does not wait
 }
 
-// Stay is a request on the engine.
+// Stay is a request that is running on the engine.
 type Stay struct {
 	stop    func()
 	aborted bool
 }
 
-// Enter waits until the server is awake, and returns the stay of a request; stop aborts it.
+// Enter waits until the server is awake, and returns a Stay for the request. stop aborts the request.
 func (s *Sleep) Enter(ctx context.Context, stop func()) (*Stay, error) {
 	for {
 		s.mu.Lock()
@@ -46,7 +46,7 @@ func (s *Sleep) Enter(ctx context.Context, stop func()) (*Stay, error) {
 	}
 }
 
-// Leave ends a stay, and may be called again.
+// Leave ends a stay. It may be called more than once.
 func (s *Sleep) Leave(one *Stay) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,14 +57,15 @@ func (s *Sleep) Leave(one *Stay) {
 	}
 }
 
-// Aborted reports whether a sleeping server has aborted a request.
+// Aborted reports whether ServeSleep has aborted the request.
 func (s *Sleep) Aborted(one *Stay) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return one.aborted
 }
 
-// ServeSleep serves POST /sleep: later requests wait. Mode abort ends those in flight, wait waits for them.
+// ServeSleep serves POST /sleep. Later requests wait until the server wakes up. Mode abort ends the requests in
+// flight, and mode wait waits for them.
 func (s *Sleep) ServeSleep(w http.ResponseWriter, r *http.Request) {
 	level, mode := 1, r.URL.Query().Get("mode")
 	if text := r.URL.Query().Get("level"); text != "" {
@@ -117,11 +118,12 @@ func (s *Sleep) ServeSleep(w http.ResponseWriter, r *http.Request) {
 	}{"sleeping", level})
 }
 
-// ServeWakeUp serves POST /wake_up. With tags only those parts wake up; the server is awake when all have.
+// ServeWakeUp serves POST /wake_up. With tags it wakes up only these parts. The server is awake when all parts are
+// awake.
 func (s *Sleep) ServeWakeUp(w http.ResponseWriter, r *http.Request) {
 	tags := r.URL.Query()["tags"]
 	s.mu.Lock()
-	// Scheduling begins again with the last part.
+	// Scheduling continues when the last part wakes up.
 	s.parts = slices.DeleteFunc(s.parts, func(part string) bool { return tags == nil || slices.Contains(tags, part) })
 	if len(s.parts) == 1 && s.parts[0] == "scheduling" {
 		s.parts = nil

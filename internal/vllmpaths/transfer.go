@@ -9,16 +9,17 @@ import (
 	"github.com/replay-llm/replay/internal/json"
 )
 
-// Transfer answers kv_transfer_params as vLLM's NIXL connector does. No blocks are transferred.
+// Transfer answers requests with kv_transfer_params like vLLM's NIXL connector. It transfers no blocks.
 type Transfer struct {
-	Engine      string // the id of the engine
+	Engine      string // id of the engine
 	Host        string
-	Port        int // of the side channel, which does not listen
+	Port        int // port of the side channel; the server does not listen there
 	TP          int
 	BlockTokens int
 }
 
-// CheckTransfer returns the error of vLLM's configuration of a KV connector; "": none.
+// CheckTransfer returns an error for an invalid vLLM configuration of a KV connector. An empty configuration is
+// valid.
 func CheckTransfer(config string) error {
 	var c struct {
 		Connector string `json:"kv_connector"`
@@ -35,7 +36,7 @@ func CheckTransfer(config string) error {
 	return nil
 }
 
-// NewTransfer returns the connector of server i of a fleet at a host; nil without a configuration.
+// NewTransfer returns the connector of server i of a fleet. It returns nil for an empty configuration.
 func NewTransfer(config, host string, i int) *Transfer {
 	if config == "" {
 		return nil
@@ -43,7 +44,7 @@ func NewTransfer(config, host string, i int) *Transfer {
 	return &Transfer{Engine: newID(), Host: host, Port: 5600 + i, TP: 1, BlockTokens: 16}
 }
 
-// transferParams are what a prefill worker hands to a decode worker, with the keys of vLLM 0.33.
+// transferParams are the parameters from a prefill worker for a decode worker, with the keys of vLLM 0.33.
 type transferParams struct {
 	Prefill    bool     `json:"do_remote_prefill"`
 	Decode     bool     `json:"do_remote_decode"`
@@ -61,8 +62,8 @@ type transferParams struct {
 	Mode       string   `json:"transfer_mode"`
 }
 
-// Wrap returns next with kv_transfer_params: a whole answer to a request with do_remote_decode has those for the decode worker. A
-// request with do_remote_prefill must name the remote worker.
+// Wrap returns next with support for kv_transfer_params. Answers to requests with do_remote_decode that are not
+// streamed include parameters for the decode worker. Requests with do_remote_prefill must name the remote worker.
 func (t *Transfer) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !strings.HasSuffix(r.URL.Path, "/completions") {
@@ -98,7 +99,7 @@ func (t *Transfer) Wrap(next http.Handler) http.Handler {
 	})
 }
 
-// serveDecode answers with the parameters for the decode worker.
+// serveDecode writes an answer with the parameters for the decode worker.
 func (t *Transfer) serveDecode(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	k := newKept()
 	next.ServeHTTP(k, r)
@@ -139,12 +140,12 @@ func (t *Transfer) addParams(data []byte) []byte {
 	}
 	added, err := json.MarshalUnescaped(p)
 	if err != nil {
-		panic(err) // numbers and texts cannot fail
+		panic(err) // encoding numbers and texts cannot fail
 	}
 	doc["kv_transfer_params"] = added
 	out, err := json.MarshalUnescaped(doc)
 	if err != nil {
-		panic(err) // raw values that were read
+		panic(err) // encoding decoded raw values cannot fail
 	}
 	return out
 }

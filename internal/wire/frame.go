@@ -1,8 +1,8 @@
-// Package wire is the bytes of requests and response streams between callers and
-// workers: the two-part frame, and the JSON that goes into its parts.
+// Package wire encodes requests and response streams between callers and workers: the two-part frame, and the JSON in
+// its parts.
 //
-// It opens no connection and is independent of the runtime. Read frame.go (the frame), reader.go (frames from a
-// connection), then message.go (their content).
+// The package opens no connection and does not depend on the runtime. Read frame.go (the frame), reader.go (frames of
+// a connection), then message.go (contents).
 package wire
 
 import (
@@ -12,28 +12,28 @@ import (
 	"github.com/replay-llm/replay/sim/blockhash"
 )
 
-// PreludeSize is the size of the lengths and the checksum before header and body, in bytes, 8 each, big-endian.
+// PreludeSize is the size in bytes of the start of a frame. It has the lengths of header and body and the checksum,
+// each with 8 bytes, big-endian.
 const PreludeSize = 24
 
-// DefaultLimit is the largest frame that is taken when nothing else is said, in
-// bytes.
+// DefaultLimit is the default maximum size of a frame, in bytes.
 const DefaultLimit = 32 << 20
 
-// Frame is one two-part message.
+// Frame is a message with two parts.
 type Frame struct {
-	Header []byte // control, as JSON
-	Body   []byte // data, as JSON
+	Header []byte // control data as JSON
+	Body   []byte // payload as JSON
 }
 
-// Kind is the kind of a frame, which follows from its parts.
+// Kind is the kind of a frame. It depends on which parts the frame has.
 type Kind int
 
-// The kinds of frames.
+// Kinds of frames.
 const (
-	Empty   Kind = iota // neither part; ignored by its reader
-	Control             // a header alone
-	Data                // a body alone
-	Request             // both
+	Empty   Kind = iota // no parts; readers ignore it
+	Control             // only a header
+	Data                // only a body
+	Request             // header and body
 )
 
 func (k Kind) String() string {
@@ -53,10 +53,10 @@ func (f Frame) Kind() Kind {
 	return Empty
 }
 
-// Size returns how long f is on the wire, in bytes.
+// Size returns the encoded size of f, in bytes.
 func (f Frame) Size() int { return PreludeSize + len(f.Header) + len(f.Body) }
 
-// Append writes f, with its checksum, behind dst.
+// Append appends the encoded frame, including its checksum, to dst.
 func (f Frame) Append(dst []byte) []byte {
 	dst = binary.BigEndian.AppendUint64(dst, uint64(len(f.Header)))
 	dst = binary.BigEndian.AppendUint64(dst, uint64(len(f.Body)))
@@ -65,7 +65,7 @@ func (f Frame) Append(dst []byte) []byte {
 	return append(dst, f.Body...)
 }
 
-// Error is why bytes are no frame.
+// Error is the reason for which bytes are not a valid frame.
 type Error struct {
 	// Reason is "truncated", "too long", "checksum" or "trailing bytes".
 	Reason string
@@ -74,8 +74,8 @@ type Error struct {
 
 func (e *Error) Error() string { return "frame: " + e.Reason + ": " + e.Detail }
 
-// Decode reads the one frame that b is, whole. limit is the most bytes it may
-// have; 0: DefaultLimit. The frame shares b's memory. Errors are *Error.
+// Decode decodes the single frame in b. limit is the maximum size in bytes, and 0 means DefaultLimit. The frame
+// shares the memory of b. Errors have type *Error.
 func Decode(b []byte, limit int) (Frame, error) {
 	if len(b) < PreludeSize {
 		return Frame{}, &Error{"truncated", fmt.Sprintf("%d bytes, must be at least %d", len(b), PreludeSize)}
@@ -94,10 +94,10 @@ func Decode(b []byte, limit int) (Frame, error) {
 	}
 }
 
-// prelude is the first bytes of a frame, checked against a limit.
+// prelude is the decoded start of a frame. Its sizes are within the limit.
 type prelude struct {
 	header, body int
-	checksum     uint64 // 0: none
+	checksum     uint64 // 0: no checksum
 }
 
 func parsePrelude(b []byte, limit int) (prelude, error) {
@@ -105,7 +105,7 @@ func parsePrelude(b []byte, limit int) (prelude, error) {
 		limit = DefaultLimit
 	}
 	header, body := binary.BigEndian.Uint64(b), binary.BigEndian.Uint64(b[8:])
-	// Each is compared alone first: their sum may overflow.
+	// The single comparisons are required because the sum may overflow.
 	most := uint64(max(limit-PreludeSize, 0))
 	if header > most || body > most || header+body > most {
 		return prelude{}, &Error{"too long", fmt.Sprintf("header of %d bytes and body of %d, must be at most %d with %d before them", header, body, limit, PreludeSize)}
@@ -113,7 +113,7 @@ func parsePrelude(b []byte, limit int) (prelude, error) {
 	return prelude{int(header), int(body), binary.BigEndian.Uint64(b[16:])}, nil
 }
 
-// splitFrame splits rest, which has exactly the bytes p promises.
+// splitFrame splits rest into header and body, and checks the checksum.
 func (p prelude) splitFrame(rest []byte) (Frame, error) {
 	f := Frame{Header: rest[:p.header:p.header], Body: rest[p.header:]}
 	if p.checksum == 0 {

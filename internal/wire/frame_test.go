@@ -15,7 +15,7 @@ import (
 	"github.com/replay-llm/replay/internal/wire"
 )
 
-// home is where the worker of the golden request calls.
+// home returns the address to which the worker sends the answer of the golden request.
 func home() wire.CallHome {
 	return wire.CallHome{Address: "127.0.0.1:9", Subject: "s", Context: "c"}
 }
@@ -29,7 +29,7 @@ func request(t testing.TB) wire.Frame {
 	return f
 }
 
-// Every frame has the bytes that peers expect, and is read back as it was.
+// Every frame has the expected bytes, and decoding returns the same frame.
 func TestGolden(t *testing.T) {
 	text := "no"
 	for _, test := range []struct {
@@ -37,7 +37,7 @@ func TestGolden(t *testing.T) {
 		frame  wire.Frame
 		header string
 		body   string
-		sum    string // XXH3-64 of both, big-endian
+		sum    string // XXH3-64 of header and body, big-endian
 	}{
 		{
 			"request", request(t),
@@ -69,7 +69,7 @@ func TestGolden(t *testing.T) {
 			if err != nil || !bytes.Equal(back.Header, test.frame.Header) || !bytes.Equal(back.Body, test.frame.Body) {
 				t.Errorf("read back %q, %v", back, err)
 			}
-			// Peers send no checksum.
+			// Peers may send no checksum.
 			clear(got[16:24])
 			if _, err := wire.Decode(got, 0); err != nil {
 				t.Errorf("without a checksum: %v", err)
@@ -78,7 +78,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// What is no frame is refused, with the reason.
+// Invalid frames are rejected with the reason.
 func TestBadFrames(t *testing.T) {
 	good := request(t).Append(nil)
 	changed := bytes.Clone(good)
@@ -116,7 +116,8 @@ func TestBadFrames(t *testing.T) {
 	}
 }
 
-// Frames are read one after another; the end of a connection between frames differs from an end within a frame.
+// Reader returns frames in order. The error for a connection that ends between frames differs from the error within a
+// frame.
 func TestReader(t *testing.T) {
 	var all []byte
 	big := wire.Frame{Body: bytes.Repeat([]byte("x"), 300<<10)}
@@ -146,7 +147,7 @@ func TestReader(t *testing.T) {
 	}
 }
 
-// A peer that promises much and sends little costs little.
+// A frame with a large declared size and few bytes uses little memory.
 func TestPromisesCostNothing(t *testing.T) {
 	b := binary.BigEndian.AppendUint64(nil, 0)
 	b = binary.BigEndian.AppendUint64(b, 30<<20)
@@ -166,7 +167,7 @@ func TestPromisesCostNothing(t *testing.T) {
 	}
 }
 
-// Messages that are not what they should be are refused with a reason.
+// Invalid messages are rejected with the reason.
 func TestBadMessages(t *testing.T) {
 	control := func(text string) wire.Frame { return wire.Frame{Header: []byte(text)} }
 	data := func(text string) wire.Frame { return wire.Frame{Body: []byte(text)} }
@@ -211,7 +212,7 @@ func TestBadMessages(t *testing.T) {
 	}
 }
 
-// Any bytes are accepted. A valid frame keeps its bytes.
+// Decode does not panic for any bytes. A valid frame is encoded to the same bytes.
 func FuzzFrame(f *testing.F) {
 	f.Add(request(f).Append(nil))
 	f.Add(wire.NewHello("s").Append(wire.NewFinal().Append(nil)))

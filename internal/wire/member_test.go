@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/internal/wire"
 )
 
-// Member returns the same values as a JSON library. A part that it does not read is read by that library.
+// Member returns the same object as a JSON library if it reports true.
 func FuzzMember(f *testing.F) {
 	for _, seed := range []string{
 		`{"data":{"data":{"token_ids":[1,2]}},"complete_final":false}`, `{"data":{"a":"}"},"complete_final":false}`, `{"data":{"a":"\"}"},"x":{},"complete_final":false}`,
@@ -31,7 +31,7 @@ func FuzzMember(f *testing.F) {
 	})
 }
 
-// A frame is ready once all of it has come.
+// IsReady reports true when all bytes of a frame have arrived.
 func TestReaderIsReady(t *testing.T) {
 	frame := wire.NewPart(json.RawMessage(`{"data":{"token_ids":[1]}}`)).Append(nil)
 	for more := range len(frame) + 1 {

@@ -10,25 +10,24 @@ import (
 
 // RequestHeader is the header of a request frame.
 type RequestHeader struct {
-	ID           string         `json:"id"` // a UUID, the id of the request's context
+	ID           string         `json:"id"` // UUID of the request context
 	RequestType  string         `json:"request_type"`
 	ResponseType string         `json:"response_type"`
 	Connection   ConnectionInfo `json:"connection_info"`
 	SentNS       *uint64        `json:"frontend_send_ts_ns,omitempty"` // Unix time in ns
 }
 
-// ConnectionInfo is how the worker reaches the caller. Info is CallHome, as a
-// string of JSON.
+// ConnectionInfo describes how a worker connects to the caller. Info is a CallHome as a JSON string.
 type ConnectionInfo struct {
 	Transport string `json:"transport"`
 	Info      string `json:"info"`
 }
 
-// CallHome is where a worker sends the response stream to.
+// CallHome is the destination to which a worker sends the response stream.
 type CallHome struct {
 	Address    string `json:"address"` // host:port
-	Subject    string `json:"subject"` // a UUID, used once
-	Context    string `json:"context"` // the id of the request
+	Subject    string `json:"subject"` // UUID for one use
+	Context    string `json:"context"` // id of the request
 	StreamType string `json:"stream_type"`
 }
 
@@ -40,7 +39,7 @@ const (
 	responseFor = "response"
 )
 
-// NewRequest returns the frame of a request with a response that is sent to home.
+// NewRequest returns the frame of a request. The worker sends the response to home.
 func NewRequest(home CallHome, sentNS uint64, payload []byte) (Frame, error) {
 	home.StreamType = responseFor
 	info, err := json.Marshal(home)
@@ -58,8 +57,8 @@ func NewRequest(home CallHome, sentNS uint64, payload []byte) (Frame, error) {
 	return Frame{header, payload}, err
 }
 
-// ParseRequest takes a request frame apart. It refuses a header that is not JSON,
-// another transport, and a context that is not the request's id.
+// ParseRequest parses the frame of a request. It rejects a header that is not JSON, an unsupported transport, and a
+// context that differs from the id of the request.
 func ParseRequest(f Frame) (RequestHeader, CallHome, error) {
 	var h RequestHeader
 	var home CallHome
@@ -86,16 +85,16 @@ func ParseRequest(f Frame) (RequestHeader, CallHome, error) {
 	return h, home, nil
 }
 
-// Hello is the first control frame of a worker that calls home.
+// Hello is the first control frame of a worker on a new connection to the caller.
 type Hello struct {
 	Subject    string `json:"subject"`
 	StreamType string `json:"stream_type"`
 }
 
-// NewHello returns the frame of a worker that calls home for subject.
+// NewHello returns the frame of a Hello with the given subject.
 func NewHello(subject string) Frame { return controlFrame(Hello{subject, responseFor}) }
 
-// ParseHello reads the first frame of a connection.
+// ParseHello parses the first frame of a connection.
 func ParseHello(f Frame) (Hello, error) {
 	h, err := parseControl[Hello](f)
 	if err != nil {
@@ -107,33 +106,33 @@ func ParseHello(f Frame) (Hello, error) {
 	return h, nil
 }
 
-// Prologue is the second control frame of a worker: the request was taken, or
-// why not.
+// Prologue is the second control frame of a worker. It reports whether the worker accepts the request.
 type Prologue struct {
 	Error *string `json:"error"`
-	// Fault is the typed reason of a refusal, between programs that know it. The same comes as the first item:
-	// other implementations mark a worker as broken if its prologue has an error, and avoid it.
+	// Fault is the typed reason of a rejection, for programs that support it. The worker sends the same reason as the
+	// first item, because other implementations mark a worker as broken if its prologue has an error.
 	Fault json.RawMessage `json:"fault,omitempty"`
-	// Beats reports that empty frames come while there are no items, as often as the caller asked for.
+	// Beats reports that the worker sends empty frames while it has no items, at the interval that the caller
+	// requested.
 	Beats bool `json:"beats,omitempty"`
 }
 
 // NewPrologue returns the frame of p.
 func NewPrologue(p Prologue) Frame { return controlFrame(p) }
 
-// ParsePrologue reads the second frame of a connection.
+// ParsePrologue parses the second frame of a connection.
 func ParsePrologue(f Frame) (Prologue, error) { return parseControl[Prologue](f) }
 
-// Part is the body of a data frame: an item of the stream, or that none follows.
+// Part is the body of a data frame: an item of the stream, or the mark of its end.
 type Part struct {
 	Data  json.RawMessage `json:"data,omitempty"`
 	Final bool            `json:"complete_final"`
 }
 
-// What is around an item in its frame.
+// partHead and partTail enclose an item in its frame.
 const partHead, partTail = `{"data":`, `,"complete_final":false}`
 
-// AppendPart appends the body of the frame of an item.
+// AppendPart appends the body of a data frame with the item to dst.
 func AppendPart(dst []byte, item json.RawMessage) []byte {
 	return append(append(append(dst, partHead...), item...), partTail...)
 }
@@ -143,9 +142,8 @@ func NewPart(item json.RawMessage) Frame {
 	return Frame{Body: AppendPart(make([]byte, 0, len(partHead)+len(item)+len(partTail)), item)}
 }
 
-// Member returns the object between a head and a tail of some JSON, and reports whether there is nothing else
-// between them. Its caller checks the object itself. It saves parsing for messages that this program or a
-// similar one wrote.
+// Member returns the JSON object between head and tail. It reports false if b has another form. Member does not
+// validate the object. It avoids parsing messages that this program or a similar program wrote.
 func Member(b []byte, head, tail string) (object []byte, ok bool) {
 	n := len(b) - len(tail)
 	if n <= len(head)+1 || string(b[:len(head)]) != head || string(b[n:]) != tail || b[len(head)] != '{' {
@@ -171,10 +169,10 @@ func Member(b []byte, head, tail string) (object []byte, ok bool) {
 	return nil, false
 }
 
-// NewFinal returns the frame after the last item.
+// NewFinal returns the frame that marks the end of a stream.
 func NewFinal() Frame { return Frame{Body: []byte(`{"complete_final":true}`)} }
 
-// ParsePart reads a data frame.
+// ParsePart parses a data frame.
 func ParsePart(f Frame) (Part, error) {
 	var p Part
 	if f.Kind() != Data {
@@ -192,20 +190,20 @@ func ParsePart(f Frame) (Part, error) {
 	return p, nil
 }
 
-// Signal is a control frame that is one word.
+// Signal is a control frame with one word.
 type Signal string
 
-// The signals.
+// Signals of callers and workers.
 const (
-	Stop     Signal = "stop"     // caller: finish early
-	Kill     Signal = "kill"     // caller: end at once
-	Sentinel Signal = "sentinel" // worker: nothing follows
+	Stop     Signal = "stop"     // from the caller: finish early
+	Kill     Signal = "kill"     // from the caller: end immediately
+	Sentinel Signal = "sentinel" // from the worker: end of the stream
 )
 
 // NewSignal returns the frame of s.
 func NewSignal(s Signal) Frame { return controlFrame(s) }
 
-// ParseSignal reads a control frame that is one word.
+// ParseSignal parses a control frame with one word.
 func ParseSignal(f Frame) (Signal, error) {
 	s, err := parseControl[Signal](f)
 	if err == nil && s != Stop && s != Kill && s != Sentinel {
@@ -214,7 +212,7 @@ func ParseSignal(f Frame) (Signal, error) {
 	return s, err
 }
 
-// controlFrame returns a frame with v, which always has a JSON form, in its header.
+// controlFrame returns a frame with v as JSON in its header. Encoding v must not fail.
 func controlFrame(v any) Frame {
 	header, err := json.Marshal(v)
 	if err != nil {
