@@ -6,13 +6,13 @@ import (
 	"github.com/replay-llm/replay/live/kvevents/zmtp"
 )
 
-// Sequence numbers with a special meaning on the wire.
+// Sequence numbers with special meanings in answers.
 const (
 	endSequence      = ^uint64(0) // -1: the answer is complete
 	snapshotSequence = endSequence - 1
 )
 
-// snapshotBatch is the number of events of a batch of a snapshot.
+// snapshotBatch is the maximum number of events in a batch of a snapshot.
 const snapshotBatch = 1000
 
 // answerRequest answers a request for all batches from a sequence number on.
@@ -44,7 +44,7 @@ func (t *Tee) answerRequest(q zmtp.Request) {
 	t.mu.Unlock()
 }
 
-// sendKept sends a batch that was published, or the end.
+// sendKept sends a kept batch, or the end of an answer.
 func (t *Tee) sendKept(q zmtp.Request, n uint64, payload []byte) bool {
 	return q.Reply(t.options.Layout.answerFrames(t.options.Topic, n, payload))
 }
@@ -53,7 +53,7 @@ func sendBatch(q zmtp.Request, n uint64, payload []byte) bool {
 	return q.Reply(zmtp.Message{nil, encodeSequence(n), payload})
 }
 
-// sendSnapshot sends the cache: the sequence number of its state, a clear, and every block after its parent.
+// sendSnapshot sends the sequence number of the snapshot, a clear, and every cached block after its parent.
 func (t *Tee) sendSnapshot(q zmtp.Request) bool {
 	last := t.next - 1
 	if !sendBatch(q, snapshotSequence, encodeSequence(last)) {
@@ -76,16 +76,16 @@ func (t *Tee) sendSnapshot(q zmtp.Request) bool {
 	return true
 }
 
-// eventBytes is about what an event of a snapshot takes on the wire.
+// eventBytes is the approximate size of an event of a snapshot on the wire, in bytes.
 const eventBytes = 128
 
-// packed is a batch of a snapshot in progress.
+// packed is a batch of a snapshot that is being built.
 type packed struct {
 	events []Event
-	hashes [2 * snapshotBatch]uint64 // of each event: its block, and the block's tokens
+	hashes [2 * snapshotBatch]uint64 // for each event, the hash of its block and the hash of the block's tokens
 }
 
-// packEvents makes events of blocks from the given one on, of one rank.
+// packEvents converts blocks from index from on to events of one batch. All blocks of a batch have the same rank.
 func (t *Tee) packEvents(blocks []*cachedBlock, from int, into *packed) (rank int32, to int) {
 	rank = blocks[from].rank
 	into.events = into.events[:0]

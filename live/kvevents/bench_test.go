@@ -24,7 +24,7 @@ var (
 	rounds  = flag.Int("kv-rounds", 50, "how often subscribers are killed")
 )
 
-// followerVariable makes the test binary a subscriber in a separate process.
+// followerVariable is the environment variable that makes the test binary run a subscriber.
 const followerVariable = "KVEVENTS_TEST_FOLLOWER"
 
 func TestMain(m *testing.M) {
@@ -39,8 +39,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// beFollower follows a publisher. For each line "NEXT SEED QUERIES" it waits
-// until all batches below NEXT are in its index, and prints what that answers.
+// beFollower follows a publisher. For each input line "NEXT SEED QUERIES" it waits until its index has all batches
+// below NEXT, and prints the index's answers.
 func beFollower(ends []string) error {
 	var orphans atomic.Int64
 	x := NewIndex(func(text string) {
@@ -66,10 +66,10 @@ func beFollower(ends []string) error {
 	return in.Err()
 }
 
-// followedLength is the longest prompt of the load that followers know of, in blocks.
+// followedLength is the number of blocks of the longest prompt in the load for followers.
 const followedLength = 20
 
-// asked is the number of queries of a comparison.
+// asked returns the number of queries of a comparison.
 func asked() int {
 	if *measure {
 		return 10_000
@@ -77,7 +77,7 @@ func asked() int {
 	return 1000
 }
 
-// answers is a digest of an index's answers to n queries, and its size.
+// answers returns a digest of an index's answers to n queries, and the size of the index.
 func answers(x *Index, seed uint64, n int) string {
 	l := newLoad(0, 1, followedLength)
 	h := fnv.New64a()
@@ -127,8 +127,8 @@ func (f *follower) kill() {
 	_ = f.in.Close()
 }
 
-// killed publishes a load while a subscriber is killed at random moments and
-// started again, and compares its index with the publisher's own in the end.
+// killed publishes a load, and meanwhile kills and restarts a subscriber at random moments. In the end it compares
+// the subscriber's index with its own index.
 func killed(t *testing.T, seed uint64, most int) {
 	t.Helper()
 	tee := open(t, TeeOptions{BufferSteps: 64})
@@ -150,7 +150,7 @@ func killed(t *testing.T, seed uint64, most int) {
 		next += uint64(len(events))
 		if pass == dies && deaths < 3 {
 			f.kill()
-			time.Sleep(time.Duration(rng.IntN(20)) * time.Millisecond) // the load continues meanwhile where it has begun
+			time.Sleep(time.Duration(rng.IntN(20)) * time.Millisecond) // queued events are published meanwhile
 			f = startFollower(t, tee)
 			deaths++
 			dies = pass + 1 + rng.IntN(most/3)
@@ -175,7 +175,7 @@ func killed(t *testing.T, seed uint64, most int) {
 	}
 }
 
-// A subscriber in a separate process, killed and started again under load, ends with the publisher's index.
+// A subscriber process that is killed and restarted under load ends with the same index as the publisher.
 func TestKilledSubscriber(t *testing.T) {
 	if !*measure {
 		killed(t, 1, passes(1000))
@@ -190,7 +190,7 @@ func TestKilledSubscriber(t *testing.T) {
 	t.Logf("%d of %d subscribers, killed and started again under load, ended with the publisher's index", good, *rounds)
 }
 
-// wide fills a cache with n blocks, trees of prompts of 100 blocks.
+// wide fills a cache with at least n blocks, in trees of prompts of up to 150 blocks.
 func wide(t *testing.T, n int, enqueue func([]scheduler.KVEvent)) *load {
 	t.Helper()
 	l := newLoad(9, n+2000, 150)
@@ -202,9 +202,8 @@ func wide(t *testing.T, n int, enqueue func([]scheduler.KVEvent)) *load {
 	return l
 }
 
-// A cold subscriber of 89,700 blocks, while events continue: snapshot, transfer
-// over loopback and rebuild in less than a second, no orphan, and the answers of
-// the publisher's own index.
+// A new subscriber loads a snapshot of 89,700 blocks while events continue. Snapshot, transfer over loopback and
+// rebuild take less than a second. No block lacks its parent, and the index answers like the publisher's.
 func TestLargeSnapshot(t *testing.T) {
 	blocks := passes(4_000)
 	if *measure {

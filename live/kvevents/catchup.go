@@ -11,18 +11,17 @@ import (
 	"github.com/replay-llm/replay/sim/blockhash"
 )
 
-// confirmPublisher checks, after a connection was made, that the publisher is the followed one, and applies missed
-// events.
+// confirmPublisher checks after a reconnection that the publisher is the same, and applies missed events.
 //
-// It asks for the batch applied last once more: a publisher that began anew has
-// none with that number, or another one.
+// It requests the last applied batch again. A publisher that was restarted does not have this batch, or has different
+// content.
 func (s *Subscriber) confirmPublisher(ctx context.Context) {
 	if !s.unsure {
 		return
 	}
 	s.unsure = false
 	if s.options.Replay == "" {
-		return // a restart shows in the sequence numbers, or never
+		return // only the sequence numbers can reveal a restart
 	}
 	next := s.nextSequence()
 	if next == 0 || !s.recognise {
@@ -46,7 +45,7 @@ func (s *Subscriber) confirmPublisher(ctx context.Context) {
 	s.applyAnswer(a)
 }
 
-// forgetPublisher forgets a publisher that is there no more.
+// forgetPublisher removes all blocks of a publisher that was restarted.
 func (s *Subscriber) forgetPublisher() {
 	if s.options.Sink != nil {
 		s.options.Sink.Replace(nil)
@@ -56,15 +55,15 @@ func (s *Subscriber) forgetPublisher() {
 	s.updateStats(func(c *SubscriberStats) { c.Next = 0 })
 }
 
-// rebuildAll begins from the beginning.
+// rebuildAll requests all batches, and rebuilds the sink from the answer.
 func (s *Subscriber) rebuildAll(ctx context.Context) {
 	if a, ok := s.askRepeatedly(ctx, 0); ok {
 		s.applyEverything(a)
 	}
 }
 
-// applyEverything takes in the answer to a request for everything. If it begins with
-// the first batch, or is a snapshot, it takes the place of what is known.
+// applyEverything applies the answer to a request for all batches. A snapshot, or an answer that starts with the
+// first batch, replaces all known blocks.
 func (s *Subscriber) applyEverything(a answer) {
 	switch {
 	case a.snapshot:
@@ -72,7 +71,7 @@ func (s *Subscriber) applyEverything(a answer) {
 		if s.nextSequence() > 0 {
 			s.forgetPublisher()
 		}
-	default: // a publisher without snapshots, or one that has published nothing
+	default: // a publisher without snapshots, or without any batch
 		for len(a.steps) > 0 && a.steps[0].sequence < s.nextSequence() {
 			a.steps = a.steps[1:]
 		}
@@ -80,7 +79,7 @@ func (s *Subscriber) applyEverything(a answer) {
 	s.applyAnswer(a)
 }
 
-// fillGap takes in what is missing before batch n.
+// fillGap requests and applies the missing batches before batch n.
 func (s *Subscriber) fillGap(ctx context.Context, n uint64) {
 	if s.options.Replay == "" {
 		s.warnAbout("batches %d to %d are lost: no replay endpoint", s.nextSequence(), n-1)
@@ -94,7 +93,7 @@ func (s *Subscriber) fillGap(ctx context.Context, n uint64) {
 	}
 }
 
-// healHoles begins from the beginning where the publisher did not answer before.
+// healHoles requests all batches again after requests without an answer.
 func (s *Subscriber) healHoles(ctx context.Context) {
 	if !s.holes || time.Now().Before(s.retryAt) {
 		return
@@ -108,11 +107,11 @@ func (s *Subscriber) healHoles(ctx context.Context) {
 	s.applyEverything(a)
 }
 
-// answer is what a publisher answers: batches, or a snapshot.
+// answer is the answer of a publisher: batches or a snapshot.
 type answer struct {
 	snapshot bool
 	steps    []step
-	state    uint64     // of a snapshot: the sequence number of the batch it is the state after
+	state    uint64     // of a snapshot: the sequence number of the last batch that it includes
 	batches  []Received // of a snapshot
 }
 
@@ -124,7 +123,7 @@ func (s *Subscriber) applyAnswer(a answer) {
 	}
 	for _, t := range a.steps {
 		if t.sequence < s.nextSequence() {
-			continue // known; taken in twice it would count twice
+			continue // applied already; a second time would count its blocks twice
 		}
 		if t.sequence > s.nextSequence() {
 			s.updateStats(func(c *SubscriberStats) { c.Incomplete++ })
@@ -136,7 +135,7 @@ func (s *Subscriber) applyAnswer(a answer) {
 	}
 }
 
-// applySnapshot puts a snapshot in the place of everything.
+// applySnapshot replaces all known blocks by a snapshot.
 func (s *Subscriber) applySnapshot(a answer) {
 	var all []Change
 	for i := range a.batches {
@@ -154,18 +153,17 @@ func (s *Subscriber) applySnapshot(a answer) {
 	if s.options.Sink != nil {
 		s.options.Sink.Replace(all)
 	}
-	s.recognise = false // the batch it is the state after did not come
+	s.recognise = false // a snapshot does not contain its last batch, so digest is unknown
 	s.holes = false
 	s.updateStats(func(c *SubscriberStats) { c.Snapshots++; c.Next = a.state + 1 })
 }
 
 const (
-	attempts   = 5  // of a request, before something counts as lost
-	healPauses = 50 // between attempts to begin from the beginning, then
+	attempts   = 5  // attempts of a request before its batches count as lost
+	healPauses = 50 // pause between later requests for all batches, in units of Retry
 )
 
-// askRepeatedly asks for all batches from a number on, more than once if need be.
-// Without an answer something may be missing from then on.
+// askRepeatedly requests all batches from a number on, with retries. If all attempts fail, it sets holes.
 func (s *Subscriber) askRepeatedly(ctx context.Context, from uint64) (answer, bool) {
 	for n, pause := 0, s.options.Retry/2; n < attempts && ctx.Err() == nil; n, pause = n+1, 2*pause {
 		if n > 0 {
@@ -182,7 +180,7 @@ func (s *Subscriber) askRepeatedly(ctx context.Context, from uint64) (answer, bo
 	return answer{}, false
 }
 
-// askOnce asks once. Nothing is taken in before the answer is complete.
+// askOnce makes one request. It returns only complete answers.
 func (s *Subscriber) askOnce(ctx context.Context, from uint64) (answer, error) {
 	a, err := s.readAnswer(ctx, from)
 	var limited *LimitError
@@ -196,7 +194,7 @@ func (s *Subscriber) askOnce(ctx context.Context, from uint64) (answer, error) {
 	return a, err
 }
 
-// maxAnswer bounds the batches of an answer, in bytes.
+// maxAnswer limits the total size of the batches of an answer, in bytes.
 const maxAnswer = 4 << 30
 
 func (s *Subscriber) readAnswer(ctx context.Context, from uint64) (answer, error) {
@@ -218,7 +216,7 @@ func (s *Subscriber) readAnswer(ctx context.Context, from uint64) (answer, error
 		if err != nil {
 			return answer{}, fmt.Errorf("after %d batches: %w", len(a.steps)+len(a.batches), err)
 		}
-		if len(m) == 4 { // from vLLM 0.33 on
+		if len(m) == 4 { // from vLLM 0.32 on
 			m = append(m[:1:1], m[2:]...)
 		}
 		if len(m) != 3 || len(m[1]) != 8 {
@@ -241,7 +239,7 @@ func (s *Subscriber) readAnswer(ctx context.Context, from uint64) (answer, error
 	}
 }
 
-// addSnapshotBatch reads a batch of a snapshot while the publisher makes the next one.
+// addSnapshotBatch decodes a batch of a snapshot, while the publisher prepares the next batch.
 func (s *Subscriber) addSnapshotBatch(a *answer, payload []byte) {
 	b, err := Decode(payload)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// script is a publisher with answers that the test sets.
+// script is a publisher with answers set by the test.
 type script struct {
 	pub    *zmtp.Pub
 	router *zmtp.Router
@@ -44,7 +44,7 @@ func (p *script) subscribe(t *testing.T, x *Index) *Subscriber {
 	return s
 }
 
-// asked waits for a request and returns from where it asks.
+// asked waits for a request, and returns it with its first requested number.
 func (p *script) asked(t *testing.T) (zmtp.Request, uint64) {
 	t.Helper()
 	select {
@@ -56,7 +56,7 @@ func (p *script) asked(t *testing.T) (zmtp.Request, uint64) {
 	panic("unreachable")
 }
 
-// stored is a batch that stores a block at the root.
+// storedBatch returns a batch that stores a block at the root.
 func storedBatch(seq uint64) []byte {
 	b := Batch{Time: 1, HasRank: true, Events: []Event{{Kind: Stored, Blocks: []uint64{seq}, TokensHashes: []uint64{seq}, BlockTokens: 4}}}
 	return b.Append(nil)
@@ -66,7 +66,7 @@ func (p *script) live(n uint64, payload []byte) {
 	p.pub.Send(zmtp.Message{nil, encodeSequence(n), payload})
 }
 
-// A snapshot that breaks off changes nothing, and is asked for again.
+// An incomplete snapshot has no effect, and the subscriber requests it again.
 func TestTornSnapshot(t *testing.T) {
 	p := newScript(t)
 	x := NewIndex(nil)
@@ -90,7 +90,7 @@ func TestTornSnapshot(t *testing.T) {
 		if x.Size() != 2 {
 			t.Errorf("%d blocks in the middle of a snapshot, want 2 as before", x.Size())
 		}
-		// A frame of a wrong shape breaks it off.
+		// A frame of a wrong length ends the answer.
 		q.Reply(zmtp.Message{nil, []byte("short"), []byte("x")})
 	}
 	if q, _ = p.asked(t); x.Size() != 2 {
@@ -110,8 +110,7 @@ func TestTornSnapshot(t *testing.T) {
 	}
 }
 
-// A batch that an answer has twice, or that is older than what was asked for, counts
-// once.
+// A batch that occurs twice in an answer, or is older than the requested number, is applied once.
 func TestAnswerWithRepeats(t *testing.T) {
 	p := newScript(t)
 	x := NewIndex(func(s string) { t.Error(s) })
@@ -138,8 +137,8 @@ func TestAnswerWithRepeats(t *testing.T) {
 	}
 }
 
-// A subscriber without an answer continues with later messages, and begins from the
-// beginning when an answer arrives.
+// If its requests fail, a subscriber continues with later messages. It rebuilds everything when the publisher answers
+// again.
 func TestHeals(t *testing.T) {
 	p := newScript(t)
 	x := NewIndex(nil)
@@ -175,8 +174,8 @@ func TestHeals(t *testing.T) {
 	})
 }
 
-// An answer that begins later than requested, as of a publisher without snapshots, is accepted, and the missing batches
-// are reported.
+// A publisher without snapshots may answer with later batches than requested. The subscriber applies them and reports
+// the missing batches.
 func TestPublisherWithoutSnapshots(t *testing.T) {
 	p := newScript(t)
 	x := NewIndex(nil)
@@ -194,8 +193,7 @@ func TestPublisherWithoutSnapshots(t *testing.T) {
 	}
 }
 
-// Ranks with a publisher each do not erase one another: a snapshot's clear is
-// about its own publisher.
+// Each rank has its own publisher. The clear in the snapshot of one rank does not remove blocks of the other rank.
 func TestSnapshotsOfRanksApart(t *testing.T) {
 	x := NewIndex(func(s string) { t.Error(s) })
 	for rank := range int32(2) {
@@ -213,7 +211,7 @@ func TestSnapshotsOfRanksApart(t *testing.T) {
 	if blocks := x.Blocks(); len(blocks) != 2 || blocks[0].Blocks != 3 || blocks[1].Blocks != 3 {
 		t.Errorf("blocks by rank %v, want 3 each", blocks)
 	}
-	// An engine's clear is about the worker.
+	// A clear of the engine removes the blocks of all ranks of the worker.
 	if x.Feed(0).Take([]Change{{Clear: true}}); x.Size() > 0 {
 		t.Fatalf("%d blocks after a clear", x.Size())
 	}

@@ -8,19 +8,19 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// counting is an index of the blocks in one memory of the workers. An engine with several blocks of the same content
-// reports each store and removal under the same name: the name stays until the last is removed.
+// counting is an index of the blocks in one memory of the workers. An engine may store several blocks with the same
+// content and name. The name is removed with the last of these blocks.
 type counting struct {
 	*router.Index
-	more map[router.Member]map[uint64]int32 // blocks besides the first, by name; none is 0
-	left []uint64                           // of removeCopies
+	more map[router.Member]map[uint64]int32 // number of further blocks of a name, at least 1
+	left []uint64                           // result of removeCopies
 }
 
 func newCounting() *counting {
 	return &counting{Index: router.NewIndex(), more: make(map[router.Member]map[uint64]int32)}
 }
 
-// Apply takes in one event of a worker.
+// Apply applies one event of a worker.
 func (x *counting) Apply(w sim.WorkerID, e scheduler.KVEvent) error {
 	m := router.Member{Worker: w, Rank: e.Rank}
 	for _, b := range e.Stored {
@@ -38,8 +38,8 @@ func (x *counting) Apply(w sim.WorkerID, e scheduler.KVEvent) error {
 	return x.Index.Apply(w, e)
 }
 
-// removeCopies takes blocks out of those besides the first, and returns the names
-// of which there was no other, valid until the next call.
+// removeCopies subtracts removed blocks from the further blocks. It returns the names without a remaining block,
+// valid until the next call.
 func (x *counting) removeCopies(more map[uint64]int32, names []uint64) []uint64 {
 	x.left = x.left[:0]
 	for _, name := range names {
@@ -55,13 +55,13 @@ func (x *counting) removeCopies(more map[uint64]int32, names []uint64) []uint64 
 	return x.left
 }
 
-// Clear takes all blocks from all ranks of a worker.
+// Clear removes all blocks of all ranks of a worker.
 func (x *counting) Clear(w sim.WorkerID) {
 	maps.DeleteFunc(x.more, func(m router.Member, _ map[uint64]int32) bool { return m.Worker == w })
 	x.Index.Clear(w)
 }
 
-// ClearMember takes all blocks from one rank of a worker.
+// ClearMember removes all blocks of one rank of a worker.
 func (x *counting) ClearMember(m router.Member) {
 	delete(x.more, m)
 	x.Index.ClearMember(m)

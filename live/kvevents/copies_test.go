@@ -7,8 +7,7 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// findable is the set of blocks that an engine can find, by name. It skips events about a copy, which the wire does not
-// carry, and counts them.
+// findable is the set of the names of the blocks that an engine can find. It skips and counts events about a copy.
 type findable map[uint64]bool
 
 func (f findable) take(e *scheduler.KVEvent) (copies int) {
@@ -24,7 +23,7 @@ func (f findable) take(e *scheduler.KVEvent) (copies int) {
 	return 0
 }
 
-// isKnown reports whether an index knows exactly what the engine can find.
+// isKnown reports whether the index has exactly these blocks.
 func (f findable) isKnown(x *Index) bool {
 	for seq := range f {
 		if !x.tiers[scheduler.Device].Has(router.Member{}, seq) {
@@ -34,8 +33,8 @@ func (f findable) isKnown(x *Index) bool {
 	return x.Size() == len(f)
 }
 
-// After every event the index, fed from the beginning or from any snapshot on,
-// knows exactly what the engine can find.
+// After every event the index has exactly the blocks that the engine can find. This holds for an index from the first
+// event and for an index from a snapshot.
 func TestIndexKnowsWhatTheEngineFinds(t *testing.T) {
 	for seed := range uint64(passes(12)) {
 		l := newCopies(t, seed, 150, 12)
@@ -75,7 +74,7 @@ func TestIndexKnowsWhatTheEngineFinds(t *testing.T) {
 	}
 }
 
-// Copies are counted by rank and memory, and a clear ends the count.
+// Copies are counted separately for each rank and memory. A clear resets the counts.
 func TestCopiesOfRanks(t *testing.T) {
 	x := NewIndex(func(s string) { t.Error(s) })
 	f, other := x.Feed(0), x.Feed(0)
@@ -88,7 +87,7 @@ func TestCopiesOfRanks(t *testing.T) {
 	for i, c := range []struct {
 		feed    *Feed
 		changes []Change
-		blocks  int // known in all memories after it
+		blocks  int // blocks known in all memories after the changes
 	}{
 		{f, []Change{stored(0, 0), stored(0, 0), stored(0, 0), stored(0, scheduler.HostPinned)}, 2},
 		{other, []Change{stored(1, 0), stored(1, 0)}, 3},

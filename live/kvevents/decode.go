@@ -10,8 +10,8 @@ import (
 	"github.com/tinylib/msgp/msgp"
 )
 
-// Decode reads a batch. Events come as maps or as arrays; one that cannot be
-// read makes the batch unreadable.
+// Decode decodes a batch. Events may be maps or arrays. If one event cannot be decoded, Decode returns an error for
+// the batch.
 func Decode(payload []byte) (Batch, error) {
 	r := &reader{rest: payload}
 	n, err := r.arrayLen()
@@ -45,25 +45,24 @@ func Decode(payload []byte) (Batch, error) {
 	return b, nil
 }
 
-// reader reads msgpack without trusting it: lengths make room for no more than
-// the bytes that are there, and nothing nests deeper than maxDepth.
+// reader decodes untrusted msgpack: allocations are limited by the number of remaining bytes, and nesting by
+// maxDepth.
 type reader struct {
-	rest  []byte        // what is not read yet
-	lists arena[uint64] // of hashes
+	rest  []byte        // remaining bytes
+	lists arena[uint64] // memory for lists of hashes
 }
 
 const maxDepth = 16
 
-// leastEvent is fewer bytes than an event that tells of anything takes.
+// leastEvent is a lower bound for the bytes of a meaningful event.
 const leastEvent = 16
 
-// isNext reports whether the next value is of one of the types.
+// isNext reports whether the next value has one of the types.
 func (r *reader) isNext(types ...msgp.Type) bool {
 	return slices.Contains(types, msgp.NextType(r.rest))
 }
 
-// readNext reads the next value with a function of msgp, if it is of the type,
-// which errors call want.
+// readNext reads the next value with a function of msgp, if the value has type t. Errors name the expected type want.
 func readNext[T any](r *reader, t msgp.Type, want string, read func([]byte) (T, []byte, error)) (v T, err error) {
 	if !r.isNext(t) {
 		return v, r.wrongCode(want)
@@ -75,7 +74,7 @@ func readNext[T any](r *reader, t msgp.Type, want string, read func([]byte) (T, 
 	return v, unexpectedEnd(err)
 }
 
-// unexpectedEnd returns err, under its usual name if the bytes have ended.
+// unexpectedEnd returns err, or io.ErrUnexpectedEOF if the bytes have ended.
 func unexpectedEnd(err error) error {
 	if errors.Is(err, msgp.ErrShortBytes) {
 		return io.ErrUnexpectedEOF
@@ -83,7 +82,7 @@ func unexpectedEnd(err error) error {
 	return err
 }
 
-// wrongCode returns an error with the found and the expected type.
+// wrongCode returns an error with the found code and the expected type.
 func (r *reader) wrongCode(want string) error {
 	if len(r.rest) == 0 {
 		return io.ErrUnexpectedEOF
@@ -91,7 +90,7 @@ func (r *reader) wrongCode(want string) error {
 	return fmt.Errorf("msgpack code %#02x, must be %s", r.rest[0], want)
 }
 
-// skipNil takes a nil if there is one.
+// skipNil skips a nil, and reports whether the next value was nil.
 func (r *reader) skipNil() bool {
 	if !msgp.IsNil(r.rest) {
 		return false
@@ -100,13 +99,13 @@ func (r *reader) skipNil() bool {
 	return true
 }
 
-// arrayLen begins an array, of at most as many elements as bytes are left.
+// arrayLen reads the header of an array. The length may not exceed the number of remaining bytes.
 func (r *reader) arrayLen() (int, error) {
 	n, err := readNext(r, msgp.ArrayType, "an array", msgp.ReadArrayHeaderBytes)
 	return r.checkLen(n, err)
 }
 
-// mapLen begins a map.
+// mapLen reads the header of a map.
 func (r *reader) mapLen() (int, error) {
 	n, err := readNext(r, msgp.MapType, "a map", msgp.ReadMapHeaderBytes)
 	return r.checkLen(n, err)
@@ -119,8 +118,7 @@ func (r *reader) checkLen(n uint32, err error) (int, error) {
 	return int(n), err
 }
 
-// readList reads an array. Errors number its elements, which they call what, unless
-// that is "".
+// readList reads an array. Errors contain what and the number of the element, unless what is "".
 func readList[T any](r *reader, what string, read func() (T, error)) ([]T, error) {
 	n, err := r.arrayLen()
 	if err != nil {
@@ -141,7 +139,7 @@ func (r *reader) readString() (string, error) {
 	return readNext(r, msgp.StrType, "a string", msgp.ReadStringBytes)
 }
 
-// readOptional reads a string, or "" for nil.
+// readOptional reads a string or nil. For nil it returns "".
 func (r *reader) readOptional() (string, error) {
 	if r.skipNil() {
 		return "", nil
@@ -149,10 +147,10 @@ func (r *reader) readOptional() (string, error) {
 	return r.readString()
 }
 
-// maxKey bounds the length of a key.
+// maxKey is the maximum length of a key, in bytes.
 const maxKey = 256
 
-// readKey reads a key, which lies in the payload.
+// readKey reads a key. The result shares memory with the payload.
 func (r *reader) readKey() ([]byte, error) {
 	key, err := readNext(r, msgp.StrType, "a string", msgp.ReadStringZC)
 	if len(key) > maxKey {
@@ -161,7 +159,7 @@ func (r *reader) readKey() ([]byte, error) {
 	return key, err
 }
 
-// readBits reads an integer of up to 64 bits, signed or not, as its bits.
+// readBits reads a signed or unsigned integer of up to 64 bits, and returns its bits.
 func (r *reader) readBits() (uint64, error) {
 	if r.isNext(msgp.UintType) {
 		return readNext(r, msgp.UintType, "an integer", msgp.ReadUint64Bytes)
@@ -170,11 +168,10 @@ func (r *reader) readBits() (uint64, error) {
 	return uint64(n), err
 }
 
-// mostHash bounds the length of a hash, in bytes.
+// mostHash is the maximum length of a hash, in bytes.
 const mostHash = 64
 
-// readHash reads a block's hash: an integer, or bytes, which stand for the integer that the
-// last 8 of them are.
+// readHash reads the hash of a block. The hash is an integer, or bytes with the integer in their last 8 bytes.
 func (r *reader) readHash() (uint64, error) {
 	if !r.isNext(msgp.BinType) {
 		return r.readBits()
@@ -243,7 +240,7 @@ func (r *reader) readHashes() ([]uint64, error) {
 	return list, nil
 }
 
-// eachPair calls f for the keys of n pairs of a map; f reads the value.
+// eachPair reads n pairs of a map. It calls f with each key, and f must read the value.
 func (r *reader) eachPair(n int, f func(key []byte) error) error {
 	for range n {
 		key, err := r.readKey()
@@ -257,7 +254,7 @@ func (r *reader) eachPair(n int, f func(key []byte) error) error {
 	return nil
 }
 
-// skipValue passes over a value.
+// skipValue skips a value of any type.
 func (r *reader) skipValue(depth int) (err error) {
 	if depth == 0 {
 		return fmt.Errorf("values nested more than %d deep", maxDepth)

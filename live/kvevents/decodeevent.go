@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/internal/excerpt"
 )
 
-// readEvent reads an event, a map or an array.
+// readEvent reads an event, which is a map or an array.
 func (r *reader) readEvent() (Event, error) {
 	if r.isNext(msgp.MapType) {
 		return r.readMapEvent()
@@ -47,7 +47,7 @@ func (r *reader) readKind() (Kind, error) {
 	return 0, excerpt.Errorf("type is %q, must be BlockStored, BlockRemoved, AllBlocksCleared or Ignored", name)
 }
 
-// readMapEvent reads a map, of which the type may come last.
+// readMapEvent reads an event that is a map. Its type may be its last key.
 func (r *reader) readMapEvent() (Event, error) {
 	n, err := r.mapLen()
 	if err != nil {
@@ -72,8 +72,7 @@ func (r *reader) readMapEvent() (Event, error) {
 	return e, e.checkMap(seen)
 }
 
-// findType looks ahead for the type among n pairs of a map. It comes first as a
-// rule.
+// findType searches n pairs of a map for the type, without consuming them. Usually the type is first.
 func (r *reader) findType(n int) (kind Kind, err error) {
 	begin, typed := r.rest, false
 	for i := 0; i < n && !typed; i++ {
@@ -95,7 +94,7 @@ func (r *reader) findType(n int) (kind Kind, err error) {
 	return kind, nil
 }
 
-// Fields of events; the first ones are at these places in arrays.
+// Fields of events. In arrays, the first fields have these indexes.
 const (
 	fieldBlocks = 1 + iota
 	fieldParent
@@ -109,10 +108,10 @@ const (
 	fieldKind
 	fieldWindow
 	fieldObjects
-	fieldHashes // of tokens; in maps only
+	fieldHashes // hashes of tokens; in maps only
 )
 
-// ofRemoved are the fields that a BlockRemoved has, as bits.
+// ofRemoved is the set of the fields of a BlockRemoved, as bits.
 const ofRemoved = 1<<fieldBlocks | 1<<fieldMedium | 1<<fieldGroup | 1<<fieldKind | 1<<fieldWindow
 
 // fieldOf returns the field of a map's key, 0 for unknown keys.
@@ -138,7 +137,7 @@ func fieldOf(k Kind, key []byte) int {
 	return at
 }
 
-// readElement reads the element of an array at a place from 1.
+// readElement reads element at of an array. The type is element 0.
 func (r *reader) readElement(e *Event, at int) error {
 	switch {
 	case e.Kind > Removed:
@@ -153,7 +152,7 @@ func (r *reader) readElement(e *Event, at int) error {
 	return r.readField(e, at)
 }
 
-// readByType reads one of the last elements, which differ by their type.
+// readByType reads an optional last element of an array. The type of the value determines the field.
 func (r *reader) readByType(e *Event) error {
 	switch {
 	case r.isNext(msgp.StrType):
@@ -210,7 +209,7 @@ func (r *reader) readField(e *Event, at int) (err error) {
 	return err
 }
 
-// checkArray checks an array of n elements for what an event cannot be without.
+// checkArray returns an error if an array of n elements lacks a required field.
 func (e *Event) checkArray(n int) error {
 	switch {
 	case e.Kind == Stored && n <= fieldSize:
@@ -221,7 +220,7 @@ func (e *Event) checkArray(n int) error {
 	return nil
 }
 
-// checkMap checks a map with the given fields for the same.
+// checkMap returns an error if a map with the fields seen lacks a required field.
 func (e *Event) checkMap(seen int) error {
 	has := func(at int) bool { return seen&(1<<at) != 0 }
 	switch {
@@ -241,7 +240,7 @@ func (e *Event) checkMap(seen int) error {
 	return nil
 }
 
-// readTokens reads tokens, or pairs of a token and the one after it. The first element decides which.
+// readTokens reads tokens, or pairs of a token and the next token, depending on the first element.
 func (r *reader) readTokens(e *Event) (err error) {
 	first, pairs, last := true, false, uint32(0)
 	e.Tokens, err = readList(r, "element", func() (uint32, error) {

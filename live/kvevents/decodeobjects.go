@@ -6,8 +6,7 @@ import (
 	"github.com/tinylib/msgp/msgp"
 )
 
-// Object is a multimodal object of a request: its hash and the token ranges
-// [from, to) it stands for.
+// Object is a multimodal object of a request: its hash, and its token ranges [from, to).
 type Object struct {
 	Hash   uint64
 	Ranges [][2]int
@@ -63,8 +62,8 @@ func (r *reader) readRange() ([2]int, error) {
 	return [2]int{int(p[0]), int(p[1])}, err
 }
 
-// readExtra reads the further inputs of a block's name, and takes from it the hashes of multimodal objects, unless the
-// event has them in full.
+// readExtra reads the extra keys of each block. It uses the hashes of multimodal objects in them, unless the event
+// has a field with the objects.
 func (r *reader) readExtra(e *Event) error {
 	if r.skipNil() {
 		return nil
@@ -88,8 +87,7 @@ func (r *reader) readExtra(e *Event) error {
 	return err
 }
 
-// readExtraKey reads one key of a block, "" if it is no string: names of objects
-// stand alone or before a number.
+// readExtraKey reads one key of a block: a string, or a string and a number. It returns "" for other values.
 func (r *reader) readExtraKey() (key string, err error) {
 	if r.isNext(msgp.StrType) {
 		return r.readString()
@@ -111,7 +109,7 @@ func (r *reader) readExtraKey() (key string, err error) {
 	return key, err
 }
 
-// parseObjectHash returns the hash of an object named by 64 hexadecimal digits.
+// parseObjectHash returns the hash of an object with a name of 64 hexadecimal digits.
 func parseObjectHash(name string) (uint64, bool) {
 	if len(name) != 64 {
 		return 0, false

@@ -2,14 +2,14 @@ package kvevents
 
 import "github.com/replay-llm/replay/scheduler"
 
-// Holding tracks the content of a cache from the events of its engine, for followers that know a block by its name
-// alone. Each block counts once, for any number of copies. It ignores tiers other than the device.
+// Holding tracks the content of a cache from the events of its engine, for followers that identify blocks by name
+// only. A block counts once for any number of copies. Tiers other than the device are ignored.
 type Holding struct{ cached *cached }
 
 // NewHolding returns a Holding of an empty cache.
 func NewHolding() *Holding { return &Holding{newCached()} }
 
-// Apply takes in an event. It appends to dst those of Removed without a remaining copy, and returns it.
+// Apply applies an event. It appends the removed blocks without a remaining copy to dst, and returns dst.
 func (h *Holding) Apply(e *scheduler.KVEvent, dst []uint64) []uint64 {
 	if e.Tier != scheduler.Device {
 		return dst
@@ -28,20 +28,20 @@ func (h *Holding) Apply(e *scheduler.KVEvent, dst []uint64) []uint64 {
 	return dst
 }
 
-// Run is consecutive blocks that hang on one another.
+// Run is a chain of blocks: each block is the parent of the next block.
 type Run struct {
-	Parent    uint64 // of the first
+	Parent    uint64 // parent of the first block
 	HasParent bool
 	Blocks    []scheduler.KVBlock
 }
 
-// Runs lists the held blocks in runs of at most a number of blocks, each run after that of its parent. Blocks without a
-// path to a root are left out: no request can find them.
+// Runs returns the cached blocks in runs of at most atMost blocks. Each run follows the run of its parent. Blocks
+// without a path to a root are omitted, because no request can find them.
 func (h *Holding) Runs(atMost int) []Run {
 	k := h.cached
-	child, sibling := make([]int32, len(k.blocks)), make([]int32, len(k.blocks)) // both count from 1; 0: none
+	child, sibling := make([]int32, len(k.blocks)), make([]int32, len(k.blocks)) // indexes + 1; 0: none
 	var roots []int32
-	for i := len(k.blocks) - 1; i >= 0; i-- { // so that siblings stand in the order in which they were stored
+	for i := len(k.blocks) - 1; i >= 0; i-- { // backwards, so that siblings keep their order
 		b := &k.blocks[i]
 		if b.gone {
 			continue

@@ -7,14 +7,14 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// tree is a cache written down plainly: how many there are of each block, and its parent.
+// tree is a simple model of a cache: for each block, the number of copies and the parent.
 type tree map[uint64]struct {
 	copies    int
 	parent    uint64
 	hasParent bool
 }
 
-// reachable counts the blocks that hang on a root.
+// reachable returns the number of blocks with a path to a root.
 func (k tree) reachable() (n int) {
 	for h := range k {
 		seen := 0
@@ -29,8 +29,8 @@ func (k tree) reachable() (n int) {
 	return n
 }
 
-// After any events, a block is reported as gone with its last copy. The runs have every block that hangs on a
-// root once, after its parent, and nothing else.
+// After any events, Apply reports a block as removed with its last copy. The runs contain every block with a path to
+// a root exactly once, after its parent.
 func TestHoldingEqualsPlainTree(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 0))
@@ -38,7 +38,7 @@ func TestHoldingEqualsPlainTree(t *testing.T) {
 		for range 300 {
 			e := scheduler.KVEvent{}
 			if r.IntN(10) == 0 {
-				e.Tier = scheduler.HostPinned // nothing that matters
+				e.Tier = scheduler.HostPinned // an event that must be ignored
 			}
 			if r.IntN(3) > 0 {
 				parent := r.Uint64N(30)

@@ -9,11 +9,11 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Index has the cached blocks of each worker, from the events of the workers. Any goroutine may ask and feed it.
+// Index has the cached blocks of each worker, built from the workers' events. It is safe for concurrent use.
 type Index struct {
 	mu    sync.Mutex
-	tiers [tierExternal + 1]*counting // by tier; routers ask the device's
-	gone  int                         // blocks removed since the trees were pruned
+	tiers [tierExternal + 1]*counting // by tier; Match reads the device tier
+	gone  int                         // number of blocks removed since the last prune
 	warn  func(string)
 }
 
@@ -25,10 +25,10 @@ func (x *Index) totalSize() (n int) {
 	return n
 }
 
-// minGonePrune is the number of removed blocks below which a read of the trees is not worth it.
+// minGonePrune is the number of removed blocks below which a prune is not worth its time.
 const minGonePrune = 10_000
 
-// pruneAfter drops unused memory of the index after n more blocks are removed.
+// pruneAfter counts n removed blocks, and frees unused memory of the index after enough of them.
 func (x *Index) pruneAfter(n int) {
 	if x.gone += n; x.gone < minGonePrune || x.gone < x.totalSize() {
 		return
@@ -39,7 +39,7 @@ func (x *Index) pruneAfter(n int) {
 	}
 }
 
-// NewIndex returns an empty index. warn, if not nil, receives the changes that do not fit; they are not fatal.
+// NewIndex returns an empty index. warn, if not nil, receives changes that do not fit, which are not fatal.
 func NewIndex(warn func(string)) *Index {
 	x := &Index{warn: warn}
 	for t := range x.tiers {
@@ -48,43 +48,40 @@ func NewIndex(warn func(string)) *Index {
 	return x
 }
 
-// Match appends, for each rank of each worker that caches any on its device,
-// how many of the blocks with the given local hashes it caches from the first,
-// ordered by worker and rank.
+// Match appends the number of leading blocks of query that are cached on the device, for each rank of each worker
+// with at least one. The query consists of local hashes. Matches are sorted by worker and rank.
 func (x *Index) Match(query []uint64, dst []router.Match) []router.Match {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.tiers[scheduler.Device].Match(query, false, dst)
 }
 
-// Blocks counts, for each rank of each worker, the blocks on its device that a
-// query can find.
+// Blocks returns, for each rank of each worker, the number of blocks on the device that a query can find.
 func (x *Index) Blocks() []router.Match {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.tiers[scheduler.Device].Reachable()
 }
 
-// Size returns the number of blocks known, of all workers on their devices.
+// Size returns the number of blocks on the devices of all workers.
 func (x *Index) Size() int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.tiers[scheduler.Device].Size()
 }
 
-// Feed applies the events of one publisher about a worker. A worker may have several publishers, one for each of its
-// ranks.
+// Feed applies the events of one publisher about a worker. A worker may have a publisher for each of its ranks.
 type Feed struct {
 	index  *Index
 	worker sim.WorkerID
-	fed    map[cache]struct{} // what this publisher has spoken of
+	fed    map[cache]struct{} // the ranks and tiers in the publisher's events
 }
 
-// Size returns the number of blocks that the publisher has told of and that are known.
+// Size returns the number of known blocks of the publisher.
 func (f *Feed) Size() (n int) {
 	f.index.mu.Lock()
 	defer f.index.mu.Unlock()
-	for c := range f.fed { // in any order: a sum
+	for c := range f.fed { // the order is irrelevant for a sum
 		n += f.index.tiers[c.tier].MemberSize(router.Member{Worker: f.worker, Rank: c.rank})
 	}
 	return n
@@ -92,13 +89,12 @@ func (f *Feed) Size() (n int) {
 
 var _ Sink = (*Feed)(nil)
 
-// Feed returns the sink that takes a publisher's changes into the index, as those of
-// worker w.
+// Feed returns a sink that applies a publisher's changes to the index, as changes of worker w.
 func (x *Index) Feed(w sim.WorkerID) *Feed {
 	return &Feed{index: x, worker: w, fed: make(map[cache]struct{})}
 }
 
-// Take takes in changes, in order.
+// Take applies changes in order.
 func (f *Feed) Take(changes []Change) {
 	f.index.mu.Lock()
 	defer f.index.mu.Unlock()
@@ -110,20 +106,19 @@ func (f *Feed) Take(changes []Change) {
 	f.index.pruneAfter(gone)
 }
 
-// Replace takes in changes instead of all earlier changes of the publisher. No reader sees the index in
-// between.
+// Replace replaces all earlier changes of the publisher by changes. Readers never see an intermediate state.
 func (f *Feed) Replace(changes []Change) {
 	f.index.mu.Lock()
 	defer f.index.mu.Unlock()
 	f.forgetAll()
 	for i := range changes {
-		if !changes[i].Clear { // a snapshot's, of ranks that it does not speak of too
+		if !changes[i].Clear { // the clear of a snapshot would also remove other ranks
 			f.applyChange(&changes[i])
 		}
 	}
 }
 
-// Leave takes everything out of the index that the publisher has told.
+// Leave removes all blocks of the publisher from the index.
 func (f *Feed) Leave() {
 	f.index.mu.Lock()
 	defer f.index.mu.Unlock()
@@ -133,7 +128,7 @@ func (f *Feed) Leave() {
 func (f *Feed) forgetAll() {
 	x := f.index
 	before := x.totalSize()
-	for c := range f.fed { // in any order: the outcome is the same
+	for c := range f.fed { // the order is irrelevant
 		x.tiers[c.tier].ClearMember(router.Member{Worker: f.worker, Rank: c.rank})
 	}
 	clear(f.fed)

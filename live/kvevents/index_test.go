@@ -7,7 +7,7 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// An index that lives long keeps nothing of blocks that came and went.
+// The memory of an index does not grow with the number of removed blocks.
 func TestIndexForgets(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a long life takes long")

@@ -12,18 +12,18 @@ import (
 	"github.com/replay-llm/replay/sim/blockhash"
 )
 
-// Layout is how batches and answers are laid out on the wire.
+// Layout is a format of batches and answers on the wire.
 type Layout uint8
 
-// The layouts there are.
+// Values of Layout.
 const (
-	OwnLayout Layout = iota // hashes of tokens, events as they come, and snapshots
-	VLLM019                 // as vLLM publishes them up to 0.31: events are arrays
-	VLLM032                 // from 0.32: events are maps
-	VLLM033                 // from 0.33
+	OwnLayout Layout = iota // hashes of tokens, one event per batch, and snapshots
+	VLLM019                 // vLLM up to 0.31: events are arrays
+	VLLM032                 // vLLM 0.32: events are maps
+	VLLM033                 // vLLM from 0.33
 )
 
-// Layouts returns the names of the layouts, in their order.
+// Layouts returns the names of the layouts, in the order of their values.
 func Layouts() []string { return []string{"own", "vllm-0.19", "vllm-0.32", "vllm-0.33"} }
 
 // String returns the layout's name.
@@ -48,13 +48,13 @@ func LayoutOf(release string) (Layout, error) {
 	return VLLM033, nil
 }
 
-// deviceName is vLLM's name of a GPU's memory.
+// deviceName is vLLM's name of the GPU memory.
 const deviceName = "GPU"
 
 // hasMaps reports whether events are maps.
 func (l Layout) hasMaps() bool { return l != VLLM019 }
 
-// answerFrames returns the frames of an answer: a batch, or, if there is no payload, its end.
+// answerFrames returns the frames of a batch in an answer, or of the end of the answer.
 func (l Layout) answerFrames(topic string, n uint64, payload []byte) zmtp.Message {
 	if l == OwnLayout || l == VLLM019 {
 		return zmtp.Message{nil, encodeSequence(n), payload}
@@ -65,10 +65,10 @@ func (l Layout) answerFrames(topic string, n uint64, payload []byte) zmtp.Messag
 	return zmtp.Message{nil, []byte(topic), encodeSequence(n), payload}
 }
 
-// vllmEncoder appends batches as vLLM publishes them.
+// vllmEncoder encodes batches like vLLM.
 type vllmEncoder struct {
 	layout Layout
-	bytes  bool // hashes are 32 bytes, not the number that the last 8 of them are
+	bytes  bool // encode hashes as 32 bytes instead of numbers
 }
 
 // appendBatch appends a batch. Stored events need Tokens.
@@ -135,7 +135,7 @@ func (v vllmEncoder) appendStored(w *fields, e *Event) {
 	for range e.Blocks {
 		if e.LoRA == "" {
 			w.dst = msgp.AppendNil(w.dst)
-		} else { // the adapter is part of what a block is named by
+		} else { // the adapter is part of a block's name
 			w.dst = msgp.AppendString(msgp.AppendArrayHeader(w.dst, 1), e.LoRA)
 		}
 	}
@@ -164,7 +164,7 @@ func (v vllmEncoder) appendHashes(w *fields, list []uint64) {
 	}
 }
 
-// appendHash appends the name of a block: a number, or 32 bytes that end with it.
+// appendHash appends the name of a block: a number, or 32 bytes with the number at the end.
 func (v vllmEncoder) appendHash(dst []byte, h uint64) []byte {
 	if !v.bytes {
 		return msgp.AppendUint64(dst, h)
@@ -177,14 +177,14 @@ func (v vllmEncoder) appendHash(dst []byte, h uint64) []byte {
 	return msgp.AppendBytes(dst, name[:])
 }
 
-// fields appends an event: a map, or the values of one alone.
+// fields appends an event as a map, or as an array of values.
 type fields struct {
 	dst   []byte
 	named bool
-	wide  bool // the map has a head of three bytes, like maps that may have 16 keys
+	wide  bool // use a map header of three bytes, as vLLM does for maps of up to 16 keys
 }
 
-// begin begins an event of n fields, its type among them.
+// begin appends the header of an event with n fields, including its type.
 func (w *fields) begin(n uint32, kind string) {
 	switch {
 	case !w.named:
@@ -204,7 +204,7 @@ func (w *fields) key(name string) {
 	}
 }
 
-// text appends a text, nil if there is none.
+// text appends a string, or nil for "".
 func (w *fields) text(s string) {
 	if s == "" {
 		w.dst = msgp.AppendNil(w.dst)

@@ -17,11 +17,10 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// recordedTopic is the topic under which vLLM's own publishers were recorded.
+// recordedTopic is the topic of the recordings of vLLM's publishers.
 const recordedTopic = "kv@pod@m"
 
-// recorded reads what vLLM's own publishers of a release have sent: batches, and the
-// frames of answers.
+// recorded returns recorded messages of vLLM's publisher of a release: batches, or the frames of answers.
 func recorded(t *testing.T, release, kind string) (list []zmtp.Message) {
 	t.Helper()
 	text, err := os.ReadFile("testdata/recorded.txt")
@@ -48,7 +47,7 @@ func recorded(t *testing.T, release, kind string) (list []zmtp.Message) {
 	return list
 }
 
-// Our encoder writes a batch as vLLM's own, to the byte.
+// The encoder produces the same bytes as vLLM for each recorded batch.
 func TestRecordedBatches(t *testing.T) {
 	for release, layout := range map[string]Layout{"0.19.1": VLLM019, "0.33.0": VLLM033, "0.32.0": VLLM032} {
 		for i, m := range recorded(t, release, "batch") {
@@ -57,7 +56,7 @@ func TestRecordedBatches(t *testing.T) {
 				t.Fatalf("%s, batch %d: %v", release, i, err)
 			}
 			got := vllmEncoder{layout: layout}.appendBatch(nil, &b)
-			if release == "0.32.0" { // its removed block has a hash of 32 bytes, which this program does not write
+			if release == "0.32.0" { // the recorded removed block has a hash of 32 bytes, which this encoder does not produce
 				head := bytes.LastIndex(m[0], []byte("block_hashes"))
 				if !bytes.Equal(got[:head], m[0][:head]) || b.Events[1].Blocks[0] != 0x0101010101010101 {
 					t.Errorf("%s, batch %d: %x, want %x", release, i, got, m[0])
@@ -69,8 +68,8 @@ func TestRecordedBatches(t *testing.T) {
 	}
 }
 
-// A tee with the events of vLLM publishes and answers the same bytes as vLLM, except the clock: every message of the
-// two recorded releases.
+// A tee that receives vLLM's events publishes and answers the same bytes as vLLM, except timestamps. All messages of
+// two recorded releases are compared.
 func TestRecordedPublisher(t *testing.T) {
 	for release, layout := range map[string]Layout{"0.19.1": VLLM019, "0.33.0": VLLM033} {
 		batches := recorded(t, release, "batch")
@@ -120,7 +119,7 @@ func TestRecordedPublisher(t *testing.T) {
 	}
 }
 
-// enqueueRecorded gives a tee the events of a batch, as a scheduler tells them.
+// enqueueRecorded enqueues the events of a recorded batch in the form of a scheduler's events.
 func enqueueRecorded(t *testing.T, tee *Tee, payload []byte) (dropped int) {
 	t.Helper()
 	b, err := Decode(payload)
@@ -131,7 +130,7 @@ func enqueueRecorded(t *testing.T, tee *Tee, payload []byte) (dropped int) {
 	texts := map[uint64]Text{}
 	for i := range b.Events {
 		e := &b.Events[i]
-		if e.Kind == Removed { // of a scheduler's, one has many blocks
+		if e.Kind == Removed { // a scheduler removes many blocks in one event
 			if n := len(events); n > 0 && len(events[n-1].Removed) > 0 {
 				events[n-1].Removed = append(events[n-1].Removed, e.Blocks...)
 			} else {
@@ -139,7 +138,7 @@ func enqueueRecorded(t *testing.T, tee *Tee, payload []byte) (dropped int) {
 			}
 			continue
 		}
-		for k, h := range e.Blocks { // a block at a time
+		for k, h := range e.Blocks { // one event per block
 			texts[h] = Text{Tokens: e.Tokens[k*e.BlockTokens : (k+1)*e.BlockTokens]}
 			one := scheduler.KVEvent{Parent: e.Parent, HasParent: e.HasParent, Stored: []scheduler.KVBlock{{Seq: h}}}
 			if k > 0 {
@@ -151,7 +150,7 @@ func enqueueRecorded(t *testing.T, tee *Tee, payload []byte) (dropped int) {
 	return tee.EnqueueStep(events, func(b scheduler.KVBlock) (Text, bool) { x, ok := texts[b.Seq]; return x, ok })
 }
 
-// sameFrames compares messages, except the time of the batch, which is in the bytes 2 to 9 of it.
+// sameFrames compares messages, except the time of the batch in its bytes 2 to 9.
 func sameFrames(t *testing.T, name string, got, want zmtp.Message) {
 	t.Helper()
 	mask := func(m zmtp.Message) string {
@@ -170,8 +169,8 @@ func sameFrames(t *testing.T, name string, got, want zmtp.Message) {
 	}
 }
 
-// A follower of ours has the same of every layout, live and out of an answer, and with hashes
-// as bytes: names, parents and hashes of tokens.
+// A subscriber reads the same names, parents and token hashes from every layout of vLLM. This holds for live batches,
+// for answers, and for hashes as bytes.
 func TestLayoutsRead(t *testing.T) {
 	read := map[string][]Change{}
 	for _, layout := range []Layout{VLLM019, VLLM032, VLLM033} {
@@ -217,7 +216,7 @@ func TestLayoutsRead(t *testing.T) {
 	}
 }
 
-// A hash of bytes is the number that the last 8 of them are, and differs before them too.
+// A hash as bytes ends with its number. Its other bytes also depend on the number.
 func TestHashBytes(t *testing.T) {
 	v := vllmEncoder{VLLM033, true}
 	a, b := v.appendHash(nil, 7), v.appendHash(nil, 8)
@@ -226,8 +225,7 @@ func TestHashBytes(t *testing.T) {
 	}
 }
 
-// In vLLM's layouts a step is a batch: blocks are removed one at a time, and blocks with unknown tokens are
-// left out.
+// In vLLM's layouts a step is one batch. Each removed block is one event, and blocks with unknown tokens are omitted.
 func TestStepIsBatch(t *testing.T) {
 	tee := open(t, TeeOptions{Layout: VLLM033, BlockTokens: 2, BufferSteps: 2})
 	known := func(b scheduler.KVBlock) (Text, bool) {

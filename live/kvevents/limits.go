@@ -5,21 +5,20 @@ import (
 	"time"
 )
 
-// Limits bound the events of one publisher. A publisher that exceeds one is cut off: it is not followed any
-// more. The zero value of each field means its default.
+// Limits are limits for the events of one publisher. A publisher that exceeds a limit is no longer followed. The zero
+// value of each field means its default.
 type Limits struct {
-	// Blocks is how many blocks it may have cached; default 1,048,576.
+	// Blocks is the maximum number of cached blocks; default 1,048,576.
 	Blocks int
-	// Rate is how many blocks a second it may store and remove, and events it may tell, ten
-	// seconds' worth of them at once; default 500,000.
+	// Rate is the maximum number of events and of stored and removed blocks per second; default 500,000. A burst may
+	// use the rate of up to ten seconds.
 	Rate int
 }
 
-// Bounds that no setting changes: names that are remembered of a publisher besides its
-// blocks.
+// Fixed limits of the memory for a publisher, in addition to its blocks.
 const (
-	mostCaches = 1024 // ranks and memories it speaks of
-	mostGroups = 4096 // groups of caches
+	mostCaches = 1024 // ranks and memories in its events
+	mostGroups = 4096 // groups of caches in its events
 )
 
 func (l Limits) withDefaults() Limits {
@@ -32,30 +31,30 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// bytesOfBlock bounds the size of one block in an event, in bytes, with its tokens.
+// bytesOfBlock is the maximum size of one block in an event with its tokens, in bytes.
 const bytesOfBlock = 512
 
-// longestAnswer returns how many bytes an answer of a publisher may have.
+// longestAnswer returns the maximum size of an answer, in bytes.
 func (l *Limits) longestAnswer() int { return min(maxAnswer, max(64<<20, l.Blocks*bytesOfBlock)) }
 
-// LimitError reports what a publisher was cut off for.
+// LimitError reports the limit that a publisher has exceeded.
 type LimitError struct {
-	Reason string // the label of its counter: blocks, rate, caches or answer
+	Reason string // label of the counter: blocks, rate, caches or answer
 	Text   string
 }
 
 func (e *LimitError) Error() string { return e.Text }
 
-// burst is the time over which a publisher may save up events.
+// burst is the time over which a publisher may accumulate unused rate.
 const burst = 10 * time.Second
 
-// allowance is the number of events that a publisher may still send now.
+// allowance is the number of events that a publisher may send now.
 type allowance struct {
 	left float64
-	at   time.Time // of the last look
+	at   time.Time // time of the last update
 }
 
-// spend takes n off, or returns a LimitError.
+// spend subtracts n, or returns a LimitError.
 func (a *allowance) spend(n, rate int, now time.Time) error {
 	most := float64(rate) * burst.Seconds()
 	if a.at.IsZero() {
@@ -70,14 +69,14 @@ func (a *allowance) spend(n, rate int, now time.Time) error {
 	return nil
 }
 
-// sized is a sink that knows how much a publisher has told it.
+// sized is a sink that reports the number of blocks of a publisher.
 type sized interface {
-	// Size returns the number of blocks known.
+	// Size returns the number of known blocks.
 	Size() int
 }
 
-// checkChanges returns a LimitError for changes above the limit of the publisher; replacing, instead of all earlier
-// blocks.
+// checkChanges returns a LimitError if changes exceed a limit of the publisher. replacing means that the changes
+// replace all earlier blocks.
 func (s *Subscriber) checkChanges(changes []Change, replacing bool) error {
 	l := &s.options.Limits
 	stored, told := 0, len(changes)+1
@@ -88,7 +87,7 @@ func (s *Subscriber) checkChanges(changes []Change, replacing bool) error {
 		told += len(e.Stored) + len(e.Removed)
 		caches[cache{e.Rank, e.Tier}] = struct{}{}
 	}
-	for c := range caches { // in any order: a set
+	for c := range caches { // the order is irrelevant for a set
 		s.caches[c] = struct{}{}
 	}
 	if len(s.caches) > mostCaches || len(s.normal.kinds) > mostGroups {
@@ -104,7 +103,7 @@ func (s *Subscriber) checkChanges(changes []Change, replacing bool) error {
 	return s.allowance.spend(told, l.Rate, time.Now())
 }
 
-// cutOff ends the following of a publisher that tells too much.
+// cutOff stops following a publisher that exceeded a limit, and removes its blocks.
 func (s *Subscriber) cutOff(err error) {
 	if s.limited != nil {
 		return

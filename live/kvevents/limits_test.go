@@ -12,8 +12,8 @@ import (
 	"github.com/replay-llm/replay/live/kvevents/zmtp"
 )
 
-// A publisher that exceeds its limits is cut off once: its blocks are forgotten, no further event is accepted, and the
-// index never held more.
+// A publisher that exceeds its limits is cut off once. The subscriber removes its blocks and applies no further
+// event. The index never has more blocks than the limit.
 func TestRoguePublishers(t *testing.T) {
 	one := func(n uint64) Batch {
 		return Batch{Events: []Event{{Kind: Stored, Blocks: []uint64{n}, TokensHashes: []uint64{n}, BlockTokens: blockTokens}}}
@@ -87,7 +87,7 @@ func TestRoguePublishers(t *testing.T) {
 	}
 }
 
-// A publisher may save up ten seconds of its rate, and no more.
+// A publisher may accumulate at most ten seconds of its rate.
 func TestAllowance(t *testing.T) {
 	now := time.Unix(1000, 0)
 	var a allowance

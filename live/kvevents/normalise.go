@@ -5,22 +5,19 @@ import (
 	"github.com/replay-llm/replay/sim/blockhash"
 )
 
-// Change is an event as an index takes it in: hashed, filtered, and filed under
-// a rank and a tier.
+// Change is an event in the form for an index: with token hashes, a rank and a tier, without events of other caches.
 type Change struct {
-	// Clear means that all blocks of the worker are gone, of all ranks; Event is
-	// empty then.
+	// Clear means that all blocks of all ranks of the worker are removed; Event is empty.
 	Clear bool
 	Event scheduler.KVEvent
 }
 
-// normaliser turns the events of one publisher into changes. It learns which
-// groups of a cache count from the events that tell.
+// normaliser converts the events of one publisher to changes. It learns from the events which groups of caches count.
 type normaliser struct {
-	rank        int32 // of batches that name none
-	blockTokens int   // 0: as in the events
+	rank        int32 // rank of batches without a rank
+	blockTokens int   // block size; 0: any
 	kinds       map[group]string
-	blocks      arena[scheduler.KVBlock] // of events
+	blocks      arena[scheduler.KVBlock] // memory for the blocks of events
 }
 
 // group is a group of caches of a rank.
@@ -29,7 +26,7 @@ type group struct {
 	index int64
 }
 
-// appendChanges appends what a batch changes.
+// appendChanges appends the changes of a batch.
 func (n *normaliser) appendChanges(b *Batch, dst []Change) []Change {
 	rank := n.rank
 	if b.HasRank {
@@ -50,7 +47,7 @@ func (n *normaliser) appendChanges(b *Batch, dst []Change) []Change {
 	return dst
 }
 
-// isCounted reports whether an event is about a cache with blocks of whole prefixes.
+// isCounted reports whether an event is about a cache that keeps the blocks of complete prefixes.
 func (n *normaliser) isCounted(rank int32, e *Event) bool {
 	if e.Kind == Cleared {
 		return true
@@ -79,10 +76,10 @@ func (n *normaliser) isCounted(rank int32, e *Event) bool {
 	return false
 }
 
-// maxGroups bounds what a publisher can make us remember.
+// maxGroups limits the memory for the groups of a publisher.
 const maxGroups = 4096
 
-// hashStored hashes the blocks of an event, as many as are whole.
+// hashStored hashes the blocks of an event, up to the first incomplete block.
 func (n *normaliser) hashStored(rank int32, e *Event) scheduler.KVEvent {
 	out := scheduler.KVEvent{Rank: rank, Tier: e.tierOf()}
 	if !areDistinct(e) {
@@ -103,7 +100,7 @@ func (n *normaliser) hashStored(rank int32, e *Event) scheduler.KVEvent {
 	return out
 }
 
-// arena hands out memory for short lists out of larger pieces.
+// arena allocates short lists from larger pieces of memory.
 type arena[T any] struct{ spare []T }
 
 // allocList returns a list of n zero values.
@@ -120,7 +117,7 @@ func (a *arena[T]) allocList(n int) []T {
 	return list
 }
 
-// areDistinct reports whether the blocks of an event differ, from its parent too.
+// areDistinct reports whether the blocks of an event differ from each other and from its parent.
 func areDistinct(e *Event) bool {
 	if len(e.Blocks) == 1 {
 		return !e.HasParent || e.Blocks[0] != e.Parent
@@ -138,7 +135,7 @@ func areDistinct(e *Event) bool {
 	return true
 }
 
-// tokensHash returns the hash of the tokens of block i, if there are enough of them.
+// tokensHash returns the hash of the tokens of block i. It returns false if the event has too few tokens.
 func (e *Event) tokensHash(i int) (uint64, bool) {
 	if e.TokensHashes != nil || e.Tokens == nil {
 		if i < len(e.TokensHashes) {

@@ -41,7 +41,7 @@ func config(t testing.TB, workers int, trace string) online.Config {
 	}}
 }
 
-// line is a request of a trace.
+// line returns a request of a trace.
 func line(at, input, output int, ids string) string {
 	return fmt.Sprintf(`{"timestamp":%d,"input_length":%d,"output_length":%d,"hash_ids":[%s]}`+"\n", at, input, output, ids)
 }
@@ -60,10 +60,10 @@ func mustRun(t testing.TB, c online.Config) *harness.Result {
 	return r
 }
 
-// tees publishes the KV events of workers, each by a separate tee.
+// tees publishes the KV events of each worker with a separate tee.
 type tees struct {
 	all []*kvevents.Tee
-	own *kvevents.Index // fed without a wire in between
+	own *kvevents.Index // built directly from the events
 
 	mu     sync.Mutex
 	feeds  []*kvevents.Feed
@@ -87,7 +87,7 @@ func newTees(t *testing.T, workers int, o kvevents.TeeOptions) *tees {
 	return x
 }
 
-// raw is the value for Config.Raw.
+// raw is the function for Config.Raw.
 func (x *tees) raw(_ scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
 	x.all[w].Enqueue(p.Events)
 	var changes []kvevents.Change
@@ -101,7 +101,7 @@ func (x *tees) raw(_ scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
 	x.events[w] += uint64(len(p.Events))
 }
 
-// cachedBlocks notes the cached blocks that each engine reports.
+// cachedBlocks records the number of cached blocks that each engine reports.
 type cachedBlocks struct {
 	harness.NoObserver
 	x *tees
@@ -111,8 +111,8 @@ func (c cachedBlocks) Pass(_ scheduler.Role, w sim.WorkerID, p *scheduler.Pass) 
 	c.x.cached[w] = p.Detail.Held + p.Detail.Cached
 }
 
-// Subscribers attached before the first request rebuild exactly what the
-// workers cache, while requests arrive in real time.
+// Subscribers that are attached before the first request rebuild exactly the blocks that the workers cache, while
+// requests arrive in real time.
 func TestSubscribersRebuildWhatWorkersCache(t *testing.T) {
 	var trace string
 	for i := range 40 {
@@ -163,8 +163,8 @@ func stalled(t *testing.T, tee *kvevents.Tee) {
 	}
 	t.Cleanup(func() { _ = c.Close() })
 	hello, err := hex.DecodeString("ff00000000000000017f" + "0300" + "4e554c4c" + strings.Repeat("00", 48) + // greeting
-		"0419" + "055245414459" + "0b536f636b65742d54797065" + "00000003" + "535542" + // READY, a SUB socket
-		"000101") // subscribes to everything
+		"0419" + "055245414459" + "0b536f636b65742d54797065" + "00000003" + "535542" + // READY of a SUB socket
+		"000101") // subscribes to all topics
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,8 +174,7 @@ func stalled(t *testing.T, tee *kvevents.Tee) {
 	poll.Until(t, "a subscriber", func() bool { return tee.Stats().Subscribers > 0 })
 }
 
-// A consumer that never reads does not change how long a run takes by more than
-// 1 %, although it misses messages.
+// A consumer that never reads misses messages, but changes the duration of a run by at most 1 %.
 func TestStalledConsumerCostsNothing(t *testing.T) {
 	if !*measureTee {
 		t.Skip("measures real time; make kv-snapshot runs it")
@@ -192,11 +191,11 @@ func TestStalledConsumerCostsNothing(t *testing.T) {
 		nobody   = "nobody publishes"
 		unheard  = "nobody listens"
 		neverHas = "a consumer that never reads"
-		runs     = 9 // of each
+		runs     = 9 // of each mode
 	)
 	run := func(how string) (ms float64, dropped uint64) {
 		c := config(t, 1, trace)
-		c.Admission = loadgen.Admission{Mode: loadgen.Concurrency, MaxInFlight: 4} // the passes make up the run
+		c.Admission = loadgen.Admission{Mode: loadgen.Concurrency, MaxInFlight: 4} // so that the passes determine the duration
 		c.Pools[0].Engine.BlockTokens = 2
 		c.Pools[0].Engine.Blocks = 30_000
 		c.Pools[0].Engine.Speedup, c.Pools[0].Engine.DecodeSpeedup = 10, 1
@@ -221,8 +220,7 @@ func TestStalledConsumerCostsNothing(t *testing.T) {
 			}
 		}
 	}
-	// The shortest of several runs is the one that the rest of the machine had
-	// least to do with.
+	// The shortest of several runs is the least disturbed by other processes.
 	least := func(how string) float64 { return slices.Min(ms[how]) }
 	change := least(neverHas)/least(unheard) - 1
 	t.Logf("duration, the shortest of %d: %.1f ms with %s, %.1f ms where %s (%+.2f %%), %.1f ms where %s",

@@ -15,12 +15,11 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// python starts a script under the reference implementation of ZeroMQ, libzmq
-// by way of pyzmq, or skips the test if there is none. REPLAY_PYTHON names
-// another interpreter than python3.
+// python runs a script with libzmq, the reference implementation of ZeroMQ, through pyzmq. It skips the test if pyzmq
+// is not installed. REPLAY_PYTHON overrides the interpreter python3.
 func python(t *testing.T, script string, args ...string) (io.WriteCloser, *bufio.Scanner) {
 	t.Helper()
-	name := optional.Program(t, cmp.Or(os.Getenv("REPLAY_PYTHON"), "python3"), "-c", "import zmq") // make kv-interop installs it
+	name := optional.Program(t, cmp.Or(os.Getenv("REPLAY_PYTHON"), "python3"), "-c", "import zmq") // make kv-interop installs pyzmq
 	c := exec.CommandContext(within(t), name, append([]string{"-u", "-c", script}, args...)...)
 	c.Stderr = os.Stderr
 	in, err := c.StdinPipe()
@@ -51,8 +50,8 @@ func line(t *testing.T, s *bufio.Scanner) string {
 	return s.Text()
 }
 
-// pySubscriber follows a publisher and prints what comes, then asks for all of
-// it. Its heartbeats are those of the published subscriber, faster.
+// pySubscriber follows a publisher and prints its messages, then requests all of them. It sends heartbeats like the
+// published subscriber, but more often.
 const pySubscriber = `
 import sys, zmq
 c = zmq.Context()
@@ -80,7 +79,7 @@ while True:
         if not f[2]: break
 `
 
-// libzmq's sockets follow our publisher, and get its answers.
+// Sockets of libzmq follow the publisher, and receive its answers.
 func TestLibzmqSubscriber(t *testing.T) {
 	tee := open(t, TeeOptions{Topic: "kv@0", BufferSteps: 100})
 	in, out := python(t, pySubscriber, tee.Events(), tee.Replay())
@@ -131,8 +130,8 @@ func TestLibzmqSubscriber(t *testing.T) {
 	}
 }
 
-// pyPublisher publishes its input, a line of hexadecimal digits each, and answers requests out of all it has
-// published. It begins to publish live when a subscriber is there.
+// pyPublisher publishes its input, one line of hexadecimal digits per batch, and answers requests from all published
+// batches. It publishes live after a subscriber has connected.
 const pyPublisher = `
 import sys, zmq, threading
 c = zmq.Context()
@@ -168,8 +167,8 @@ while True:
                 p.send_multipart([b"", (len(kept) - 1).to_bytes(8, "big"), kept[-1]])
 `
 
-// Our subscriber follows libzmq's sockets with batches as another publisher
-// makes them, with tokens in them, and fills the gaps.
+// A subscriber follows a publisher on libzmq's sockets. Its batches contain tokens, as those of other publishers, and
+// the subscriber fills the gaps.
 func TestLibzmqPublisher(t *testing.T) {
 	in, out := python(t, pyPublisher)
 	ends := strings.Fields(line(t, out))
@@ -192,7 +191,7 @@ func TestLibzmqPublisher(t *testing.T) {
 	if err := s.Applied(within(t), 5); err != nil {
 		t.Fatal(err)
 	}
-	for i := uint64(5); i < 200; i++ { // every third is lost
+	for i := uint64(5); i < 200; i++ { // every third batch is lost
 		how := "live"
 		if i%3 == 0 {
 			how = "kept"

@@ -19,10 +19,10 @@ import (
 
 const blockTokens = 16
 
-// hang is far more than anything here takes.
+// hang is the timeout of a test, longer than any step needs.
 const hang = 2 * time.Minute
 
-// passes is n, or fewer with -short.
+// passes returns n, or a quarter of it with -short.
 func passes(n int) int {
 	if testing.Short() {
 		return n / 4
@@ -30,7 +30,7 @@ func passes(n int) int {
 	return n
 }
 
-// within is a context that ends only when something hangs.
+// within returns a context that ends only when a test hangs.
 func within(t testing.TB) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), hang)
@@ -38,8 +38,7 @@ func within(t testing.TB) context.Context {
 	return ctx
 }
 
-// load is a simulated engine under requests that never end: prompts with
-// beginnings in common, more of them than its cache holds.
+// load is a simulated engine under endless requests. Their prompts have common prefixes and exceed its cache.
 type load struct {
 	core   scheduler.Core
 	tree   *prompt.Tree
@@ -48,10 +47,10 @@ type load struct {
 	pass   scheduler.Pass
 	next   sim.RequestID
 	most   int // requests in flight
-	length int // blocks of a prompt, at most
+	length int // maximum number of blocks of a prompt
 	detail scheduler.Detail
-	again  bool     // every other prompt is of whole blocks, and the one before it or like it
-	latest []uint64 // the prompt of whole blocks before
+	again  bool     // half of the prompts have full blocks only and often repeat latest
+	latest []uint64 // the latest prompt with full blocks only
 }
 
 func newLoad(seed uint64, blocks, length int) *load {
@@ -60,7 +59,7 @@ func newLoad(seed uint64, blocks, length int) *load {
 	return l
 }
 
-// newCopies is a load under vLLM's own rules, which keep blocks of equal content.
+// newCopies returns a load with vLLM's rules, which keep several blocks of equal content.
 func newCopies(t testing.TB, seed uint64, blocks, length int) *load {
 	t.Helper()
 	l, cfg := newIdle(seed, blocks, length)
@@ -73,7 +72,7 @@ func newCopies(t testing.TB, seed uint64, blocks, length int) *load {
 	return l
 }
 
-// newIdle is a load without an engine, and what an engine for it is like.
+// newIdle returns a load without an engine, and the configuration for its engine.
 func newIdle(seed uint64, blocks, length int) (*load, vllm.Config) {
 	l := &load{rng: rand.New(rand.NewPCG(seed, 7)), most: 8, length: length}
 	l.tree = prompt.NewTree(blockTokens, blockTokens, prompt.Options{})
@@ -87,7 +86,7 @@ func newIdle(seed uint64, blocks, length int) (*load, vllm.Config) {
 	}
 }
 
-// prompt draws a prompt that has a prefix in common with earlier prompts.
+// prompt draws a prompt that shares a prefix with earlier prompts.
 func (l *load) prompt() ([]uint64, int) {
 	if l.again && l.rng.IntN(2) == 0 {
 		if l.latest == nil || l.rng.IntN(4) == 0 {
@@ -110,7 +109,7 @@ func (l *load) drawPrompt() ([]uint64, int) {
 	return ids, len(ids)*blockTokens - l.rng.IntN(blockTokens)
 }
 
-// step runs a pass and returns its events, valid until the next one.
+// step runs a pass and returns its events, which are valid until the next call.
 func (l *load) step(t testing.TB) []scheduler.KVEvent {
 	t.Helper()
 	for l.core.Load() < l.most {
@@ -130,7 +129,7 @@ func (l *load) run(t testing.TB) []scheduler.KVEvent {
 	return l.pass.Events
 }
 
-// drain runs what is in flight to its end.
+// drain runs the requests in flight to their end.
 func (l *load) drain(t testing.TB, each func([]scheduler.KVEvent)) {
 	t.Helper()
 	for l.core.Load() > 0 {
@@ -165,7 +164,7 @@ func sameAnswers(t testing.TB, got, want *Index, queries [][]uint64) (hits int) 
 	return hits
 }
 
-// open starts a tee on separate ports and closes it with the test.
+// open starts a tee on free ports and closes it at the end of the test.
 func open(t testing.TB, o TeeOptions) *Tee {
 	t.Helper()
 	o.Events = "tcp://127.0.0.1:0"
@@ -185,7 +184,7 @@ func open(t testing.TB, o TeeOptions) *Tee {
 	return tee
 }
 
-// follow subscribes to a tee into an index, as worker 0.
+// follow subscribes to a tee and applies its events to an index, as worker 0.
 func follow(t testing.TB, tee *Tee, x *Index) *Subscriber {
 	t.Helper()
 	s, err := Subscribe(SubscriberOptions{Events: tee.Events(), Replay: tee.Replay(), BlockTokens: tee.options.BlockTokens, Sink: x.Feed(0)})
@@ -208,7 +207,7 @@ func published(t testing.TB, tee *Tee, n uint64) {
 	}
 }
 
-// changesOf is events as an index takes them in.
+// changesOf converts events to changes.
 func changesOf(events []scheduler.KVEvent) []Change {
 	var list []Change
 	for _, e := range events {
@@ -217,7 +216,7 @@ func changesOf(events []scheduler.KVEvent) []Change {
 	return list
 }
 
-// names is the blocks of one worker's index, as a set.
+// blocksOf returns the number of blocks that queries can find in an index.
 func blocksOf(x *Index) int {
 	n := 0
 	for _, m := range x.Blocks() {
@@ -226,8 +225,7 @@ func blocksOf(x *Index) int {
 	return n
 }
 
-// Applied waits until all batches with sequence numbers below next have been
-// applied, or are known to be lost.
+// Applied waits until all batches with sequence numbers below next are applied or known to be lost.
 func (s *Subscriber) Applied(ctx context.Context, next uint64) error {
 	poll.Wait(func() bool { return s.Stats().Next >= next || ctx.Err() != nil })
 	return ctx.Err()

@@ -1,22 +1,22 @@
 package kvevents
 
-// step is a batch that was published: its sequence number and its bytes.
+// step is a published batch: its sequence number and its bytes.
 type step struct {
 	sequence uint64
 	payload  []byte
 }
 
-// ring keeps the steps published last. Their sequence numbers follow each other.
+// ring keeps the latest steps. Their sequence numbers are consecutive.
 type ring struct {
-	most  int // steps
-	bytes int // of the payloads kept
+	most  int // maximum number of steps
+	bytes int // total size of the kept payloads
 	steps []step
 }
 
-// maxRing bounds the payloads kept, in bytes; the latest step is always kept.
+// maxRing limits the total size of the kept payloads, in bytes. The latest step is always kept.
 const maxRing = 256 << 20
 
-// addStep appends a step, after it has removed the oldest ones if there is no room.
+// addStep appends a step. It first removes the oldest steps if there is no space.
 func (r *ring) addStep(s step) {
 	r.bytes += len(s.payload)
 	for len(r.steps) == r.most || len(r.steps) > 0 && r.bytes > maxRing {
@@ -27,7 +27,7 @@ func (r *ring) addStep(s step) {
 	r.steps = append(r.steps, s)
 }
 
-// oldestSequence returns the first sequence number kept.
+// oldestSequence returns the first kept sequence number.
 func (r *ring) oldestSequence() (uint64, bool) {
 	if len(r.steps) == 0 {
 		return 0, false
@@ -35,7 +35,7 @@ func (r *ring) oldestSequence() (uint64, bool) {
 	return r.steps[0].sequence, true
 }
 
-// stepsFrom returns the steps kept from a sequence number on.
+// stepsFrom returns the kept steps from a sequence number on.
 func (r *ring) stepsFrom(sequence uint64) []step {
 	oldest, ok := r.oldestSequence()
 	if !ok || sequence >= oldest+uint64(len(r.steps)) {

@@ -7,22 +7,21 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// cached knows which blocks are cached, from the events published so far.
-//
-// A block costs its name, its parent's and the hash of its tokens.
+// cached tracks the cached blocks from the published events. For each block it stores the block's name, its parent's
+// name and the hash of its tokens.
 type cached struct {
-	blocks []cachedBlock // in the order in which they were stored first
+	blocks []cachedBlock // in the order of their first store
 	at     map[blockName]int32
-	gone   int // blocks that are not there any more
+	gone   int // number of removed blocks that are still in blocks
 }
 
-// cache is one of the caches behind a publisher: a rank's memory.
+// cache is one of the caches of a publisher: a memory of a rank.
 type cache struct {
 	rank int32
 	tier scheduler.Tier
 }
 
-// blockName names a block in a cache.
+// blockName identifies a block in a cache.
 type blockName struct {
 	cache
 	hash uint64
@@ -34,13 +33,13 @@ type cachedBlock struct {
 	parent    uint64
 	hasParent bool
 	gone      bool
-	copies    int32 // blocks of this name besides the first
+	copies    int32 // number of further blocks of this name
 }
 
 func newCached() *cached { return &cached{at: make(map[blockName]int32)} }
 
-// applyEvent takes in an event. A block stored again keeps its place, and is there
-// until it is removed as often.
+// applyEvent applies an event. A block that is stored again keeps its position. It is removed after as many removals
+// as stores.
 func (k *cached) applyEvent(e *scheduler.KVEvent) {
 	in := cache{e.Rank, e.Tier}
 	parent, hasParent := e.Parent, e.HasParent
@@ -63,7 +62,7 @@ func (k *cached) storeBlock(b cachedBlock) {
 	k.blocks = append(k.blocks, b)
 }
 
-// minGone is the number of gaps that are not worth closing.
+// minGone is the number of removed blocks below which closeGaps is not worth its time.
 const minGone = 1024
 
 func (k *cached) removeBlock(name blockName) {
@@ -82,7 +81,7 @@ func (k *cached) removeBlock(name blockName) {
 	}
 }
 
-// closeGaps closes the gaps.
+// closeGaps deletes the removed blocks from blocks.
 func (k *cached) closeGaps() {
 	k.blocks = slices.DeleteFunc(k.blocks, func(b cachedBlock) bool { return b.gone })
 	for i := range k.blocks {
@@ -91,13 +90,13 @@ func (k *cached) closeGaps() {
 	k.gone = 0
 }
 
-// orderedBlocks lists the blocks below a root with their multiplicity, parents before their children: by rank, then by
-// depth, and among equals in the order in which they were stored. Blocks below a gap, or in a circle, are never
-// reached.
+// orderedBlocks returns the blocks with a path to a root, each as often as it was stored. They are sorted by rank,
+// depth and order of their first store, so that parents precede their children. Blocks without a path to a root are
+// omitted.
 func (k *cached) orderedBlocks() []*cachedBlock {
 	roots := make(map[int32][]int32) // by rank
 	child := make([]int32, len(k.blocks))
-	sibling := make([]int32, len(k.blocks)) // both count from 1; 0: none
+	sibling := make([]int32, len(k.blocks)) // indexes + 1; 0: none
 	for i := range k.blocks {
 		b := &k.blocks[i]
 		if b.gone {

@@ -14,8 +14,7 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// converse asks a tee for batches from a number on and returns the frames of
-// the answer, without the empty one.
+// converse requests batches from a number on from a tee, and returns the answer without the empty frames.
 func converse(t testing.TB, tee *Tee, from uint64) []step {
 	t.Helper()
 	d, err := zmtp.Dial(nil).Dealer(within(t), tee.Replay(), hang)
@@ -46,7 +45,7 @@ func store(parent uint64, blocks ...scheduler.KVBlock) scheduler.KVEvent {
 	return scheduler.KVEvent{Parent: parent, HasParent: parent != 0, Stored: blocks}
 }
 
-// A snapshot that was worked out by hand.
+// A snapshot equals a result calculated by hand.
 func TestExample(t *testing.T) {
 	tee := open(t, TeeOptions{BlockTokens: 4, BufferSteps: 2, Now: func() time.Time { return time.UnixMilli(1500) }})
 	tee.Enqueue([]scheduler.KVEvent{
@@ -79,7 +78,7 @@ func TestExample(t *testing.T) {
 	}
 }
 
-// Requests at the edge of what is kept, for rings of several sizes.
+// Requests just before and after the oldest kept batch, for rings of several sizes.
 func TestEvictionBoundary(t *testing.T) {
 	for _, size := range []int{1, 2, 16} {
 		tee := open(t, TeeOptions{BufferSteps: size})
@@ -105,7 +104,7 @@ func TestEvictionBoundary(t *testing.T) {
 	}
 }
 
-// A ring keeps the latest steps, fewer where they are large.
+// A ring keeps the latest steps, and fewer steps if they are large.
 func TestRing(t *testing.T) {
 	small, large := make([]byte, 10), make([]byte, maxRing/3+1)
 	r, plain := &ring{most: 7}, []uint64{}
@@ -132,8 +131,8 @@ func TestRing(t *testing.T) {
 	}
 }
 
-// literal is the snapshot by the letter of the package comment, with depths
-// found anew by walking to the root.
+// literal computes a snapshot directly by the rules of the package comment. It finds the depth of each block by
+// walking to the root.
 type literal struct {
 	order  []uint64
 	blocks map[uint64]cachedBlock
@@ -186,7 +185,7 @@ func (l *literal) ordered() []cachedBlock {
 	return out
 }
 
-// After any events, also with missing roots and circles, the snapshot equals the literal one, and parents precede their
+// After any events, including missing roots and cycles, the snapshot equals that of literal. Parents precede their
 // children.
 func TestSnapshotOrder(t *testing.T) {
 	for seed := range uint64(passes(300)) {
@@ -220,7 +219,7 @@ func TestSnapshotOrder(t *testing.T) {
 	}
 }
 
-// changes is the snapshot as an index takes it in.
+// changes returns the snapshot as changes for an index.
 func (k *cached) changes() (all []Change) {
 	for _, b := range k.orderedBlocks() {
 		e := store(b.parent, scheduler.KVBlock{Seq: b.hash, Tokens: b.tokens})
@@ -229,8 +228,8 @@ func (k *cached) changes() (all []Change) {
 	return all
 }
 
-// The snapshot of an engine's events, taken into an empty index, answers as an
-// index that has seen all events (and knows as many blocks as the engine).
+// An index that is built from the snapshot of an engine's events gives the same answers as an index built from all
+// events. It has as many blocks as the engine.
 func TestSnapshotIsTheLiveStream(t *testing.T) {
 	l := newLoad(1, 400, 30)
 	k, want := newCached(), NewIndex(func(s string) { t.Error(s) })
@@ -265,8 +264,7 @@ func TestSnapshotIsTheLiveStream(t *testing.T) {
 	}
 }
 
-// Ranks and memories behind one tee keep apart; a snapshot has batches of one
-// rank each.
+// Ranks and memories of one tee are separate in a snapshot. Each batch of a snapshot has one rank.
 func TestSnapshotOfRanks(t *testing.T) {
 	tee := open(t, TeeOptions{BufferSteps: 1})
 	event := func(rank int32, tier scheduler.Tier, parent uint64, seq uint64) scheduler.KVEvent {

@@ -1,14 +1,12 @@
 package kvevents
 
-// SourcesKey is the key of an engine's runtime data under which it lists the
-// Sources of its KV events.
+// SourcesKey is the key of an engine's runtime data with the Sources of its KV events.
 const SourcesKey = "kv_events"
 
-// Source is where a rank of a worker publishes its KV events. Workers tell it
-// when they register.
+// Source is the address at which a rank of a worker publishes its KV events. Workers register it in discovery.
 type Source struct {
 	Events string `json:"events"`           // the PUB socket, tcp://host:port
-	Replay string `json:"replay,omitempty"` // the ROUTER socket, if there is one
+	Replay string `json:"replay,omitempty"` // the ROUTER socket; "": none
 	Topic  string `json:"topic,omitempty"`
 	Rank   int32  `json:"dp_rank"`
 }

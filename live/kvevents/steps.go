@@ -6,18 +6,18 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// Text is what a stored block was computed from.
+// Text is the tokens and the adapter of a stored block.
 type Text struct {
-	Tokens []uint32 // of the whole block
-	LoRA   string   // the adapter's name; "": none
+	Tokens []uint32 // all tokens of the block
+	LoRA   string   // name of the adapter; "": none
 }
 
-// TextOf returns the text of a block that is being stored; false if it is unknown.
+// TextOf returns the text of a stored block, or false if the text is unknown.
 type TextOf func(scheduler.KVBlock) (Text, bool)
 
-// EnqueueStep takes in the events of a step of the engine, as Enqueue does. In vLLM's layouts they are a batch,
-// with the tokens of stored blocks, which are not kept. Blocks with unknown tokens are left out, and counted as
-// dropped. It returns how many events were dropped.
+// EnqueueStep enqueues the events of one step of the engine, like Enqueue. In vLLM's layouts they are one batch, with
+// the tokens of stored blocks. Blocks with unknown tokens are omitted and counted as dropped. It returns the number
+// of dropped events.
 func (t *Tee) EnqueueStep(events []scheduler.KVEvent, of TextOf) (dropped int) {
 	if t.options.Layout == OwnLayout {
 		return t.Enqueue(events)
@@ -63,18 +63,18 @@ func (t *Tee) EnqueueStep(events []scheduler.KVEvent, of TextOf) (dropped int) {
 // queued is an event that waits to be published.
 type queued struct {
 	event  scheduler.KVEvent
-	tokens []uint32 // of what is stored, in vLLM's layouts
+	tokens []uint32 // tokens of the stored blocks, in vLLM's layouts
 	lora   string
-	more   bool // the next one belongs to the same batch
+	more   bool // the next event belongs to the same batch
 }
 
-// goesOn reports whether an event continues where q ends.
+// goesOn reports whether next continues the last block of q.
 func (q *queued) goesOn(next *queued) bool {
 	n := len(q.event.Stored)
 	return n > 0 && next.event.HasParent && q.event.Stored[n-1].Seq == next.event.Parent && q.lora == next.lora
 }
 
-// newStored returns an event with the tokens of its blocks.
+// newStored returns an event with the tokens of its blocks, and false if a block's tokens are unknown.
 func newStored(e *scheduler.KVEvent, of TextOf) (queued, bool) {
 	q := queued{event: *e, more: true}
 	q.event.Stored, q.event.Removed = slices.Clone(e.Stored), nil
@@ -88,7 +88,7 @@ func newStored(e *scheduler.KVEvent, of TextOf) (queued, bool) {
 	return q, true
 }
 
-// newStepEvent returns an event as vLLM publishes it.
+// newStepEvent returns an event in vLLM's form.
 func (t *Tee) newStepEvent(q *queued) Event {
 	e := &q.event
 	out := Event{Kind: Removed, Blocks: e.Removed, Medium: mediumName(e.Tier), HasGroup: true}
@@ -105,7 +105,7 @@ func (t *Tee) newStepEvent(q *queued) Event {
 	return out
 }
 
-// takeStep takes the events of a batch off the queue, the first of which is taken.
+// takeStep removes the remaining events of a batch from the queue. first was already removed.
 func (t *Tee) takeStep(first queued) []Event {
 	events := []Event{t.newStepEvent(&first)}
 	for more := first.more; more; {
@@ -116,7 +116,7 @@ func (t *Tee) takeStep(first queued) []Event {
 	return events
 }
 
-// publishStep sends a batch as vLLM does.
+// publishStep sends a batch in vLLM's form.
 func (t *Tee) publishStep(first queued) {
 	events := t.takeStep(first)
 	b := t.newBatch(first.event.Rank, events...)

@@ -12,109 +12,107 @@ import (
 	"github.com/replay-llm/replay/sim/blockhash"
 )
 
-// Sink receives the changes from a subscriber, from one goroutine.
+// Sink receives changes from one goroutine of a subscriber.
 type Sink interface {
-	// Take takes in changes, in order.
+	// Take applies changes in order.
 	Take(changes []Change)
-	// Replace takes in changes instead of all earlier changes.
+	// Replace replaces all earlier changes by changes.
 	Replace(changes []Change)
 }
 
-// Origin is how a batch came.
+// Origin is how a subscriber received a batch.
 type Origin uint8
 
-// The origins there are.
+// Values of Origin.
 const (
-	Live     Origin = iota // as it was published
-	Replayed               // out of the batches the publisher keeps
-	Snapshot               // part of a snapshot
+	Live     Origin = iota // when it was published
+	Replayed               // from the batches that the publisher keeps
+	Snapshot               // in a snapshot
 )
 
 func (o Origin) String() string { return [...]string{"live", "replay", "snapshot"}[o] }
 
-// Received is a batch as a subscriber got it.
+// Received is a batch that a subscriber received.
 type Received struct {
 	Origin   Origin
-	Sequence uint64 // of a snapshot: of the batch it is the state after
+	Sequence uint64 // in a snapshot: of the last batch that the snapshot includes
 	Batch    Batch
-	Bytes    int // of the payload
+	Bytes    int // size of the payload
 }
 
-// SubscriberOptions set the publisher to follow, and how.
+// SubscriberOptions configure a subscriber.
 type SubscriberOptions struct {
 	// Events is the endpoint of the publisher's PUB socket, tcp://host:port.
 	Events string
-	// Replay is the endpoint of its ROUTER socket; "" if it has none, and missed events stay missing.
+	// Replay is the endpoint of the publisher's ROUTER socket. "": missed events are lost.
 	Replay string
-	// Topic is what topics begin with, default "", which is all.
+	// Topic is the prefix of the topics to receive. Default "": all topics.
 	Topic string
-	// Rank is the rank of batches that name none, default 0.
+	// Rank is the rank of batches without a rank, default 0.
 	Rank int32
-	// BlockTokens is the number of tokens of a block; events with other blocks count as empty. 0 accepts any
-	// block size.
+	// BlockTokens is the number of tokens of a block. Events with another block size store no blocks. 0: any block
+	// size.
 	BlockTokens int
-	// Sink takes in the changes; nil for none.
+	// Sink receives the changes; nil: changes are dropped.
 	Sink Sink
-	// Observe, if not nil, is shown every batch before it is taken in.
+	// Observe, if not nil, receives every batch before Sink.
 	Observe func(Received)
-	// Warn, if not nil, receives losses and messages that cannot be read.
+	// Warn, if not nil, receives warnings about lost events and messages that cannot be decoded.
 	Warn func(string)
-	// Cut, if not nil, is called when the publisher has exceeded Limits, with a *LimitError: all its blocks are
-	// forgotten and it is followed no more. Nil: it has no limits.
+	// Cut, if not nil, is called with a *LimitError when the publisher exceeds Limits. Then all its blocks are
+	// removed, and the subscriber ends. Nil: no limits.
 	Cut    func(error)
 	Limits Limits
-	// Dial connects to an address; nil: any.
+	// Dial opens connections; nil: to any address.
 	Dial zmtp.Dial
-	// Silence is how long the publisher may be silent in the middle of an answer,
-	// default 5 s.
+	// Silence is the maximum silence of the publisher during an answer, default 5 s.
 	Silence time.Duration
-	// Retry is the pause before a request is made again, default 100 ms; it
-	// doubles. Where five attempts have failed, another one is made when a batch
-	// comes 50 times as long after it.
+	// Retry is the pause before the third attempt of a request, default 100 ms. The pause doubles with each attempt.
+	// After five failed attempts, a batch that arrives at least 50 Retry later starts another attempt.
 	Retry time.Duration
-	// Connection is how the connection to the PUB socket is kept.
+	// Connection configures the connection to the PUB socket.
 	Connection zmtp.SubOptions
 }
 
-// Subscriber follows the events of one publisher. It requests missed events at its start, after a lost connection, and
-// at a gap of sequence numbers.
+// Subscriber follows the events of one publisher. It requests missed events at its start, after a lost connection,
+// and at a gap in the sequence numbers.
 type Subscriber struct {
 	options SubscriberOptions
 	sub     *zmtp.Sub
 	cancel  context.CancelFunc
 	done    sync.WaitGroup
 
-	// Of the goroutine alone.
+	// Used by the subscriber's goroutine only.
 	normal    normaliser
-	digest    uint64 // of the batch applied last
-	recognise bool   // digest is that of batch next-1
-	unsure    bool   // the publisher of next-1 may not be the current publisher
-	holes     bool   // something is missing that the publisher may still have
+	digest    uint64 // hash of the last applied batch
+	recognise bool   // digest is the hash of batch next-1
+	unsure    bool   // the publisher may have been restarted
+	holes     bool   // events are missing that the publisher may still have
 	retryAt   time.Time
 	changes   []Change
-	caches    map[cache]struct{} // that the publisher has spoken of
+	caches    map[cache]struct{} // ranks and tiers in the publisher's events
 	allowance allowance
-	limited   error // why it was cut off
+	limited   error // the limit that was exceeded
 
 	mu    sync.Mutex
 	stats SubscriberStats
 }
 
-// SubscriberStats counts what a subscriber has seen.
+// SubscriberStats are the counters of a subscriber.
 type SubscriberStats struct {
-	Next        uint64 // sequence number of the batch to apply next
-	Live        uint64 // batches applied as they were published
-	Replayed    uint64 // batches applied out of what the publisher keeps
+	Next        uint64 // sequence number of the next batch to apply
+	Live        uint64 // live batches applied
+	Replayed    uint64 // batches applied from the publisher's kept batches
 	Snapshots   uint64 // snapshots applied
-	Stale       uint64 // live batches that were known already
-	Gaps        uint64 // jumps of the sequence numbers
+	Stale       uint64 // live batches that were already applied
+	Gaps        uint64 // gaps in the sequence numbers
 	Incomplete  uint64 // gaps that were not filled
-	Undecodable uint64 // messages and batches that could not be read
-	Failures    uint64 // requests that were not answered to the end
-	Restarts    uint64 // publishers that began anew
+	Undecodable uint64 // messages and batches that could not be decoded
+	Failures    uint64 // requests without a complete answer
+	Restarts    uint64 // detected restarts of the publisher
 }
 
-// Subscribe begins to follow a publisher, which need not be there yet.
+// Subscribe starts to follow a publisher, which may start later.
 func Subscribe(o SubscriberOptions) (*Subscriber, error) {
 	o.Silence, o.Retry = cmp.Or(max(o.Silence, 0), 5*time.Second), cmp.Or(max(o.Retry, 0), 100*time.Millisecond)
 	o.Limits, o.Connection.Dial = o.Limits.withDefaults(), o.Dial
@@ -137,14 +135,14 @@ func Subscribe(o SubscriberOptions) (*Subscriber, error) {
 	return s, nil
 }
 
-// Close stops following and waits until nothing of the subscriber runs.
+// Close stops the subscriber and waits for its goroutines.
 func (s *Subscriber) Close() {
 	s.cancel()
 	s.sub.Close()
 	s.done.Wait()
 }
 
-// Stats returns what the subscriber has seen so far.
+// Stats returns the counters of the subscriber.
 func (s *Subscriber) Stats() SubscriberStats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -157,15 +155,14 @@ func (s *Subscriber) warnAbout(format string, args ...any) {
 	}
 }
 
-// updateStats changes the statistics.
+// updateStats changes the counters under their lock.
 func (s *Subscriber) updateStats(f func(*SubscriberStats)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f(&s.stats)
 }
 
-// nextSequence returns the sequence number of the batch to apply next. Only the goroutine of
-// the subscriber changes it.
+// nextSequence returns the sequence number of the next batch to apply. Only the subscriber's goroutine changes it.
 func (s *Subscriber) nextSequence() uint64 { return s.stats.Next }
 
 func (s *Subscriber) receiveAll(ctx context.Context) {
@@ -200,7 +197,7 @@ func (s *Subscriber) applyDelivery(ctx context.Context, d *zmtp.Delivery) {
 	}
 }
 
-// applyMessage takes in a live message.
+// applyMessage applies a live message.
 func (s *Subscriber) applyMessage(ctx context.Context, m zmtp.Message) {
 	if len(m) != 3 || len(m[1]) != 8 {
 		s.updateStats(func(c *SubscriberStats) { c.Undecodable++ })
@@ -226,7 +223,7 @@ func (s *Subscriber) applyMessage(ctx context.Context, m zmtp.Message) {
 	}
 }
 
-// applyBatch takes in a batch. One that cannot be read changes nothing.
+// applyBatch applies a batch. A batch that cannot be decoded has no effect.
 func (s *Subscriber) applyBatch(from Origin, n uint64, payload []byte) bool {
 	b, err := Decode(payload)
 	if err != nil {

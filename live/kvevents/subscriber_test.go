@@ -12,8 +12,8 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// A subscriber that is there before the first event rebuilds exactly what the
-// engine caches, and so does one that comes when it is over.
+// A subscriber that is attached before the first event rebuilds exactly the blocks that the engine caches. A
+// subscriber that is attached after the last event does, too.
 func TestSubscribersRebuildTheBlockSet(t *testing.T) {
 	for name, steps := range map[string]int{"all kept": 100_000, "a ring of 16": 16} {
 		t.Run(name, func(t *testing.T) {
@@ -55,7 +55,7 @@ func TestSubscribersRebuildTheBlockSet(t *testing.T) {
 	}
 }
 
-// Subscribers that come and go while events flow end with the same index as a subscriber of the whole run.
+// Subscribers that are attached at any time have the same index in the end as a subscriber of the complete run.
 func TestSubscribersUnderLoad(t *testing.T) {
 	for name, l := range map[string]*load{"the reference's rules": newLoad(4, 500, 20), "vLLM's own": newCopies(t, 4, 500, 20)} {
 		t.Run(name, func(t *testing.T) { followLoad(t, l) })
@@ -99,7 +99,7 @@ func followLoad(t *testing.T, l *load) {
 	}
 }
 
-// A publisher that begins anew at the same place is not taken for the one before.
+// A subscriber detects that a publisher was restarted at the same address.
 func TestPublisherBeginsAnew(t *testing.T) {
 	tee := open(t, TeeOptions{})
 	x := NewIndex(nil)
@@ -112,7 +112,7 @@ func TestPublisherBeginsAnew(t *testing.T) {
 		t.Fatal(err)
 	}
 	events, replay := tee.Events(), tee.Replay()
-	for round, count := range []uint64{3, 30} { // fewer batches than before, and more
+	for round, count := range []uint64{3, 30} { // fewer batches than before, then more
 		if err := tee.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -137,7 +137,7 @@ func TestPublisherBeginsAnew(t *testing.T) {
 	_ = tee.Close()
 }
 
-// Without a replay endpoint what was missed is lost, and said to be.
+// Without a replay endpoint, missed events are lost, and the subscriber warns about them.
 func TestNoReplay(t *testing.T) {
 	tee := open(t, TeeOptions{Replay: "none"})
 	tee.Enqueue([]scheduler.KVEvent{store(0, scheduler.KVBlock{Seq: 1, Tokens: 1})})
@@ -169,7 +169,7 @@ func TestNoReplay(t *testing.T) {
 	}
 }
 
-// Events that do not fit in the queue are dropped and counted; the caller of the tee does not wait.
+// Events that do not fit in the queue are dropped and counted. Enqueue does not wait.
 func TestQueueIsBounded(t *testing.T) {
 	said := make(chan string, 10)
 	tee := open(t, TeeOptions{QueueEvents: 5, Warn: func(s string) { said <- s }})
@@ -177,7 +177,7 @@ func TestQueueIsBounded(t *testing.T) {
 	for i := range events {
 		events[i] = scheduler.KVEvent{Removed: []uint64{uint64(i)}}
 	}
-	dropped := tee.Enqueue(events) // under one lock: nothing is published meanwhile
+	dropped := tee.Enqueue(events) // under one lock: no event is published meanwhile
 	if dropped != 1995 {
 		t.Errorf("%d dropped, want 1995", dropped)
 	}
@@ -196,7 +196,7 @@ func TestQueueIsBounded(t *testing.T) {
 	}
 }
 
-// Closing publishes what is queued and leaves nothing behind.
+// Close publishes the queued events and leaves no goroutine running.
 func TestClose(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	tee, err := NewTee(TeeOptions{Events: "tcp://127.0.0.1:0", Replay: "tcp://127.0.0.1:0", BlockTokens: 4})

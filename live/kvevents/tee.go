@@ -17,44 +17,44 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// TeeOptions are where a tee publishes and how much it keeps.
+// TeeOptions configure a tee.
 type TeeOptions struct {
-	// Events is the endpoint of the PUB socket, tcp://host:port, port 0 for any;
-	// * is every address. Default tcp://127.0.0.1:5557.
+	// Events is the endpoint of the PUB socket, tcp://host:port. Port 0 is any port, host * is every address. Default
+	// tcp://127.0.0.1:5557.
 	Events string
-	// Replay is the endpoint of the ROUTER socket for requests of missed events; "" opens none and keeps no batches.
+	// Replay is the endpoint of the ROUTER socket for missed events. "": no socket, and no batches are kept.
 	Replay string
-	// Insecure allows sockets outside loopback, which other machines reach without credentials.
+	// Insecure allows sockets outside loopback, which other machines can reach without credentials.
 	Insecure bool
 	// Topic is the first frame of every message, default "".
 	Topic string
-	// Layout is the layout of batches and answers; the zero value is this project's own. vLLM's layouts require
-	// EnqueueStep, and have no snapshots: a request for batches that are no longer kept is answered with the
-	// kept ones.
+	// Layout is the format of batches and answers; the zero value is OwnLayout. vLLM's layouts require EnqueueStep
+	// and have no snapshots: an answer starts with the oldest kept batch.
 	Layout Layout
-	// HashBytes tells hashes of blocks as 32 bytes instead of numbers, in vLLM's layouts.
+	// HashBytes encodes hashes of blocks as 32 bytes instead of numbers, in vLLM's layouts.
 	HashBytes bool
-	// BlockTokens is the number of tokens of a block, told in every event.
+	// BlockTokens is the number of tokens of a block, which every event contains.
 	BlockTokens int
-	// BufferSteps is the number of batches kept for subscribers, default 10,000; fewer where they come to more
-	// than 256 MiB. A request for older ones is answered with a snapshot.
+	// BufferSteps is the maximum number of kept batches, default 10,000. Their total size is limited to 256 MiB. A
+	// request for older batches is answered with a snapshot.
 	BufferSteps int
-	// QueueEvents is the number of events that may wait to be published, default
-	// 100,000. More are lost, without a trace in the sequence numbers.
+	// QueueEvents is the maximum number of events that wait to be published, default 100,000. Further events are
+	// dropped, which leaves no gap in the sequence numbers.
 	QueueEvents int
-	// HighWater is the number of messages that may wait for a subscriber, default 100,000. It misses the
-	// messages after that, and can ask for them.
+	// HighWater is the maximum number of messages that wait for a subscriber, default 100,000. The subscriber misses
+	// further messages, and can request them.
 	HighWater int
-	// Fault, if not nil, returns whether subscribers miss the next batch, and how late they get it. The replay socket has it.
+	// Fault, if not nil, returns whether subscribers miss the next batch, and its delay. The replay socket has all
+	// batches.
 	Fault func() (lost bool, late time.Duration)
-	// Warn, if not nil, receives the losses.
+	// Warn, if not nil, receives warnings about lost events.
 	Warn func(string)
-	// Now stamps batches, default time.Now.
+	// Now returns the time of batches, default time.Now.
 	Now func() time.Time
 }
 
-// Next returns the options of publisher n of several: ports are n higher, except ports that are 0, and %d in the topic
-// is n. The options of none are nil.
+// Next returns the options of publisher n of several. Ports are n higher, except port 0, and %d in the topic is
+// replaced by n. For nil it returns nil.
 func (o *TeeOptions) Next(n int) *TeeOptions {
 	if o == nil {
 		return nil
@@ -74,14 +74,14 @@ func portAfter(endpoint string, n int) string {
 	return "tcp://" + net.JoinHostPort(host, strconv.Itoa(port+n))
 }
 
-// splitPort returns host and port of an endpoint; port 0 is any, or none.
+// splitPort returns host and port of an endpoint. Port 0 means any port or no port.
 func splitPort(endpoint string) (host string, port int) {
 	host, text, _ := net.SplitHostPort(strings.TrimPrefix(endpoint, "tcp://"))
 	port, _ = strconv.Atoi(text)
 	return host, port
 }
 
-// CheckPorts returns an error if two of n publishers with the options Next(0) to Next(n-1) would share a port.
+// CheckPorts returns an error if two of the n publishers with the options Next(0) to Next(n-1) would share a port.
 func (o *TeeOptions) CheckPorts(n int) error {
 	if o == nil {
 		return nil
@@ -122,8 +122,8 @@ func (o *TeeOptions) setDefaults() error {
 	return nil
 }
 
-// Tee publishes the KV events of an engine. Its callers never wait. One goroutine owns the sockets, the batches
-// kept and the set of cached blocks, so that a snapshot is always the state after the batch published last.
+// Tee publishes the KV events of an engine. Its callers never wait. One goroutine owns the sockets, the kept batches
+// and the set of cached blocks. A snapshot is therefore always the state after the latest published batch.
 type Tee struct {
 	options TeeOptions
 	pub     *zmtp.Pub
@@ -136,25 +136,25 @@ type Tee struct {
 	closing  bool
 	stats    TeeStats
 	warnings []string
-	wake     bell.Bell // there is work
+	wake     bell.Bell // rings when there is work
 
-	// Of the goroutine alone.
-	next   uint64        // sequence number of the batch published next
-	ring   *ring         // nil without a replay endpoint, as is cached
-	cached *cached       // in our own layout
-	late   chan struct{} // closed when the latest message that a fault delays is sent; nil: none was
+	// Used by the publishing goroutine only.
+	next   uint64        // sequence number of the next batch
+	ring   *ring         // nil without a replay endpoint, like cached
+	cached *cached       // in OwnLayout
+	late   chan struct{} // closed when the latest delayed message is sent; nil: no delayed message
 }
 
-// TeeStats counts what a tee has done.
+// TeeStats are the counters of a tee.
 type TeeStats struct {
-	Published    uint64 // batches, which is the next sequence number
-	QueueDropped uint64 // events that came while the queue was full
-	Unknown      uint64 // events with blocks of unknown tokens, in vLLM's layouts
+	Published    uint64 // published batches, which is the next sequence number
+	QueueDropped uint64 // events dropped because the queue was full
+	Unknown      uint64 // dropped events with unknown tokens, in vLLM's layouts
 	SendDropped  uint64 // copies of batches that subscribers missed
-	Replays      uint64 // answers out of the batches kept
+	Replays      uint64 // answers from the kept batches
 	Snapshots    uint64 // answers with a snapshot
-	Refused      uint64 // requests that could not be read
-	Subscribers  int    // now
+	Refused      uint64 // requests that could not be decoded
+	Subscribers  int    // current subscribers
 }
 
 // NewTee opens the sockets and starts to publish.
@@ -186,7 +186,7 @@ func NewTee(o TeeOptions) (*Tee, error) {
 // Events returns the endpoint of the PUB socket.
 func (t *Tee) Events() string { return t.pub.Endpoint() }
 
-// Replay returns the endpoint of the ROUTER socket, "" if there is none.
+// Replay returns the endpoint of the ROUTER socket, or "" without this socket.
 func (t *Tee) Replay() string {
 	if t.router == nil {
 		return ""
@@ -194,9 +194,9 @@ func (t *Tee) Replay() string {
 	return t.router.Endpoint()
 }
 
-// Enqueue takes in events, in order, without waiting for subscribers; it keeps nothing of the slices it is given. It
-// returns how many were dropped because too many wait, or the tee is closed. In vLLM's layouts it drops stored
-// blocks, since it does not know their tokens.
+// Enqueue enqueues events in order, without waiting for subscribers. It copies the events. It returns the number of
+// events dropped because the queue was full or the tee was closed. In vLLM's layouts it drops stored blocks, because
+// their tokens are unknown.
 func (t *Tee) Enqueue(events []scheduler.KVEvent) (dropped int) {
 	if len(events) == 0 {
 		return 0
@@ -220,11 +220,11 @@ func (t *Tee) Enqueue(events []scheduler.KVEvent) (dropped int) {
 	return dropped
 }
 
-// warnEvery is how many losses make another warning.
+// warnEvery is the number of losses between two warnings.
 const warnEvery = 10_000
 
-// countLost counts losses, and leaves a warning of the first and of every warnEvery-th to the goroutine, since
-// the receiver of a warning must not hold up the engine.
+// countLost counts losses. It stores a warning for the first loss and for every warnEvery-th loss. The publishing
+// goroutine sends the warning, so that its receiver cannot block the engine.
 func (t *Tee) countLost(count *uint64, n int, format string, bound int) {
 	before := *count
 	*count += uint64(n)
@@ -233,7 +233,7 @@ func (t *Tee) countLost(count *uint64, n int, format string, bound int) {
 	}
 }
 
-// Stats returns what the tee has done so far.
+// Stats returns the counters of the tee.
 func (t *Tee) Stats() TeeStats {
 	t.mu.Lock()
 	s := t.stats
@@ -274,7 +274,7 @@ func (t *Tee) publishAll(requests <-chan zmtp.Request) {
 	}
 }
 
-// flushWarnings hands on what was left to be said.
+// flushWarnings sends the stored warnings.
 func (t *Tee) flushWarnings() {
 	t.mu.Lock()
 	said := t.warnings
@@ -285,7 +285,7 @@ func (t *Tee) flushWarnings() {
 	}
 }
 
-// nextEvent takes the first event off the queue.
+// nextEvent removes the first event from the queue.
 func (t *Tee) nextEvent() (q queued, ok, closing bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -299,7 +299,7 @@ func (t *Tee) nextEvent() (q queued, ok, closing bool) {
 	return q, true, false
 }
 
-// publishEvent sends an event, one batch for stored blocks and one for removed blocks.
+// publishEvent sends an event as one batch for stored blocks and one batch for removed blocks.
 func (t *Tee) publishEvent(e scheduler.KVEvent) {
 	if len(e.Stored) > 0 && len(e.Removed) > 0 {
 		first := e
@@ -313,7 +313,7 @@ func (t *Tee) publishEvent(e scheduler.KVEvent) {
 	t.sendStep(b.Append(nil))
 }
 
-// sendStep sends a batch, and keeps it.
+// sendStep sends a batch and keeps it for later requests.
 func (t *Tee) sendStep(payload []byte) {
 	if t.ring != nil {
 		t.ring.addStep(step{t.next, payload})
@@ -328,7 +328,8 @@ func (t *Tee) sendStep(payload []byte) {
 	t.mu.Unlock()
 }
 
-// send sends a message with the faults that are injected, and returns how many subscribers missed it because too many wait.
+// send sends a message, with injected faults. It returns the number of subscribers that missed the message because
+// their queue was full.
 func (t *Tee) send(m zmtp.Message) (missed int) {
 	if t.options.Fault == nil {
 		return t.pub.Send(m)
@@ -357,7 +358,7 @@ func (t *Tee) newEvent(e *scheduler.KVEvent) Event {
 	if len(e.Removed) > 0 {
 		return Event{Kind: Removed, Blocks: e.Removed, Medium: mediumName(e.Tier)}
 	}
-	if len(e.Moved) > 0 { // to routers a block in host memory is cached
+	if len(e.Moved) > 0 { // for routers, a block in host memory is still cached
 		return Event{Kind: Ignored, Blocks: e.Moved, Medium: cmp.Or(mediumName(e.Tier), "GPU")}
 	}
 	out := Event{
@@ -379,14 +380,13 @@ func (t *Tee) newBatch(rank int32, events ...Event) Batch {
 // encodeSequence returns the wire form of a sequence number.
 func encodeSequence(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
 
-// closeTime bounds how long Close waits for what is queued to be published.
+// closeTime limits how long Close waits for the queue to be published.
 const closeTime = 2 * time.Second
 
-// ErrUnpublished means that a tee was closed before everything was published.
+// ErrUnpublished means that a tee was closed before all events were published.
 var ErrUnpublished = errors.New("kvevents: closed with events unpublished")
 
-// Close publishes what is queued, for at most 2 s, and closes the sockets. It
-// may be called again.
+// Close publishes the queued events, for at most 2 s, and closes the sockets. Close may be called several times.
 func (t *Tee) Close() error {
 	t.mu.Lock()
 	again := t.closing

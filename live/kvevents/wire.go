@@ -1,40 +1,40 @@
-// Package kvevents carries the changes of an engine's KV cache to routers (docs/servers.md). It has the events on the
-// wire, a publisher and a subscriber. The publisher never holds up the engine and answers late subscribers with a
-// snapshot. The subscriber notices missed events and catches up.
+// Package kvevents carries the changes of an engine's KV cache to routers (docs/servers.md). It defines the events on
+// the wire, a publisher and a subscriber. The publisher never blocks the engine, and answers late subscribers with a
+// snapshot. The subscriber detects and requests missed events.
 //
-// A PUB socket sends a message for each event: topic, sequence number (8 bytes, big-endian, from 0) and
-// batch. Lost messages are a gap. A ROUTER socket is asked ["", first number]; it answers
-// ["", number, batch] for each, and at the end number -1.
+// A PUB socket sends a message for each event: topic, sequence number (8 bytes, big-endian, from 0) and batch. A gap
+// in the numbers shows lost messages. A request to the ROUTER socket is ["", first number]. The answer is ["",
+// number, batch] for each batch, and number -1 at the end.
 //
-// A batch is msgpack, [seconds, events, rank]. BlockStored has tokens_hashes, a hash of the tokens of each
-// block: XXH3 with seed 1337, as the router hashes prompts. Batches with token_ids, as of vLLM, are read too.
-// An engine can hold several blocks of the same content, which it stores and removes under one name. A
-// subscriber therefore counts, by rank and memory. A clear, a snapshot or a restart of the publisher resets
-// the counts.
+// A batch is msgpack, [seconds, events, rank]. BlockStored has tokens_hashes, a hash of the tokens of each block:
+// XXH3 with seed 1337, as the router hashes prompts. Batches with token_ids, as vLLM sends them, are decoded, too. An
+// engine can store and remove several blocks with the same content under one name. A subscriber therefore counts the
+// blocks of each name by rank and memory. A clear, a snapshot or a restart of the publisher resets the counts.
 //
-// The publisher keeps the last 10,000 batches. It answers requests for older ones with a snapshot:
+// The publisher keeps the last 10,000 batches. It answers requests for older batches with a snapshot:
 //
-//   - number -2, with the number S of the last batch in it;
+// - number -2, with the number S of the last included batch;
 //   - a clear, which removes only what this publisher has announced;
 //   - every cached block as a separate BlockStored, 1,000 to a batch of one rank, in the order of a walk from the roots;
 //   - the end.
 //
-// A snapshot is the state after exactly batch S. A subscriber applies it as a whole or not at all. The engine
-// never waits: events go into a queue (100,000 by default).
+// A snapshot is the state after exactly batch S. A subscriber applies a snapshot completely or not at all. The engine
+// never waits, because events are queued (100,000 by default).
 //
 // vLLM has three layouts:
 //
-//   - To 0.31 an event is an array, the type first. An answer is ["", number, batch], its end ["", -1, ""].
+// - Up to 0.31 an event is an array with the type first. An answer is ["", number, batch], its end ["", -1, ""].
 //   - In 0.32 an event is a map without defaults. An answer is ["", topic, number, batch], its end ["", "", -1, ""].
-//   - From 0.33 on the map of BlockStored has a head of three bytes.
 //
-// A batch of vLLM is one step of the engine. BlockStored has token_ids, lora_name, medium GPU, and from 0.32
-// on group 0 of full_attention. A BlockRemoved is of one block. A hash is a number, or 32 bytes that end with
-// it (HashBytes). There are no snapshots.
+// - From 0.33 on the map of BlockStored has a header of three bytes.
 //
-// Read wire.go, layout.go, decode.go, decodeevent.go, normalise.go for the events; ring.go, snapshot.go,
-// tee.go, steps.go, answer.go for the publisher; subscriber.go, catchup.go, index.go for
-// the subscriber; zmtp is the wire below.
+// A batch of vLLM is one step of the engine. BlockStored has token_ids, lora_name, medium GPU, and from 0.32 on group
+// 0 of full_attention. Each BlockRemoved has one block. A hash is a number, or 32 bytes with the number at the end
+// (HashBytes). There are no snapshots.
+//
+// Read wire.go, layout.go, decode.go, decodeevent.go, normalise.go for the events; ring.go, snapshot.go, tee.go,
+// steps.go, answer.go for the publisher; subscriber.go, catchup.go, index.go for the subscriber. Package zmtp is the
+// protocol below.
 package kvevents
 
 import (
@@ -43,15 +43,15 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// Kind is a kind of event.
+// Kind is the type of an event.
 type Kind uint8
 
-// The kinds of events there are.
+// Values of Kind.
 const (
-	Stored  Kind = iota // blocks are cached now
-	Removed             // blocks are gone
-	Cleared             // all blocks are gone
-	Ignored             // nothing that matters here
+	Stored  Kind = iota // blocks were cached
+	Removed             // blocks were removed
+	Cleared             // all blocks were removed
+	Ignored             // no effect on an index
 )
 
 // String returns the kind's name on the wire.
@@ -64,34 +64,33 @@ type Batch struct {
 	Time    float64 // seconds since the epoch
 	Events  []Event
 	Rank    int32 // data-parallel rank of the events
-	HasRank bool  // false: they are the subscriber's own rank's
+	HasRank bool  // false: the events have the subscriber's Rank
 }
 
 // Event is the wire form of one event.
 type Event struct {
 	Kind      Kind
-	Blocks    []uint64 // the engine's names of the blocks, consecutive for Stored; of Ignored, the blocks that are in Medium now
+	Blocks    []uint64 // names of the blocks: consecutive for Stored; for Ignored the blocks that are in Medium now
 	Parent    uint64   // the block before Blocks[0], for Stored
 	HasParent bool
 
-	// Stored carries either the hashes of the blocks' tokens, one per block, or
-	// the tokens themselves.
+	// Stored has either one token hash per block or the tokens.
 	TokensHashes []uint64
 	Tokens       []uint32
-	Eagle        bool // Tokens were pairs: a block's hash reaches one token further
+	Eagle        bool // Tokens were pairs: a block's hash includes the next token
 	BlockTokens  int  // tokens per block
 
-	Medium  string     // the memory the event is about; "" is the device
-	LoRA    string     // adapter name; "" is none
-	Objects [][]Object // per block, multimodal objects in it
+	Medium  string     // memory of the blocks; "": the device
+	LoRA    string     // name of the adapter; "": none
+	Objects [][]Object // multimodal objects of each block
 
-	Group, Window       int64 // of the cache the event is about
+	Group, Window       int64 // of the event's cache
 	HasGroup, HasWindow bool
-	CacheKind           string // full_attention, …; "" if the event has none
+	CacheKind           string // for example full_attention; "": not in the event
 }
 
-// Type returns the name of the event: that of its kind, or BlockUpdated for blocks that are in another memory now, which readers
-// of an Ignored event need not know.
+// Type returns the name of the event. It is the name of its kind, or BlockUpdated for blocks that moved to another
+// memory, which readers may ignore.
 func (e *Event) Type() string {
 	if e.Kind == Ignored && len(e.Blocks) > 0 {
 		return "BlockUpdated"
@@ -99,7 +98,7 @@ func (e *Event) Type() string {
 	return e.Kind.String()
 }
 
-// tierOf returns the memory an event is about. Unknown names are the device.
+// tierOf returns the memory of an event. Unknown names mean the device.
 func (e *Event) tierOf() scheduler.Tier {
 	switch e.Medium {
 	case "CPU_PINNED", "CPU_TIER1":
@@ -113,24 +112,23 @@ func (e *Event) tierOf() scheduler.Tier {
 	}
 }
 
-// Tiers that no simulated engine has.
+// Tiers that no simulated engine uses.
 const (
 	tierDisk scheduler.Tier = scheduler.HostPinned + 1 + iota
 	tierExternal
 )
 
-// mediumName returns a tier's name in events that are sent.
+// mediumName returns a tier's name in published events.
 func mediumName(t scheduler.Tier) string {
 	return [...]string{"", "CPU_PINNED", "DISK", "EXTERNAL"}[t]
 }
 
-// Append appends the batch as msgpack. It needs no more than TokensHashes or
-// Tokens of each Stored event.
+// Append appends the batch as msgpack. For Stored events it appends either TokensHashes or Tokens.
 func (b *Batch) Append(dst []byte) []byte {
 	return b.appendWith(dst, func(dst []byte, e *Event) []byte { return e.appendTo(dst) })
 }
 
-// appendWith appends the batch with events as event appends them.
+// appendWith appends the batch, and its events with the function event.
 func (b *Batch) appendWith(dst []byte, event func([]byte, *Event) []byte) []byte {
 	dst = msgp.AppendArrayHeader(dst, 3)
 	dst = msgp.AppendFloat64(dst, b.Time)
@@ -144,8 +142,7 @@ func (b *Batch) appendWith(dst []byte, event func([]byte, *Event) []byte) []byte
 	return appendInt(dst, int64(b.Rank))
 }
 
-// appendInt appends a number in its shortest form. Those of msgp for signed
-// numbers above 0 are longer.
+// appendInt appends a number in its shortest form. msgp encodes positive signed numbers in a longer form.
 func appendInt(dst []byte, n int64) []byte {
 	if n < 0 {
 		return msgp.AppendInt64(dst, n)
@@ -153,7 +150,7 @@ func appendInt(dst []byte, n int64) []byte {
 	return msgp.AppendUint64(dst, uint64(n))
 }
 
-// appendHashes appends hashes as signed numbers of 64 bits.
+// appendHashes appends hashes as signed 64-bit numbers.
 func appendHashes(dst []byte, key string, list []uint64) []byte {
 	dst = msgp.AppendArrayHeader(msgp.AppendString(dst, key), uint32(len(list)))
 	for _, h := range list {
@@ -186,7 +183,7 @@ func (e *Event) appendTo(dst []byte) []byte {
 	return dst
 }
 
-// mediumKey returns the key of the memory of an event.
+// mediumKey returns the key for the memory of an event.
 func mediumKey(k Kind) string {
 	if k == Ignored {
 		return "updated_medium"
@@ -194,7 +191,7 @@ func mediumKey(k Kind) string {
 	return "medium"
 }
 
-// updatedKey is the key of the blocks of an Ignored event that are in another memory now.
+// updatedKey is the key for the blocks of an Ignored event that moved to another memory.
 const updatedKey = "updated_block_hashes"
 
 // countKeys returns the number of keys of an event, with or without its medium.

@@ -23,7 +23,7 @@ func unhex(t testing.TB, s string) []byte {
 	return b
 }
 
-// The vectors that the publisher has published.
+// Published test vectors of the publisher.
 const (
 	arrayVector = "93cb3ff80000000000009198ab426c6f636b53746f726564910bc0940102030404c0c0c000"
 	mapVector   = "93cb3ff80000000000009185a474797065ab426c6f636b53746f726564ac626c6f636b5f68617368657391ffb1706172656e745f626c6f636b5f68617368c0a9746f6b656e5f6964739401020304aa626c6f636b5f73697a650400"
@@ -63,7 +63,7 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// What is appended is decoded to the same.
+// A batch is decoded to the same batch after encoding.
 func TestRoundTrip(t *testing.T) {
 	b := Batch{Time: 1234.5, Rank: -3, HasRank: true, Events: []Event{
 		{Kind: Stored, Blocks: []uint64{1, 1 << 63}, Parent: 1<<63 + 5, HasParent: true, TokensHashes: []uint64{0, math.MaxUint64},
@@ -86,7 +86,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// stored is a BlockStored array with further elements from position 5.
+// stored returns a BlockStored array with further elements from index 5.
 func stored(more ...any) []any {
 	return append([]any{"BlockStored", []any{11}, nil, []any{1, 2, 3, 4}, 4}, more...)
 }
@@ -189,7 +189,7 @@ func TestRejected(t *testing.T) {
 	}
 }
 
-// The rules by which events become changes.
+// Each case is a list of events and the changes that they are converted to.
 func TestNormalise(t *testing.T) {
 	block := scheduler.KVBlock{Seq: 11, Tokens: 14643705804678351452}
 	kept := []Change{{Event: scheduler.KVEvent{Stored: []scheduler.KVBlock{block}}}}
@@ -236,8 +236,8 @@ func TestNormalise(t *testing.T) {
 	}
 }
 
-// The publisher's hash of a block's tokens is the router's: plain, of an
-// adapter, with objects, and reaching one token further.
+// The publisher's hash of a block's tokens equals the router's: for plain tokens, with an adapter, with multimodal
+// objects, and for Eagle blocks with one more token.
 func TestTokensHash(t *testing.T) {
 	tokens := []uint32{0, 1, 2, 3, 4, 5, 6, 7, 8}
 	mm := func(h ...uint64) [][]Object {
@@ -319,7 +319,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// normal is a batch without the difference between nothing and an empty list.
+// normal formats a batch so that nil and empty lists are equal.
 func normal(b Batch) []string {
 	var out []string
 	for _, e := range b.Events {
@@ -328,7 +328,8 @@ func normal(b Batch) []string {
 	return out
 }
 
-// Blocks that move to another memory are an event that readers may ignore: to a router they stay cached.
+// A move of blocks to another memory is an event that readers may ignore, because the blocks stay cached for a
+// router.
 func TestMovedBlocks(t *testing.T) {
 	for tier, medium := range map[scheduler.Tier]string{scheduler.HostPinned: "CPU_PINNED", scheduler.Device: "GPU"} {
 		e := new(Tee).newEvent(&scheduler.KVEvent{Moved: []uint64{5}, Tier: tier})

@@ -17,19 +17,19 @@ import (
 // ErrClosed means that a connection or socket was closed on this side.
 var ErrClosed = errors.New("zmtp: closed")
 
-// conn is one connection after its handshake. Any goroutine may send; one reads.
+// conn is a connection after its handshake. Any goroutine may send; one goroutine reads.
 type conn struct {
 	net    net.Conn
 	in     *bufio.Reader
 	minor  byte // of the peer's ZMTP version
-	limit  int  // bytes of a frame from the peer
+	limit  int  // maximum bytes of a frame from the peer
 	silent time.Duration
 
 	mu     sync.Mutex
-	queue  [][]byte  // messages as they go over the wire
-	size   int       // bytes of queue
-	urgent []byte    // commands, which go before them
-	wake   bell.Bell // there is something to write
+	queue  [][]byte  // encoded messages
+	size   int       // total bytes of queue
+	urgent []byte    // encoded commands, which are written before queue
+	wake   bell.Bell // rings when there is data to write
 
 	alive     context.Context // ends with the connection
 	end       context.CancelFunc
@@ -37,7 +37,7 @@ type conn struct {
 	ponged    func()
 }
 
-// shakeHands makes a connection out of a TCP connection, and starts its writer.
+// shakeHands makes the handshake on a TCP connection, and starts the writer.
 func shakeHands(n net.Conn, t Type, limit int) (*conn, error) {
 	if err := n.SetDeadline(time.Now().Add(handshakeTime)); err != nil {
 		return nil, err
@@ -65,10 +65,10 @@ func shakeHands(n net.Conn, t Type, limit int) (*conn, error) {
 	return c, nil
 }
 
-// handshakeTime bounds a handshake.
+// handshakeTime is the time limit of a handshake.
 const handshakeTime = 5 * time.Second
 
-// deadlines reads from a connection that must not be silent for too long.
+// deadlines is a reader that fails after the connection's maximum silence.
 type deadlines struct{ c *conn }
 
 func (d deadlines) Read(p []byte) (int, error) {
@@ -80,10 +80,10 @@ func (d deadlines) Read(p []byte) (int, error) {
 	return d.c.net.Read(p)
 }
 
-// maxQueued bounds the messages that wait for one peer, in bytes.
+// maxQueued is the maximum total size of the messages that wait for one peer, in bytes.
 const maxQueued = 512 << 20
 
-// queueMessage queues a message as it goes over the wire, unless bound are queued.
+// queueMessage queues an encoded message. It reports false if bound messages are queued or the connection has ended.
 func (c *conn) queueMessage(wire []byte, bound int) bool {
 	c.mu.Lock()
 	if c.alive.Err() != nil || len(c.queue) >= bound || c.size+len(wire) > maxQueued {
@@ -97,10 +97,10 @@ func (c *conn) queueMessage(wire []byte, bound int) bool {
 	return true
 }
 
-// maxUrgent bounds the commands that wait to be written.
+// maxUrgent is the maximum total size of the commands that wait, in bytes.
 const maxUrgent = 64 << 10
 
-// queueCommand queues a command before all messages.
+// queueCommand queues a command, which is written before all messages.
 func (c *conn) queueCommand(name string, body []byte) {
 	c.mu.Lock()
 	if len(c.urgent) < maxUrgent {
@@ -110,10 +110,11 @@ func (c *conn) queueCommand(name string, body []byte) {
 	c.wake.Ring()
 }
 
-// maxWrite is the number of messages handed to the system at once: queued messages count against the bound of send.
+// maxWrite is the maximum number of messages per write. The other messages stay in the queue and count against its
+// bound.
 const maxWrite = 64
 
-// writeQueued writes what is queued until the connection is closed.
+// writeQueued writes the queued data until the connection is closed.
 func (c *conn) writeQueued() {
 	var out net.Buffers
 	for {
@@ -126,7 +127,7 @@ func (c *conn) writeQueued() {
 				return
 			}
 		}
-		all := out // WriteTo uses up its receiver
+		all := out // WriteTo consumes its receiver
 		if _, err := all.WriteTo(c.net); err != nil {
 			c.closeConn()
 			return
@@ -154,7 +155,7 @@ func (c *conn) takeQueued(out net.Buffers) net.Buffers {
 	return out
 }
 
-// receiveMessage reads the next message. Commands before it are executed.
+// receiveMessage reads the next message, and executes the commands before it.
 func (c *conn) receiveMessage() (Message, error) {
 	var m Message
 	for {
@@ -180,7 +181,7 @@ func (c *conn) receiveMessage() (Message, error) {
 	}
 }
 
-// obeyCommand executes a command. Unknown ones are ignored.
+// obeyCommand executes a command. Unknown commands are ignored.
 func (c *conn) obeyCommand(body []byte) error {
 	name, rest, err := parseCommand(body)
 	if err != nil {
@@ -209,14 +210,13 @@ func (c *conn) obeyCommand(body []byte) error {
 	return nil
 }
 
-// queuePing asks for a sign of life, and lets the peer close the connection when it
-// hears nothing for ttl.
+// queuePing asks the peer for a PONG. The peer may close the connection if it receives nothing for ttl.
 func (c *conn) queuePing(ttl time.Duration) {
 	c.queueCommand("PING", binary.BigEndian.AppendUint16(nil, uint16(ttl/(100*time.Millisecond))))
 }
 
-// closeConn closes the connection at once; queued messages are lost.
+// closeConn closes the connection at once, and drops queued messages.
 func (c *conn) closeConn() {
 	c.end()
-	_ = c.net.Close() // nothing is owed to the peer
+	_ = c.net.Close() // errors have no effect here
 }

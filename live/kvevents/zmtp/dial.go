@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// maxFromSocket bounds a frame of a socket that was dialled, in bytes.
+// maxFromSocket is the maximum size of a frame from a dialled socket, in bytes.
 const maxFromSocket = 64 << 20
 
-// Dial connects to an address, host:port; nil: to any.
+// Dial connects to an address, host:port. A nil Dial connects to any address.
 type Dial func(ctx context.Context, address string) (net.Conn, error)
 
-// dialEndpoint connects to an endpoint and shakes hands.
+// dialEndpoint connects to an endpoint and makes the handshake.
 func (dial Dial) dialEndpoint(ctx context.Context, endpoint string, t Type) (*conn, error) {
 	at, err := parseEndpoint(endpoint)
 	if err != nil {
@@ -44,14 +44,14 @@ func (dial Dial) dialEndpoint(ctx context.Context, endpoint string, t Type) (*co
 	return c, nil
 }
 
-// Dealer is one connection of a DEALER socket: for one question and its answer.
+// Dealer is one connection of a DEALER socket, for one request and its answer.
 type Dealer struct {
 	conn *conn
 	stop func() bool
 }
 
-// Dealer connects to a ROUTER socket. The end of ctx closes the connection.
-// A silence of more than the given time while something is awaited is an error.
+// Dealer connects to a ROUTER socket. The end of ctx closes the connection. Receive fails if the peer sends nothing
+// for the time silence.
 func (dial Dial) Dealer(ctx context.Context, endpoint string, silence time.Duration) (*Dealer, error) {
 	c, err := dial.dialEndpoint(ctx, endpoint, TypeDealer)
 	if err != nil {
@@ -78,7 +78,7 @@ func (d *Dealer) Close() {
 	d.conn.closeConn()
 }
 
-// CheckEndpoint returns what is wrong with an endpoint, if anything is.
+// CheckEndpoint returns an error if endpoint is not valid.
 func CheckEndpoint(endpoint string) error {
 	_, err := parseEndpoint(endpoint)
 	return err

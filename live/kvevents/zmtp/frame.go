@@ -1,12 +1,11 @@
-// Package zmtp speaks ZeroMQ's wire protocol (ZMTP 3.1, NULL mechanism, TCP)
-// in the four roles that KV events need: a PUB and a ROUTER socket that listen,
-// a SUB and a DEALER connection that are made.
+// Package zmtp implements ZeroMQ's wire protocol (ZMTP 3.1, NULL mechanism, TCP) for the four socket types of KV
+// events. PUB and ROUTER sockets listen; SUB and DEALER sockets connect.
 //
-// Sends never block: each peer has a separate queue; each role documents the effect of a full queue. Nothing a
-// peer sends makes this side allocate more than its limits.
+// Sends never block, because each peer has a separate queue. Each socket type documents the effect of a full queue.
+// Memory for the data of a peer is limited.
 //
-// Read frame.go, greeting.go, conn.go, then listen.go, pub.go, router.go for
-// the side that listens and dial.go, sub.go for the side that dials.
+// Read frame.go, greeting.go, conn.go, then listen.go, pub.go, router.go for listening sockets, and dial.go, sub.go
+// for connecting sockets.
 package zmtp
 
 import (
@@ -25,13 +24,13 @@ const (
 	flagCommand = 4
 )
 
-// maxFrames bounds the frames of one message.
+// maxFrames is the maximum number of frames of one message.
 const maxFrames = 64
 
 // Message is the frames of one message.
 type Message [][]byte
 
-// packMessage returns a message as it goes over the wire.
+// packMessage returns the encoded message.
 func packMessage(m Message) (wire []byte) {
 	for i, body := range m {
 		flags := byte(0)
@@ -53,7 +52,7 @@ func appendFrame(dst []byte, flags byte, body []byte) []byte {
 	return append(dst, body...)
 }
 
-// appendCommand appends a command as it goes over the wire.
+// appendCommand appends an encoded command.
 func appendCommand(dst []byte, name string, body []byte) []byte {
 	b := make([]byte, 0, 1+len(name)+len(body))
 	b = append(b, byte(len(name)))
@@ -61,7 +60,7 @@ func appendCommand(dst []byte, name string, body []byte) []byte {
 	return appendFrame(dst, flagCommand, append(b, body...))
 }
 
-// frame is one frame as read.
+// frame is a received frame.
 type frame struct {
 	flags byte
 	body  []byte
@@ -100,7 +99,7 @@ func readSize(r *bufio.Reader, long bool) (uint64, error) {
 	return binary.BigEndian.Uint64(b[:]), exact.UnexpectedEOF(err)
 }
 
-// parseCommand splits the body of a command frame.
+// parseCommand splits the body of a command frame into name and data.
 func parseCommand(body []byte) (name string, rest []byte, err error) {
 	if len(body) == 0 || int(body[0]) > len(body)-1 || body[0] == 0 {
 		return "", nil, fmt.Errorf("command of %d bytes without a name", len(body))

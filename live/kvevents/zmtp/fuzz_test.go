@@ -21,7 +21,7 @@ func TestEndpoints(t *testing.T) {
 	}
 }
 
-// For any input of a peer, reading it ends and allocates no more than the peer sent.
+// For any input of a peer, the reader ends, and allocates at most the size of the input.
 func FuzzPeer(f *testing.F) {
 	f.Add(append(appendReady(appendGreeting(nil), TypeSub), packMessage(Message{nil, []byte("ab")})...))
 	f.Add(appendCommand(appendReady(appendGreeting(nil), TypeSub), "PING", []byte{0, 1, 2}))

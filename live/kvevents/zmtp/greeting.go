@@ -12,10 +12,10 @@ import (
 	"github.com/replay-llm/replay/internal/excerpt"
 )
 
-// Type is the role of a socket.
+// Type is the type of a socket.
 type Type string
 
-// The roles there are, as they are named on the wire.
+// Types of sockets, with their names on the wire.
 const (
 	TypePub    Type = "PUB"
 	TypeSub    Type = "SUB"
@@ -23,7 +23,7 @@ const (
 	TypeDealer Type = "DEALER"
 )
 
-// acceptsPeer reports whether a socket talks to a peer of the given type.
+// acceptsPeer reports whether a socket of type t may connect to a socket of the type peer.
 func (t Type) acceptsPeer(peer string) bool {
 	return slices.Contains(map[Type][]string{
 		TypePub: {"SUB", "XSUB"}, TypeSub: {"PUB", "XPUB"},
@@ -34,10 +34,10 @@ func (t Type) acceptsPeer(peer string) bool {
 const (
 	greetingBytes  = 64
 	mechanism      = "NULL"
-	handshakeLimit = 4096 // bytes of a frame before a connection stands
+	handshakeLimit = 4096 // bytes of a frame during the handshake
 )
 
-// appendGreeting appends the first bytes of each side.
+// appendGreeting appends the greeting, the first bytes of each side.
 func appendGreeting(dst []byte) []byte {
 	var g [greetingBytes]byte
 	g[0], g[8], g[9] = 0xff, 1, 0x7f
@@ -46,7 +46,7 @@ func appendGreeting(dst []byte) []byte {
 	return append(dst, g[:]...)
 }
 
-// readGreeting reads the other side's greeting and returns its minor version.
+// readGreeting reads the peer's greeting and returns its minor version.
 func readGreeting(r io.Reader) (minor byte, err error) {
 	var g [greetingBytes]byte
 	if _, err := io.ReadFull(r, g[:11]); err != nil {
@@ -70,7 +70,7 @@ func readGreeting(r io.Reader) (minor byte, err error) {
 	return g[11], nil
 }
 
-// appendReady appends the command that ends the handshake.
+// appendReady appends the READY command, which ends the handshake.
 func appendReady(dst []byte, t Type) []byte {
 	var meta []byte
 	meta = appendProperty(meta, "Socket-Type", string(t))
@@ -87,7 +87,7 @@ func appendProperty(dst []byte, name, value string) []byte {
 	return append(dst, value...)
 }
 
-// readReady reads the other side's READY and checks that its role fits.
+// readReady reads the peer's READY and checks its socket type.
 func readReady(r *bufio.Reader, t Type) error {
 	f, err := readFrame(r, handshakeLimit)
 	if err != nil {
@@ -116,7 +116,7 @@ func readReady(r *bufio.Reader, t Type) error {
 	return nil
 }
 
-// findProperty returns the value of a property among the metadata of READY.
+// findProperty returns the value of a property in the metadata of READY.
 func findProperty(meta []byte, want string) (string, error) {
 	for rest := meta; len(rest) > 0; {
 		n := int(rest[0])

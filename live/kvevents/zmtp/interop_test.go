@@ -10,8 +10,8 @@ import (
 	"github.com/replay-llm/replay/internal/poll"
 )
 
-// Another implementation's SUB socket follows our PUB socket, and ours theirs
-// (they speak ZMTP 3.0, in which subscriptions are messages).
+// A SUB socket of another implementation follows a Pub, and a Sub follows a PUB socket of the other implementation.
+// The other implementation uses ZMTP 3.0, in which subscriptions are messages.
 func TestOtherSub(t *testing.T) {
 	p := listenPub(t, 1000)
 	theirs := zmq4.NewSub(within(t))
@@ -59,7 +59,8 @@ func TestOtherPub(t *testing.T) {
 	}
 }
 
-// Questions and answers, with their DEALER socket and with their ROUTER socket.
+// Requests and answers between a Router and another implementation's DEALER socket, and between a Dealer and its
+// ROUTER socket.
 func TestOtherDealer(t *testing.T) {
 	r, err := ListenRouter(Listener{Endpoint: "tcp://127.0.0.1:0"}, 1000)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/live/tcp"
 )
 
-// Limits of a socket that listens.
+// Limits of a listening socket.
 const (
 	maxPeers     = 1024
 	maxFromPeers = 64 << 10 // bytes of a frame: peers send topics and requests only
@@ -31,13 +31,13 @@ func parseEndpoint(endpoint string) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// Listener is where a socket listens.
+// Listener is the address of a listening socket.
 type Listener struct {
 	Endpoint string // tcp://host:port, port 0 for any; the host may be *
-	Insecure bool   // it may listen outside loopback: the protocol proves nothing
+	Insecure bool   // allows addresses outside loopback, although the protocol has no authentication
 }
 
-// Check returns why a socket cannot listen there.
+// Check returns an error if a socket may not listen there.
 func (l Listener) Check() error {
 	at, err := parseEndpoint(l.Endpoint)
 	if err == nil {
@@ -53,8 +53,7 @@ func (l Listener) missing() string {
 	return "--insecure"
 }
 
-// open listens and calls handle for each peer, after its handshake. The peer is gone
-// when handle returns.
+// open listens, and calls handle for each peer after its handshake. The connection is closed when handle returns.
 func (l Listener) open(t Type, handle func(*conn)) (*tcp.Server, error) {
 	at, err := parseEndpoint(l.Endpoint)
 	if err != nil {
@@ -68,7 +67,7 @@ func (l Listener) open(t Type, handle func(*conn)) (*tcp.Server, error) {
 	s.Serve(func(n net.Conn) {
 		c, err := shakeHands(n, t, maxFromPeers)
 		if err != nil {
-			return // it does not speak our language
+			return // the peer does not speak this protocol
 		}
 		defer c.closeConn()
 		handle(c)
@@ -76,5 +75,5 @@ func (l Listener) open(t Type, handle func(*conn)) (*tcp.Server, error) {
 	return s, nil
 }
 
-// endpointOf returns the endpoint at which peers reach a socket.
+// endpointOf returns the endpoint of a listening socket for peers.
 func endpointOf(s *tcp.Server) string { return "tcp://" + listen.Dialable(s.Addr()) }

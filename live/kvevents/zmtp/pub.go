@@ -7,17 +7,16 @@ import (
 	"github.com/replay-llm/replay/live/tcp"
 )
 
-// Pub is a PUB socket: every message goes to all peers that have subscribed to
-// a prefix of its first frame.
+// Pub is a PUB socket: it sends every message to all peers that have subscribed to a prefix of its first frame.
 type Pub struct {
 	server *tcp.Server
 	bound  int
 
 	mu          sync.Mutex
-	subscribers map[*conn]map[string]int // how often each prefix was subscribed to
+	subscribers map[*conn]map[string]int // number of subscriptions by prefix
 }
 
-// ListenPub opens the socket. A peer for which bound messages are queued misses the messages after that.
+// ListenPub opens the socket. A peer with bound queued messages misses further messages.
 func ListenPub(at Listener, bound int) (*Pub, error) {
 	p := &Pub{bound: bound, subscribers: make(map[*conn]map[string]int)}
 	var err error
@@ -25,7 +24,7 @@ func ListenPub(at Listener, bound int) (*Pub, error) {
 	return p, err
 }
 
-// Endpoint returns where the socket listens.
+// Endpoint returns the endpoint of the socket.
 func (p *Pub) Endpoint() string { return endpointOf(p.server) }
 
 func (p *Pub) servePeer(c *conn) {
@@ -40,14 +39,14 @@ func (p *Pub) servePeer(c *conn) {
 		if err != nil {
 			return
 		}
-		// ZMTP 3.0 subscribes by messages.
+		// In ZMTP 3.0, subscriptions are messages.
 		if len(m) == 1 && len(m[0]) > 0 && m[0][0] <= 1 {
 			p.setSubscription(c, string(m[0][1:]), m[0][0] == 1)
 		}
 	}
 }
 
-// maxTopics bounds the prefixes one peer subscribes to.
+// maxTopics is the maximum number of prefixes of one peer.
 const maxTopics = 1024
 
 func (p *Pub) setSubscription(c *conn, topic string, on bool) {
@@ -68,8 +67,8 @@ func (p *Pub) setSubscription(c *conn, topic string, on bool) {
 	}
 }
 
-// Send queues a message for all peers that subscribed to it, without waiting. It returns the number of peers
-// that miss it because their queue is full.
+// Send queues a message for all subscribed peers without waiting. It returns the number of peers that miss the
+// message because their queue is full.
 func (p *Pub) Send(m Message) (missed int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -97,12 +96,12 @@ func isWanted(topics map[string]int, topic []byte) bool {
 	return false
 }
 
-// Subscribers returns the number of peers that have subscribed to anything.
+// Subscribers returns the number of peers with a subscription.
 func (p *Pub) Subscribers() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.subscribers)
 }
 
-// Close closes the socket at once; queued messages are lost.
+// Close closes the socket at once, and drops queued messages.
 func (p *Pub) Close() { p.server.Close() }

@@ -2,7 +2,7 @@ package zmtp
 
 import "github.com/replay-llm/replay/live/tcp"
 
-// Router is a ROUTER socket: peers ask, and each is answered alone.
+// Router is a ROUTER socket: it receives requests of peers and answers each peer separately.
 type Router struct {
 	server   *tcp.Server
 	bound    int
@@ -12,16 +12,16 @@ type Router struct {
 
 // Request is a message of a peer.
 type Request struct {
-	Frames Message // as the peer sent them, without the identity of libzmq's sockets
+	Frames Message // without the identity that libzmq's sockets add
 	peer   *conn
 	bound  int
 }
 
-// maxRequests bounds the requests that wait; peers that ask more are not read.
+// maxRequests is the maximum number of waiting requests. Further requests are not read from the connections.
 const maxRequests = 16
 
-// ListenRouter opens the socket. A peer for which bound messages are queued is cut off when another is sent: an answer
-// with a hole would look like a whole one.
+// ListenRouter opens the socket. If an answer exceeds bound queued messages, the peer is disconnected, because it
+// would not notice a missing message.
 func ListenRouter(at Listener, bound int) (*Router, error) {
 	r := &Router{bound: bound, requests: make(chan Request, maxRequests), quit: make(chan struct{})}
 	var err error
@@ -29,10 +29,10 @@ func ListenRouter(at Listener, bound int) (*Router, error) {
 	return r, err
 }
 
-// Endpoint returns where the socket listens.
+// Endpoint returns the endpoint of the socket.
 func (r *Router) Endpoint() string { return endpointOf(r.server) }
 
-// Requests returns the messages of all peers.
+// Requests returns the channel of the requests of all peers.
 func (r *Router) Requests() <-chan Request { return r.requests }
 
 func (r *Router) servePeer(c *conn) {
@@ -51,8 +51,7 @@ func (r *Router) servePeer(c *conn) {
 	}
 }
 
-// Reply queues a message for the peer, without waiting. It reports false if the
-// peer is gone or had to be cut off.
+// Reply queues a message for the peer without waiting. It reports false if the peer has left or was disconnected.
 func (q Request) Reply(m Message) bool {
 	if q.peer.queueMessage(packMessage(m), q.bound) {
 		return true
@@ -61,7 +60,7 @@ func (q Request) Reply(m Message) bool {
 	return false
 }
 
-// Close closes the socket at once; queued messages are lost.
+// Close closes the socket at once, and drops queued messages.
 func (r *Router) Close() {
 	close(r.quit)
 	r.server.Close()

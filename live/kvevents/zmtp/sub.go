@@ -9,17 +9,16 @@ import (
 	"github.com/replay-llm/replay/internal/bell"
 )
 
-// SubOptions are how a Sub keeps its connection.
+// SubOptions configure the connection of a Sub.
 type SubOptions struct {
-	// Heartbeat is the time between signs of life asked for, default 5 s.
+	// Heartbeat is the interval between pings, default 5 s.
 	Heartbeat time.Duration
-	// Silence is how long the publisher may be silent before the connection is
-	// made anew, default 15 s.
+	// Silence is how long the publisher may send nothing before the Sub reconnects, default 15 s.
 	Silence time.Duration
-	// Retry is the pause before the second attempt to connect, default 100 ms. It
-	// doubles up to RetryMost, default 5 s.
+	// Retry is the pause before the second attempt to connect, default 100 ms. It doubles up to RetryMost, default 5
+	// s.
 	Retry, RetryMost time.Duration
-	Dial             Dial // connects; nil: to any address
+	Dial             Dial // opens connections; nil: to any address
 }
 
 func (o *SubOptions) setDefaults() {
@@ -29,9 +28,8 @@ func (o *SubOptions) setDefaults() {
 	o.RetryMost = cmp.Or(max(o.RetryMost, 0), 5*time.Second)
 }
 
-// Sub is a SUB socket that follows one publisher, connecting again whenever the
-// connection is lost. What comes in is queued until it is taken; while more than
-// 64 MiB are, nothing more is read.
+// Sub is a SUB socket that follows one publisher, and reconnects whenever the connection is lost. Deliveries are
+// queued until Receive returns them. While more than 64 MiB are queued, the connection is not read.
 type Sub struct {
 	endpoint string
 	topic    string
@@ -41,19 +39,19 @@ type Sub struct {
 
 	mu    sync.Mutex
 	queue []Delivery
-	size  int       // bytes of it
-	taken bell.Bell // the queue has been taken
-	wake  bell.Bell // the queue has grown
+	size  int       // total bytes of the queue
+	taken bell.Bell // rings after the queue was emptied
+	wake  bell.Bell // rings after the queue has grown
 }
 
-// Delivery is a message, or the news that from now on messages are delivered.
+// Delivery is a message or a change of the connection.
 type Delivery struct {
 	Message   Message
-	Connected bool  // a connection stands and the subscription has arrived
-	Err       error // why there is no connection
+	Connected bool  // the connection is open and the publisher has received the subscription
+	Err       error // why the connection failed
 }
 
-// NewSub follows the publisher at an endpoint, tcp://host:port, for messages with a first frame that begins
+// NewSub follows the publisher at an endpoint, tcp://host:port. It receives messages with a first frame that starts
 // with topic.
 func NewSub(endpoint, topic string, o SubOptions) (*Sub, error) {
 	if _, err := parseEndpoint(endpoint); err != nil {
@@ -87,11 +85,11 @@ func (s *Sub) keepConnected(ctx context.Context) {
 	}
 }
 
-// subscribed is how long to wait for the publisher's word that it has read the
-// subscription; some never give it.
+// subscribed is how long to wait for the confirmation that the publisher has read the subscription. Some publishers
+// never send it.
 const subscribed = time.Second
 
-// followConnection follows one connection to its end.
+// followConnection makes one connection and reads it to its end.
 func (s *Sub) followConnection(ctx context.Context) error {
 	c, err := s.options.Dial.dialEndpoint(ctx, s.endpoint, TypeSub)
 	if err != nil {
@@ -106,7 +104,7 @@ func (s *Sub) followConnection(ctx context.Context) error {
 		c.queueCommand("SUBSCRIBE", []byte(s.topic))
 		c.ponged = once // the answer to a ping means that all earlier messages were read
 		s.done.Go(func() { s.sendPings(c) })
-	} else { // ZMTP 3.0 subscribes by messages and has no heartbeat
+	} else { // in ZMTP 3.0, subscriptions are messages, and there is no heartbeat
 		c.queueMessage(packMessage(Message{append([]byte{1}, s.topic...)}), 1)
 	}
 	for {
@@ -121,7 +119,7 @@ func (s *Sub) followConnection(ctx context.Context) error {
 	}
 }
 
-// sendPings asks for a sign of life again and again.
+// sendPings sends a ping in each heartbeat interval.
 func (s *Sub) sendPings(c *conn) {
 	t := time.NewTicker(s.options.Heartbeat)
 	defer t.Stop()
@@ -135,11 +133,10 @@ func (s *Sub) sendPings(c *conn) {
 	}
 }
 
-// mostWaiting bounds what waits to be taken, in bytes.
+// mostWaiting is the number of queued bytes above which the connection is not read.
 const mostWaiting = 64 << 20
 
-// awaitRoom waits until little enough waits to be taken. It reports false if ctx ended
-// meanwhile.
+// awaitRoom waits until at most mostWaiting bytes are queued. It reports false if ctx ended meanwhile.
 func (s *Sub) awaitRoom(ctx context.Context, c *conn) bool {
 	for {
 		s.mu.Lock()
@@ -151,7 +148,7 @@ func (s *Sub) awaitRoom(ctx context.Context, c *conn) bool {
 		select {
 		case <-s.taken:
 		case <-c.alive.Done():
-			return true // which reading finds
+			return true // the next read returns the error
 		case <-ctx.Done():
 			return false
 		}
@@ -161,7 +158,7 @@ func (s *Sub) awaitRoom(ctx context.Context, c *conn) bool {
 func (s *Sub) queueDelivery(d Delivery) {
 	s.mu.Lock()
 	s.queue = append(s.queue, d)
-	s.size += 128 // of what holds it
+	s.size += 128 // approximate size of a Delivery
 	for _, frame := range d.Message {
 		s.size += len(frame)
 	}
@@ -169,7 +166,7 @@ func (s *Sub) queueDelivery(d Delivery) {
 	s.wake.Ring()
 }
 
-// Receive appends all that has come in to dst, waiting until there is something.
+// Receive appends all queued deliveries to dst. It waits until there is at least one.
 func (s *Sub) Receive(ctx context.Context, dst []Delivery) ([]Delivery, error) {
 	for {
 		s.mu.Lock()
@@ -189,7 +186,7 @@ func (s *Sub) Receive(ctx context.Context, dst []Delivery) ([]Delivery, error) {
 	}
 }
 
-// Close closes the socket and waits until nothing of it runs.
+// Close closes the socket and waits for its goroutines.
 func (s *Sub) Close() {
 	s.cancel()
 	s.done.Wait()

@@ -18,7 +18,7 @@ import (
 	"github.com/replay-llm/replay/internal/poll"
 )
 
-// hang is far more than anything here takes.
+// hang is the timeout of a test, longer than any step needs.
 const hang = 2 * time.Minute
 
 func within(t testing.TB) context.Context {
@@ -28,7 +28,7 @@ func within(t testing.TB) context.Context {
 	return ctx
 }
 
-// The bytes of the wire, as the protocol's text has them.
+// The encoded bytes equal the examples in the protocol's specification.
 func TestBytes(t *testing.T) {
 	long := bytes.Repeat([]byte("x"), 256)
 	for name, c := range map[string]struct {
@@ -91,7 +91,7 @@ func subscribeTo(t testing.TB, endpoint, topic string, o SubOptions) *Sub {
 	return s
 }
 
-// connected takes deliveries until the subscription stands.
+// connected reads deliveries until the subscription is confirmed.
 func connected(t testing.TB, s *Sub) {
 	t.Helper()
 	for ctx := within(t); ; {
@@ -105,7 +105,7 @@ func connected(t testing.TB, s *Sub) {
 	}
 }
 
-// receive takes n messages and returns their last frames.
+// receive reads n messages and returns their last frames.
 func receive(t testing.TB, s *Sub, n int) []string {
 	t.Helper()
 	var out []string
@@ -123,7 +123,7 @@ func receive(t testing.TB, s *Sub, n int) []string {
 	return out
 }
 
-// Messages arrive once the subscription stands, in order, those of the topic.
+// After the subscription, the messages of the topic arrive in order.
 func TestPublish(t *testing.T) {
 	p := listenPub(t, 1000)
 	all, some := subscribeTo(t, p.Endpoint(), "", SubOptions{}), subscribeTo(t, p.Endpoint(), "kv", SubOptions{})
@@ -150,7 +150,7 @@ func TestPublish(t *testing.T) {
 	}
 }
 
-// raw connects and shakes hands, and reads nothing more.
+// raw connects and makes the handshake, and reads nothing more.
 func raw(t testing.TB, endpoint string, role Type) (net.Conn, *bufio.Reader) {
 	t.Helper()
 	at, err := parseEndpoint(endpoint)
@@ -175,8 +175,7 @@ func raw(t testing.TB, endpoint string, role Type) (net.Conn, *bufio.Reader) {
 	return c, r
 }
 
-// A subscriber that does not read misses messages, and neither the publisher
-// nor any other peer notices.
+// A subscriber that does not read misses messages. The publisher and other peers are not affected.
 func TestSlowSubscriber(t *testing.T) {
 	const bound = 8
 	p := listenPub(t, bound)
@@ -199,8 +198,7 @@ func TestSlowSubscriber(t *testing.T) {
 	}
 }
 
-// A peer that does not read its answers is cut off, and never gets one with a
-// hole.
+// A peer that does not read its answer is disconnected. It never receives an answer with a missing message.
 func TestSlowDealer(t *testing.T) {
 	r, err := ListenRouter(Listener{Endpoint: "tcp://127.0.0.1:0"}, 8)
 	if err != nil {
@@ -229,7 +227,7 @@ func TestSlowDealer(t *testing.T) {
 			}
 		}
 		if err != nil {
-			return // cut off
+			return // disconnected
 		}
 		if string(number.body) != fmt.Sprint(i) {
 			t.Fatalf("message %q, want %d", number.body, i)
@@ -284,7 +282,7 @@ func isTimeout(err error) bool {
 	return ok && n.Timeout()
 }
 
-// A publisher that falls silent is left, and one that comes back is found.
+// A Sub reconnects if a publisher is silent, and finds a publisher that is restarted.
 func TestReconnect(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -292,7 +290,7 @@ func TestReconnect(t *testing.T) {
 	}
 	quick := SubOptions{Heartbeat: 10 * time.Millisecond, Silence: 200 * time.Millisecond, Retry: time.Millisecond, RetryMost: 10 * time.Millisecond}
 	s := subscribeTo(t, "tcp://"+l.Addr().String(), "", quick)
-	for range 2 { // shakes hands and sends nothing more, twice
+	for range 2 { // makes the handshake and sends nothing more, twice
 		c, err := l.Accept()
 		if err != nil {
 			t.Fatal(err)
@@ -316,7 +314,7 @@ func TestReconnect(t *testing.T) {
 	})
 }
 
-// Nothing runs on after everything is closed, whatever the state.
+// After all sockets are closed, no goroutine is left, in any state of the connections.
 func TestNothingLeft(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	p, err := ListenPub(Listener{Endpoint: "tcp://127.0.0.1:0"}, 10)
