@@ -1,7 +1,7 @@
-// Package choices lists the settings that replay plan chooses if the command line names a GPU and a model: their
-// values, and their combinations.
+// Package choices lists the settings that replay plan varies by default. It varies them if the command line names a
+// GPU and a model.
 //
-// Read choices.go (what varies), values.go (the values), then combine.go (the choices).
+// Read choices.go (which settings vary), values.go (their values), then combine.go (their combinations).
 package choices
 
 import (
@@ -14,15 +14,15 @@ import (
 	"github.com/replay-llm/replay/plan"
 )
 
-// Space is what varies, by the flags of the same names.
+// Space describes which settings vary. Its fields are the values of the flags with the same names.
 type Space struct {
 	Vary, Fix, Allow []string
-	Topology         string // --topology: aggregated, disaggregated or both
+	Topology         string // value of --topology: aggregated, disaggregated or both
 	axes             []plan.Axis
-	names            []string // of Vary, those of axes too
+	names            []string // all names in Vary, with or without values
 }
 
-// Names of what varies by default. tp is how a model is divided among GPUs, so dp and ep too.
+// Names of settings that vary by default. The name tp includes pp, dp and ep, which also divide a model among GPUs.
 const (
 	TP       = "tp"
 	Budget   = "max-num-batched-tokens"
@@ -32,16 +32,16 @@ const (
 
 const none = "none"
 
-// Tensor parallelism of the workers of one of two pools.
+// Flags for the tensor parallelism of prefill workers and of decode workers.
 const (
 	prefillTP = "prefill-tp"
 	decodeTP  = "decode-tp"
 )
 
-// Names returns the names of all that varies by default.
+// Names returns the names of all settings that vary by default.
 func Names() []string { return []string{TP, Budget, Router, Topology} }
 
-// FlagsOf returns the flags that fix what would vary otherwise.
+// FlagsOf returns the flags that fix a setting that varies by default.
 func FlagsOf(name string) []string {
 	switch name {
 	case TP:
@@ -54,7 +54,7 @@ func FlagsOf(name string) []string {
 	return []string{name}
 }
 
-// Check parses --vary and refuses unknown names, and settings that are both given and to vary.
+// Check parses --vary. It rejects unknown names, and settings that the command line both sets and varies.
 func (s *Space) Check(o *options.Options) error {
 	s.axes, s.names = nil, nil
 	for _, text := range s.Vary {
@@ -93,7 +93,7 @@ func (s *Space) Check(o *options.Options) error {
 	return nil
 }
 
-// parseAxis reads NAME=VALUE,VALUE, with the name of a flag of a replay or with topology.
+// parseAxis parses NAME=VALUE,VALUE. The name is a flag of a replay or topology.
 func parseAxis(text string) (plan.Axis, error) {
 	values, ok := strings.CutPrefix(text, Topology+"=")
 	if !ok {
@@ -112,13 +112,13 @@ func (s *Space) hasAxis(name string) bool {
 	return slices.ContainsFunc(s.axes, func(a plan.Axis) bool { return a.Name == name })
 }
 
-// Axes returns what varies by values of the command line.
+// Axes returns the settings that vary with values from the command line.
 func (s *Space) Axes() []plan.Axis { return s.axes }
 
-// IsNone reports whether nothing varies.
+// IsNone reports whether --vary is none, so that no setting varies.
 func (s *Space) IsNone() bool { return slices.Contains(s.Vary, none) }
 
-// varies reports whether something varies by default, or by its name without values.
+// varies reports whether a setting varies with its default values.
 func (s *Space) varies(o *options.Options, name string) bool {
 	if s.Vary != nil && !slices.Contains(s.names, name) || slices.Contains(s.Fix, name) || s.hasAxis(name) {
 		return false

@@ -7,7 +7,7 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/options"
 )
 
-// list returns the choices of a command line.
+// list returns the choices for a command line.
 func list(t *testing.T, s *Space, flags ...string) ([]Choice, error) {
 	t.Helper()
 	o := options.NewCellOptions()
@@ -23,7 +23,7 @@ func list(t *testing.T, s *Space, flags ...string) ([]Choice, error) {
 	return s.List(o)
 }
 
-// Values of --vary are the values of a flag, and each combination is a choice with a separate name.
+// Values in --vary are values of a flag. Each combination is a choice with a unique name.
 func TestVaryTakesValues(t *testing.T) {
 	s := &Space{Topology: "aggregated", Vary: []string{"router,topology", "tp=1,2,4,8", "max-num-batched-tokens=512,1024,2048,4096,8192", "max-num-seqs=64,128,256"}}
 	all, err := list(t, s)
@@ -42,7 +42,7 @@ func TestVaryTakesValues(t *testing.T) {
 	}
 }
 
-// Clusters of one worker are alike where the router alone differs.
+// Clusters with one worker are equal if they differ only in the router.
 func TestSingleWorkersAreAlike(t *testing.T) {
 	all, err := list(t, &Space{Vary: []string{"router=round_robin,kv,least-loaded", "tp=1,2"}})
 	if err != nil {
@@ -78,8 +78,8 @@ func TestVaryRefuses(t *testing.T) {
 	}
 }
 
-// Prefill and decode workers may divide the model differently: the pools differ by a factor of two, in choices of two pools
-// with the server's own token budget.
+// Prefill and decode workers may use a different tensor parallelism, which differs by a factor of two. Such choices
+// have the default token budget.
 func TestPoolsDivideTheModel(t *testing.T) {
 	all, err := list(t, &Space{Topology: "aggregated"})
 	if err != nil {

@@ -11,14 +11,14 @@ import (
 	"github.com/replay-llm/replay/router/policy"
 )
 
-// most bounds the number of choices.
+// most is the maximum number of choices.
 const most = 20000
 
-// Choice is settings that a plan may choose, in addition to those of the command line.
+// Choice is a combination of settings that a plan may choose, in addition to the settings of the command line.
 type Choice struct {
 	Settings []plan.Setting
 	Split    bool // prefill and decode have separate pools
-	// Name, Kind, Single and Changes are those of plan.Variant.
+	// Name, Kind, Single and Changes have the same meaning as in plan.Variant.
 	Name, Kind, Single string
 	Changes            int
 }
@@ -63,7 +63,7 @@ func (s *Space) List(o *options.Options) ([]Choice, error) {
 	return all, nil
 }
 
-// listSplits returns whether choices have two pools.
+// listSplits returns the topologies to list: true for separate prefill and decode pools.
 func (s *Space) listSplits(o *options.Options) []bool {
 	for _, axis := range s.axes {
 		if axis.Name != Topology {
@@ -81,7 +81,7 @@ func (s *Space) listSplits(o *options.Options) []bool {
 	return []bool{s.Topology == "disaggregated"}
 }
 
-// listPlaces returns a place in each dimension, in all ways; the last dimension runs fastest.
+// listPlaces returns all combinations of one index per dimension. The last index changes fastest.
 func listPlaces(dimensions []dimension) [][]int {
 	all := [][]int{nil}
 	for _, d := range dimensions {
@@ -96,8 +96,8 @@ func listPlaces(dimensions []dimension) [][]int {
 	return all
 }
 
-// combineSettings returns the settings of a place in each dimension, and in how many it is not the first; hardware comes first and
-// does not count, since each has its own kind.
+// combineSettings returns the settings for one index per dimension, and the number of settings that are not the
+// default. Settings of hardware are not counted, because each choice of hardware has a separate kind.
 func combineSettings(dimensions []dimension, places []int) (settings []plan.Setting, changes int) {
 	for k, d := range dimensions {
 		set := d[places[k]]
@@ -113,13 +113,13 @@ func isHardware(s plan.Setting) bool {
 	return slices.Contains([]string{"gpu", "tp", "pp", "dp", "ep", prefillTP, decodeTP, "quantization"}, s.Name)
 }
 
-// isUneven reports whether settings divide the model among GPUs by pool.
+// isUneven reports whether prefill and decode workers have different tensor parallelism.
 func isUneven(settings []plan.Setting) bool {
 	return slices.ContainsFunc(settings, func(s plan.Setting) bool { return s.Name == prefillTP })
 }
 
-// isLeftOut reports whether settings that divide the model by pool are omitted: choices of single settings require two
-// pools with the server's own token budget.
+// isLeftOut reports whether uneven settings are omitted. They require two pools. They are not combined with a token
+// budget if both settings vary by default.
 func (s *Space) isLeftOut(o *options.Options, settings []plan.Setting, split bool) bool {
 	if !s.varies(o, TP) {
 		return false
@@ -127,7 +127,7 @@ func (s *Space) isLeftOut(o *options.Options, settings []plan.Setting, split boo
 	return !split || s.varies(o, Budget) && slices.ContainsFunc(settings, func(s plan.Setting) bool { return slices.Contains(FlagsOf(Budget), s.Name) })
 }
 
-// dropTwoPools returns settings without those of prefill and decode workers alone.
+// dropTwoPools removes settings that apply only to prefill workers or decode workers.
 func dropTwoPools(settings []plan.Setting) []plan.Setting {
 	names := make([]string, len(settings))
 	for i := range settings {
@@ -136,7 +136,7 @@ func dropTwoPools(settings []plan.Setting) []plan.Setting {
 	return slices.DeleteFunc(settings, func(s plan.Setting) bool { return options.IsOfTwoPools(s.Name, names) })
 }
 
-// kindOf returns the common settings of the clusters of a kind: their hardware, and their division into pools.
+// kindOf returns the kind of a choice: its settings of hardware, and "disaggregated" for two pools.
 func kindOf(settings []plan.Setting, split bool) string {
 	var parts []string
 	for _, s := range settings {
@@ -150,8 +150,8 @@ func kindOf(settings []plan.Setting, split bool) string {
 	return strings.Join(parts, " ")
 }
 
-// variesListedRouters reports whether routers vary, and each of them treats all workers alike: the routers listed
-// below.
+// variesListedRouters reports whether routers vary and all of them are in the registry of policies. Such routers
+// treat all workers equally.
 func (s *Space) variesListedRouters(o *options.Options) bool {
 	for _, axis := range s.axes {
 		if axis.Name == Router {
@@ -161,7 +161,7 @@ func (s *Space) variesListedRouters(o *options.Options) bool {
 	return s.varies(o, Router)
 }
 
-// isListed reports whether a name or its alias is in the registry of policies.
+// isListed reports whether the registry of policies contains a name or an alias.
 func isListed(name string) bool {
 	return slices.ContainsFunc(policy.All(), func(i policy.Info) bool { return string(i.Name) == name || i.Alias != "" && i.Alias == name })
 }
@@ -170,7 +170,8 @@ func dropSettings(settings []plan.Setting, name string) []plan.Setting {
 	return slices.DeleteFunc(slices.Clone(settings), func(s plan.Setting) bool { return s.Name == name })
 }
 
-// NameOf returns the name of the difference between choices; both: there are some of one pool and some of two.
+// NameOf returns the settings that distinguish a choice as text. If both is true, some choices have one pool and some
+// have two, so the text includes the topology.
 func NameOf(settings []plan.Setting, split, both bool) string {
 	var parts []string
 	if both && split {
@@ -184,8 +185,8 @@ func NameOf(settings []plan.Setting, split, both bool) string {
 	return strings.Join(parts, " ")
 }
 
-// isSmallBudget reports whether settings have a token budget that spares decoding requests long passes, which workers that
-// only decode do not have.
+// isSmallBudget reports whether settings have a token budget below 8192. Small budgets limit the duration of passes
+// for decoding requests, so decode-only workers do not benefit from them.
 func isSmallBudget(settings []plan.Setting) bool {
 	return slices.ContainsFunc(settings, func(s plan.Setting) bool {
 		n, err := strconv.Atoi(s.Value)

@@ -11,10 +11,10 @@ import (
 	"github.com/replay-llm/replay/scheduler/hardware"
 )
 
-// dimension is one dimension of a search: lists of settings, one of which a choice has. The first is the default.
+// dimension is a list of alternatives. Each alternative is a list of settings, and the first one is the default.
 type dimension [][]plan.Setting
 
-// GPUs returns the GPUs that are named.
+// GPUs returns the GPUs in the flag --gpu.
 func GPUs(o *options.Options) []string {
 	for _, s := range o.Settings() {
 		if s.Name == "gpu" {
@@ -24,11 +24,11 @@ func GPUs(o *options.Options) []string {
 	return nil
 }
 
-// listDimensions returns the settings with several values on the GPUs of the command line.
+// listDimensions returns a dimension for each setting that varies.
 func (s *Space) listDimensions(o *options.Options) ([]dimension, error) {
 	var all []dimension
 	gpus := GPUs(o)
-	var onto dimension // GPUs, and how the model is divided among them
+	var onto dimension // GPUs, and the division of the model among them
 	for _, gpu := range gpus {
 		var base []plan.Setting
 		if len(gpus) > 1 {
@@ -72,8 +72,8 @@ func (s *Space) listDimensions(o *options.Options) ([]dimension, error) {
 	return all, nil
 }
 
-// listParallel returns how a model can be divided among the GPUs of a node: by tensor parallelism, the same in all pools or
-// not, and, of experts, by attention data parallelism with the experts dealt out.
+// listParallel returns the possible divisions of a model among the GPUs of a node. They are tensor parallelism, equal
+// or different in two pools, and attention data parallelism with expert parallelism for models with experts.
 func listParallel(o *options.Options, gpu string) (dimension, error) {
 	model := ""
 	for _, s := range o.Settings() {
@@ -93,14 +93,14 @@ func listParallel(o *options.Options, gpu string) (dimension, error) {
 	if fit.Model.MoE != nil && fit.GPU.NodeSize() >= 8 {
 		all = append(all, []plan.Setting{{Name: "tp", Value: "1"}, {Name: "dp", Value: "8"}, {Name: "ep", Value: "8"}})
 	}
-	for i := 1; i < even; i++ { // of two pools, of which one has twice the GPUs of the other
+	for i := 1; i < even; i++ { // two pools, one with twice the tensor parallelism
 		less, more := all[i-1][0].Value, all[i][0].Value
 		all = append(all, []plan.Setting{{Name: prefillTP, Value: more}, {Name: decodeTP, Value: less}}, []plan.Setting{{Name: prefillTP, Value: less}, {Name: decodeTP, Value: more}})
 	}
 	return all, nil
 }
 
-// EngineOf returns the engine that is named, "" for the default.
+// EngineOf returns the engine of the command line, or "" for the default engine.
 func EngineOf(o *options.Options) string {
 	for _, s := range o.Settings() {
 		if s.Name == "engine" {
@@ -110,10 +110,11 @@ func EngineOf(o *options.Options) string {
 	return ""
 }
 
-// listBudgets returns token budgets of a pass, with as many seats as a small one allows.
+// listBudgets returns the token budgets of a pass. For vLLM, budgets up to 1024 also limit the number of running
+// requests to 256.
 func listBudgets(o *options.Options) dimension {
 	name, seats, budgets := "max-num-batched-tokens", "max-num-seqs", []int{256, 512, 1024, 2048, 16384}
-	var with []plan.Setting // without it prompts that exceed the budget are rejected
+	var with []plan.Setting // without this setting, prompts longer than the budget are rejected
 	switch EngineOf(o) {
 	case "sglang":
 		name, seats = "chunked-prefill-size", ""
@@ -121,7 +122,7 @@ func listBudgets(o *options.Options) dimension {
 		name, seats, budgets = "max-num-tokens", "", []int{1024, 2048, 4096, 16384}
 		with = []plan.Setting{{Name: "enable-chunked-context", Value: "true"}}
 	}
-	all := dimension{nil} // the server's own
+	all := dimension{nil} // the default budget of the server
 	for _, budget := range budgets {
 		set := append([]plan.Setting{{Name: name, Value: strconv.Itoa(budget)}}, with...)
 		if seats != "" && budget <= 1024 && o.FirstChanged(seats) == "" {

@@ -8,13 +8,14 @@ import (
 	"github.com/schollz/progressbar/v3"
 )
 
-// rateColumns is the least width of a terminal with room for the rate. A line that wraps is not cleared.
+// rateColumns is the minimum width of a terminal, in columns, for a bar with the rate. A bar that wraps at the end of
+// the line cannot be cleared.
 const rateColumns = 70
 
-// roomyColumns is the least width with room for a description.
+// roomyColumns is the minimum width of a terminal, in columns, for a bar with a description.
 const roomyColumns = 100
 
-// newBar returns a Progress that draws on w.
+// newBar returns a Progress that draws a bar on w.
 func newBar(w io.Writer, what string, columns int) *Progress {
 	options := []progressbar.Option{
 		progressbar.OptionSetWriter(w),
@@ -29,7 +30,7 @@ func newBar(w io.Writer, what string, columns int) *Progress {
 	} else {
 		options = append(options, progressbar.OptionSetDescription(what))
 	}
-	bar := progressbar.NewOptions64(1, options...) // the total is known in Show
+	bar := progressbar.NewOptions64(1, options...) // Show sets the total
 	bar.StartWithoutRender()
 	return &Progress{bar: bar, total: 1, roomy: columns >= roomyColumns}
 }

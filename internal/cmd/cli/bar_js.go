@@ -2,5 +2,5 @@ package cli
 
 import "io"
 
-// newBar returns a Progress that shows nothing: a browser has no terminal, and the library has a web server in it.
+// newBar returns nil, because a browser has no terminal and the progress bar library contains a web server.
 func newBar(io.Writer, string, int) *Progress { return nil }

@@ -2,5 +2,5 @@
 
 package cli
 
-// becomeProgram does nothing where a process cannot become another program.
+// becomeProgram does nothing, because this system cannot replace the program of a process.
 func becomeProgram(string, []string) error { return nil }

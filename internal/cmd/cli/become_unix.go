@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// becomeProgram makes this process the program at path. It returns only an error.
+// becomeProgram replaces the program of this process with the program at path. It returns only if it fails.
 func becomeProgram(path string, args []string) error {
 	return syscall.Exec(path, append([]string{path}, args...), os.Environ())
 }

@@ -14,17 +14,17 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Choice is a flag that takes one of a few names.
+// Choice is a flag with a fixed set of names as values.
 type Choice struct {
-	Names  []string // the first is the default
-	Hidden []string // further names, of the same meaning as those of names in the same place
+	Names  []string // the first name is the default
+	Hidden []string // alternative names, at the index of the name with the same meaning
 	Value  string
 }
 
 func (c *Choice) String() string { return c.Value }
 func (c *Choice) Type() string   { return "name" }
 
-// Choices returns the names that the flag takes.
+// Choices returns the valid names.
 func (c *Choice) Choices() []string { return c.Names }
 
 func (c *Choice) Set(text string) error {
@@ -37,7 +37,7 @@ func (c *Choice) Set(text string) error {
 	return errors.New("must be " + Either(c.Names) + nearest.Ask(text, c.Names))
 }
 
-// offerNames lets the shell offer the names that a flag takes.
+// offerNames registers shell completion for the names that a flag accepts.
 func offerNames(cmd *cobra.Command, f *pflag.Flag) {
 	var names []string
 	then := cobra.ShellCompDirectiveNoFileComp
@@ -55,7 +55,7 @@ func offerNames(cmd *cobra.Command, f *pflag.Flag) {
 	}
 }
 
-// Either lists names with "or" before the last.
+// Either joins names with commas, and "or" before the last name.
 func Either(names []string) string {
 	last := len(names) - 1
 	if last == 0 {
@@ -64,7 +64,7 @@ func Either(names []string) string {
 	return strings.Join(names[:last], ", ") + " or " + names[last]
 }
 
-// Names returns names of any type as texts.
+// Names converts names of any string type to strings.
 func Names[T ~string](all []T) []string {
 	names := make([]string, len(all))
 	for i, name := range all {
@@ -73,22 +73,22 @@ func Names[T ~string](all []T) []string {
 	return names
 }
 
-// Hide leaves flags out of the help.
+// Hide hides flags from the help.
 func Hide(fs *pflag.FlagSet, names ...string) {
 	for _, name := range names {
 		fs.Lookup(name).Hidden = true
 	}
 }
 
-// HideAll leaves all flags out of the help but that for it.
+// HideAll hides all flags except --help from the help.
 func HideAll(fs *pflag.FlagSet) {
 	fs.VisitAll(func(f *pflag.Flag) { f.Hidden = f.Name != "help" })
 }
 
-// Instant is a flag that takes a time on the clock of the run.
+// Instant is a flag with a time on the simulated clock.
 type Instant struct {
 	At   sim.Time
-	text string // as given
+	text string // the text of the flag
 }
 
 func (i *Instant) String() string { return i.text }
@@ -102,7 +102,8 @@ func (i *Instant) Set(text string) error {
 	return err
 }
 
-// ParseInstant reads ms, a number of other units, or a clock's hours and minutes, which begin at 0:00.
+// ParseInstant parses a time: a number in ms, a duration with a unit, or hours and minutes such as 17:05, counted
+// from 0:00.
 func ParseInstant(text string) (sim.Time, error) {
 	ms, err := strconv.ParseFloat(text, 64)
 	if err != nil {
@@ -117,7 +118,7 @@ func ParseInstant(text string) (sim.Time, error) {
 	return sim.Time(ms), nil
 }
 
-// readClock returns 17:05 as 17h05m and 17:05:30 as 17h05m30s, and any other text unchanged.
+// readClock returns 17h05m for 17:05 and 17h05m30s for 17:05:30. It returns any other text unchanged.
 func readClock(text string) string {
 	parts := strings.Split(text, ":")
 	if len(parts) < 2 || len(parts) > 3 {

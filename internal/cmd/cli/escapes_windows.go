@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// takesEscapes reports whether a console takes escape sequences, which it must be asked to do.
+// takesEscapes enables escape sequences in a console, and reports whether that succeeded.
 func takesEscapes(f *os.File) bool {
 	var mode uint32
 	h := windows.Handle(f.Fd())

@@ -8,12 +8,12 @@ import (
 	"github.com/replay-llm/replay/internal/excerpt"
 )
 
-// Exit codes of all commands; docs/command-line.md lists them.
+// Exit codes of all commands. docs/command-line.md lists them.
 const (
 	ExitDone        = 0
 	ExitRefused     = 1
 	ExitUsage       = 2
-	ExitDiffer      = 3 // replay diff; replay validate; the deadline of a live run has passed
+	ExitDiffer      = 3 // result of replay diff and replay validate, and of a live run that exceeds its deadline
 	ExitIncomplete  = 4
 	ExitBudget      = 5
 	ExitObjective   = 6
@@ -24,20 +24,20 @@ const (
 	ExitTerminated  = 143
 )
 
-// usageError is a command line that makes no sense.
+// usageError is an error for an invalid command line.
 type usageError struct{ text string }
 
 func (e *usageError) Error() string { return e.text }
 
-// Usagef makes the error of a command line that makes no sense.
+// Usagef returns an error for an invalid command line.
 func Usagef(format string, args ...any) error {
 	return &usageError{excerpt.Sprintf(format, args...)}
 }
 
-// WrongUsage makes err one of a command line that makes no sense.
+// WrongUsage marks err as an error for an invalid command line.
 func WrongUsage(err error) error { return &usageError{err.Error()} }
 
-// IsUsage reports whether err is one of a command line that makes no sense.
+// IsUsage reports whether err is an error for an invalid command line.
 func IsUsage(err error) bool {
 	var usage *usageError
 	return errors.As(err, &usage)
@@ -46,7 +46,7 @@ func IsUsage(err error) bool {
 // CodedError is an error with an exit code. The command that returns it has already written its results.
 type CodedError struct {
 	Code int
-	err  error // nil when nothing is left to be said
+	err  error // nil if the command has printed the error
 }
 
 func (e *CodedError) Error() string {
@@ -56,18 +56,17 @@ func (e *CodedError) Error() string {
 	return e.err.Error()
 }
 
-// ExitWith makes the error of a command that has said everything and ends with a
-// code.
+// ExitWith returns an error with an exit code and no message, for a command that has printed its results.
 func ExitWith(code int) error { return &CodedError{Code: code} }
 
 func (e *CodedError) Unwrap() error { return e.err }
 
-// Coded returns an error with this exit code.
+// Coded returns an error with an exit code.
 func Coded(code int, format string, args ...any) error {
 	return &CodedError{code, fmt.Errorf(format, args...)}
 }
 
-// codeOf is the exit code of a command that ended with err.
+// codeOf returns the exit code for the error of a command.
 func codeOf(err error) int {
 	var own *CodedError
 	switch {
@@ -81,13 +80,13 @@ func codeOf(err error) int {
 	return ExitRefused
 }
 
-// isSilent reports whether err is an exit code and no more.
+// isSilent reports whether err has an exit code and no message.
 func isSilent(err error) bool {
 	var own *CodedError
 	return errors.As(err, &own) && own.err == nil
 }
 
-// guardPanics makes an error of a panic, with the place where it happened.
+// guardPanics runs a command. It converts a panic to an error and prints the stack.
 func guardPanics(s Streams, command func() error) (err error) {
 	defer func() {
 		if broken := recover(); broken != nil {

@@ -9,13 +9,13 @@ import (
 	"testing"
 )
 
-// exitCode is a code and what it means.
+// exitCode is an exit code with its meaning.
 type exitCode struct {
 	code    int
 	meaning string
 }
 
-// exitCodes are all codes a command can end with.
+// exitCodes returns all exit codes of commands.
 func exitCodes() []exitCode {
 	return []exitCode{
 		{ExitDone, "done; `replay diff`: no difference; `replay check`: all budgets hold"},
@@ -33,7 +33,7 @@ func exitCodes() []exitCode {
 	}
 }
 
-// The documentation lists every exit code, in order, and no other.
+// The documentation lists exactly these exit codes, in order.
 func TestExitCodesAreDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/command-line.md")
 	if err != nil {
@@ -53,7 +53,7 @@ func TestExitCodesAreDocumented(t *testing.T) {
 	}
 }
 
-// Each kind of error has its code, however deep it is.
+// Errors have the exit code of their kind, also if they are wrapped.
 func TestCodeOf(t *testing.T) {
 	for _, c := range []struct {
 		err  error
@@ -69,7 +69,7 @@ func TestCodeOf(t *testing.T) {
 	}
 }
 
-// A broken invariant has a separate exit code, and its message has the place.
+// A panic has a separate exit code, and the output contains the stack.
 func TestBrokenInvariant(t *testing.T) {
 	var errs bytes.Buffer
 	err := guardPanics(Streams{Err: &errs}, func() error { panic("block pool: 12 free + 5 held != 16 total") })

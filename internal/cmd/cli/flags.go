@@ -14,17 +14,16 @@ import (
 	"github.com/replay-llm/replay/internal/nearest"
 )
 
-// Flags are the flags of a command, as they were given.
+// Flags has the flags of a command and their values.
 type Flags struct {
 	Set *pflag.FlagSet
-	// spelled holds the names of flags as they were given, where that is not
-	// their own name.
+	// Spelled has the name with which a flag was given, if it is an alias, by the name of the flag.
 	Spelled map[string]string
-	// places holds where a config file sets a flag, by its name.
+	// Places has the position in a config file that sets a flag, by the name of the flag.
 	Places map[string]string
 }
 
-// Bind adds groups of flags to cmd, which its help shows by group.
+// Bind adds groups of flags to cmd. The help of cmd lists flags by group.
 func (f *Flags) Bind(cmd *cobra.Command, groups ...Group) {
 	f.Set = cmd.Flags()
 	f.Set.SortFlags = false
@@ -33,14 +32,14 @@ func (f *Flags) Bind(cmd *cobra.Command, groups ...Group) {
 	f.Set.VisitAll(func(flag *pflag.Flag) { offerNames(cmd, flag) })
 }
 
-// BindGroups adds groups of flags to a command that is no replay.
+// BindGroups adds groups of flags to a command that is not a replay.
 func BindGroups(cmd *cobra.Command, groups ...Group) *cobra.Command {
 	new(Flags).Bind(cmd, groups...)
 	BindHelp(cmd.Flags())
 	return cmd
 }
 
-// BindOwn adds the flags of a command that has one group of them.
+// BindOwn adds the flags of a command that has a single group of flags.
 func BindOwn(cmd *cobra.Command, bind func(*pflag.FlagSet)) *cobra.Command {
 	new(Flags).Bind(cmd, NewGroup("Flags", func(fs *pflag.FlagSet) {
 		bind(fs)
@@ -49,7 +48,7 @@ func BindOwn(cmd *cobra.Command, bind func(*pflag.FlagSet)) *cobra.Command {
 	return cmd
 }
 
-// BindNamed lets bind add flags to fs, and returns their names in order.
+// BindNamed calls bind to add flags to fs, and returns the names of these flags in order.
 func BindNamed(fs *pflag.FlagSet, bind func(*pflag.FlagSet)) []string {
 	own := pflag.NewFlagSet("", pflag.ContinueOnError)
 	own.SortFlags = false
@@ -60,21 +59,21 @@ func BindNamed(fs *pflag.FlagSet, bind func(*pflag.FlagSet)) []string {
 	return names
 }
 
-// BindHelp adds the flag for help.
+// BindHelp adds the flag --help.
 func BindHelp(fs *pflag.FlagSet) { fs.BoolP("help", "h", false, "print this help") }
 
-// Changed reports whether a flag was given, on the command line or in the config.
+// Changed reports whether the command line or the config file sets a flag.
 func (f *Flags) Changed(name string) bool { return f.Set.Changed(name) }
 
-// Refuse is the error of a value that was given by a flag.
+// Refuse returns an error for an invalid value of a flag. want completes "must be".
 func (f *Flags) Refuse(name, want string) error { return f.RefuseRule(name, "must be "+want) }
 
-// RefuseRule is Refuse with a rule that does not begin with "must be".
+// RefuseRule returns an error for an invalid value of a flag. rule is the complete requirement.
 func (f *Flags) RefuseRule(name, rule string) error {
 	return f.refuseValue(name, f.Set.Lookup(name).Value.String(), rule)
 }
 
-// refuseValue is RefuseRule with the value as the error shows it.
+// refuseValue is RefuseRule with the value to print.
 func (f *Flags) refuseValue(name, value, rule string) error {
 	if place, ok := f.Places[name]; ok {
 		return Usagef("%s: %s: %s: %s", place, name, value, rule)
@@ -82,7 +81,7 @@ func (f *Flags) refuseValue(name, value, rule string) error {
 	return Usagef("--%s=%s: %s", f.Name(name), value, rule)
 }
 
-// RefuseMember is the error of a member of the JSON object that was given by a flag.
+// RefuseMember returns an error for a member of the JSON object in a flag.
 func (f *Flags) RefuseMember(name string, err error) error {
 	if place, ok := f.Places[name]; ok {
 		return Usagef("%s: %s: %v", place, name, err)
@@ -90,7 +89,8 @@ func (f *Flags) RefuseMember(name string, err error) error {
 	return Usagef("--%s: %v", f.Name(name), err)
 }
 
-// Only returns the error of a flag that is supported only where a text holds: "with --slo", "without --compat".
+// Only returns an error for a flag that is not supported with the other flags. where is a condition such as "with
+// --slo" or "without --compat".
 func (f *Flags) Only(name, where string) error {
 	rule := "requires " + strings.TrimPrefix(where, "with ")
 	if refused, ok := strings.CutPrefix(where, "without "); ok {
@@ -102,7 +102,7 @@ func (f *Flags) Only(name, where string) error {
 	return Usagef("--%s %s", f.Name(name), rule)
 }
 
-// Name is a flag's name as it was given.
+// Name returns the name with which a flag was given.
 func (f *Flags) Name(flag string) string {
 	if name, ok := f.Spelled[flag]; ok {
 		return name
@@ -110,7 +110,7 @@ func (f *Flags) Name(flag string) string {
 	return flag
 }
 
-// FirstChanged is the first of names that was given, or "".
+// FirstChanged returns the first of the names that was given, or "".
 func (f *Flags) FirstChanged(names ...string) string {
 	for _, name := range names {
 		if f.Changed(name) {
@@ -120,8 +120,8 @@ func (f *Flags) FirstChanged(names ...string) string {
 	return ""
 }
 
-// CheckLeast refuses the first of the given flags with a value below least,
-// not a number or infinite.
+// CheckLeast returns an error for the first given flag with a value that is not a number, less than least or
+// infinite.
 func (f *Flags) CheckLeast(least float64, names ...string) error {
 	for _, name := range names {
 		v, err := strconv.ParseFloat(f.Set.Lookup(name).Value.String(), 64)
@@ -132,7 +132,7 @@ func (f *Flags) CheckLeast(least float64, names ...string) error {
 	return nil
 }
 
-// flagError explains in our words why a command line cannot be read.
+// flagError converts a parse error of the flag library to an error in the format of the project.
 func (f *Flags) flagError(err error) error {
 	var (
 		unknown *pflag.NotExistError
@@ -160,32 +160,33 @@ func (f *Flags) flagError(err error) error {
 	return WrongUsage(err)
 }
 
-// FlagNames returns the names of all flags of a set.
+// FlagNames returns the names of all flags in a set.
 func FlagNames(fs *pflag.FlagSet) []string {
 	var names []string
 	fs.VisitAll(func(flag *pflag.Flag) { names = append(names, flag.Name) })
 	return names
 }
 
-// Rule is something that flags have to keep to.
+// Rule is a requirement for flags.
 type Rule struct {
 	holds bool
-	where string   // with or without which settings the flags are supported
-	want  string   // what the flag takes, instead of where
-	flags []string // one with want
+	where string   // condition under which the flags are supported
+	want  string   // valid values; set for rules of Wants
+	flags []string // a single flag if want is set
 }
 
-// Needs makes a rule: flags are supported only where holds is true. The text is that of Only.
+// Needs returns a rule: the flags are only supported if holds is true. where is the condition for the error, as in
+// Flags.Only.
 func Needs(holds bool, where string, names ...string) Rule {
 	return Rule{holds: holds, where: where, flags: names}
 }
 
-// Wants makes a rule: a flag is accepted only if holds is true.
+// Wants returns a rule: the value of a flag is only valid if holds is true.
 func Wants(holds bool, name, want string) Rule {
 	return Rule{holds: holds, want: want, flags: []string{name}}
 }
 
-// Check refuses what breaks the first rule that is broken.
+// Check returns the error of the first rule that is violated.
 func (f *Flags) Check(rules ...Rule) error {
 	for _, r := range rules {
 		if r.holds {
@@ -201,7 +202,7 @@ func (f *Flags) Check(rules ...Rule) error {
 	return nil
 }
 
-// WantedKind names what a flag of the given type takes.
+// WantedKind describes valid values of a flag of the given type.
 func WantedKind(kind string, err error) string {
 	switch kind {
 	case "int":
@@ -217,7 +218,8 @@ func WantedKind(kind string, err error) string {
 	return want
 }
 
-// Alias gives flags of a command other names, which other programs have for them, and which the help shows as a hint.
+// Alias adds alternative names, which other programs use, to flags of a command. The help lists the alternative
+// names.
 func Alias(cmd *cobra.Command, names map[string]string) *cobra.Command {
 	fs := cmd.Flags()
 	for _, other := range slices.Sorted(maps.Keys(names)) {

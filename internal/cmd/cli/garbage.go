@@ -6,20 +6,19 @@ import (
 	"runtime/debug"
 )
 
-// delayCollection lets the heap grow to some 40 MiB before the first garbage collection, since most replays end before
-// that. Later collections follow Go's default pace. GOGC, if it is set, wins.
+// delayCollection lets the heap grow to about 40 MiB before the first garbage collection, because most replays end
+// before that. Later collections use Go's default setting. The environment variable GOGC has precedence.
 func delayCollection() {
 	if _, set := os.LookupEnv("GOGC"); set {
 		return
 	}
-	const usual, patient = 100, 1000 // percent; the heap's minimum is 4 MiB for the usual
+	const usual, patient = 100, 1000 // percent; with usual, the minimum heap is 4 MiB
 	debug.SetGCPercent(patient)
 	runtime.SetFinalizer(new([64]byte), func(*[64]byte) { debug.SetGCPercent(usual) })
 }
 
-// DelayCollectionMore lets the heap grow to some 80 MiB instead, unless garbage
-// has been collected already. What is kept of a run takes memory too. It is no
-// garbage before it is written.
+// DelayCollectionMore lets the heap grow to about 80 MiB before the first garbage collection, unless one has already
+// run. It is for runs that record data, because this memory is in use until the data are written.
 func DelayCollectionMore() {
 	const patient = 2000
 	var m runtime.MemStats
@@ -29,10 +28,9 @@ func DelayCollectionMore() {
 	}
 }
 
-// ManyReplays lets the garbage collector wait longer than usual: a command of
-// many replays makes and drops much, and has little that stays. The second
-// collection settles it, since the first brings Go's own pace back
-// (delayCollection).
+// ManyReplays makes garbage collections less frequent. It is for commands with many replays, which allocate much
+// memory and keep little. The setting applies after the second collection, because delayCollection restores Go's
+// default at the first one.
 func ManyReplays() {
 	if _, set := os.LookupEnv("GOGC"); !set {
 		waitCollections(2)

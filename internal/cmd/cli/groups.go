@@ -6,20 +6,20 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Subcommand is a command of a program, made when it is wanted: the flags of all
-// commands take more time and memory than a short replay.
+// Subcommand creates a command of a program on demand, because creating the flags of all commands takes longer than a
+// short replay.
 type Subcommand struct {
 	Name string
-	job  string // the title under which the help of the program lists it
+	job  string // title above the command in the help of the program
 	make func(Streams) *cobra.Command
 }
 
-// NewSubcommand makes a command of a name.
+// NewSubcommand returns a subcommand with a name.
 func NewSubcommand(name string, make func(Streams) *cobra.Command) Subcommand {
 	return Subcommand{Name: name, make: make}
 }
 
-// ForJob returns commands that the help of the program lists under a title.
+// ForJob sets the title under which the help of the program lists the commands.
 func ForJob(title string, commands ...Subcommand) []Subcommand {
 	for i := range commands {
 		commands[i].job = title
@@ -27,16 +27,15 @@ func ForJob(title string, commands ...Subcommand) []Subcommand {
 	return commands
 }
 
-// NewProgram gives cmd what the root of a program has.
+// NewProgram configures cmd as the root command of a program.
 func NewProgram(cmd *cobra.Command) *cobra.Command {
 	cmd.Version = Version()
-	cobra.EnableCommandSorting = false // they are in the order in which people need them
+	cobra.EnableCommandSorting = false // the help lists commands in the given order
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	return cmd
 }
 
-// AddWanted adds the command that args begin with to cmd, and reports whether
-// there is one.
+// AddWanted adds the command with the name args[0] to cmd. It reports whether there is such a command.
 func AddWanted(cmd *cobra.Command, s Streams, args []string, all []Subcommand) bool {
 	for _, c := range all {
 		if len(args) > 0 && args[0] == c.Name {
@@ -47,7 +46,7 @@ func AddWanted(cmd *cobra.Command, s Streams, args []string, all []Subcommand) b
 	return false
 }
 
-// AddAll adds all commands to cmd, each under its job, if it has one.
+// AddAll adds all commands to cmd, grouped by their titles.
 func AddAll(cmd *cobra.Command, s Streams, all []Subcommand) {
 	for _, c := range all {
 		if c.job != "" && !cmd.ContainsGroup(c.job) {
@@ -60,7 +59,7 @@ func AddAll(cmd *cobra.Command, s Streams, all []Subcommand) {
 	checkHelp(cmd)
 }
 
-// Version is that of the module, or of the commit it was built from.
+// Version returns the version of the module, or the commit of the build.
 func Version() string {
 	build, ok := debug.ReadBuildInfo()
 	if !ok {

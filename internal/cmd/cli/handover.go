@@ -10,14 +10,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// liveProgram is the name of the program of the served side.
+// liveProgram is the name of the program with the commands that serve requests.
 const liveProgram = "replay-live"
 
-// LiveCommand is a command of that program.
+// LiveCommand is a command of replay-live.
 type LiveCommand struct{ Name, short string }
 
-// LiveCommands returns the commands that the program of the served side has and
-// the simulator has not, for engines that it serves.
+// LiveCommands returns the commands for simulated engines that only replay-live has.
 func LiveCommands() []LiveCommand {
 	return []LiveCommand{
 		{"stack", "Run etcd and NATS, and list registered workers"},
@@ -30,7 +29,7 @@ func LiveCommands() []LiveCommand {
 	}
 }
 
-// ServerCommands returns those of them that talk to real servers.
+// ServerCommands returns the commands of replay-live that connect to real servers.
 func ServerCommands() []LiveCommand {
 	return []LiveCommand{
 		{"record", "Forward requests to a real server, and write a measured run"},
@@ -38,8 +37,7 @@ func ServerCommands() []LiveCommand {
 	}
 }
 
-// HandedOver makes a command that the program of the served side carries out,
-// for any flags.
+// HandedOver returns a command of replay that runs replay-live. It accepts any flags.
 func (c LiveCommand) HandedOver(s Streams) *cobra.Command {
 	return &cobra.Command{
 		Use: c.Name, Short: c.short, DisableFlagParsing: true,
@@ -47,8 +45,7 @@ func (c LiveCommand) HandedOver(s Streams) *cobra.Command {
 	}
 }
 
-// HandOver lets the program of the served side carry out this command line, with
-// the same arguments, streams, signals and exit code.
+// HandOver runs replay-live with the same command line, streams, signals and exit code.
 func (s Streams) HandOver(ctx context.Context) error {
 	path, ok := findLive()
 	if !ok {
@@ -63,7 +60,7 @@ func (s Streams) HandOver(ctx context.Context) error {
 	return s.runChild(ctx, path)
 }
 
-// findLive searches the program of the served side next to this one, and then on the path.
+// findLive returns the path of replay-live, in the folder of this program or on the PATH.
 func findLive() (path string, ok bool) {
 	if self, err := os.Executable(); err == nil {
 		beside := filepath.Join(filepath.Dir(self), liveProgram)
@@ -78,8 +75,8 @@ func findLive() (path string, ok bool) {
 	return path, err == nil
 }
 
-// runChild runs the program at path as a child process, which gets the signal
-// that ends ctx.
+// runChild runs the program at path as a child process. If ctx ends by a signal, the child process receives the same
+// signal.
 func (s Streams) runChild(ctx context.Context, path string) error {
 	s.EndInOwnTime()
 	cmd := exec.CommandContext(ctx, path, s.Args...)

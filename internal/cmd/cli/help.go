@@ -9,47 +9,47 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Group is how the flags of a section of the help are made.
+// Group creates the flags of a section of the help.
 type Group struct {
 	title  string
 	Bind   func(*pflag.FlagSet)
-	common []string // the flags that the short help shows
-	rare   bool     // the short help shows those alone
-	listed string   // the command that lists flags which the whole help leaves out; "": it leaves out none
-	shown  []string // further flags that it shows
+	common []string // flags in the short help
+	rare   bool     // the short help only shows common
+	listed string   // command that lists the flags that --help-all omits; "": it omits no flags
+	shown  []string // additional flags that --help-all shows
 }
 
-// NewGroup makes a group of flags. The short help shows the common ones, and all
-// where none are named.
+// NewGroup returns a group of flags. The short help shows the common flags, or all flags if there are no common
+// flags.
 func NewGroup(title string, bind func(*pflag.FlagSet), common ...string) Group {
 	return Group{title: title, Bind: bind, common: common, rare: len(common) > 0}
 }
 
-// Rare returns the group as one that the short help leaves out.
+// Rare removes flags that are not common from the short help.
 func (g Group) Rare() Group {
 	g.rare = true
 	return g
 }
 
-// ListedBy returns the group as one of which even the whole help shows the common flags and these alone; the command lists all.
+// ListedBy limits --help-all to the common flags and the given flags. The given command lists all flags of the group.
 func (g Group) ListedBy(command string, shown ...string) Group {
 	g.listed, g.shown = command, shown
 	return g
 }
 
-// IsListed reports whether a command lists the flags of the group which the whole help leaves out.
+// IsListed reports whether --help-all omits flags of the group.
 func (g *Group) IsListed() bool { return g.listed != "" }
 
-// Title returns what the help has above the flags of the group.
+// Title returns the heading of the group in the help.
 func (g *Group) Title() string { return g.title }
 
-// section is flags that belong together in the help.
+// section is a group with its flags.
 type section struct {
 	Group
 	flags *pflag.FlagSet
 }
 
-// commonFlags returns the flags of the short help.
+// commonFlags returns the flags in the short help.
 func (s *section) commonFlags() *pflag.FlagSet {
 	if !s.rare {
 		return s.flags
@@ -57,7 +57,7 @@ func (s *section) commonFlags() *pflag.FlagSet {
 	return s.pickFlags(s.common)
 }
 
-// wholeFlags returns the flags of the whole help.
+// wholeFlags returns the flags in the output of --help-all.
 func (s *section) wholeFlags() *pflag.FlagSet {
 	if !s.IsListed() {
 		return s.flags
@@ -73,13 +73,13 @@ func (s *section) pickFlags(names []string) *pflag.FlagSet {
 	return fs
 }
 
-// Widths of the help in columns.
+// Widths of the help, in columns.
 const (
 	shortWidth = 80
 	fullWidth  = 110
 )
 
-// bindSections bind a group of flags each and add them to fs, in order.
+// bindSections creates the flags of each group and adds them to fs in order.
 func bindSections(fs *pflag.FlagSet, groups []Group) []section {
 	var all []section
 	for _, g := range groups {
@@ -92,7 +92,7 @@ func bindSections(fs *pflag.FlagSet, groups []Group) []section {
 	return all
 }
 
-// addShorthands gives the flags that most commands have their short names.
+// addShorthands adds the short flags -o and -j.
 func addShorthands(fs *pflag.FlagSet) {
 	for name, short := range map[string]string{"output": "o", "jobs": "j"} {
 		f := fs.Lookup(name)
@@ -105,14 +105,14 @@ func addShorthands(fs *pflag.FlagSet) {
 	}
 }
 
-// newUnsorted returns a set of flags that stay in their order.
+// newUnsorted returns a flag set without sorting.
 func newUnsorted(title string) *pflag.FlagSet {
 	fs := pflag.NewFlagSet(title, pflag.ContinueOnError)
 	fs.SortFlags = false
 	return fs
 }
 
-// wholeHelp is the flag that asks for all of the help.
+// wholeHelp is the flag --help-all.
 type wholeHelp struct {
 	set      *pflag.FlagSet
 	given    bool
@@ -129,8 +129,8 @@ func (h *wholeHelp) Set(text string) (err error) {
 	return h.set.Set("help", text)
 }
 
-// setUsage makes the help of cmd show its flags by section: the common ones, or all
-// where they are asked for.
+// setUsage sets the usage text of cmd. The help lists the flags by section: the common flags, or all flags with
+// --help-all.
 func setUsage(cmd *cobra.Command, all []section) {
 	whole := &wholeHelp{set: cmd.Flags(), sections: all}
 	cmd.Flags().VarPF(whole, "help-all", "", "print this help with all flags").NoOptDefVal = "true"
@@ -168,7 +168,7 @@ func setUsage(cmd *cobra.Command, all []section) {
 	})
 }
 
-// sectionsOf returns the sections of the help of cmd.
+// sectionsOf returns the help sections of cmd.
 func sectionsOf(cmd *cobra.Command) []section {
 	if f := cmd.Flags().Lookup("help-all"); f != nil {
 		if whole, ok := f.Value.(*wholeHelp); ok {
@@ -178,7 +178,7 @@ func sectionsOf(cmd *cobra.Command) []section {
 	return nil
 }
 
-// TitlesOf returns the titles of the sections that cmd has in the help, in their order.
+// TitlesOf returns the headings of the help sections of cmd, in order.
 func TitlesOf(cmd *cobra.Command) (titles []string) {
 	for _, s := range sectionsOf(cmd) {
 		titles = append(titles, s.title)
@@ -186,7 +186,7 @@ func TitlesOf(cmd *cobra.Command) (titles []string) {
 	return titles
 }
 
-// TitleOf returns the title of the section that a flag of cmd has in the help, "" of none.
+// TitleOf returns the heading of the help section of a flag, or "" if the flag is in no section.
 func TitleOf(cmd *cobra.Command, flag string) string {
 	for _, s := range sectionsOf(cmd) {
 		if s.flags.Lookup(flag) != nil {
@@ -196,7 +196,7 @@ func TitleOf(cmd *cobra.Command, flag string) string {
 	return ""
 }
 
-// countShown counts the flags that are not hidden.
+// countShown returns the number of flags that are not hidden.
 func countShown(fs *pflag.FlagSet) int {
 	n := 0
 	fs.VisitAll(func(f *pflag.Flag) {
@@ -207,7 +207,7 @@ func countShown(fs *pflag.FlagSet) int {
 	return n
 }
 
-// writeCommands lists the commands below cmd.
+// writeCommands lists the subcommands of cmd.
 func writeCommands(b *strings.Builder, cmd *cobra.Command) {
 	title := "\nCommands:\n"
 	for _, c := range cmd.Commands() {

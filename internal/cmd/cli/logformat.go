@@ -16,12 +16,12 @@ import (
 
 const logFormat = "log-format"
 
-// BindLogFormat adds the flag --log-format of a command that serves.
+// BindLogFormat adds the flag --log-format to a command that serves requests.
 func BindLogFormat(fs *pflag.FlagSet) {
 	fs.Var(&Choice{Names: []string{"text", "json"}, Value: "text"}, logFormat, "write messages on standard error as text, or as one line of JSON each: `text or json`")
 }
 
-// withLogFormat returns s with the messages on its standard error in the form that its command line asks for.
+// withLogFormat returns s with a standard error in the format that --log-format requests.
 func (s Streams) withLogFormat() Streams {
 	if !slices.ContainsFunc(s.Args, func(arg string) bool { return strings.HasPrefix(arg, "--"+logFormat) }) {
 		return s
@@ -34,7 +34,7 @@ func (s Streams) withLogFormat() Streams {
 	return s
 }
 
-// JSONLog returns where to write lines of JSON, and reports whether messages are such lines.
+// JSONLog returns a writer for lines of JSON. It reports false if messages are text.
 func (s Streams) JSONLog() (io.Writer, bool) {
 	log, ok := s.Err.(*jsonLog)
 	if !ok {
@@ -43,15 +43,15 @@ func (s Streams) JSONLog() (io.Writer, bool) {
 	return log.to, true
 }
 
-// jsonLog writes messages as lines of JSON, with the keys and levels of log/slog.
+// jsonLog writes messages as lines of JSON with the keys and levels of log/slog.
 type jsonLog struct {
 	to   io.Writer
 	now  func() time.Time
 	mu   sync.Mutex
-	rest []byte // a line that has not ended
+	rest []byte // an incomplete line
 }
 
-// Write logs what ends with a line: a warning as WARN, all else as INFO.
+// Write logs complete lines. Warnings have the level WARN, and all other messages have INFO.
 func (l *jsonLog) Write(text []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -68,7 +68,7 @@ func (l *jsonLog) Write(text []byte) (int, error) {
 	return len(text), l.log(level, strings.TrimPrefix(message, FormatNote("")))
 }
 
-// log writes one line.
+// log writes a message as one line of JSON.
 func (l *jsonLog) log(level, message string) error {
 	if message == "" {
 		return nil

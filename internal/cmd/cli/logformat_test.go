@@ -13,7 +13,7 @@ import (
 	"github.com/replay-llm/replay/internal/json"
 )
 
-// TestLogFormat holds that all messages of a command with --log-format json are lines of JSON.
+// TestLogFormat checks that a command with --log-format json prints all messages as lines of JSON.
 func TestLogFormat(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	program := func(s Streams, args []string) *cobra.Command {

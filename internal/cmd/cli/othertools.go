@@ -2,8 +2,8 @@ package cli
 
 import "strings"
 
-// otherFlags are flags of other tools, a line each: tools, flags, our name, and differences. Where nothing differs, the
-// flag works under its own name, too. Error messages and a page of the site are made of it.
+// otherFlags lists flags of other tools. Each line has tools, flags, the flag of replay, and the difference. Without
+// a difference, replay also accepts the flag of the other tool. Error messages and a page of the site use this list.
 const otherFlags = `
 dynamo.replay|num-workers|--workers|
 dynamo.replay|num-prefill-workers|--prefill-workers|
@@ -94,13 +94,13 @@ GuideLLM|target,processor||no effect on a replay
 
 // OtherFlag is a flag of another tool.
 type OtherFlag struct {
-	Tool string // with more of them after commas
+	Tool string // one or more tools, separated by commas
 	Name string
-	Here string // "": it has no effect on a replay
-	Note string // what differs; "": it is another name of Here
+	Here string // the flag of replay; "": the flag has no effect on a replay
+	Note string // the difference; "": replay accepts Name as an alias of Here
 }
 
-// OtherFlags returns the flags of other tools that have a place here.
+// OtherFlags returns all flags of otherFlags.
 func OtherFlags() []OtherFlag {
 	var all []OtherFlag
 	for line := range strings.Lines(strings.TrimSpace(otherFlags)) {
@@ -112,7 +112,7 @@ func OtherFlags() []OtherFlag {
 	return all
 }
 
-// OtherNames returns the flags that work under a name of another tool, by that name.
+// OtherNames returns the flags of replay that accept the name of another tool, by that name.
 func OtherNames() map[string]string {
 	own := make(map[string]string)
 	for _, f := range OtherFlags() {
@@ -123,7 +123,7 @@ func OtherNames() map[string]string {
 	return own
 }
 
-// adviceFor returns the advice for a flag of another tool that a command does not have, "" if it is none.
+// adviceFor returns advice for a flag of another tool that replay does not have. It returns "" for unknown flags.
 func adviceFor(name string) string {
 	for _, f := range OtherFlags() {
 		tool, _, _ := strings.Cut(f.Tool, ",")

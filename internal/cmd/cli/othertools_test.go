@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// readOtherFlags returns the flags that the sources of other tools declare, by tool. tools/otherflags.py writes one file, and
-// record.py of dropin the files of the two servers.
+// readOtherFlags returns the flags that the sources of other tools declare, by tool. tools/otherflags.py writes one
+// of its input files, and record.py of dropin writes the files of vLLM and SGLang.
 func readOtherFlags(t *testing.T) map[string][]string {
 	flags := map[string][]string{}
 	for path, tool := range map[string]string{
@@ -31,7 +31,7 @@ func readOtherFlags(t *testing.T) map[string][]string {
 	return flags
 }
 
-// TestOtherFlagsExist holds that each tool has the flags that the table names, in one of the recorded releases.
+// TestOtherFlagsExist checks that each flag in the table exists in a recorded release of its tool.
 func TestOtherFlagsExist(t *testing.T) {
 	flags := readOtherFlags(t)
 	for _, f := range OtherFlags() {

@@ -17,35 +17,34 @@ import (
 	"github.com/replay-llm/replay/internal/excerpt"
 )
 
-// Streams are the standard streams of a command, and where it stands.
+// Streams has the standard streams and the arguments of a command.
 type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
-	Args     []string // the command line without the program
-	Again    string   // where to record a run that was run before, and nothing else; usually ""
+	Args     []string // arguments without the name of the program
+	Again    string   // where to write the record of a repeated run; usually ""
 	Program  Program
-	calm     chan struct{} // gets one from a command that ends in its own time after a signal; may be nil
-	terminal bool          // they are those of the process itself
-	// variables are the flags of Args that variables of the environment set.
+	calm     chan struct{} // signaled by a command that ends later than patience after a signal; may be nil
+	terminal bool          // the streams are those of the process
+	// variables are the flags that environment variables set.
 	variables []string
 }
 
-// patience is how long a command may take to notice that it is to end, and to
-// write all of a run in real time.
+// patience is how long RunIn waits for a command after a signal. In this time the command notices the signal and
+// writes the results of a run in real time.
 const patience = 900 * time.Millisecond
 
-// Program makes the commands of a program that a command line can want.
+// Program creates the root command with the subcommand that args name.
 type Program func(s Streams, args []string) *cobra.Command
 
-// Start runs the program on the arguments and streams of the process, and ends
-// the process.
+// Start runs the program with the arguments and streams of the process, and exits the process.
 func (p Program) Start() {
 	delayCollection()
 	os.Exit(p.Run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// Run carries out one command line and returns its exit code. A first signal
-// ends the command in good order, a second one at once.
+// Run runs a command line and returns its exit code. The first signal ends the command cleanly. The second signal
+// kills the process.
 func (p Program) Run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, stop := untilSignal()
 	defer stop()
@@ -54,12 +53,12 @@ func (p Program) Run(args []string, stdin io.Reader, stdout, stderr io.Writer) i
 	return p.RunIn(ctx, s)
 }
 
-// RunIn carries out the command line of s until ctx ends, and returns its exit code.
+// RunIn runs the command line of s until ctx ends. It returns the exit code.
 func (p Program) RunIn(ctx context.Context, s Streams) int {
 	s.Program, s.calm = p, make(chan struct{}, 1)
 	environ, err := readUserFile(userFile())
 	if err == nil {
-		s, err = s.withVariables(append(environ, os.Environ()...)) // the last of a name counts
+		s, err = s.withVariables(append(environ, os.Environ()...)) // the last entry of a name applies
 	}
 	if err != nil {
 		return printError(s, err, codeOf(err))
@@ -87,9 +86,8 @@ func (p Program) RunIn(ctx context.Context, s Streams) int {
 	return printError(told, err, codeOf(err))
 }
 
-// roomOnStack lets the stack of this goroutine grow once, now that nothing is on
-// it. A stack that grows is walked, and to walk it the tables of all functions
-// on it are read: 0.8 MiB of the program's file by the end of a short replay.
+// roomOnStack grows the stack of this goroutine while the stack is empty. Growing it later copies all frames, and
+// reads the tables of all their functions: 0.8 MiB of the program file in a short replay.
 //
 //go:noinline
 func roomOnStack(i byte) byte {
@@ -97,8 +95,8 @@ func roomOnStack(i byte) byte {
 	return room[i]
 }
 
-// untilSignal is a context that ends with the first signal to stop. The next
-// one ends the process.
+// untilSignal returns a context that ends at the first interrupt or termination signal. The next signal ends the
+// process.
 func untilSignal() (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
@@ -114,10 +112,10 @@ func untilSignal() (ctx context.Context, stop func()) {
 	return ctx, func() { signal.Stop(signals); cancel(nil) }
 }
 
-// SignalError is a signal that ended a command.
+// SignalError is the error of a command that was ended by a signal.
 type SignalError struct{ signal os.Signal }
 
-// NewInterrupt returns the cause of a context that ends as with an interrupt.
+// NewInterrupt returns the cause of a context that an interrupt has ended.
 func NewInterrupt() error { return &SignalError{os.Interrupt} }
 
 func (e *SignalError) Error() string {
@@ -127,7 +125,7 @@ func (e *SignalError) Error() string {
 	return "terminated"
 }
 
-// signalOf is the signal that ended ctx.
+// signalOf returns the signal that ended ctx.
 func signalOf(ctx context.Context) os.Signal {
 	var signal *SignalError
 	if errors.As(context.Cause(ctx), &signal) {
@@ -143,8 +141,8 @@ func (e *SignalError) Exit() int {
 	return ExitTerminated
 }
 
-// waitForEnd is the error of a command, or that of ctx when the command does not end
-// although ctx has.
+// waitForEnd returns the error of a command. If the command does not end within patience after ctx, it returns the
+// error of ctx.
 func waitForEnd(ctx context.Context, s Streams, ended <-chan error) error {
 	select {
 	case err := <-ended:
@@ -164,8 +162,7 @@ func waitForEnd(ctx context.Context, s Streams, ended <-chan error) error {
 	}
 }
 
-// EndInOwnTime lets the command take longer than patience to end in good order. A
-// second signal still ends it at once.
+// EndInOwnTime lets the command take longer than patience to end cleanly. A second signal still ends it immediately.
 func (s Streams) EndInOwnTime() {
 	select {
 	case s.calm <- struct{}{}:
@@ -173,7 +170,7 @@ func (s Streams) EndInOwnTime() {
 	}
 }
 
-// Execute carries out another command line of the program.
+// Execute runs a command line of the program.
 func (s Streams) Execute(ctx context.Context, args []string) error {
 	if s.asksVersion(args) {
 		_, err := fmt.Fprintf(s.Out, "%s %s\n", s.Program(s, args).Use, Version())
@@ -187,8 +184,8 @@ func (s Streams) Execute(ctx context.Context, args []string) error {
 	return root.ExecuteContext(ctx)
 }
 
-// asksVersion reports whether a command line asks for the version of the program. The library would print it by a template, and
-// templates look methods up by name: for that the linker keeps every exported method of the program.
+// asksVersion reports whether a command line requests the version of the program. The flag library would print the
+// version with a template. Templates call methods by name, so the linker would keep every exported method.
 func (s Streams) asksVersion(args []string) bool {
 	if !slices.ContainsFunc(args, func(arg string) bool {
 		return strings.HasPrefix(arg, "--version") || strings.HasPrefix(arg, "-") && !strings.HasPrefix(arg, "--") && strings.Contains(arg, "v")
@@ -210,7 +207,7 @@ func (s Streams) asksVersion(args []string) bool {
 	return version && !help
 }
 
-// printError prints err on one line.
+// printError prints err as one line and returns code.
 func printError(s Streams, err error, code int) int {
 	text := strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
 	text = excerpt.CutMiddle(s.nameVariables(text), excerpt.Longest)
@@ -222,11 +219,11 @@ func printError(s Streams, err error, code int) int {
 	return code
 }
 
-// Warn prints a warning.
+// Warn prints a warning to standard error.
 func (s Streams) Warn(text string) { fmt.Fprintln(s.Err, FormatWarning(text)) }
 
-// FormatWarning returns the line of a warning.
+// FormatWarning returns the text of a warning line.
 func FormatWarning(text string) string { return FormatNote("warning: " + text) }
 
-// FormatNote returns the line of a note on standard error.
+// FormatNote returns the text of a note line for standard error.
 func FormatNote(text string) string { return "replay: " + excerpt.CutMiddle(text, excerpt.Longest) }

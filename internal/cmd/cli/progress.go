@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// Progress shows how much is done, with the rate and the time remaining: as a bar on a terminal, as lines for a
-// program. It may be called from several goroutines. A nil Progress shows nothing.
+// Progress shows completed work, the rate and the remaining time. It prints a bar on a terminal, or lines for
+// programs. It is safe for concurrent use. A nil Progress prints nothing.
 type Progress struct {
-	bar   bar // nil: lines
+	bar   bar // nil: print lines
 	lines io.Writer
 	what  string
-	roomy bool // there is room for a description
+	roomy bool // the terminal is wide enough for a description
 
 	mutex sync.Mutex
 	shown time.Time
@@ -22,7 +22,7 @@ type Progress struct {
 	total int
 }
 
-// bar draws on a terminal. It is a *progressbar.ProgressBar.
+// bar draws a bar on a terminal. *progressbar.ProgressBar implements it.
 type bar interface {
 	ChangeMax(total int)
 	Set(done int) error
@@ -31,14 +31,15 @@ type bar interface {
 	Exit() error
 }
 
-// redraw is the least time between two updates.
+// redraw is the minimum time between two updates.
 const redraw = 100 * time.Millisecond
 
-// progressVariable is the environment variable that asks for lines where w is not a terminal:
-// "progress: 12 of 60 cells". The Python package reads them.
+// progressVariable is the environment variable that enables lines such as "progress: 12 of 60 cells" if w is not a
+// terminal. The Python package reads these lines.
 const progressVariable = "REPLAY_PROGRESS"
 
-// NewProgress returns a bar that counts things of a name; nil when w is not a terminal and lines are not asked for.
+// NewProgress returns a Progress that counts things with the name what. It returns nil if w is not a terminal and
+// lines are not enabled.
 func NewProgress(w io.Writer, what string) *Progress {
 	if t := TerminalOf(w); t != nil {
 		columns, _ := t.Size()
@@ -50,8 +51,8 @@ func NewProgress(w io.Writer, what string) *Progress {
 	return nil
 }
 
-// Show updates the number of things done and their total, at most once in 100 ms. A bar does not change once everything
-// is done: the total may still grow, and Clear removes the bar otherwise.
+// Show sets the completed and total counts, at most once per 100 ms. A bar ignores updates with equal counts, because
+// the total may still grow. Clear removes the bar.
 func (p *Progress) Show(done, total int) {
 	if p == nil || total < 1 {
 		return
@@ -62,7 +63,7 @@ func (p *Progress) Show(done, total int) {
 		return
 	}
 	p.done, p.shown = done, time.Now()
-	// An update that cannot be written does not end the run.
+	// A failed write does not end the run.
 	switch {
 	case p.bar == nil:
 		_, _ = fmt.Fprintf(p.lines, "progress: %d of %d %s\n", done, total, p.what)
@@ -75,7 +76,7 @@ func (p *Progress) Show(done, total int) {
 	}
 }
 
-// Describe changes the text in front of the bar, where the terminal has room for it.
+// Describe changes the text before the bar if the terminal is wide enough.
 func (p *Progress) Describe(text string) {
 	if p == nil || !p.roomy {
 		return

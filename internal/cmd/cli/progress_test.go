@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A stream that is not a terminal gets lines when they are asked for, and nothing otherwise.
+// A stream that is not a terminal gets lines if they are enabled, and nothing otherwise.
 func TestProgressInLines(t *testing.T) {
 	var out bytes.Buffer
 	if p := NewProgress(&out, "cells"); p != nil {
@@ -17,17 +17,17 @@ func TestProgressInLines(t *testing.T) {
 	t.Setenv(progressVariable, "lines")
 	p := NewProgress(&out, "cells")
 	p.Show(1, 3)
-	p.Show(2, 3) // too soon to be said
+	p.Show(2, 3) // too soon after the previous update
 	p.Show(3, 3)
-	p.Show(2, 3) // came late
+	p.Show(2, 3) // older than the previous update
 	p.Clear()
 	if want := "progress: 1 of 3 cells\nprogress: 3 of 3 cells\n"; out.String() != want {
 		t.Errorf("%q, want %q", out.String(), want)
 	}
 }
 
-// A bar has the counts, the rate, and the time elapsed and remaining, on one line. It continues when the total grows,
-// and is cleared for good.
+// A bar shows the counts, the rate, the elapsed time and the remaining time on one line. It continues when the total
+// grows, and is not drawn after Clear.
 func TestProgressBar(t *testing.T) {
 	var out bytes.Buffer
 	p := newBar(&out, "cells", rateColumns)
@@ -65,7 +65,7 @@ func TestProgressBar(t *testing.T) {
 	}
 }
 
-// An update between two redraws costs a comparison and the clock, and allocates nothing.
+// An update between two redraws only compares counts and reads the clock. It allocates no memory.
 func TestProgressIsThrottled(t *testing.T) {
 	var out bytes.Buffer
 	p := newBar(&out, "requests", rateColumns)

@@ -9,8 +9,7 @@ import (
 	"github.com/replay-llm/replay/internal/nearest"
 )
 
-// CheckSpelling is an error when the first of args is no file and nearly a command
-// below cmd.
+// CheckSpelling returns an error if the first argument is not a file and resembles the name of a subcommand of cmd.
 func CheckSpelling(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -22,7 +21,7 @@ func CheckSpelling(cmd *cobra.Command, args []string) error {
 	return Usagef("%s: neither a command nor a file%s", args[0], ask)
 }
 
-// WantCommand is the error of a command that does nothing without one below it.
+// WantCommand returns the error of a command that requires a subcommand.
 func WantCommand(cmd *cobra.Command, args []string) error {
 	names := commandNames(cmd)
 	if len(args) == 0 {
@@ -35,7 +34,7 @@ func WantCommand(cmd *cobra.Command, args []string) error {
 	return Usagef("%s %s: no such command%s", cmd.Name(), strings.Join(args, " "), ask)
 }
 
-// NoArgs refuses arguments.
+// NoArgs returns an error if there are arguments.
 func NoArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return Usagef("%s %s: must be no arguments", cmd.Name(), strings.Join(args, " "))
@@ -43,7 +42,7 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// commandNames returns the names of the commands below cmd that people are offered.
+// commandNames returns the names of the available subcommands of cmd.
 func commandNames(cmd *cobra.Command) []string {
 	var names []string
 	for _, c := range cmd.Commands() {
@@ -54,7 +53,7 @@ func commandNames(cmd *cobra.Command) []string {
 	return names
 }
 
-// checkHelp lets the help refuse commands that are not there.
+// checkHelp makes the help command reject unknown commands.
 func checkHelp(cmd *cobra.Command) {
 	cmd.InitDefaultHelpCmd()
 	for _, help := range cmd.Commands() {
@@ -72,7 +71,7 @@ func checkHelp(cmd *cobra.Command) {
 	}
 }
 
-// QuoteCommand returns a command line that a shell reads as it was given.
+// QuoteCommand returns a command line of replay, quoted for a shell.
 func QuoteCommand(args []string) string {
 	words := []string{"replay"}
 	for _, arg := range args {

@@ -6,14 +6,15 @@ import (
 	"sync"
 )
 
-// stdin is a standard input with reads that end with ctx, so that a command that waits for input can still end in good
-// order.
+// stdin is a standard input of which blocked reads return when the context ends, so that a command that waits for
+// input can end cleanly.
 type stdin struct {
 	*io.PipeReader
 	begin func()
 }
 
-// NewStdin returns a reader of in with reads that end with ctx. It reads nothing before the first read.
+// NewStdin returns a reader of in. When ctx ends, its reads return the error of ctx. It does not read from in before
+// the first read.
 func NewStdin(ctx context.Context, in io.Reader) io.Reader {
 	from, to := io.Pipe()
 	return &stdin{from, sync.OnceFunc(func() {
@@ -25,7 +26,7 @@ func NewStdin(ctx context.Context, in io.Reader) io.Reader {
 	})}
 }
 
-// Read returns the error of the context once that has ended.
+// Read returns the error of the context after the context has ended.
 func (i *stdin) Read(p []byte) (int, error) {
 	i.begin()
 	return i.PipeReader.Read(p)

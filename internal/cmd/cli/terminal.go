@@ -9,14 +9,14 @@ import (
 	"github.com/replay-llm/replay/internal/terminal"
 )
 
-// Terminal is a stream on which lines may be drawn anew. Code that writes an escape sequence requires one.
+// Terminal is a stream that supports redrawing lines. Code that writes escape sequences requires a Terminal.
 type Terminal struct {
 	file *os.File
-	// Colors reports whether there may be any.
+	// Colors reports whether colors are enabled.
 	Colors bool
 }
 
-// TerminalOf returns the terminal that w is; nil if w is none, or one that knows no escape sequences.
+// TerminalOf returns w as a Terminal. It returns nil if w is not a terminal or does not support escape sequences.
 func TerminalOf(w io.Writer) *Terminal {
 	f, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
@@ -29,14 +29,14 @@ func TerminalOf(w io.Writer) *Terminal {
 	return &Terminal{file: f, Colors: colors}
 }
 
-// mayDraw reports whether a terminal takes escape sequences, and whether these may be colors, by the
-// environment: TERM=dumb takes none, and NO_COLOR, unless it is empty, forbids the second (https://no-color.org).
+// mayDraw reports whether the environment permits escape sequences, and whether it permits colors. TERM=dumb forbids
+// both. A non-empty NO_COLOR forbids colors (https://no-color.org).
 func mayDraw(getenv func(string) string) (draws, colors bool) {
 	draws = getenv("TERM") != "dumb"
 	return draws, draws && getenv("NO_COLOR") == ""
 }
 
-// Size returns how many columns and lines the terminal has at the moment.
+// Size returns the current number of columns and lines.
 func (t *Terminal) Size() (columns, lines int) {
 	columns, lines, err := term.GetSize(int(t.file.Fd()))
 	if err != nil || columns < 1 || lines < 1 {

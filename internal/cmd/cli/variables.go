@@ -15,11 +15,11 @@ import (
 	"github.com/replay-llm/replay/internal/nearest"
 )
 
-// variablePrefix begins the names of environment variables that set flags.
+// variablePrefix is the prefix of environment variables that set flags.
 const variablePrefix = "REPLAY_"
 
-// isOther reports whether a name after the prefix is no flag's: it is read where it is used, or Kubernetes sets it in pods for a
-// service that is called replay.
+// isOther reports whether a variable with the prefix does not set a flag. Such variables are read elsewhere, or
+// Kubernetes sets them in pods for a service with the name replay.
 func isOther(name, value string) bool {
 	for _, prefix := range []string{"LINK_", "TEST_", "SERVICE_", "PORT_"} {
 		if strings.HasPrefix(name, prefix) {
@@ -29,12 +29,12 @@ func isOther(name, value string) bool {
 	return slices.Contains([]string{"ALLOW_DIAL", "DATA", "LONG", "PROGRESS", "PYTHON"}, name) || strings.HasPrefix(value, "tcp://") || strings.HasPrefix(value, "udp://")
 }
 
-// variableOf returns the environment variable of a flag.
+// variableOf returns the name of the environment variable for a flag.
 func variableOf(flag string) string {
 	return variablePrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// readVariables returns what variables of the environment set, by flag.
+// readVariables returns the values that environment variables set, by flag.
 func readVariables(environ []string) map[string]string {
 	given := map[string]string{}
 	for _, entry := range environ {
@@ -46,7 +46,8 @@ func readVariables(environ []string) map[string]string {
 	return given
 }
 
-// userFile returns the file of a user that sets variables: $XDG_CONFIG_HOME/replay/config.yaml, by default below ~/.config.
+// userFile returns the path of the user's config file: $XDG_CONFIG_HOME/replay/config.yaml, by default below
+// ~/.config.
 func userFile() string {
 	dir := os.Getenv("XDG_CONFIG_HOME")
 	if home, err := os.UserHomeDir(); dir == "" && err == nil {
@@ -55,7 +56,8 @@ func userFile() string {
 	return filepath.Join(dir, "replay", "config.yaml")
 }
 
-// readUserFile returns the variables that a file of a user sets, as an environment has them. A file that is not there sets none.
+// readUserFile returns the settings of the user's config file as environment variables. A missing file has no
+// settings.
 func readUserFile(path string) ([]string, error) {
 	text, err := os.ReadFile(path)
 	if err != nil || !filepath.IsAbs(path) {
@@ -77,8 +79,8 @@ func readUserFile(path string) ([]string, error) {
 	return environ, nil
 }
 
-// withVariables returns s with a command line that has the flags that variables of the environment set, as arguments at its end. A
-// flag that it has wins; a variable of a flag that the command does not have is ignored.
+// withVariables returns s with the flags that environment variables set appended to the command line. Flags on the
+// command line have precedence. Variables for flags that the command does not have are ignored.
 func (s Streams) withVariables(environ []string) (Streams, error) {
 	given := readVariables(environ)
 	if len(given) == 0 {
@@ -126,8 +128,8 @@ func (s Streams) withVariables(environ []string) (Streams, error) {
 	return s, nil
 }
 
-// commandFlags returns the flags of the command of the command line, as given; nil for help, for another program, or
-// for a wrong line.
+// commandFlags returns the parsed flags of the command. It returns nil for help, for commands of another program and
+// for invalid command lines.
 func (s Streams) commandFlags() *pflag.FlagSet {
 	if len(s.Args) > 0 && strings.HasPrefix(s.Args[0], cobra.ShellCompRequestCmd) {
 		return nil
@@ -148,14 +150,14 @@ func (s Streams) commandFlags() *pflag.FlagSet {
 	return cmd.Flags()
 }
 
-// flagsElsewhere returns flags that one of the two programs has and that resemble one of the other.
+// flagsElsewhere returns flags of replay or replay-live that resemble a flag of the other program.
 func flagsElsewhere() []string {
 	return strings.Fields(`body-timeout bytes-per-token class fault for gpus grace header kv-events-config kv-events-host kv-events-port kv-transfer-config max-num-queued-tokens max-queued-requests no-stream part-time precision
 		agent-output etcd-port head idle-timeout nats-port prompt-block-size queue-timeout repeat replay replays rescale session-header stream-timeout to top trace upstream
 		wall-time write-timeout`)
 }
 
-// checkNames refuses the first variable that names no flag of the program and resembles one that there is.
+// checkNames returns an error for the first variable that names no flag of the program but resembles one.
 func (s Streams) checkNames(names []string, own *pflag.FlagSet) error {
 	known := FlagNames(own)
 	var add func(cmd *cobra.Command)
@@ -176,8 +178,8 @@ func (s Streams) checkNames(names []string, own *pflag.FlagSet) error {
 	return nil
 }
 
-// nameVariables returns the text of an error with the variables of flags that they set, where it is about the flag and does not
-// advise one.
+// nameVariables replaces flags in the text of an error with the environment variables that set them. It does not
+// replace flags that the error suggests.
 func (s Streams) nameVariables(text string) string {
 	for _, name := range s.variables {
 		for _, after := range []string{"=", ":", " is ", " and ", " requires "} {

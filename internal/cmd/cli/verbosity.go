@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// WithVerbosity returns commands with the flags -q and -v, which set how much goes to standard error.
+// WithVerbosity adds the flags -q and -v to commands. They control the output on standard error.
 func WithVerbosity(commands []Subcommand) []Subcommand {
 	for i := range commands {
 		make := commands[i].make
@@ -26,7 +26,7 @@ func WithVerbosity(commands []Subcommand) []Subcommand {
 	return commands
 }
 
-// addVerbosity adds the flags to cmd and the commands below it. A command that has --quiet keeps it.
+// addVerbosity adds the flags to cmd and its subcommands. It does not replace an existing flag --quiet.
 func addVerbosity(cmd *cobra.Command) {
 	for _, c := range cmd.Commands() {
 		addVerbosity(c)
@@ -45,7 +45,7 @@ func addVerbosity(cmd *cobra.Command) {
 	whole.sections = append(whole.sections, bindSections(cmd.Flags(), []Group{group})...)
 }
 
-// asksVerbosity reports whether the command line has -q or -v for its command.
+// asksVerbosity reports whether the command line has -q or -v.
 func (s Streams) asksVerbosity() (quiet, verbose bool, flags *pflag.FlagSet) {
 	if !slices.ContainsFunc(s.Args, func(arg string) bool {
 		short := strings.HasPrefix(arg, "-") && !strings.HasPrefix(arg, "--")
@@ -61,7 +61,8 @@ func (s Streams) asksVerbosity() (quiet, verbose bool, flags *pflag.FlagSet) {
 	return quiet, verbose, flags
 }
 
-// withVerbosity returns s with the standard error that its command line asks for, and a function to call at the end.
+// withVerbosity returns s with the standard error that -q or -v requests, and a function to call at the end of the
+// command.
 func (s Streams) withVerbosity() (Streams, func()) {
 	quiet, verbose, flags := s.asksVerbosity()
 	all := s.Err
@@ -82,7 +83,7 @@ func (s Streams) withVerbosity() (Streams, func()) {
 	}
 }
 
-// listInputs returns the arguments and the values of flags that may be files to read.
+// listInputs returns the arguments and flag values that may be input files.
 func listInputs(flags *pflag.FlagSet) []string {
 	paths := slices.Clone(flags.Args())
 	flags.Visit(func(f *pflag.Flag) {
@@ -98,10 +99,10 @@ func listInputs(flags *pflag.FlagSet) []string {
 	return paths
 }
 
-// warningsOnly passes the lines of warnings on and drops all other lines.
+// warningsOnly writes lines with warnings and drops all other lines.
 type warningsOnly struct {
 	to   io.Writer
-	rest []byte // a line that has not ended
+	rest []byte // an incomplete line
 }
 
 func (w *warningsOnly) Write(text []byte) (int, error) {

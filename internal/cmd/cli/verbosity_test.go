@@ -12,7 +12,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// TestVerbosity holds that -q leaves warnings and errors, and that -v adds what is read and how long it takes.
+// TestVerbosity checks that -q prints only warnings and errors, and that -v also prints the input files and the
+// elapsed time.
 func TestVerbosity(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	t.Setenv(progressVariable, "lines")

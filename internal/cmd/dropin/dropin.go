@@ -1,6 +1,7 @@
-// Package dropin reads the command lines of vllm serve and sglang.launch_server as those of replay vllm and sglang.
+// Package dropin converts command lines of vllm serve and sglang.launch_server to command lines of replay vllm and
+// replay sglang.
 //
-// vllm.txt and sglang.txt have a line for each flag of the engines' own parsers.
+// The files vllm.txt and sglang.txt have a line for each flag of the engines.
 package dropin
 
 import (
@@ -23,7 +24,7 @@ var vllmFlags string
 //go:embed sglang.txt
 var sglangFlags string
 
-// flag is a flag of an engine.
+// flag is a flag of an engine with its class: how Translate treats the flag.
 type flag struct{ name, values, class, text string }
 
 // parseFlags returns the flags of a table by name.
@@ -43,20 +44,20 @@ type Line struct {
 	Warnings []string
 }
 
-// translation is a command line in the making.
+// translation is the state of one call of Translate.
 type translation struct {
 	engine string          // vllm or sglang
-	flags  map[string]flag // of the engine
-	own    *pflag.FlagSet  // of the command of replay
+	flags  map[string]flag // flags of the engine
+	own    *pflag.FlagSet  // flags of the replay command
 	values map[string]string
-	order  []string // names of values in the order in which they came
+	order  []string // names of values in the order of their first use
 	model  string
-	passed []string // flags without an effect
+	passed []string // flags without effect
 	notes  []string
 }
 
-// Translate returns the command line of replay vllm or sglang for the arguments of an engine's own server. Arguments may
-// also be flags of that command, own.
+// Translate converts the arguments of an engine's server to a command line of replay vllm or replay sglang. The
+// arguments may also contain flags of the replay command, own.
 func Translate(engine string, args []string, own *pflag.FlagSet) (*Line, error) {
 	t := &translation{engine: engine, own: own, flags: parseFlags(map[string]string{"vllm": vllmFlags, "sglang": sglangFlags}[engine]), values: map[string]string{}}
 	for len(args) > 0 {
@@ -81,7 +82,7 @@ func Translate(engine string, args []string, own *pflag.FlagSet) (*Line, error) 
 	return l, nil
 }
 
-// set sets a flag of replay. The last value counts.
+// set sets a flag of the replay command. A later value replaces an earlier one.
 func (t *translation) set(name, value string) {
 	if _, given := t.values[name]; !given {
 		t.order = append(t.order, name)
@@ -89,7 +90,7 @@ func (t *translation) set(name, value string) {
 	t.values[name] = value
 }
 
-// readFlag reads a flag with its values, or the model, and returns how many arguments they are.
+// readFlag reads a flag with its values, or the name of the model. It returns the number of arguments read.
 func (t *translation) readFlag(args []string) (used int, err error) {
 	name, value, given := strings.Cut(args[0], "=")
 	if !strings.HasPrefix(name, "-") {
@@ -105,7 +106,7 @@ func (t *translation) readFlag(args []string) (used int, err error) {
 	name = strings.ReplaceAll(name, "_", "-")
 	f, known := t.flags[name]
 	if !known {
-		if dot := strings.IndexByte(name, '.'); dot > 0 { // a key of a JSON object
+		if dot := strings.IndexByte(name, '.'); dot > 0 { // the flag sets a key of a JSON object
 			if f, known = t.flags[name[:dot]]; known && f.class != "pass" {
 				return 0, cli.Usagef("%s: requires the whole JSON object in %s", name, f.name)
 			}
@@ -118,7 +119,7 @@ func (t *translation) readFlag(args []string) (used int, err error) {
 			f.values = "0"
 		}
 	}
-	if !known { // the parsers take the beginning of a name
+	if !known { // the engines accept unique prefixes of flags
 		var longer []string
 		for _, full := range t.names() {
 			if strings.HasPrefix(full, name) && strings.HasPrefix(name, "--") {
@@ -161,7 +162,7 @@ func (t *translation) names() (all []string) {
 	return all
 }
 
-// apply does what is done with a flag.
+// apply converts a flag according to its class.
 func (t *translation) apply(f flag, values []string) error {
 	switch f.class {
 	case "refuse":
@@ -210,7 +211,8 @@ func (t *translation) apply(f flag, values []string) error {
 	return nil
 }
 
-// readNumber returns a number without vLLM's suffixes: 1k is 1000, and 1K is 1024.
+// readNumber expands the suffixes that vLLM supports: 1k is 1000, and 1K is 1024. It returns any other text
+// unchanged.
 func readNumber(text string) string {
 	units := map[byte]float64{'k': 1e3, 'm': 1e6, 'g': 1e9, 't': 1e12, 'K': 1 << 10, 'M': 1 << 20, 'G': 1 << 30, 'T': 1 << 40}
 	if text == "" || units[text[len(text)-1]] == 0 {
@@ -223,7 +225,7 @@ func readNumber(text string) string {
 	return strconv.FormatFloat(n*units[text[len(text)-1]], 'f', 0, 64)
 }
 
-// adapterName returns the name of an adapter, which vLLM also reads as a JSON object.
+// adapterName returns the name of an adapter in NAME=PATH or in a JSON object.
 func adapterName(text string) string {
 	var object struct {
 		Name string `json:"name"`
@@ -235,21 +237,21 @@ func adapterName(text string) string {
 	return name
 }
 
-// usualGPU is the GPU of a model that the tables have, without --gpu.
+// usualGPU is the GPU that is used without --gpu, if the tables contain the model.
 const usualGPU = "h100"
 
-// hardwareFlags are flags that require a GPU and a model.
+// hardwareFlags returns the flags that require a GPU and a model.
 func hardwareFlags() []string {
 	return []string{"--tp", "--pp", "--ep", "--graphs", "--gpu-memory-utilization", "--kv-cache-dtype"}
 }
 
-// chooseModel makes the engine one of the model on a GPU, if the tables have the model.
+// chooseModel sets the model, and the GPU if the operator tables contain the model.
 func (t *translation) chooseModel() error {
 	if t.model == "" {
 		if t.engine == "sglang" {
 			return cli.Usagef("--model-path: requires a value")
 		}
-		t.model = "Qwen/Qwen3-0.6B" // vLLM's default
+		t.model = "Qwen/Qwen3-0.6B" // default model of vLLM
 	}
 	if t.values["--served-model-name"] == "" {
 		t.set("--served-model-name", t.model)

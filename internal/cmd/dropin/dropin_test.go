@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// ownFlags are flags of replay vllm and sglang that the tests use.
+// ownFlags returns flags of replay vllm and replay sglang for the tests.
 func ownFlags() *pflag.FlagSet {
 	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
 	for _, name := range []string{"fleet", "faults", "gpu", "speedup-ratio"} {
@@ -22,7 +22,7 @@ func ownFlags() *pflag.FlagSet {
 	return fs
 }
 
-// recorded returns the flags of an engine's own parser and how many values they take.
+// recorded returns the recorded flags of an engine with the number of values of each flag.
 func recorded(t *testing.T, file string) map[string]string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("testdata", file))
@@ -37,8 +37,8 @@ func recorded(t *testing.T, file string) map[string]string {
 	return all
 }
 
-// Every flag of vLLM's and SGLang's parsers is in one class, with its number of values. Other flags in the tables are those
-// of older releases.
+// The tables have a class and the number of values for every flag of vLLM and SGLang. All other flags in the tables
+// belong to older releases.
 func TestEveryFlagHasAClass(t *testing.T) {
 	for file, table := range map[string]string{"vllm-0.33.0.txt": vllmFlags, "sglang-0.5.23.txt": sglangFlags} {
 		now, older, _ := strings.Cut(table, "# Flags of older releases.\n")
@@ -62,7 +62,7 @@ func TestEveryFlagHasAClass(t *testing.T) {
 	}
 }
 
-// The recorded flags are the flags of the wheels.
+// The recorded flags equal the flags of the wheels.
 func TestRecordedFlagsAreThoseOfTheWheels(t *testing.T) {
 	for _, engine := range []string{"vllm-0.33.0", "sglang-0.5.23"} {
 		t.Run(engine, func(t *testing.T) {
@@ -84,8 +84,8 @@ func TestRecordedFlagsAreThoseOfTheWheels(t *testing.T) {
 	}
 }
 
-// Command lines of public manifests become those of replay: vLLM's guide to Kubernetes, gpu-deployment.yaml of the
-// Gateway API inference extension, and k8s-sglang-service.yaml of SGLang.
+// Command lines of public Kubernetes manifests are converted. The manifests are from vLLM's guide, the Gateway API
+// inference extension (gpu-deployment.yaml) and SGLang (k8s-sglang-service.yaml).
 func TestManifests(t *testing.T) {
 	for _, test := range []struct{ engine, line, want, warnings string }{
 		{
@@ -118,7 +118,7 @@ func TestManifests(t *testing.T) {
 	}
 }
 
-// Values are read as vLLM does, flags of replay pass, and errors name the flag and the reason.
+// Values are parsed like in vLLM. Flags of replay are unchanged. Errors name the flag and the reason.
 func TestTranslate(t *testing.T) {
 	for line, want := range map[string]string{
 		"m/x -tp=2 -O3 --max-model-len 32k":                                  "--max-model-len=32000 --served-model-name=m/x",

@@ -8,13 +8,14 @@ import (
 	"github.com/replay-llm/replay/calibrate/measured"
 )
 
-// tokenParameters are those of a router's index of blocks.
+// tokenParameters are the parameters of the router's block index.
 type tokenParameters struct {
 	BlockSize   int `yaml:"blockSize"`
 	BlockTokens int `yaml:"blockSizeTokens"`
 }
 
-// eventParameters are the KV events that a plugin reads, as far as servers can differ from them.
+// eventParameters are the parameters of a plugin for KV events. They include only parameters that must match the
+// servers.
 type eventParameters struct {
 	Tokens  tokenParameters `yaml:"tokenProcessorConfig"`
 	Indexer struct {
@@ -30,13 +31,14 @@ type eventParameters struct {
 	} `yaml:"kvEventsConfig"`
 }
 
-// The defaults of a router.
+// Defaults of llm-d's router.
 const (
 	eventTopic = "kv@"
 	eventPort  = 5557
 )
 
-// ReadEvents returns the settings of KV events of the first plugin that follows caches, in the file of a router.
+// ReadEvents reads the KV event settings of a router's configuration file. It uses the first precise-prefix-cache
+// plugin.
 func ReadEvents(path string) (r measured.EventReader, err error) {
 	c, err := readPickerConfig(path)
 	if err != nil {
@@ -49,7 +51,7 @@ func ReadEvents(path string) (r measured.EventReader, err error) {
 			if err != nil {
 				return r, err
 			}
-			if err := yaml.Unmarshal(text, &p); err != nil { // of a form that is not known
+			if err := yaml.Unmarshal(text, &p); err != nil { // the parameters have an unknown structure
 				return r, nil
 			}
 			break

@@ -13,7 +13,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// affinityParameters are those of the filter by cached prefixes.
+// affinityParameters are the parameters of the prefix-affinity filter.
 type affinityParameters struct {
 	Sticky      *float64 `yaml:"affinityThreshold"`
 	Explore     float64  `yaml:"explorationProbability"`
@@ -29,11 +29,11 @@ type affinityParameters struct {
 	Load        string   `yaml:"inFlightLoadProducerName"`
 }
 
-// What llm-d's router has where nothing is said. The throughput is that of its reference setup: Qwen3-32B on two H100.
+// Defaults of llm-d's router. The default throughput is the value for Qwen3-32B on two H100 GPUs.
 const (
 	affinitySticky     = 0.8
 	affinitySlower     = 18000 // ms
-	affinityThroughput = 15928 // tokens a second
+	affinityThroughput = 15928 // tokens per second
 	limitRequests      = 100
 	limitTokens        = 1000000
 )
@@ -59,7 +59,7 @@ func (c *pickerConfig) readFilter(x *pickerPlugin) (f policy.Filter, err error) 
 	return f, err
 }
 
-// readAffinity reads the parameters of the filter by cached prefixes.
+// readAffinity reads the parameters of the prefix-affinity filter.
 func (c *pickerConfig) readAffinity(x *pickerPlugin, f *policy.Filter) error {
 	var p affinityParameters
 	if err := readParameters(x, &p); err != nil {
@@ -89,12 +89,12 @@ func (c *pickerConfig) readAffinity(x *pickerPlugin, f *policy.Filter) error {
 	}
 	var err error
 	if f.Match, f.Prefix, err = c.readProducer(p.Prefixes); f.Match == "" && err == nil {
-		f.Match, f.Prefix = policy.ApproximatePrefix, policy.Prefix{Longest: prefixTokens} // the router makes this producer
+		f.Match, f.Prefix = policy.ApproximatePrefix, policy.Prefix{Longest: prefixTokens} // the router creates this producer
 	}
 	return err
 }
 
-// orElse returns what is given, or the default.
+// orElse returns the given value, or other if no value is given.
 func orElse(given *float64, other float64) float64 {
 	if given == nil {
 		return other
@@ -102,7 +102,7 @@ func orElse(given *float64, other float64) float64 {
 	return *given
 }
 
-// limitParameters are the parameters of the detector that counts sent requests.
+// limitParameters are the parameters of the saturation detector that counts requests or tokens in flight.
 type limitParameters struct {
 	Mode     string   `yaml:"concurrencyMode"`
 	Requests *float64 `yaml:"maxConcurrency"`
@@ -112,7 +112,7 @@ type limitParameters struct {
 	Load     string   `yaml:"inFlightLoadProducerName"`
 }
 
-// readLimit reads the parameters of a detector that counts what was sent.
+// readLimit reads the parameters of the saturation detector that counts requests or tokens in flight.
 func (c *pickerConfig) readLimit(x *pickerPlugin) (p limitParameters, err error) {
 	if err := readParameters(x, &p); err != nil {
 		return p, err
@@ -135,7 +135,8 @@ func (c *pickerConfig) readLimit(x *pickerPlugin) (p limitParameters, err error)
 	return p, nil
 }
 
-// limits returns the most requests and tokens, times a factor and rounded down, 0 for what does not count.
+// limits returns the maximum numbers of requests and tokens, multiplied by factor and rounded down. A number that the
+// mode does not use is 0.
 func (p *limitParameters) limits(factor float64) (requests, tokens float64) {
 	requests, tokens = float64(int64(*p.Requests*factor)), float64(int64(*p.Tokens*factor))
 	switch p.Mode {
@@ -147,8 +148,8 @@ func (p *limitParameters) limits(factor float64) (requests, tokens float64) {
 	return requests, tokens
 }
 
-// readThresholds returns the thresholds of a detector of saturation by metrics, with the values that the configuration
-// has of them elsewhere.
+// readThresholds returns the thresholds of the saturation detector that reads metrics. Parameters of the plugin have
+// precedence over saturationDetector in the configuration.
 func (c *pickerConfig) readThresholds(x *pickerPlugin) (thresholds, error) {
 	t := c.Saturation
 	if x != nil {
@@ -168,16 +169,16 @@ func (c *pickerConfig) readThresholds(x *pickerPlugin) (thresholds, error) {
 	return t, nil
 }
 
-// inFlightParameters are the parameters of the producer that counts sent requests.
+// inFlightParameters are the parameters of the producer that counts requests and tokens in flight.
 type inFlightParameters struct {
 	Output   bool     `yaml:"addEstimatedOutputTokens"`
 	Ratio    *float64 `yaml:"outputRatio"`
 	Most     *int64   `yaml:"maxEstimatedOutputTokens"`
 	Prefixes string   `yaml:"prefixMatchInfoProducerName"`
-	Sync     *bool    `yaml:"syncCrossReplicaState"` // there is one router
+	Sync     *bool    `yaml:"syncCrossReplicaState"` // no effect, because the simulation has one router
 }
 
-// countTokens lets a picker count prompt tokens, where anything reads them.
+// countTokens enables counting prompt tokens if a filter, a scorer or the flow control reads them.
 func (c *pickerConfig) countTokens(p *policy.Picker) error {
 	looked := p.Gate != nil && p.Gate.Tokens > 0 || slices.ContainsFunc(p.Filters, func(f policy.Filter) bool { return f.ReadsTokens() }) ||
 		slices.ContainsFunc(p.Scorers, func(s policy.Scorer) bool { return s.Kind == policy.TokenLoad })
@@ -198,13 +199,13 @@ func (c *pickerConfig) countTokens(p *policy.Picker) error {
 		return err
 	}
 	if kind == "" && (c.find(string(policy.PrefixAffinity)) != nil || c.find(string(policy.ApproximatePrefix)) != nil) {
-		kind, prefix = policy.ApproximatePrefix, policy.Prefix{Longest: prefixTokens} // which the router makes for them
+		kind, prefix = policy.ApproximatePrefix, policy.Prefix{Longest: prefixTokens} // the router creates this producer
 	}
 	p.InFlight = &policy.InFlight{Match: kind, Prefix: prefix}
 	return nil
 }
 
-// find returns the first plugin of a type, nil if there is none.
+// find returns the first plugin of a type, or nil.
 func (c *pickerConfig) find(kind string) *pickerPlugin {
 	if i := slices.IndexFunc(c.Plugins, func(x pickerPlugin) bool { return x.Type == kind }); i >= 0 {
 		return &c.Plugins[i]
@@ -212,7 +213,7 @@ func (c *pickerConfig) find(kind string) *pickerPlugin {
 	return nil
 }
 
-// readSession reads the parameters of plugins by sessions, whatever carries the session.
+// readSession checks the parameters of plugins for session affinity. The simulation does not use them.
 func readSession(x *pickerPlugin) error {
 	return readParameters(x, &struct {
 		Algorithm string  `yaml:"algorithm"`
@@ -256,7 +257,8 @@ func (c *pickerConfig) readGate() (*router.Gate, error) {
 	return g, c.readCeilings(g)
 }
 
-// ceilingParameters are those of the policy that holds less urgent requests back first.
+// ceilingParameters are the parameters of the priority-holdback policy, which limits requests with low priority
+// first.
 type ceilingParameters struct {
 	Shape    string            `yaml:"shape"`
 	Domain   string            `yaml:"domain"`
@@ -265,7 +267,7 @@ type ceilingParameters struct {
 	Ceilings map[int32]float64 `yaml:"ceilings"`
 }
 
-// readCeilings reads the policy of usage limits that flow control names.
+// readCeilings reads the usage limit policy of the flow control.
 func (c *pickerConfig) readCeilings(g *router.Gate) error {
 	ref := c.Flow.Limits
 	if ref == "" {
@@ -276,7 +278,7 @@ func (c *pickerConfig) readCeilings(g *router.Gate) error {
 	case i < 0:
 		return excerpt.Errorf("usageLimitPolicyPluginRef is %q, which is none of the plugins", ref)
 	case c.Plugins[i].Type != holdback:
-		return nil // that of equal limits
+		return nil // this type has equal limits for all priorities
 	}
 	var p ceilingParameters
 	err := readParameters(&c.Plugins[i], &p)
@@ -289,7 +291,7 @@ func (c *pickerConfig) readCeilings(g *router.Gate) error {
 	return nil
 }
 
-// read checks the parameters and returns what they mean.
+// read checks the parameters and returns the ceilings.
 func (p *ceilingParameters) read() (*router.Ceilings, error) {
 	inRange := func(x float64) bool { return x >= 0 && x <= 1 }
 	most := orElse(p.Most, 1)
@@ -310,7 +312,7 @@ func (p *ceilingParameters) read() (*router.Ceilings, error) {
 	return &router.Ceilings{Least: *p.Least, Most: most, ByValue: p.Domain == "value"}, nil
 }
 
-// readGiven returns the given ceilings, which must not fall as priorities rise.
+// readGiven returns explicit ceilings. Ceilings must not fall as priorities rise.
 func (p *ceilingParameters) readGiven() (*router.Ceilings, error) {
 	c := &router.Ceilings{}
 	for _, priority := range slices.Backward(slices.Sorted(maps.Keys(p.Ceilings))) {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestReadGuides reads what the chart of the gateway-api-inference-extension and the guides of llm-d ship: names and parameters of their
-// plugins. What is refused is read with --endpoint-picker-skip.
+// TestReadGuides reads the configurations in the chart of the gateway-api-inference-extension and in the guides of
+// llm-d. Plugins that are not simulated are skipped with --endpoint-picker-skip.
 func TestReadGuides(t *testing.T) {
 	const load = "- {type: queue-scorer}\n- {type: kv-cache-utilization-scorer}\n"
 	const one = "schedulingProfiles:\n- name: default\n  plugins:\n"

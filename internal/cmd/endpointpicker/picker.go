@@ -1,6 +1,8 @@
-// Package endpointpicker reads the configuration of llm-d's router: a file of an EndpointPickerConfig, alone or in the
-// values of a chart. Read picker.go, then plugins.go for scorers and producers, filters.go for
-// filters and flow control, and pools.go for prefill and decode workers.
+// Package endpointpicker reads the configuration of llm-d's router: an EndpointPickerConfig in a file, or in the
+// values of a Helm chart.
+//
+// Read picker.go, then plugins.go (scorers and producers), filters.go (filters and flow control), and pools.go
+// (prefill and decode workers).
 package endpointpicker
 
 import (
@@ -20,10 +22,10 @@ import (
 	"github.com/replay-llm/replay/router/policy"
 )
 
-// SkipFlag is the flag that names plugins that are left out.
+// SkipFlag is the name of the flag that omits plugins.
 const SkipFlag = "endpoint-picker-skip"
 
-// pickerConfig is what is read of an EndpointPickerConfig.
+// pickerConfig has the supported fields of an EndpointPickerConfig.
 type pickerConfig struct {
 	Version    string         `yaml:"apiVersion"`
 	Kind       string         `yaml:"kind"`
@@ -36,13 +38,13 @@ type pickerConfig struct {
 	} `yaml:"flowControl"`
 }
 
-// thresholds are those of a detector of saturation; 0: the usual ones.
+// thresholds are the thresholds of a saturation detector. 0 means the default.
 type thresholds struct {
 	Queue float64 `yaml:"queueDepthThreshold"`
 	KV    float64 `yaml:"kvCacheUtilThreshold"`
-	Stale string  `yaml:"metricsStalenessThreshold"` // metrics are never lost
+	Stale string  `yaml:"metricsStalenessThreshold"` // no effect, because simulated metrics are never lost
 	Ref   string  `yaml:"pluginRef"`
-	// Headroom is how much more a worker may have than the thresholds before it is left out, as a share.
+	// Headroom is the share by which a worker may exceed the thresholds before the filter removes it.
 	Headroom float64 `yaml:"headroom"`
 }
 
@@ -53,13 +55,13 @@ type pickerPlugin struct {
 	Parameters map[string]any `yaml:"parameters"`
 }
 
-// pluginRef is a place of a plugin in a profile.
+// pluginRef refers to a plugin in a profile.
 type pluginRef struct {
 	Ref    string `yaml:"pluginRef"`
 	Weight any    `yaml:"weight"`
 }
 
-// Read reads the EndpointPickerConfig of a file, without the plugins of the names or types skip.
+// Read reads the EndpointPickerConfig of a file. It omits plugins with a name or type in skip.
 func Read(path string, skip ...string) (r Router, err error) {
 	c, err := readPickerConfig(path)
 	if err != nil {
@@ -76,7 +78,7 @@ func Read(path string, skip ...string) (r Router, err error) {
 	return r, nil
 }
 
-// leaveOut takes out the plugins of the names or types skip, and returns them with the reason.
+// leaveOut removes the plugins with a name or type in skip. It returns a note for each removed plugin.
 func (c *pickerConfig) leaveOut(skip []string) (left []string, err error) {
 	for _, name := range skip {
 		is := func(x pickerPlugin) bool { return cmp.Or(x.Name, x.Type) == name || x.Type == name }
@@ -102,8 +104,8 @@ func (c *pickerConfig) leaveOut(skip []string) (left []string, err error) {
 	return left, nil
 }
 
-// readPickerConfig reads an EndpointPickerConfig, which may stand alone or anywhere in the values
-// of a chart.
+// readPickerConfig reads an EndpointPickerConfig. The file contains only this document, or values of a chart that
+// contain it.
 func readPickerConfig(path string) (*pickerConfig, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -130,17 +132,17 @@ func readPickerConfig(path string) (*pickerConfig, error) {
 	return &c, nil
 }
 
-// deepest is how many documents may stand in one another.
+// deepest is the maximum depth of nested documents.
 const deepest = 8
 
-// foundPicker is the document of an EndpointPickerConfig, and the key under which it stands.
+// foundPicker is an EndpointPickerConfig document and its key in the file.
 type foundPicker struct{ key, text string }
 
-// findPickers returns the documents of pickers in a text of YAML that stands under a key.
+// findPickers returns the EndpointPickerConfig documents in a YAML text. key is the key of the text.
 func findPickers(text, key string, depth int) ([]foundPicker, error) {
 	var v any
 	if err := yaml.Unmarshal([]byte(text), &v); err != nil {
-		if depth > 0 { // a text that is no YAML
+		if depth > 0 { // the text is not YAML
 			return nil, nil
 		}
 		return nil, fmt.Errorf("%s", strings.SplitN(err.Error(), "\n", 2)[0])
@@ -148,8 +150,8 @@ func findPickers(text, key string, depth int) ([]foundPicker, error) {
 	return searchPickers(v, key, depth)
 }
 
-// searchPickers returns the documents of pickers in a value. Of the files in the values of a chart
-// the one counts that pluginsConfigFile names.
+// searchPickers returns the EndpointPickerConfig documents in a YAML value. If a chart has several files,
+// pluginsConfigFile selects one.
 func searchPickers(v any, key string, depth int) ([]foundPicker, error) {
 	if depth > deepest {
 		return nil, nil
@@ -180,7 +182,7 @@ func searchPickers(v any, key string, depth int) ([]foundPicker, error) {
 	return nil, nil
 }
 
-// readRouter returns what the configuration asks for.
+// readRouter returns the router that the configuration describes.
 func (c *pickerConfig) readRouter() (r Router, err error) {
 	p := &policy.Picker{}
 	for i := range c.Plugins {
@@ -207,7 +209,7 @@ func (c *pickerConfig) readRouter() (r Router, err error) {
 	return r, c.countTokens(p)
 }
 
-// fillProfile enters the plugins of a profile into a picker.
+// fillProfile adds the plugins of a profile to a picker.
 func (c *pickerConfig) fillProfile(refs []pluginRef, p *policy.Picker) error {
 	for _, ref := range refs {
 		if err := c.addPlugin(ref, p); err != nil {
@@ -221,8 +223,8 @@ func (c *pickerConfig) fillProfile(refs []pluginRef, p *policy.Picker) error {
 	return nil
 }
 
-// checkPlugin names a plugin and refuses one that is unknown or not simulated; one that
-// changes nothing is noted.
+// checkPlugin sets the default name of a plugin. It returns an error for a plugin that is unknown or not simulated,
+// and adds a note for a plugin without effect.
 func (c *pickerConfig) checkPlugin(i int, p *policy.Picker) error {
 	x := &c.Plugins[i]
 	if x.Type == "" {
@@ -237,14 +239,14 @@ func (c *pickerConfig) checkPlugin(i int, p *policy.Picker) error {
 		return excerpt.Errorf("plugin %s is of type %q, which is unknown%s", x.Name, x.Type, nearest.Ask(x.Type, slices.Sorted(maps.Keys(pluginTypes()))))
 	case why == notSimulated:
 		return excerpt.Errorf("plugin %s is of type %q, which is not simulated: --%s %s leaves it out", x.Name, x.Type, SkipFlag, x.Name)
-	case why == allDoBoth && c.findHandler() != nil: // it is simulated
+	case why == allDoBoth && c.findHandler() != nil: // with a handler the plugin is simulated
 	case why != "":
 		p.Idle = append(p.Idle, fmt.Sprintf("%s (%s)", x.Type, why))
 	}
 	return nil
 }
 
-// references returns the plugins of the profile; if there is none, all of them.
+// references returns the plugins of the only profile, or all plugins if there is no profile.
 func (c *pickerConfig) references() []pluginRef {
 	if len(c.Profiles) == 1 {
 		return c.Profiles[0].Plugins
@@ -256,7 +258,7 @@ func (c *pickerConfig) references() []pluginRef {
 	return all
 }
 
-// addPlugin adds the plugin of a profile to a picker.
+// addPlugin adds a plugin of a profile to a picker.
 func (c *pickerConfig) addPlugin(ref pluginRef, p *policy.Picker) error {
 	i := slices.IndexFunc(c.Plugins, func(x pickerPlugin) bool { return x.Name == ref.Ref })
 	if i < 0 {
@@ -294,21 +296,21 @@ func (c *pickerConfig) addPlugin(ref pluginRef, p *policy.Picker) error {
 	return nil
 }
 
-// preparation is the feature gate of the releases of the first apiVersion: without it, plugins are not called before a
-// request is scheduled, and sent prompts are not noted.
+// preparation is a feature gate of the releases with the first apiVersion. Without it, the router does not call
+// plugins before it schedules a request, and does not record sent prompts.
 const preparation = "prepareDataPlugins"
 
-// lacksPreparation reports whether plugins are not called before a request is scheduled.
+// lacksPreparation reports whether the router does not call plugins before it schedules a request.
 func (c *pickerConfig) lacksPreparation() bool {
 	return c.isFirstVersion() && !slices.Contains(c.Features, preparation)
 }
 
-// isFirstVersion reports whether the configuration is of the releases before llm-d's own apiVersion.
+// isFirstVersion reports whether the configuration has the apiVersion that releases used before llm-d.
 func (c *pickerConfig) isFirstVersion() bool {
 	return strings.HasPrefix(c.Version, "inference.networking")
 }
 
-// weigh returns the weight of a plugin in its profile, 1 where it has none.
+// weigh returns the weight of a plugin in its profile. The default is 1.
 func (r *pluginRef) weigh() (float64, error) {
 	if r.Weight == nil {
 		return 1, nil

@@ -31,7 +31,7 @@ schedulingProfiles:
       - pluginRef: max-score-picker
 `
 
-// A picker is found alone and in the values of a chart, and unsupported plugins are rejected by name.
+// The configuration is found in a file of its type and in the values of a chart. Errors name unsupported plugins.
 func TestRead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "router.yaml")
 	write := func(text string) {
@@ -75,7 +75,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// Each scorer has its own parameters, and what changes nothing is noted.
+// Scorers have separate parameters. Plugins without effect are listed in notes.
 func TestReadScorers(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "router.yaml")
 	for _, c := range []struct{ plugins, want string }{
@@ -113,7 +113,7 @@ func TestReadScorers(t *testing.T) {
 	}
 }
 
-// The files of llm-d's guides and charts are read: of several the one that is named.
+// Files of llm-d's guides and charts can be read. If a chart has several configurations, the selected one is read.
 func TestReadChart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "values.yaml")
 	text := `
@@ -158,7 +158,7 @@ router:
 	}
 }
 
-// Filters, detectors and ceilings have their own parameters, and each is checked.
+// Parameters of filters, detectors and ceilings are read and checked.
 func TestReadFilters(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "router.yaml")
 	const gated = "featureGates: [flowControl]\nflowControl: {usageLimitPolicyPluginRef: x}\nplugins:\n- {type: queue-scorer}\n"
@@ -219,7 +219,7 @@ func TestReadFilters(t *testing.T) {
 	}
 }
 
-// Plugins are left out by name or type, and that is noted.
+// Plugins are skipped by name or type. A note lists each skipped plugin.
 func TestSkipPlugins(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "router.yaml")
 	text := strings.Replace(pickerYAML, "type: precise-prefix-cache-scorer", "type: no-hit-lru-scorer", 1)

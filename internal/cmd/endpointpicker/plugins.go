@@ -14,14 +14,14 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// notSimulated is why a type of plugins is refused.
+// notSimulated marks types of plugins that are rejected.
 const notSimulated = "not simulated"
 
-// allDoBoth is why plugins for prefill and decode workers change nothing if there are none.
+// allDoBoth is the reason for which plugins for prefill and decode workers have no effect without such workers.
 const allDoBoth = "all workers prefill and decode"
 
-// pluginTypes returns the types of plugins that an endpoint picker knows, and why they change nothing here; "" for
-// types that are simulated.
+// pluginTypes returns all known types of plugins. The value is the reason for which a type has no effect, or "" for
+// simulated types.
 func pluginTypes() map[string]string {
 	types := map[string]string{"single-profile-handler": "", approximateProducer: "", preciseProducer: "", inFlightProducer: "", holdback: "",
 		disaggHandler: "", pdHandler: ""}
@@ -55,7 +55,7 @@ func pluginTypes() map[string]string {
 	return types
 }
 
-// Types of plugins that neither filter nor score.
+// Types of plugins that are not filters and not scorers.
 const (
 	approximateProducer = "approx-prefix-cache-producer"
 	preciseProducer     = "precise-prefix-cache-producer"
@@ -63,7 +63,7 @@ const (
 	holdback            = "priority-holdback-policy"
 )
 
-// preciseParameters are those of plugins that follow caches.
+// preciseParameters are the parameters of precise-prefix-cache plugins, which read KV events.
 type preciseParameters struct {
 	Speculative bool   `yaml:"speculativeIndexing"`
 	TTL         string `yaml:"speculativeTTL"`
@@ -72,8 +72,8 @@ type preciseParameters struct {
 	Events      any    `yaml:"kvEventsConfig"`
 }
 
-// approximateParameters are the parameters of plugins that remember which worker each prompt was sent to. Blocks are
-// the engine's, whatever sizes are set.
+// approximateParameters are the parameters of approximate prefix plugins, which record the worker of each sent
+// prompt. The simulation uses the block size of the engine and ignores the configured block sizes.
 type approximateParameters struct {
 	AutoTune     *bool    `yaml:"autoTune"`
 	Capacity     int      `yaml:"lruCapacityPerServer"`
@@ -87,18 +87,18 @@ type approximateParameters struct {
 	MaxLength    int      `yaml:"maxModelLen"`
 }
 
-// loadParameters are those of scorers by requests and by tokens.
+// loadParameters are the parameters of scorers that count requests or tokens.
 type loadParameters struct {
 	Threshold int      `yaml:"threshold"`
 	Tokens    int      `yaml:"queueThresholdTokens"`
-	NonText   float64  `yaml:"nonTextTokenWeight"` // there are none
+	NonText   float64  `yaml:"nonTextTokenWeight"` // no effect, because the simulation has only text
 	Idle      int      `yaml:"idleThreshold"`
 	Busy      *float64 `yaml:"maxBusyScore"`
 	Timeout   string   `yaml:"requestTimeout"`
 	Producer  string   `yaml:"inFlightLoadProducerName"`
 }
 
-// What llm-d's router has where nothing is said.
+// Defaults of llm-d's router.
 const (
 	speculativeTTL   = 2000 // ms
 	prefixCapacity   = 31250
@@ -129,16 +129,16 @@ func (c *pickerConfig) readScorer(x *pickerPlugin) (s policy.Scorer, err error) 
 	return s, err
 }
 
-// noHitParameters are those of the scorer of requests that are cached nowhere.
+// noHitParameters are the parameters of the scorer for requests without a prefix cache hit.
 type noHitParameters struct {
 	Size     int    `yaml:"lruSize"`
 	Producer string `yaml:"prefixMatchInfoProducerName"`
-	Type     string `yaml:"prefixPluginType"` // without effect, and the name
+	Type     string `yaml:"prefixPluginType"` // Type and Name have no effect
 	Name     string `yaml:"prefixPluginName"`
 }
 
-// readNoHit reads a scorer of requests that are cached nowhere. Its cached blocks are those of the named producer;
-// without a name those of the only producer, of a scorer that follows caches, or of sent prompts.
+// readNoHit reads a scorer for requests without a prefix cache hit. It uses the cached prefixes of the named
+// producer. Without a name it uses the only producer, then a precise prefix scorer, then sent prompts.
 func (c *pickerConfig) readNoHit(x *pickerPlugin, s *policy.Scorer) error {
 	var own noHitParameters
 	if err := readParameters(x, &own); err != nil {
@@ -163,7 +163,7 @@ func (c *pickerConfig) readNoHit(x *pickerPlugin, s *policy.Scorer) error {
 	return err
 }
 
-// readParameters reads the parameters of a plugin, and rejects unknown ones.
+// readParameters decodes the parameters of a plugin. It rejects unknown parameters.
 func readParameters(x *pickerPlugin, to any) error {
 	if len(x.Parameters) == 0 {
 		return nil
@@ -174,13 +174,13 @@ func readParameters(x *pickerPlugin, to any) error {
 	}
 	if err := yaml.UnmarshalWithOptions(text, to, yaml.Strict()); err != nil {
 		first, _, _ := strings.Cut(err.Error(), "\n")
-		_, text, _ := strings.Cut(first, "] ") // a place in the text that is made here, not in the file
+		_, text, _ := strings.Cut(first, "] ") // remove the position, because it refers to the text created above and not to the file
 		return errors.New(text)
 	}
 	return nil
 }
 
-// readPrecise reads the parameters of a plugin that follows caches.
+// readPrecise reads the parameters of a precise-prefix-cache plugin.
 func readPrecise(x *pickerPlugin) (policy.Prefix, error) {
 	var p preciseParameters
 	if err := readParameters(x, &p); err != nil || !p.Speculative {
@@ -199,8 +199,8 @@ func readPrecise(x *pickerPlugin) (policy.Prefix, error) {
 	return policy.Prefix{Speculative: sim.Time(d.Seconds() * 1000)}, nil
 }
 
-// readApproximate reads the parameters of a scorer by prefixes, and of the plugin that it
-// gets them from, and returns which kind of scorer that makes it.
+// readApproximate reads the parameters of a prefix scorer and of its producer. The producer determines the kind of
+// the scorer.
 func (c *pickerConfig) readApproximate(x *pickerPlugin) (policy.ScorerKind, policy.Prefix, error) {
 	var own approximateParameters
 	if err := readParameters(x, &own); err != nil {
@@ -216,7 +216,8 @@ func (c *pickerConfig) readApproximate(x *pickerPlugin) (policy.ScorerKind, poli
 	return policy.ApproximatePrefix, p, err
 }
 
-// readProducer returns the facts of the producer of prefixes of a name, "" if there is no producer and no name.
+// readProducer returns the kind and the parameters of the prefix producer with the given name. The kind is "" if the
+// name is empty and there is no producer.
 func (c *pickerConfig) readProducer(name string) (kind policy.ScorerKind, p policy.Prefix, err error) {
 	from := c.findProducer(name)
 	switch {
@@ -240,7 +241,7 @@ func (c *pickerConfig) readProducer(name string) (kind policy.ScorerKind, p poli
 	return kind, p, err
 }
 
-// prefix returns what the parameters mean.
+// prefix converts the parameters to a policy.Prefix.
 func (a *approximateParameters) prefix() (p policy.Prefix, err error) {
 	if a.Capacity < 0 || a.Blocks < 0 || a.Tokens != nil && *a.Tokens < 0 {
 		return p, errors.New("lruCapacityPerServer, maxPrefixBlocksToMatch and maxPrefixTokensToMatch must be numbers of at least 0")
@@ -259,8 +260,8 @@ func (a *approximateParameters) prefix() (p policy.Prefix, err error) {
 	return p, nil
 }
 
-// findProducer returns the producer of the given name; without a name the one that remembers sent prompts. It returns
-// nil if there is none.
+// findProducer returns the prefix producer with the given name, or nil. An empty name selects the approximate
+// producer.
 func (c *pickerConfig) findProducer(name string) *pickerPlugin {
 	for i := range c.Plugins {
 		switch x := &c.Plugins[i]; {
@@ -272,7 +273,7 @@ func (c *pickerConfig) findProducer(name string) *pickerPlugin {
 	return nil
 }
 
-// readLoad reads the parameters of a scorer by requests.
+// readLoad reads the parameters of a scorer that counts requests or tokens.
 func readLoad(x *pickerPlugin, s *policy.Scorer) error {
 	var p loadParameters
 	if err := readParameters(x, &p); err != nil {

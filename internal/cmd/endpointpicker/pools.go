@@ -11,18 +11,18 @@ import (
 	"github.com/replay-llm/replay/router/policy"
 )
 
-// Router is what a file asks for.
+// Router is the router that a configuration file describes.
 type Router struct {
 	*policy.Picker
-	// Split is the rule for prompts that go to prefill workers; nil: the file is for workers that prefill and decode.
+	// Split selects the prompts for prefill workers. It is nil if all workers prefill and decode.
 	Split *Split
 }
 
-// Split sends a prompt to a prefill worker if it has at least Prompt tokens, and at least Uncached that its decode worker does not have
-// cached. Without either all prompts go there.
+// Split sends a prompt to a prefill worker if it has at least Prompt tokens, and at least Uncached tokens that are
+// not cached on its decode worker. If both are 0, it sends all prompts.
 type Split struct{ Uncached, Prompt int }
 
-// Types of plugins that let prefill and decode workers share the work.
+// Types of plugins for prefill and decode workers.
 const (
 	disaggHandler     = "disagg-profile-handler"
 	pdHandler         = "pd-profile-handler"
@@ -39,7 +39,7 @@ type profile struct {
 	Plugins []pluginRef `yaml:"plugins"`
 }
 
-// handlerParameters are those of the handlers of prefill and decode profiles, of all releases.
+// handlerParameters are the parameters of the profile handlers of all releases.
 type handlerParameters struct {
 	Order    string `yaml:"stageOrder"`
 	Profiles struct {
@@ -53,7 +53,7 @@ type handlerParameters struct {
 		Encode  string `yaml:"encode"`
 	} `yaml:"deciders"`
 
-	// Of earlier releases.
+	// Parameters of earlier releases.
 	Decode        string `yaml:"decodeProfile"`
 	Prefill       string `yaml:"prefillProfile"`
 	Encode        string `yaml:"encodeProfile"`
@@ -61,14 +61,14 @@ type handlerParameters struct {
 	OwnDecider    string `yaml:"prefillDeciderPluginName"`
 	EncodeDecider string `yaml:"encodeDeciderPluginName"`
 	Threshold     *int   `yaml:"threshold"`
-	HashBlock     int    `yaml:"hashBlockSize"`    // of a threshold
-	PrefixType    string `yaml:"prefixPluginType"` // never used
-	PrefixName    string `yaml:"prefixPluginName"` // never used
-	Port          int    `yaml:"primaryPort"`      // of ranks, which a worker finds itself
+	HashBlock     int    `yaml:"hashBlockSize"`    // used with a threshold
+	PrefixType    string `yaml:"prefixPluginType"` // no effect
+	PrefixName    string `yaml:"prefixPluginName"` // no effect
+	Port          int    `yaml:"primaryPort"`      // port of data-parallel ranks; the simulation does not require it
 	Producer      string `yaml:"prefixMatchInfoProducerName"`
 }
 
-// findHandler returns the plugin that runs a profile of prefill and one of decode workers, nil if there is none.
+// findHandler returns the plugin that runs the profiles of prefill and decode workers, or nil.
 func (c *pickerConfig) findHandler() *pickerPlugin {
 	if x := c.find(disaggHandler); x != nil {
 		return x
@@ -76,7 +76,8 @@ func (c *pickerConfig) findHandler() *pickerPlugin {
 	return c.find(pdHandler)
 }
 
-// readPools enters the profiles of prefill and decode workers into p, and returns which prompts go to prefill workers.
+// readPools adds the profiles of prefill and decode workers to p. It returns the rule that selects prompts for
+// prefill workers.
 func (c *pickerConfig) readPools(x *pickerPlugin, p *policy.Picker) (*Split, error) {
 	h, err := c.readHandler(x)
 	if err != nil {
@@ -113,7 +114,7 @@ func (c *pickerConfig) readPools(x *pickerPlugin, p *policy.Picker) (*Split, err
 	return split, err
 }
 
-// refersTo reports whether one of the references is to a plugin of a type.
+// refersTo reports whether a reference is to a plugin of the given type.
 func (c *pickerConfig) refersTo(refs []pluginRef, kind string) bool {
 	return slices.ContainsFunc(refs, func(r pluginRef) bool {
 		x := c.named(r.Ref)
@@ -121,7 +122,7 @@ func (c *pickerConfig) refersTo(refs []pluginRef, kind string) bool {
 	})
 }
 
-// named returns the plugin of a name, nil if there is none.
+// named returns the plugin with a name, or nil.
 func (c *pickerConfig) named(name string) *pickerPlugin {
 	if i := slices.IndexFunc(c.Plugins, func(x pickerPlugin) bool { return x.Name == name }); i >= 0 {
 		return &c.Plugins[i]
@@ -129,7 +130,7 @@ func (c *pickerConfig) named(name string) *pickerPlugin {
 	return nil
 }
 
-// readHandler reads the parameters of a handler, with those of earlier releases as those of today.
+// readHandler reads the parameters of a handler. It converts parameters of earlier releases to current parameters.
 func (c *pickerConfig) readHandler(x *pickerPlugin) (*handlerParameters, error) {
 	h := new(handlerParameters)
 	if err := readParameters(x, h); err != nil {
@@ -160,15 +161,15 @@ func (c *pickerConfig) readHandler(x *pickerPlugin) (*handlerParameters, error) 
 	return h, nil
 }
 
-// deciderParameters are the parameters of the decider by cached tokens.
+// deciderParameters are the parameters of the decider that counts uncached tokens.
 type deciderParameters struct {
 	Uncached int    `yaml:"nonCachedTokens"`
 	Prompt   int    `yaml:"promptTokens"`
 	Producer string `yaml:"prefixMatchInfoProducerName"`
 }
 
-// readDecider returns the rule for prompts to prefill workers, and adds its facts to decode, the picker of decode
-// workers.
+// readDecider returns the rule that selects prompts for prefill workers. It adds the prefix producer of the decider
+// to decode, the picker of decode workers.
 func (c *pickerConfig) readDecider(h *handlerParameters, decode *policy.Picker) (*Split, error) {
 	name := h.Deciders.Prefill
 	if name == "" && h.Threshold != nil {
@@ -196,7 +197,7 @@ func (c *pickerConfig) readDecider(h *handlerParameters, decode *policy.Picker) 
 	if err != nil {
 		return nil, fmt.Errorf("parameters of %s: %w", name, err)
 	}
-	if y := c.find(string(policy.ApproximatePrefix)); kind == "" && y != nil { // of releases in which this scorer was the producer
+	if y := c.find(string(policy.ApproximatePrefix)); kind == "" && y != nil { // in earlier releases this scorer was the producer
 		s := policy.Scorer{}
 		if s.Kind, s.Prefix, err = c.readApproximate(y); err != nil {
 			return nil, fmt.Errorf("parameters of %s: %w", y.Name, err)
@@ -204,7 +205,7 @@ func (c *pickerConfig) readDecider(h *handlerParameters, decode *policy.Picker) 
 		kind, prefix = s.Kind, s.Prefix
 	}
 	if kind == "" {
-		kind, prefix = policy.ApproximatePrefix, policy.Prefix{Longest: prefixTokens} // which the router makes for it
+		kind, prefix = policy.ApproximatePrefix, policy.Prefix{Longest: prefixTokens} // the router creates this producer
 	}
 	found := &policy.InFlight{Match: kind, Prefix: prefix}
 	if decode.InFlight != nil && *decode.InFlight != *found {
@@ -214,5 +215,5 @@ func (c *pickerConfig) readDecider(h *handlerParameters, decode *policy.Picker) 
 	return &Split{p.Uncached, p.Prompt}, nil
 }
 
-// mostTokens bounds the thresholds of a decider.
+// mostTokens is the maximum of the thresholds of a decider.
 const mostTokens = 1 << 30

@@ -19,7 +19,7 @@ schedulingProfiles:
 - {name: decode, plugins: [{pluginRef: decode-filter}, {pluginRef: queue-scorer}]}
 `
 
-// readPools reads poolsYAML with replacements, as pairs of old and new texts.
+// readPools reads poolsYAML after replacing texts. changes are pairs of an old and a new text.
 func readPools(t *testing.T, changes ...string) (Router, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "router.yaml")
@@ -29,7 +29,7 @@ func readPools(t *testing.T, changes ...string) (Router, error) {
 	return Read(path)
 }
 
-// Which prompts go to prefill workers is read of every handler and decider.
+// The rule for prefill workers is read for every type of handler and decider.
 func TestReadSplit(t *testing.T) {
 	const nested = "parameters: {deciders: {prefill: prefix-based-pd-decider}}"
 	const decider = "{type: prefix-based-pd-decider, parameters: {nonCachedTokens: 512}}"
@@ -56,7 +56,7 @@ func TestReadSplit(t *testing.T) {
 	}
 }
 
-// What cannot be followed is refused by its name.
+// Errors name the setting that is not simulated.
 func TestRefusePools(t *testing.T) {
 	const nested = "parameters: {deciders: {prefill: prefix-based-pd-decider}}"
 	const deciders = "deciders: {prefill: prefix-based-pd-decider}"

@@ -1,5 +1,5 @@
-// Package clitest runs the programs in tests: as processes that are the test
-// binary itself, in directories of example files.
+// Package clitest runs the programs in tests. It starts the test binary as the program, in directories with example
+// files.
 package clitest
 
 import (
@@ -15,11 +15,11 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/cli"
 )
 
-// AsProgram is the environment variable that makes a test binary a program.
+// AsProgram is the environment variable that makes a test binary run as a program.
 const AsProgram = "REPLAY_TEST_AS_PROGRAM"
 
-// Main returns the exit code of the tests, or of the program that the binary is
-// called by if AsProgram is set. By any other name it is the program replay.
+// Main runs the tests and returns their exit code. If AsProgram is set, it runs the program with the name of the
+// binary, by default replay.
 func Main(m *testing.M, programs map[string]cli.Program) int {
 	if os.Getenv(AsProgram) == "" {
 		return m.Run()
@@ -31,7 +31,7 @@ func Main(m *testing.M, programs map[string]cli.Program) int {
 	return program.Run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 }
 
-// EnterPath puts the programs on the path of the test's processes.
+// EnterPath adds the programs to the PATH of the test.
 func EnterPath(t *testing.T, names ...string) {
 	t.Helper()
 	for _, setting := range PathWith(t, names...) {
@@ -40,8 +40,7 @@ func EnterPath(t *testing.T, names ...string) {
 	}
 }
 
-// PathWith returns the settings of the environment of a process that finds the programs on
-// its path.
+// PathWith returns environment settings with which a process finds the programs on its PATH.
 func PathWith(t *testing.T, names ...string) []string {
 	t.Helper()
 	binary, err := os.Executable()
@@ -57,7 +56,7 @@ func PathWith(t *testing.T, names ...string) []string {
 	return []string{"PATH=" + bin + string(os.PathListSeparator) + os.Getenv("PATH"), AsProgram + "=1"}
 }
 
-// EnterCopy changes to a new directory with copies of the files of a directory.
+// EnterCopy copies a directory of files to a new directory and changes to it.
 func EnterCopy(t *testing.T, files string) string {
 	t.Helper()
 	dir := Copy(t, files)
@@ -65,7 +64,7 @@ func EnterCopy(t *testing.T, files string) string {
 	return dir
 }
 
-// Copy returns a new directory with copies of the files of a directory.
+// Copy copies a directory of files to a new directory and returns its path.
 func Copy(t *testing.T, files string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -75,8 +74,8 @@ func Copy(t *testing.T, files string) string {
 	return dir
 }
 
-// NewCleaner returns a function that replaces the parts of a line that differ between runs:
-// real time, and the build.
+// NewCleaner returns a function that replaces the parts of a line that differ between runs: wall-clock times and
+// build information.
 func NewCleaner() func(line string) string {
 	type part struct {
 		pattern *regexp.Regexp
@@ -97,7 +96,7 @@ func NewCleaner() func(line string) string {
 	}
 }
 
-// CleanText cleans every line of a text.
+// CleanText applies NewCleaner to every line of a text.
 func CleanText(text string) string {
 	clean := NewCleaner()
 	var b strings.Builder
@@ -107,22 +106,21 @@ func CleanText(text string) string {
 	return b.String()
 }
 
-// Shell runs a command line, which must end with the given exit code, and returns its
-// standard output.
+// Shell runs a command line in a shell and returns its standard output. The test fails if the exit code is not want.
 func Shell(t *testing.T, dir, line string, want int) string {
 	t.Helper()
 	cmd := exec.Command("sh", "-c", line)
 	cmd.Dir = dir
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	_ = cmd.Run() // the exit code tells
+	_ = cmd.Run() // the exit code is checked below
 	if got := cmd.ProcessState.ExitCode(); got != want {
 		t.Fatalf("$ %s: exit code %d, expected %d\n%s%s", line, got, want, &out, &errs)
 	}
 	return out.String()
 }
 
-// IsServed reports whether the program of the served side carries out a command line.
+// IsServed reports whether replay-live runs a command line.
 func IsServed(line string) bool {
 	words := append(strings.Fields(line), "", "")
 	return words[0] == "replay-live" || slices.ContainsFunc(slices.Concat(cli.LiveCommands(), cli.ServerCommands()), func(c cli.LiveCommand) bool {
