@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// filled is a collector after a replay of the given size.
+// filled returns a collector after a replay of the given size.
 func filled(requests, weighted int) *Collector {
 	rng := rand.New(rand.NewPCG(1, 1))
 	c := New(requests)
@@ -68,7 +68,7 @@ func BenchmarkPass(b *testing.B) {
 	}
 }
 
-// What a request costs that is folded, besides that of its passes.
+// BenchmarkFold measures the cost of folding a request, including its last pass.
 func BenchmarkFold(b *testing.B) {
 	for name, how := range map[string]Quantiles{"sketched": Sketched, "exact": Exact} {
 		b.Run(name, func(b *testing.B) {
@@ -87,7 +87,7 @@ func BenchmarkFold(b *testing.B) {
 				if id++; id < 1000 {
 					continue
 				}
-				of := id - 1000 // a thousand are in flight
+				of := id - 1000 // 1,000 requests are in flight
 				c.Admit(at, []scheduler.Admission{{Request: of}})
 				r := c.Record(of)
 				r.First, r.Second, r.Tokens = at+sim.Time(rng.ExpFloat64()*30), at+50, 2

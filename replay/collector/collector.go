@@ -1,15 +1,14 @@
-// Package collector remembers facts of a replay (when each request arrived, was
-// admitted and gained its tokens) and derives the report from them at the end.
+// Package collector records facts of a replay (when each request arrived, was admitted and gained its tokens) and
+// derives the report from them at the end.
 //
-// Read collector.go (the facts), fates.go (of requests that lose
-// their worker or are turned away), gaps.go (inter-token latencies as weighted
-// values), spans.go with spanstats.go (those in whole nanoseconds), window.go (of a part of the
-// replay), report.go (what is derived), quantile.go with digits.go (how), json.go and text.go (how it is written),
-// file.go (where).
+// Read collector.go (the facts), fates.go (facts of requests that lose their worker or are rejected), gaps.go
+// (inter-token latencies as weighted values), spans.go with spanstats.go (latencies in whole nanoseconds), window.go
+// (the report of a part of the replay), report.go (the report), quantile.go with digits.go (quantiles), json.go and
+// text.go (output formats), file.go (output files).
 //
-// For replays with too many requests to keep, read folding.go (the rest of a request that is over), series.go
-// (of what there is one value of per request), spanfold.go and gapfold.go (of what is between tokens), stretches.go (of how
-// long requests waited), then sketch.go and spool.go (the two ways to quantiles).
+// For replays with too many requests to keep, read folding.go (sums of ended requests), series.go (metrics with one
+// value per request), spanfold.go and gapfold.go (inter-token latencies), stretches.go (waiting times), then
+// sketch.go and spool.go (approximate and exact quantiles).
 package collector
 
 import (
@@ -25,90 +24,88 @@ import (
 // Nowhere is the worker of a request that was never placed.
 const Nowhere sim.WorkerID = -1
 
-// never is the admission time of a request that was not admitted.
+// never is the Admit time of a request that was not admitted.
 const never sim.Time = -1
 
-// Collector holds one Record per request and the inter-token latencies of all
-// of them together. It keeps no list of token times.
+// Collector has one Record per request, and the inter-token latencies of all requests together. It keeps no list of
+// token times.
 type Collector struct {
-	records []Record // by RequestID, which is the order of arrivals, from first on
-	first   int      // request that has a record; those before have been folded
+	records []Record // by RequestID from first on, in order of arrival
+	first   int      // id of the first request with a record; earlier requests are folded
 	gaps    gaps
-	spans   spans // of passes with lengths in whole ns
-	// fromHost is, as records are, the number of reused prompt tokens that were
-	// fetched from host memory, the most of any admission; it ends with the last
-	// request that has some.
+	spans   spans // latencies of passes with durations in whole ns
+	// fromHost is, by index in records, the number of reused prompt tokens that were loaded from host memory. It is
+	// the maximum over the admissions of a request. It may be shorter than records.
 	fromHost []int32
 	early    bool // see EndedEarly
 
-	// Of speculative decoding: requests with verified drafts, over all passes, the
-	// drafts, and those of them that were accepted.
+	// With speculative decoding: requests with verified drafts, summed over all passes, draft tokens, and accepted
+	// draft tokens.
 	verified, drafts, accepted int
 
 	toHost, loaded int // tokens sent to host memory, and fetched from it
-	lostEvents     int // KV events that engines had no room for
+	lostEvents     int // KV events that engines dropped
 
-	clipped, clippedTokens int // answers that engines shortened, and the tokens that they lack
-	capped, cappedTokens   int // the same of answers that end at the longest sequence
+	clipped, clippedTokens int // answers that engines shortened, and the tokens cut off
+	capped, cappedTokens   int // answers limited by the maximum sequence length, and the tokens cut off
 
 	apart  bool                    // see CountPreemptedApart
-	again  int                     // admissions counted apart
-	looked int                     // prompt tokens of these
-	found  int                     // of those, tokens that were cached
-	hits   map[sim.RequestID]int32 // by request with such admissions: what it found before
+	again  int                     // admissions after a preemption
+	looked int                     // prompt tokens of these admissions
+	found  int                     // cached prompt tokens of these admissions
+	hits   map[sim.RequestID]int32 // Record.Reused before the first such admission, by request
 
 	fates fates
 
 	window   Window
-	windowed bool // it is less than the whole replay
-	made     int  // tokens that came in the window; 0 without one
+	windowed bool // the report covers only a window of the replay
+	made     int  // tokens gained in the window; 0 without a window
 
 	fold *folding // nil: the records of all requests are kept
 }
 
-// Record has the known facts of one request. Instants are on the logical clock.
-// There are as many as requests, so counts of tokens, which fit, have 32 bits.
+// Record is the known facts of one request. Instants are on the logical clock. Token counts have 32 bits to save
+// memory, as there is one Record per request.
 type Record struct {
 	Arrival sim.Time
 	Admit   sim.Time // first admission; negative: never admitted
 	First   sim.Time // first token, when Tokens >= 1
 	Second  sim.Time // second token, when Tokens >= 2
-	Last    sim.Time // latest token known, when Tokens >= 1
+	Last    sim.Time // latest known token, when Tokens >= 1
 
-	Tokens       int32 // tokens known to have been gained
+	Tokens       int32 // number of known tokens
 	InputTokens  int32
-	OutputTokens int32 // asked for, not gained; of an answer that was shortened, both
-	Reused       int32 // prompt tokens found in a cache, the most of any admission
+	OutputTokens int32 // requested tokens; for a shortened answer, its actual length
+	Reused       int32 // prompt tokens found in a cache, the maximum over its admissions
 
-	Worker        sim.WorkerID // of the decode or only stage, or Nowhere
+	Worker        sim.WorkerID // of the decode stage or the only stage, or Nowhere
 	PrefillWorker sim.WorkerID // of the prefill stage, or Nowhere
 	Session       int32
 	Turn          int32
 }
 
-// Admitted reports whether the request was ever given a place.
+// Admitted reports whether the request was ever admitted by an engine.
 func (r *Record) Admitted() bool { return r.Admit >= 0 }
 
-// Counted reports whether the request enters the statistics: it does with an
-// admission and a token, even if it has not finished.
+// Counted reports whether the request is part of the statistics: it has an admission and a token, even if it has not
+// finished.
 func (r *Record) Counted() bool { return r.Admitted() && r.Tokens > 0 }
 
-// TTFT is the time from arrival to the first token of a counted request.
+// TTFT returns the time from arrival to the first token of a counted request.
 func (r *Record) TTFT() sim.Time { return (r.First - r.Arrival).Max0() }
 
-// E2E is the time from arrival to the latest token of a counted request.
+// E2E returns the time from arrival to the latest token of a counted request.
 func (r *Record) E2E() sim.Time { return (r.Last - r.Arrival).Max0() }
 
-// TTST is the time from the first to the second token, when there are two.
+// TTST returns the time from the first to the second token, if the request has two tokens.
 func (r *Record) TTST() sim.Time { return (r.Second - r.First).Max0() }
 
-// TPOT is the mean time per token after the first, when there are two or more.
+// TPOT returns the mean time per token after the first, if the request has at least two tokens.
 func (r *Record) TPOT() sim.Time {
 	return (r.Last - r.First).Max0() / sim.Time(r.Tokens-1)
 }
 
-// New returns a collector with room for the given number of requests; it grows
-// when more arrive.
+// New returns a collector with capacity for the given number of requests. It grows if more requests arrive.
 func New(requests int) *Collector {
 	c := &Collector{records: make([]Record, 0, max(requests, 0))}
 	c.gaps.grow(max(64, min(gapsPerRequest*requests, compactAt)))
@@ -136,19 +133,19 @@ func (c *Collector) Arrive(r *sim.Request, at sim.Time) {
 	})
 }
 
-// Place notes the worker of the decode or only stage.
+// Place records the worker of the decode stage or the only stage.
 func (c *Collector) Place(id sim.RequestID, w sim.WorkerID) { c.Record(id).Worker = w }
 
-// PlacePrefill notes the worker of the prefill stage.
+// PlacePrefill records the worker of the prefill stage.
 func (c *Collector) PlacePrefill(id sim.RequestID, w sim.WorkerID) {
 	c.Record(id).PrefillWorker = w
 }
 
-// CountPreemptedApart counts admissions after a preemption separately: the cached blocks of such a request, mostly its
-// own, are no hits.
+// CountPreemptedApart counts admissions after a preemption separately. The cached blocks of such a request are mostly
+// blocks that the request computed itself, so they are not hits.
 func (c *Collector) CountPreemptedApart() { c.apart = true }
 
-// countApart notes an admission after a preemption, before it goes into the request's record.
+// countApart records an admission after a preemption, before Admit adds it to the request's record.
 func (c *Collector) countApart(a scheduler.Admission) {
 	r := c.Record(a.Request)
 	if c.window.Holds(r.Arrival) {
@@ -164,9 +161,8 @@ func (c *Collector) countApart(a scheduler.Admission) {
 	}
 }
 
-// Readmitted returns how many of a request's reused prompt tokens were found after a
-// preemption alone and are no hits of the prefix cache, and whether such admissions
-// count apart.
+// Readmitted returns the reused prompt tokens of a request that were found only after a preemption and are not prefix
+// cache hits. apart reports whether such admissions are counted separately.
 func (c *Collector) Readmitted(id sim.RequestID) (tokens int, apart bool) {
 	if before, ok := c.hits[id]; ok {
 		tokens = int(c.Record(id).Reused - before)
@@ -174,8 +170,8 @@ func (c *Collector) Readmitted(id sim.RequestID) (tokens int, apart bool) {
 	return tokens, c.apart
 }
 
-// Admit notes admissions at an instant. Of several admissions of one request
-// the first time and the largest reuse are kept. Passes of a prefill stage are noted by this alone: their tokens do not count.
+// Admit records admissions at an instant. For several admissions of a request, it keeps the first time and the
+// largest reuse. Passes of a prefill stage are recorded only by Admit: their tokens do not count.
 func (c *Collector) Admit(at sim.Time, admitted []scheduler.Admission) {
 	for _, a := range admitted {
 		r := c.Record(a.Request)
@@ -195,8 +191,7 @@ func (c *Collector) Admit(at sim.Time, admitted []scheduler.Admission) {
 	}
 }
 
-// admitFromHost notes the prompt tokens that an admission fetched from host
-// memory.
+// admitFromHost records the prompt tokens that an admission loaded from host memory.
 func (c *Collector) admitFromHost(id sim.RequestID, tokens int32) {
 	at := int(id) - c.first
 	if missing := at + 1 - len(c.fromHost); missing > 0 {
@@ -205,7 +200,7 @@ func (c *Collector) admitFromHost(id sim.RequestID, tokens int32) {
 	c.fromHost[at] = max(c.fromHost[at], tokens)
 }
 
-// Pass notes a pass, or a run of them, of a decode or only stage.
+// Pass records a pass, or a run of passes, of the decode stage or the only stage.
 func (c *Collector) Pass(p *scheduler.Pass) {
 	c.Admit(p.Start, p.Admitted)
 	if p.Verified > 0 && c.window.Holds(p.End) {
@@ -245,8 +240,8 @@ func (c *Collector) Pass(p *scheduler.Pass) {
 	}
 }
 
-// noteNanos notes the inter-token latencies of a pass with a length in whole ns. So
-// are then those of requests that were without a token for some passes.
+// noteNanos records the inter-token latencies of a pass with a duration in whole ns. Requests without a token in some
+// passes have latencies in p.Gaps.
 func (c *Collector) noteNanos(p *scheduler.Pass) {
 	c.spans.add(p.Nanos, int64(p.Decoding))
 	for _, gap := range p.Gaps {
@@ -289,8 +284,8 @@ func (c *Collector) noteMark(at sim.Time, m *scheduler.Mark) {
 	}
 }
 
-// noteClipped notes that a request has ended with fewer tokens than were asked for. From
-// then on it is one that asked for as many.
+// noteClipped records that a request has ended with fewer tokens than requested. Its OutputTokens become the actual
+// number.
 func (c *Collector) noteClipped(r *Record) {
 	if c.window.Holds(r.Arrival) {
 		c.clipped++
@@ -299,9 +294,8 @@ func (c *Collector) noteClipped(r *Record) {
 	r.OutputTokens = r.Tokens
 }
 
-// Progress notes how far an unfinished request has come: it has gained tokens
-// tokens, the latest of them at last. Between a request's second and last token
-// no pass reports it; a report of a run that is not over needs it.
+// Progress records that an unfinished request has the given number of tokens, the latest of them at last. Passes
+// report only the first, second and last token of a request, so a report of an unfinished run requires Progress.
 func (c *Collector) Progress(id sim.RequestID, tokens int, last sim.Time) {
 	r := c.Record(id)
 	tokens += int(c.fates.carriedBy(id))
@@ -313,18 +307,16 @@ func (c *Collector) Progress(id sim.RequestID, tokens int, last sim.Time) {
 	}
 }
 
-// EndedEarly notes that the replay was ended before its requests were. The report
-// then counts the tokens that were gained, not the tokens that were asked for.
+// EndedEarly records that the replay ended before its requests. The report then counts gained tokens instead of
+// requested tokens.
 func (c *Collector) EndedEarly() { c.early = true }
 
-// Exclude keeps a request that was cancelled or failed out of the statistics of
-// single requests, as if it had not been admitted. Times between its tokens
-// stay among those of all requests.
+// Exclude removes a cancelled or failed request from the per-request statistics, as if it had not been admitted. Its
+// inter-token latencies remain in the statistics.
 func (c *Collector) Exclude(id sim.RequestID) { c.Record(id).Admit = never }
 
-// Latencies is the time to the first token of a request and its mean time per
-// token after that, 0 while there are fewer than two. It reports false while
-// the request has no token.
+// Latencies returns the time to the first token of a request and its mean time per later token. tpot is 0 with fewer
+// than two tokens. It reports false if the request has no token.
 func (c *Collector) Latencies(id sim.RequestID) (ttft, tpot sim.Time, ok bool) {
 	if int(id) >= c.Len() {
 		return 0, 0, false
@@ -339,10 +331,10 @@ func (c *Collector) Latencies(id sim.RequestID) (ttft, tpot sim.Time, ok bool) {
 	return r.TTFT(), tpot, true
 }
 
-// Len is the number of requests that have arrived.
+// Len returns the number of requests that have arrived.
 func (c *Collector) Len() int { return c.first + len(c.records) }
 
-// LastArrival is the instant of the latest arrival, 0 without one.
+// LastArrival returns the instant of the latest arrival, 0 if no request has arrived.
 func (c *Collector) LastArrival() sim.Time {
 	if len(c.records) > 0 {
 		return c.records[len(c.records)-1].Arrival
@@ -356,16 +348,15 @@ func (c *Collector) LastArrival() sim.Time {
 // Record returns the record of a request that has not been folded.
 func (c *Collector) Record(id sim.RequestID) *Record { return &c.records[int(id)-c.first] }
 
-// Records are the records in order of arrival. They are the collector's own: not
-// to be changed, and valid until the next call of another method. There are none where
-// records are folded.
+// Records returns the records in order of arrival. The caller must not change them; they are valid until the next
+// call of another method. It panics if records are folded.
 func (c *Collector) Records() []Record {
 	c.refuseFolding()
 	return c.records
 }
 
-// Requests yields the records in order of arrival. They are the collector's
-// own: not to be changed, and valid until the next call of another method.
+// Requests yields the records in order of arrival. The caller must not change them; they are valid until the next
+// call of another method. It panics if records are folded.
 func (c *Collector) Requests() iter.Seq2[sim.RequestID, *Record] {
 	c.refuseFolding()
 	return func(yield func(sim.RequestID, *Record) bool) {

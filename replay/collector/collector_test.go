@@ -13,18 +13,18 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// An engine of sorts: random requests, random batches, preemptions, runs of
-// passes. Its times are multiples of 1/1024 ms, so that sums of them are exact.
+// engine simulates random requests, random batches, preemptions and runs of passes. Its times are multiples of 1/1024
+// ms, so that their sums are exact.
 type engine struct {
 	rng      *rand.Rand
 	c        *collector.Collector
 	n        naive
 	now      sim.Time
 	open     []sim.RequestID // arrived and not finished
-	before   []sim.RequestID // gained a token in the pass before
-	want     []int           // tokens, by id
+	before   []sim.RequestID // gained a token in the previous pass
+	want     []int           // output tokens, by id
 	maxGap   int             // longest pass in 1/1024 ms
-	runs     int             // passes noted as part of a run
+	runs     int             // passes recorded as part of a run
 	resumed  int             // gaps after a preemption
 	finished int
 }
@@ -43,8 +43,7 @@ func (e *engine) arrive() {
 
 func (e *engine) tokens(id sim.RequestID) []float64 { return e.n.records[id].tokens }
 
-// step runs a pass over a random choice of the open requests, or a run of
-// passes over those of the pass before.
+// step runs a pass with random open requests, or a run of passes with the requests of the previous pass.
 func (e *engine) step() {
 	p := scheduler.Pass{Start: e.now, Count: 1, Gap: sim.Time(e.rng.IntN(e.maxGap)) / 1024}
 	var batch []sim.RequestID
@@ -72,7 +71,7 @@ func (e *engine) step() {
 
 func (e *engine) done(id sim.RequestID) bool { return len(e.tokens(id)) == e.want[id] }
 
-// room is how many passes the batch of the pass before can continue alike.
+// room returns the maximum length of a run with the requests of the previous pass.
 func (e *engine) room() int {
 	if len(e.before) == 0 {
 		return 0
@@ -84,7 +83,7 @@ func (e *engine) room() int {
 	return room
 }
 
-// token notes in p what the token of one request means.
+// token records a token of a request in p.
 func (e *engine) token(p *scheduler.Pass, id sim.RequestID) {
 	had := e.tokens(id)
 	resumed := !slices.Contains(e.before, id)
@@ -111,8 +110,8 @@ func (e *engine) token(p *scheduler.Pass, id sim.RequestID) {
 	}
 }
 
-// The collector derives from gaps and a few instants per request exactly what
-// follows from the times of all tokens.
+// TestReportIsThatOfAllTokenTimes compares the report with the report derived from the times of all tokens. The
+// collector uses only gaps and a few instants per request.
 func TestReportIsThatOfAllTokenTimes(t *testing.T) {
 	for seed := range uint64(60) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -145,7 +144,7 @@ func TestReportIsThatOfAllTokenTimes(t *testing.T) {
 	}
 }
 
-// exactMeans wants the sums of per-request values to run in order of arrival.
+// exactMeans checks that the sums of per-request values were computed in order of arrival.
 func exactMeans(t *testing.T, got, want *collector.Report) {
 	t.Helper()
 	pairs := [][2]collector.Distribution{
@@ -180,7 +179,7 @@ func (e *engine) checkLatencies(t *testing.T) {
 	}
 }
 
-// One request on one worker: E1 of the specification, to the last digit.
+// TestOneRequest replays example E1 of the specification: one request on one worker.
 func TestOneRequest(t *testing.T) {
 	c := collector.New(1)
 	c.Arrive(&sim.Request{InputTokens: 1000, OutputTokens: 5}, 0)
@@ -214,7 +213,7 @@ func TestOneRequest(t *testing.T) {
 	}
 }
 
-// Only requests with an admission and a token count, whatever else is known.
+// TestInclusion checks that only requests with an admission and a token count.
 func TestInclusion(t *testing.T) {
 	c := collector.New(0)
 	for id := range sim.RequestID(4) {
@@ -257,7 +256,7 @@ func TestInclusion(t *testing.T) {
 	}
 }
 
-// Without requests, tokens or time every statistic is 0 and nothing divides by 0.
+// TestNothing checks that every statistic is 0 without requests, tokens or duration.
 func TestNothing(t *testing.T) {
 	if got := collector.New(5).Report(0); len(reference.Compare(&collector.Report{}, got)) > 0 {
 		t.Errorf("no requests: %+v", got)
@@ -271,7 +270,7 @@ func TestNothing(t *testing.T) {
 		Count: 1, Decoding: 1, Second: []sim.RequestID{0}, Marks: []scheduler.Mark{{Request: 0, Last: true, Tokens: 2}},
 	})
 	got := c.Report(0)
-	second := 1e-9 // stands in for no time at all
+	second := 1e-9 // seconds, used if the duration is 0
 	if got.RequestsPerS != 1/second || got.DurationMS != 0 || got.UserThroughput != (collector.Distribution{}) {
 		t.Errorf("all at instant 0: %+v", got)
 	}
@@ -286,7 +285,7 @@ func TestArrivalOutOfOrder(t *testing.T) {
 	collector.New(0).Arrive(&sim.Request{ID: 1}, 0)
 }
 
-// A pass costs no memory once the list of gaps has grown.
+// TestPassDoesNotAllocate checks that a pass allocates no memory after the list of gaps has grown.
 func TestPassDoesNotAllocate(t *testing.T) {
 	c := collector.New(1)
 	c.Arrive(&sim.Request{InputTokens: 3, OutputTokens: 1 << 30}, 0)
@@ -307,7 +306,8 @@ func TestPassDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// An answer that an engine shortened counts with the tokens that it has, and the report says so.
+// TestClipped checks that a shortened answer counts with its actual tokens, and that the report contains the number
+// of such answers.
 func TestClipped(t *testing.T) {
 	c := collector.New(3)
 	for id := range 3 {
@@ -334,8 +334,8 @@ func TestClipped(t *testing.T) {
 	}
 }
 
-// The cached blocks of a readmitted request are no hit if they count separately, and the report has a share of them;
-// otherwise the largest reuse of any admission counts.
+// TestPreemptedApart checks admissions after a preemption. If they are counted separately, their cached blocks are
+// not hits and the report contains their cached share. Otherwise the largest reuse of any admission counts.
 func TestPreemptedApart(t *testing.T) {
 	for _, apart := range []bool{false, true} {
 		c := collector.New(2)

@@ -6,22 +6,21 @@ import (
 	"slices"
 )
 
-// digitBits is the width of the digits that sort and search read:
-// 2048 counters fit the first-level cache together with the data.
+// digitBits is the width of the digits for sorting and selection. 2048 counters fit in the first-level cache together
+// with the data.
 const (
 	digitBits = 11
 	digitMask = 1<<digitBits - 1
 )
 
-// sortBelow is the length from which on counting digits beats sorting.
+// sortBelow is the length below which sorting is faster than counting digits.
 const sortBelow = 256
 
-// pickRanks puts into out[i] the value that is at index ranks[i] once values, which
-// are >= 0, are sorted. The ranks ascend. buf is memory for as many values; it is
-// overwritten, and so are the values.
+// pickRanks sets out[i] to the value at index ranks[i] of the sorted values, which must be >= 0. The ranks must
+// ascend. values and buf, of the same length, are overwritten.
 //
-// It counts values by the leading digit in which they differ and continues with
-// those buckets only that hold a rank.
+// It counts values by the leading digit in which they differ, and continues only with the buckets that contain a
+// rank.
 func pickRanks(values []float64, ranks []int, out []float64, buf []float64) {
 	high := bits.Len64(differingBits(values))
 	if len(values) < sortBelow || high == 0 {
@@ -59,20 +58,18 @@ func pickRanks(values []float64, ranks []int, out []float64, buf []float64) {
 	}
 }
 
-// maxRanks is the most ranks pick looks for at once.
+// maxRanks is the maximum number of ranks in a call of pickRanks.
 const maxRanks = 5
 
-// bucket is the place of the values with one digit among those with a chosen
-// digit.
+// bucket is the range, in the scratch buffer, of the values with one digit.
 type bucket struct {
 	from, to int
-	below    int // values of smaller digits, chosen or not
-	ranks    int // ranks among these values
+	below    int // number of values with smaller digits
+	ranks    int // number of ranks within the bucket
 }
 
-// chooseBuckets finds the buckets that hold a rank. counts, the number of values of
-// each digit, becomes the place of the bucket's first value, -1 for a bucket
-// that is not chosen.
+// chooseBuckets finds the buckets that contain a rank. counts is the number of values of each digit. It becomes the
+// start index of each chosen bucket, and -1 for other digits.
 func chooseBuckets(counts *[1 << digitBits]int32, ranks []int) (chosen [maxRanks]bucket) {
 	below, at, found := 0, 0, 0
 	for digit, count := range counts {
@@ -93,7 +90,7 @@ func chooseBuckets(counts *[1 << digitBits]int32, ranks []int) (chosen [maxRanks
 	return chosen
 }
 
-// differingBits are the bits in which the values are not all alike.
+// differingBits returns the bits in which the values differ.
 func differingBits(values []float64) (differ uint64) {
 	first := math.Float64bits(values[0])
 	for _, v := range values {
@@ -102,13 +99,11 @@ func differingBits(values []float64) (differ uint64) {
 	return differ
 }
 
-// radixSort sorts values ascending by their bits. It returns the sorted list,
-// which is in the memory of the one given or in the spare list, as long, and
-// the other list.
+// radixSort sorts values by their bits, ascending. It returns the sorted list and the other list; either may use the
+// memory of list or of spare, which have the same length.
 //
-// It looks only at the bits in which the keys differ: latencies share most of
-// their leading bits, and as multiples of the clock's resolution their trailing
-// ones.
+// It reads only the bits in which the keys differ. Latencies share most of their leading bits, and as multiples of
+// the clock's resolution they share trailing bits.
 func radixSort(list, spare weighted) (sorted, other weighted) {
 	var differ uint64
 	for _, k := range list.bits {
@@ -121,7 +116,7 @@ func radixSort(list, spare weighted) (sorted, other weighted) {
 	return list, spare
 }
 
-// radixPass moves values into the order of the digit at shift.
+// radixPass sorts values by the digit at shift, stably.
 func radixPass(from, to weighted, shift int) {
 	keys, weights := from.bits, from.counts[:len(from.bits)]
 	keysTo, weightsTo := to.bits, to.counts

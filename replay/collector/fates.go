@@ -6,55 +6,55 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Outcome is how a request ended. Every request that arrives ends in exactly one way.
+// Outcome is how a request ended. Every request that arrives has exactly one outcome.
 type Outcome uint8
 
 const (
-	Unfinished Outcome = iota // the replay was ended before the request
-	Completed                 // it has its last token
-	Rejected                  // no engine could ever run it
-	Shed                      // it was turned away because there was too much to do
-	Lost                      // its worker failed, and it was not begun again
+	Unfinished Outcome = iota // the replay ended before the request
+	Completed                 // the request has its last token
+	Rejected                  // no engine can run the request
+	Shed                      // rejected because of overload
+	Lost                      // its worker failed, and the request was not retried
 )
 
 func (o Outcome) String() string {
 	return [...]string{"unfinished", "completed", "rejected", "shed", "lost"}[o]
 }
 
-// Fate is what happened to a request that was not simply answered.
+// Fate is the outcome of a request with its retries, migrations and losses.
 type Fate struct {
-	Outcome    Outcome // Unfinished while only its tokens show how it ended
-	Retries    int     // times it began again from its prompt
-	Migrations int     // times it continued on another worker with its tokens
-	LostTokens int     // tokens that it had gained and were thrown away
-	Recomputed int     // prompt tokens computed again, and answer tokens that it took along
-	Reason     string  // why it was rejected, as in the key of the report; "" if it was not
+	Outcome    Outcome // Unfinished if only the tokens of the record determine the outcome
+	Retries    int     // number of restarts from its prompt
+	Migrations int     // number of moves to another worker that kept its tokens
+	LostTokens int     // gained tokens that were discarded
+	Recomputed int     // prompt tokens computed again, and kept answer tokens computed as a prompt
+	Reason     string  // reason of a rejection, as in the key of the report; "" if not rejected
 
-	Sent     sim.Time // when its client sent it last, where clients send again
-	Resent   int      // times that its client sent it again
-	TimedOut int      // of all these times, those in which its client hung up
+	Sent     sim.Time // latest time at which its client sent it, if clients may retry
+	Resent   int      // number of retries by its client
+	TimedOut int      // number of attempts that timed out
 
-	carried int32 // tokens that it had when it came to its latest worker
-	event   int   // 1 + the event that threw it out last; 0: none
-	again   bool  // it was admitted before, and not since it was thrown out
+	carried int32 // tokens that it had when it arrived at its latest worker
+	event   int   // 1 + the event that removed it last; 0: none
+	again   bool  // it was admitted before it lost its worker, and not since
 }
 
-// EventCost is what an event cost the requests that it threw out.
+// EventCost is the cost of an event for the requests that it removed from workers.
 type EventCost struct {
-	Lost, Retried, Migrated int // requests
+	Lost, Retried, Migrated int // numbers of requests
 	LostTokens, Recomputed  int
 }
 
-// fates are those of requests that were not simply answered.
+// fates is the fates of requests that are not simply answered.
 type fates struct {
 	of         map[sim.RequestID]*Fate
 	events     []EventCost
-	moved      int  // requests that have left a worker
+	moved      int  // departures of requests from workers
 	kept       bool // see KeepOutcomes
 	sent, late int  // see Attempts
 }
 
-// fateOf returns the fate of a request, made where it had none.
+// fateOf returns the fate of a request, and creates it if necessary.
 func (f *fates) fateOf(id sim.RequestID) *Fate {
 	if f.of == nil {
 		f.of = make(map[sim.RequestID]*Fate)
@@ -67,8 +67,7 @@ func (f *fates) fateOf(id sim.RequestID) *Fate {
 	return x
 }
 
-// Fate returns the fate of a request; the zero value where it was simply answered, or is
-// yet to be.
+// Fate returns the fate of a request. It is the zero value if the request was simply answered or has not ended.
 func (c *Collector) Fate(id sim.RequestID) Fate {
 	if f := c.fates.of[id]; f != nil {
 		return *f
@@ -76,7 +75,7 @@ func (c *Collector) Fate(id sim.RequestID) Fate {
 	return Fate{}
 }
 
-// OutcomeOf returns how a request ended.
+// OutcomeOf returns the outcome of a request.
 func (c *Collector) OutcomeOf(id sim.RequestID) Outcome {
 	if f := c.fates.of[id]; f != nil && f.Outcome != Unfinished {
 		return f.Outcome
@@ -87,18 +86,18 @@ func (c *Collector) OutcomeOf(id sim.RequestID) Outcome {
 	return Unfinished
 }
 
-// KeepOutcomes notes that requests may end in other ways than with their last token.
+// KeepOutcomes records that requests may end without their last token.
 func (c *Collector) KeepOutcomes() { c.fates.kept = true }
 
-// KeepsOutcomes reports whether requests may end in other ways.
+// KeepsOutcomes reports whether requests may end without their last token.
 func (c *Collector) KeepsOutcomes() bool { return c.fates.kept }
 
-// neverWaited reports whether a request never waited for the cluster: it was shed, or rejected before it was admitted.
+// neverWaited reports whether a request was shed, or rejected before it was admitted.
 func neverWaited(r *Record, how Outcome) bool {
 	return how == Shed || how == Rejected && !r.Admitted()
 }
 
-// LetIn returns the records of the requests that were admitted or waited for it: all but those shed or rejected on arrival.
+// LetIn returns the records of all requests except those that were shed, or rejected before they were admitted.
 func (c *Collector) LetIn() []Record {
 	c.refuseFolding()
 	if len(c.fates.of) == 0 {
@@ -113,16 +112,16 @@ func (c *Collector) LetIn() []Record {
 	return all
 }
 
-// BeginEvent returns the number, from 1, of an event that throws requests out.
+// BeginEvent returns the number, from 1, of a new event that removes requests from workers.
 func (c *Collector) BeginEvent() int {
 	c.fates.events = append(c.fates.events, EventCost{})
 	return len(c.fates.events)
 }
 
-// EventCosts returns what each event cost, in order of their numbers.
+// EventCosts returns the cost of each event, in order of their numbers.
 func (c *Collector) EventCosts() []EventCost { return c.fates.events }
 
-// eventCost returns the cost of an event; costs without an event are dropped.
+// eventCost returns the cost of an event. Without an event, it returns a scratch value.
 func (f *fates) eventCost(event int) *EventCost {
 	if event < 1 {
 		return new(EventCost)
@@ -130,7 +129,8 @@ func (f *fates) eventCost(event int) *EventCost {
 	return &f.events[event-1]
 }
 
-// TokensOf returns the tokens of a request that gained some of them on its latest worker.
+// TokensOf returns the tokens of a request that has gained some on its latest worker, including tokens that it
+// brought there.
 func (c *Collector) TokensOf(id sim.RequestID, gained int) int {
 	if f := c.fates.of[id]; f != nil {
 		gained += int(f.carried)
@@ -138,8 +138,8 @@ func (c *Collector) TokensOf(id sim.RequestID, gained int) int {
 	return gained
 }
 
-// Retry notes that a request has left its worker and begins again from its prompt.
-// It had gained some tokens there, which are thrown away with those it had brought.
+// Retry records that a request has left its worker and restarts from its prompt. gained is the number of tokens that
+// it gained there. They are discarded together with the tokens that it brought.
 func (c *Collector) Retry(id sim.RequestID, gained, event int) {
 	f := c.fates.fateOf(id)
 	f.Retries++
@@ -148,20 +148,20 @@ func (c *Collector) Retry(id sim.RequestID, gained, event int) {
 	c.dropTokens(id, f, gained, event)
 }
 
-// Sent notes that the client of a request sends it.
+// Sent records that the client of a request sends it.
 func (c *Collector) Sent(id sim.RequestID, at sim.Time) {
 	c.fates.sent++
 	c.fates.fateOf(id).Sent = at
 }
 
-// TimeOut notes that the client of a request waits for its first token no more.
+// TimeOut records that the client of a request has stopped waiting for the first token.
 func (c *Collector) TimeOut(id sim.RequestID) {
 	c.fates.late++
 	c.fates.fateOf(id).TimedOut++
 }
 
-// Resend notes that a request has left the cluster and will be sent again: as a request that begins
-// again, if an event has thrown it out. It had gained some tokens on its latest worker.
+// Resend records that a request has left the cluster and will be retried by its client. If an event removed it, it
+// also counts as retried by the event. gained is the number of tokens that it gained on its latest worker.
 func (c *Collector) Resend(id sim.RequestID, gained, event int) {
 	f := c.fates.fateOf(id)
 	f.Resent++
@@ -173,11 +173,11 @@ func (c *Collector) Resend(id sim.RequestID, gained, event int) {
 	c.dropTokens(id, f, gained, event)
 }
 
-// Attempts returns how often clients have sent their requests, and how often they hung up; 0 if
-// each sends its request once, and waits.
+// Attempts returns the number of times that clients have sent requests, and the number of timeouts. Both are 0 if
+// clients neither time out nor retry.
 func (c *Collector) Attempts() (sent, timedOut int) { return c.fates.sent, c.fates.late }
 
-// dropTokens throws away the tokens of a request.
+// dropTokens discards the tokens of a request.
 func (c *Collector) dropTokens(id sim.RequestID, f *Fate, gained, event int) {
 	r := c.Record(id)
 	dropped := gained + int(f.carried)
@@ -187,7 +187,8 @@ func (c *Collector) dropTokens(id sim.RequestID, f *Fate, gained, event int) {
 	r.Tokens, r.First, r.Second, r.Last = 0, 0, 0, 0
 }
 
-// Migrate notes that a request continues on another worker with its tokens, the latest of which came at an instant.
+// Migrate records that a request continues on another worker with its tokens. It gained some of them on the old
+// worker, the latest at last.
 func (c *Collector) Migrate(id sim.RequestID, gained int, last sim.Time, event int) {
 	f := c.fates.fateOf(id)
 	f.Migrations++
@@ -201,13 +202,13 @@ func (c *Collector) Migrate(id sim.RequestID, gained int, last sim.Time, event i
 	}
 }
 
-// GiveUp notes how a request ended that never gets its last token. It had gained some
-// tokens on its latest worker.
+// GiveUp records the outcome of a request that never gets its last token. gained is the number of tokens that it
+// gained on its latest worker.
 func (c *Collector) GiveUp(id sim.RequestID, how Outcome, gained, event int) {
 	f := c.fates.fateOf(id)
 	f.Outcome = how
 	if event == 0 {
-		event = f.event // which made it wait, if one has
+		event = f.event // the event that made it wait, if any
 	}
 	if how == Lost {
 		c.fates.eventCost(event).Lost++
@@ -216,14 +217,15 @@ func (c *Collector) GiveUp(id sim.RequestID, how Outcome, gained, event int) {
 	c.endRecord(id)
 }
 
-// Reject ends a request that no engine can run, for a reason; gained is as of GiveUp.
+// Reject records that no engine can run a request, with the reason. gained is as for GiveUp.
 func (c *Collector) Reject(id sim.RequestID, reason string, gained int) {
 	c.fates.fateOf(id).Reason = reason
 	c.KeepOutcomes()
 	c.GiveUp(id, Rejected, gained, 0)
 }
 
-// Outcomes counts the requests that ended in each way, and what was thrown away and computed again.
+// Outcomes returns the number of requests with each outcome, and the sums of retries, migrations, lost and recomputed
+// tokens.
 func (c *Collector) Outcomes() (by [Lost + 1]int, sum Fate) {
 	if c.fold != nil {
 		by, sum = c.fold.outcomes, c.fold.fates
@@ -231,13 +233,13 @@ func (c *Collector) Outcomes() (by [Lost + 1]int, sum Fate) {
 	for i := range c.records {
 		by[c.OutcomeOf(sim.RequestID(c.first+i))]++
 	}
-	for _, f := range c.fates.of { // in any order: sums of whole numbers
+	for _, f := range c.fates.of { // any order gives the same integer sums
 		sum.add(f)
 	}
 	return by, sum
 }
 
-// add adds what was thrown away and computed again.
+// add adds retries, migrations, lost and recomputed tokens.
 func (f *Fate) add(more *Fate) {
 	f.Retries += more.Retries
 	f.Migrations += more.Migrations
@@ -245,8 +247,8 @@ func (f *Fate) add(more *Fate) {
 	f.Recomputed += more.Recomputed
 }
 
-// admitAgain notes what a request that was thrown out computes once more. It returns the
-// its prompt tokens that were found in a cache.
+// admitAgain records the recomputed tokens of an admission after a departure from a worker. It returns the prompt
+// tokens found in a cache.
 func (c *Collector) admitAgain(a scheduler.Admission) (reused int) {
 	f := c.fates.of[a.Request]
 	if f == nil {
@@ -262,7 +264,7 @@ func (c *Collector) admitAgain(a scheduler.Admission) (reused int) {
 	return min(a.Reused, input)
 }
 
-// carriedBy returns the tokens that a request had when it came to its latest worker.
+// carriedBy returns the tokens that a request had when it arrived at its latest worker.
 func (f *fates) carriedBy(id sim.RequestID) int32 {
 	if f.moved == 0 {
 		return 0
@@ -273,8 +275,7 @@ func (f *fates) carriedBy(id sim.RequestID) int32 {
 	return 0
 }
 
-// noteCarried notes a first or last token of a request that brought some along: the first
-// one here follows the one before after a while.
+// noteCarried records a first or last token, on its latest worker, of a request that brought tokens there.
 func (c *Collector) noteCarried(p *scheduler.Pass, m *scheduler.Mark, carried int32) {
 	r := c.Record(m.Request)
 	if m.First {
@@ -294,7 +295,7 @@ func (c *Collector) noteCarried(p *scheduler.Pass, m *scheduler.Mark, carried in
 	}
 }
 
-// noteGap notes the time that a request was without a token, in whole ns where those of p are.
+// noteGap records the time between two tokens of a request, in whole ns if p has whole ns.
 func (c *Collector) noteGap(p *scheduler.Pass, gap sim.Time) {
 	if len(p.Nanos) > 0 {
 		if n, ok := timing.InNanos(float64(gap.Max0())); ok {

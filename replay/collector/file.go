@@ -13,14 +13,13 @@ import (
 	"github.com/replay-llm/replay/internal/file"
 )
 
-// DefaultName is the name of a report file in a directory, by local time.
+// DefaultName returns the name of a report file in a directory, by local time.
 func DefaultName(at time.Time) string {
 	return "replay_report_" + at.Format("20060102_150405") + ".json"
 }
 
-// ResolvePath is the file meant by path: path itself, or a file named after at
-// inside it when path is a directory or ends like one. No path means the current directory, and
-// gives an absolute path.
+// ResolvePath returns path itself, or the path of a file named after at if path is a directory or ends like one. An
+// empty path means the current directory and gives an absolute path.
 func ResolvePath(path string, at time.Time) (string, error) {
 	if path == "" {
 		return filepath.Abs(DefaultName(at))
@@ -32,9 +31,9 @@ func ResolvePath(path string, at time.Time) (string, error) {
 	return path, nil
 }
 
-// WriteFile makes write fill the file at path, creating the directories above it. The old file stays until the new file
-// is complete: readers see the old file or the new one, never a part, also after an error or a kill. Devices, pipes and
-// the process's own streams are written to directly.
+// WriteFile calls write to fill the file at path, and creates missing directories. The old file stays until the new
+// file is complete: readers see the old file or the new file, never a part, also after an error or a kill. It writes
+// directly to devices, pipes and the standard streams.
 func WriteFile(path string, write func(io.Writer) error) error {
 	switch path {
 	case "/dev/stdout":
@@ -62,8 +61,8 @@ func WriteFile(path string, write func(io.Writer) error) error {
 	return replaceFile(target, mode, write)
 }
 
-// ownStream reports whether path is a name of an open file, such as /dev/fd/3.
-// To rename a file over it would take it away from its readers.
+// ownStream reports whether path is a name of an open file of this process, such as /dev/fd/3. Renaming a file over
+// such a path would disconnect its readers.
 func ownStream(path string) bool {
 	clean := filepath.Clean(path)
 	return strings.HasPrefix(clean, "/dev/fd/") || strings.HasPrefix(clean, "/proc/")
@@ -77,8 +76,7 @@ func writeDirect(path string, write func(io.Writer) error) error {
 	return errors.Join(write(f), f.Close())
 }
 
-// followLink is the file that path leads to, so that a rename replaces the file
-// and not a link to it.
+// followLink returns the file that path links to, so that a rename replaces the file and not the link.
 func followLink(path string) (string, error) {
 	st, err := os.Lstat(path)
 	if err != nil || st.Mode()&fs.ModeSymlink == 0 {
@@ -100,7 +98,7 @@ func replaceFile(path string, mode fs.FileMode, write func(io.Writer) error) err
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	renamed := false // from then on the name may be another file's
+	renamed := false // after the rename, the name may belong to another file
 	defer func() {
 		if !renamed {
 			os.Remove(f.Name())
@@ -114,8 +112,7 @@ func replaceFile(path string, mode fs.FileMode, write func(io.Writer) error) err
 	return err
 }
 
-// createTemp opens a new file in dir. Unlike os.CreateTemp it lets the process's
-// umask decide its permissions, as for any other file.
+// createTemp opens a new file in dir. Unlike os.CreateTemp, it applies the umask of the process to mode.
 func createTemp(dir string, mode fs.FileMode) (*os.File, error) {
 	const tries = 10_000
 	for i := range tries {

@@ -23,7 +23,7 @@ func text(s string) func(io.Writer) error {
 	}
 }
 
-// wantFiles wants exactly these paths below dir: nothing lost, nothing left over.
+// wantFiles checks that exactly the files of want exist below dir.
 func wantFiles(t *testing.T, dir string, want map[string]string) {
 	t.Helper()
 	seen := 0
@@ -74,7 +74,7 @@ func TestWriteFileKeepsModeAndName(t *testing.T) {
 	wantFiles(t, dir, map[string]string{filepath.Base(path): "new"})
 }
 
-// After any error, the old file stays and no part of a new one is left.
+// TestWriteFileFails checks that the old file stays after any error, and that no part of a new file is left.
 func TestWriteFileFails(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "r.json")
@@ -97,7 +97,7 @@ func TestWriteFileFails(t *testing.T) {
 	wantFiles(t, dir, map[string]string{"r.json": "old"})
 }
 
-// Many writers in one directory do not get into each other's way.
+// TestWriteFileSideBySide checks that many writers in one directory do not interfere.
 func TestWriteFileSideBySide(t *testing.T) {
 	dir := t.TempDir()
 	want := map[string]string{}
@@ -118,7 +118,7 @@ func TestWriteFileSideBySide(t *testing.T) {
 	wantFiles(t, dir, want)
 }
 
-// A link stays a link; the file it leads to is replaced.
+// TestWriteFileThroughLink checks that a link stays a link and that its target is replaced.
 func TestWriteFileThroughLink(t *testing.T) {
 	dir := t.TempDir()
 	real, link := filepath.Join(dir, "real"), filepath.Join(dir, "link")

@@ -7,72 +7,71 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Quantiles is how the quantiles of requests are found that are not kept.
+// Quantiles is the method for quantiles of requests without records.
 type Quantiles uint8
 
 const (
-	Sketched Quantiles = iota // within SketchError of the value that it is at its rank
-	Exact                     // by reading all values again, which are in temporary files
+	Sketched Quantiles = iota // within SketchError of the value at the rank
+	Exact                     // by reading all values again from temporary files
 )
 
-// Folding sets how a collector folds requests into what its report needs.
+// Folding configures how a collector folds requests into sums for the report.
 type Folding struct {
 	Quantiles Quantiles
-	Dir       string // of temporary files; "": that of the system
-	// Sink, when not nil, is given the requests that are folded, in order of arrival.
+	Dir       string // of temporary files; "": the system's default
+	// Sink, if not nil, receives the folded requests in order of arrival.
 	Sink Sink
 }
 
-// Sink takes requests that are over, in order of arrival. An error ends that: no more are given.
+// Sink receives ended requests in order of arrival. After an error it receives no more requests.
 type Sink interface {
 	Folded(f *Folded) error
 }
 
-// Folded is all that a collector knows of a request.
+// Folded is everything that a collector knows of a request.
 type Folded struct {
 	ID sim.RequestID
 	Record
-	Line, Class int32 // of the request
+	Line, Class int32 // line in the trace, and class, of the request
 	Fate        Fate
 	Outcome     Outcome
 	Readmitted  int // see Collector.Readmitted
 	Kinds
-	SessionID string // what the session is called, where a sink has found out; the collector does not know
+	SessionID string // id of the session, if set by a sink; the collector does not set it
 }
 
-// Kinds is what there is to know of the requests of a replay.
+// Kinds is which facts the requests of a replay can have.
 type Kinds struct {
 	Windowed bool // the report is of a window
-	Apart    bool // admissions after a preemption count apart
-	Outcomes bool // requests may end in other ways than with their last token
+	Apart    bool // admissions after a preemption are counted separately
+	Outcomes bool // requests may end without their last token
 	Sent     bool // clients have sent them
 }
 
-// remark has the known facts of a request that is in no record.
+// remark is the facts of a request that are not in its record.
 type remark struct {
 	line, class int32
-	ended       bool // nothing more will be noted of it
+	ended       bool // no more facts will be recorded
 }
 
-// folding is the remainder of requests without records. A request is folded once it and all
-// that arrived before it are over, so that sums run in order of arrival.
+// folding is the sums of requests without records. A request is folded after it and all earlier arrivals have ended,
+// so that sums are computed in order of arrival.
 type folding struct {
 	Folding
-	remarks   []remark // of each record
+	remarks   []remark // one per record
 	totals    totals
 	window    windowTotals
 	outcomes  [Lost + 1]int
-	full      int  // requests that have as many tokens as they asked for
-	fates     Fate // sums
+	full      int  // number of requests with all requested tokens
+	fates     Fate // sums over requests
 	metrics   [metrics]series
 	stretches stretches
-	last      sim.Time // arrival
-	given     Folded   // memory
-	err       error    // of the sink or of a temporary file, the first
+	last      sim.Time // arrival of the latest folded request
+	given     Folded   // scratch for Sink
+	err       error    // first error of the sink
 }
 
-// NewFolding returns a collector that keeps the records of those requests alone that are not over.
-// It is to be closed.
+// NewFolding returns a collector that keeps records only of requests that have not ended. The caller must close it.
 func NewFolding(how Folding) (*Collector, error) {
 	c := New(0)
 	c.fold = &folding{Folding: how}
@@ -101,7 +100,7 @@ func (c *Collector) openSpools(dir string) (err error) {
 	return err
 }
 
-// Close gives up the temporary files, if there are any. No report can be derived then.
+// Close closes and removes the temporary files, if any. No report can be derived afterwards.
 func (c *Collector) Close() error {
 	if c.fold == nil {
 		return nil
@@ -113,7 +112,7 @@ func (c *Collector) Close() error {
 	return errors.Join(errs...)
 }
 
-// Folds reports whether requests are folded, and how their quantiles are found.
+// Folds reports whether requests are folded, and returns the method for their quantiles.
 func (c *Collector) Folds() (how Quantiles, ok bool) {
 	if c.fold == nil {
 		return 0, false
@@ -121,7 +120,7 @@ func (c *Collector) Folds() (how Quantiles, ok bool) {
 	return c.fold.Quantiles, true
 }
 
-// Err returns the first error of a sink or of a temporary file. The report of a collector that has one is worth nothing.
+// Err returns the errors of the sink and of the temporary files. With an error, the report is invalid.
 func (c *Collector) Err() error {
 	if c.fold == nil {
 		return nil
@@ -133,21 +132,21 @@ func (c *Collector) Err() error {
 	return err
 }
 
-// refuseFolding panics where the records of all requests are asked for and are not there.
+// refuseFolding panics if requests are folded, because their records do not exist.
 func (c *Collector) refuseFolding() {
 	if c.fold != nil {
 		panic(fmt.Sprintf("collector: the records of all requests, of which %d were folded", c.first))
 	}
 }
 
-// endRecord notes that nothing more will be noted of a request.
+// endRecord records that a request has ended.
 func (c *Collector) endRecord(id sim.RequestID) {
 	if c.fold != nil {
 		c.fold.remarks[int(id)-c.first].ended = true
 	}
 }
 
-// foldEnded folds the requests that are over, up to the first that is not.
+// foldEnded folds the ended requests up to the first that has not ended.
 func (c *Collector) foldEnded() {
 	n := 0
 	for n < len(c.fold.remarks) && c.fold.remarks[n].ended {
@@ -156,14 +155,14 @@ func (c *Collector) foldEnded() {
 	c.foldFirst(n)
 }
 
-// FoldAll folds all requests, also unfinished ones: nothing more will be noted.
+// FoldAll folds all requests, including unfinished ones. No more facts may be recorded afterwards.
 func (c *Collector) FoldAll() {
 	if c.fold != nil {
 		c.foldFirst(len(c.records))
 	}
 }
 
-// foldFirst folds the first n requests that have a record.
+// foldFirst folds the first n requests with a record.
 func (c *Collector) foldFirst(n int) {
 	for i := range n {
 		c.foldRequest(i)
@@ -173,7 +172,7 @@ func (c *Collector) foldFirst(n int) {
 	c.fromHost = c.fromHost[min(n, len(c.fromHost)):]
 }
 
-// foldRequest adds the i-th request that has a record to the rest of those before.
+// foldRequest folds the request of records[i].
 func (c *Collector) foldRequest(i int) {
 	f, r, id := c.fold, &c.records[i], sim.RequestID(c.first+i)
 	how, measured := c.OutcomeOf(id), c.isMeasured(r)
@@ -209,7 +208,7 @@ func (c *Collector) foldRequest(i int) {
 	delete(c.hits, id)
 }
 
-// addMetrics adds what a report has of a measured request.
+// addMetrics adds the metrics of a measured request.
 func (f *folding) addMetrics(r *Record) {
 	f.metrics[ttft].add(float64(r.TTFT()))
 	f.metrics[e2e].add(float64(r.E2E()))
@@ -219,7 +218,7 @@ func (f *folding) addMetrics(r *Record) {
 	}
 }
 
-// CountFull returns how many requests have as many tokens as they asked for.
+// CountFull returns the number of requests with all requested tokens.
 func (c *Collector) CountFull() (n int) {
 	if c.fold != nil {
 		n = c.fold.full

@@ -16,11 +16,11 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// script is a random replay, told to several collectors at once.
+// script is a random replay that is recorded by several collectors at once.
 type script struct {
 	rng    *rand.Rand
 	all    []*collector.Collector
-	nanos  func(*rand.Rand) bool // whether the length of a pass is known in whole ns
+	nanos  func(*rand.Rand) bool // draws whether the duration of a pass is in whole ns
 	fates  bool                  // requests lose their workers
 	now    sim.Time
 	open   []*asked
@@ -88,7 +88,7 @@ func (s *script) token(p *scheduler.Pass, q *asked) {
 		p.Second = append(p.Second, q.id)
 	}
 	if s.rng.IntN(60) == 0 && q.tokens > 2 {
-		q.want = q.tokens // clipped
+		q.want = q.tokens // the answer is clipped
 	}
 	if m := (scheduler.Mark{Request: q.id, Tokens: q.tokens, First: q.tokens == 1, Last: q.tokens == q.want}); m.First || m.Last {
 		p.Marks = append(p.Marks, m)
@@ -97,7 +97,7 @@ func (s *script) token(p *scheduler.Pass, q *asked) {
 	q.last = p.End
 }
 
-// lose takes a request from its worker.
+// lose removes a request from its worker.
 func (s *script) lose(i int) {
 	q := s.open[i]
 	s.tell(func(c *collector.Collector) { s.events = c.BeginEvent() })
@@ -114,7 +114,7 @@ func (s *script) lose(i int) {
 	}
 }
 
-// end ends the replay, with requests left.
+// end ends the replay with unfinished requests.
 func (s *script) end() {
 	for _, q := range s.open {
 		if q.tokens > 0 && !s.fates {
@@ -124,7 +124,7 @@ func (s *script) end() {
 	s.tell((*collector.Collector).EndedEarly)
 }
 
-// kept is a sink that keeps what it is given.
+// kept is a sink that keeps the folded requests.
 type kept struct{ all []collector.Folded }
 
 func (k *kept) Folded(f *collector.Folded) error {
@@ -146,8 +146,9 @@ func newFolding(t *testing.T, how collector.Folding) *collector.Collector {
 	return c
 }
 
-// Requests that are folded give the same report, to the last bit, with exact quantiles; sketched ones are
-// as near as is said, and so are the deviations, except their last digits.
+// TestFoldingIsKeeping compares folding collectors with one that keeps records. With exact quantiles the report is
+// identical. With sketched quantiles, quantiles are within SketchError, and means and deviations differ only in their
+// last digits.
 func TestFoldingIsKeeping(t *testing.T) {
 	for seed := range uint64(60) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -215,7 +216,7 @@ func compareFolded(t *testing.T, plain, exact, sketched *collector.Collector) {
 		switch statistic, _, _ := strings.Cut(key, "_"); statistic {
 		case "median", "p75", "p90", "p95", "p99":
 			tolerance = collector.SketchError
-		case "std", "mean": // of gaps that are no whole ns the mean, too
+		case "std", "mean": // also the mean, for gaps that are not whole ns
 			tolerance = 1e-12
 		}
 		if strings.HasPrefix(key, "mean_") && !strings.Contains(key, "itl") && !strings.Contains(key, "per_user") {
@@ -235,7 +236,7 @@ func compareFolded(t *testing.T, plain, exact, sketched *collector.Collector) {
 	}
 }
 
-// checkSink wants all requests in order of arrival, as the records are.
+// checkSink checks that the sink received all requests in order of arrival, with the same records.
 func checkSink(t *testing.T, plain *collector.Collector, records []collector.Record, got []collector.Folded) {
 	t.Helper()
 	if len(got) != len(records) {
@@ -255,7 +256,7 @@ func checkSink(t *testing.T, plain *collector.Collector, records []collector.Rec
 	}
 }
 
-// Spans and blocks that fill more than one chunk are found again.
+// TestFoldingManyPasses checks spans and blocks that fill more than one chunk.
 func TestFoldingManyPasses(t *testing.T) {
 	plain := collector.New(0)
 	exact := newFolding(t, collector.Folding{Quantiles: collector.Exact})
@@ -277,7 +278,7 @@ func TestFoldingManyPasses(t *testing.T) {
 	compareFolded(t, plain, exact, sketched)
 }
 
-// More different gaps than are kept are sketched, too.
+// TestFoldingManyGaps checks that gaps are sketched if more different gaps occur than are kept.
 func TestFoldingManyGaps(t *testing.T) {
 	plain := collector.New(0)
 	exact := newFolding(t, collector.Folding{Quantiles: collector.Exact})

@@ -5,22 +5,22 @@ import (
 	"math/big"
 )
 
-// mostGaps is how many different gaps are kept where they are sketched.
+// mostGaps is the maximum number of different gaps that are kept before they are sketched.
 const mostGaps = 1 << 19
 
-// gapFold is the remainder of gaps that are gone, and of spans next to gaps.
+// gapFold is the sums of sketched inter-token latencies.
 type gapFold struct{ latencies, rates folded }
 
-// folded is the remainder of values >= 0, each with its weight.
+// folded is sums and a sketch of weighted values >= 0.
 type folded struct {
 	n            int64
 	sum, squares double
 	least, most  float64
 	counts       sketch
-	middles      weighted // values that were counted by other buckets
+	middles      weighted // values counted by the buckets of spans
 }
 
-// addGaps adds gaps.
+// addGaps adds latencies in ms.
 func (f *gapFold) addGaps(w weighted) {
 	for i, b := range w.bits {
 		v := math.Float64frombits(b)
@@ -31,7 +31,7 @@ func (f *gapFold) addGaps(w weighted) {
 	}
 }
 
-// addSpans adds latencies in whole ns.
+// addSpans adds n latencies in whole ns.
 func (f *gapFold) addSpans(t *spanTotal, n int64) {
 	ns := new(big.Float).SetInt64(1e6)
 	f.latencies.addSums(n, new(big.Float).SetInt(t.latencies.sum.integer()), new(big.Float).SetInt(t.latencies.squares.integer()), ns)
@@ -39,7 +39,7 @@ func (f *gapFold) addSpans(t *spanTotal, n int64) {
 	if m := n - t.zeros; m > 0 {
 		sum, squares, unit := t.joinRates()
 		f.rates.addSums(m, new(big.Float).SetInt(sum), new(big.Float).SetInt(squares), big.NewFloat(unit))
-		f.rates.widen(1000.0/nanosToMS(t.most), 1000.0/nanosToMS(t.leastAbove)) // as gaps have it
+		f.rates.widen(1000.0/nanosToMS(t.most), 1000.0/nanosToMS(t.leastAbove)) // computed as for gaps
 	}
 	for b, count := range t.coarse {
 		if count == 0 {
@@ -57,7 +57,7 @@ func (w *weighted) add(v float64, n int64) {
 	w.bits, w.counts = append(w.bits, math.Float64bits(v)), append(w.counts, n)
 }
 
-// add adds n of one value.
+// add adds a value with the weight n.
 func (f *folded) add(v float64, n int64) {
 	f.widen(v, v)
 	f.n += n
@@ -69,7 +69,7 @@ func (f *folded) add(v float64, n int64) {
 	f.counts.add(v, n)
 }
 
-// widen takes in the bounds of values that are added after it.
+// widen extends the bounds to include the values between least and most.
 func (f *folded) widen(least, most float64) {
 	if f.n == 0 && f.least == 0 && f.most == 0 {
 		f.least, f.most = least, most
@@ -77,7 +77,7 @@ func (f *folded) widen(least, most float64) {
 	f.least, f.most = min(f.least, least), max(f.most, most)
 }
 
-// addSums adds n values by their sum and that of their squares, in parts of 1/unit.
+// addSums adds n values by their sum and the sum of their squares, in units of 1/unit.
 func (f *folded) addSums(n int64, sum, squares, unit *big.Float) {
 	f.n += n
 	f.sum.addExact(new(big.Float).SetPrec(256).Quo(sum, unit))
@@ -85,7 +85,7 @@ func (f *folded) addSums(n int64, sum, squares, unit *big.Float) {
 	f.squares.addExact(squares.Quo(squares, unit))
 }
 
-// addExact adds x, except for what two float64s cannot hold.
+// addExact adds x, except for digits that two float64s cannot hold.
 func (d *double) addExact(x *big.Float) {
 	high, _ := x.Float64()
 	low, _ := new(big.Float).SetPrec(256).Sub(x, big.NewFloat(high)).Float64()
@@ -93,7 +93,7 @@ func (d *double) addExact(x *big.Float) {
 	d.add(low)
 }
 
-// values returns representatives of the values, ascending.
+// values returns the bucket middles with their counts, ascending.
 func (f *folded) values() weighted {
 	g := gaps{weighted: f.counts.values(f.least, f.most)}
 	g.bits, g.counts = append(g.bits, f.middles.bits...), append(g.counts, f.middles.counts...)
@@ -114,8 +114,8 @@ func (f *folded) describe() Distribution {
 	return d
 }
 
-// foldGaps folds all gaps where they are sketched, if some have been folded before or there are spans next to
-// them. It reports whether all are folded then.
+// foldGaps sketches all latencies if some have been sketched before, or if there are both gaps and spans. It reports
+// whether all latencies are sketched then.
 func (c *Collector) foldGaps() bool {
 	f := c.gaps.fold
 	if f == nil {
@@ -134,7 +134,8 @@ func (c *Collector) foldGaps() bool {
 	return true
 }
 
-// describeGaps returns the distributions of the inter-token latencies, in ms, and of the rates that they are.
+// describeGaps returns the distributions of the inter-token latencies, in ms, and of the corresponding rates, in
+// tokens per second.
 func (c *Collector) describeGaps() (latencies, rates Distribution) {
 	switch {
 	case c.foldGaps():

@@ -7,37 +7,35 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// compactAt is the length at which the list of gaps is first searched for equal
-// values. It bounds the memory of long replays, in which equal gaps abound.
+// compactAt is the length at which equal values in the list of gaps are first joined. It bounds the memory of long
+// replays, which have many equal gaps.
 const compactAt = 1 << 17
 
-// gaps are inter-token latencies, each with the number of times it occurred.
+// gaps is inter-token latencies in ms, each with its number of occurrences.
 //
-// All requests that decode in the same two successive passes have the same gap,
-// so there are far fewer entries than tokens. The values are >= 0 and kept as
-// their bits, which have the order of the values.
+// All requests that decode in the same two successive passes have the same gap, so there are far fewer entries than
+// tokens. The values are >= 0, so their bits sort in the order of the values.
 type gaps struct {
 	weighted
-	sorted int      // this number from the first are sorted and differ
-	spare  weighted // memory
-	limit  int      // length at which to compact next; 0: compactAt
-	fold   *gapFold // where gaps go that are too many; nil: all are kept
+	sorted int      // length of the prefix that is sorted without equal values
+	spare  weighted // scratch memory
+	limit  int      // length at which equal values are joined next; 0: compactAt
+	fold   *gapFold // where excess gaps are sketched; nil: all gaps are kept
 }
 
-// weighted is a list of values as their bits, each with the number of times it
-// occurred, which is > 0.
+// weighted is a list of values as their bits, each with a number of occurrences > 0.
 type weighted struct {
 	bits   []uint64
 	counts []int64
 }
 
-// grow makes room for n values without touching them: the runtime clears the memory of slices.Grow.
+// grow sets the capacity to n values without writing to the memory. slices.Grow would clear it.
 func (w *weighted) grow(n int) {
 	w.bits = append(make([]uint64, 0, n), w.bits...)
 	w.counts = append(make([]int64, 0, n), w.counts...)
 }
 
-// prefix is the first n values of the memory of w, grown to hold them.
+// prefix returns the first n values of the memory of w, which it reallocates if it is smaller.
 func (w *weighted) prefix(n int) weighted {
 	if cap(w.bits) < n || cap(w.counts) < n {
 		*w = weighted{make([]uint64, n), make([]int64, n)}
@@ -45,12 +43,11 @@ func (w *weighted) prefix(n int) weighted {
 	return weighted{w.bits[:n], w.counts[:n]}
 }
 
-// gapsPerRequest is the number of gaps to make room for, more than most replays
-// have: nothing is touched of what is not needed, and what a list leaves behind
-// when it grows has been.
+// gapsPerRequest is the initial capacity for gaps per request, which is more than most replays need. Unused capacity
+// is never written, but a list that grows leaves its old memory behind.
 const gapsPerRequest = 32
 
-// add notes n latencies of one gap; a negative gap counts as 0.
+// add adds n latencies of one gap. A negative gap counts as 0.
 func (g *gaps) add(gap sim.Time, n int64) {
 	if n == 0 {
 		return
@@ -75,8 +72,8 @@ func (g *gaps) add(gap sim.Time, n int64) {
 	g.counts = append(g.counts, n)
 }
 
-// joinGaps reports whether all inter-token latencies are known in whole ns. When some are
-// and other latencies are not, all become gaps.
+// joinGaps reports whether all inter-token latencies are known in whole ns. If only some are, it moves all latencies
+// to the gaps.
 func (c *Collector) joinGaps() (whole bool) {
 	if len(c.gaps.bits) == 0 || c.spans.n == 0 {
 		return c.spans.n > 0
@@ -91,7 +88,7 @@ func (c *Collector) joinGaps() (whole bool) {
 	return false
 }
 
-// compact sorts the list and joins equal gaps.
+// compact sorts the list and joins equal values.
 func (g *gaps) compact() {
 	if g.sorted == len(g.bits) {
 		return
@@ -114,14 +111,14 @@ func (g *gaps) compact() {
 	g.bits, g.counts = g.bits[:g.sorted], g.counts[:g.sorted]
 }
 
-// Compact joins equal latencies, which takes less room. It changes no result.
+// Compact joins equal latencies to save memory. It changes no result.
 func (c *Collector) Compact() {
 	c.gaps.compact()
 	c.gaps.spare = weighted{}
 }
 
-// mergeTail sorts the values that were added since the last sort, and merges them with the earlier values, from the
-// last to the first.
+// mergeTail sorts the values after the sorted prefix and merges them with the prefix, from the last value to the
+// first.
 func (g *gaps) mergeTail() {
 	n := len(g.bits) - g.sorted
 	spare := g.spare.prefix(n)
@@ -141,14 +138,13 @@ func (g *gaps) mergeTail() {
 	}
 }
 
-// latencies is the distribution of the gaps, in ms.
+// latencies returns the distribution of the gaps, in ms.
 func (g *gaps) latencies() Distribution {
 	g.compact()
 	return describeWeighted(g.weighted)
 }
 
-// rates is the distribution of tokens per second and user, 1000/gap for every
-// gap that is not 0.
+// rates returns the distribution of tokens per second and user, 1000/gap for every gap that is not 0.
 func (g *gaps) rates() Distribution {
 	g.compact()
 	first := 0

@@ -19,15 +19,15 @@ type Field struct {
 	value any // of one of the types of Of
 }
 
-// Of returns an entry with a value, which is an object if it is a list of entries.
+// Of returns an entry with a value. A list of entries is written as a JSON object.
 func Of[T int | float64 | bool | string | []Field](key string, value T) Field {
 	return Field{key, value}
 }
 
-// Value returns an int, a float64, a bool, a string or a []Field; nil for the zero Field.
+// Value returns an int, a float64, a bool, a string or a []Field. For the zero Field, it returns nil.
 func (f Field) Value() any { return f.value }
 
-// Add adds entries that only some reports have, instead of those of the same keys.
+// Add adds entries that only some reports have. It replaces entries with the same keys.
 func (r *Report) Add(fields ...Field) {
 	for _, f := range fields {
 		if i := slices.IndexFunc(r.further, func(have Field) bool { return have.Key == f.Key }); i >= 0 {
@@ -38,8 +38,8 @@ func (r *Report) Add(fields ...Field) {
 	}
 }
 
-// Get returns an entry that Add has added, or that ReadJSON has found in addition to those of every report; the zero
-// Field if there is none.
+// Get returns an entry that Add has added, or an additional entry that ReadJSON has read. If there is none, it
+// returns the zero Field.
 func (r *Report) Get(key string) Field {
 	if i := slices.IndexFunc(r.further, func(f Field) bool { return f.Key == key }); i >= 0 {
 		return r.further[i]
@@ -47,10 +47,10 @@ func (r *Report) Get(key string) Field {
 	return Field{}
 }
 
-// AssumptionsKey is the key of an object of what a result rests on, a text for each key.
+// AssumptionsKey is the key of an object with the assumptions of a result, one text for each key.
 const AssumptionsKey = "assumptions"
 
-// place is a key that every report has, and where in one its value is: an *int or a *float64.
+// place is a key that every report has, and a pointer to its value: an *int or a *float64.
 type place struct {
 	key string
 	at  any
@@ -74,7 +74,7 @@ func (r *Report) places() []place {
 	return all
 }
 
-// Fields lists the report's entries in the order of their keys, bytewise.
+// Fields returns the report's entries, sorted by key bytewise.
 func (r *Report) Fields() []Field {
 	var fields []Field
 	for _, p := range r.places() {
@@ -99,7 +99,7 @@ func (r *Report) Values() map[string]any {
 	return values
 }
 
-// Numbers returns the report's entries that are numbers, or truths, as 0 and 1.
+// Numbers returns the report's entries that are numbers or booleans. A boolean becomes 0 or 1.
 func (r *Report) Numbers() map[string]float64 {
 	numbers := map[string]float64{}
 	for key, value := range r.Values() {
@@ -120,8 +120,8 @@ func (r *Report) Numbers() map[string]float64 {
 
 // WriteJSON writes the report file: one entry per line, sorted by key.
 //
-// It formats alone because Go's JSON packages write other floats than the
-// file form asks for (10 instead of 10.0, 1e-9 instead of 1e-09).
+// Go's JSON packages do not write floats in the form of the file: they write 10 instead of 10.0, and 1e-9 instead of
+// 1e-09.
 func (r *Report) WriteJSON(w io.Writer) error {
 	text, err := appendFields(nil, r.Fields(), ",\n  ")
 	if err != nil {
@@ -170,15 +170,15 @@ func appendFields(dst []byte, fields []Field, separator string) (_ []byte, err e
 }
 
 func appendString(dst []byte, s string) []byte {
-	quoted, _ := json.Marshal(s) // a string cannot fail
+	quoted, _ := json.Marshal(s) // a string cannot cause an error
 	return append(dst, quoted...)
 }
 
-// AppendFloat appends the shortest digits that read back as v: with a decimal
-// point for 1e-4 <= |v| < 1e16 and for 0, else with an exponent.
+// AppendFloat appends the shortest digits that parse as v. It writes a decimal point for 1e-4 <= |v| < 1e16 and for
+// 0, otherwise an exponent.
 func AppendFloat(dst []byte, v float64) []byte {
 	a := math.Abs(v)
-	if a != 0 && !(a >= 1e-4 && a < 1e16) { // or infinite, or not a number
+	if a != 0 && !(a >= 1e-4 && a < 1e16) { // also for Inf and NaN
 		return strconv.AppendFloat(dst, v, 'e', -1, 64)
 	}
 	if a != 0 && a < 1<<53 && float64(int64(v)) == v {
@@ -192,8 +192,7 @@ func AppendFloat(dst []byte, v float64) []byte {
 	return dst
 }
 
-// ReadJSON reads a report file. Every key of a report must be there; keys it
-// does not know are further ones, in the order of their names.
+// ReadJSON reads a report file. Every key of Metrics must exist. Unknown keys become further entries, sorted by key.
 func ReadJSON(in io.Reader) (*Report, error) {
 	var entries map[string]any
 	dec := json.NewDecoder(in)
@@ -255,7 +254,7 @@ func readExtra(value any) (any, error) {
 	return nil, fmt.Errorf("%v, must be a number, a boolean, a string or an object of these", value)
 }
 
-// readObject reads an object of further keys, in the order of their names.
+// readObject converts an object to entries, sorted by key.
 func readObject(entries map[string]any) ([]Field, error) {
 	fields := make([]Field, 0, len(entries))
 	for key, value := range entries {

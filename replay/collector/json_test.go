@@ -37,7 +37,7 @@ func TestAppendFloat(t *testing.T) {
 	}
 }
 
-// Python's json module writes the same digits.
+// TestAppendFloatLikePython checks that Python's json module writes the same digits.
 func TestAppendFloatLikePython(t *testing.T) {
 	python := optional.Python(t)
 	rng := rand.New(rand.NewPCG(7, 8))
@@ -75,8 +75,7 @@ func TestAppendFloatLikePython(t *testing.T) {
 	}
 }
 
-// A report of the reference goes through ReadJSON and WriteJSON without a byte
-// changed.
+// TestReferenceReportRoundTrip checks that ReadJSON and WriteJSON keep every byte of a report of the reference.
 func TestReferenceReportRoundTrip(t *testing.T) {
 	text, err := os.ReadFile("testdata/table.json")
 	if err != nil {

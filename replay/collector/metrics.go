@@ -5,22 +5,23 @@ import (
 	"strings"
 )
 
-// Metric is a value of reports, or a distribution with a value for each Statistic.
+// Metric is a value of a report, or a distribution with a value for each Statistic.
 type Metric struct {
-	Key   string // in JSON; of a distribution, after the name of the statistic and an underscore
-	Label string // in the table of a report; "": it is not there
-	Line  int    // of that table
-	Short string // in tables with little room; "": Head
+	Key   string // in JSON; for a distribution, the part after the name of the statistic and an underscore
+	Label string // in the table of a report; "": not in the table
+	Line  int    // line number in that table
+	Short string // in narrow tables; "": Head
 	Head  [2]string
 	Unit  string
-	Text  string // its definition; "": reports do not always have it
-	// Wall reports whether it depends on real time, and Higher whether more of it is better.
+	Text  string // its definition; "": not in every report
+	// Wall reports whether the metric depends on real time. Higher reports whether higher values are better.
 	Wall, Higher bool
-	// at returns its place in a report: an *int, a *float64 or a *Distribution.
+	// at returns a pointer to the value in a report: an *int, a *float64 or a *Distribution.
 	at func(*Report) any
 }
 
-// Metrics returns the values that every report has, in the order of the table of a report, then further ones that tables show.
+// Metrics returns the metrics that every report has, in the order of the documentation, then further metrics of
+// tables.
 func Metrics() []Metric {
 	return []Metric{
 		{Key: "num_requests", Unit: "requests", Text: "that arrived", at: func(r *Report) any { return &r.Requests }},
@@ -66,10 +67,10 @@ func Metrics() []Metric {
 	}
 }
 
-// ownLabel is the label of a distribution that the reference's table does not have.
+// ownLabel is the label of the distribution that is not in the reference's table.
 const ownLabel = "Time per Output Token (ms)"
 
-// Statistic is a value of a distribution.
+// Statistic is a statistic of a distribution.
 type Statistic struct {
 	Key  string // in JSON, before an underscore and the key of the distribution
 	Head string // in tables
@@ -77,7 +78,7 @@ type Statistic struct {
 	at   func(*Distribution) *float64
 }
 
-// Statistics returns what a report has of each distribution, in the order of tables.
+// Statistics returns the statistics of each distribution, in the order of tables.
 func Statistics() []Statistic {
 	return []Statistic{
 		{"mean", "avg", "sum by number", func(d *Distribution) *float64 { return &d.Mean }},
@@ -92,8 +93,8 @@ func Statistics() []Statistic {
 	}
 }
 
-// Named returns the metric of a key of a report, and the statistic if it is one of a distribution.
-// It is nil for a key that is in no table.
+// Named returns the metric of a key of a report, and the statistic if the key is a statistic of a distribution. It
+// returns nil for an unknown key.
 func Named(key string) (*Metric, *Statistic) {
 	all := Metrics()
 	if i := slices.IndexFunc(all, func(m Metric) bool { return m.Key == key }); i >= 0 {
@@ -109,7 +110,7 @@ func Named(key string) (*Metric, *Statistic) {
 	return &all[i], &statistics[s]
 }
 
-// IsDistribution reports whether a report has statistics of it.
+// IsDistribution reports whether the metric is a distribution.
 func (m *Metric) IsDistribution() bool {
 	if m.at == nil {
 		return false
@@ -118,7 +119,7 @@ func (m *Metric) IsDistribution() bool {
 	return is
 }
 
-// WallKeys returns the entries of a report that depend on real time, so that they differ from run to run.
+// WallKeys returns the keys of entries that depend on real time and therefore differ between runs.
 func WallKeys() []string {
 	var keys []string
 	for _, m := range Metrics() {
@@ -129,16 +130,16 @@ func WallKeys() []string {
 	return keys
 }
 
-// IsWall reports whether an entry of a report is one of WallKeys.
+// IsWall reports whether a key is one of WallKeys.
 func IsWall(key string) bool { return slices.Contains(WallKeys(), key) }
 
-// IsHigherBetter reports whether more of an entry of a report is better.
+// IsHigherBetter reports whether higher values of an entry are better.
 func IsHigherBetter(key string) bool {
 	m, _ := Named(key)
 	return m != nil && m.Higher
 }
 
-// ShortName returns the name of an entry of a report in tables with little room.
+// ShortName returns the name of an entry of a report for narrow tables.
 func ShortName(key string) string {
 	m, statistic := Named(key)
 	switch {
@@ -152,7 +153,7 @@ func ShortName(key string) string {
 	return strings.TrimSpace(m.Head[0] + " " + m.Head[1])
 }
 
-// HeadOf returns the two lines above the values of an entry of a report.
+// HeadOf returns the two header lines of the column of an entry.
 func HeadOf(key string) [2]string {
 	m, statistic := Named(key)
 	if statistic != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// naive is the collector as its definition reads: it keeps every token's time.
+// naive is a literal implementation of the definition of a report: it keeps the time of every token.
 type naive struct {
 	records []naiveRecord
 }

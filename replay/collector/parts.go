@@ -6,9 +6,9 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Part returns a collector that notes the passes of requests that have arrived at c. Several goroutines may
-// note passes at once, each in a part, if no two of them have a request in common and nothing is asked of c
-// before AddPart.
+// Part returns a collector that records the passes of requests that have arrived at c. Several goroutines may record
+// passes concurrently, each in its part. No two parts may record the same request, and c must not be read before
+// AddPart.
 func (c *Collector) Part() *Collector {
 	if c.fold != nil {
 		panic("collector: requests are folded, which one goroutine does")
@@ -18,7 +18,7 @@ func (c *Collector) Part() *Collector {
 	return p
 }
 
-// AddPart adds what a part of c has noted. The order of parts has no influence on the report.
+// AddPart adds the facts of a part to c. The order of parts does not affect the report.
 func (c *Collector) AddPart(p *Collector) {
 	c.gaps.addAll(&p.gaps)
 	c.spans.addAll(&p.spans)
@@ -41,14 +41,14 @@ func (c *Collector) AddPart(p *Collector) {
 	}
 }
 
-// addAll adds the latencies of another list.
+// addAll adds the latencies of other.
 func (g *gaps) addAll(other *gaps) {
 	for i, bits := range other.bits {
 		g.add(sim.Time(math.Float64frombits(bits)), other.counts[i])
 	}
 }
 
-// addAll takes the latencies of another list, which is not used any more.
+// addAll adds the latencies of other, which must not be used afterwards.
 func (s *spans) addAll(other *spans) {
 	s.chunks = append(s.chunks, other.chunks...)
 	s.n += other.n

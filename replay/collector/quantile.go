@@ -5,29 +5,29 @@ import (
 	"slices"
 )
 
-// Distribution describes a list of samples; all of it is 0 for an empty list.
+// Distribution is the statistics of a list of samples. It is the zero value for an empty list.
 type Distribution struct {
 	Mean, Min, Max             float64
 	Median, P75, P90, P95, P99 float64
-	Std                        float64 // of the population: the squares are divided by n
+	Std                        float64 // of the population: the sum of squares is divided by n
 }
 
-// wantedPercentiles are the ones a Distribution has, ascending.
+// wantedPercentiles returns the percentiles of a Distribution, ascending.
 func wantedPercentiles() [maxRanks]float64 { return [...]float64{50, 75, 90, 95, 99} }
 
-// NearestRank returns the index of percentile p, 0 to 100, in an ascending list of n samples, at least one: the nearest
-// rank, the upper of two equally near ones, without interpolation.
+// NearestRank returns the index of percentile p, 0 to 100, in an ascending list of n >= 1 samples. It is the nearest
+// rank without interpolation, and the upper of two equally near ranks.
 func NearestRank(n int64, p float64) int64 {
 	return min(n-1, int64(math.Round(float64(n-1)*p/100.0)))
 }
 
-// Describe describes samples, which are >= 0, in another order afterwards.
+// Describe returns the distribution of samples, which must be >= 0. It reorders samples.
 func Describe(samples []float64) Distribution {
 	return describeSamples(samples, make([]float64, len(samples)))
 }
 
-// describeSamples describes samples, which are >= 0. The sums run in the order of
-// the list, which is overwritten then; buf is memory for as many.
+// describeSamples returns the distribution of samples, which must be >= 0. The sums are computed in the order of the
+// list. samples and buf, of the same length, are overwritten.
 func describeSamples(samples, buf []float64) Distribution {
 	if len(samples) == 0 {
 		return Distribution{}
@@ -45,9 +45,8 @@ func describeSamples(samples, buf []float64) Distribution {
 	return d
 }
 
-// Percentile returns the percentile p of a distribution of the report, by the end of its
-// keys, as ttft_ms: one that the report does not have. It is 0 without samples, as those
-// of the report are, and ok reports whether there is such a distribution.
+// Percentile returns the percentile p of a distribution of the report, for example of ttft_ms. It is 0 without
+// samples. ok reports whether the distribution exists.
 func (c *Collector) Percentile(of string, p float64) (value float64, ok bool) {
 	var samples []float64
 	if of == "itl_ms" {
@@ -80,7 +79,7 @@ func (c *Collector) Percentile(of string, p float64) (value float64, ok bool) {
 	return at[0], true
 }
 
-// percentile returns the percentile p of ascending values, 0 without any.
+// percentile returns the percentile p of ascending values, 0 if there are none.
 func (w *weighted) percentile(p float64) float64 {
 	var n, below int64
 	for _, c := range w.counts {
@@ -110,8 +109,7 @@ func meanAndStd(samples []float64) (mean, std float64) {
 	return mean, math.Sqrt(squares / n)
 }
 
-// describeWeighted describes ascending values, each of which counts as
-// often as the entry of counts has it.
+// describeWeighted returns the distribution of ascending values with their weights.
 func describeWeighted(w weighted) Distribution {
 	if len(w.bits) == 0 {
 		return Distribution{}
@@ -135,7 +133,7 @@ func describeWeighted(w weighted) Distribution {
 	d.Std = math.Sqrt(squares / float64(n))
 
 	var at [maxRanks]float64
-	i, below := 0, int64(0) // below: samples before value i
+	i, below := 0, int64(0) // below is the number of samples before value i
 	for j, p := range wantedPercentiles() {
 		for r := NearestRank(n, p); below+counts[i] <= r; i++ {
 			below += counts[i]

@@ -17,7 +17,7 @@ func TestRank(t *testing.T) {
 		want int64
 	}{
 		{1, 50, 0}, {1, 99, 0},
-		{2, 50, 1}, // half way: the upper one
+		{2, 50, 1}, // halfway between two ranks: the upper rank
 		{3, 50, 1}, {4, 50, 2}, {4, 75, 2}, {5, 90, 4},
 		{100, 99, 98}, {101, 99, 99}, {11, 95, 10}, {12031, 99, 11910},
 	}
@@ -28,8 +28,8 @@ func TestRank(t *testing.T) {
 	}
 }
 
-// Lists long and short, with few and many different bits, with equal keys: the
-// radix sort is a stable sort and keeps every weight with its key.
+// TestRadixSort checks that the radix sort is stable and keeps every weight with its key. It uses long and short
+// lists with few and many differing bits, and with equal keys.
 func TestRadixSort(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	keys := map[string]func() uint64{
@@ -73,7 +73,7 @@ func TestRadixSort(t *testing.T) {
 	}
 }
 
-// For any values, pick finds the value at that place of the sorted list.
+// TestPick checks that pickRanks finds the value at each rank of the sorted list.
 func TestPick(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 9))
 	values := map[string]func() float64{
@@ -105,7 +105,7 @@ func TestPick(t *testing.T) {
 	}
 }
 
-// A weighted list describes the same samples as the list written out.
+// TestWeightedDistribution checks that a weighted list has the same distribution as the list with repeated values.
 func TestWeightedDistribution(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for n := 1; n < 200; n++ {
@@ -133,7 +133,7 @@ func TestWeightedDistribution(t *testing.T) {
 
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-12*max(1, math.Abs(b)) }
 
-// A long list of gaps is compacted while it grows, without losing one.
+// TestGapsCompact checks that a long list of gaps is compacted while it grows, without losing a gap.
 func TestGapsCompact(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	var g gaps
@@ -159,7 +159,7 @@ func TestGapsCompact(t *testing.T) {
 	}
 }
 
-// The mean and deviation of latencies that hardly differ survive the sums.
+// TestDeviationOfNearlyEqualGaps checks the precision of the mean and deviation of nearly equal latencies.
 func TestDeviationOfNearlyEqualGaps(t *testing.T) {
 	var g gaps
 	for i := range 1000 {

@@ -4,11 +4,11 @@ import "time"
 
 // Report is the results of a replay. Times are in ms of the logical clock unless their names have wall.
 type Report struct {
-	Requests        int // that arrived
-	Completed       int // with an admission and a token: all that follows is about these
+	Requests        int // number of arrived requests
+	Completed       int // requests with an admission and a token: all later fields are about these
 	InputTokens     int
-	OutputTokens    int // asked for; gained, when the replay was ended early
-	ProcessedTokens int // input and output
+	OutputTokens    int // requested tokens; gained tokens if the replay ended early
+	ProcessedTokens int // sum of input and output tokens
 
 	DurationMS float64 // instant of the last token
 	WallMS     float64 // real time of the simulation
@@ -19,37 +19,37 @@ type Report struct {
 	TotalTokensPerS        float64
 	ProcessedTokensPerS    float64 // per second of real time
 	ProcessedOutputPerS    float64 // per second of real time
-	PrefixCacheReusedRatio float64 // reused share of the input tokens
+	PrefixCacheReusedRatio float64 // share of the input tokens found in a cache
 
-	// Readmissions are those after a preemption, if they count apart, and
-	// ReadmittedReusedRatio the share of their prompt tokens that was cached.
+	// Readmissions is the number of admissions after a preemption, if they are counted separately.
+	// ReadmittedReusedRatio is the cached share of their prompt tokens.
 	Readmissions          int
 	ReadmittedReusedRatio float64
 
-	// With speculative decoding, AcceptedTokensPerPass is the tokens that a request gains
-	// in a pass that verifies its drafts, the model's own token among them, and
-	// AcceptanceRate the share of drafts that are accepted.
+	// AcceptedTokensPerPass is, with speculative decoding, the mean number of tokens that a request gains in a pass
+	// that verifies its drafts. It includes the token of the model itself. AcceptanceRate is the share of accepted
+	// draft tokens.
 	AcceptedTokensPerPass float64
 	AcceptanceRate        float64
 
-	// ClippedRequests are requests with answers that engines shortened to what their pools hold,
-	// and ClippedTokens the tokens cut off.
+	// ClippedRequests is the number of requests with answers that engines shortened to the size of their pools.
+	// ClippedTokens is the number of tokens cut off.
 	ClippedRequests, ClippedTokens int
-	// CappedRequests are requests with answers that end at the longest sequence of their engines, and
-	// CappedTokens the tokens cut off.
+	// CappedRequests is the number of requests with answers that end at the maximum sequence length of their engines.
+	// CappedTokens is the number of tokens cut off.
 	CappedRequests, CappedTokens int
 
 	TTFT           Distribution // time to first token
 	TTST           Distribution // first to second token
 	TPOT           Distribution // mean time per token after the first
-	ITL            Distribution // time between two tokens, all requests pooled
+	ITL            Distribution // time between two tokens, of all requests together
 	E2E            Distribution // arrival to last token
 	UserThroughput Distribution // 1000/ITL where ITL > 0, tokens per second
 
 	further []Field // in the order in which they were added
 }
 
-// QuantileError is the key of the largest relative error of quantiles of requests; it is missing if they are exact.
+// QuantileError is the key of the maximum relative error of quantiles. It is missing if quantiles are exact.
 const QuantileError = "quantile_error"
 
 // Report derives the report of a simulation that took wall of real time.
@@ -57,7 +57,7 @@ func (c *Collector) Report(wall time.Duration) *Report {
 	c.FoldAll()
 	r := &Report{WallMS: float64(wall) / 1e6}
 	pooled := make(chan struct{})
-	go func() { // half of the work, and nothing of the other half
+	go func() { // about half of the work, independent of the other half
 		r.ITL, r.UserThroughput = c.describeGaps()
 		close(pooled)
 	}()
@@ -70,7 +70,7 @@ func (c *Collector) Report(wall time.Duration) *Report {
 	return r
 }
 
-// perRequest fills in the distributions of what there is one of per request.
+// perRequest sets the distributions of metrics with one value per request.
 func (c *Collector) perRequest(r *Report) {
 	if c.fold != nil {
 		for i, to := range []*Distribution{ttft: &r.TTFT, ttst: &r.TTST, tpot: &r.TPOT, e2e: &r.E2E} {
@@ -88,14 +88,14 @@ func (c *Collector) perRequest(r *Report) {
 	r.E2E = of(1, func(r *Record) float64 { return float64(r.E2E()) })
 }
 
-// totals adds up what there is one of per request.
+// totals is sums over requests.
 type totals struct {
 	completed, input, reused, fetched int
 	asked, gained                     int // answer tokens
 	end                               float64
 }
 
-// add adds a request to the totals, if the report is about it.
+// add adds a request to the totals if the report includes it.
 func (t *totals) add(c *Collector, r *Record) {
 	if !c.isMeasured(r) {
 		return
@@ -108,7 +108,7 @@ func (t *totals) add(c *Collector, r *Record) {
 	t.end = max(t.end, float64(r.Last))
 }
 
-// countTotals fills in the totals and what is divided out of them.
+// countTotals sets the totals of the report and the values derived from them.
 func (c *Collector) countTotals(r *Report) {
 	t := c.addTotals()
 	r.Requests, r.Completed, r.InputTokens, r.OutputTokens, r.DurationMS = c.Len(), t.completed, t.input, t.asked, t.end
@@ -140,7 +140,7 @@ func (c *Collector) countTotals(r *Report) {
 	r.divideByWall()
 }
 
-// addTotals adds up all requests.
+// addTotals returns the totals of all requests.
 func (c *Collector) addTotals() (t totals) {
 	if c.fold != nil {
 		t = c.fold.totals
@@ -148,7 +148,7 @@ func (c *Collector) addTotals() (t totals) {
 	for i := range c.records {
 		t.add(c, &c.records[i])
 	}
-	for id := range c.hits { // in any order: the sum is the same
+	for id := range c.hits { // any order gives the same sum
 		if c.isMeasured(c.Record(id)) {
 			own, _ := c.Readmitted(id)
 			t.reused -= own
@@ -157,7 +157,7 @@ func (c *Collector) addTotals() (t totals) {
 	return t
 }
 
-// divideBySeconds fills in the throughput of the report's duration.
+// divideBySeconds sets the throughputs, given the totals, by the duration of the report.
 func (r *Report) divideBySeconds(requests, input, output int) {
 	seconds := max(r.DurationMS/1000.0, 1e-9)
 	r.RequestsPerS = float64(requests) / seconds
@@ -166,7 +166,7 @@ func (r *Report) divideBySeconds(requests, input, output int) {
 	r.TotalTokensPerS = float64(input+output) / seconds
 }
 
-// SetWall states the real time of the simulation, and what is divided by it.
+// SetWall sets the real time of the simulation and the values per real second.
 func (r *Report) SetWall(wall time.Duration) {
 	r.WallMS = float64(wall) / 1e6
 	r.divideByWall()
@@ -179,11 +179,10 @@ func (r *Report) divideByWall() {
 	}
 }
 
-// HostReused is the key of the share of the input tokens that was fetched from host memory.
+// HostReused is the key of the share of the input tokens that was loaded from host memory.
 const HostReused = "host_cache_reused_ratio"
 
-// HostReusedRatio is the share of the input tokens that was fetched from host
-// memory.
+// HostReusedRatio returns the share of the input tokens that was loaded from host memory.
 func (c *Collector) HostReusedRatio() float64 {
 	t := c.addTotals()
 	input, fetched := t.input, t.fetched
@@ -198,8 +197,8 @@ func (c *Collector) HostReusedRatio() float64 {
 	return float64(fetched) / float64(input)
 }
 
-// appendSamples appends one value per counted request with at least tokens >= 1 tokens to
-// dst, in order of arrival.
+// appendSamples appends, in order of arrival, one value for each counted request with at least the given number of
+// tokens, which must be >= 1.
 func (c *Collector) appendSamples(dst []float64, tokens int32, value func(*Record) float64) []float64 {
 	for i := range c.records {
 		if r := &c.records[i]; r.Admitted() && r.Tokens >= tokens && (!c.windowed || c.window.Holds(r.Arrival)) {
@@ -209,8 +208,8 @@ func (c *Collector) appendSamples(dst []float64, tokens int32, value func(*Recor
 	return dst
 }
 
-// LostEvents returns the number of KV events that engines had no room for.
+// LostEvents returns the number of KV events that engines dropped.
 func (c *Collector) LostEvents() int { return c.lostEvents }
 
-// HostTokens returns the tokens that engines sent to host memory, and the tokens that they fetched from it.
+// HostTokens returns the tokens that engines sent to host memory, and the tokens that they loaded from it.
 func (c *Collector) HostTokens() (sent, fetched int) { return c.toHost, c.loaded }

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// The metrics that there is one value of per request.
+// The constants are the metrics with one value per request.
 const (
 	ttft = iota
 	ttst
@@ -15,16 +15,16 @@ const (
 	metrics
 )
 
-// series is the remainder of a list of values >= 0, each of which has been added to the sum in its turn.
+// series is sums and quantiles of a list of values >= 0. The values are added in order.
 type series struct {
 	n       int64
 	sum     float64
 	least   float64
 	most    float64
-	precise double // the sum
+	precise double // sum with a higher precision
 	squares double
 	counts  sketch
-	spool   *spool // the values in their order; nil: they are sketched
+	spool   *spool // the values in order; nil: they are sketched
 }
 
 // add adds a value.
@@ -44,10 +44,10 @@ func (s *series) add(v float64) {
 	s.squares.addProduct(v, v)
 }
 
-// Values is the remainder of a list of values >= 0 that is not kept.
+// Values is sums and quantiles of a list of values >= 0 that is not kept in memory.
 type Values struct{ series }
 
-// NewValues returns an empty list, with quantiles in the given form.
+// NewValues returns an empty list with the given method for quantiles.
 func NewValues(how Folding) (v *Values, err error) {
 	v = &Values{}
 	if how.Quantiles == Exact {
@@ -62,7 +62,7 @@ func (v *Values) Add(x float64) { v.add(x) }
 // Describe returns the distribution of the values.
 func (v *Values) Describe() Distribution { return v.describe() }
 
-// Close gives up the temporary file, if there is one. It returns the first error of the file.
+// Close closes the temporary file, if any, and returns its first error.
 func (v *Values) Close() error { return errors.Join(v.spool.failed(), v.spool.close()) }
 
 // describe returns the distribution of the values.
@@ -90,7 +90,7 @@ func (s *series) describe() Distribution {
 	return d
 }
 
-// percentile returns the percentile p of the values, 0 without any.
+// percentile returns the percentile p of the values, 0 if there are none.
 func (s *series) percentile(p float64) float64 {
 	switch {
 	case s.n == 0:
@@ -110,8 +110,8 @@ func (s *series) sketchPercentiles(ps []float64) []float64 {
 	return at
 }
 
-// pickPercentiles returns percentiles, which ascend, by reading the values again. The first time they are shown
-// in their order.
+// pickPercentiles returns the percentiles ps, which must ascend, by reading the values again. The first reading calls
+// show with the values in order.
 func (s *series) pickPercentiles(ps []float64, show func(words []int64)) []float64 {
 	ranks, order := make([]int64, len(ps)), make([]int, len(ps))
 	for i, p := range ps {
@@ -142,8 +142,8 @@ func (s *series) pickPercentiles(ps []float64, show func(words []int64)) []float
 	return at
 }
 
-// findCells returns the buckets that hold ranks, which ascend, as ranges of words. Of ranks of zeros the
-// word is known.
+// findCells returns the buckets that contain the given ranks, which must ascend, as ranges of words. For ranks of
+// zeros, it sets the word instead.
 func (s *sketch) findCells(ranks []int64, left []int, words []int64) (cells []cell) {
 	below := s.zeros
 	for len(left) > 0 && ranks[left[0]] < below {

@@ -5,19 +5,19 @@ import (
 	"math/big"
 )
 
-// SketchError is how far a sketched quantile is from the value at its rank, at most, as a share of that value. Buckets
-// are 1/bucketParts of the power of two below them, and their middle represents their values.
+// SketchError is the maximum relative error of a sketched quantile, compared with the value at its rank. A bucket has
+// the width 1/bucketParts of the power of two below it, and its middle represents its values.
 const SketchError = 1.0 / (2 * bucketParts)
 
-// sketch counts values >= 0 by their leading bits. Two sketches are joined by adding their counts, and
-// are the same on every machine.
+// sketch counts values >= 0 by their leading bits. Sketches can be joined by adding their counts, and are the same on
+// every machine.
 type sketch struct {
 	zeros  int64
 	first  int     // bucket of the first count
 	counts []int64 // by bucket
 }
 
-// sketchShift is the number of bits of a float64 that its bucket drops.
+// sketchShift is the number of low bits of a float64 that a bucket ignores.
 const sketchShift = mantissa - bucketBits
 
 // add counts a value n times.
@@ -33,7 +33,7 @@ func (s *sketch) add(value float64, n int64) {
 	s.counts[at] += n
 }
 
-// widen makes room for a bucket at distance at from the first, and returns its new distance.
+// widen extends counts to the index at, and returns the new index of that bucket.
 func (s *sketch) widen(at int) int {
 	if len(s.counts) == 0 {
 		s.first, at = s.first+at, 0
@@ -49,7 +49,7 @@ func (s *sketch) widen(at int) int {
 	return at
 }
 
-// values returns the middles of the buckets with what they count, between two bounds.
+// values returns the middles of the buckets with their counts. Middles are limited to the bounds least and most.
 func (s *sketch) values(least, most float64) (w weighted) {
 	if s.zeros > 0 {
 		w.bits, w.counts = append(w.bits, 0), append(w.counts, s.zeros)
@@ -66,7 +66,7 @@ func (s *sketch) values(least, most float64) (w weighted) {
 	return w
 }
 
-// double is a number as the sum of two float64s; the second has the rounding error of the first.
+// double is a number as the sum of two float64s. The second is the rounding error of the first.
 type double struct{ high, low float64 }
 
 // add adds x.
@@ -89,7 +89,7 @@ func (d *double) exact() *big.Float {
 	return x.Add(x, new(big.Float).SetFloat64(d.low))
 }
 
-// deviationOf returns the standard deviation of n numbers by their sum and that of their squares.
+// deviationOf returns the standard deviation of n numbers, given their sum and the sum of their squares.
 func deviationOf(n int64, sum, squares *double) float64 {
 	if n == 0 {
 		return 0

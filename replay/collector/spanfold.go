@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// spanFold is the remainder of spans without chunks.
+// spanFold is the sums of latencies that are no longer in chunks.
 type spanFold struct {
-	total *spanTotal // nil: none has gone
-	spool *spool     // the spans in their order; nil: they are sketched
+	total *spanTotal // nil: no chunk has been folded
+	spool *spool     // the spans in order; nil: they are sketched
 }
 
-// addChunk adds a chunk, which is empty then.
+// addChunk folds a chunk and empties it.
 func (f *spanFold) addChunk(c *spanChunk) {
 	if f.total == nil {
 		f.total = newSpanTotal()
@@ -26,7 +26,7 @@ func (f *spanFold) addChunk(c *spanChunk) {
 	c.text = c.text[:0]
 }
 
-// addSpan appends a span as two words, and its offs as as many as they take.
+// addSpan appends a span as two words, followed by its offs, 8 per word.
 func (s *spool) addSpan(k *span, offs []byte) {
 	s.add(k.head)
 	s.add(uint64(uint32(k.step))<<32 | uint64(k.weight))
@@ -37,10 +37,10 @@ func (s *spool) addSpan(k *span, offs []byte) {
 	}
 }
 
-// eachSpan shows all spans, with their offs.
+// eachSpan calls visit with all spans and their offs.
 func (s *spool) eachSpan(visit func(k *span, offs []byte)) {
 	var k span
-	offs, at, left := make([]byte, 0, mostInSpan+8), 0, 0 // left: offs of k that are still to come
+	offs, at, left := make([]byte, 0, mostInSpan+8), 0, 0 // left is the number of offs of k that have not been read
 	s.each(func(words []int64) {
 		for _, w := range words {
 			switch at {
@@ -62,7 +62,7 @@ func (s *spool) eachSpan(visit func(k *span, offs []byte)) {
 	})
 }
 
-// pickSketched returns the middles of the buckets in which the latencies at ranks are.
+// pickSketched returns the middles of the buckets that contain ranks.
 func (t *spanTotal) pickSketched(ranks []int64) []int64 {
 	out := make([]int64, len(ranks))
 	for i, r := range ranks {
@@ -75,7 +75,7 @@ func (t *spanTotal) pickSketched(ranks []int64) []int64 {
 	return out
 }
 
-// middleOf returns the middle of a bucket, within the bounds of all latencies.
+// middleOf returns the middle of a bucket, limited to the bounds of all latencies.
 func (t *spanTotal) middleOf(bucket int) int64 {
 	return min(max((firstOf(bucket)+firstOf(bucket+1)-1)/2, t.least), t.most)
 }

@@ -5,26 +5,26 @@ import (
 	"math"
 )
 
-// spans are inter-token latencies in whole ns, each with the number of requests that had it. They are kept in little
-// more than a byte each in long runs, since those of successive passes mostly grow by the same step, give or take one.
+// spans is inter-token latencies in whole ns, each with the number of requests that had it. Successive latencies of
+// long runs mostly grow by a constant step, plus or minus one. Each latency therefore takes little more than a byte.
 type spans struct {
 	chunks []spanChunk
-	n      int64     // latencies
-	fold   *spanFold // where full chunks go; nil: all are kept
+	n      int64     // number of latencies
+	fold   *spanFold // where full chunks are folded; nil: all are kept
 }
 
-// spanChunk is spans one after the other, as text: a word, and the offs. The word has the first latency (29 bits), the step
-// (16 bits from atStep on), the weight (11 bits from atWeight on), how many latencies there are less one (7 bits from
-// atLength on) and isWide. In that of a wide span the first latency has 40 bits, and the step and the weight follow in four
-// bytes each.
+// spanChunk is encoded spans, one after the other: a word, then the offs. The word contains the first latency (29
+// bits), the step (16 bits from atStep on), the weight (11 bits from atWeight on), the number of latencies minus one
+// (7 bits from atLength on) and isWide. If isWide is set, the first latency has 40 bits, and the step and the weight
+// follow in four bytes each.
 type spanChunk struct {
 	text []byte
 }
 
-// span is the latencies of successive passes, which as many requests had. After the first
-// two each is the one before and step and an off, an int8.
+// span is the latencies of successive passes with the same number of requests. The second latency is the first plus
+// step. Each later latency is the previous one plus step and an int8, its off.
 type span struct {
-	head   uint64 // the first, and from lengthBits on how many there are
+	head   uint64 // the first latency, and the number of latencies from lengthBits on
 	step   int32
 	weight uint32
 }
@@ -33,17 +33,16 @@ const (
 	lengthBits    = 40
 	bytesPerChunk = 1 << 16
 	mostInSpan    = 128             // latencies
-	spanBytes     = 16 + mostInSpan // of a span, at most
+	spanBytes     = 16 + mostInSpan // maximum size of a span
 
-	// Places in the word of a span.
+	// Bit positions in the word of a span.
 	atStep   = 29
 	atWeight = 45
 	atLength = 56
 	isWide   = 1 << 63
 )
 
-// add notes latencies that weight requests had, one after the other. They are below 2^40,
-// the weight below 2^32.
+// add adds successive latencies that weight requests had. Latencies must be below 2^40, and weight below 2^32.
 func (s *spans) add(nanos []int64, weight int64) {
 	if weight == 0 {
 		return
@@ -67,7 +66,7 @@ func (c *spanChunk) isFull() bool {
 	return cap(c.text)-len(c.text) < spanBytes
 }
 
-// addSpan makes a span of the first latencies and returns how many it holds.
+// addSpan adds a span with as many of the first latencies as fit, and returns their number.
 func (c *spanChunk) addSpan(nanos []int64, weight int64) (n int) {
 	step := int64(0)
 	if len(nanos) > 1 {
@@ -98,7 +97,7 @@ func (c *spanChunk) addSpan(nanos []int64, weight int64) (n int) {
 	return n
 }
 
-// each shows the spans of a chunk, with their offs.
+// each calls visit with the spans of a chunk and their offs.
 func (c *spanChunk) each(visit func(k *span, offs []byte)) {
 	var k span
 	order := binary.LittleEndian
@@ -123,7 +122,7 @@ func (c *spanChunk) each(visit func(k *span, offs []byte)) {
 func (k *span) first() int64 { return int64(k.head & (1<<lengthBits - 1)) }
 func (k *span) count() int   { return int(k.head >> lengthBits) }
 
-// empty forgets all spans.
+// empty removes all spans.
 func (s *spans) empty() {
 	s.chunks, s.n = nil, 0
 	if s.fold != nil {
@@ -132,7 +131,7 @@ func (s *spans) empty() {
 	}
 }
 
-// each shows all spans, with their offs. Sketched spans are not there any more.
+// each calls visit with all spans and their offs. Sketched spans are not included.
 func (s *spans) each(visit func(k *span, offs []byte)) {
 	if s.fold != nil && s.fold.spool != nil {
 		s.fold.spool.eachSpan(visit)
@@ -140,14 +139,14 @@ func (s *spans) each(visit func(k *span, offs []byte)) {
 	s.eachKept(visit)
 }
 
-// eachKept shows the spans of chunks.
+// eachKept calls visit with the spans of chunks.
 func (s *spans) eachKept(visit func(k *span, offs []byte)) {
 	for i := range s.chunks {
 		s.chunks[i].each(visit)
 	}
 }
 
-// bounds returns two values between which the latencies lie.
+// bounds returns a lower and an upper bound of the latencies.
 func (k *span) bounds() (least, most int64) {
 	first, n := k.first(), int64(k.count())
 	last := first + (n-1)*int64(k.step)
@@ -155,7 +154,7 @@ func (k *span) bounds() (least, most int64) {
 	return min(first, last) - slack, max(first, last) + slack
 }
 
-// nanos returns the latencies, in buf.
+// nanos returns the latencies in buf.
 func (k *span) nanos(offs []byte, buf *[mostInSpan]int64) []int64 {
 	buf[0] = k.first()
 	if k.count() == 1 {

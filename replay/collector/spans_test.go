@@ -10,8 +10,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// drawSpans draws runs of passes: lengths that grow by a step, or jump, or are far from all
-// other lengths.
+// drawSpans draws runs of passes with durations that grow by a step, jump, or differ strongly.
 func drawSpans(rng *rand.Rand) (runs [][]int64, weights []int64) {
 	scale := int64(1) << rng.IntN(38)
 	for range 1 + rng.IntN(60) {
@@ -34,7 +33,8 @@ func drawSpans(rng *rand.Rand) (runs [][]int64, weights []int64) {
 	return runs, weights
 }
 
-// Spans keep the added values, and their distributions are those of a list of them.
+// TestSpans checks that spans keep the added values, and that their distributions equal those of a list of the
+// values.
 func TestSpans(t *testing.T) {
 	for seed := range uint64(80) {
 		rng := rand.New(rand.NewPCG(seed, 31))
@@ -74,7 +74,7 @@ func TestSpans(t *testing.T) {
 	}
 }
 
-// A span keeps what is too wide for a word.
+// TestWideSpans checks a span with values that do not fit in a word.
 func TestWideSpans(t *testing.T) {
 	for _, first := range []int64{0, 1<<atStep - 1, 1 << atStep, 1<<40 - 1} {
 		for _, weight := range []int64{1, 1<<11 - 1, 1 << 11, 1<<32 - 1} {
@@ -101,7 +101,7 @@ func TestWideSpans(t *testing.T) {
 	}
 }
 
-// checkSpans holds the distributions of s to those of all latencies, sorted.
+// checkSpans compares the distributions of s with those of all latencies, sorted.
 func checkSpans(t *testing.T, s *spans, all []int64) {
 	t.Helper()
 	var times, perSecond []float64
@@ -130,7 +130,7 @@ func checkSpans(t *testing.T, s *spans, all []int64) {
 	}
 }
 
-// Neither the order in which passes come nor how they are put together in runs matters.
+// TestSpansInAnyOrder checks that neither the order of passes nor their division into runs changes the result.
 func TestSpansInAnyOrder(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 32))
 	runs, weights := drawSpans(rng)
@@ -153,7 +153,8 @@ func TestSpansInAnyOrder(t *testing.T) {
 	}
 }
 
-// Latencies in whole ns and fractional ones are counted together, also by a report halfway.
+// TestSpansAndGaps checks that latencies in whole ns and fractional latencies are counted together, also in a report
+// before the end.
 func TestSpansAndGaps(t *testing.T) {
 	c := New(0)
 	whole := &scheduler.Pass{End: 3, Count: 2, Ends: []sim.Time{1, 3}, Nanos: []int64{1e6, 2e6}, Decoding: 3, Gaps: []sim.Time{5}}
@@ -174,7 +175,7 @@ func TestSpansAndGaps(t *testing.T) {
 	}
 }
 
-// A pass allocates only the memory of its kept values.
+// TestSpansAllocateSeldom checks that a pass allocates only the memory of its kept values.
 func TestSpansAllocateSeldom(t *testing.T) {
 	var s spans
 	run := []int64{5e6, 5e6 + 100, 5e6 + 201}
@@ -186,7 +187,7 @@ func TestSpansAllocateSeldom(t *testing.T) {
 	}
 }
 
-// Buckets follow on each other without a gap.
+// TestBuckets checks that successive buckets have no gap.
 func TestBuckets(t *testing.T) {
 	for b := range buckets {
 		first, next := firstOf(b), firstOf(b+1)
@@ -199,7 +200,7 @@ func TestBuckets(t *testing.T) {
 	}
 }
 
-// Runs are short where many requests come: a run of five latencies takes 14 bytes at most, three of them offs.
+// TestShortSpansAreSmall checks that a short run of five latencies takes at most 14 bytes.
 func TestShortSpansAreSmall(t *testing.T) {
 	const runs = 100_000
 	var s spans

@@ -7,9 +7,8 @@ import (
 	"slices"
 )
 
-// describe returns the distributions of the latencies, in ms, and of the rates 10^9/ns, in
-// tokens per second, of the ones that are not 0. Sums are of whole numbers, so that no order
-// matters.
+// describe returns the distributions of the latencies, in ms, and of the rates 10^9/ns, in tokens per second.
+// Latencies of 0 have no rate. Sums are sums of integers, so that the order does not matter.
 func (s *spans) describe() (latencies, rates Distribution) {
 	if s.n == 0 {
 		return latencies, rates
@@ -21,7 +20,7 @@ func (s *spans) describe() (latencies, rates Distribution) {
 	var ranks [2 * maxRanks]int64
 	for i, p := range wantedPercentiles() {
 		ranks[i] = NearestRank(s.n, p)
-		ranks[maxRanks+i] = s.n - 1 - NearestRank(max(m, 1), p) // the largest rate is the shortest latency
+		ranks[maxRanks+i] = s.n - 1 - NearestRank(max(m, 1), p) // the highest rate is the shortest latency
 	}
 	at := s.pick(ranks[:], t)
 	latencies.setPercentiles(at[:maxRanks], nanosToMS)
@@ -38,7 +37,8 @@ func (s *spans) describe() (latencies, rates Distribution) {
 func nanosToMS(n int64) float64   { return float64(n) / 1e6 }
 func nanosToRate(n int64) float64 { return 1e9 / float64(n) }
 
-// setMoments sets the moments of n numbers in parts of 1/unit, by their sum and that of their squares.
+// setMoments sets the mean and the deviation of n numbers in units of 1/unit, given their sum and the sum of their
+// squares.
 func (d *Distribution) setMoments(n int64, sum, squares *big.Int, unit float64) {
 	mean, deviation := momentsOf(n, sum, squares)
 	d.Mean, d.Std = mean/unit, deviation/unit
@@ -55,21 +55,21 @@ func (s *spans) percentile(p float64) float64 {
 	return nanosToMS(s.pick([]int64{NearestRank(s.n, p)}, s.total())[0])
 }
 
-// spanTotal is what adds up over spans.
+// spanTotal is sums over spans.
 type spanTotal struct {
 	least, most int64
-	leastAbove  int64          // the least above 0
-	zeros       int64          // latencies of 0
-	coarse      [buckets]int64 // latencies by bucketOf
+	leastAbove  int64          // the minimum above 0
+	zeros       int64          // number of latencies of 0
+	coarse      [buckets]int64 // number of latencies by bucketOf
 	latencies   moments        // in ns
 	rates       [powers]moments
 }
 
-// moments are exact sums of whole numbers and of their squares.
+// moments is an exact sum of integers, and of their squares.
 type moments struct{ sum, squares wide }
 
-// Buckets hold one value each up to bucketParts, and are wider then, 1/bucketParts of their
-// values; they hold latencies below 2^40 ns.
+// Buckets have one value each up to bucketParts. Wider buckets have 1/bucketParts of their values. They cover
+// latencies below 2^40 ns.
 const (
 	bucketBits  = 8
 	bucketParts = 1 << bucketBits
@@ -81,7 +81,7 @@ func bucketOf(n int64) int {
 	return shift<<bucketBits + int(n>>shift)
 }
 
-// firstOf returns the least value of a bucket.
+// firstOf returns the smallest value of a bucket.
 func firstOf(bucket int) int64 {
 	shift := max(0, bucket>>bucketBits-1)
 	return int64(bucket-shift<<bucketBits) << shift
@@ -100,8 +100,8 @@ func (s *spans) total() *spanTotal {
 
 func newSpanTotal() *spanTotal { return &spanTotal{least: math.MaxInt64, leastAbove: math.MaxInt64} }
 
-// addSpan adds latencies, each of which weight requests had. Distant ones, and
-// 0, are added one by one.
+// addSpan adds latencies that weight requests had. It adds latencies one by one if they differ by 2^28 ns or more, or
+// if 0 is among them.
 func (t *spanTotal) addSpan(nanos []int64, weight int64) {
 	least, most := nanos[0], nanos[0]
 	for _, n := range nanos {
@@ -115,7 +115,7 @@ func (t *spanTotal) addSpan(nanos []int64, weight int64) {
 	}
 	t.countCoarsely(nanos, least, most, weight)
 	t.least, t.most = min(t.least, least), max(t.most, most)
-	var sum, squares uint64 // of what they exceed the least by
+	var sum, squares uint64 // sums of the differences from the minimum
 	for _, n := range nanos {
 		more := uint64(n - least)
 		sum += more
@@ -134,7 +134,7 @@ func (t *spanTotal) addSpan(nanos []int64, weight int64) {
 	t.addRates(nanos, weight)
 }
 
-// countCoarsely counts latencies by their buckets.
+// countCoarsely counts latencies in their buckets.
 func (t *spanTotal) countCoarsely(nanos []int64, least, most, weight int64) {
 	if b := bucketOf(least); b == bucketOf(most) {
 		t.coarse[b] += weight * int64(len(nanos))
@@ -145,9 +145,9 @@ func (t *spanTotal) countCoarsely(nanos []int64, least, most, weight int64) {
 	}
 }
 
-// Rates are float64s with exact sums: each is a whole number of 53 bits by a power of
-// two, and those with one power are added up. Only latencies from 1 to 2^40 ns
-// have rates from 2^-11 to 2^30 tokens per second.
+// Rates are float64s with exact sums. Each rate is an integer of 53 bits times a power of two, and rates with the
+// same power are added up. Only latencies from 1 to 2^40 ns have rates, which are between 2^-11 and 2^30 tokens per
+// second.
 const (
 	mantissa   = 52
 	leastPower = 1023 - 11
@@ -172,14 +172,13 @@ func (t *spanTotal) addRates(nanos []int64, weight int64) {
 	t.rates[power-leastPower].add(sum, high, low, weight)
 }
 
-// add adds a sum and a sum of squares, high·2^64 + low, times weight.
+// add adds a sum and a sum of squares, high·2^64 + low, each multiplied by weight.
 func (m *moments) add(sum, high, low uint64, weight int64) {
 	m.sum.addTimes(0, sum, uint64(weight))
 	m.squares.addTimes(high, low, uint64(weight))
 }
 
-// joinRates returns the sum of all rates and that of their squares, in parts of a token per
-// second.
+// joinRates returns the sum of all rates and the sum of their squares, in units of 1/unit tokens per second.
 func (t *spanTotal) joinRates() (sum, squares *big.Int, unit float64) {
 	sum, squares = new(big.Int), new(big.Int)
 	for i := range t.rates {
@@ -189,8 +188,7 @@ func (t *spanTotal) joinRates() (sum, squares *big.Int, unit float64) {
 	return sum, squares, math.Ldexp(1, mantissa+1023-leastPower)
 }
 
-// momentsOf returns the mean and the standard deviation of n numbers by their sum and that of
-// their squares.
+// momentsOf returns the mean and the standard deviation of n numbers, given their sum and the sum of their squares.
 func momentsOf(n int64, sum, squares *big.Int) (mean, std float64) {
 	count := big.NewInt(n)
 	mean, _ = new(big.Rat).SetFrac(sum, count).Float64()
@@ -201,10 +199,10 @@ func momentsOf(n int64, sum, squares *big.Int) (mean, std float64) {
 	return mean, math.Sqrt(variance)
 }
 
-// wide is a whole number of 192 bits, the lowest first.
+// wide is an integer of 192 bits, the lowest word first.
 type wide [3]uint64
 
-// addTimes adds high·2^64 + low, times a factor.
+// addTimes adds high·2^64 + low, multiplied by times.
 func (w *wide) addTimes(high, low, times uint64) {
 	h0, l0 := bits.Mul64(low, times)
 	h1, l1 := bits.Mul64(high, times)
@@ -223,9 +221,8 @@ func (w *wide) integer() *big.Int {
 	return x
 }
 
-// pick returns the latencies at ranks, their places among all in order. Of the buckets that hold
-// a rank it counts the latencies in parts, and in parts of those parts that do, until these
-// hold one value.
+// pick returns the latencies at ranks of the sorted latencies. It divides each bucket that contains a rank into parts
+// and counts its latencies. It repeats this for the parts that contain a rank, until a part has one value.
 func (s *spans) pick(ranks []int64, t *spanTotal) []int64 {
 	if s.fold != nil && s.fold.spool == nil {
 		return t.pickSketched(ranks)
@@ -248,7 +245,7 @@ func (s *spans) pick(ranks []int64, t *spanTotal) []int64 {
 	return out
 }
 
-// findCells returns the buckets that hold ranks.
+// findCells returns the buckets that contain ranks.
 func (t *spanTotal) findCells(ranks []int64, left []int) (cells []cell) {
 	below := int64(0)
 	for b := 0; len(left) > 0; b++ {
@@ -266,16 +263,16 @@ func (t *spanTotal) findCells(ranks []int64, left []int) (cells []cell) {
 	return cells
 }
 
-// cellParts is the number of parts that a cell is divided into, as a power of two.
+// cellParts is the binary logarithm of the number of parts of a cell.
 const cellParts = 13
 
-// cell is a range of values in which there are ranks.
+// cell is a range of values that contains ranks.
 type cell struct {
 	low, size int64
-	below     int64 // latencies that are less
-	ranks     []int // by index, ascending
+	below     int64 // number of smaller latencies
+	ranks     []int // indexes of ranks, ascending
 	shift     uint
-	counts    []int64 // of each part of 1<<shift values
+	counts    []int64 // latencies in each part of 1<<shift values
 }
 
 // openCells divides cells into parts.
@@ -287,7 +284,7 @@ func openCells(cells []cell) {
 	}
 }
 
-// countCells counts the latencies in the parts of cells, which ascend.
+// countCells counts the latencies in the parts of cells, which must ascend.
 func (s *spans) countCells(cells []cell) {
 	openCells(cells)
 	var buf [mostInSpan]int64
@@ -307,7 +304,7 @@ func (s *spans) countCells(cells []cell) {
 	})
 }
 
-// countNear counts latencies of at least the cells in parts of cells.
+// countNear counts latencies in the parts of cells. The latencies must not be below the first cell.
 func countNear(cells []cell, nanos []int64, weight int64) {
 	for _, n := range nanos {
 		for i := range cells {
@@ -322,8 +319,8 @@ func countNear(cells []cell, nanos []int64, weight int64) {
 	}
 }
 
-// divide finds the parts that hold ranks: the values of parts with one value go to out,
-// other parts are appended to next.
+// divide finds the parts that contain ranks. Values of parts with one value are written to out, and other parts are
+// appended to next.
 func (c *cell) divide(ranks, out []int64, next []cell) []cell {
 	below, left := c.below, c.ranks
 	for part, count := range c.counts {

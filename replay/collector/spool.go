@@ -8,27 +8,27 @@ import (
 	"os"
 )
 
-// spool is a list of words in a temporary file, which is gone with the process, however that ends.
-// The methods of a nil spool do nothing.
+// spool is a list of words in a temporary file, which is removed when the process ends. The methods of a nil spool do
+// nothing.
 type spool struct {
 	file *os.File
-	name string // that is still to be removed; "": none
+	name string // file name to remove; "": already removed
 	buf  []byte
-	n    int64 // words
-	err  error // the first
+	n    int64 // number of words
+	err  error // first error
 }
 
-// spoolBytes is how much is written and read at once.
+// spoolBytes is the size of a read or write.
 const spoolBytes = 1 << 16
 
-// newSpool opens a spool in dir, the system's directory of temporary files if it is "".
+// newSpool opens a spool in dir; "" is the system's directory of temporary files.
 func newSpool(dir string) (*spool, error) {
 	file, err := os.CreateTemp(dir, ".replay-values-*.tmp")
 	if err != nil {
 		return nil, fmt.Errorf("a temporary file for exact quantiles: %w", err)
 	}
 	s := &spool{file: file, name: file.Name(), buf: make([]byte, 0, spoolBytes)}
-	if os.Remove(s.name) == nil { // an open file stays without its name, except on some systems
+	if os.Remove(s.name) == nil { // an open file stays usable without a name, except on some systems
 		s.name = ""
 	}
 	return s, nil
@@ -43,7 +43,7 @@ func (s *spool) add(word uint64) {
 	s.n++
 }
 
-// flush writes what has been added. After an error nothing more is written.
+// flush writes the buffered words. After an error it writes nothing.
 func (s *spool) flush() {
 	if s.err == nil && len(s.buf) > 0 {
 		if _, err := s.file.Write(s.buf); err != nil {
@@ -53,7 +53,7 @@ func (s *spool) flush() {
 	s.buf = s.buf[:0]
 }
 
-// each shows all words in their order, some at a time.
+// each calls visit with all words in order, in parts.
 func (s *spool) each(visit func(words []int64)) {
 	if s.flush(); s.err != nil {
 		return
@@ -73,7 +73,7 @@ func (s *spool) each(visit func(words []int64)) {
 	}
 }
 
-// empty forgets all words.
+// empty removes all words.
 func (s *spool) empty() {
 	if s != nil {
 		s.n, s.buf = 0, s.buf[:0]

@@ -6,37 +6,37 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Stretches is the basis of the verdict on the load: the waits of requests that were not shed, in stretches of equal
-// numbers of requests in order of arrival.
+// Stretches is the basis of the verdict on the load. It has the waits of requests that were not shed, in stretches of
+// equal numbers of requests in order of arrival.
 type Stretches struct {
 	Requests    int
-	Waits       []float64 // mean time from arrival to admission, to the end of requests that had none, in ms
+	Waits       []float64 // mean time from arrival to admission, in ms; requests that were not admitted wait to the end
 	First, Last sim.Time  // arrivals
-	Served      int       // requests that count, and of these the sums of
-	Service     float64   // the time from admission to the last token
-	Latency     float64   // the time from arrival to the last token
+	Served      int       // number of counted requests, for the sums of
+	Service     float64   // times from admission to the last token
+	Latency     float64   // times from arrival to the last token
 }
 
-// stretches is the remainder of requests for Stretches.
+// stretches is the sums of folded requests for Stretches.
 type stretches struct {
 	Stretches
-	end    sim.Time // last token or arrival
-	spool  *spool   // the wait of each, or the arrival with its sign bit set; nil: blocks
+	end    sim.Time // latest token or arrival
+	spool  *spool   // the wait of each request, or the arrival with the sign bit set; nil: blocks are used
 	blocks []waiting
-	size   int // requests in each block; 0: 1
+	size   int // requests per block; 0: 1
 }
 
-// waiting is how long the requests of a block waited.
+// waiting is sums over the requests of a block.
 type waiting struct {
-	waits    float64 // of admitted requests
-	never    float64 // requests that were not admitted
-	arrivals float64 // of these
+	waits    float64 // waits of admitted requests
+	never    float64 // number of requests that were not admitted
+	arrivals float64 // arrivals of requests that were not admitted
 }
 
-// mostBlocks is how many blocks there are before two become one, an even number.
+// mostBlocks is the number of blocks at which pairs of blocks are joined. It must be even.
 const mostBlocks = 1 << 15
 
-// add adds a request that ended in some way.
+// add adds a request with its outcome.
 func (s *stretches) add(r *Record, how Outcome) {
 	if neverWaited(r, how) {
 		return
@@ -89,8 +89,8 @@ func (s *stretches) addToBlock(r *Record) {
 	}
 }
 
-// Stretches returns the rest of folded requests in n stretches. With a spool the result equals that of records; with
-// blocks, some of which are in two stretches, it is approximate.
+// Stretches returns the folded requests in count stretches. With a spool the result equals that of records. With
+// blocks it is approximate, because a block may be part of two stretches.
 func (c *Collector) Stretches(count int) Stretches {
 	s := &c.fold.stretches
 	out := s.Stretches
@@ -119,7 +119,7 @@ func (c *Collector) Stretches(count int) Stretches {
 	return out
 }
 
-// divideBlocks adds the mean waits of blocks to those of stretches.
+// divideBlocks adds the mean waits of blocks to the stretches.
 func (s *stretches) divideBlocks(waits []float64) {
 	count := len(waits)
 	for w := range waits {

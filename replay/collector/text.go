@@ -12,26 +12,26 @@ import (
 	"github.com/replay-llm/replay/internal/stable"
 )
 
-// DefaultTitle is the line above the table.
+// DefaultTitle is the title line of the table.
 const DefaultTitle = "replay | LLM Metrics"
 
-// Form is which columns the table of a report has.
+// Form is the selection of columns in the table of a report.
 type Form int
 
 const (
-	Narrow    Form = iota // what fits into 80 columns
-	Wide                  // every column, in a frame
-	Reference             // the columns of the reference, in its frame
+	Narrow    Form = iota // columns that fit in 80 characters
+	Wide                  // all columns, in a frame
+	Reference             // columns and frame of the reference
 )
 
-// Text is what WriteText prints, and around the table.
+// Text is the settings of WriteText.
 type Text struct {
 	Title string // line above the table; "" is DefaultTitle
-	Saved string // path of the report file; "" leaves its line out
+	Saved string // path of the report file; "" omits its line
 	Form  Form
 }
 
-// WriteText prints the report for people: a table of the metrics, then the time of the run and the place of the report.
+// WriteText prints the report as text: a table of the metrics, then the time of the run and the path of the report.
 func (r *Report) WriteText(w io.Writer, t Text) error {
 	if t.Title == "" {
 		t.Title = DefaultTitle
@@ -69,11 +69,11 @@ func (r *Report) WriteText(w io.Writer, t Text) error {
 	return err
 }
 
-// describeHost returns the part of the prefix cache hit rate that came from host memory, where there
-// is one behind the KV blocks. The reference's table does not have it.
+// describeHost returns the part of the prefix cache hit rate that came from host memory, "" without host memory. The
+// reference's table does not have it.
 func (r *Report) describeHost(form Form) string {
 	ratio, known := r.Get(HostReused).value.(float64)
-	if n, whole := r.Get(HostReused).value.(int); whole { // of a file of another program
+	if n, whole := r.Get(HostReused).value.(int); whole { // the report of another program may have an integer
 		ratio, known = float64(n), true
 	}
 	if !known || form == Reference {
@@ -82,19 +82,19 @@ func (r *Report) describeHost(form Form) string {
 	return fmt.Sprintf(" (%s from host memory)", twoDecimals(ratio))
 }
 
-// lines are the metrics of the table. The reference's has no time per output token.
+// lines returns the metrics of the table. The reference's table has no time per output token.
 func (r *Report) lines(form Form) []Metric {
 	all := slices.DeleteFunc(Metrics(), func(m Metric) bool { return m.Line == 0 || m.Label == ownLabel && form == Reference })
 	stable.Sort(all, func(a, b Metric) int { return a.Line - b.Line })
 	return all
 }
 
-// averageEnds is the column of the narrow table in which averages end. A label that
-// leaves fewer than 9 columns for one has a separate line.
+// averageEnds is the column of the narrow table in which averages end. A label that leaves fewer than 9 columns for
+// the average is printed on a separate line.
 const averageEnds = 36
 
-// writeNarrow writes the distributions in the same columns in every report, for comparison by eye, and below them the
-// single values.
+// writeNarrow writes the distributions in the same columns in every report, so that reports can be compared by eye.
+// The single values follow.
 func (r *Report) writeNarrow(b *strings.Builder) {
 	line := func(label string, cells ...any) {
 		left := averageEnds - 1 - len(label)
@@ -117,8 +117,7 @@ func (r *Report) writeNarrow(b *strings.Builder) {
 	}
 }
 
-// fitCell is twoDecimals without the decimals of a value so large that they
-// would not fit.
+// fitCell returns twoDecimals(v), without decimals if the value would be too long.
 func fitCell(v float64) string {
 	if v < 999_999.995 {
 		return twoDecimals(v)
@@ -126,7 +125,7 @@ func fitCell(v float64) string {
 	return strings.TrimSuffix(twoDecimals(math.RoundToEven(v)), ".00")
 }
 
-// rows are the header and the metrics of a table in a frame.
+// rows returns the header and the metrics of a table in a frame.
 func (r *Report) rows(form Form) [][]string {
 	rows := [][]string{{"Metric", "avg", "min", "max", "p99", "p90", "p75", "p50", "std"}}
 	single := func(v float64) []string {
@@ -154,7 +153,7 @@ func (r *Report) rows(form Form) [][]string {
 	return rows
 }
 
-// writeTable draws rows, the first of which is the header, in a frame.
+// writeTable draws rows in a frame. The first row is the header.
 func writeTable(b *strings.Builder, rows [][]string) {
 	widths := make([]int, len(rows[0]))
 	for _, cells := range rows {
@@ -182,8 +181,7 @@ func writeTable(b *strings.Builder, rows [][]string) {
 	writeBorder(b, widths, "└┴┘")
 }
 
-// writeBorder draws a line of the frame; corners are its left end, its joints
-// and its right end.
+// writeBorder draws a line of the frame. corners is its left end, its joints and its right end.
 func writeBorder(b *strings.Builder, widths []int, corners string) {
 	c := []rune(corners)
 	b.WriteRune(c[0])
@@ -197,8 +195,8 @@ func writeBorder(b *strings.Builder, widths []int, corners string) {
 	b.WriteByte('\n')
 }
 
-// twoDecimals formats v with two decimals, rounded from its exact binary value
-// with ties to even, and commas between thousands.
+// twoDecimals formats v with two decimals and with commas between thousands. It rounds the exact binary value, with
+// ties to even.
 func twoDecimals(v float64) string {
 	s := strconv.FormatFloat(v, 'f', 2, 64)
 	sign := ""
@@ -207,7 +205,7 @@ func twoDecimals(v float64) string {
 	}
 	dot := strings.IndexByte(s, '.')
 	if dot < 0 {
-		return sign + s // infinite or not a number
+		return sign + s // v is Inf or NaN
 	}
 	for i := dot - 3; i > 0; i -= 3 {
 		s = s[:i] + "," + s[i:]

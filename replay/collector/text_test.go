@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 )
 
-// The reference printed table.txt for the report in table.json.
+// TestTableIsThatOfTheReference compares the table for table.json with table.txt, which the reference printed.
 func TestTableIsThatOfTheReference(t *testing.T) {
 	want, err := os.ReadFile("testdata/table.txt")
 	if err != nil {
@@ -61,8 +61,8 @@ func TestTextAroundTheTable(t *testing.T) {
 	}
 }
 
-// The narrow table stays within 80 columns whatever the values, the median
-// among them; the wide one has all that there is.
+// TestTablesHaveTheMedian checks that the narrow table fits in 80 columns for any values and includes the median. It
+// also checks that the wide table has all columns.
 func TestTablesHaveTheMedian(t *testing.T) {
 	of := func(v float64) collector.Distribution {
 		return collector.Distribution{Mean: v, Min: v, Max: 9.996 * v, Median: v + 1, P75: v, P90: v, P99: v, Std: v}

@@ -10,37 +10,36 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Window is the span of the replay's clock that a report is about: requests that arrive in it,
-// and tokens that come in it. The zero value is the whole replay.
+// Window is the time range of a report on the replay's clock. It selects the requests that arrive in it, and the
+// tokens that are gained in it. The zero value is the whole replay.
 type Window struct {
 	From sim.Time
-	To   sim.Time // the first instant after it; 0: it ends with the replay
+	To   sim.Time // end of the range, exclusive; 0: the end of the replay
 }
 
-// IsSet reports whether w is less than the whole replay.
+// IsSet reports whether w is not the whole replay.
 func (w Window) IsSet() bool { return w != Window{} }
 
 // Holds reports whether an instant is in w.
 func (w Window) Holds(at sim.Time) bool { return at >= w.From && (w.To == 0 || at < w.To) }
 
-// Divide returns the window that holds the same part of a replay with times divided by a number.
+// Divide returns the window with both instants divided by a number.
 func (w Window) Divide(by float64) Window {
 	return Window{w.From / sim.Time(by), w.To / sim.Time(by)}
 }
 
-// Within makes the report one of a window. It is said before the first request arrives.
+// Within sets the window of the report. It must be called before the first request arrives.
 func (c *Collector) Within(w Window) { c.window, c.windowed = w, w.IsSet() }
 
 // Window returns the window of the report.
 func (c *Collector) Window() Window { return c.window }
 
-// isMeasured reports whether the statistics of single requests have a request.
+// isMeasured reports whether the per-request statistics include a request.
 func (c *Collector) isMeasured(r *Record) bool {
 	return r.Counted() && (!c.windowed || c.window.Holds(r.Arrival))
 }
 
-// noteWithin notes the tokens of those passes of a run that end in the window, and the times
-// between them and the tokens before.
+// noteWithin records the tokens of those passes of a run that end in the window, and their latencies.
 func (c *Collector) noteWithin(p *scheduler.Pass) {
 	from := sort.Search(p.Count, func(i int) bool { return endOf(p, i) >= c.window.From })
 	to := p.Count
@@ -66,7 +65,7 @@ func (c *Collector) noteWithin(p *scheduler.Pass) {
 	}
 }
 
-// endOf returns when pass i of a run ends.
+// endOf returns the end of pass i of a run.
 func endOf(p *scheduler.Pass, i int) sim.Time {
 	if i == p.Count-1 {
 		return p.End
@@ -74,14 +73,14 @@ func endOf(p *scheduler.Pass, i int) sim.Time {
 	return p.Begins(i + 1)
 }
 
-// WindowCount is what happened in the window of a report.
+// WindowCount is counts of the window of a report.
 type WindowCount struct {
 	From, To      sim.Time // To is at most the instant of the last token
-	Before, After int      // requests that arrived before and after it
-	Requests      int      // that arrived in it
-	Finished      int      // requests with their last token in it
-	Input         int      // prompt tokens of requests with their first token in it
-	Output        int      // tokens that came in it
+	Before, After int      // number of requests that arrived before, and after
+	Requests      int      // number of requests that arrived in the window
+	Finished      int      // number of requests with their last token in the window
+	Input         int      // prompt tokens of requests with their first token in the window
+	Output        int      // number of tokens gained in the window
 }
 
 func (n WindowCount) String() string {
@@ -89,7 +88,7 @@ func (n WindowCount) String() string {
 		float64(n.From), float64(n.To), n.Requests, n.Before+n.Requests+n.After, n.Before, n.After)
 }
 
-// CountWindow counts what happened in the window.
+// CountWindow returns the counts of the window.
 func (c *Collector) CountWindow() WindowCount {
 	t := windowTotals{}
 	if c.fold != nil {
@@ -107,7 +106,7 @@ func (c *Collector) CountWindow() WindowCount {
 	return n
 }
 
-// windowTotals adds up what happened in a window.
+// windowTotals is sums over requests for WindowCount.
 type windowTotals struct {
 	WindowCount
 	end sim.Time // instant of the last token
@@ -134,7 +133,7 @@ func (n *windowTotals) add(w Window, r *Record) {
 	}
 }
 
-// CheckWindow refuses a window in which no request has arrived.
+// CheckWindow returns an error if no request has arrived in the window.
 func (c *Collector) CheckWindow() error {
 	if !c.window.IsSet() {
 		return nil
@@ -154,7 +153,7 @@ func (w Window) String() string {
 
 func decimalOf(at sim.Time) string { return strconv.FormatFloat(float64(at), 'f', -1, 64) }
 
-// measureWindow fills in what a report of a window has else than one of a whole replay.
+// measureWindow sets the fields of a report that differ for a window.
 func (c *Collector) measureWindow(r *Report) {
 	n := c.CountWindow()
 	r.Requests, r.DurationMS = n.Requests, float64(n.To-n.From)
@@ -166,7 +165,7 @@ func (c *Collector) measureWindow(r *Report) {
 	)
 }
 
-// describeWindow returns which requests the report is about; "" if it is about all.
+// describeWindow returns a description of the window, "" if the report covers the whole replay.
 func (r *Report) describeWindow() string {
 	values := r.Numbers()
 	if _, ok := values["window_to_ms"]; !ok {

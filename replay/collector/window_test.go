@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// within is the report of a window as its definition reads, by the times of all tokens.
+// within derives the report of a window from the times of all tokens, as the definition requires.
 func (n *naive) within(w collector.Window) *collector.Report {
 	holds := func(at float64) bool { return at >= float64(w.From) && (w.To == 0 || at < float64(w.To)) }
 	own, end := &naive{}, 0.0
@@ -57,14 +57,15 @@ func (n *naive) within(w collector.Window) *collector.Report {
 	return r
 }
 
-// The report of a window is that of the requests that arrive in it and of the tokens that come in it.
+// TestWindowIsThatOfAllTokenTimes compares the report of a window with the report derived from all token times. It is
+// about the requests that arrive in the window and the tokens gained in it.
 func TestWindowIsThatOfAllTokenTimes(t *testing.T) {
 	before, after, between := 0, 0, 0
 	for seed := range uint64(80) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 2))
 			e := &engine{rng: rand.New(rand.NewPCG(seed, 1)), c: collector.New(3), maxGap: 1 << (seed % 18)}
-			long := float64(e.maxGap) / 2048 * 600 // about as long as what follows
+			long := float64(e.maxGap) / 2048 * 600 // roughly the duration of the steps below
 			w := collector.Window{From: sim.Time(rng.Float64() * long / 2)}
 			if rng.IntN(3) > 0 {
 				w.To = w.From + sim.Time(1+rng.Float64()*long/2)
@@ -100,7 +101,7 @@ func TestWindowIsThatOfAllTokenTimes(t *testing.T) {
 	}
 }
 
-// A window holds its first instant and not its last, of arrivals and of tokens.
+// TestWindowEnds checks that a window includes its first instant and excludes its last, for arrivals and for tokens.
 func TestWindowEnds(t *testing.T) {
 	c := collector.New(3)
 	c.Within(collector.Window{From: 10, To: 30})
@@ -111,7 +112,7 @@ func TestWindowEnds(t *testing.T) {
 		End: 10, Gap: 10, Count: 1, Tokens: 1, Admitted: []scheduler.Admission{{Request: 0}},
 		Marks: []scheduler.Mark{{Request: 0, First: true, Tokens: 1}},
 	})
-	c.Pass(&scheduler.Pass{ // a token at 20 and one at 30
+	c.Pass(&scheduler.Pass{ // tokens at 20 and 30
 		Start: 10, End: 30, Gap: 10, Count: 2, Tokens: 1, Decoding: 1, Second: []sim.RequestID{0},
 	})
 	want := collector.WindowCount{From: 10, To: 10, Before: 1, Requests: 1, After: 1, Input: 100, Output: 2}

@@ -1,5 +1,5 @@
-// Package links is the network between the prefill and decode workers of a replay: how long transfers of KV caches
-// take that share it.
+// Package links models the network between the prefill and decode workers of a replay. It computes the duration of
+// transfers of KV caches that share links.
 package links
 
 import (
@@ -10,67 +10,68 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Network has a link out of each prefill worker, one into each decode worker, and a core that all transfers
-// cross (docs/pd.md).
+// Network is a set of links: a link out of each prefill worker, a link into each decode worker, and a core that all
+// transfers cross (docs/pd.md).
 //
-// Transfers between the same two workers are a lane: all have the same speed, which is 1 at full bandwidth. Between two
-// changes of speed everything is known in closed form.
+// Transfers between the same two workers form a lane. They have the same speed, and speed 1 is full bandwidth.
+// Between two changes of speed, all times have a closed form.
 type Network struct {
 	inTurns bool
-	nic     float64 // transfers at full speed that a worker's link carries; +Inf: any number
-	core    float64 // and the core
-	share   float64 // of its bandwidth that every link has
+	nic     float64 // number of full-speed transfers that a worker's link carries; +Inf: unlimited
+	core    float64 // number of full-speed transfers that the core carries
+	share   float64 // available share of the bandwidth of every link
 
-	lanes   []*Lane     // with transfers on their way, in the order in which they were opened
+	lanes   []*Lane     // lanes with transfers in progress, in order of opening
 	waiting []*Transfer // in turns: transfers that have not begun, in order
 	spare   []*Lane
-	changed []*Lane   // of the latest answer
-	ends    [2][]link // out of prefill workers, into decode workers
+	changed []*Lane   // scratch: the latest result of UpdateSpeeds
+	ends    [2][]link // links out of prefill workers, and into decode workers
 	middle  link      // the core
-	waited  float64   // ms, of transfers that have ended
+	waited  float64   // ms that ended transfers waited or were slowed
 }
 
-// Transfer is a KV cache on its way, or that waits for its turn.
+// Transfer is the transfer of a KV cache, in progress or waiting.
 type Transfer struct {
 	ID       sim.RequestID
 	From, To sim.WorkerID
 	Tokens   int
-	Alone    sim.Time // it takes, with its whole bandwidth
-	Latency  sim.Time // after that
+	Alone    sim.Time // duration at full bandwidth
+	Latency  sim.Time // added to the duration
 
 	asked sim.Time
 	began sim.Time
-	lane  *Lane // nil: it waits for its turn, or has left
+	lane  *Lane // nil: it waits for its turn, or has left the links
 }
 
-// Lane is the transfers on their way between two workers; in turns, a single one.
+// Lane is the transfers in progress between two workers; in turns, a single transfer.
 type Lane struct {
 	from, to sim.WorkerID
 	speed    float64
-	// Virtual time goes at the lane's speed. A transfer ends when virtual time has come to its
-	// begin plus alone. Until the lane is slowed it is the time of the clock.
+	// Virtual time advances at the lane's speed. A transfer ends when virtual time reaches its begin plus Alone.
+	// Until the lane is slowed, virtual time is clock time.
 	slowed bool
-	since  sim.Time // the latest change of speed,
-	then   sim.Time // and virtual time at that instant
+	since  sim.Time // instant of the latest change of speed
+	then   sim.Time // virtual time at that instant
 	all    heap.Heap[sim.Time, sim.RequestID, *Transfer]
 
-	dirty bool    // another transfer may end first than before
-	fair  float64 // the speed that has been worked out
-	fixed bool    // while that is done: it is known
+	dirty bool    // the first transfer, or the time of its end, has changed
+	fair  float64 // the computed speed
+	fixed bool    // during the computation: fair is final
 }
 
-// link is what is worked out of a link.
+// link is the state of a link while speeds are computed.
 type link struct {
-	users int     // transfers of unknown speed
-	left  float64 // bandwidth that is left to these, in transfers at full speed
+	users int     // transfers without a computed speed
+	left  float64 // remaining bandwidth for these, in full-speed transfers
 }
 
-// New returns a network. Links of workers carry nic transfers at full speed, and the core carries core.
+// New returns a network. The link of a worker carries nic transfers at full speed, and the core carries core
+// transfers.
 func New(inTurns bool, nic, core float64) *Network {
 	return &Network{inTurns: inTurns, nic: nic, core: core, share: 1}
 }
 
-// virtual returns the virtual time of l.
+// virtual returns the virtual time of l at the clock time now.
 func (l *Lane) virtual(now sim.Time) sim.Time {
 	if !l.slowed {
 		return now
@@ -78,7 +79,7 @@ func (l *Lane) virtual(now sim.Time) sim.Time {
 	return l.then + sim.Time(float64(now-l.since)*l.speed)
 }
 
-// clockTime returns when virtual time comes to an instant.
+// clockTime returns the clock time at which virtual time reaches at.
 func (l *Lane) clockTime(at, now sim.Time) sim.Time {
 	if !l.slowed {
 		return at
@@ -86,7 +87,7 @@ func (l *Lane) clockTime(at, now sim.Time) sim.Time {
 	return max(now, l.since+sim.Time(float64(at-l.then)/l.speed))
 }
 
-// setSpeed changes the speed of l from now on, and reports whether it has changed.
+// setSpeed sets the speed of l from now on, and reports whether it has changed.
 func (l *Lane) setSpeed(speed float64, now sim.Time) bool {
 	if speed == l.speed {
 		return false
@@ -96,38 +97,38 @@ func (l *Lane) setSpeed(speed float64, now sim.Time) bool {
 	return true
 }
 
-// Next returns the transfer of l that ends first, and when, as it looks now.
+// Next returns the transfer of l that ends first, and its end at the current speed.
 func (l *Lane) Next(now sim.Time) (*Transfer, sim.Time) {
 	first := l.all[0]
 	return first.Value, l.clockTime(first.Key, now)
 }
 
-// Waited returns the ms that transfers that have ended took longer than alone.
+// Waited returns the ms by which ended transfers were slower than alone.
 func (n *Network) Waited() float64 { return n.waited }
 
-// IsIdle reports whether no transfer waits or is on its way.
+// IsIdle reports whether no transfer waits or is in progress.
 func (n *Network) IsIdle() bool { return len(n.lanes)+len(n.waiting) == 0 }
 
-// SetShare gives every link a share of its bandwidth, 0 all of it.
+// SetShare sets the available share of the bandwidth of every link; 0 means all of it.
 func (n *Network) SetShare(share float64) {
 	if n.share = share; share == 0 {
 		n.share = 1
 	}
 }
 
-// Sends reports whether t is on a link: it has left none, and does not wait for its turn.
+// Sends reports whether t is in progress on its links.
 func (t *Transfer) Sends() bool { return t.lane != nil }
 
-// HasEnded reports whether t, which is on a link, is the next to leave it and does so by now.
+// HasEnded reports whether t, which is in progress, is the first to end in its lane and ends by now.
 func (t *Transfer) HasEnded(now sim.Time) bool {
 	first, at := t.lane.Next(now)
 	return first == t && at <= now
 }
 
-// WasAlone reports whether t, which is on a link, began at an instant and had its whole bandwidth since.
+// WasAlone reports whether t, which is in progress, began at the instant began and has had full bandwidth since.
 func (t *Transfer) WasAlone(began sim.Time) bool { return !t.lane.slowed && t.began == began }
 
-// Ask takes in a transfer, which begins now or waits for its turn.
+// Ask adds a transfer, which begins now or waits for its turn.
 func (n *Network) Ask(t *Transfer, now sim.Time) {
 	t.asked = now
 	if n.inTurns {
@@ -143,7 +144,7 @@ func (n *Network) Ask(t *Transfer, now sim.Time) {
 	n.openLane(t, now)
 }
 
-// openLane begins a transfer in a separate lane.
+// openLane begins a transfer in a new lane.
 func (n *Network) openLane(t *Transfer, now sim.Time) {
 	l := new(Lane)
 	if k := len(n.spare); k > 0 {
@@ -160,7 +161,7 @@ func (l *Lane) push(t *Transfer, now sim.Time) {
 	l.dirty = l.dirty || l.all[0].Value == t
 }
 
-// End takes out the transfer that ends first in its lane.
+// End removes the transfer that ends first in its lane.
 func (n *Network) End(t *Transfer, now sim.Time) {
 	n.waited += float64(t.began - t.asked)
 	if t.lane.slowed {
@@ -170,7 +171,7 @@ func (n *Network) End(t *Transfer, now sim.Time) {
 	n.leave(t)
 }
 
-// Cancel takes out a transfer wherever it is.
+// Cancel removes a transfer that waits or is in progress.
 func (n *Network) Cancel(t *Transfer) {
 	if t.lane == nil {
 		for i, x := range n.waiting {
@@ -185,7 +186,7 @@ func (n *Network) Cancel(t *Transfer) {
 	n.leave(t)
 }
 
-// leave closes the lane of a transfer that has left it, if it was the last.
+// leave detaches a transfer from its lane, and closes the lane if it is empty.
 func (n *Network) leave(t *Transfer) {
 	l := t.lane
 	t.lane, l.dirty = nil, true
@@ -201,8 +202,8 @@ func (n *Network) leave(t *Transfer) {
 	n.spare = append(n.spare, l)
 }
 
-// UpdateSpeeds begins transfers that have their turn, works out all speeds anew, and returns the lanes in
-// which the first transfer may end at another time than before; they are valid until the next call.
+// UpdateSpeeds begins transfers that may begin and computes all speeds. It returns the lanes with a new end of their
+// first transfer. The result is valid until the next call.
 func (n *Network) UpdateSpeeds(now sim.Time) []*Lane {
 	n.countUsers()
 	if n.inTurns {
@@ -220,7 +221,7 @@ func (n *Network) UpdateSpeeds(now sim.Time) []*Lane {
 	return n.changed
 }
 
-// countUsers gives every link with transfers, running or waiting, all of its bandwidth, and counts the transfers on it.
+// countUsers resets every link with transfers to its full bandwidth, and counts the transfers in progress on it.
 func (n *Network) countUsers() {
 	n.middle = link{left: n.core}
 	for _, t := range n.waiting {
@@ -239,8 +240,8 @@ func (n *Network) countUsers() {
 	}
 }
 
-// fillFairly gives all transfers as much as the tightest link lets them have, then more to transfers that do not cross it, and so
-// on.
+// fillFairly computes max-min fair speeds. It gives the transfers on the tightest link an equal share of it, then
+// continues with the transfers on the other links.
 func (n *Network) fillFairly() {
 	for {
 		var tight *link
@@ -278,8 +279,8 @@ func (n *Network) crosses(l *Lane, x *link) bool {
 	return x == all[0] || x == all[1] || x == all[2]
 }
 
-// beginTurns begins the transfers for which there is room, in order. One that must wait for a
-// worker keeps those behind it from the two that it needs.
+// beginTurns begins the waiting transfers for which there is room, in order. A transfer that must wait blocks its two
+// worker links for the transfers behind it.
 func (n *Network) beginTurns(now sim.Time) {
 	kept := n.waiting[:0]
 	for _, t := range n.waiting {
@@ -299,10 +300,10 @@ func (n *Network) beginTurns(now sim.Time) {
 	n.waiting = kept
 }
 
-// hasRoom reports whether a link carries one more transfer at full speed.
+// hasRoom reports whether a link can carry one more transfer at full speed.
 func (x *link) hasRoom() bool { return float64(x.users+1) <= x.left }
 
-// linksOf returns the links between two workers: out of one, into the other, and the core.
+// linksOf returns the links between two workers: out of from, into to, and the core.
 func (n *Network) linksOf(from, to sim.WorkerID) [3]*link {
 	for len(n.ends[0]) <= int(from) {
 		n.ends[0] = append(n.ends[0], link{})
@@ -313,7 +314,7 @@ func (n *Network) linksOf(from, to sim.WorkerID) [3]*link {
 	return [3]*link{&n.ends[0][from], &n.ends[1][to], &n.middle}
 }
 
-// checkShares panics where a link carries more than its bandwidth.
+// checkShares panics if a link carries more than its bandwidth.
 func (n *Network) checkShares() {
 	if !invariant.Enabled {
 		return

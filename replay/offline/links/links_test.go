@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// fluid is a naive twin of links: every transfer alone, its share filled up in small parts.
+// fluid is a naive model of links with separate transfers. It raises their speeds in small steps.
 type fluid struct {
 	nic, core float64
 	all       []*fluidTransfer
@@ -21,7 +21,7 @@ type fluidTransfer struct {
 	speed    float64
 }
 
-// share raises all speeds together and leaves those where they are that a link holds back.
+// share raises all speeds together. It stops raising the speed of a transfer when one of its links is full.
 func (f *fluid) share() {
 	held := map[*fluidTransfer]bool{}
 	for _, t := range f.all {
@@ -70,7 +70,8 @@ func (f *fluid) share() {
 	}
 }
 
-// Transfers end when a twin that reads each alone ends them, and links never carry more than their bandwidth.
+// TestFairLinks compares the ends of transfers with those of a naive model. It also checks that links never carry
+// more than their bandwidth.
 func TestFairLinks(t *testing.T) {
 	for seed := range uint64(300) {
 		d := rand.New(rand.NewPCG(seed, 7))
@@ -131,8 +132,8 @@ func TestFairLinks(t *testing.T) {
 	}
 }
 
-// In turns no transfer is slowed, no link carries more than it has room for, and of transfers that need the same worker the
-// earliest begins first.
+// TestLinksInTurns checks that no transfer is slowed in turns and that the core carries no more transfers than it
+// can. Transfers between the same two workers begin in order.
 func TestLinksInTurns(t *testing.T) {
 	for seed := range uint64(300) {
 		d := rand.New(rand.NewPCG(seed, 9))
@@ -187,7 +188,8 @@ func newBusy() *Network {
 	return n
 }
 
-// With 1,000 transfers in progress between 16 workers an event costs no allocation.
+// TestLinksAllocateNothing checks that an event costs no allocation with 1,000 transfers in progress between 16
+// workers.
 func TestLinksAllocateNothing(t *testing.T) {
 	if invariant.Enabled {
 		t.Skip("checks allocate")
