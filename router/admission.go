@@ -7,46 +7,46 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Decision is the outcome of a request before a policy is asked.
+// Decision is the decision on a request before its policy chooses a worker.
 type Decision uint8
 
 const (
-	Accept Decision = iota // it is routed
-	Wait                   // it is held back
-	Shed                   // it is turned away
+	Accept Decision = iota // the request is routed
+	Wait                   // the request is held
+	Shed                   // the request is rejected
 )
 
 func (d Decision) String() string { return [...]string{"accept", "hold", "shed"}[d] }
 
-// Admission decides on requests before a policy is asked.
+// Admission decides on requests before a policy chooses.
 type Admission interface {
-	// Needs returns what the dispatcher must keep for it; always the same, and no Hold
-	// and no Gate.
+	// Needs returns the facts that the dispatcher must keep for it. The result is constant and has neither Hold nor
+	// Gate.
 	Needs() Needs
 	// Decide returns the decision on q, which may be held already.
 	Decide(q *sim.Request, c *Candidates) Decision
 }
 
-// admissionQueue has the requests that an Admission holds back: a line for each priority, or for each class if the
-// policy orders held requests by class. Of each line the first alone is decided on anew.
+// admissionQueue is the requests that an Admission holds. It has a line for each priority, or for each class if the
+// policy orders held requests by class. Only the first request of a line is decided on again.
 type admissionQueue struct {
 	lines []line // ascending by kind
 	count int
 }
 
-// line is the requests of a kind that wait, in the order in which they came.
+// line is the held requests of one kind, in order of arrival.
 type line struct {
 	kind    int32 // a priority, or a class
 	waiting []*sim.Request
-	passed  bool // its first has been decided on, and waits
+	passed  bool // its first request was decided on in this round, and stays held
 }
 
-// lineOf returns the place of the line of a kind, and whether it is there.
+// lineOf returns the index of the line of a kind, and whether the line exists.
 func (l *admissionQueue) lineOf(kind int32) (int, bool) {
 	return slices.BinarySearchFunc(l.lines, kind, func(x line, k int32) int { return cmp.Compare(x.kind, k) })
 }
 
-// hasLine reports whether requests of a kind wait.
+// hasLine reports whether requests of a kind are held.
 func (l *admissionQueue) hasLine(kind int32) bool {
 	i, ok := l.lineOf(kind)
 	return ok && len(l.lines[i].waiting) > 0
@@ -61,7 +61,7 @@ func (l *admissionQueue) push(kind int32, q *sim.Request) {
 	l.count++
 }
 
-// pop takes the first request of a line off.
+// pop removes and returns the first request of a line.
 func (l *admissionQueue) pop(i int) *sim.Request {
 	x := &l.lines[i]
 	q := x.waiting[0]
@@ -71,7 +71,7 @@ func (l *admissionQueue) pop(i int) *sim.Request {
 	return q
 }
 
-// remove takes a request off wherever it is.
+// remove removes a request from its line.
 func (l *admissionQueue) remove(id sim.RequestID) {
 	for i := range l.lines {
 		x := &l.lines[i]
@@ -81,11 +81,11 @@ func (l *admissionQueue) remove(id sim.RequestID) {
 	}
 }
 
-// turnedAway is the placement of a request that is shed.
+// turnedAway returns the placement of a request that is shed.
 func turnedAway(q *sim.Request) Placement { return Placement{Request: q, Worker: None, Second: None} }
 
-// admit takes in a request by the Admission. One that comes while earlier ones of its line are held
-// waits behind them, unless it is shed.
+// admit routes, holds or sheds a request by the decision of the Admission. While earlier requests of its line are
+// held, it is held behind them or shed.
 func (d *Dispatcher) admit(now sim.Time, q *sim.Request, dst []Placement) ([]Placement, error) {
 	if len(d.workers.ids) == 0 {
 		return d.routeAdmitted(now, q, dst)
@@ -104,7 +104,7 @@ func (d *Dispatcher) admit(now sim.Time, q *sim.Request, dst []Placement) ([]Pla
 	return d.routeAdmitted(now, q, dst)
 }
 
-// isBehind reports whether a more urgent request waits than q, which therefore waits too.
+// isBehind reports whether a more urgent request is held and the Admission is Strict, so that q must wait.
 func (d *Dispatcher) isBehind(q *sim.Request) bool {
 	if !d.needs.Strict || d.admissionQueue.count == 0 {
 		return false
@@ -113,7 +113,7 @@ func (d *Dispatcher) isBehind(q *sim.Request) bool {
 	return slices.ContainsFunc(d.admissionQueue.lines, func(l line) bool { return len(l.waiting) > 0 && d.keyOf(l.waiting[0]) < key })
 }
 
-// decide asks the Admission.
+// decide returns the decision of the Admission.
 func (d *Dispatcher) decide(now sim.Time, q *sim.Request) (Decision, error) {
 	d.seen.Queued = d.Queued()
 	d.readSignals(now)
@@ -127,8 +127,8 @@ func (d *Dispatcher) decide(now sim.Time, q *sim.Request) (Decision, error) {
 	return decision, nil
 }
 
-// isIdle reports whether nothing runs and the policy holds nothing back, so that no later event would bring a new decision on
-// waiting requests.
+// isIdle reports whether no request runs and the policy holds none. No later event would then cause a new decision on
+// held requests.
 func (d *Dispatcher) isIdle() bool {
 	return len(d.records) == len(d.vacant) && len(d.queue.heap) == 0
 }
@@ -139,7 +139,7 @@ func (d *Dispatcher) byClass() bool {
 	return h != nil && (h.Order == WFQ || h.Order == EDF)
 }
 
-// kindOf returns in which line of the admissionQueue a request waits.
+// kindOf returns the kind of line in which q waits.
 func (d *Dispatcher) kindOf(q *sim.Request) int32 {
 	if d.byClass() {
 		return q.Class
@@ -147,8 +147,8 @@ func (d *Dispatcher) kindOf(q *sim.Request) int32 {
 	return q.Priority
 }
 
-// keyOf returns the key of a request that is the first of its line; the line of the least goes first. With
-// WFQ it is the start tag that the request would have if it were admitted now.
+// keyOf returns the key of the first request of a line. The line with the smallest key is first. With WFQ, the key is
+// the start tag that the request would get if it were admitted now.
 func (d *Dispatcher) keyOf(q *sim.Request) float64 {
 	switch {
 	case !d.byClass():
@@ -159,8 +159,9 @@ func (d *Dispatcher) keyOf(q *sim.Request) float64 {
 	return d.fair.startOf(q.Class)
 }
 
-// nextLine returns the line with the next request to decide on: of the lines that have not been passed that with the
-// least key, of equal keys that with the earliest first request; -1: none.
+// nextLine returns the index of the line with the next request to decide on, -1 if there is none. Among the lines not
+// passed in this round, it is the line with the smallest key. Among equal keys, it is the line with the earliest
+// first request.
 func (d *Dispatcher) nextLine() int {
 	best, key := -1, 0.0
 	for i := range d.admissionQueue.lines {
@@ -176,8 +177,8 @@ func (d *Dispatcher) nextLine() int {
 	return best
 }
 
-// letIn decides anew on the requests that are first in their lines. If nothing runs, the first of them is admitted
-// under any rules: nothing would ever change.
+// letIn decides again on the first requests of the lines. If no request runs, it admits the first request regardless
+// of the Admission, because no later event would change the decision.
 func (d *Dispatcher) letIn(now sim.Time, dst []Placement) ([]Placement, error) {
 	for i := range d.admissionQueue.lines {
 		d.admissionQueue.lines[i].passed = false
@@ -211,7 +212,8 @@ func (d *Dispatcher) letIn(now sim.Time, dst []Placement) ([]Placement, error) {
 	return dst, nil
 }
 
-// waitingInLobby appends the requests of the admissionQueue, line by line, in the order of their first requests.
+// waitingInLobby appends the requests of the admissionQueue, line by line. The lines are in the order of their first
+// requests.
 func (d *Dispatcher) waitingInLobby(dst []sim.RequestID) []sim.RequestID {
 	for i := range d.admissionQueue.lines {
 		d.admissionQueue.lines[i].passed = false
@@ -225,11 +227,11 @@ func (d *Dispatcher) waitingInLobby(dst []sim.RequestID) []sim.RequestID {
 	return dst
 }
 
-// addAdmission adds the facts of an Admission to the needs of a policy.
+// addAdmission adds the needs of an Admission to the needs of a policy.
 func (n *Needs) addAdmission(own Needs) {
 	n.Running, n.Strict = true, own.Strict
 	n.Tokens = n.Tokens || own.Tokens
-	if own.Blocks && !n.Blocks { // the policy counts them as it likes
+	if own.Blocks && !n.Blocks { // the policy decides how blocks are counted
 		n.Blocks, n.Shared = true, own.Shared
 	}
 	n.Overlap, n.Metrics = n.Overlap || own.Overlap, n.Metrics || own.Metrics

@@ -6,14 +6,14 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// cell is the set of workers that hold a node in full. Of up to 64 workers it has a bit for each. With more members a
-// cell is 0 for none, 1 + the id of a single worker, or severalHold + the number of a set of cellSets: most nodes of a
-// large cluster are held by one worker.
+// cell is the set of workers that hold all of a node. For up to 64 workers, it has a bit per worker. For more
+// workers, it is 0 for none, 1 + the id of a single worker, or severalHold + the index of a set of cellSets. In a
+// large cluster, most nodes are held by a single worker.
 type cell uint64
 
 const severalHold cell = 1 << 63
 
-// holder returns the single worker of a cell of more than 64 workers, None if there is none or several.
+// holder returns the single worker of a cell for more than 64 workers, None if it has none or several.
 func (c cell) holder() sim.WorkerID {
 	if c&severalHold != 0 {
 		return None
@@ -21,9 +21,9 @@ func (c cell) holder() sim.WorkerID {
 	return sim.WorkerID(c) - 1
 }
 
-// cellSets has the sets of the cells that several workers share.
+// cellSets is the sets of the cells with several workers.
 type cellSets struct {
-	words  int      // of a set; 1: cells are sets
+	words  int      // words per set; 1: cells are sets
 	bits   []uint64 // by set, then by worker / 64
 	count  []int32  // by set
 	unused []int32
@@ -31,7 +31,7 @@ type cellSets struct {
 
 func newCellSets(words int) cellSets { return cellSets{words: words} }
 
-// setOf returns the set of a cell that several workers share, valid until a worker is added to any cell.
+// setOf returns the set of a cell with several workers. It is valid until a worker is added to any cell.
 func (s *cellSets) setOf(c cell) []uint64 {
 	return s.bits[int(c&^severalHold)*s.words:][:s.words]
 }
@@ -46,7 +46,7 @@ func (s *cellSets) has(c cell, w sim.WorkerID) bool {
 	return s.setOf(c)[uint32(w)/64]>>(uint32(w)%64)&1 != 0
 }
 
-// add adds a worker to a cell; it reports false if it is there already.
+// add adds a worker to a cell. It reports false if the worker is already in it.
 func (s *cellSets) add(c *cell, w sim.WorkerID) bool {
 	switch {
 	case s.has(*c, w):
@@ -84,7 +84,7 @@ func (s *cellSets) put(c cell, w sim.WorkerID) {
 	s.count[c&^severalHold]++
 }
 
-// remove takes a worker out of a cell; it reports false if it is not there.
+// remove removes a worker from a cell. It reports false if the worker is not in it.
 func (s *cellSets) remove(c *cell, w sim.WorkerID) bool {
 	switch {
 	case !s.has(*c, w):
@@ -112,7 +112,7 @@ func (s *cellSets) remove(c *cell, w sim.WorkerID) bool {
 	return true
 }
 
-// copyCell returns a cell with the workers of a cell of other sets, which have room for fewer.
+// copyCell returns a cell with the workers of a cell of from, which has fewer words per set.
 func (s *cellSets) copyCell(from *cellSets, c cell) (to cell) {
 	switch {
 	case from.words == 1:

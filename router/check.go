@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// withWeight applies the deprecated overlap_score_weight: it was the weight of
-// prefill blocks, and 0 switched caches off too.
+// withWeight applies the deprecated overlap_score_weight. It was the weight of prefill blocks, and 0 also disabled
+// caches.
 func (c Config) withWeight() Config {
 	if c.weight == nil {
 		return c
@@ -19,14 +19,14 @@ func (c Config) withWeight() Config {
 	return c
 }
 
-// configKey is a key of the configuration.
+// configKey is a key of the configuration, and the pointer to its value.
 type configKey struct {
 	name string
-	to   any // where the value goes; readValue has the types
+	to   any // target of the value, of a type of readValue
 	bounds
 }
 
-// bounds is the range of a number; without want it has none.
+// bounds is the range of a number. Without want, the number has no range.
 type bounds struct {
 	least, most float64
 	want        string
@@ -48,7 +48,7 @@ func (c *Config) listKeys() []configKey {
 		{"router_queue_threshold", &c.QueueThreshold, positive},
 		{"router_event_threads", &l.EventThreads, atLeastOne},
 		{"shared_cache_multiplier", &l.SharedCacheMultiplier, share},
-		{"overlap_score_weight", &c.weight, free}, // prefill_load_scale by then
+		{"overlap_score_weight", &c.weight, free}, // copied to prefill_load_scale by withWeight
 		{"router_track_active_blocks", &c.TrackActiveBlocks, free},
 		{"router_assume_kv_reuse", &c.AssumeKVReuse, free},
 		{"router_track_prefill_tokens", &c.TrackPrefillTokens, free},
@@ -66,8 +66,8 @@ func (c *Config) listKeys() []configKey {
 	}
 }
 
-// checkAll returns what is out of range; only when all is within, the first rule
-// between keys that is broken.
+// checkAll returns the values that are out of range. If all are in range, it returns the first rule between keys that
+// is broken.
 func (c *Config) checkAll() []Fault {
 	var faults []Fault
 	for _, k := range c.listKeys() {
@@ -88,7 +88,7 @@ func (c *Config) checkAll() []Fault {
 
 func formatNumber(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 
-// creditWanted returns the complaint about a credit out of range, whole.
+// creditWanted returns the complete message about an overlap_score_credit out of range.
 func creditWanted(v float64) string {
 	want := "overlap_score_credit must be between 0.0 and 1.0; it is " + formatNumber(v)
 	if v > 1 {

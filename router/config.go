@@ -15,16 +15,16 @@ const (
 	FCFS       QueueOrder = iota // first come, first served
 	LCFS                         // last come, first served
 	WSPT                         // fewest uncached tokens first
-	ByPriority                   // the least Priority first, then by arrival
-	WFQ                          // classes in turn, each its share by ClassTerms.Weight
-	EDF                          // the earliest ClassTerms.Deadline first, then by arrival
+	ByPriority                   // smallest Priority first, then by arrival
+	WFQ                          // weighted fair queueing of classes by ClassTerms.Weight
+	EDF                          // earliest ClassTerms.Deadline first, then by arrival
 )
 
 func (o QueueOrder) String() string {
 	return [...]string{"fcfs", "lcfs", "wspt", "priority", "wfq", "edf"}[o]
 }
 
-// QueueOrders returns the names of all orders.
+// QueueOrders returns the names of all queue orders.
 func QueueOrders() []string {
 	var names []string
 	for o := FCFS; o <= EDF; o++ {
@@ -33,7 +33,7 @@ func QueueOrders() []string {
 	return names
 }
 
-// ParseQueueOrder returns the order of the given name.
+// ParseQueueOrder returns the queue order with the given name.
 func ParseQueueOrder(name string) (QueueOrder, error) {
 	if i := slices.Index(QueueOrders(), name); i >= 0 {
 		return QueueOrder(i), nil
@@ -41,51 +41,50 @@ func ParseQueueOrder(name string) (QueueOrder, error) {
 	return 0, excerpt.Errorf("router_queue_policy is %q, must be one of %s", name, strings.Join(QueueOrders(), ", "))
 }
 
-// LoadModel is how outstanding prefill tokens decay over time.
+// LoadModel is the decay of outstanding prefill tokens over time.
 type LoadModel uint8
 
 const (
-	LoadNone LoadModel = iota // they count in full until the first token
-	LoadAIC                   // the oldest prefill of a worker decays over its predicted time
+	LoadNone LoadModel = iota // tokens count in full until the first token
+	LoadAIC                   // the oldest prefill of a worker decays over its predicted duration
 )
 
 func (m LoadModel) String() string { return [...]string{"none", "aic"}[m] }
 
-// Config is the configuration of the KV policy. Fields that matter to live
-// serving only are checked and kept, and change nothing offline.
+// Config is the configuration of the KV policy. Fields for live serving only are checked and recorded, and have no
+// effect offline.
 type Config struct {
-	// OverlapScoreCredit is the part of a cached block that is taken off a
-	// worker's cost, from 0 to 1, default 1; 0 ignores caches.
+	// OverlapScoreCredit is the part of a cached block that is subtracted from a worker's cost, from 0 to 1. It
+	// defaults to 1; 0 ignores caches.
 	OverlapScoreCredit float64
-	// PrefillLoadScale is the weight of prefill blocks against active blocks,
-	// default 1; 0 counts active blocks alone.
+	// PrefillLoadScale is the weight of prefill blocks relative to active blocks. It defaults to 1; 0 counts only
+	// active blocks.
 	PrefillLoadScale float64
-	// Temperature is how freely a worker is drawn, default 0: the cheapest one,
-	// the lowest id among equals.
+	// Temperature is the randomness of the choice of a worker. It defaults to 0, which selects the cheapest worker,
+	// and the lowest id among equals.
 	Temperature float64
-	// TrackActiveBlocks counts the blocks of running prompts, default true.
+	// TrackActiveBlocks counts the blocks of running prompts. It defaults to true.
 	TrackActiveBlocks bool
-	// AssumeKVReuse lets running prompts share the blocks they have in common,
-	// default true.
+	// AssumeKVReuse counts the common blocks of running prompts once. It defaults to true.
 	AssumeKVReuse bool
-	// TrackPrefillTokens counts the prompt tokens still to compute, default true.
+	// TrackPrefillTokens counts the prompt tokens that are not computed yet. It defaults to true.
 	TrackPrefillTokens bool
-	// PrefillLoadModel is how they decay, default LoadNone.
+	// PrefillLoadModel is the decay of the prompt tokens to compute. It defaults to LoadNone.
 	PrefillLoadModel LoadModel
-	// QueueThreshold holds requests back while every worker has more prompt
-	// tokens to compute than this many times its budget per pass, default 4; 0
-	// holds them while any are to compute; nil never holds.
+	// QueueThreshold holds requests while every worker has more prompt tokens to compute than this factor times its
+	// token budget per pass. It defaults to 4. 0 holds requests while any tokens are left to compute; nil never holds
+	// requests.
 	QueueThreshold *float64
-	// QueuePolicy is the order of held requests, default FCFS.
+	// QueuePolicy is the order of held requests. It defaults to FCFS.
 	QueuePolicy QueueOrder
 
 	Live LiveConfig
 
-	weight *float64 // overlap_score_weight while it is being read
+	weight *float64 // overlap_score_weight during parsing
 }
 
-// LiveConfig is the part of Config that only the reference uses: it is checked and
-// kept, so that run directories record it.
+// LiveConfig is the part of Config that only the reference uses. It is checked and kept, so that run directories
+// record it.
 type LiveConfig struct {
 	HostCacheHitWeight    float64 // 0.75; from 0 to 1
 	DiskCacheHitWeight    float64 // 0.25; from 0 to 1
@@ -104,7 +103,7 @@ type LiveConfig struct {
 	EventThreads          uint32  // 4; at least 1
 }
 
-// DefaultConfig returns what an empty configuration means.
+// DefaultConfig returns the values of an empty configuration.
 func DefaultConfig() Config {
 	queue, snapshot := 4.0, uint32(1_000_000)
 	return Config{
@@ -126,8 +125,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// ForRole returns c as the router of a pool of that role uses it. The result is
-// not checked again.
+// ForRole returns the configuration that the router of a pool with role r uses. The result is not checked again.
 func (c Config) ForRole(r scheduler.Role) Config {
 	switch r {
 	case scheduler.Prefill:

@@ -11,7 +11,7 @@ import (
 
 func ptr[T any](v T) *T { return &v }
 
-// Every key is read, and nothing else changes.
+// TestParseConfig sets each key and checks that only its value changes.
 func TestParseConfig(t *testing.T) {
 	for _, c := range []struct {
 		text   string
@@ -64,7 +64,7 @@ func TestParseConfig(t *testing.T) {
 
 func TestParseConfigFaults(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
-		// Syntax.
+		// Syntax errors.
 		{``, `the text ends too early, must be a JSON object`},
 		{`{"x":1`, `the text ends too early, must be a JSON object`},
 		{`3`, `must be a JSON object`},
@@ -72,7 +72,7 @@ func TestParseConfigFaults(t *testing.T) {
 		{`nope`, `invalid character 'o' in literal null (expecting 'u')`},
 		{`{} x`, `the JSON object is followed by other text, must be the last`},
 		{`{} {}`, `the JSON object is followed by other text, must be the last`},
-		// Types.
+		// Type errors.
 		{`{"router_ttl_secs":1,"router_ttl_secs":1}`, `router_ttl_secs: given twice, must be unique`},
 		{`{"router_ttl_secs":1,"router\u005fttl_secs":1}`, `router_ttl_secs: given twice, must be unique`},
 		{`{"router_ttl_secs":"3"}`, `router_ttl_secs is "3", must be a number that fits in 64 bits`},
@@ -90,7 +90,7 @@ func TestParseConfigFaults(t *testing.T) {
 		{`{"router_queue_policy":null}`, `router_queue_policy is null, must be "fcfs", "lcfs", "wspt", "priority", "wfq" or "edf"`},
 		{`{"router_prefill_load_model":3}`, `router_prefill_load_model is 3, must be "none" or "aic"`},
 		{`{"shared_cache_type":""}`, `shared_cache_type is "", must be "none" or "hicache"`},
-		// Ranges.
+		// Values out of range.
 		{`{"overlap_score_credit":-0.5}`, `overlap_score_credit: overlap_score_credit must be between 0.0 and 1.0; it is -0.5`},
 		{`{"overlap_score_credit":2}`, `overlap_score_credit: overlap_score_credit must be between 0.0 and 1.0; it is 2: to weigh prefill more heavily, keep it at most 1.0 and raise prefill_load_scale instead`},
 		{`{"prefill_load_scale":-2}`, `prefill_load_scale: Validation error: range [-2, must be at least 0]`},
@@ -105,7 +105,7 @@ func TestParseConfigFaults(t *testing.T) {
 		{`{"shared_cache_multiplier":2}`, `shared_cache_multiplier: Validation error: range [2, must be from 0 to 1]`},
 		{`{"router_ttl_secs":-1,"prefill_load_scale":-1,"durable_kv_events":true,"use_kv_events":false}`,
 			"prefill_load_scale: Validation error: range [-1, must be at least 0]\nrouter_ttl_secs: Validation error: range [-1, must be at least 0]"},
-		// Rules between keys, in the order in which they are checked.
+		// Broken rules between keys, in the order in which they are checked.
 		{`{"durable_kv_events":true,"use_kv_events":false,"router_track_output_blocks":true,"router_track_active_blocks":false}`,
 			`durable_kv_events requires use_kv_events=true`},
 		{`{"router_track_output_blocks":true,"router_track_active_blocks":false,"router_prefill_load_model":"aic","router_track_prefill_tokens":false}`,
@@ -130,7 +130,7 @@ func TestParseConfigFaults(t *testing.T) {
 	}
 }
 
-// The roles of disaggregated serving change what docs/rules/router.md lists under "Prefill and decode routers".
+// TestForRole checks the changes for roles in docs/rules/router.md, "Prefill and decode routers".
 func TestForRole(t *testing.T) {
 	c := DefaultConfig()
 	c.PrefillLoadModel = LoadAIC
@@ -149,8 +149,8 @@ func TestForRole(t *testing.T) {
 	}
 }
 
-// Decimal text is read as the reference reads it, one unit in the last place
-// off where it is.
+// TestDecimal checks that decimal text is parsed as the reference parses it. Some results differ from the nearest
+// value by one unit in the last place.
 func TestDecimal(t *testing.T) {
 	for _, c := range []struct {
 		text string
@@ -161,8 +161,8 @@ func TestDecimal(t *testing.T) {
 		{"-12", -12, true},
 		{"0.3", 0.3, true},
 		{"1e22", 1e22, true},
-		{"-0.74391500080636083", -0.7439150008063607, true}, // nearest: …609
-		{"0.09397298063513969", 0.09397298063513967, true},  // nearest: …969
+		{"-0.74391500080636083", -0.7439150008063607, true}, // the nearest value ends in 609
+		{"0.09397298063513969", 0.09397298063513967, true},  // the nearest value ends in 969
 		{"9.8765432109876543e-7", 9.876543210987656e-7, true},
 		{"0.3000000000000000444", 0.30000000000000004, true},
 		{"18446744073709551615", 18446744073709551615, true},

@@ -12,8 +12,8 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// copier is an engine under vLLM's own rules, in which several blocks often have
-// the same content, the index that follows it, and a count of the blocks by name.
+// copier is an engine under vLLM's own rules, in which several blocks often have the same content. It also has the
+// index that follows the engine, and the number of blocks by name.
 type copier struct {
 	core   *vllm.Core
 	tree   *prompt.Tree
@@ -23,7 +23,7 @@ type copier struct {
 	next   sim.RequestID
 	index  *treeIndex
 	blocks map[uint64]int
-	copies int // events of copies
+	copies int // number of events about copies
 }
 
 const copierBlock = 4
@@ -45,7 +45,7 @@ func newCopier(t *testing.T, seed uint64) *copier {
 	return c
 }
 
-// submit submits a prompt that shares its beginning with many other prompts.
+// submit submits a prompt that shares its prefix with many other prompts.
 func (c *copier) submit(output int) *sim.Request {
 	ids := make([]uint64, 1+c.rng.IntN(10))
 	for i, family := 0, uint64(c.rng.IntN(3)); i < len(ids); i++ {
@@ -60,7 +60,7 @@ func (c *copier) submit(output int) *sim.Request {
 	return r
 }
 
-// step runs a pass and holds the names in the index against the engine's blocks.
+// step runs a pass and compares the names in the index with the engine's blocks.
 func (c *copier) step(t *testing.T) {
 	t.Helper()
 	if err := c.core.Step(c.now, c.now, &c.pass); err != nil {
@@ -93,8 +93,7 @@ func (c *copier) step(t *testing.T) {
 	}
 }
 
-// probe submits a prompt to the idle engine, which finds in its cache what the
-// index has.
+// probe submits a prompt to the idle engine. It checks that the engine finds the same cached tokens as the index.
 func (c *copier) probe(t *testing.T) (found int) {
 	t.Helper()
 	r := c.submit(1)
@@ -113,8 +112,8 @@ func (c *copier) probe(t *testing.T) (found int) {
 	return want
 }
 
-// The index keeps one of several blocks with the same content until the last is evicted. It finds the same blocks as
-// the engine.
+// TestIndexFollowsCopies checks that the index keeps a block until the engine has evicted all blocks with the same
+// content. The index then finds the same blocks as the engine.
 func TestIndexFollowsCopies(t *testing.T) {
 	copies, found := 0, 0
 	for seed := range uint64(40) {

@@ -8,24 +8,23 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// Dispatcher places requests on workers as its policy chooses. It keeps what the
-// policy needs and nothing else.
+// Dispatcher places requests on workers as its policy chooses. It keeps only the facts that the policy needs.
 //
-// Not safe for use by several goroutines.
+// A Dispatcher is not safe for concurrent use.
 type Dispatcher struct {
 	policy      Policy
 	admission   Admission // nil: every request is admitted
-	needs       Needs     // of both
-	kept        Needs     // what is kept: needs, and what later policies need
+	needs       Needs     // of the policy and the admission
+	kept        Needs     // needs, and the needs of later policies
 	blind       bool      // the policy needs nothing
-	tells       bool      // overlaps are reported that the policy does not need
-	patient     bool      // without workers requests stay held
+	tells       bool      // placements have overlaps even if the policy does not need them
+	patient     bool      // without workers, requests stay held
 	blockTokens int64
 
 	workers        workers
-	busy           int        // registered workers with more to compute than Hold allows
-	seen           Candidates // the kept part of them
-	shown          Candidates // what the policy is shown of that, where it is not all; see view
+	busy           int        // number of registered workers with more tokens to compute than Hold allows
+	seen           Candidates // the facts that are kept
+	shown          Candidates // the facts that the policy receives, if they are fewer; see view
 	zeros          []int64
 	zeros32        []int32
 	signals        Signals
@@ -33,26 +32,26 @@ type Dispatcher struct {
 	loads          loads // nil unless the policy needs blocks that may be shared
 	queue          queue
 	classes        []ClassTerms
-	fair           fairness       // between classes; unused in other orders than WFQ
-	admissionQueue admissionQueue // where the admission lets requests wait
+	fair           fairness       // between classes; only for the order WFQ
+	admissionQueue admissionQueue // requests that the admission holds
 	meters         meters
 
 	clock     sim.Time    // of the latest call
-	late      *lateCaches // nil: what is cached is known at once
-	lateLoads *lateLoads  // nil: loads are
-	tokens    []int64     // by worker: prompt tokens to compute, as they are
+	late      *lateCaches // nil: cache events are known at once
+	lateLoads *lateLoads  // nil: loads are known at once
+	tokens    []int64     // by worker: actual prompt tokens to compute
 
 	ledger
 
-	overlap, active scores // of the request in hand, by worker
-	sparse          bool   // the policy reads them and not the columns
+	overlap, active scores // of the current request, by worker
+	sparse          bool   // the policy reads overlap and active as Sparse, not as columns
 }
 
-// ledger has the requests that run, each with its worker.
+// ledger is the running requests, each with its worker.
 type ledger struct {
 	records []record
-	vacant  []int32              // records to use again
-	record  sliding.Table[int32] // by request: 1 + its record; 0 unknown, isHeld while queued
+	vacant  []int32              // free records
+	record  sliding.Table[int32] // by request: 1 + index of its record; 0: unknown, isHeld: held
 }
 
 const isHeld = -1
@@ -63,10 +62,10 @@ var _ Router = (*Dispatcher)(nil)
 type record struct {
 	request *sim.Request
 	worker  sim.WorkerID
-	charge  int64 // prompt tokens still to compute; 0 once they are
+	charge  int64 // prompt tokens to compute; 0 after its prefill
 }
 
-// index keeps which blocks each worker has cached.
+// index is the cached blocks of each worker.
 type index interface {
 	observe(w sim.WorkerID, p *scheduler.Pass) error
 	match(q *sim.Request, s *scores)
@@ -78,43 +77,42 @@ type index interface {
 type loads interface {
 	add(w sim.WorkerID, q *sim.Request)
 	remove(w sim.WorkerID, q *sim.Request)
-	// match finds how many of a prompt's leading blocks are active.
+	// match finds the number of leading blocks of a prompt that are active on each worker.
 	match(q *sim.Request, s *scores)
 	grow(workers int)
 	byWorker() []int64
 }
 
-// Options are what a dispatcher is made of.
+// Options configure a dispatcher.
 type Options struct {
 	Policy  Policy
 	Workers int // ids 0 to Workers-1 are registered from the start
-	// Tree is that of the prompts to route, cut by the engines' blocks; nil if
-	// they are known by their hashes.
+	// Tree is the tree of prompts, in blocks of the engines' size. It is nil if prompts are known by their hashes.
 	Tree *prompt.Tree
-	// Exact follows Pass.Events in a full block index. Otherwise Pass.KV is
-	// followed, which is faster and the same for engines that never cache a block
-	// without its parent.
+	// Exact uses Pass.Events and a full block index. Otherwise Pass.KV is used, which is faster. Both are equal for
+	// engines that never cache a block without its parent.
 	Exact bool
-	// Hashes knows the prompts instead of Tree, and BlockTokens is the number of
-	// tokens of their blocks, > 0. Policies that need no blocks need neither.
+	// Hashes looks up prompts instead of Tree, and BlockTokens is the number of tokens per block, > 0. Policies that
+	// need no blocks need neither.
 	Hashes      Hashes
 	BlockTokens int
-	// Names returns the names of workers, which differ; nil: their ids.
+	// Names returns the names of workers, which must be unique. If Names is nil, ids are used.
 	Names func(sim.WorkerID) uint64
-	// Admission decides on requests before Policy; nil: all are routed.
+	// Admission decides on requests before Policy. If it is nil, all requests are routed.
 	Admission Admission
-	// Later is what policies need that may follow Policy.
+	// Later is the needs of the policies that may follow Policy.
 	Later []Needs
-	// Classes are what the order of held requests knows of classes, by sim.Request.Class.
+	// Classes are the weights and deadlines for the order of held requests, by sim.Request.Class.
 	Classes []ClassTerms
 	// Signals are the ages of the signals that the policy reads.
 	Signals Signals
-	// Lossy ignores events about blocks that an exact index cannot place: a worker without a prefix cache that gets the
-	// same request twice announces the loss of blocks that it still has.
+	// Lossy ignores events about blocks that an exact index does not know. For example, a worker without a prefix
+	// cache that gets the same request twice announces the removal of blocks that it still has.
 	Lossy bool
-	// Keep is the state that is kept in addition to the needs of the policy; with it placements have overlaps.
+	// Keep is further state to keep, in addition to the needs of the policy. If it includes Overlap, placements have
+	// overlaps.
 	Keep Needs
-	// Patient lets held requests wait while there are no workers. Otherwise that is an error.
+	// Patient keeps held requests waiting while there are no workers. If false, that is an error.
 	Patient bool
 }
 
@@ -140,13 +138,13 @@ func New(o Options) *Dispatcher {
 	}
 	d.workers.ids = make([]sim.WorkerID, 0, o.Workers)
 	for w := range o.Workers {
-		_ = d.workers.add(sim.WorkerID(w)) // which is new
+		_ = d.workers.add(sim.WorkerID(w)) // cannot fail: the worker is new
 	}
 	d.growColumns()
 	return d
 }
 
-// makeIndex makes the index of caches and the count of active blocks.
+// makeIndex creates the cache index and the counter of active blocks.
 func (d *Dispatcher) makeIndex(o Options) {
 	switch {
 	case !d.kept.Overlap:
@@ -168,7 +166,7 @@ func (d *Dispatcher) makeIndex(o Options) {
 	}
 }
 
-// growColumns makes room for all workers known.
+// growColumns extends all columns to the known workers.
 func (d *Dispatcher) growColumns() {
 	d.seen.Workers = d.workers.ids
 	if d.blind {
@@ -201,7 +199,7 @@ func (d *Dispatcher) growColumns() {
 	d.makeLadder()
 }
 
-// growSlice returns s with zeros up to the given length.
+// growSlice returns s, extended by zeros to at least the given length.
 func growSlice[T any](s []T, length int) []T {
 	if length <= len(s) {
 		return s
@@ -209,8 +207,7 @@ func growSlice[T any](s []T, length int) []T {
 	return append(s, make([]T, length-len(s))...)
 }
 
-// Observe takes in what a pass did to a worker's cache. It never places a
-// request.
+// Observe applies the cache changes of a pass. It never places a request.
 func (d *Dispatcher) Observe(w sim.WorkerID, p *scheduler.Pass) error {
 	switch {
 	case d.index == nil:
@@ -228,7 +225,8 @@ func (d *Dispatcher) Observe(w sim.WorkerID, p *scheduler.Pass) error {
 	return d.index.observe(w, p)
 }
 
-// LearnCache adds the initial cache of a worker, which is known at once, unless caches are never known.
+// LearnCache adds the initial cache of a worker, which is known without a delay. It has no effect if cache events are
+// never known.
 func (d *Dispatcher) LearnCache(w sim.WorkerID, p *scheduler.Pass) error {
 	if d.index == nil || d.late != nil && d.late.age.Never {
 		return nil
@@ -236,7 +234,7 @@ func (d *Dispatcher) LearnCache(w sim.WorkerID, p *scheduler.Pass) error {
 	return d.index.observe(w, p)
 }
 
-// AddWorker makes w a candidate, with the load it has.
+// AddWorker makes w a candidate, with its current load.
 func (d *Dispatcher) AddWorker(w sim.WorkerID) error {
 	if err := d.workers.add(w); err != nil {
 		return err
@@ -251,7 +249,7 @@ func (d *Dispatcher) AddWorker(w sim.WorkerID) error {
 	return nil
 }
 
-// RemoveWorker makes w a candidate no longer.
+// RemoveWorker removes w from the candidates.
 func (d *Dispatcher) RemoveWorker(w sim.WorkerID) error {
 	if err := d.workers.remove(w); err != nil {
 		return err
@@ -296,7 +294,7 @@ func (d *Dispatcher) placeWaiting(now sim.Time, dst []Placement) ([]Placement, e
 func (d *Dispatcher) placeHeld(now sim.Time, dst []Placement) ([]Placement, error) {
 	switch {
 	case d.needs.Gate != nil && d.needs.Gate.ReadsMetrics():
-		return dst, nil // it opens by what workers report
+		return dst, nil // the gate opens when workers report
 	case d.needs.Gate != nil:
 		return d.letGo(now, dst)
 	case d.patient && len(d.workers.ids) == 0:
@@ -314,20 +312,19 @@ func (d *Dispatcher) placeHeld(now sim.Time, dst []Placement) ([]Placement, erro
 	return dst, err
 }
 
-// allBusy reports whether there are workers and every one has too many prompt
-// tokens to compute.
+// allBusy reports whether there is a worker and every worker is busy.
 func (d *Dispatcher) allBusy() bool {
 	n := len(d.workers.ids)
 	return n > 0 && d.busy == n
 }
 
-// isBusy reports whether the policy knows that a worker has too many prompt tokens to compute; state that is kept for a
-// later policy does not count.
+// isBusy reports whether a worker has more prompt tokens to compute than the Hold of the policy allows. It is false
+// if only a later policy needs the tokens.
 func (d *Dispatcher) isBusy(w sim.WorkerID) bool {
 	return d.needs.Hold != nil && d.needs.Tokens && float64(d.tokens[w]) > d.needs.Hold.tokensOf(w)
 }
 
-// changeTokens changes the prompt tokens that w must compute.
+// changeTokens adds by to the prompt tokens that w must compute.
 func (d *Dispatcher) changeTokens(w sim.WorkerID, by int64) {
 	before := d.isBusy(w)
 	d.tokens[w] += by
@@ -343,11 +340,11 @@ func (d *Dispatcher) changeTokens(w sim.WorkerID, by int64) {
 	}
 }
 
-// Queued returns the number of requests held back.
+// Queued returns the number of held requests.
 func (d *Dispatcher) Queued() int { return len(d.queue.heap) + d.admissionQueue.count }
 
-// Waiting appends the requests held back, in the order in which they would be
-// placed; those of the Admission line by line.
+// Waiting appends the held requests in the order in which they would be placed. Requests that the Admission holds
+// follow, line by line.
 func (d *Dispatcher) Waiting(dst []sim.RequestID) []sim.RequestID {
 	for _, h := range d.queue.heap.Sorted() {
 		dst = append(dst, h.Value.request.ID)
@@ -360,13 +357,13 @@ func roundInstant(now sim.Time) (timing.Nanos, error) {
 	return timing.FromSeconds(float64(now.Max0()) / 1000)
 }
 
-// checkInstant refuses what roundInstant refuses.
+// checkInstant returns the error of roundInstant.
 func checkInstant(now sim.Time) error {
 	_, err := roundInstant(now)
 	return err
 }
 
-// setClock notes the instant of a call.
+// setClock records the instant of a call.
 func (d *Dispatcher) setClock(now sim.Time) error {
 	d.clock = now
 	return checkInstant(now)

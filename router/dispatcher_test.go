@@ -8,7 +8,8 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// Instants that no clock can show are refused by every call, and change nothing.
+// TestFarthestInstant checks that every call rejects instants that the clock cannot represent, without a change of
+// state.
 func TestFarthestInstant(t *testing.T) {
 	tree := prompt.NewTree(4, 4, prompt.Options{})
 	d := New(Options{Policy: &weigher{Needs{Running: true, Tokens: true, Hold: &Hold{}}}, Workers: 1, Tree: tree})
@@ -32,7 +33,7 @@ func TestFarthestInstant(t *testing.T) {
 	}
 }
 
-// A dispatcher of a policy that needs nothing keeps nothing, and takes any call.
+// TestBlind checks that a dispatcher of a policy without needs keeps no facts, and accepts every call.
 func TestBlind(t *testing.T) {
 	d := New(Options{Policy: &weigher{}, Workers: 2})
 	if c := d.Loads(); c.Running != nil || c.Tokens != nil || c.Blocks != nil {

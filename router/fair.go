@@ -6,14 +6,14 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// ClassTerms is what a router may know of a class.
+// ClassTerms is the weight and the deadline of a class for a router.
 type ClassTerms struct {
 	Name     string
 	Weight   float64  // share of the service relative to other classes, > 0; 0: 1
 	Deadline sim.Time // from arrival to the first token, > 0; 0: none
 }
 
-// WeightOf returns the share of a class, which a router may never have heard of.
+// WeightOf returns the weight of a class, 1 for an unknown class.
 func WeightOf(terms []ClassTerms, class int32) float64 {
 	if int(class) < len(terms) && terms[class].Weight > 0 {
 		return terms[class].Weight
@@ -21,8 +21,8 @@ func WeightOf(terms []ClassTerms, class int32) float64 {
 	return 1
 }
 
-// DeadlineOf returns how long after its arrival a request of a class wants its first token, endless where
-// the class has no deadline.
+// DeadlineOf returns the time from arrival to the deadline of the first token for a class. It is infinite if the
+// class has no deadline.
 func DeadlineOf(terms []ClassTerms, class int32) float64 {
 	if int(class) < len(terms) && terms[class].Deadline > 0 {
 		return float64(terms[class].Deadline)
@@ -30,16 +30,17 @@ func DeadlineOf(terms []ClassTerms, class int32) float64 {
 	return math.Inf(1)
 }
 
-// dueOf returns until when a request wants its first token.
+// dueOf returns the instant of the deadline of a request's first token.
 func dueOf(terms []ClassTerms, q *sim.Request) float64 {
 	return float64(q.Arrived) + DeadlineOf(terms, q.Class)
 }
 
 // fairness shares the service between classes by their weights, as start-time fair queueing does
-// (docs/rules/router.md, The queue). Each request has a start tag, and the least goes first.
+// (docs/rules/router.md, The queue). Each request has a start tag, and the request with the smallest tag is placed
+// first.
 type fairness struct {
-	virtual float64   // the start tag of the latest request that was placed
-	finish  []float64 // by class: the finish tag of its latest request
+	virtual float64   // start tag of the latest request that was placed
+	finish  []float64 // by class: finish tag of its latest request
 }
 
 // startOf returns the start tag of the next request of a class.
@@ -50,7 +51,7 @@ func (f *fairness) startOf(class int32) float64 {
 	return max(f.virtual, f.finish[class])
 }
 
-// tag returns the start tag of a request that costs n tokens.
+// tag returns the start tag of a request with the given cost in tokens, and advances the finish tag of its class.
 func (f *fairness) tag(class int32, cost, weight float64) float64 {
 	for int(class) >= len(f.finish) {
 		f.finish = append(f.finish, 0)
@@ -60,5 +61,5 @@ func (f *fairness) tag(class int32, cost, weight float64) float64 {
 	return start
 }
 
-// serve notes that the request with a start tag is placed.
+// serve records that the request with the given start tag is placed.
 func (f *fairness) serve(start float64) { f.virtual = max(f.virtual, start) }

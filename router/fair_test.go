@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// inOrder is a policy that holds requests back in an order while its worker has anything to compute.
+// inOrder is a policy that holds requests, in a queue order, while its worker has tokens to compute.
 type inOrder QueueOrder
 
 func (o inOrder) Needs() Needs {
@@ -17,20 +17,20 @@ func (o inOrder) Needs() Needs {
 
 func (inOrder) Choose(*sim.Request, *Candidates) Choice { return Choice{Second: None} }
 
-// server is a dispatcher of one worker that does one request after the other.
+// server is a dispatcher of one worker that serves one request at a time.
 type server struct {
 	*Dispatcher
 	t    *testing.T
 	now  sim.Time
 	next sim.RequestID
-	on   *sim.Request // on the worker
+	on   *sim.Request // the request on the worker
 }
 
 func newServer(t *testing.T, o QueueOrder, classes []ClassTerms) *server {
 	return &server{Dispatcher: New(Options{Policy: inOrder(o), Workers: 1, Classes: classes}), t: t}
 }
 
-// arrive brings a request.
+// arrive routes a new request.
 func (s *server) arrive(class int32, tokens int) *sim.Request {
 	q := &sim.Request{ID: s.next, Class: class, InputTokens: tokens, Arrived: s.now}
 	s.next++
@@ -39,7 +39,7 @@ func (s *server) arrive(class int32, tokens int) *sim.Request {
 	return q
 }
 
-// serve ends the request on the worker and returns the one that takes its place; nil: none.
+// serve ends the request on the worker and returns the next request on it, nil if there is none.
 func (s *server) serve() *sim.Request {
 	done := s.on
 	s.on = nil
@@ -57,8 +57,9 @@ func (s *server) take(placed []Placement, err error) {
 	}
 }
 
-// While two classes have requests waiting, their service over their weights differs by at most the largest request of
-// each over its weight: no class starves.
+// TestWeightedShares checks that no class starves. While two classes have requests waiting, their service divided by
+// their weights differs by a limited amount. The limit is the sum, over both classes, of the largest request divided
+// by the weight.
 func TestWeightedShares(t *testing.T) {
 	for seed := range uint64(30) {
 		r := sim.NewRand(seed, "shares")
@@ -75,8 +76,8 @@ func TestWeightedShares(t *testing.T) {
 		}
 		s.arrive(0, 1)
 		fill()
-		served := make([]float64, len(terms)) // divided by the weight
-		var lows, highs [4][4]float64         // of the differences so far
+		served := make([]float64, len(terms)) // service by class, divided by the weight
+		var lows, highs [4][4]float64         // minimum and maximum difference so far
 		for range 3000 {
 			q := s.serve()
 			waiting[q.Class]--
@@ -96,7 +97,7 @@ func TestWeightedShares(t *testing.T) {
 	}
 }
 
-// randomClasses returns weights and the largest requests of two to four classes.
+// randomClasses draws the weights and the largest requests of two to four classes.
 func randomClasses(r *rand.Rand) (terms []ClassTerms, largest []int) {
 	for range 2 + r.IntN(3) {
 		terms = append(terms, ClassTerms{Weight: math.Exp2(float64(r.IntN(13) - 6))})
@@ -105,7 +106,8 @@ func randomClasses(r *rand.Rand) (terms []ClassTerms, largest []int) {
 	return terms, largest
 }
 
-// Of waiting requests the one that is due first goes first; of equals the earliest.
+// TestEarliestDeadline checks that the waiting request with the earliest deadline is served first, and among equals
+// the earliest arrival.
 func TestEarliestDeadline(t *testing.T) {
 	for seed := range uint64(30) {
 		r := sim.NewRand(seed, "deadlines")
@@ -116,7 +118,7 @@ func TestEarliestDeadline(t *testing.T) {
 		for range 2000 {
 			s.now += sim.Time(r.IntN(3) * 10)
 			if len(waiting) == 0 || r.IntN(2) == 0 {
-				waiting[s.arrive(int32(r.IntN(len(terms)+1)), 1+r.IntN(9))] = true // one class more than is known
+				waiting[s.arrive(int32(r.IntN(len(terms)+1)), 1+r.IntN(9))] = true // includes an unknown class
 				continue
 			}
 			q := s.serve()
@@ -130,12 +132,12 @@ func TestEarliestDeadline(t *testing.T) {
 	}
 }
 
-// Withdrawn requests leave the tags of the remaining requests unchanged.
+// TestWithdrawnShares checks that withdrawn requests leave the tags of the remaining requests unchanged.
 func TestWithdrawnShares(t *testing.T) {
 	s := newServer(t, WFQ, []ClassTerms{{Weight: 1}, {Weight: 2}})
 	s.arrive(0, 10)
-	a, b, c := s.arrive(0, 10), s.arrive(0, 10), s.arrive(1, 30) // start at 10, 20 and 0
-	d := s.arrive(1, 1)                                          // at 15
+	a, b, c := s.arrive(0, 10), s.arrive(0, 10), s.arrive(1, 30) // start tags 10, 20 and 0
+	d := s.arrive(1, 1)                                          // start tag 15
 	if !s.Withdraw(a.ID) {
 		t.Fatal("not held")
 	}

@@ -2,7 +2,7 @@ package router
 
 import "github.com/replay-llm/replay/sim"
 
-// AddAdmission adds the facts of an Admission to the needs of a policy.
+// AddAdmission adds the needs of an Admission to the needs of a policy.
 func (n *Needs) AddAdmission(a Admission) {
 	if a != nil {
 		n.addAdmission(a.Needs())
@@ -16,13 +16,13 @@ func (n *Needs) addLater(o Needs) {
 	n.Overlap, n.Metrics = n.Overlap || o.Overlap, n.Metrics || o.Metrics
 }
 
-// setPolicy lets a policy choose, with an Admission before it; nil: none.
+// setPolicy sets the policy, and the Admission before it; nil: none.
 func (d *Dispatcher) setPolicy(p Policy, a Admission) {
 	d.policy, d.admission, d.needs = p, a, p.Needs()
 	d.needs.AddAdmission(a)
 }
 
-// view returns the facts that the policy needs, and 0 for all other facts.
+// view returns the facts that the policy needs. All other facts are 0.
 func (d *Dispatcher) view() *Candidates {
 	n, k := &d.needs, &d.kept
 	if n.Tokens == k.Tokens && n.Blocks == k.Blocks && n.Shared == k.Shared {
@@ -44,8 +44,7 @@ func (d *Dispatcher) view() *Candidates {
 	return v
 }
 
-// Release releases the requests held back, in the order in which they would be placed: nothing is
-// known of them any more.
+// Release removes all held requests and returns them in the order in which they would be placed.
 func (d *Dispatcher) Release() []sim.RequestID {
 	held := d.Waiting(nil)
 	for _, id := range held {
@@ -54,9 +53,9 @@ func (d *Dispatcher) Release() []sim.RequestID {
 	return held
 }
 
-// Follow lets another policy choose from now on, of the policies that the dispatcher was made for
-// (Options.Later), with an Admission before it. It knows the workers, what they have cached, and
-// their requests: each as the policy before counted it. Nothing may be held back.
+// Follow replaces the policy and the Admission. The dispatcher must have been made for the new policy
+// (Options.Later). The new policy has the workers, their cached blocks and their requests, as counted under the old
+// policy. No request may be held.
 func (d *Dispatcher) Follow(now sim.Time, p Policy, a Admission) {
 	d.setPolicy(p, a)
 	d.makeLadder()

@@ -2,15 +2,15 @@ package router
 
 import "github.com/replay-llm/replay/sim"
 
-// forced is a policy with one choice made elsewhere. The policy is still asked, so that its state and its later draws
-// are unchanged.
+// forced is a policy with a forced choice for one request. It still calls the policy, so that the policy's state and
+// later random draws are unchanged.
 type forced struct {
 	Policy
 	request sim.RequestID
 	worker  sim.WorkerID
 }
 
-// Choose chooses as the policy does, except one request.
+// Choose returns the choice of the policy, except for the forced request.
 func (f *forced) Choose(q *sim.Request, c *Candidates) Choice {
 	own := f.Policy.Choose(q, c)
 	if q.ID != f.request || own.Worker == f.worker {
@@ -19,7 +19,7 @@ func (f *forced) Choose(q *sim.Request, c *Candidates) Choice {
 	return Choice{Worker: f.worker, Second: None}
 }
 
-// Err returns why the policy could not choose.
+// Err returns the error of the policy.
 func (f *forced) Err() error {
 	if p, ok := f.Policy.(Fallible); ok {
 		return p.Err()
@@ -27,7 +27,7 @@ func (f *forced) Err() error {
 	return nil
 }
 
-// ForceChoice lets a request go to a worker whatever the policy would choose, once it is chosen for. It
+// ForceChoice sends a request to a worker, regardless of the policy, when a worker is chosen for the request. It
 // reports false under a policy that decides on several requests together.
 func (d *Dispatcher) ForceChoice(id sim.RequestID, w sim.WorkerID) bool {
 	if _, ok := d.policy.(Batcher); ok {

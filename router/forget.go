@@ -6,8 +6,9 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Forget takes the cache of a worker out of the index, and what it has reported, with what is on its way of either: it
-// has died, or the router has lost its index. Its later blocks are followed again, if the index can place them.
+// Forget removes the cache of a worker from the index, its reports, and the delayed signals of both. It is called
+// after the worker has died or the router has lost its index. The index follows later blocks of the worker if it
+// knows their parents.
 func (d *Dispatcher) Forget(w sim.WorkerID) {
 	if int(w) >= d.workers.known {
 		return
@@ -30,8 +31,8 @@ func (d *Dispatcher) Forget(w sim.WorkerID) {
 	}
 }
 
-// Holds reports whether a request is placed on a worker as far as the router knows. One
-// that has been restarted knows nothing of those before.
+// Holds reports whether the router knows that a request is placed on a worker. A restarted router does not know
+// earlier placements.
 func (d *Dispatcher) Holds(id sim.RequestID) bool {
 	_, ok := d.findRecord(id)
 	return ok
@@ -39,16 +40,15 @@ func (d *Dispatcher) Holds(id sim.RequestID) bool {
 
 func (r residency) forget(w sim.WorkerID) { r.dropWorker(w) }
 
-func (x hashIndex) forget(sim.WorkerID) {} // kept elsewhere
+func (x hashIndex) forget(sim.WorkerID) {} // the index is kept elsewhere
 
-// forget takes a worker out. Blocks below blocks that it has announced before are
-// unknown from then on, which is no error.
+// forget removes all blocks of a worker. Later events about children of removed blocks are ignored without an error.
 func (x *treeIndex) forget(w sim.WorkerID) {
 	x.index.Clear(w)
 	x.lossy = true
 }
 
-// dropWorker ends everything that a worker holds.
+// dropWorker removes a worker from all nodes.
 func (h *holdings) dropWorker(w sim.WorkerID) {
 	if int(w) >= 64*h.words {
 		return
@@ -71,7 +71,7 @@ func (h *holdings) dropWorker(w sim.WorkerID) {
 	}
 }
 
-// dropParts drops the parts of a node that a worker holds.
+// dropParts removes the parts of a node that a worker holds.
 func (h *holdings) dropParts(p *page, at *holders, w sim.WorkerID) {
 	if at.part == int32(w)+1 {
 		at.part, at.blocks = 0, 0
@@ -87,7 +87,7 @@ func (h *holdings) dropParts(p *page, at *holders, w sim.WorkerID) {
 	h.endList(at)
 }
 
-// ignoreLost drops complaints about blocks that a lossy index cannot place.
+// ignoreLost returns err, except an IndexError of a lossy index.
 func (x *treeIndex) ignoreLost(err error) error {
 	if _, ok := err.(*IndexError); ok && x.lossy {
 		return nil

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Whatever the text, ParseConfig rejects it with a reason, or returns a configuration within its ranges.
+// FuzzRouterConfig checks that ParseConfig rejects any text with a reason, or returns a configuration in range.
 func FuzzRouterConfig(f *testing.F) {
 	for _, text := range []string{
 		``, `{}`, `{"overlap_score_credit":0.5,"unknown":[{"a":1e999}]}`, `{"router_queue_threshold":null,"router_queue_policy":"wspt"}`,

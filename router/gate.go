@@ -8,63 +8,65 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Metrics is what a worker reports of itself.
+// Metrics is the report of a worker.
 type Metrics struct {
-	Running, Waiting int32   // requests
+	Running, Waiting int32   // numbers of requests
 	KV               float64 // share of its KV blocks that requests hold, 0 to 1
 }
 
-// Scrape is how often the router reads the metrics of its workers; until the next time it
-// knows the ones it read last.
+// Scrape is the interval at which the router reads the metrics of its workers, in ms. Between two reads, the router
+// uses the latest metrics that it has read.
 const Scrape sim.Time = 50
 
-// Lag is the age of the metrics of a worker at a gate: the front end of a server publishes them late, since it is busy
-// with the requests that the gate releases.
+// Lag is the age of the metrics of a worker at a gate, in ms. The front end of a server publishes metrics late,
+// because it is busy with the requests that the gate releases.
 const Lag sim.Time = 100
 
-// Gate holds requests back while the workers are saturated. Of the held requests the least
-// Priority goes first, then the one that came first.
+// Gate holds requests while the workers are saturated. Of the held requests, the one with the smallest Priority is
+// released first, then the earliest arrival.
 //
-// By metrics, saturation is the mean over the workers of the larger of their waiting requests over Queue and their KV
-// usage over KV. By sent requests, if Requests or Tokens are set, saturation is the number of requests over Requests
-// for each worker, or of tokens over Tokens for each worker; with both the mean over the workers of the larger share.
+// By metrics, saturation is the mean over the workers of a maximum: waiting requests divided by Queue, or KV usage
+// divided by KV. If Requests or Tokens is set, saturation is computed from the requests that were sent. It is the
+// mean over the workers of their requests divided by Requests, or of their tokens divided by Tokens. If both are set,
+// it is the mean of the larger quotient.
 type Gate struct {
 	Queue float64  // requests, > 0
 	KV    float64  // share of KV blocks, > 0
-	Each  sim.Time // between two requests that are let go, > 0
+	Each  sim.Time // ms between two releases, > 0
 
-	// Unseen adds to the waiting requests the ones that were sent to the worker and that its
-	// metrics do not show yet.
+	// Unseen adds requests to the waiting requests of a worker if they were sent to it and its metrics do not show
+	// them yet.
 	Unseen bool `json:",omitempty" record:"omitzero"`
 
-	Requests float64 `json:",omitempty" record:"omitzero"` // requests of a worker, not finished
-	Tokens   float64 `json:",omitempty" record:"omitzero"` // prompt tokens of a worker still to compute
+	Requests float64 `json:",omitempty" record:"omitzero"` // unfinished requests per worker
+	Tokens   float64 `json:",omitempty" record:"omitzero"` // prompt tokens to compute per worker
 
 	Ceilings *Ceilings `json:",omitempty"` // nil: 1 for every priority
 }
 
-// Ceilings are the saturation from which the requests of a priority are held back. The priority p of a
-// request is the priority -p of llm-d, where the most urgent is the highest.
+// Ceilings are the saturations from which the requests of a priority are held. The priority p of a request is the
+// priority -p of llm-d, where the highest priority is the most urgent.
 type Ceilings struct {
-	// Least and Most are the ceilings of the least and the most urgent of the priorities seen so far,
-	// 0 to 1. Those between are evenly spaced by rank or, with ByValue, by their value.
+	// Least and Most are the ceilings of the least and the most urgent priority seen so far, 0 to 1. The ceilings of
+	// priorities between them are evenly spaced by rank, or by value if ByValue is set.
 	Least   float64 `json:",omitempty"`
 	Most    float64 `json:",omitempty"`
 	ByValue bool    `json:",omitempty"`
-	// Of are given ceilings instead of those, ascending by priority; 0 for one that is not there.
+	// Of are ceilings for given priorities, ascending by priority, instead of Least and Most. Other priorities have
+	// the ceiling 0.
 	Of []Ceiling `json:",omitempty"`
 }
 
-// Ceiling is that of one priority, 0 to 1.
+// Ceiling is the ceiling of one priority, 0 to 1.
 type Ceiling struct {
 	Priority int32
 	Share    float64
 }
 
-// ReadsMetrics reports whether g reads what workers report.
+// ReadsMetrics reports whether g uses the metrics of workers.
 func (g *Gate) ReadsMetrics() bool { return g.Requests == 0 && g.Tokens == 0 }
 
-// ceiling returns the ceiling of a priority, one of those seen, which ascend.
+// ceiling returns the ceiling of a priority. seen is the priorities seen so far, ascending, and includes it.
 func (c *Ceilings) ceiling(priority int32, seen []int32) float64 {
 	switch {
 	case c == nil:
@@ -86,28 +88,28 @@ func (c *Ceilings) ceiling(priority int32, seen []int32) float64 {
 	return c.Most - float64(float64(at-from)*(c.Most-c.Least))/float64(to-from)
 }
 
-// meters is what a dispatcher knows of the metrics of its workers.
+// meters is the state of the metrics of workers in a dispatcher.
 type meters struct {
-	reports [][]report // of each worker, that have not been read
-	read    [][3]int32 // of those, how many have been, by signal
+	reports [][]report // of each worker, oldest first
+	read    [][3]int32 // by worker and signal: number of reports that have been read
 	idle    []bool
-	next    sim.Time // when the next held request may be let go
-	shut    bool     // a gate without metrics was, when it was asked last
-	// priorities of all requests so far, ascending, where ceilings differ
+	next    sim.Time // earliest instant of the next release
+	shut    bool     // a gate without metrics was shut at its latest check
+	// priorities is the priorities of all requests so far, ascending. It is used if the gate has ceilings.
 	priorities []int32
 }
 
-// report is what a worker reported at an instant.
+// report is the metrics that a worker reported at an instant.
 type report struct {
 	at      sim.Time
 	metrics Metrics
 }
 
-// Metered reports whether workers' metrics are read.
+// Metered reports whether the dispatcher uses workers' metrics.
 func (d *Dispatcher) Metered() bool { return d.kept.Metrics }
 
-// Measure takes in what worker w reports from now on. Requests that were let go meanwhile are
-// placed.
+// Measure records the metrics of worker w from now on. It first places the requests that the gate has released since
+// the last call.
 func (d *Dispatcher) Measure(now sim.Time, w sim.WorkerID, m Metrics, dst []Placement) ([]Placement, error) {
 	if !d.kept.Metrics || int(w) >= len(d.meters.reports) {
 		return dst, nil
@@ -119,7 +121,8 @@ func (d *Dispatcher) Measure(now sim.Time, w sim.WorkerID, m Metrics, dst []Plac
 	d.clock = now
 	d.readMetrics(now)
 	d.meters.reports[w] = append(d.meters.reports[w], report{now, m})
-	if d.meters.idle[w] = m.Running == 0 && m.Waiting == 0; d.meters.idle[w] && d.needs.Gate != nil && d.allIdle() { // nothing would be reported any more
+	// no worker would report later
+	if d.meters.idle[w] = m.Running == 0 && m.Waiting == 0; d.meters.idle[w] && d.needs.Gate != nil && d.allIdle() {
 		for _, other := range d.workers.ids {
 			d.seen.Metrics[other] = Metrics{}
 		}
@@ -130,7 +133,7 @@ func (d *Dispatcher) Measure(now sim.Time, w sim.WorkerID, m Metrics, dst []Plac
 	return dst, err
 }
 
-// allIdle reports whether no worker has work, so that no worker will report any more.
+// allIdle reports whether no worker has work. Idle workers do not report.
 func (d *Dispatcher) allIdle() bool {
 	for _, w := range d.workers.ids {
 		if !d.meters.idle[w] {
@@ -140,7 +143,7 @@ func (d *Dispatcher) allIdle() bool {
 	return true
 }
 
-// readMetrics shows the policy the metrics that were there when they were read last, by now.
+// readMetrics shows the policy the metrics that are known at now, given the ages of signals.
 func (d *Dispatcher) readMetrics(now sim.Time) {
 	var asOf [3]sim.Time
 	for i := range asOf {
@@ -162,7 +165,7 @@ func (d *Dispatcher) readMetrics(now sim.Time) {
 		}
 		least := min(read[atRunning], read[atWaiting], read[atKVUsage])
 		if int(least) < (len(all)+1)/2 {
-			continue // to move the rest would take longer than to keep them
+			continue // moving the remainder costs more than keeping it
 		}
 		d.meters.reports[w] = append(all[:0], all[least:]...)
 		for i := range read {
@@ -171,7 +174,7 @@ func (d *Dispatcher) readMetrics(now sim.Time) {
 	}
 }
 
-// isShut reports whether the gate holds back requests of a priority, as far as is known.
+// isShut reports whether the gate holds requests of a priority, by the known facts.
 func (d *Dispatcher) isShut(priority int32) bool {
 	n := float64(len(d.workers.ids))
 	if n == 0 {
@@ -198,7 +201,7 @@ func (d *Dispatcher) isShut(priority int32) bool {
 	return requests/g.Requests >= limit
 }
 
-// strain returns how saturated a worker is by its metrics.
+// strain returns the saturation of a worker by its metrics.
 func (d *Dispatcher) strain(w sim.WorkerID) float64 {
 	m, g := &d.seen.Metrics[w], d.needs.Gate
 	waiting := m.Waiting
@@ -208,7 +211,7 @@ func (d *Dispatcher) strain(w sim.WorkerID) float64 {
 	return max(float64(waiting)/g.Queue, m.KV/g.KV)
 }
 
-// shareOf returns x of most, 0 if there is no most.
+// shareOf returns x/most, 0 if most is 0.
 func shareOf(x, most float64) float64 {
 	if most == 0 {
 		return 0
@@ -216,8 +219,8 @@ func shareOf(x, most float64) float64 {
 	return x / most
 }
 
-// letGo places the held requests that the gate has let go by now. A gate by metrics is asked again when
-// they are read, another one at the next call.
+// letGo places the held requests that the gate has released by now. If the gate is shut, a gate by metrics is checked
+// again at the next read. A gate without metrics is checked again at the next call.
 func (d *Dispatcher) letGo(now sim.Time, dst []Placement) ([]Placement, error) {
 	if d.needs.Gate == nil {
 		return dst, nil
@@ -244,7 +247,7 @@ func (d *Dispatcher) letGo(now sim.Time, dst []Placement) ([]Placement, error) {
 	return dst, err
 }
 
-// placeFirst lets the first of the held requests go, by what is cached then.
+// placeFirst places the first held request, with its cached blocks at that instant.
 func (d *Dispatcher) placeFirst(now sim.Time, dst []Placement) ([]Placement, error) {
 	q := d.queue.pop(&d.overlap)
 	d.overlap.clear()
@@ -255,8 +258,7 @@ func (d *Dispatcher) placeFirst(now sim.Time, dst []Placement) ([]Placement, err
 	return d.placeRequest(q, dst)
 }
 
-// routeGated places a request where the gate is open and no request waits before it, and holds it
-// back otherwise.
+// routeGated places a request if the gate is open and no request waits before it. Otherwise it holds the request.
 func (d *Dispatcher) routeGated(now sim.Time, q *sim.Request, dst []Placement) ([]Placement, error) {
 	dst, err := d.letGo(now, dst)
 	if err != nil {
@@ -278,5 +280,5 @@ func (d *Dispatcher) routeGated(now sim.Time, q *sim.Request, dst []Placement) (
 	return d.placeRequest(q, dst)
 }
 
-// byClass is how much more a step of priority counts than a second of waiting.
+// byClass is the weight of a step of priority relative to a second of waiting.
 const byClass = 1e9

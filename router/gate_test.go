@@ -7,7 +7,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// first takes the first worker, behind a gate.
+// first is a policy with a gate that chooses the first worker.
 type first struct{}
 
 func (first) Needs() Needs {
@@ -18,7 +18,7 @@ func (first) Choose(_ *sim.Request, c *Candidates) Choice {
 	return Choice{Worker: c.Workers[0], Second: None}
 }
 
-// gated is a dispatcher of one worker behind a gate, and what it has placed.
+// gated is a dispatcher of one worker behind a gate, with its placements.
 type gated struct {
 	*testing.T
 	d      *Dispatcher
@@ -57,8 +57,8 @@ func (g *gated) want(ids ...sim.RequestID) {
 	}
 }
 
-// Metrics are those of the last reading, and older than it: until then no request is held. Held requests go by priority, then in
-// order of arrival, one each ms, once the metrics allow it.
+// TestGate checks a gate by metrics, which are older than their latest read. Until the first read no request is held.
+// Held requests are released by priority, then in order of arrival, one per ms, after the metrics allow it.
 func TestGate(t *testing.T) {
 	g := newGated(t)
 	g.arrive(1, 0, 2)
@@ -74,18 +74,18 @@ func TestGate(t *testing.T) {
 	}
 	g.report(200, Metrics{Running: 1, Waiting: 1, KV: 0.5})
 	g.report(300, Metrics{Running: 1, Waiting: 1, KV: 0.5})
-	g.want(0, 1, 3) // the first at 300, when the report of 200 is read
+	g.want(0, 1, 3) // the first is released at 300, when the report of 200 is read
 	g.report(301, Metrics{Running: 1, Waiting: 9, KV: 0.5})
 	g.report(340, Metrics{Running: 1, Waiting: 9, KV: 0.5})
 	g.want(0, 1, 3, 4, 2)
-	g.arrive(460, 5, 0) // nine wait
+	g.arrive(460, 5, 0) // nine requests wait
 	g.want(0, 1, 3, 4, 2)
 	g.report(470, Metrics{})
-	g.want(0, 1, 3, 4, 2, 5) // all is over: no worker will report any more
+	g.want(0, 1, 3, 4, 2, 5) // all workers are idle and will not report again
 }
 
-// Half of the queue and half of the cache are no saturation, nor are two workers of which one
-// is.
+// TestSaturated checks that half of the queue and half of the cache do not saturate a worker. One saturated worker of
+// two does not close the gate either.
 func TestSaturated(t *testing.T) {
 	d := New(Options{Policy: first{}, Workers: 2})
 	for i, c := range []struct {
@@ -102,7 +102,7 @@ func TestSaturated(t *testing.T) {
 	}
 }
 
-// toFirst is first behind a gate of the test.
+// toFirst is the policy first with a given gate.
 type toFirst struct {
 	first
 	gate Gate
@@ -112,7 +112,7 @@ func (p toFirst) Needs() Needs {
 	return Needs{Running: true, Tokens: true, Metrics: true, Gate: &p.gate}
 }
 
-// gateOf is newGated behind another gate.
+// gateOf returns newGated with a given gate.
 func gateOf(t *testing.T, g Gate) *gated {
 	g.Each = 1
 	return &gated{t, New(Options{Policy: toFirst{gate: g}, Workers: 1}), nil}
@@ -126,7 +126,8 @@ func (g *gated) finish(at sim.Time, id sim.RequestID) {
 	}
 }
 
-// A gate by requests opens at the instant at which a request leaves, and lets one go each ms until it is full again.
+// TestGateByRequests checks that a gate by requests opens when a request leaves, and releases one request per ms
+// until it is full.
 func TestGateByRequests(t *testing.T) {
 	g := gateOf(t, Gate{Requests: 2})
 	for id := range sim.RequestID(5) {
@@ -136,14 +137,15 @@ func TestGateByRequests(t *testing.T) {
 	g.finish(20, 0)
 	g.want(0, 1, 2)
 	g.finish(20.5, 1)
-	g.want(0, 1, 2) // the next goes at 21
+	g.want(0, 1, 2) // the next request is released at 21
 	g.report(21, Metrics{Running: 1})
 	g.want(0, 1, 2, 3)
 	g.report(300, Metrics{})
-	g.want(0, 1, 2, 3, 4) // nothing runs on the worker, by its own report
+	g.want(0, 1, 2, 3, 4) // the worker reports that it is idle
 }
 
-// A gate by tokens counts tokens that are still to compute; with requests too the larger share counts.
+// TestGateByTokens checks that a gate by tokens counts the tokens to compute. If Requests is also set, the larger
+// quotient counts.
 func TestGateByTokens(t *testing.T) {
 	g := gateOf(t, Gate{Tokens: 2, Requests: 9})
 	for id := range sim.RequestID(3) {
@@ -157,7 +159,7 @@ func TestGateByTokens(t *testing.T) {
 	g.want(0, 1, 2)
 }
 
-// Requests that metrics do not show yet count as waiting where the gate says so.
+// TestUnseenRequests checks that requests that metrics do not show yet count as waiting if Unseen is set.
 func TestUnseenRequests(t *testing.T) {
 	for _, unseen := range []bool{false, true} {
 		g := gateOf(t, Gate{Queue: 2, KV: 1, Unseen: unseen})
@@ -170,12 +172,12 @@ func TestUnseenRequests(t *testing.T) {
 	}
 }
 
-// Each priority has a ceiling: the less urgent ones are held first, and an urgent request passes them.
+// TestCeilings checks a ceiling per priority: less urgent requests are held first, and an urgent request passes them.
 func TestCeilings(t *testing.T) {
 	g := gateOf(t, Gate{Requests: 4, Ceilings: &Ceilings{Least: 0.5, Most: 1}})
 	g.arrive(1, 0, 0)
 	g.arrive(1, 1, 7)
-	g.arrive(1, 2, 7) // half of the requests run
+	g.arrive(1, 2, 7) // half of the allowed requests run
 	g.arrive(2, 3, 0)
 	g.want(0, 1, 3)
 	g.finish(3, 0)

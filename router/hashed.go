@@ -5,18 +5,16 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Hashes looks up the prompts of requests by the hashes of their blocks, where no
-// tree of all prompts is known beforehand. Each request is known until it has
-// left.
+// Hashes looks up the prompts of requests by the hashes of their blocks, if there is no tree of all prompts. A
+// request is known until it has left.
 type Hashes interface {
 	// Sequence returns the sequence hashes of the full blocks of a prompt.
 	Sequence(id sim.RequestID) []uint64
-	// Cached returns the workers that have cached its leading blocks, and how many.
+	// Cached returns the workers that have cached leading blocks of the prompt, with the numbers of blocks.
 	Cached(id sim.RequestID) []Match
 }
 
-// hashIndex is an index that is kept elsewhere: in cluster mode, from the KV events
-// of the workers.
+// hashIndex is an index outside the dispatcher: in cluster mode, it is built from the KV events of the workers.
 type hashIndex struct{ hashes Hashes }
 
 func (x hashIndex) grow(int) {}
@@ -25,8 +23,7 @@ func (x hashIndex) observe(sim.WorkerID, *scheduler.Pass) error { return nil }
 
 func (x hashIndex) match(q *sim.Request, s *scores) { s.raiseMatches(x.hashes.Cached(q.ID)) }
 
-// hashLoads counts distinct blocks by their hashes. Its memory follows what is
-// in flight.
+// hashLoads counts distinct blocks by their hashes. Its memory is proportional to the requests in flight.
 type hashLoads struct {
 	hashes  Hashes
 	holders []map[uint64]int32 // by worker, then by sequence hash

@@ -12,7 +12,7 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// weigher adds up all that it may know and takes the worker with the least.
+// weigher is a policy that adds up all facts that it needs and chooses the worker with the smallest sum.
 type weigher struct{ needs Needs }
 
 func (p *weigher) Needs() Needs { return p.needs }
@@ -28,7 +28,7 @@ func (p *weigher) Choose(_ *sim.Request, c *Candidates) Choice {
 	return best
 }
 
-// hashTwin drives two dispatchers with the same requests: one knows the tree of prompts, the other receives hashes.
+// hashTwin sends the same requests to two dispatchers: one has the tree of prompts, the other uses hashes.
 type hashTwin struct {
 	t     *testing.T
 	tree  *prompt.Tree
@@ -37,7 +37,7 @@ type hashTwin struct {
 	index *Index
 	now   sim.Time
 	sent  []*sim.Request
-	done  map[int]bool // prefills
+	done  map[int]bool // requests after their prefill
 	known map[sim.RequestID]*hashesOf
 }
 
@@ -89,7 +89,7 @@ func (l *hashTwin) advance(rng *rand.Rand) {
 	l.note(a, err, b, liveErr)
 }
 
-// Prompts with hashes are placed as those of a tree, for every policy.
+// TestHashTwin checks that prompts with hashes are placed like prompts of a tree, for every policy.
 func TestHashTwin(t *testing.T) {
 	held, seeds := 0, long.Cases(uint64(50), 200)
 	for seed := range seeds {
@@ -129,7 +129,7 @@ func TestHashTwin(t *testing.T) {
 	}
 }
 
-// cache lets a worker's cache change.
+// cache changes a worker's cache at random.
 func (l *hashTwin) cache(rng *rand.Rand, caches []cache, asked []prompt.Prompt) {
 	l.t.Helper()
 	w := rng.IntN(len(caches))
@@ -150,7 +150,7 @@ func (l *hashTwin) cache(rng *rand.Rand, caches []cache, asked []prompt.Prompt) 
 	}
 }
 
-// resize lets a worker leave or come back.
+// resize removes or adds a worker.
 func (l *hashTwin) resize(rng *rand.Rand, workers int) {
 	l.t.Helper()
 	w := sim.WorkerID(rng.IntN(workers))
@@ -169,7 +169,7 @@ func (l *hashTwin) resize(rng *rand.Rand, workers int) {
 	l.note(a, err, b, liveErr)
 }
 
-// Workers are candidates in the order of their names, and the known hashes go with the requests that have them.
+// TestNamesAndHashes checks that candidates are sorted by name, and that hashes belong to the right requests.
 func TestNamesAndHashes(t *testing.T) {
 	l := &hashTwin{known: map[sim.RequestID]*hashesOf{}}
 	names := []uint64{7, 3, 5}

@@ -7,42 +7,41 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// holdings keeps how many blocks of each prompt node the workers hold. A
-// worker that holds a block of a node holds all blocks before it.
+// holdings is the number of blocks of each prompt node that each worker holds. A worker that holds a block of a node
+// holds all blocks before it.
 //
-// Each node has a cell, the workers that hold it in full, and a list of the
-// parts that workers hold. Nodes live on pages of neighbours. A page on which
-// nothing is held is used again, so that memory follows what is held.
+// Each node has a cell, which is the set of workers that hold all of it, and a list of the parts that workers hold.
+// Nodes are stored on pages of neighboring nodes. A page without holders is reused, so that memory is proportional to
+// the held blocks.
 type holdings struct {
 	tree   *prompt.Tree
-	words  int // of a set of workers, a bit each
+	words  int // words per set of workers, with a bit per worker
 	sets   cellSets
-	pages  []*page // by node / pageNodes; nil if nothing is held
+	pages  []*page // by node / pageNodes; nil if no node is held
 	unused []*page
-	lists  [][]part // parts of nodes that have several; number 0 is none
-	vacant []int32  // lists to use again
-	active []uint64 // the workers that hold all of the walk in progress so far
+	lists  [][]part // parts of nodes with several parts; index 0 is unused
+	vacant []int32  // free lists
+	active []uint64 // scratch of matchSets: workers that hold all nodes of the path so far
 }
 
-// pageNodes is the number of nodes of a page.
+// pageNodes is the number of nodes per page.
 const pageNodes = 64
 
-// page holds the state of neighbouring nodes.
+// page is the state of neighboring nodes.
 type page struct {
-	live  int32 // workers that hold a node in full, over its nodes, and parts
+	live  int32 // number of full holders and parts, over all nodes
 	nodes [pageNodes]holders
 }
 
-// holders are the workers that hold a node.
+// holders is the workers that hold a node.
 type holders struct {
-	full cell // workers that hold it in full
-	// part is 1 + the worker of the only part that is held, by one holder, and blocks are its blocks. It is minus the number
-	// of a list of parts, and 0 without any.
+	full cell // workers that hold all of it
+	// part is 1 + the worker of the only part, if a node has a single part with a single holder; blocks is its number
+	// of blocks. With more parts, part is minus the index of a list. Without parts, it is 0.
 	part, blocks int32
 }
 
-// part is a number of leading blocks of a node, not all of them, that holders
-// hold on a worker.
+// part is the first blocks of a node, but not all of them, held on a worker by a number of holders.
 type part struct {
 	worker  sim.WorkerID
 	blocks  int32
@@ -59,7 +58,7 @@ func newHoldings(tree *prompt.Tree, workers int) *holdings {
 	return h
 }
 
-// grow makes room for worker ids below workers.
+// grow extends the sets to worker ids below workers.
 func (h *holdings) grow(workers int) {
 	words := (workers + 63) / 64
 	if words <= h.words {
@@ -80,7 +79,7 @@ func (h *holdings) grow(workers int) {
 	h.words, h.active = words, make([]uint64, words)
 }
 
-// pageOf returns the page of a node, nil when nothing on it is held.
+// pageOf returns the page of a node, nil if no node of it is held.
 func (h *holdings) pageOf(n prompt.NodeID) *page {
 	if i := int(n) / pageNodes; i < len(h.pages) {
 		return h.pages[i]
@@ -88,7 +87,7 @@ func (h *holdings) pageOf(n prompt.NodeID) *page {
 	return nil
 }
 
-// ensurePage returns the page of a node, made when there is none. The caller adds to it.
+// ensurePage returns the page of a node, and creates it if necessary. The caller must add a holder.
 func (h *holdings) ensurePage(n prompt.NodeID) *page {
 	if p := h.pageOf(n); p != nil {
 		return p
@@ -104,7 +103,7 @@ func (h *holdings) ensurePage(n prompt.NodeID) *page {
 	return p
 }
 
-// releasePage takes back the page of a node if nothing is held on it.
+// releasePage frees the page of a node if no node of it is held.
 func (h *holdings) releasePage(n prompt.NodeID, p *page) {
 	if p.live == 0 {
 		h.pages[int(n)/pageNodes] = nil
@@ -118,7 +117,7 @@ func (h *holdings) isFull(n prompt.NodeID, w sim.WorkerID) bool {
 	return p != nil && h.sets.has(p.nodes[uint32(n)%pageNodes].full, w)
 }
 
-// setFull makes w hold all of a node; it reports false if it did already.
+// setFull makes w hold all of a node. It reports false if w already did.
 func (h *holdings) setFull(n prompt.NodeID, w sim.WorkerID) bool {
 	p := h.ensurePage(n)
 	if !h.sets.add(&p.nodes[uint32(n)%pageNodes].full, w) {
@@ -128,8 +127,7 @@ func (h *holdings) setFull(n prompt.NodeID, w sim.WorkerID) bool {
 	return true
 }
 
-// clearFull ends what setFull began; it reports false if w does not hold all of
-// the node.
+// clearFull reverts setFull. It reports false if w does not hold all of the node.
 func (h *holdings) clearFull(n prompt.NodeID, w sim.WorkerID) bool {
 	p := h.pageOf(n)
 	if p == nil || !h.sets.remove(&p.nodes[uint32(n)%pageNodes].full, w) {
@@ -140,7 +138,7 @@ func (h *holdings) clearFull(n prompt.NodeID, w sim.WorkerID) bool {
 	return true
 }
 
-// partsOf returns the parts of a node; one has room for the only one.
+// partsOf returns the parts of a node. one is the memory for a single part.
 func (h *holdings) partsOf(at *holders, one *[1]part) []part {
 	switch {
 	case at.part == 0:
@@ -152,7 +150,7 @@ func (h *holdings) partsOf(at *holders, one *[1]part) []part {
 	return one[:]
 }
 
-// largestPart returns the number of blocks of the largest part of a node that a worker holds, 0 if it holds none.
+// largestPart returns the number of blocks of the largest part of a node that a worker holds, 0 if it holds no part.
 func (h *holdings) largestPart(n prompt.NodeID, w sim.WorkerID) (blocks int32) {
 	if p := h.pageOf(n); p != nil {
 		var one [1]part
@@ -165,7 +163,8 @@ func (h *holdings) largestPart(n prompt.NodeID, w sim.WorkerID) (blocks int32) {
 	return blocks
 }
 
-// resizePart gives the only part of a node that a worker holds another number of blocks; it reports false if it holds none.
+// resizePart changes the number of blocks of the only part of a node that a worker holds. It reports false if the
+// worker holds no part.
 func (h *holdings) resizePart(n prompt.NodeID, w sim.WorkerID, blocks int32) bool {
 	p := h.pageOf(n)
 	if p == nil {
@@ -197,7 +196,7 @@ func (h *holdings) heldBlocks(n prompt.NodeID, w sim.WorkerID) int32 {
 	return h.largestPart(n, w)
 }
 
-// addPart counts one more holder of the first blocks of a node.
+// addPart adds a holder of the first blocks of a node.
 func (h *holdings) addPart(n prompt.NodeID, w sim.WorkerID, blocks int32) {
 	p := h.ensurePage(n)
 	at := &p.nodes[uint32(n)%pageNodes]
@@ -218,7 +217,7 @@ func (h *holdings) addPart(n prompt.NodeID, w sim.WorkerID, blocks int32) {
 	p.live++
 }
 
-// makeList makes a list of the only part of a node.
+// makeList moves the only part of a node to a list.
 func (h *holdings) makeList(at *holders) {
 	if at.part < 0 {
 		return
@@ -234,7 +233,7 @@ func (h *holdings) makeList(at *holders) {
 	at.part, at.blocks = -i, 0
 }
 
-// dropPart counts one holder less; it reports false if there is none.
+// dropPart removes a holder of the first blocks of a node. It reports false if there is none.
 func (h *holdings) dropPart(n prompt.NodeID, w sim.WorkerID, blocks int32) bool {
 	p := h.pageOf(n)
 	if p == nil {
@@ -265,7 +264,7 @@ func (h *holdings) dropPart(n prompt.NodeID, w sim.WorkerID, blocks int32) bool 
 	return true
 }
 
-// endList makes the only part of a node of a list that has no more.
+// endList frees the list of a node if it has at most one part with one holder.
 func (h *holdings) endList(at *holders) {
 	i := -at.part
 	switch list := h.lists[i]; {
@@ -279,8 +278,7 @@ func (h *holdings) endList(at *holders) {
 	h.lists[i], h.vacant = h.lists[i][:0], append(h.vacant, i)
 }
 
-// match finds how many of the full blocks of q's prompt each worker holds from the
-// first, and adds the workers that hold any to s.
+// match adds to s, for each worker, the number of leading full blocks of q's prompt that it holds.
 func (h *holdings) match(q *sim.Request, s *scores) {
 	switch {
 	case q.Prompt.Unique():
@@ -291,11 +289,11 @@ func (h *holdings) match(q *sim.Request, s *scores) {
 	}
 }
 
-// matchWord is match for so few workers that a word has a bit for each.
+// matchWord is match for at most 64 workers, as the bits of a word.
 func (h *holdings) matchWord(q *sim.Request, s *scores) {
 	var one [1]part
 	active := ^uint64(0)
-	depth := int32(0) // blocks that the active workers hold
+	depth := int32(0) // number of blocks that the active workers hold
 	for _, n := range h.tree.Full(&q.Prompt) {
 		p := h.pageOf(n)
 		if p == nil {
@@ -321,8 +319,8 @@ func (h *holdings) matchWord(q *sim.Request, s *scores) {
 	}
 }
 
-// matchSets is match for any number of workers. sharers is nil until a node has fewer holders than all workers. Then it
-// has the workers that hold all nodes so far; alone is the last one.
+// matchSets is match for any number of workers. sharers is the set of workers that hold all nodes so far, nil if all
+// workers do. alone is the only such worker, if there is just one.
 func (h *holdings) matchSets(q *sim.Request, s *scores) {
 	var one [1]part
 	var sharers []uint64
@@ -365,8 +363,8 @@ func (h *holdings) matchSets(q *sim.Request, s *scores) {
 	h.scoreSharers(sharers, alone, min(depth, q.Prompt.Blocks), s)
 }
 
-// narrow returns those of a set of workers that are in another, nil if none is. The workers that are not have depth
-// blocks.
+// narrow returns the intersection of two sets of workers, nil if it is empty. It scores depth blocks for the workers
+// that are only in sharers.
 func (h *holdings) narrow(sharers, full []uint64, depth int32, s *scores) []uint64 {
 	lost, left := uint64(0), uint64(0)
 	for i, x := range sharers {
@@ -386,7 +384,7 @@ func (h *holdings) narrow(sharers, full []uint64, depth int32, s *scores) []uint
 	return h.active
 }
 
-// scoreSharers gives depth blocks to the workers that hold all of a walk.
+// scoreSharers scores depth blocks for the workers that hold all nodes of a path.
 func (h *holdings) scoreSharers(sharers []uint64, alone sim.WorkerID, depth int32, s *scores) {
 	switch {
 	case depth == 0:

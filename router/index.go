@@ -10,22 +10,22 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// Index is the block index of a KV router from the events of engines: a tree of blocks, each with the members that
-// cache it.
+// Index is the block index of a KV router, built from the events of engines. It is a tree of blocks, each with the
+// members that cache it.
 //
-// Queries find a block from the root, by the tokens of the blocks before it;
-// events find it by the member's own name for it. After removals the two can
-// disagree. The index keeps to the reference in that, odd as some of it is.
+// A query finds a block from the root, by the tokens of the blocks before it. An event finds a block by its name on
+// the member. After removals, the two can disagree. The index follows the reference in these cases, even where its
+// behavior is odd.
 type Index struct {
 	root    *block
 	number  map[Member]int32
 	members []Member
 	lookup  []map[uint64]*block // by member number, then by sequence hash
 
-	active memberSet // of the query in progress
+	active memberSet // scratch of Match
 }
 
-// Member is what caches blocks: a data-parallel rank of a worker.
+// Member is a data-parallel rank of a worker, with a separate cache.
 type Member struct {
 	Worker sim.WorkerID
 	Rank   int32
@@ -36,15 +36,14 @@ func (m Member) String() string { return fmt.Sprintf("worker %d rank %d", m.Work
 // block is a node of the tree.
 type block struct {
 	children children
-	seq      uint64    // the sequence hash it was first stored under
+	seq      uint64    // sequence hash under which it was first stored
 	members  memberSet // empty at the root
 }
 
-// children are the blocks after a block, by local hash. Most have one, which
-// takes no map.
+// children is the blocks after a block, by local hash. Most blocks have one child, which needs no map.
 type children struct {
 	first *block
-	local uint64 // of first
+	local uint64 // local hash of first
 	more  map[uint64]*block
 }
 
@@ -57,7 +56,7 @@ func (c *children) get(local uint64) *block {
 	return c.more[local]
 }
 
-// put adds a block that is not there.
+// put adds a new child.
 func (c *children) put(local uint64, b *block) {
 	switch {
 	case c.first == nil:
@@ -69,7 +68,7 @@ func (c *children) put(local uint64, b *block) {
 	}
 }
 
-// keepIf drops the blocks for which f is false.
+// keepIf removes the children for which f returns false.
 func (c *children) keepIf(f func(*block) bool) {
 	if c.first != nil && !f(c.first) {
 		c.first = nil
@@ -81,7 +80,7 @@ func (c *children) keepIf(f func(*block) bool) {
 	}
 }
 
-// forEach calls f for all, in any order.
+// forEach calls f for all children, in any order.
 func (c *children) forEach(f func(*block)) {
 	if c.first != nil {
 		f(c.first)
@@ -97,14 +96,14 @@ type Match struct {
 	Blocks int32
 }
 
-// Reasons of an IndexError.
+// The constants are the reasons of an IndexError.
 const (
 	NoParent    = "Failed to find parent block"
 	NoBlock     = "Failed to find block"
 	BadSequence = "Invalid block sequence"
 )
 
-// IndexError is an event that does not fit what the index knows.
+// IndexError reports an event that contradicts the index.
 type IndexError struct {
 	Member Member
 	Block  uint64 // sequence hash
@@ -120,7 +119,7 @@ func NewIndex() *Index {
 	return &Index{root: &block{}, number: make(map[Member]int32)}
 }
 
-// Apply takes in one event of a worker.
+// Apply applies an event of a worker.
 func (x *Index) Apply(w sim.WorkerID, e scheduler.KVEvent) error {
 	m := Member{Worker: w, Rank: e.Rank}
 	if len(e.Stored) > 0 {
@@ -135,8 +134,8 @@ func (x *Index) Apply(w sim.WorkerID, e scheduler.KVEvent) error {
 	return x.Remove(m, e.Removed)
 }
 
-// Store adds blocks that follow each other after parent, or at the root where
-// parent is nil. After an error the blocks before the one at fault are stored.
+// Store adds consecutive blocks after parent, or at the root if parent is nil. After an error, the blocks before the
+// wrong block are stored.
 func (x *Index) Store(m Member, parent *uint64, blocks []scheduler.KVBlock) error {
 	n := x.numberOf(m)
 	at := x.root
@@ -151,7 +150,7 @@ func (x *Index) Store(m Member, parent *uint64, blocks []scheduler.KVBlock) erro
 		}
 		child := at.children.get(b.Tokens)
 		if child == nil {
-			// A block the member knows by this name comes with all that hangs on it.
+			// A block that the member knows by this name is added with all its descendants.
 			if child = x.lookup[n][b.Seq]; child == nil {
 				child = &block{seq: b.Seq}
 			}
@@ -169,8 +168,7 @@ func (x *Index) Store(m Member, parent *uint64, blocks []scheduler.KVBlock) erro
 	return nil
 }
 
-// Remove takes the named blocks from a member. Blocks it does not know are
-// passed over, and the first of them is the error.
+// Remove removes the named blocks from a member. It skips unknown blocks and returns an error for the first of them.
 func (x *Index) Remove(m Member, blocks []uint64) error {
 	n := x.numberOf(m)
 	var first error
@@ -188,7 +186,7 @@ func (x *Index) Remove(m Member, blocks []uint64) error {
 	return first
 }
 
-// Clear takes all blocks from all ranks of a worker.
+// Clear removes all blocks from all ranks of a worker.
 func (x *Index) Clear(w sim.WorkerID) {
 	for n, m := range x.members {
 		if m.Worker == w {
@@ -197,7 +195,7 @@ func (x *Index) Clear(w sim.WorkerID) {
 	}
 }
 
-// ClearMember takes all blocks from one rank of a worker.
+// ClearMember removes all blocks from one rank of a worker.
 func (x *Index) ClearMember(m Member) {
 	if n, ok := x.number[m]; ok {
 		x.clearNumber(n)
@@ -205,13 +203,13 @@ func (x *Index) ClearMember(m Member) {
 }
 
 func (x *Index) clearNumber(n int32) {
-	for _, b := range x.lookup[n] { // in any order: the outcome is the same
+	for _, b := range x.lookup[n] { // any order has the same result
 		b.dropMember(n)
 	}
 	clear(x.lookup[n])
 }
 
-// dropMember takes a member from a block. A block without members loses its children, but stays in the tree.
+// dropMember removes a member from a block. A block without members drops its children, but stays in the tree.
 func (b *block) dropMember(n int32) {
 	b.members.remove(n)
 	if b.members.count == 0 {
@@ -230,12 +228,12 @@ func (x *Index) numberOf(m Member) int32 {
 	return n
 }
 
-// Match appends, for each member that caches any, how many of the blocks with
-// the given local hashes it caches from the first, ordered by worker and rank.
-// With earlyExit it stops where a single member is left.
+// Match appends, for each member with cached blocks, the number of leading blocks of the query that it caches. A
+// query is a list of local hashes, and the matches are ordered by worker and rank. With earlyExit, it stops when a
+// single member is left.
 //
-// A member that has lost a block in the middle may be credited with more, where
-// as many members have the next block as are still in the running.
+// A member that has lost a block in the middle may get a higher number. That happens if the next block has as many
+// members as the current one.
 func (x *Index) Match(query []uint64, earlyExit bool, dst []Match) []Match {
 	if len(query) == 0 {
 		return dst
@@ -271,7 +269,7 @@ func (x *Index) Match(query []uint64, earlyExit bool, dst []Match) []Match {
 	return dst
 }
 
-// Has reports whether a member knows a block by that name.
+// Has reports whether a member knows a block by the name seq.
 func (x *Index) Has(m Member, seq uint64) bool {
 	n, ok := x.number[m]
 	return ok && x.lookup[n][seq] != nil
@@ -286,7 +284,7 @@ func (x *Index) Size() int {
 	return size
 }
 
-// MemberSize returns the number of blocks known of a member.
+// MemberSize returns the number of blocks that a member caches.
 func (x *Index) MemberSize(m Member) int {
 	n, ok := x.number[m]
 	if !ok {
@@ -295,15 +293,14 @@ func (x *Index) MemberSize(m Member) int {
 	return len(x.lookup[n])
 }
 
-// forEach calls f for every block that hangs on the root, and the root, each before
-// its descendants.
+// forEach calls f for the root and every block below it, each before its descendants.
 func (x *Index) forEach(f func(*block)) {
 	seen := map[*block]bool{x.root: true}
 	for stack := []*block{x.root}; len(stack) > 0; {
 		b := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
 		f(b)
-		b.children.forEach(func(c *block) { // in any order
+		b.children.forEach(func(c *block) { // any order
 			if !seen[c] {
 				seen[c] = true
 				stack = append(stack, c)
@@ -312,16 +309,15 @@ func (x *Index) forEach(f func(*block)) {
 	}
 }
 
-// Prune forgets blocks that no worker caches any more. They change no answer, but
-// stay in the tree otherwise, which matters to an index that lives long.
+// Prune removes blocks that no worker caches. They change no answer, but a long-lived index would keep them forever.
 func (x *Index) Prune() {
 	x.forEach(func(b *block) {
 		b.children.keepIf(func(c *block) bool { return c.members.count > 0 || !c.children.isEmpty() })
 	})
 }
 
-// Reachable counts, for each worker and rank, the blocks that queries can find,
-// in order of worker and rank.
+// Reachable returns, for each worker and rank, the number of blocks that queries can find. It is ordered by worker
+// and rank.
 func (x *Index) Reachable() []Match {
 	counts := make([]int32, len(x.members))
 	x.forEach(func(b *block) { b.members.forEach(func(n int32) { counts[n]++ }) })
@@ -341,13 +337,13 @@ func sortMatches(found []Match) {
 	})
 }
 
-// treeIndex puts an Index behind a dispatcher.
+// treeIndex is an Index for a dispatcher.
 type treeIndex struct {
 	tree  *prompt.Tree
 	index *Index
 	query []uint64
 	found []Match
-	lossy bool // see forget
+	lossy bool // unknown blocks are ignored, see forget
 }
 
 func newTreeIndex(tree *prompt.Tree) *treeIndex {
@@ -359,7 +355,7 @@ func (x *treeIndex) grow(int) {}
 func (x *treeIndex) observe(w sim.WorkerID, p *scheduler.Pass) error {
 	for _, e := range p.Events {
 		if e.Tier != scheduler.Device || e.Copy {
-			continue // a router follows the device alone, and what can be found there
+			continue // a router follows only blocks in device memory that a cache lookup finds
 		}
 		if err := x.ignoreLost(x.index.Apply(w, e)); err != nil {
 			return err
@@ -368,8 +364,7 @@ func (x *treeIndex) observe(w sim.WorkerID, p *scheduler.Pass) error {
 	return nil
 }
 
-// match scores the prompt's blocks. Unique prompts have no blocks that any worker
-// could have.
+// match scores the prompt's blocks. Unique prompts have no blocks that a worker could have cached.
 func (x *treeIndex) match(q *sim.Request, s *scores) {
 	if q.Prompt.Unique() {
 		return

@@ -12,7 +12,7 @@ import (
 	"github.com/replay-llm/replay/sim/blockhash"
 )
 
-// story is a block index and what happens to it, written as lines:
+// story runs a script of operations on a block index, one per line:
 //
 //	w0 store 101/1 102/2        blocks as sequence hash/local hash
 //	w0 store <101 102/2         after parent 101
@@ -21,7 +21,7 @@ import (
 //	match 1 2 3
 //	size
 //
-// Lines that say something answer on the line after them, behind an arrow.
+// A line with a result has it on the next line, after an arrow.
 func story(t *testing.T, script string) {
 	t.Helper()
 	x := NewIndex()
@@ -232,11 +232,11 @@ func TestIndexEarlyExit(t *testing.T) {
 	}
 }
 
-// Ranks of a worker are apart, and clearing a worker clears all of them.
+// TestIndexRanks checks that ranks of a worker are separate, and that clearing a worker clears all its ranks.
 func TestIndexRanks(t *testing.T) {
 	x := NewIndex()
 	blocks := []scheduler.KVBlock{{Seq: 101, Tokens: 1}, {Seq: 102, Tokens: 2}}
-	for w := range sim.WorkerID(70) { // more than fit in a word
+	for w := range sim.WorkerID(70) { // more than the bits of a word
 		if err := x.Apply(w, scheduler.KVEvent{Stored: blocks[:1+w%2], Rank: int32(w)}); err != nil {
 			t.Fatal(err)
 		}
@@ -262,14 +262,14 @@ func TestIndexRanks(t *testing.T) {
 	}
 }
 
-// Pruning changes no answer if each name of a block is unique, for any order of removals, also for engines that draw
-// names.
+// TestIndexPrune checks that pruning changes no answer if block names are unique. It removes blocks in any order,
+// also with random names.
 func TestIndexPrune(t *testing.T) {
 	pruned := 0
 	for seed := range uint64(200) {
 		r := sim.NewRand(seed, "prune")
 		a, b := NewIndex(), NewIndex()
-		names := []uint64{0} // of all blocks ever, and the root
+		names := []uint64{0} // names of all blocks so far, and of the root
 		for step := range 400 {
 			m := Member{Worker: sim.WorkerID(r.IntN(3)), Rank: int32(r.IntN(2))}
 			name := func() uint64 { return names[max(0, len(names)-1-r.IntN(40))] }

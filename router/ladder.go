@@ -8,7 +8,8 @@ import (
 )
 
 // Sparse returns the overlaps and the active blocks of the request, and the candidates by load, for a policy with
-// Needs.Sparse. It returns nil if the policy must read the columns: of few workers, and where it is shown less than is kept.
+// Needs.Sparse. It returns nil if the policy must read the columns. That is so with up to 64 workers, or if the
+// policy receives fewer facts than are kept.
 func (c *Candidates) Sparse() (overlap, active *Sparse, by *Ladder) {
 	if c.ladder == nil {
 		return nil, nil, nil
@@ -16,23 +17,23 @@ func (c *Candidates) Sparse() (overlap, active *Sparse, by *Ladder) {
 	return c.ladder.overlap, c.ladder.active, c.ladder
 }
 
-// Ladder has the candidates by load: the blocks of their requests and the prompt tokens to compute, in blocks. The first
-// rung has the idle ones, with neither.
+// Ladder is the candidates by load. The load is the blocks of their requests and the prompt tokens to compute, in
+// blocks. The first rung has the idle candidates.
 type Ladder struct {
 	overlap, active *Sparse
 	blockTokens     int64
-	width           int64    // blocks of load from a rung to the next
-	words           int      // of a set of workers, a bit each
+	width           int64    // blocks of load per rung
+	words           int      // words per set of workers, with a bit per worker
 	sets            []uint64 // by rung, then by worker / 64
 	count           [rungs]int32
-	some            [rungs / 64]uint64 // the rungs that have workers
-	at              []int16            // by worker: its rung, -1 if it is no candidate
+	some            [rungs / 64]uint64 // by rung: bit is set if the rung has workers
+	at              []int16            // by worker: its rung, -1 if it is not a candidate
 }
 
-// rungs is the number of rungs of a Ladder; all larger loads are on the last.
+// rungs is the number of rungs of a Ladder. The last rung has all larger loads.
 const rungs = 2048
 
-// Next returns the first rung from one on that has workers; -1: none has.
+// Next returns the first rung with workers, starting at rung; -1 if there is none.
 func (l *Ladder) Next(rung int) int {
 	if rung >= rungs {
 		return -1
@@ -47,16 +48,16 @@ func (l *Ladder) Next(rung int) int {
 	return 64*word + bits.TrailingZeros64(x)
 }
 
-// Least returns at most the load of each worker of a rung, in blocks.
+// Least returns a lower bound of the load of each worker on a rung, in blocks.
 func (l *Ladder) Least(rung int) int64 { return int64(max(rung-1, 0)) * l.width }
 
-// Workers returns the workers of a rung, as a set with a bit for each.
+// Workers returns the workers on a rung, as a set with a bit per worker.
 func (l *Ladder) Workers(rung int) []uint64 { return l.sets[rung*l.words:][:l.words] }
 
 // Has reports whether a worker is a candidate.
 func (l *Ladder) Has(w sim.WorkerID) bool { return l.at[w] >= 0 }
 
-// makeLadder decides whether the policy reads a Ladder, and makes it.
+// makeLadder creates the Ladder if the policy can read it.
 func (d *Dispatcher) makeLadder() {
 	d.seen.ladder = nil
 	d.sparse = d.needs.Sparse && d.overlap.many && d.admission == nil && d.workers.names == nil && d.view() == &d.seen && d.blockTokens > 0
@@ -74,7 +75,7 @@ func (d *Dispatcher) makeLadder() {
 	d.seen.ladder = l
 }
 
-// rungOf returns the rung of a worker by its load.
+// rungOf returns the rung for the load of a worker.
 func (l *Ladder) rungOf(c *Candidates, w sim.WorkerID) int16 {
 	load := c.Blocks[w]
 	if tokens := c.Tokens[w]; tokens > 0 {
@@ -102,7 +103,7 @@ func (l *Ladder) remove(w sim.WorkerID) {
 	}
 }
 
-// noteLoad moves a worker to its rung after its tokens or its blocks, as the policy sees them, have changed.
+// noteLoad moves a worker to its rung after a change of the tokens or blocks that the policy sees.
 func (c *Candidates) noteLoad(w sim.WorkerID) {
 	l := c.ladder
 	if l == nil || l.at[w] < 0 {

@@ -6,14 +6,14 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// lateCaches holds back what workers announce of their caches until a router knows it.
+// lateCaches holds the cache events of workers until a router knows them.
 type lateCaches struct {
 	age     Age
 	workers []announced
-	pass    scheduler.Pass // of what is shown to the index
+	pass    scheduler.Pass // scratch for the events that the index gets
 }
 
-// announced is what a worker has announced and the router does not know yet, in order.
+// announced is the events of a worker that the router does not know yet, in order.
 type announced struct {
 	changes ring[lateChange]
 	events  ring[lateEvent]
@@ -29,7 +29,7 @@ type lateEvent struct {
 	scheduler.KVEvent
 }
 
-// makeLate prepares for signals that are late.
+// makeLate prepares delayed signals.
 func (d *Dispatcher) makeLate() {
 	if age := d.seen.ages[atCaches]; age != (Age{}) && d.index != nil {
 		d.late = &lateCaches{age: age}
@@ -39,7 +39,7 @@ func (d *Dispatcher) makeLate() {
 	}
 }
 
-// observe takes in what a pass did to the cache of w.
+// observe records the cache changes of a pass on w.
 func (l *lateCaches) observe(w sim.WorkerID, p *scheduler.Pass) {
 	if l.age.Never {
 		return
@@ -59,7 +59,7 @@ func (l *lateCaches) observe(w sim.WorkerID, p *scheduler.Pass) {
 	}
 }
 
-// catchUp shows an index what is known by now, worker by worker.
+// catchUp applies the events that are known by now to an index, worker by worker.
 func (l *lateCaches) catchUp(now sim.Time, to index) error {
 	asOf := l.age.asOf(now)
 	for w := range l.workers {
@@ -81,7 +81,7 @@ func (l *lateCaches) catchUp(now sim.Time, to index) error {
 	return nil
 }
 
-// forget drops what a worker has announced.
+// forget drops the events of a worker.
 func (l *lateCaches) forget(w sim.WorkerID) {
 	if int(w) < len(l.workers) {
 		l.workers[w].changes.clear()
@@ -89,15 +89,15 @@ func (l *lateCaches) forget(w sim.WorkerID) {
 	}
 }
 
-// lateLoads delays the outcomes of requests until a router knows them.
+// lateLoads holds the changes of requests until a router knows them.
 type lateLoads struct {
 	age    Age
-	logs   []ring[loadChange] // by worker: a driver may bring one further than another
-	tokens []int64            // by worker: prompt tokens to compute, as they are
-	of     sim.Request        // of the change that is shown, as far as read
+	logs   []ring[loadChange] // by worker, because a driver may advance one worker further than another
+	tokens []int64            // by worker: actual prompt tokens to compute
+	of     sim.Request        // scratch: the request of the current change, only with the fields that are read
 }
 
-// loadChange is something that has become of a request.
+// loadChange is a change of a request.
 type loadChange struct {
 	at     sim.Time
 	what   stepOfLife
@@ -111,11 +111,11 @@ type stepOfLife uint8
 
 const (
 	isPlaced   stepOfLife = iota
-	isComputed            // its prompt
+	isComputed            // its prompt has been computed
 	hasLeft
 )
 
-// catchUp shows the policy what is known by now.
+// catchUp applies the changes that are known by now.
 func (l *lateLoads) catchUp(now sim.Time, d *Dispatcher) {
 	asOf := l.age.asOf(now)
 	for w := range l.logs {
@@ -125,19 +125,19 @@ func (l *lateLoads) catchUp(now sim.Time, d *Dispatcher) {
 	}
 }
 
-// catchUpOn shows the policy all of a worker, which is new or there again.
+// catchUpOn applies all changes of a worker that has been added.
 func (l *lateLoads) catchUpOn(w sim.WorkerID, d *Dispatcher) {
 	for log := &l.logs[w]; log.count > 0; {
 		d.showLoad(w, log.pop())
 	}
 }
 
-// noteLoad notes a step of a request at an instant.
+// noteLoad records a step of a request at the current instant.
 func (d *Dispatcher) noteLoad(what stepOfLife, x *record, charge int64) {
 	*d.lateLoads.logs[x.worker].push() = loadChange{d.clock, what, x.request.ID, x.request.Prompt, charge}
 }
 
-// showLoad shows the policy the outcome of a request.
+// showLoad applies a change to the facts of the policy.
 func (d *Dispatcher) showLoad(w sim.WorkerID, c *loadChange) {
 	of := &d.lateLoads.of
 	of.ID, of.Prompt = c.id, c.prompt
@@ -154,7 +154,7 @@ func (d *Dispatcher) showLoad(w sim.WorkerID, c *loadChange) {
 	}
 }
 
-// showPlaced shows the policy a request that has been placed.
+// showPlaced adds a placed request to the facts of the policy.
 func (d *Dispatcher) showPlaced(w sim.WorkerID, q *sim.Request) {
 	d.seen.Running[w]++
 	switch {
@@ -166,7 +166,7 @@ func (d *Dispatcher) showPlaced(w sim.WorkerID, q *sim.Request) {
 	d.seen.noteLoad(w)
 }
 
-// showLeft ends what showPlaced began.
+// showLeft removes a request from the facts of the policy.
 func (d *Dispatcher) showLeft(w sim.WorkerID, q *sim.Request) {
 	d.seen.Running[w]--
 	switch {

@@ -11,16 +11,16 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// told is something that a router learns of a worker, and since when it is so.
+// told is a fact about a worker that a router will know, with the instant from which it is true.
 type told struct {
 	at     sim.Time
 	worker sim.WorkerID
-	signal Signal // Running: a report
+	signal Signal // Running for all metrics
 	show   func(*lateTwin)
 }
 
-// lateTwin is a dispatcher with late signals, and their literal state: all reports up to an instant, computed from the
-// beginning at each decision.
+// lateTwin is a dispatcher with delayed signals, and a literal model of its state: all reports up to an instant,
+// evaluated from the beginning at each choice.
 type lateTwin struct {
 	t       *testing.T
 	d       *Dispatcher
@@ -31,7 +31,7 @@ type lateTwin struct {
 	now     sim.Time
 	next    sim.RequestID
 	on      []onWorker
-	seen    int // choices
+	seen    int // number of choices
 
 	running []int32
 	tokens  []int64
@@ -53,7 +53,7 @@ func (x *lateTwin) Needs() Needs {
 	return Needs{Running: true, Tokens: true, Blocks: true, Shared: true, Overlap: true, Metrics: true}
 }
 
-// Choose compares the facts of the policy with the reports.
+// Choose compares the facts of the policy with the facts derived from the reports.
 func (x *lateTwin) Choose(q *sim.Request, c *Candidates) Choice {
 	x.t.Helper()
 	x.seen++
@@ -93,12 +93,13 @@ func (x *lateTwin) Choose(q *sim.Request, c *Candidates) Choice {
 	return Choice{Worker: c.Workers[int(q.ID)%len(c.Workers)], Second: None}
 }
 
-// tell notes the reports that a router receives in the long run.
+// tell adds a report, which the router knows after the age of the signal.
 func (x *lateTwin) tell(w sim.WorkerID, s Signal, show func(*lateTwin)) {
 	x.log = append(x.log, told{x.now, w, s, show})
 }
 
-// A policy sees the state of as long ago as signals are old, also when workers die and return.
+// TestLateSignalsTwin checks that a policy sees the state at the age of each signal, also when workers die and
+// return.
 func TestLateSignalsTwin(t *testing.T) {
 	seen := 0
 	for seed := range uint64(150) {
@@ -118,7 +119,7 @@ func TestLateSignalsTwin(t *testing.T) {
 	}
 }
 
-// run lets random things happen.
+// run runs random operations.
 func (x *lateTwin) run(r *rand.Rand, asked []prompt.Prompt) {
 	caches := make([]cache, lateWorkers)
 	for w := range caches {
@@ -149,7 +150,7 @@ func (x *lateTwin) run(r *rand.Rand, asked []prompt.Prompt) {
 	}
 }
 
-// arrive brings a request.
+// arrive routes a request.
 func (x *lateTwin) arrive(r *rand.Rand, p prompt.Prompt) {
 	block := x.tree.BlockTokens()
 	q := &sim.Request{ID: x.next, Prompt: p, InputTokens: int(p.Blocks)*block + r.IntN(block)}
@@ -168,7 +169,7 @@ func (x *lateTwin) arrive(r *rand.Rand, p prompt.Prompt) {
 	x.on = append(x.on, onWorker{q, w, n})
 }
 
-// advance lets the ith request get its first token, or leave.
+// advance ends the prefill of the ith request, or the request.
 func (x *lateTwin) advance(i int, first bool) {
 	p := &x.on[i]
 	q, w, n := p.request, p.worker, p.charge
@@ -190,7 +191,7 @@ func (x *lateTwin) advance(i int, first bool) {
 	})
 }
 
-// restart lets a worker die and come back at once. Its reports are dropped, and requests sent there are known at once.
+// restart removes a worker and adds it again. Its reports are dropped, and requests on it are known at once.
 func (x *lateTwin) restart(w sim.WorkerID) {
 	x.d.Forget(w)
 	x.log = slices.DeleteFunc(x.log, func(op told) bool { return op.worker == w && op.signal != Loads })
@@ -212,7 +213,7 @@ func (x *lateTwin) restart(w sim.WorkerID) {
 	}
 }
 
-// observe lets the cache of a worker change.
+// observe changes the cache of a worker.
 func (x *lateTwin) observe(r *rand.Rand, w sim.WorkerID, c cache, asked []prompt.Prompt) {
 	p := &scheduler.Pass{Start: x.now, Count: 1}
 	if q := asked[r.IntN(len(asked))]; q.Blocks > 0 {

@@ -8,15 +8,14 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// treeLoads counts the distinct prompt blocks of the running requests of each
-// worker.
+// treeLoads counts the distinct prompt blocks of the running requests of each worker.
 //
-// A running prompt makes its path active, and paths share what they have in common. A node has a count for each active
-// child on the worker and for each prompt that ends there, so that a prompt changes only new nodes and the one it
-// branches off from.
+// A running prompt makes the nodes of its path active, and paths share common nodes. A node has a count of its active
+// children on the worker and of the prompts that end there. A prompt therefore changes only new nodes and the node
+// where it branches off.
 type treeLoads struct {
 	*holdings
-	more   tally   // full holders of a node on a worker after the first
+	more   tally   // number of further full holders of a node on a worker
 	blocks []int64 // by worker: active blocks
 }
 
@@ -33,8 +32,8 @@ func (l *treeLoads) grow(workers int) {
 
 func (l *treeLoads) byWorker() []int64 { return l.blocks }
 
-// splitTail returns the path of the nodes of which q has all blocks and, if its last full
-// blocks are a part of a node, that node and their number.
+// splitTail returns the path of the nodes of which q has all blocks. If its last full blocks are a part of a node, it
+// also returns that node and the number of these blocks.
 func (l *treeLoads) splitTail(q *prompt.Prompt) (path []prompt.NodeID, n prompt.NodeID, blocks int32) {
 	path = l.tree.Full(q)
 	if len(path) == 0 {
@@ -59,7 +58,7 @@ func (l *treeLoads) add(w sim.WorkerID, q *sim.Request) {
 		l.addPart(n, w, tail)
 		l.blocks[w] += int64(max(tail-before, 0))
 		if before > 0 {
-			return // the path to it is held already
+			return // its path is held already
 		}
 	}
 	for i := len(path) - 1; i >= 0; i-- {
@@ -76,7 +75,7 @@ func (l *treeLoads) add(w sim.WorkerID, q *sim.Request) {
 	}
 }
 
-// remove ends what add began.
+// remove reverts add.
 func (l *treeLoads) remove(w sim.WorkerID, q *sim.Request) {
 	if q.Prompt.Unique() {
 		l.blocks[w] -= int64(q.Prompt.Blocks)
@@ -109,7 +108,7 @@ func (l *treeLoads) remove(w sim.WorkerID, q *sim.Request) {
 	}
 }
 
-// tally counts by node and worker. What is at 0 takes no room.
+// tally counts by node and worker. A count of 0 takes no memory.
 type tally struct {
 	counts probe.Table[uint64, int32]
 }
@@ -120,13 +119,13 @@ func tallyKey(node prompt.NodeID, w sim.WorkerID) uint64 {
 	return uint64(uint32(node))<<32 | uint64(uint32(w))
 }
 
-// add counts one more.
+// add increments a count.
 func (t *tally) add(node prompt.NodeID, w sim.WorkerID) {
 	n, _ := t.counts.Put(tallyKey(node, w))
 	*n++
 }
 
-// drop counts one less; it reports false where the count is 0.
+// drop decrements a count. It reports false if the count is 0.
 func (t *tally) drop(node prompt.NodeID, w sim.WorkerID) bool {
 	k := tallyKey(node, w)
 	n := t.counts.Get(k)

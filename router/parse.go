@@ -14,8 +14,8 @@ import (
 	"github.com/replay-llm/replay/internal/nearest"
 )
 
-// ParseConfig reads a configuration from a JSON object: missing keys keep their
-// defaults, unknown keys are ignored. Its errors are *ConfigError.
+// ParseConfig parses a configuration from a JSON object. Missing keys have their defaults, and unknown keys are
+// ignored. Its errors are *ConfigError.
 func ParseConfig(text []byte) (Config, error) {
 	c, err := readConfig(text)
 	if err != nil {
@@ -27,8 +27,7 @@ func ParseConfig(text []byte) (Config, error) {
 	return c, nil
 }
 
-// CheckKeys refuses unknown keys of a configuration that ParseConfig has read, with a
-// *ConfigError.
+// CheckKeys rejects unknown keys of a configuration that ParseConfig has accepted. Its error is a *ConfigError.
 func CheckKeys(text []byte) error {
 	var values map[string]json.RawMessage
 	if err := json.Unmarshal(text, &values); err != nil {
@@ -55,7 +54,7 @@ func CheckKeys(text []byte) error {
 	return nil
 }
 
-// ConfigError is everything that is wrong with a configuration.
+// ConfigError is all faults of a configuration.
 type ConfigError struct{ Faults []Fault }
 
 func (e *ConfigError) Error() string {
@@ -69,12 +68,12 @@ func (e *ConfigError) Error() string {
 	return s
 }
 
-// Fault is one thing wrong with a configuration.
+// Fault is one fault of a configuration.
 type Fault struct {
-	Key   string // "" when it is about several keys, or about none
-	Value string // as it was read
-	Want  string // what is required; the whole message without a key
-	Range bool   // the value is of the right type, but out of range
+	Key   string // "" if the fault is about several keys, or no key
+	Value string // as written
+	Want  string // the required form; the whole message if Key is ""
+	Range bool   // the value has the right type but is out of range
 }
 
 func (f Fault) String() string {
@@ -137,7 +136,7 @@ func syntaxFault(err error) *Fault {
 	return &Fault{Want: err.Error()}
 }
 
-// readValue reads a value of the type of its field; it returns the expected form, "" if the value is valid.
+// readValue parses a value by the type of its field. It returns the required form, "" if the value is valid.
 func readValue(to any, raw string) (want string) {
 	switch to := to.(type) {
 	case *bool:
@@ -179,10 +178,10 @@ func readOrNull[T any](to **T, raw string) (want string) {
 	return want
 }
 
-// readOneOf reads a string that names one of the given values.
+// readOneOf parses a string that must be the name of one of the given values.
 func readOneOf[T any](to *T, raw string, values ...T) (want string) {
 	var name string
-	_ = json.Unmarshal([]byte(raw), &name) // "" if it is no string, which no value is called
+	_ = json.Unmarshal([]byte(raw), &name) // "" if it is not a string; no value has this name
 	for i, v := range values {
 		text := fmt.Sprint(v)
 		if text == name {
@@ -201,7 +200,7 @@ func readOneOf[T any](to *T, raw string, values ...T) (want string) {
 	return want
 }
 
-// numberAt returns the number that is at a place; it reports false if there is none.
+// numberAt returns the number that place points to. It reports false if it is not a number.
 func numberAt(place any) (v float64, ok bool) {
 	switch p := place.(type) {
 	case *float64:

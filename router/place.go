@@ -2,8 +2,7 @@ package router
 
 import "github.com/replay-llm/replay/sim"
 
-// Route takes in a request. What is cached of it counts as of now, even if it
-// is held back.
+// Route routes a request. Its cached blocks are those at this instant, even if the request is held.
 func (d *Dispatcher) Route(now sim.Time, q *sim.Request, dst []Placement) ([]Placement, error) {
 	if d.blind {
 		return d.placeBlindly(q, dst)
@@ -20,7 +19,7 @@ func (d *Dispatcher) Route(now sim.Time, q *sim.Request, dst []Placement) ([]Pla
 	return d.routeAdmitted(now, q, dst)
 }
 
-// routeAdmitted takes in a request that is not held before the policy is asked.
+// routeAdmitted routes an admitted request, which the policy may still hold.
 func (d *Dispatcher) routeAdmitted(now sim.Time, q *sim.Request, dst []Placement) ([]Placement, error) {
 	if d.needs.Gate != nil {
 		return d.routeGated(now, q, dst)
@@ -38,12 +37,12 @@ func (d *Dispatcher) routeAdmitted(now sim.Time, q *sim.Request, dst []Placement
 	return d.placeRequest(q, dst)
 }
 
-// tagRequest returns the start tag of a request by its overlaps.
+// tagRequest returns the start tag of a request, with its uncached tokens as the cost.
 func (d *Dispatcher) tagRequest(q *sim.Request) float64 {
 	return d.fair.tag(q.Class, float64(d.countUncached(q)), WeightOf(d.classes, q.Class))
 }
 
-// countUncached returns the tokens of a request's prompt that no worker has cached, at least 1.
+// countUncached returns the number of prompt tokens that no worker has cached, at least 1.
 func (d *Dispatcher) countUncached(q *sim.Request) int64 {
 	return max(1, int64(q.InputTokens)-int64(d.overlap.max)*d.blockTokens)
 }
@@ -54,8 +53,8 @@ func (d *Dispatcher) Batches() bool {
 	return ok && !d.blind
 }
 
-// Expect lets a policy that batches decide on requests that are routed now, one after the other. With none, later
-// requests are decided separately.
+// Expect lets a policy that batches decide on the requests that are routed next, at this instant. With an empty list,
+// later requests are decided on separately.
 func (d *Dispatcher) Expect(now sim.Time, all []*sim.Request) error {
 	p := d.policy.(Batcher)
 	p.Clear()
@@ -77,7 +76,7 @@ func (d *Dispatcher) Expect(now sim.Time, all []*sim.Request) error {
 	return nil
 }
 
-// matchActive finds the active part of a prompt.
+// matchActive finds the active blocks of a prompt.
 func (d *Dispatcher) matchActive(q *sim.Request) {
 	if d.loads != nil {
 		d.loads.match(q, &d.active)
@@ -87,7 +86,7 @@ func (d *Dispatcher) matchActive(q *sim.Request) {
 	}
 }
 
-// placeBlindly places a request without counting it.
+// placeBlindly places a request without adding its load.
 func (d *Dispatcher) placeBlindly(q *sim.Request, dst []Placement) ([]Placement, error) {
 	if len(d.workers.ids) == 0 {
 		return dst, &NoWorkersError{Request: q.ID}
@@ -99,7 +98,7 @@ func (d *Dispatcher) placeBlindly(q *sim.Request, dst []Placement) ([]Placement,
 	return append(dst, Placement{Request: q, Worker: c.Worker, Cost: c.Cost, Second: c.Second, SecondCost: c.SecondCost}), nil
 }
 
-// holdRequest holds a request back with its overlaps, which it uses up.
+// holdRequest holds a request with its overlaps, and clears the overlaps of the dispatcher.
 func (d *Dispatcher) holdRequest(now sim.Time, q *sim.Request) error {
 	key, err := d.queueKey(now, q)
 	if err != nil {
@@ -111,7 +110,7 @@ func (d *Dispatcher) holdRequest(now sim.Time, q *sim.Request) error {
 	return nil
 }
 
-// checkNew refuses a request that is here already.
+// checkNew returns an error if a request is already known.
 func (d *Dispatcher) checkNew(id sim.RequestID) error {
 	switch at := d.record.Get(int(id)); at {
 	case 0:
@@ -123,7 +122,7 @@ func (d *Dispatcher) checkNew(id sim.RequestID) error {
 	}
 }
 
-// queueKey returns the priority of a request to be held; the largest goes first.
+// queueKey returns the key of a request to be held. The request with the largest key is placed first.
 func (d *Dispatcher) queueKey(now sim.Time, q *sim.Request) (float64, error) {
 	at, err := roundInstant(now)
 	switch {
@@ -143,7 +142,7 @@ func (d *Dispatcher) queueKey(now sim.Time, q *sim.Request) (float64, error) {
 	return 0 - at.Seconds(), nil
 }
 
-// placeRequest places a request by its overlaps, which it uses up.
+// placeRequest places a request by its overlaps, and clears the overlaps of the dispatcher.
 func (d *Dispatcher) placeRequest(q *sim.Request, dst []Placement) ([]Placement, error) {
 	if len(d.workers.ids) == 0 {
 		d.overlap.clear()
@@ -170,7 +169,7 @@ func (d *Dispatcher) placeRequest(q *sim.Request, dst []Placement) ([]Placement,
 	return append(dst, p), nil
 }
 
-// explainChoice returns the error of a policy that has chosen none of the workers.
+// explainChoice returns the error of a policy that has chosen no registered worker.
 func (d *Dispatcher) explainChoice(q *sim.Request, w sim.WorkerID) error {
 	if p, ok := d.policy.(Fallible); ok {
 		if err := p.Err(); err != nil {
@@ -180,7 +179,7 @@ func (d *Dispatcher) explainChoice(q *sim.Request, w sim.WorkerID) error {
 	return &ChoiceError{Request: q.ID, Worker: w}
 }
 
-// addLoad counts a request's load on its worker.
+// addLoad adds the load of a request to its worker.
 func (d *Dispatcher) addLoad(q *sim.Request, w sim.WorkerID, overlap int32) {
 	var i int32
 	if k := len(d.vacant); k > 0 {
@@ -205,7 +204,7 @@ func (d *Dispatcher) addLoad(q *sim.Request, w sim.WorkerID, overlap int32) {
 	d.showPlaced(w, q)
 }
 
-// endPrefill takes the prompt tokens of a record off its worker.
+// endPrefill removes the prompt tokens of a record from its worker.
 func (d *Dispatcher) endPrefill(i int32) {
 	if x := &d.records[i]; x.charge > 0 {
 		d.changeTokens(x.worker, -x.charge)
@@ -216,7 +215,7 @@ func (d *Dispatcher) endPrefill(i int32) {
 	}
 }
 
-// removeLoad takes everything of a record off its worker.
+// removeLoad removes the load of a record from its worker.
 func (d *Dispatcher) removeLoad(i int32) {
 	d.endPrefill(i)
 	q, w := d.records[i].request, d.records[i].worker
@@ -230,7 +229,7 @@ func (d *Dispatcher) removeLoad(i int32) {
 	d.vacant = append(d.vacant, i)
 }
 
-// PrefillDone takes the request's prompt tokens off its worker.
+// PrefillDone removes the prompt tokens of the request from its worker.
 func (d *Dispatcher) PrefillDone(now sim.Time, id sim.RequestID, dst []Placement) ([]Placement, error) {
 	if d.blind {
 		return dst, nil
@@ -246,15 +245,15 @@ func (d *Dispatcher) PrefillDone(now sim.Time, id sim.RequestID, dst []Placement
 	return d.placeWaiting(now, dst)
 }
 
-// ComesComputed takes the prompt tokens of a placed request off its worker, since its KV cache
-// comes from elsewhere. No request is placed.
+// ComesComputed removes the prompt tokens of a placed request from its worker, because its KV cache comes from
+// another worker. It places no request.
 func (d *Dispatcher) ComesComputed(id sim.RequestID) {
 	if i, ok := d.findRecord(id); ok {
 		d.endPrefill(i)
 	}
 }
 
-// Finished takes everything of the request off its worker.
+// Finished removes the load of the request from its worker.
 func (d *Dispatcher) Finished(now sim.Time, id sim.RequestID, dst []Placement) ([]Placement, error) {
 	if d.blind {
 		return dst, nil
@@ -268,13 +267,13 @@ func (d *Dispatcher) Finished(now sim.Time, id sim.RequestID, dst []Placement) (
 	return d.placeWaiting(now, dst)
 }
 
-// findRecord returns the record of a request that is placed.
+// findRecord returns the record of a placed request.
 func (d *Dispatcher) findRecord(id sim.RequestID) (int32, bool) {
 	at := d.record.Get(int(id))
 	return at - 1, at > 0
 }
 
-// Withdraw takes back a request that is held; it reports false where it is not.
+// Withdraw removes a held request. It reports false if the request is not held.
 func (d *Dispatcher) Withdraw(id sim.RequestID) bool {
 	if d.record.Get(int(id)) != isHeld {
 		return false

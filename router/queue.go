@@ -5,27 +5,26 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// queue holds requests back, the one with the largest key first and, among
-// equals, the one that came first.
+// queue is the held requests. The request with the largest key is first, and among equals the earliest.
 type queue struct {
-	heap  heap.Heap[float64, uint64, held] // by the key, negated, and the number among all that were held
-	count uint64                           // requests ever held
-	spare [][]credit                       // overlaps of requests that have left
+	heap  heap.Heap[float64, uint64, held] // by the negated key, then by the number of the request
+	count uint64                           // number of requests that were ever held
+	spare [][]credit                       // free lists of overlaps
 }
 
-// held is a request held back, with what was known when it arrived.
+// held is a held request with its overlaps at arrival.
 type held struct {
 	request *sim.Request
 	overlap []credit
 }
 
-// credit is a worker's overlap in blocks, > 0.
+// credit is the overlap of a worker in blocks, > 0.
 type credit struct {
 	worker sim.WorkerID
 	blocks int32
 }
 
-// push holds a request back and freezes its overlaps.
+// push adds a request with its current overlaps.
 func (q *queue) push(r *sim.Request, key float64, s *scores) {
 	var overlap []credit
 	if k := len(q.spare); k > 0 {
@@ -41,7 +40,7 @@ func (q *queue) push(r *sim.Request, key float64, s *scores) {
 	q.count++
 }
 
-// pop takes the first request off and puts its overlaps into s.
+// pop removes the first request and adds its overlaps to s.
 func (q *queue) pop(s *scores) *sim.Request {
 	first := q.heap.Pop().Value
 	for _, c := range first.overlap {
@@ -51,7 +50,7 @@ func (q *queue) pop(s *scores) *sim.Request {
 	return first.request
 }
 
-// remove takes a request off wherever it is.
+// remove removes a request.
 func (q *queue) remove(id sim.RequestID) {
 	q.heap.Filter(func(h heap.Item[float64, uint64, held]) bool {
 		if h.Value.request.ID != id {

@@ -7,7 +7,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Held requests come back by key, then by the order in which they came.
+// TestQueueOrder checks that held requests are returned by key, then in order of arrival.
 func TestQueueOrder(t *testing.T) {
 	r := sim.NewRand(1, "queue")
 	var q queue

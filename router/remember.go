@@ -4,14 +4,14 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// Rememberer is a Policy, or an Admission, that keeps nodes of prompts after their requests have left.
+// Rememberer is a Policy or an Admission that keeps prompt nodes after their requests have left.
 type Rememberer interface {
 	// Nodes calls need with the prompt nodes that it keeps.
 	Nodes(need func(prompt.NodeID))
 }
 
-// Nodes calls need with the prompt nodes that the dispatcher keeps of requests that may have left: what its policy
-// remembers, and signals that are not known yet.
+// Nodes calls need with the prompt nodes that the dispatcher keeps for requests that may have left. These are the
+// nodes of its policy, of its Admission and of delayed signals.
 func (d *Dispatcher) Nodes(need func(prompt.NodeID)) {
 	if p, ok := d.policy.(Rememberer); ok {
 		p.Nodes(need)

@@ -1,13 +1,13 @@
 package router
 
-// ring is a queue with items that keep their memory when they are used again.
+// ring is a queue that reuses the memory of its items.
 type ring[T any] struct {
 	items []T
 	first int
 	count int
 }
 
-// push returns a new last item, with whatever an older one has left in it.
+// push adds an item and returns it. The item may have the contents of an old one.
 func (r *ring[T]) push() *T {
 	if r.count == len(r.items) {
 		wide := make([]T, max(16, 2*r.count))
@@ -27,7 +27,7 @@ func (r *ring[T]) at(i int) *T {
 	return &r.items[i]
 }
 
-// pop takes the first item off; it is valid until the next push.
+// pop removes and returns the first item, which is valid until the next push.
 func (r *ring[T]) pop() *T {
 	x := r.at(0)
 	if r.first++; r.first == len(r.items) {

@@ -6,19 +6,19 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// scores holds a number of blocks for each worker. Of many workers it is a Sparse, and a column once it is spread.
+// scores is a number of blocks for each worker. For more than 64 workers it is a Sparse, and after spread a column.
 type scores struct {
 	Sparse
-	max  int32 // over everything scored, workers that are not candidates included
+	max  int32 // maximum over all workers, including workers that are not candidates
 	many bool  // there are more than 64 workers
 }
 
 // Sparse is a number of blocks for each worker, for policies that do not read all of them: see Needs.Sparse.
 type Sparse struct {
-	by      []int32        // by worker; all 0 but those of listed
-	listed  []sim.WorkerID // workers that have blocks other than as sharers
-	shared  int32          // what each of sharers has at least
-	sharers []uint64       // a set with a bit for each worker; nil if many have nothing in common. It is that of a cell
+	by      []int32        // by worker; 0 for workers that are not in listed
+	listed  []sim.WorkerID // workers with blocks in by
+	shared  int32          // minimum number of blocks of each of sharers
+	sharers []uint64       // a set with a bit per worker, in the memory of a cell; nil: no large set
 }
 
 // Listed returns the workers that may have more blocks than the sharers, in any order.
@@ -27,7 +27,8 @@ func (s *Sparse) Listed() []sim.WorkerID { return s.listed }
 // IsListed reports whether a worker is listed.
 func (s *Sparse) IsListed(w sim.WorkerID) bool { return s.by[w] > 0 }
 
-// Sharers returns many workers that have as many blocks at least, as a set with a bit for each; nil and 0 if there are none.
+// Sharers returns a large set of workers, with a bit per worker, and the minimum number of blocks of each. If there
+// is no such set, it returns nil and 0.
 func (s *Sparse) Sharers() ([]uint64, int32) { return s.sharers, s.shared }
 
 // On returns the blocks of a worker.
@@ -52,7 +53,7 @@ func (s *scores) raise(w sim.WorkerID, blocks int32) {
 	}
 }
 
-// raiseAll raises the workers with bits set in a word.
+// raiseAll raises the workers of the bits of a word.
 func (s *scores) raiseAll(word int, set uint64, blocks int32) {
 	if set == 0 {
 		return
@@ -68,11 +69,11 @@ func (s *scores) raiseAll(word int, set uint64, blocks int32) {
 	}
 }
 
-// fewSharers is up to how many workers of a set are listed.
+// fewSharers is the size up to which the workers of a set are listed.
 const fewSharers = 16
 
-// raiseSet raises the workers of a set, of which there are more than 64. The first large set is kept; what is raised later
-// has more blocks.
+// raiseSet raises the workers of a set with more than one word. The first large set is kept as sharers. Sets that are
+// raised later have more blocks.
 func (s *scores) raiseSet(set []uint64, blocks int32) {
 	if blocks == 0 {
 		return
@@ -91,7 +92,7 @@ func (s *scores) raiseSet(set []uint64, blocks int32) {
 	}
 }
 
-// spread gives each worker its blocks in the column.
+// spread writes the blocks of each worker to the column.
 func (s *scores) spread() {
 	set, blocks := s.sharers, s.shared
 	s.sharers, s.shared = nil, 0
@@ -100,8 +101,8 @@ func (s *scores) spread() {
 	}
 }
 
-// raiseMatches raises the workers that cache blocks. Workers are looked up under
-// rank 0; what other ranks have counts in the maximum only.
+// raiseMatches raises the workers that cache blocks. Only rank 0 counts for a worker; other ranks count only for the
+// maximum.
 func (s *scores) raiseMatches(found []Match) {
 	for _, m := range found {
 		if m.Member.Rank == 0 {

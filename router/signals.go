@@ -7,11 +7,11 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Signal is something that a router learns with a delay.
+// Signal is a fact that a router knows with a delay.
 type Signal string
 
-// The signals are the reports of workers, the KV events of their caches, and the requests that were sent, which several
-// routers exchange.
+// The signals are the reports of workers, the KV events of their caches, and the sent requests, which several routers
+// exchange.
 const (
 	Running Signal = "running"
 	Waiting Signal = "waiting"
@@ -20,26 +20,26 @@ const (
 	Loads   Signal = "loads"
 )
 
-// AllSignals returns all signals, those of workers' reports first.
+// AllSignals returns all signals, starting with the reports of workers.
 func AllSignals() []Signal { return []Signal{Running, Waiting, KVUsage, Caches, Loads} }
 
-// Reported reports whether a signal is a part of what workers report of themselves.
+// Reported reports whether a signal is part of the reports of workers.
 func (s Signal) Reported() bool { return s == Running || s == Waiting || s == KVUsage }
 
-// place is where a signal stands among all.
+// place returns the index of a signal in AllSignals.
 func (s Signal) place() int { return slices.Index(AllSignals(), s) }
 
-// Age is how old a signal is when a router reads it.
+// Age is the age of a signal when a router reads it.
 type Age struct {
-	// Delay is from when something is so until a router can read it.
+	// Delay is the time from a change until a router can read it.
 	Delay sim.Time `yaml:"delay" is:"delay"`
-	// Interval is between two reads, the first at 0; 0: a read at each look.
+	// Interval is the time between two reads, the first at 0. If Interval is 0, the router reads at each choice.
 	Interval sim.Time `yaml:"interval"`
-	// Never reports that nothing reaches a router; of Caches only.
+	// Never reports that the signal never reaches a router. It is supported only for Caches.
 	Never bool `json:",omitempty"`
 }
 
-// asOf returns the instant up to which everything is known at now.
+// asOf returns the latest instant that is known at now.
 func (a Age) asOf(now sim.Time) sim.Time {
 	if a.Never {
 		return sim.Time(math.Inf(-1))
@@ -50,7 +50,7 @@ func (a Age) asOf(now sim.Time) sim.Time {
 	return now - a.Delay
 }
 
-// Signals are how old signals are; nil: as they are by default.
+// Signals are the ages of signals; nil: the default.
 type Signals struct {
 	Running *Age `json:",omitempty" yaml:"running" is:"running"`
 	Waiting *Age `json:",omitempty" yaml:"waiting" is:"waiting"`
@@ -59,20 +59,20 @@ type Signals struct {
 	Loads   *Age `json:",omitempty" yaml:"loads" is:"loads"`
 }
 
-// placeOf returns where the age of a signal stands.
+// placeOf returns a pointer to the age of a signal.
 func (s *Signals) placeOf(x Signal) **Age {
 	return [...]**Age{&s.Running, &s.Waiting, &s.KVUsage, &s.Index, &s.Loads}[x.place()]
 }
 
-// Set makes a signal as old as age.
+// Set sets the age of a signal.
 func (s *Signals) Set(x Signal, age Age) { *s.placeOf(x) = &age }
 
-// List returns the signals of which something is said.
+// List returns the signals with an age.
 func (s Signals) List() []Signal {
 	return slices.DeleteFunc(AllSignals(), func(x Signal) bool { return *s.placeOf(x) == nil })
 }
 
-// Under returns the age in over of each signal or, if there is none, that in s.
+// Under returns the age of each signal in over, or in s if over has none.
 func (s Signals) Under(over Signals) Signals {
 	for _, x := range over.List() {
 		*s.placeOf(x) = *over.placeOf(x)
@@ -80,7 +80,7 @@ func (s Signals) Under(over Signals) Signals {
 	return s
 }
 
-// Only returns the ages in s of some signals.
+// Only returns s with only the given signals.
 func (s Signals) Only(looks []Signal) Signals {
 	for _, x := range s.List() {
 		if !slices.Contains(looks, x) {
@@ -90,7 +90,7 @@ func (s Signals) Only(looks []Signal) Signals {
 	return s
 }
 
-// AgeOf returns how old a signal is; gated reports whether a Gate reads it.
+// AgeOf returns the age of a signal. gated reports whether a Gate reads it.
 func (s Signals) AgeOf(x Signal, gated bool) Age {
 	switch age := *s.placeOf(x); {
 	case age != nil:
@@ -116,7 +116,7 @@ func (n *Needs) ListSignals() []Signal {
 	})
 }
 
-// ages are those of all signals, by their place.
+// ages is the ages of all signals, in the order of AllSignals.
 type ages [5]Age
 
 func makeAges(s Signals, gated bool) (all ages) {
@@ -126,7 +126,7 @@ func makeAges(s Signals, gated bool) (all ages) {
 	return all
 }
 
-// The places of signals.
+// The constants are the indexes of signals in AllSignals.
 const (
 	atRunning = iota
 	atWaiting
@@ -135,10 +135,11 @@ const (
 	atLoads
 )
 
-// AgeOf returns the age of the shown values of a signal. Before the first report the state is that of the start.
+// AgeOf returns the age of the values of a signal that the policy sees. Before the first report, these are the
+// initial values.
 func (c *Candidates) AgeOf(s Signal) sim.Time { return c.Now - c.ages[s.place()].asOf(c.Now).Max0() }
 
-// readSignals shows the policy what a router knows at now.
+// readSignals updates the facts of the policy to those that a router knows at now.
 func (d *Dispatcher) readSignals(now sim.Time) {
 	d.seen.Now = now
 	if d.needs.Metrics {
@@ -149,7 +150,7 @@ func (d *Dispatcher) readSignals(now sim.Time) {
 	}
 }
 
-// matchCaches finds the cached part of a prompt, as far as a router knows at now.
+// matchCaches finds the cached blocks of a prompt that a router knows at now.
 func (d *Dispatcher) matchCaches(now sim.Time, q *sim.Request) error {
 	if !d.needs.Overlap && !d.tells {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// A tally counts as a map does, while it grows and shrinks and gaps close.
+// TestTallyTwin compares a tally with a map, while it grows and shrinks and its gaps close.
 func TestTallyTwin(t *testing.T) {
 	type key struct {
 		node   prompt.NodeID

@@ -21,12 +21,12 @@ func (s shape) String() string {
 	return fmt.Sprintf("trace=%d,block=%d,joined=%v", s.trace, s.block, s.joined)
 }
 
-// One engine block per trace block, many, and straddling ones; nodes of any
-// size.
+// The shapes have one engine block per trace block, many, or engine blocks that cross trace blocks. Their nodes have
+// different sizes.
 var shapes = []shape{{4, 4, false}, {8, 1, false}, {12, 3, false}, {6, 4, false}, {4, 6, false}, {4, 4, true}, {8, 1, true}}
 
-// prompts makes prompts of few ids, so that they share much, of any length.
-// Unused prompts stand between them, so that paths lead over many pages.
+// prompts draws prompts with few different ids and any length, so that they share long prefixes. Unused prompts
+// between them make paths cross many pages.
 func prompts(r *rand.Rand, s shape, count int) ([]prompt.Prompt, *prompt.Tree) {
 	tree := prompt.NewTree(s.trace, s.block, prompt.Options{Joined: s.joined})
 	var lists [][]uint64
@@ -55,7 +55,7 @@ func prompts(r *rand.Rand, s shape, count int) ([]prompt.Prompt, *prompt.Tree) {
 	return asked, tree
 }
 
-// apart adds prompts of a node each.
+// apart adds prompts of one node each.
 func apart(lists [][]uint64, tokens []int, n int, s shape) ([][]uint64, []int) {
 	for k := range 20 {
 		lists, tokens = append(lists, []uint64{uint64(1000*(n+1) + k)}), append(tokens, s.trace)
@@ -63,18 +63,17 @@ func apart(lists [][]uint64, tokens []int, n int, s shape) ([][]uint64, []int) {
 	return lists, tokens
 }
 
-// cache is a worker's cache: which blocks, by sequence hash, with their place.
+// cache is a worker's cache: the cached blocks by sequence hash, each with its position.
 type cache map[uint64]place
 
 type place struct {
 	node     prompt.NodeID
-	k        int // of the block in the node
+	k        int // index of the block in the node
 	parent   uint64
 	children int
 }
 
-// fill caches the first blocks of a prompt, evict drops a block without cached children; both report it as an engine
-// would.
+// fill caches the first blocks of a prompt and reports them as an engine would.
 func (c cache) fill(tree *prompt.Tree, q prompt.Prompt, blocks int, p *scheduler.Pass) {
 	local, seq := tree.Hashes(q)
 	for k := range blocks {
@@ -119,7 +118,8 @@ func (c cache) evict(r *rand.Rand, p *scheduler.Pass) {
 	p.Events = append(p.Events, scheduler.KVEvent{Removed: []uint64{seq}})
 }
 
-// For caches that never drop a block before its children, bits per node answer as the tree of blocks.
+// TestResidencyTwin checks that a residency gives the same answers as an Index, for caches that never drop a block
+// before its children.
 func TestResidencyTwin(t *testing.T) {
 	for _, shape := range shapes {
 		for _, workers := range []int{3, 70} {
@@ -180,8 +180,7 @@ func residencyTwin(t *testing.T, shape shape, workers int) {
 	}
 }
 
-// refs counts the holders of each active block of a worker, as docs/rules/router.md, Load
-// puts it.
+// refs is the number of holders of each active block of a worker, as in docs/rules/router.md, Load.
 type refs map[uint64]int
 
 func (f refs) add(seq []uint64, by int) {
@@ -201,7 +200,7 @@ func (f refs) depth(seq []uint64) int32 {
 	return int32(len(seq))
 }
 
-// Active blocks by path are those counted one by one.
+// TestLoadsTwin compares active blocks counted by path with active blocks counted one by one.
 func TestLoadsTwin(t *testing.T) {
 	for _, shape := range shapes {
 		for _, workers := range []int{3, 70} {
@@ -228,7 +227,7 @@ func loadsTwin(t *testing.T, shape shape, workers int) {
 	var s scores
 	s.grow(workers)
 	for step := range 6000 {
-		// Waves: the running requests grow to many and shrink to none.
+		// The number of running requests alternately grows and shrinks to zero.
 		if grow := step/500%2 == 0; len(running) == 0 || r.IntN(10) < 3+4*asInt(grow) {
 			x := run{sim.WorkerID(r.IntN(workers)), all[r.IntN(len(all))]}
 			_, seq := tree.Hashes(x.q)

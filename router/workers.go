@@ -26,7 +26,7 @@ func (s *workers) nameOf(w sim.WorkerID) uint64 {
 	return s.names(w)
 }
 
-// placeOf returns where w is in ids, or would be.
+// placeOf returns the index of w in ids, or the index at which to insert it.
 func (s *workers) placeOf(w sim.WorkerID) int {
 	i, _ := slices.BinarySearchFunc(s.ids, s.nameOf(w), func(at sim.WorkerID, name uint64) int { return cmp.Compare(s.nameOf(at), name) })
 	return i

@@ -97,7 +97,7 @@ func neverWaited(r *Record, how Outcome) bool {
 	return how == Shed || how == Rejected && !r.Admitted()
 }
 
-// LetIn returns the records of all requests except those that were shed, or rejected before they were admitted.
+// LetIn returns the records of all requests that were neither shed nor rejected before their admission.
 func (c *Collector) LetIn() []Record {
 	c.refuseFolding()
 	if len(c.fates.of) == 0 {
