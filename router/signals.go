@@ -139,7 +139,7 @@ const (
 // initial values.
 func (c *Candidates) AgeOf(s Signal) sim.Time { return c.Now - c.ages[s.place()].asOf(c.Now).Max0() }
 
-// readSignals updates the facts of the policy to those that a router knows at now.
+// readSignals updates the facts of the policy to the state that a router knows at now.
 func (d *Dispatcher) readSignals(now sim.Time) {
 	d.seen.Now = now
 	if d.needs.Metrics {
