@@ -12,7 +12,7 @@ import (
 	"github.com/replay-llm/replay/internal/json"
 )
 
-// config is what is read of a model's config.json, by Hugging Face's names.
+// config contains the parsed fields of a model's config.json, by the key names of Hugging Face.
 type config struct {
 	Type         string   `json:"model_type"`
 	Layers       int      `json:"num_hidden_layers"`
@@ -87,7 +87,7 @@ type linearKeys struct {
 	Gated      bool   `json:"attn_output_gate"`
 }
 
-// quantization is how the weights of a checkpoint are kept.
+// quantization describes the format of the weights of a checkpoint.
 type quantization struct {
 	Method     string   `json:"quant_method"`
 	Bits       float64  `json:"bits"`
@@ -106,21 +106,20 @@ type width struct {
 	Bits float64 `json:"num_bits"`
 }
 
-// listFamilies returns the model types that are read.
+// listFamilies returns the supported model types.
 func listFamilies() []string {
 	return []string{"llama", "llama4", "llama4_text", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "mistral", "mistral3", "ministral", "mixtral",
 		"gemma2", "gemma3", "gemma3_text", "gpt_oss", "deepseek_v2", "deepseek_v3", "kimi_k2", "kimi_k25", "kimi_vl", "glm4", "glm4_moe", "minimax_m2", "phi3", "phimoe",
 		"deepseek_v32", "glm_moe_dsa", "qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text"}
 }
 
-// listHybrids returns the model types with layers that keep a state instead of a KV cache, and that are not supported.
+// listHybrids returns the unsupported model types with layers that have a state instead of a KV cache.
 func listHybrids() []string {
 	return []string{"bamba", "falcon_h1", "falcon_mamba", "granitemoehybrid", "jamba", "kimi_linear", "lfm2", "lfm2_moe", "mamba", "mamba2",
 		"minimax", "minimax_m1", "minimax_text_01", "nemotron_h", "olmo_hybrid", "plamo2", "qwen3_next", "recurrent_gemma", "rwkv", "zamba2"}
 }
 
-// readModel reads the shape of a model from its config.json, or the directory that
-// holds it.
+// readModel reads the shape of a model from a config.json file or its directory.
 func readModel(path string) (Model, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		path = filepath.Join(path, "config.json")
@@ -143,7 +142,7 @@ func readModel(path string) (Model, error) {
 	return m, nil
 }
 
-// parseConfig returns the shape that a configuration describes.
+// parseConfig returns the shape of a model from the text of its config.json.
 func parseConfig(text []byte) (Model, error) {
 	var c config
 	if err := json.Unmarshal(text, &c); err != nil {
@@ -176,15 +175,16 @@ func parseConfig(text []byte) (Model, error) {
 	return c.model()
 }
 
-// isStateful reports whether a layer of that type keeps a state instead of keys and values.
+// isStateful reports whether a layer of that type has a state instead of keys and values.
 func isStateful(layer string) bool {
 	return layer != "full_attention" && layer != "sliding_attention" && layer != "chunked_attention" && layer != "attention"
 }
 
-// largestSize bounds the numbers of a configuration: they are far above any model, and products of three of them are still exact.
+// largestSize is the maximum for numbers of a configuration. It is far above any real model, and products of three
+// such numbers are still exact.
 const largestSize = 100_000_000
 
-// checkSizes refuses numbers that no model has.
+// checkSizes rejects numbers that are impossible for a model.
 func (c *config) checkSizes() error {
 	v := reflect.ValueOf(*c)
 	for _, f := range reflect.VisibleFields(v.Type()) {
@@ -198,7 +198,7 @@ func (c *config) checkSizes() error {
 	return nil
 }
 
-// model returns the shape, or what is missing for it.
+// model returns the shape, or an error that names what is missing.
 func (c *config) model() (Model, error) {
 	if err := c.checkSizes(); err != nil {
 		return Model{}, err
@@ -236,7 +236,7 @@ func (c *config) model() (Model, error) {
 	return m, c.readQuantization(&m)
 }
 
-// applyDefaults fills in what configurations of some families leave out.
+// applyDefaults sets values that configurations of some families omit.
 func (c *config) applyDefaults() {
 	if c.KVHeads == 0 {
 		c.KVHeads = c.Heads
@@ -253,7 +253,7 @@ func (c *config) applyDefaults() {
 	}
 }
 
-// experts returns the experts, nil for a dense model.
+// experts returns the experts, or nil for a dense model.
 func (c *config) experts() *Experts {
 	count := max(c.LocalExperts, c.Experts, c.Routed)
 	if count == 0 {
@@ -275,8 +275,7 @@ func (c *config) experts() *Experts {
 	return e
 }
 
-// windows returns the tokens that a layer with a sliding window keeps, and how many
-// layers have one.
+// windows returns the window size of sliding-window layers, in tokens, and their number.
 func (c *config) windows() (window, layers int) {
 	window = max(c.Window, c.Chunk)
 	if window == 0 || c.UseWindow != nil && !*c.UseWindow || c.Context > 0 && window >= c.Context {
@@ -317,7 +316,7 @@ func (c *config) readQuantization(m *Model) error {
 		m.ExpertBits = 4.25
 		return nil
 	case method == "awq" || method == "gptq" || method == "auto-round":
-		weights += 0.25 // a scale and a zero for each group
+		weights += 0.25 // a scale and a zero point for each group
 	case method == "modelopt" && strings.EqualFold(q.Algorithm, "fp8"):
 		weights, activations = 8, 8
 	case strings.HasPrefix(method, "modelopt"):
@@ -330,12 +329,12 @@ func (c *config) readQuantization(m *Model) error {
 	}
 	m.Bits, m.ExpertBits, m.ActivationBits, m.Blocks = weights, weights, activations, len(q.BlockSize) > 0
 	if m.MoE != nil && slices.ContainsFunc(slices.Concat(q.Ignore, q.Skipped), func(s string) bool { return strings.Contains(s, "attn") }) {
-		m.Bits = 16 // only the experts are narrow
+		m.Bits = 16 // only the experts are quantized
 	}
 	return nil
 }
 
-// groupBits returns the bits of the first group that has them.
+// groupBits returns the bits of weights and activations from the first group that has them.
 func (q *quantization) groupBits() (weights, activations float64) {
 	for _, group := range q.Groups {
 		if group.Weights == nil {

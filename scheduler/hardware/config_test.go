@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestConfigs reads configurations as they are published, reduced to the keys that are
-// read, and compares with the models that are known by name.
+// TestConfigs parses published configurations, reduced to the keys in use, and compares them with the built-in
+// models.
 func TestConfigs(t *testing.T) {
 	for name, text := range map[string]string{
 		"qwen3-14b": `{"model_type":"qwen3","hidden_size":5120,"num_hidden_layers":40,"num_attention_heads":40,"num_key_value_heads":8,"head_dim":128,

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// FuzzConfig reads any text as a configuration: it is rejected, or has a shape with finite memory and times.
+// FuzzConfig parses any text as a configuration. The text is rejected, or gives a shape with finite memory and times.
 func FuzzConfig(f *testing.F) {
 	f.Add([]byte(`{"model_type":"qwen3","hidden_size":5120,"num_hidden_layers":40,"num_attention_heads":40,"num_key_value_heads":8,"head_dim":128,"intermediate_size":17408,"vocab_size":151936}`))
 	f.Add([]byte(`{"model_type":"mixtral","hidden_size":4096,"num_hidden_layers":32,"num_attention_heads":32,"intermediate_size":14336,"num_local_experts":8,"num_experts_per_tok":2,"vocab_size":32000,"sliding_window":4096,"first_k_dense_replace":-3}`))

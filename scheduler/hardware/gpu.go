@@ -1,9 +1,8 @@
-// Package hardware knows GPUs and models by their public data: what a GPU holds and
-// how fast it is, what a model's weights and KV cache take, and the rest of a
-// GPU's memory for KV blocks.
+// Package hardware contains public data of GPUs and models. It computes the memory of a model's weights and KV cache,
+// and the remaining memory of a GPU for KV blocks.
 //
-// A Fit is a model on a GPU under some parallelism and precision. Budget reports how its memory is used; a model that does not
-// fit gives a *TooLargeError, with the sum. Package timing makes pass times from the same values.
+// A Fit is a model on a GPU with a parallelism and a precision. Budget reports how its memory is used. A model that
+// does not fit gives a *TooLargeError with the budget. Package timing computes pass times from the same values.
 package hardware
 
 import (
@@ -18,20 +17,20 @@ import (
 // GiB is 2^30 bytes.
 const GiB = 1 << 30
 
-// GPU is an accelerator by its data sheet. Rates are of dense products: half of what
-// a sheet with sparsity claims.
+// GPU describes an accelerator by its data sheet. Rates are for dense products: half of the rates with sparsity in a
+// data sheet.
 type GPU struct {
 	Name      string  `json:"name"`
-	MemoryGiB float64 `json:"memory_gib"`     // what an engine sees as the total, below the sheet's size
-	Bandwidth float64 `json:"bandwidth_gb_s"` // of its memory, 1e9 bytes/s
+	MemoryGiB float64 `json:"memory_gib"`     // total memory that an engine sees, less than the size in the data sheet
+	Bandwidth float64 `json:"bandwidth_gb_s"` // memory bandwidth, 1e9 bytes/s
 	BF16      float64 `json:"bf16_tflops"`    // 1e12 FLOP/s
 	FP8       float64 `json:"fp8_tflops"`     // 0: products run in bfloat16
 	FP4       float64 `json:"fp4_tflops"`     // 0: products run in FP8, or bfloat16
-	Link      float64 `json:"link_gb_s"`      // to the other GPUs of its worker, one way, 1e9 bytes/s
-	PCIe      bool    `json:"pcie"`           // that link is PCIe: each collective costs more
-	PerNode   int     `json:"gpus_per_node"`  // GPUs that the link joins; 0: 8
-	NodeLink  float64 `json:"node_link_gb_s"` // of a GPU to those of other nodes, one way, 1e9 bytes/s; 0: 50, over PCIe 12.5
-	Price     float64 `json:"usd_per_hour"`   // on demand, a rough default; 0: none
+	Link      float64 `json:"link_gb_s"`      // bandwidth to the other GPUs of its worker, one direction, 1e9 bytes/s
+	PCIe      bool    `json:"pcie"`           // Link is PCIe: each collective takes longer
+	PerNode   int     `json:"gpus_per_node"`  // number of GPUs that Link connects; 0: 8
+	NodeLink  float64 `json:"node_link_gb_s"` // bandwidth of a GPU to GPUs of other nodes, one direction, 1e9 bytes/s; 0: 50, or 12.5 with PCIe
+	Price     float64 `json:"usd_per_hour"`   // on-demand price, a rough default; 0: none
 	Source    string  `json:"source"`
 }
 
@@ -68,14 +67,14 @@ func GPUs() []GPU {
 	}
 }
 
-// Memory returns the bytes an engine sees as the GPU's total.
+// Memory returns the total memory in bytes that an engine sees.
 func (g *GPU) Memory() float64 { return g.MemoryGiB * GiB }
 
-// NodeSize returns the GPUs that the link joins.
+// NodeSize returns the number of GPUs in a node, which Link connects.
 func (g *GPU) NodeSize() int { return cmp.Or(g.PerNode, 8) }
 
-// NodeGBPerSecond returns the bandwidth of a GPU to the GPUs of other nodes. It defaults to 400 Gbit/s, and to 100 Gbit/s for a
-// GPU with PCIe as its link.
+// NodeGBPerSecond returns the bandwidth of a GPU to the GPUs of other nodes. The default is 50, which is 400 Gbit/s,
+// and 12.5 for a GPU with PCIe as its link.
 func (g *GPU) NodeGBPerSecond() float64 {
 	if g.NodeLink == 0 && g.PCIe {
 		return 12.5
@@ -83,8 +82,8 @@ func (g *GPU) NodeGBPerSecond() float64 {
 	return cmp.Or(g.NodeLink, 50)
 }
 
-// FLOPs returns the peak rate of products of weights of that many bits, in FLOP/s:
-// the GPU first widens weights that it cannot multiply.
+// FLOPs returns the peak rate of products, in FLOP/s, for the given bits of weights and activations. The GPU first
+// widens weights to the next type that it can multiply.
 func (g *GPU) FLOPs(weightBits, activationBits float64) float64 {
 	bits := max(weightBits, activationBits)
 	switch {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// The blocks of models with linear layers are as large as vLLM's servers print: 784 tokens for the shape of Qwen3.5-27B on one GPU,
-// 544 for Qwen3.5-0.8B.
+// The block sizes of models with linear layers equal the sizes that vLLM servers log: 784 tokens for the shape of
+// Qwen3.5-27B on one GPU, 544 for Qwen3.5-0.8B.
 func TestStateBlocks(t *testing.T) {
 	small := Model{Layers: 24, Heads: 8, KVHeads: 2, HeadSize: 256,
 		Linear: &LinearLayers{Layers: 18, KeyHeads: 16, KeySize: 128, ValueHeads: 16, ValueSize: 128, Conv: 4, StateBytes: 4}}
@@ -35,11 +35,12 @@ func fitOf(t *testing.T, path string) Fit {
 	return f
 }
 
-// A sequence of n tokens takes as much of the KV cache as its blocks and those of its state: vLLM has blocks for 15 layers each.
+// A sequence of n tokens takes as much of the KV cache as its blocks and the blocks of its state. A block of vLLM
+// covers 15 layers.
 func TestStatesTakeBlocks(t *testing.T) {
 	f := fitOf(t, "h200/qwen3.5-397b-a17b?tp=8")
 	f.Live = 2000
-	block := 528.0 * 2 * 256 * 2 * 15 // tokens, keys and values of a head of 256, bytes, layers
+	block := 528.0 * 2 * 256 * 2 * 15 // tokens, keys and values, values per head, bytes, layers
 	if got, want := f.liveBytesPerToken()*2000, block*(4+3); math.Abs(got/want-1) > 1e-9 {
 		t.Errorf("a sequence of 2000 tokens takes %.0f bytes, want %.0f", got, want)
 	}
@@ -49,8 +50,8 @@ func TestStatesTakeBlocks(t *testing.T) {
 	}
 }
 
-// A token of sparse attention takes, by the layouts of the kernels that read it, 656 bytes in 8 bits and 1152 in 16, and 132 of the
-// indexer's key in each layer.
+// By the layouts of its kernels, a token of sparse attention takes 656 bytes with 8 bits and 1152 with 16. The
+// indexer's key takes 132 bytes. All sizes are per layer.
 func TestSparseTokens(t *testing.T) {
 	for path, want := range map[string]float64{
 		"h200/deepseek-v3.2?tp=8&kv=fp8": 61 * (656 + 132), "h200/deepseek-v3.2?tp=8": 61 * (1152 + 132), "h200/glm-5?tp=8&weights=fp8_block": 78 * (1152 + 132),
@@ -66,7 +67,7 @@ func TestSparseTokens(t *testing.T) {
 	}
 }
 
-// Models that are known but not simulated are refused with the reason.
+// Known models that are not simulated are rejected with the reason.
 func TestRefusedModels(t *testing.T) {
 	for name, want := range map[string]string{
 		"deepseek-ai/DeepSeek-V4-Pro": "compressed keys and values", "kimi-k3": "KDA", "zai-org/GLM-5.2-FP8": "another layer's indexer",
@@ -77,7 +78,8 @@ func TestRefusedModels(t *testing.T) {
 	}
 }
 
-// The ranks of TP share the heads of linear layers evenly, too: Qwen3.5-27B has 24 heads, and 16 key heads in its linear layers.
+// The heads of linear layers must be divisible by TP: Qwen3.5-27B has 24 heads, and 16 key heads in its linear
+// layers.
 func TestLinearHeadsDivide(t *testing.T) {
 	for tp, want := range map[int]bool{1: true, 2: true, 3: false, 4: true, 8: true, 12: false, 16: false} {
 		f := fitOf(t, "h100/qwen3.5-27b")

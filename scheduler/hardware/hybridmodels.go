@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// listSparse returns the models with latent attention to the tokens that an indexer chooses.
+// listSparse returns the models with sparse latent attention, which attends only to the tokens selected by an
+// indexer.
 func listSparse() []Model {
 	deepSeek := Model{Name: "deepseek-v3.2", Source: "huggingface.co/deepseek-ai/DeepSeek-V3.2", Family: "deepseek_v32", Layers: 61, Hidden: 7168, Vocab: 129280,
 		Heads: 128, KVHeads: 128, HeadSize: 128, MLP: 18432, Context: 163840, Bits: 8, ExpertBits: 8, ActivationBits: 8, Blocks: true,
@@ -22,7 +23,7 @@ func listSparse() []Model {
 	return []Model{deepSeek, glm, newer}
 }
 
-// listLinear returns the models of which three layers in four keep a state instead of keys and values.
+// listLinear returns the models with linear layers: three of four layers have a state instead of keys and values.
 func listLinear() []Model {
 	qwen := func(name, source string, layers, hidden, heads, kv, mlp, values int, e *Experts) Model {
 		m := Model{Name: name, Source: "huggingface.co/Qwen/" + source, Family: "qwen3_5_text", Layers: layers, Hidden: hidden, Vocab: 248320,
@@ -41,10 +42,10 @@ func listLinear() []Model {
 	}
 }
 
-// gatedDelta is the rule of linear layers that the operator tables call so.
+// gatedDelta is the name of the rule of linear layers in the operator tables.
 const gatedDelta = "gdn"
 
-// refuseName returns why a known model is not simulated; "" for all other models.
+// refuseName returns the reason why a known model is not simulated, or "" for other models.
 func refuseName(name string) string {
 	for _, r := range []struct{ prefix, reason string }{
 		{"deepseekv4", "attention to compressed keys and values is not simulated, and no measured server was at hand"},
@@ -59,10 +60,10 @@ func refuseName(name string) string {
 	return ""
 }
 
-// isLinear reports whether a configuration has linear layers that are read.
+// isLinear reports whether the configuration is of a supported model with linear layers.
 func (c *config) isLinear() bool { return strings.HasPrefix(c.Type, "qwen3_5") }
 
-// readHybrid sets the indexer of m and its linear layers.
+// readHybrid sets the indexer and the linear layers of m.
 func (c *config) readHybrid(m *Model) error {
 	m.Gated = c.Gated
 	if c.Chosen > 0 && m.Latent != nil {

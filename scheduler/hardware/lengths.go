@@ -8,15 +8,15 @@ import (
 	"github.com/replay-llm/replay/internal/json"
 )
 
-// Rope is how a model scales its rotary positions to longer sequences; the zero value is not at all.
+// Rope describes how a model scales its rotary positions for longer sequences. The zero value means no scaling.
 type Rope struct {
-	Type     string  // as transformers names it
+	Type     string  // name of the method in transformers
 	Factor   float64 // 0: none
-	Original int     // tokens of a sequence before scaling; 0: not given
-	Nested   bool    // given for each type of layer
+	Original int     // sequence length in tokens before scaling; 0: not given
+	Nested   bool    // the configuration has a scaling for each type of layer
 }
 
-// ropeConfig is rope_scaling or rope_parameters of a config.json.
+// ropeConfig is the content of rope_scaling or rope_parameters in a config.json.
 type ropeConfig struct {
 	Type     string   `json:"rope_type"`
 	Old      string   `json:"type"`
@@ -24,7 +24,7 @@ type ropeConfig struct {
 	Original int      `json:"original_max_position_embeddings"`
 }
 
-// maxFactor bounds the factor of a scaling.
+// maxFactor is the maximum factor of a scaling.
 const maxFactor = 10_000
 
 // readRope returns the scaling of a configuration.
@@ -48,13 +48,13 @@ func (c *config) readRope() (Rope, error) {
 	return Rope{}, nil
 }
 
-// parseRope returns the scaling that a text describes, for all layers or by their types.
+// parseRope parses a scaling, either for all layers or by type of layer.
 func parseRope(text json.RawMessage) (r Rope, err error) {
 	var byLayer map[string]json.RawMessage
 	if err := json.Unmarshal(text, &byLayer); err != nil {
 		return r, err
 	}
-	for _, layer := range []string{"sliding_attention", "chunked_attention", "full_attention"} { // those with a window rarely scale
+	for _, layer := range []string{"sliding_attention", "chunked_attention", "full_attention"} { // the last present type is used; layers with a window are rarely scaled
 		if one := byLayer[layer]; len(one) > 0 && string(one) != "null" {
 			if r, err = parseRope(one); err != nil {
 				return r, err
@@ -85,8 +85,8 @@ func parseRope(text json.RawMessage) (r Rope, err error) {
 	return r, nil
 }
 
-// lengthBy returns the longest sequence of m for an engine, 0 if it is unknown: SGLang, or vLLM, which before 0.30
-// multiplies the original length of YaRN by its factor.
+// lengthBy returns the longest sequence of m for an engine, or 0 if it is unknown. sglang selects SGLang instead of
+// vLLM. timesYarn selects vLLM before 0.30, which multiplies the original length of YaRN by its factor.
 func (m *Model) lengthBy(sglang, timesYarn bool) int {
 	r := &m.Rope
 	factor := r.Factor

@@ -6,10 +6,11 @@ import (
 	"testing"
 )
 
-// shape is the rest of a config.json.
+// shape is the remaining text of a config.json.
 const shape = `"hidden_size":64,"intermediate_size":64,"num_attention_heads":1,"num_key_value_heads":1,"num_hidden_layers":1,"vocab_size":32000`
 
-// The longest sequence of a model as vLLM 0.33, vLLM 0.28 (_get_and_verify_max_len) and SGLang 0.5.23 (get_context_length) derive it.
+// The longest sequence of a model equals the value derived by vLLM 0.33, vLLM 0.28 (_get_and_verify_max_len) and
+// SGLang 0.5.23 (get_context_length).
 func TestLongestOfConfig(t *testing.T) {
 	factors := strings.TrimSuffix(strings.Repeat("1.0,", 32), ",")
 	for _, c := range []struct {

@@ -5,75 +5,75 @@ import (
 	"math"
 )
 
-// Fit is a model on GPUs: what decides how much memory is left for KV blocks.
+// Fit is a model on GPUs, with all values that determine the remaining memory for KV blocks.
 type Fit struct {
 	GPU   GPU
 	Model Model
-	// GPUs of a worker: every rank of TP holds a share of each layer, every rank of PP
-	// some layers, and every rank of DP all of attention for its own requests. The experts are spread over TP and DP.
+	// TP, PP and DP give the GPUs of a worker. Every rank of TP has a share of each layer, and every rank of PP has
+	// some of the layers. Every rank of DP has all of attention for its own requests. The experts are spread over TP
+	// and DP.
 	TP, PP, DP  int
-	EP          int     // GPUs over which whole experts are spread; 0, 1: each expert is cut over TP and DP
-	Weights     Type    // "": as the checkpoint has them
-	KVBits      float64 // of a value in the KV cache; 0: 16
-	Utilization float64 // share of the GPU's memory that the engine takes
-	// Engine is the engine and release, as vllm-0.33; "": vLLM's newest.
+	EP          int     // GPUs over which whole experts are spread; 0 or 1: each expert is split over TP and DP
+	Weights     Type    // "": as in the checkpoint
+	KVBits      float64 // bits of a value in the KV cache; 0: 16
+	Utilization float64 // share of the GPU's memory for the engine
+	// Engine is the engine and release, for example vllm-0.33; "" means the newest vLLM.
 	Engine    string
-	Operators string // directory with measured operator times; "": those in the program
-	SGLang    bool   // Utilization holds weights and KV cache alone, activations come on top
-	TimesYarn bool   // the model's longest sequence with YaRN is that of vLLM before 0.30
+	Operators string // directory of measured operator times; "": the built-in tables
+	SGLang    bool   // Utilization covers only weights and KV cache, without activations
+	TimesYarn bool   // compute the longest sequence with YaRN like vLLM before 0.30
 
 	BlockTokens int
 	MaxSeqs     int
-	MaxBatch    int    // tokens of a pass
-	MaxLength   int    // longest sequence; 0: the model's
-	Live        int    // tokens of the sequences in the KV cache, on average; 0: the longest
-	Graphs      string // of GraphModes; "": full
-	Groups      Groups // of layers that have separate KV blocks
+	MaxBatch    int    // maximum number of tokens of a pass
+	MaxLength   int    // longest sequence in tokens; 0: the model's
+	Live        int    // mean length of the sequences in the KV cache, in tokens; 0: the longest
+	Graphs      string // one of GraphModes; "": full
+	Groups      Groups // groups of layers with separate KV blocks
 }
 
-// Groups are groups of a model's layers that take blocks for the same tokens from one pool,
-// so that the layers with windows can free theirs. The zero value is one group of all layers. Its windows count by the length of
-// sequences.
+// Groups describes groups of a model's layers. The groups allocate blocks for the same tokens from one pool, so that
+// layers with windows can free their old blocks. The zero value is one group of all layers. In this case, layers with
+// windows store a number of tokens that depends on the length of sequences.
 type Groups struct {
-	Layers  int  // of the largest group, for which a block has room; 0: one group
-	Blocks  int  // that all groups need of the longest sequence
-	KeepAll bool // layers with windows keep all tokens, as the other layers do
-	// Share is the part of the other layers' tokens that layers with windows have in a separate pool, as in SGLang; 0: no layer
-	// has it.
+	Layers  int  // layers of the largest group, which determine the size of a block; 0: one group
+	Blocks  int  // blocks that all groups need for the longest sequence
+	KeepAll bool // layers with windows keep all tokens, like the other layers
+	// Share is the ratio of tokens in the separate pool of layers with windows to tokens in the pool of the other
+	// layers, as in SGLang. 0 means no separate pool.
 	Share float64
 }
 
-// Budget is where the memory of one GPU goes, in bytes.
+// Budget is the use of the memory of one GPU, in bytes.
 type Budget struct {
 	Total       float64 `json:"total_bytes"`
-	Usable      float64 `json:"usable_bytes"` // the engine's share of it
+	Usable      float64 `json:"usable_bytes"` // memory that the engine may use
 	Weights     float64 `json:"weights_bytes"`
-	Activations float64 `json:"activations_bytes"` // of the largest pass
+	Activations float64 `json:"activations_bytes"` // activations of the largest pass
 	Graphs      float64 `json:"graphs_bytes"`      // compiled code and captured graphs
 	Runtime     float64 `json:"runtime_bytes"`     // driver, libraries, communication buffers
-	KV          float64 `json:"kv_bytes"`          // what is left, possibly below 0
+	KV          float64 `json:"kv_bytes"`          // remaining memory for KV blocks, possibly negative
 	PerToken    float64 `json:"kv_bytes_per_token"`
-	Tokens      int     `json:"kv_tokens"` // of one rank of DP
+	Tokens      int     `json:"kv_tokens"` // tokens of one rank of DP
 	Blocks      int     `json:"num_gpu_blocks"`
 }
 
-// DefaultUtilization is the share of a GPU's memory that vLLM takes when nothing is
-// said.
+// DefaultUtilization is the default share of a GPU's memory that vLLM uses.
 const DefaultUtilization = 0.9
 
 // Eager reports whether no graphs are captured.
 func (f *Fit) Eager() bool { return f.Graphs == "none" }
 
-// GPUs returns the GPUs of one worker.
+// GPUs returns the number of GPUs of one worker.
 func (f *Fit) GPUs() int { return f.TP * f.PP * f.DP }
 
-// weightBytes returns the bytes of the weights on the fullest GPU.
+// weightBytes returns the bytes of the weights on the GPU with the most weights.
 func (f *Fit) weightBytes() float64 {
 	m, s := &f.Model, f.Model.Shape()
 	attention, dense, expert := f.weightBits()
 	tp, pp := float64(f.TP), float64(f.PP)
 	layers := (s.Attention*attention/8+s.Dense*dense/8)/tp + s.Experts*expert/8/(tp*float64(f.DP))
-	if f.PP > 1 { // stages have whole layers; one end also has a table of the vocabulary
+	if f.PP > 1 { // a stage has whole layers, and the first or last stage also has a vocabulary table
 		share := math.Ceil(float64(m.Layers)/pp) / float64(m.Layers)
 		return layers*share + 2*s.Embedding/tp
 	}
@@ -84,14 +84,14 @@ func (f *Fit) weightBytes() float64 {
 	return layers + 2*tables/tp
 }
 
-// KVBytesPerToken returns the bytes of KV cache of a token on one GPU, over a sequence of that many tokens: layers with
-// a window keep only their last tokens, and those of a pass.
+// KVBytesPerToken returns the bytes of KV cache per token on one GPU, for a sequence of the given length. Layers with
+// a window keep only the tokens of the window and of one pass.
 func (f *Fit) KVBytesPerToken(length int) float64 {
 	return f.windowedBytes(min(float64(f.Model.Window+f.MaxBatch)/float64(length), 1)) + f.tokenState(length)
 }
 
-// liveBytesPerToken returns the same over the sequences that are in the KV cache, few of
-// which have a prompt in the pass.
+// liveBytesPerToken returns the bytes of KV cache per token, averaged over the sequences in the KV cache. Few of
+// these sequences have prompt tokens in the pass.
 func (f *Fit) liveBytesPerToken() float64 {
 	if g := f.Groups; g.Layers > 0 {
 		return f.layerBytes() * f.stageShare(g.Layers) * float64(g.Blocks*f.BlockTokens) / float64(f.LongestSequence())
@@ -105,10 +105,11 @@ func (f *Fit) liveBytesPerToken() float64 {
 	return f.windowedBytes(min(float64(f.Model.Window+f.BlockTokens)/float64(f.Live), 1)) + f.tokenState(f.Live)
 }
 
-// CacheBytesPerToken returns the bytes of a token in the KV cache of one GPU, without what is kept for a sequence, for any length.
+// CacheBytesPerToken returns the bytes of a token in the KV cache of one GPU. It does not include state per sequence,
+// and does not depend on the length.
 func (f *Fit) CacheBytesPerToken() float64 { return f.windowedBytes(1) }
 
-// windowedBytes returns the bytes of a token of which layers with a window keep a share.
+// windowedBytes returns the bytes per token if layers with a window keep the share kept of the tokens.
 func (f *Fit) windowedBytes(kept float64) float64 {
 	m := &f.Model
 	layers := f.stageShare(m.KVLayers())
@@ -119,11 +120,11 @@ func (f *Fit) windowedBytes(kept float64) float64 {
 	return f.layerBytes() * (layers - windowed + windowed*kept)
 }
 
-// layerBytes returns the bytes of a token in one layer.
+// layerBytes returns the bytes of a token in one layer on one GPU.
 func (f *Fit) layerBytes() float64 {
 	m, value := &f.Model, fillBits(f.KVBits)/8
 	if l := m.Latent; l != nil {
-		latent := value * float64(l.Rank+l.Rope) // each rank of TP has all of it
+		latent := value * float64(l.Rank+l.Rope) // each rank of TP has the whole latent vector
 		if x := m.Indexer; x != nil {
 			if value == 1 {
 				latent = sparseBytes
@@ -135,24 +136,25 @@ func (f *Fit) layerBytes() float64 {
 	return 2 * value * max(1, math.Ceil(float64(m.KVHeads)/float64(f.TP))) * float64(m.HeadSize)
 }
 
-// stageShare returns how many of the given layers the fullest stage has.
+// stageShare returns how many of the given layers the largest stage has.
 func (f *Fit) stageShare(layers int) float64 { return math.Ceil(float64(layers) / float64(f.PP)) }
 
-// TransferBytes returns the bytes of KV cache of a token on all GPUs together without copies, for transfers from
-// prefill workers.
+// TransferBytes returns the bytes of KV cache per token on all GPUs together, without replicas. It is used for
+// transfers from prefill workers.
 func (f *Fit) TransferBytes() int {
 	one := *f
 	one.TP, one.PP = 1, 1
 	return int(one.KVBytesPerToken(contextLength))
 }
 
-// NetworkGBPerSecond returns the bandwidth between workers: that of each GPU to other nodes.
+// NetworkGBPerSecond returns the bandwidth between workers: the sum of the bandwidths of each GPU to other nodes, in
+// 10^9 bytes/s.
 func (f *Fit) NetworkGBPerSecond() float64 { return f.GPU.NodeGBPerSecond() * float64(f.TP*f.PP) }
 
-// Nodes returns the nodes over which the GPUs of a worker are spread.
+// Nodes returns the number of nodes with GPUs of a worker.
 func (f *Fit) Nodes() int { return (f.GPUs() + f.GPU.NodeSize() - 1) / f.GPU.NodeSize() }
 
-// LongestSequence returns the longest sequence, in tokens.
+// LongestSequence returns the maximum sequence length, in tokens.
 func (f *Fit) LongestSequence() int {
 	if f.MaxLength > 0 {
 		return f.MaxLength
@@ -163,15 +165,15 @@ func (f *Fit) LongestSequence() int {
 	return 32768
 }
 
-// Allowances that no data sheet has. They were set on servers that print their
-// budget: docs/accuracy.md has what they miss by.
+// Allowances for memory that no data sheet lists. They were set by servers that log their budget; docs/accuracy.md
+// lists the errors.
 const (
-	runtimeBytes    = 0.35 * GiB  // of driver and libraries
-	linkedBytes     = 1.0 * GiB   // of the buffers between GPUs
-	graphLayerBytes = 0.013 * GiB // of graphs and compiled code, a layer 4,096 wide
+	runtimeBytes    = 0.35 * GiB  // driver and libraries
+	linkedBytes     = 1.0 * GiB   // buffers between GPUs
+	graphLayerBytes = 0.013 * GiB // graphs and compiled code, per layer with a hidden size of 4,096
 )
 
-// Budget returns where the memory of the fullest GPU goes.
+// Budget returns the use of memory on the fullest GPU.
 func (f *Fit) Budget() Budget {
 	m, tp := &f.Model, float64(f.TP)
 	b := Budget{Total: f.GPU.Memory(), Weights: f.weightBytes(), PerToken: f.liveBytesPerToken(), Runtime: runtimeBytes}
@@ -205,24 +207,24 @@ func (f *Fit) Budget() Budget {
 	return b
 }
 
-// BlocksFor returns the blocks that a single sequence of that many tokens may have: it
-// keeps less of its windows than shorter ones that are Live.
+// BlocksFor returns the maximum number of blocks of a single sequence with the given number of tokens. A long
+// sequence keeps a smaller share of its tokens in windows than the shorter sequences of Live.
 func (f *Fit) BlocksFor(tokens int) int {
 	longest := *f
 	longest.Live = 0
 	return min(longest.Budget().Blocks, tokens/f.BlockTokens+2)
 }
 
-// TooLargeError is a model that leaves its GPU no room for KV blocks.
+// TooLargeError reports a model that leaves too little memory for KV blocks.
 type TooLargeError struct {
 	Fit    Fit
 	Budget Budget
-	Need   int // tokens of KV cache that there must be room for
-	// LeastTP is the least tensor parallelism that fits, 0: none up to 64 does.
+	Need   int // required number of tokens of KV cache
+	// LeastTP is the least tensor parallelism that fits, or 0 if none up to 64 fits.
 	LeastTP int
 }
 
-// Error returns the sum, and what to do.
+// Error returns the budget and the required change.
 func (e *TooLargeError) Error() string {
 	b, f := &e.Budget, &e.Fit
 	gib := func(bytes float64) string { return fmt.Sprintf("%.1f GiB", bytes/GiB) }
@@ -238,8 +240,8 @@ func (e *TooLargeError) Error() string {
 	return text + ": it fits with no --tp up to 64"
 }
 
-// Check returns the budget, or a *TooLargeError when there is no room for the tokens
-// of one pass, or of a sequence of MaxLength where that is said.
+// Check returns the budget. It returns a *TooLargeError if there is no room for the tokens of one pass, or for a
+// sequence of MaxLength if it is set.
 func (f *Fit) Check() (Budget, error) {
 	longest := *f
 	longest.Live = 0
@@ -250,7 +252,8 @@ func (f *Fit) Check() (Budget, error) {
 	return b, &TooLargeError{Fit: *f, Budget: b, Need: need, LeastTP: longest.leastTP(need)}
 }
 
-// leastTP returns the least tensor parallelism that divides the heads and has room for that many tokens; 0: none up to 64.
+// leastTP returns the least tensor parallelism that divides the heads and has room for the given number of tokens, or
+// 0 if none up to 64 does.
 func (f *Fit) leastTP(need int) int {
 	wider := *f
 	for wider.TP = 1; wider.TP <= 64; wider.TP *= 2 {
@@ -261,7 +264,7 @@ func (f *Fit) leastTP(need int) int {
 	return 0
 }
 
-// Divides reports whether the ranks of TP can share the model's heads evenly.
+// Divides reports whether the model's heads are divisible by TP.
 func (f *Fit) Divides() bool {
 	l := f.Model.Linear
 	return f.Model.Heads%f.TP == 0 && (l == nil || l.KeyHeads%f.TP == 0 && l.ValueHeads%f.TP == 0)

@@ -19,7 +19,7 @@ func find(t *testing.T, gpu, model string) Fit {
 	return Fit{GPU: g, Model: m, TP: 1, PP: 1, DP: 1, Utilization: 0.9, BlockTokens: 16, MaxSeqs: 256, MaxBatch: 2048}
 }
 
-// TestTokensOfServers compares the tokens of KV cache with start-up logs of vLLM.
+// TestTokensOfServers compares the tokens of KV cache with startup logs of vLLM.
 func TestTokensOfServers(t *testing.T) {
 	for _, c := range []struct {
 		gpu, model string
@@ -57,9 +57,9 @@ func TestTooLarge(t *testing.T) {
 	t.Logf("%+v", b)
 }
 
-// A block has room for the layers of the largest group, and the longest sequences take
-// what all groups need of one. vLLM gives 62 layers, of which 10 have no windows, a tenth of
-// the blocks that one layer would have.
+// A block has room for the layers of the largest group, and the longest sequence takes the blocks that all groups
+// need. For 62 layers, of which 10 have no window, vLLM allocates a tenth of the blocks that a model of one layer
+// would have.
 func TestGroupedBlocks(t *testing.T) {
 	f, err := ParseFit("h200/gemma-3-27b")
 	if err != nil {

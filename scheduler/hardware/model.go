@@ -2,37 +2,38 @@ package hardware
 
 import "strings"
 
-// Model is the shape of a language model, as its configuration file has it.
+// Model is the shape of a language model from its config.json.
 type Model struct {
 	Name   string
-	Source string // where its configuration is published
+	Source string // URL of the published configuration
 	Family string // model_type of the configuration
 
 	Layers, Hidden, Vocab    int
 	Heads, KVHeads, HeadSize int
 	MLP                      int // width of a dense layer
 	Tied                     bool
-	Context                  int // longest sequence, tokens
+	Context                  int // longest sequence in tokens
 	MoE                      *Experts
 	Latent                   *Latent       // multi-head latent attention
-	Indexer                  *Indexer      // of sparse attention
-	Linear                   *LinearLayers // among the layers
-	Gated                    bool          // attention has a gate for each query
-	// Window layers keep the last Window tokens alone, or those of a chunk of as many.
+	Indexer                  *Indexer      // indexer of sparse attention
+	Linear                   *LinearLayers // layers with linear attention
+	Gated                    bool          // attention has a gate per query
+	// Window layers attend only to the last Window tokens, or to a chunk of Window tokens.
 	Window, WindowLayers int
 	Chunked              bool
 	Rope                 Rope
-	FullFirst            bool // the first layer has none, though other layers do
-	// Weights of products and of experts have that many bits; 0: 16.
+	FullFirst            bool // the first layer has no window, although other layers do
+	// Bits and ExpertBits are the bits of weights of products and of experts; 0 means 16.
 	Bits, ExpertBits float64
-	// Activation bits of a checkpoint that multiplies narrow numbers; 0: 16.
+	// ActivationBits is the bits of activations of a checkpoint with quantized products; 0 means 16.
 	ActivationBits float64
-	// Blocks reports that weights of 8 bits have a scale for each block of 128 by 128, as DeepSeek's.
+	// Blocks reports that 8-bit weights have a scale for each block of 128 by 128, like DeepSeek's.
 	Blocks bool
 }
 
-// PoolWindow returns the tokens that layers with a window attend to, besides the computed one, if SGLang keeps them in a separate
-// pool for the model. It returns 0 for all other models: all of their layers keep all tokens there.
+// PoolWindow returns the number of tokens that layers with a window attend to, without the computed token, if SGLang
+// has a separate pool for these layers of the model. It returns 0 for other models: in SGLang, all of their layers
+// keep all tokens.
 func (m *Model) PoolWindow() int {
 	switch {
 	case m.WindowLayers == 0 || m.WindowLayers == m.Layers:
@@ -44,22 +45,22 @@ func (m *Model) PoolWindow() int {
 	return 0
 }
 
-// Experts are the experts of a model's layers.
+// Experts describes the experts of a model's layers.
 type Experts struct {
 	Count, PerToken int
 	MLP             int // width of an expert
-	Shared          int // width of all that every token takes, 0: none
-	Dense           int // layers that have a dense product instead of experts
+	Shared          int // total width of shared experts, which every token uses; 0: none
+	Dense           int // layers with a dense product instead of experts
 }
 
-// Latent is multi-head latent attention: a token keeps Rank+Rope values per layer.
+// Latent describes multi-head latent attention: the KV cache has Rank+Rope values per token and layer.
 type Latent struct {
 	Rank, Rope        int
-	Query             int // rank of the queries' product, 0: full
+	Query             int // rank of the query product; 0: full rank
 	NoPosition, Value int // values per head
 }
 
-// fillBits returns b, or 16 where nothing is said.
+// fillBits returns b, or 16 if b is 0.
 func fillBits(b float64) float64 {
 	if b == 0 {
 		return 16
@@ -67,7 +68,7 @@ func fillBits(b float64) float64 {
 	return b
 }
 
-// attentionWeights returns the weights of attention, per layer.
+// attentionWeights returns the number of attention weights per layer.
 func (m *Model) attentionWeights() float64 {
 	h, heads := float64(m.Hidden), float64(m.Heads)
 	if l := m.Latent; l != nil {
@@ -91,10 +92,10 @@ func (m *Model) attentionWeights() float64 {
 	return h*size*(query+2*float64(m.KVHeads)) + heads*size*h
 }
 
-// gatedWeights returns the weights of a gated product of that width.
+// gatedWeights returns the number of weights of a gated product with the given width.
 func (m *Model) gatedWeights(width int) float64 { return 3 * float64(m.Hidden) * float64(width) }
 
-// ExpertLayers returns the layers that have experts.
+// ExpertLayers returns the number of layers with experts.
 func (m *Model) ExpertLayers() int {
 	if m.MoE == nil {
 		return 0
@@ -104,14 +105,14 @@ func (m *Model) ExpertLayers() int {
 
 // Shape counts a model's weights by how a pass reads them.
 type Shape struct {
-	Embedding float64 // read a row a token
+	Embedding float64 // one row is read per token
 	Head      float64 // the product with the vocabulary
 	Attention float64 // read by every pass
-	Dense     float64 // too: dense layers, shared experts, routers
-	Experts   float64 // all experts; a pass reads those its tokens are sent to
+	Dense     float64 // also read by every pass: dense layers, shared experts, routers
+	Experts   float64 // all experts; a pass reads the experts that its tokens are sent to
 }
 
-// Shape returns the weights of m.
+// Shape returns the numbers of weights of m.
 func (m *Model) Shape() Shape {
 	s := Shape{Embedding: float64(m.Vocab) * float64(m.Hidden)}
 	s.Head = s.Embedding
@@ -137,7 +138,7 @@ func (m *Model) Params() float64 {
 	return s.Embedding + s.Head + s.Attention + s.Dense + s.Experts
 }
 
-// Active returns the weights that one token is multiplied with.
+// Active returns the number of weights that are multiplied for one token.
 func (m *Model) Active() float64 {
 	s := m.Shape()
 	if m.MoE != nil {

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestParamsArePublished holds the shapes to the sizes that their makers publish.
+// TestParamsArePublished compares the shapes with the published sizes.
 func TestParamsArePublished(t *testing.T) {
-	published := map[string][2]float64{ // billions: all, active for a token (0: as all)
+	published := map[string][2]float64{ // billions: all weights, active weights per token (0: all)
 		"llama-3.2-1b": {1.24, 0}, "llama-3.2-3b": {3.21, 0}, "llama-3.1-8b": {8.03, 7.5}, "llama-3.1-70b": {70.6, 0},
 		"llama-3.1-405b": {405.9, 0}, "llama-4-scout": {107.8, 17.2}, "llama-4-maverick": {400.7, 17.2},
 		"qwen2.5-0.5b": {0.494, 0}, "qwen2.5-1.5b": {1.54, 0}, "qwen2.5-3b": {3.09, 0}, "qwen2.5-7b": {7.62, 0}, "qwen2.5-14b": {14.77, 0},

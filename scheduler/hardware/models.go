@@ -1,7 +1,7 @@
 package hardware
 
-// Models returns the models with known shapes, by family. Each has the values of the configuration at its source for the part
-// that reads and writes text.
+// Models returns the models with known shapes, by family. Each shape has the values of the published configuration,
+// for the text part of the model.
 func Models() []Model {
 	all := append(listLlamas(), listQwens()...)
 	all = append(all, listMistrals()...)
@@ -120,7 +120,7 @@ func listLatents() []Model {
 		m := latent(name, source, "kimi_k2", 61, 7168, 64, 18432, 163840, 131072, 1536, Experts{Count: 384, PerToken: 8, MLP: 2048, Shared: 2048, Dense: 1})
 		m.Bits, m.ExpertBits, m.ActivationBits, m.Blocks = 8, 8, activations, true
 		if bits < 8 {
-			m.Bits, m.ExpertBits = 16, bits // only the experts are narrow
+			m.Bits, m.ExpertBits = 16, bits // only the experts are quantized
 		}
 		return m
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/internal/nearest"
 )
 
-// plainName returns a name without what makers add to it, for comparisons.
+// plainName returns a name without the prefixes and suffixes of vendors, for comparisons.
 func plainName(name string) string {
 	name = strings.ToLower(name[strings.LastIndex(name, "/")+1:])
 	for _, noise := range []string{"nvidia", "geforce", "instinct", "amd", "meta-", "-instruct", "-base", "tensor core gpu", "80gb", "hbm3", "sxm4", "sxm5", "sxm", "blackwell", "workstation edition", "server edition", " ", "-", "_"} {
@@ -18,8 +18,8 @@ func plainName(name string) string {
 	return name
 }
 
-// FindGPU returns the GPU of a name, as the tables or the driver have it. GPUs of a
-// file of one's own come first.
+// FindGPU returns the GPU of a name, as in the tables or from the driver. GPUs in own, which the user defines, take
+// precedence.
 func FindGPU(name string, own []GPU) (GPU, error) {
 	all := append(slices.Clone(own), GPUs()...)
 	i := slices.IndexFunc(all, func(g GPU) bool { return plainName(g.Name) == plainName(name) })
@@ -33,7 +33,7 @@ func FindGPU(name string, own []GPU) (GPU, error) {
 	return GPU{}, unknownName("GPU", name, names, "`replay gpus` lists them")
 }
 
-// FindModel returns the model of a name, with or without its maker, or of the path of a configuration.
+// FindModel returns the model of a name, with or without its vendor, or of the path of a configuration.
 func FindModel(name string) (Model, error) {
 	all := Models()
 	i := slices.IndexFunc(all, func(m Model) bool { return plainName(m.Name) == plainName(name) })
@@ -53,7 +53,7 @@ func FindModel(name string) (Model, error) {
 	return Model{}, unknownName("model", name, names, "`replay models` lists them; or give the path of a config.json")
 }
 
-// unknownName returns the error for a name that nothing bears.
+// unknownName returns the error for an unknown name.
 func unknownName(kind, name string, names []string, hint string) error {
 	ask := nearest.Ask(name, names)
 	if ask == "" {

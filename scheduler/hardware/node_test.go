@@ -19,8 +19,8 @@ func fitOn(t *testing.T, name string, tp, pp int) *Fit {
 	return &Fit{GPU: gpu, Model: model, TP: tp, PP: pp, DP: 1, EP: 1, BlockTokens: 16, MaxSeqs: 256, MaxBatch: 8192, Utilization: 0.9}
 }
 
-// Collectives of more GPUs than a node has run at the bandwidth between nodes: those of 16 H100 take nine times
-// what they would within one node, those of 16 GB200 do not.
+// Collectives of more GPUs than a node has use the bandwidth between nodes. Collectives of 16 H100 take nine times as
+// long as within one node; collectives of 16 GB200 take the same time.
 func TestCollectivesAcrossNodes(t *testing.T) {
 	const host = hostTime
 	for _, c := range []struct {
@@ -39,7 +39,7 @@ func TestCollectivesAcrossNodes(t *testing.T) {
 	}
 }
 
-// Of two stages of eight H100 only the hop between them crosses nodes.
+// With two stages of eight H100, only the hop between the stages crosses nodes.
 func TestHopsAcrossNodes(t *testing.T) {
 	f := fitOn(t, "h100", 8, 2)
 	one := *f

@@ -1,47 +1,46 @@
 package hardware
 
-// Pass is how long the parts of a forward pass take on a Fit, in seconds. Package
-// timing puts them together.
+// Pass is the times of the parts of a forward pass on a Fit, in seconds. Package timing combines them.
 type Pass struct {
-	Base      float64 // a pass, whatever it computes: the host, collectives, launches without graphs
-	MixedBase float64 // more of a pass that also computes prompts
-	Request   float64 // a request in the pass
-	Weights   float64 // reading the weights that every pass reads
-	Experts   float64 // reading all experts
-	Share     float64 // of all experts, that one token is sent to
-	Token     float64 // multiplying a token with the weights
-	Pair      float64 // attention of a (new token, earlier token) pair of a prompt
-	Context   float64 // reading the KV cache of a token
-	Network   float64 // what the GPUs tell each other about a token
+	Base      float64 // per pass, for any work: the host, collectives, launches without graphs
+	MixedBase float64 // added to a pass that also computes prompts
+	Request   float64 // per request in the pass
+	Weights   float64 // to read the weights that every pass reads
+	Experts   float64 // to read all experts
+	Share     float64 // share of all experts that one token is sent to
+	Token     float64 // to multiply a token with the weights
+	Pair      float64 // attention per pair of a new token and an earlier token of a prompt
+	Context   float64 // to read the KV cache of a token
+	Network   float64 // communication between the GPUs per token
 }
 
-// Shares of a data sheet's peaks that engines reach, and times that no sheet has. They are round numbers that fit the
-// measured servers of docs/accuracy.md, the same for every GPU and model.
+// Shares of the peak rates in data sheets that engines reach, and times that no data sheet lists. The values are
+// round numbers that fit the measured servers of docs/accuracy.md, the same for every GPU and model.
 const (
-	bandwidthShare = 0.85   // of memory bandwidth, reading weights
-	contextShare   = 0.7    // of memory bandwidth, reading the KV cache
-	productShare   = 0.7    // of peak products
-	pairShare      = 0.4    // of peak products, in attention
-	hostTime       = 1e-3   // s a pass: scheduling, sampling
-	mixedTime      = 0.5e-3 // s more a pass that computes prompts
-	requestTime    = 12e-6  // s a request
+	bandwidthShare = 0.85   // of memory bandwidth, to read weights
+	contextShare   = 0.7    // of memory bandwidth, to read the KV cache
+	productShare   = 0.7    // of the peak rate of products
+	pairShare      = 0.4    // of the peak rate of products, in attention
+	hostTime       = 1e-3   // s per pass: scheduling, sampling
+	mixedTime      = 0.5e-3 // s added to a pass that computes prompts
+	requestTime    = 12e-6  // s per request
 	linkShare      = 0.7    // of a link's bandwidth
-	linkTime       = 6e-6   // s a collective over NVLink and its like
-	pcieTime       = 20e-6  // s a collective over PCIe
-	contextLength  = 4096   // tokens of a sequence with windows that are read
+	linkTime       = 6e-6   // s per collective over NVLink or similar
+	pcieTime       = 20e-6  // s per collective over PCIe
+	contextLength  = 4096   // tokens of a sequence, for the mean size of its windows
 )
 
-// Times of launching a layer from the host, in s.
+// Times to launch a layer from the host, in s.
 const (
 	LaunchTime = 50e-6 // kernel by kernel
-	PieceTime  = 12e-6 // as graphs of the pieces between attentions
+	PieceTime  = 12e-6 // as graphs of the pieces between attention operators
 )
 
 // Pass returns the times of the parts of a pass.
 //
-// The weights of attention and dense layers are split over TP and those of experts over
-// TP and DP. The stages of PP are taken to be kept full by as many batches: a pass reads
-// all layers one after the other and shares products.
+// The weights of attention and dense layers are split over TP and those of experts over TP and DP. All stages of PP
+// are assumed to be busy, with one batch per stage: a pass reads all layers one after the other, and the stages share
+// its products.
 func (f *Fit) Pass() Pass {
 	m, g, s := &f.Model, &f.GPU, f.Model.Shape()
 	attention, dense, expert := f.weightBits()
@@ -66,7 +65,7 @@ func (f *Fit) Pass() Pass {
 	p.Pair = 4 * float64(m.KVLayers()) * query / (tp * pp) / (pairShare * g.FLOPs(16, 16))
 	state := f.StateBytes()
 	p.Context = (f.ReadBytes(contextLength) - state) / contextLength / (contextShare * bandwidth)
-	p.Request += 2 * state / (contextShare * bandwidth) // read and written
+	p.Request += 2 * state / (contextShare * bandwidth) // the state is read and written
 	switch f.Graphs {
 	case "none":
 		p.Base += LaunchTime * float64(m.Layers)
@@ -77,17 +76,17 @@ func (f *Fit) Pass() Pass {
 	return p
 }
 
-// Fastest returns what reads and products take at the very least, by the data sheet alone.
+// Fastest returns the minimum times of reading and of products, at the peak rates of the data sheet.
 func (f *Fit) Fastest() Pass {
 	p := f.Pass()
 	return Pass{Weights: p.Weights * bandwidthShare, Experts: p.Experts * bandwidthShare, Token: p.Token * productShare}
 }
 
-// addNetwork adds the collectives of the GPUs of a worker: two all-reduces a layer for TP, two all-to-alls a layer of
-// experts for EP, an all-gather and a reduce-scatter for DP without it, a hop a stage for PP.
+// addNetwork adds the collectives of the GPUs of a worker. TP needs two all-reduces per layer. EP needs two
+// all-to-alls per layer of experts, and DP without EP an all-gather and a reduce-scatter. PP needs a hop per stage.
 func (f *Fit) addNetwork(p *Pass) {
 	m := &f.Model
-	hidden := 2 * float64(m.Hidden) // bytes of a token between layers
+	hidden := 2 * float64(m.Hidden) // bytes per token between layers
 	if n := float64(f.TP); f.TP > 1 {
 		reduces := 2 * float64(m.Layers)
 		link, each := f.linkOf(f.TP)
@@ -97,38 +96,39 @@ func (f *Fit) addNetwork(p *Pass) {
 	if sends := 2 * float64(m.ExpertLayers()); sends > 0 {
 		link, each := f.linkOf(f.TP * f.DP)
 		switch n, k := float64(f.EP), float64(f.DP); {
-		case f.EP > 1: // a token goes to the GPUs of its experts, and back
+		case f.EP > 1: // a token is sent to the GPUs of its experts, and back
 			p.Base += sends * each
 			p.Network += sends * float64(m.MoE.PerToken) * (n - 1) / n * hidden / link / float64(f.TP*f.PP)
-		case f.DP > 1: // each rank gets the tokens of all, and their sums
+		case f.DP > 1: // each rank receives the tokens of all ranks, and their sums
 			p.Base += sends * each
 			p.Network += sends * (k - 1) * hidden / link / float64(f.TP*f.PP)
 		}
 	}
 	if f.PP > 1 {
-		far := min((f.TP*f.PP-1)/f.GPU.NodeSize(), f.PP-1) // hops to a stage on the next node
+		far := min((f.TP*f.PP-1)/f.GPU.NodeSize(), f.PP-1) // hops to a stage on another node
 		p.addHops(f, f.PP-1-far, hidden, 1)
 		p.addHops(f, far, hidden, f.GPU.NodeSize()+1)
 	}
 }
 
-// addHops adds a number of hops of a token's bytes between stages, over the link that joins gpus.
+// addHops adds a number of hops that send a token's bytes between stages, over the link that connects the given
+// number of GPUs.
 func (p *Pass) addHops(f *Fit, hops int, bytes float64, gpus int) {
 	link, each := f.linkOf(gpus)
 	p.Base += float64(hops) * each
 	p.Network += float64(hops) * bytes / link / float64(f.PP)
 }
 
-// linkOf returns the bandwidth of a collective of that many GPUs, in bytes/s, and the least time that one takes, in s. Across
-// nodes both are the values within a node, scaled by the ratio of the links' bandwidths between nodes and within one. NVIDIA's
-// measured tables are extended to several nodes by the same rule.
+// linkOf returns the bandwidth of a collective of the given number of GPUs, in bytes/s, and its minimum time, in s.
+// Across nodes, the values within a node are scaled by the ratio of the link bandwidths between nodes and within a
+// node. NVIDIA's measured tables are extended to several nodes by the same rule.
 func (f *Fit) linkOf(gpus int) (bandwidth, least float64) {
 	bandwidth, least = linkShare*f.GPU.Link*1e9, linkTime
 	if f.GPU.PCIe {
 		least = pcieTime
 	}
 	if bandwidth == 0 {
-		bandwidth = linkShare * 16e9 // nothing is said of it: PCIe of the slower kind
+		bandwidth = linkShare * 16e9 // unknown link: slow PCIe
 	}
 	if node := linkShare * f.GPU.NodeGBPerSecond() * 1e9; gpus > f.GPU.NodeSize() && node < bandwidth {
 		return node, least * bandwidth / node

@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/internal/excerpt"
 )
 
-// Keys of Fit.Live and Fit.Engine.
+// Keys of Fit.Live and Fit.Engine in a path.
 const (
 	LiveKey   = "live"
 	EngineKey = "engine"
@@ -25,9 +25,9 @@ func AddKey(path, key, value string) string {
 	return path + joint + key + "=" + url.QueryEscape(value)
 }
 
-// ParseFit reads GPU/MODEL?key=value&..., the name under which a fit travels: to worker
-// processes, in the settings of a run. The keys are those of Path; MODEL may be a path,
-// and may end in /tpN. What is not said is one GPU and the defaults of vLLM.
+// ParseFit parses GPU/MODEL?key=value&..., the text of a fit in arguments of worker processes and in settings of a
+// run. The keys are the keys of Path; MODEL may be a path, and may end in /tpN. The defaults are one GPU and the
+// defaults of vLLM.
 func ParseFit(path string) (Fit, error) {
 	f := Fit{TP: 1, PP: 1, DP: 1, Utilization: DefaultUtilization, BlockTokens: 16, MaxSeqs: 256, MaxBatch: 8192}
 	name, query, _ := strings.Cut(path, "?")
@@ -70,7 +70,7 @@ func parseSize(text string) (int, error) {
 	return n, nil
 }
 
-// readKeys sets the values of the keys.
+// readKeys sets the values of the keys in a path.
 func (f *Fit) readKeys(path string, values url.Values) error {
 	for key, all := range values {
 		value, err := all[len(all)-1], error(nil)
@@ -110,6 +110,6 @@ func (f *Fit) readKeys(path string, values url.Values) error {
 	return nil
 }
 
-// graphModes returns the names of what may be captured as graphs: passes of decoding as
-// a whole, the pieces between attentions, nothing.
+// graphModes returns the names of the parts of a pass that may be captured as graphs: whole decode passes, the pieces
+// between attention operators, or nothing.
 func graphModes() []string { return []string{"full", "piecewise", "none"} }

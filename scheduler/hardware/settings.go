@@ -2,13 +2,14 @@ package hardware
 
 import "github.com/replay-llm/replay/schema"
 
-// SettingPrefix begins the keys of settings that are no engine arguments. Engine arguments follow from them.
+// SettingPrefix is the prefix of keys that are not engine arguments. Engine arguments are derived from these
+// settings.
 const SettingPrefix = "hardware."
 
 // Settings returns the settings of the hardware and model of a worker.
 func Settings() []schema.Row { return schema.CompleteRows(append(placeRows(), shareRows()...)) }
 
-// placeRows are the GPU and the model.
+// placeRows returns the settings for the GPU and the model.
 func placeRows() []schema.Row {
 	var gpus, models []string
 	for _, g := range GPUs() {
@@ -42,7 +43,7 @@ func placeRows() []schema.Row {
 	}
 }
 
-// shareRows are how the model is spread over GPUs, and in which form.
+// shareRows returns the settings for parallelism and for the types of weights and KV cache.
 func shareRows() []schema.Row {
 	return []schema.Row{
 		{

@@ -7,7 +7,7 @@ import (
 	"github.com/replay-llm/replay/internal/excerpt"
 )
 
-// Type is the type of weights, by the name that checkpoints have for it; "" is that of the checkpoint.
+// Type is the type of weights, by its name in checkpoints; "" means the type of the checkpoint.
 type Type string
 
 // Types of weights.
@@ -15,18 +15,18 @@ const (
 	BF16     Type = "bfloat16"
 	FP8      Type = "fp8"       // a scale for each tensor, channel or token
 	FP8Block Type = "fp8_block" // a scale for each block of 128 by 128
-	INT8     Type = "int8"      // of weights alone
-	INT4     Type = "int4"      // of weights alone: AWQ, GPTQ
+	INT8     Type = "int8"      // weights only
+	INT4     Type = "int4"      // weights only: AWQ, GPTQ
 	NVFP4    Type = "nvfp4"
-	MXFP4    Type = "mxfp4" // of experts alone
+	MXFP4    Type = "mxfp4" // experts only
 )
 
-// Dtypes returns the names of the types of weights; fp4 is the older name of nvfp4.
+// Dtypes returns the names of the types of weights; fp4 is an alias of nvfp4.
 func Dtypes() []string {
 	return []string{"auto", string(BF16), string(FP8), string(FP8Block), string(INT8), string(INT4), string(NVFP4), string(MXFP4), "fp4"}
 }
 
-// parseType returns the type of a name, of which some are older.
+// parseType returns the type for a name; some types have old names.
 func parseType(name string) (Type, error) {
 	switch name {
 	case "auto":
@@ -44,7 +44,7 @@ func parseType(name string) (Type, error) {
 	return Type(name), nil
 }
 
-// bits returns the bits of a value of the type, with those of its share of the scales; 0 for "".
+// bits returns the bits per value of the type, including its share of the scales, or 0 for "".
 func (t Type) bits() float64 {
 	switch t {
 	case "":
@@ -59,11 +59,11 @@ func (t Type) bits() float64 {
 	return 16
 }
 
-// narrow reports whether activations are multiplied in the same type.
+// narrow reports whether activations also have this type in products.
 func (t Type) narrow() bool { return t == FP8 || t == FP8Block || t == INT8 || t == NVFP4 }
 
-// DtypeBits returns the bits of a value of that type, with those of its share of the
-// scales; 0 for auto: as the checkpoint has them.
+// DtypeBits returns the bits per value of the named type, including its share of the scales. It returns 0 for auto,
+// the type of the checkpoint.
 func DtypeBits(name string) (float64, error) {
 	t, err := parseType(name)
 	return t.bits(), err
@@ -71,14 +71,14 @@ func DtypeBits(name string) (float64, error) {
 
 // Precision is the types in which the products of a model are computed.
 type Precision struct {
-	Attention, Dense, Experts Type // Dense: of dense layers and shared experts
+	Attention, Dense, Experts Type // Dense is for dense layers and shared experts
 }
 
 // Precision returns the types of the products of f.
 //
-// Types for experts only leave all other products as the checkpoint has them. Checkpoints in NVFP4 of latent attention and of
-// MiniMax have their attention in bfloat16, those with linear layers also the shared experts, and those of latent attention in
-// FP8 have blocks.
+// Types that exist only for experts leave all other products in the type of the checkpoint. NVFP4 checkpoints with
+// latent attention and of MiniMax have attention in bfloat16. NVFP4 checkpoints with linear layers also have shared
+// experts in bfloat16. FP8 checkpoints with latent attention have block scales.
 func (f *Fit) Precision() Precision {
 	m := &f.Model
 	all := typeOf(m.Bits, m.ActivationBits, m.Blocks)
@@ -105,7 +105,7 @@ func (f *Fit) Precision() Precision {
 	return p
 }
 
-// typeOf returns the type of weights and activations by their bits; 0: 16.
+// typeOf returns the type for the bits of weights and activations; 0 means 16 bits.
 func typeOf(weights, activations float64, blocks bool) Type {
 	weights, activations = fillBits(weights), fillBits(activations)
 	switch {

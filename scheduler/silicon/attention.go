@@ -6,8 +6,8 @@ import (
 	"github.com/replay-llm/replay/scheduler/optables"
 )
 
-// Decode returns the operators of attention for requests that compute one token each. Length is the mean
-// of their caches, with that token.
+// Decode returns the operators of attention for requests that compute one token each. The mean length of their KV
+// caches is length, including the computed token.
 func (c *Composer) Decode(requests, length int) []Part {
 	p, m := parts{}, &c.fit.Model
 	if pp := c.fit.PP; pp > 1 {
@@ -28,7 +28,8 @@ func (c *Composer) Decode(requests, length int) []Part {
 	return p
 }
 
-// Prompts returns the operators of attention for prompts that compute tokens each, after past ones.
+// Prompts returns the operators of attention for prompts that compute the given number of tokens each, after past
+// tokens each.
 func (c *Composer) Prompts(requests, tokens, past int) []Part {
 	p := parts{}
 	c.scanStates(&p, requests, tokens)
@@ -48,8 +49,8 @@ func (c *Composer) Prompts(requests, tokens, past int) []Part {
 	return append(p, c.Rotation()...)
 }
 
-// Rotation returns the operators that rotate queries and keys of prompts and write the cache: a launch each, whatever the
-// prompt. Bytes are those of one token.
+// Rotation returns the operators that rotate queries and keys of prompts and write the KV cache. Each operator is
+// launched once per pass, for any prompt, and its bytes are counted for one token.
 func (c *Composer) Rotation() []Part {
 	p, m := parts{}, &c.fit.Model
 	if m.Latent != nil {
@@ -65,23 +66,23 @@ func (c *Composer) Rotation() []Part {
 	return p
 }
 
-// hasHeadNorms reports whether a family normalizes queries and keys by head.
+// hasHeadNorms reports whether a model family normalizes queries and keys per head.
 func hasHeadNorms(family string) bool {
 	return strings.HasPrefix(family, "qwen3") || strings.HasPrefix(family, "gemma3") || strings.HasPrefix(family, "minimax")
 }
 
-// normsAllHeads reports whether a family normalizes the queries of all heads together, and the keys: GPUs that share the
-// heads have to add up their sums of squares.
+// normsAllHeads reports whether a model family normalizes the queries of all heads together, and also the keys. GPUs
+// that share the heads must then add up their sums of squares.
 func normsAllHeads(family string) bool { return strings.HasPrefix(family, "minimax") }
 
-// kind is layers with the same attention.
+// kind is a group of layers with the same attention.
 type kind struct {
 	optables.Attention
 	layers float64
 	note   string
 }
 
-// kinds returns the kinds of attention of the model's layers.
+// kinds returns the groups of the model's layers by attention.
 func (c *Composer) kinds() []kind {
 	m := &c.fit.Model
 	full := kind{Attention: optables.Attention{Heads: m.Heads / c.tp, KVHeads: c.kvHeads(), HeadSize: m.HeadSize, KV: c.kv}, layers: c.full}
@@ -96,18 +97,18 @@ func (c *Composer) kinds() []kind {
 	return []kind{full, windowed}
 }
 
-// share returns what the last tokens of a prompt have of the pairs of the whole.
+// share returns the share of the last tokens of a prompt in all pairs of tokens of the prompt.
 func (k *kind) share(tokens, past int) float64 {
 	return shareOf(float64(tokens), float64(past), float64(k.Window))
 }
 
-// shareOf returns the share of new tokens, behind past ones, in the pairs of all tokens. Each token attends to itself and the
-// tokens before it in a window; 0: to all.
+// shareOf returns the share of new tokens, after past tokens, in the pairs of all tokens. Each token attends to
+// itself and to preceding tokens within the window; a window of 0 means all preceding tokens.
 func shareOf(tokens, past, window float64) float64 {
 	return 1 - pairsOf(past, window)/pairsOf(tokens+past, window)
 }
 
-// pairsOf returns the pairs of a prompt.
+// pairsOf returns the number of pairs of tokens of a prompt, with each token attending to its window.
 func pairsOf(length, window float64) float64 {
 	if window == 0 || length <= window {
 		return float64(length*length) / 2
@@ -115,7 +116,8 @@ func pairsOf(length, window float64) float64 {
 	return float64(window*window)/2 + float64((length-window)*window)
 }
 
-// latent returns the kernel of latent attention. The tables' heads are those of DeepSeek's 128 also for models of 64.
+// latent returns the kernel of latent attention. The tables list it for the 128 heads of DeepSeek, also for models
+// with 64 heads.
 func (c *Composer) latent() optables.Latent {
 	heads := c.fit.Model.Heads
 	if heads >= 64 {
@@ -128,14 +130,15 @@ func (c *Composer) latent() optables.Latent {
 	return optables.Latent{Heads: heads / c.tp, Type: kernel, KV: c.kv, GEMM: c.attention}
 }
 
-// module returns the block of latent attention that was measured as a whole.
+// module returns the block of latent attention that was measured as one unit.
 func (c *Composer) module() optables.Latent {
 	l := c.latent()
 	l.Heads = c.fit.Model.Heads / c.tp
 	return l
 }
 
-// decodeLatent adds latent attention of decoding: operator by operator or as the whole block, whichever was faster.
+// decodeLatent adds the latent attention of decoding: the sum of its operators or the time of the block measured as
+// one unit, whichever is less.
 func (c *Composer) decodeLatent(p *parts, requests, length int) {
 	var own parts
 	product := "bfloat16"
@@ -150,7 +153,7 @@ func (c *Composer) decodeLatent(p *parts, requests, length int) {
 	c.addFaster(p, own, block, ok, requests)
 }
 
-// promptLatent adds latent attention of prompts in the same way.
+// promptLatent adds the latent attention of prompts in the same way as decodeLatent.
 func (c *Composer) promptLatent(p *parts, requests, tokens, past int) {
 	var own parts
 	m, l := &c.fit.Model, c.fit.Model.Latent
@@ -160,7 +163,8 @@ func (c *Composer) promptLatent(p *parts, requests, tokens, past int) {
 	c.addFaster(p, own, block, ok, requests*tokens)
 }
 
-// addFaster adds own, or the time of a whole block without the projections, which Linear has, if that is less.
+// addFaster adds the operators own, or the time of the measured block if it is less. The block's time is reduced by
+// its projections, because Linear includes them.
 func (c *Composer) addFaster(p *parts, own parts, block optables.Time, ok bool, tokens int) {
 	if ok && !c.granular {
 		var around parts

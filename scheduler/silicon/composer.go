@@ -1,6 +1,6 @@
-// Package silicon composes the time of a forward pass from measured operator times: the operators of a pass of a model
-// on its GPUs, with shapes and numbers (Composer), and tables of their sums from which a pass is timed in a few
-// additions (Passes).
+// Package silicon computes the time of a forward pass from measured operator times. A Composer lists the operators of
+// a pass of a model on its GPUs, with their shapes and counts. Passes are tables of sums of these operators, from
+// which a pass is timed with a few additions.
 //
 // Read composer.go, linear.go, experts.go, attention.go, then ladder.go, passes.go and corrections.go.
 package silicon
@@ -13,12 +13,12 @@ import (
 // Part is an operator of a pass.
 type Part struct {
 	Name  string
-	Calls float64 // in a pass
+	Calls float64 // calls per pass
 	Time  optables.Time
-	Sheet bool // it only moves bytes or hops between stages, and is timed by the data sheet
+	Sheet bool // the operator only moves bytes or sends to the next stage, and its time is from the data sheet
 }
 
-// Source returns where its time is from, in words.
+// Source returns the source of its time as text.
 func (p *Part) Source() string {
 	if p.Sheet {
 		return "data sheet"
@@ -26,10 +26,10 @@ func (p *Part) Source() string {
 	return p.Time.Source.String()
 }
 
-// Ms returns what the part takes in a pass, in ms.
+// Ms returns the total time of all calls in a pass, in ms.
 func (p *Part) Ms() float64 { return float64(p.Calls * p.Time.Ms) }
 
-// Sum returns what parts take together, in ms.
+// Sum returns the total time of parts, in ms.
 func Sum(parts []Part) float64 {
 	total := 0.0
 	for i := range parts {
@@ -38,25 +38,25 @@ func Sum(parts []Part) float64 {
 	return total
 }
 
-// Composer lists the operators of passes of a model on GPUs, one rank of attention's data parallelism of them.
+// Composer lists the operators of passes of a model on the GPUs of one data-parallel rank of attention.
 type Composer struct {
-	granular bool // as aiconfigurator-core: latent attention operator by operator, and no operator besides the tables' own
+	granular bool // like aiconfigurator-core: latent attention as separate operators, and only operators that the tables have
 
 	fit    hardware.Fit
 	engine optables.Engine
 	tables *optables.Tables
 	sheet  *optables.Sheet
 
-	attention, dense, kv string   // types, as the tables name them
-	expertTypes          []string // of which the first is the engine's
-	tp, ranks            int      // GPUs of a rank, and ranks
+	attention, dense, kv string   // names of types in the tables
+	expertTypes          []string // the first is the engine's own
+	tp, ranks            int      // GPUs per rank, and number of ranks
 	expertTP, expertEP   int
 	layers, expertLayers float64
-	full                 float64 // layers that keep keys and values
-	query, keys          int     // values of a token on a GPU: queries of all heads, keys of all heads
+	full                 float64 // layers with keys and values
+	query, keys          int     // values per token on a GPU: queries of all heads, keys of all heads
 }
 
-// NewComposer returns the composer of a fit under an engine.
+// NewComposer returns the composer for a fit and an engine.
 func NewComposer(f *hardware.Fit, e optables.Engine, t *optables.Tables) *Composer {
 	m, p := &f.Model, f.Precision()
 	c := &Composer{fit: *f, engine: e, tables: t, sheet: t.Sheet(), tp: f.TP, ranks: f.DP, expertTP: f.TP * f.DP, expertEP: 1}
@@ -72,10 +72,10 @@ func NewComposer(f *hardware.Fit, e optables.Engine, t *optables.Tables) *Compos
 	return c
 }
 
-// kvHeads returns the heads of keys that a GPU has.
+// kvHeads returns the number of key heads on a GPU.
 func (c *Composer) kvHeads() int { return (c.fit.Model.KVHeads + c.tp - 1) / c.tp }
 
-// productType returns the name in the tables of products with weights of a type.
+// productType returns the name in the tables for products with weights of type t.
 func productType(t hardware.Type) string {
 	switch t {
 	case hardware.INT8:
@@ -83,13 +83,13 @@ func productType(t hardware.Type) string {
 	case hardware.INT4:
 		return "int4_wo"
 	case hardware.MXFP4:
-		return string(hardware.BF16) // it is a type of experts alone
+		return string(hardware.BF16) // MXFP4 exists only for experts
 	}
 	return string(t)
 }
 
-// typesOf returns the names in the tables of experts of a type. MXFP4 is multiplied with activations of 8 bits where the
-// GPU has products of 4.
+// typesOf returns the names in the tables for experts of type t. On GPUs with FP4 products, MXFP4 weights are
+// multiplied with 8-bit activations.
 func (c *Composer) typesOf(t hardware.Type) []string {
 	switch {
 	case t != hardware.MXFP4:
@@ -100,7 +100,7 @@ func (c *Composer) typesOf(t hardware.Type) []string {
 	return []string{"w4a16_mxfp4"}
 }
 
-// parts is a list of operators that grows.
+// parts is a growing list of operators.
 type parts []Part
 
 func (p *parts) add(name string, calls float64, t optables.Time) {
@@ -122,8 +122,8 @@ type product struct {
 	n, k  int
 }
 
-// gemm adds a product of x tokens. Products of blocks have their inputs scaled block by block, by a kernel before them that the
-// tables do not have.
+// gemm adds a product of x tokens. Block-scaled types also need a kernel that scales the inputs block by block; the
+// tables do not include this kernel.
 func (c *Composer) gemm(p *parts, x int, w product) {
 	p.add(w.name, w.calls, c.tables.GEMM(w.dtype, x, w.n, w.k))
 	if scalesBlocks(w.dtype) && w.calls > 0 {
@@ -131,7 +131,7 @@ func (c *Composer) gemm(p *parts, x int, w product) {
 	}
 }
 
-// scalesBlocks reports whether the inputs of a product of a type are scaled in blocks.
+// scalesBlocks reports whether products of a type scale their inputs block by block.
 func scalesBlocks(dtype string) bool {
 	return dtype == string(hardware.FP8Block) || dtype == string(hardware.NVFP4)
 }
@@ -150,5 +150,5 @@ func (c *Composer) reduce(p *parts, name string, calls float64, x int) {
 	}
 }
 
-// Tables returns the measured operators of the passes.
+// Tables returns the tables of measured operators.
 func (c *Composer) Tables() *optables.Tables { return c.tables }

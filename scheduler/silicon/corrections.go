@@ -9,19 +9,20 @@ import (
 	"github.com/replay-llm/replay/scheduler/optables"
 )
 
-// Corrections are the time of a pass in addition to its operators: a factor of passes with prompts, for launches without graphs,
-// and the time of the host between passes.
+// Corrections are adjustments of the time of a pass beyond its operators. They are a factor for passes with prompts,
+// additions for launches without graphs, and the host time between passes.
 type Corrections struct {
-	Prompts float64 // factor of a pass that computes prompts
-	Prompt  float64 // ms more of such a pass, for launching what no graph holds
-	Base    float64 // ms a pass
-	Request float64 // ms a request in the pass
-	Layer   float64 // ms a layer more of a pass that is launched without graphs
+	Prompts float64 // factor for passes with prompts
+	Prompt  float64 // ms added to passes with prompts, for launches outside of graphs
+	Base    float64 // ms per pass
+	Request float64 // ms per request in the pass
+	Layer   float64 // ms per layer added to passes without graphs
 }
 
-// CorrectionsOf returns the corrections of a release of an engine, as 0.33; "": of the newest. They were fitted to the mean
-// TPOT of some 2,000 measured servers, all models and GPUs together: docs/accuracy.md. Those of vLLM from 0.20 on are from
-// single passes of two models, since none of these servers has such a release.
+// CorrectionsOf returns the corrections for a release of an engine, such as 0.33, or for the newest if release is "".
+// The values were fitted to the mean TPOT of some 2,000 measured servers, with all models and GPUs together:
+// docs/accuracy.md. The values for vLLM from 0.20 on are from single passes of two models, because none of these
+// servers has such a release.
 func CorrectionsOf(e optables.Engine, release string) Corrections {
 	const launch = hardware.LaunchTime * 1e3
 	switch n := minorOf(release); {
@@ -39,15 +40,15 @@ func CorrectionsOf(e optables.Engine, release string) Corrections {
 	return Corrections{1.1, 5, 0.2, 0, launch}
 }
 
-// Releases 0.N of vLLM from which on the host plans a pass while one runs, and from which on little else is left for it to do
-// between passes, and 1.N of TensorRT-LLM from which on it does less.
+// First releases with a change of the host's work. vLLM 0.14 plans a pass while another runs. vLLM 0.20 and
+// TensorRT-LLM 1.1 do less work between passes.
 const (
 	firstOverlapped = 14
 	firstLean       = 20
 	firstLeanTRT    = 1
 )
 
-// minorOf returns the second number of a release; of none, that of the newest.
+// minorOf returns the second number of a release, or the maximum int if there is none, which counts as the newest.
 func minorOf(release string) int {
 	_, minor, _ := strings.Cut(release, ".")
 	minor, _, _ = strings.Cut(minor, ".")

@@ -2,14 +2,15 @@ package silicon
 
 import "github.com/replay-llm/replay/scheduler/optables"
 
-// How unevenly tokens fall on experts, as the tables name it.
+// Names in the tables for the distribution of tokens over experts.
 const (
 	unevenly = "power_law_1.2"
-	evenly   = "power_law_1.01" // of models with latent attention, trained for balance
+	evenly   = "power_law_1.01" // for models with latent attention, which are trained for balance
 )
 
-// addExperts adds the layers of experts: the router, sending tokens to where their experts are, the experts, and sending
-// back. In a pass that only decodes, shared experts run at the same time on a second stream.
+// addExperts adds the layers of experts: the router, sending tokens to their experts, the experts, and sending the
+// results back. In a pass that only decodes, shared experts run concurrently on a second stream, so that only the
+// longer part counts.
 func (c *Composer) addExperts(p *parts, x int, prompts bool) {
 	m, e := &c.fit.Model, c.fit.Model.MoE
 	spread := unevenly
@@ -33,11 +34,12 @@ func (c *Composer) addExperts(p *parts, x int, prompts bool) {
 	}
 }
 
-// slowKernel is by how much an engine's kernel of experts may be slower than another engine's before it counts as one that
-// is not served: releases take over the kernels of other engines.
+// slowKernel is the maximum ratio of an engine's measured expert kernel to the fastest engine's. An engine with a
+// slower measurement is assumed to use the faster kernel, because releases adopt kernels of other engines.
 const slowKernel = 1.25
 
-// expertTime returns the time of a layer of experts for that many tokens: the engine's own, unless another engine's is much less.
+// expertTime returns the time of a layer of experts for the given number of tokens. It is the time of the engine's
+// own kernel, or of the fastest engine's kernel if the own kernel is much slower or not measured.
 func (c *Composer) expertTime(x optables.Experts, tokens int) optables.Time {
 	x.Type = c.expertTypes[0]
 	own := c.tables.Experts(c.engine, x, tokens)
@@ -55,7 +57,7 @@ func (c *Composer) expertTime(x optables.Experts, tokens int) optables.Time {
 	return least
 }
 
-// dispatch adds what sends tokens to their experts and back.
+// dispatch adds the collectives that send tokens to their experts and back.
 func (c *Composer) dispatch(p *parts, x int) {
 	if c.ranks == 1 {
 		c.reduce(p, "all-reduce around experts", 2*c.expertLayers, x)
@@ -75,7 +77,7 @@ func (c *Composer) dispatch(p *parts, x int) {
 	}
 }
 
-// hop returns the time of passing x tokens to the next stage.
+// hop returns the time to send x tokens to the next pipeline stage.
 func (c *Composer) hop(x int) optables.Time {
 	return optables.Time{Ms: c.sheet.Hop(2 * float64(x) * float64(c.fit.Model.Hidden))}
 }

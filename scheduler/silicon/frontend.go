@@ -10,14 +10,14 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// FrontEnd is the time between a client and the scheduler: HTTP, tokenizing, and the return of the first token.
+// FrontEnd is the time between a client and the scheduler: HTTP, tokenization, and the return of the first token.
 type FrontEnd struct {
-	Base  float64 // ms a request
-	Token float64 // ms a token of its prompt
+	Base  float64 // ms per request
+	Token float64 // ms per prompt token
 }
 
-// FrontEndOf returns the front end of an engine. It was fitted to the mean TTFT of some 600 measured servers with at most
-// 8 requests in flight: docs/accuracy.md.
+// FrontEndOf returns the front end of an engine. The values were fitted to the mean TTFT of some 600 measured servers
+// with at most 8 requests in flight: docs/accuracy.md.
 func FrontEndOf(e optables.Engine) FrontEnd {
 	switch e {
 	case optables.SGLang:
@@ -28,18 +28,18 @@ func FrontEndOf(e optables.Engine) FrontEnd {
 	return FrontEnd{3, 0.005}
 }
 
-// Of returns the time of a request by the tokens of its prompt.
+// Of returns the time for a request with the given number of prompt tokens.
 func (f FrontEnd) Of(tokens int) sim.Time {
 	return sim.Time(f.Base + float64(f.Token*float64(tokens)))
 }
 
-// IsZero reports whether requests reach the scheduler at the instant at which they are sent.
+// IsZero reports whether the front end takes no time.
 func (f FrontEnd) IsZero() bool { return f == FrontEnd{} }
 
-// perToken is the unit of the second part of a text.
+// perToken is the suffix of the second part of a FrontEnd as text.
 const perToken = "/token"
 
-// ParseFrontEnd reads what String returns: ms, or ms and ms a token of the prompt, as 3.2+0.004/token.
+// ParseFrontEnd parses the text of String: ms, or ms and ms per prompt token, for example 3.2+0.004/token.
 func ParseFrontEnd(text string) (f FrontEnd, err error) {
 	base, token, both := strings.Cut(text, "+")
 	if both {
@@ -57,7 +57,7 @@ func ParseFrontEnd(text string) (f FrontEnd, err error) {
 	return f, nil
 }
 
-// mostMs is the longest front end, a day.
+// mostMs is the maximum time, in ms: a day.
 const mostMs = 24 * 3600 * 1e3
 
 func parseMs(text string) (float64, error) {
@@ -72,7 +72,7 @@ func refuseFrontEnd(text string) error {
 	return excerpt.Errorf("%q: must be ms of at least 0, or ms and ms per prompt token, as 3.2+0.004/token", text)
 }
 
-// String returns the front end as ParseFrontEnd reads it.
+// String returns the front end as text for ParseFrontEnd.
 func (f FrontEnd) String() string {
 	text := strconv.FormatFloat(f.Base, 'g', -1, 64)
 	if f.Token != 0 {

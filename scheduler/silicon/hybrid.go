@@ -1,12 +1,12 @@
 package silicon
 
-// hybrid is the times of prompts in linear and sparse attention, which are not those of pairs of tokens.
+// hybrid contains the times of prompts in linear and sparse attention, which do not depend on pairs of tokens.
 type hybrid struct {
-	whole  grid // by prompts and tokens of each
-	behind grid // of sparse attention: what a prompt takes longer, by its tokens and those before them
+	whole  grid // by number of prompts and tokens per prompt
+	behind grid // sparse attention: additional time of a prompt, by its tokens and past tokens
 }
 
-// newHybrid returns the times of c's prompts.
+// newHybrid returns the times for the model of c.
 func newHybrid(c *Composer) hybrid {
 	var h hybrid
 	m := &c.fit.Model
@@ -29,7 +29,7 @@ func newHybrid(c *Composer) hybrid {
 	return h
 }
 
-// prompts returns the time of prompts that compute tokens each behind past ones.
+// prompts returns the time of prompts that compute the given number of tokens each, after past tokens each.
 func (h *hybrid) prompts(requests int, tokens, past float64) float64 {
 	if h.whole == nil {
 		return 0
@@ -41,7 +41,7 @@ func (h *hybrid) prompts(requests int, tokens, past float64) float64 {
 	return total
 }
 
-// at returns the value at two numbers, linear between rungs.
+// at returns the value at two coordinates, interpolated linearly between rungs.
 func (g grid) at(first, second int) float64 {
 	row, share := byRequests.segment(len(g), first)
 	a := g[row].at(second)

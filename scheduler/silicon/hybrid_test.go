@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/optables"
 )
 
-// pick returns what parts with these names take together.
+// pick returns the total time of the parts with the given names.
 func pick(all []Part, names ...string) float64 {
 	total := 0.0
 	for i := range all {
@@ -30,15 +30,15 @@ func promptPass(c *Composer, tokens, past int) []Part {
 	return append(append(c.Linear(tokens, true), c.Head(1)...), c.Prompts(1, tokens, past)...)
 }
 
-// TestSparseBlocks sums the time of a layer of sparse attention, in ms: the rows of the tables of the wheel, of the
-// fastest engine.
+// TestSparseBlocks sums the time of a layer of sparse attention, in ms, and compares with the rows of the wheel's
+// tables, of the fastest engine.
 func TestSparseBlocks(t *testing.T) {
 	for _, c := range []struct {
 		path          string
 		layers        float64
 		requests      int
-		decode, whole float64 // of requests with 4096 tokens and one more; of a prompt of 8192
-		behind        float64 // of 8192 behind 32768
+		decode, whole float64 // decode: requests of 4096 tokens and the computed token; whole: a prompt of 8192 tokens
+		behind        float64 // 8192 tokens after 32768 past tokens
 	}{
 		{"b200/glm-5?tp=8&weights=fp8_block&kv=fp8", 78, 8, 0.0830, 2.3463, 4.1426},
 		{"b200/glm-5?tp=8&weights=fp8_block&kv=fp8", 78, 64, 0.1170, 2.3463, 4.1426},
@@ -63,15 +63,16 @@ func TestSparseBlocks(t *testing.T) {
 	}
 }
 
-// TestStates sums what a layer of linear attention takes apart from products, in the same way. A row that is slower than that of an older GPU
-// counts as that one: the convolution of decoding is of H100, and the rule of prompts of H200.
+// TestStates sums the time of a layer of linear attention without products, in the same way as TestSparseBlocks. A
+// row that is slower than the row of an older GPU is replaced by it: the convolution of decoding is from H100, and
+// the rule of prompts from H200.
 func TestStates(t *testing.T) {
 	c := compose(t, "b200/qwen3.5-397b-a17b?tp=8&weights=fp8_block", optables.SGLang)
 	for _, x := range []struct {
 		what string
 		all  []Part
 		name string
-		want float64 // ms a layer
+		want float64 // ms per layer
 	}{
 		{"decoding 32", decodePass(c, 32, 3000), "convolution of linear attention", 0.001884},
 		{"decoding 32", decodePass(c, 32, 3000), "linear attention of decoding", 0.0072182},
@@ -85,7 +86,7 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// Each layer has one kind of attention, and its products: those with the keys and values of 15 layers, those of 45 with a state.
+// Each layer has one kind of attention with its products: 15 layers have keys and values, and 45 layers have a state.
 func TestLayersOfBothKinds(t *testing.T) {
 	c := compose(t, "b200/qwen3.5-397b-a17b?tp=4&weights=fp8_block", optables.SGLang)
 	calls := map[string]float64{}
@@ -108,8 +109,8 @@ func TestLayersOfBothKinds(t *testing.T) {
 	}
 }
 
-// Passes of GLM-5 take the time that aiconfigurator-core 0.12.0 estimates for SGLang, except for rows of other engines,
-// of which the least counts here.
+// Passes of GLM-5 take the time that aiconfigurator-core 0.12.0 estimates for SGLang. Rows of other engines are the
+// exception: here the least of them counts.
 func TestSparsePasses(t *testing.T) {
 	c := compose(t, "b200/glm-5?tp=8&weights=fp8_block&kv=fp8", optables.SGLang)
 	for _, x := range []struct {

@@ -6,11 +6,11 @@ import (
 	"sync/atomic"
 )
 
-// A ladder is the whole numbers at which times are tabulated: all up to 2^(n+1), then 2^n between powers of two. A rung is
-// found without a search.
+// A ladder of n is the integers at which times are tabulated: all integers up to 2^(n+1), then 2^n integers between
+// successive powers of two. The rung of a number is computed without a search.
 type ladder uint
 
-// at returns the number of a rung.
+// at returns the integer at a rung.
 func (l ladder) at(rung int) int {
 	each := 1 << l
 	if rung < 2*each {
@@ -20,7 +20,7 @@ func (l ladder) at(rung int) int {
 	return (each + rung%each) << octave
 }
 
-// below returns the last rung that is not above x.
+// below returns the highest rung with an integer of at most x.
 func (l ladder) below(x int) int {
 	each := 1 << l
 	if x < 2*each {
@@ -30,23 +30,23 @@ func (l ladder) below(x int) int {
 	return octave*each + x>>octave
 }
 
-// segment returns the rung of values below x, and the place of x above it as a share of the way to the next. Past the last rung
-// the last stretch continues.
+// segment returns the rung below x and the position of x between this rung and the next, as a share of their
+// distance. Beyond the last rung, the last segment is extrapolated.
 func (l ladder) segment(values int, x int) (rung int, share float64) {
 	rung = min(l.below(x), values-2)
-	apart := max(rung>>l-1, 0) // the power of two between this rung and the next, of which the inverse is exact
+	apart := max(rung>>l-1, 0) // exponent of the distance between this rung and the next; the distance is a power of two with an exact inverse
 	return rung, float64(float64(x-l.at(rung)) * math.Float64frombits(uint64(1023-apart)<<52))
 }
 
-// table is the values of a function at the rungs of a ladder. Each is computed when it is first asked for, by any number
-// of goroutines: all compute the same.
+// table contains the values of a function at the rungs of a ladder. Each value is computed at first use, by any
+// number of goroutines with the same result.
 type table struct {
 	by    ladder
 	cells []atomic.Uint64
 	f     func(x int) float64
 }
 
-// newTable returns the table of f from 1 to the first rung that is not below most. Rung 0 is as the first.
+// newTable returns the table of f from 1 to the first rung of at least most. Rung 0 has the value of rung 1.
 func newTable(by ladder, most int, f func(x int) float64) *table {
 	last := by.below(most)
 	if by.at(last) < most {
@@ -55,7 +55,7 @@ func newTable(by ladder, most int, f func(x int) float64) *table {
 	return &table{by, make([]atomic.Uint64, max(last, 2)+1), f}
 }
 
-// value returns that of a rung.
+// value returns the value at a rung.
 func (t *table) value(rung int) float64 {
 	cell := &t.cells[rung]
 	if known := cell.Load(); known != 0 {
@@ -66,7 +66,7 @@ func (t *table) value(rung int) float64 {
 	return v
 }
 
-// at returns the value at x, linear between rungs.
+// at returns the value at x, interpolated linearly between rungs.
 func (t *table) at(x int) float64 {
 	rung, share := t.by.segment(len(t.cells), x)
 	if share == 0 {
@@ -76,7 +76,7 @@ func (t *table) at(x int) float64 {
 	return low + float64(share*(t.value(rung+1)-low))
 }
 
-// grid is tables by requests of values by length.
+// grid is a list of tables by length, one per number of requests.
 type grid []*table
 
 func newGrid(requests int, f func(requests, length int) float64) grid {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestLadder holds that rungs rise, that each number is found between its rungs, and that values between are linear.
+// TestLadder checks that rungs rise, that each number is between its rungs, and that values between rungs are linear.
 func TestLadder(t *testing.T) {
 	for _, l := range []ladder{0, 1, 2, 3} {
 		for rung := range 40 {

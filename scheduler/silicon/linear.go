@@ -1,9 +1,10 @@
 package silicon
 
-// Linear returns the operators of a pass of x tokens apart from attention itself and the product with the vocabulary.
-// Prompts reports whether the pass also computes prompts: shared experts then wait for the routed experts.
+// Linear returns the operators of a pass of x tokens except attention and the product with the vocabulary. prompts
+// tells whether the pass also computes prompts: shared experts then run after the routed experts.
 //
-// The stages of pipeline parallelism are kept full by as many batches: each layer computes a share of the tokens.
+// Pipeline parallelism is assumed to keep all stages busy, with one batch per stage: each layer computes 1/PP of the
+// tokens.
 func (c *Composer) Linear(x int, prompts bool) []Part {
 	m, p := &c.fit.Model, parts{}
 	if pp := c.fit.PP; pp > 1 {
@@ -42,11 +43,11 @@ func (c *Composer) Linear(x int, prompts bool) []Part {
 	return p
 }
 
-// sumValues is the size of the sums of squares of a token's queries and keys in an all-reduce, in values of 2 bytes:
-// two of 4 bytes.
+// sumValues is the size, in 2-byte values, of the sums of squares of a token's queries and keys in an all-reduce: two
+// values of 4 bytes.
 const sumValues = 4
 
-// gated adds gated products of a width, split over the GPUs of a rank.
+// gated adds gated products of the given width, split over the GPUs of a rank.
 func (c *Composer) gated(p *parts, calls float64, x, width int) {
 	if calls == 0 || width == 0 {
 		return
@@ -57,7 +58,7 @@ func (c *Composer) gated(p *parts, calls float64, x, width int) {
 	c.gemm(p, x, product{"down", calls, c.dense, hidden, width / c.tp})
 }
 
-// projectLatent adds the products before and behind latent attention.
+// projectLatent adds the products before and after latent attention.
 func (c *Composer) projectLatent(p *parts, x int) {
 	m, l := &c.fit.Model, c.fit.Model.Latent
 	query := m.Heads * (l.NoPosition + l.Rope) / c.tp

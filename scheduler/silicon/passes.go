@@ -7,7 +7,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/optables"
 )
 
-// Ladders by which times are tabulated, and their largest values.
+// Ladders of the tables and their largest values.
 const (
 	byTokens   ladder = 3
 	byRequests ladder = 2
@@ -19,15 +19,15 @@ const (
 	mostLength   = 1 << 18
 )
 
-// Passes are the times of passes of a model on GPUs, in tables that fill as passes ask for them. All are ms, linear
-// between the places of ladders.
+// Passes are the times of passes of a model on GPUs, in tables that are filled on demand. All times are in ms,
+// interpolated linearly between the rungs of ladders.
 type Passes struct {
-	decode, mixed *table // by tokens: all but attention, of passes that only decode, and of all other passes
+	decode, mixed *table // by tokens: all operators except attention, for passes that only decode and for other passes
 	head          *table // by requests
 	generation    grid
-	lines         [mostKept]atomic.Pointer[lines] // of generation, by requests
-	// Square roots of the times of whole prompts, by prompts and length: of layers with full attention, and of those with a
-	// window.
+	lines         [mostKept]atomic.Pointer[lines] // of generation, by number of requests
+	// Square roots of the times of whole prompts, by number of prompts and length: for layers with full attention,
+	// and for layers with a window.
 	full, windowed grid
 	hybrid         hybrid
 	window         float64
@@ -37,12 +37,12 @@ type Passes struct {
 	Shapes         Shapes
 }
 
-// Shapes counts the operators of a pass that decodes and of one that computes a prompt by where their times are from.
+// Shapes counts the operators of a decode pass and of a prompt pass by the source of their times.
 type Shapes struct {
 	All, Interpolated, Filled int
 }
 
-// NewPasses returns the times of the passes of c.
+// NewPasses returns the times for passes of c.
 func NewPasses(c *Composer) *Passes {
 	p := &Passes{Layers: c.fit.Model.Layers, rotation: Sum(c.Rotation()), stages: float64(c.fit.PP)}
 	p.decode = newTable(byTokens, mostTokens, func(x int) float64 { return Sum(c.Linear(x, false)) })
@@ -68,7 +68,7 @@ func NewPasses(c *Composer) *Passes {
 	return p
 }
 
-// wholePrompts returns the time of a kind of attention for prompts without a past.
+// wholePrompts returns the time of a kind of attention for prompts without past tokens.
 func (c *Composer) wholePrompts(k *kind, requests, length int) float64 {
 	if c.fit.Model.Latent != nil {
 		var p parts
@@ -78,7 +78,7 @@ func (c *Composer) wholePrompts(k *kind, requests, length int) float64 {
 	return k.layers * c.tables.Context(k.Attention, requests, length, 0).Ms
 }
 
-// count counts the shapes of a common pass of each kind.
+// count counts the operators of a typical decode pass and a typical prompt pass.
 func (p *Passes) count(c *Composer) {
 	for _, all := range [][]Part{c.Linear(32, false), c.Head(32), c.Decode(32, 2048), c.Linear(2048, true), c.Prompts(1, 2048, 0)} {
 		for i := range all {
@@ -96,15 +96,15 @@ func (p *Passes) count(c *Composer) {
 	}
 }
 
-// Decode returns what a pass that only decodes takes apart from attention.
+// Decode returns the time of a pass that only decodes, without attention.
 func (p *Passes) Decode(tokens, requests int) float64 {
 	return p.decode.at(tokens) + p.head.at(requests)
 }
 
-// Mixed returns the same of a pass that also computes prompts.
+// Mixed returns the time of a pass that also computes prompts, without attention.
 func (p *Passes) Mixed(tokens, requests int) float64 { return p.mixed.at(tokens) + p.head.at(requests) }
 
-// Line is a time that is linear in the tokens of the KV cache that a pass reads, below Most.
+// Line is a time that is linear in the number of KV cache tokens that a pass reads, below Most.
 type Line struct {
 	Base, PerToken float64
 	Most           int64
@@ -113,8 +113,8 @@ type Line struct {
 // At returns the time for a context in tokens.
 func (l *Line) At(context int64) float64 { return l.Base + float64(l.PerToken*float64(context)) }
 
-// Generation returns the time of the attention of requests that compute one token each. Context is the tokens of the KV
-// cache that they read in all.
+// Generation returns the attention time of requests that compute one token each. context is the total number of KV
+// cache tokens that they read.
 func (p *Passes) Generation(requests int, context int64) Line {
 	n := max(requests, 1)
 	last := len(p.generation[0].cells) - 2
@@ -129,7 +129,7 @@ func (p *Passes) Generation(requests int, context int64) Line {
 		p.lines[n].CompareAndSwap(nil, kept)
 	}
 	cell := &(*kept)[rung]
-	if each := cell.perToken.Load(); each != 0 { // stored after the base
+	if each := cell.perToken.Load(); each != 0 { // perToken is stored after base
 		return Line{math.Float64frombits(cell.base.Load()), math.Float64frombits(each), p.most(n, rung)}
 	}
 	l := p.line(n, rung)
@@ -138,14 +138,14 @@ func (p *Passes) Generation(requests int, context int64) Line {
 	return l
 }
 
-// mostKept bounds the requests of which the lines are kept.
+// mostKept limits the number of requests for which lines are cached.
 const mostKept = 1 << 10
 
-// lines are the lines of some requests, by rung of their lengths. Each is made when it is first asked for, by any number
-// of goroutines: all make the same.
+// lines are the lines for one number of requests, by rung of their mean length. Each line is computed at first use,
+// by any number of goroutines with the same result.
 type lines []struct{ base, perToken atomic.Uint64 }
 
-// most returns where the line of a rung ends.
+// most returns the context at which the line of a rung ends.
 func (p *Passes) most(requests, rung int) int64 {
 	if rung == len(p.generation[0].cells)-2 {
 		return math.MaxInt64
@@ -170,8 +170,8 @@ func (p *Passes) line(requests, rung int) Line {
 	return l
 }
 
-// Prompts returns the time of the attention of prompts: requests that compute tokens in all. Pairs are those of a new and an
-// earlier token. Prompts of one pass count as alike.
+// Prompts returns the attention time of prompts. tokens is the total over the requests, and pairs counts pairs of a
+// new and an earlier token. All prompts of a pass are assumed to be equal.
 func (p *Passes) Prompts(requests, tokens int, pairs float64) float64 {
 	n := float64(tokens) / float64(requests)
 	past := max(pairs/float64(tokens)-n/2, 0)
@@ -184,12 +184,12 @@ func (p *Passes) Prompts(requests, tokens int, pairs float64) float64 {
 		total += wholeAt(p.windowed, requests, length) * shareOf(n, past, p.window)
 	}
 	total += p.hybrid.prompts(requests, n, past)
-	// A short chunk takes at least what reading its KV cache takes.
+	// A short chunk takes at least the time to read its KV cache.
 	read := p.Generation(requests, int64(requests)*int64(length))
 	return max(total, read.At(int64(requests)*int64(length)))/p.stages + p.rotation
 }
 
-// wholeAt returns the time of whole prompts. Its root is linear in their length.
+// wholeAt returns the time of whole prompts. The square root of this time is interpolated linearly in the length.
 func wholeAt(roots grid, requests, length int) float64 {
 	row, share := byRequests.segment(len(roots), requests)
 	a := roots[row].at(length)

@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/optables"
 )
 
-// compose returns the composer of a fit with the tables that are in the program.
+// compose returns the composer of a fit with the built-in tables.
 func compose(t testing.TB, path string, e optables.Engine) *Composer {
 	t.Helper()
 	f, err := hardware.ParseFit(path)
@@ -23,14 +23,14 @@ func compose(t testing.TB, path string, e optables.Engine) *Composer {
 	return NewComposer(&f, e, tables)
 }
 
-// fits are models of all kinds on GPUs of all kinds.
+// fits are models of all kinds on different GPUs.
 func fits() []string {
 	return []string{"h100/llama-3.1-8b", "h200/llama-3.3-70b?tp=4", "b200/deepseek-v3?tp=8", "gb300/kimi-k2.5?tp=4&weights=nvfp4",
 		"h100/gpt-oss-120b?tp=2", "l40s/qwen3-14b", "rtxpro6000/qwen3-32b?tp=2", "b200/qwen3-235b-a22b?tp=4&weights=fp8", "h100/gemma-3-27b", "h200/deepseek-v3?tp=1&dp=8&ep=8", "l4/llama-3.2-3b", "h100/llama-4-scout?tp=8",
 		"b200/glm-5?tp=8&weights=fp8_block&kv=fp8", "h200/deepseek-v3.2?tp=8", "b200/qwen3.5-397b-a17b?tp=4&weights=fp8_block", "l40s/qwen3.5-27b?tp=4"}
 }
 
-// TestPassesEqualOperators holds the tables of passes to the sums of the operators that they stand for.
+// TestPassesEqualOperators compares the tables of passes with the sums of their operators.
 func TestPassesEqualOperators(t *testing.T) {
 	for _, path := range fits() {
 		c := compose(t, path, optables.VLLM)
@@ -57,8 +57,8 @@ func TestPassesEqualOperators(t *testing.T) {
 	}
 }
 
-// The inputs of each product of blocks are scaled by a separate kernel, which aiconfigurator-core leaves out. Products of
-// other types have none.
+// The inputs of each block-scaled product are scaled by a separate kernel, which aiconfigurator-core leaves out.
+// Products of other types have none.
 func TestScalesOfBlocks(t *testing.T) {
 	const name = "scales of blocks"
 	for path, want := range map[string]float64{
@@ -83,7 +83,7 @@ func TestScalesOfBlocks(t *testing.T) {
 	}
 }
 
-// TestLinesAreKept holds lines that were asked for before to those made from the tables, at any number of goroutines.
+// TestLinesAreKept compares cached lines with lines computed from the tables, with many goroutines.
 func TestLinesAreKept(t *testing.T) {
 	p := NewPasses(compose(t, "h200/llama-3.3-70b?tp=4", optables.VLLM))
 	var wait sync.WaitGroup

@@ -2,7 +2,7 @@ package silicon
 
 import "github.com/replay-llm/replay/scheduler/optables"
 
-// architectureOf returns the name in the tables of a family with sparse attention.
+// architectureOf returns the name in the tables for a model family with sparse attention.
 func architectureOf(family string) string {
 	if family == "glm_moe_dsa" {
 		return "GlmMoeDsaForCausalLM"
@@ -16,12 +16,12 @@ func (c *Composer) sparse() optables.Sparse {
 	return optables.Sparse{Architecture: architectureOf(m.Family), Heads: m.Heads / c.tp, KV: c.kv, GEMM: c.attention}
 }
 
-// decodeSparse adds sparse attention of decoding without its projections, which Linear has.
+// decodeSparse adds the sparse attention of decoding without its projections, which Linear includes.
 func (c *Composer) decodeSparse(p *parts, requests, length int) {
 	c.addBlock(p, "attention block of decoding without its projections", c.tables.SparseGeneration(c.sparse(), requests, length), requests)
 }
 
-// promptSparse adds the time of prompts: of whole prompts, and the additional time of prompts after a past.
+// promptSparse adds the time of whole prompts, and the additional time of prompts with past tokens.
 func (c *Composer) promptSparse(p *parts, requests, tokens, past int) {
 	c.addBlock(p, "attention block of prompts without its projections", c.tables.SparseContext(c.sparse(), requests, tokens), requests*tokens)
 	if past > 0 {
@@ -29,7 +29,7 @@ func (c *Composer) promptSparse(p *parts, requests, tokens, past int) {
 	}
 }
 
-// addBlock adds the time of a block that was measured as a whole, without the projections of its tokens.
+// addBlock adds the time of a block that was measured as one unit, without the time of its projections.
 func (c *Composer) addBlock(p *parts, name string, block optables.Time, tokens int) {
 	var around parts
 	c.projectLatent(&around, tokens)

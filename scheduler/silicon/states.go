@@ -2,8 +2,8 @@ package silicon
 
 import "github.com/replay-llm/replay/scheduler/optables"
 
-// Linear layers keep a state for each sequence: a product gives queries, keys, values and a gate, a convolution mixes a few
-// tokens, a rule updates the state, and a product leads back.
+// Linear layers have a state for each sequence. A product computes queries, keys, values and a gate, a convolution
+// mixes neighboring tokens, a rule updates the state, and a product computes the output.
 
 // projectStates adds the products of linear layers.
 func (c *Composer) projectStates(p *parts, x int) {
@@ -33,7 +33,7 @@ func (c *Composer) decodeStates(p *parts, requests int) {
 	}
 }
 
-// scanStates adds the kernels of linear layers for prompts that compute tokens each.
+// scanStates adds the kernels of linear layers for prompts that compute the given number of tokens each.
 func (c *Composer) scanStates(p *parts, requests, tokens int) {
 	if l := c.fit.Model.Linear; l != nil {
 		p.add("convolution of linear attention", float64(l.Layers), c.tables.Linear(c.linear(), optables.Convolve, requests, tokens))

@@ -14,8 +14,8 @@ import (
 	"github.com/replay-llm/replay/scheduler/optables"
 )
 
-// TestVectors composes passes that aiconfigurator-core 0.12.0 itself estimates, from each engine's own measurements:
-// layers of dense products are priced as layers of experts there, and latent attention operator by operator.
+// TestVectors compares passes with the estimates of aiconfigurator-core 0.12.0, from each engine's own measurements.
+// The package prices layers of dense products as layers of experts, and latent attention as separate operators.
 func TestVectors(t *testing.T) {
 	type pass struct {
 		decodes, length, tokens, past int
@@ -51,7 +51,7 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// openExtract returns the measurements of one engine that the tests look up.
+// openExtract returns the measurements of one engine that the tests use.
 func openExtract(t *testing.T, name string) *optables.Tables {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "optables", "testdata", name+optables.Extension))
@@ -65,7 +65,7 @@ func openExtract(t *testing.T, name string) *optables.Tables {
 	return tables
 }
 
-// packageComposer returns a composer of passes as aiconfigurator-core itself puts them together.
+// packageComposer returns a composer that combines operators like aiconfigurator-core.
 func packageComposer(f *hardware.Fit, e optables.Engine, tables *optables.Tables) *Composer {
 	c := NewComposer(f, e, tables)
 	c.granular = true
@@ -75,8 +75,8 @@ func packageComposer(f *hardware.Fit, e optables.Engine, tables *optables.Tables
 	return c
 }
 
-// composePass returns the operators of a pass that computes tokens of a prompt behind earlier ones, or, without tokens, one for
-// each of some requests.
+// composePass returns the operators of a pass that computes tokens of a prompt after earlier ones. If tokens is 0,
+// the pass computes one token for each of the requests.
 func composePass(c *Composer, requests, tokens, length int) []Part {
 	if tokens > 0 {
 		return append(append(c.Linear(tokens, true), c.Head(1)...), c.Prompts(1, tokens, length)...)
@@ -84,9 +84,9 @@ func composePass(c *Composer, requests, tokens, length int) []Part {
 	return append(append(c.Linear(requests, false), c.Head(requests)...), c.Decode(requests, length)...)
 }
 
-// TestPassesMatchPackage composes 500 passes of models, GPUs and TPs that tools/optables/passes.py drew. 25 are more
-// than 0.5 % off. 16 of these decode on RTX PRO 6000, where attention slows down by a factor of 4 as the KV cache
-// outgrows the L2 cache. The other 9 are short prompts on H100.
+// TestPassesMatchPackage compares 500 passes that tools/optables/passes.py drew, with different models, GPUs and TP.
+// 25 are more than 0.5 % off. 16 of these decode on RTX PRO 6000, where attention slows down by a factor of 4 as the
+// KV cache outgrows the L2 cache. The other 9 are short prompts on H100.
 func TestPassesMatchPackage(t *testing.T) {
 	const close, far, most = 0.005, 0.06, 25
 	f, err := os.Open("testdata/passes.jsonl")

@@ -6,17 +6,17 @@ import (
 	"github.com/replay-llm/replay/scheduler/silicon"
 )
 
-// Account is what pass times by measured operators are made of.
+// Account describes the sources of pass times from measured operators.
 type Account struct {
 	Fit        hardware.Fit
 	Engine     optables.Engine
-	Release    string // of the engine with measured operators; "": none was
-	Generation string // of the GPU
+	Release    string // release of the engine with measured operators; "": none was measured
+	Generation string // GPU generation
 	Donor      bool   // the operators were measured on another GPU
 	Shapes     silicon.Shapes
 }
 
-// Account returns what pass times by measured operators are made of.
+// Account returns the sources of pass times from measured operators.
 func (s Source) Account() (*Account, error) {
 	f, err := s.operators()
 	if err != nil {

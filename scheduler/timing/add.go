@@ -1,6 +1,7 @@
 package timing
 
-// AddDecode adds a request that computes tokens, which are one and its drafts. Its KV cache then has the tokens of length.
+// AddDecode adds a request that computes one token and its drafts, together tokens. After the pass its KV cache has
+// length tokens.
 func (s *Step) AddDecode(tokens, length int) {
 	s.Requests++
 	s.Tokens += tokens
@@ -10,7 +11,8 @@ func (s *Step) AddDecode(tokens, length int) {
 	s.DecodeLength += length
 }
 
-// AddChunk adds a request that computes tokens of its prompt of input tokens after the first ones, or of its answer once more.
+// AddChunk adds a request that computes a chunk of tokens after the first before tokens. The chunk is part of its
+// prompt of input tokens, or of its answer after a preemption.
 func (s *Step) AddChunk(tokens, before, input int) {
 	s.Requests++
 	s.Tokens += tokens
@@ -24,13 +26,13 @@ func (s *Step) AddChunk(tokens, before, input int) {
 	}
 }
 
-// TimesWhole reports whether the model times whole passes, and not their prefill and their decode part apart.
+// TimesWhole reports whether the model times whole passes instead of separate prefill and decode parts.
 func (c *Clock) TimesWhole() bool {
 	_, ok := c.Model.(Stepper)
 	return ok
 }
 
-// StepDecodes returns what a pass would take with the decodes of s alone, in ms; 0 without any.
+// StepDecodes returns the time of a pass with only the decodes of s, in ms, or 0 if there are none.
 func (c *Clock) StepDecodes(s *Step) (float64, error) {
 	if s.Decodes == 0 {
 		return 0, nil

@@ -5,21 +5,21 @@ import (
 	"github.com/replay-llm/replay/scheduler/silicon"
 )
 
-// PassPart is an operator of a pass, or what else takes time in it.
+// PassPart is an operator of a pass, or another part of its time.
 type PassPart struct {
 	Name   string  `json:"name"`
-	Calls  float64 `json:"calls"` // in the pass
-	Ms     float64 `json:"ms"`    // of all calls
+	Calls  float64 `json:"calls"` // calls per pass
+	Ms     float64 `json:"ms"`    // total of all calls
 	Source string  `json:"source"`
 }
 
-// Composition tells which parts passes by measured operators have.
+// Composition lists the parts of passes that are timed by measured operators.
 type Composition struct {
 	composer *silicon.Composer
 	fix      silicon.Corrections
 }
 
-// Compose returns the composition of the passes of a fit.
+// Compose returns the composition of passes for a fit.
 func Compose(f *hardware.Fit) (*Composition, error) {
 	c, err := NewComposer(f)
 	if err != nil {
@@ -36,7 +36,7 @@ func Compose(f *hardware.Fit) (*Composition, error) {
 	return &Composition{c, fix}, nil
 }
 
-// Compose returns the composition of passes by measured operators.
+// Compose returns the composition of passes for a source with measured operators.
 func (s Source) Compose() (*Composition, error) {
 	f, err := s.operators()
 	if err != nil {
@@ -45,19 +45,20 @@ func (s Source) Compose() (*Composition, error) {
 	return Compose(f)
 }
 
-// Decode returns the parts of a pass that computes a token for each of some requests, which hold length tokens each.
+// Decode returns the parts of a pass that computes one token for each of the requests, each with length tokens.
 func (c *Composition) Decode(requests, length int) []PassPart {
 	all := append(append(c.composer.Linear(requests, false), c.composer.Head(requests)...), c.composer.Decode(requests, length)...)
 	return c.addHost(all, 0, requests)
 }
 
-// Prompts returns the parts of a pass that computes tokens of each of some prompts, after past tokens of each.
+// Prompts returns the parts of a pass that computes the given number of tokens of each prompt, after past tokens of
+// each.
 func (c *Composition) Prompts(prompts, tokens, past int) []PassPart {
 	all := append(append(c.composer.Linear(prompts*tokens, true), c.composer.Head(prompts)...), c.composer.Prompts(prompts, tokens, past)...)
 	return c.addHost(all, float64((c.fix.Prompts-1)*silicon.Sum(all))+c.fix.Prompt, prompts)
 }
 
-// addHost adds what launches without graphs and the host take to the operators of a pass.
+// addHost adds the time of the host and of launches without graphs to the operators of a pass.
 func (c *Composition) addHost(operators []silicon.Part, launches float64, requests int) []PassPart {
 	const fitted = "fitted to servers"
 	var all []PassPart

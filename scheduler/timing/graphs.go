@@ -7,17 +7,17 @@ import (
 	"github.com/replay-llm/replay/internal/excerpt"
 )
 
-// Kind is how the host launches a pass: the less of it is captured as graphs, the longer that takes.
+// Kind is how the host launches a pass. A pass with fewer parts captured as graphs takes longer to launch.
 type Kind uint8
 
 const (
 	FullGraph Kind = iota // one graph
-	Piecewise             // graphs of the pieces between attentions
+	Piecewise             // graphs of the pieces between attention operators
 	Eager                 // no graph: kernel by kernel
 )
 
-// GraphMode is the kind of graph for passes that only decode, and for passes with prompts, as cudagraph_mode of vLLM.
-// "" is FULL_AND_PIECEWISE.
+// GraphMode is the kind of graph for passes that only decode and for passes with prompts, by the values of vLLM's
+// cudagraph_mode. "" is FULL_AND_PIECEWISE.
 type GraphMode string
 
 // kindsOf returns the kinds of passes that only decode and of passes that also compute prompts.
@@ -42,8 +42,8 @@ func GraphModes() []string {
 	return []string{"FULL_AND_PIECEWISE", "FULL", "FULL_DECODE_ONLY", "PIECEWISE", "NONE"}
 }
 
-// KindOf returns how a pass is launched. One of more tokens than the largest captured graph is
-// launched without.
+// KindOf returns how a pass is launched. A pass with more tokens than the largest captured graph is launched without
+// a graph.
 func (p *Parameters) KindOf(s *Step) Kind {
 	n := len(p.Graphs)
 	if n == 0 || s.Tokens > p.Graphs[n-1] {
@@ -70,7 +70,7 @@ func (p *Parameters) launchTime(s *Step) float64 {
 	return 0
 }
 
-// check rejects an unknown mode.
+// check returns an error for an unknown mode.
 func (m GraphMode) check() error {
 	if _, _, ok := m.kindsOf(); !ok {
 		return excerpt.Errorf("cudagraph_mode is %q, must be one of %s", string(m), strings.Join(GraphModes(), ", "))
@@ -78,8 +78,8 @@ func (m GraphMode) check() error {
 	return nil
 }
 
-// NewGraphMode returns the mode of a name, of which vLLM writes several: with the type's name before
-// it, or as numbers. It reports false for an unknown name.
+// NewGraphMode parses the name of a mode. vLLM writes it alone, after the name of its type, or as numbers.
+// NewGraphMode returns false for an unknown name.
 func NewGraphMode(name string) (GraphMode, bool) {
 	name = strings.ToUpper(strings.Join(strings.FieldsFunc(name, func(r rune) bool { return strings.ContainsRune(" ,[]()", r) }), ","))
 	name = name[strings.LastIndex(name, ".")+1:]

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// How a pass is launched follows from the mode, from what it computes, and from the largest graph.
+// The launch of a pass depends on the mode, on the work of the pass, and on the largest graph.
 func TestKinds(t *testing.T) {
 	decode, mixed := Step{Tokens: 8, Requests: 8}, Step{Tokens: 8, Requests: 2, Pairs: 30}
 	long := Step{Tokens: 9, Requests: 9}
@@ -34,7 +34,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// Modes are read in all forms that vLLM writes.
+// All forms of modes that vLLM writes are parsed.
 func TestGraphModes(t *testing.T) {
 	for text, want := range map[string]GraphMode{
 		"FULL_AND_PIECEWISE": "FULL_AND_PIECEWISE", "CUDAGraphMode.PIECEWISE": "PIECEWISE", "[2, 1]": "FULL_AND_PIECEWISE", "[2 1]": "FULL_AND_PIECEWISE", "(2, 0)": "FULL_DECODE_ONLY",

@@ -5,19 +5,19 @@ import (
 	"math"
 )
 
-// Link is what the transfer of a KV cache from a prefill to a decode worker takes.
+// Link is the timing of a KV cache transfer from a prefill to a decode worker.
 type Link struct {
-	GBPerSecond   float64 `json:"bandwidth_gb_s"` // 10^9 bytes per second, of all GPUs of a worker together
-	Latency       float64 `json:"latency_s"`      // of a transfer, whatever its size
+	GBPerSecond   float64 `json:"bandwidth_gb_s"` // 10^9 bytes per second, total of all GPUs of a worker
+	Latency       float64 `json:"latency_s"`      // fixed time of a transfer, for any size
 	BytesPerToken int     `json:"kv_bytes_per_token"`
-	Transfers     int     `json:"transfers"` // that it was fitted to
-	// Standard deviations as shares of the values, between fits to parts of the transfers; 0: there are too
-	// few to tell.
+	Transfers     int     `json:"transfers"` // number of transfers in the fit
+	// BandwidthSpread and the next field are standard deviations over fits to parts of the transfers, relative to the
+	// values; 0 means that there are too few transfers.
 	BandwidthSpread float64 `json:"bandwidth_spread,omitempty"`
 	LatencySpread   float64 `json:"latency_spread,omitempty"`
 }
 
-// check refuses a link that takes no time that could be.
+// check returns an error for impossible values.
 func (l *Link) check() error {
 	switch {
 	case l == nil:

@@ -7,19 +7,19 @@ import (
 	"github.com/replay-llm/replay/scheduler/silicon"
 )
 
-// Measured is a model of a forward pass by measured operator times.
+// Measured is a model of forward passes from measured operator times.
 type Measured struct {
 	Passes      *silicon.Passes
 	Corrections silicon.Corrections
-	Graphs      Parameters // its Graphs and GraphMode are the way that passes are launched
+	Graphs      Parameters // only the fields for captured graphs are used
 
-	fixed [mostKept]atomic.Uint64 // fixedTime of passes of a token for each request, by requests; 0: not known yet
+	fixed [mostKept]atomic.Uint64 // cached fixedTime of passes with one token per request, by number of requests; 0: not computed yet
 }
 
-// mostKept bounds the requests of which the fixed time is kept.
+// mostKept limits the number of requests for which the fixed time is cached.
 const mostKept = 1 << 10
 
-// ByContext returns true: time depends on the KV cache that is read.
+// ByContext returns true: times depend on the KV cache that a pass reads.
 func (*Measured) ByContext() bool { return true }
 
 // Step returns the time of a whole pass.
@@ -39,8 +39,8 @@ func (m *Measured) Step(s *Step) float64 {
 	return float64(m.Corrections.Prompts*ms) + m.Corrections.Prompt + m.hostTime(s)
 }
 
-// hostTime returns the time of the host for a pass, in ms: between passes, and for launches kernel by kernel without
-// graphs. With graphs, passes with prompts have that in their factor.
+// hostTime returns the host time of a pass, in ms: the time between passes, and the time of launches without graphs.
+// If the engine uses graphs, the launch time of passes with prompts is part of their factor.
 func (m *Measured) hostTime(s *Step) float64 {
 	ms := m.Corrections.Base + float64(m.Corrections.Request*float64(s.Requests))
 	if m.Graphs.KindOf(s) == Eager && (!s.Mixed() || len(m.Graphs.Graphs) == 0) {
@@ -49,14 +49,14 @@ func (m *Measured) hostTime(s *Step) float64 {
 	return ms
 }
 
-// decodeLine returns the time of a pass that only decodes, and of the passes that follow it.
+// decodeLine returns the time of a pass that only decodes, as a line that also covers the following passes.
 func (m *Measured) decodeLine(s *Step) silicon.Line {
 	l := m.Passes.Generation(s.Requests, s.Context)
 	l.Base += m.fixedTime(s)
 	return l
 }
 
-// fixedTime returns what a pass that only decodes takes apart from attention.
+// fixedTime returns the time of a pass that only decodes, without attention.
 func (m *Measured) fixedTime(s *Step) float64 {
 	if s.Tokens != s.Requests || s.Requests >= mostKept {
 		return m.Passes.Decode(m.Graphs.paddedTokens(s.Tokens), s.Requests) + m.hostTime(s)
@@ -70,7 +70,7 @@ func (m *Measured) fixedTime(s *Step) float64 {
 	return ms
 }
 
-// Prefill returns the time of a pass that computes prompts alone.
+// Prefill returns the time of a pass that only computes prompts.
 func (m *Measured) Prefill(batch, isl, prefix int) float64 {
 	return m.Step(promptsStep(batch, isl, prefix))
 }

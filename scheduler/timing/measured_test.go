@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// measured returns a model of measured operators.
+// measured returns the Measured model of a fit.
 func measured(t testing.TB, path string) *Measured {
 	t.Helper()
 	m, err := ParseSource("silicon:" + path).Load()
@@ -48,7 +48,7 @@ func TestMeasuredRuns(t *testing.T) {
 	}
 }
 
-// TestMeasuredRises holds that more work takes longer.
+// TestMeasuredRises checks that more work takes longer.
 func TestMeasuredRises(t *testing.T) {
 	for _, path := range []string{"h100/llama-3.1-8b", "h200/deepseek-v3?tp=8", "rtxpro6000/qwen3-32b?tp=2", "h100/llama-3.1-70b?tp=4&pp=2"} {
 		m := measured(t, path)
@@ -74,8 +74,8 @@ func TestMeasuredRises(t *testing.T) {
 	}
 }
 
-// TestMeasuredLaunches checks the time of launches: pieces cost one each, and passes without graphs 50 µs a layer. With
-// graphs those of prompts are in a factor.
+// TestMeasuredLaunches checks the time of launches. Passes with piecewise graphs take longer by one launch per piece,
+// and passes without graphs by 50 µs per layer. With graphs, the launch time of prompts is part of a factor.
 func TestMeasuredLaunches(t *testing.T) {
 	full, pieces, none := measured(t, "h100/llama-3.1-8b"), measured(t, "h100/llama-3.1-8b?graphs=piecewise"), measured(t, "h100/llama-3.1-8b?graphs=none")
 	a, b := full.Decode(8, 0, 1000, 0), pieces.Decode(8, 0, 1000, 0)
@@ -86,7 +86,7 @@ func TestMeasuredLaunches(t *testing.T) {
 	for _, more := range []float64{
 		none.Decode(8, 0, 1000, 0) - a,                             // 8 is a captured size
 		none.Prefill(1, 2000, 0) - full.Prefill(1, 2000, 0),        // too large for a graph
-		full.Decode(2048, 0, 100, 0) - unlaunched(full, 2048, 100), // the same
+		full.Decode(2048, 0, 100, 0) - unlaunched(full, 2048, 100), // the same value
 	} {
 		if math.Abs(more-eager) > 1e-9 {
 			t.Errorf("a pass without graphs takes %v ms more, want %v", more, eager)
@@ -94,13 +94,13 @@ func TestMeasuredLaunches(t *testing.T) {
 	}
 }
 
-// unlaunched returns what the operators and the host take for a pass that only decodes.
+// unlaunched returns the time of the operators and the host for a pass that only decodes.
 func unlaunched(m *Measured, requests, context int) float64 {
 	l := m.Passes.Generation(requests, int64(requests*context))
 	return l.At(int64(requests*context)) + m.Passes.Decode(requests, requests) + m.Corrections.Base + float64(m.Corrections.Request*float64(requests))
 }
 
-// TestMeasuredAllocatesNothing holds that a pass of shapes that were looked up before allocates nothing.
+// TestMeasuredAllocatesNothing checks that a pass of known shapes allocates no memory.
 func TestMeasuredAllocatesNothing(t *testing.T) {
 	m := measured(t, "h100/llama-3.1-8b")
 	mixed := promptsStep(2, 900, 100)

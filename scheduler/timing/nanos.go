@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// Nanos is a duration of whole nanoseconds.
+// Nanos is a duration in whole nanoseconds.
 type Nanos struct {
 	Sec  uint64
 	Nano uint32 // below 10^9
@@ -16,19 +16,18 @@ const (
 	nanosPerMs     = 1_000_000
 )
 
-// FromSeconds rounds x seconds to whole nanoseconds: to nearest, ties to even,
-// of the exact binary value of x times 10^9. It fails for NaN, negative values
-// and 2^64 seconds or more.
+// FromSeconds rounds the exact binary value of x times 10^9 to whole nanoseconds, to nearest, ties to even. It
+// returns an error for NaN, negative values and 2^64 seconds or more.
 func FromSeconds(x float64) (Nanos, error) {
 	if !(x >= 0 && x < 0x1p64) {
 		return Nanos{}, fmt.Errorf("a duration of %v s, expected one from 0 to below 2^64 s", x)
 	}
 	sec := uint64(x)
-	fraction := x - float64(sec) // exact, as are the next two lines together
+	fraction := x - float64(sec) // exact, like the next two lines together
 	product := float64(fraction * nanosPerSecond)
 	off := math.FMA(fraction, nanosPerSecond, -product)
 	nano := math.RoundToEven(product)
-	// What the product is off by matters where it is a tie itself.
+	// The rounding error of the product matters only for a tie.
 	if rest := product - nano; rest == 0.5 && off > 0 {
 		nano++
 	} else if rest == -0.5 && off < 0 {

@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// Ties go to the even nanosecond: of the exact binary value, not of a rounded
-// product.
+// Ties go to the even nanosecond. A tie is decided by the exact binary value, not by a rounded product.
 func TestFromSeconds(t *testing.T) {
 	for _, c := range []struct {
 		seconds float64
@@ -43,13 +42,13 @@ func TestFromSeconds(t *testing.T) {
 	}
 }
 
-// Random values of every magnitude against exact rational arithmetic.
+// Random values of every magnitude are compared with exact rational arithmetic.
 func TestFromSecondsIsExact(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	ties := 0
 	for range 20000 {
 		x := math.Ldexp(1+rng.Float64(), rng.IntN(130)-66)
-		if rng.IntN(3) == 0 { // few bits, to meet ties
+		if rng.IntN(3) == 0 { // few bits, to produce ties
 			x = math.Ldexp(float64(1+rng.IntN(1<<12)), -rng.IntN(24))
 		}
 		if x >= 0x1p64 {
@@ -74,7 +73,7 @@ func TestFromSecondsIsExact(t *testing.T) {
 	}
 }
 
-// Short durations are exact near ties too.
+// Short durations are exact, also near ties.
 func TestFromSecondsOfShortTimes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 200_000 {
@@ -91,13 +90,14 @@ func TestFromSecondsOfShortTimes(t *testing.T) {
 	}
 }
 
-// Without a speed-up the duration of a pass is its time in whole nanoseconds, and with one the quotient, rounded again.
+// Without a speed-up, the duration of a pass is its time rounded to nanoseconds. With a speed-up, it is the quotient,
+// rounded again.
 func TestScaledTimes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	for range 200_000 {
 		ms := math.Ldexp(rng.Float64(), rng.IntN(30)-14)
 		if rng.IntN(2) == 0 {
-			ms = float64(rng.IntN(1<<20)) / 1024 / 1024 * 1000 // ties of nanoseconds, often
+			ms = float64(rng.IntN(1<<20)) / 1024 / 1024 * 1000 // often ties of nanoseconds
 		}
 		whole, err := FromSeconds(ms / 1000)
 		if err != nil {
@@ -125,7 +125,7 @@ func TestScaledTimes(t *testing.T) {
 	}
 }
 
-// A speed-up of 1 leaves durations unchanged, however it is applied.
+// A speed-up of 1 leaves durations unchanged, for each way to set it.
 func TestSpeedupOfOne(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for range 200_000 {
@@ -136,7 +136,7 @@ func TestSpeedupOfOne(t *testing.T) {
 	}
 }
 
-// roundedNanos is x·10^9 to nearest, ties to even, and whether it was a tie.
+// roundedNanos returns x·10^9 rounded to nearest, ties to even, and whether it was a tie.
 func roundedNanos(x float64) (*big.Int, bool) {
 	exact := new(big.Rat).SetFloat64(x)
 	exact.Mul(exact, big.NewRat(nanosPerSecond, 1))

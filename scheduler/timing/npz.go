@@ -13,7 +13,7 @@ import (
 	"github.com/replay-llm/replay/internal/excerpt"
 )
 
-// The arrays of a profile file; all other arrays are ignored.
+// Names of the arrays in a profile file; all other arrays are ignored.
 const (
 	namePrefillTokens = "prefill_isl"
 	namePrefillMS     = "prefill_ttft_ms"
@@ -22,14 +22,13 @@ const (
 	nameDecodeMS      = "decode_itl"
 )
 
-// maxNPYBytes bounds the memory of one array of a profile.
+// maxNPYBytes is the maximum size of one array of a profile.
 const maxNPYBytes = 1 << 28
 
-// LoadNPZ reads a profile from a NumPy .npz file: a zip archive of arrays of
-// float64, in either byte and either memory order.
+// LoadNPZ reads a profile from a NumPy .npz file: a zip archive of float64 arrays, in either byte order and either
+// memory order.
 //
-// The format is read here and not by a library, because the one there is takes
-// truncated arrays for whole ones and panics on damaged headers.
+// The code does not use a library, because the only known one accepts truncated arrays and panics on damaged headers.
 func LoadNPZ(path string) (*Table, error) {
 	archive, err := zip.OpenReader(path)
 	if err != nil {
@@ -100,7 +99,7 @@ func readNamed(archive *zip.Reader, name string) (array, error) {
 	return array{}, fmt.Errorf("no array %s", name)
 }
 
-// array is a .npy file: values in the order of the file.
+// array is the content of a .npy file, with values in the order of the file.
 type array struct {
 	values  []float64
 	shape   []int

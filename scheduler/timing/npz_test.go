@@ -11,11 +11,11 @@ import (
 	"testing"
 )
 
-// npyFile is a .npy file to be: values row by row.
+// npyFile describes a .npy file to write, with values row by row.
 type npyFile struct {
 	values  []float64
 	shape   string // "(4,)"
-	columns int    // of a matrix, for Fortran order
+	columns int    // columns of a matrix, for Fortran order
 	order   string // "<", ">" or "="; empty for "<"
 	fortran bool
 	version byte // 0 for 1
@@ -53,7 +53,7 @@ func (n npyFile) bytes() string {
 	return string(out)
 }
 
-// profile is the profile of the worked example.
+// profile returns the profile of the worked example.
 func profile() map[string]npyFile {
 	return map[string]npyFile{
 		"prefill_isl":             {values: []float64{10, 100, 333, 1000}, shape: "(4,)"},
@@ -99,7 +99,7 @@ func writeNPZ(t *testing.T, files map[string]string, method uint16) string {
 	return path
 }
 
-// The worked example, in every form the format allows.
+// The worked example is read in every form that the format allows.
 func TestLoadNPZ(t *testing.T) {
 	forms := map[string]func(*npyFile){
 		"plain":      func(*npyFile) {},
@@ -128,8 +128,8 @@ func TestLoadNPZ(t *testing.T) {
 	}
 }
 
-// checkWorked runs the request of the worked example: 1000 tokens in two blocks
-// of 512, three tokens out.
+// checkWorked runs the request of the worked example: 1000 prompt tokens in two blocks of 512, and three output
+// tokens.
 func checkWorked(t *testing.T, table *Table, ttft, gap float64) {
 	t.Helper()
 	c := Clock{Model: table, Speedup: 1, DecodeSpeedup: 1}
@@ -153,7 +153,7 @@ func checkWorked(t *testing.T, table *Table, ttft, gap float64) {
 	}
 }
 
-// Extrapolation is bounded by the least time of a pass.
+// Extrapolated times are at least the minimum time of a pass.
 func TestTableClamps(t *testing.T) {
 	p := profile()
 	f := p["prefill_ttft_ms"]
@@ -172,8 +172,7 @@ func TestTableClamps(t *testing.T) {
 	}
 }
 
-// A point of the grid belongs to the cell it opens; points outside belong to
-// the cells at the edges.
+// A grid point belongs to the cell that begins with it. Points outside the grid belong to the cells at the edges.
 func TestCell(t *testing.T) {
 	axis := []float64{1, 2, 4, 8}
 	for x, want := range map[float64]int{-5: 0, 1: 0, 1.5: 0, 2: 1, 3.9: 1, 4: 2, 7: 2, 8: 2, 100: 2} {
@@ -183,7 +182,7 @@ func TestCell(t *testing.T) {
 	}
 }
 
-// Every refusal names the file, the array and what is wrong.
+// Every error names the file, the array and the problem.
 func TestLoadNPZErrors(t *testing.T) {
 	set := func(name string, f npyFile) func(map[string]string) {
 		return func(m map[string]string) { m[name] = f.bytes() }
@@ -248,7 +247,7 @@ func TestLoadNPZWithoutArchive(t *testing.T) {
 	}
 }
 
-// Whatever the bytes, an array is read or refused.
+// Any bytes are parsed as an array or rejected.
 func FuzzNPY(f *testing.F) {
 	for _, a := range profile() {
 		f.Add([]byte(a.bytes()))

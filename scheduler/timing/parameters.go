@@ -6,11 +6,10 @@ import (
 	"sort"
 )
 
-// Parameters is a model of a forward pass as a GPU runs it: reading the weights
-// or multiplying by them, whichever takes longer; reading the KV cache; what
-// attention costs inside prompts; and what the host takes.
+// Parameters is a model of a forward pass on a GPU. The time is the larger of reading the weights and multiplying
+// with them, plus reading the KV cache, attention inside prompts, and the host.
 type Parameters struct {
-	Base      float64 `json:"base_s"`          // s per pass, whatever it computes
+	Base      float64 `json:"base_s"`          // s per pass, for any work
 	Weights   float64 `json:"weights_s"`       // s to read the weights once
 	Token     float64 `json:"token_s"`         // s per token computed
 	Pair      float64 `json:"pair_s"`          // s per (new token, earlier token) pair of prompts
@@ -18,23 +17,22 @@ type Parameters struct {
 	Context   float64 `json:"context_s"`       // s per token of KV cache read, in passes that only decode
 	Mixed     float64 `json:"mixed_context_s"` // s per token of KV cache read, in passes that also compute prompts
 	MixedBase float64 `json:"mixed_base_s"`    // s more per pass that also computes prompts
-	// Experts is s to read all experts once; ExpertShare the share of them that one
-	// token is sent to. n tokens touch 1-(1-ExpertShare)^n of them.
+	// Experts is s to read all experts once. ExpertShare is the share of experts that one token is sent to. n tokens
+	// use 1-(1-ExpertShare)^n of the experts.
 	Experts     float64 `json:"experts_s,omitempty"`
 	ExpertShare float64 `json:"expert_share,omitempty"`
-	Network     float64 `json:"network_s,omitempty"` // s per token computed, between the GPUs of a worker
-	// PiecewiseBase is s more per pass that is not one graph. EagerBase is s more, in addition, per pass that is launched without
+	Network     float64 `json:"network_s,omitempty"` // s per computed token, for communication between the GPUs of a worker
+	// PiecewiseBase is s added to a pass that is not one graph. EagerBase is s added, in addition, to a pass without
 	// graphs. GraphMode selects these passes.
 	PiecewiseBase float64   `json:"piecewise_base_s,omitempty"`
 	EagerBase     float64   `json:"eager_base_s,omitempty"`
 	GraphMode     GraphMode `json:"cudagraph_mode,omitempty"`
-	// Knee is how sharply the larger of reading and multiplying rules: the
-	// exponent 1, 2 or 4 of the sum; 0 counts as 4.
+	// Knee is the exponent 1, 2 or 4 of the smooth maximum of reading and multiplying; 0 counts as 4.
 	Knee   int   `json:"knee"`
-	Graphs []int `json:"graph_sizes_tokens"` // token counts of captured graphs, rising; a pass is padded to the next
+	Graphs []int `json:"graph_sizes_tokens"` // token counts of captured graphs, ascending; a pass is padded to the next size
 }
 
-// ByContext returns true: time depends on the KV cache that is read.
+// ByContext returns true: times depend on the KV cache that a pass reads.
 func (*Parameters) ByContext() bool { return true }
 
 // Step returns the time of a whole pass.
@@ -42,7 +40,7 @@ func (p *Parameters) Step(s *Step) float64 {
 	return p.addContext(p.timeApartFromContext(s), s)
 }
 
-// addContext returns the time of a pass, in ms, of which t is apart from the context.
+// addContext returns the time of a pass, in ms: t seconds, plus the parts that depend on KV caches and prompts.
 func (p *Parameters) addContext(t float64, s *Step) float64 {
 	t += p.launchTime(s)
 	if !s.Mixed() {
@@ -58,8 +56,8 @@ func (p *Parameters) timeApartFromContext(s *Step) float64 {
 	return t + (float64(p.Request*float64(s.Requests)) + float64(p.Network*float64(s.Tokens)))
 }
 
-// denseTime returns a smooth maximum of the times to read the weights and to multiply
-// that many tokens by them.
+// denseTime returns a smooth maximum of the times to read the weights and to multiply them with the given number of
+// tokens.
 func (p *Parameters) denseTime(tokens int) float64 {
 	read, multiply := p.Weights, float64(p.Token*float64(p.paddedTokens(tokens)))
 	if p.Experts > 0 {
@@ -75,7 +73,7 @@ func (p *Parameters) denseTime(tokens int) float64 {
 	return math.Sqrt(math.Sqrt(float64(w*w) + float64(m*m)))
 }
 
-// raisePower returns x^n in the same steps on every machine.
+// raisePower returns x^n with the same operations on every machine.
 func raisePower(x float64, n int) float64 {
 	all := 1.0
 	for ; n > 0; n /= 2 {
@@ -87,7 +85,7 @@ func raisePower(x float64, n int) float64 {
 	return all
 }
 
-// paddedTokens returns tokens, or the size of the graph they are run in.
+// paddedTokens returns the size of the smallest graph for tokens, or tokens if there is none.
 func (p *Parameters) paddedTokens(tokens int) int {
 	n := len(p.Graphs)
 	if n == 0 || tokens > p.Graphs[n-1] {
@@ -96,7 +94,7 @@ func (p *Parameters) paddedTokens(tokens int) int {
 	return p.Graphs[sort.SearchInts(p.Graphs, tokens)]
 }
 
-// Prefill returns the time of a pass that computes prompts alone.
+// Prefill returns the time of a pass that only computes prompts.
 func (p *Parameters) Prefill(batch, isl, prefix int) float64 {
 	return p.Step(promptsStep(batch, isl, prefix))
 }
@@ -106,7 +104,7 @@ func (p *Parameters) Decode(batch, _, context, _ int) float64 {
 	return p.Step(decodesStep(batch, context))
 }
 
-// check refuses parameters that give no time.
+// check returns an error for parameters that do not give valid times.
 func (p *Parameters) check() error {
 	for _, f := range []struct {
 		name  string
@@ -141,9 +139,8 @@ func (p *Parameters) check() error {
 	return nil
 }
 
-// DefaultGraphs returns the graph sizes that vLLM captures for a limit of requests
-// at once: 1, 2, 4, then steps of 8 below 256 and of 16 above, up to twice the
-// limit and at most 512 tokens.
+// DefaultGraphs returns the graph sizes that vLLM captures for a maximum number of running requests. The sizes are 1,
+// 2, 4, then steps of 8 below 256 and of 16 above, up to twice the maximum and at most 512 tokens.
 func DefaultGraphs(maxSeqs int) []int {
 	largest := 512
 	if maxSeqs > 0 {

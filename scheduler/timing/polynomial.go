@@ -6,11 +6,11 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Polynomial is the reference's default model: fits to one GPU's profile, in
-// the prompt tokens to compute and in the share of the KV cache in use.
+// Polynomial is the reference's default model. It was fitted to one GPU's profile, as polynomials of the prompt
+// tokens to compute and of the used share of the KV cache.
 type Polynomial struct{}
 
-// ByContext returns false: only the KV cache in use counts.
+// ByContext returns false: times depend only on the KV cache in use.
 func (Polynomial) ByContext() bool { return false }
 
 // Prefill returns a time that is quadratic in the tokens to compute.
@@ -20,8 +20,7 @@ func (Polynomial) Prefill(batch, isl, prefix int) float64 {
 	return max(ms+1.650142e+01, 0)
 }
 
-// Decode returns a time that is quadratic in the share of the KV cache in use, and
-// at least 1 ms.
+// Decode returns a time that is quadratic in the used share of the KV cache, and at least 1 ms.
 func (Polynomial) Decode(_, active, _, capacity int) float64 {
 	p := 1.0
 	if capacity > 0 {
@@ -31,15 +30,15 @@ func (Polynomial) Decode(_, active, _, capacity int) float64 {
 	return max(ms+5.74, 1)
 }
 
-// sharesOf returns the model if its times depend on the share of the KV cache in use. It is no interface, so that the
-// arguments of repeatShares stay on the stack.
+// sharesOf returns the model if its times depend on the used share of the KV cache. The result type is not an
+// interface, so that the arguments of repeatShares stay on the stack.
 func sharesOf(m Model) (p Polynomial, ok bool) {
 	p, ok = m.(Polynomial)
 	return p, ok
 }
 
-// repeatShares is Clock.Repeat for passes that only decode, with times divided by factor, up to the first pass that does not
-// take the short way of scaleTime.
+// repeatShares implements Clock.Repeat for passes that only decode, with times divided by factor. It stops before the
+// first pass that needs the slow path of scaleTime.
 func (p Polynomial) repeatShares(factor float64, s *Step, r *Run) {
 	from := len(r.Ends)
 	ends, nanos := slices.Grow(r.Ends, r.Most-from)[:r.Most], slices.Grow(r.Nanos, r.Most-from)[:r.Most]

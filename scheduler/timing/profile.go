@@ -9,51 +9,51 @@ import (
 	"github.com/replay-llm/replay/internal/json"
 )
 
-// Profile is a fitted model with what it was fitted to, as a file holds it.
+// Profile is the content of a profile file: a fitted model and the data about its fit.
 type Profile struct {
-	Form       string     `json:"form"`    // names the shape of the model
-	Version    int        `json:"version"` // of the file, ProfileVersion
-	Source     string     `json:"source"`  // what the parameters come from
+	Form       string     `json:"form"`    // name of the model type
+	Version    int        `json:"version"` // version of the file, ProfileVersion
+	Source     string     `json:"source"`  // source of the parameters
 	Parameters Parameters `json:"parameters"`
-	Engine     *Engine    `json:"engine,omitempty"`      // it was measured on
-	Way        *Way       `json:"way,omitempty"`         // nil: the times were the engine's own
+	Engine     *Engine    `json:"engine,omitempty"`      // the server of the measurements
+	Way        *Way       `json:"way,omitempty"`         // nil: the times are from the engine itself
 	Link       *Link      `json:"kv_transfer,omitempty"` // nil: no transfer was measured
-	Warmup     *Warmup    `json:"warmup,omitempty"`      // of fresh servers; nil: none was seen
-	// Unheard reports that KV events of the servers did not reach the router of the runs fitted to.
+	Warmup     *Warmup    `json:"warmup,omitempty"`      // pause of fresh servers; nil: none was measured
+	// Unheard reports that KV events of the servers did not reach the router in the fitted runs.
 	Unheard bool `json:"no_kv_events,omitempty"`
-	// Slow are the servers of the fitted runs that were slower than the server of the fitted times.
+	// Slow lists the servers of the fitted runs that were slower than the server of the fitted times.
 	Slow []SlowServer `json:"slow_servers,omitempty"`
-	// Trusted, when not nil, are the passes the parameters were fitted to.
+	// Trusted, if not nil, is the range of passes that the parameters were fitted to.
 	Trusted *Trusted `json:"trusted,omitempty"`
-	// Spreads are the standard deviations of fitted parameters, as shares of them,
-	// in the order of the parameters.
+	// Spreads are the standard deviations of fitted parameters, relative to their values, in the order of the
+	// parameters.
 	Spreads []Spread `json:"spreads,omitempty"`
 }
 
-// Way is what lies between a client and the engine: times that the client sees and the
-// engine does not.
+// Way is the time between a client and the engine, which the client measures and the engine does not.
 type Way struct {
-	First       float64 `json:"first_s"`        // s more to the first token
-	Token       float64 `json:"token_s"`        // s more for each token after it
-	FirstSpread float64 `json:"first_spread_s"` // standard deviation over requests of First
-	TokenSpread float64 `json:"token_spread_s"` // and of Token
+	First       float64 `json:"first_s"`        // s added to the first token
+	Token       float64 `json:"token_s"`        // s added to each later token
+	FirstSpread float64 `json:"first_spread_s"` // standard deviation of First over requests
+	TokenSpread float64 `json:"token_spread_s"` // standard deviation of Token over requests
 }
 
-// SlowServer is a server with passes that took longer than the passes of its peers by a share. Without a name it is the whole
-// run, compared with the other runs.
+// SlowServer is a server with passes that took longer than the passes of its peers by a share. Without a name, it
+// means the whole run, compared with the other runs.
 type SlowServer struct {
 	Run    string  `json:"run"`
 	Server string  `json:"server,omitempty"`
 	Share  float64 `json:"slower"`
 }
 
-// Warmup is the one pause of a server that has never served: in its first pass in which at least Requests requests gain a token.
+// Warmup is a single pause of a fresh server. It happens in the first pass in which at least Requests requests gain a
+// token.
 type Warmup struct {
 	Requests int     `json:"requests"`
 	Time     float64 `json:"time_s"`
 }
 
-// Kinds of engines under other schedulers than vLLM's.
+// Names of engines with other schedulers than vLLM's.
 const (
 	SGLang = "sglang"
 	TRTLLM = "trtllm"
@@ -62,51 +62,51 @@ const (
 // ProfileVersion is the version of the files that are written and read.
 const ProfileVersion = 1
 
-// Engine is the server that a profile was measured on.
+// Engine describes the server of a measured profile.
 type Engine struct {
 	Kind             string `json:"engine,omitempty"` // SGLang or TRTLLM; "": vLLM
 	Model            string `json:"model,omitempty"`
 	GPU              string `json:"gpu,omitempty"`
 	Version          string `json:"vllm_version,omitempty"`
-	Rules            string `json:"scheduler_profile,omitempty"` // of TRTLLM alone
+	Rules            string `json:"scheduler_profile,omitempty"` // only for TRTLLM
 	TensorParallel   int    `json:"tensor_parallel_size"`
-	Blocks           int    `json:"num_gpu_blocks"` // 0: unknown, and never full
+	Blocks           int    `json:"num_gpu_blocks"` // 0: unknown, treated as unlimited
 	BlockTokens      int    `json:"block_size"`
 	MaxSeqs          int    `json:"max_num_seqs"`
 	MaxBatchedTokens int    `json:"max_num_batched_tokens"`
 	Async            bool   `json:"async_scheduling"`
 }
 
-// Trusted is the range of passes in which a model can be trusted: the 1st to the
-// 99th percentile, by time, of those it was fitted to.
+// Trusted is the range of passes in which a model is reliable: the 1st to the 99th percentile, weighted by time, of
+// the fitted passes.
 type Trusted struct {
 	Tokens    Range `json:"tokens_per_pass"`
 	Requests  Range `json:"requests_per_pass"`
 	Context   Range `json:"kv_tokens"`             // tokens of KV cache in use
 	PerSeq    Range `json:"kv_tokens_per_request"` // tokens of KV cache in use per running request
 	Waiting   Range `json:"waiting_requests"`
-	Preempted bool  `json:"preemptions"` // there were preemptions
+	Preempted bool  `json:"preemptions"` // the fitted passes include preemptions
 }
 
-// Range is an interval, both ends included.
+// Range is an interval that includes both ends.
 type Range struct {
 	Least float64 `json:"least"`
 	Most  float64 `json:"most"`
 }
 
-// Holds reports whether x is in the range, give or take a twentieth.
+// Holds reports whether x is in the range, with a tolerance of a twentieth.
 func (r Range) Holds(x float64) bool {
 	const slack = 0.05
 	return x >= r.Least-slack*r.Least && x <= r.Most+slack*r.Most
 }
 
-// Spread is how well a parameter is known.
+// Spread is the uncertainty of a parameter.
 type Spread struct {
 	Name  string  `json:"parameter"`
-	Share float64 `json:"spread"` // standard deviation over value
+	Share float64 `json:"spread"` // standard deviation divided by the value
 }
 
-// LoadProfile reads a profile.
+// LoadProfile reads a profile from a file.
 func LoadProfile(path string) (*Profile, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -134,7 +134,7 @@ func LoadProfile(path string) (*Profile, error) {
 	return p, nil
 }
 
-// check refuses a way that takes no time that could be.
+// check returns an error for impossible values.
 func (w *Way) check() error {
 	if w == nil {
 		return nil
@@ -150,7 +150,7 @@ func (w *Way) check() error {
 	return nil
 }
 
-// Write writes p as JSON, for LoadProfile.
+// Write writes p as JSON that LoadProfile can read.
 func (p *Profile) Write(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")

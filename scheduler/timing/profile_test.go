@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// A step's time by hand: 10 ms to read weights and as much to multiply.
+// The time of a step is computed by hand: 10 ms to read the weights and 10 ms to multiply.
 func TestParameters(t *testing.T) {
 	p := Parameters{Base: 1e-3, Weights: 10e-3, Token: 1e-3, Pair: 1e-6, Request: 1e-3, Context: 1e-6, Mixed: 2e-6, MixedBase: 5e-3, Graphs: []int{4, 10}}
 	for _, c := range []struct {
@@ -38,7 +38,7 @@ func TestParameters(t *testing.T) {
 	}
 }
 
-// Models that know nothing of whole passes time their two parts.
+// Models that do not time whole passes time the prefill and decode parts.
 func TestStepOfOtherModels(t *testing.T) {
 	c := Clock{Model: Polynomial{}, Speedup: 2, DecodeSpeedup: 1}
 	s := Step{Prompts: 2, PromptReached: 300, PromptBefore: 100, Decodes: 3, DecodeLength: 600, Active: 640, Capacity: 6400, Pairs: 1}
@@ -69,7 +69,7 @@ func TestDefaultGraphs(t *testing.T) {
 	}
 }
 
-// What is written is read again; senseless settings are refused by name.
+// A written profile can be read again. Invalid values are rejected by name.
 func TestLoad(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "p.json")
@@ -106,7 +106,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// 15.01 GB of weights, without the table of embeddings, are read at 85 % of 3.35 TB/s.
+// The weights of 15.01 GB, without the embedding table, are read at 85 % of 3.35 TB/s.
 func TestRoofline(t *testing.T) {
 	for _, name := range []string{"h100/llama-3.1-8b", "h100/meta-llama/Llama-3.1-8B", "NVIDIA H100 80GB HBM3/Llama-3.1-8B-Instruct", "h100/llama-3.1-8b/tp1", "h100/llama-3.1-8b?tp=1"} {
 		m, err := ParseSource("roofline:" + name).Load()
@@ -156,8 +156,8 @@ func TestRoofline(t *testing.T) {
 	}
 }
 
-// A pass reads the experts that its tokens are sent to: hardly more than the experts of one token at first, nearly all in the
-// end.
+// A pass reads the experts that its tokens are sent to: few more than the experts of one token at first, nearly all
+// in the end.
 func TestExpertsTouched(t *testing.T) {
 	p := &Parameters{Weights: 1e-9, Experts: 0.008, ExpertShare: 0.125, Knee: 1}
 	for tokens, share := range map[int]float64{1: 0.125, 2: 0.234375, 8: 0.656391, 64: 0.999806} {
@@ -172,7 +172,7 @@ func TestExpertsTouched(t *testing.T) {
 	}
 }
 
-// GPUs of a worker follow from what its pass times come from.
+// The number of GPUs is derived from the source of the pass times.
 func TestGPUs(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "profile.json")
 	text := `{"form":"x","version":1,"parameters":{"weights_s":1},"engine":{"gpu":"NVIDIA H100","tensor_parallel_size":2}}`

@@ -6,7 +6,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/hardware"
 )
 
-// Roofline returns the profile of a model on GPUs by their data sheets: a start when nothing has been measured. It is composed of
+// Roofline returns the profile of a model on GPUs from their data sheets, for use without measurements. It combines
 // the parts of hardware.Pass.
 func Roofline(f *hardware.Fit) Profile {
 	p := f.Pass()

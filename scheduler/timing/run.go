@@ -8,23 +8,22 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Run is a run of successive passes in which the same requests gain one token each: passes differ only in the KV cache
-// that they read.
+// Run is a run of successive passes in which the same requests gain one token each. The passes differ only in the KV
+// cache that they read.
 type Run struct {
-	Apart bool     // they are timed by Clock.Apart, not by Clock.Step
-	Until sim.Time // passes that would begin then or later are left out, except the first
-	Most  int      // passes at most
-	End   sim.Time // of the last pass; before, when the first begins
+	Apart bool     // passes are timed by Clock.Apart instead of Clock.Step
+	Until sim.Time // only passes that begin before this instant are in the run, except the first
+	Most  int      // maximum number of passes
+	End   sim.Time // end of the last pass; before the run, the start of the first pass
 
-	Ends  []sim.Time // of the passes
-	Nanos []int64    // how long they take, in ns; none when it is too long to count
+	Ends  []sim.Time // ends of the passes
+	Nanos []int64    // durations of the passes, in ns; empty if a duration is too long for ns
 }
 
-// mostNanos bounds the lengths of passes that are counted in whole ns: some 18 minutes.
+// mostNanos limits durations that are counted in ns: some 18 minutes.
 const mostNanos = 1 << 40
 
-// InNanos returns a duration of a Clock in ms as whole ns, and whether it is short enough
-// to be counted so.
+// InNanos converts a duration of a Clock from ms to ns, and reports whether it is short enough for ns.
 func InNanos(ms float64) (int64, bool) {
 	if !(ms < mostNanos/1e6) {
 		return 0, false
@@ -32,8 +31,8 @@ func InNanos(ms float64) (int64, bool) {
 	return int64(ms*1e6 + 0.5), true
 }
 
-// Repeat fills r with a run of passes, the first of which is s, and advances s past the run. A pass of no length, or
-// one that is too long to count, is a run alone.
+// Repeat fills r with a run of passes that starts with s, and advances s past the run. A pass with a duration of 0,
+// or with a duration too long for ns, is a run of one pass.
 func (c *Clock) Repeat(s *Step, r *Run) error {
 	p, fitted := c.Model.(*Parameters)
 	m, measured := c.Model.(*Measured)
@@ -63,7 +62,7 @@ func (c *Clock) Repeat(s *Step, r *Run) error {
 	return nil // the next call returns the error
 }
 
-// addPass adds a pass to r if r has none or the pass is like the ones before it, and reports whether more may follow.
+// addPass adds a pass to r if r is empty or the pass can join the run, and reports whether more passes may follow.
 func (c *Clock) addPass(s *Step, r *Run) (more bool, err error) {
 	ms, err := c.timePass(s, r.Apart)
 	if err != nil {
@@ -91,11 +90,11 @@ func (c *Clock) timePass(s *Step, apart bool) (float64, error) {
 	return prefill + decode, err
 }
 
-// scale is what times on a line are multiplied by to be in ns, and then divided by.
+// scale converts times of a line: they are multiplied by unit to be in ns, and then divided by factor.
 type scale struct{ unit, factor float64 }
 
-// repeatDecodes is Repeat for passes that only decode, with times on a line: up to the first that does not take the
-// short way of scaleTime, or the end of the line.
+// repeatDecodes implements Repeat for passes that only decode, with times on a line. It stops at the end of the line,
+// or before the first pass that needs the slow path of scaleTime.
 func repeatDecodes(line *silicon.Line, by scale, s *Step, r *Run) {
 	from := len(r.Ends)
 	ends, nanos := slices.Grow(r.Ends, r.Most-from)[:r.Most], slices.Grow(r.Nanos, r.Most-from)[:r.Most]
@@ -103,7 +102,7 @@ func repeatDecodes(line *silicon.Line, by scale, s *Step, r *Run) {
 	context, step, fixed, each, most := s.Context, int64(s.Requests), line.Base, line.PerToken, line.Most
 	divides := !leavesTimes(by.factor)
 	for n < len(ends) && n < len(nanos) && (n == 0 || end < until) && context < most {
-		// What scaleTime would round is this product except its last digits.
+		// The product equals the value that scaleTime would round, except for its last digits.
 		length, ok := roundNanos(float64((fixed + float64(each*float64(context))) * by.unit))
 		if ok && divides {
 			length, ok = divideNanos(length, by.factor)
@@ -121,8 +120,7 @@ func repeatDecodes(line *silicon.Line, by scale, s *Step, r *Run) {
 	r.End, r.Ends, r.Nanos = end, ends[:n], nanos[:n]
 }
 
-// Grow turns a pass that only decodes into the one that comes n passes after it, or before
-// it.
+// Grow changes s, a pass that only decodes, to the pass n passes later, or earlier if n is negative.
 func (s *Step) Grow(n int) {
 	s.Context += int64(n) * int64(s.Requests)
 	s.DecodeLength += n * s.Decodes

@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// drawClock draws a clock of any kind, with times from nothing to more than can be counted.
+// drawClock draws a clock of any kind, with times from 0 to times too long for ns.
 func drawClock(rng *rand.Rand) Clock {
 	scale := []float64{1e-12, 1e-9, 1e-7, 1e-5, 1e-3, 1, 1e6}[rng.IntN(7)]
 	c := Clock{Speedup: []float64{0, 1, 1, 1, 2.5}[rng.IntN(5)], DecodeSpeedup: []float64{1, 1, 1.7}[rng.IntN(3)]}
@@ -29,7 +29,7 @@ func drawClock(rng *rand.Rand) Clock {
 	return c
 }
 
-// A run of passes equals single passes by Step.
+// A run of passes equals the single passes from Step.
 func TestRepeat(t *testing.T) {
 	runs, odd := 0, 0
 	for seed := range uint64(20000) {
@@ -80,7 +80,7 @@ func TestRepeat(t *testing.T) {
 	}
 }
 
-// TestRepeatAllocatesNothing holds that a run allocates nothing where its slices have room.
+// TestRepeatAllocatesNothing checks that a run allocates no memory if its slices have room.
 func TestRepeatAllocatesNothing(t *testing.T) {
 	ends, nanos, s := make([]sim.Time, 0, 16), make([]int64, 0, 16), &Step{}
 	for _, m := range []Model{Polynomial{}, &Parameters{Base: 1e-3}, measured(t, "h100/llama-3.1-8b")} {

@@ -11,18 +11,18 @@ import (
 	"github.com/replay-llm/replay/scheduler/silicon"
 )
 
-// memo holds the latest result of loadMeasured, since a plan replays a fit hundreds of times. Its tables fill on
-// demand, and their content follows from the key.
+// memo caches the results of loadMeasured, because a plan replays a fit hundreds of times. The tables are filled on
+// demand, and their content depends only on the key.
 var memo struct {
 	sync.Mutex
 	tables map[string]*optables.Tables
 	models map[string]*Measured
 }
 
-// mostModels bounds the memo.
+// mostModels limits the size of memo.
 const mostModels = 64
 
-// loadMeasured returns the model of a fit by measured operators.
+// loadMeasured returns the Measured model of a fit.
 func loadMeasured(f *hardware.Fit) (*Measured, error) {
 	text, err := json.Marshal(f)
 	if err != nil {
@@ -52,7 +52,7 @@ func loadMeasured(f *hardware.Fit) (*Measured, error) {
 	return m, nil
 }
 
-// loadTables returns the measured operators of a fit's GPU, with the memo locked.
+// loadTables returns the measured operators of a fit's GPU. The caller has locked the memo.
 func loadTables(f *hardware.Fit) (*optables.Tables, error) {
 	key := f.Operators + " " + f.GPU.Name
 	tables := memo.tables[key]
@@ -74,7 +74,7 @@ func loadTables(f *hardware.Fit) (*optables.Tables, error) {
 	return tables, nil
 }
 
-// NewComposer returns the operators of passes of a fit.
+// NewComposer returns the composer of passes for a fit.
 func NewComposer(f *hardware.Fit) (*silicon.Composer, error) {
 	memo.Lock()
 	defer memo.Unlock()

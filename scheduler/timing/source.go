@@ -13,8 +13,8 @@ import (
 type Form uint8
 
 const (
-	BuiltIn    Form = iota // the reference's polynomial, of no GPU
-	File                   // a profile of replay calibrate, or a table of the reference
+	BuiltIn    Form = iota // the reference's polynomial, for no specific GPU
+	File                   // a profile from replay calibrate, or a table of the reference
 	DataSheets             // data sheets of a model and its GPUs
 	Operators              // measured operators of the GPUs of a model
 )
@@ -22,16 +22,17 @@ const (
 // Source is the origin of an engine's pass times. The zero value is the built-in polynomial.
 type Source struct {
 	form Form
-	text string        // in settings, digests and reports: the path of a file, or a prefix and the text of a fit
-	fit  *hardware.Fit // of DataSheets and Operators
-	err  error         // the reason for no fit
+	text string        // text in settings, digests and reports: the path of a file, or a prefix and the text of a fit
+	fit  *hardware.Fit // for DataSheets and Operators
+	err  error         // the reason why fit is nil
 }
 
-// prefix returns the prefix of the texts of sources without a file; hardware.ParseFit reads the rest.
+// prefix returns the text prefix of a form without a file; hardware.ParseFit parses the text after it.
 func (f Form) prefix() string { return [...]string{DataSheets: "roofline:", Operators: "silicon:"}[f] }
 
-// ParseSource returns the source of a text: the path of a profile as JSON or of a table of the reference (.npz),
-// roofline:GPU/MODEL, or silicon:GPU/MODEL. The methods that need the hardware or the file return what is wrong with it.
+// ParseSource returns the source of a text: the path of a JSON profile or of a table of the reference (.npz),
+// roofline:GPU/MODEL, or silicon:GPU/MODEL. Errors in the text are returned later, by the methods that need the
+// hardware or the file.
 func ParseSource(text string) Source {
 	for _, form := range []Form{DataSheets, Operators} {
 		if name, ok := strings.CutPrefix(text, form.prefix()); ok {
@@ -45,13 +46,14 @@ func ParseSource(text string) Source {
 	return Source{form: File, text: text}
 }
 
-// BySheets returns the source of pass times by data sheets of a fit; text is what hardware.ParseFit reads it from.
+// BySheets returns the source of pass times from the data sheets of a fit; text is the input of hardware.ParseFit for
+// the fit.
 func BySheets(text string, f hardware.Fit) Source {
 	return Source{form: DataSheets, text: DataSheets.prefix() + text, fit: &f}
 }
 
-// ByOperators returns the source of pass times by measured operators of the same hardware, for an engine and its release, as
-// vllm-0.33; s itself without hardware.
+// ByOperators returns the source of pass times from measured operators of the same hardware, for an engine and its
+// release, for example vllm-0.33. It returns s if s has no hardware.
 func (s Source) ByOperators(engine string) Source {
 	if s.fit == nil {
 		return s
@@ -65,13 +67,13 @@ func (s Source) ByOperators(engine string) Source {
 // Form returns the kind of the source.
 func (s Source) Form() Form { return s.form }
 
-// String returns the text of the source, "" of the built-in polynomial.
+// String returns the text of the source, or "" for the built-in polynomial.
 func (s Source) String() string { return s.text }
 
-// Recorded returns the text of the source: it stands for the source in run directories and digests.
+// Recorded returns the text of the source, which represents the source in run directories and digests.
 func (s Source) Recorded() any { return s.text }
 
-// Fit returns the model on its GPUs; ok is false for pass times of a file, the built-in ones, and hardware that is unknown.
+// Fit returns the model on its GPUs. ok is false for files, for the built-in polynomial, and for unknown hardware.
 func (s Source) Fit() (f hardware.Fit, ok bool) {
 	if s.fit == nil || s.err != nil {
 		return f, false
@@ -106,13 +108,15 @@ func (s Source) Load() (Model, error) {
 	return &p.Parameters, nil
 }
 
-// ByRequests reports whether pass times follow from numbers of requests: those of a table, by its name, and the built-in ones.
+// ByRequests reports whether pass times come from the built-in polynomial or a table, which time prefill and decode
+// by numbers of requests. A table is recognized by its file name.
 func (s Source) ByRequests() bool { return s.form == BuiltIn || s.form == File && s.namesTable() }
 
-// namesTable reports whether the path is that of a table of the reference.
+// namesTable reports whether the text is the path of a table of the reference.
 func (s Source) namesTable() bool { return strings.HasSuffix(s.text, ".npz") }
 
-// HoldsProfile reports whether the file of the source has a profile, for any name; a missing file counts by its name.
+// HoldsProfile reports whether the file of the source contains a profile. If the file does not exist, its name
+// decides.
 func (s Source) HoldsProfile() bool {
 	if s.form != File || s.namesTable() {
 		return false
@@ -129,15 +133,14 @@ func startsWith(path, text string) (bool, error) {
 	}
 	defer f.Close()
 	begin := make([]byte, len(text))
-	n, _ := f.Read(begin) // an empty file begins with nothing
+	n, _ := f.Read(begin) // an empty file does not begin with text
 	return string(begin[:n]) == text, nil
 }
 
 // Profile reads the profile of the source.
 func (s Source) Profile() (*Profile, error) { return LoadProfile(s.text) }
 
-// engine returns the server that the profile of the source was fitted to; nil without a profile, or if the profile does not name
-// it.
+// engine returns the server of the source's profile, or nil if there is no profile or it does not name a server.
 func (s Source) engine() (*Engine, error) {
 	if !s.HoldsProfile() {
 		return nil, nil
@@ -149,8 +152,8 @@ func (s Source) engine() (*Engine, error) {
 	return p.Engine, nil
 }
 
-// GPUs returns the GPUs of a worker: those of the hardware, or of the server that a profile was fitted to; 1 if neither
-// is known.
+// GPUs returns the number of GPUs of a worker, from the hardware or from the server of a profile, and their price.
+// The number is 1 if neither is known.
 func (s Source) GPUs() (count int, price float64, err error) {
 	if s.fit != nil {
 		return s.fit.GPUs(), s.fit.GPU.Price, s.err
@@ -161,12 +164,12 @@ func (s Source) GPUs() (count int, price float64, err error) {
 	}
 	gpu, err := hardware.FindGPU(e.GPU, nil)
 	if err != nil {
-		gpu.Price = 0 // it is none of the tables'
+		gpu.Price = 0 // it is not a GPU of the tables
 	}
 	return max(1, e.TensorParallel), gpu.Price, nil
 }
 
-// Names returns the names of the GPUs and of the model, "" if they are unknown.
+// Names returns the names of the GPUs and of the model, or "" if they are unknown.
 func (s Source) Names() (gpu, model string) {
 	if f, ok := s.Fit(); ok {
 		return f.GPU.Name, f.Model.Name
@@ -177,7 +180,7 @@ func (s Source) Names() (gpu, model string) {
 	return "", ""
 }
 
-// Engine returns the engine of pass times by measured operators; ok is false for other pass times.
+// Engine returns the engine of pass times from measured operators. ok is false for other pass times.
 func (s Source) Engine() (e optables.Engine, ok bool) {
 	if f, known := s.Fit(); known && s.form == Operators {
 		e, _ = SplitEngine(f.Engine)
@@ -186,7 +189,7 @@ func (s Source) Engine() (e optables.Engine, ok bool) {
 	return e, false
 }
 
-// operators returns the fit of pass times by measured operators.
+// operators returns the fit of pass times from measured operators.
 func (s Source) operators() (*hardware.Fit, error) {
 	if s.form != Operators {
 		return nil, fmt.Errorf("%s: no pass times by measured operators", s.text)

@@ -1,35 +1,35 @@
 package timing
 
-// Step is the work of one forward pass that computes prompt chunks and answer tokens together. The first group of
-// fields is for a Stepper, the second for a Model that times prefill and decode apart.
+// Step is the work of one forward pass that computes prompt chunks and answer tokens together. A Stepper uses the
+// first group of fields. A Model that times prefill and decode separately uses the last group.
 type Step struct {
-	Tokens   int     // computed, over all requests
-	Requests int     // that compute any
-	Context  int64   // tokens of KV cache that requests read which compute one answer token each
-	Readers  int     // these requests
+	Tokens   int     // computed tokens of all requests
+	Requests int     // requests with computed tokens
+	Context  int64   // tokens of KV cache read by requests that compute one answer token each
+	Readers  int     // number of these requests
 	Pairs    float64 // (new token, earlier token) pairs of all other requests
-	Chunks   int     // these requests
-	// ChunkTokens are the tokens that they compute.
+	Chunks   int     // number of these other requests
+	// ChunkTokens is the number of tokens computed by these other requests.
 	ChunkTokens int
 
-	Drafts int // tokens that a drafter proposes after the pass for each request
+	Drafts int // tokens per request that a drafter proposes after the pass
 
 	Prompts       int // requests with prompt tokens to compute
-	PromptReached int // tokens, over Prompts: reached by this pass
-	PromptBefore  int // tokens, over Prompts: there before this pass
+	PromptReached int // tokens of all Prompts after this pass
+	PromptBefore  int // tokens of all Prompts before this pass
 	Decodes       int // requests that decode
-	DecodeLength  int // tokens, over Decodes: their lengths
+	DecodeLength  int // total length of all Decodes, in tokens
 	Active        int // tokens of KV cache in use
-	Capacity      int // tokens of KV cache there is room for
-	// ByTokens makes Active the tokens of DecodeLength, at most Capacity, in the passes of a
-	// Run; otherwise it stays.
+	Capacity      int // tokens of KV cache that fit in memory
+	// ByTokens makes Active follow DecodeLength, up to Capacity, in the passes of a Run. Otherwise Active is
+	// constant.
 	ByTokens bool
 }
 
-// Mixed reports whether the pass computes anything besides one answer token per request.
+// Mixed reports whether the pass computes more than one answer token per request.
 func (s *Step) Mixed() bool { return s.Pairs > 0 }
 
-// Widen raises every number of s that takes time to at least that of o.
+// Widen raises every quantity of s to at least the value in o.
 func (s *Step) Widen(o *Step) {
 	s.Tokens, s.Requests = max(s.Tokens, o.Tokens), max(s.Requests, o.Requests)
 	s.Drafts = max(s.Drafts, o.Drafts)
@@ -45,9 +45,8 @@ type Stepper interface {
 	Step(s *Step) float64
 }
 
-// Step returns the duration of a whole pass in ms. Models that are no Stepper time
-// its prefill and its decode part, one after the other. It fails when the time
-// does not fit in 2^64 seconds.
+// Step returns the duration of a whole pass in ms. A model that is no Stepper times the prefill part and then the
+// decode part. Step returns an error if the time is 2^64 seconds or more.
 func (c *Clock) Step(s *Step) (float64, error) {
 	var ms float64
 	switch m := c.Model.(type) {
@@ -67,15 +66,15 @@ func (c *Clock) Step(s *Step) (float64, error) {
 	return c.addDrafts(ms, s), err
 }
 
-// apart is the terms of Parameters for the numbers of tokens and requests of a pass.
+// apart is the cached result of timeApartFromContext for the numbers of tokens and requests of a pass.
 type apart struct {
 	of               *Parameters
 	tokens, requests int
 	seconds          float64
 }
 
-// timeApart is timeApartFromContext, which is remembered: most passes have as many tokens
-// as the one before.
+// timeApart returns timeApartFromContext with a cache of one value, because most passes have as many tokens as the
+// previous pass.
 func (c *Clock) timeApart(p *Parameters, s *Step) float64 {
 	l := &c.latest
 	if l.of != p || l.tokens != s.Tokens || l.requests != s.Requests {
@@ -84,7 +83,7 @@ func (c *Clock) timeApart(p *Parameters, s *Step) float64 {
 	return l.seconds
 }
 
-// addDrafts returns the duration of a pass with the drafts that follow it.
+// addDrafts returns the duration ms of a pass plus the time of its drafts.
 func (c *Clock) addDrafts(ms float64, s *Step) float64 {
 	if s.Drafts == 0 {
 		return ms
@@ -96,8 +95,8 @@ func (c *Clock) addDrafts(ms float64, s *Step) float64 {
 	return ms + float64(float64(s.Drafts)*(draft+float64(c.DraftShare*ms)))
 }
 
-// Apart returns the duration of a pass in ms that computes prompts first and then
-// decodes. It fails like Step.
+// Apart returns the durations of the prefill part and the decode part of a pass, in ms. Apart returns an error under
+// the same condition as Step.
 func (c *Clock) Apart(s *Step) (prefill, decode float64, err error) {
 	if n := s.Prompts; n > 0 {
 		if prefill, err = c.Prefill(n, s.PromptReached/n, s.PromptBefore/n); err != nil {

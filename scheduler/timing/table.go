@@ -6,22 +6,22 @@ import (
 	"sort"
 )
 
-// Table is a measured profile: times at grid points, interpolated linearly between them and extrapolated from the outermost
-// cells.
+// Table is a measured profile: times at grid points, interpolated linearly between them and extrapolated from the
+// outermost cells.
 type Table struct {
-	// PrefillTokens is strictly rising, with at least two points.
+	// PrefillTokens is strictly ascending, with at least two points.
 	PrefillTokens []float64
-	PrefillMS     []float64 // time at each of PrefillTokens
+	PrefillMS     []float64 // times at the points of PrefillTokens
 	// ActiveTokens and ContextTokens are the axes of DecodeMS, like PrefillTokens.
 	ActiveTokens  []float64
 	ContextTokens []float64
-	DecodeMS      []float64 // row by row: ActiveTokens outside, ContextTokens inside
+	DecodeMS      []float64 // row by row: a row per point of ActiveTokens, a column per point of ContextTokens
 }
 
-// ByContext returns true: the decode grid has the mean context as its second axis.
+// ByContext returns true: the second axis of the decode grid is the mean context.
 func (*Table) ByContext() bool { return true }
 
-// Prefill reads the profile at the tokens to compute.
+// Prefill interpolates the profile at the number of tokens to compute.
 func (t *Table) Prefill(batch, isl, prefix int) float64 {
 	x := float64(batch * max(isl-prefix, 0))
 	i := findCell(t.PrefillTokens, x)
@@ -29,8 +29,8 @@ func (t *Table) Prefill(batch, isl, prefix int) float64 {
 	return max(ms, 0)
 }
 
-// Decode reads the profile at the tokens in the KV cache and the mean context,
-// first along the former, and is at least 1 ms.
+// Decode interpolates the profile at the tokens in the KV cache, then at the mean context. The result is at least 1
+// ms.
 func (t *Table) Decode(_, active, context, _ int) float64 {
 	x, y := float64(active), float64(context)
 	i, j := findCell(t.ActiveTokens, x), findCell(t.ContextTokens, y)
@@ -44,21 +44,19 @@ func (t *Table) columnTime(i, j int, x float64) float64 {
 	return lineAt(t.ActiveTokens[i], t.DecodeMS[i*width+j], t.ActiveTokens[i+1], t.DecodeMS[(i+1)*width+j], x)
 }
 
-// findCell returns the index i of the cell [axis[i], axis[i+1]) that holds x; the
-// outermost cells also stand for values outside the grid.
+// findCell returns the index i of the cell [axis[i], axis[i+1]) with x. Values outside the grid belong to the
+// outermost cells.
 func findCell(axis []float64, x float64) int {
 	i := sort.Search(len(axis), func(k int) bool { return axis[k] > x }) - 1
 	return min(max(i, 0), len(axis)-2)
 }
 
-// lineAt returns the straight line through two points, at x. The order of
-// operations is the reference's.
+// lineAt returns the value at x of the straight line through two points. The order of operations is the reference's.
 func lineAt(x1, y1, x2, y2, x float64) float64 {
 	return float64((y2-y1)/(x2-x1)*(x-x1)) + y1
 }
 
-// check complains about the first array that is no grid, naming it as the
-// profile files do.
+// check returns an error about the first invalid array, by its name in profile files.
 func (t *Table) check() error {
 	for _, a := range []struct {
 		name   string

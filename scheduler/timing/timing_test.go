@@ -51,14 +51,14 @@ func TestPolynomial(t *testing.T) {
 	}
 }
 
-// constant predicts the same times whatever it is asked.
+// constant predicts the same times for all arguments.
 type constant struct{ prefill, decode float64 }
 
 func (c constant) Prefill(int, int, int) float64     { return c.prefill }
 func (c constant) Decode(int, int, int, int) float64 { return c.decode }
 func (constant) ByContext() bool                     { return false }
 
-// The nanoseconds of the worked timings, at 64 tokens a block and 16384 blocks.
+// The nanoseconds of the worked timings are computed with 64 tokens per block and 16384 blocks.
 func TestClock(t *testing.T) {
 	c := Clock{Model: Polynomial{}, Speedup: 1, DecodeSpeedup: 1}
 	for tokens, nanos := range map[int]float64{

@@ -2,7 +2,8 @@ package timing
 
 import "testing"
 
-// A pass that is as wide as two other passes takes as long as the longer, whether its model times it whole or in parts.
+// A pass that is as wide as two other passes takes as long as the longer of them, for models of whole passes and of
+// parts.
 func TestWiden(t *testing.T) {
 	prompt := &Step{Tokens: 900, Requests: 1, Pairs: 405000, Prompts: 1, PromptReached: 900, Active: 900, Capacity: 9000}
 	decode := &Step{Tokens: 4, Requests: 4, Context: 4000, Decodes: 4, DecodeLength: 4000, Active: 4000, Capacity: 9000}
