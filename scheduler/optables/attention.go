@@ -1,15 +1,15 @@
 package optables
 
-// Attention is an attention of heads that keep keys and values, on one GPU.
+// Attention describes attention with heads of keys and values on one GPU.
 type Attention struct {
 	Heads, KVHeads int
 	HeadSize       int
-	Window         int    // tokens that are attended to; 0: all
+	Window         int    // tokens that each token attends to; 0: all
 	KV             string // type of the KV cache: bfloat16 or fp8
 }
 
-// Context returns the time of the attention of prompts: of each prompt of a batch, tokens after some that the cache has.
-// The rotation and the writes of keys and values are not in it.
+// Context returns the attention time of a batch of prompts that compute the given number of tokens each, after past
+// cached tokens. The rotation and the writes of keys and values are not included.
 func (t *Tables) Context(a Attention, batch, tokens, past int) Time {
 	s := tokens + past
 	m := t.attention(contextTable, a)
@@ -18,14 +18,15 @@ func (t *Tables) Context(a Attention, batch, tokens, past int) Time {
 	return found
 }
 
-// shareOfNew returns the share of new tokens in the pairs of a prompt.
+// shareOfNew returns the share of new tokens in all pairs of tokens of a prompt.
 func shareOfNew(length, past int) float64 {
 	s, p := float64(length), float64(past)
 	return (float64(s*s) - float64(p*p)) / float64(s*s)
 }
 
-// Generation returns the time of the attention of a token for each request of a batch, with a mean length of caches
-// with the token itself: the mean of five lookups from 0.9 to 1.1 of it, since lengths differ.
+// Generation returns the attention time of one token for each request of a batch. length is the mean length of KV
+// caches, including the computed token. The result is the mean of five lookups from 0.9 to 1.1 of length, because
+// lengths differ.
 func (t *Tables) Generation(a Attention, batch, length int) Time {
 	lo := max(int(0.9*float64(length)), 1)
 	hi := max(int(1.1*float64(length)), lo)
@@ -40,14 +41,14 @@ func (t *Tables) Generation(a Attention, batch, length int) Time {
 	return mean
 }
 
-// measured is the measurements of a kind of operator, or of the kind that is most like it.
+// measured is the measurements of a kind of operator, or of the most similar kind that was measured.
 type measured struct {
 	grid  grid
 	own   workload
-	other bool // it is another kind
+	other bool // the measurements are of another kind
 }
 
-// at returns the time of a point: that of another kind at the same utilisation.
+// at returns the time of a point. The time of another kind is scaled to the same utilisation.
 func (m *measured) at(x point) Time {
 	t := m.grid.Tables
 	x[0], x[1], x[2] = max(x[0], 1), max(x[1], 1), max(x[2], 1)
@@ -62,7 +63,7 @@ func (m *measured) at(x point) Time {
 	return Time{found.Ms * light / m.grid.load.bound(t.sheet(), x), Filled}
 }
 
-// attention returns the measurements of a's kind, else of the most similar kind.
+// attention returns the measurements of the kind of a, or of the most similar kind.
 func (t *Tables) attention(place int, a Attention) measured {
 	table := t.table(place)
 	m := measured{own: a.workload(place)}
@@ -93,7 +94,7 @@ func (a *Attention) workload(place int) workload {
 	return w
 }
 
-// similar returns the measured curves of the kind of attention that is most like a.
+// similar returns the curves of the measured kind of attention that is most similar to a.
 func (t *Tables) similar(place int, a Attention) (best [2]int, kind Attention) {
 	table := t.table(place)
 	least := -1.0
@@ -112,7 +113,7 @@ func (t *Tables) similar(place int, a Attention) (best [2]int, kind Attention) {
 	return best, kind
 }
 
-// distance returns how unlike two kinds of attention are.
+// distance returns the dissimilarity of two kinds of attention.
 func (a *Attention) distance(b Attention) float64 {
 	d := 2*sizesApart(a.HeadSize, b.HeadSize) + sizesApart(a.KVHeads, b.KVHeads)
 	if a.KV != b.KV {
@@ -127,7 +128,7 @@ func (a *Attention) distance(b Attention) float64 {
 	return d
 }
 
-// sizesApart returns the distance of two sizes in rough binary logarithms.
+// sizesApart returns the difference of the approximate binary logarithms of two sizes.
 func sizesApart(a, b int) float64 {
 	d := roughLog(a) - roughLog(b)
 	return max(d, -d)

@@ -6,7 +6,7 @@ import (
 	"github.com/replay-llm/replay/internal/stable"
 )
 
-// build makes tables of the rows, with latencies in steps.
+// build converts the rows to tables with latencies rounded to steps.
 func (d *draft) build(step float64) (*Tables, error) {
 	t := &Tables{header: header{Name: d.system.gpu, Sheet: d.sheet, Releases: d.report.Releases, Step: step}}
 	forms, highest := listForms(), uint16(0)
@@ -16,7 +16,7 @@ func (d *draft) build(step float64) (*Tables, error) {
 		t.tables[place] = table
 		d.sortWords(table, all)
 		table.start = []int32{0}
-		known := map[string]int32{} // axes by their bytes
+		known := map[string]int32{} // indices of axes by their bytes
 		for from := 0; from < len(all); {
 			to := from + 1
 			for to < len(all) && all[to].key == all[from].key {
@@ -42,7 +42,7 @@ func (d *draft) build(step float64) (*Tables, error) {
 	return t, nil
 }
 
-// sortWords puts the words of a table in order, and its rows by them.
+// sortWords sorts the words of a table, and its rows by the new indices of words.
 func (d *draft) sortWords(t *table, all []row) {
 	used := make([]bool, len(d.words))
 	for i := range all {
@@ -64,7 +64,7 @@ func (d *draft) sortWords(t *table, all []row) {
 	stable.Sort(all, compareRows)
 }
 
-// addCurve adds the key and the axis of rows of one key.
+// addCurve adds a curve for rows with the same key.
 func (t *table) addCurve(rows []row, known map[string]int32) {
 	var name []byte
 	axis := make([]int32, len(rows))
@@ -82,7 +82,7 @@ func (t *table) addCurve(rows []row, known map[string]int32) {
 	t.keys, t.shape = append(t.keys, rows[0].key), append(t.shape, place)
 }
 
-// note notes the logarithms of what distances are taken of.
+// note computes the logarithms that distances are computed from.
 func (t *table) note() {
 	t.logs = make([][]float64, len(t.axes))
 	for i, axis := range t.axes {

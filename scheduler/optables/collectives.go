@@ -1,6 +1,6 @@
 package optables
 
-// AllReduce returns the time of an all-reduce of values of 2 bytes over GPUs, by an engine's kernels.
+// AllReduce returns the time of an all-reduce of 2-byte values over GPUs, with the kernels of an engine.
 func (t *Tables) AllReduce(e Engine, gpus int, elements float64) Time {
 	if gpus < 2 || elements <= 0 {
 		return Time{}
@@ -8,7 +8,7 @@ func (t *Tables) AllReduce(e Engine, gpus int, elements float64) Time {
 	table := t.table(allReduceTable)
 	group := exchange{op: "all_reduce", gpus: gpus, elements: elements}
 	for i := range engineNames() {
-		// The engine's own table, then the tables of the other engines in their order.
+		// Try the engine's own table first, then the tables of the other engines in order.
 		other := Engine((int(e) + i) % len(engineNames()))
 		if word, ok := table.word(other.String()); ok {
 			found := t.exchange(allReduceTable, table.prefix(&key{word}, 1), group)
@@ -21,7 +21,7 @@ func (t *Tables) AllReduce(e Engine, gpus int, elements float64) Time {
 	return t.Collective("all_reduce", gpus, elements)
 }
 
-// Collective returns the time of a collective of NCCL over GPUs, of values of 2 bytes: all_reduce, all_gather,
+// Collective returns the time of an NCCL collective of 2-byte values over GPUs: all_reduce, all_gather,
 // reduce_scatter or alltoall.
 func (t *Tables) Collective(op string, gpus int, elements float64) Time {
 	if gpus < 2 || elements <= 0 {
@@ -36,14 +36,14 @@ func (t *Tables) Collective(op string, gpus int, elements float64) Time {
 	return t.exchange(collectiveTable, table.prefix(&key{word}, 1), group)
 }
 
-// exchange is a collective.
+// exchange describes a collective.
 type exchange struct {
 	op       string
 	gpus     int
 	elements float64
 }
 
-// bound returns the time of a ring, with a latency for each collective.
+// bound returns the time of a ring by the data sheet, plus a latency per collective, in ms.
 func (x *exchange) bound(s *Sheet) float64 {
 	rounds := 1.0
 	if x.op == "all_reduce" {
@@ -55,8 +55,9 @@ func (x *exchange) bound(s *Sheet) float64 {
 // ringShare returns the share of all values that a GPU of a ring sends.
 func ringShare(gpus int) float64 { return float64(gpus-1) / float64(gpus) }
 
-// exchange looks a collective up among the curves of a span, one for each number of GPUs. Another number of GPUs has the
-// curve of the next smaller one, else of the smallest, by the share that a GPU sends and its bandwidth.
+// exchange looks up a collective among the curves of a span, which has one curve for each number of GPUs. An
+// unmeasured number of GPUs uses the curve of the next smaller number, or of the smallest. The time is then scaled by
+// the share of values that a GPU sends and by its bandwidth.
 func (t *Tables) exchange(place int, span [2]int, x exchange) Time {
 	table := t.table(place)
 	if span[1] == span[0] {
@@ -74,7 +75,7 @@ func (t *Tables) exchange(place int, span [2]int, x exchange) Time {
 	return t.fill(found, x.bound(t.sheet()), x.bound(t.Sheet()))
 }
 
-// proportional returns the latency of a size: past the ends of the curve in proportion to the size.
+// proportional returns the latency for a size. Outside of the curve, the latency is proportional to the size.
 func (c *curve) proportional(x float64) float64 {
 	n := len(c.axis) - 1
 	switch lo, hi := float64(c.axis[0]), float64(c.axis[n]); {
@@ -84,7 +85,7 @@ func (c *curve) proportional(x float64) float64 {
 		return c.ms(n) * x / hi
 	}
 	i := lowerBound(c.axis, int(x))
-	if float64(c.axis[i]) < x { // x is no whole number
+	if float64(c.axis[i]) < x { // x is not an integer
 		i++
 	}
 	x0, x1 := float64(c.axis[i-1]), float64(c.axis[i])

@@ -1,13 +1,13 @@
 package optables
 
-// Experts is a layer of experts as a model has it, and its split over GPUs.
+// Experts describes a layer of experts of a model and its split over GPUs.
 type Experts struct {
-	Type          string // of the weights: bfloat16, fp8, fp8_block, nvfp4, int4_wo, w4a16_mxfp4, w4a8_mxfp4_mxfp8
-	Hidden, Inter int    // width of the model, and of one expert
-	PerToken      int    // experts that a token is computed by
+	Type          string // type of the weights: bfloat16, fp8, fp8_block, nvfp4, int4_wo, w4a16_mxfp4, w4a8_mxfp4_mxfp8
+	Hidden, Inter int    // hidden size of the model, and width of one expert
+	PerToken      int    // experts per token
 	Count         int
-	TP, EP        int    // GPUs that share each expert, and among which experts are divided
-	Distribution  string // of tokens over experts: balanced, power_law_1.01 or power_law_1.2
+	TP, EP        int    // number of GPUs that share each expert, and number of groups over which experts are divided
+	Distribution  string // distribution of tokens over experts: balanced, power_law_1.01 or power_law_1.2
 }
 
 // Key columns of the table of experts.
@@ -23,9 +23,9 @@ const (
 	expertEP
 )
 
-// Experts returns the time of the experts of a layer on one GPU, of all tokens that enter the layer over all GPUs, by
-// the kernels of an engine. An unmeasured shape takes the utilisation of the most similar one, of another engine only
-// if none of this engine is as similar.
+// Experts returns the time of the experts of a layer on one GPU with the kernels of an engine. tokens counts all
+// tokens that enter the layer on all GPUs. An unmeasured shape uses the utilisation of the most similar shape. A
+// shape of another engine is used only if no shape of this engine is as similar.
 func (t *Tables) Experts(e Engine, x Experts, tokens int) Time {
 	tokens = max(tokens, 1)
 	own := x.bound(t.Sheet(), tokens)
@@ -70,7 +70,7 @@ func (x *Experts) along(s *Sheet, c *curve, tokens int) float64 {
 	return c.ms(end) * x.bound(s, tokens) / x.bound(s, int(c.axis[end]))
 }
 
-// bound returns the speed of light of three products.
+// bound returns the lower bound of the time of three products by the data sheet, in ms.
 func (x *Experts) bound(s *Sheet, tokens int) float64 {
 	h, i, tp, ep := float64(x.Hidden), float64(x.Inter), float64(max(x.TP, 1)), float64(max(x.EP, 1))
 	pairs := float64(tokens) * float64(x.PerToken)
@@ -80,7 +80,7 @@ func (x *Experts) bound(s *Sheet, tokens int) float64 {
 	return s.bound(ops, s.peak(x.Type), bytesOf(x.Type)*values)
 }
 
-// exactly returns the curve of an engine and a shape; -1 if there is none.
+// exactly returns the curve of an engine and a shape, or -1 if there is none.
 func (t *Tables) exactly(e Engine, x Experts) int {
 	table := t.table(expertsTable)
 	engine, ok := table.word(e.String())
@@ -96,7 +96,7 @@ func (t *Tables) exactly(e Engine, x Experts) int {
 	return -1
 }
 
-// of returns the experts of a curve.
+// of returns the Experts of a curve.
 func (x *Experts) of(table *table, curve int) Experts {
 	k := &table.keys[curve]
 	return Experts{
@@ -105,16 +105,17 @@ func (x *Experts) of(table *table, curve int) Experts {
 	}
 }
 
-// How unlike two layers of experts are by what is not a size. Sizes count by their logarithms.
+// Dissimilarities of two layers of experts in properties that are not sizes. Sizes count by their logarithms.
 const (
 	otherDistribution = 0.01
-	otherLoad         = 0.02 // a distribution as even as none is
+	otherLoad         = 0.02 // another distribution, and only one of the two is even
 	otherEngine       = 0.1
-	sameShape         = 0.2 // what is less unlike has the shape itself
+	sameShape         = 0.2 // layers with a smaller dissimilarity have the same shape
 	otherType         = 8
 )
 
-// mostLike returns the curve that is most like a layer of experts, and how unlike it is; -1 if there is none.
+// mostLike returns the curve that is most similar to a layer of experts, and their dissimilarity. The curve is -1 if
+// there is none.
 func (t *Tables) mostLike(e Engine, x Experts) (best int, least float64) {
 	table := t.table(expertsTable)
 	engine, ok := table.word(e.String())
@@ -140,7 +141,7 @@ func (t *Tables) mostLike(e Engine, x Experts) (best int, least float64) {
 	return best, least
 }
 
-// unlike returns how unlike a layer is by its type and its distribution.
+// unlike returns the dissimilarity of a layer by its type and its distribution.
 func (x *Experts) unlike(dtype, distribution string) (d float64) {
 	if dtype != x.Type {
 		d += otherType
@@ -161,7 +162,7 @@ func (x *Experts) unlike(dtype, distribution string) (d float64) {
 	return d
 }
 
-// apart returns the distance of two layers by their sizes; what is on one GPU counts most.
+// apart returns the dissimilarity of two layers by their sizes. Sizes per GPU count most.
 func (x *Experts) apart(y *Experts) (d float64) {
 	pairs := [...]struct {
 		a, b   int

@@ -13,33 +13,33 @@ import (
 	"github.com/replay-llm/replay/internal/json"
 )
 
-// A compact file is the signature, the length of the header, the header in JSON, and a zstd frame with the tables, each
-// as two byte strings behind their lengths: the numbers of the table. A latency is a power of 1+step; its exponent is
-// written as the difference to what its neighbours make likely. The frame of a GPU may have the tables of another GPU as its
-// dictionary: those of one generation have much in common.
+// A compact file contains the signature, the length of the header, the header in JSON, and a zstd frame with the
+// tables. The numbers of each table are two byte strings, each preceded by its length. A latency is a power of
+// 1+step; its exponent is stored as the difference from a prediction by neighboring points. The frame of a GPU may
+// use the tables of another GPU as its dictionary, because tables of similar GPUs are similar.
 const (
 	signature = "replay optables 4\n"
-	// Extension ends the name of a compact file.
+	// Extension is the file name extension of a compact file.
 	Extension = ".optables"
 	maxHeader = 64 << 10
-	maxTables = 16 << 20 // bytes of the tables, decompressed
+	maxTables = 16 << 20 // maximum size of the decompressed tables, in bytes
 	leastMs   = 1e-5
-	maxBases  = 4 // files that lead to one another by their base
-	// dictionary is the number of the dictionary in a frame that has one.
+	maxBases  = 4 // maximum length of a chain of base files
+	// dictionary is the dictionary id in a frame that uses a dictionary.
 	dictionary = 1
 )
 
 // header is the header of a compact file.
 type header struct {
 	Name     string            `json:"name"`
-	Base     string            `json:"base,omitempty"` // the GPU of the dictionary; "": there is none
+	Base     string            `json:"base,omitempty"` // the GPU of the dictionary; "": none
 	Sheet    Sheet             `json:"sheet"`
-	Releases map[string]string `json:"releases"` // of the engines that were measured
-	Step     float64           `json:"step"`     // latencies are rounded to steps of this share
+	Releases map[string]string `json:"releases"` // releases of the measured engines
+	Step     float64           `json:"step"`     // latencies are rounded to steps of this relative size
 	Highest  uint16            `json:"highest"`  // the highest code of a latency
 }
 
-// errCut is a file that ends too early.
+// errCut reports a file that ends too early or is damaged.
 var errCut = errors.New("the file is cut off or damaged")
 
 // Open reads a compact file.
@@ -56,7 +56,7 @@ func Open(file []byte) (*Tables, error) {
 	return t, nil
 }
 
-// openLazily reads a compact file but its tables, each of which is read when it is first asked for.
+// openLazily reads a compact file without its tables. Each table is parsed at its first use.
 func openLazily(file []byte) (*Tables, error) {
 	t := &Tables{}
 	text, err := t.header.readText(file, 0)
@@ -80,7 +80,8 @@ func openLazily(file []byte) (*Tables, error) {
 	return t, nil
 }
 
-// readText reads the header of a compact file, and returns its tables decompressed. bases is how many files led to it by their base.
+// readText reads the header of a compact file, and returns the decompressed tables. bases is the number of files that
+// refer to this file through their base.
 func (h *header) readText(file []byte, bases int) ([]byte, error) {
 	rest, ok := bytes.CutPrefix(file, []byte(signature))
 	if !ok {
@@ -117,7 +118,7 @@ func (h *header) readText(file []byte, bases int) ([]byte, error) {
 	return text, err
 }
 
-// check returns what is wrong with a data sheet.
+// check returns an error for an invalid data sheet.
 func (s *Sheet) check() error {
 	for _, rate := range [...]float64{s.Bandwidth, s.BF16, s.IntraNode, s.InterNode, s.Scale} {
 		if !(rate > 0) || math.IsInf(rate, 1) {
@@ -130,7 +131,7 @@ func (s *Sheet) check() error {
 	return nil
 }
 
-// listPowers returns the latencies of codes.
+// listPowers returns the latencies of the first n codes, in ms.
 func listPowers(step float64, n int) []float64 {
 	all := make([]float64, n)
 	ms := leastMs
@@ -141,7 +142,7 @@ func listPowers(step float64, n int) []float64 {
 	return all
 }
 
-// codeOf returns the code of a latency.
+// codeOf returns the code of the latency nearest to ms.
 func codeOf(ms, step float64) (uint16, error) {
 	n := math.Round(math.Log(ms/leastMs) / math.Log1p(step))
 	if !(n >= 0 && n <= math.MaxUint16) {
@@ -150,7 +151,7 @@ func codeOf(ms, step float64) (uint16, error) {
 	return uint16(n), nil
 }
 
-// sections takes byte strings off a text.
+// sections splits a text into byte strings.
 type sections struct {
 	rest   []byte
 	failed bool
@@ -167,15 +168,15 @@ func (s *sections) section() []byte {
 	return all
 }
 
-// numbers are whole numbers from 0: the lowest byte of each, and the higher part as varints, which compresses better
-// than one varint for each.
+// numbers is a list of integers of at least 0. The lowest byte of each is stored apart from the higher part, which is
+// a varint: this compresses better than one varint per integer.
 type numbers struct{ low, high []byte }
 
 func (t *numbers) add(v int) {
 	t.low, t.high = append(t.low, byte(v)), binary.AppendUvarint(t.high, uint64(v>>8))
 }
 
-// reader takes numbers off a text. Once it has failed it returns zeros.
+// reader reads integers from numbers. After a failure it returns zeros.
 type reader struct {
 	numbers
 	failed bool
@@ -200,7 +201,7 @@ func (r *reader) number() uint64 {
 	return v
 }
 
-// count returns a number of items. The rest has at least one number for each.
+// count reads a number of items. The remaining text must have at least one integer per item.
 func (r *reader) count() int {
 	n := r.number()
 	if n > uint64(len(r.low)) {
@@ -210,7 +211,7 @@ func (r *reader) count() int {
 	return int(n)
 }
 
-// word returns a text of the table.
+// word reads a string.
 func (r *reader) word() string {
 	w := make([]byte, r.count())
 	for i := range w {
@@ -219,7 +220,7 @@ func (r *reader) word() string {
 	return string(w)
 }
 
-// value returns what lies some steps above a value that fits in 31 bits.
+// value reads an integer and adds it to above. The sum must fit in 31 bits.
 func (r *reader) value(above int32) int32 {
 	n := r.number() + uint64(above)
 	if n > math.MaxInt32 {
@@ -254,7 +255,7 @@ func (r *reader) table(t *table) {
 	r.codes(t)
 }
 
-// keys reads the keys of all curves and the places of their axes.
+// keys reads the keys of all curves and the indices of their axes.
 func (r *reader) keys(t *table) {
 	n := r.count()
 	t.keys, t.shape, t.start = make([]key, n), make([]int32, n), make([]int32, n+1)
@@ -275,7 +276,7 @@ func (r *reader) keys(t *table) {
 	}
 }
 
-// sharePrefix reports whether keys agree in the columns before one.
+// sharePrefix reports whether two keys are equal in the first columns.
 func sharePrefix(a, b *key, columns int) bool {
 	for c := range columns {
 		if a[c] != b[c] {
@@ -311,8 +312,8 @@ func (r *reader) codes(t *table) {
 	}
 }
 
-// likely returns the predicted code of a point: from the previous point and the previous curve, the middle one of three
-// guesses; without a previous curve the previous point.
+// likely returns the predicted code of a point. The prediction is the median of three guesses from the previous point
+// and the previous curve, or only the previous point if there is no such curve.
 func (t *table) likely(i, j int) int {
 	at := int(t.start[i]) + j
 	alike := i > 0 && t.shape[i] == t.shape[i-1]
@@ -329,13 +330,13 @@ func (t *table) likely(i, j int) int {
 	return 0
 }
 
-// BaseOf returns the GPU that the compact file of another one has as its base, "" for none. Names has the base first.
+// BaseOf returns the base GPU in the compact file of a GPU, or "" if there is none. In Names, the base comes first.
 func BaseOf(gpu string) string {
 	return map[string]string{"b300": "b200", "gb200": "b200", "gb300": "gb200", "h200": "h100", "rtxpro6000": "l40s"}[gpu]
 }
 
-// Encode returns the compact file of the tables: the same bytes each time. A program must have the tables of base, nil
-// for none, to read the file.
+// Encode returns the compact file of the tables, with the same bytes each time. base is nil or the tables of the
+// dictionary. A program must contain the tables of base to read the file.
 func (t *Tables) Encode(base *Tables) ([]byte, error) {
 	options := []zstd.EOption{zstd.WithEncoderLevel(zstd.SpeedBestCompression), zstd.WithEncoderConcurrency(1)}
 	if t.header.Base = ""; base != nil {
@@ -354,7 +355,7 @@ func (t *Tables) Encode(base *Tables) ([]byte, error) {
 	return encoder.EncodeAll(t.joinTables(), file), encoder.Close()
 }
 
-// joinTables returns all tables before they are compressed.
+// joinTables returns the text of all tables before compression.
 func (t *Tables) joinTables() (text []byte) {
 	for i := range t.tables {
 		n := t.table(i).encode()
@@ -365,7 +366,7 @@ func (t *Tables) joinTables() (text []byte) {
 	return text
 }
 
-// encode returns the numbers of the table.
+// encode returns the integers of the table.
 func (t *table) encode() *numbers {
 	n := &numbers{}
 	n.add(len(t.words))

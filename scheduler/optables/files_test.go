@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Every GPU has a file, which is written again with the same bytes.
+// Every GPU has a file, and encoding its tables again gives the same bytes.
 func TestFilesRoundTrip(t *testing.T) {
 	total := 0
 	for _, name := range Names() {
@@ -78,7 +78,7 @@ func readFile(t testing.TB, gpu string) []byte {
 	return text
 }
 
-// A latency differs from its code by at most half a step.
+// The latency of a code differs from the original latency by at most half a step.
 func TestCodesAreWithinHalfAStep(t *testing.T) {
 	for _, step := range []float64{mergedStep, ownStep} {
 		powers := listPowers(step, 20000)
@@ -94,7 +94,7 @@ func TestCodesAreWithinHalfAStep(t *testing.T) {
 	}
 }
 
-// Damaged files are errors. They neither panic nor take more memory than the largest file may.
+// Damaged files cause errors. They neither cause a panic nor use more memory than the largest valid file.
 func FuzzOpen(f *testing.F) {
 	f.Add(readFile(f, "l4"))
 	f.Add(readFile(f, "a100")[:4096])
@@ -108,7 +108,7 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
-// Damage behind the compression is found too, or gives other times.
+// Damage inside the compressed tables is detected, or changes times.
 func TestDamagedTables(t *testing.T) {
 	tables := openExtract(t, "gb300-sglang")
 	draw := rand.New(rand.NewPCG(1, 2))
@@ -140,7 +140,7 @@ func FuzzTable(f *testing.F) {
 	})
 }
 
-// readTable reads a table and looks up times in tables that have no other.
+// readTable parses one table, and looks up times in tables that are empty except for it.
 func readTable(tables *Tables, place int, low, high []byte) {
 	forms := listForms()
 	broken := Tables{header: tables.header}
@@ -157,7 +157,7 @@ func readTable(tables *Tables, place int, low, high []byte) {
 	lookUp(&broken)
 }
 
-// lookUp looks up a time of each operator.
+// lookUp looks up one time of each operator.
 func lookUp(t *Tables) []Time {
 	a := Attention{Heads: 16, KVHeads: 2, HeadSize: 128, KV: "bfloat16"}
 	l := Latent{Heads: 32, Type: "bfloat16", KV: "bfloat16", GEMM: "bfloat16"}
@@ -175,7 +175,7 @@ func lookUp(t *Tables) []Time {
 	return all
 }
 
-// Every GPU has a time for every operator, also one without measurements.
+// Every GPU has a time for every operator, even without measurements.
 func TestEveryLookupHasATime(t *testing.T) {
 	for _, name := range Names() {
 		tables, err := Load(name)
@@ -193,7 +193,7 @@ func TestEveryLookupHasATime(t *testing.T) {
 	}
 }
 
-// Once the tables are loaded, lookups allocate nothing.
+// After the tables are loaded, lookups allocate no memory.
 func TestLookupsAllocateNothing(t *testing.T) {
 	tables, err := Load("h100")
 	if err != nil {
@@ -212,7 +212,7 @@ func TestLookupsAllocateNothing(t *testing.T) {
 	}
 }
 
-// Times do not fall when a batch grows, in no table of any GPU.
+// In all tables of all GPUs, times do not decrease when the batch grows.
 func TestTimesRiseWithTheBatch(t *testing.T) {
 	for _, name := range Names() {
 		tables, err := Load(name)
@@ -225,7 +225,7 @@ func TestTimesRiseWithTheBatch(t *testing.T) {
 				continue
 			}
 			at := tables.table(place)
-			most := map[[2]key]uint16{} // by shape without the batch: the code of the batch before
+			most := map[[2]key]uint16{} // by shape without the batch: the code of the previous batch
 			for i := range at.keys {
 				c := tables.curve(at, i)
 				if column < 0 {
@@ -247,7 +247,7 @@ func TestTimesRiseWithTheBatch(t *testing.T) {
 	}
 }
 
-// No measurement of a GPU is slower than that of an older one.
+// No measurement of a GPU is slower than the same measurement of an older GPU.
 func TestNewerGPUsAreFaster(t *testing.T) {
 	for _, s := range listSystems() {
 		for _, name := range s.older {

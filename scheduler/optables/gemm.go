@@ -2,14 +2,14 @@ package optables
 
 import "slices"
 
-// nearSite is the largest distance of a matrix to a measured one, in binary logarithms, squared.
+// nearSite is the maximum squared distance of a matrix to a near measured matrix. Distances are in binary logarithms.
 const nearSite = 2 * 2
 
-// sameDistance is the difference of squared distances below which they are equal.
+// sameDistance is the tolerance within which two squared distances are equal.
 const sameDistance = 1e-9
 
-// GEMM returns the time of a product of m tokens with a matrix of n outputs and k inputs, of a type as bfloat16, fp8,
-// fp8_block, nvfp4, int8_wo or int4_wo.
+// GEMM returns the time of a product of m tokens with a matrix of n outputs and k inputs. Types are bfloat16, fp8,
+// fp8_block, nvfp4, int8_wo and int4_wo.
 func (t *Tables) GEMM(dtype string, m, n, k int) Time {
 	own := boundGEMM(t.Sheet(), dtype, [3]int{m, n, k})
 	table := t.table(gemmTable)
@@ -20,7 +20,7 @@ func (t *Tables) GEMM(dtype string, m, n, k int) Time {
 		}
 		q := product{t, table, known, table.prefix(&key{word}, 1)}
 		found := q.at(m, n, k)
-		if i > 0 { // of another type: at the same utilisation
+		if i > 0 { // of another type: scaled to the same utilisation
 			found = Time{found.Ms * boundGEMM(t.sheet(), dtype, [3]int{m, n, k}) / q.bound(m, n, k), Filled}
 		}
 		return t.fill(found, boundGEMM(t.sheet(), dtype, [3]int{m, n, k}), own)
@@ -28,7 +28,8 @@ func (t *Tables) GEMM(dtype string, m, n, k int) Time {
 	return Time{own, Filled}
 }
 
-// similarTypes returns a type, and the types that give the utilisation if it was not measured.
+// similarTypes returns a type, followed by the types with a similar utilisation, for use if the type was not
+// measured.
 func similarTypes(dtype string) [5]string {
 	switch {
 	case dtype == "nvfp4":
@@ -54,8 +55,8 @@ type product struct {
 
 func (q *product) bound(m, n, k int) float64 { return boundGEMM(q.sheet(), q.dtype, [3]int{m, n, k}) }
 
-// at returns the time of a product: of a measured matrix by its own curve, of another one by the utilisation of the
-// nearest.
+// at returns the time of a product. A measured matrix uses its own curve, and another matrix uses the utilisation of
+// the nearest measured matrices.
 func (q *product) at(m, n, k int) Time {
 	if site := q.table.find(q.table.find(q.span, 1, int32(n)), 2, int32(k)); site[1] > site[0] {
 		i := site[0]
@@ -82,8 +83,8 @@ func (q *product) at(m, n, k int) Time {
 	return Time{q.bound(m, n, k) / (sum / weights), source}
 }
 
-// along returns the time of a measured matrix. Outside of its curve the median utilisation of the three points at that
-// end holds.
+// along returns the time of a measured matrix. Outside of its curve, it uses the median utilisation of the three
+// points at the nearest end.
 func (q *product) along(site, m int) float64 {
 	c := q.curve(q.table, site)
 	if c.covers(m) {
@@ -103,14 +104,15 @@ func (q *product) along(site, m int) float64 {
 	return q.bound(m, int(k[1]), int(k[2])) / u[n/2]
 }
 
-// neighbour is a measured matrix near another one.
+// neighbour is a measured matrix near another matrix.
 type neighbour struct {
 	site     int     // -1: none
-	distance float64 // in logarithms, squared
+	distance float64 // squared distance in binary logarithms
 }
 
-// neighbours returns the four nearest measured matrices with curves that cover m: those within reach; if one side is
-// larger than all measured, such as a vocabulary, those within reach by the other side; else any.
+// neighbours returns the four nearest measured matrices with curves that cover m. It prefers matrices within
+// nearSite. If one side, for example the vocabulary, is larger than all measured matrices, only the other side must
+// be near. If there are no such matrices, it returns the nearest of all.
 func (q *product) neighbours(m, n, k int) ([nearest]neighbour, Source) {
 	for _, reach := range [...]reachOf{{all: true}, {n: true}, {k: true}} {
 		if found := q.search([3]int{m, n, k}, reach, true); found[0].site >= 0 {
@@ -123,10 +125,11 @@ func (q *product) neighbours(m, n, k int) ([nearest]neighbour, Source) {
 	return q.search([3]int{m, n, k}, reachOf{}, false), Filled
 }
 
-// reachOf is the sides that must be within reach of a neighbour: both together, or one if the other is above all.
+// reachOf selects the sides of a neighbour that must be near: both together, or only one if the other side is larger
+// than all measured matrices.
 type reachOf struct{ all, n, k bool }
 
-// search returns the nearest matrices.
+// search returns the nearest matrices for which the sides in reach are near.
 func (q *product) search(shape [3]int, reach reachOf, covered bool) (found [nearest]neighbour) {
 	for i := range found {
 		found[i].site = -1
@@ -153,7 +156,8 @@ func (q *product) search(shape [3]int, reach reachOf, covered bool) (found [near
 	return found
 }
 
-// placeNeighbour inserts a neighbour by its distance, of equal ones those with fewer inputs first.
+// placeNeighbour inserts a neighbour in the order of distance. Neighbours with equal distance are in the order of
+// their inputs.
 func (q *product) placeNeighbour(found *[nearest]neighbour, x neighbour) {
 	for i := range found {
 		if found[i].site < 0 || q.isNearer(x, found[i]) {
@@ -165,7 +169,8 @@ func (q *product) placeNeighbour(found *[nearest]neighbour, x neighbour) {
 	}
 }
 
-// isNearer reports whether a is nearer than b. Distances are equal up to the rounding of logarithms.
+// isNearer reports whether a precedes b: it is nearer, or as near with fewer inputs. Distances within the rounding of
+// logarithms are equal.
 func (q *product) isNearer(a, b neighbour) bool {
 	if d := a.distance - b.distance; d < -sameDistance || d > sameDistance {
 		return d < 0

@@ -2,23 +2,24 @@ package optables
 
 import "math"
 
-// grid is the measurements of one kernel: curves with the same key except the last one or two columns.
+// grid is the measurements of one kernel: curves with keys that differ only in the last one or two columns.
 type grid struct {
 	*Tables
 	table *table
-	span  [2]int   // its curves
-	load  workload // what is measured
+	span  [2]int   // range of its curves
+	load  workload // workload of the measured operator
 }
 
-// point is a shape: the last key columns and the axis. With one such column the first value is not used.
+// point is a shape: the last two key columns and the axis. If the grid has only one such column, the first value is
+// not used.
 type point [3]int
 
-// first returns the first level of a grid's points: 0 with two key columns, 1 with one.
+// first returns the first used index of points: 0 with two key columns, 1 with one.
 func (g *grid) first() int { return 2 - min(2, g.table.form.columns-g.load.fixed) }
 
-// at returns the latency of a shape: of a point, or linear between neighbours, level by level. A neighbour without the
-// shape is left out, and the other one is scaled by the speed of light. A shape outside of all curves has the
-// utilisation of the nearest points.
+// at returns the latency of a shape. It is a measured point, or interpolated linearly between neighbours, level by
+// level. If only one of two neighbours covers the shape, its latency is scaled by the bounds of the data sheet. A
+// shape outside of all curves uses the utilisation of the nearest points.
 func (g *grid) at(x point) Time {
 	if ms, source, ok := g.inside(g.span, g.first(), x); ok {
 		return Time{ms, source}
@@ -26,7 +27,8 @@ func (g *grid) at(x point) Time {
 	return Time{g.outside(x), Interpolated}
 }
 
-// inside returns the latency of a shape within the curves of a span, which agree in the levels before.
+// inside returns the latency of a shape within the curves of a span. The keys of these curves are equal in the
+// previous levels.
 func (g *grid) inside(span [2]int, level int, x point) (float64, Source, bool) {
 	if level == 2 {
 		c := g.curve(g.table, span[0])
@@ -49,7 +51,7 @@ func (g *grid) inside(span [2]int, level int, x point) (float64, Source, bool) {
 	return g.between([2][2]int{under, over}, level, x)
 }
 
-// between blends two neighbours of a level.
+// between interpolates between two neighbours of a level.
 func (g *grid) between(sides [2][2]int, level int, x point) (float64, Source, bool) {
 	column := g.table.form.columns - 2 + level
 	var at [2]point
@@ -60,7 +62,7 @@ func (g *grid) between(sides [2][2]int, level int, x point) (float64, Source, bo
 		at[i] = x
 		at[i][level] = int(g.table.keys[span[0]][column])
 		var s Source
-		q := x // the levels below are looked up as they are asked for
+		q := x // deeper levels are looked up with the original shape
 		if ms[i], s, ok[i] = g.inside(span, level+1, q); ok[i] {
 			source = max(source, s)
 		}
@@ -86,17 +88,18 @@ func (g *grid) between(sides [2][2]int, level int, x point) (float64, Source, bo
 	return 0, Measured, false
 }
 
-// nearest are the points of a grid with the least distances, in logarithms.
+// nearest is the number of nearest points that are used. Distances are in logarithms.
 const nearest = 4
 
-// outside returns the latency of a shape by the utilisation at the four nearest points, each with the weight
-// ((R-d)/(R d))², where R is the distance of the fifth.
+// outside returns the latency of a shape by the utilisation at the four nearest points. Each point at distance d has
+// the weight ((R-d)/(R d))², where R is the distance of the fifth nearest point.
 func (g *grid) outside(x point) float64 {
 	near := nearPoints{from: g.first()}
 	for i := near.from; i < 3; i++ {
 		near.logs[i] = binaryLog(float64(max(x[i], 1)))
 	}
-	// The curves with as many heads are likely to be the nearest, and rule out most other curves.
+	// Scan the curves with the same number of heads first: they are likely the nearest, so that most other curves are
+	// skipped.
 	column := g.table.form.columns - 2 + near.from
 	alike := g.table.find(g.span, column, int32(x[near.from]))
 	near.scan(g.table, alike)
@@ -109,17 +112,17 @@ func (g *grid) outside(x point) float64 {
 	return g.load.bound(g.sheet(), x) / weighNearest(near.d[:near.n], u[:near.n])
 }
 
-// nearPoints are the points that are nearest to one, by their distance.
+// nearPoints is a list of the points nearest to a given point, ordered by distance.
 type nearPoints struct {
-	from  int        // the first level that counts
-	logs  [3]float64 // of the one
+	from  int        // first used index of points
+	logs  [3]float64 // logarithms of the given point
 	n     int
-	d     [nearest + 1]float64 // distances squared, ascending
+	d     [nearest + 1]float64 // squared distances, ascending
 	curve [nearest + 1]int
-	at    [nearest + 1]int // places on the curves
+	at    [nearest + 1]int // indices on the curves
 }
 
-// scan looks for nearer points among the curves of a span.
+// scan adds nearer points from the curves of a span.
 func (p *nearPoints) scan(t *table, span [2]int) {
 	for i := span[0]; i < span[1]; i++ {
 		base := 0.0
@@ -146,7 +149,7 @@ func (p *nearPoints) scan(t *table, span [2]int) {
 	}
 }
 
-// weighNearest returns the mean of utilisations by squared distances, ascending.
+// weighNearest returns the weighted mean of utilisations u. d has the squared distances, ascending.
 func weighNearest(d, u []float64) float64 {
 	if len(d) == 0 {
 		return 1
@@ -169,13 +172,13 @@ func weighNearest(d, u []float64) float64 {
 		sum += float64(w * u[i])
 		weights += w
 	}
-	if weights == 0 { // all as far as the fifth
+	if weights == 0 { // all points are as far as the fifth
 		return u[0]
 	}
 	return sum / weights
 }
 
-// utilisation returns which share of the speed of light a point reaches.
+// utilisation returns the share of the data-sheet bound that point j of curve i reaches.
 func (g *grid) utilisation(i, j int) float64 {
 	t := g.table
 	columns := t.form.columns

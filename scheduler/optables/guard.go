@@ -9,14 +9,14 @@ import (
 	"github.com/replay-llm/replay/internal/stable"
 )
 
-// A row is a fault that is listed if it is by this much slower than it can be. Smaller differences are noise: they are
-// evened out and counted.
+// faulty is the minimum ratio of an invalid latency to its limit, or of the limit to the latency, for which a row is
+// listed as a fault. Smaller differences are noise: they are corrected and counted, but not listed.
 const faulty = 1.05
 
-// worse is how much slower than another engine's a row must be to be listed.
+// worse is the minimum ratio of a latency to another engine's latency for which a row is listed as a fault.
 const worse = 1.25
 
-// change replaces the latency of a row that cannot be true.
+// change replaces an invalid latency of a row, and records it.
 func (d *draft) change(place int, r *row, reason string, ms float64) {
 	d.report.Changed.add(reason, 1)
 	if r.ms > ms*faulty || ms > r.ms*faulty {
@@ -25,7 +25,7 @@ func (d *draft) change(place int, r *row, reason string, ms float64) {
 	r.ms = ms
 }
 
-// list notes a fault.
+// list adds a row to the faults.
 func (d *draft) list(place int, r *row, reason string, ms float64) {
 	d.report.Faults = append(d.report.Faults, Fault{d.files[r.file], d.describe(place, r), reason, r.ms, ms})
 }
@@ -44,8 +44,8 @@ func (d *draft) describe(place int, r *row) string {
 	return form.name + " " + strings.Join(parts, " ") + ", " + form.axis + " " + fmt.Sprint(r.axis)
 }
 
-// merge leaves the least latency of each shape: the engines call the same kernels, and measured some of them badly. In
-// tables with the engine as first key nothing is merged.
+// merge keeps the least latency of each shape, because the engines call the same kernels, and some measurements are
+// bad. In tables with the engine as first key, rows of different engines are not merged.
 func (d *draft) merge() {
 	for place, all := range d.tables {
 		stable.Sort(all, func(a, b row) int { return cmp.Or(compareRows(a, b), cmp.Compare(a.ms, b.ms)) })
@@ -66,7 +66,8 @@ func (d *draft) merge() {
 	}
 }
 
-// batchOf returns where the batch of a table is: a key column, or -1 for the axis; false if it has none.
+// batchOf returns the key column with the batch of a table, or -1 if the batch is the axis. ok is false if the table
+// has no batch.
 func batchOf(place int) (column int, ok bool) {
 	switch place {
 	case gemmTable, contextTable, latentContextTable, moduleContextTable, productTable, expertsTable, sparseContextTable, sparsePastTable, linearTable:
@@ -77,7 +78,7 @@ func batchOf(place int) (column int, ok bool) {
 	return 0, false
 }
 
-// guardBatch lowers rows that are slower than the same shape with a larger batch.
+// guardBatch lowers the latencies of rows that are slower than the same shape with a larger batch.
 func (d *draft) guardBatch(place int) {
 	column, ok := batchOf(place)
 	if !ok {
@@ -87,7 +88,7 @@ func (d *draft) guardBatch(place int) {
 	if place == sparsePastTable {
 		reason = "slower than a longer past"
 	}
-	order := make([]int32, len(all)) // rows, those of one shape together, the batch ascending
+	order := make([]int32, len(all)) // row indices, grouped by shape, with ascending batch
 	for i := range order {
 		order[i] = int32(i)
 	}
@@ -116,14 +117,14 @@ func (d *draft) guardBatch(place int) {
 	}
 }
 
-// guardGeneration lowers rows that are slower than an older GPU. Collectives depend on what is between the GPUs, and are
-// not compared.
+// guardGeneration lowers the latencies of rows that are slower than on an older GPU. Collectives depend on the links
+// between GPUs, and are not compared.
 func (d *draft) guardGeneration(place int, older *Tables) {
 	if place == allReduceTable || place == collectiveTable || older.donor != nil {
 		return
 	}
 	t := older.table(place)
-	words := make([]int32, len(d.words)) // places of words in the older tables
+	words := make([]int32, len(d.words)) // indices of words in the older tables
 	for i, w := range d.words {
 		words[i] = -1
 		if at, ok := t.word(w); ok {
@@ -146,7 +147,7 @@ func (d *draft) guardGeneration(place int, older *Tables) {
 	}
 }
 
-// same returns the curve of a key with texts at other places; -1 if there is none.
+// same returns the curve with key k, after words maps the indices of its texts. It returns -1 if there is none.
 func (t *table) same(k key, words []int32) int {
 	for c := range t.form.texts {
 		if k[c] = words[k[c]]; k[c] < 0 {

@@ -1,14 +1,14 @@
 package optables
 
-// Latent is an attention to latent keys and values (MLA), of rank 512 with 64 rotated values.
+// Latent describes attention to latent keys and values (MLA), of rank 512 with 64 rotated values.
 type Latent struct {
 	Heads int
-	Type  string // of the kernel's products: bfloat16 or fp8
-	KV    string // of the cache: bfloat16 or fp8
-	GEMM  string // of a block's projections: bfloat16, fp8_block, nvfp4; kernels ignore it
+	Type  string // type of the kernel's products: bfloat16 or fp8
+	KV    string // type of the KV cache: bfloat16 or fp8
+	GEMM  string // type of a block's projections: bfloat16, fp8_block, nvfp4; kernels ignore it
 }
 
-// LatentContext returns the time of the kernel of prompts, as Context.
+// LatentContext returns the time of the kernel for prompts, with the same arguments as Context.
 func (t *Tables) LatentContext(l Latent, batch, tokens, past int) Time {
 	s := tokens + past
 	found := t.latent(latentContextTable, l, point{l.Heads, s, batch})
@@ -16,13 +16,13 @@ func (t *Tables) LatentContext(l Latent, batch, tokens, past int) Time {
 	return found
 }
 
-// LatentGeneration returns the time of the kernel of one token for each request of a batch, given their mean
-// length.
+// LatentGeneration returns the time of the kernel for one token of each request of a batch. length is the mean length
+// of KV caches.
 func (t *Tables) LatentGeneration(l Latent, batch, length int) Time {
 	return t.latent(latentGenerationTable, l, point{l.Heads, batch, length})
 }
 
-// LatentProduct returns the time of the product with absorbed weights before the kernel, or behind it (post).
+// LatentProduct returns the time of the product with absorbed weights before the kernel, or after it if post is true.
 func (t *Tables) LatentProduct(dtype string, post bool, tokens, heads int) Time {
 	op := "mla_gen_pre"
 	if post {
@@ -47,8 +47,9 @@ func (t *Tables) LatentProduct(dtype string, post bool, tokens, heads int) Time 
 	return m.at(point{1, heads, tokens})
 }
 
-// LatentModule returns the time of a whole block, from hidden state to output projection, of prompts (context) as
-// LatentContext or of a token for each request as LatentGeneration; false if no block was measured.
+// LatentModule returns the time of a whole block, from hidden state to output projection. With context, the block
+// computes prompts as in LatentContext, and otherwise one token per request as in LatentGeneration. It returns false
+// if no block was measured.
 func (t *Tables) LatentModule(l Latent, context bool, batch, length, past int) (Time, bool) {
 	place, x, share := moduleGenerationTable, point{l.Heads, batch, length}, 1.0
 	if context {
@@ -76,7 +77,7 @@ func (l *Latent) workload(place int) workload {
 	return w
 }
 
-// latent looks a point up among the curves of a kind, else of the most similar kind that was measured.
+// latent looks up a point among the curves of the kind of l, or of the most similar measured kind.
 func (t *Tables) latent(place int, l Latent, x point) Time {
 	own := l.workload(place)
 	table := t.table(place)

@@ -7,21 +7,21 @@ import (
 	"github.com/replay-llm/replay/internal/parquetfile"
 )
 
-// layout describes how a table of the wheel becomes a table of this package.
+// layout describes the conversion of a table of the wheel to a table of this package.
 type layout struct {
 	place  int
 	family string
 	file   string
-	texts  []string // columns of the key: after the engine, where the table has one
+	texts  []string // text columns of the key, after the engine if the key has one
 	ints   []string
-	axis   []string // columns that add up to the axis
-	engine bool     // the key begins with the engine
-	op     string   // op_name of its rows; "": any
-	fixed  string   // a column that is the same in all of its rows, with that value; "": none
+	axis   []string // columns with a sum that is the axis
+	engine bool     // the first column of the key is the engine
+	op     string   // required op_name of rows; "": any
+	fixed  string   // a column that must have the value in the field value; "": none
 	value  int64
 }
 
-// listLayouts returns the tables that are read.
+// listLayouts returns the layouts of all tables of engines.
 func listLayouts() []layout {
 	attention := []string{"head_dim", "num_key_value_heads", "window_size", "num_heads"}
 	module := []string{"mla_dtype", "kv_cache_dtype", "gemm_type"}
@@ -47,7 +47,8 @@ func listLayouts() []layout {
 	}
 }
 
-// Tables of sparse attention: of rows that choose what they attend to, and of rows that take the choice of another layer.
+// Tables of sparse attention. Some rows select the tokens to attend to, and others reuse the selection of another
+// layer.
 const (
 	sparseFamily     = "sparse_attention"
 	contextModule    = "dsa_context_module"
@@ -56,12 +57,12 @@ const (
 
 func joinColumns(a []string, b string) []string { return append(append([]string{}, a...), b) }
 
-// collectiveLayout returns the layout of the tables of NCCL, which no engine has.
+// collectiveLayout returns the layout of the NCCL tables, which do not belong to an engine.
 func collectiveLayout() layout {
 	return layout{place: collectiveTable, texts: []string{"op_name"}, ints: []string{"num_gpus"}, axis: []string{"message_size"}}
 }
 
-// columns are the columns of a table of the wheel that a layout reads.
+// columns is the content of the columns of a wheel table that a layout uses.
 type columns struct {
 	texts, kinds [][]string
 	ints, axis   [][]int64
@@ -69,7 +70,7 @@ type columns struct {
 	latency      []float64
 }
 
-// Columns with the kind of a row. A table has some of them.
+// Columns that describe the kind of a row. Each table has some of them.
 const (
 	kernelColumn = iota
 	attentionColumn
@@ -95,7 +96,7 @@ func (l *layout) read(t *parquetfile.File) (*columns, error) {
 		}
 	}
 	ints := func(name string) ([]int64, error) {
-		if name == "window_size" && !t.Has(name) { // tables of older releases
+		if name == "window_size" && !t.Has(name) { // tables of older releases lack the column
 			return make([]int64, t.Rows()), nil
 		}
 		return t.Ints(name)
@@ -126,7 +127,7 @@ func readAll[T any](names []string, read func(string) ([]T, error)) (all [][]T, 
 	return all, nil
 }
 
-// kind returns the value of a column with the kind of a row; "" if the table has none.
+// kind returns the value of a column that describes the kind of a row, or "" if the table lacks the column.
 func (c *columns) kind(column, row int) string {
 	if c.kinds[column] == nil {
 		return ""
@@ -134,7 +135,7 @@ func (c *columns) kind(column, row int) string {
 	return c.kinds[column][row]
 }
 
-// reject returns why a row is not used; "" if it is.
+// reject returns the reason why a row is not used, or "" if it is used.
 func (d *draft) reject(l *layout, c *columns, row int, engine string) string {
 	kernel := c.kind(kernelColumn, row)
 	switch {
@@ -162,7 +163,7 @@ func (d *draft) reject(l *layout, c *columns, row int, engine string) string {
 	return ""
 }
 
-// expertType returns the name of a type of experts, which the kernel decides for some.
+// expertTypeOf returns the name of a type of experts, which also depends on the kernel for some types.
 func expertTypeOf(dtype, kernel string) string {
 	switch {
 	case dtype == "w4a8_mxfp4_mxfp8" && kernel == "sglang_mxfp4_flashinfer_trtllm_moe":
@@ -175,7 +176,7 @@ func expertTypeOf(dtype, kernel string) string {
 
 // row is one measurement.
 type row struct {
-	key  key // texts are places in draft.words
+	key  key // texts are indices in draft.words
 	axis int32
 	ms   float64
 	file int32
@@ -183,13 +184,13 @@ type row struct {
 	kernel string
 }
 
-// rowsOf is the origin of rows.
+// rowsOf is the source of rows.
 type rowsOf struct {
 	engine string
-	file   int32 // its place in draft.files
+	file   int32 // index in draft.files
 }
 
-// rows returns the measurements of a table in the order of its file, without rejected ones.
+// rows returns the measurements of a table in the order of its file, without rejected rows.
 func (d *draft) rows(l *layout, c *columns, from rowsOf) ([]row, error) {
 	var all []row
 	for i := range c.latency {
@@ -230,7 +231,7 @@ func (d *draft) rows(l *layout, c *columns, from rowsOf) ([]row, error) {
 		if axis < 1 || axis > 1<<31-1 {
 			return nil, fmt.Errorf("row %d: %s is %d, must be from 1 to %d", i, strings.Join(l.axis, " + "), axis, 1<<31-1)
 		}
-		if l.family == "attention" && r.key[2] == r.key[4] { // a key-value head for each head
+		if l.family == "attention" && r.key[2] == r.key[4] { // there are as many key-value heads as heads
 			r.key[2] = 0
 		}
 		r.axis = int32(axis)

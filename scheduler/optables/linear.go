@@ -2,8 +2,8 @@ package optables
 
 import "strings"
 
-// Linear is an attention that keeps a state for each sequence instead of keys and values: a gated delta rule with a
-// convolution in front of it. Heads are those on one GPU.
+// Linear describes attention that has a state for each sequence instead of keys and values: a gated delta rule after
+// a convolution. Heads are counted on one GPU.
 type Linear struct {
 	Kind                 string // gdn or kda
 	KeyHeads, ValueHeads int
@@ -15,8 +15,8 @@ type LinearStep uint8
 const (
 	Convolve LinearStep = iota // the convolution of prompts
 	Scan                       // the rule over prompts
-	Shift                      // the convolution of a token for each request
-	Recur                      // the rule for a token for each request
+	Shift                      // the convolution for one token of each request
+	Recur                      // the rule for one token of each request
 )
 
 // String returns the name of the kernel in the tables.
@@ -24,7 +24,7 @@ func (s LinearStep) String() string {
 	return [...]string{"convolution of prompts", "scan", "convolution", "recurrence"}[s]
 }
 
-// linearStepOf returns the name of a kernel of the wheel.
+// linearStepOf returns the name of a LinearStep for a kernel of the wheel.
 func linearStepOf(kernel, phase string) string {
 	first := Scan
 	if strings.HasPrefix(kernel, "causal_conv1d") {
@@ -36,10 +36,11 @@ func linearStepOf(kernel, phase string) string {
 	return first.String()
 }
 
-// linearSize is the size of the heads that were measured.
+// linearSize is the measured head size.
 const linearSize = 128
 
-// Linear returns the time of a kernel for a batch, with tokens of each request. A state does not depend on what was before it.
+// Linear returns the time of a kernel for a batch with the given number of tokens per request. The time does not
+// depend on earlier tokens, because the state has a constant size.
 func (t *Tables) Linear(x Linear, step LinearStep, batch, tokens int) Time {
 	table := t.table(linearTable)
 	m := measured{own: x.workload(step), grid: grid{Tables: t, table: table}}
@@ -63,7 +64,7 @@ func (t *Tables) Linear(x Linear, step LinearStep, batch, tokens int) Time {
 	return m.at(point{0, tokens, batch})
 }
 
-// HasLinear reports whether there are measurements of a kind of linear attention.
+// HasLinear reports whether the tables have measurements of a kind of linear attention.
 func (t *Tables) HasLinear(kind string) bool {
 	_, ok := t.table(linearTable).word(kind)
 	return ok
@@ -72,9 +73,9 @@ func (t *Tables) HasLinear(kind string) bool {
 func (x *Linear) workload(step LinearStep) workload {
 	w := workload{op: linearOp, fixed: 4, dtype: "bfloat16"}
 	keys, values := float64(x.KeyHeads*linearSize), float64(x.ValueHeads*linearSize)
-	w.each = 4 * (2*keys + values) // read and written in 2 bytes
+	w.each = 4 * (2*keys + values) // read and written as 2-byte values
 	if step == Scan || step == Recur {
-		w.once, w.ops = 8*values*linearSize, 4*values*linearSize // the state in 4 bytes, read and written
+		w.once, w.ops = 8*values*linearSize, 4*values*linearSize // the state is read and written as 4-byte values
 	}
 	return w
 }

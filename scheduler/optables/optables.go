@@ -1,12 +1,14 @@
-// Package optables has the measured operator times of GPUs: how long a matrix product, an attention, a layer of experts
-// or a collective takes on one GPU. The tables are those of NVIDIA's aiconfigurator-core, merged over engines and rounded
-// to steps of 0.2 % (systems); tools/optables writes them.
+// Package optables contains the measured operator times of GPUs: the times of a matrix product, an attention, a layer
+// of experts or a collective on one GPU. The tables are derived from NVIDIA's aiconfigurator-core. tools/optables
+// merges the engines, rounds to steps of 0.2 %, and writes the directory systems.
 //
-// A Tables is of one GPU and is read only: any number of goroutines may look up times. Times are milliseconds of one call
-// of the operator of one layer on one GPU. A lookup always has a result: Time.Source tells a measurement from an estimate.
+// A Tables is for one GPU model and is read-only, so that any number of goroutines may look up times. Times are in
+// ms, for one call of an operator of one layer on one GPU. A lookup always has a result: Time.Source distinguishes
+// measurements from estimates.
 //
-// Read optables.go and sheet.go, then table.go and grid.go, the operators (gemm.go, attention.go, latent.go, experts.go,
-// collectives.go), files.go for the compact file, and read.go, layout.go, guard.go and build.go for the tables of a wheel.
+// Read optables.go and sheet.go, then table.go and grid.go. The operators are in gemm.go, attention.go, latent.go,
+// experts.go and collectives.go, and the compact file is in files.go. For the tables of a wheel, read read.go,
+// layout.go, guard.go and build.go.
 package optables
 
 import (
@@ -17,7 +19,7 @@ import (
 	"github.com/replay-llm/replay/internal/excerpt"
 )
 
-// Engine is the engine of measured kernels and collectives.
+// Engine is an engine with measured kernels and collectives.
 type Engine uint8
 
 const (
@@ -26,7 +28,7 @@ const (
 	TRTLLM
 )
 
-// engineNames returns the engines by their names in the tables.
+// engineNames returns the names of the engines in the tables.
 func engineNames() []string { return []string{"vllm", "sglang", "trtllm"} }
 
 // String returns the name of the engine in the tables.
@@ -37,13 +39,13 @@ func (e Engine) String() string {
 	return "unknown"
 }
 
-// Source tells how a time was found.
+// Source is the way in which a time was determined.
 type Source uint8
 
 const (
-	Measured     Source = iota // a measured point, or linear between points of one curve
-	Interpolated               // by the utilisation at neighbouring shapes
-	Filled                     // the data sheet, at the utilisation of the nearest shape if there is any
+	Measured     Source = iota // a measured point, or interpolated linearly between points of one curve
+	Interpolated               // from the utilisation at similar shapes
+	Filled                     // from the data sheet, with the utilisation of the nearest shape if there is one
 )
 
 // String returns the source in one word.
@@ -57,7 +59,7 @@ func (s Source) String() string {
 	return "filled"
 }
 
-// Time is how long an operator takes.
+// Time is the duration of an operator and its source.
 type Time struct {
 	Ms     float64
 	Source Source
@@ -67,11 +69,11 @@ type Time struct {
 type Tables struct {
 	header  header
 	tables  [tableCount]*table
-	latency []float64 // ms by code
-	donor   *Sheet    // of the GPU that was measured, if it is another one
+	latency []float64 // latency in ms by code
+	donor   *Sheet    // data sheet of the measured GPU, if it is another one
 }
 
-// Name returns the GPU's name, as h100.
+// Name returns the GPU's name, for example h100.
 func (t *Tables) Name() string { return t.header.Name }
 
 // Sheet returns the GPU's data sheet.
@@ -89,11 +91,11 @@ func (t *Tables) Rows() int {
 	return n
 }
 
-// system is a GPU of the tables.
+// system is a GPU with tables.
 type system struct {
-	gpu, name string   // its name here, and in the wheel
-	older     []string // GPUs that it is at least as fast as, in every operator
-	donor     string   // the GPU that gives the utilisation if nothing was measured
+	gpu, name string   // names in this package and in the wheel
+	older     []string // older GPUs, which are not faster in any operator
+	donor     string   // the GPU with the utilisation to use if this one was not measured
 }
 
 // listSystems returns the GPUs, older ones first.
@@ -124,7 +126,7 @@ func findSystem(gpu string) (system, error) {
 	return all[i], nil
 }
 
-// Names returns the GPUs that have tables, older ones first.
+// Names returns the GPUs with tables, older GPUs first.
 func Names() []string {
 	var names []string
 	for _, s := range listSystems() {
@@ -133,7 +135,7 @@ func Names() []string {
 	return names
 }
 
-// Missing reports whether there are tables of a GPU that this program does not hold.
+// Missing reports whether a GPU has tables, but this program does not include them.
 func Missing(gpu string) bool {
 	s, err := findSystem(gpu)
 	if err != nil {
@@ -143,7 +145,7 @@ func Missing(gpu string) bool {
 	return err != nil
 }
 
-// Load returns the tables of a GPU that are in the program.
+// Load returns the built-in tables of a GPU.
 func Load(gpu string) (*Tables, error) {
 	s, err := findSystem(gpu)
 	if err != nil {
@@ -160,7 +162,7 @@ func Load(gpu string) (*Tables, error) {
 	return t.borrow(s)
 }
 
-// borrow gives tables without measurements those of a similar GPU.
+// borrow returns t, or tables with the measurements of a similar GPU if t has none.
 func (t *Tables) borrow(s system) (*Tables, error) {
 	if s.donor == "" || t.Rows() > 0 {
 		return t, nil
@@ -174,5 +176,5 @@ func (t *Tables) borrow(s system) (*Tables, error) {
 	return t, nil
 }
 
-// Donor reports whether the times are those of another GPU, scaled by the data sheets.
+// Donor reports whether the times are from another GPU, scaled by the data sheets.
 func (t *Tables) Donor() bool { return t.donor != nil }

@@ -2,7 +2,7 @@ package optables
 
 import "github.com/replay-llm/replay/internal/json"
 
-// Origin is the origin of the tables in the program.
+// Origin describes the origin of the built-in tables.
 type Origin struct {
 	Source  string   `json:"source"`
 	Release string   `json:"release"`
@@ -11,7 +11,7 @@ type Origin struct {
 	GPUs    []Report `json:"gpus"`
 }
 
-// Provenance returns where the tables in the program are from, and the outcome of their rows.
+// Provenance returns the origin of the built-in tables, with the numbers of kept, dropped and changed rows.
 func Provenance() (*Origin, error) {
 	text, err := files.ReadFile("systems/provenance.json")
 	if err != nil {

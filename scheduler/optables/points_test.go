@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/internal/json"
 )
 
-// recorded is a time that tools/optables/points.py has computed from the Parquet files.
+// recorded is a time that tools/optables/points.py computed from the Parquet files.
 type recorded struct {
 	File   string  `json:"file"`
 	Op     string  `json:"op"`
@@ -21,7 +21,7 @@ type recorded struct {
 func (p *recorded) int(i int) int     { return int(p.Args[i].(float64)) }
 func (p *recorded) text(i int) string { return p.Args[i].(string) }
 
-// engine returns the engine of the file.
+// engine returns the engine of the recorded time.
 func (p *recorded) engine() Engine {
 	for _, e := range []Engine{VLLM, SGLang, TRTLLM} {
 		if e.String() == p.Engine {
@@ -75,7 +75,7 @@ func readPoints(t *testing.T) (all []recorded) {
 	return all
 }
 
-// openExtract returns the part of an engine's tables that tests look up.
+// openExtract returns the part of an engine's tables that the tests use.
 func openExtract(t *testing.T, name string) *Tables {
 	t.Helper()
 	text, err := os.ReadFile("testdata/" + name + Extension)
@@ -89,7 +89,7 @@ func openExtract(t *testing.T, name string) *Tables {
 	return tables
 }
 
-// Lookups in an engine's own rows equal the values that another program computes from the Parquet files.
+// Lookups in an engine's own rows equal the values that tools/optables/points.py computed from the Parquet files.
 func TestLookupsMatchParquet(t *testing.T) {
 	open := map[string]*Tables{}
 	seen := map[string]int{}

@@ -9,13 +9,14 @@ import (
 	"github.com/replay-llm/replay/scheduler/optables/wheel"
 )
 
-// Steps of latencies, as shares: of files with merged tables, and of an engine's own.
+// Relative steps of latencies, for files with merged tables and for the tables of one engine.
 const (
 	mergedStep = 0.002
 	ownStep    = 0.0004
 )
 
-// Read returns the tables of a GPU in a directory with the layout of the wheel, merged over the engines and guarded.
+// Read reads the tables of a GPU from a directory with the layout of the wheel. It merges the engines and corrects
+// invalid rows.
 func Read(dir, gpu string) (*Tables, error) {
 	t, _, err := ReadGuarded(dir, gpu, Load)
 	if err != nil {
@@ -28,7 +29,8 @@ func Read(dir, gpu string) (*Tables, error) {
 	return t.borrow(s)
 }
 
-// ReadGuarded reads as Read, and also returns what it left out and changed. Tables of an older GPU come from older.
+// ReadGuarded is Read with a report of the dropped and changed rows. The function older returns the tables of an
+// older GPU.
 func ReadGuarded(dir, gpu string, older func(gpu string) (*Tables, error)) (*Tables, *Report, error) {
 	s, err := findSystem(gpu)
 	if err != nil {
@@ -67,7 +69,8 @@ func ReadGuarded(dir, gpu string, older func(gpu string) (*Tables, error)) (*Tab
 	return t, &d.report, err
 }
 
-// ReadOwn returns the tables of one engine in a directory with the layout of the wheel, with all of its rows unchanged.
+// ReadOwn reads the tables of one engine from a directory with the layout of the wheel, with all of its rows
+// unchanged.
 func ReadOwn(dir, gpu string, e Engine) (*Tables, error) {
 	s, err := findSystem(gpu)
 	if err != nil {
@@ -95,9 +98,9 @@ func ReadOwn(dir, gpu string, e Engine) (*Tables, error) {
 // Report counts the kept and rejected rows of a GPU.
 type Report struct {
 	Name     string                       `json:"name"`
-	System   string                       `json:"system"` // in the wheel
+	System   string                       `json:"system"` // name in the wheel
 	Releases map[string]string            `json:"releases"`
-	Older    map[string]map[string]string `json:"older_releases,omitempty"` // of tables that an engine's current release lacks
+	Older    map[string]map[string]string `json:"older_releases,omitempty"` // releases of tables that the engine's current release lacks
 	Read     int                          `json:"rows_read"`
 	Kept     int                          `json:"rows_kept"`
 	Dropped  Counts                       `json:"rows_dropped"`
@@ -106,7 +109,7 @@ type Report struct {
 	Faults   []Fault                      `json:"-"`
 }
 
-// Fault is a row that was dropped or changed since it cannot be true.
+// Fault is a row that was dropped or changed because its latency is invalid.
 type Fault struct {
 	File   string
 	Shape  string
@@ -115,16 +118,16 @@ type Fault struct {
 	Is     float64 // ms; 0: dropped
 }
 
-// Counts is a number of rows by reason, in the order of the reasons.
+// Counts is a list of row counts, sorted by reason.
 type Counts []Count
 
-// Count is the number of rows with a reason.
+// Count is the number of rows that were dropped or changed for a reason.
 type Count struct {
 	Reason string `json:"reason"`
 	Rows   int    `json:"rows"`
 }
 
-// add counts n more rows with a reason.
+// add adds n to the count of a reason.
 func (c *Counts) add(reason string, n int) {
 	i, found := slices.BinarySearchFunc(*c, reason, func(c Count, reason string) int { return strings.Compare(c.Reason, reason) })
 	if !found {
@@ -138,9 +141,9 @@ type draft struct {
 	wheel  *wheel.Wheel
 	system system
 	sheet  Sheet
-	nccl   string // the release of NCCL in the data sheet
+	nccl   string // NCCL release of the data sheet
 	words  []string
-	places map[string]int32 // of words
+	places map[string]int32 // indices in words
 	files  []string
 	tables [tableCount][]row
 	report Report
@@ -198,7 +201,7 @@ func (d *draft) readEngine(e Engine) error {
 	return nil
 }
 
-// readCollectives reads the table of NCCL.
+// readCollectives reads the NCCL table.
 func (d *draft) readCollectives() error {
 	name, release := d.wheel.FindCollectives(d.system.name, d.nccl)
 	if name == "" {
@@ -212,8 +215,8 @@ func (d *draft) readCollectives() error {
 	return nil
 }
 
-// readTable reads one table. Of rows with the same key the first one counts, for attention that of the default kernel,
-// then that of the kernel with the most rows.
+// readTable reads one table. If several rows have the same key, the first row is kept. For attention, rows of the
+// default kernel come first, then rows of the kernel with the most rows.
 func (d *draft) readTable(l *layout, name, engine, kernel string) error {
 	t, err := d.wheel.Table(name)
 	if err != nil {
@@ -243,7 +246,8 @@ func (d *draft) readTable(l *layout, name, engine, kernel string) error {
 	return nil
 }
 
-// orderKernels puts the rows of the default kernel first, then those of kernels by their number of rows.
+// orderKernels moves the rows of the default kernel to the front, followed by the other kernels in descending order
+// of their number of rows.
 func orderKernels(all []row, kernel string) {
 	count := map[string]int{}
 	for i := range all {
@@ -275,7 +279,7 @@ func compareRows(a, b row) int {
 
 func sameRow(a, b row) bool { return a.key == b.key && a.axis == b.axis }
 
-// raise brings products that are faster than the data sheet allows to the speed of light.
+// raise increases latencies of products that are below the bound of the data sheet to this bound.
 func (d *draft) raise(all []row) {
 	for i := range all {
 		r := &all[i]

@@ -55,7 +55,7 @@ func writeRows[T any](t *testing.T, dir, name string, rows ...T) {
 	}
 }
 
-// makeWheel writes a small wheel: two GPUs, two engines, rows with every fault.
+// makeWheel writes a small wheel with two GPUs, two engines, and rows with every kind of fault.
 func makeWheel(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -76,24 +76,24 @@ misc: {nccl_version: '2.27.3'}
 	}
 	const bf16 = "bfloat16"
 	writeRows(t, dir, "h100_sxm/gemm/vllm/0.24.0/gemm_perf.parquet",
-		gemmRow{"", bf16, 1, 4096, 4096, 0.02}, gemmRow{"", bf16, 1, 4096, 4096, 0.001}, // the first one counts
+		gemmRow{"", bf16, 1, 4096, 4096, 0.02}, gemmRow{"", bf16, 1, 4096, 4096, 0.001}, // the first row is kept
 		gemmRow{"", bf16, 2, 4096, 4096, 0.03}, gemmRow{"", bf16, 4, 4096, 4096, 0.025}, // 2 tokens are slower than 4
 		gemmRow{"", bf16, 8, 4096, 4096, 0.04}, gemmRow{"", bf16, 4096, 4096, 4096, 0.01}, // faster than the data sheet
 	)
 	writeRows(t, dir, "h100_sxm/gemm/vllm/0.25.0/gemm_perf.parquet", gemmRow{"", bf16, 1, 4096, 4096, 0.0101}) // newer than the current release
-	writeRows(t, dir, "h100_sxm/gemm/sglang/0.5.9/gemm_perf.parquet", gemmRow{"", bf16, 8, 4096, 4096, 0.03})  // older, and faster
+	writeRows(t, dir, "h100_sxm/gemm/sglang/0.5.9/gemm_perf.parquet", gemmRow{"", bf16, 8, 4096, 4096, 0.03})  // of an older release, and faster
 	writeRows(t, dir, "h100_sxm/comm/vllm/0.24.0/custom_allreduce_perf.parquet",
 		reduceRow{"vLLM_custom_eager", 4, 1024, 0.02}, reduceRow{"vLLM_custom_graph", 4, 1024, 0.004}, reduceRow{"vLLM_custom_graph", 4, 2048, 0.006})
 	expert := expertRow{"", "w4a16_mxfp4", "power_law_1.2", 8, 2880, 2880, 4, 32, 1, 1, 0.2}
 	slow := expert
 	slow.Latency = 0.6
 	writeRows(t, dir, "h100_sxm/moe/vllm/0.24.0/moe_perf.parquet", expert)
-	writeRows(t, dir, "h100_sxm/moe/sglang/0.5.14/moe_perf.parquet", slow)                                   // a kernel that is not served
-	writeRows(t, dir, "h200_sxm/gemm/vllm/0.24.0/gemm_perf.parquet", gemmRow{"", bf16, 1, 4096, 4096, 0.05}) // slower than h100
+	writeRows(t, dir, "h100_sxm/moe/sglang/0.5.14/moe_perf.parquet", slow)                                   // a kernel that the engine does not use for serving
+	writeRows(t, dir, "h200_sxm/gemm/vllm/0.24.0/gemm_perf.parquet", gemmRow{"", bf16, 1, 4096, 4096, 0.05}) // slower than on h100
 	return dir
 }
 
-// What is wrong with rows is mended, counted and listed.
+// Faults of rows are corrected, counted and listed.
 func TestReadGuards(t *testing.T) {
 	dir := makeWheel(t)
 	none := func(string) (*Tables, error) { return &Tables{donor: &Sheet{}}, nil }
@@ -149,7 +149,7 @@ func TestReadGuards(t *testing.T) {
 	}
 }
 
-// Two readings give the same bytes; an engine's own rows stay unchanged.
+// Reading twice gives the same bytes. An engine's own rows stay unchanged.
 func TestReadIsDeterministic(t *testing.T) {
 	dir := makeWheel(t)
 	var files [2][]byte
@@ -174,7 +174,7 @@ func TestReadIsDeterministic(t *testing.T) {
 	}
 }
 
-// Errors name what is missing and the nearest that is right.
+// Errors name what is missing and the most similar valid name.
 func TestReadErrors(t *testing.T) {
 	if _, err := Load("h101"); err == nil || !strings.Contains(err.Error(), "h100") {
 		t.Errorf("h101: %v", err)

@@ -1,13 +1,13 @@
 package optables
 
-// Curve names a curve of the tables: the operator, and its key by the columns of the table.
+// Curve identifies a curve of the tables by the operator and the columns of its key.
 type Curve struct {
-	Table  string   // as gemm
-	Texts  []string // as bfloat16
-	Values []int    // as outputs and inputs of a matrix
+	Table  string   // for example gemm
+	Texts  []string // for example bfloat16
+	Values []int    // for example the outputs and inputs of a matrix
 }
 
-// Select returns the tables with only those curves that keep accepts.
+// Select returns the tables with only the curves for which keep returns true.
 func (t *Tables) Select(keep func(Curve) bool) *Tables {
 	some := &Tables{header: t.header, latency: t.latency, donor: t.donor}
 	for place := range t.tables {
@@ -36,9 +36,9 @@ func (t *Tables) Select(keep func(Curve) bool) *Tables {
 	return some
 }
 
-// trim drops the words and axes that no curve has.
+// trim drops the words and axes that no curve uses.
 func (t *table) trim() {
-	words, axes := make([]int32, len(t.words)), make([]int32, len(t.axes)) // new places, from 1
+	words, axes := make([]int32, len(t.words)), make([]int32, len(t.axes)) // new indices, from 1
 	var keptWords []string
 	for i, w := range t.words {
 		for k := range t.keys {

@@ -1,27 +1,28 @@
 package optables
 
-// Sparse is an attention to latent keys and values that attends to the tokens that an indexer chooses (DSA), as a block from
-// hidden state to output projection.
+// Sparse describes a block of sparse latent attention (DSA), from hidden state to output projection. It attends only
+// to the tokens selected by an indexer.
 type Sparse struct {
-	Architecture string // as the tables name it
+	Architecture string // name in the tables
 	Heads        int
-	KV           string // of the cache: bfloat16 or fp8
-	GEMM         string // of the projections: bfloat16, fp8_block, nvfp4
+	KV           string // type of the KV cache: bfloat16 or fp8
+	GEMM         string // type of the projections: bfloat16, fp8_block, nvfp4
 }
 
-// Sizes of sparse attention: the tokens that are chosen, and the values of the indexer's key.
+// Sizes of sparse attention: the number of selected tokens, and the values of the indexer's key.
 const (
 	sparseChosen = 2048
 	indexSize    = 128
 	indexHeads   = 64
 )
 
-// SparseContext returns the time of a block for prompts of a batch without a past.
+// SparseContext returns the time of a block for a batch of prompts without past tokens.
 func (t *Tables) SparseContext(x Sparse, batch, tokens int) Time {
 	return t.sparse(sparseContextTable, x, point{x.Heads, tokens, batch})
 }
 
-// SparsePast returns the time that a block takes longer for a prompt of tokens after past cached ones.
+// SparsePast returns the additional time of a block for a prompt of the given number of tokens after past cached
+// tokens.
 func (t *Tables) SparsePast(x Sparse, tokens, past int) Time {
 	whole := t.sparse(sparsePastTable, x, point{x.Heads, tokens, tokens + past})
 	first := t.sparse(sparsePastTable, x, point{x.Heads, tokens, tokens})
@@ -29,12 +30,13 @@ func (t *Tables) SparsePast(x Sparse, tokens, past int) Time {
 	return whole
 }
 
-// SparseGeneration returns the time of a block for one token of each request of a batch, given their mean length.
+// SparseGeneration returns the time of a block for one token of each request of a batch. length is the mean length of
+// KV caches.
 func (t *Tables) SparseGeneration(x Sparse, batch, length int) Time {
 	return t.sparse(sparseGenerationTable, x, point{x.Heads, batch, length})
 }
 
-// Sparse reports whether there are measurements of sparse attention of an architecture.
+// Sparse reports whether the tables have measurements of sparse attention for an architecture.
 func (t *Tables) Sparse(architecture string) bool {
 	_, ok := t.table(sparseGenerationTable).word(architecture)
 	return ok
@@ -51,7 +53,7 @@ func (x *Sparse) workload(place int) workload {
 	return w
 }
 
-// sparse looks a point up among the curves of a kind, else of the most similar kind that was measured.
+// sparse looks up a point among the curves of the kind of x, or of the most similar measured kind.
 func (t *Tables) sparse(place int, x Sparse, at point) Time {
 	table := t.table(place)
 	m := measured{own: x.workload(place), grid: grid{Tables: t, table: table}}
@@ -76,7 +78,7 @@ func (t *Tables) sparse(place int, x Sparse, at point) Time {
 	return m.at(at)
 }
 
-// chosen returns the speed of light of a point of sparse or linear attention.
+// chosen returns the lower bound of the time at a point of sparse or linear attention, in ms.
 func (w *workload) chosen(s *Sheet, x point) float64 {
 	a, b, c := float64(x[0]), float64(x[1]), float64(x[2])
 	peak := s.peak(w.dtype)

@@ -5,39 +5,39 @@ import (
 	"sync"
 )
 
-// maxColumns is the number of key columns of the widest table.
+// maxColumns is the maximum number of key columns of a table.
 const maxColumns = 9
 
-// key is the shape of a curve: a value for each key column of its table, zeros behind them.
+// key is the shape of a curve: a value for each key column of its table, followed by zeros.
 type key [maxColumns]int32
 
-// table is the measurements of one operator: curves over an axis, ordered by their keys. A column of texts holds places
-// in words.
+// table is the measurements of one operator: curves over an axis, sorted by their keys. Text columns of keys are
+// indices in words.
 type table struct {
 	form   *form
-	text   *numbers     // of the file; they are read when the table is first asked for
-	once   sync.Once    // has read text
-	failed bool         // text is not that of a table
-	words  []string     // of all text columns, ordered
+	text   *numbers     // text in the file; parsed at the first use of the table
+	once   sync.Once    // parses text
+	failed bool         // text is not a valid table
+	words  []string     // strings of all text columns, sorted
 	keys   []key        // by curve, ascending
-	shape  []int32      // by curve: its place in axes
-	start  []int32      // by curve: its first code; one more at the end
+	shape  []int32      // by curve: its index in axes
+	start  []int32      // by curve: the index of its first code; one more at the end
 	axes   [][]int32    // ascending values of the axis
-	logs   [][]float64  // their logarithms
-	codes  []uint16     // latencies, as places in Tables.latency
-	column [2][]float64 // by curve: logarithms of the last two key columns
+	logs   [][]float64  // their binary logarithms
+	codes  []uint16     // latencies, as indices in Tables.latency
+	column [2][]float64 // by curve: binary logarithms of the last two key columns
 }
 
-// form is the common form of the tables of one operator.
+// form describes the columns of the tables of one operator.
 type form struct {
 	name    string
-	texts   int // key columns that are texts, before the numeric ones
-	columns int // key columns
+	texts   int // number of text columns in the key, before the numeric columns
+	columns int // number of key columns
 	axis    string
-	root    bool // grids are linear in the square root of the latency along the last column
+	root    bool // along the last key column, the square root of the latency is interpolated linearly
 }
 
-// Places of the tables in Tables.
+// Indices of the tables in Tables.
 const (
 	gemmTable = iota
 	contextTable
@@ -57,7 +57,7 @@ const (
 	tableCount
 )
 
-// listForms returns the tables by their places.
+// listForms returns the forms of the tables by their indices.
 func listForms() [tableCount]form {
 	return [tableCount]form{
 		{name: "gemm", texts: 1, columns: 3, axis: "m"},                               // dtype; n, k
@@ -78,14 +78,14 @@ func listForms() [tableCount]form {
 	}
 }
 
-// table returns a table by its place.
+// table returns the table with the given index, and parses it at its first use.
 func (t *Tables) table(place int) *table {
 	at := t.tables[place]
 	at.once.Do(at.read)
 	return at
 }
 
-// read reads the text of the table.
+// read parses the text of the table.
 func (t *table) read() {
 	if t.text == nil {
 		return
@@ -98,13 +98,14 @@ func (t *table) read() {
 	}
 }
 
-// word returns the place of a text; false if no curve has it.
+// word returns the index of a text; ok is false if no curve has it.
 func (t *table) word(text string) (int32, bool) {
 	i, ok := slices.BinarySearch(t.words, text)
 	return int32(i), ok
 }
 
-// find returns the curves from lo to hi that have a value in a column. All columns before it are the same among them.
+// find returns the curves of a span that have the given value in a column. All columns before it must be equal in the
+// span.
 func (t *table) find(span [2]int, column int, value int32) [2]int {
 	lo, hi := t.lower(span, column, value), span[1]
 	if value < 1<<31-1 {
@@ -113,7 +114,7 @@ func (t *table) find(span [2]int, column int, value int32) [2]int {
 	return [2]int{lo, hi}
 }
 
-// lower returns the first curve of a span that has at least a value in a column.
+// lower returns the first curve of a span with a value in a column of at least value.
 func (t *table) lower(span [2]int, column int, value int32) int {
 	lo, hi := span[0], span[1]
 	for lo < hi {
@@ -127,7 +128,7 @@ func (t *table) lower(span [2]int, column int, value int32) int {
 	return lo
 }
 
-// prefix returns the curves with the first columns of k.
+// prefix returns the curves that have the first columns of k.
 func (t *table) prefix(k *key, columns int) [2]int {
 	span := [2]int{0, len(t.keys)}
 	for c := range columns {
@@ -153,12 +154,12 @@ func (t *Tables) curve(at *table, i int) curve {
 
 func (c *curve) ms(i int) float64 { return c.latency[c.codes[i]] }
 
-// covers reports whether a value of the axis lies between the ends of the curve.
+// covers reports whether x is within the axis of the curve.
 func (c *curve) covers(x int) bool {
 	return len(c.axis) > 0 && x >= int(c.axis[0]) && x <= int(c.axis[len(c.axis)-1])
 }
 
-// at returns the latency at a value between the ends of the curve: linear between points.
+// at returns the latency at x within the axis, interpolated linearly between points.
 func (c *curve) at(x int) float64 {
 	i := lowerBound(c.axis, x)
 	if int(c.axis[i]) == x {
@@ -168,7 +169,7 @@ func (c *curve) at(x int) float64 {
 	return blendLinear(c.ms(i-1), c.ms(i), (float64(x)-x0)/(x1-x0))
 }
 
-// lowerBound returns the first place of an ascending list with a value of at least x.
+// lowerBound returns the first index of an ascending list with a value of at least x.
 func lowerBound(axis []int32, x int) int {
 	lo, hi := 0, len(axis)
 	for lo < hi {
@@ -182,5 +183,5 @@ func lowerBound(axis []int32, x int) int {
 	return lo
 }
 
-// blendLinear returns what lies at a share of the way from a to b, to the same bit on every processor.
+// blendLinear interpolates linearly from a to b, with the same bits on every processor.
 func blendLinear(a, b, share float64) float64 { return a + float64((b-a)*share) }

@@ -1,6 +1,6 @@
 package optables
 
-// operator is a kind of attention, by which its products and bytes are counted.
+// operator is a kind of attention with its own formula for products and bytes.
 type operator uint8
 
 const (
@@ -17,28 +17,28 @@ const (
 	linearOp
 )
 
-// workload is what a grid's points have in common: with a point it gives the speed of light.
+// workload is the common data of a grid's points, from which bound computes the lower bound of the time at a point.
 type workload struct {
 	op      operator
-	fixed   int     // key columns before those of the points
-	dtype   string  // of the products
-	kvBytes float64 // of a value in the KV cache
+	fixed   int     // number of key columns before the columns of points
+	dtype   string  // type of the products
+	kvBytes float64 // bytes of a value in the KV cache
 	head    float64 // size of a head
 	kvHeads float64 // 0: as many as heads
-	window  float64 // tokens that are attended to; 0: all
+	window  float64 // tokens that each token attends to; 0: all
 	weight  float64 // bytes of a value of absorbed weights
-	// Of linear attention: products of a token, bytes of a token, and bytes of a sequence.
+	// For linear attention: products per token, bytes per token, and bytes per sequence.
 	ops, each, once float64
 }
 
-// Sizes of latent attention (MLA): the rank of keys and values, and the part that is rotated.
+// Sizes of latent attention (MLA): the rank of keys and values, the rotated part, and the values of a head.
 const (
 	latentRank  = 512
 	latentRope  = 64
 	latentValue = 128
 )
 
-// bound returns the speed of light of a point on a GPU.
+// bound returns the lower bound of the time at a point on a GPU, in ms.
 func (w *workload) bound(s *Sheet, x point) float64 {
 	a, b, c := float64(x[0]), float64(x[1]), float64(x[2])
 	peak := s.peak(w.dtype)
@@ -79,7 +79,7 @@ func (w *workload) bound(s *Sheet, x point) float64 {
 	return s.bound(productOps(c, b), peak, productBytes(c, b)*w.weight) // heads, tokens
 }
 
-// productOps and productBytes count one product with absorbed weights of tokens and heads.
+// productOps and productBytes count the operations and the bytes of one product with absorbed weights.
 func productOps(tokens, heads float64) float64 {
 	return 2 * tokens * heads * latentRank * latentValue
 }
@@ -88,7 +88,7 @@ func productBytes(tokens, heads float64) float64 {
 	return heads * ((latentRank+latentValue)*tokens + latentRank*latentValue)
 }
 
-// sheet returns the data sheet of the GPU that was measured.
+// sheet returns the data sheet of the measured GPU.
 func (t *Tables) sheet() *Sheet {
 	if t.donor != nil {
 		return t.donor
@@ -96,7 +96,8 @@ func (t *Tables) sheet() *Sheet {
 	return &t.header.Sheet
 }
 
-// fill takes a time over to a GPU that was not measured, by the speeds of light of both.
+// fill scales a measured time to a GPU that was not measured. donor and own are the lower bounds on the measured GPU
+// and on this GPU.
 func (t *Tables) fill(measured Time, donor, own float64) Time {
 	if t.donor == nil || donor == 0 {
 		return measured

@@ -31,7 +31,7 @@ func (l ladder) below(x int) int {
 }
 
 // segment returns the rung below x and the position of x between this rung and the next, as a share of their
-// distance. Beyond the last rung, the last segment is extrapolated.
+// distance. After the last rung, the last segment is extrapolated.
 func (l ladder) segment(values int, x int) (rung int, share float64) {
 	rung = min(l.below(x), values-2)
 	apart := max(rung>>l-1, 0) // exponent of the distance between this rung and the next; the distance is a power of two with an exact inverse
