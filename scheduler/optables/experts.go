@@ -58,7 +58,7 @@ func (t *Tables) Experts(e Engine, x Experts, tokens int) Time {
 	return t.fill(Time{ms, source}, x.bound(t.sheet(), tokens), own)
 }
 
-// along returns the latency at some tokens: past an end of the curve, at the utilisation of that end.
+// along returns the latency for a number of tokens. Outside of the curve, it uses the utilisation at the nearest end.
 func (x *Experts) along(s *Sheet, c *curve, tokens int) float64 {
 	if c.covers(tokens) {
 		return c.at(tokens)

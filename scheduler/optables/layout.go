@@ -47,7 +47,7 @@ func listLayouts() []layout {
 	}
 }
 
-// Tables of sparse attention. Some rows select the tokens to attend to, and others reuse the selection of another
+// Tables of sparse attention. Some rows select the tokens to attend to, and some reuse the selection of another
 // layer.
 const (
 	sparseFamily     = "sparse_attention"
