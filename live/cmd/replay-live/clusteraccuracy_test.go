@@ -8,8 +8,8 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/cli"
 )
 
-// A replay on processes has the counts of the same replay on the logical clock, and takes about as long. Of several
-// runs the median is taken: the machine has other things to do.
+// A replay on processes has the same counts and a similar duration as the replay on the logical clock. The test uses
+// the median of several runs, because other processes disturb them.
 func TestClusterAccuracy(t *testing.T) {
 	clusterRequest(t)
 	t.Setenv(asProgram, "1")
@@ -18,7 +18,7 @@ func TestClusterAccuracy(t *testing.T) {
 		name, TraceFile string
 		lines           int
 		args            []string
-		online          bool // compare with the replay in real time, too
+		online          bool // also compare with a replay in real time
 	}{
 		{"40 requests, 4 workers, round robin", "short.jsonl", 40, nil, true},
 		{"600 requests, 4 workers, round robin", "short.jsonl", 600, nil, false},

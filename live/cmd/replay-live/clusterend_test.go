@@ -16,7 +16,7 @@ import (
 	"github.com/replay-llm/replay/internal/poll"
 )
 
-// caller starts a replay on processes as a separate process.
+// caller starts a replay on processes in a separate process.
 func caller(t *testing.T, env []string, args ...string) (cmd *exec.Cmd, out, errs *bytes.Buffer) {
 	t.Helper()
 	out, errs = new(bytes.Buffer), new(bytes.Buffer)
@@ -29,7 +29,7 @@ func caller(t *testing.T, env []string, args ...string) (cmd *exec.Cmd, out, err
 	return cmd, out, errs
 }
 
-// descendants are the processes that a process has started.
+// descendants returns the child processes of a process.
 func descendants(pid int) []int {
 	files, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/children")
 	var all []int
@@ -46,8 +46,7 @@ func descendants(pid int) []int {
 
 func alive(pid int) bool { return syscall.Kill(pid, 0) == nil }
 
-// An interrupted replay stops its requests, reports the completed ones, takes its cluster down and exits with
-// 130.
+// An interrupted replay stops its requests, reports the completed requests, stops its cluster and exits with 130.
 func TestClusterFaultInterrupt(t *testing.T) {
 	clusterRequest(t)
 	temporary := t.TempDir()
@@ -91,7 +90,7 @@ func TestClusterFaultInterrupt(t *testing.T) {
 	}
 }
 
-// When the caller is killed, its workers end alone.
+// When the caller is killed, its workers end.
 func TestClusterFaultOrphans(t *testing.T) {
 	clusterRequest(t)
 	cmd, _, _ := caller(t, []string{"TMPDIR=" + t.TempDir()}, "trace", shortTrace(t, "short.jsonl", 3000), "--mode", "cluster", "--spawn", "3")

@@ -15,14 +15,14 @@ import (
 	"github.com/replay-llm/replay/internal/poll"
 )
 
-// asking is a request to a frontend with an answer that is read as it comes.
+// asking is a streamed request to a frontend.
 type asking struct {
 	t    *testing.T
 	conn net.Conn
 	in   *bufio.Scanner
 }
 
-// ask sends a request for a stream of the given number of tokens.
+// ask requests a stream of the given number of tokens.
 func (m *member) ask(promptTokens, tokens int) *asking {
 	m.t.Helper()
 	body := fmt.Sprintf(`{"model":"mocker-model","stream":true,"max_tokens":%d,"prompt":[%s1]}`, tokens, strings.Repeat("1,", promptTokens-1))
@@ -38,7 +38,7 @@ func (m *member) ask(promptTokens, tokens int) *asking {
 	return &asking{m.t, c, bufio.NewScanner(c)}
 }
 
-// event is the data of the next event, "" at the end.
+// event returns the data of the next event, or "" at the end.
 func (a *asking) event() string {
 	for a.in.Scan() {
 		if data, ok := strings.CutPrefix(a.in.Text(), "data: "); ok {
@@ -48,7 +48,7 @@ func (a *asking) event() string {
 	return ""
 }
 
-// rest is all events that are left.
+// rest returns all remaining events.
 func (a *asking) rest() (all []string) {
 	for e := a.event(); e != ""; e = a.event() {
 		if all = append(all, e); e == "[DONE]" || strings.Contains(e, `"error"`) {
@@ -58,7 +58,7 @@ func (a *asking) rest() (all []string) {
 	return all
 }
 
-// answers is the status of a short request.
+// answers returns the status of a short request.
 func (m *member) answers() int {
 	m.t.Helper()
 	r, err := http.Post(m.HTTP+"/v1/completions", "application/json", strings.NewReader(`{"model":"mocker-model","prompt":"a","max_tokens":1}`))
@@ -72,7 +72,7 @@ func (m *member) answers() int {
 
 func (m *member) busy() bool { return m.metric("dynamo_component_inflight_requests", "") > 0 }
 
-// mayTake fails the test if something took longer than it may.
+// mayTake fails the test if took is more than limit.
 func mayTake(t *testing.T, what string, took, limit time.Duration) {
 	t.Helper()
 	t.Logf("%-60s %8.1f ms, at most %v", what, float64(took)/1e6, limit)
@@ -81,8 +81,8 @@ func mayTake(t *testing.T, what string, took, limit time.Duration) {
 	}
 }
 
-// A client that leaves, before the first byte and in the middle of a stream, is
-// counted once on both sides, and the scheduler is empty at once.
+// A client that leaves before the first byte or during a stream is counted once by the frontend and once by the
+// worker. The worker is idle soon after.
 func TestClusterFaultClientLeaves(t *testing.T) {
 	clusterRequest(t)
 	c := newCompound(t)
@@ -97,7 +97,7 @@ func TestClusterFaultClientLeaves(t *testing.T) {
 		}
 		a.conn.Close()
 		took := poll.Until(t, "idle worker", func() bool { return !w.busy() })
-		// A pass takes 20 times as long as it would, and is not interrupted.
+		// Passes take 20 times as long as usual, and are not interrupted.
 		mayTake(t, fmt.Sprintf("client leaves (stream begun: %v) to idle worker", middle), took, 5*time.Second)
 		poll.Until(t, "counts", func() bool {
 			return w.metric("dynamo_component_cancellation_total", "") == float64(i+1) && f.metric("dynamo_frontend_model_cancellation_total", "") == float64(i+1)
@@ -126,7 +126,7 @@ func (m *member) get(path string) string {
 	return string(b)
 }
 
-// askModel asks another model for a long stream.
+// askModel requests a long stream from the given model.
 func (m *member) askModel(model string, tokens int) *asking {
 	body := fmt.Sprintf(`{"model":%q,"stream":true,"max_tokens":%d,"prompt":"abc"}`, model, tokens)
 	a := &asking{t: m.t}
@@ -140,8 +140,8 @@ func (m *member) askModel(model string, tokens int) *asking {
 	return a
 }
 
-// A worker that crashes in the middle of a stream ends it with an error soon; the
-// next requests go elsewhere. With a migration, the stream continues.
+// If a worker crashes during a stream, the stream soon ends with an error, and later requests use the other worker.
+// With migration, the stream continues.
 func TestClusterFaultWorkerCrash(t *testing.T) {
 	clusterRequest(t)
 	for _, migrate := range []bool{false, true} {
@@ -182,8 +182,8 @@ func TestClusterFaultWorkerCrash(t *testing.T) {
 	}
 }
 
-// A worker that hangs is given up after the timeout between two tokens. A worker that hung for longer than its lease
-// returns when it wakes up.
+// A stream of a hung worker ends after the timeout between two tokens. A worker that hung for longer than its lease
+// serves again when it continues.
 func TestClusterFaultWorkerHangs(t *testing.T) {
 	clusterRequest(t)
 	c := newCompound(t)
@@ -208,8 +208,8 @@ func TestClusterFaultWorkerHangs(t *testing.T) {
 	mayTake(t, "worker wakes up to answers", poll.Until(t, "an answer", func() bool { return f.answers() == http.StatusOK }), 40*time.Second)
 }
 
-// A stream ends with an error within a minute when its worker is cut off for good, without a limit of the
-// frontend's own.
+// If a worker is stopped for good, its stream ends with an error within a minute, without a timeout flag of the
+// frontend.
 func TestClusterFaultCutForGood(t *testing.T) {
 	clusterRequest(t)
 	c := newCompound(t)
@@ -227,8 +227,7 @@ func TestClusterFaultCutForGood(t *testing.T) {
 	w.signal(syscall.SIGCONT)
 }
 
-// A caller that crashes with 20 streams counts 20 times, and its worker is idle
-// soon.
+// A crash of a caller with 20 streams counts as 20 cancellations. Its worker is idle soon after.
 func TestClusterFaultCallerCrash(t *testing.T) {
 	clusterRequest(t)
 	c := newCompound(t)
@@ -245,8 +244,8 @@ func TestClusterFaultCallerCrash(t *testing.T) {
 	}
 }
 
-// A client that leaves during prefill stops prefill; decode is never called, or
-// ends as well where both got the request at once.
+// A client that leaves during prefill stops the prefill. The decode worker is not called, or its request ends, too,
+// if both workers got the request at once.
 func TestClusterFaultPrefill(t *testing.T) {
 	clusterRequest(t)
 	for _, together := range []bool{false, true} {
@@ -274,8 +273,8 @@ func TestClusterFaultPrefill(t *testing.T) {
 	}
 }
 
-// Without NATS, streams that flow continue and new requests fail soon; without etcd for less than a lease there
-// is no effect.
+// Without NATS, running streams continue and new requests fail soon. An outage of etcd for less than a lease has no
+// effect.
 func TestClusterFaultServers(t *testing.T) {
 	clusterRequest(t)
 	c := newCompound(t)

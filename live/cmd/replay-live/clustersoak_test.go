@@ -24,22 +24,21 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// Load of the soak.
+// Load of the test.
 const (
 	soakWorkers = 4
 	soakStreams = 2000
 	soakTime    = 60 * time.Second
-	soakKill    = 10 * time.Second // between two killed workers
+	soakKill    = 10 * time.Second // time between two killed workers
 )
 
-// slowWorker are the flags of a worker of the soak: many requests at once, in
-// passes that leave the machine time to carry the tokens.
+// slowWorker returns flags for a worker with many concurrent requests. Its passes are slow, so that the machine has
+// time to send the tokens.
 func slowWorker() []string {
 	return []string{"--speedup-ratio=0.3", "--max-num-seqs=1000", "--max-num-batched-tokens=unlimited"}
 }
 
-// All requests of a replay with 2,000 in flight complete, and its report counts
-// what the workers have counted.
+// All requests of a replay with 2,000 in flight complete, and the workers count the same requests as the report.
 func TestClusterSoakCounts(t *testing.T) {
 	clusterRequest(t)
 	t.Setenv(asProgram, "1")
@@ -72,8 +71,8 @@ type soakTally struct {
 	sent      int
 	completed int
 	failed    map[fault.Type]int
-	wrong     []string       // what must not be
-	answered  map[uint64]int // by worker that took it
+	wrong     []string       // descriptions of wrong results
+	answered  map[uint64]int // number of accepted requests by worker
 	tokens    int
 }
 
@@ -83,12 +82,12 @@ func (s *soakTally) count(f func()) {
 	f()
 }
 
-// wrongly notes what must not be.
+// wrongly records a wrong result.
 func (s *soakTally) wrongly(format string, args ...any) {
 	s.count(func() { s.wrong = append(s.wrong, fmt.Sprintf(format, args...)) })
 }
 
-// soakWatch notes the worker that takes a request.
+// soakWatch records the worker that accepts a request.
 type soakWatch struct{ tally *soakTally }
 
 func (w soakWatch) Placed(scheduler.Role, uint64) {}
@@ -99,8 +98,8 @@ func (w soakWatch) Taken(_ scheduler.Role, worker uint64, _ time.Time) {
 
 func (w soakWatch) Read(scheduler.Role, *served.Chunk, time.Time) {}
 
-// one sends a request and checks its answer: the requested tokens and one terminal, or an error that has a
-// type.
+// one sends a request and checks its answer. The answer must have the requested tokens and one terminal, or an error
+// with a type.
 func (s *soakTally) one(ctx context.Context, pool *routes.Pool, rng *rand.Rand) {
 	rq := &served.Request{TokenIDs: make([]uint32, 20+rng.IntN(100))}
 	for i := range rq.TokenIDs {
@@ -148,8 +147,8 @@ func (s *soakTally) one(ctx context.Context, pool *routes.Pool, rng *rand.Rand) 
 	}
 }
 
-// With 2,000 streams at once and a worker killed every ten seconds, each request ends in one terminal item or a typed
-// error; none is lost or doubled, and no resource leaks.
+// 2,000 concurrent streams run while a worker is killed every ten seconds. Each request ends with one terminal item
+// or one typed error. No request is lost or duplicated, and no goroutine leaks.
 func TestClusterSoakKills(t *testing.T) {
 	clusterRequest(t)
 	c := newCompound(t)
@@ -216,7 +215,7 @@ func TestClusterSoakKills(t *testing.T) {
 	}
 }
 
-// pool is the workers of the compound, once the given number of them are there.
+// pool returns a pool of the cluster's workers after the given number of them are available.
 func (c *compound) pool(workers int) (*routes.Pool, *drt.Runtime) {
 	c.t.Helper()
 	ctx, release := context.WithTimeout(context.Background(), clusterLimit)
@@ -243,7 +242,7 @@ func (c *compound) pool(workers int) (*routes.Pool, *drt.Runtime) {
 	return pool, rt
 }
 
-// residentSize is how much memory a process has and had.
+// residentSize returns the present and peak memory and the threads of a process.
 func residentSize(pid int) string {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

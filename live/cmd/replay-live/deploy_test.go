@@ -17,7 +17,7 @@ import (
 	"github.com/replay-llm/replay/internal/poll"
 )
 
-// composed is what docs/cluster.md starts.
+// composed is the compose file of docs/cluster.md.
 type composed struct {
 	Services map[string]struct {
 		Image       string            `yaml:"image"`
@@ -47,8 +47,8 @@ func readYAML(t *testing.T, name string, to any) {
 	}
 }
 
-// commands returns the commands of our services with one word. They run here with
-// any free port, on loopback by name where a service has its own name.
+// commands returns the commands of this program's services that start with word. commandHere adapts them, and
+// replaces the service's own name by localhost.
 func (c *composed) commands(word string) (all [][]string) {
 	for name, s := range c.Services {
 		if s.Image == "replay:local" && s.Command[0] == word {
@@ -58,14 +58,15 @@ func (c *composed) commands(word string) (all [][]string) {
 	return all
 }
 
-// commandHere is a command with any free ports, on loopback where it has an address of its container, that ends at once.
+// commandHere adapts a container's command to this machine: any free ports, loopback addresses, and an end without
+// grace.
 func commandHere(command []string, address, here string) (args []string) {
 	port := regexp.MustCompile(`^(--[a-z-]*port)=.*`)
 	for _, arg := range command {
 		if flag, ok := strings.CutSuffix(arg, "="+address); ok {
 			arg = flag + "=" + here
 		}
-		if !strings.HasPrefix(arg, "--system-host") { // there it asks for the token
+		if !strings.HasPrefix(arg, "--system-host") { // there it requires the token
 			arg = strings.ReplaceAll(arg, "0.0.0.0", "127.0.0.1")
 		}
 		args = append(args, port.ReplaceAllString(arg, "$1=0"))
@@ -73,9 +74,8 @@ func commandHere(command []string, address, here string) (args []string) {
 	return append(args, "--grace=0s")
 }
 
-// Images have a version, Prometheus asks every worker, and our programs take the
-// commands, find each other by names and a token, answer, and have every metric
-// that the dashboard draws.
+// Images in the compose file have a version, and Prometheus scrapes every worker. The commands start, find each other
+// by names and a token, and answer. They export every metric of the dashboard.
 func TestStackInAFile(t *testing.T) {
 	var c composed
 	readYAML(t, "compose.yaml", &c)
@@ -131,7 +131,7 @@ func TestStackInAFile(t *testing.T) {
 	}
 }
 
-// statusAt asks a process, as one without a token does.
+// statusAt returns the status of a request without a token.
 func statusAt(t *testing.T, m *member, path string) int {
 	t.Helper()
 	_, port, err := net.SplitHostPort(strings.TrimPrefix(m.base(), "http://"))
@@ -172,7 +172,7 @@ func exportedBy(t *testing.T, m *member, token string) (status int, text string)
 	return r.StatusCode, "\n" + string(all)
 }
 
-// drawnNames returns the metrics that the dashboard's expressions name.
+// drawnNames returns the metric names in the dashboard's expressions.
 func drawnNames(t *testing.T) (names []string) {
 	t.Helper()
 	var board struct {

@@ -25,8 +25,8 @@ func readFleet(t *testing.T, name string, to any) string {
 	return string(text)
 }
 
-// The eight servers of examples/fleet have the addresses that llm-d's router and Prometheus use, our program takes their
-// command line, and a server of it answers. The routers are not started.
+// The eight servers of examples/fleet have the addresses that llm-d's router and Prometheus use. This program accepts
+// their command line, and a server with it answers. The routers are not started.
 func TestFleetExample(t *testing.T) {
 	var c struct {
 		Services map[string]struct {
@@ -65,7 +65,8 @@ func TestFleetExample(t *testing.T) {
 	}
 }
 
-// Every row of the table against llm-d-inference-sim names tests that there are. What the table denies is rejected.
+// Every row of the table in the README of examples/fleet names tests that exist. The flag --fake-metrics, which the
+// table excludes, is rejected.
 func TestFleetTable(t *testing.T) {
 	root, tests := os.DirFS("../../.."), map[string]bool{}
 	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(t \*testing\.T\)`)

@@ -28,8 +28,8 @@ import (
 	"github.com/replay-llm/replay/sim/blockhash"
 )
 
-// fleetSoak is etcd and NATS, each a process, workers and a frontend, with lines between them that can be
-// cut.
+// fleetSoak is etcd and NATS in separate processes, workers and a frontend. They are connected through proxies that
+// can be cut.
 type fleetSoak struct {
 	t                  *testing.T
 	rng                *rand.Rand
@@ -39,10 +39,10 @@ type fleetSoak struct {
 	front              *member
 	workers            []*followed
 	faults             map[string]int
-	faulty             atomic.Bool // there is a fault
+	faulty             atomic.Bool // a fault is being injected
 }
 
-// followed is a worker with KV events that are followed for as long as it lives.
+// followed is a worker and a subscriber of its KV events.
 type followed struct {
 	*member
 	index *kvevents.Index
@@ -63,14 +63,14 @@ func newFleetSoak(t *testing.T, rng *rand.Rand) *fleetSoak {
 	return s
 }
 
-// newWorker starts a worker, and follows it.
+// newWorker starts a worker and follows its events.
 func (s *fleetSoak) newWorker() *followed {
 	w := &followed{member: s.compound.worker(append(slowWorker(), "--num-gpu-blocks=3000", "--lease=2s")...)}
 	w.index, w.sub = s.follow(w.member)
 	return w
 }
 
-// follow follows the KV events of a worker.
+// follow subscribes to the KV events of a worker.
 func (s *fleetSoak) follow(m *member) (*kvevents.Index, *kvevents.Subscriber) {
 	s.t.Helper()
 	x := kvevents.NewIndex(nil)
@@ -82,15 +82,15 @@ func (s *fleetSoak) follow(m *member) (*kvevents.Index, *kvevents.Subscriber) {
 	return x, sub
 }
 
-// replaceWorker kills a worker and starts another. No worker can start while etcd or NATS is away, so both are
-// there.
+// replaceWorker kills a worker and starts another worker. No other fault is active, because a worker needs etcd and
+// NATS to start.
 func (s *fleetSoak) replaceWorker(i int) {
 	s.workers[i].kill()
 	s.workers[i].sub.Close()
 	s.workers[i] = s.newWorker()
 }
 
-// rest waits until the fleet has come to rest, with all its workers.
+// rest waits until all workers are idle and registered.
 func (s *fleetSoak) rest() {
 	poll.Until(s.t, "four workers at rest", func() bool {
 		busy := 0.0
@@ -101,8 +101,8 @@ func (s *fleetSoak) rest() {
 	})
 }
 
-// checkIndex fails the test unless the index that was followed through all faults equals that of a new
-// follower.
+// checkIndex fails the test unless the index that was followed through all faults equals the index of a new
+// subscriber.
 func (s *fleetSoak) checkIndex() {
 	s.t.Helper()
 	for i, w := range s.workers {
@@ -130,10 +130,10 @@ func (s *fleetSoak) checkIndex() {
 	}
 }
 
-// sizes are resident sizes in MiB, one after the other.
+// sizes are successive resident sizes in MiB.
 type sizes struct{ front []int }
 
-// watchSizes begins to read resident sizes, twice a second, until the function that it returns is called.
+// watchSizes reads resident sizes twice a second until the returned function is called.
 func (s *fleetSoak) watchSizes() (end func() sizes) {
 	done, all := make(chan struct{}), make(chan sizes, 1)
 	front := s.front.cmd.Process.Pid
@@ -152,7 +152,7 @@ func (s *fleetSoak) watchSizes() (end func() sizes) {
 	return func() sizes { close(done); return <-all }
 }
 
-// residentMiB returns how much memory a process has.
+// residentMiB returns the resident memory of a process in MiB.
 func residentMiB(pid int) int {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	if fields := strings.Fields(string(text)); len(fields) > 1 {
@@ -162,7 +162,7 @@ func residentMiB(pid int) int {
 	return 0
 }
 
-// checkSizes fails the test if processes grow.
+// checkSizes fails the test if the memory of processes grows.
 func (s *fleetSoak) checkSizes(found sizes, length time.Duration) {
 	s.t.Helper()
 	quarter := len(found.front) / 4
@@ -186,8 +186,8 @@ func (s *fleetSoak) checkSizes(found sizes, length time.Duration) {
 	}
 }
 
-// checkGoroutines ends the frontend and the workers with a dump of their goroutines, and fails the test if one
-// still answers a request.
+// checkGoroutines ends the frontend and the workers with a dump of their goroutines. It fails the test if a goroutine
+// still serves a request.
 func (s *fleetSoak) checkGoroutines() {
 	s.t.Helper()
 	working := regexp.MustCompile(`answerRequest|relaySignals|pullItems|forwardChunks|generation\).watchSignals|sendParts|askModel`)
@@ -203,7 +203,7 @@ func (s *fleetSoak) checkGoroutines() {
 	}
 }
 
-// stackProcess is a process of etcd and NATS with data that outlives it.
+// stackProcess is a process with etcd and NATS. Its data is kept across restarts.
 type stackProcess struct {
 	t    *testing.T
 	dir  string
@@ -230,15 +230,14 @@ func (p *stackProcess) start() {
 	}
 }
 
-// restart kills the process, or lets its disk be full until it ends by that, and starts it again
-// after a while.
+// restart kills the process and starts it again after a while. If full is set, the process first gets a full disk.
 func (p *stackProcess) restart(away time.Duration, full bool) {
 	p.t.Helper()
 	if full {
 		if err := unix.Prlimit(p.cmd.Process.Pid, unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 1, Max: 1}, nil); err != nil {
 			p.t.Fatal(err)
 		}
-		time.Sleep(away) // the next renewal of a lease is written, or later
+		time.Sleep(away) // the next renewal of a lease is written meanwhile
 	}
 	_ = p.cmd.Process.Kill()
 	_ = p.cmd.Wait()
@@ -248,14 +247,14 @@ func (p *stackProcess) restart(away time.Duration, full bool) {
 	p.start()
 }
 
-// line passes connections on to a server, until it is cut.
+// line is a proxy to a server that can be cut.
 type line struct {
 	net.Listener
 	target string
 
 	mu    sync.Mutex
 	open  map[net.Conn]bool
-	until time.Time // new connections are refused before
+	until time.Time // new connections are refused until then
 }
 
 func newLine(t *testing.T, url string) *line {
@@ -281,7 +280,7 @@ func (l *line) serve() {
 	}
 }
 
-// pass passes one connection on.
+// pass forwards one connection.
 func (l *line) pass(in net.Conn) {
 	defer in.Close()
 	out, err := net.Dial("tcp", l.target)
@@ -306,7 +305,7 @@ func (l *line) pass(in net.Conn) {
 	_, _ = io.Copy(in, out)
 }
 
-// cut cuts all connections, refuses new ones for a while, and waits for that.
+// cut closes all connections, refuses new connections for the time away, and waits for it.
 func (l *line) cut(away time.Duration) {
 	l.mu.Lock()
 	l.until = time.Now().Add(away)

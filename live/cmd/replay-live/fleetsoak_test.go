@@ -26,9 +26,9 @@ var (
 )
 
 // A fleet of workers behind a frontend survives random faults under load: killed and stopped workers, a stopped
-// frontend, etcd and NATS that are disconnected, killed and restarted, a full disk. Every request ends in one terminal
-// event or a typed error, the index equals the KV caches of the workers, memory is bounded, and no goroutine of a
-// request is left.
+// frontend, cuts, kills and restarts of etcd and NATS, a full disk. Every request ends in one terminal event or a
+// typed error. The index equals the KV caches of the workers, memory is limited, and no goroutine of a request is
+// left.
 func TestFleetSoak(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipped: it takes half a minute under the race detector")
@@ -51,7 +51,7 @@ func TestFleetSoak(t *testing.T) {
 	s.checkGoroutines()
 }
 
-// countsOf writes counts in order.
+// countsOf formats counts, sorted by name.
 func countsOf(counts map[string]int) string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(counts)) {
@@ -60,7 +60,7 @@ func countsOf(counts map[string]int) string {
 	return strings.Join(all, ", ")
 }
 
-// inflict inflicts faults until the time is over.
+// inflict injects faults for the time length.
 func (s *fleetSoak) inflict(length time.Duration) {
 	pauses := func(least, most time.Duration) time.Duration {
 		return least + time.Duration(s.rng.Int64N(int64(most-least)))
@@ -94,31 +94,30 @@ func (s *fleetSoak) inflict(length time.Duration) {
 	}
 }
 
-// soakCrowd is clients that ask a frontend for one stream after the other, and how their
-// requests ended.
+// soakCrowd is a group of clients that request one stream after the other, and the outcomes of their requests.
 type soakCrowd struct {
 	wg     sync.WaitGroup
 	done   chan struct{}
 	client *http.Client
 
-	calm func() bool // reports whether there is no fault
+	calm func() bool // reports that no fault is active
 
 	mu      sync.Mutex
-	reasons map[string]int // of internal errors
-	calmly  int            // requests that began outside faults
-	// Of these, requests that were refused with 503.
+	reasons map[string]int // internal errors by reason
+	calmly  int            // requests that began without an active fault
+	// Of the calmly requests, those refused with 503.
 	calmlyAway int
 	sent       int
 	whole      int
 	tokens     int
-	refused    map[string]int // by type
+	refused    map[string]int // by error type
 	wrong      []string
 }
 
-// soakGroups is how many beginnings prompts have.
+// soakGroups is the number of different prefixes of prompts.
 const soakGroups = 50
 
-// soakPrompt returns the beginning of the prompts of a group: three blocks of tokens.
+// soakPrompt returns the prefix of the prompts of a group: three blocks of tokens.
 func soakPrompt(group int) []uint32 {
 	r := rand.New(rand.NewPCG(uint64(group), 7))
 	all := make([]uint32, 3*64)
@@ -142,7 +141,7 @@ func startClients(at string, streams int, calm func() bool) *soakCrowd {
 				default:
 				}
 				if kind := c.ask(at, r); kind != "" {
-					time.Sleep(time.Duration(50+r.IntN(200)) * time.Millisecond) // as clients do
+					time.Sleep(time.Duration(50+r.IntN(200)) * time.Millisecond) // like real clients
 				}
 			}
 		})
@@ -150,7 +149,7 @@ func startClients(at string, streams int, calm func() bool) *soakCrowd {
 	return c
 }
 
-// ask asks for one stream and counts how it ended. It returns the type of the error that it was, "" for none.
+// ask requests one stream and counts its outcome. It returns the type of its error, or "".
 func (c *soakCrowd) ask(at string, r *rand.Rand) string {
 	calm := c.calm()
 	prompt := append(soakPrompt(r.IntN(soakGroups)), make([]uint32, r.IntN(100))...)
@@ -193,7 +192,7 @@ func (c *soakCrowd) ask(at string, r *rand.Rand) string {
 	return c.count(calm, tokens, kind, "")
 }
 
-// errorType returns the type of an error, "" if it is none.
+// errorType returns the type of the error in b, or "" if b is not an error.
 func errorType(b []byte) string {
 	var e struct {
 		Error struct{ Type, Message string }
@@ -204,17 +203,17 @@ func errorType(b []byte) string {
 	return e.Error.Type
 }
 
-// soakIDs are the ids and addresses in messages.
+// soakIDs matches the ids, addresses and times in messages.
 var soakIDs = regexp.MustCompile(`[0-9a-f]{8,}|[0-9.]+:[0-9]+(->[0-9.:]+)?|[0-9.]+m?s`)
 
-// note notes the reason of an error.
+// note records the reason of an error.
 func (c *soakCrowd) note(status int, b []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.reasons[fmt.Sprintf("%d %.300s", status, soakIDs.ReplaceAllString(string(b), "#"))]++
 }
 
-// count counts a request that is over: whole, refused with an error of a type, or wrong.
+// count counts a finished request as whole, refused with an error type, or wrong.
 func (c *soakCrowd) count(calm bool, tokens int, kind, wrong string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -238,14 +237,14 @@ func (c *soakCrowd) count(calm bool, tokens int, kind, wrong string) string {
 	return kind
 }
 
-// end waits for the requests in flight, and leaves.
+// end waits for the requests in flight and closes the connections.
 func (c *soakCrowd) end() {
 	close(c.done)
 	c.wg.Wait()
 	c.client.CloseIdleConnections()
 }
 
-// report fails the test if a request has not ended as it should, or too few ended well.
+// report fails the test if a request had a wrong outcome, or if too few requests succeeded.
 func (c *soakCrowd) report(t *testing.T, length time.Duration) {
 	t.Helper()
 	t.Logf("%v: %d requests, %d whole, %d tokens; errors: %s", length, c.sent, c.whole, c.tokens, countsOf(c.refused))
@@ -264,7 +263,7 @@ func (c *soakCrowd) report(t *testing.T, length time.Duration) {
 	if len(c.wrong) > 0 {
 		t.Errorf("%d requests did not end in one terminal event or a typed error", len(c.wrong))
 	}
-	away := 0 // refused, since NATS or all workers were away, and asked again at once
+	away := 0 // requests refused because NATS or all workers were away
 	for kind, n := range c.refused {
 		if strings.HasPrefix(kind, "503 ") {
 			away += n

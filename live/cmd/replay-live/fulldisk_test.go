@@ -17,8 +17,8 @@ import (
 	"github.com/replay-llm/replay/live/cmd/replay-live/serve"
 )
 
-// Servers with a directory on a full disk report it in a line, and are no bug of the program: a limit on the
-// size of files stands for a disk that is full.
+// If its data directory is on a full disk, stack up prints one line with the reason. A limit on the size of files
+// simulates the full disk.
 func TestStackOnFullDisk(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -31,7 +31,7 @@ func TestStackOnFullDisk(t *testing.T) {
 	}
 }
 
-// The same when the disk fills up later.
+// If the disk fills up later, stack up ends with the reason.
 func TestStackWhenDiskFillsUp(t *testing.T) {
 	t.Parallel()
 	cmd, errs, line := startProcess(t, 1, "stack", "up", "--data-dir", t.TempDir())
@@ -42,7 +42,7 @@ func TestStackWhenDiskFillsUp(t *testing.T) {
 	if err := unix.Prlimit(cmd.Process.Pid, unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 1, Max: 1}, nil); err != nil {
 		t.Fatal(err)
 	}
-	// A worker takes a lease, which is written.
+	// The lease of a worker is written to the disk.
 	worker, _, _ := startProcess(t, 0, "worker", "--etcd", at.Etcd, "--nats", at.NATS)
 	defer func() { _ = worker.Process.Kill(); _ = worker.Wait() }()
 	ended := make(chan struct{})
@@ -57,7 +57,7 @@ func TestStackWhenDiskFillsUp(t *testing.T) {
 	}
 }
 
-// A worker that cannot print its address ends, and reports why.
+// A worker or frontend that cannot print its address ends with the reason.
 func TestWorkerWithoutItsLine(t *testing.T) {
 	t.Parallel()
 	c := newCompound(t)

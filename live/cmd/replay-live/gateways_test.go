@@ -21,12 +21,12 @@ import (
 
 var gateways = flag.String("gateways", "", "the `directory` of vllm-router, vLLM's own router (make gateways)")
 
-// gatewayRequests are asked of a gateway: tenth parts of them share 600 tokens of their
-// prompts.
+// gatewayRequests is the number of requests to a gateway. They belong to gatewayGroups groups; the prompts of a group
+// share 600 tokens.
 const gatewayRequests, gatewayGroups = 200, 10
 
-// vLLM's own router takes a fleet for vLLM's servers: every request is answered, each policy spreads them as
-// its name promises, and the one that follows caches finds more in them.
+// vLLM's router works with a fleet of simulated vLLM servers. Every request is answered, and each policy distributes
+// the requests as specified. The policy cache_aware has a higher hit rate than round_robin.
 func TestVLLMRouter(t *testing.T) {
 	if *gateways == "" {
 		t.Skip("skipped: only with -gateways (make gateways)")
@@ -53,8 +53,8 @@ func TestVLLMRouter(t *testing.T) {
 	}
 }
 
-// Its policy kv_aware follows the KV events of the servers: a prompt goes to the worker that has cached it, and the
-// router finds the addresses of the events in vLLM's own way.
+// The policy kv_aware of vLLM's router follows the KV events of the servers: a prompt goes to the server that has
+// cached it. The servers list the addresses of their events at vLLM's path.
 func TestVLLMRouterFollowsEvents(t *testing.T) {
 	if *gateways == "" {
 		t.Skip("skipped: only with -gateways (make gateways)")
@@ -86,7 +86,7 @@ func TestVLLMRouterFollowsEvents(t *testing.T) {
 	}
 }
 
-// getText gets a page.
+// getText returns the body of a page.
 func getText(t *testing.T, url string) string {
 	t.Helper()
 	r, err := http.Get(url)
@@ -101,7 +101,7 @@ func getText(t *testing.T, url string) string {
 	return string(b)
 }
 
-// fleetOf is a process of servers.
+// fleetOf is the servers of a process.
 type fleetOf struct{ urls []string }
 
 func newFleet(t *testing.T, size int, more ...string) *fleetOf {
@@ -110,7 +110,7 @@ func newFleet(t *testing.T, size int, more ...string) *fleetOf {
 	return &fleetOf{urls}
 }
 
-// startRouter starts vLLM's router before a fleet, and returns its address.
+// startRouter starts vLLM's router for a fleet, and returns its URL.
 func startRouter(t *testing.T, f *fleetOf, more ...string) (url string) {
 	t.Helper()
 	port, metrics := anyPort(t), anyPort(t)
@@ -149,15 +149,15 @@ func anyPort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// askThrough sends requests to a gateway, eight at once, and returns the number of answers of each server, and the
-// cached share of the prompts' tokens.
+// askThrough sends requests to a gateway, eight at once. It returns the number of answers of each server, and the
+// cached fraction of the prompts' tokens.
 func (f *fleetOf) askThrough(t *testing.T, url string) (requests []int, hitRate float64) {
 	t.Helper()
 	words := func(group, n int, seed uint64) string {
 		r := rand.New(rand.NewPCG(uint64(group), seed))
 		var b strings.Builder
 		for range n {
-			fmt.Fprintf(&b, "%c ", 'a'+r.IntN(26)) // a token each
+			fmt.Fprintf(&b, "%c ", 'a'+r.IntN(26)) // one token each
 		}
 		return b.String()
 	}

@@ -14,8 +14,9 @@ import (
 	"github.com/replay-llm/replay/internal/poll"
 )
 
-// One of two worker processes is stopped before its requests have a token. The frontend notices that heartbeats are missing:
-// these requests are answered by the other worker, with one end each, and counted. The stopped worker is well when it continues.
+// One of two worker processes is stopped before its requests have a token. The frontend notices the missing
+// heartbeats. The other worker answers these requests, and each is counted once. The stopped worker serves again when
+// it continues.
 func TestHungWorker(t *testing.T) {
 	t.Parallel()
 	c := newCompound(t)

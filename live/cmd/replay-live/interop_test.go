@@ -18,17 +18,16 @@ import (
 	"github.com/replay-llm/replay/live/cmd/replay-live/serve"
 )
 
-// The peer is the published Python package ai-dynamo. These tests run with it
-// (make interop) and are skipped without.
+// The peer is the published Python package ai-dynamo. These tests run only with it (make interop).
 var peerPython = flag.String("peer", "", "`python` that has the package ai-dynamo")
 
-// peers are replay-live stack up and the processes around it, ours and the package's.
+// peers is a process of replay-live stack up, and the processes of this program and of the package around it.
 type peers struct {
 	*compound
 	at serve.StackAddresses
 }
 
-// newPeers starts the servers as a separate process.
+// newPeers starts etcd and NATS as a separate process.
 func newPeers(t *testing.T) *peers {
 	t.Helper()
 	p := &peers{compound: &compound{t: t}}
@@ -54,7 +53,7 @@ func newPeers(t *testing.T) *peers {
 	return p
 }
 
-// startPeer runs Python with the package against the servers until the test ends.
+// startPeer runs Python with the package until the test ends.
 func (p *peers) startPeer(env []string, args ...string) {
 	p.t.Helper()
 	cmd := exec.Command(*peerPython, args...)
@@ -65,11 +64,11 @@ func (p *peers) startPeer(env []string, args ...string) {
 	}
 	p.t.Cleanup(func() {
 		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // it was killed
+		_ = cmd.Wait() // the process was killed
 	})
 }
 
-// startPeerFront starts the package's frontend, and waits until it lists the model. It returns its URL.
+// startPeerFront starts the package's frontend, waits until it lists the model, and returns its URL.
 func (p *peers) startPeerFront(plane, mode, model string, env ...string) string {
 	p.t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -77,7 +76,7 @@ func (p *peers) startPeerFront(plane, mode, model string, env ...string) string 
 		p.t.Fatal(err)
 	}
 	port := l.Addr().(*net.TCPAddr).Port
-	l.Close() // the package takes no listener
+	l.Close() // the package accepts a port, but no listener
 	p.startPeer(env, "-m", "dynamo.frontend", "--http-host=127.0.0.1", fmt.Sprintf("--http-port=%d", port), "--router-mode="+mode, "--request-plane="+plane)
 	url := fmt.Sprintf("http://127.0.0.1:%d", port)
 	poll.Until(p.t, "the peer's list of models", func() bool {
@@ -92,7 +91,7 @@ func (p *peers) startPeerFront(plane, mode, model string, env ...string) string 
 	return url
 }
 
-// needPeer skips a test without a peer that has module.
+// needPeer skips a test unless the peer has the module.
 func needPeer(t *testing.T, module string) {
 	t.Helper()
 	if *peerPython == "" {
@@ -101,7 +100,7 @@ func needPeer(t *testing.T, module string) {
 	optional.Program(t, *peerPython, "-c", "import "+module)
 }
 
-// peerModel is a directory with the model files that the package requires.
+// peerModel returns a directory with the model files that the package requires.
 func peerModel(t *testing.T) string {
 	t.Helper()
 	tokens, err := os.ReadFile("../../../loadgen/tokenizer/testdata/gpt2.json")
@@ -121,7 +120,7 @@ func peerModel(t *testing.T) string {
 	return dir
 }
 
-// completeBoth asks for three tokens, of a prompt and of a chat, and wants three.
+// completeBoth requests three tokens each for a prompt and for a chat, and checks that they arrive.
 func completeBoth(t *testing.T, url, model string) {
 	t.Helper()
 	for path, prompt := range map[string]string{"completions": `"prompt":"It was a bright morning"`, "chat/completions": `"messages":[{"role":"user","content":"Good morning"}]`} {
@@ -137,7 +136,7 @@ func completeBoth(t *testing.T, url, model string) {
 	}
 }
 
-// The package's own frontend lists and calls our workers, by their model cards.
+// The package's frontend lists and calls the workers of this program by their model cards.
 func TestInteropPeerFrontend(t *testing.T) {
 	needPeer(t, "dynamo.frontend")
 	for _, plane := range []string{"nats", "tcp"} {
@@ -166,8 +165,8 @@ func peerFrontend(t *testing.T, plane, mode string) {
 	}
 }
 
-// The package's own frontend sends requests through our prefill and decode workers: one after the
-// other, and to both at once where they meet.
+// The package's frontend sends requests through the prefill and decode workers of this program: first prefill, then
+// decode, or with bootstrap to both at once.
 func TestInteropPeerPrefillDecode(t *testing.T) {
 	needPeer(t, "dynamo.frontend")
 	for _, test := range []struct{ plane, mode, bootstrap string }{{"nats", "round-robin", "false"}, {"tcp", "round-robin", "true"}, {"nats", "kv", "true"}, {"tcp", "kv", "false"}} {
@@ -177,7 +176,7 @@ func TestInteropPeerPrefillDecode(t *testing.T) {
 			prefill := c.worker(append(common, "--disaggregation-mode=prefill", "--bootstrap="+test.bootstrap)...)
 			decode := c.worker(append(common, "--disaggregation-mode=decode")...)
 			url := c.startPeerFront(test.plane, test.mode, "ours")
-			// The frontend serves without the prefill worker until it has found it: a decode worker refuses that.
+			// Until the frontend has found the prefill worker, it calls the decode worker alone, which refuses.
 			poll.Until(t, "an answer through both", func() bool {
 				status, _ := postJSON(t, url+"/v1/completions", `{"model":"ours","max_tokens":1,"prompt":"It was"}`)
 				return status == http.StatusOK
@@ -193,7 +192,7 @@ func TestInteropPeerPrefillDecode(t *testing.T) {
 	}
 }
 
-// Our frontend lists and calls a worker that has registered its model with the package.
+// The frontend of this program lists and calls a worker of the package that has registered its model.
 func TestInteropPeerModel(t *testing.T) {
 	needPeer(t, "dynamo.llm")
 	for _, plane := range []string{"nats", "tcp"} {

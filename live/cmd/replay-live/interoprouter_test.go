@@ -14,8 +14,8 @@ import (
 	"github.com/replay-llm/replay/internal/poll"
 )
 
-// The package's own KV router sees the caches of our workers: on both of its event planes, and by queries if it starts
-// later than the events.
+// The package's KV router follows the caches of this program's workers on both of its event planes. If it starts
+// after the events, it queries the workers.
 func TestInteropPeerRouter(t *testing.T) {
 	needPeer(t, "dynamo.frontend")
 	for _, c := range []struct{ requests, events string }{{"nats", "nats"}, {"tcp", "zmq"}} {
@@ -23,17 +23,17 @@ func TestInteropPeerRouter(t *testing.T) {
 	}
 }
 
-// routed is a frontend of the package with two workers of ours.
+// routed is a frontend of the package and two workers of this program.
 type routed struct {
 	t       *testing.T
 	url     string
 	workers [2]*member
 }
 
-// routedPrompts is how many prompts are routed by what is cached.
+// routedPrompts is the number of prompts with a cached prefix.
 const routedPrompts = 4
 
-// settling is how long events may take to arrive at a program that does not report them.
+// settling is the time limit for events to reach a program that does not report them.
 const settling = 2 * time.Second
 
 func peerRouter(t *testing.T, requests, events string) {
@@ -47,8 +47,8 @@ func peerRouter(t *testing.T, requests, events string) {
 	}
 	f.url = c.startPeerFront(requests, "kv", "ours", "DYN_EVENT_PLANE="+events)
 
-	// One worker has a long request: short ones go to the other, which then has their prompts in its cache, and
-	// in the end more to do.
+	// One worker has a long request. Short requests go to the other worker, which then has their prompts in its cache
+	// and in the end more load.
 	held := f.hold(prompt(0, 3))
 	first, other := held.worker, 1-held.worker
 	for i := 1; i <= routedPrompts; i++ {
@@ -60,7 +60,7 @@ func peerRouter(t *testing.T, requests, events string) {
 			t.Fatalf("the less used worker was not asked: %d, want %d", busy.worker, other)
 		}
 		time.Sleep(settling)
-		// Now the other one has five blocks of requests in flight, the first one three.
+		// The other worker now has five blocks of requests in flight, the first worker three.
 		if w := f.ask(prompt(10*i, 7)); w != other {
 			t.Errorf("prompt %d went to worker %d, want %d, which has its prefix", i, w, other)
 		}
@@ -69,7 +69,7 @@ func peerRouter(t *testing.T, requests, events string) {
 	held.end()
 
 	late := routed{t, c.startPeerFront(requests, "kv", "ours", "DYN_EVENT_PLANE="+events), f.workers}
-	time.Sleep(settling) // it asks the workers when it finds them
+	time.Sleep(settling) // the new frontend queries the workers when it finds them
 	for i := 1; i <= 2; i++ {
 		busy := late.hold(prompt(10*i+1, 5))
 		if w := late.ask(prompt(10*i, 7)); busy.worker != other || w != other {
@@ -79,12 +79,12 @@ func peerRouter(t *testing.T, requests, events string) {
 	}
 }
 
-// prompt is a text of about the given number of blocks of 16 tokens that begins like no other.
+// prompt returns a text of about the given number of blocks of 16 tokens. Its beginning is unique for each number.
 func prompt(number, blocks int) string {
 	return fmt.Sprintf("%04d ", number) + strings.Repeat(fmt.Sprintf("%d is a lucky number ", number), 2*blocks)
 }
 
-// counted returns the number of requests that each worker has been asked.
+// counted returns the number of requests that each worker has received.
 func (f *routed) counted() (n [2]float64) {
 	for i, w := range f.workers {
 		n[i] = w.metric("dynamo_component_requests_total", "")
@@ -92,7 +92,7 @@ func (f *routed) counted() (n [2]float64) {
 	return n
 }
 
-// askedSince waits for the worker that was asked since the count was n.
+// askedSince waits for a request after the counts n, and returns its worker.
 func (f *routed) askedSince(n [2]float64) (worker int) {
 	f.t.Helper()
 	poll.Until(f.t, "a worker is asked", func() bool {
@@ -107,7 +107,7 @@ func (f *routed) askedSince(n [2]float64) (worker int) {
 	return worker
 }
 
-// ask completes a prompt and returns the worker that did it.
+// ask completes a prompt and returns the worker that served it.
 func (f *routed) ask(prompt string) int {
 	f.t.Helper()
 	before := f.counted()
@@ -124,7 +124,7 @@ type holding struct {
 	worker int
 }
 
-// hold begins a long request, which a worker has got when it returns.
+// hold starts a long request and waits until a worker has received it.
 func (f *routed) hold(prompt string) holding {
 	f.t.Helper()
 	before := f.counted()
@@ -139,7 +139,7 @@ func (f *routed) hold(prompt string) holding {
 	go func() {
 		defer close(ended)
 		if r, err := http.DefaultClient.Do(rq); err == nil {
-			_, _ = io.Copy(io.Discard, r.Body) // until it is cancelled
+			_, _ = io.Copy(io.Discard, r.Body) // until the request is cancelled
 			r.Body.Close()
 		}
 	}()
@@ -147,7 +147,7 @@ func (f *routed) hold(prompt string) holding {
 	return holding{f, cancel, f.askedSince(before)}
 }
 
-// end cancels it, and waits until the worker has released it.
+// end cancels the request and waits until the worker has released it.
 func (h holding) end() {
 	w := h.f.workers[h.worker]
 	before := w.metric("dynamo_component_inflight_requests", "")
@@ -155,8 +155,8 @@ func (h holding) end() {
 	poll.Until(h.f.t, "the request has ended", func() bool { return w.metric("dynamo_component_inflight_requests", "") < before })
 }
 
-// The package's router can apply every event of a cache that evicts: no block is stored twice, removed twice, or has an
-// unknown parent.
+// The package's router can apply every event of a cache with evictions. No block is stored twice, removed twice, or
+// has an unknown parent.
 func TestInteropPeerEvictions(t *testing.T) {
 	needPeer(t, "dynamo.frontend")
 	c := newPeers(t)
@@ -164,7 +164,7 @@ func TestInteropPeerEvictions(t *testing.T) {
 	url := c.startPeerFront("nats", "kv", "ours")
 	completeBoth(t, url, "ours")
 	var wg sync.WaitGroup
-	for client := range 2 { // more would be too busy a worker to this frontend
+	for client := range 2 { // with more clients, this frontend would treat the worker as busy
 		wg.Go(func() {
 			r := rand.New(rand.NewPCG(uint64(client), 0))
 			for range 120 {

@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/internal/poll"
 )
 
-// deployed is a container of examples/stack/kubernetes: what it runs, and its clients.
+// deployed is a container in examples/stack/kubernetes.
 type deployed struct {
 	Name  string   `yaml:"name"`
 	Args  []string `yaml:"args"`
@@ -35,7 +35,7 @@ type deployedProbe struct {
 	} `yaml:"httpGet"`
 }
 
-// readContainer reads the one container of a Deployment, and how many pods have it.
+// readContainer reads the container of a Deployment, and its number of replicas.
 func readContainer(t *testing.T, name string) (d deployed, replicas int) {
 	t.Helper()
 	first, _, _ := strings.Cut(string(readStack(t, "kubernetes/"+name+".yaml")), "\n---\n")
@@ -59,8 +59,8 @@ func readContainer(t *testing.T, name string) (d deployed, replicas int) {
 	return all[0], manifest.Spec.Replicas
 }
 
-// start starts the container's command on loopback with its environment, except the address of its pod,
-// where etcd and NATS are, and the token.
+// start starts the container's command on loopback. It checks that the environment has the pod's address, the
+// addresses of etcd and NATS, and the token.
 func (d *deployed) start(t *testing.T, c *compound) *member {
 	t.Helper()
 	had := map[string]bool{}
@@ -84,9 +84,8 @@ func (d *deployed) start(t *testing.T, c *compound) *member {
 	return c.start(commandHere(d.Args, "$(POD_IP)", "127.0.0.1")...)
 }
 
-// The commands of the manifests are taken by our programs, which find each other and answer; probes that ask
-// without a token are answered at the port that they name: a frontend is alive before it has workers, and ready
-// with the first.
+// The commands in the manifests start, find each other and answer. Probes without a token are answered at their
+// ports. A frontend is live before it has workers, and ready after the first worker.
 func TestKubernetes(t *testing.T) {
 	c := newCompound(t)
 	c.env = []string{"REPLAY_LINK_TOKEN=" + linkToken}

@@ -11,8 +11,8 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// kv-tail shows events from before its start: kept batches unchanged, and older ones as a snapshot. A block of which
-// two are left is cached once.
+// kv-tail prints events from before its start: kept batches unchanged, and older events as a snapshot. A block with
+// two remaining copies counts as one cached block.
 func TestKVTail(t *testing.T) {
 	for name, c := range map[string]struct {
 		buffer int

@@ -25,13 +25,13 @@ import (
 
 const linkToken = "what-only-the-cluster-knows"
 
-// complete asks a frontend for a completion, and returns the status and the body.
+// complete requests a completion from a frontend, and returns the status and the body.
 func complete(t *testing.T, front *member, model string) (int, string) {
 	t.Helper()
 	return postJSON(t, front.HTTP+"/v1/completions", fmt.Sprintf(`{"model":%q,"prompt":"hello","max_tokens":2}`, model))
 }
 
-// awaitModel waits until a frontend knows a model.
+// awaitModel waits until a frontend serves a model.
 func awaitModel(t *testing.T, front *member, model string) {
 	t.Helper()
 	poll.Until(t, model+" is served", func() bool {
@@ -57,8 +57,8 @@ func freePort(t *testing.T, host string) string {
 	return port
 }
 
-// A cluster with listeners that other machines may reach serves the peers that prove that they belong to it,
-// over every listener. A caller and a worker that do not get an error in a line, and are counted.
+// A cluster with listeners outside loopback serves peers that authenticate, on every listener. A caller and a worker
+// without credentials get an error of one line, and are counted.
 func TestLinks(t *testing.T) {
 	host := listen.RoutableAddress()
 	if host == "127.0.0.1" {
@@ -126,7 +126,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// hostFlags returns the flags of all commands that set where to listen, as "command --flag".
+// hostFlags returns the flags of all commands that set a listening address, as "command --flag".
 func hostFlags(cmd *cobra.Command, path string) (all []string) {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if f.Name == "listen" || f.Name == "host" || strings.HasSuffix(f.Name, "-host") || f.Name == "kv-events-config" {
@@ -139,7 +139,7 @@ func hostFlags(cmd *cobra.Command, path string) (all []string) {
 	return all
 }
 
-// No command listens outside loopback unless that is allowed, by any of its flags.
+// No command listens outside loopback with any of its flags, unless --insecure or credentials allow it.
 func TestListenElsewhereIsRefused(t *testing.T) {
 	synthetic := []string{"--mode", "cluster", "--response-host", "0.0.0.0", "--input-tokens", "8", "--output-tokens", "8", "--request-count", "1"}
 	const events = `{"enable_kv_cache_events":true,"endpoint":"tcp://0.0.0.0:0"}`
@@ -170,7 +170,7 @@ func TestListenElsewhereIsRefused(t *testing.T) {
 			t.Errorf("%v: exit %d: %s", args, code, &errs)
 		}
 	}
-	t.Setenv("REPLAY_LINK_TOKEN", linkToken) // KV events cannot be proven
+	t.Setenv("REPLAY_LINK_TOKEN", linkToken) // KV events have no authentication
 	for _, flag := range []string{"worker --kv-events-host", "vllm --kv-events-config", "record --listen", "stack up --host"} {
 		var out, errs bytes.Buffer
 		if code := run(refused[flag], strings.NewReader(""), &out, &errs); code != cli.ExitUsage {
@@ -179,7 +179,7 @@ func TestListenElsewhereIsRefused(t *testing.T) {
 	}
 }
 
-// With --insecure a worker listens everywhere, and reports addresses that can be dialled.
+// With --insecure a worker listens on all addresses, and reports addresses that can be dialled.
 func TestListenEverywhere(t *testing.T) {
 	host := listen.RoutableAddress()
 	c := newCompound(t)
@@ -207,7 +207,7 @@ func TestListenEverywhere(t *testing.T) {
 	}
 }
 
-// A server outside loopback asks users for the token, except at the paths of probes; with --insecure it asks nothing.
+// A server outside loopback requires the token, except at the paths of probes. With --insecure it requires no token.
 func TestTokenOfUsers(t *testing.T) {
 	host := listen.RoutableAddress()
 	if host == "127.0.0.1" {
@@ -247,7 +247,7 @@ func TestTokenOfUsers(t *testing.T) {
 	}
 }
 
-// listenersOf returns where a process listens, in the kernel's digits.
+// listenersOf returns the listening addresses of a process, in the kernel's hexadecimal format.
 func listenersOf(t *testing.T, pid int) []string {
 	t.Helper()
 	if _, err := os.Stat("/proc/self/net/tcp"); err != nil {
@@ -260,7 +260,7 @@ func listenersOf(t *testing.T, pid int) []string {
 	return strings.Fields(string(open))
 }
 
-// All listeners of every command are on loopback by default.
+// By default, all listeners of every command are on loopback.
 func TestListensOnLoopback(t *testing.T) {
 	t.Parallel()
 	c := newCompound(t)
@@ -282,7 +282,8 @@ func TestListensOnLoopback(t *testing.T) {
 		cmd, _, _ := startProcess(t, 1, args...)
 		pids[name] = cmd.Process.Pid
 	}
-	// worker: system, requests, rendezvous, KV events and their replay; frontend: HTTP, until the first call; stack: etcd for clients and peers, and NATS
+	// worker: system, requests, rendezvous, KV events and their replay; frontend: HTTP only before its first call;
+	// stack: etcd for clients and peers, and NATS
 	for name, want := range map[string]int{"worker": 5, "frontend": 1, "vllm": 3, "sglang": 1, "record": 1, "stack up": 3} {
 		all := listenersOf(t, pids[name])
 		if len(all) != want {
@@ -296,7 +297,7 @@ func TestListensOnLoopback(t *testing.T) {
 	}
 }
 
-// A worker that a caller asks to dial an address it may not dial refuses the request, at once and in a line.
+// A request with an address that --allow-dial forbids is refused at once with one line.
 func TestAllowDial(t *testing.T) {
 	host := listen.RoutableAddress()
 	if host == "127.0.0.1" {
@@ -310,7 +311,7 @@ func TestAllowDial(t *testing.T) {
 	if code, body := complete(t, front, "mocker-model"); code == http.StatusOK || !strings.Contains(body, "is no address to dial here: only loopback (--allow-dial)") {
 		t.Errorf("%d: %s", code, body)
 	}
-	if took := time.Since(from); took > 8*time.Second { // the time to call home is 10 s
+	if took := time.Since(from); took > 8*time.Second { // the limit of call-home is 10 s
 		t.Errorf("refused after %v", took)
 	}
 	if n := m.metric("dynamo_component_errors_total", `error_type="invalid_message"`); n != 1 {

@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/cli"
 )
 
-// Every command that serves has its errors as lines of JSON with --log-format json.
+// With --log-format json, every serving command logs its errors as lines of JSON.
 func TestLogFormat(t *testing.T) {
 	for _, line := range []string{
 		"vllm --fleet=0", "sglang --fleet=0", "worker --system-port=-2", "frontend --http-port=-1", "stack up --cert=a.pem", "record", "kv-tail",
@@ -23,7 +23,7 @@ func TestLogFormat(t *testing.T) {
 	}
 }
 
-// A variable of the environment sets a flag of every command that serves.
+// Environment variables set flags of every serving command.
 func TestVariablesOfServers(t *testing.T) {
 	t.Setenv("REPLAY_FLEET", "0")
 	for _, engine := range []string{"vllm", "sglang"} {

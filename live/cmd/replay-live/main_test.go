@@ -17,7 +17,7 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "put what commands print into the transcripts")
 
-// asProgram makes this test binary the program itself.
+// asProgram is the environment variable that makes this test binary run the program.
 const asProgram = clitest.AsProgram
 
 func TestMain(m *testing.M) {
@@ -27,12 +27,12 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// run carries out a command line of the program.
+// run runs a command line of the program.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return cli.Program(root.New).Run(args, stdin, stdout, stderr)
 }
 
-// TestScripts runs testdata/*.script in a directory with a trace.
+// TestScripts runs the scripts testdata/*.script in a directory with a trace.
 func TestScripts(t *testing.T) {
 	here, err := os.Getwd()
 	if err != nil {
@@ -50,8 +50,7 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// TestDocs runs the commands in the pages of docs that this program carries out, and compares their output with the
-// text.
+// TestDocs runs the commands of this program in the pages of docs, and compares their output with the pages.
 func TestDocs(t *testing.T) {
 	pages, err := filepath.Glob("../../../docs/*.md")
 	if err != nil || len(pages) == 0 {
@@ -65,7 +64,7 @@ func TestDocs(t *testing.T) {
 		}
 		for _, block := range script.Blocks(string(text)) {
 			for _, c := range block.Cases {
-				if !clitest.IsServed(c.Command) || strings.TrimSpace(c.Output) == "" || strings.Contains(c.Command, "kv-tail") { // which needs an engine
+				if !clitest.IsServed(c.Command) || strings.TrimSpace(c.Output) == "" || strings.Contains(c.Command, "kv-tail") { // kv-tail needs an engine
 					continue
 				}
 				found++
@@ -80,7 +79,7 @@ func TestDocs(t *testing.T) {
 	}
 }
 
-// printed returns what a command line of the program prints.
+// printed returns the output of a command line of the program.
 func printed(t *testing.T, line string) string {
 	t.Helper()
 	var out, errs bytes.Buffer

@@ -17,36 +17,36 @@ import (
 
 var malformed = flag.Int("malformed", 600, "send `N` malformed requests to vllm, sglang and frontend, a third to each (make malformed: 50,000)")
 
-// mangler draws malformed requests.
+// mangler generates malformed requests.
 type mangler struct{ *rand.Rand }
 
-// pick returns one of several texts.
+// pick returns a random text of all.
 func (m mangler) pick(all ...string) string { return all[m.IntN(len(all))] }
 
-// mangle changes a text at some places.
+// mangle changes a text at one to three positions.
 func (m mangler) mangle(text string) string {
 	b := []byte(text)
 	for range 1 + m.IntN(3) {
 		at := m.IntN(len(b) + 1)
 		switch m.IntN(5) {
-		case 0: // cut off
+		case 0: // truncate
 			b = b[:at]
-		case 1: // a part is missing
+		case 1: // delete a part
 			b = append(b[:at:at], b[min(len(b), at+1+m.IntN(20)):]...)
-		case 2: // another value
+		case 2: // change a value
 			b = append(append(b[:at:at], m.pick("null", "-1", "1e999", "18446744073709551616", `"\ud800"`, "{}", "[[[]]]", "true", strings.Repeat("[", 2000), "\xff\xfe", "\x00")...), b[at:]...)
-		case 3: // another byte
+		case 3: // change a byte
 			if at < len(b) {
 				b[at] = byte(m.IntN(256))
 			}
-		default: // a part twice
+		default: // duplicate a part
 			b = append(b[:at:at], b[max(0, at-m.IntN(40)):]...)
 		}
 	}
 	return string(b)
 }
 
-// body returns a body that is wrong in most cases.
+// body returns a request body that is usually malformed.
 func (m mangler) body() string {
 	return m.mangle(m.pick(
 		`{"model":"tiny","prompt":[1,2,3],"max_tokens":2,"stream":true,"stop":["x"],"temperature":0.5,"logprobs":2}`,
@@ -57,7 +57,7 @@ func (m mangler) body() string {
 	))
 }
 
-// path returns the path of a server, or none.
+// path returns the path of a server, or an invalid path.
 func (m mangler) path() string {
 	return m.pick("/v1/completions", "/v1/chat/completions", "/generate", "/v1/embeddings", "/v1/responses", "/tokenize", "/detokenize", "/v1/models", "/health", "/v1/completions/../x",
 		"/"+strings.Repeat("a", m.IntN(300)), "/%zz", "/v1/load_lora_adapter")
@@ -75,7 +75,8 @@ func (m mangler) request() string {
 	return head + body
 }
 
-// statusOf returns the status of the answer to the text of a request; 0: the connection was closed without one.
+// statusOf returns the status of the answer to the text of a request, or 0 if the connection was closed without an
+// answer.
 func statusOf(at, text string) (int, error) {
 	conn, err := net.Dial("tcp", at)
 	if err != nil {
@@ -84,7 +85,7 @@ func statusOf(at, text string) (int, error) {
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(clusterLimit))
 	if _, err := io.WriteString(conn, text); err != nil {
-		return 0, nil // it was refused before the end
+		return 0, nil // the server refused the request before its end
 	}
 	_ = conn.(*net.TCPConn).CloseWrite()
 	r, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -96,8 +97,8 @@ func statusOf(at, text string) (int, error) {
 	return r.StatusCode, nil
 }
 
-// Malformed requests get an answer of the client's fault or are closed, at every server. None is answered with an internal
-// error, ends a server or keeps it from answering a good request.
+// Every server answers malformed requests with a client error or closes the connection. No request causes an internal
+// error, ends a server or blocks later good requests.
 func TestMalformedRequests(t *testing.T) {
 	t.Parallel()
 	c := newCompound(t)
@@ -120,7 +121,7 @@ func TestMalformedRequests(t *testing.T) {
 		servers[name] = at.HTTP
 	}
 	var all sync.WaitGroup
-	for name, url := range servers { // in any order
+	for name, url := range servers { // the order is irrelevant
 		counts := map[int]int{}
 		all.Go(func() {
 			m := mangler{rand.New(rand.NewPCG(1, 2))}

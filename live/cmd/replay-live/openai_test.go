@@ -17,9 +17,9 @@ import (
 	"github.com/replay-llm/replay/loadgen/tokenizer"
 )
 
-// A frontend and two workers, as processes, honor the parameters of a request or report why not: the same seed
-// gives the same answer on whichever worker, a stop string ends the work as well as the text, and the second
-// time a prompt is cached. OpenAI's own client agrees, if there is one.
+// A frontend and two workers, as processes, follow the parameters of a request or report an error. The same seed
+// gives the same answer on both workers. A stop string also ends the work of the engine. A repeated prompt is cached.
+// OpenAI's Python client, if installed, agrees.
 func TestParametersOverProcesses(t *testing.T) {
 	t.Parallel()
 	c := newCompound(t)
@@ -54,7 +54,7 @@ func TestParametersOverProcesses(t *testing.T) {
 	if n := len(strings.Fields(first)); n != 2000 {
 		t.Fatalf("%d words for 2000 tokens", n)
 	}
-	for turn := range 2 { // on the other worker, and then on the first again
+	for turn := range 2 { // on the other worker, then on the first worker again
 		_, again, _, used, body := ask(prompt + `,"max_tokens":5,"seed":3`)
 		if !strings.HasPrefix(first, again) {
 			t.Errorf("%q and then %q", first[:60], again)
@@ -80,7 +80,7 @@ func TestParametersOverProcesses(t *testing.T) {
 	t.Run("client", func(t *testing.T) { runClient(t, front.HTTP) })
 }
 
-// With a model's tokenizer.json the text of prompts has the model's tokens.
+// With a model's tokenizer.json, the text of prompts is split into the model's tokens.
 func TestTokenizerFlag(t *testing.T) {
 	const file = "../../../loadgen/tokenizer/testdata/gpt2.json"
 	counter, err := tokenizer.Load(file)
@@ -103,7 +103,7 @@ func TestTokenizerFlag(t *testing.T) {
 	}
 }
 
-// runClient runs OpenAI's own client for Python, which $REPLAY_OPENAI_PYTHON or python3 has.
+// runClient runs OpenAI's Python client, with $REPLAY_OPENAI_PYTHON or python3.
 func runClient(t *testing.T, url string) {
 	t.Helper()
 	python := optional.Program(t, cmp.Or(os.Getenv("REPLAY_OPENAI_PYTHON"), "python3"), "-c", "import openai")
@@ -114,7 +114,7 @@ func runClient(t *testing.T, url string) {
 	t.Logf("%s", out)
 }
 
-// awaitHealthy waits until a frontend has found a worker.
+// awaitHealthy waits until a frontend has found two workers.
 func awaitHealthy(t *testing.T, url string) {
 	t.Helper()
 	poll.Until(t, "two workers", func() bool {

@@ -8,11 +8,10 @@ import (
 	"time"
 )
 
-// Four hundred requests, 200 at once, on a worker and a frontend with the processors of this
-// machine end well, all of them.
+// All of 400 requests, 200 at once, succeed on two workers and a frontend that share this machine.
 func TestCrowdedFleet(t *testing.T) { askAtOnce(t, 400, 200) }
 
-// So do 4,000, 2,000 at once, three times of three.
+// All of 4,000 requests, 2,000 at once, succeed in each of three runs.
 func TestCrowdedFleetLong(t *testing.T) {
 	clusterRequest(t)
 	for range 3 {
@@ -20,8 +19,7 @@ func TestCrowdedFleetLong(t *testing.T) {
 	}
 }
 
-// askAtOnce asks a new fleet for streams, and fails the test unless each is whole and the worker
-// was in rotation all the time.
+// askAtOnce sends requests to a new fleet, width at once, and fails the test unless each stream is complete.
 func askAtOnce(t *testing.T, requests, width int) {
 	t.Helper()
 	c := newCompound(t)

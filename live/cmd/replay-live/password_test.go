@@ -16,16 +16,16 @@ import (
 	"github.com/replay-llm/replay/live/cmd/replay-live/serve"
 )
 
-// secret is a password that nothing else is part of.
+// secret is a password that occurs in no other text.
 const secret = "Xq7-n0b0dy-Prints-th1s"
 
-// speech is what programs have said.
+// speech is the output of programs.
 type speech struct {
 	t    *testing.T
 	said []string
 }
 
-// check reports what holds the password.
+// check fails the test if text contains the password.
 func (s *speech) check(what, text string) {
 	s.t.Helper()
 	s.said = append(s.said, text)
@@ -46,7 +46,7 @@ func (s *speech) run(env []string, args ...string) (code int, said string) {
 	return cmd.ProcessState.ExitCode(), string(out)
 }
 
-// commandLines checks the command lines of processes, where the system shows them.
+// commandLines checks the command lines of processes in /proc.
 func (s *speech) commandLines(pids ...string) {
 	for _, pid := range pids {
 		text, _ := os.ReadFile(filepath.Join("/proc", pid, "cmdline"))
@@ -54,8 +54,8 @@ func (s *speech) commandLines(pids ...string) {
 	}
 }
 
-// secretServers starts etcd and NATS that ask for a password, and returns how the environment
-// leads to them with it in URLs, and their addresses.
+// secretServers starts etcd and NATS with a password. It returns an environment with the password in URLs, and the
+// plain addresses.
 func secretServers(t *testing.T, dir string) (env []string, at serve.StackAddresses, end func()) {
 	t.Helper()
 	cmd, errs, line := startProcessWith(t, []string{"NATS_AUTH_PASSWORD=" + secret}, 1, "stack", "up", "--nats-username", "me", "--data-dir", dir)
@@ -76,7 +76,7 @@ func secretServers(t *testing.T, dir string) (env []string, at serve.StackAddres
 	}
 }
 
-// Servers with a password accept only clients that have it, which URLs of the environment may contain; no
+// Servers with a password accept only clients that have it. The URLs in environment variables may contain it, and no
 // process prints it.
 func TestPasswordIsAskedForAndNeverSaid(t *testing.T) {
 	t.Parallel()
@@ -141,7 +141,7 @@ func TestPasswordIsAskedForAndNeverSaid(t *testing.T) {
 	s.check("a worker", worker.err.String())
 	s.check("a frontend", front.err.String())
 	end()
-	// The data goes with that password alone.
+	// The data can be used only with this password.
 	for _, one := range []struct{ env, args []string }{{nil, nil}, {[]string{"NATS_AUTH_PASSWORD=another one"}, []string{"--nats-username", "me"}}} {
 		if code, said := s.run(one.env, append([]string{"stack", "up", "--data-dir", dir}, one.args...)...); code != cli.ExitRefused || !strings.Contains(said, "the data is that of servers ") {
 			t.Errorf("%v: exit %d: %s", one.args, code, said)
@@ -154,7 +154,7 @@ func TestPasswordIsAskedForAndNeverSaid(t *testing.T) {
 	endAgain()
 }
 
-// The command lines of workers that a replay starts are without passwords.
+// The command lines of workers that a replay starts contain no passwords.
 func TestSpawnedCommandLines(t *testing.T) {
 	env, _, end := secretServers(t, t.TempDir())
 	defer end()

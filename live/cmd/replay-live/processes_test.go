@@ -24,8 +24,7 @@ import (
 
 var fullCluster = flag.Bool("full-cluster", false, "run clusters of processes that are killed, paused and cut off, and measure them")
 
-// clusterRequest skips a test that kills processes and goes by the clock, unless
-// it was asked for.
+// clusterRequest skips a test that kills processes and measures times, unless -full-cluster is set.
 func clusterRequest(t *testing.T) {
 	t.Helper()
 	if !*fullCluster {
@@ -33,14 +32,14 @@ func clusterRequest(t *testing.T) {
 	}
 }
 
-// clusterLimit is when a test of processes has hung.
+// clusterLimit is the timeout of a test with processes.
 const clusterLimit = 2 * time.Minute
 
-// compound is etcd, NATS and the processes around them.
+// compound is etcd, NATS and the processes that use them.
 type compound struct {
 	t       *testing.T
 	servers *stack.Stack
-	env     []string // of the programs, besides that of this one
+	env     []string // added to the environment of the processes
 }
 
 func newCompound(t *testing.T) *compound {
@@ -59,15 +58,15 @@ func newCompound(t *testing.T) *compound {
 	return &compound{t: t, servers: servers}
 }
 
-// flags lead a program to etcd and NATS.
+// flags returns the flags with the addresses of etcd and NATS.
 func (c *compound) flags() []string {
-	if c.servers == nil { // the environment does
+	if c.servers == nil { // the addresses are in the environment
 		return nil
 	}
 	return []string{"--etcd", c.servers.EtcdURL(), "--nats", c.servers.NATSURL()}
 }
 
-// member is a process of a compound that has told where it is.
+// member is a process of a compound, with the addresses that it printed.
 type member struct {
 	t    *testing.T
 	cmd  *exec.Cmd
@@ -81,7 +80,7 @@ type member struct {
 	Ranks                  []kvevents.Source `json:"kv_ranks"`
 }
 
-// transcript is what a process has written so far, for concurrent readers, too.
+// transcript is the output of a process so far. It is safe for concurrent use.
 type transcript struct {
 	mu   sync.Mutex
 	text []byte
@@ -100,8 +99,8 @@ func (b *transcript) String() string {
 	return string(b.text)
 }
 
-// start starts a program that prints one line of JSON when it serves, and waits
-// for that. It ends with the test.
+// start starts a program and waits for the line of JSON that it prints when it serves. The program ends with the
+// test.
 func (c *compound) start(args ...string) *member {
 	c.t.Helper()
 	m := &member{t: c.t, done: make(chan struct{})}
@@ -140,7 +139,7 @@ func (c *compound) front(args ...string) *member {
 	return c.start(append([]string{"frontend", "--http-port=0", "--response-host=127.0.0.1"}, args...)...)
 }
 
-// end ends the process in good order.
+// end ends the process gracefully.
 func (m *member) end() {
 	m.in.Close()
 	select {
@@ -151,13 +150,13 @@ func (m *member) end() {
 	}
 }
 
-// kill ends the process as a crash does.
+// kill ends the process like a crash.
 func (m *member) kill() {
 	_ = m.cmd.Process.Kill()
 	<-m.done
 }
 
-// base is where a worker or frontend answers HTTP.
+// base returns the base URL of a worker or frontend.
 func (m *member) base() string {
 	if m.HTTP != "" {
 		return m.HTTP
@@ -165,8 +164,7 @@ func (m *member) base() string {
 	return "http://" + m.System
 }
 
-// metric is the sum of a metric of a worker or frontend over its labels; where is
-// part of a line.
+// metric returns the sum of a metric of a worker or frontend, over the lines that contain where.
 func (m *member) metric(name, where string) float64 {
 	m.t.Helper()
 	r, err := http.Get(m.base() + "/metrics")
@@ -189,14 +187,14 @@ func (m *member) metric(name, where string) float64 {
 	return sum
 }
 
-// replayed is what a replay in this process printed.
+// replayed is the output of a replay in this process.
 type replayed struct {
 	code   int
 	report map[string]any
 	errs   string
 }
 
-// replayHere runs the program here; its workers are other processes.
+// replayHere runs the program in this process. Its workers are other processes.
 func replayHere(t *testing.T, args ...string) replayed {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -212,12 +210,12 @@ func (r replayed) number(key string) float64 {
 	return v
 }
 
-// counts are the keys of a report that no clock changes.
+// counts returns the keys of a report that do not depend on the clock.
 func counts() []string {
 	return []string{"num_requests", "completed_requests", "total_input_tokens", "total_output_tokens"}
 }
 
-// shortTrace is the first lines of a trace of testdata.
+// shortTrace returns a file with the first lines of a trace in testdata.
 func shortTrace(t *testing.T, name string, lines int) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "..", "testdata", "traces", name))
@@ -232,7 +230,7 @@ func shortTrace(t *testing.T, name string, lines int) string {
 	return path
 }
 
-// One command starts a cluster, replays on it, and leaves nothing behind.
+// One command starts a cluster, replays on it, and removes all processes and files.
 func TestSpawn(t *testing.T) {
 	t.Setenv(asProgram, "1")
 	temporary := t.TempDir()
@@ -262,7 +260,7 @@ func TestSpawn(t *testing.T) {
 	}
 }
 
-// With --until a replay on processes ends early without an error: later requests of the trace do not arrive.
+// With --until, a replay on processes ends early without an error, and later requests of the trace do not arrive.
 func TestSpawnUntil(t *testing.T) {
 	t.Setenv(asProgram, "1")
 	trace := shortTrace(t, "short.jsonl", 300)
@@ -276,7 +274,7 @@ func TestSpawnUntil(t *testing.T) {
 	}
 }
 
-// childProcesses are the child processes of this one, if the system lists them.
+// childProcesses returns the child processes of this process, if the system lists them.
 func childProcesses() []string {
 	files, _ := filepath.Glob("/proc/self/task/*/children")
 	var all []string
@@ -290,7 +288,7 @@ func childProcesses() []string {
 	return all
 }
 
-// A worker that does not come up ends the run, and reports why.
+// If a worker cannot start, the run fails with the reason.
 func TestSpawnFails(t *testing.T) {
 	t.Setenv(asProgram, "1")
 	var out, errs bytes.Buffer

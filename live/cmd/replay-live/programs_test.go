@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/live/cmd/replay-live/root"
 )
 
-// What holds of both programs holds of this one (the simulator has the same test).
+// The checks that both programs must pass. The simulator has the same test.
 func TestProgram(t *testing.T) {
 	t.Run("help", func(t *testing.T) { programtest.CheckHelp(t, root.New) })
 	t.Run("tiers", func(t *testing.T) { programtest.CheckTiers(t, root.New, "worker", "frontend") })

@@ -9,8 +9,8 @@ import (
 	"github.com/replay-llm/replay/internal/poll"
 )
 
-// A worker that tells of more blocks than a frontend lets it is not followed any more, which is said once and
-// counted; it is called on.
+// A frontend stops following the KV events of a worker with too many blocks. It logs and counts this once, and still
+// calls the worker.
 func TestRoguePublisher(t *testing.T) {
 	c := newCompound(t)
 	c.worker("--speedup-ratio=100", "--block-size=4")

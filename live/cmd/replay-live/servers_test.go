@@ -22,7 +22,7 @@ import (
 	"github.com/replay-llm/replay/internal/poll"
 )
 
-// crowd is a server of completions that counts how many it serves at a time; each token takes 5 ms.
+// crowd is a completion server that counts concurrent requests. Each token takes 5 ms.
 type crowd struct{ now, most, all atomic.Int32 }
 
 func (s *crowd) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -55,18 +55,18 @@ func (s *crowd) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":%d,\"completion_tokens\":%d}}\n\ndata: [DONE]\n\n", len(strings.Fields(q.Prompt)), q.Max)
 }
 
-// startProcess starts the program as a separate process, and returns the first line it prints.
+// startProcess starts the program as a separate process, and returns the first line that it prints.
 func startProcess(t *testing.T, lines int, args ...string) (cmd *exec.Cmd, errs *bytes.Buffer, line string) {
 	t.Helper()
 	return startProcessWith(t, nil, lines, args...)
 }
 
-// startProcessWith is startProcess with more in the environment.
+// startProcessWith is like startProcess, with additional environment variables.
 func startProcessWith(t *testing.T, env []string, lines int, args ...string) (cmd *exec.Cmd, errs *bytes.Buffer, line string) {
 	t.Helper()
 	errs = new(bytes.Buffer)
 	cmd = exec.Command(os.Args[0], args...)
-	// The race detector would keep the process for 1 s after its end.
+	// By default, the race detector delays the end of the process by 1 s.
 	cmd.Env, cmd.Stderr = append(append(os.Environ(), asProgram+"=1", "GORACE=atexit_sleep_ms=0"), env...), errs
 	out, err := cmd.StdoutPipe()
 	if err == nil {
@@ -84,7 +84,8 @@ func startProcessWith(t *testing.T, env []string, lines int, args ...string) (cm
 	return cmd, errs, line
 }
 
-// rowsOf returns the rows of a measured run by their status; its trace has as many lines.
+// rowsOf returns the number of rows of a measured run by status. It checks that the trace of the run has as many
+// lines.
 func rowsOf(t *testing.T, dir string) map[string]int {
 	t.Helper()
 	count := map[string]int{}
@@ -106,8 +107,8 @@ func rowsOf(t *testing.T, dir string) map[string]int {
 	return count
 }
 
-// Sessions are driven in closed loop through the proxy, never more than K at a time. SIGINT ends the client and SIGTERM
-// the proxy, and both leave complete files.
+// Sessions are driven in closed loop through the proxy, at most K at a time. SIGINT ends the client and SIGTERM the
+// proxy. Both leave complete files.
 func TestDriveAndRecordProcesses(t *testing.T) {
 	s := &crowd{}
 	server := httptest.NewServer(s)

@@ -17,7 +17,7 @@ import (
 	"github.com/replay-llm/replay/live/cmd/replay-live/serve"
 )
 
-// signalled sends this process a signal when something is written.
+// signalled is a buffer that sends SIGTERM to this process at the first write.
 type signalled struct {
 	bytes.Buffer
 	sent bool
@@ -33,7 +33,7 @@ func (w *signalled) Write(p []byte) (int, error) {
 	return w.Buffer.Write(p)
 }
 
-// The servers print their addresses and end with a signal, well and without a trace.
+// stack up prints the addresses of its servers, ends with code 0 after a signal, and leaves no files.
 func TestStackUp(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	var out signalled
@@ -50,12 +50,12 @@ func TestStackUp(t *testing.T) {
 	}
 }
 
-// Workers and frontends end with exit code 0 in bounded time when etcd and NATS end before them or with them.
+// Workers and frontends exit with code 0 in limited time if etcd and NATS end before them or with them.
 func TestStackAndWorkersEndTogether(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		grace string
-		end   os.Signal // of etcd and NATS
+		end   os.Signal // signal to etcd and NATS
 		plane string
 		most  time.Duration
 	}{

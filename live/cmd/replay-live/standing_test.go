@@ -20,23 +20,23 @@ import (
 	"github.com/replay-llm/replay/live/drt/drttest"
 )
 
-// ordeal is how much a cluster is to stand.
+// ordeal is a set of outages that a cluster must survive.
 type ordeal struct {
 	lease   time.Duration
-	away    time.Duration // etcd
-	paused  time.Duration // a frontend, a worker
-	streams int           // at a time
-	tokens  int           // of each
+	away    time.Duration // outage of etcd
+	paused  time.Duration // pause of the frontend and of a worker
+	streams int           // concurrent streams
+	tokens  int           // tokens of each stream
 }
 
-// Etcd is killed for longer than a lease, and comes back with its data, and then without; a frontend and
-// a worker are paused for longer than a lease. No stream is cut meanwhile, no request is refused, no process ends.
+// etcd is killed for longer than a lease, and restarted with its data, then without. A frontend and a worker are
+// paused for longer than a lease. No stream is cut, no request is refused, and no process ends.
 func TestStanding(t *testing.T) {
 	t.Parallel()
 	ordeal{lease: 2 * time.Second, away: 2500 * time.Millisecond, paused: 2500 * time.Millisecond, streams: 20, tokens: 12}.endure(t)
 }
 
-// The same for 25 s and 15 s, with leases of ten, and 2,000 streams at a time.
+// The same with an outage of 25 s, pauses of 15 s, leases of 10 s, and 2,000 concurrent streams.
 func TestStandingLong(t *testing.T) {
 	clusterRequest(t)
 	ordeal{lease: 10 * time.Second, away: 25 * time.Second, paused: 15 * time.Second, streams: 2000, tokens: 100}.endure(t)
@@ -99,7 +99,7 @@ func (o ordeal) endure(t *testing.T) {
 	}
 }
 
-// A frontend that is asked to end and does not wait for a stream reports that to its client with the last event.
+// If a frontend ends during a stream, the last event of the stream reports this to the client.
 func TestFrontendTellsItsEnd(t *testing.T) {
 	t.Parallel()
 	c := newCompound(t)
@@ -127,8 +127,7 @@ func (m *member) signal(s syscall.Signal) {
 	}
 }
 
-// areRegistered reports whether workers are in etcd with their instances and cards, under the ids that they had,
-// and no other worker is.
+// areRegistered reports whether etcd has the keys of exactly these workers under their original ids.
 func areRegistered(t *testing.T, servers *drttest.Servers, workers []*member) bool {
 	t.Helper()
 	found := 0
@@ -141,10 +140,10 @@ func areRegistered(t *testing.T, servers *drttest.Servers, workers []*member) bo
 		}
 		found++
 	}
-	return found == 3*len(workers) // either layout of the instance, and the card
+	return found == 3*len(workers) // two layouts of the instance, and the card
 }
 
-// load is clients that ask for one stream after the other.
+// load is a group of clients that request one stream after the other.
 type load struct {
 	events, whole atomic.Int64
 	done          chan struct{}
@@ -154,7 +153,7 @@ type load struct {
 	failed []string
 }
 
-// load has the given number of streams at a time, until the end.
+// load starts the given number of concurrent streams, which repeat until the end.
 func (m *member) load(streams, tokens int) *load {
 	l := &load{done: make(chan struct{})}
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: streams}}
@@ -208,7 +207,7 @@ func (l *load) ask(client *http.Client, at string, i, tokens int) error {
 	return nil
 }
 
-// check fails the test if a stream was not whole so far.
+// check fails the test if a stream has failed since the last check.
 func (l *load) check(t *testing.T, when string) {
 	t.Helper()
 	l.mu.Lock()
@@ -224,7 +223,7 @@ func (l *load) check(t *testing.T, when string) {
 	l.failed = nil
 }
 
-// end lets the streams end that there are.
+// end waits until the running streams have ended.
 func (l *load) end() {
 	l.mu.Lock()
 	select {

@@ -12,14 +12,14 @@ import (
 	"github.com/replay-llm/replay/internal/poll"
 )
 
-// Without etcd, workers are at the addresses of --static, or at a subject that they share: a frontend and a replay call them.
+// Without etcd, workers have the addresses of --static or a shared subject. A frontend and a replay call them.
 func TestStaticDiscovery(t *testing.T) {
 	t.Parallel()
 	c := newCompound(t)
 	c.servers.KillEtcd()
 	const at, both = "--static=dynamo.backend.generate=", "--static=dynamo.backend.generate=one@1,dynamo.backend.generate=two@2"
 	for _, run := range []struct {
-		own    []string // of each worker
+		own    []string // flags of each worker
 		caller []string
 	}{
 		{own: []string{"", ""}},

@@ -16,7 +16,7 @@ import (
 	"github.com/replay-llm/replay/internal/certtest"
 )
 
-// startFleet starts a process of the given number of servers, and returns it and their addresses.
+// startFleet starts a process with the given number of servers, and returns it and their URLs.
 func startFleet(t *testing.T, size int, args ...string) (cmd *exec.Cmd, urls []string) {
 	t.Helper()
 	cmd = exec.Command(os.Args[0], append([]string{"vllm"}, args...)...)
@@ -40,7 +40,7 @@ func startFleet(t *testing.T, size int, args ...string) (cmd *exec.Cmd, urls []s
 	return cmd, urls
 }
 
-// freePorts returns the first of three ports in a row without listeners.
+// freePorts returns the first of three consecutive ports without listeners.
 func freePorts(t *testing.T) int {
 	t.Helper()
 	for range 100 {
@@ -65,8 +65,7 @@ func freePorts(t *testing.T) int {
 	return 0
 }
 
-// A fleet serves engines that know nothing of each other at consecutive ports, answers, and ends with exit code
-// 0 on a signal.
+// A fleet serves independent engines at consecutive ports, answers, and exits with code 0 after a signal.
 func TestVLLMFleet(t *testing.T) {
 	first := freePorts(t)
 	cmd, urls := startFleet(t, 3, "--port="+strconv.Itoa(first), "--fleet=3", "--served-model-name=tiny", "--speedup-ratio=20")
@@ -81,7 +80,7 @@ func TestVLLMFleet(t *testing.T) {
 			t.Errorf("server %d has generated %s tokens, want 4", i, n)
 		}
 	}
-	// Another at the same ports ends at once, with nothing that listens.
+	// A second fleet that needs one of these ports ends at once with an error.
 	again := exec.Command(os.Args[0], "vllm", "--port="+strconv.Itoa(first+2), "--fleet=2")
 	again.Env = append(os.Environ(), asProgram+"=1")
 	if out, err := again.CombinedOutput(); err == nil || !strings.Contains(string(out), "address already in use") {
@@ -95,7 +94,7 @@ func TestVLLMFleet(t *testing.T) {
 	}
 }
 
-// scrapeText returns what follows a prefix in the metrics of a server.
+// scrapeText returns the text after a prefix in the metrics of a server.
 func scrapeText(t *testing.T, url, prefix string) string {
 	t.Helper()
 	r, err := http.Get(url + "/metrics")
@@ -111,8 +110,8 @@ func scrapeText(t *testing.T, url, prefix string) string {
 	return ""
 }
 
-// The command line of vllm serve starts a server of the model, under all names, by HTTPS and with the key. Variables of the
-// environment set other flags.
+// The command line of vllm serve starts a server with all model names, HTTPS and the API key. Environment variables
+// set other flags.
 func TestVLLMServe(t *testing.T) {
 	cert, key := certtest.NewAuthority(t).Issue(t, "replay", net.IPv4(127, 0, 0, 1))
 	t.Setenv("REPLAY_SPEEDUP_RATIO", "20")

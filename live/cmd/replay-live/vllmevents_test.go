@@ -18,14 +18,14 @@ import (
 	"github.com/replay-llm/replay/live/kvevents"
 )
 
-// publishing is a process of one vLLM server that publishes KV events.
+// publishing is a vLLM server process that publishes KV events.
 type publishing struct {
 	HTTP     string `json:"http"`
 	KVEvents string `json:"kv_events"`
 	KVReplay string `json:"kv_replay"`
 }
 
-// startPublishing starts a server with the rules of a release.
+// startPublishing starts a server with the scheduler profile of a release.
 func startPublishing(t *testing.T, profile string, env ...string) (p publishing) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "vllm", "--port=0", "--served-model-name=tiny", "--speedup-ratio=20", "--num-gpu-blocks=24",
@@ -50,7 +50,7 @@ func startPublishing(t *testing.T, profile string, env ...string) (p publishing)
 	return p
 }
 
-// complete asks for a completion of a prompt of tokens from first on.
+// complete requests a completion for a prompt of consecutive tokens from first, and returns the prompt.
 func (p publishing) complete(t *testing.T, first, tokens, answer int) (prompt []int) {
 	t.Helper()
 	for i := range tokens {
@@ -66,8 +66,7 @@ func (p publishing) complete(t *testing.T, first, tokens, answer int) (prompt []
 	return prompt
 }
 
-// kv-tail reads what servers of both releases publish, live and out of the answer, with hashes of both
-// kinds.
+// kv-tail reads the events of servers of both releases, live and replayed, with hashes as numbers and as bytes.
 func TestVLLMServerEvents(t *testing.T) {
 	for _, profile := range []string{"vllm-0.19", "vllm-0.33"} {
 		for _, ints := range []string{"1", "0"} {
@@ -95,7 +94,7 @@ func TestVLLMServerEvents(t *testing.T) {
 					t.Fatalf("%s: %v", lines.Bytes(), err)
 				}
 				got = append(got, fmt.Sprintf("%d %s %s %d %t", e.Sequence, e.Source, e.Type, len(e.Blocks), e.Parent != ""))
-				if len(got) == 2 { // the tail is there
+				if len(got) == 2 { // the tail has connected
 					p.complete(t, 500, 40, 10)
 				}
 			}
@@ -110,8 +109,8 @@ func TestVLLMServerEvents(t *testing.T) {
 	}
 }
 
-// pyEvents follows a publisher with the classes of vLLM's own file, and asks it for everything on a signal of its
-// input. For every batch it prints the result of vLLM's class, and whether vLLM's encoder writes the same bytes.
+// pyEvents follows a publisher with vLLM's classes, and requests all batches when its input asks for them. For every
+// batch it prints the decoded batch, and whether vLLM's encoder produces the same bytes.
 const pyEvents = `
 import importlib.util, json, logging, sys, types
 import msgspec, zmq
@@ -163,7 +162,7 @@ while True:
 c.destroy(0)
 `
 
-// pyBatch is a batch as vLLM's classes have read it.
+// pyBatch is a batch that vLLM's classes have decoded.
 type pyBatch struct {
 	What, Topic, Payload string
 	Sequence, Rank       int
@@ -178,9 +177,9 @@ type pyBatch struct {
 	}
 }
 
-// vLLM's own classes, of the releases' wheels, read what our servers publish, live and from the replay
-// endpoint, and vLLM's encoder makes the same bytes of what they have read. make kv-interop runs it:
-// REPLAY_PYTHON has pyzmq and msgspec, REPLAY_VLLM_EVENTS is a folder with kv_events.py of the releases.
+// vLLM's classes from the releases' wheels decode the events of this program's servers, live and replayed. vLLM's
+// encoder reproduces the same bytes. make kv-interop runs it: REPLAY_PYTHON has pyzmq and msgspec, REPLAY_VLLM_EVENTS
+// is a folder with kv_events.py of the releases.
 func TestVLLMClasses(t *testing.T) {
 	files := os.Getenv("REPLAY_VLLM_EVENTS")
 	if files == "" {
@@ -212,7 +211,7 @@ func TestVLLMClasses(t *testing.T) {
 			t.Fatalf("%+v", b)
 		}
 		prompt, live, replayed := p.complete(t, 1, 300, 20), map[int]pyBatch{}, []pyBatch(nil)
-		for n := 1000; len(live) < 8; n += 100 { // until the subscription has arrived, and more
+		for n := 1000; len(live) < 8; n += 100 { // until the subscription has arrived and eight batches were received
 			p.complete(t, n, 40, 10)
 			for quiet := false; !quiet; {
 				select {
@@ -254,7 +253,7 @@ func TestVLLMClasses(t *testing.T) {
 	}
 }
 
-// readBatches reads what the script prints.
+// readBatches reads the batches that the script prints.
 func readBatches(out io.Reader, to chan<- pyBatch) {
 	defer close(to)
 	for d := json.NewDecoder(out); ; {
@@ -266,7 +265,7 @@ func readBatches(out io.Reader, to chan<- pyBatch) {
 	}
 }
 
-// checkBatches checks an answer from the first batch on, and what came live.
+// checkBatches checks an answer with all batches, and the live batches.
 func checkBatches(t *testing.T, release, topic string, replayed []pyBatch, live map[int]pyBatch) {
 	t.Helper()
 	removed, cached := 0, map[string]int{}
@@ -296,7 +295,7 @@ func checkBatches(t *testing.T, release, topic string, replayed []pyBatch, live 
 	}
 }
 
-// What --kv-events-config cannot mean is refused in a sentence, before anything listens.
+// An invalid --kv-events-config is rejected with one sentence, before the program listens.
 func TestVLLMEventsConfig(t *testing.T) {
 	for config, want := range map[string]string{
 		`{`:                             "must be a JSON object",
@@ -318,7 +317,7 @@ func TestVLLMEventsConfig(t *testing.T) {
 	}
 }
 
-// VLLM_SERVER_DEV_MODE is 0 or 1.
+// VLLM_SERVER_DEV_MODE must be 0 or 1.
 func TestDevModeVariable(t *testing.T) {
 	t.Setenv("VLLM_SERVER_DEV_MODE", "yes")
 	var out, errs bytes.Buffer
@@ -327,7 +326,8 @@ func TestDevModeVariable(t *testing.T) {
 	}
 }
 
-// Workers publish in every layout, each rank at its own sockets, and the frontend finds prompts by the events of all of them.
+// Workers publish in every layout, each rank on its own sockets. The frontend routes prompts by the events of all
+// ranks.
 func TestWorkerLayouts(t *testing.T) {
 	t.Parallel()
 	for i, layout := range kvevents.Layouts() {

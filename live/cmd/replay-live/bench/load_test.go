@@ -14,13 +14,13 @@ import (
 	"github.com/replay-llm/replay/internal/excerpt"
 )
 
-// body returns a request.
+// body returns the body of a completion request.
 func (s *server) body(tokens int, stream bool) string {
 	return fmt.Sprintf(`{"model":%q,"prompt":"once upon a time","max_tokens":%d,"min_tokens":%[2]d,"ignore_eos":true,"return_token_ids":%t,"stream":%t}`,
 		s.model, tokens, stream && s.name == stampRole, stream)
 }
 
-// post asks the server, and fails unless it takes the request.
+// post sends a request, and returns an error if the status is not OK.
 func (s *server) post(ctx context.Context, c *http.Client, body string) (*http.Response, error) {
 	q, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/v1/completions", strings.NewReader(body))
 	if err != nil {
@@ -39,7 +39,7 @@ func (s *server) post(ctx context.Context, c *http.Client, body string) (*http.R
 	return r, nil
 }
 
-// atOnce calls do times times, width at once, and returns the first error.
+// atOnce calls do the given number of times, width calls at once, and returns the first error.
 func atOnce(ctx context.Context, times, width int, do func(ctx context.Context, c *http.Client) error) error {
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: width, DisableCompression: true}}
 	defer client.CloseIdleConnections()
@@ -61,7 +61,7 @@ func atOnce(ctx context.Context, times, width int, do func(ctx context.Context, 
 	return context.Cause(ctx)
 }
 
-// stream asks for streams at once, and returns how many tokens they had.
+// stream reads concurrent streams, and returns the total number of their tokens.
 func (s *server) stream(ctx context.Context, streams, tokens int) (int, error) {
 	var all atomic.Int64
 	body := s.body(tokens, true)
@@ -76,7 +76,7 @@ func (s *server) stream(ctx context.Context, streams, tokens int) (int, error) {
 	return int(all.Load()), err
 }
 
-// readEvents asks for a stream, and hands over the data of each event that is a token.
+// readEvents requests a stream, and calls take with the data of each event that is a token.
 func (s *server) readEvents(ctx context.Context, c *http.Client, body string, take func(data []byte)) (n int, err error) {
 	r, err := s.post(ctx, c, body)
 	if err != nil {
@@ -93,7 +93,7 @@ func (s *server) readEvents(ctx context.Context, c *http.Client, body string, ta
 	return n, lines.Err()
 }
 
-// unary asks for whole answers.
+// unary makes requests that are not streamed, width at once.
 func (s *server) unary(ctx context.Context, requests, width int) error {
 	body := s.body(4, false)
 	return atOnce(ctx, requests, width, func(ctx context.Context, c *http.Client) error {

@@ -1,8 +1,8 @@
 // Package bench measures the cost of tokens and requests on servers without a model: replay-live vllm, replay-live's
 // frontend with a worker behind etcd and NATS, a plain fake in FastAPI, and guidellm's mock server.
 //
-// What it counts is the processor time of all processes of a server, and not that of the
-// client. Read main_test.go, servers_test.go, load_test.go, stamps_test.go.
+// The cost is the processor time of all processes of a server, without the client. Read main_test.go,
+// servers_test.go, load_test.go, stamps_test.go.
 package bench
 
 import (
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// The flags of the benchmark, after -args.
+// Flags of the benchmark, after -args.
 var (
 	measure = flag.Bool("measure", false, "run the benchmark")
 	python  = flag.String("python", "", "a Python with fastapi, uvicorn and guidellm; without one their rows are left out")
@@ -41,7 +41,7 @@ var (
 	only    = flag.String("only", "", "measure the server of this `name` alone: vllm, frontend, fastapi or guidellm")
 )
 
-// TestBench measures and prints a table, with -measure.
+// TestBench runs the benchmark and prints a table, with -measure.
 func TestBench(t *testing.T) {
 	if !*measure {
 		t.Skip("measures only with -measure: make bench-live")
@@ -52,13 +52,13 @@ func TestBench(t *testing.T) {
 	}
 }
 
-// options are what is measured.
+// options are the flags of the benchmark.
 type options struct {
 	python, program, only           string
 	streams, tokens, unary, stamped int
 }
 
-// run measures server after server.
+// run measures each server and prints the table.
 func run(ctx context.Context, w io.Writer, o *options) error {
 	dir, err := os.MkdirTemp("", "benchlive")
 	if err != nil {
@@ -100,7 +100,7 @@ func run(ctx context.Context, w io.Writer, o *options) error {
 	return nil
 }
 
-// measureServer starts a server twice and returns its row.
+// measureServer starts a server with slow and with fast tokens, and returns its row of the table.
 func measureServer(ctx context.Context, o *options, k *kind) (string, error) {
 	paced, _, err := measureOnce(ctx, o, k, false)
 	if err != nil {
@@ -110,15 +110,15 @@ func measureServer(ctx context.Context, o *options, k *kind) (string, error) {
 	return fmt.Sprintf("%.0f | %.0f | %.0f", paced, flat, unary), err
 }
 
-// measureOnce starts a server that makes tokens at full speed or one every 10 ms for each request, and returns its
-// tokens per second of processor time.
+// measureOnce starts a server and measures it. If flat is set, the server generates tokens at full speed, otherwise
+// one token every 10 ms per request. It returns tokens and requests per second of processor time.
 func measureOnce(ctx context.Context, o *options, k *kind, flat bool) (tokens, requests float64, err error) {
 	s, err := startServer(ctx, o, k, flat)
 	if err != nil {
 		return 0, 0, err
 	}
 	defer s.stop()
-	if _, err := s.stream(ctx, 8, 20); err != nil { // warm
+	if _, err := s.stream(ctx, 8, 20); err != nil { // warm-up
 		return 0, 0, err
 	}
 	before := s.cpu()

@@ -21,14 +21,14 @@ import (
 	"github.com/replay-llm/replay/internal/poll"
 )
 
-// kind is a kind of server.
+// kind is a type of server.
 type kind struct {
 	name, title string
 	model       string
 	begin       func(s *server, o *options) error
 }
 
-// listKinds returns the servers that are measured.
+// listKinds returns the servers to measure.
 func listKinds() []kind {
 	return []kind{
 		{"vllm", "`replay-live vllm`", "m", (*server).beginVLLM},
@@ -38,16 +38,16 @@ func listKinds() []kind {
 	}
 }
 
-// server is a server that runs.
+// server is a running server.
 type server struct {
 	*kind
 	url       string
 	processes []*exec.Cmd
 	dir       string
-	flat      bool // it makes tokens as fast as it can
+	flat      bool // generates tokens at full speed
 }
 
-// startServer starts one and waits until it answers.
+// startServer starts a server and waits until it answers.
 func startServer(ctx context.Context, o *options, k *kind, flat bool) (_ *server, err error) {
 	s := &server{kind: k, flat: flat}
 	if s.dir, err = os.MkdirTemp("", "benchlive"); err != nil {
@@ -63,7 +63,7 @@ func startServer(ctx context.Context, o *options, k *kind, flat bool) (_ *server
 	return s, nil
 }
 
-// stop ends its processes, the last one first.
+// stop stops the processes of the server in reverse order.
 func (s *server) stop() {
 	for i := len(s.processes) - 1; i >= 0; i-- {
 		_ = s.processes[i].Process.Signal(os.Interrupt)
@@ -74,7 +74,7 @@ func (s *server) stop() {
 	os.RemoveAll(s.dir)
 }
 
-// launch starts a process.
+// launch starts a process. If lines is set, launch returns the first line that the process prints.
 func (s *server) launch(lines bool, name string, args ...string) (first map[string]string, err error) {
 	cmd := exec.Command(name, args...)
 	var errs bytes.Buffer
@@ -134,8 +134,8 @@ func (s *server) beginFrontend(program string, worker func(etcd, nats string) er
 //go:embed fake.py
 var fake []byte
 
-// itl returns the time between two tokens of the servers that are not simulated, about that of
-// the ones that are under this load.
+// itl returns the time between two tokens for servers without a simulated engine. It is similar to that of the
+// simulated engines under this load.
 func (s *server) itl() time.Duration {
 	if s.flat {
 		return 0
@@ -143,7 +143,7 @@ func (s *server) itl() time.Duration {
 	return 10 * time.Millisecond
 }
 
-// speed returns the flag that sets the speed of a simulated engine.
+// speed returns the flag for the speed of a simulated engine.
 func (s *server) speed() string {
 	if s.flat {
 		return "--speedup-ratio=10000"
@@ -180,7 +180,7 @@ func (s *server) beginGuide(o *options) error {
 	return err
 }
 
-// choosePort chooses where a server is to listen.
+// choosePort chooses a free port for a server and returns it.
 func (s *server) choosePort() (string, error) {
 	l, err := listen.Open("bench", "127.0.0.1:0", "loopback")
 	if err != nil {
@@ -206,7 +206,7 @@ func (s *server) await(ctx context.Context) error {
 	return nil
 }
 
-// cpu returns the processor time that its processes, and those they have started, have taken.
+// cpu returns the processor time of the server's processes and their descendants.
 func (s *server) cpu() (sum time.Duration) {
 	for _, p := range s.processes {
 		sum += cpuOf(p.Process.Pid)
@@ -214,7 +214,7 @@ func (s *server) cpu() (sum time.Duration) {
 	return sum
 }
 
-// cpuOf returns the processor time of a process and of those below it.
+// cpuOf returns the processor time of a process and its descendants.
 func cpuOf(pid int) (sum time.Duration) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -17,13 +17,13 @@ import (
 	"github.com/replay-llm/replay/live/engine"
 )
 
-// stampRole makes this program a worker with tokens that are the instants at which they were made.
+// stampRole is the argument that makes this program a worker with stamps as its engine.
 const stampRole = "stamps"
 
-// stampEvery is the time between two tokens of it.
+// stampEvery is the time between two tokens of stamps.
 const stampEvery = 50 * time.Millisecond
 
-// stamps is an engine with tokens that are instants, in microseconds.
+// stamps is an engine: each token is the time of its creation, in microseconds.
 type stamps struct{ engine.Defaults }
 
 func (stamps) Start(context.Context, uint64) (engine.EngineConfig, error) {
@@ -54,10 +54,10 @@ func (stamps) Generate(ctx context.Context, rq *engine.Request, _ engine.GenCont
 	}, nil
 }
 
-// readClock returns the time in microseconds, as far as a token holds it.
+// readClock returns the time in microseconds, modulo 2³².
 func readClock() uint32 { return uint32(time.Now().UnixMicro()) }
 
-// serveStamps serves such an engine at etcd and NATS.
+// serveStamps serves stamps through the etcd and NATS at two URLs.
 func serveStamps(at []string) error {
 	if len(at) != 2 {
 		return errors.New("must be the URLs of etcd and NATS")
@@ -72,7 +72,7 @@ func serveStamps(at []string) error {
 	return w.Run(context.Background())
 }
 
-// measureStamps returns how long tokens are on their way from the worker to the client.
+// measureStamps returns the time of tokens from the worker to the client, p50 and p99.
 func measureStamps(ctx context.Context, o *options) (p50, p99 time.Duration, err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -102,7 +102,7 @@ func measureStamps(ctx context.Context, o *options) (p50, p99 time.Duration, err
 		})
 		mu.Lock()
 		defer mu.Unlock()
-		took = append(took, own[min(warm, len(own)):]...) // while streams begin, they are not all there
+		took = append(took, own[min(warm, len(own)):]...) // without the first tokens, when not all streams have begun
 		return err
 	})
 	if err == nil && len(took) == 0 {

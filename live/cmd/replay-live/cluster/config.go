@@ -15,7 +15,7 @@ import (
 	"github.com/replay-llm/replay/live/link"
 )
 
-// Config is the configuration from flags and environment.
+// Config returns the configuration from flags and environment.
 func Config(f *options.RuntimeFlags) (drt.Config, error) {
 	for name, urls := range map[string]string{"etcd": f.Etcd, "nats": f.Nats} {
 		if err := checkURLs(name, urls); err != nil {
@@ -62,7 +62,7 @@ func Config(f *options.RuntimeFlags) (drt.Config, error) {
 	return c, nil
 }
 
-// checkURLs refuses URLs on the command line that name a user: other users can read them there.
+// checkURLs rejects URLs with a user on the command line, because other users can read command lines.
 func checkURLs(flag, urls string) error {
 	if credential.Hide(urls) == urls {
 		return nil
@@ -71,7 +71,7 @@ func checkURLs(flag, urls string) error {
 		map[string]string{"etcd": "ETCD_ENDPOINTS", "nats": "NATS_SERVER"}[flag])
 }
 
-// linkEnv returns the environment, overridden by the flags of links.
+// linkEnv returns a getenv function in which the flags of links override the environment.
 func linkEnv(f *options.RuntimeFlags) func(string) string {
 	given := map[string]string{
 		"REPLAY_LINK_CERT": f.LinkCert, "REPLAY_LINK_KEY": f.LinkKey, "REPLAY_LINK_CA": f.LinkCA, "REPLAY_LINK_NAME": f.LinkName,
@@ -88,7 +88,7 @@ func linkEnv(f *options.RuntimeFlags) func(string) string {
 	}
 }
 
-// staticInstances are the addresses that are given.
+// staticInstances returns the instances of the flag --static.
 func staticInstances(f *options.RuntimeFlags, d drt.Discovery) (map[string][]drt.StaticInstance, error) {
 	if f.Static == "" {
 		return nil, nil
@@ -103,15 +103,15 @@ func staticInstances(f *options.RuntimeFlags, d drt.Discovery) (map[string][]drt
 	return all, nil
 }
 
-// GiveCards gives the workers of static discovery, at these endpoints and the ones that --static names, cards with
-// the model that they serve, since they have no other source. Workers of a component "prefill" prefill, and the
-// other workers of their namespace decode then.
+// GiveCards sets the model cards of the workers of static discovery, at the endpoints names and those of --static.
+// Static discovery has no other source of cards. Workers of a component "prefill" prefill; the other workers of their
+// namespace decode.
 func GiveCards(c *drt.Config, model string, names ...string) error {
 	if c.Discovery != drt.Static {
 		return nil
 	}
 	names = append(names, slices.Collect(maps.Keys(c.Static))...)
-	halves := make(map[string]bool) // namespaces that have prefill workers
+	halves := make(map[string]bool) // namespaces with prefill workers
 	for _, name := range names {
 		if parts := strings.Split(name, "."); parts[1] == prefillComponent {
 			halves[parts[0]] = true
@@ -135,10 +135,11 @@ func GiveCards(c *drt.Config, model string, names ...string) error {
 	return nil
 }
 
-// prefillComponent is that of prefill workers by default.
+// prefillComponent is the default component of prefill workers.
 const prefillComponent = "prefill"
 
-// OwnInstance makes a worker of static discovery the instance that --static has at its endpoint. There may be one.
+// OwnInstance sets the id of a worker of static discovery from --static, which must have exactly one instance at its
+// endpoint.
 func OwnInstance(c *drt.Config, name string) error {
 	own := c.Static[name]
 	switch {
@@ -151,7 +152,7 @@ func OwnInstance(c *drt.Config, name string) error {
 	return nil
 }
 
-// setGiven sets a field to the value of a flag, if it has one.
+// setGiven sets a field to value, if value is not empty.
 func setGiven[T ~string](field *T, value T) {
 	if value != "" {
 		*field = value

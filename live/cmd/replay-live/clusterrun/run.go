@@ -28,7 +28,7 @@ import (
 	"github.com/replay-llm/replay/schema"
 )
 
-// processRun is a cluster of processes, for one replay.
+// processRun is a cluster of processes for one replay.
 type processRun struct {
 	o      *options.Options
 	s      cli.Streams
@@ -41,7 +41,7 @@ type processRun struct {
 	session *remotes.Session
 }
 
-// Run replays spec on processes.
+// Run replays spec on a cluster of processes.
 func Run(ctx context.Context, s cli.Streams, o *options.Options, spec *replay.Spec, watched replay.Streams) (_ *harness.Result, err error) {
 	s.EndInOwnTime()
 	x := &processRun{o: o, s: s, spec: spec}
@@ -97,7 +97,7 @@ func (x *processRun) startCluster(ctx context.Context) (err error) {
 	return err
 }
 
-// listEndpoints lists the endpoints that are asked.
+// listEndpoints returns the endpoints of the workers.
 func listEndpoints(o *remotes.Options) []string {
 	names := []string{o.Workers.String()}
 	if o.Prefill != nil {
@@ -106,7 +106,7 @@ func listEndpoints(o *remotes.Options) []string {
 	return names
 }
 
-// reachServers makes etcd and NATS known, and starts them if they have no addresses.
+// reachServers configures etcd and NATS. With --spawn it starts them, unless addresses are given.
 func (x *processRun) reachServers(ctx context.Context) (err error) {
 	p := &x.o.Processes
 	if x.config, err = cluster.Config(&p.Runtime); err != nil {
@@ -126,7 +126,7 @@ func (x *processRun) reachServers(ctx context.Context) (err error) {
 	return nil
 }
 
-// routingOptions returns the workers to call and how they are chosen.
+// routingOptions returns the workers to call and the routing policy.
 func (x *processRun) routingOptions() (remotes.Options, error) {
 	p := &x.o.Processes
 	o := remotes.Options{Routing: routes.Options{
@@ -138,7 +138,7 @@ func (x *processRun) routingOptions() (remotes.Options, error) {
 	}
 	workers, prefill := p.Endpoint, p.Prefill
 	if p.Spawn > 0 {
-		// Whatever else is there, these are alone in their namespace.
+		// A new namespace separates these workers from other workers.
 		own := fmt.Sprintf("replay-%d-%d", os.Getpid(), time.Now().UnixNano()%1e9)
 		workers, prefill = own+".backend.generate", ""
 		o.Count = p.Spawn
@@ -163,7 +163,7 @@ func endpointName(flag, text string) (drt.Name, error) {
 	return drt.Name{Namespace: parts[0], Component: parts[1], Endpoint: parts[2]}, nil
 }
 
-// stopCluster takes down what was started.
+// stopCluster stops all processes and servers that were started.
 func (x *processRun) stopCluster(ctx context.Context) (err error) {
 	ctx, release := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
 	defer release()
@@ -182,12 +182,12 @@ func (x *processRun) stopCluster(ctx context.Context) (err error) {
 	return err
 }
 
-// spawned is workers of one kind.
+// spawned is a group of workers with the same flags.
 type spawned struct {
 	mode  string
 	count int
-	from  string         // the flag of their engine arguments
-	own   []*schema.Flag // flags for them alone
+	from  string         // the flag with their engine arguments
+	own   []*schema.Flag // flags of this group only
 }
 
 // spawnWorkers starts the workers.
@@ -222,20 +222,20 @@ func (x *processRun) spawnWorkers(o *remotes.Options) error {
 
 func flagText(name, value string) string { return "--" + name + "=" + value }
 
-// workerArgs returns the flags that describe a worker and its place in the cluster.
+// workerArgs returns the flags of a worker, except those of its engine.
 func (x *processRun) workerArgs(namespace, mode string) []string {
 	args := []string{
 		"worker", "--until-eof", "--grace=0s", flagText("namespace", namespace), flagText("disaggregation-mode", mode),
 		flagText("context-length", fmt.Sprint(1<<30)),
 	}
-	// Workers read the values of the environment, passwords among them, from there.
+	// Workers read addresses and passwords in the environment from the environment, not from flags.
 	if x.servers != nil || x.o.Processes.Runtime.Etcd != "" {
 		args = append(args, flagText("etcd", strings.Join(x.config.Etcd.Endpoints, ",")))
 	}
 	if x.servers != nil || x.o.Processes.Runtime.Nats != "" {
 		args = append(args, flagText("nats", x.config.NATS.URL))
 	}
-	if x.servers != nil { // they all run on this machine
+	if x.servers != nil { // all workers run on this machine
 		args = append(args, "--response-host=127.0.0.1")
 	}
 	if x.o.Changed("precise") {
@@ -249,8 +249,7 @@ func (x *processRun) workerArgs(namespace, mode string) []string {
 	return args
 }
 
-// engineArgs are the flags of a pool's engines; from is the flag of its engine
-// arguments.
+// engineArgs returns the flags of a pool's engines. from is the flag with its engine arguments.
 func (x *processRun) engineArgs(from string) []string {
 	if !x.o.Changed(from) {
 		from = "engine-args"

@@ -1,5 +1,4 @@
-// Command manual writes the manual pages of replay-live and its completions for
-// shells, for releases.
+// Command manual writes the manual pages and shell completions of replay-live, for releases.
 package main
 
 import (

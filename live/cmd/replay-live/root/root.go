@@ -13,8 +13,7 @@ import (
 	"github.com/replay-llm/replay/live/cmd/replay-live/servers"
 )
 
-// New makes the program of the served side, or the commands of it that args
-// can want.
+// New returns the command of replay-live with the subcommands that args may need.
 func New(s cli.Streams, args []string) *cobra.Command {
 	all := slices.Concat(cli.ForJob("Replay",
 		cli.NewSubcommand("trace", func(s cli.Streams) *cobra.Command { return runs.NewTraceCommand(s, clusterrun.Run) }),

@@ -17,13 +17,13 @@ import (
 	"github.com/replay-llm/replay/replay/engineargs"
 )
 
-// conformanceFlags hold the flags of conformance.
+// conformanceFlags are the flags of conformance.
 type conformanceFlags struct {
 	engine, mode string
 	speedup      float64
 }
 
-// NewConformanceCommand runs the conformance kit against the mocker.
+// NewConformanceCommand returns the command that runs the conformance tests against the mocker.
 func NewConformanceCommand(s cli.Streams) *cobra.Command {
 	f := &conformanceFlags{}
 	cmd := &cobra.Command{
@@ -60,7 +60,7 @@ same kit in their tests.`,
 	return cmd
 }
 
-// listSubjects lists the mockers that the flags want.
+// listSubjects returns the options of the mockers that the flags select.
 func (f *conformanceFlags) listSubjects() ([]mocker.Options, error) {
 	if !(f.speedup > 0) || f.speedup > 1e6 {
 		return nil, cli.Usagef("--speedup: %v, must be more than 0 and at most 1e6", f.speedup)
@@ -95,7 +95,7 @@ func (f *conformanceFlags) listSubjects() ([]mocker.Options, error) {
 	return all, nil
 }
 
-// checkContract runs the kit.
+// checkContract runs the conformance tests.
 func checkContract(ctx context.Context, s cli.Streams, options mocker.Options) error {
 	kind, mode := options.Engine.Engine, options.Mode
 	if _, err := mocker.New(options); err != nil {
@@ -121,7 +121,7 @@ func checkContract(ctx context.Context, s cli.Streams, options mocker.Options) e
 	return nil
 }
 
-// formatVerdict is how a check went.
+// formatVerdict formats the result of a check.
 func formatVerdict(err error) string {
 	switch err.(type) {
 	case nil:

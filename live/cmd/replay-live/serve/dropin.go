@@ -7,8 +7,8 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/dropin"
 )
 
-// newDropIn makes the command that reads the command line of an engine's own server, and carries out that of replay. of is
-// the command that serves the engine.
+// newDropIn returns the command that translates the command line of an engine's own server to flags of this program,
+// and runs it. of is the command that serves the engine.
 func newDropIn(s cli.Streams, of *cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use: "serve", Aliases: []string{"launch_server"}, Short: "Serve by the flags of the engine's own server", Hidden: true, DisableFlagParsing: true,

@@ -19,23 +19,23 @@ import (
 	"github.com/replay-llm/replay/replay/engineargs"
 )
 
-// engineFlags hold the flags that vllm and sglang have in common.
+// engineFlags are the common flags of vllm and sglang.
 type engineFlags struct {
-	o         options.Options // of the engine
+	o         options.Options // flags of the engine
 	server    standalone.Options
 	precise   cli.Choice
 	fleet     fleet
-	length    string // the flag of the longest prompt with its answer
+	length    string // the flag for the longest prompt with its answer
 	tokenizer string
 	faults    string           // a JSON object, or @ and a file
-	names     []string         // of the model
-	limits    httpfault.Faults // queue limits that flags set
+	names     []string         // names of the model
+	limits    httpfault.Faults // queue limits in flags
 	cert, key string           // PEM files
 	untilEOF  bool
 	insecure  bool
 }
 
-// bindCommon adds the flags of a server that listens at a port.
+// bindCommon adds the flags of a listening server.
 func (f *engineFlags) bindCommon(fs *pflag.FlagSet, port int, length string) {
 	f.precise, f.length = cli.Choice{Names: []string{"timer", "spin"}, Value: "timer"}, length
 	fs.StringVar(&f.fleet.host, "host", "127.0.0.1", "`address` to listen at")
@@ -58,7 +58,8 @@ func (f *engineFlags) bindCommon(fs *pflag.FlagSet, port int, length string) {
 	fs.Var(&f.precise, "precise", "how passes wait, by `name`: timer, or spin, which polls the clock in the end and takes a processor")
 }
 
-// bindEngineFlags adds the engine's flags except the named ones and the ones that another engine alone has; "": none.
+// bindEngineFlags adds the engine's flags, except the flags in without and the flags of the engine other. other ""
+// excludes no engine.
 func bindEngineFlags(o *options.Options, fs *pflag.FlagSet, other string, without ...string) {
 	fs.String("engine-args", "", "engine arguments: a `JSON` object with the keys of the reference, or @file")
 	for _, one := range options.EngineFlags() {
@@ -69,7 +70,7 @@ func bindEngineFlags(o *options.Options, fs *pflag.FlagSet, other string, withou
 	options.BindFlags(fs, o.Engine.Flags)
 }
 
-// checkCommon returns what is wrong with the common flags.
+// checkCommon returns the first error in the common flags.
 func (f *engineFlags) checkCommon() (err error) {
 	if f.fleet.links, err = serving.Links(f.insecure, "--host", f.fleet.host); err != nil {
 		return err
@@ -105,7 +106,7 @@ func (f *engineFlags) checkCommon() (err error) {
 		cli.Wants(f.fleet.port == 0 || last <= 65535, "fleet", fmt.Sprintf("at most %d, ports end at 65535", 65536-f.fleet.port)))
 }
 
-// readEngine makes the engine of the flags, which is of the given kind.
+// readEngine sets the engine from the flags. The engine must be of the given kind.
 func (f *engineFlags) readEngine(kind engineargs.Engine) error {
 	p := options.Pool{Flag: "engine-args"}
 	if err := f.o.ParseEngine(&p); err != nil {
@@ -122,7 +123,7 @@ func (f *engineFlags) readEngine(kind engineargs.Engine) error {
 	return nil
 }
 
-// runFleet serves until ctx ends, or standard input if that was asked for.
+// runFleet serves until ctx ends, or with --until-eof until standard input ends.
 func (f *engineFlags) runFleet(ctx context.Context, s cli.Streams) error {
 	ctx, end := serving.Begin(ctx, s, f.untilEOF)
 	defer end()

@@ -17,27 +17,27 @@ import (
 	"github.com/replay-llm/replay/live/standalone"
 )
 
-// fleet is servers at consecutive ports.
+// fleet is a number of servers at consecutive ports.
 type fleet struct {
 	host  string
-	port  int // of the first; 0: each at any
+	port  int // first port; 0: any port for each server
 	size  int
 	links *link.Links
 	tls   *tls.Config // nil: HTTP, or HTTPS by links
 	grace time.Duration
-	// start starts the engine of one, by its number, which asks for credentials.
+	// start starts the engine of server i. ask adds authentication to a handler.
 	start func(ctx context.Context, i int, ask func(http.Handler) http.Handler) (serving.Server, error)
-	// line returns the printed line of a server when all listen.
+	// line returns the line to print for a server when all servers listen.
 	line func(one serving.Server, url string) any
 }
 
-// member is a server of a fleet and where it listens.
+// member is a server of a fleet and its listener.
 type member struct {
 	serving.Server
 	listener net.Listener
 }
 
-// serve serves until ctx ends. Either all listen or none does.
+// serve serves until ctx ends. If a server cannot listen, serve stops all servers.
 func (f *fleet) serve(ctx context.Context, s cli.Streams) error {
 	var all []member
 	stop := func(cause error) error {
@@ -98,7 +98,7 @@ func (f *fleet) open(ctx context.Context, i int) (one member, err error) {
 	return one, nil
 }
 
-// closeListener closes a listener that its server may have closed.
+// closeListener closes a listener. It ignores the error if the server has closed the listener already.
 func closeListener(l net.Listener) error {
 	if err := l.Close(); !errors.Is(err, net.ErrClosed) {
 		return err

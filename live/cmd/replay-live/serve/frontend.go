@@ -31,17 +31,17 @@ import (
 	"github.com/replay-llm/replay/router/policy"
 )
 
-// frontendFlags set where a frontend listens and how it finds workers.
+// frontendFlags are the flags of frontend.
 type frontendFlags struct {
-	o       options.Options // of the router
+	o       options.Options // flags of the router
 	runtime options.RuntimeFlags
 
 	host                  string
 	port                  int
 	mode                  cli.Choice
-	namespace             string // of the workers; "": any
-	model                 string // of static discovery
-	tokenizer             string // a file
+	namespace             string // namespace of the workers; "": any
+	model                 string // model name for static discovery
+	tokenizer             string // a tokenizer.json
 	migrations            int
 	inactivity, heartbeat time.Duration
 	limits                frontend.Config
@@ -50,7 +50,7 @@ type frontendFlags struct {
 	untilEOF              bool
 }
 
-// NewFrontendCommand makes the command that serves models over HTTP.
+// NewFrontendCommand returns the command that serves models over HTTP.
 func NewFrontendCommand(s cli.Streams) *cobra.Command {
 	f := &frontendFlags{}
 	cmd := &cobra.Command{
@@ -92,7 +92,7 @@ ends with exit code 0.`,
 
 func (f *frontendFlags) bindFrontend(fs *pflag.FlagSet) {
 	f.mode = options.RouterChoice()
-	f.mode.Names = slices.DeleteFunc(f.mode.Names, func(name string) bool { return policy.Name(name).Info().Prompts }) // it keeps no prompts
+	f.mode.Names = slices.DeleteFunc(f.mode.Names, func(name string) bool { return policy.Name(name).Info().Prompts }) // the frontend keeps no prompts
 	fs.StringVar(&f.host, "http-host", "127.0.0.1", "`address` to listen at")
 	fs.IntVar(&f.port, "http-port", 8000, "`port` to listen at; 0: any")
 	fs.StringVar(&f.namespace, "namespace", "", "`name` of the namespace of the workers; by default any")
@@ -120,7 +120,7 @@ func (f *frontendFlags) bindFrontend(fs *pflag.FlagSet) {
 	cli.BindLogFormat(fs)
 }
 
-// readConfig turns flags into a configuration. All complaints about them are here.
+// readConfig converts the flags to a configuration, and checks them.
 func (f *frontendFlags) readConfig() (drt.Config, routes.Options, error) {
 	var o routes.Options
 	l := &f.limits
@@ -177,8 +177,8 @@ func (f *frontendFlags) readConfig() (drt.Config, routes.Options, error) {
 	return runtime, o, err
 }
 
-// loadTokenizer returns a function that cuts texts as a tokenizer.json does, one at a time; nil
-// for no file.
+// loadTokenizer returns a function that splits texts with a tokenizer.json; nil for no file. It may be called
+// concurrently.
 func loadTokenizer(file string) (func(text string) []uint32, error) {
 	if file == "" {
 		return nil, nil
@@ -195,7 +195,7 @@ func loadTokenizer(file string) (func(text string) []uint32, error) {
 	}, nil
 }
 
-// run serves until ctx ends, or standard input if that was asked for.
+// run serves until ctx ends, or with --until-eof until standard input ends.
 func (f *frontendFlags) run(ctx context.Context, s cli.Streams, config drt.Config, o routes.Options) (err error) {
 	ctx, end := serving.Begin(ctx, s, f.untilEOF)
 	defer end()
@@ -247,7 +247,7 @@ func (f *frontendFlags) run(ctx context.Context, s cli.Streams, config drt.Confi
 	return errors.Join(rt.Err(), err)
 }
 
-// sinceStale returns how long ago what rt knows was up to date; 0: it is.
+// sinceStale returns how long the data of rt has been out of date; 0 if it is up to date.
 func sinceStale(rt *drt.Runtime) time.Duration {
 	if since := rt.StaleSince(); !since.IsZero() {
 		return time.Since(since)
@@ -255,14 +255,14 @@ func sinceStale(rt *drt.Runtime) time.Duration {
 	return 0
 }
 
-// closeRuntime leaves the cluster.
+// closeRuntime closes rt within 5 s.
 func closeRuntime(rt *drt.Runtime) error {
 	ctx, release := context.WithTimeout(context.Background(), 5*time.Second)
 	defer release()
 	return rt.Close(ctx)
 }
 
-// inRange is the rule of a flag that is a number from least to most.
+// inRange returns the rule for a flag with a number from least to most.
 func inRange(name string, value, least, most int) cli.Rule {
 	return cli.Wants(value >= least && value <= most, name, fmt.Sprintf("%d to %d", least, most))
 }

@@ -18,14 +18,14 @@ import (
 	"github.com/replay-llm/replay/live/vllm"
 )
 
-// intHashes is the variable by which vLLM tells hashes of blocks as numbers (1) or bytes (0).
+// intHashes is vLLM's environment variable that selects numbers (1) or bytes (0) for hashes of blocks.
 const intHashes = "VLLM_KV_EVENTS_USE_INT_BLOCK_HASHES"
 
 // hashBytes reports whether hashes are bytes in vLLM's layouts.
 func hashBytes() bool { return os.Getenv(intHashes) == "0" }
 
-// parseKVConfig reads the configuration of KV events of servers of a release; nil: they
-// publish none. The host * is that of the servers.
+// parseKVConfig parses --kv-events-config for a vLLM release. It returns nil if KV events are not enabled. The host *
+// means the host of the servers.
 func parseKVConfig(text, release, host string, insecure bool) (*kvevents.TeeOptions, error) {
 	if text == "" {
 		return nil, nil
@@ -72,7 +72,7 @@ func parseKVConfig(text, release, host string, insecure bool) (*kvevents.TeeOpti
 	return o, nil
 }
 
-// parseKeys reads the JSON, the keys of which are vLLM's.
+// parseKeys parses the JSON with vLLM's keys.
 func parseKeys(text string, c *vllm.KVConfig) error {
 	var keys map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(text), &keys); err != nil {

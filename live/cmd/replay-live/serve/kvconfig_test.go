@@ -6,7 +6,7 @@ import (
 	"github.com/replay-llm/replay/live/kvevents"
 )
 
-// Servers of a fleet publish at ports in a row, each under its own topic, by vLLM's defaults.
+// Servers of a fleet publish at consecutive ports with separate topics. vLLM's default port is the first.
 func TestKVSocketsOfFleet(t *testing.T) {
 	o, err := parseKVConfig(`{"enable_kv_cache_events": true, "replay_endpoint": "tcp://127.0.0.1:0", "topic": "kv@pod-%d@m"}`, "0.19.0", "127.0.0.1", false)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/replay-llm/replay/live/kvevents/zmtp"
 )
 
-// tailFlags hold the flags of kv-tail.
+// tailFlags are the flags of kv-tail.
 type tailFlags struct {
 	replay, topic string
 	count         int
@@ -25,7 +25,7 @@ type tailFlags struct {
 	quiet         bool
 }
 
-// NewKVTailCommand prints the KV events of a worker.
+// NewKVTailCommand returns the command that prints the KV events of a worker.
 func NewKVTailCommand(s cli.Streams) *cobra.Command {
 	f := &tailFlags{}
 	cmd := &cobra.Command{
@@ -62,7 +62,7 @@ event; hashes are hexadecimal. The summary is on standard error.`,
 	return cmd
 }
 
-// subscriberOptions returns the publisher to follow.
+// subscriberOptions checks the flags and returns the options of the subscriber.
 func (f *tailFlags) subscriberOptions(args []string) (o kvevents.SubscriberOptions, err error) {
 	switch {
 	case len(args) == 0:
@@ -87,19 +87,19 @@ func (f *tailFlags) subscriberOptions(args []string) (o kvevents.SubscriberOptio
 	return kvevents.SubscriberOptions{Events: args[0], Replay: f.replay, Topic: f.topic}, nil
 }
 
-// tail prints batches as they come.
+// tail prints received batches.
 type tail struct {
 	flags *tailFlags
 	end   context.CancelCauseFunc
 
 	mu     sync.Mutex
 	out    *bufio.Writer
-	left   int // batches to come; below 0 without a bound
+	left   int // remaining batches to print; below 0: no limit
 	over   bool
 	events int
 }
 
-// errEnough ends a tail that has shown what was wanted.
+// errEnough ends a tail after the requested number of batches.
 var errEnough = fmt.Errorf("enough")
 
 func (f *tailFlags) run(ctx context.Context, s cli.Streams, o kvevents.SubscriberOptions) error {
@@ -161,11 +161,11 @@ func (t *tail) showBatch(r kvevents.Received) {
 	}
 }
 
-// tailLine is a line of --json.
+// tailLine is a line of the output with --json.
 type tailLine struct {
 	Sequence     uint64   `json:"sequence"`
 	Source       string   `json:"source"` // live, replay or snapshot
-	Time         float64  `json:"time"`   // of the batch, in seconds since the epoch
+	Time         float64  `json:"time"`   // time of the batch, in seconds since the epoch
 	Rank         *int32   `json:"rank"`
 	Type         string   `json:"type"`
 	Blocks       []string `json:"blocks,omitempty"`

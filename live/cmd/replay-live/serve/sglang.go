@@ -13,10 +13,10 @@ import (
 	"github.com/replay-llm/replay/replay/engineargs"
 )
 
-// sglangFlags hold the flags of sglang.
+// sglangFlags are the flags of sglang.
 type sglangFlags struct{ engineFlags }
 
-// NewSGLangCommand makes the command that serves simulated engines as SGLang's own server does.
+// NewSGLangCommand returns the command that serves simulated engines with the API of SGLang's server.
 func NewSGLangCommand(s cli.Streams) *cobra.Command {
 	f := &sglangFlags{}
 	cmd := &cobra.Command{
@@ -57,15 +57,15 @@ func (f *sglangFlags) bindServer(fs *pflag.FlagSet) {
 	fs.IntVar(&f.server.Engine.MaxWaiting, "max-queued-requests", 0, "`requests` that wait in the scheduler at most; more get 503. 0: any number")
 }
 
-// bindEngine adds the engine's flags that a server of SGLang has.
+// bindEngine adds the flags of SGLang's engine.
 func (f *sglangFlags) bindEngine(fs *pflag.FlagSet) {
 	bindEngineFlags(&f.o, fs, "vllm", "startup-time", "dp")
-	engine := fs.Lookup("engine") // there is one
+	engine := fs.Lookup("engine") // there is only this engine
 	engine.Hidden, engine.DefValue = true, "sglang"
 	fs.Lookup("block-size").DefValue, fs.Lookup("scheduler-profile").DefValue = "1", "sglang-0.5.23"
 }
 
-// readConfig turns flags into a configuration. All complaints about them are here.
+// readConfig converts the flags to a configuration, and checks them.
 func (f *sglangFlags) readConfig() error {
 	if err := f.checkCommon(); err != nil {
 		return err
@@ -80,7 +80,7 @@ func (f *sglangFlags) readConfig() error {
 	return f.readEngine(engineargs.SGLang)
 }
 
-// run serves until ctx ends, or standard input if that was asked for.
+// run serves until ctx ends, or with --until-eof until standard input ends.
 func (f *sglangFlags) run(ctx context.Context, s cli.Streams) error {
 	f.fleet.start = func(ctx context.Context, _ int, ask func(http.Handler) http.Handler) (serving.Server, error) {
 		o := f.server

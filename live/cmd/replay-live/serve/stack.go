@@ -18,7 +18,7 @@ import (
 	"github.com/replay-llm/replay/live/drt/stack"
 )
 
-// NewStackCommand makes the commands about etcd and NATS.
+// NewStackCommand returns the commands for etcd and NATS.
 func NewStackCommand(s cli.Streams) *cobra.Command {
 	cmd := cli.BindOwn(&cobra.Command{
 		Use:   "stack",
@@ -80,7 +80,7 @@ func bindStack(fs *pflag.FlagSet, o *stack.Options) {
 	cli.BindLogFormat(fs)
 }
 
-// StackAddresses is the line that up prints.
+// StackAddresses is the line that stack up prints.
 type StackAddresses struct {
 	Etcd string `json:"etcd"`
 	NATS string `json:"nats"`

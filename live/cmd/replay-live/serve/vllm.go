@@ -17,18 +17,18 @@ import (
 	"github.com/replay-llm/replay/replay/engines"
 )
 
-// vllmFlags hold the flags of vllm.
+// vllmFlags are the flags of vllm.
 type vllmFlags struct {
 	engineFlags
-	adapters int    // that may be in use at once
+	adapters int    // adapters in use at once
 	lora     bool   // adapters can be loaded at run time
-	tools    bool   // are called
-	dev      bool   // paths of vLLM's development mode are served
-	kvConfig string // of KV events
-	transfer string // of the KV connector
+	tools    bool   // answer requests that have tools with tool calls
+	dev      bool   // serve the paths of vLLM's development mode
+	kvConfig string // JSON of --kv-events-config
+	transfer string // JSON of --kv-transfer-config
 }
 
-// NewVLLMCommand makes the command that serves simulated engines as vLLM's own server does.
+// NewVLLMCommand returns the command that serves simulated engines with the API of vLLM's server.
 func NewVLLMCommand(s cli.Streams) *cobra.Command {
 	f := &vllmFlags{}
 	cmd := &cobra.Command{
@@ -76,14 +76,14 @@ func (f *vllmFlags) bindServer(fs *pflag.FlagSet) {
 	fs.StringVar(&f.kvConfig, "kv-events-config", "", "publish KV events: a `JSON` object as vLLM's; each server has the next port")
 }
 
-// bindEngine adds the engine's flags that a server of vLLM has.
+// bindEngine adds the flags of vLLM's engine.
 func (f *vllmFlags) bindEngine(fs *pflag.FlagSet) {
 	bindEngineFlags(&f.o, fs, "sglang", "engine", "startup-time", "max-model-len", "dp")
 	fs.Lookup("block-size").DefValue, fs.Lookup("scheduler-profile").DefValue = "16", "vllm"
 	f.o.EngineDefaults = []engineargs.Setting{{Key: "scheduler_profile", Value: `"vllm"`}, {Key: "block_size", Value: "16"}}
 }
 
-// readConfig turns flags into a configuration. All complaints about them are here.
+// readConfig converts the flags to a configuration, and checks them.
 func (f *vllmFlags) readConfig() error {
 	if err := f.checkCommon(); err != nil {
 		return err
@@ -114,8 +114,7 @@ func (f *vllmFlags) readConfig() error {
 	return f.checkAdapters()
 }
 
-// checkAdapters refuses names of adapters that mean two things. What follows "=", where vLLM
-// reads an adapter from, is cut off.
+// checkAdapters rejects duplicate names of adapters. It drops the text after "=", which is a path in vLLM.
 func (f *vllmFlags) checkAdapters() error {
 	seen := map[string]bool{f.server.Engine.Model: true}
 	for i, text := range f.server.Engine.Adapters {
@@ -131,16 +130,16 @@ func (f *vllmFlags) checkAdapters() error {
 	return nil
 }
 
-// serverLine is what is printed of a server that listens.
+// serverLine is the printed line of a listening server.
 type serverLine struct {
 	HTTP  string `json:"http"`
 	Model string `json:"model"`
-	// Where KV events are published, and where to ask for what was missed.
+	// Endpoints of published KV events and of requests for missed events.
 	KVEvents string `json:"kv_events,omitempty"`
 	KVReplay string `json:"kv_replay,omitempty"`
 }
 
-// run serves until ctx ends, or standard input if that was asked for.
+// run serves until ctx ends, or with --until-eof until standard input ends.
 func (f *vllmFlags) run(ctx context.Context, s cli.Streams) error {
 	f.fleet.start = func(ctx context.Context, i int, ask func(http.Handler) http.Handler) (serving.Server, error) {
 		o := vllm.Options{Options: f.server, MaxAdapters: f.adapters, PlausibleTools: f.tools, DevMode: f.dev, Transfer: vllmpaths.NewTransfer(f.transfer, f.fleet.host, i)}

@@ -29,9 +29,9 @@ import (
 	"github.com/replay-llm/replay/replay/engineargs"
 )
 
-// worker is a worker as its flags want it.
+// worker is the configuration of a worker from its flags.
 type worker struct {
-	o       options.Options // of the engine
+	o       options.Options // flags of the engine
 	runtime options.RuntimeFlags
 	config  served.WorkerConfig
 	mock    mocker.Options
@@ -50,7 +50,7 @@ type worker struct {
 	grace, shutdownTime time.Duration
 }
 
-// NewWorkerCommand makes the command that serves a simulated engine.
+// NewWorkerCommand returns the command that serves a simulated engine as a worker.
 func NewWorkerCommand(s cli.Streams) *cobra.Command {
 	w := &worker{}
 	cmd := &cobra.Command{
@@ -115,7 +115,7 @@ func (w *worker) bindWorker(fs *pflag.FlagSet) {
 	fs.Var(&w.precise, "precise", "how passes wait, by `name`: timer, or spin, which polls the clock in the end and takes a processor")
 }
 
-// bindEngine adds the engine's flags, except the ones for clusters on a logical clock only.
+// bindEngine adds the engine's flags, except those for clusters on a logical clock only.
 func (w *worker) bindEngine(fs *pflag.FlagSet) {
 	bindEngineFlags(&w.o, fs, "", "startup-time")
 }
@@ -140,7 +140,7 @@ func (w *worker) bindEvents(fs *pflag.FlagSet) {
 	fs.IntVar(&w.kvReplay, "kv-replay-port", 0, "`port` of missed events; 0: any, or zmq_replay_port of --engine-args")
 }
 
-// readConfig turns flags into a configuration. All complaints about them are here.
+// readConfig converts the flags to a configuration, and checks them.
 func (w *worker) readConfig() error {
 	mode, err := served.ParseMode(w.mode.Value)
 	if err != nil {
@@ -185,14 +185,14 @@ func (w *worker) readConfig() error {
 	if err := w.choosePlane(runtime.Discovery); err != nil {
 		return err
 	}
-	c.Signals = make(chan os.Signal) // the command's context knows them
+	c.Signals = make(chan os.Signal) // the command's context handles signals
 	if _, err := served.NewWorker(nil, *c); err != nil {
 		return cli.Usagef("%v", err)
 	}
 	return nil
 }
 
-// checkListeners refuses to listen at an address where a listener would accept peers without authentication.
+// checkListeners returns an error if a listener would accept peers outside loopback without authentication.
 func (w *worker) checkListeners(links *link.Links) (err error) {
 	if w.config.Mode == served.Prefill && w.bootstrap {
 		err = links.Check("--bootstrap-host: rendezvous", w.bootstrapHost)
@@ -209,7 +209,7 @@ func (w *worker) checkListeners(links *link.Links) (err error) {
 	return nil
 }
 
-// checkFlags refuses flags that are out of range or of no effect.
+// checkFlags rejects flags that are out of range or have no effect.
 func (w *worker) checkFlags() error {
 	mode := w.config.Mode
 	return w.o.Check(
@@ -224,13 +224,13 @@ func (w *worker) checkFlags() error {
 		cli.Wants(w.mock.Rendezvous.Wait > 0, "bootstrap-timeout", "a time above 0"))
 }
 
-// publishesEvents reports whether the worker publishes KV events: routers ask for those of
-// workers that prefill.
+// publishesEvents reports whether the worker publishes KV events. Decode workers do not, because routers use the
+// events of workers that prefill.
 func (w *worker) publishesEvents() bool {
 	return w.kvEvents && w.config.Mode != served.Decode
 }
 
-// lookupEnv is the environment, over which flags win.
+// lookupEnv returns an environment variable, or the flag that overrides it.
 func (w *worker) lookupEnv(name string) string {
 	seconds := func(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) }
 	switch {
@@ -246,7 +246,7 @@ func (w *worker) lookupEnv(name string) string {
 	return os.Getenv(name)
 }
 
-// run serves until ctx ends, or standard input if that was asked for.
+// run serves until ctx ends, or with --until-eof until standard input ends.
 func (w *worker) run(ctx context.Context, s cli.Streams) error {
 	ctx, end := serving.Begin(ctx, s, w.untilEOF)
 	defer end()
@@ -266,7 +266,7 @@ func (w *worker) run(ctx context.Context, s cli.Streams) error {
 	return worker.Run(ctx)
 }
 
-// openEvents sets the sockets of the mocker for KV events.
+// openEvents configures the sockets of the mocker for KV events.
 func (w *worker) openEvents(insecure bool) error {
 	a := &w.mock.Engine
 	if !w.publishesEvents() {
@@ -289,8 +289,8 @@ func (w *worker) openEvents(insecure bool) error {
 	return nil
 }
 
-// choosePlane has KV events told to the published package's KV router, which finds workers by a
-// card with the files of the model.
+// choosePlane configures KV events for the KV router of the published package. That router finds workers by model
+// cards with the files of the model.
 func (w *worker) choosePlane(discovery drt.Discovery) error {
 	plane := w.plane.Value
 	if !w.o.Changed("event-plane") {
@@ -315,7 +315,7 @@ func (w *worker) choosePlane(discovery drt.Discovery) error {
 	return nil
 }
 
-// openMeeting opens where decode workers meet a prefill worker.
+// openMeeting configures the address at which decode workers connect to a prefill worker.
 func (w *worker) openMeeting() {
 	if w.config.Mode != served.Prefill || !w.bootstrap {
 		return
@@ -324,17 +324,17 @@ func (w *worker) openMeeting() {
 	w.mock.BootstrapHost, a.BootstrapPort = w.bootstrapHost, cmp.Or(uint16(w.bootstrapPort), a.BootstrapPort)
 }
 
-// workerLine is what a worker prints when it can be found.
+// workerLine is the line that a worker prints when it is registered.
 type workerLine struct {
 	Endpoint string `json:"endpoint"`
 	Instance string `json:"instance"`
 	Mode     string `json:"mode"`
 	Model    string `json:"model"`
-	System   string `json:"system,omitempty"` // where /metrics, /health and /live are
-	// Where KV events of the first rank are published, and where to ask for what was missed.
+	System   string `json:"system,omitempty"` // address of /metrics, /health and /live
+	// Endpoints of the first rank's KV events, and of requests for missed events.
 	KVEvents string            `json:"kv_events,omitempty"`
 	KVReplay string            `json:"kv_replay,omitempty"`
-	Ranks    []kvevents.Source `json:"kv_ranks,omitempty"` // the same of all ranks, if there are several
+	Ranks    []kvevents.Source `json:"kv_ranks,omitempty"` // endpoints of all ranks, if there are several
 }
 
 func (w *worker) readyLine(r served.Ready, mock *mocker.Ranks) workerLine {

@@ -1,4 +1,4 @@
-// Package servers holds the commands for servers of other projects: drive plays a trace against one, record
+// Package servers has the commands for servers of other projects: drive plays a trace against a server, record
 // measures its traffic.
 package servers
 
@@ -29,11 +29,11 @@ import (
 	"github.com/replay-llm/replay/replay/online"
 )
 
-// driveFlags hold the flags of drive.
+// driveFlags are the flags of drive.
 type driveFlags struct {
-	o       options.Options // of the workload
+	o       options.Options // flags of the workload
 	target  drive.Options
-	user    credential.User // of the URL
+	user    credential.User // user of the URL
 	headers []string
 	api     cli.Choice
 	prompts cli.Choice
@@ -47,7 +47,7 @@ type driveFlags struct {
 	form    cli.Choice
 }
 
-// NewDriveCommand makes the command that plays a workload against a real server.
+// NewDriveCommand returns the command that plays a workload against a real server.
 func NewDriveCommand(s cli.Streams) *cobra.Command {
 	f := &driveFlags{}
 	cmd := &cobra.Command{
@@ -97,7 +97,7 @@ func (f *driveFlags) bindServer(fs *pflag.FlagSet) {
 	cli.BindForm(fs, &f.form)
 }
 
-// check refuses flags that make no sense.
+// check checks the flags, and reads the URL of the server.
 func (f *driveFlags) check() error {
 	bare, who, err := credential.Split(f.target.URL)
 	if err != nil {
@@ -136,7 +136,7 @@ func (f *driveFlags) check() error {
 		cli.Wants(f.target.Timeout > 0, "timeout", "a time above 0"), cli.Wants(f.end >= 0, "deadline", "at least 0"))
 }
 
-// driving is one run of drive.
+// driving is the state of one run of drive.
 type driving struct {
 	f         *driveFlags
 	tokenizer string
@@ -185,7 +185,7 @@ func (f *driveFlags) run(ctx context.Context, s cli.Streams, args []string) erro
 	return d.report(s, result)
 }
 
-// open makes up prompts, asks the server what it is, and makes the directory of the run.
+// open generates prompts, reads the server's settings, and creates the directory of the run.
 func (d *driving) open(ctx context.Context) error {
 	f, t := d.f, &d.f.target
 	if err := drive.CheckBlocks(d.workload); err != nil {
@@ -216,7 +216,7 @@ func (d *driving) open(ctx context.Context) error {
 	return err
 }
 
-// report writes its result, and returns the error of a run that is not whole.
+// report writes the result, and returns an error if the run is incomplete.
 func (d *driving) report(s cli.Streams, r *harness.Result) error {
 	f, kept, about, total := d.f, d.kept, s.Out, len(d.workload.Turns)
 	if f.form.Value == "json" {

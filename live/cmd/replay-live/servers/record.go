@@ -20,7 +20,7 @@ import (
 	"github.com/replay-llm/replay/live/record"
 )
 
-// recordFlags hold the flags of record.
+// recordFlags are the flags of record.
 type recordFlags struct {
 	flags     cli.Flags
 	listen    string
@@ -36,8 +36,7 @@ type recordFlags struct {
 	o         record.Options
 }
 
-// NewRecordCommand makes the command that measures what passes between clients and a
-// server.
+// NewRecordCommand returns the command that measures the traffic between clients and a server.
 func NewRecordCommand(s cli.Streams) *cobra.Command {
 	f := &recordFlags{}
 	cmd := &cobra.Command{
@@ -82,7 +81,7 @@ func (f *recordFlags) bind(fs *pflag.FlagSet) {
 	cli.BindHelp(fs)
 }
 
-// check refuses flags that make no sense.
+// check checks the flags.
 func (f *recordFlags) check() error {
 	if len(f.upstreams) == 0 {
 		return cli.Usagef("--upstream is required: the URL of a server, such as http://server:8000")
@@ -109,7 +108,7 @@ func (f *recordFlags) check() error {
 		cli.Wants(f.partBytes >= 0, "part-bytes", "at least 0"), cli.Wants(f.partTime >= 0, "part-time", "at least 0"), cli.Wants(f.grace >= 0, "grace", "at least 0"))
 }
 
-// missing returns what a listener outside loopback requires.
+// missing returns the flag that a listener outside loopback requires.
 func (f *recordFlags) missing() string {
 	if f.insecure || os.Getenv("REPLAY_LINK_INSECURE") == "1" {
 		return ""
@@ -117,7 +116,7 @@ func (f *recordFlags) missing() string {
 	return "--insecure"
 }
 
-// hidePasswords returns URLs without passwords.
+// hidePasswords returns the URLs without passwords.
 func hidePasswords(urls []string) (all []string) {
 	for _, u := range urls {
 		all = append(all, credential.Hide(u))
@@ -125,7 +124,7 @@ func hidePasswords(urls []string) (all []string) {
 	return all
 }
 
-// run passes on until ctx ends.
+// run forwards requests until ctx ends.
 func (f *recordFlags) run(ctx context.Context, s cli.Streams) (err error) {
 	if err := f.check(); err != nil {
 		return err

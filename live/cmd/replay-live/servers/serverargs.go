@@ -13,14 +13,14 @@ import (
 	"github.com/replay-llm/replay/live/drive"
 )
 
-// serverArgs are settings of the server that a client knows, a JSON object.
+// serverArgs is the flag --server-args: settings of the server as a JSON object.
 type serverArgs string
 
 func (a *serverArgs) bind(fs *pflag.FlagSet) {
 	fs.StringVar((*string)(a), "server-args", "{}", "settings of the server for meta.json, a JSON `object` of vLLM's names, such as {\"max_num_seqs\":256}")
 }
 
-// parse returns the settings by their names.
+// parse returns the settings by name.
 func (a serverArgs) parse() (map[string]any, error) {
 	var all map[string]any
 	if json.Unmarshal([]byte(a), &all) != nil || all == nil {
@@ -29,7 +29,7 @@ func (a serverArgs) parse() (map[string]any, error) {
 	return all, nil
 }
 
-// addFound adds the settings that the server has itself, unless they are given.
+// addFound adds the settings that the server reports, unless meta has them.
 func addFound(ctx context.Context, meta map[string]any, url string, headers http.Header) {
 	for key, value := range drive.FindSettings(ctx, url, headers) {
 		if _, given := meta[key]; !given {
@@ -38,7 +38,7 @@ func addFound(ctx context.Context, meta map[string]any, url string, headers http
 	}
 }
 
-// parseServer returns the URL of a server without /v1. hidden is what errors quote.
+// parseServer parses the URL of a server, without /v1. Errors quote hidden instead of the URL.
 func parseServer(flag, text, hidden string) (*url.URL, error) {
 	u, err := url.Parse(strings.TrimSuffix(strings.TrimSuffix(text, "/"), "/v1"))
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {

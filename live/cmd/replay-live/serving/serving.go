@@ -1,4 +1,4 @@
-// Package serving begins servers and ends them in good order.
+// Package serving starts servers and stops them gracefully.
 package serving
 
 import (
@@ -17,8 +17,7 @@ import (
 	"github.com/replay-llm/replay/live/telemetry"
 )
 
-// Begin returns the context of a server that ends in good order after a signal, and also when standard input ends
-// with untilEOF.
+// Begin returns the context of a server. It ends after a signal, and with untilEOF also when standard input ends.
 func Begin(ctx context.Context, s cli.Streams, untilEOF bool) (context.Context, context.CancelFunc) {
 	s.EndInOwnTime()
 	ctx, end := context.WithCancel(ctx)
@@ -31,12 +30,12 @@ func Begin(ctx context.Context, s cli.Streams, untilEOF bool) (context.Context, 
 	return ctx, end
 }
 
-// NewLog returns the log of a command that serves: warnings, on standard error.
+// NewLog returns the log of a serving command: warnings on standard error.
 func NewLog(s cli.Streams) *slog.Logger {
 	return slog.New(telemetry.LogHandler(telemetry.Throttle(LogHandler(s))))
 }
 
-// LogHandler returns a handler that writes warnings to standard error in the form of --log-format.
+// LogHandler returns a handler that writes warnings to standard error in the format of --log-format.
 func LogHandler(s cli.Streams) slog.Handler {
 	o := &slog.HandlerOptions{Level: slog.LevelWarn}
 	if to, ok := s.JSONLog(); ok {
@@ -45,13 +44,14 @@ func LogHandler(s cli.Streams) slog.Handler {
 	return slog.NewTextHandler(s.Err, o)
 }
 
-// Server serves until it is shut down.
+// Server serves until Shutdown.
 type Server interface {
 	Serve(l net.Listener) error
 	Shutdown(ctx context.Context) error
 }
 
-// Links returns the links of a listener for users: by the environment, without credentials with insecure.
+// Links returns the links for a listener for users, configured by the environment. With insecure, the listener needs
+// no credentials.
 func Links(insecure bool, what, host string) (*link.Links, error) {
 	c := link.FromEnv(os.Getenv)
 	c.Insecure = c.Insecure || insecure
@@ -69,7 +69,7 @@ func Links(insecure bool, what, host string) (*link.Links, error) {
 // Probes returns the paths that need no credentials.
 func Probes() []string { return []string{"/live", "/health", "/ping"} }
 
-// URL returns where clients reach a listener.
+// URL returns the URL of a listener for clients.
 func URL(l net.Listener) string {
 	if _, plain := l.(*net.TCPListener); !plain {
 		return "https://" + listen.Dialable(l.Addr())
@@ -77,7 +77,7 @@ func URL(l net.Listener) string {
 	return "http://" + listen.Dialable(l.Addr())
 }
 
-// Announce prints where a server listens.
+// Announce prints the URL of a listener.
 func Announce(s cli.Streams, l net.Listener) error {
 	if err := json.NewEncoder(s.Out).Encode(map[string]string{"http": URL(l)}); err != nil {
 		return errors.Join(err, l.Close())
@@ -85,7 +85,7 @@ func Announce(s cli.Streams, l net.Listener) error {
 	return nil
 }
 
-// Run serves until ctx ends or lost is closed. Requests in flight get the time of grace then.
+// Run serves until ctx ends or lost is closed. Then requests in flight may continue for the time grace.
 func Run(ctx context.Context, lost <-chan struct{}, server Server, l net.Listener, grace time.Duration) error {
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(l) }()

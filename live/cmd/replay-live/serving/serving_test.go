@@ -13,7 +13,7 @@ import (
 	"github.com/replay-llm/replay/live/cmd/replay-live/serving"
 )
 
-// Logs are text with keys, and lines of JSON with --log-format json.
+// Logs are text with keys, or lines of JSON with --log-format json.
 func TestNewLog(t *testing.T) {
 	program := func(s cli.Streams, args []string) *cobra.Command {
 		cmd := cli.NewProgram(&cobra.Command{Use: "replay-live"})
