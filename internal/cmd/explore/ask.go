@@ -7,47 +7,47 @@ import (
 	"github.com/replay-llm/replay/internal/excerpt"
 )
 
-// MostText is the size of the largest trace that is kept in memory, in bytes.
+// MostText is the maximum size in bytes of a trace that is kept in memory.
 const MostText = 256 << 20
 
-// Begin is what a page begins with.
+// Begin is the initial data of a page.
 type Begin struct {
 	Traces []string `json:"traces"`
 	Knobs  []Knob   `json:"knobs"`
-	Most   int64    `json:"most"` // bytes of a trace
-	// Layout is that of the page, where it may be made into another (html.ReplaceData).
+	Most   int64    `json:"most"` // maximum size of a trace, in bytes
+	// Layout is the layout version of a page that can be converted to another page (html.ReplaceData).
 	Layout int       `json:"layout,omitempty"`
-	Files  []File    `json:"files,omitempty"` // traces that are in the page
-	Run    *Recorded `json:"run,omitempty"`   // nil: the page is of no run
-	Plan   any       `json:"plan,omitempty"`  // what a plan chooses; nil: nothing that the page asks makes plans
-	// Start are the settings of a page that names none, and Restart the command that serves it again.
+	Files  []File    `json:"files,omitempty"` // traces that the page contains
+	Run    *Recorded `json:"run,omitempty"`   // the recorded run; nil: the page has no recorded run
+	Plan   any       `json:"plan,omitempty"`  // options of a plan; nil: the page cannot make plans
+	// Start are the default settings of a page. Restart is the command that serves the page again.
 	Start   Settings `json:"start,omitempty"`
 	Restart string   `json:"restart,omitempty"`
 }
 
-// StartSettings returns the settings with which a page begins.
+// StartSettings returns the default settings of a page.
 func StartSettings() Settings { return Settings{"gpu": "h100", "model": "llama-3.1-8b"} }
 
-// File is a file that is in a page.
+// File is a file that a page contains.
 type File struct {
 	Name   string `json:"name"`
-	Packed []byte `json:"base64"` // by gzip
+	Packed []byte `json:"base64"` // contents, compressed with gzip
 }
 
-// Question is what a page asks of a session.
+// Question is a question of a page to a session.
 type Question struct {
 	View     string   `json:"view"`
 	Settings Settings `json:"settings"`
 	Other    Settings `json:"other"`
 	Request  string   `json:"request"`
 	Worker   Worker   `json:"worker"`
-	// The settings of the other runs of a page, and their names on it.
+	// Others and Names are the settings and the names of the other runs of a page.
 	Others []Settings `json:"others"`
 	Names  []string   `json:"names"`
 }
 
-// Ask answers a question of the kind name, with a value to write as JSON. For an unknown kind it returns
-// errors.ErrUnsupported.
+// Ask answers a question. name is the kind of the question. The answer can be encoded as JSON. For an unknown kind,
+// Ask returns errors.ErrUnsupported.
 func (s *Session) Ask(ctx context.Context, name string, q *Question) (any, error) {
 	switch name {
 	case "traces":

@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/internal/json"
 )
 
-// BenchmarkRun answers what the explorer asks each time that a setting changes.
+// BenchmarkRun answers the question that the explorer asks after each change of a setting.
 func BenchmarkRun(b *testing.B) {
 	const trace = "../../../testdata/traces/chat-hour.jsonl"
 	s := explore.New()

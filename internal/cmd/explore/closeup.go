@@ -18,7 +18,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Request returns where the time of a request of a run went, as replay explain does.
+// Request explains the latency of one request of a run, in the format of replay explain.
 func (s *Session) Request(ctx context.Context, settings Settings, name string) (string, error) {
 	r, err := s.prepare(settings)
 	if err != nil {
@@ -43,10 +43,10 @@ func (s *Session) Request(ctx context.Context, settings Settings, name string) (
 	return text.String(), err
 }
 
-// mostPasses is how many passes of a worker are shown.
+// mostPasses is the maximum number of passes in an answer.
 const mostPasses = 500
 
-// oneWorker keeps the passes of a worker.
+// oneWorker records the passes of one worker.
 type oneWorker struct {
 	harness.NoObserver
 	log   passes.Log
@@ -55,21 +55,21 @@ type oneWorker struct {
 	from  sim.Time
 }
 
-// Pass notes a pass of the worker.
+// Pass records a pass if it belongs to the worker.
 func (w *oneWorker) Pass(stage scheduler.Role, id sim.WorkerID, p *scheduler.Pass) {
 	if stage.Stage() == w.stage && id == w.id && p.End > w.from && len(w.log.Passes) < mostPasses {
 		w.log.Pass(stage, id, p)
 	}
 }
 
-// Worker names a worker of a run, and from when on its passes are wanted.
+// Worker selects a worker of a run, and the time from which passes are returned.
 type Worker struct {
-	Stage  int     `json:"stage"` // 0, and 1 of decode workers behind a prefill stage
+	Stage  int     `json:"stage"` // 0; with a prefill stage, 1 for decode workers
 	ID     int     `json:"worker"`
 	FromMS float64 `json:"from_ms"`
 }
 
-// Passes returns the first passes of a worker that end after an instant.
+// Passes returns the first passes of a worker that end after want.FromMS.
 func (s *Session) Passes(ctx context.Context, settings Settings, want Worker) ([]passes.Pass, error) {
 	r, err := s.prepare(settings)
 	if err != nil {
@@ -85,9 +85,9 @@ func (s *Session) Passes(ctx context.Context, settings Settings, want Worker) ([
 	return w.log.Passes[:min(len(w.log.Passes), mostPasses)], nil
 }
 
-// Moved is a request that fared differently in two runs. Times are in ms; B less A.
+// Moved is a request with different results in two runs, A and B. Changes are times of B minus times of A, in ms.
 type Moved struct {
-	ID      int     `json:"id"` // in B
+	ID      int     `json:"id"` // id in run B
 	Session string  `json:"session"`
 	Turn    int     `json:"turn"`
 	WorkerA int     `json:"worker_a"`
@@ -96,17 +96,18 @@ type Moved struct {
 	E2E     float64 `json:"e2e_change"`
 }
 
-// mostMoved is how many requests that moved are listed.
+// mostMoved is the maximum number of changed requests in an answer.
 const mostMoved = 20
 
-// Compared is how two runs differ, request by request.
+// Compared has the differences of two runs by request.
 type Compared struct {
-	Most   []Moved      `json:"most"`  // the requests that moved most
-	Moved  int          `json:"moved"` // how many did
+	Most   []Moved      `json:"most"`  // the requests with the largest changes
+	Moved  int          `json:"moved"` // number of changed requests
 	Paired *diff.Paired `json:"paired"`
 }
 
-// Compare returns the requests that two runs treated most differently, how many there are, and paired intervals.
+// Compare returns the requests with the largest differences between two runs, their number, and paired confidence
+// intervals.
 func (s *Session) Compare(ctx context.Context, a, b Settings) (*Compared, error) {
 	var rows [2][]requests.Row
 	for i, settings := range []Settings{a, b} {

@@ -1,10 +1,9 @@
-// Package explore runs settings against traces that stay parsed, for a page on
-// which a person turns them: each answer holds all that is drawn of a run, with the
-// command line and the file of flags that give the same run.
+// Package explore runs replays for an interactive page. A session keeps traces in memory after parsing. An answer has
+// all data that the page draws, and the command line and config file for the same run.
 //
-// It needs neither network nor other programs. Read explore.go (what is given and kept),
-// knobs.go and offers.go (what may be turned), run.go (one run), closeup.go (one request, one
-// worker, two runs), said.go (settings as text), ask.go (what pages ask), then recorded.go (a run that a page is made of).
+// The package requires no network and no other programs. Read explore.go (sessions), knobs.go and offers.go (settings
+// that can change), run.go (one run), closeup.go (details of requests, workers and pairs of runs), said.go (settings
+// as text), ask.go (questions of pages), then recorded.go (recorded runs).
 package explore
 
 import (
@@ -25,37 +24,36 @@ import (
 	"github.com/replay-llm/replay/report/rundir"
 )
 
-// Settings are flags of replay trace by name, without dashes, and the trace under
-// the name trace. With max-in-flight they are those of replay concurrency.
+// Settings are values of flags by name, without dashes, and the trace with the name trace. They are flags of replay
+// concurrency if max-in-flight is set, and otherwise flags of replay trace.
 type Settings map[string]string
 
-// Session holds traces and what was read of them. Its methods may be called by
-// several goroutines at once.
+// Session has traces and their parsed workloads. Its methods are safe for concurrent use.
 type Session struct {
-	// Progress is called now and then during a run, like that of replay.Streams; nil: never. It is set before the first
-	// question.
+	// Progress is called repeatedly during a run, like the Progress of replay.Streams. It may be nil. It must be set
+	// before the first question.
 	Progress func(done, all int)
 
 	mutex   sync.Mutex
 	traces  []*trace
-	carried []string // settings that are accepted besides the knobs
+	carried []string // accepted settings that are not knobs
 	offered []offer
 	open    runs.Workloads
-	views   map[string]context.CancelFunc // the run that each view waits for
-	knobs   func() []Knob                 // Knobs, made once
+	views   map[string]context.CancelFunc // cancels the current run of each view
+	knobs   func() []Knob                 // returns Knobs(), computed once
 	reader  *options.CellReader
 }
 
-// trace is one that was given.
+// trace is a trace of a session.
 type trace struct {
 	name string
-	path string // "" of one in memory
+	path string // "": the trace is in memory
 	text []byte
 	hash func() ([]rundir.Input, error)
 }
 
 const (
-	// MostTraces is how many traces a session takes.
+	// MostTraces is the maximum number of traces of a session.
 	MostTraces = 64
 	mostViews  = 64
 )
@@ -65,19 +63,19 @@ func New() *Session {
 	return &Session{views: map[string]context.CancelFunc{}, knobs: sync.OnceValue(Knobs), reader: options.NewCellReader()}
 }
 
-// Carry accepts settings that are no knobs: settings of a shown run that the page cannot change. It is called before
-// the first question.
+// Carry accepts settings that are not knobs, because a recorded run has them and the page cannot change them. It must
+// be called before the first question.
 func (s *Session) Carry(names ...string) { s.carried = append(s.carried, names...) }
 
-// AddFile adds the trace at path, which is its name from now on.
+// AddFile adds the trace at path. The path is its name.
 func (s *Session) AddFile(path string) error { return s.add(newTrace(path, path)) }
 
-// newTrace returns the trace of a name that is in a file.
+// newTrace returns the trace in the file at path.
 func newTrace(name, path string) *trace {
 	return &trace{name: name, path: path, hash: sync.OnceValues(func() ([]rundir.Input, error) { return runs.HashTrace(&replay.Trace{Path: path}) })}
 }
 
-// AddText adds a trace that is in memory, once it can be read.
+// AddText adds a trace in memory. It returns an error if the trace cannot be read.
 func (s *Session) AddText(ctx context.Context, name string, text []byte) error {
 	t := &trace{name: name, text: text, hash: sync.OnceValues(func() ([]rundir.Input, error) {
 		in, err := rundir.HashInput("trace", "-", bytes.NewReader(text))
@@ -89,7 +87,7 @@ func (s *Session) AddText(ctx context.Context, name string, text []byte) error {
 	return s.addReadable(ctx, t)
 }
 
-// AddReadable adds the trace at path, which is its name from now on, once it can be read.
+// AddReadable adds the trace at path. It returns an error if the trace cannot be read.
 func (s *Session) AddReadable(ctx context.Context, path string) error {
 	return s.addReadable(ctx, newTrace(path, path))
 }
@@ -97,7 +95,7 @@ func (s *Session) AddReadable(ctx context.Context, path string) error {
 func (s *Session) addReadable(ctx context.Context, t *trace) error {
 	spec := replay.Spec{Trace: &replay.Trace{Path: t.file(), Detect: true}}
 	if _, err := spec.Open(ctx, t.streams()); err != nil && !errors.As(err, new(*formats.MisfitError)) && !errors.As(err, new(*formats.UnknownError)) {
-		return err // knobs help with the two
+		return err // knobs can correct the other two errors
 	}
 	return s.add(t)
 }
@@ -115,7 +113,7 @@ func (s *Session) add(t *trace) error {
 	return nil
 }
 
-// Traces returns the names of all traces, in the order in which they came.
+// Traces returns the names of all traces in the order in which they were added.
 func (s *Session) Traces() []string {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -141,7 +139,7 @@ func (s *Session) find(name string) (*trace, error) {
 	return nil, cli.Usagef("trace=%s: must be one of the %d traces that are here%s", name, len(names), nearest.Ask(name, names))
 }
 
-// file is the path of the trace for readers.
+// file returns the path of the trace for readers.
 func (t *trace) file() string {
 	if t.path == "" {
 		return "-"
@@ -151,13 +149,13 @@ func (t *trace) file() string {
 
 func (t *trace) streams() replay.Streams { return replay.Streams{Stdin: bytes.NewReader(t.text)} }
 
-// workload returns the workload of spec, which is read at the first call and kept.
+// workload returns the workload of spec. It reads the trace once and caches the workload.
 func (s *Session) workload(t *trace, spec *replay.Spec) (*loadgen.Workload, error) {
 	return s.open.Open(t.name, spec, t.streams())
 }
 
-// Newest returns a context for a run that a view waits for. It ends when the view
-// asks for another, with Cancel, or once done is called.
+// Newest returns a context for the run of a view. The context ends when the view starts another run, at Cancel, or
+// when done is called.
 func (s *Session) Newest(ctx context.Context, view string) (own context.Context, done func()) {
 	own, cancel := context.WithCancel(ctx)
 	s.mutex.Lock()
@@ -166,13 +164,13 @@ func (s *Session) Newest(ctx context.Context, view string) (own context.Context,
 		before()
 	}
 	if len(s.views) >= mostViews {
-		clear(s.views) // those runs end alone
+		clear(s.views) // these runs continue to their end
 	}
 	s.views[view] = cancel
 	return own, cancel
 }
 
-// Cancel ends the run that a view waits for.
+// Cancel ends the current run of a view.
 func (s *Session) Cancel(view string) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()

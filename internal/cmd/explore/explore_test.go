@@ -37,7 +37,7 @@ func newSession(t testing.TB, paths ...string) *Session {
 	return s
 }
 
-// printDigest carries out a command line of an answer and returns the digest it prints.
+// printDigest runs the command line of an answer and returns the printed digest.
 func printDigest(t *testing.T, args []string) string {
 	t.Helper()
 	program := cli.Program(func(s cli.Streams, _ []string) *cobra.Command {
@@ -56,7 +56,7 @@ func printDigest(t *testing.T, args []string) string {
 	return string(m[1])
 }
 
-// offerAll lets a session name files, and returns them.
+// offerAll offers files for a flag, and returns their paths.
 func offerAll(t *testing.T, s *Session, flag string, paths ...string) []string {
 	t.Helper()
 	for _, path := range paths {
@@ -67,7 +67,7 @@ func offerAll(t *testing.T, s *Session, flag string, paths ...string) []string {
 	return paths
 }
 
-// shellWords returns the words of a command as a shell takes them.
+// shellWords splits a command into words like a shell.
 func shellWords(t *testing.T, command string) []string {
 	t.Helper()
 	out, err := exec.Command("sh", "-c", `printf '%s\n' `+command).Output()
@@ -77,8 +77,7 @@ func shellWords(t *testing.T, command string) []string {
 	return strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
 }
 
-// What is on the screen is a command line and a file of flags: both give the digest of
-// the answer, for 30 random settings.
+// For 30 random settings, the command line and the config file of an answer give the digest of the answer.
 func TestDigestsEqualTheCommands(t *testing.T) {
 	s := newSession(t, chat)
 	policies := offerAll(t, s, "router-policy", "../../../testdata/policies/cache-first.yaml", "../../../testdata/policies/llm-d-322.yaml")
@@ -131,7 +130,7 @@ func TestDigestsEqualTheCommands(t *testing.T) {
 	}
 }
 
-// A trace in memory gives the digest of the same trace in a file.
+// A trace in memory has the same digest as the same trace in a file.
 func TestTextEqualsFile(t *testing.T) {
 	text, err := os.ReadFile(chat)
 	if err != nil {
@@ -154,7 +153,7 @@ func TestTextEqualsFile(t *testing.T) {
 	}
 }
 
-// Settings that cannot be run give an error with the reason and the knob that is wrong.
+// Settings that cannot run cause an error with the reason and the invalid knob.
 func TestRefusals(t *testing.T) {
 	s := newSession(t, short)
 	for _, c := range []struct {
@@ -197,7 +196,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// The search finds flags that take neither a file nor a program, and a run with them is that of the command.
+// The search of the page finds additional flags without files and programs. A run with these flags has the digest of
+// the command.
 func TestMoreSettings(t *testing.T) {
 	s := newSession(t, chat)
 	more := 0
@@ -227,7 +227,8 @@ func TestMoreSettings(t *testing.T) {
 	}
 }
 
-// A trace of no known format is taken, refused with its columns, and replayed with the columns that are set.
+// A trace of an unknown format is accepted. A run reports its columns as an error, and succeeds after the columns are
+// set.
 func TestColumns(t *testing.T) {
 	s, ctx := New(), context.Background()
 	if err := s.AddText(ctx, "mine.csv", []byte("when;tokens in;tokens out\n0;100;20\n1;200;30\n")); err != nil {
@@ -249,7 +250,7 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-// A view that asks again ends what it asked for before; another view's run continues.
+// A new run of a view cancels the previous run of the same view. Runs of other views continue.
 func TestNewestWins(t *testing.T) {
 	s := New()
 	first, _ := s.Newest(context.Background(), "a")
@@ -270,7 +271,7 @@ func TestNewestWins(t *testing.T) {
 	}
 }
 
-// One request, one worker and two runs can be shown in detail.
+// Details of a request, of a worker and of the difference between two runs are available.
 func TestCloseup(t *testing.T) {
 	s, ctx := newSession(t, chat), context.Background()
 	settings := Settings{"trace": chat, "workers": "2"}
@@ -304,7 +305,7 @@ func TestCloseup(t *testing.T) {
 	}
 }
 
-// The curves can be drawn at the speed at which a knob moves: ten replays a second.
+// A session completes at least ten replays per second, so that curves can follow a slider.
 func TestRunsPerSecond(t *testing.T) {
 	s := newSession(t, chat)
 	begun, n := time.Now(), 0

@@ -16,24 +16,27 @@ import (
 	"github.com/replay-llm/replay/schema"
 )
 
-// Knob is a flag that may be changed. No knob names a program, and knobs name only files that were offered.
+// Knob is a flag that a page may change. No knob starts a program. Knobs for files accept only files that were
+// offered.
 type Knob struct {
 	Flag    string   `json:"flag"`
 	Group   string   `json:"group"`
 	Label   string   `json:"label"`
-	Choices []string `json:"choices,omitempty"` // the only values, where there are any
-	// Steps are the values of a slider; none: a text field.
+	Choices []string `json:"choices,omitempty"` // valid values; nil: any value
+	// Steps are the values of a slider. A knob without steps is a text field.
 	Steps  []string `json:"steps,omitempty"`
-	Preset string   `json:"preset"` // what holds where it is not set, in words
-	// File reports that the choices are files that were offered (Session.Offer). Faults and autoscalers may also be texts.
+	Preset string   `json:"preset"` // description of the default
+	// File reports that the values are offered files (Session.Offer). The knobs faults and autoscale also accept
+	// text.
 	File bool `json:"file,omitempty"`
-	More bool `json:"more,omitempty"` // it is shown only where the search finds it or it is set
+	More bool `json:"more,omitempty"` // the knob is hidden until the search finds it or it is set
 }
 
-// hasText reports whether the value of a knob for files may be the text of one.
+// hasText reports whether a knob for files also accepts the contents of a file as text.
 func (k *Knob) hasText() bool { return k.Flag == "faults" || k.Flag == "autoscale" }
 
-// takesText reports whether the knob takes a value that is the text of a file. That of an autoscaler names no file and no program.
+// takesText reports whether value is valid text for a knob for files. Text of an autoscaler must not name files or
+// programs.
 func (k *Knob) takesText(value string) bool {
 	switch k.Flag {
 	case "faults":
@@ -44,7 +47,7 @@ func (k *Knob) takesText(value string) bool {
 	return false
 }
 
-// Knobs returns all that may be turned.
+// Knobs returns all knobs.
 func Knobs() []Knob {
 	var routers []string
 	for _, p := range policy.All() {
@@ -83,7 +86,7 @@ func Knobs() []Knob {
 	return append(all, moreKnobs(all)...)
 }
 
-// moreKnobs returns the knobs of all other flags that name no file and no program.
+// moreKnobs returns knobs for the other flags that do not name files or programs.
 func moreKnobs(shown []Knob) (all []Knob) {
 	for _, f := range options.ListPlain() {
 		if slices.ContainsFunc(shown, func(k Knob) bool { return k.Flag == f.Name }) {
@@ -102,7 +105,7 @@ func moreKnobs(shown []Knob) (all []Knob) {
 	return all
 }
 
-// engineKnobs returns the knobs of engines and of what they run on.
+// engineKnobs returns the knobs of engines and hardware.
 func engineKnobs() (all []Knob) {
 	for _, r := range schema.Placed(options.EngineRows()) {
 		if r.Knob.Label == "" {
@@ -131,10 +134,10 @@ func isKnob(name string) bool {
 	return slices.ContainsFunc(Knobs(), func(k Knob) bool { return k.Flag == name })
 }
 
-// longest is how long a value may be.
+// longest is the maximum length of a value, in bytes.
 const longest = 1000
 
-// checkKnob refuses settings that are none of the knobs, and values that a knob does not have.
+// checkKnob returns an error for a setting that is not a knob, and for an invalid value of a knob.
 func checkKnob(all []Knob, name, value string) error {
 	if name == options.TraceSetting {
 		return nil

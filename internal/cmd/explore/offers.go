@@ -11,14 +11,14 @@ import (
 	"github.com/replay-llm/replay/internal/file"
 )
 
-// offer is a file that a knob may name: one of the command line, never one of a page.
+// offer is a file that a knob may name. Only the command line can offer files, never a page.
 type offer struct{ flag, path string }
 
-// OfferFlags returns the flags that take files in a session.
+// OfferFlags returns the flags for which files can be offered.
 func OfferFlags() []string { return []string{"router-policy", "faults", "autoscale", "classes"} }
 
-// Offer lets the knob of a flag name the file at path, which is read anew for each run. It
-// comes before anything is asked.
+// Offer permits the knob of a flag to name the file at path. Each run reads the file again. Offer must be called
+// before the first question.
 func (s *Session) Offer(flag, path string) error {
 	if slices.Contains(s.offered, offer{flag, path}) {
 		return cli.Usagef("--%s: %s is given twice", flag, path)
@@ -46,7 +46,7 @@ func (s *Session) Offer(flag, path string) error {
 	return nil
 }
 
-// Knobs returns all that may be turned, with the files that were offered.
+// Knobs returns all knobs. Knobs for files have the offered files as choices.
 func (s *Session) Knobs() []Knob {
 	files := map[string][]string{}
 	for _, o := range s.offered {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Knobs have only the files that were offered, and a file that changes is read again.
+// Knobs for files have only the offered files as choices. Each run reads its file again.
 func TestOffer(t *testing.T) {
 	names := func(s *Session, flag string) []string {
 		for _, k := range s.Knobs() {
@@ -51,7 +51,7 @@ func TestOffer(t *testing.T) {
 	}
 }
 
-// An autoscaler that is a program is not started for a page.
+// A run with an autoscaler that is a program is rejected, and the program is not started.
 func TestNoPrograms(t *testing.T) {
 	s, dir := newSession(t, short), t.TempDir()
 	path, mark := filepath.Join(dir, "scaler.yaml"), filepath.Join(dir, "started")
@@ -67,8 +67,7 @@ func TestNoPrograms(t *testing.T) {
 	}
 }
 
-// A directory that is one trace gives the digest of the command, and requests of a mix of
-// workers have ledgers.
+// A run of a trace directory has the digest of the command. Requests on a mix of worker types can be explained.
 func TestDirectoriesAndMixes(t *testing.T) {
 	const servegen = "../../../testdata/traces/formats/servegen"
 	s, ctx := newSession(t, servegen, chat), context.Background()
@@ -85,7 +84,7 @@ func TestDirectoriesAndMixes(t *testing.T) {
 	}
 }
 
-// Classes of a file are in the answer, and the run is that of the command.
+// Classes of a file are in the answer, and the run has the digest of the command.
 func TestClassesOfAFile(t *testing.T) {
 	const file = "../../../testdata/classes/by-length.yaml"
 	s := newSession(t, chat)

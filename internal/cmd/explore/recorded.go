@@ -15,15 +15,15 @@ import (
 	"github.com/replay-llm/replay/router/policy"
 )
 
-// Recorded is a run of a directory that a page is made of.
+// Recorded is a run in a directory that a page shows.
 type Recorded struct {
 	Name     string   `json:"name"`
 	Digest   string   `json:"digest"`
 	Settings Settings `json:"settings"`
-	Carried  []string `json:"carried"` // names of settings that are no knobs
+	Carried  []string `json:"carried"` // names of settings that are not knobs
 }
 
-// NewRecorded returns the run of a directory that has this name.
+// NewRecorded returns the run as a Recorded. name is the name of its directory.
 func NewRecorded(name string, run *rundir.Run) (*Recorded, error) {
 	all, err := options.RecordedSettings(run.Command)
 	if err != nil {
@@ -39,8 +39,8 @@ func NewRecorded(name string, run *rundir.Run) (*Recorded, error) {
 	return r, nil
 }
 
-// Files returns the names of the files that the settings which are no knobs name. A setting
-// has them alone, behind an @ or in a list.
+// Files returns the paths of files in settings that are not knobs. A path is the complete value, follows an @ or is
+// in a list.
 func (r *Recorded) Files() []string {
 	var all []string
 	for _, name := range r.Carried {
@@ -50,7 +50,7 @@ func (r *Recorded) Files() []string {
 	return slices.Compact(all)
 }
 
-// filesIn returns the words of a text that match a pattern and are names of files.
+// filesIn returns the matches of words in a text that are paths of files.
 func filesIn(text string, words *regexp.Regexp) []string {
 	var all []string
 	for _, word := range append(words.FindAllString(text, -1), text) {
@@ -62,7 +62,7 @@ func filesIn(text string, words *regexp.Regexp) []string {
 	return all
 }
 
-// CheckFile refuses a file that names another file: a page would not find it.
+// CheckFile returns an error for a file that contains the path of another file, because a page cannot open that file.
 func CheckFile(name string, text []byte) error {
 	for _, other := range filesIn(string(text), regexp.MustCompile("[^\\s\"'`,:\\[\\]{}()=]+")) {
 		return cli.Usagef("%s: names another file, %s: must be a run with files that name no other file", name, other)
@@ -70,8 +70,8 @@ func CheckFile(name string, text []byte) error {
 	return nil
 }
 
-// Check replays the run with the page's trace at this path. It rejects runs that a page cannot replay, and runs with
-// other results than recorded.
+// Check replays the run with the trace of its settings. It returns an error if a page cannot replay the run or if the
+// digest differs from the recorded digest.
 func (r *Recorded) Check(ctx context.Context) error {
 	s := New()
 	s.Carry(r.Carried...)
@@ -88,7 +88,7 @@ func (r *Recorded) Check(ctx context.Context) error {
 	return nil
 }
 
-// usesProgram reports whether a run asks another program.
+// usesProgram reports whether a run starts another program.
 func usesProgram(spec *replay.Spec) bool {
 	for _, c := range []*autoscale.Config{spec.Autoscale, spec.AutoscaleDecode} {
 		if c != nil && c.Kind == autoscale.ByProgram {

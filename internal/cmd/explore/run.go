@@ -25,30 +25,32 @@ import (
 	"github.com/replay-llm/replay/report/series"
 )
 
-// Answer is all that is drawn of a run.
+// Answer has the results of a run for a page.
 type Answer struct {
-	Run      any      `json:"run"` // as the page of replay report --html has it
+	Run      any      `json:"run"` // in the format of the page of replay report --html
 	TTFT     OverTime `json:"ttft"`
 	Digest   string   `json:"digest"`
 	Command  string   `json:"command"`
 	YAML     string   `json:"yaml"`
 	Warnings []string `json:"warnings,omitempty"`
-	// PerHour is the default cost of the cluster, PerMillion that of a million answer tokens; 0: unknown.
+	// PerHour is the default cost of the cluster per hour. PerMillion is the cost per million output tokens. 0 means
+	// unknown.
 	GPUs       int     `json:"gpus,omitempty"`
 	PerHour    float64 `json:"cost_per_hour,omitempty"`
 	PerMillion float64 `json:"cost_per_million_tokens,omitempty"`
 }
 
-// Refusal is settings that cannot be run.
+// Refusal is the error of settings that cannot run.
 type Refusal struct {
 	Error string `json:"error"`
-	Flag  string `json:"flag,omitempty"` // which of them is wrong, where that is known
-	// Keys are the columns of a trace of no known format, and Columns the setting that they suggest; "": they suggest none.
+	Flag  string `json:"flag,omitempty"` // the invalid setting, if it is known
+	// Keys are the columns of a trace of unknown format. Columns is the suggested value of the setting columns, or
+	// "".
 	Keys    []string `json:"keys,omitempty"`
 	Columns string   `json:"columns,omitempty"`
 }
 
-// Refuse returns what is said of an error, with the flag that it is about.
+// Refuse converts an error to a Refusal with the invalid flag.
 func Refuse(err error) Refusal {
 	r := Refusal{Error: err.Error()}
 	if unknown := new(formats.UnknownError); errors.As(err, &unknown) {
@@ -62,7 +64,7 @@ func Refuse(err error) Refusal {
 	return r
 }
 
-// one is a run of settings.
+// one is a single run of settings.
 type one struct {
 	trace    *trace
 	progress func(done, all int)
@@ -73,7 +75,7 @@ type one struct {
 	rows     []requests.Row
 }
 
-// prepare reads settings, and the workload they name.
+// prepare parses settings and reads their workload.
 func (s *Session) prepare(settings Settings) (*one, error) {
 	all, t, err := s.check(settings)
 	if err != nil {
@@ -105,7 +107,7 @@ func (s *Session) prepare(settings Settings) (*one, error) {
 	return r, err
 }
 
-// check refuses settings that are no knobs, and returns the knobs by name, with their trace.
+// check returns an error for settings that are not knobs. It returns the settings sorted by name, and their trace.
 func (s *Session) check(settings Settings) (all []plan.Setting, t *trace, err error) {
 	knobs := s.Knobs()
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
@@ -120,8 +122,8 @@ func (s *Session) check(settings Settings) (all []plan.Setting, t *trace, err er
 	return all, t, err
 }
 
-// OpenTrace checks settings, and returns the name of their trace for a replay.Spec with its reader, which all replays
-// that read it in the same way share.
+// OpenTrace checks settings. It returns the path of their trace for a replay.Spec, and a function that reads the
+// workload. Replays with the same reader settings share the workload.
 func (s *Session) OpenTrace(settings Settings) (file string, open func(*replay.Spec) (*loadgen.Workload, error), err error) {
 	_, t, err := s.check(settings)
 	if err != nil {
@@ -130,7 +132,7 @@ func (s *Session) OpenTrace(settings Settings) (file string, open func(*replay.S
 	return t.file(), func(spec *replay.Spec) (*loadgen.Workload, error) { return s.workload(t, spec) }, nil
 }
 
-// replay runs what was prepared, shown to an observer.
+// replay runs a prepared replay with an observer.
 func (r *one) replay(ctx context.Context, watch harness.Observer) (err error) {
 	if r.result, err = r.spec.RunOn(ctx, r.workload, replay.Streams{Observer: watch, Progress: r.progress}); err != nil {
 		return runs.ExplainError(err)
@@ -138,7 +140,7 @@ func (r *one) replay(ctx context.Context, watch harness.Observer) (err error) {
 	return nil
 }
 
-// mostMarks is how many faults are marked in curves.
+// mostMarks is the maximum number of faults that curves mark.
 const mostMarks = 20
 
 // Run replays settings.
@@ -157,7 +159,7 @@ func (s *Session) Run(ctx context.Context, settings Settings) (*Answer, error) {
 	return a, a.addCost(r)
 }
 
-// drawn replays settings, and returns the run with what pages draw of it.
+// drawn replays settings, and returns the run with the data that pages draw.
 func (s *Session) drawn(ctx context.Context, settings Settings) (*one, *html.Run, error) {
 	r, err := s.prepare(settings)
 	if err != nil {
@@ -180,10 +182,10 @@ func (s *Session) drawn(ctx context.Context, settings Settings) (*one, *html.Run
 	return r, drawn, nil
 }
 
-// mostOnPage is how many runs a page has.
+// mostOnPage is the maximum number of runs on a page.
 const mostOnPage = 8
 
-// WritePage returns the page of replay report --html with runs of settings, each under a name.
+// WritePage returns the page of replay report --html for several settings. Each run has a name.
 func (s *Session) WritePage(ctx context.Context, all []Settings, names []string) (string, error) {
 	if len(all) == 0 || len(all) > mostOnPage || len(all) != len(names) {
 		return "", cli.Usagef("%d runs and %d names: a page has 1 to %d runs, each with a name", len(all), len(names), mostOnPage)
@@ -206,7 +208,7 @@ func (s *Session) WritePage(ctx context.Context, all []Settings, names []string)
 	return text.String(), err
 }
 
-// addCost notes what the cluster costs.
+// addCost adds the cost of the cluster.
 func (a *Answer) addCost(r *one) error {
 	gpus, err := r.spec.GPUs()
 	if err != nil {
@@ -220,23 +222,22 @@ func (a *Answer) addCost(r *one) error {
 	return nil
 }
 
-// OverTime is a latency over time, by when requests arrived. Lists have a number per bin
-// in which there are any.
+// OverTime has the time to first token over arrival time. Each list has one number per bin with requests.
 type OverTime struct {
-	Seconds []float64 `json:"s"` // the middle of the bin
+	Seconds []float64 `json:"s"` // middle of the bin, in s
 	Median  []float64 `json:"median"`
 	P99     []float64 `json:"p99"`
 	Dots    Dots      `json:"dots"`
 }
 
-// Dots are the latencies of single requests: all, or of each bin the slowest and a sample of the rest.
+// Dots are latencies of single requests: the slowest request and a sample of the other requests of each bin.
 type Dots struct {
 	IDs     []int     `json:"id"`
 	Seconds []float64 `json:"s"`
 	MS      []float64 `json:"ms"`
 }
 
-// mostDots is how many requests of a bin are dots.
+// mostDots is the sample size of a bin.
 const mostDots = 12
 
 // add adds the requests of a bin.
@@ -258,7 +259,7 @@ func (d *Dots) add(rows []*requests.Row) {
 	}
 }
 
-// overTimeOf returns the times to first token of requests over time.
+// overTimeOf returns the time to first token over arrival time.
 func overTimeOf(rows []requests.Row) OverTime {
 	const bins = 120
 	var out OverTime

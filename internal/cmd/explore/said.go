@@ -27,7 +27,7 @@ func (s *Session) inOrder(settings Settings) []string {
 	return names
 }
 
-// commandOf returns the command line of settings with the given names, as a shell takes it.
+// commandOf returns the shell command line for the settings with the given names.
 func commandOf(settings Settings, names []string) string {
 	verb := "trace"
 	if _, ok := settings["max-in-flight"]; ok {
@@ -35,7 +35,7 @@ func commandOf(settings Settings, names []string) string {
 	}
 	parts := []string{"replay", verb, quoteWord(settings[options.TraceSetting])}
 	for _, name := range names {
-		if value := settings[name]; value == "true" || value == "false" { // the next word would be an argument
+		if value := settings[name]; value == "true" || value == "false" { // without "=", the shell would pass the value as a separate argument
 			parts = append(parts, "--"+name+"="+value)
 			continue
 		}
@@ -44,7 +44,7 @@ func commandOf(settings Settings, names []string) string {
 	return strings.Join(parts, " ")
 }
 
-// quoteWord returns text as one word of a shell.
+// quoteWord quotes text as one word for a shell.
 func quoteWord(text string) string {
 	if regexp.MustCompile(`^[\w./:=,+@%-]+$`).MatchString(text) {
 		return text
@@ -52,13 +52,13 @@ func quoteWord(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-// yamlOf returns the file of flags for --config, with settings of the given names.
+// yamlOf returns a file for --config with the settings with the given names.
 func yamlOf(settings Settings, names []string) string {
 	var b strings.Builder
 	for _, name := range names {
 		value := settings[name]
 		if !regexp.MustCompile(`^(\d+|\d+\.\d+|[a-z][a-z_]*)$`).MatchString(value) || slices.Contains([]string{"null", "true", "false", "yes", "no"}, value) {
-			quoted, _ := json.Marshal(value) // a string cannot fail
+			quoted, _ := json.Marshal(value) // encoding a string cannot fail
 			value = string(quoted)
 		}
 		fmt.Fprintf(&b, "%s: %s\n", name, value)

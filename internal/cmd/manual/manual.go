@@ -1,9 +1,9 @@
-// Package manual makes the manual pages of a program and its completions for
-// shells from its commands, for releases, pages in Markdown, for the site, and the
-// types of flags, for Python.
+// Package manual generates documentation of a program from its commands: manual pages, shell completions, Markdown
+// pages for the site, and the types of flags for Python.
 //
-// cobra/doc would replace the 90 lines that make manual pages, with three more modules. Its page of replay lists no commands with their
-// descriptions, 234 of 1586 flags have "" if these pages have the name of the value, and the commands of the other program get pages without flags.
+// cobra/doc would replace the 90 lines that generate manual pages, but it requires three more modules. Its page of
+// replay does not describe subcommands. For 234 of 1586 flags its pages show "" instead of the name of the value. It
+// also adds pages without flags for the commands of replay-live.
 package manual
 
 import (
@@ -20,8 +20,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Start writes the files of a program into the folder that the command line names, and
-// ends the process.
+// Start writes the files of a program to the folder in the arguments of the process, and exits the process.
 func Start(root *cobra.Command) {
 	out := flag.String("out", "", "the `folder` to write to")
 	date := flag.String("date", "", "the `day` that stands in the pages")
@@ -56,7 +55,7 @@ func Start(root *cobra.Command) {
 	exitWith(err)
 }
 
-// exitWith ends the process, with an error if there is one.
+// exitWith exits the process. It prints the error, if any.
 func exitWith(err error) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -65,8 +64,8 @@ func exitWith(err error) {
 	os.Exit(0)
 }
 
-// MakeFiles returns the pages and the completions of a program by name: man/NAME.1 for
-// each command, completions/PROGRAM.SHELL.
+// MakeFiles returns the manual pages and completions of a program by file name: man/NAME.1 for each command, and
+// completions/PROGRAM.SHELL.
 func MakeFiles(root *cobra.Command, date, version string) (map[string][]byte, error) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
@@ -87,12 +86,12 @@ func MakeFiles(root *cobra.Command, date, version string) (map[string][]byte, er
 	return files, nil
 }
 
-// isOther reports whether another program carries out a command and has its page, or whether every program has it.
+// isOther reports whether a command gets no page: replay-live runs it, or it is help or completion.
 func isOther(cmd *cobra.Command) bool {
 	return cmd.DisableFlagParsing || cmd.Name() == "help" || cmd.Name() == "completion"
 }
 
-// addPages adds the page of cmd, and those of the commands below it.
+// addPages adds the pages of cmd and its subcommands.
 func addPages(files map[string][]byte, cmd *cobra.Command, edition string) {
 	cmd.InitDefaultHelpFlag()
 	name := strings.ReplaceAll(cmd.CommandPath(), " ", "-")
@@ -119,7 +118,8 @@ func addPages(files map[string][]byte, cmd *cobra.Command, edition string) {
 	}
 }
 
-// writeSeeAlso lists the pages of the command above, of those next to it and of those below it.
+// writeSeeAlso writes references to the pages of the parent command, of its other subcommands, and of the subcommands
+// of cmd.
 func (p *page) writeSeeAlso(cmd *cobra.Command) {
 	var names []string
 	add := func(c *cobra.Command) {
@@ -141,12 +141,12 @@ func (p *page) writeSeeAlso(cmd *cobra.Command) {
 	}
 }
 
-// page is a manual page in the language of man(7).
+// page is a manual page in the format of man(7), or a Markdown page.
 type page struct{ bytes.Buffer }
 
 func (p *page) writeLine(format string, args ...any) { fmt.Fprintf(p, format+"\n", args...) }
 
-// writeText writes paragraphs. Indented lines stay unchanged.
+// writeText writes paragraphs. It does not reformat indented paragraphs.
 func (p *page) writeText(text string) {
 	for paragraph := range strings.SplitSeq(strings.Trim(text, "\n"), "\n\n") {
 		if strings.HasPrefix(paragraph, " ") {
@@ -157,7 +157,7 @@ func (p *page) writeText(text string) {
 	}
 }
 
-// writeCommands lists the commands below cmd and where each is described.
+// writeCommands lists the subcommands of cmd with their descriptions.
 func (p *page) writeCommands(cmd *cobra.Command) {
 	title := ".SH COMMANDS\n"
 	for _, c := range cmd.Commands() {
@@ -172,7 +172,7 @@ func (p *page) writeCommands(cmd *cobra.Command) {
 	}
 }
 
-// writeFlags describes all flags that the whole help shows, in its order.
+// writeFlags describes the flags that are not hidden, in the order of the help.
 func (p *page) writeFlags(cmd *cobra.Command) {
 	title := ".SH OPTIONS\n"
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
@@ -187,7 +187,7 @@ func (p *page) writeFlags(cmd *cobra.Command) {
 	})
 }
 
-// escapeText returns text as it stands in a page: nothing in it is an escape or a request.
+// escapeText escapes text for a manual page, so that it contains no escape sequences and no requests.
 func escapeText(text string) string {
 	text = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(text)
 	lines := strings.Split(text, "\n")

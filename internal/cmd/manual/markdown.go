@@ -12,15 +12,15 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/cli"
 )
 
-// MakeReference returns a page in Markdown for each command of a program, by the name of
-// its file, with links from each to the commands below it.
+// MakeReference returns a Markdown page for each command of a program, by file name. Pages have links to the pages of
+// subcommands.
 func MakeReference(root *cobra.Command) map[string][]byte {
 	files := make(map[string][]byte)
 	addReference(files, root)
 	return files
 }
 
-// addReference adds the page of cmd, and those of the commands below it.
+// addReference adds the pages of cmd and its subcommands.
 func addReference(files map[string][]byte, cmd *cobra.Command) {
 	cmd.InitDefaultHelpFlag()
 	p := &page{}
@@ -40,8 +40,8 @@ func addReference(files map[string][]byte, cmd *cobra.Command) {
 	}
 }
 
-// pageName returns the name of the page of a command, which is of replay-live where that
-// carries it out.
+// pageName returns the name of the page of a command, without suffix. Commands that replay-live runs have pages of
+// replay-live.
 func pageName(cmd *cobra.Command) string {
 	path := strings.Split(cmd.CommandPath(), " ")
 	if cmd.DisableFlagParsing && cmd.HasParent() {
@@ -50,7 +50,7 @@ func pageName(cmd *cobra.Command) string {
 	return strings.Join(path, "-")
 }
 
-// writeParagraphs writes a text, what is indented as an example.
+// writeParagraphs writes a text. It writes indented paragraphs as code blocks.
 func (p *page) writeParagraphs(text string) {
 	for paragraph := range strings.SplitSeq(strings.Trim(text, "\n"), "\n\n") {
 		switch {
@@ -63,7 +63,7 @@ func (p *page) writeParagraphs(text string) {
 	}
 }
 
-// writeLinks lists the commands below cmd under their jobs, with links.
+// writeLinks lists the subcommands of cmd with links, grouped by title.
 func (p *page) writeLinks(cmd *cobra.Command) {
 	title := ""
 	for _, c := range cmd.Commands() {
@@ -83,7 +83,7 @@ func (p *page) writeLinks(cmd *cobra.Command) {
 	p.writeLine("")
 }
 
-// writeSections writes all flags that are not hidden, under the titles that the help has.
+// writeSections writes all flags that are not hidden, grouped by section of the help.
 func (p *page) writeSections(cmd *cobra.Command) {
 	for _, title := range append(cli.TitlesOf(cmd), "") {
 		heading := "## " + escapeMarkdown(cmp.Or(title, "Help")) + "\n"
@@ -103,7 +103,7 @@ func (p *page) writeSections(cmd *cobra.Command) {
 	}
 }
 
-// indentText returns text as Markdown takes it for an example.
+// indentText returns text as an indented Markdown code block.
 func indentText(text string) string {
 	lines := strings.Split(strings.Trim(text, "\n"), "\n")
 	for i, line := range lines {
@@ -112,7 +112,7 @@ func indentText(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// escapeMarkdown returns text of which nothing means anything to Markdown.
+// escapeMarkdown escapes all characters of text that Markdown would interpret.
 func escapeMarkdown(text string) string {
 	lines := strings.Split(regexp.MustCompile("[\\\\`*_\\[\\]<>#|~$]").ReplaceAllString(text, `\$0`), "\n")
 	for i, line := range lines {

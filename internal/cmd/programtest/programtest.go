@@ -1,5 +1,5 @@
-// Package programtest has the common tests of both programs: help that fits a terminal, manual pages with every flag,
-// and short errors that name the nearest flag.
+// Package programtest contains tests that both programs share. They check that help fits a terminal, that manual
+// pages have every flag, and that errors are short and suggest the nearest flag.
 package programtest
 
 import (
@@ -20,14 +20,13 @@ import (
 	"github.com/replay-llm/replay/internal/optional"
 )
 
-// Sizes of the help that is printed without --help-all.
+// Maximum size of the output of --help.
 const (
 	mostHelpLines   = 56
 	mostHelpColumns = 80
 )
 
-// ListCommands returns the commands of a program by their names, without the commands that it hands over to the other
-// program.
+// ListCommands returns the commands of a program by name. It omits commands that the other program runs.
 func ListCommands(p cli.Program) map[string]*cobra.Command {
 	all := map[string]*cobra.Command{}
 	var add func(*cobra.Command)
@@ -45,8 +44,8 @@ func ListCommands(p cli.Program) map[string]*cobra.Command {
 	return all
 }
 
-// CheckHelp checks that the help of every command fits a terminal, and that hidden flags are in --help-all, which its
-// last line names.
+// CheckHelp checks that the help of every command fits a terminal. If --help-all shows more flags, the last line of
+// the help must mention it.
 func CheckHelp(t *testing.T, p cli.Program) {
 	for name, cmd := range ListCommands(p) {
 		short, whole := PrintHelp(t, p, cmd, "--help"), PrintHelp(t, p, cmd, "--help-all")
@@ -66,7 +65,7 @@ func CheckHelp(t *testing.T, p cli.Program) {
 	}
 }
 
-// CheckTiers checks that commands with many flags show the common ones first.
+// CheckTiers checks that the help of the given commands shows only common flags.
 func CheckTiers(t *testing.T, p cli.Program, names ...string) {
 	all := ListCommands(p)
 	for _, name := range names {
@@ -77,12 +76,12 @@ func CheckTiers(t *testing.T, p cli.Program, names ...string) {
 	}
 }
 
-// countFlags counts the flags that a help shows.
+// countFlags counts the flags in a help text.
 func countFlags(help string) int {
 	return len(regexp.MustCompile(`(?m)^ {2}(-.,|   ) --`).FindAllString(help, -1))
 }
 
-// PrintHelp returns what a command prints when it is asked for help.
+// PrintHelp returns the output of a command with a help flag.
 func PrintHelp(t *testing.T, p cli.Program, cmd *cobra.Command, flag string) string {
 	t.Helper()
 	args := append(strings.Fields(cmd.CommandPath())[1:], flag)
@@ -93,8 +92,8 @@ func PrintHelp(t *testing.T, p cli.Program, cmd *cobra.Command, flag string) str
 	return out.String()
 }
 
-// CheckManual checks that every command has a manual page with all its flags that are
-// shown, which groff, where it is installed, sets without a warning.
+// CheckManual checks that every command has a manual page with all flags that are not hidden. If groff is installed,
+// it must format the pages without warnings.
 func CheckManual(t *testing.T, p cli.Program) {
 	program := p(cli.Streams{}, nil)
 	pages, err := manual.MakeFiles(program, "2026-11-23", "v1.2.3")
@@ -150,8 +149,8 @@ func CheckManual(t *testing.T, p cli.Program) {
 	}
 }
 
-// CheckReference checks that every command has a page in Markdown with each shown flag once, and that links of a page
-// exist (tools/site checks pages of the other program). It returns the number of flags.
+// CheckReference checks that the Markdown page of every command has each visible flag exactly once, and that links
+// exist. tools/site checks links to pages of the other program. It returns the number of flags.
 func CheckReference(t *testing.T, p cli.Program) int {
 	root := p(cli.Streams{}, nil)
 	pages, program := manual.MakeReference(root), root.Name()
@@ -186,8 +185,8 @@ func CheckReference(t *testing.T, p cli.Program) int {
 	return flags
 }
 
-// CheckJSON checks that every command takes --output json except those in without, by
-// name with the reason.
+// CheckJSON checks that every command supports --output json, except the commands in without. The values of without
+// are the reasons.
 func CheckJSON(t *testing.T, p cli.Program, without map[string]string) {
 	all := ListCommands(p)
 	for name, cmd := range all {
@@ -207,7 +206,7 @@ func CheckJSON(t *testing.T, p cli.Program, without map[string]string) {
 	}
 }
 
-// CheckShort runs a command line that must fail with an error of at most most bytes, soon.
+// CheckShort runs a command line that must fail within 5 seconds. The error must have at most most bytes.
 func CheckShort(t *testing.T, p cli.Program, line string, most int) {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -218,7 +217,7 @@ func CheckShort(t *testing.T, p cli.Program, line string, most int) {
 	}
 }
 
-// CheckSuggestion runs a command line that must end with code and name what was meant.
+// CheckSuggestion runs a command line that must exit with code. The error must suggest meant.
 func CheckSuggestion(t *testing.T, p cli.Program, line, meant string, code int) {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -228,8 +227,8 @@ func CheckSuggestion(t *testing.T, p cli.Program, line, meant string, code int) 
 	}
 }
 
-// CheckLibraries checks that a program has the libraries that were agreed for it, and that
-// its packages read and write JSON by internal/json alone.
+// CheckLibraries checks that a program uses the agreed libraries, and that its packages use only internal/json for
+// JSON.
 func CheckLibraries(t *testing.T, program string) {
 	const module = "github.com/replay-llm/replay"
 	packages := ListPackages(t, program)
@@ -245,14 +244,15 @@ func CheckLibraries(t *testing.T, program string) {
 		}
 	}
 	for name, imports := range packages {
-		// internal/json takes the types of values from there that go-json takes from there.
+		// internal/json imports the value types of encoding/json, because go-json uses them too.
 		if strings.HasPrefix(name, module) && name != module+"/internal/json" && slices.Contains(imports, "encoding/json") {
 			t.Errorf("%s imports encoding/json; must be %s/internal/json", name, module)
 		}
 	}
 }
 
-// ListPackages returns the packages of a program in the folder of the test, and what each imports.
+// ListPackages returns the packages of a program with the imports of each package. program is a folder relative to
+// the test.
 func ListPackages(t *testing.T, program string) map[string][]string {
 	t.Helper()
 	out, err := exec.Command("go", "list", "-deps", "-f", "{{.ImportPath}} {{join .Imports \" \"}}", program).Output()

@@ -10,7 +10,8 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/cli"
 )
 
-// CheckVariables checks that a program does not take the variables of another program's flags for its own ones misspelt.
+// CheckVariables checks that a program ignores environment variables for flags of the other program, even if they
+// resemble its own flags.
 func CheckVariables(t *testing.T, p, other cli.Program) {
 	names := map[string]bool{}
 	for _, cmd := range ListCommands(other) {

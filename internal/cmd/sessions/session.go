@@ -1,5 +1,5 @@
-// Package sessions is the command that carries out command lines which it reads from standard input, in one process, so that
-// a trace is read once: replay.Session of the package for Python.
+// Package sessions implements the command session. It reads command lines from standard input and runs them in one
+// process, so that a trace is read only once. replay.Session of the Python package uses it.
 package sessions
 
 import (
@@ -20,9 +20,9 @@ import (
 	"github.com/replay-llm/replay/internal/json"
 )
 
-const mostBytes = 16 << 20 // of a message
+const mostBytes = 16 << 20 // maximum size of a message
 
-// request is a command line, or the end of the one that runs.
+// request is a command line, or a request to cancel the current command.
 type request struct {
 	Args   []string `json:"args"`
 	Cancel bool     `json:"cancel"`
@@ -31,14 +31,14 @@ type request struct {
 	cancel context.CancelCauseFunc
 }
 
-// answer is what a command printed.
+// answer is the output and the exit code of a command.
 type answer struct {
 	ExitCode int    `json:"exit_code"`
 	Stdout   string `json:"stdout"`
 	Stderr   string `json:"stderr"`
 }
 
-// NewSessionCommand carries out command lines.
+// NewSessionCommand returns the command session.
 func NewSessionCommand(s cli.Streams) *cobra.Command {
 	return cli.BindGroups(&cobra.Command{
 		Use: "session", Short: "Carry out command lines of standard input", Hidden: true, Args: cli.NoArgs,
@@ -58,14 +58,14 @@ once, unless its file changes.`,
 	})
 }
 
-// session answers requests one after the other.
+// session answers requests in order.
 type session struct {
 	in      io.Reader
 	out     io.Writer
 	program cli.Program
 }
 
-// serve answers requests until the input ends, which also ends the command that runs.
+// serve answers requests until the input ends. The end of the input also cancels the current command.
 func (s *session) serve(ctx context.Context) error {
 	requests, ended := make(chan *request), make(chan error, 1)
 	ctx, stop := context.WithCancelCause(ctx)
@@ -86,7 +86,7 @@ func (s *session) serve(ctx context.Context) error {
 	}
 }
 
-// readAll reads requests to the end of the input, and cancels the latest when a message asks for it.
+// readAll reads requests until the input ends. A message with cancel cancels the latest request.
 func (s *session) readAll(ctx context.Context, requests chan<- *request) error {
 	latest := &request{cancel: func(error) {}}
 	for {
@@ -110,7 +110,7 @@ func (s *session) readAll(ctx context.Context, requests chan<- *request) error {
 	}
 }
 
-// answer carries out one command line.
+// answer runs a command line and writes its answer.
 func (s *session) answer(r *request) error {
 	defer r.cancel(nil)
 	var stdout, stderr printed
@@ -129,7 +129,7 @@ func (s *session) answer(r *request) error {
 	return err
 }
 
-// printed is what a command printed. A command that was cancelled may print until it notices.
+// printed collects the output of a command. It rejects output that a cancelled command prints later.
 type printed struct {
 	mutex sync.Mutex
 	text  bytes.Buffer
@@ -145,7 +145,7 @@ func (p *printed) Write(text []byte) (int, error) {
 	return p.text.Write(text)
 }
 
-// end returns the text, and refuses more.
+// end returns the collected text. Later writes fail.
 func (p *printed) end() string {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -153,7 +153,7 @@ func (p *printed) end() string {
 	return p.text.String()
 }
 
-// readRequest reads one message.
+// readRequest reads a message.
 func readRequest(in io.Reader) (*request, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(in, head[:]); err != nil {

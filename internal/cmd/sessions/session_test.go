@@ -17,14 +17,14 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/cli"
 )
 
-// answer is that of the program.
+// answer is an answer of the program.
 type answer struct {
 	ExitCode int    `json:"exit_code"`
 	Stdout   string `json:"stdout"`
 	Stderr   string `json:"stderr"`
 }
 
-// session is a program that answers command lines.
+// session is a running program that answers command lines.
 type session struct {
 	t     *testing.T
 	in    *io.PipeWriter
@@ -93,7 +93,7 @@ const rows = `{"timestamp": 0, "input_length": 10, "output_length": 5, "hash_ids
 {"timestamp": 50, "input_length": 20, "output_length": 5, "hash_ids": [1]}
 `
 
-// A session prints what the command prints, and keeps a trace until its file changes.
+// A session prints the same output as the command. It keeps a trace in memory until the file changes.
 func TestSession(t *testing.T) {
 	s := open(t)
 	trace := filepath.Join(t.TempDir(), "trace.jsonl")
@@ -145,12 +145,12 @@ func TestSession(t *testing.T) {
 	}
 }
 
-// listLong returns a command line that takes minutes.
+// listLong returns the arguments of a command that takes minutes.
 func listLong() []string {
 	return []string{"concurrency", "--max-in-flight=4", "--input-tokens=100", "--output-tokens=20000", "--request-count=20000", "--router=kv", "--workers=4"}
 }
 
-// A message cancels the command that runs, and not the next.
+// A cancel message cancels the current command and not the next one.
 func TestCancel(t *testing.T) {
 	s := open(t)
 	s.send(map[string]any{"cancel": true})
@@ -167,7 +167,7 @@ func TestCancel(t *testing.T) {
 	s.end()
 }
 
-// The end of standard input ends a command that runs, and the session.
+// The end of standard input ends the current command and the session.
 func TestParentGone(t *testing.T) {
 	s := open(t)
 	s.send(map[string]any{"args": listLong()})
@@ -178,7 +178,7 @@ func TestParentGone(t *testing.T) {
 	s.end()
 }
 
-// Messages that are too long or no JSON end the session with an error.
+// Messages that are too long or not JSON end the session with an error.
 func TestWrongMessages(t *testing.T) {
 	for message, want := range map[string]string{"\xff\xff\xff\xff": "a message has 4294967295 bytes, must have at most 16777216", "\x00\x00\x00\x01{": "session: ", "\x00\x00\x00\x09{}": "unexpected EOF"} {
 		var out, err bytes.Buffer

@@ -1,4 +1,4 @@
-// Package starts turns the settings of a plan into those of the servers that run it, which package launch writes.
+// Package starts converts the settings of a plan to the settings of servers that package launch writes.
 package starts
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/hardware"
 )
 
-// ClusterOf returns the cluster to start. settings are the given and the chosen settings, by the names of flags.
+// ClusterOf returns the cluster to start. settings are the given and chosen settings, by flag.
 func ClusterOf(settings []plan.Setting, topology *engines.Topology) (*launch.Cluster, error) {
 	engine := &topology.Entry().Engine
 	fit, ok := engine.PassTimes.Fit()
@@ -56,15 +56,15 @@ func ClusterOf(settings []plan.Setting, topology *engines.Topology) (*launch.Clu
 	return all, nil
 }
 
-// checkpointOf returns how a server names the model.
+// checkpointOf returns the name of the model for a server.
 func checkpointOf(m *hardware.Model) string {
 	if name, ok := strings.CutPrefix(m.Source, "huggingface.co/"); ok {
 		return name
 	}
-	return filepath.Dir(m.Source) // of a config.json
+	return filepath.Dir(m.Source) // the folder of a config.json
 }
 
-// nameObjects returns a name as Kubernetes takes it.
+// nameObjects converts a name to a valid name of Kubernetes objects.
 func nameObjects(text string) string {
 	name := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
@@ -79,7 +79,7 @@ func nameObjects(text string) string {
 	return name
 }
 
-// listOutside returns settings of a plan that are of the router and of how prefill and decode share the work, in words.
+// listOutside describes the settings of a plan that are not arguments of a server, such as router settings.
 func listOutside(settings []plan.Setting) []string {
 	outside := append(options.RouterFlags(), "router-config", "router-policy", "policy-process", "endpoint-picker", "endpoint-picker-skip", "admission",
 		"worker-speed", "prefill-worker-speed", "decode-worker-speed", "pd-threshold", "pd-when", "decode-chosen", "kv-transfer-sharing", "kv-transfer", "hold-prefill-blocks", "decode-admission")
@@ -93,8 +93,8 @@ func listOutside(settings []plan.Setting) []string {
 	return all
 }
 
-// settingsOf returns the settings of the servers of a pool by flag: the given and the chosen settings, and the limits
-// that the plan assumed.
+// settingsOf returns the settings for the servers of a pool, by flag: the given settings, the chosen settings, and
+// the limits that the plan assumed.
 func settingsOf(settings []plan.Setting, p *engines.Pool) (map[string]string, error) {
 	all := map[string]string{}
 	for flag, n := range engines.LimitsOf(&p.Engine) {
@@ -114,7 +114,7 @@ func settingsOf(settings []plan.Setting, p *engines.Pool) (map[string]string, er
 	if p.Role != scheduler.Aggregated {
 		role = p.Role.String() + "-"
 	}
-	for _, s := range settings { // those of one pool win
+	for _, s := range settings { // settings of a single pool have precedence
 		if s.Name == role+"engine-args" || s.Name == "engine-args" {
 			if err := addArguments(all, s.Value, byKey); err != nil {
 				return nil, err
@@ -140,7 +140,8 @@ func settingsOf(settings []plan.Setting, p *engines.Pool) (map[string]string, er
 	return all, nil
 }
 
-// addArguments adds the members of an object of engine arguments, by flag where they have one.
+// addArguments adds the members of a JSON object of engine arguments. It uses the name of the flag for members that
+// have one.
 func addArguments(all map[string]string, argument string, byKey map[string]string) error {
 	text, err := engineargs.Load(argument)
 	if err != nil {

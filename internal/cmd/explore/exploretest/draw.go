@@ -1,4 +1,4 @@
-// Package exploretest draws settings for tests of what answers pages.
+// Package exploretest generates random settings for tests of pages.
 package exploretest
 
 import (
@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 )
 
-// Draw draws settings of a trace that go together.
+// Draw returns random settings for a trace. The settings are compatible with each other.
 func Draw(rng *rand.Rand, trace string) map[string]string {
 	pick := func(all ...string) string { return all[rng.IntN(len(all))] }
 	s := map[string]string{"trace": trace}
