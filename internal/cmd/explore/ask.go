@@ -41,7 +41,7 @@ type Question struct {
 	Other    Settings `json:"other"`
 	Request  string   `json:"request"`
 	Worker   Worker   `json:"worker"`
-	// Others and Names are the settings and the names of the other runs of a page.
+	// Settings and names of the other runs of a page.
 	Others []Settings `json:"others"`
 	Names  []string   `json:"names"`
 }

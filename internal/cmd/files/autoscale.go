@@ -17,18 +17,18 @@ import (
 	"github.com/replay-llm/replay/schema"
 )
 
-// scalerFile is a file of an autoscaler.
+// scalerFile reads a file with an autoscaler.
 type scalerFile struct{ yamlfile.File }
 
-// scalers is a mapping of autoscalers: the common keys, and those of two pools.
+// scalers has the common keys of autoscalers, and the keys for prefill and decode workers.
 type scalers struct {
 	autoscale.Config `yaml:",inline"`
 	Prefill          ast.Node `yaml:"prefill" is:"pool"`
 	Decode           ast.Node `yaml:"decode" is:"pool"`
 }
 
-// ParseAutoscale reads the autoscaler of the entry pool and that of the decode pool, nil if there is none; two is
-// true for two pools. path is the name of the file in errors.
+// ParseAutoscale parses the autoscalers of the entry pool and of the decode pool. A pool without an autoscaler has
+// nil. two reports whether there are two pools. path is the name of the file in errors.
 func ParseAutoscale(path string, text []byte, two bool) (entry, decode *replay.Autoscale, err error) {
 	f := newScalerFile(path)
 	body, err := f.ReadBody(text, "autoscaler")
@@ -48,10 +48,10 @@ func ParseAutoscale(path string, text []byte, two bool) (entry, decode *replay.A
 	return &x.Config, nil, f.PlaceError(body, x.Check())
 }
 
-// newScalerFile returns a file of an autoscaler with its rules.
+// newScalerFile returns a scalerFile with its rules.
 func newScalerFile(path string) *scalerFile {
 	f := &scalerFile{yamlfile.File{Path: path, Only: func(kinds []string) error { return fmt.Errorf("requires scaler: %s", cli.Either(kinds)) }}}
-	isRead := func(ast.Node, any) error { return nil } // by readShared and readPools
+	isRead := func(ast.Node, any) error { return nil } // readShared and readPools read these keys
 	f.Rules = rules{
 		"metric": yamlfile.OneOf(autoscale.Metrics()), "predictor": yamlfile.OneOf(autoscale.Predictors()),
 		"loss":                yamlfile.OneOf(autoscale.Losses()),
@@ -66,7 +66,8 @@ func newScalerFile(path string) *scalerFile {
 	return f
 }
 
-// readShared reads a mapping of autoscalers; the scaler of pool or else of body has the defaults.
+// readShared reads the common keys of autoscalers. Defaults depend on the kind of scaler in pool, or otherwise in
+// body.
 func (f *scalerFile) readShared(body, pool ast.Node, what string) (x scalers, err error) {
 	kind := autoscale.HPA
 	for _, node := range []ast.Node{body, pool} {
@@ -85,7 +86,7 @@ func (f *scalerFile) readShared(body, pool ast.Node, what string) (x scalers, er
 	return x, err
 }
 
-// readPools reads an autoscaler of each pool that has one. The keys outside both are those of both.
+// readPools reads the autoscalers of two pools. Keys outside of prefill and decode apply to both pools.
 func (f *scalerFile) readPools(body ast.Node) (entry, decode *replay.Autoscale, err error) {
 	if _, ok := yamlfile.PairsOf(body); !ok {
 		return nil, nil, f.ErrorAt(body, "must have autoscalers, with prefill or decode")
@@ -114,7 +115,7 @@ func (f *scalerFile) readPools(body ast.Node) (entry, decode *replay.Autoscale, 
 	return all[0], all[1], nil
 }
 
-// valueOf returns the value of a key of a mapping, nil if it is absent.
+// valueOf returns the value of a key of a mapping, or nil if it is absent.
 func valueOf(body ast.Node, name string) ast.Node {
 	pairs, _ := yamlfile.PairsOf(body)
 	for _, entry := range pairs {
@@ -125,7 +126,7 @@ func valueOf(body ast.Node, name string) ast.Node {
 	return nil
 }
 
-// expressionOf returns a rule for an expression that is true or false, or a number.
+// expressionOf returns a rule for an expression. Its value is true or false if bool is true, and otherwise a number.
 func expressionOf(bool bool) yamlfile.Rule {
 	return yamlfile.To(func(n ast.Node, to *string) (err error) {
 		if *to, err = yamlfile.TextOf(n); err != nil {
@@ -139,7 +140,7 @@ func expressionOf(bool bool) yamlfile.Rule {
 	})
 }
 
-// readTimeout reads how long a program may take for an answer, in real time.
+// readTimeout reads the real-time limit for answers of a program.
 func readTimeout(node ast.Node, to *time.Duration) error {
 	text, err := yamlfile.TextOf(node)
 	if err != nil {
@@ -151,7 +152,7 @@ func readTimeout(node ast.Node, to *time.Duration) error {
 	return nil
 }
 
-// readSlot reads a number of workers and from when on.
+// readSlot reads a number of workers and the time from which it applies.
 func (f *scalerFile) readSlot(node ast.Node, s *autoscale.Slot) error {
 	seen, err := f.Read(node, "a slot", s)
 	if err == nil && len(seen) < 2 {
@@ -160,7 +161,7 @@ func (f *scalerFile) readSlot(node ast.Node, s *autoscale.Slot) error {
 	return err
 }
 
-// readTarget reads a metric and its target.
+// readTarget reads a metric and its target value.
 func (f *scalerFile) readTarget(node ast.Node, t *autoscale.Target) error {
 	seen, err := f.Read(node, "a metric", t)
 	value := "target"
@@ -173,7 +174,7 @@ func (f *scalerFile) readTarget(node ast.Node, t *autoscale.Target) error {
 	return err
 }
 
-// readLaw reads a time, or a law of times.
+// readLaw reads a fixed time, or a random distribution of times.
 func (f *scalerFile) readLaw(node ast.Node, to *autoscale.Law) error {
 	*to = autoscale.Law{}
 	if _, ok := yamlfile.PairsOf(node); !ok {
@@ -188,13 +189,13 @@ func (f *scalerFile) readLaw(node ast.Node, to *autoscale.Law) error {
 	return to.Check()
 }
 
-// direction is a Behavior with the key that has two of its fields.
+// direction is a Behavior with the key select, which sets two of its fields.
 type direction struct {
 	*autoscale.Behavior `yaml:",inline"`
 	Select              string `yaml:"select" is:"select"`
 }
 
-// readBehavior reads how fast the number of workers changes in one direction.
+// readBehavior reads how the number of workers may change in one direction.
 func (f *scalerFile) readBehavior(node ast.Node, b *autoscale.Behavior) error {
 	b.Set = true
 	d := direction{Behavior: b}
@@ -205,7 +206,7 @@ func (f *scalerFile) readBehavior(node ast.Node, b *autoscale.Behavior) error {
 	return err
 }
 
-// readPolicy reads a policy of a direction.
+// readPolicy reads a scaling policy of one direction.
 func (f *scalerFile) readPolicy(node ast.Node, p *autoscale.Policy) error {
 	seen, err := f.Read(node, "a policy", p)
 	if err == nil && (len(seen) != 2 || !seen.Has("period")) {

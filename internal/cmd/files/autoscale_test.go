@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A file has an autoscaler for each pool, with common keys; invalid files are rejected.
+// A file has an autoscaler for each pool and common keys. Invalid files are rejected.
 func TestAutoscalePools(t *testing.T) {
 	text := "cost: 3\nmetrics: [{metric: held, target: 2}]\nprefill: {max: 4}\ndecode:\n  min: 2\n  metrics: [{metric: running, target: 6}]\nsync: 20s\n"
 	entry, decode, err := ParseAutoscale("a.yaml", []byte(text), true)
@@ -40,7 +40,7 @@ func TestAutoscalePools(t *testing.T) {
 	}
 }
 
-// Keys are those of the kind of scaler, for any place of its name; other keys are rejected.
+// Valid keys depend on the kind of scaler, at any position of the key scaler. Other keys are rejected.
 func TestAutoscaleKinds(t *testing.T) {
 	text := "metric: input_tokens_per_second\nper_worker: 9000\nstartup: {weights: {law: lognormal, median: 15s, sigma: 0.3}, image: 4s}\nscaler: rate\n"
 	a, _, err := ParseAutoscale("a.yaml", []byte(text), false)
@@ -89,7 +89,7 @@ func TestAutoscaleKinds(t *testing.T) {
 	}
 }
 
-// Settings that Dynamo's planner refuses, and settings that are not simulated, are rejected with the place.
+// Settings that Dynamo's planner rejects, and settings that are not simulated, are rejected with the line.
 func TestPlannerIsRefused(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"load_predictor: arima", "a.yaml:1: load_predictor arima is a library of Python: tools/dynamoplanner runs it as scaler: process"},

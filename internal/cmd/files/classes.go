@@ -16,7 +16,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// ParseClasses reads a list of classes (docs/classes.md). path is its name in errors.
+// ParseClasses parses a list of classes (docs/classes.md). path is the name of the file in errors.
 func ParseClasses(path string, text []byte) ([]loadgen.Class, error) {
 	f := newClassFile(path)
 	bodies, err := yamlfile.ListBodies(path, text)
@@ -65,7 +65,7 @@ func readClassName(node ast.Node, to *string) (err error) {
 	return loadgen.CheckClassName(*to)
 }
 
-// readDeadline reads a time above 0.
+// readDeadline reads a time greater than 0.
 func readDeadline(node ast.Node, to *sim.Time) error {
 	text, err := yamlfile.TextOf(node)
 	if err != nil {
@@ -81,7 +81,7 @@ func readDeadline(node ast.Node, to *sim.Time) error {
 	return nil
 }
 
-// readPriority reads a whole number, which may be written as 1e3.
+// readPriority reads an integer. The format 1e3 is also valid.
 func readPriority(node ast.Node, to *int32) error {
 	var n float64
 	if err := yamlfile.ReadScalar(node, &n, "-2147483648..2147483647"); err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/replay-llm/replay/router/policy"
 )
 
-// The page of each file has all of its keys.
+// The documentation of each file lists all keys.
 func TestPagesHaveAllKeys(t *testing.T) {
 	for page, all := range map[string][]any{
 		"autoscaling.md": {autoscale.Config{}, autoscale.Law{}, autoscale.Behavior{}, scalers{}},

@@ -17,23 +17,24 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// faultFile is a file of faults: a list of events and laws, or a mapping with such a list as faults.
+// faultFile reads a file of faults: a list of events and laws, or a mapping with this list in the key faults.
 type faultFile struct {
 	yamlfile.File
-	two bool // there are prefill and decode workers
+	two bool // prefill and decode workers are separate
 	all replay.Faults
 }
 
-// faultEntry is an event or a law.
+// faultEntry is an event, or a law for random events.
 type faultEntry struct {
 	engines.Fault `yaml:",inline"`
 	Law           engines.FaultLaw `yaml:",inline"`
 }
 
-// aFaultList is the name of a list in errors of faults.
+// aFaultList describes a list of faults in errors.
 const aFaultList = "faults, as - {at: 90s, worker: 1, what: dies}"
 
-// ParseFaults reads faults and the handling of lost requests; two is true with prefill and decode workers.
+// ParseFaults parses faults and the handling of lost requests. two reports whether prefill and decode workers are
+// separate.
 func ParseFaults(path string, text []byte, two bool) (*replay.Faults, error) {
 	bodies, err := yamlfile.ListBodies(path, text)
 	if err != nil {
@@ -58,7 +59,7 @@ func ParseFaults(path string, text []byte, two bool) (*replay.Faults, error) {
 	return &f.all, nil
 }
 
-// newFaultFile returns a file of faults with its rules.
+// newFaultFile returns a faultFile with its rules.
 func newFaultFile(path string, two bool) *faultFile {
 	f := &faultFile{File: yamlfile.File{Path: path}, two: two, all: replay.Faults{OnLoss: engines.LoseThem, Limit: engines.DefaultLimit}}
 	id := schema.Shape{"type": "integer", "minimum": 0, "maximum": 999_999}
@@ -72,7 +73,7 @@ func newFaultFile(path string, two bool) *faultFile {
 	return f
 }
 
-// poolNames returns the names of pools in the order of their numbers.
+// poolNames returns the names of pools in the order of their stages.
 func poolNames() []string { return []string{"prefill", "decode"} }
 
 // readFault reads an event or a law.
@@ -94,7 +95,7 @@ func (f *faultFile) readFault(node ast.Node) error {
 	return nil
 }
 
-// readZones reads how many zones there are, or the zone of each worker.
+// readZones reads the number of zones, or the zone of each worker.
 func (f *faultFile) readZones(node ast.Node, to *int) error {
 	list, ok := node.(*ast.SequenceNode)
 	switch {
@@ -114,7 +115,7 @@ func (f *faultFile) readZones(node ast.Node, to *int) error {
 	return nil
 }
 
-// readWorkers reads the ids of workers: a list, one, or all.
+// readWorkers reads worker ids: a list, a single id, or all.
 func (f *faultFile) readWorkers(node ast.Node, to *[]sim.WorkerID) error {
 	nodes := []ast.Node{node}
 	if list, ok := node.(*ast.SequenceNode); ok {
@@ -153,7 +154,7 @@ func readFactor(node ast.Node, to *float64) error {
 	return nil
 }
 
-// check refuses a fault that lacks a key, or has one without effect.
+// check returns an error for a missing key, and for a key without effect.
 func (x *faultEntry) check(seen yamlfile.Seen, two bool) error {
 	if seen.Has("mtbf") || seen.Has("mttr") {
 		return wantOnly(seen, "a law", []string{"mtbf", "mttr"}, "worker", "pool")
@@ -188,7 +189,7 @@ func (x *faultEntry) check(seen yamlfile.Seen, two bool) error {
 	return err
 }
 
-// wantOnly refuses a fault that lacks a needed key, or has one that is neither needed nor allowed.
+// wantOnly returns an error if a needed key is missing, or if a key is neither needed nor allowed.
 func wantOnly(seen yamlfile.Seen, what string, needs []string, may ...string) error {
 	for _, key := range needs {
 		if !seen.Has(key) {

@@ -48,7 +48,7 @@ func TestFaultFile(t *testing.T) {
 	}
 }
 
-// Senseless settings are rejected with the place and the rule.
+// Invalid settings are rejected with the line and the rule.
 func TestFaultFileRefuses(t *testing.T) {
 	for _, c := range []struct {
 		text string
@@ -80,7 +80,7 @@ func TestFaultFileRefuses(t *testing.T) {
 	}
 }
 
-// Whatever a file holds, it is taken or refused with its name.
+// Any file is either accepted or rejected with an error that names the file.
 func FuzzFaults(f *testing.F) {
 	for _, text := range []string{"", "- {at: 5, worker: 2, what: dies}", "zones: 3\nfaults:\n- {mtbf: 1h, mttr: 1s}", "- &a {at: 5, what: index}\n- *a", "faults: {at: 3}"} {
 		f.Add(text, false)

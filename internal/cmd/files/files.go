@@ -1,6 +1,8 @@
-// Package files reads the files that describe parts of a replay: faults, changes of size, autoscalers, router policies,
-// admissions and classes. The keys of each are tags of the struct that it fills (package yamlfile); here are the rules that
-// a tag cannot express.
+// Package files reads files that describe parts of a replay: faults, changes of size, autoscalers, router policies,
+// admissions and classes.
+//
+// The keys of a file are struct tags of the value that it is read into (package yamlfile). This package has the rules
+// that tags cannot express.
 //
 // Read scale.go, faults.go, autoscale.go, policy.go and classes.go.
 package files
@@ -13,7 +15,7 @@ import (
 	"github.com/replay-llm/replay/schema"
 )
 
-// rules are rules of a file by name.
+// rules are the rules of a file, by name.
 type rules = map[string]yamlfile.Rule
 
 // Shapes returns the JSON Schemas of the files, by name.

@@ -17,19 +17,19 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// policyFile is a file of a router policy (docs/policies.md).
+// policyFile reads a file with a router policy (docs/policies.md).
 type policyFile struct {
 	yamlfile.File
 	text policy.Text
 }
 
-// baseOf returns the name of a file without its folder and its extension.
+// baseOf returns the name of a file without its folder and extension.
 func baseOf(path string) string {
 	base := filepath.Base(path)
 	return strings.TrimSuffix(base, filepath.Ext(base))
 }
 
-// ParsePolicy reads a router policy.
+// ParsePolicy parses a router policy.
 func ParsePolicy(path string, text []byte) (*policy.Text, error) {
 	f := newPolicyFile(path)
 	body, err := f.ReadBody(text, "router policy")
@@ -43,7 +43,7 @@ func ParsePolicy(path string, text []byte) (*policy.Text, error) {
 	return &f.text, f.PlaceError(body, f.checkWhole(seen))
 }
 
-// newPolicyFile returns a file of a router policy with its rules.
+// newPolicyFile returns a policyFile with its rules.
 func newPolicyFile(path string) *policyFile {
 	f := &policyFile{yamlfile.File{Path: path}, policy.Text{Name: baseOf(path), Picker: policy.TakeHighest}}
 	f.Rules = rules{
@@ -65,7 +65,7 @@ func newPolicyFile(path string) *policyFile {
 	return f
 }
 
-// readDelay returns the rule for the delay of a signal, which is a time or never.
+// readDelay returns the rule for the delay of a signal: a time, or never.
 func (f *policyFile) readDelay(age *router.Age) yamlfile.Rule {
 	return yamlfile.To(func(node ast.Node, to *sim.Time) error {
 		if text, err := yamlfile.TextOf(node); err == nil && text == Never {
@@ -76,7 +76,7 @@ func (f *policyFile) readDelay(age *router.Age) yamlfile.Rule {
 	}).As(schema.AnyOf(yamlfile.InstantShape(), schema.OneOf([]string{Never})))
 }
 
-// checkWhole refuses keys that do not go together.
+// checkWhole returns an error for incompatible keys.
 func (f *policyFile) checkWhole(seen yamlfile.Seen) error {
 	t := &f.text
 	scored := t.Picker == policy.TakeHighest || t.Picker == policy.DrawByScore
@@ -127,7 +127,7 @@ func (f *policyFile) readHold(node ast.Node, to **policy.TextHold) error {
 	return err
 }
 
-// tieNames returns the names of what is done with ties.
+// tieNames returns the valid values of ties.
 func tieNames() []string { return []string{"first", "any"} }
 
 func readTies(node ast.Node, any *bool) error {
@@ -144,13 +144,13 @@ func readOrder(node ast.Node, to *router.QueueOrder) error {
 	return err
 }
 
-// Never is the delay of a signal that no router receives.
+// Never is the delay of a signal that routers do not receive.
 const Never = "never"
 
-// admissionFile is a file of an admission.
+// admissionFile reads a file with an admission.
 type admissionFile struct{ yamlfile.File }
 
-// ParseAdmission reads the rules that hold back or reject requests (docs/policies.md).
+// ParseAdmission parses rules that hold or reject requests (docs/policies.md).
 func ParseAdmission(path string, text []byte) (*policy.Admission, error) {
 	f := newAdmissionFile(path)
 	body, err := f.ReadBody(text, "admission")
@@ -165,14 +165,14 @@ func ParseAdmission(path string, text []byte) (*policy.Admission, error) {
 	return a, err
 }
 
-// newAdmissionFile returns a file of an admission with its rules.
+// newAdmissionFile returns an admissionFile with its rules.
 func newAdmissionFile(path string) *admissionFile {
 	f := &admissionFile{yamlfile.File{Path: path}}
 	f.Rules = rules{"name": yamlfile.To(yamlfile.ReadName), "rule": yamlfile.To(f.readRule).As(decisions{}), "condition": f.Expression(policy.CheckRule)}
 	return f
 }
 
-// decisions are the keys of a rule of an admission, in the order of router.Decision.
+// decisions are the keys of a rule of an admission, in the order of the router.Decision values.
 type decisions struct {
 	Accept string `yaml:"accept" is:"condition"`
 	Hold   string `yaml:"hold" is:"condition"`

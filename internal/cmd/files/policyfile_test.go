@@ -7,7 +7,7 @@ import (
 	"github.com/replay-llm/replay/router/policy"
 )
 
-// An error in a policy has its line, the value and the requirement.
+// Errors in a policy have the line, the value and the requirement.
 func TestPolicyFaults(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"", "p.yaml: 0 documents, expected one router policy"},
@@ -60,7 +60,7 @@ func TestPolicyFaults(t *testing.T) {
 	}
 }
 
-// So it is with an admission.
+// Errors in an admission have the line, the value and the requirement.
 func TestAdmissionFaults(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"", "a.yaml: 0 documents, expected one admission"},
@@ -82,7 +82,7 @@ func TestAdmissionFaults(t *testing.T) {
 	}
 }
 
-// A policy is called by its own name, or by that of its file.
+// The name of a policy is the key name, or otherwise the name of the file.
 func TestPolicyIsNamed(t *testing.T) {
 	for text, want := range map[string]string{"picker: random": "mine", "picker: random\nname: yours": "yours"} {
 		p, err := ParsePolicy("dir/mine.yaml", []byte(text))
@@ -92,7 +92,7 @@ func TestPolicyIsNamed(t *testing.T) {
 	}
 }
 
-// Any bytes are a policy that can be made, or refused with their place.
+// Any bytes are either a valid policy or rejected with an error that names the line.
 func FuzzParsePolicy(f *testing.F) {
 	for _, name := range PolicyNames() {
 		text, err := PolicyText(name)

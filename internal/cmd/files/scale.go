@@ -11,15 +11,15 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// scaleEvent is an entry of a file of changes of size.
+// scaleEvent is an entry of a file with changes of size.
 type scaleEvent struct {
 	At      sim.Time `yaml:"at"`
 	Workers int      `yaml:"workers,prefill" of:"alike,apart" is:"1..1000000"`
 	Decode  int      `yaml:"decode" of:"apart" is:"1..1000000"`
 }
 
-// ParseScale reads when the number of workers changes; two is true where there are prefill and decode workers. path is
-// the name of the file in errors.
+// ParseScale parses the times at which the number of workers changes. two reports whether prefill and decode workers
+// are separate. path is the name of the file in errors.
 func ParseScale(path string, text []byte, two bool) ([]replay.ScaleEvent, error) {
 	bodies, err := yamlfile.ListBodies(path, text)
 	if err != nil {

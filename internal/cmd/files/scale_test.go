@@ -29,7 +29,7 @@ func TestScaleFile(t *testing.T) {
 	}
 }
 
-// A file with any content is accepted as a whole or rejected with its name; accepted values are in order and within
+// Any file is either accepted or rejected with an error that names the file. Accepted events are in order and within
 // bounds.
 func FuzzScale(f *testing.F) {
 	for _, text := range []string{

@@ -19,51 +19,51 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Cut is a trace in files of an hour each, of which few are in memory at a time.
+// Cut is a trace that was split into one file per hour, so that only a few hours are in memory.
 type Cut struct {
 	dir    string
-	block  int     // tokens of a hash id
+	block  int     // tokens per hash id
 	first  float64 // arrival of the first row, in ms of the trace
 	last   float64
-	length float64 // of an hour of the replay, in ms of the trace
+	length float64 // length of an hour of the replay, in ms of the trace
 	hours  []cutHour
 	CutOptions
 }
 
-// CutOptions are the settings of the replay of the hours of a trace.
+// CutOptions are the settings for replays of the hours of a trace.
 type CutOptions struct {
 	Speedup float64
-	Growth  float64 // factor by which opened hours have more sessions
+	Growth  float64 // factor for the number of sessions of each hour
 	Seed    uint64
-	Classes []loadgen.Class // that requests are put into
+	Classes []loadgen.Class // classes of requests
 }
 
-// cutHour is what an hour has.
+// cutHour has the totals of an hour.
 type cutHour struct {
 	requests int
-	tokens   int64 // of prompts and answers
+	tokens   int64 // prompt and output tokens
 }
 
-// mostOpen bounds how many hours are written at once.
+// mostOpen is the maximum number of hour files that are open for writing.
 const mostOpen = 8
 
 // cutter writes the rows of a trace to the files of their hours.
 type cutter struct {
 	*Cut
 	open     map[int]*hourFile
-	sessions map[string]int // hour in which a session begins
+	sessions map[string]int // hour in which a session begins, by session
 	started  bool
-	fresh    uint64 // names of blocks that were made up
+	fresh    uint64 // number of generated block names
 }
 
-// hourFile is a file that is being written.
+// hourFile is an open file of an hour.
 type hourFile struct {
 	file   *os.File
 	writer *write.Writer
 }
 
-// CutTrace reads a trace once and writes its hours to temporary files, which Close removes. A session belongs to the hour in which
-// it begins.
+// CutTrace reads a trace once and writes its hours to temporary files. Close removes these files. A session belongs
+// to the hour in which it begins.
 func CutTrace(s *formats.Stream, o CutOptions) (*Cut, error) {
 	dir, err := os.MkdirTemp("", "replay-hours-")
 	if err != nil {
@@ -126,13 +126,13 @@ func (c *cutter) add(s *formats.Stream, r *formats.Record) error {
 	return f.writer.Write(r)
 }
 
-// nameBlocks gives names to the blocks of a prompt that have none, since no other prompt shares them.
+// nameBlocks generates unique names for the blocks of a prompt that no other prompt shares.
 func (c *cutter) nameBlocks(r *formats.Record) {
 	if r.Private {
 		r.IDs = r.IDs[:0]
 	}
 	for i := range r.IDs {
-		r.IDs[i] &= math.MaxInt64 // the most that a file may have
+		r.IDs[i] &= math.MaxInt64 // the maximum id in a file
 	}
 	if r.Private || r.Full {
 		for len(r.IDs) < (r.Input+c.block-1)/c.block {
@@ -142,13 +142,13 @@ func (c *cutter) nameBlocks(r *formats.Record) {
 	}
 }
 
-// mostHours bounds the hours of a trace: ten years.
+// mostHours is the maximum number of hours of a trace: ten years.
 const mostHours = 87600
 
-// nameHour returns the file of an hour.
+// nameHour returns the path of the file of an hour.
 func (c *Cut) nameHour(k int) string { return filepath.Join(c.dir, fmt.Sprintf("%d.jsonl", k)) }
 
-// openHour returns the file of an hour to write to.
+// openHour returns the open file of an hour.
 func (c *cutter) openHour(k int) (*hourFile, error) {
 	if f := c.open[k]; f != nil {
 		return f, nil
@@ -191,10 +191,11 @@ func (c *Cut) Busiest() int {
 	return busiest
 }
 
-// span returns the time from the first to the last arrival on the replay's clock.
+// span returns the simulated time from the first to the last arrival.
 func (c *Cut) span() sim.Time { return sim.Time((c.last - c.first) / c.length * float64(hourMS)) }
 
-// Open returns the sessions that begin in the hours from one up to another. The workload's clock begins with the first of these hours.
+// Open returns the sessions that begin in the hours from <= hour < to. Time 0 of the workload is the beginning of the
+// first of these hours.
 func (c *Cut) Open(ctx context.Context, from, to int) (*loadgen.Workload, error) {
 	w, err := c.open(ctx, from, to)
 	if err != nil {
@@ -203,7 +204,7 @@ func (c *Cut) Open(ctx context.Context, from, to int) (*loadgen.Workload, error)
 	return plan.Grow(w, c.Growth, c.Seed), nil
 }
 
-// OpenBusiest returns the sessions of the hour with the most tokens, as they were recorded.
+// OpenBusiest returns the recorded sessions of the hour with the most tokens, without Growth.
 func (c *Cut) OpenBusiest(ctx context.Context) (*loadgen.Workload, error) {
 	k := c.Busiest()
 	return c.open(ctx, k, k+1)
@@ -244,13 +245,13 @@ func (c *Cut) open(ctx context.Context, from, to int) (*loadgen.Workload, error)
 	return w, nil
 }
 
-// refuseShort refuses a trace that does not cover several hours.
+// refuseShort returns the error for a trace of less than two hours.
 func refuseShort(covers sim.Time) error {
 	return cli.Usagef("--by-hour: the requests of the trace arrive within %s, must be at least 2 hours", roundSeconds(covers))
 }
 
-// pairOf returns the workload of an hour with the hour before it, and when the hour begins on the clock of its replay, at most 0
-// where nothing comes before it.
+// pairOf returns the workload of an hour together with the previous hour, and the simulated time at which the hour
+// begins. This time is at most 0 if no request arrives before it.
 func (r *Runner) pairOf(ctx context.Context, c *Cut, k int) (*loadgen.Workload, sim.Time, error) {
 	from := max(0, k-1)
 	w, err := c.Open(ctx, from, k+1)
@@ -261,7 +262,7 @@ func (r *Runner) pairOf(ctx context.Context, c *Cut, k int) (*loadgen.Workload, 
 	return w, hourMS*sim.Time(k-from) - first/sim.Time(r.Spec.Speedup), nil
 }
 
-// quantileOf returns the size of the nearest rank.
+// quantileOf returns a quantile of sizes by the nearest rank.
 func quantileOf(sizes []int, q float64) int {
 	slices.Sort(sizes)
 	return sizes[min(len(sizes)-1, max(0, int(math.Ceil(q*float64(len(sizes))-1e-9))-1))]

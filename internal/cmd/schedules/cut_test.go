@@ -16,7 +16,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// writeRows returns a trace with a number of requests in each hour, each third with a second turn an hour and a half later.
+// writeRows returns a trace with the given number of requests in each hour. Every third request has a second turn 1.5
+// hours later.
 func writeRows(requests ...int) string {
 	var b strings.Builder
 	var later []string
@@ -34,7 +35,7 @@ func writeRows(requests ...int) string {
 	return b.String() + strings.Join(later, "")
 }
 
-// cutRows cuts a trace.
+// cutRows cuts a trace into hours.
 func cutRows(t *testing.T, text string, o CutOptions) (*Cut, error) {
 	t.Helper()
 	s, err := registry.NewStream(strings.NewReader(text), "rows", formats.Options{TraceBlock: 512, Strict: true})
@@ -44,7 +45,7 @@ func cutRows(t *testing.T, text string, o CutOptions) (*Cut, error) {
 	return CutTrace(s, o)
 }
 
-// The hours of a cut trace are those of the trace in memory: the same sessions with all their turns, by the same clock.
+// The hours of a cut trace have the same sessions, turns and times as the hours of the trace in memory.
 func TestCutHoursAreThose(t *testing.T) {
 	ctx, text := context.Background(), writeRows(30, 600, 250, 0, 400)
 	whole, err := registry.Read(strings.NewReader(text), "rows", formats.Options{TraceBlock: 512, Strict: true})
@@ -86,7 +87,7 @@ func TestCutHoursAreThose(t *testing.T) {
 	}
 }
 
-// Growth opens as many more sessions of each hour.
+// Growth increases the number of sessions of each hour by its factor.
 func TestCutGrows(t *testing.T) {
 	c, err := cutRows(t, writeRows(300, 300, 300), CutOptions{Speedup: 1, Growth: 1.5})
 	if err != nil {
@@ -100,7 +101,7 @@ func TestCutGrows(t *testing.T) {
 	}
 }
 
-// What cannot be cut is refused with its line, and leaves no files.
+// A trace that cannot be cut is rejected with its line, and no files remain.
 func TestCutRefuses(t *testing.T) {
 	row := func(at int) string {
 		return fmt.Sprintf("{\"timestamp\":%d,\"input_length\":20,\"output_length\":4,\"hash_ids\":[1]}\n", at)
@@ -122,7 +123,7 @@ func TestCutRefuses(t *testing.T) {
 	}
 }
 
-// cutHours returns a trace with these requests in each hour, evenly spread, cut into hours.
+// cutHours returns a cut trace with the given number of evenly spaced requests in each hour.
 func cutHours(t *testing.T, requests []int) *Cut {
 	t.Helper()
 	var text strings.Builder
@@ -139,8 +140,8 @@ func cutHours(t *testing.T, requests []int) *Cut {
 	return c
 }
 
-// The schedule of a cut trace has the workers of each hour that the trace in memory has; all ways meet in every hour, and cost as much
-// as those in memory.
+// The schedule of a cut trace has the same workers in each hour as the schedule of the trace in memory. All ways to
+// size the cluster meet the objectives in every hour and have the same costs.
 func TestCutScheduleIsThat(t *testing.T) {
 	ctx := context.Background()
 	c := cutHours(t, []int{300, 6000, 2500, 0, 4000})
@@ -172,7 +173,7 @@ func TestCutScheduleIsThat(t *testing.T) {
 	}
 }
 
-// The worker-time of an autoscaled pool in a part of a replay is the sum over the sizes between its instants.
+// The usage of an autoscaled pool between two times is the sum over its sizes between these times.
 func TestUsageWithin(t *testing.T) {
 	s := &harness.Scaling{Sizes: []harness.PoolSize{{At: 0, Ready: 1, GPUs: 2}, {At: hourMS / 2, Ready: 3, GPUs: 6}, {At: hourMS, Ready: 2, GPUs: 4}}, End: hourMS}
 	for _, x := range []struct {
@@ -187,8 +188,8 @@ func TestUsageWithin(t *testing.T) {
 	}
 }
 
-// Hours that fall on the same hour of the week or the day have the workers that a share of them needs, from the hour at which the
-// trace begins.
+// The workers of an hour of the week or of the day are a quantile over the hours of the trace that fall on it. Hours
+// are counted from the begin of the trace.
 func TestRhythms(t *testing.T) {
 	h := &ByHour{gpus: func(s plan.Shape) float64 { return float64(s.Size()) }}
 	for i := range 2*weekHours + 5 {
@@ -231,8 +232,8 @@ func TestRhythms(t *testing.T) {
 	}
 }
 
-// For a trace of more than two days the schedule that repeats by the day is listed with the other schedules. In every
-// hour it has at least the workers of that hour, in memory and cut.
+// For a trace of more than two days, the schedules include a daily schedule. In every hour it has at least the
+// workers of that hour, in memory and cut.
 func TestDaysRepeat(t *testing.T) {
 	ctx := context.Background()
 	var requests []int

@@ -1,8 +1,8 @@
-// Package schedules finds the number of workers that a cluster needs in each hour of a trace, with the cost, compared
-// with a fixed size and an autoscaler; and the shared pool of several deployments.
+// Package schedules finds the number of workers that a cluster requires in each hour of a trace. It compares the cost
+// with a fixed size and an autoscaler. It also finds the size of a pool that several deployments share.
 //
-// Read hours.go, week.go, text.go, then cut.go with streamed.go: a trace that is not kept in memory; then pool.go with pooltext.go: several
-// deployments on one pool of GPUs.
+// Read hours.go, week.go, text.go, then cut.go and streamed.go (traces that are not kept in memory), then pool.go and
+// pooltext.go (several deployments on one pool of GPUs).
 package schedules
 
 import (
@@ -22,30 +22,30 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// hourMS is an hour on the replay's clock.
+// hourMS is an hour of simulated time, in ms.
 const hourMS sim.Time = 3600e3
 
-// dayHours is the hours of a day.
+// dayHours is the number of hours of a day.
 const dayHours = 24
 
-// Runner replays a choice of settings.
+// Runner replays the chosen settings of a plan.
 type Runner struct {
-	Spec    replay.Spec  // without a number of workers; pass times and start-up are those of the plan
-	Variant plan.Variant // without a fixed cluster
+	Spec    replay.Spec  // the number of workers is not set; pass times and startup times are those of the plan
+	Variant plan.Variant // the cluster is not fixed
 	Resize  func(plan.Shape) replay.Topology
-	Points  func(*loadgen.Workload) plan.Run // replays points of a part of the workload
+	Points  func(*loadgen.Workload) plan.Run // returns the function that replays clusters on a part of the workload
 	Judge   func(*harness.Result, *loadgen.Workload) (plan.Measure, error)
 
 	Most, Cores int
 	Precision   float64
-	Startup     time.Duration // until a worker serves
-	HPATarget   float64       // requests in flight on a worker; 0: those of the busiest hour
+	Startup     time.Duration // time until a new worker serves
+	HPATarget   float64       // target number of requests in flight per worker; 0: derived from the busiest hour
 	Progress    func(done, expected int)
-	Begin       Begin   // when the trace begins
-	Quantile    float64 // of hours that fall on the same hour of the day or the week, 0 to 1
+	Begin       Begin   // hour of the week at which the trace begins
+	Quantile    float64 // quantile over the hours of the trace that fall on the same hour of the day or week, 0 to 1
 }
 
-// CheckCover refuses workloads that do not cover several hours.
+// CheckCover returns an error for workloads of less than two hours.
 func CheckCover(w *loadgen.Workload, speedup float64) error {
 	if w.Graph != nil {
 		return cli.Usagef("--by-hour is not supported with requests that wait for more than the turn before them")
@@ -57,13 +57,13 @@ func CheckCover(w *loadgen.Workload, speedup float64) error {
 	return nil
 }
 
-// roundSeconds returns a time in whole seconds.
+// roundSeconds returns a time rounded down to seconds.
 func roundSeconds(t sim.Time) time.Duration {
 	return time.Duration(t) * time.Millisecond / time.Second * time.Second
 }
 
-// Find finds the smallest cluster of each hour, and holds the schedule, a fixed size and an HPA to the objectives. near is about
-// the size of the cluster.
+// Find finds the smallest cluster for each hour. It checks the objectives for this schedule, a fixed size and an HPA.
+// near is an estimate of the size.
 func (r *Runner) Find(ctx context.Context, w *loadgen.Workload, near plan.Shape) (*ByHour, error) {
 	h := &ByHour{startup: r.Startup.Seconds(), price: r.Variant.Price, gpus: r.gpusOf}
 	if err := h.cutHours(ctx, r, w, near); err != nil {
@@ -72,38 +72,39 @@ func (r *Runner) Find(ctx context.Context, w *loadgen.Workload, near plan.Shape)
 	return h, h.compareWays(ctx, r, w)
 }
 
-// ByHour is a schedule of workers by hour, and what it costs next to other ways to size the cluster.
+// ByHour is a schedule with a number of workers for each hour. It also has the costs of other ways to size the
+// cluster.
 type ByHour struct {
-	startup float64 // seconds until a worker serves
+	startup float64 // seconds until a new worker serves
 	hours   []hourOf
 	ways    []wayToSize
-	price   float64 // of a GPU for an hour
+	price   float64 // price of a GPU per hour
 	gpus    func(plan.Shape) float64
 
 	begin     Begin
 	quantile  float64
-	day, week *rhythm // workers by hour of the day and of the week, of traces of two days or more
-	cut       *Cut    // of a trace that is not in memory
+	day, week *rhythm // workers by hour of the day and of the week, for traces of at least two days
+	cut       *Cut    // the trace in files; nil if the trace is in memory
 }
 
-// hourOf is one hour of the trace.
+// hourOf is an hour of the trace.
 type hourOf struct {
-	from, to sim.Time // on the replay's clock; the last hour may be shorter
+	from, to sim.Time // simulated time; the last hour may be shorter
 	requests int
 	shape    plan.Shape
-	missed   string // what is missed with the most workers; "" if the hour meets
+	missed   string // missed objective with the maximum number of workers; "": the hour meets the objectives
 }
 
-// wayToSize is a way to decide on the number of workers.
+// wayToSize is a way to set the number of workers, with its results.
 type wayToSize struct {
 	name     string
 	workers  string
-	gpuHours float64 // of the whole trace
+	gpuHours float64 // GPU-hours for the whole trace
 	met      bool
 	missed   string
 }
 
-// cutHours finds the smallest cluster of each hour alone.
+// cutHours finds the smallest cluster for each hour separately.
 func (h *ByHour) cutHours(ctx context.Context, r *Runner, w *loadgen.Workload, near plan.Shape) error {
 	speed := sim.Time(r.Spec.Speedup)
 	first, last := plan.Span(w)
@@ -125,8 +126,8 @@ func (h *ByHour) cutHours(ctx context.Context, r *Runner, w *loadgen.Workload, n
 	return nil
 }
 
-// resizeMissed gives hours that no number of workers meets as many workers as the largest other hour, since more are of
-// no use.
+// resizeMissed sets the cluster of hours that no number of workers can serve. They get the largest cluster of the
+// other hours, because more workers do not help.
 func (h *ByHour) resizeMissed(r *Runner) {
 	largest, met := r.leastShape(), false
 	for i := range h.hours {
@@ -141,7 +142,7 @@ func (h *ByHour) resizeMissed(r *Runner) {
 	}
 }
 
-// leastShape returns the smallest cluster.
+// leastShape returns the smallest possible cluster.
 func (r *Runner) leastShape() plan.Shape {
 	if r.Variant.Split {
 		return plan.Two(1, 1)
@@ -153,8 +154,8 @@ func largerShape(a, b plan.Shape) plan.Shape {
 	return plan.Shape{Workers: max(a.Workers, b.Workers), Prefill: max(a.Prefill, b.Prefill), Decode: max(a.Decode, b.Decode)}
 }
 
-// findHour returns the smallest cluster that meets the objectives on a part of the workload, or the objective that the
-// largest one misses.
+// findHour returns the smallest cluster that meets the objectives for a part of the workload. If the largest cluster
+// misses an objective, it returns that objective.
 func (r *Runner) findHour(ctx context.Context, part *loadgen.Workload, near plan.Shape) (plan.Shape, string, error) {
 	v := r.Variant
 	v.Near = near
@@ -171,10 +172,10 @@ func (r *Runner) findHour(ctx context.Context, part *loadgen.Workload, near plan
 	return a.Shape, "", nil
 }
 
-// mostRounds bounds how often a schedule is given more workers where it misses as a whole.
+// mostRounds is the maximum number of times that workers are added to a schedule that misses the objectives.
 const mostRounds = 12
 
-// holdSchedule adds workers to hours until the whole trace meets the objectives, as far as that helps.
+// holdSchedule adds workers to hours until the whole trace meets the objectives or mostRounds is reached.
 func (h *ByHour) holdSchedule(ctx context.Context, r *Runner, w *loadgen.Workload) (plan.Measure, error) {
 	m, err := r.replaySchedule(ctx, w, h, 0)
 	for round := 0; err == nil && !m.Met && round < mostRounds; round++ {
@@ -185,7 +186,7 @@ func (h *ByHour) holdSchedule(ctx context.Context, r *Runner, w *loadgen.Workloa
 	return m, err
 }
 
-// compareWays holds the schedule, a fixed size and an HPA to the objectives over the whole trace.
+// compareWays checks the objectives over the whole trace for the schedule, a fixed size and an HPA.
 func (h *ByHour) compareWays(ctx context.Context, r *Runner, w *loadgen.Workload) error {
 	m, err := h.holdSchedule(ctx, r, w)
 	if err != nil {
@@ -228,7 +229,7 @@ func growShape(s plan.Shape) plan.Shape {
 	return plan.One(s.Workers + 1)
 }
 
-// gpusOf returns the GPUs of a cluster.
+// gpusOf returns the number of GPUs of a cluster.
 func (r *Runner) gpusOf(s plan.Shape) float64 {
 	v := &r.Variant
 	if v.CountGPUs != nil {
@@ -237,12 +238,12 @@ func (r *Runner) gpusOf(s plan.Shape) float64 {
 	return float64(s.Size() * max(1, v.GPUs))
 }
 
-// countHours returns the hours of the trace.
+// countHours returns the duration of the trace in hours.
 func (h *ByHour) countHours() float64 {
 	return float64(h.hours[len(h.hours)-1].to / hourMS)
 }
 
-// countGPUHours returns the GPU-hours of the schedule, with the time in which workers start.
+// countGPUHours returns the GPU-hours of the schedule, including the time in which workers start.
 func (h *ByHour) countGPUHours() float64 {
 	sum, before := 0.0, h.hours[0].shape
 	for i := range h.hours {
@@ -257,7 +258,7 @@ func (h *ByHour) countGPUHours() float64 {
 	return sum
 }
 
-// describeSizes returns the smallest and the largest size of the schedule.
+// describeSizes returns the smallest and the largest size of the schedule as text.
 func (h *ByHour) describeSizes() string {
 	least, most := h.hours[0].shape, h.hours[0].shape
 	for i := range h.hours {
@@ -274,7 +275,7 @@ func (h *ByHour) describeSizes() string {
 	return fmt.Sprintf("%d to %v", least.Workers, most)
 }
 
-// nameSize names a cluster in few letters: prefill workers come before decode workers.
+// nameSize returns the size of a cluster as text, prefill workers first.
 func nameSize(s plan.Shape) string {
 	if s.Split() {
 		return fmt.Sprintf("%d + %d workers", s.Prefill, s.Decode)
@@ -282,8 +283,8 @@ func nameSize(s plan.Shape) string {
 	return s.String()
 }
 
-// addWorkers adds a worker to each hour in which the schedule misses the objectives or, if no single hour misses, to
-// the hour before the nearest miss.
+// addWorkers adds a worker to each hour in which the schedule misses the objectives. If no single hour misses them,
+// it adds a worker to the hour with the worst values.
 func (h *ByHour) addWorkers(ctx context.Context, r *Runner, w *loadgen.Workload) error {
 	measures, err := h.judgeHours(ctx, r, w)
 	if err != nil {
@@ -308,7 +309,7 @@ func (h *ByHour) addWorkers(ctx context.Context, r *Runner, w *loadgen.Workload)
 	return nil
 }
 
-// judgeHours holds each hour of the schedule to the objectives.
+// judgeHours checks the objectives for each hour of the schedule.
 func (h *ByHour) judgeHours(ctx context.Context, r *Runner, w *loadgen.Workload) ([]plan.Measure, error) {
 	measures, wrong := make([]plan.Measure, len(h.hours)), make([]error, len(h.hours))
 	seats := make(chan struct{}, max(1, r.Cores))
@@ -327,7 +328,8 @@ func (h *ByHour) judgeHours(ctx context.Context, r *Runner, w *loadgen.Workload)
 	return measures, errors.Join(wrong...)
 }
 
-// replaySchedule replays the whole trace with the schedule; hour is the one that is judged, counted from 1, or 0 for all.
+// replaySchedule replays the whole trace with the schedule. It checks the objectives for an hour, counted from 1, or
+// for all hours if hour is 0.
 func (r *Runner) replaySchedule(ctx context.Context, w *loadgen.Workload, h *ByHour, hour int) (plan.Measure, error) {
 	return r.replayWhole(ctx, w, func(s *replay.Spec) {
 		s.Topology = r.Resize(h.hours[0].shape)
@@ -355,7 +357,7 @@ func (r *Runner) replaySchedule(ctx context.Context, w *loadgen.Workload, h *ByH
 	})
 }
 
-// scaleEvent returns the event that makes a cluster another.
+// scaleEvent returns the event that changes the size of the cluster at a time.
 func scaleEvent(at sim.Time, s plan.Shape) replay.ScaleEvent {
 	if s.Split() {
 		return replay.ScaleEvent{At: at, Workers: s.Prefill, Decode: s.Decode}
@@ -363,13 +365,13 @@ func scaleEvent(at sim.Time, s plan.Shape) replay.ScaleEvent {
 	return replay.ScaleEvent{At: at, Workers: s.Workers, Decode: replay.KeepSize}
 }
 
-// replayWhole replays the whole trace on a cluster that changes, and holds it to the objectives.
+// replayWhole replays the whole trace with a changed spec and checks the objectives.
 func (r *Runner) replayWhole(ctx context.Context, w *loadgen.Workload, change func(*replay.Spec)) (plan.Measure, error) {
 	m, _, err := r.replayReported(ctx, w, change)
 	return m, err
 }
 
-// replayReported is replayWhole with the GPU-hours of an autoscaled cluster and its numbers of workers.
+// replayReported is replayWhole. It also returns the GPU-hours and the numbers of workers of an autoscaled cluster.
 func (r *Runner) replayReported(ctx context.Context, w *loadgen.Workload, change func(*replay.Spec)) (plan.Measure, wayToSize, error) {
 	var way wayToSize
 	spec := r.Spec
@@ -391,11 +393,11 @@ func (r *Runner) replayReported(ctx context.Context, w *loadgen.Workload, change
 	return m, way, nil
 }
 
-// addAutoscaled adds Kubernetes' HPA with a target of requests in flight: the mean on a worker of the busiest hour's
-// smallest cluster.
+// addAutoscaled adds a Kubernetes HPA with a target of requests in flight per worker. The default target is the mean
+// in the busiest hour with its smallest cluster.
 func (h *ByHour) addAutoscaled(ctx context.Context, r *Runner, w *loadgen.Workload, fixed plan.Shape) ([]wayToSize, error) {
 	if fixed.Split() {
-		return h.ways, nil // each pool has a separate HPA there, with a target that the plan does not have
+		return h.ways, nil // with two pools each pool has an HPA, and the plan has no target for it
 	}
 	target := r.HPATarget
 	if target == 0 {
@@ -416,19 +418,20 @@ func (h *ByHour) addAutoscaled(ctx context.Context, r *Runner, w *loadgen.Worklo
 	return append(h.ways, way), err
 }
 
-// largestHour returns the first hour with the most workers.
+// largestHour returns the first hour with the largest cluster.
 func (h *ByHour) largestHour() int {
 	return slices.IndexFunc(h.hours, func(one hourOf) bool {
 		return !slices.ContainsFunc(h.hours, func(other hourOf) bool { return other.shape.Size() > one.shape.Size() })
 	})
 }
 
-// findTarget returns the mean number of requests in flight on a worker in an hour, in whole requests of at least 1.
+// findTarget returns the mean number of requests in flight per worker in an hour, rounded down to an integer of at
+// least 1.
 func (r *Runner) findTarget(ctx context.Context, part *loadgen.Workload, shape plan.Shape) (float64, error) {
 	spec := r.Spec
 	spec.Topology = r.Resize(shape)
 	if shape.Workers == 1 {
-		spec.Topology = r.Resize(plan.One(2)) // what a router takes
+		spec.Topology = r.Resize(plan.One(2)) // a router requires two workers
 	}
 	result, err := spec.RunOn(ctx, part, replay.Streams{})
 	if err != nil {

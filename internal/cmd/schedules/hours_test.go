@@ -14,7 +14,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// busyHours returns a workload with a number of requests in each hour, at even gaps.
+// busyHours returns a workload with the given number of evenly spaced requests in each hour.
 func busyHours(requests ...int) *loadgen.Workload {
 	w := &loadgen.Workload{Synthetic: true}
 	for hour, n := range requests {
@@ -28,7 +28,7 @@ func busyHours(requests ...int) *loadgen.Workload {
 	return w
 }
 
-// runnerOf returns what replays the workload on engines without a GPU, for a limit of the mean time per token.
+// runnerOf returns a Runner for engines without a GPU. limit is the objective for the mean time per output token.
 func runnerOf(limit float64, startup time.Duration) *Runner {
 	engine := engineargs.Default()
 	engine.StartupSeconds = startup.Seconds()
@@ -56,8 +56,9 @@ func runnerOf(limit float64, startup time.Duration) *Runner {
 	return r
 }
 
-// Each hour has the fewest workers with which it meets alone, unless the whole trace takes more; the schedule meets, and
-// costs no more than the busiest hour's workers all along.
+// Each hour has the smallest number of workers that meets the objectives for this hour alone, unless the whole trace
+// requires more. The schedule meets the objectives. It costs at most as much as the workers of the busiest hour in
+// all hours.
 func TestScheduleIsSmallest(t *testing.T) {
 	ctx, w := context.Background(), busyHours(300, 6000, 2500, 0, 4000)
 	for _, startup := range []time.Duration{0, 2 * time.Minute} {
@@ -91,7 +92,7 @@ func TestScheduleIsSmallest(t *testing.T) {
 	}
 }
 
-// sumHours returns the GPU-hours of a schedule of which workers start at once.
+// sumHours returns the GPU-hours of a schedule without startup times.
 func sumHours(h *ByHour) float64 {
 	sum := 0.0
 	for i := range h.hours {

@@ -9,31 +9,31 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Member is one deployment on a pool of GPUs.
+// Member is a deployment on a pool of GPUs.
 type Member struct {
 	Name, Trace string
-	Factor      float64 // by which passes take longer than in the model
+	Factor      float64 // factor for pass times, relative to the model
 	schedule    *ByHour
 	met         bool
 	missed      string
 }
 
-// Pool is how several deployments share GPUs.
+// Pool describes several deployments that share GPUs.
 type Pool struct {
-	GPUs    int // of the pool
+	GPUs    int // number of GPUs of the pool
 	Members []Member
 	hours   []shared
 }
 
-// shared is an hour of all deployments.
+// shared has the GPUs of all deployments in an hour.
 type shared struct {
 	from, to sim.Time
 	gpus     []int // by deployment
 	total    int
-	start    int // while the hour's workers start, and those of the hour before serve; 0: they start at once
+	start    int // GPUs while new workers start and workers of the previous hour still serve; 0: no startup time
 }
 
-// Add finds the schedule of a deployment.
+// Add finds the schedule of a deployment and adds the deployment to the pool.
 func (p *Pool) Add(ctx context.Context, r *Runner, w *loadgen.Workload, m Member) error {
 	h := &ByHour{startup: r.Startup.Seconds(), price: r.Variant.Price, gpus: r.gpusOf}
 	if err := h.cutHours(ctx, r, w, plan.Shape{}); err != nil {
@@ -45,7 +45,7 @@ func (p *Pool) Add(ctx context.Context, r *Runner, w *loadgen.Workload, m Member
 	return err
 }
 
-// Share adds up the hours of all deployments.
+// Share adds up the GPUs of all deployments by hour.
 func (p *Pool) Share() {
 	p.hours = nil
 	for i := range p.Members {
@@ -71,7 +71,7 @@ func (p *Pool) Share() {
 	}
 }
 
-// gpusAt returns the GPUs of an hour; the smallest cluster after the end of the trace.
+// gpusAt returns the GPUs in an hour. After the end of the trace the deployment has its smallest cluster.
 func (m *Member) gpusAt(hour int) int {
 	h := m.schedule
 	if hour < len(h.hours) {
@@ -83,10 +83,10 @@ func (m *Member) gpusAt(hour int) int {
 	return int(h.gpus(plan.One(1)))
 }
 
-// needs returns the GPUs that an hour needs at once.
+// needs returns the maximum number of GPUs in use during the hour.
 func (s *shared) needs() int { return max(s.total, s.start) }
 
-// Needed returns the GPUs that the deployments need at once, and the hour in which they do.
+// Needed returns the maximum number of GPUs in use, and the hour of this maximum.
 func (p *Pool) Needed() (gpus, hour int) {
 	for k := range p.hours {
 		if n := p.hours[k].needs(); n > gpus {
@@ -96,7 +96,7 @@ func (p *Pool) Needed() (gpus, hour int) {
 	return gpus, hour
 }
 
-// fixed returns the GPUs of deployments that each have as many all along as in their busiest hour.
+// fixed returns the total GPUs if each deployment has the GPUs of its busiest hour in all hours.
 func (p *Pool) fixed() int {
 	sum := 0
 	for i := range p.Members {
@@ -109,7 +109,7 @@ func (p *Pool) fixed() int {
 	return sum
 }
 
-// Fits reports whether the pool is large enough and the objectives are met.
+// Fits reports whether the pool is large enough and all deployments meet the objectives.
 func (p *Pool) Fits() bool {
 	for i := range p.Members {
 		if !p.Members[i].met {
@@ -120,7 +120,7 @@ func (p *Pool) Fits() bool {
 	return needed <= p.GPUs
 }
 
-// Refusal returns why the pool does not do, "" if it does.
+// Refusal returns the reason for which the pool is not sufficient, or "".
 func (p *Pool) Refusal() string {
 	for i := range p.Members {
 		if m := &p.Members[i]; !m.met {

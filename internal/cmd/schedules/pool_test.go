@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// memberOf returns a deployment with a number of workers of 2 GPUs in each hour.
+// memberOf returns a deployment with the given number of workers in each hour. A worker has 2 GPUs.
 func memberOf(name string, startup float64, workers ...int) Member {
 	h := &ByHour{startup: startup, gpus: func(s plan.Shape) float64 { return float64(2 * s.Size()) }}
 	for i, n := range workers {
@@ -17,8 +17,8 @@ func memberOf(name string, startup float64, workers ...int) Member {
 	return Member{Name: name, schedule: h, met: true}
 }
 
-// Deployments that peak at different hours need fewer GPUs together than the sum of their peaks; the smallest cluster stays
-// after the end of a shorter trace.
+// Deployments with peaks at different hours need fewer GPUs than the sum of their peaks. After the end of its trace a
+// deployment has its smallest cluster.
 func TestPoolAddsHours(t *testing.T) {
 	p := &Pool{GPUs: 12, Members: []Member{memberOf("a", 0, 1, 4, 1), memberOf("b", 0, 4, 1)}}
 	p.Share()
@@ -40,7 +40,7 @@ func TestPoolAddsHours(t *testing.T) {
 	}
 }
 
-// While workers start, those of the hour before serve: both have GPUs.
+// While new workers start, the workers of the previous hour still serve. Both use GPUs.
 func TestPoolCountsWorkersThatStart(t *testing.T) {
 	p := &Pool{GPUs: 12, Members: []Member{memberOf("a", 90, 1, 4), memberOf("b", 90, 4, 1)}}
 	p.Share()

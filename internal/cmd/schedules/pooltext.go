@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/internal/table"
 )
 
-// Format returns the pool in words, in lines that wrap fits to a width.
+// Format returns the pool as text. wrap breaks long lines.
 func (p *Pool) Format(wrap func(string) string) string {
 	b := &strings.Builder{}
 	needed, hour := p.Needed()
@@ -47,13 +47,13 @@ func (p *Pool) Format(wrap func(string) string) string {
 	return b.String()
 }
 
-// starts reports whether workers take time to start.
+// starts reports whether workers have a startup time.
 func (p *Pool) starts() bool { return p.Members[0].schedule.startup > 0 }
 
-// countHours returns the hours that the longest trace covers.
+// countHours returns the duration of the longest trace in hours.
 func (p *Pool) countHours() float64 { return float64(p.hours[len(p.hours)-1].to / hourMS) }
 
-// usedHours returns the GPU-hours of all schedules.
+// usedHours returns the total GPU-hours of all schedules.
 func (p *Pool) usedHours() float64 {
 	sum := 0.0
 	for i := range p.Members {
@@ -66,10 +66,10 @@ func (p *Pool) usedHours() float64 {
 	return sum
 }
 
-// price returns that of a GPU for an hour.
+// price returns the price of a GPU per hour.
 func (p *Pool) price() float64 { return p.Members[0].schedule.price }
 
-// perDay scales a number for the time of the traces to 24 hours.
+// perDay converts a total over the duration of the traces to a value per 24 hours.
 func (p *Pool) perDay(hours float64) float64 {
 	covered := p.countHours()
 	if covered == 0 {
@@ -78,7 +78,7 @@ func (p *Pool) perDay(hours float64) float64 {
 	return hours / covered * dayHours
 }
 
-// writeWays writes what sharing saves.
+// writeWays writes a table that compares shared GPUs with fixed sizes.
 func (p *Pool) writeWays(b *strings.Builder) {
 	t := table.NewLeft("size", "GPUs", "GPU-hours/day", "cost/day")
 	needed, _ := p.Needed()
@@ -95,14 +95,14 @@ func (p *Pool) writeWays(b *strings.Builder) {
 	b.WriteString(t.Text())
 }
 
-// PoolDocument is a pool for programs.
+// PoolDocument is a pool as JSON.
 type PoolDocument struct {
 	GPUs     int              `json:"gpus"`
 	Needed   int              `json:"gpus_needed"`
 	NeededIn int              `json:"gpus_needed_in_hour"`
-	Fixed    int              `json:"gpus_fixed"` // of deployments that each have those of their busiest hour all along
+	Fixed    int              `json:"gpus_fixed"` // GPUs if each deployment has the GPUs of its busiest hour in all hours
 	Found    bool             `json:"found"`
-	Refusal  string           `json:"refusal,omitempty"` // why not
+	Refusal  string           `json:"refusal,omitempty"` // reason for which the pool is not sufficient
 	PerDay   float64          `json:"gpu_hours_per_day"`
 	Cost     float64          `json:"cost_per_day,omitempty"` // absent without a price
 	Members  []memberDocument `json:"deployments"`
@@ -123,11 +123,11 @@ type poolHour struct {
 	ToS     float64 `json:"to_s"`
 	GPUs    []int   `json:"gpus"` // by deployment
 	Total   int     `json:"gpus_in_use"`
-	AtStart int     `json:"gpus_at_start"` // while the workers that the hour adds start
+	AtStart int     `json:"gpus_at_start"` // while new workers of the hour start
 	Free    int     `json:"gpus_free"`
 }
 
-// Document returns the pool for programs.
+// Document returns the pool as a JSON document.
 func (p *Pool) Document() *PoolDocument {
 	d := &PoolDocument{GPUs: p.GPUs, Fixed: p.fixed(), Found: p.Fits(), Refusal: p.Refusal(), PerDay: p.perDay(p.usedHours())}
 	d.Needed, d.NeededIn = p.Needed()

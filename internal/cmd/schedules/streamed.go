@@ -14,8 +14,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// FindCut is Find for a trace that is not in memory. Each way to size the cluster is replayed hour by hour, after the hour before
-// it, and is to meet the objectives in every hour.
+// FindCut is Find for a trace that is not in memory. It replays each hour together with the previous hour, for each
+// way to size the cluster. The objectives must be met in every hour.
 func (r *Runner) FindCut(ctx context.Context, c *Cut, near plan.Shape) (*ByHour, error) {
 	h := &ByHour{startup: r.Startup.Seconds(), price: r.Variant.Price, gpus: r.gpusOf, cut: c}
 	for k := range c.hours {
@@ -44,13 +44,13 @@ func (r *Runner) FindCut(ctx context.Context, c *Cut, near plan.Shape) (*ByHour,
 	return h, x.compare(ctx, h)
 }
 
-// pairKey is an hour on clusters of these sizes in the hour before and in it.
+// pairKey identifies an hour with the clusters of this hour and of the previous hour.
 type pairKey struct {
 	hour        int
 	before, now plan.Shape
 }
 
-// cutRun replays schedules hour by hour. It remembers what it has replayed.
+// cutRun replays schedules by hour and caches the results.
 type cutRun struct {
 	r     *Runner
 	c     *Cut
@@ -58,7 +58,8 @@ type cutRun struct {
 	known map[pairKey]plan.Measure
 }
 
-// holdHours adds workers to hours that miss after the hour before them, as far as that helps.
+// holdHours adds workers to hours that miss the objectives when they follow the previous hour, for at most mostRounds
+// rounds.
 func (x *cutRun) holdHours(ctx context.Context, h *ByHour) error {
 	measures, err := x.judge(ctx, h)
 	for round := 0; err == nil && round < mostRounds; round++ {
@@ -76,7 +77,7 @@ func (x *cutRun) holdHours(ctx context.Context, h *ByHour) error {
 	return err
 }
 
-// eachHour calls do for each hour with requests, several at once.
+// eachHour calls do in parallel for each hour with requests.
 func (x *cutRun) eachHour(h *ByHour, do func(k int) error) error {
 	var done atomic.Int64
 	wrong := make([]error, len(h.hours))
@@ -97,7 +98,7 @@ func (x *cutRun) eachHour(h *ByHour, do func(k int) error) error {
 	return errors.Join(wrong...)
 }
 
-// judge holds each hour of a schedule to the objectives.
+// judge checks the objectives for each hour of a schedule.
 func (x *cutRun) judge(ctx context.Context, h *ByHour) ([]plan.Measure, error) {
 	measures := make([]plan.Measure, len(h.hours))
 	err := x.eachHour(h, func(k int) error {
@@ -134,8 +135,9 @@ func (x *cutRun) judge(ctx context.Context, h *ByHour) ([]plan.Measure, error) {
 	return measures, err
 }
 
-// replayHour replays an hour after the hour before it, and holds it to the objectives. change sets the cluster; it is given when the hour
-// begins, at most 0 if nothing comes before it.
+// replayHour replays an hour together with the previous hour and checks the objectives for the hour. change sets the
+// cluster. Its parameter begin is the simulated time at which the hour begins, at most 0 if no request arrives before
+// it.
 func (x *cutRun) replayHour(ctx context.Context, h *ByHour, k int, change func(s *replay.Spec, begin sim.Time)) (plan.Measure, *harness.Result, error) {
 	w, begin, err := x.r.pairOf(ctx, x.c, k)
 	if err != nil {
@@ -154,7 +156,7 @@ func (x *cutRun) replayHour(ctx context.Context, h *ByHour, k int, change func(s
 	return m, result, err
 }
 
-// compare checks the objectives in every hour for the schedule, the schedules that repeat, a fixed size and an HPA.
+// compare checks the objectives in every hour for the schedule, the repeating schedules, a fixed size and an HPA.
 func (x *cutRun) compare(ctx context.Context, h *ByHour) error {
 	add := func(name string, way *ByHour) (met bool, err error) {
 		measures, err := x.judge(ctx, way)
@@ -194,7 +196,7 @@ func (x *cutRun) compare(ctx context.Context, h *ByHour) error {
 	}
 }
 
-// missesAlways reports whether an hour is met with no number of workers.
+// missesAlways reports whether some hour misses the objectives with any number of workers.
 func (h *ByHour) missesAlways() bool {
 	for i := range h.hours {
 		if h.hours[i].missed != "" {
@@ -204,7 +206,8 @@ func (h *ByHour) missesAlways() bool {
 	return false
 }
 
-// describeMissed returns how many hours miss the objectives and what the first of them misses, "" if all meet.
+// describeMissed returns the number of hours that miss the objectives and the first missed objective. It returns ""
+// if all hours meet the objectives.
 func describeMissed(h *ByHour, measures []plan.Measure) string {
 	count, first := 0, -1
 	for i := range measures {
@@ -220,8 +223,8 @@ func describeMissed(h *ByHour, measures []plan.Measure) string {
 	return fmt.Sprintf("%d of %d hours miss, the first is hour %d: %s", count, len(h.hours), first, measures[first].Missed)
 }
 
-// addAutoscaled adds Kubernetes' HPA, which begins the hour before each hour with the workers of the schedule. Its GPU-hours are those of
-// the hours alone.
+// addAutoscaled adds a Kubernetes HPA. Each hour is replayed with the previous hour, which begins with the workers of
+// the schedule. Only the GPU-hours of the hour itself are counted.
 func (x *cutRun) addAutoscaled(ctx context.Context, h *ByHour, fixed plan.Shape) error {
 	if fixed.Split() {
 		return nil
@@ -259,7 +262,7 @@ func (x *cutRun) addAutoscaled(ctx context.Context, h *ByHour, fixed plan.Shape)
 	way.met = way.missed == ""
 	least, most := -1, 0
 	for k := range usages {
-		if h.hours[k].requests == 0 { // it has the fewest workers then
+		if h.hours[k].requests == 0 { // without requests it has the minimum number of workers
 			way.gpuHours += h.gpus(x.r.leastShape()) * float64((h.hours[k].to-h.hours[k].from)/hourMS)
 			least = 1
 			continue
@@ -275,8 +278,8 @@ func (x *cutRun) addAutoscaled(ctx context.Context, h *ByHour, fixed plan.Shape)
 	return nil
 }
 
-// usageWithin returns the usage of a pool from one instant to another. The size that it had at the end of the replay
-// lasts.
+// usageWithin returns the usage of a pool between two times. After the end of the replay the pool keeps its last
+// size.
 func usageWithin(all []*harness.Scaling, from, to sim.Time) harness.Usage {
 	var u harness.Usage
 	for _, s := range all {
@@ -298,7 +301,7 @@ func usageWithin(all []*harness.Scaling, from, to sim.Time) harness.Usage {
 	return u
 }
 
-// configHPA returns an HPA with a target of requests in flight on a worker.
+// configHPA returns an HPA with a target number of requests in flight per worker.
 func (r *Runner) configHPA(fixed plan.Shape, target float64) autoscale.Config {
 	config := autoscale.Default(autoscale.HPA)
 	config.Min, config.Max = 1, min(2*fixed.Workers, autoscale.MostWorkers)

@@ -10,10 +10,10 @@ import (
 	"github.com/replay-llm/replay/plan"
 )
 
-// mostRows is the number of hours that are printed one by one.
+// mostRows is the maximum number of hours that are printed individually.
 const mostRows = 2 * dayHours
 
-// Format returns the schedule by hour and its cost, in lines that wrap fits to a width.
+// Format returns the schedule and its cost as text. wrap breaks long lines.
 func (h *ByHour) Format(head string, most int, wrap func(string) string) string {
 	b := &strings.Builder{}
 	b.WriteString(wrap(head + ":\n"))
@@ -31,7 +31,8 @@ func (h *ByHour) Format(head string, most int, wrap func(string) string) string 
 	return b.String()
 }
 
-// HourRows returns a table with the cluster of each hour or, of long traces, of each hour of the week.
+// HourRows returns a table with the cluster of each hour. For long traces it has the cluster of each hour of the
+// week.
 func (h *ByHour) HourRows() (head []string, rows [][]string) {
 	if len(h.hours) > mostRows {
 		return h.weekRows()
@@ -43,7 +44,8 @@ func (h *ByHour) HourRows() (head []string, rows [][]string) {
 	return []string{"hour", "requests/s", "GPUs", "smallest cluster"}, rows
 }
 
-// NameRows returns the rows of the table of hours, for its title: "" if each row is an hour of the trace.
+// NameRows returns the meaning of the rows of HourRows for the title. It returns "" if each row is an hour of the
+// trace.
 func (h *ByHour) NameRows() string {
 	if len(h.hours) <= mostRows {
 		return ""
@@ -51,7 +53,7 @@ func (h *ByHour) NameRows() string {
 	return ": workers at each hour of the week, " + h.describeQuantile() + " of all weeks"
 }
 
-// WayRows returns a table of the ways to size the cluster, with costs where prices are known.
+// WayRows returns a table of the ways to size the cluster. It includes costs if prices are known.
 func (h *ByHour) WayRows() (head []string, rows [][]string) {
 	head = []string{"size", "GPU-hours/day", "cost/day", "workers", "objectives"}
 	for i := range h.ways {
@@ -68,7 +70,7 @@ func (h *ByHour) WayRows() (head []string, rows [][]string) {
 	return head, rows
 }
 
-// rate returns the requests per second of an hour.
+// rate returns the requests per second in an hour.
 func (one *hourOf) rate() float64 {
 	if one.to <= one.from {
 		return 0
@@ -76,7 +78,7 @@ func (one *hourOf) rate() float64 {
 	return float64(one.requests) / float64((one.to-one.from)/1000)
 }
 
-// writeWays writes what the ways to size the cluster take.
+// writeWays writes the table of the ways to size the cluster.
 func (h *ByHour) writeWays(b *strings.Builder, wrap func(string) string) {
 	head, rows := h.WayRows()
 	t := table.NewLeft(head...)
@@ -92,7 +94,7 @@ func (h *ByHour) writeWays(b *strings.Builder, wrap func(string) string) {
 	b.WriteString(wrap(h.describeCover() + "\n"))
 }
 
-// describeCover returns what the table of a day rests on.
+// describeCover describes the duration of the trace and the handling of startup times.
 func (h *ByHour) describeCover() string {
 	text := fmt.Sprintf("  The trace covers %.1f hours, from which a day follows in proportion.", h.countHours())
 	if h.cut != nil {
@@ -109,18 +111,18 @@ func (h *ByHour) describeCover() string {
 	return text
 }
 
-// Document is a schedule for programs.
+// Document is a schedule as JSON.
 type Document struct {
 	Settings  string         `json:"settings"`
-	Factor    float64        `json:"pass_time_factor"` // by which passes take longer than in the model
+	Factor    float64        `json:"pass_time_factor"` // factor for pass times, relative to the model
 	Startup   float64        `json:"startup_s"`
 	Covered   float64        `json:"hours_covered"`
 	Hours     []hourDocument `json:"hours"`
-	OfTheDay  []sizeDocument `json:"hours_of_the_day,omitempty"`  // of traces of two days or more; hour 0 is that of the first request unless --trace-begins is given
-	OfTheWeek []weekDocument `json:"hours_of_the_week,omitempty"` // of the same traces, hours without requests left out
-	Quantile  float64        `json:"week_quantile,omitempty"`     // of the hours that fall on the same hour of these
-	Streamed  bool           `json:"streamed,omitempty"`          // every hour has to meet the objectives by itself
-	Busiest   *int           `json:"busiest_hour,omitempty"`      // that the rest of the plan is of, with --stream
+	OfTheDay  []sizeDocument `json:"hours_of_the_day,omitempty"`  // for traces of at least two days; hour 0 is the hour of the first request unless --trace-begins is set
+	OfTheWeek []weekDocument `json:"hours_of_the_week,omitempty"` // for traces of at least two days, without hours that have no requests
+	Quantile  float64        `json:"week_quantile,omitempty"`     // quantile over the hours of the trace that fall on the same hour
+	Streamed  bool           `json:"streamed,omitempty"`          // the objectives are checked in every hour separately
+	Busiest   *int           `json:"busiest_hour,omitempty"`      // hour that the other parts of the plan use, with --stream
 	WaysToRun []wayDocument  `json:"sizes"`
 }
 
@@ -150,7 +152,7 @@ type wayDocument struct {
 	Missed   string  `json:"missed,omitempty"`
 }
 
-// Document returns the schedule for programs.
+// Document returns the schedule as a JSON document.
 func (h *ByHour) Document(settings string, factor float64) *Document {
 	size := func(s plan.Shape) sizeDocument {
 		return sizeDocument{s.Workers, s.Prefill, s.Decode, int(h.gpus(s))}
@@ -190,10 +192,10 @@ func formatMet(ok bool) string {
 	return "missed"
 }
 
-// mostMissed is the number of hours that are listed where no number of workers meets the objectives.
+// mostMissed is the maximum number of listed hours that no number of workers can serve.
 const mostMissed = 3
 
-// writeMissed writes the hours that no number of workers meets.
+// writeMissed writes the hours that no number of workers can serve.
 func (h *ByHour) writeMissed(b *strings.Builder, most int, wrap func(string) string) {
 	count := 0
 	for i := range h.hours {

@@ -11,19 +11,19 @@ import (
 	"github.com/replay-llm/replay/plan"
 )
 
-// weekHours is the hours of a week.
+// weekHours is the number of hours of a week.
 const weekHours = 7 * dayHours
 
-// Begin is when a trace begins: an hour of the week, Monday's first is 0.
+// Begin is the hour of the week at which a trace begins. Hour 0 is the first hour of Monday.
 type Begin struct {
 	hour  int
 	known bool
 }
 
-// listDays returns the names of days.
+// listDays returns the abbreviated names of the days.
 func listDays() []string { return []string{"Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"} }
 
-// String returns the time as a flag takes it.
+// String returns the time in the format of the flag.
 func (b *Begin) String() string {
 	if !b.known {
 		return ""
@@ -31,10 +31,10 @@ func (b *Begin) String() string {
 	return fmt.Sprintf("%s %02d:00", listDays()[b.hour/dayHours], b.hour%dayHours)
 }
 
-// Type names the value of a flag.
+// Type returns the type name of the flag.
 func (*Begin) Type() string { return "time" }
 
-// Set reads a time such as "Mon 08:00".
+// Set parses a time such as "Mon 08:00".
 func (b *Begin) Set(text string) error {
 	m := regexp.MustCompile(`^([A-Za-z]{3})[a-z]* (\d{1,2})(:[0-5]\d)?$`).FindStringSubmatch(text)
 	if m == nil {
@@ -49,23 +49,22 @@ func (b *Begin) Set(text string) error {
 	return nil
 }
 
-// slot is an hour of the week or of the day, and the hours of the trace that fall on it.
+// slot is an hour of the week or of the day. It has the number of hours of the trace that fall on it.
 type slot struct {
 	hours int
 	shape plan.Shape
 }
 
-// rhythm is the workers at each hour of a week or of a day.
+// rhythm has the workers for each hour of a week or of a day.
 type rhythm struct {
-	begin int // of the first hour of the trace
+	begin int // slot of the first hour of the trace
 	slots []slot
 }
 
-// at returns the workers of an hour of the trace.
+// at returns the workers for an hour of the trace.
 func (p *rhythm) at(hour int) plan.Shape { return p.slots[(p.begin+hour)%len(p.slots)].shape }
 
-// findRhythm returns the workers at each hour of a cycle: the quantile of the needs of the hours of the trace that fall
-// on it.
+// findRhythm returns the workers for each hour of a cycle: a quantile over the hours of the trace that fall on it.
 func (h *ByHour) findRhythm(cycle int, begin Begin, quantile float64) *rhythm {
 	p := &rhythm{begin: begin.hour % cycle, slots: make([]slot, cycle)}
 	for k := range p.slots {
@@ -82,7 +81,7 @@ func (h *ByHour) findRhythm(cycle int, begin Begin, quantile float64) *rhythm {
 	return p
 }
 
-// findRhythms finds the workers by hour of the day and of the week, of traces of two days or more.
+// findRhythms finds the workers by hour of the day and of the week for traces of at least two days.
 func (h *ByHour) findRhythms(r *Runner) {
 	if len(h.hours) < 2*dayHours {
 		return
@@ -92,7 +91,8 @@ func (h *ByHour) findRhythms(r *Runner) {
 	h.week = h.findRhythm(weekHours, r.Begin, r.Quantile)
 }
 
-// dayName returns the name of a day of the week, counted from that of the first request if it is not known.
+// dayName returns the name of a day of the week. If the begin of the trace is unknown, days are counted from the
+// first request.
 func (h *ByHour) dayName(day int) string {
 	if h.begin.known {
 		return listDays()[day]
@@ -100,7 +100,7 @@ func (h *ByHour) dayName(day int) string {
 	return fmt.Sprintf("day %d", day+1)
 }
 
-// weekRows returns a table with the workers at each hour of each day of the week.
+// weekRows returns a table with the workers for each hour of each day of the week.
 func (h *ByHour) weekRows() (head []string, rows [][]string) {
 	head = []string{"hour"}
 	var days []int
@@ -119,7 +119,7 @@ func (h *ByHour) weekRows() (head []string, rows [][]string) {
 	return append(head, "any day"), rows
 }
 
-// formatSlot returns the workers of an hour in few letters.
+// formatSlot returns the workers of a slot as short text.
 func formatSlot(s slot) string {
 	switch {
 	case s.hours == 0:
@@ -130,7 +130,7 @@ func formatSlot(s slot) string {
 	return strconv.Itoa(s.shape.Workers)
 }
 
-// describeWeek returns what the table of a week has.
+// describeWeek describes the contents of the table of a week.
 func (h *ByHour) describeWeek() string {
 	text := "  Workers at each hour of the week"
 	if h.week.slots[0].shape.Split() || h.hours[0].shape.Split() {
@@ -145,7 +145,7 @@ func (h *ByHour) describeWeek() string {
 	return text + "; any day: " + h.describeQuantile() + " of all days.\n"
 }
 
-// describeQuantile returns how hours that fall on the same hour are combined.
+// describeQuantile describes how hours of the trace that fall on the same hour are combined.
 func (h *ByHour) describeQuantile() string {
 	if h.quantile == 1 {
 		return "the most"
@@ -153,7 +153,7 @@ func (h *ByHour) describeQuantile() string {
 	return fmt.Sprintf("the %g quantile", h.quantile)
 }
 
-// cycles returns repeated schedules with their names, if the trace has more than one cycle of them.
+// cycles returns the repeating schedules with their names. It includes only cycles that are shorter than the trace.
 func (h *ByHour) cycles() (names []string, all []*rhythm) {
 	if h.week != nil && len(h.hours) > weekHours {
 		names, all = append(names, "by hour of the week"), append(all, h.week)
@@ -174,10 +174,10 @@ func (h *ByHour) repeat(p *rhythm) *ByHour {
 	return &other
 }
 
-// weekDocument is an hour of the week for programs.
+// weekDocument is an hour of the week as JSON.
 type weekDocument struct {
 	Day   string `json:"day"`
 	Hour  int    `json:"hour"`
-	Hours int    `json:"hours"` // of the trace that fall on it
+	Hours int    `json:"hours"` // number of hours of the trace that fall on it
 	sizeDocument
 }

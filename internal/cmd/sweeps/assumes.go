@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/replay/engines"
 )
 
-// listAssumptions returns the assumptions of the results of cells.
+// listAssumptions returns the merged assumptions of all cells.
 func listAssumptions(cells []plan.Cell) []engines.Assumption {
 	var replays []runs.Assumed
 	found, reader := make([][]engines.Assumption, len(cells)), options.NewCellReader()
@@ -24,12 +24,13 @@ func listAssumptions(cells []plan.Cell) []engines.Assumption {
 	return runs.MergeAssumptions("cell ", replays)
 }
 
-// eachCell calls do for each cell, on all cores.
+// eachCell calls do for each cell in parallel.
 func eachCell(cells []plan.Cell, do func(i int)) {
 	_ = plan.Each(context.Background(), len(cells), runtime.NumCPU(), func(_ context.Context, i int) error { do(i); return nil })
 }
 
-// assumptionsOf returns the assumptions of a cell; none if it cannot run or repeats the reference's results.
+// assumptionsOf returns the assumptions of a cell. It returns nil for a cell that cannot run or that repeats the
+// results of the reference.
 func assumptionsOf(reader *options.CellReader, cell *plan.Cell) []engines.Assumption {
 	o, file, mode, err := reader.OptionsOf(cell.Settings)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/replay-llm/replay/plan"
 )
 
-// The chart of a sweep has the axis with the most numbers across, and another one as colour.
+// The x axis of the chart is the axis with the most numbers. Another axis sets the colors.
 func TestChooseAxes(t *testing.T) {
 	router := plan.Axis{Name: "router", Values: []string{"kv", "random", "p2c", "session"}}
 	workers := plan.Axis{Name: "workers", Values: []string{"1", "2", "4"}}

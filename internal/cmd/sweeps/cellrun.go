@@ -23,23 +23,23 @@ import (
 	"github.com/replay-llm/replay/report/slo"
 )
 
-// CellRunner replays cells. Cells that replay the same workload share it.
+// CellRunner replays cells. Cells with the same workload share it.
 type CellRunner struct {
-	Warn      func(string) // of what is remarkable in a trace, from several goroutines; nil: none
-	EarlyStop bool         // a cell ends when an objective cannot be met any more
+	Warn      func(string) // receives warnings about traces, from several goroutines; nil: no warnings
+	EarlyStop bool         // stop a cell when it can no longer meet an objective
 	Reader    options.CellReader
 	open      runs.Recent[*openWorkload]
-	samples   runs.Recent[*openWorkload] // resamples of them
+	samples   runs.Recent[*openWorkload] // resamples of the open workloads
 }
 
 // openWorkload is a workload that is opened once.
 type openWorkload struct {
 	load func() (*loadgen.Workload, error)
-	// resampler draws from it; nil of a resample.
+	// resampler returns a Resampler of the workload. It is nil if the workload is a resample.
 	resampler func() (*plan.Resampler, error)
 }
 
-// resamplingSeed is that of all cells, so that they get the same resamples.
+// resamplingSeed is the seed of all cells, so that all cells use the same resamples.
 const resamplingSeed = 42
 
 // Run replays a cell and returns its report.
@@ -76,8 +76,8 @@ func (r *CellRunner) Run(ctx context.Context, cell *plan.Cell) (json.RawMessage,
 	return cellReport(o, result, w, &spec)
 }
 
-// stoppedReport returns the report of a cell that was stopped: that its objectives are missed and why, and, unless an autoscaler
-// changes their number, how many GPUs it has. What its requests took is left out, since the rest was not replayed.
+// stoppedReport returns the report of a cell that was stopped: the missed objective and, without an autoscaler, the
+// number of GPUs. It has no latencies, because only a part of the workload was replayed.
 func stoppedReport(missed *slo.MissedError, spec *replay.Spec) (json.RawMessage, error) {
 	report := map[string]any{"num_requests": missed.Requests, "slo_met": false, plan.StoppedKey: missed.Error()}
 	if !spec.Compat && len(spec.Scale) == 0 && !spec.Autoscales() {
@@ -93,8 +93,8 @@ func stoppedReport(missed *slo.MissedError, spec *replay.Spec) (json.RawMessage,
 	return json.Marshal(report)
 }
 
-// addHardware adds the number, kind and hourly cost of the GPUs to a report: the average over the replay if an
-// autoscaler changes the number. It adds nothing with --scale.
+// addHardware adds the number, name and hourly cost of the GPUs to a report. With an autoscaler, the number is the
+// mean over the replay. With --scale it adds nothing.
 func addHardware(result *harness.Result, spec *replay.Spec) error {
 	if spec.Compat || len(spec.Scale) > 0 {
 		return nil
@@ -125,8 +125,7 @@ func addHardware(result *harness.Result, spec *replay.Spec) error {
 	return nil
 }
 
-// meanGPUs returns the GPUs of a pool over the replay and what they cost for an hour, 0 if that is
-// not known.
+// meanGPUs returns the mean number of GPUs of a pool over the replay, and their cost per hour. An unknown cost is 0.
 func meanGPUs(result *harness.Result, p *engines.Pool) (count, perHour float64, err error) {
 	const hour = 3_600_000
 	for _, s := range result.Scaling {
@@ -139,8 +138,8 @@ func meanGPUs(result *harness.Result, p *engines.Pool) (count, perHour float64, 
 	return float64(gpus.Count), gpus.Price, err
 }
 
-// printWarnings prints what the cells are warned of, each once. The error of a cell that cannot be run is reported when
-// it is run.
+// printWarnings prints each warning about the cells once. It ignores cells that cannot run, because the run reports
+// their error.
 func printWarnings(s cli.Streams, reader *options.CellReader, cells []plan.Cell) {
 	var all warnings
 	found := make([][]string, len(cells))
@@ -161,8 +160,8 @@ func printWarnings(s cli.Streams, reader *options.CellReader, cells []plan.Cell)
 	all.print(s)
 }
 
-// cellReport is the report as one line, with the result of the objectives and, in open
-// loop, whether the cluster kept up.
+// cellReport returns the report of a cell as one line of JSON. It includes the result of the objectives. In open
+// loop, it includes whether the cluster kept up.
 func cellReport(o *options.Options, result *harness.Result, w *loadgen.Workload, spec *replay.Spec) (json.RawMessage, error) {
 	var rows []requests.Row
 	switch {
@@ -188,7 +187,8 @@ func cellReport(o *options.Options, result *harness.Result, w *loadgen.Workload,
 	return short.Bytes(), nil
 }
 
-// openSample returns a resample of the workload of spec, or the workload itself. The first caller opens it.
+// openSample returns a resample of the workload of spec, or the workload itself if sample is 0. The first call opens
+// the workload.
 func (r *CellRunner) openSample(ctx context.Context, spec replay.Spec, sample int) (*loadgen.Workload, error) {
 	key := plan.WorkloadKey(&spec)
 	w := r.open.Get(key, func() *openWorkload {

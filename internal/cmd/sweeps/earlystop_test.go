@@ -13,8 +13,8 @@ import (
 	"github.com/replay-llm/replay/plan"
 )
 
-// A cell is stopped only for objectives that it misses when it is replayed to its end. A cell that is not stopped has
-// the same report. Limits are at and near what the cell reaches.
+// A cell is only stopped for an objective that it also misses in a full replay. The report of other cells does not
+// change. Limits of the test are at and near the measured values.
 func TestEarlyStop(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 38))
 	text, err := os.ReadFile("../../../testdata/traces/chat-hour.jsonl")

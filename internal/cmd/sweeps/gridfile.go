@@ -17,7 +17,7 @@ import (
 	"github.com/replay-llm/replay/schema"
 )
 
-// GridFlags are the flags that set the cells of a sweep.
+// GridFlags are the flags that define the cells of a sweep.
 type GridFlags struct {
 	axes, common, traces []string
 	columns              string
@@ -34,7 +34,7 @@ func (f *GridFlags) Bind(fs *pflag.FlagSet) {
 	fs.IntVar(&f.repeat, "repeat", 0, "replay each cell on a `number` of resamples of its workload too, for intervals")
 }
 
-// readGrid returns the grid of file, "" for none, and of the flags; flags win.
+// readGrid returns the grid of a file and of the flags. Flags have precedence over the file. file may be "".
 func (f *GridFlags) readGrid(file string) (*plan.Grid, error) {
 	g := &gridReader{known: options.NewCellOptions().Set, file: yamlfile.File{Path: file}}
 	if file != "" {
@@ -77,14 +77,14 @@ func (f *GridFlags) readGrid(file string) (*plan.Grid, error) {
 	return &g.grid, nil
 }
 
-// gridReader reads a grid, of which a file has traces, flags of all cells and axes, the last of which runs fastest.
+// gridReader reads a grid. A file of a grid has traces, flags for all cells, and axes. The last axis changes fastest.
 type gridReader struct {
 	known *pflag.FlagSet
 	file  yamlfile.File
 	grid  plan.Grid
 }
 
-// putAxis adds an axis, or a setting of all cells, instead of what the file has of it.
+// putAxis adds an axis or a setting for all cells. It replaces an axis or a setting with the same name.
 func (g *gridReader) putAxis(a plan.Axis, isAxis bool) {
 	axes, common := &g.grid.Axes, &g.grid.Common
 	*common = slices.DeleteFunc(*common, func(s plan.Setting) bool { return s.Name == a.Name })
@@ -100,7 +100,7 @@ func (g *gridReader) putAxis(a plan.Axis, isAxis bool) {
 	}
 }
 
-// gridKeys are the keys of a file of a grid. Rules read them into the grid, in the order of the file.
+// gridKeys are the keys of a grid file. Their rules add settings to the grid in the order of the file.
 type gridKeys struct {
 	Trace any `yaml:"trace" is:"trace"`
 	Set   any `yaml:"set" is:"set"`
@@ -138,7 +138,7 @@ func (g *gridReader) readFile() error {
 	return nil
 }
 
-// readFlag reads the values of a flag; a list of values makes it an axis.
+// readFlag reads one or more values of a flag. A list of values is an axis.
 func (g *gridReader) readFlag(name string, node ast.Node, axis bool) error {
 	a := plan.Axis{Name: name}
 	nodes := []ast.Node{node}
@@ -162,7 +162,7 @@ func (g *gridReader) readFlag(name string, node ast.Node, axis bool) error {
 	return nil
 }
 
-// GridShape returns the JSON Schema of a file of a grid.
+// GridShape returns the JSON Schema of a grid file.
 func GridShape() schema.Shape {
 	known := options.NewCellOptions().Set
 	lines := options.ListLines(known, func(name string) bool { return options.Settable(known, name) == nil })

@@ -23,7 +23,7 @@ func readGridText(t *testing.T, text string) (string, error) {
 	return fmt.Sprint(g.Axes, g.Common), nil
 }
 
-// Axes have the order of the file.
+// Axes are in the order of the file.
 func TestGridFile(t *testing.T) {
 	for text, want := range map[string]string{
 		"grid: {workers: [1, 2]}\ntrace: [a.jsonl, b.jsonl]\nset: {block-size: 512}":   "[{workers [1 2]} {trace [a.jsonl b.jsonl]}] [{block-size 512}]",

@@ -13,10 +13,10 @@ import (
 	"github.com/replay-llm/replay/plan"
 )
 
-// shardValue is a shard as a flag.
+// shardValue is the value of the flag --shard.
 type shardValue struct{ plan.Shard }
 
-// mostShards bounds the shards of a sweep.
+// mostShards is the maximum number of shards of a sweep.
 const mostShards = 100_000
 
 func (v *shardValue) Type() string { return "i/n" }
@@ -39,7 +39,8 @@ func (v *shardValue) Set(text string) error {
 	return nil
 }
 
-// checkShard refuses flags of tables that a shard ignores, and files that cannot be written.
+// checkShard returns an error for table flags that are not supported with --shard, and for output files that cannot
+// be written.
 func (f *sweepFlags) checkShard(fs *pflag.FlagSet) error {
 	if f.shard.Of == 0 {
 		return f.table.Check()
@@ -55,7 +56,7 @@ func (f *sweepFlags) checkShard(fs *pflag.FlagSet) error {
 	return nil
 }
 
-// newMergeCommand makes the table of a sweep from the files of its shards.
+// newMergeCommand returns the command that merges the files of shards into a table.
 func newMergeCommand(s cli.Streams) *cobra.Command {
 	var f TableFlags
 	return cli.BindOwn(&cobra.Command{
@@ -76,7 +77,7 @@ PART with * matches several files.`,
 			for _, arg := range args {
 				found, err := filepath.Glob(arg)
 				if err != nil || len(found) == 0 {
-					found = []string{arg} // reading it reports the error
+					found = []string{arg} // reading this file reports the error
 				}
 				paths = append(paths, found...)
 			}

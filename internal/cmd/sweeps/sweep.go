@@ -22,7 +22,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// NewSweepCommand replays every cell of a grid.
+// NewSweepCommand returns the command that replays every cell of a grid.
 func NewSweepCommand(s cli.Streams) *cobra.Command {
 	f := &sweepFlags{}
 	cmd := &cobra.Command{
@@ -74,7 +74,7 @@ The cells run in this process, --jobs at once, or as shards on several machines.
 	return cmd
 }
 
-// Of is the grid of a command line.
+// Of returns the grid of a command line.
 func (f *GridFlags) Of(args []string) (*plan.Grid, error) {
 	if len(args) > 1 {
 		return nil, cli.Usagef("%s: must be at most one grid", strings.Join(args, " "))
@@ -91,10 +91,10 @@ func (f *GridFlags) Of(args []string) (*plan.Grid, error) {
 	return g, nil
 }
 
-// CellsOf are the cells of a grid, and after them those on resamples of their workloads.
+// CellsOf returns the cells of a grid, followed by the cells on resamples of their workloads.
 func (f *GridFlags) CellsOf(g *plan.Grid) []plan.Cell { return plan.RepeatCells(g.Cells(), f.repeat) }
 
-// sweepFlags are those of a sweep in this process.
+// sweepFlags are the flags of a sweep in this process.
 type sweepFlags struct {
 	grid    GridFlags
 	table   TableFlags
@@ -104,7 +104,7 @@ type sweepFlags struct {
 	shard   shardValue
 }
 
-// sweepHere replays the cells of g and prints their results.
+// sweepHere replays the cells of g and prints the results.
 func (f *sweepFlags) sweepHere(ctx context.Context, s cli.Streams, g *plan.Grid) (err error) {
 	cli.ManyReplays()
 	cells := f.grid.CellsOf(g)
@@ -141,7 +141,8 @@ func (f *sweepFlags) sweepHere(ctx context.Context, s cli.Streams, g *plan.Grid)
 	return f.table.Write(s, g, outcomes)
 }
 
-// openJournal opens the journal of a sweep, if it has one. Of a shard that is its file, and the sweep keeps only its cells.
+// openJournal opens the journal of a sweep, if any. With --shard, the journal is the output file, and the sweep is
+// reduced to the cells of the shard.
 func (f *sweepFlags) openJournal(sweep *plan.Sweep, g *plan.Grid) (err error) {
 	if f.shard.Of > 0 {
 		program, err := ProgramVersion()
@@ -164,8 +165,8 @@ func (f *sweepFlags) openJournal(sweep *plan.Sweep, g *plan.Grid) (err error) {
 	return nil
 }
 
-// markEarly gives the tasks of cells that may be stopped another version in journals than tasks that run to their end.
-// It refuses a sweep that gives cells nothing to be stopped for, or repeats them.
+// markEarly changes the version of the tasks, so that journals distinguish cells with early stop from complete cells.
+// It returns an error for a sweep without objectives, and for a sweep with --repeat.
 func (f *sweepFlags) markEarly(g *plan.Grid, tasks []plan.Task) error {
 	if f.grid.repeat > 0 {
 		return cli.Usagef("--early-stop with --repeat: a cell that is stopped has no values to repeat; leave one of them out")
@@ -180,11 +181,11 @@ func (f *sweepFlags) markEarly(g *plan.Grid, tasks []plan.Task) error {
 }
 
 const (
-	mostRepeats = 10_000 // resamples of a cell
+	mostRepeats = 10_000 // maximum number of resamples of a cell
 	mostReplays = 10_000_000
 )
 
-// tasksOf are the tasks of cells, in their order.
+// tasksOf returns the tasks of cells in order.
 func tasksOf(cells []plan.Cell, d *digests) ([]plan.Task, error) {
 	program, err := ProgramVersion()
 	if err != nil {
@@ -193,7 +194,7 @@ func tasksOf(cells []plan.Cell, d *digests) ([]plan.Task, error) {
 	tasks := make([]plan.Task, len(cells))
 	for i := range cells {
 		cell := cells[i]
-		if whole, err := options.ExpandDeployment(cell.Settings); err == nil { // or the run of the cell reports the error
+		if whole, err := options.ExpandDeployment(cell.Settings); err == nil { // otherwise the run of the cell reports the error
 			cell.Settings = whole
 		}
 		if tasks[i], err = plan.NewTask(&cell, program, d.Of); err != nil {
@@ -203,11 +204,11 @@ func tasksOf(cells []plan.Cell, d *digests) ([]plan.Task, error) {
 	return tasks, nil
 }
 
-// ProgramVersion identifies the program: another one may give other results. A program that was not built from a commit
-// is identified by its bytes.
+// ProgramVersion identifies the program, because another version may give other results. It includes a hash of the
+// program file if the program was not built from a clean commit.
 func ProgramVersion() (string, error) { return memo() }
 
-// memo identifies the program, and reads its bytes once.
+// memo computes ProgramVersion once.
 var memo = sync.OnceValues(func() (string, error) {
 	v := cli.Version()
 	if !strings.Contains(v, "+dirty") && !strings.HasPrefix(v, "(") {
@@ -221,15 +222,15 @@ var memo = sync.OnceValues(func() (string, error) {
 	return v + " " + sum[:min(12, len(sum))], err
 })
 
-// digests hash files, each once.
+// digests computes and caches the hashes of files.
 type digests struct {
 	mutex sync.Mutex
-	sums  map[string]string // by path
+	sums  map[string]string // hash by path
 	// profiles are the settings that may name a file of pass times.
 	profiles []string
 }
 
-// NewDigests returns digests of no file yet.
+// NewDigests returns an empty cache.
 func NewDigests() *digests {
 	d := &digests{sums: map[string]string{}}
 	for _, e := range options.EngineFlags() {
@@ -240,7 +241,7 @@ func NewDigests() *digests {
 	return d
 }
 
-// Of is the digest of the file that a setting names, "" when it names none.
+// Of returns the hash of the file that a setting names, or "" if it names no file.
 func (d *digests) Of(s plan.Setting) (string, error) {
 	path := d.fileOf(s)
 	if path == "" {
@@ -259,9 +260,8 @@ func (d *digests) Of(s plan.Setting) (string, error) {
 	return sum, nil
 }
 
-// fileOf is the file that a setting names, or "": a trace, a deployment, a tokenizer, a
-// router's policy, sizes of pools, faults, autoscalers, a profile, GPUs, a model's configuration, or JSON that begins with @. Settings of one kind
-// of workers have its name and a dot in front.
+// fileOf returns the path of the file that a setting names, or "". It ignores the name of a worker kind and a dot
+// before the name of the setting.
 func (d *digests) fileOf(s plan.Setting) string {
 	s.Name = s.Name[strings.LastIndex(s.Name, ".")+1:]
 	if path, ok := strings.CutPrefix(s.Value, "@"); ok {
@@ -286,8 +286,8 @@ func (d *digests) fileOf(s plan.Setting) string {
 	return ""
 }
 
-// configOf is the configuration of a model that is no name of the tables, "" if there
-// is none.
+// configOf returns the path of a model's configuration file. It returns "" if the model is a name in the operator
+// tables.
 func configOf(model string) string {
 	if stat, err := os.Stat(model); err == nil && stat.IsDir() {
 		model = filepath.Join(model, "config.json")

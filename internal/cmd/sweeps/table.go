@@ -27,7 +27,7 @@ import (
 	"github.com/replay-llm/replay/report/slo"
 )
 
-// TableFlags are the flags for printing outcomes.
+// TableFlags are the flags for printing results.
 type TableFlags struct {
 	form  cli.Choice
 	Files TableFiles
@@ -45,7 +45,7 @@ func (f *TableFlags) Bind(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.wall, "wall-time", false, "include values that depend on the speed of this machine")
 }
 
-// Check refuses flags that make no sense before anything is run.
+// Check returns an error for invalid flags, before any cell runs.
 func (f *TableFlags) Check() error {
 	if !(f.cost >= 0) || math.IsInf(f.cost, 0) {
 		return cli.Usagef("--gpu-cost=%v: must be at least 0", f.cost)
@@ -56,7 +56,7 @@ func (f *TableFlags) Check() error {
 	return f.Files.Check()
 }
 
-// Write prints a table; cells without a report are a separate error.
+// Write prints the table of results. It returns an error if cells have no report.
 func (f *TableFlags) Write(s cli.Streams, g *plan.Grid, outcomes []plan.Outcome) error {
 	w := s.Out
 	t, err := plan.NewResults(g, outcomes, f.wall)
@@ -88,10 +88,10 @@ func (f *TableFlags) Write(s cli.Streams, g *plan.Grid, outcomes []plan.Outcome)
 	return nil
 }
 
-// TableFiles are the files that a table is written to.
+// TableFiles are the output files of a table.
 type TableFiles struct {
 	paths     []string
-	page      string // a page, whatever its name ends in; "": none
+	page      string // path of an HTML page with any extension; "": none
 	overwrite bool
 }
 
@@ -101,13 +101,13 @@ func (f *TableFiles) Bind(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.overwrite, "overwrite", false, "let --out and --html replace files")
 }
 
-// Overwrites reports whether files that exist are replaced.
+// Overwrites reports whether existing files are replaced.
 func (f *TableFiles) Overwrites() bool { return f.overwrite }
 
-// formOf is how the table is written to a file of that name.
+// formOf returns the output format for a path: its extension.
 func (f *TableFiles) formOf(path string) string { return strings.TrimPrefix(filepath.Ext(path), ".") }
 
-// Check refuses files that cannot be written before anything is run.
+// Check returns an error for files that cannot be written, before any cell runs.
 func (f *TableFiles) Check() error {
 	for _, path := range f.paths {
 		if !slices.Contains([]string{"csv", "json", "parquet", "html"}, f.formOf(path)) {
@@ -123,7 +123,7 @@ func (f *TableFiles) Check() error {
 	return f.checkNew("--html", f.page)
 }
 
-// checkNew returns why a flag cannot write a file, if it cannot.
+// checkNew returns an error if a flag cannot write a file.
 func (f *TableFiles) checkNew(flag, path string) error {
 	switch stat, err := file.Stat(path); {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
@@ -150,8 +150,8 @@ func (f *TableFiles) Write(forms map[string]func(io.Writer) error) error {
 	return nil
 }
 
-// chooseAxes returns the axis that the chart of a grid has across, and the axis that colours it. Across is the axis
-// with the most numbers, if it has at least three; the first other axis colours it.
+// chooseAxes returns the x axis and the color axis of the chart of a grid. The x axis is the axis with the most
+// numbers, at least three. The color axis is the first other axis.
 func chooseAxes(g *plan.Grid) (across, by string) {
 	across = "output_throughput_tok_s"
 	most := 2
@@ -169,7 +169,7 @@ func chooseAxes(g *plan.Grid) (across, by string) {
 	return across, ""
 }
 
-// sweepPage is a page of a sweep: its answer, a chart and the table, what all cells have, and the command.
+// sweepPage returns the page of a sweep: the answer, a chart, the table, the common settings and the command.
 func sweepPage(g *plan.Grid, t *plan.Results, assumed []engines.Assumption, command string) *html.SheetPage {
 	all := t.Table()
 	facts := html.Facts{Title: "All cells have"}
@@ -209,7 +209,8 @@ func sweepPage(g *plan.Grid, t *plan.Results, assumed []engines.Assumption, comm
 	return page
 }
 
-// sweepAnswer returns how many cells meet their common objectives, if there are any, and the best of those cells, or of all.
+// sweepAnswer returns the number of cells that meet the common objectives, and the best of these cells. Without
+// objectives it returns the best of all cells.
 func sweepAnswer(all *table.Table, limits map[string]float64) *html.Answer {
 	column := func(name string) int {
 		return slices.IndexFunc(all.Columns, func(c table.Column) bool { return c.Name == name })
@@ -277,7 +278,7 @@ func nameCell(all *table.Table, row []any) string {
 	return cmp.Or(strings.Join(parts, ", "), "the settings of all")
 }
 
-// limitsOf are the objectives that all cells have, by the columns they limit.
+// limitsOf returns the objectives that all cells share, by the column that they limit.
 func limitsOf(all *table.Table) map[string]float64 {
 	limits := map[string]float64{}
 	for i, c := range all.Columns {

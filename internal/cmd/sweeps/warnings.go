@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/cli"
 )
 
-// warnings collects what cells are warned of, each text once. Cells run at the same time may add to it.
+// warnings collects different warnings about cells. It is safe for concurrent use.
 type warnings struct {
 	mutex sync.Mutex
 	seen  map[string]bool
@@ -23,7 +23,7 @@ func (w *warnings) add(text string) {
 	w.seen[text] = true
 }
 
-// print writes the warnings, in the order of their texts.
+// print writes the warnings in alphabetical order.
 func (w *warnings) print(s cli.Streams) {
 	for _, text := range slices.Sorted(maps.Keys(w.seen)) {
 		s.Warn(text)

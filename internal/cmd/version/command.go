@@ -46,7 +46,7 @@ those of the first hold.`,
 	})
 }
 
-// WriteText writes the document for people.
+// WriteText writes the document as text.
 func (d *Document) WriteText(w io.Writer) error {
 	commit := "not known"
 	if d.Commit != "" {

@@ -1,4 +1,5 @@
-// Package version describes a program: its commit, its Go release, and the releases of engines with known rules.
+// Package version describes a build of a program: its commit, its Go release, and the engine releases with known
+// rules.
 package version
 
 import (
@@ -14,37 +15,37 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// devel is the version of what was built from no tagged commit.
+// devel is the version of a build from a commit without a tag.
 const devel = "devel"
 
-// Document is what a program reports about itself.
+// Document describes a build of a program.
 type Document struct {
 	Program string `json:"program"`
-	Version string `json:"version"`  // the tag of its commit as v1.2.3, or devel
-	Commit  string `json:"commit"`   // its whole name, or as much as is known of it; "" where nothing is
-	Date    string `json:"date"`     // of the commit, in UTC; "" where it is not known
-	Changed bool   `json:"modified"` // files differed from those of the commit
+	Version string `json:"version"`  // tag of the commit such as v1.2.3, or devel
+	Commit  string `json:"commit"`   // full or abbreviated hash of the commit; "": unknown
+	Date    string `json:"date"`     // date of the commit in UTC; "": unknown
+	Changed bool   `json:"modified"` // the checkout had uncommitted changes
 	Go      string `json:"go"`
-	System  string `json:"platform"` // as linux/amd64
-	// Rules holds the oldest release of each set of rules, by engine.
+	System  string `json:"platform"` // such as linux/amd64
+	// Rules has the oldest release of each set of rules, by engine.
 	Rules   map[string][]string `json:"engine_rules"`
-	Compat  []string            `json:"compat"` // what --compat takes
+	Compat  []string            `json:"compat"` // valid values of --compat
 	Formats Formats             `json:"formats"`
-	Tables  *optables.Origin    `json:"operator_times"` // of the measured operator times in the program
+	Tables  *optables.Origin    `json:"operator_times"` // origin of the embedded operator times
 }
 
-// Formats are the versions of files for other programs, or later ones.
+// Formats are the versions of file formats that other programs read.
 type Formats struct {
 	Digest  string `json:"digest"`
 	Run     int    `json:"run_directory"`
 	Profile int    `json:"timing_profile"`
 }
 
-// newDocument returns the document of the program of a name and a build.
+// newDocument returns the document for a program and its build information.
 func newDocument(program string, build *debug.BuildInfo) *Document {
 	tables, err := optables.Provenance()
 	if err != nil {
-		panic(err) // a file of the program itself
+		panic(err) // the file is embedded in the program
 	}
 	d := &Document{
 		Program: program, Tables: tables, System: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version(),
@@ -56,8 +57,8 @@ func newDocument(program string, build *debug.BuildInfo) *Document {
 	return d
 }
 
-// readBuild takes over what the Go command noted of the commit. It notes all of it
-// in a checkout, and the version alone of a module that it has downloaded.
+// readBuild adds the version information of the Go command. A build in a checkout has all information. A build of a
+// downloaded module has only the version.
 func (d *Document) readBuild(build *debug.BuildInfo) {
 	d.Version = devel
 	if build == nil {
@@ -86,7 +87,7 @@ func (d *Document) readBuild(build *debug.BuildInfo) {
 	}
 }
 
-// listReleases returns what follows prefix in the names of rules that begin with it.
+// listReleases returns the parts after prefix of all rule names with this prefix.
 func listReleases(prefix string) []string {
 	var releases []string
 	for _, name := range engineargs.RuleNames() {

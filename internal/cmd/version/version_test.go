@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/vllm/releases"
 )
 
-// The facts about the commit depend on the build of the program.
+// The version, commit and date depend on the build information.
 func TestReadBuild(t *testing.T) {
 	vcs := func(modified string) []debug.BuildSetting {
 		return []debug.BuildSetting{
@@ -50,7 +50,7 @@ func TestReadBuild(t *testing.T) {
 	}
 }
 
-// Every set of rules that users may ask for by a release is listed.
+// Every set of rules that users can select by release is listed.
 func TestRules(t *testing.T) {
 	d := newDocument("replay", nil)
 	for engine, names := range map[string][]string{"vllm": releases.Profiles(), "sglang": sglang.Profiles()} {
@@ -67,7 +67,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// People read where the commit is from, and that files differ from it.
+// The text shows the source of the commit and whether the checkout had changes.
 func TestWriteText(t *testing.T) {
 	var b strings.Builder
 	d := &Document{
@@ -91,13 +91,14 @@ tables:   aiconfigurator-core 0.12.0, 3 GPUs
 	}
 	b.Reset()
 	d.Commit, d.Date, d.Changed = "", "", false
-	_ = d.WriteText(&b) // a builder takes everything
+	_ = d.WriteText(&b) // a strings.Builder returns no errors
 	if !strings.Contains(b.String(), "\ncommit:   not known\n") {
 		t.Errorf("without a commit:\n%s", &b)
 	}
 }
 
-// The JSON document has the origin and license of the operator times, and by GPU the engine releases and the rows.
+// The JSON document has the origin and license of the operator times, and the engine releases and number of rows by
+// GPU.
 func TestOperatorTimes(t *testing.T) {
 	text, err := json.Marshal(newDocument("replay", nil))
 	if err != nil {

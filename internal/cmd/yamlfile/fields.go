@@ -13,15 +13,15 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// field is a key of a mapping, and the field of a struct that has its value.
+// field is a key of a mapping with the struct field for its value.
 type field struct {
 	name, kinds string
 	to          reflect.Value
 	tag         reflect.StructTag
-	group       []field // the keys of a mapping without a struct; nil: the value is in to
+	group       []field // keys of a nested mapping without a struct; nil: the value is read into to
 }
 
-// Keys returns the keys of a struct, with those of its mappings.
+// Keys returns the keys of a struct, including the keys of nested mappings.
 func Keys(of any) []string {
 	return appendKeys(nil, listFields(reflect.New(reflect.TypeOf(of)).Elem()))
 }
@@ -43,7 +43,7 @@ func appendKeys(all []string, fields []field) []string {
 	return all
 }
 
-// listFields returns the keys of a struct, in the order of its fields.
+// listFields returns the keys of a struct in the order of its fields.
 func listFields(of reflect.Value) (all []field) {
 	for i := range of.NumField() {
 		tag := of.Type().Field(i).Tag
@@ -51,7 +51,7 @@ func listFields(of reflect.Value) (all []field) {
 		kinds := strings.Split(tag.Get("of"), ",")
 		to := of.Field(i)
 		if len(names) == 2 && names[0] == "" { // inline
-			if to.Kind() == reflect.Pointer && to.IsNil() { // no file of this kind has its keys
+			if to.Kind() == reflect.Pointer && to.IsNil() { // files of this kind do not have its keys
 				to = reflect.New(to.Type().Elem())
 			}
 			all = append(all, listFields(reflect.Indirect(to))...)
@@ -84,7 +84,7 @@ func namesOf(fields []field) []string {
 	return names
 }
 
-// setText sets a value to the meaning of a text for its type, within bounds such as 1..8 or 1.. .
+// setText parses a text and sets a value. bounds such as 1..8 or 1.. limit numbers.
 func setText(to reflect.Value, text, bounds string) error {
 	low, high, _ := strings.Cut(bounds, "..")
 	if at, ok := to.Addr().Interface().(*sim.Time); ok {
@@ -125,14 +125,14 @@ func setText(to reflect.Value, text, bounds string) error {
 	return nil
 }
 
-// parseBound parses a bound of a tag, other if there is none.
+// parseBound parses a bound in a tag. It returns other if text is empty.
 func parseBound(text string, other float64) float64 {
 	if text == "" {
 		return other
 	}
 	n, err := strconv.ParseFloat(text, 64)
 	if err != nil {
-		panic(err) // a tag of the program
+		panic(err) // the tag is part of the program
 	}
 	return n
 }

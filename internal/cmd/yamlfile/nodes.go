@@ -12,8 +12,7 @@ import (
 	"github.com/replay-llm/replay/internal/json"
 )
 
-// ListBodies returns what the documents of a file hold. Errors name the file and
-// the line.
+// ListBodies returns the bodies of the documents in a file. Errors name the file and the line.
 func ListBodies(path string, text []byte) ([]ast.Node, error) {
 	file, err := parser.ParseBytes(text, 0)
 	if err != nil {
@@ -32,7 +31,7 @@ func ListBodies(path string, text []byte) ([]ast.Node, error) {
 	return all, nil
 }
 
-// ListValues returns the values of the documents of a file: mappings by their keys, lists, and scalars.
+// ListValues returns the values of the documents in a file as maps, lists and scalars.
 func ListValues(path string, text []byte) ([]any, error) {
 	bodies, err := ListBodies(path, text)
 	if err != nil {
@@ -47,7 +46,7 @@ func ListValues(path string, text []byte) ([]any, error) {
 	return all, nil
 }
 
-// ListEntries returns the flags of a file, one per line.
+// ListEntries returns the entries of a file that has one flag per line.
 func ListEntries(path string, text []byte) ([]*ast.MappingValueNode, error) {
 	bodies, err := ListBodies(path, text)
 	if err != nil {
@@ -64,7 +63,7 @@ func ListEntries(path string, text []byte) ([]*ast.MappingValueNode, error) {
 	return all, nil
 }
 
-// PairsOf returns the entries of a mapping, and false when node is none.
+// PairsOf returns the entries of a mapping. It reports false if node is not a mapping.
 func PairsOf(node ast.Node) ([]*ast.MappingValueNode, bool) {
 	switch n := node.(type) {
 	case *ast.MappingNode:
@@ -75,13 +74,12 @@ func PairsOf(node ast.Node) ([]*ast.MappingValueNode, bool) {
 	return nil, false
 }
 
-// PlaceOf returns where a node is: the file and the line.
+// PlaceOf returns the file and the line of a node.
 func PlaceOf(path string, node ast.Node) string {
 	return fmt.Sprintf("%s:%d", path, node.GetToken().Position.Line)
 }
 
-// TextOf is the text of a value as a command line would have it; mappings
-// become JSON.
+// TextOf returns a value as the text of a flag. A mapping is converted to JSON.
 func TextOf(node ast.Node) (string, error) {
 	switch n := node.(type) {
 	case *ast.StringNode:

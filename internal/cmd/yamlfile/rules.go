@@ -16,7 +16,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// ReadChoice reads one of a few names.
+// ReadChoice reads a value that must be one of the names.
 func ReadChoice[T ~string](node ast.Node, names []T) (T, error) {
 	text, err := TextOf(node)
 	if err == nil && !slices.Contains(names, T(text)) {
@@ -26,7 +26,7 @@ func ReadChoice[T ~string](node ast.Node, names []T) (T, error) {
 	return T(text), err
 }
 
-// OneOf returns a rule for one of a few names.
+// OneOf returns a rule for values that must be one of the names.
 func OneOf[T ~string](names []T) Rule {
 	return To(func(node ast.Node, to *T) (err error) {
 		*to, err = ReadChoice(node, names)
@@ -34,7 +34,7 @@ func OneOf[T ~string](names []T) Rule {
 	}).As(schema.OneOf(cli.Names(names)))
 }
 
-// ReadName reads a text that is not empty.
+// ReadName reads a text that must not be empty.
 func ReadName(node ast.Node, to *string) error {
 	text, err := TextOf(node)
 	if *to = strings.TrimSpace(text); err == nil && *to == "" {
@@ -43,7 +43,7 @@ func ReadName(node ast.Node, to *string) error {
 	return err
 }
 
-// Expression returns a rule for an expression that check accepts. Errors name the line in the expression.
+// Expression returns a rule for expressions that check accepts. Errors have the line in the file.
 func (f *File) Expression(check func(string) error) Rule {
 	return To(func(node ast.Node, to *string) error {
 		text, err := TextOf(node)
@@ -65,7 +65,7 @@ func (f *File) Expression(check func(string) error) Rule {
 	})
 }
 
-// ReadScalar reads a text, a number within bounds such as 1..8, or a time.
+// ReadScalar reads a text, a time, or a number within bounds such as 1..8.
 func ReadScalar[T string | int | int32 | float64 | sim.Time](node ast.Node, to *T, bounds string) error {
 	text, err := TextOf(node)
 	if err == nil {

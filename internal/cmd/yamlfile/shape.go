@@ -10,24 +10,24 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// A time as cli.ParseInstant reads it, and as time.ParseDuration does.
+// Patterns for times of cli.ParseInstant and of time.ParseDuration.
 const (
 	instantPattern  = `^[0-9.]+([eE][-+]?[0-9]+)?$|^([0-9.]+(ns|us|µs|ms|s|m|h))+$|^[0-9]+(:[0-9]{2}){1,2}$`
 	durationPattern = `^([0-9.]+(ns|us|µs|ms|s|m|h))+$`
 )
 
-// InstantShape returns the shape of a time.
+// InstantShape returns the JSON Schema of a time.
 func InstantShape() schema.Shape {
 	return schema.AnyOf(schema.Shape{"type": "number", "minimum": 0}, schema.Shape{"type": "string", "pattern": instantPattern})
 }
 
-// Shape returns the JSON Schema of what is read into a value of the type of of. Keys that only some kinds have are refused where the
-// key kind names another.
+// Shape returns the JSON Schema of a value with the type of of. The schema rejects keys that do not apply to the kind
+// in the key with the name kind.
 func (f *File) Shape(of any, kind string) schema.Shape {
 	return f.shapeOf(reflect.TypeOf(of), "", kind)
 }
 
-// shapeOfRule returns the shape of what a rule reads into a type.
+// shapeOfRule returns the schema of a value that a rule reads into a type.
 func (f *File) shapeOfRule(r Rule, into reflect.Type) schema.Shape {
 	switch shape := r.Shape.(type) {
 	case nil:
@@ -39,7 +39,7 @@ func (f *File) shapeOfRule(r Rule, into reflect.Type) schema.Shape {
 	}
 }
 
-// shapeOf returns the shape of a type with the tags of its field.
+// shapeOf returns the schema of a type with the given field tag.
 func (f *File) shapeOf(t reflect.Type, tag reflect.StructTag, kind string) schema.Shape {
 	if rule := f.Rules[tag.Get("is")]; rule.Read != nil {
 		return f.shapeOfRule(rule, t)
@@ -75,7 +75,7 @@ func (f *File) shapeOf(t reflect.Type, tag reflect.StructTag, kind string) schem
 	return schema.Shape{}
 }
 
-// shapeOfKeys returns the shape of a mapping. kind is the key that names its kind, "" for none.
+// shapeOfKeys returns the schema of a mapping. kind is the key for the kind of the mapping, or "".
 func (f *File) shapeOfKeys(fields []field, kind string) schema.Shape {
 	properties := schema.Shape{}
 	for i := range fields {
@@ -93,7 +93,7 @@ func (f *File) shapeOfKeys(fields []field, kind string) schema.Shape {
 	return s
 }
 
-// listOfKinds returns, for each kind, a condition that refuses the keys of other kinds.
+// listOfKinds returns a condition for each kind that rejects the keys of other kinds.
 func listOfKinds(fields []field, key string, kinds []string) (all []schema.Shape) {
 	for _, name := range kinds {
 		own := (&File{Kind: name}).listOwn(fields)

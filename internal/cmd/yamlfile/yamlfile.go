@@ -1,12 +1,18 @@
-// Package yamlfile reads files of YAML into structs, strictly: the tags of a field have its key, its bounds and the words of
-// its errors, and each error has the file, the line, the key, the value and the rule.
+// Package yamlfile reads YAML files into structs. It rejects unknown keys. Each error has the file, the line, the
+// key, the value and the rule. Tags of the struct fields are:
 //
-//	yaml:"key"       the key; "a,b": two names of one field; "a.b": key b of the mapping a; ",inline": the keys of a struct
-//	is:"1..8"        bounds of a number, or the name of a rule of File.Rules
-//	of:"x y"         only files of these kinds have the key; with two names of a field "x,y": each has its own kinds
-//	what:"a filter"  what errors call the mapping, or an entry of the list
-//	list:"filters"   what errors call the entries of the list, with an example
-//	each:"filter"    the name of a rule of File.Rules for each entry of a list
+// yaml:"key" is the key of a field. "a,b" are two keys of one field, "a.b" is key b of the mapping a, and ",inline"
+// adds the keys of a struct.
+//
+// is:"1..8" has the bounds of a number, or the name of a rule in File.Rules.
+//
+// of:"x y" lists the kinds of files that have the key. "x,y" lists the kinds for each of two keys.
+//
+// what:"a filter" is the name of the mapping, or of an entry of the list, in errors.
+//
+// list:"filters" is the name of the entries of the list in errors, with an example.
+//
+// each:"filter" is the name of a rule in File.Rules for each entry of a list.
 package yamlfile
 
 import (
@@ -23,43 +29,43 @@ import (
 	"github.com/replay-llm/replay/internal/nearest"
 )
 
-// File is a file of YAML.
+// File describes a YAML file to read.
 type File struct {
 	Path  string
-	Kind  string                     // of what it describes; see the tag of
-	Only  func(kinds []string) error // returns the error of a key that only files of these kinds have
+	Kind  string                     // kind of the described thing, for the tag of
+	Only  func(kinds []string) error // returns the error for a key that only files of these kinds have
 	Rules map[string]Rule
 }
 
-// Rule reads a node into a field.
+// Rule is a custom function that reads a node into a field.
 type Rule struct {
 	Read  func(node ast.Node, to any) error // to is a pointer to the field
-	Shape any                               // what the node is: a schema.Shape, or a value of the type that has its keys; nil: that of the field
+	Shape any                               // a schema.Shape, or a value of a type with the same keys; nil: the type of the field
 }
 
-// To returns a rule for fields of one type.
+// To returns a rule for fields of type T.
 func To[T any](read func(ast.Node, *T) error) Rule {
 	return Rule{Read: func(node ast.Node, to any) error { return read(node, to.(*T)) }}
 }
 
-// As returns the rule for nodes of another shape than that of the field, as Rule.Shape has it.
+// As returns the rule with another Shape.
 func (r Rule) As(shape any) Rule { return Rule{r.Read, shape} }
 
-// Seen are the keys of a mapping, in their order.
+// Seen are the keys of a mapping in the order of the file.
 type Seen []string
 
 // Has reports whether the mapping has a key.
 func (s Seen) Has(key string) bool { return slices.Contains(s, key) }
 
-// placedError is an error that names its place.
+// placedError is an error that includes the file and the line.
 type placedError struct{ error }
 
-// ErrorAt returns an error with the place of a node.
+// ErrorAt returns an error with the file and the line of a node.
 func (f *File) ErrorAt(at ast.Node, format string, args ...any) error {
 	return placedError{fmt.Errorf("%s: %s", PlaceOf(f.Path, at), excerpt.Sprintf(format, args...))}
 }
 
-// PlaceError returns an error with the place of a node, or the error inside it that names a place.
+// PlaceError adds the file and the line of a node to an error, unless the error already contains them.
 func (f *File) PlaceError(at ast.Node, err error) error {
 	var placed placedError
 	if err == nil {
@@ -71,7 +77,7 @@ func (f *File) PlaceError(at ast.Node, err error) error {
 	return f.ErrorAt(at, "%v", err)
 }
 
-// ReadBody returns the only document of a file.
+// ReadBody returns the body of a file with a single document.
 func (f *File) ReadBody(text []byte, what string) (ast.Node, error) {
 	bodies, err := ListBodies(f.Path, text)
 	switch {
@@ -85,7 +91,8 @@ func (f *File) ReadBody(text []byte, what string) (ast.Node, error) {
 	return bodies[0], nil
 }
 
-// Read reads a mapping, which errors call what, into the struct behind a pointer, and returns its keys.
+// Read reads a mapping into the struct that into points to, and returns the keys. what is the name of the mapping in
+// errors.
 func (f *File) Read(node ast.Node, what string, into any) (Seen, error) {
 	return f.readMapping(node, what, listFields(reflect.ValueOf(into).Elem()))
 }
@@ -106,7 +113,7 @@ func (f *File) readMapping(node ast.Node, what string, fields []field) (seen See
 	return seen, err
 }
 
-// ReadPairs reads a mapping, which errors call what, key by key in its order.
+// ReadPairs calls read for each entry of a mapping in order. what is the name of the mapping in errors.
 func (f *File) ReadPairs(node ast.Node, what string, read func(key, value ast.Node) error) error {
 	entries, ok := PairsOf(node)
 	if !ok {
@@ -120,12 +127,12 @@ func (f *File) ReadPairs(node ast.Node, what string, read func(key, value ast.No
 	return nil
 }
 
-// has reports whether files of this kind have a key.
+// has reports whether files of this kind have the key.
 func (f *File) has(x *field) bool {
 	return x.kinds == "" || slices.Contains(strings.Fields(x.kinds), f.Kind)
 }
 
-// listOwn returns the keys that files of this kind have.
+// listOwn returns the keys of files of this kind.
 func (f *File) listOwn(fields []field) []string {
 	return namesOf(slices.DeleteFunc(slices.Clone(fields), func(x field) bool { return !f.has(&x) }))
 }
@@ -141,7 +148,7 @@ func (f *File) readField(node ast.Node, x *field) error {
 	return f.readValue(node, x.to, x.tag)
 }
 
-// readValue reads a node into a value by its tags and its type.
+// readValue reads a node into a value according to its tag and type.
 func (f *File) readValue(node ast.Node, to reflect.Value, tag reflect.StructTag) error {
 	if rule := f.Rules[tag.Get("is")]; rule.Read != nil {
 		return rule.Read(node, to.Addr().Interface())
@@ -185,7 +192,7 @@ func (f *File) readValue(node ast.Node, to reflect.Value, tag reflect.StructTag)
 	return setText(to, text, tag.Get("is"))
 }
 
-// ReadList reads a list of what has the given name.
+// ReadList calls read for each entry of a list. what is the name of the entries in errors.
 func (f *File) ReadList(node ast.Node, what string, read func(ast.Node) error) error {
 	list, ok := node.(*ast.SequenceNode)
 	if !ok {

@@ -73,7 +73,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// Errors have the place, the key, the value and the rule.
+// Errors have the file, the line, the key, the value and the rule.
 func TestReadRefuses(t *testing.T) {
 	for text, want := range map[string]string{
 		"3":                                 "f.yaml:1: must be a whole, with count, span, left, inner, list, own, small or body",
