@@ -24,9 +24,8 @@ import (
 type coarse struct {
 	prefill, decode []float64 // ms, by the size of the batch; the last value for all larger batches
 	perPage         float64   // further ms for every page of tokens in use
-	// decoding takes 1 ms longer for odd multiples of this many tokens in the context; 0: never
-	perContext int
-	free       int // decoding takes no time if the pages in use are a multiple of this; 0: never
+	perContext      int       // decoding takes 1 ms longer if context/perContext is odd; 0: never
+	free            int       // decoding takes no time if the pages in use are a multiple of this; 0: never
 }
 
 const page = 16 // tokens

@@ -10,23 +10,23 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Admission decides which requests are routed, held back or turned away: by the first rule that is true. If none is true, the
-// request is routed.
+// Admission decides which requests are routed, held or shed. The first rule that is true decides. If no rule is true,
+// the request is routed.
 type Admission struct {
 	Name  string          `yaml:"name" is:"name"`
 	Rules []AdmissionRule `yaml:"rules" list:"rules, as - shed: min(requests) > 32" each:"rule"`
-	// Strict lets a request wait while one of a more urgent priority does, whatever the rules decide for it.
+	// Strict holds a request while a request with a more urgent priority is held, regardless of the rules.
 	Strict bool `yaml:"strict" json:",omitempty" record:"omitzero"`
 }
 
-// AdmissionRule decides on the requests for which When is true, an expression that has one value
-// for all workers.
+// AdmissionRule is the decision on requests for which When is true. When is an expression with a single value for all
+// workers.
 type AdmissionRule struct {
 	Decision router.Decision
 	When     string
 }
 
-// admission is an Admission at work.
+// admission is the router.Admission of an Admission.
 type admission struct {
 	Admission
 	sight
@@ -35,7 +35,7 @@ type admission struct {
 	needs   router.Needs
 }
 
-// NewAdmission returns the decisions of an Admission.
+// NewAdmission returns the router.Admission of a.
 func NewAdmission(a Admission, o Options) (router.Admission, error) {
 	x := &admission{Admission: a, sight: makeSight(o), values: make([]formula.Value, len(a.Rules))}
 	x.program.Program = x.language.NewProgram()
@@ -65,7 +65,7 @@ func (a *admission) Decide(q *sim.Request, c *router.Candidates) router.Decision
 	return router.Accept
 }
 
-// CheckRule is CheckFilter for AdmissionRule.When.
+// CheckRule returns the error in an expression for AdmissionRule.When, nil if there is none.
 func CheckRule(expression string) error {
 	p := textLanguage().NewProgram()
 	v, err := p.Add(expression, formula.Bool)
@@ -83,22 +83,22 @@ func CheckRule(expression string) error {
 	return nil
 }
 
-// FollowsCaches reports whether a reads what workers have cached.
+// FollowsCaches reports whether a reads the cached blocks of workers.
 func (a *Admission) FollowsCaches() bool { return slices.Contains(a.LooksAt(), cachedBlocks) }
 
-// LooksAt returns the names that a reads.
+// LooksAt returns the names of the facts that a reads.
 func (a *Admission) LooksAt() []string {
 	p := textLanguage().NewProgram()
 	for _, rule := range a.Rules {
-		_, _ = p.Add(rule.When, formula.Bool) // errors are reported elsewhere
+		_, _ = p.Add(rule.When, formula.Bool) // NewAdmission reports errors
 	}
 	return namesOf(p)
 }
 
-// String describes an admission in a line.
+// String returns a description of an admission in one line.
 func (a *Admission) String() string { return a.Describe(router.Signals{}) }
 
-// Describe is String, without a word on metrics if signals are described separately.
+// Describe returns the description of String. It omits the interval of metrics if signals are described separately.
 func (a *Admission) Describe(signals router.Signals) string {
 	var parts []string
 	for _, rule := range a.Rules {

@@ -5,7 +5,7 @@ import (
 	"math/bits"
 )
 
-// blakeHash returns the first 8 bytes of BLAKE3 of a text, little-endian.
+// blakeHash returns the first 8 bytes of the BLAKE3 hash of a text, little-endian.
 func blakeHash(text string) uint64 {
 	cv := blakeTree([]byte(text), 0, blakeRoot)
 	return uint64(cv[0]) | uint64(cv[1])<<32
@@ -15,7 +15,7 @@ func blakeHash(text string) uint64 {
 const (
 	blakeStart  = 1 << iota // first block of a chunk
 	blakeEnd                // last block of a chunk
-	blakeParent             // two chaining values
+	blakeParent             // a combination of two chaining values
 	blakeRoot
 )
 
@@ -30,15 +30,16 @@ func blakeIV() [8]uint32 {
 	return [8]uint32{0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19}
 }
 
-// blakeOrder is the order in which the next round of a compression takes the words of a block.
+// blakeOrder is the permutation of the words of a block between two rounds of a compression.
 const blakeOrder = "\x02\x06\x03\x0a\x07\x00\x04\x0d\x01\x0b\x0c\x05\x09\x0e\x0f\x08"
 
-// blakeTree returns the chaining value of an input that begins with a chunk of this number.
+// blakeTree returns the chaining value of an input. chunk is the number of its first chunk.
 func blakeTree(input []byte, chunk uint64, root uint32) [8]uint32 {
 	if len(input) <= blakeChunk {
 		return blakeChain(input, chunk, root)
 	}
-	left := blakeChunk << (bits.Len(uint(len(input)-1)/blakeChunk) - 1) // the largest power of two of whole chunks that leaves a rest
+	// the largest power of two of whole chunks that is less than the input
+	left := blakeChunk << (bits.Len(uint(len(input)-1)/blakeChunk) - 1)
 	a, b := blakeTree(input[:left], chunk, 0), blakeTree(input[left:], chunk+uint64(left/blakeChunk), 0)
 	var words [16]uint32
 	copy(words[:8], a[:])

@@ -9,23 +9,23 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// cacheAware sends a prompt where most of it was sent before, as the policy cache_aware of vllm-router, sglang-router
-// and smg does: it keeps a radix tree of the prompts that it has sent, and hears nothing from caches. If a prompt was
-// sent to several workers, sglang-router takes the first of them, and vllm-router and smg the one with the fewest
-// requests. A prompt with too little known content goes to the worker with the fewest requests, as do all prompts while
-// the loads of the workers differ too much.
+// cacheAware is the policy cache_aware of vllm-router, sglang-router and smg. It keeps a radix tree of the prompts
+// that it has sent, and sends a prompt to a worker that got most of it before. It receives no cache events. If
+// several workers got the prompt, sglang-router chooses the first of them, and vllm-router and smg the one with the
+// fewest requests. A prompt with too little known content goes to the worker with the fewest requests. So do all
+// prompts while the loads of the workers differ too much.
 type cacheAware struct {
 	settings    GatewaySettings
 	tree        *prompt.Tree
 	blockTokens int64
 	sent        *radix
-	members     []sim.WorkerID // at the last choice
-	evictions   int64          // that are over
-	runs        []run          // of the prompt in hand
+	members     []sim.WorkerID // candidates at the latest choice
+	evictions   int64          // number of eviction intervals that have ended
+	runs        []run          // the current prompt
 
-	rand  *rand.Rand // of smg alone
+	rand  *rand.Rand // only for smg
 	among func([]sim.WorkerID) sim.WorkerID
-	equal []sim.WorkerID // of the request in hand
+	equal []sim.WorkerID // scratch: equal candidates
 }
 
 func newCacheAware(o Options) (router.Policy, error) {
@@ -50,7 +50,7 @@ func (p *cacheAware) Choose(q *sim.Request, c *router.Candidates) router.Choice 
 	return router.Choice{Worker: w, Second: router.None}
 }
 
-// choose returns the worker, and whether the tree learns of it.
+// choose returns the worker, and whether the prompt is added to the tree.
 func (p *cacheAware) choose(q *sim.Request, c *router.Candidates) (w sim.WorkerID, keeps bool) {
 	if p.settings.Gateway == SMG {
 		return p.chooseOrSpill(q, c), true
@@ -74,7 +74,8 @@ func (p *cacheAware) choose(q *sim.Request, c *router.Candidates) (w sim.WorkerI
 	return n.owner, true
 }
 
-// takeHolder returns the new owner of a node that its owner holds no longer: the holder with the lowest id, unless one is drawn.
+// takeHolder returns the new owner of a node without an owner. It is the holder with the lowest id, or the choice of
+// among.
 func (p *cacheAware) takeHolder(n *radixNode) sim.WorkerID {
 	p.equal = p.equal[:0]
 	for _, h := range n.holders {
@@ -87,7 +88,8 @@ func (p *cacheAware) takeHolder(n *radixNode) sim.WorkerID {
 	return p.equal[0]
 }
 
-// matchRate returns the deepest node that the prompt in hand reaches, and which part of the prompt is in the tree.
+// matchRate returns the deepest node that the current prompt reaches, and the share of the prompt that is in the
+// tree.
 func (p *cacheAware) matchRate(q *sim.Request) (node int32, rate float32) {
 	node, blocks := p.sent.match(p.runs)
 	return node, float32(int64(blocks)*p.blockTokens) / float32(q.InputTokens)
@@ -125,7 +127,7 @@ func (n *radixNode) leastHolder(c *router.Candidates) sim.WorkerID {
 	return best
 }
 
-// follow takes what was sent to workers that have left out of the tree.
+// follow removes workers that have left from the tree.
 func (p *cacheAware) follow(workers []sim.WorkerID) {
 	if slices.Equal(workers, p.members) {
 		return
@@ -137,13 +139,13 @@ func (p *cacheAware) follow(workers []sim.WorkerID) {
 	}
 	for _, w := range workers {
 		if !slices.Contains(p.members, w) {
-			p.sent.epoch++ // a worker that joins is an insert
+			p.sent.epoch++ // the gateways insert a worker that joins
 		}
 	}
 	p.members = append(p.members[:0], workers...)
 }
 
-// evict shrinks what each worker has in the tree, at most once in an interval.
+// evict shrinks the tree of each worker, at most once per interval.
 func (p *cacheAware) evict(now sim.Time) {
 	if p.settings.EvictionIntervalSecs == 0 {
 		return
@@ -163,13 +165,13 @@ func (p *cacheAware) evict(now sim.Time) {
 	}
 }
 
-// vllm-router keeps a prompt as text: six characters, and eight hexadecimal digits for each token.
+// vllm-router keeps a prompt as text: six characters, then eight hexadecimal digits for each token.
 const (
 	headOfTokens  = 6
 	charsPerToken = 8
 )
 
-// treeTokens returns how many tokens an eviction leaves in the tree.
+// treeTokens returns the number of tokens that an eviction keeps in the tree.
 func (s *GatewaySettings) treeTokens() int64 {
 	if s.Gateway == VLLMRouter {
 		return int64(max(0, s.MaxTreeSize-headOfTokens) / charsPerToken)

@@ -12,26 +12,26 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// consistentHash sends the turns of a session to one worker, as the policies consistent_hash of vllm-router and consistent_hashing of
-// smg do: workers have points on a ring, by the hashes of their URLs, and a session goes to the next point from its own hash on,
-// whatever the load. smg draws a worker for a request without a session.
+// consistentHash is the policy consistent_hash of vllm-router and consistent_hashing of smg. It sends all turns of a
+// session to one worker. Workers have points on a ring, at the hashes of their URLs. A session goes to the next point
+// after its hash, regardless of the load. smg draws a worker for a request without a session.
 type consistentHash struct {
 	settings GatewaySettings
-	members  []sim.WorkerID // of the ring
-	ring     []point        // by hash; no hash twice
+	members  []sim.WorkerID // workers on the ring
+	ring     []point        // sorted by hash, which is unique
 
-	// Of smg alone.
+	// Only for smg.
 	rand  *rand.Rand
 	among func([]sim.WorkerID) sim.WorkerID
 }
 
-// point is a place of a worker on a ring.
+// point is a position of a worker on a ring.
 type point struct {
 	hash   uint64
 	worker sim.WorkerID
 }
 
-// pointsPerWorker and pointsOfSMG are the numbers of places of a worker.
+// pointsPerWorker and pointsOfSMG are the numbers of points per worker.
 const (
 	pointsPerWorker = 160
 	pointsOfSMG     = 150
@@ -69,7 +69,7 @@ func (p *consistentHash) Choose(q *sim.Request, c *router.Candidates) router.Cho
 	return router.Choice{Worker: p.ring[i].worker, Second: router.None}
 }
 
-// build places the candidates on the ring. Of two points with one hash the later remains.
+// build puts the candidates on the ring. Of two points with the same hash, it keeps the later.
 func (p *consistentHash) build(c *router.Candidates) {
 	p.members, p.ring = append(p.members[:0], c.Workers...), p.ring[:0]
 	for _, w := range c.Workers {
@@ -94,7 +94,7 @@ func (p *consistentHash) build(c *router.Candidates) {
 	p.ring = kept
 }
 
-// urlOf returns the URL of a worker, by a template.
+// urlOf returns the URL of a worker. idInURL in the template is replaced by its name.
 func urlOf(template string, name uint64) string {
 	return strings.ReplaceAll(template, idInURL, strconv.FormatUint(name, 10))
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// The cheapest candidate is the first of all in order of cost, then id, and the
-// second comes after it, however many are alike.
+// TestCheapestTwin compares the cheapest and the second cheapest candidate with the first two of all candidates. They
+// are sorted by cost, then by id.
 func TestCheapestTwin(t *testing.T) {
 	r := sim.NewRand(1, "cheapest")
 	for round := range 2000 {
@@ -26,7 +26,7 @@ func TestCheapestTwin(t *testing.T) {
 			Tokens: make([]int64, workers), Blocks: make([]int64, workers),
 			Overlap: make([]int32, workers), Active: make([]int32, workers),
 		}
-		most := 1 + r.IntN(4) // few values make many ties
+		most := 1 + r.IntN(4) // few different values cause many ties
 		for w := range workers {
 			if w == 0 || r.IntN(10) > 0 {
 				c.Workers = append(c.Workers, sim.WorkerID(w))
@@ -43,7 +43,7 @@ func TestCheapestTwin(t *testing.T) {
 	}
 }
 
-// findPlainly is findCheapest from the costs of all candidates.
+// findPlainly is findCheapest by sorting the costs of all candidates.
 func (p *kv) findPlainly(j job, c *router.Candidates) router.Choice {
 	order := slices.Clone(c.Workers)
 	cost := func(w sim.WorkerID) float64 { return p.costOn(j, stateOf(w, c)) }
@@ -55,12 +55,12 @@ func (p *kv) findPlainly(j job, c *router.Candidates) router.Choice {
 	return choice
 }
 
-// checkedKV is a kv that verifies each choice, and the bounds of rungs.
+// checkedKV is a kv that checks each choice and the bounds of rungs.
 type checkedKV struct {
 	*kv
 	t                *testing.T
-	shared, active   int // requests of which many workers have a part cached, or running
-	beyond, searches int // rungs that their bound ruled out, of how many
+	shared, active   int // number of requests with a prefix that many workers have cached, or that runs on many workers
+	beyond, searches int // number of workers on rungs that their bound excluded, and of all workers
 }
 
 func (p *checkedKV) Choose(q *sim.Request, c *router.Candidates) router.Choice {
@@ -112,8 +112,8 @@ func (p *checkedKV) Choose(q *sim.Request, c *router.Candidates) router.Choice {
 	return got
 }
 
-// With hundreds of workers that join and leave, the choice equals that from the costs of all workers, with immediate and
-// with delayed loads, and with any weights.
+// TestCheapestByLoad checks choices among hundreds of workers that join and leave. Each choice equals the choice from
+// the costs of all workers, with immediate and delayed loads, and with any weights.
 func TestCheapestByLoad(t *testing.T) {
 	for round := range 24 {
 		cheapestByLoad(t, round)
@@ -141,7 +141,7 @@ func cheapestByLoad(t *testing.T, round int) {
 		o.Signals.Loads = &router.Age{Delay: 40}
 	}
 	d := router.New(o)
-	most := 1 + r.IntN(4*workers) // requests that run
+	most := 1 + r.IntN(4*workers) // maximum number of running requests
 	var running []sim.RequestID
 	away := router.None
 	for i := range 1500 {

@@ -8,15 +8,15 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// draw takes a candidate at random, the likelier the cheaper: costs are spread
-// over the range 0 to 1 and weighed by exp(-cost/temperature).
+// draw chooses a candidate at random, and cheaper candidates with a higher probability. Costs are scaled to the range
+// 0 to 1 and weighted by exp(-cost/temperature).
 type draw struct {
 	temperature float64
 	rand        *rand.Rand
-	costs, odds []float64 // of the request in hand, by candidate
+	costs, odds []float64 // of the current request, by candidate
 }
 
-// chooseWorker draws one of the workers by their costs, d.costs.
+// chooseWorker draws one of the workers by d.costs.
 func (d *draw) chooseWorker(workers []sim.WorkerID) router.Choice {
 	d.odds = append(d.odds[:0], d.costs...)
 	sum := weighCosts(d.costs, d.temperature, d.odds)
@@ -34,7 +34,7 @@ func (d *draw) chooseWorker(workers []sim.WorkerID) router.Choice {
 	return c
 }
 
-// weighCosts fills p with what each cost is worth in a draw, and returns the sum.
+// weighCosts sets p to the weight of each cost, and returns the sum of the weights.
 func weighCosts(costs []float64, temperature float64, p []float64) (sum float64) {
 	lo, hi := costs[0], costs[0]
 	for _, c := range costs {
@@ -56,8 +56,8 @@ func weighCosts(costs []float64, temperature float64, p []float64) (sum float64)
 	return sum
 }
 
-// pickIndex returns the first index at which the running sum of p, made to add up to 1,
-// reaches u; the last one if none does.
+// pickIndex returns the first index at which the running sum of p, divided by sum, reaches u. If there is none, it
+// returns the last index.
 func pickIndex(p []float64, sum, u float64) int {
 	total := 0.0
 	for i, x := range p {
@@ -68,13 +68,13 @@ func pickIndex(p []float64, sum, u float64) int {
 	return len(p) - 1
 }
 
-// expPortable returns e to the x. It is the same on every machine: math.Exp is not, since
-// some architectures have a separate one that differs in the last digit.
+// expPortable returns e to the power of x. It is the same on every machine. math.Exp is not, because some
+// architectures have an implementation that differs in the last digit.
 func expPortable(x float64) float64 {
 	const (
 		log2e = 1.44269504088896338700e+00
 		ln2Hi = 6.93147180369123816490e-01 // ln 2 to 32 bits
-		ln2Lo = 1.90821492927058770002e-10 // and the rest
+		ln2Lo = 1.90821492927058770002e-10 // the remainder of ln 2
 		terms = 14
 	)
 	switch {

@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// A prompt goes where its prefix is cached.
+// TestCacheAffinity checks that a prompt goes to the worker with its cached prefix.
 func TestCacheAffinity(t *testing.T) {
 	both(t, func(t *testing.T, exact bool) {
 		s := newStand(t, `{}`, setup{Exact: exact})
@@ -23,7 +23,7 @@ func TestCacheAffinity(t *testing.T) {
 	})
 }
 
-// Load against cache, with and without each part of the cost.
+// TestCostSwitches compares load and cache, with and without each part of the cost.
 func TestCostSwitches(t *testing.T) {
 	for _, c := range []struct {
 		config string
@@ -54,7 +54,7 @@ func TestCostSwitches(t *testing.T) {
 	}
 }
 
-// A part of the credit, twice the prefill.
+// TestWeights uses a partial credit and a double weight of prefill.
 func TestWeights(t *testing.T) {
 	both(t, func(t *testing.T, exact bool) {
 		s := newStand(t, `{"overlap_score_credit":0.25,"prefill_load_scale":2.0}`, setup{Exact: exact})
@@ -72,14 +72,14 @@ func TestWeights(t *testing.T) {
 	})
 }
 
-// Requests wait while both workers have more than the limit to compute, and the
-// policy orders them.
+// TestQueue checks that requests wait while both workers have more tokens to compute than the limit, and that they
+// are released in the order of the policy.
 func TestQueue(t *testing.T) {
 	for _, c := range []struct {
 		config        string
-		arrival       []string // placements while A to E arrive
-		atA, atB, atD []string // at the first tokens of these
-		queued        int      // after the arrivals
+		arrival       []string // placements at the arrivals of A to E
+		atA, atB, atD []string // placements at the first tokens of A, B and D
+		queued        int      // held requests after the arrivals
 	}{
 		{
 			config: `{"router_queue_threshold":0.5}`, arrival: []string{"A w0 8", "B w1 8"}, queued: 3,
@@ -122,7 +122,7 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// Overlap is that of the arrival, active blocks are those of the admission.
+// TestFrozenOverlap checks that the overlap is computed at the arrival, and active blocks at the release.
 func TestFrozenOverlap(t *testing.T) {
 	both(t, func(t *testing.T, exact bool) {
 		s := newStand(t, `{"router_queue_threshold":0.5}`, setup{Exact: exact, MaxBatchedTokens: 256})
@@ -137,7 +137,7 @@ func TestFrozenOverlap(t *testing.T) {
 			t.Errorf("placement %+v, want overlap 0 and worker 1 at 16", s.last)
 		}
 	})
-	// The first free worker is the other one.
+	// Worker 1 is free first.
 	s := newStand(t, `{"router_queue_threshold":0.5}`, setup{MaxBatchedTokens: 256})
 	s.arrive(0, 1, 2, 3, 4)
 	b := s.arrive(0, 5, 6, 7, 8)
@@ -150,10 +150,10 @@ func TestFrozenOverlap(t *testing.T) {
 	}
 }
 
-// Requests are held once every worker has more to compute than its own budget allows.
+// TestBudgetsOfWorkers checks that requests are held while every worker exceeds the limit of its budget.
 func TestBudgetsOfWorkers(t *testing.T) {
 	s := newStand(t, `{"router_queue_threshold":0.5}`, setup{MaxBatchedTokens: 256, WorkerBatches: []int{256, 1024}})
-	for i := range uint64(8) { // of 256 tokens, in turn: worker 0 is busy above 128, worker 1 above 512
+	for i := range uint64(8) { // of 256 tokens each; worker 0 is busy above 128 tokens, worker 1 above 512
 		s.arrive(0, 4*i+1, 4*i+2, 4*i+3, 4*i+4)
 	}
 	s.want("A w0 8", "B w1 8", "C w0 16", "D w1 16", "E w0 24", "F w1 24")
@@ -162,7 +162,7 @@ func TestBudgetsOfWorkers(t *testing.T) {
 	}
 }
 
-// Evicted blocks earn no credit; the decode router counts blocks alone.
+// TestEvictionDisaggregated checks that evicted blocks give no credit, and that the decode router counts only blocks.
 func TestEvictionDisaggregated(t *testing.T) {
 	both(t, func(t *testing.T, exact bool) {
 		s := newStand(t, `{}`, setup{Exact: exact, Workers: 1, Role: scheduler.Prefill})
@@ -195,7 +195,7 @@ func TestEvictionDisaggregated(t *testing.T) {
 	})
 }
 
-// Held prefills go by their uncached tokens.
+// TestPrefillQueueDisaggregated checks that held prefills are released by their uncached tokens.
 func TestPrefillQueueDisaggregated(t *testing.T) {
 	config := `{"router_queue_threshold":1,"router_queue_policy":"wspt"}`
 	s := newStand(t, config, setup{Workers: 1, Role: scheduler.Prefill, MaxBatchedTokens: 128})
@@ -225,7 +225,7 @@ func TestPrefillQueueDisaggregated(t *testing.T) {
 	d.want("A w0 4", "C w0 5", "B w0 3", "D w0 4")
 }
 
-// Engines that cache nothing announce blocks under separate names; their tokens still match.
+// TestCachingOff checks engines without a cache. They announce blocks under different names, but their tokens match.
 func TestCachingOff(t *testing.T) {
 	s := newStand(t, `{}`, setup{Exact: true})
 	for i := range 3 {
@@ -240,7 +240,7 @@ func TestCachingOff(t *testing.T) {
 	s.want("A w0 8", "B w0 4", "C w0 4")
 }
 
-// Tokens that fill no block are computed but not cached.
+// TestPartialBlocks checks that tokens of a partial block are computed and not cached.
 func TestPartialBlocks(t *testing.T) {
 	both(t, func(t *testing.T, exact bool) {
 		s := newStand(t, `{}`, setup{Exact: exact})
@@ -254,7 +254,7 @@ func TestPartialBlocks(t *testing.T) {
 	})
 }
 
-// SGLang announces tokens, which match no block of 64.
+// TestSGLangLoadOnly checks that SGLang's events, which announce single tokens, match no block of 64 tokens.
 func TestSGLangLoadOnly(t *testing.T) {
 	s := newStand(t, `{}`, setup{Exact: true})
 	s.arrive(0, 1, 2, 3, 4)
@@ -271,8 +271,8 @@ func TestSGLangLoadOnly(t *testing.T) {
 	s.want("A w0 8", "B w1 8", "C w0 8")
 }
 
-// At two tokens per block an announced token 0 looks like a block of zeros, but
-// only worker 0 is looked up under the rank it announces.
+// TestSGLangZeros uses two tokens per block, so that an announced token 0 looks like a block of zeros. Only worker 0
+// is looked up under the rank that it announces.
 func TestSGLangZeros(t *testing.T) {
 	zeros := func(t *testing.T) *stand {
 		tree := prompt.NewTree(traceTokens, 2, prompt.Options{Wrap: true})
@@ -313,7 +313,7 @@ func TestSGLangZeros(t *testing.T) {
 	})
 }
 
-// Workers come and go; what they cache stays known.
+// TestScaling adds and removes workers, and checks that their caches stay known.
 func TestScaling(t *testing.T) {
 	both(t, func(t *testing.T, exact bool) {
 		s := newStand(t, `{"router_queue_threshold":0.5}`, setup{Exact: exact, Workers: 1, MaxBatchedTokens: 256})
@@ -356,7 +356,7 @@ func TestScaling(t *testing.T) {
 	})
 }
 
-// With no worker left a held request stays held until something drains.
+// TestNoWorkersWhileHeld checks that a held request stays held until Drain if there is no worker left.
 func TestNoWorkersWhileHeld(t *testing.T) {
 	s := newStand(t, `{"router_queue_threshold":0}`, setup{Workers: 1})
 	a := s.arrive(0, 1)

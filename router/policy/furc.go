@@ -8,22 +8,23 @@ import (
 // ringSeed is the seed of all hashes of a ring.
 const ringSeed = 4193360111
 
-// ringHash is the hash that vllm-router places workers and sessions on a ring with: FurcHash of a text onto 2^23 - 1 places, and
-// MurmurHash64A of the place, as 4 bytes, little-endian.
+// ringHash is the hash for workers and sessions on the ring of vllm-router. It is MurmurHash64A of FurcHash of a text
+// with 2^23 - 1 buckets, as 4 bytes, little-endian.
 func ringHash(key string) uint64 {
 	var place [4]byte
 	binary.LittleEndian.PutUint32(place[:], furcHash([]byte(key), 1<<23-1))
 	return murmur64A(place[:], ringSeed)
 }
 
-// Constants of FurcHash, the consistent hash of Facebook's mcrouter.
+// The constants are those of FurcHash, the consistent hash of Facebook's mcrouter.
 const (
 	furcTries = 32
 	furcShift = 23
 )
 
-// furcHash is FurcHash of key onto m places, m > 1. A tree is walked from its widest level down, by one bit of the hash for each
-// level, until a bit is set; the bits after it are the place within the level, unless there are fewer places.
+// furcHash is FurcHash of key with m buckets, m > 1. It walks a tree from its widest level, with one bit of the hash
+// for each level, until a bit is set. The bits after it are the bucket within the level. If that bucket does not
+// exist, it continues.
 func furcHash(key []byte, m uint32) uint32 {
 	b := bitStream{words: []uint64{murmur64A(key, ringSeed)}}
 	depth := bits.Len32(m - 1)
@@ -51,7 +52,7 @@ func furcHash(key []byte, m uint32) uint32 {
 	return 0
 }
 
-// bitStream is the bits of a hash, of the hash of this hash, and so on.
+// bitStream is the bits of a hash, then of the hash of that hash, and so on.
 type bitStream struct{ words []uint64 }
 
 func (b *bitStream) isSet(i int) bool {
@@ -63,7 +64,7 @@ func (b *bitStream) isSet(i int) bool {
 	return b.words[i/64]>>(i%64)&1 == 1
 }
 
-// murmur64A is MurmurHash64A.
+// murmur64A returns the MurmurHash64A of key.
 func murmur64A(key []byte, seed uint64) uint64 {
 	const m, r = 0xc6a4a7935bd1e995, 47
 	h := seed ^ uint64(len(key))*m

@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/schema"
 )
 
-// Gateway is a policy of the registry that gateways have, with settings.
+// Gateway is a policy of a gateway, with settings.
 type Gateway struct {
 	Name
 	Settings GatewaySettings
@@ -16,26 +16,27 @@ type Gateway struct {
 
 var _ Choice = (*Gateway)(nil)
 
-// GatewaySettings are settings of the policies that gateways have. Each policy reads some of them.
+// GatewaySettings is the settings of policies of gateways. Each policy reads some of them.
 type GatewaySettings struct {
-	// Gateway is the program, by its name: it has defaults, and rules where programs differ.
+	// Gateway is the name of the program. It determines defaults, and rules that differ between programs.
 	Gateway string
-	// CacheThreshold is the part of a prompt, from 0 to 1, of which more must be known to send it if it is known.
+	// CacheThreshold is a share of a prompt, from 0 to 1. If more than this share is known, the prompt is sent to a
+	// worker that got it before.
 	CacheThreshold float64
-	// BalanceAbsThreshold and BalanceRelThreshold bound the difference and the ratio of the most and the least loaded
-	// worker, in requests, above which all requests go to the least loaded one.
+	// BalanceAbsThreshold and BalanceRelThreshold are limits of the difference and the ratio of the most and the
+	// least loaded worker, in requests. Above both, all requests go to the least loaded worker.
 	BalanceAbsThreshold int
 	BalanceRelThreshold float64
-	// EvictionIntervalSecs is the time in seconds between evictions from the tree of prompts, 0: there are none.
+	// EvictionIntervalSecs is the time in seconds between evictions from the tree of prompts. 0 disables evictions.
 	EvictionIntervalSecs int
-	MaxTreeSize          int // tokens of the tree that a worker keeps at an eviction
-	// WorkerURL is the URL of a worker, with {id} for its number: hashes are made of it.
+	MaxTreeSize          int // tokens per worker that an eviction keeps in the tree
+	// WorkerURL is the URL of a worker, with {id} for its number. It is hashed.
 	WorkerURL string `record:"omitzero"`
-	// SessionExpirationSecs is the time in seconds after the latest turn of a session from which on it counts no longer.
+	// SessionExpirationSecs is the time in seconds after the latest turn of a session until the session expires.
 	SessionExpirationSecs int `record:"omitzero"`
 }
 
-// The gateways.
+// The constants are the names of gateways.
 const (
 	SGLangRouter = "sglang-router"
 	VLLMRouter   = "vllm-router"
@@ -45,8 +46,8 @@ const (
 // idInURL stands for the number of a worker.
 const idInURL = "{id}"
 
-// DefaultGatewaySettings returns the default settings of a policy: those of sglang-router if two programs have the
-// policy.
+// DefaultGatewaySettings returns the default settings of a policy. If sglang-router has the policy, they are the
+// defaults of sglang-router.
 func DefaultGatewaySettings(name Name) GatewaySettings {
 	switch name {
 	case ConsistentHash:
@@ -60,8 +61,8 @@ func DefaultGatewaySettings(name Name) GatewaySettings {
 	}
 }
 
-// ParseGatewaySettings reads the settings of a policy from a JSON object. Keys that are absent keep their defaults. The keys of
-// cache_aware are the names of the gateways' flags.
+// ParseGatewaySettings parses the settings of a policy from a JSON object. Missing keys have their defaults. The keys
+// of cache_aware are the names of the gateways' flags.
 func ParseGatewaySettings(name Name, text []byte) (GatewaySettings, error) {
 	s := DefaultGatewaySettings(name)
 	values, err := schema.ReadObject(text)
@@ -111,7 +112,7 @@ func (g *Gateway) New(o Options) (router.Policy, error) {
 	return New(g.Name, o)
 }
 
-// gateway returns the settings of a gateway's policy.
+// gateway returns the settings of a gateway's policy, or their defaults.
 func (o *Options) gateway(name Name) GatewaySettings {
 	if o.Gateway != nil {
 		return *o.Gateway

@@ -14,7 +14,8 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// The policies choose what the gateways that they are of have chosen, request by request. make gateways records them:
+// TestEqualsGateways compares the choices of policies with recorded choices of gateways, request by request. "make
+// gateways" records them:
 //
 //	router policy=NAME workers=N words=BOOL settings=JSON
 //	arrive ID text=TEXT session=N worker=N
@@ -22,7 +23,7 @@ import (
 //	evict
 //	uses N
 //
-// _ is a blank. With words each word of a text is a token, else each character.
+// _ is a space. With words, each word of a text is a token, otherwise each character.
 func TestEqualsGateways(t *testing.T) {
 	paths, err := filepath.Glob("../../testdata/gateways/*.txt")
 	if err != nil || len(paths) == 0 {
@@ -48,14 +49,14 @@ func TestEqualsGateways(t *testing.T) {
 	}
 }
 
-// recordedGateway repeats what a gateway was asked.
+// recordedGateway sends the recorded requests of a gateway to a policy.
 type recordedGateway struct {
 	policy   router.Policy
 	tree     *prompt.Tree
 	words    bool
 	seen     router.Candidates
-	at       map[int]int // by request: its worker
-	choice   int         // of the gateway, for the request in hand
+	at       map[int]int // worker by request
+	choice   int         // the gateway's choice for the current request
 	requests int
 	interval sim.Time // between evictions
 }
@@ -66,10 +67,10 @@ func (r *recordedGateway) do(line string) error {
 	switch {
 	case strings.HasPrefix(line, "router "):
 		return r.begin(line)
-	case line == "evict": // an eviction interval is over
+	case line == "evict": // an eviction interval has ended
 		r.seen.Now += r.interval
 		return nil
-	case strings.HasPrefix(line, "uses "): // that the tree had counted before the first request
+	case strings.HasPrefix(line, "uses "): // matches of the tree before the first request
 		_, err := fmt.Sscanf(line, "uses %d", &worker)
 		for range worker {
 			r.policy.Choose(&sim.Request{ID: -1}, &r.seen)
@@ -122,7 +123,7 @@ func (r *recordedGateway) begin(line string) error {
 	return err
 }
 
-// among returns the gateway's choice, if it is one that a draw allows.
+// among returns the gateway's choice if it is in equal.
 func (r *recordedGateway) among(equal []sim.WorkerID) sim.WorkerID {
 	if slices.Contains(equal, sim.WorkerID(r.choice)) {
 		return sim.WorkerID(r.choice)

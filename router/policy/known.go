@@ -8,38 +8,39 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Prefix is how a router finds which leading blocks of a prompt a worker has cached.
+// Prefix configures how a router finds the leading blocks of a prompt that a worker has cached.
 type Prefix struct {
-	// If the router follows caches: the time for which blocks of a sent prompt count as cached on its worker; 0: not at
-	// all.
+	// Speculative is the time for which blocks of a sent prompt count as cached on its worker, if the router follows
+	// caches; 0: not at all.
 	Speculative sim.Time `json:",omitempty"`
-	// If the router remembers sent blocks: the number of blocks of each worker, 0: the size of its cache; and the most
-	// blocks or tokens of a prompt that it compares, 0: no limit.
+	// Capacity is the number of remembered blocks per worker, if the router remembers sent blocks; 0: the size of its
+	// cache. LongestBlocks and Longest are the maximum number of blocks and tokens of a prompt to compare; 0: no
+	// limit.
 	Capacity      int `json:",omitempty"`
 	LongestBlocks int `json:",omitempty"`
 	Longest       int `json:",omitempty"`
 }
 
-// InFlight is how a router counts the prompt tokens that its workers have still to compute, without tokens that it assumes to be
-// cached.
+// InFlight configures how a router counts the prompt tokens that its workers have to compute, without tokens that it
+// assumes to be cached.
 type InFlight struct {
-	// Match finds what is cached: PrecisePrefix, ApproximatePrefix, or "" if nothing is taken for cached.
+	// Match determines the cached blocks: PrecisePrefix, ApproximatePrefix, or "" for no cached blocks.
 	Match  ScorerKind        `json:",omitempty"`
 	Prefix `record:"inline"` // of Match
 }
 
-// matchKey tells matches apart.
+// matchKey is the settings of a match.
 type matchKey struct {
 	kind ScorerKind
 	Prefix
 }
 
-// match finds the cached part of a prompt on every candidate.
+// match finds the cached blocks of a prompt on every candidate.
 type match struct {
 	matchKey
-	sent    *sent   // what was sent where; nil if that does not matter
-	longest int32   // blocks of a prompt that are compared; 0: all
-	found   []int32 // by worker: leading blocks of the request in hand
+	sent    *sent   // sent blocks; nil: not used
+	longest int32   // maximum number of blocks to compare; 0: all
+	found   []int32 // by worker: leading blocks of the current request
 }
 
 func newMatch(key matchKey, o Options) *match {
@@ -58,7 +59,7 @@ func newMatch(key matchKey, o Options) *match {
 	return m
 }
 
-// limit returns how many blocks of a request's prompt are compared.
+// limit returns the number of blocks of a request's prompt to compare.
 func (m *match) limit(q *sim.Request) int32 {
 	if m.longest > 0 {
 		return min(m.longest, q.Prompt.Blocks)
@@ -66,7 +67,7 @@ func (m *match) limit(q *sim.Request) int32 {
 	return q.Prompt.Blocks
 }
 
-// find fills found for the candidates.
+// find sets found for the candidates.
 func (m *match) find(q *sim.Request, c *router.Candidates) {
 	for _, w := range c.Workers {
 		for int(w) >= len(m.found) {
@@ -83,15 +84,15 @@ func (m *match) find(q *sim.Request, c *router.Candidates) {
 	}
 }
 
-// known is what a picker knows of the request in hand and of requests before it.
+// known is the facts of a picker about the current and earlier requests.
 type known struct {
 	matches     []*match
-	charge      *match // by which prompt tokens are counted; nil: the whole prompt
+	charge      *match // determines the prompt tokens to count; nil: the whole prompt
 	blockTokens int64
-	last        map[int32]sim.WorkerID // of a session; nil if nothing reads it
+	last        map[int32]sim.WorkerID // by session; nil: not used
 }
 
-// matchOf returns the match of the kind and settings, one for all that have the same.
+// matchOf returns the match with the given settings. Equal settings share a match.
 func (k *known) matchOf(kind ScorerKind, p Prefix, o Options) *match {
 	if kind != PrecisePrefix && kind != ApproximatePrefix {
 		return nil
@@ -106,7 +107,7 @@ func (k *known) matchOf(kind ScorerKind, p Prefix, o Options) *match {
 	return k.matches[len(k.matches)-1]
 }
 
-// uncached returns the prompt tokens of a request that are not taken for cached on w.
+// uncached returns the prompt tokens of a request that are not assumed to be cached on w.
 func (k *known) uncached(q *sim.Request, w sim.WorkerID) int64 {
 	tokens := int64(q.InputTokens)
 	if k.charge == nil {
@@ -115,7 +116,7 @@ func (k *known) uncached(q *sim.Request, w sim.WorkerID) int64 {
 	return max(0, tokens-int64(k.charge.found[w])*k.blockTokens)
 }
 
-// lastOf returns the worker of the last request of a session, None if there is none.
+// lastOf returns the worker of the latest request of q's session, None if there is none.
 func (k *known) lastOf(q *sim.Request) sim.WorkerID {
 	if w, ok := k.last[q.Session]; ok && q.Session >= 0 {
 		return w
@@ -123,7 +124,7 @@ func (k *known) lastOf(q *sim.Request) sim.WorkerID {
 	return router.None
 }
 
-// note notes that a request goes to w.
+// note records that a request is sent to w.
 func (k *known) note(q *sim.Request, c *router.Candidates, w sim.WorkerID) {
 	for _, m := range k.matches {
 		if m.sent != nil {

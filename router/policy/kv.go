@@ -8,17 +8,16 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// kv takes the worker where a request costs least: where its prompt is cached
-// and little work waits.
+// kv chooses the worker with the lowest cost for a request: a worker with its prompt in the cache and little load.
 type kv struct {
-	config      router.Config // as the role of the workers has it
+	config      router.Config // for the role of the workers
 	blockTokens int64
-	budget      int   // tokens of a pass
-	budgets     []int // that of each worker, where they differ
-	draw        *draw // nil at temperature 0
+	budget      int   // token budget of a pass
+	budgets     []int // budget by worker; nil: all are equal
+	draw        *draw // nil if the temperature is 0
 }
 
-// unlimitedTokens stands for a token budget without bound.
+// unlimitedTokens replaces an unlimited token budget.
 const unlimitedTokens = 10_000_000
 
 func newKV(o Options) (router.Policy, error) {
@@ -47,7 +46,7 @@ func (p *kv) Needs() router.Needs {
 	return n
 }
 
-// holdBeyond returns the number of prompt tokens above which a worker of a token budget is busy.
+// holdBeyond returns the number of prompt tokens above which a worker with the given budget is busy.
 func (p *kv) holdBeyond(budget int) float64 {
 	if budget == 0 {
 		budget = unlimitedTokens
@@ -71,26 +70,26 @@ func (p *kv) Choose(q *sim.Request, c *router.Candidates) router.Choice {
 	return p.draw.chooseWorker(c.Workers)
 }
 
-// job is a request as the cost function sees it.
+// job is a request for the cost function.
 type job struct {
 	tokens int64 // prompt length
-	blocks int64 // full prompt blocks, 0 when active blocks are not counted
+	blocks int64 // full prompt blocks, 0 if active blocks are not counted
 }
 
-// state is what the cost of a job on a worker depends on.
+// state is the state of a worker for the cost of a job.
 type state struct {
-	tokens  int64 // prompt tokens still to compute
+	tokens  int64 // prompt tokens to compute
 	blocks  int64 // active blocks
-	overlap int32 // blocks of the job that are cached
-	active  int32 // blocks of the job that are active
+	overlap int32 // cached blocks of the job
+	active  int32 // active blocks of the job
 }
 
 func stateOf(w sim.WorkerID, c *router.Candidates) state {
 	return state{tokens: c.Tokens[w], blocks: c.Blocks[w], overlap: c.Overlap[w], active: c.Active[w]}
 }
 
-// costOn returns the cost of a job on a worker, in blocks: the prompt tokens that it would compute, less a credit for
-// cached ones, plus the blocks that its requests would hold.
+// costOn returns the cost of a job on a worker, in blocks. It is the prompt tokens that the worker would compute,
+// minus a credit for cached tokens, plus the blocks that its requests would hold.
 func (p *kv) costOn(j job, x state) float64 {
 	cached := int64(x.overlap) * p.blockTokens
 	raw := x.tokens + max(j.tokens-cached, 0) + cached
@@ -105,8 +104,8 @@ func (p *kv) costOn(j job, x state) float64 {
 	return float64(p.config.PrefillLoadScale*adjusted) + float64(active)
 }
 
-// findCheapest returns the candidate of least cost, the first among equals. Of many
-// workers most are idle or alike, so that few costs are worked out.
+// findCheapest returns the candidate with the lowest cost, the first among equals. In a large cluster most workers
+// are idle or equal, so that it computes few costs.
 func (p *kv) findCheapest(j job, c *router.Candidates) router.Choice {
 	if _, _, by := c.Sparse(); by != nil {
 		return p.findSparsely(j, c)
@@ -120,11 +119,11 @@ func (p *kv) findCheapest(j job, c *router.Candidates) router.Choice {
 	return s.best
 }
 
-// search is the state of a search for the candidate of least cost.
+// search is the state of a search for the candidate with the lowest cost.
 type search struct {
 	best   router.Choice
-	held   state // on best.Worker
-	beyond state // where the job costs best.SecondCost or more
+	held   state // the state of best.Worker
+	beyond state // a state with a cost of best.SecondCost or more
 }
 
 // searchAmong continues a search with more workers.
@@ -144,17 +143,17 @@ func (p *kv) searchAmong(rest []sim.WorkerID, j job, c *router.Candidates, s *se
 		case s.best.Second == router.None || cost < s.best.SecondCost:
 			s.best.Second, s.best.SecondCost = w, cost
 		}
-		if int64(dear.overlap)*p.blockTokens <= j.tokens { // else more overlap may cost more
+		if int64(dear.overlap)*p.blockTokens <= j.tokens { // otherwise more overlap may cost more
 			s.beyond = dear
 		}
 	}
 }
 
-// skipBeyond returns the workers from the first on where a job may cost less than in state b. With
-// no fewer tokens and blocks, of which no more are the job's, it costs no less.
+// skipBeyond returns the workers from the first one with a possibly lower cost than state b. A worker does not have a
+// lower cost if it has at least as many tokens and blocks, and at most as many cached and active blocks of the job.
 func skipBeyond(workers []sim.WorkerID, c *router.Candidates, b *state) []sim.WorkerID {
 	tokens := c.Tokens
-	n := len(tokens) // of all four: one check of w's bounds is enough
+	n := len(tokens) // the same length for all slices avoids bounds checks
 	blocks, overlap, active := c.Blocks[:n], c.Overlap[:n], c.Active[:n]
 	x := *b
 	for i, w := range workers {

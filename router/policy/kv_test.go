@@ -13,7 +13,7 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// The turn is counted over all placements, not within the set of the day
+// TestRoundRobin checks that the turn is counted over all placements, not within the current set of workers
 // (docs/rules/router.md).
 func TestRoundRobin(t *testing.T) {
 	r := inTurn(t, 3)
@@ -101,16 +101,16 @@ func TestRequestErrors(t *testing.T) {
 	)
 	s.prefillDone(2, a)
 	s.want("B w0 3")
-	s.prefillDone(3, a) // again: nothing
+	s.prefillDone(3, a) // a second call has no effect
 	s.finish(4, a)
 	s.finish(5, a)
 	s.prefillDone(5, b)
 	s.want()
-	s.note(s.d.Route(6, a, nil)) // forgotten, so new
+	s.note(s.d.Route(6, a, nil)) // finished requests are unknown
 	s.want("A w0 3")
 }
 
-// A tie goes to the lowest id; a single worker has no second.
+// TestTies checks that a tie goes to the lowest id, and that a single worker has no second.
 func TestTies(t *testing.T) {
 	s := newStand(t, `{"overlap_score_credit":0,"router_track_active_blocks":false,"router_track_prefill_tokens":false}`, setup{Workers: 3})
 	for range 3 {
@@ -127,8 +127,8 @@ func TestTies(t *testing.T) {
 	}
 }
 
-// The largest key goes first: the wspt key reads every rank and every worker
-// that was ever there (docs/rules/router.md "The queue").
+// TestShortestKeyOfAnyone checks the order of held requests. The wspt key includes every rank and every worker that
+// was ever registered (docs/rules/router.md "The queue").
 func TestShortestKeyOfAnyone(t *testing.T) {
 	s := newStand(t, `{"router_queue_threshold":0,"router_queue_policy":"wspt"}`, setup{Workers: 2, Exact: true})
 	a := s.arrive(0, 1, 2, 3)
@@ -138,9 +138,9 @@ func TestShortestKeyOfAnyone(t *testing.T) {
 	pass.Events[0].Rank = 5
 	s.observe(1, pass)
 	s.remove(0)
-	s.arrive(1, 1, 2, 3) // all on worker 0, which has left: 1 token
+	s.arrive(1, 1, 2, 3) // cached on worker 0, which has left: 1 token
 	s.arrive(1, 9)       // 64 tokens
-	s.arrive(1, 4, 9)    // 64 tokens, thanks to rank 5
+	s.arrive(1, 4, 9)    // 64 tokens, because of rank 5
 	s.arrive(1, 8, 9)    // 128 tokens
 	if got := fmt.Sprint(s.d.Waiting(nil)); got != "[2 3 4 5]" {
 		t.Errorf("waiting %s, want [2 3 4 5]", got)
@@ -153,8 +153,8 @@ func TestShortestKeyOfAnyone(t *testing.T) {
 	s.want("C w1 6")
 }
 
-// Two workers: the cheaper one is drawn with probability 1/(1+exp(-1/T)),
-// whatever the gap (docs/rules/router.md "Cost").
+// TestTemperature checks the random choice between two workers. The cheaper one has the probability 1/(1+exp(-1/T))
+// for any difference of costs (docs/rules/router.md "Cost").
 func TestTemperature(t *testing.T) {
 	for _, temperature := range []float64{0.5, 1, 2} {
 		config := fmt.Sprintf(`{"router_temperature":%v,"router_queue_threshold":null}`, temperature)
@@ -197,7 +197,7 @@ func TestPick(t *testing.T) {
 	}
 }
 
-// Prompts that share nothing are never cached and count in full.
+// TestUniquePrompts checks that prompts that share nothing are never cached and count in full.
 func TestUniquePrompts(t *testing.T) {
 	both(t, func(t *testing.T, exact bool) {
 		s := newStand(t, `{}`, setup{Workers: 1, Exact: exact})
@@ -217,8 +217,8 @@ func TestUniquePrompts(t *testing.T) {
 	})
 }
 
-// An unbounded budget counts as ten million tokens; more than the limit is busy,
-// the limit itself is not.
+// TestLimit checks that an unlimited budget counts as ten million tokens. A worker is busy above the limit, not at
+// the limit.
 func TestLimit(t *testing.T) {
 	tree := prompt.NewTree(64, 64, prompt.Options{})
 	for _, c := range []struct {
@@ -238,7 +238,7 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// What is cached and active stays known when ids outgrow a word of bits.
+// TestManyWorkers checks that cached and active blocks stay known when ids exceed the bits of a word.
 func TestManyWorkers(t *testing.T) {
 	both(t, func(t *testing.T, exact bool) {
 		s := newStand(t, `{"router_queue_threshold":null}`, setup{Workers: 64, Exact: exact})
@@ -252,7 +252,7 @@ func TestManyWorkers(t *testing.T) {
 		}
 		s.cache(s.arrive(1, 7, 8, 9))
 		s.add(130)
-		s.arrive(2, 7, 8, 9, 10) // 7-3+4 on worker 129, where 3 blocks are active; 8 on the idle one
+		s.arrive(2, 7, 8, 9, 10) // 7-3+4 on worker 129, which has 3 active blocks; 8 on the idle worker
 		s.want("A w0 8", "B w1 4", "C w129 6", "D w129 8")
 		if got := s.d.Loads().Blocks; got[0] != 4 || got[129] != 4 {
 			t.Errorf("active blocks %v", got)
@@ -267,7 +267,8 @@ func errText(err error) string {
 	return err.Error()
 }
 
-// A configuration that wants an estimator is refused where prompts are computed.
+// TestEstimatorWanted checks that a configuration that requires an estimator is rejected for workers that compute
+// prompts.
 func TestEstimatorWanted(t *testing.T) {
 	with := router.DefaultConfig()
 	with.PrefillLoadModel = router.LoadAIC

@@ -8,19 +8,20 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// sparsely is a search for the candidate of least cost among many workers, in an order other than that of their ids.
+// sparsely is a search for the candidate with the lowest cost among many workers. It does not visit the workers in
+// the order of their ids.
 type sparsely struct {
 	*kv
 	job
 	c               *router.Candidates
 	overlap, active *router.Sparse
 	by              *router.Ladder
-	best            router.Choice // Worker and Second are None until there are any
+	best            router.Choice // Worker and Second are None until they are found
 }
 
-// findSparsely returns the candidate of least cost, the first among equals. It computes the cost of the workers that
-// have a part of the prompt. Of all other workers it reads each kind in order of load, until no other worker of that
-// kind can win.
+// findSparsely returns the candidate with the lowest cost, the first among equals. It computes the cost of the
+// workers that are listed for the prompt. It reads all other workers, kind by kind, in order of load, until no other
+// worker of the kind can win.
 func (p *kv) findSparsely(j job, c *router.Candidates) router.Choice {
 	s := sparsely{
 		kv: p, job: j, c: c,
@@ -52,7 +53,8 @@ func (s *sparsely) weighListed(listed []sim.WorkerID) {
 	}
 }
 
-// searchKind weighs workers that share blocks of the prompt in caches or do not, and in requests that run or do not.
+// searchKind weighs the workers of one kind. overlaps selects workers that share cached blocks of the prompt, and
+// isActive workers that share active blocks.
 func (s *sparsely) searchKind(overlaps, isActive bool) {
 	sharers, overlap := s.overlap.Sharers()
 	running, active := s.active.Sharers()
@@ -75,7 +77,7 @@ func (s *sparsely) searchKind(overlaps, isActive bool) {
 	}
 }
 
-// keepKind returns the workers of a word that are in a set, or are not.
+// keepKind returns the workers of a word that are in a set, or those workers that are not.
 func keepKind(word uint64, set []uint64, i int, in bool) uint64 {
 	switch {
 	case set == nil:
@@ -86,8 +88,8 @@ func keepKind(word uint64, set []uint64, i int, in bool) uint64 {
 	return word &^ set[i]
 }
 
-// weighWord weighs the workers of a word that are not listed. Of idle workers, which are equal, it weighs those among
-// the best, and reports whether there was another.
+// weighWord weighs the workers of a word that are not listed. Idle workers are equal, so it stops after an idle
+// worker that is not among the best two, and reports whether it stopped.
 func (s *sparsely) weighWord(i int, word uint64, idle bool) (enough bool) {
 	for ; word != 0; word &= word - 1 {
 		w := sim.WorkerID(64*i + bits.TrailingZeros64(word))
@@ -101,33 +103,32 @@ func (s *sparsely) weighWord(i int, word uint64, idle bool) (enough bool) {
 	return false
 }
 
-// kind is workers that have as much of the prompt.
+// kind is workers with the same cached and active blocks of the prompt.
 type kind struct {
-	idle     float64 // cost on an idle one
-	share    float64 // of the load that counts at least
-	free     float64 // blocks of load that need not count
-	rounding float64 // of the cost on a loaded one, in parts of it and of the prompt
+	idle     float64 // cost on an idle worker
+	share    float64 // share of the load that always counts
+	free     float64 // blocks of load that may not count
+	rounding float64 // relative to the cost on a loaded worker and to the prompt
 	prompt   float64
 }
 
 func (s *sparsely) makeKind(overlap, active int32) kind {
 	k := kind{idle: s.costOn(s.job, state{blocks: int64(active), overlap: overlap, active: active}), share: 1, free: float64(active), rounding: 1e-9}
-	if s.config.TrackPrefillTokens { // else there are no tokens to compute
+	if s.config.TrackPrefillTokens { // otherwise no tokens count
 		blocks := max(float64(s.job.tokens)/float64(s.blockTokens), float64(overlap))
 		k.share, k.prompt = min(s.config.PrefillLoadScale, 1), s.config.PrefillLoadScale*blocks
-		k.free += max(s.config.OverlapScoreCredit*float64(overlap)-blocks, 0) // credit for more than the prompt
+		k.free += max(s.config.OverlapScoreCredit*float64(overlap)-blocks, 0) // credit in excess of the prompt
 	}
 	return k
 }
 
-// leastCost returns a lower bound of the cost on a worker with a load, in blocks: blocks of requests, or prompt tokens
-// to compute times their scale.
+// leastCost returns a lower bound of the cost on a worker with the given load, in blocks.
 func (k *kind) leastCost(load int64) float64 {
 	bound := k.idle + k.share*max(float64(load)-k.free, 0)
 	return bound - k.rounding*(bound+k.prompt)
 }
 
-// weigh works out what the job costs on a candidate, which may have been weighed before.
+// weigh computes the cost of the job on a candidate. A candidate may be weighed twice.
 func (s *sparsely) weigh(w sim.WorkerID) {
 	if w == s.best.Worker || w == s.best.Second {
 		return
@@ -142,7 +143,7 @@ func (s *sparsely) weigh(w sim.WorkerID) {
 	}
 }
 
-// isBefore reports whether a worker is before another, or None, in order of cost, then of ids.
+// isBefore reports whether worker w is before other, by cost, then by id. Every worker is before None.
 func (s *sparsely) isBefore(cost float64, w sim.WorkerID, than float64, other sim.WorkerID) bool {
 	return cost < than || other == router.None || cost == than && w < other
 }

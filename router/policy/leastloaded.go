@@ -6,8 +6,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// leastLoaded takes the worker that has least to do, the first by name among
-// equals.
+// leastLoaded chooses the worker with the lowest load, the first by name among equals.
 type leastLoaded struct{ needs router.Needs }
 
 func newLeastLoaded(o Options) (router.Policy, error) { return &leastLoaded{loadNeeds(o)}, nil }
@@ -18,7 +17,7 @@ func (p *leastLoaded) Choose(_ *sim.Request, c *router.Candidates) router.Choice
 	return router.Choice{Worker: findLightest(c), Second: router.None}
 }
 
-// findLightest returns the worker that has least to do.
+// findLightest returns the worker with the lowest load.
 func findLightest(c *router.Candidates) sim.WorkerID {
 	best := c.Workers[0]
 	for _, w := range c.Workers[1:] {
@@ -29,8 +28,8 @@ func findLightest(c *router.Candidates) sim.WorkerID {
 	return best
 }
 
-// isLighter reports whether a has less to do than b: fewer requests or, of as many,
-// fewer prompt tokens to compute.
+// isLighter reports whether a has a lower load than b: fewer requests, or equally many and fewer prompt tokens to
+// compute.
 func isLighter(c *router.Candidates, a, b sim.WorkerID) bool {
 	if c.Running[a] != c.Running[b] {
 		return c.Running[a] < c.Running[b]
@@ -38,8 +37,8 @@ func isLighter(c *router.Candidates, a, b sim.WorkerID) bool {
 	return c.Tokens[a] < c.Tokens[b]
 }
 
-// loadNeeds returns what lighter reads. Decode workers compute no prompts, and
-// their router does not learn of first tokens.
+// loadNeeds returns the facts that isLighter reads. Decode workers compute no prompts, and their router does not
+// learn of first tokens.
 func loadNeeds(o Options) router.Needs {
 	return router.Needs{Running: true, Tokens: o.work() != scheduler.Decode}
 }

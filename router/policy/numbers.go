@@ -7,15 +7,15 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// fraction is the latest text of a number that is not whole. From one decision to the next most numbers stay unchanged, and to
-// write one takes ten times as long as to copy its text.
+// fraction is the latest text of a number that is not an integer. Most numbers do not change between two decisions.
+// Formatting a number takes ten times as long as copying its text.
 type fraction struct {
 	x    float64
-	text [24]byte // the longest of a float64
-	n    int      // of text; 0: none
+	text [24]byte // as long as the longest text of a float64
+	n    int      // length of the text; 0: none
 }
 
-// append appends x as appendNumber does.
+// append appends x in the form of appendNumber.
 func (f *fraction) append(to []byte, x float64) []byte {
 	switch {
 	case isWhole(x):
@@ -29,7 +29,7 @@ func (f *fraction) append(to []byte, x float64) []byte {
 	return to
 }
 
-// isWhole reports whether x is a whole number that a float64 holds exactly.
+// isWhole reports whether x is an integer that a float64 represents exactly.
 func isWhole(x float64) bool {
 	const exact = 1 << 53
 	return x == math.Trunc(x) && math.Abs(x) <= exact
@@ -54,7 +54,7 @@ func appendNumber(to []byte, x float64) []byte {
 	return strconv.AppendFloat(to, x, 'g', -1, 64)
 }
 
-// parseWorker reads the id of a worker.
+// parseWorker parses the id of a worker.
 func parseWorker(text []byte) (w sim.WorkerID, ok bool) {
 	if len(text) == 0 || len(text) > 9 {
 		return 0, false

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// Whatever came before, a number is written as appendNumber writes it, and read as it was.
+// TestFractionsAreWrittenAsNumbers checks that fraction.append gives the text of appendNumber for any sequence of
+// numbers, and that the text is parsed as the same number.
 func TestFractionsAreWrittenAsNumbers(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var f fraction

@@ -7,8 +7,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// twoChoices draws two workers and takes the less loaded one (the power of two choices): nearly as even as leastLoaded,
-// and several routers do not all choose the same worker.
+// twoChoices chooses the less loaded of two random workers (the power of two choices). It is almost as even as
+// leastLoaded, and several routers do not all choose the same worker.
 type twoChoices struct {
 	needs router.Needs
 	rand  *rand.Rand
@@ -27,7 +27,7 @@ func (p *twoChoices) Choose(_ *sim.Request, c *router.Candidates) router.Choice 
 	}
 	i, k := p.rand.IntN(n), p.rand.IntN(n-1)
 	if k >= i {
-		k++ // another one than the first
+		k++ // a second worker, different from the first
 	}
 	best, second := c.Workers[i], c.Workers[k]
 	if isLighter(c, second, best) {

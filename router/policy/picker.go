@@ -12,22 +12,22 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Picker is how the router of an inference pool chooses, by its EndpointPickerConfig: each worker has the sum of weighted scores,
-// each from 0 to 1, and one is drawn by them.
+// Picker is the configuration of the router of an inference pool, from its EndpointPickerConfig. Each worker gets the
+// sum of weighted scores, each from 0 to 1, and the sums determine the choice.
 type Picker struct {
-	Filters []Filter `json:",omitempty"` // what each leaves, the next one sees
+	Filters []Filter `json:",omitempty"` // each filter gets the workers that the one before keeps
 	Scorers []Scorer
 	Draw    Draw
 	Gate    *router.Gate // flow control; nil: none
-	// InFlight counts prompt tokens to compute; nil if nothing reads them.
+	// InFlight configures the count of prompt tokens to compute; nil: not used.
 	InFlight *InFlight `json:",omitempty"`
-	// Decode is how decode workers are chosen; nil: as all other workers.
+	// Decode is the choice of decode workers; nil: the same as for other workers.
 	Decode *Profile `json:",omitempty"`
-	// Idle are plugins of the configuration that change nothing here, and why.
+	// Idle is the plugins of the configuration that have no effect here, with the reasons.
 	Idle []string `json:",omitempty"`
 }
 
-// Profile is what a Picker does differently for decode workers.
+// Profile is the settings of a Picker that differ for decode workers.
 type Profile struct {
 	Filters  []Filter
 	Scorers  []Scorer
@@ -35,7 +35,7 @@ type Profile struct {
 	InFlight *InFlight
 }
 
-// OnDecode returns how decode workers are chosen.
+// OnDecode returns the Picker of decode workers.
 func (p *Picker) OnDecode() *Picker {
 	if d := p.Decode; d != nil {
 		return &Picker{Filters: d.Filters, Scorers: d.Scorers, Draw: d.Draw, InFlight: d.InFlight}
@@ -43,19 +43,19 @@ func (p *Picker) OnDecode() *Picker {
 	return p
 }
 
-// Draw is how a worker is drawn by the scores, by llm-d's name.
+// Draw is the selection of a worker by the scores, by llm-d's name.
 type Draw string
 
 const (
-	MaxScore       Draw = "max-score-picker"       // the highest score; among equals any
-	WeightedRandom Draw = "weighted-random-picker" // as probable as the score is high
-	AnyScore       Draw = "random-picker"          // any worker, whatever its score
+	MaxScore       Draw = "max-score-picker"       // the highest score; random among equals
+	WeightedRandom Draw = "weighted-random-picker" // with a probability proportional to the score
+	AnyScore       Draw = "random-picker"          // a random worker, regardless of scores
 )
 
-// Draws returns all ways to draw.
+// Draws returns all kinds of Draw.
 func Draws() []Draw { return []Draw{MaxScore, WeightedRandom, AnyScore} }
 
-// PickerName is the name in reports of a router that is a Picker.
+// PickerName is the name in reports of a router with a Picker.
 const PickerName Name = "llm-d"
 
 // picker is the policy of a Picker.
@@ -65,18 +65,18 @@ type picker struct {
 	filters []filter
 	scorers []scorer
 	rand    *rand.Rand
-	totals  []float64 // of each candidate
+	totals  []float64 // by candidate
 	ties    []sim.WorkerID
 	shown   router.Candidates
-	kept    [2][]sim.WorkerID // by filters in turn
+	kept    [2][]sim.WorkerID // scratch of two filters in turn
 }
 
-// NewPicker returns a policy by a Picker, for the pool that o names.
+// NewPicker returns the policy of a Picker for the pool of o.
 func NewPicker(p Picker, o Options) router.Policy {
 	if o.Role == scheduler.Decode {
 		p = *p.OnDecode()
 	}
-	p.Decode = nil // of another pool
+	p.Decode = nil // for another pool
 	all := &picker{Picker: p, rand: newRand(o), known: known{blockTokens: int64(o.BlockTokens)}}
 	if p.InFlight != nil {
 		all.charge = all.matchOf(p.InFlight.Match, p.InFlight.Prefix, o)
@@ -92,18 +92,18 @@ func NewPicker(p Picker, o Options) router.Policy {
 	return all
 }
 
-// noteSessions remembers where requests of sessions go, where anything reads that.
+// noteSessions makes the picker remember the workers of sessions if looked is set.
 func (p *picker) noteSessions(looked bool) {
 	if looked && p.last == nil {
 		p.last = map[int32]sim.WorkerID{}
 	}
 }
 
-// String describes the scorers with their weights, how a worker is drawn, and what changes
-// nothing here.
+// String returns a description of the filters, the scorers with their weights, the selection, and the plugins without
+// effect.
 func (p *Picker) String() string { return p.Describe(router.Signals{}) }
 
-// Describe is String, without a word on metrics if signals are described separately.
+// Describe returns the description of String. It omits the interval of metrics if signals are described separately.
 func (p *Picker) Describe(signals router.Signals) string {
 	text := p.describeChoice()
 	if p.Decode != nil {
@@ -119,7 +119,7 @@ func (p *Picker) Describe(signals router.Signals) string {
 	return text
 }
 
-// describeChoice describes how a worker of one pool is chosen.
+// describeChoice describes the choice of a worker in one pool.
 func (p *Picker) describeChoice() string {
 	var parts []string
 	for i := range p.Filters {
@@ -149,13 +149,13 @@ func (p *Picker) describeChoice() string {
 	return text
 }
 
-// readsMetrics reports whether anything reads what workers report of themselves.
+// readsMetrics reports whether a part reads the metrics of workers.
 func (p *Picker) readsMetrics() bool {
 	return p.Decode != nil && p.OnDecode().readsMetrics() || p.Gate != nil && p.Gate.ReadsMetrics() || slices.ContainsFunc(p.Scorers, func(s Scorer) bool { return s.Kind.readsMetrics() }) ||
 		slices.ContainsFunc(p.Filters, func(f Filter) bool { return f.Kind == UsageLimit })
 }
 
-// FollowsCaches reports whether a scorer reads what workers have cached.
+// FollowsCaches reports whether a part reads the cached blocks of workers.
 func (p *Picker) FollowsCaches() bool {
 	return p.Decode != nil && p.OnDecode().FollowsCaches() || slices.ContainsFunc(p.Scorers, func(s Scorer) bool { return cmp.Or(s.Match, s.Kind) == PrecisePrefix }) || p.InFlight != nil && p.InFlight.Match == PrecisePrefix ||
 		slices.ContainsFunc(p.Filters, func(f Filter) bool { return f.Match == PrecisePrefix })
@@ -196,7 +196,7 @@ func (p *picker) Choose(q *sim.Request, c *router.Candidates) router.Choice {
 	return choice
 }
 
-// draw returns one of the workers by their totals.
+// draw returns one of the workers by p.totals.
 func (p *picker) draw(workers []sim.WorkerID) sim.WorkerID {
 	sum := 0.0
 	for _, x := range p.totals {
@@ -211,7 +211,7 @@ func (p *picker) draw(workers []sim.WorkerID) sim.WorkerID {
 	return drawHighest(workers, p.totals, &p.ties, p.rand)
 }
 
-// drawHighest returns any of the workers of the highest total; ties is room for them.
+// drawHighest returns a random worker among those workers with the highest total. ties is scratch memory.
 func drawHighest(workers []sim.WorkerID, totals []float64, ties *[]sim.WorkerID, r *rand.Rand) sim.WorkerID {
 	best, all := totals[0], (*ties)[:0]
 	for i, w := range workers {
@@ -228,7 +228,7 @@ func drawHighest(workers []sim.WorkerID, totals []float64, ties *[]sim.WorkerID,
 	return all[r.IntN(len(all))]
 }
 
-// drawWeighted returns a worker as probable as its total is of the sum of all, which is > 0.
+// drawWeighted returns a worker with a probability proportional to its total. sum is the sum of the totals, > 0.
 func drawWeighted(workers []sim.WorkerID, totals []float64, sum float64, r *rand.Rand) sim.WorkerID {
 	at, last := float64(r.Float64()*sum), 0
 	for i, x := range totals {

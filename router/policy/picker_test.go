@@ -8,8 +8,8 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// The highest sum of weighted scores wins: a cached prompt outweighs a shorter queue, and a
-// little of free cache nothing but equals.
+// TestPicker checks that the highest sum of weighted scores wins. A cached prompt outweighs a shorter queue, and a
+// little more free cache only decides between equals.
 func TestPicker(t *testing.T) {
 	p := NewPicker(Picker{Scorers: []Scorer{
 		{Kind: PrecisePrefix, Weight: 3}, {Kind: FreeKV, Weight: 2}, {Kind: ShortQueue, Weight: 2},
@@ -38,7 +38,7 @@ func TestPicker(t *testing.T) {
 	}
 }
 
-// Once warm, a choice takes no memory.
+// TestPickerTakesNoMemory checks that a warm picker allocates no memory for a choice.
 func TestPickerTakesNoMemory(t *testing.T) {
 	tree := prompt.NewTree(10, 10, prompt.Options{})
 	var all []Scorer

@@ -9,14 +9,14 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Filter leaves out candidates before scores are given.
+// Filter excludes candidates before they are scored.
 type Filter struct {
 	Kind FilterKind
 
-	// Of PrefixAffinity: workers count as sticky that have at least the share Sticky of the prompt's blocks cached, as
-	// Match finds them. With the probability Explore the filter keeps all. It also keeps all workers if the least
-	// loaded sticky worker has more than Behind tokens more to compute than the other workers, or more than Slower ms
-	// at Throughput tokens a second; 0: never.
+	// Settings of PrefixAffinity. Workers are sticky if they have at least the share Sticky of the prompt's blocks
+	// cached, as determined by Match. With the probability Explore, the filter keeps all workers. It also keeps all
+	// workers if the least loaded sticky worker has more than Behind tokens more to compute than the least loaded
+	// other worker. The same applies to more than Slower ms at Throughput tokens per second; 0: never.
 	Sticky     float64    `json:",omitempty"`
 	Explore    float64    `json:",omitempty"`
 	Behind     int64      `json:",omitempty"`
@@ -25,23 +25,24 @@ type Filter struct {
 	Match      ScorerKind `json:",omitempty"`
 	Prefix     `record:"inline"`
 
-	// Of InFlightLimit: workers with fewer requests than Requests, and at most Tokens prompt tokens to compute with
-	// those of the request, or none without it; 0: any.
+	// Settings of InFlightLimit. It keeps workers with fewer requests than Requests, and with at most Tokens prompt
+	// tokens to compute, including the request. A worker without tokens to compute is also kept; 0: no limit.
 	Requests float64 `json:",omitempty"`
 	Tokens   float64 `json:",omitempty"`
-	// Of UsageLimit: workers with fewer waiting requests than Queue and a smaller share of KV blocks in use than KV.
+	// Settings of UsageLimit. It keeps workers with fewer waiting requests than Queue and a smaller share of used KV
+	// blocks than KV.
 	Queue float64 `json:",omitempty"`
 	KV    float64 `json:",omitempty"`
 }
 
-// FilterKind is what a filter reads, by llm-d's name.
+// FilterKind is the kind of a filter, by llm-d's name.
 type FilterKind string
 
 const (
-	PrefixAffinity FilterKind = "prefix-cache-affinity-filter" // workers with most of the prompt cached
-	InFlightLimit  FilterKind = "concurrency-detector"         // workers with room by what the router has sent
-	UsageLimit     FilterKind = "utilization-detector"         // workers with room by what they report
-	SessionFilter  FilterKind = "session-affinity-filter"      // the worker of the session's last request
+	PrefixAffinity FilterKind = "prefix-cache-affinity-filter" // keeps workers with most of the prompt cached
+	InFlightLimit  FilterKind = "concurrency-detector"         // keeps workers with room, by sent requests
+	UsageLimit     FilterKind = "utilization-detector"         // keeps workers with room, by their metrics
+	SessionFilter  FilterKind = "session-affinity-filter"      // keeps the worker of the session's latest request
 )
 
 // FilterKinds returns all kinds of filters.
@@ -49,10 +50,10 @@ func FilterKinds() []FilterKind {
 	return []FilterKind{PrefixAffinity, InFlightLimit, UsageLimit, SessionFilter}
 }
 
-// ReadsTokens reports whether a filter reads prompt tokens to compute.
+// ReadsTokens reports whether a filter reads the prompt tokens to compute.
 func (f *Filter) ReadsTokens() bool { return f.Behind > 0 || f.Slower > 0 || f.Tokens > 0 }
 
-// describe names a filter with its settings.
+// describe returns the name of a filter with its settings.
 func (f *Filter) describe() string {
 	text := string(f.Kind)
 	if f.Kind == PrefixAffinity {
@@ -61,13 +62,13 @@ func (f *Filter) describe() string {
 	return text
 }
 
-// filter is a Filter at work.
+// filter is a Filter with its match.
 type filter struct {
 	Filter
-	match *match // of PrefixAffinity
+	match *match // for PrefixAffinity
 }
 
-// keep appends the workers that a filter keeps to kept, all of them where it would keep none.
+// keep appends the workers that the filter keeps. If it keeps none, it appends all.
 func (f *filter) keep(q *sim.Request, c *router.Candidates, known *known, r *rand.Rand, kept []sim.WorkerID) []sim.WorkerID {
 	from := len(kept)
 	if f.Kind == PrefixAffinity && (len(c.Workers) < 2 || f.Sticky <= 0 || f.Explore > 0 && r.Float64() < f.Explore) {
@@ -84,7 +85,7 @@ func (f *filter) keep(q *sim.Request, c *router.Candidates, known *known, r *ran
 	return kept
 }
 
-// takes reports whether a worker passes.
+// takes reports whether the filter keeps a worker.
 func (f *filter) takes(q *sim.Request, c *router.Candidates, known *known, w sim.WorkerID) bool {
 	switch f.Kind {
 	case PrefixAffinity:
@@ -102,7 +103,7 @@ func (f *filter) takes(q *sim.Request, c *router.Candidates, known *known, w sim
 	return known.lastOf(q) == w
 }
 
-// breaks reports whether the sticky workers have more to compute than the limit, so that all workers are kept.
+// breaks reports whether the sticky workers have more to compute than the limit. All workers are kept then.
 func (f *filter) breaks(c *router.Candidates, sticky []sim.WorkerID) bool {
 	if len(sticky) == len(c.Workers) || f.Behind == 0 && f.Slower == 0 {
 		return false

@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// newPicker is the command of a transcript that makes a router of a Picker.
+// newPicker is the command of a transcript that makes a router with a Picker.
 func (s *transcript) newPicker(args map[string]string) error {
 	number := func(key string) float64 {
 		x, _ := strconv.ParseFloat(args[key], 64)
@@ -56,7 +56,7 @@ func (s *transcript) newPicker(args map[string]string) error {
 	return nil
 }
 
-// report is the command of a transcript that tells what a worker reports.
+// report is the command of a transcript that reports the metrics of a worker.
 func (s *transcript) report(w sim.WorkerID, args map[string]string) error {
 	running, _ := strconv.Atoi(args["running"])
 	waiting, _ := strconv.Atoi(args["waiting"])
@@ -64,7 +64,7 @@ func (s *transcript) report(w sim.WorkerID, args map[string]string) error {
 	return s.print(s.d.Measure(s.now, w, router.Metrics{Running: int32(running), Waiting: int32(waiting), KV: kv}, nil))
 }
 
-// ageSignals is the command that sets the ages of signals.
+// ageSignals is the command of a transcript that sets the ages of signals.
 func (s *transcript) ageSignals(args map[string]string) error {
 	s.signals = router.Signals{}
 	for name, text := range args {

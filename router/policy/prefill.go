@@ -9,15 +9,15 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Crossing is the state at the decision between a prefill worker and a decode worker.
+// Crossing is the state for the decision between a prefill worker and a decode worker.
 type Crossing struct {
 	Request *sim.Request
-	Cached  int // leading tokens of its prompt that a decode worker has cached, the most of any
+	Cached  int // leading tokens of its prompt that a decode worker has cached, the maximum over decode workers
 	// Prefill and Decode are the loads of both pools, each with at least one worker.
 	Prefill, Decode *router.Candidates
-	// QueuedPrefill and QueuedDecode are the requests that their routers hold back.
+	// QueuedPrefill and QueuedDecode are the numbers of requests that their routers hold.
 	QueuedPrefill, QueuedDecode int
-	InTransfer                  int // KV caches on their way
+	InTransfer                  int // number of KV caches in transfer
 	Now                         sim.Time
 }
 
@@ -28,14 +28,14 @@ type PrefillRule struct {
 	facts   []crossingFact // by the program's inputs
 }
 
-// crossingFact is a fact that such an expression may read.
+// crossingFact is a fact that a PrefillRule may read.
 type crossingFact struct {
 	formula.Name
 	help string
 	load func(x *Crossing, to []float64)
 }
 
-// NewPrefillRule returns the rule of an expression, or what is wrong with it.
+// NewPrefillRule returns the rule of an expression, or its error.
 func NewPrefillRule(expression string) (*PrefillRule, error) {
 	all := listCrossingFacts()
 	var names []formula.Name
@@ -67,7 +67,7 @@ func (r *PrefillRule) GoesToPrefill(x *Crossing) bool {
 	return r.program.Column(r.value)[0] != 0
 }
 
-// listCrossingFacts returns all facts: those of each pool, of the request, and of the cluster.
+// listCrossingFacts returns all facts: facts of the request, of the cluster, and of each pool.
 func listCrossingFacts() []crossingFact {
 	one := func(name, help string, f func(x *Crossing) int) crossingFact {
 		return crossingFact{formula.Name{Name: name, Kind: formula.Integer}, help, func(x *Crossing, to []float64) { to[0] = float64(f(x)) }}
@@ -105,7 +105,7 @@ func listCrossingFacts() []crossingFact {
 	return all
 }
 
-// DescribePrefillRule returns an expression in a line, with the facts in it that no real router knows.
+// DescribePrefillRule returns an expression in one line. It marks the fact that no real router knows.
 func DescribePrefillRule(expression string) string {
 	text := strings.Join(strings.Fields(expression), " ")
 	if strings.Contains(expression, oracle) {

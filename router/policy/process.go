@@ -18,14 +18,15 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Process is a policy that is a program of the user's, which is asked line by line (docs/policies.md "A policy in a program").
+// Process is a policy in a program of the user, which answers line by line (docs/policies.md "A policy in a
+// program").
 type Process struct {
 	Command string
-	Facts   []string      `json:",omitempty"` // that it reads; known once it has run
-	Timeout time.Duration `json:"-"`          // for an answer, in real time
+	Facts   []string      `json:",omitempty"` // facts that the program reads; known after its start
+	Timeout time.Duration `json:"-"`          // limit of an answer, in real time
 }
 
-// Describe describes the policy in a line; signals are how old what it reads is.
+// Describe returns a description in one line. signals are the ages of the signals that the program reads.
 func (p *Process) Describe(signals router.Signals) string {
 	text := "the program " + p.Command
 	if open := slices.DeleteFunc(slices.Clone(p.Facts), isOracle); len(open) > 0 {
@@ -34,49 +35,49 @@ func (p *Process) Describe(signals router.Signals) string {
 	return text + describeSight(slices.Clone(p.Facts), signals)
 }
 
-// isOracle reports whether a fact is one that no real router knows.
+// isOracle reports whether no real router knows a fact.
 func isOracle(name string) bool { return strings.HasPrefix(name, oracle) }
 
-// ProcessName is the name in reports of a router that is a Process.
+// ProcessName is the name in reports of a router with a Process.
 const ProcessName Name = "process"
 
-// Asker is a program that is running.
+// Asker is a running program.
 type Asker interface {
-	// Ask sends a line and returns the answer, valid until the next call.
+	// Ask sends a line and returns the answer, which is valid until the next call.
 	Ask(line []byte) ([]byte, error)
-	// Refuse returns the error of an answer that makes no sense.
+	// Refuse returns the error of an invalid answer.
 	Refuse(answer []byte, want string) error
 }
 
-// process is the policy of a program that runs.
+// process is the policy of a running program.
 type process struct {
 	sight
 	asker Asker
 	needs router.Needs
 	facts []fact
-	err   error // why it cannot choose any more
+	err   error // after an error it chooses no worker
 
 	line   []byte
-	listed []sim.WorkerID // workers with ids in ids
+	listed []sim.WorkerID // the workers of ids
 	ids    []byte
 	column []float64
-	memory []fraction // of each fact in turn, as many as there are workers
+	memory []fraction // latest text of the facts: all workers of the first fact, then of the next
 
-	mayHold bool // the decision in hand
+	mayHold bool // of the current decision
 	batch   batch
 }
 
-// batch is the requests that are decided on together, and where they go.
+// batch is requests that are decided on together, with their workers.
 type batch struct {
 	requests []*sim.Request
 	workers  []sim.WorkerID
-	next     int // the one that is placed next, unless it is held or shed
+	next     int // index of the request to be placed next, unless it is held or shed
 }
 
-// processVersion is that of the protocol.
+// processVersion is the version of the protocol.
 const processVersion = 1
 
-// greeting is the first line that a program gets.
+// greeting is the first line that a program receives.
 type greeting struct {
 	Protocol    string          `json:"protocol"`
 	Version     int             `json:"version"`
@@ -87,7 +88,7 @@ type greeting struct {
 	Facts       []string        `json:"facts"`
 }
 
-// greetedWorker is what is said of a worker at first.
+// greetedWorker is the description of a worker in a greeting.
 type greetedWorker struct {
 	ID         int     `json:"id"`
 	Kind       string  `json:"kind,omitempty"`
@@ -96,7 +97,7 @@ type greetedWorker struct {
 	PassTokens int     `json:"pass_tokens"`
 }
 
-// response is the answer to it.
+// response is the answer to a greeting.
 type response struct {
 	Version int      `json:"version"`
 	Facts   []string `json:"facts"`
@@ -108,14 +109,14 @@ type response struct {
 	} `json:"sent"`
 }
 
-// listNumbers returns the facts that a program may ask for: the numeric ones, and whether it may hold the request back.
+// listNumbers returns the facts that a program may read: the numeric facts, and whether it may hold the request.
 func listNumbers() []fact {
-	mayHold := fact{Name: formula.Name{Name: "may_hold", Kind: formula.Integer}} // which appendDecision knows
+	mayHold := fact{Name: formula.Name{Name: "may_hold", Kind: formula.Integer}} // appendDecision sets it
 	return append(slices.DeleteFunc(listFacts(), func(f fact) bool { return f.Kind == formula.Text }), mayHold)
 }
 
-// NewProcess greets a program and returns the policy that it is: also a router.Admission if it holds requests
-// back, and a router.Batcher if it decides on several together.
+// NewProcess sends a greeting to a program and returns its policy. The policy is also a router.Admission if the
+// program holds requests, and a router.Batcher if the program decides on several requests together.
 func NewProcess(a Asker, o Options) (router.Policy, error) {
 	p := &process{sight: makeSight(o), asker: a}
 	line, err := json.Marshal(p.greet())
@@ -141,7 +142,7 @@ func NewProcess(a Asker, o Options) (router.Policy, error) {
 	return p, nil
 }
 
-// greet returns the first line.
+// greet returns the greeting.
 func (p *process) greet() *greeting {
 	g := &greeting{Protocol: "replay-policy", Version: processVersion, Role: p.Role.String(), BlockTokens: p.BlockTokens, Seed: p.Seed, Workers: []greetedWorker{}}
 	for i := range p.Workers {
@@ -154,7 +155,7 @@ func (p *process) greet() *greeting {
 	return g
 }
 
-// readResponse reads the answer to a greeting; want is the expected form, "" if the answer is valid.
+// readResponse parses the answer to a greeting. want is the required form, "" if the answer is valid.
 func readResponse(answer []byte) (r *response, want string) {
 	d := json.NewDecoder(bytes.NewReader(answer))
 	d.DisallowUnknownFields()
@@ -180,7 +181,7 @@ func readResponse(answer []byte) (r *response, want string) {
 	return r, ""
 }
 
-// addFacts enters the facts that the program needs; it returns the expected form, "" if all facts are valid.
+// addFacts adds the facts that the program reads. It returns the required form, "" if all facts are valid.
 func (p *process) addFacts(r *response) (want string) {
 	all := listNumbers()
 	var names []string
@@ -209,10 +210,10 @@ func (p *process) addFacts(r *response) (want string) {
 
 func (p *process) Needs() router.Needs { return p.needs }
 
-// Err returns why the program cannot choose any more.
+// Err returns the error after which the program chooses no worker.
 func (p *process) Err() error { return p.err }
 
-// LooksAt returns the names of what the program reads.
+// LooksAt returns the names of the facts that the program reads.
 func (p *process) LooksAt() []string {
 	var names []string
 	for _, f := range p.facts {
@@ -221,7 +222,7 @@ func (p *process) LooksAt() []string {
 	return names
 }
 
-// Choose asks the program.
+// Choose returns the program's choice for a request.
 func (p *process) Choose(q *sim.Request, c *router.Candidates) router.Choice {
 	p.line = append(p.appendDecision(p.line[:0], q, c), '\n')
 	answer := p.ask()
@@ -235,7 +236,7 @@ func (p *process) Choose(q *sim.Request, c *router.Candidates) router.Choice {
 	return p.choose(q, c, w)
 }
 
-// choose returns the choice of w, which counts as sent there.
+// choose returns the choice of w, and records that q is sent to w.
 func (p *process) choose(q *sim.Request, c *router.Candidates, w sim.WorkerID) router.Choice {
 	if p.sent != nil {
 		p.sent.add(c.Now, w, &q.Prompt, q.Prompt.Blocks)
@@ -243,10 +244,10 @@ func (p *process) choose(q *sim.Request, c *router.Candidates, w sim.WorkerID) r
 	return router.Choice{Worker: w, Second: router.None}
 }
 
-// noChoice is what a program that cannot choose any more chooses.
+// noChoice returns the choice of no worker.
 func noChoice() router.Choice { return router.Choice{Worker: router.None, Second: router.None} }
 
-// ask sends the line and returns the answer, unless there is an error.
+// ask sends p.line and returns the answer. It returns nil after an error.
 func (p *process) ask() []byte {
 	if p.err != nil {
 		return nil
@@ -256,13 +257,13 @@ func (p *process) ask() []byte {
 	return answer
 }
 
-// refuse notes that an answer makes no sense.
+// refuse records the error of an invalid answer.
 func (p *process) refuse(answer []byte, want string) router.Choice {
 	p.err = p.asker.Refuse(answer, want)
 	return noChoice()
 }
 
-// describeWorkers returns the workers in words.
+// describeWorkers returns a text with the ids of workers.
 func describeWorkers(all []sim.WorkerID) string {
 	const most = 8
 	var ids []string
@@ -276,7 +277,8 @@ func describeWorkers(all []sim.WorkerID) string {
 	return text
 }
 
-// appendDecision appends a decision: the ids of the workers, and then each fact, of all workers or a single value.
+// appendDecision appends a decision in JSON: the ids of the workers, then each fact as a single value or as a list by
+// worker.
 func (p *process) appendDecision(to []byte, q *sim.Request, c *router.Candidates) []byte {
 	p.request, p.candidates, p.workers = q, c, c.Workers
 	if !slices.Equal(p.listed, c.Workers) {
@@ -308,7 +310,7 @@ func (p *process) appendDecision(to []byte, q *sim.Request, c *router.Candidates
 	return append(to, ']')
 }
 
-// listWorkers writes down the ids of workers that have changed.
+// listWorkers formats the ids of a new list of workers.
 func (p *process) listWorkers(all []sim.WorkerID) {
 	p.listed = append(p.listed[:0], all...)
 	p.column = slices.Grow(p.column[:0], len(all))[:len(all)]

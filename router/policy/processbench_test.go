@@ -19,7 +19,7 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// asBatcher makes this test a program that decides on batches.
+// asBatcher is the environment variable that turns this test into a program that decides on batches.
 const asBatcher = "REPLAY_TEST_BATCHER"
 
 func TestMain(m *testing.M) {
@@ -44,9 +44,9 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// BenchmarkProcess is a decision of a program: of the examples, with two facts of each of eight workers (in Python) or
-// three (in Go and Rust), and of a program that gets 16 decisions at a time. At each decision the facts of one worker
-// differ from before.
+// BenchmarkProcess measures a decision of a program. The programs are the examples, which read two facts of each of
+// eight workers (Python) or three facts (Go and Rust), and a program that gets 16 decisions at a time. Between two
+// decisions, the facts of one worker change.
 func BenchmarkProcess(b *testing.B) {
 	dir, bin := "../../examples/policy-process/", b.TempDir()
 	for name, program := range map[string]struct {
@@ -99,7 +99,7 @@ func benchProcess(b *testing.B, ask Asker) {
 	b.ReportAllocs()
 	b.ResetTimer()
 	for i := 0; i < b.N; i += n {
-		w := i % len(c.Workers) // where something has changed since the decision before
+		w := i % len(c.Workers) // the worker with changed facts
 		c.Overlap[w] = int32(i % 94)
 		c.Metrics[w] = router.Metrics{KV: float64(i%9973) / 9973, Waiting: int32(i % 5)}
 		if together != nil {
@@ -118,10 +118,10 @@ func benchProcess(b *testing.B, ask Asker) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "decisions/s")
 }
 
-// BenchmarkProcessLine is the part of a decision on this side of the pipe: the line, which no program reads.
+// BenchmarkProcessLine measures the part of a decision outside the program: writing the line.
 func BenchmarkProcessLine(b *testing.B) { benchProcess(b, &always{worker: []byte("3")}) }
 
-// always answers at once: a greeting first, and then always the same worker.
+// always is a program that answers with a greeting, then always with the same worker.
 type always struct {
 	greeted bool
 	worker  []byte

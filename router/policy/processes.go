@@ -9,26 +9,26 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// holdingProcess is a program that may hold requests back and turn them away.
+// holdingProcess is a program that may hold and shed requests.
 type holdingProcess struct {
 	process *process
-	decided *sim.Request // that it has admitted, and that is to be placed
+	decided *sim.Request // an accepted request that is not placed yet
 	worker  sim.WorkerID
 }
 
 func (p *holdingProcess) Needs() router.Needs {
 	n := p.process.needs
-	n.Running = true // it is asked anew when anything ends
+	n.Running = true // held requests are decided on again when a request ends
 	return n
 }
 
-// Err returns why the program cannot choose any more.
+// Err returns the error after which the program chooses no worker.
 func (p *holdingProcess) Err() error { return p.process.err }
 
-// LooksAt returns the names of what the program reads.
+// LooksAt returns the names of the facts that the program reads.
 func (p *holdingProcess) LooksAt() []string { return p.process.LooksAt() }
 
-// Decide asks the program for the decision on q. The answer also names the worker.
+// Decide returns the program's decision on q. An accepting answer is the id of the worker.
 func (p *holdingProcess) Decide(q *sim.Request, c *router.Candidates) router.Decision {
 	x := p.process
 	x.mayHold = true
@@ -36,7 +36,7 @@ func (p *holdingProcess) Decide(q *sim.Request, c *router.Candidates) router.Dec
 	x.mayHold = false
 	answer := x.ask()
 	switch {
-	case x.err != nil: // which Choose tells
+	case x.err != nil: // Choose reports the error
 	case string(answer) == `"hold"`:
 		return router.Wait
 	case string(answer) == `"shed"`:
@@ -53,8 +53,8 @@ func (p *holdingProcess) Decide(q *sim.Request, c *router.Candidates) router.Dec
 	return router.Accept
 }
 
-// Choose returns the worker that Decide received. Otherwise q is admitted although it would be held, since nothing runs: the
-// program must name a worker.
+// Choose returns the worker of Decide's answer. If q was to be held but no request runs, q is admitted, and the
+// program must return a worker.
 func (p *holdingProcess) Choose(q *sim.Request, c *router.Candidates) router.Choice {
 	if p.process.err != nil {
 		return noChoice()
@@ -69,7 +69,7 @@ func (p *holdingProcess) Choose(q *sim.Request, c *router.Candidates) router.Cho
 // batchProcess is a program that decides on the requests of an instant together.
 type batchProcess struct{ *process }
 
-// Add adds a request to the batch that is decided on together.
+// Add adds a request to the next batch.
 func (p *batchProcess) Add(q *sim.Request, c *router.Candidates) {
 	b := &p.batch
 	if len(b.requests) == 0 {
@@ -81,7 +81,7 @@ func (p *batchProcess) Add(q *sim.Request, c *router.Candidates) {
 	b.requests = append(b.requests, q)
 }
 
-// Decide asks the program about the requests that were added.
+// Decide sends the batch to the program.
 func (p *batchProcess) Decide() {
 	p.line = append(p.line, ']', '\n')
 	answer := p.ask()
@@ -101,10 +101,10 @@ func (p *batchProcess) Decide() {
 	}
 }
 
-// Clear forgets what was decided and has not been placed.
+// Clear removes the requests of a batch that have not been placed.
 func (p *batchProcess) Clear() { p.batch.requests, p.batch.next = p.batch.requests[:0], 0 }
 
-// Choose returns what was decided, or asks the program about q alone.
+// Choose returns the worker of q in the batch. If q is not in the batch, it sends q alone to the program.
 func (p *batchProcess) Choose(q *sim.Request, c *router.Candidates) router.Choice {
 	b := &p.batch
 	i := slices.Index(b.requests[b.next:], q)
@@ -121,7 +121,7 @@ func (p *batchProcess) Choose(q *sim.Request, c *router.Candidates) router.Choic
 	return p.choose(q, c, b.workers[b.next-1])
 }
 
-// parseWorkers appends the ids of an array; nothing where it is none.
+// parseWorkers appends the ids of a JSON array. It returns nil for any other text.
 func parseWorkers(to []sim.WorkerID, text []byte) []sim.WorkerID {
 	if len(text) < 2 || text[0] != '[' || text[len(text)-1] != ']' {
 		return nil

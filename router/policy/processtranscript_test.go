@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// Ask is the program of a transcript. Of the facts of a greeting the first is shown.
+// Ask is the program of a transcript. It shows only the first fact of a greeting.
 func (s *transcript) Ask(line []byte) ([]byte, error) {
 	line = bytes.TrimSuffix(line, []byte{'\n'})
 	if begin, facts, ok := bytes.Cut(line, []byte(`,"facts":[`)); ok {
@@ -27,12 +27,12 @@ func (s *transcript) Ask(line []byte) ([]byte, error) {
 	return []byte(answer), nil
 }
 
-// Refuse complains about an answer.
+// Refuse returns the error of an invalid answer.
 func (s *transcript) Refuse(answer []byte, want string) error {
 	return fmt.Errorf("the answer is %q, must be %s", answer, want)
 }
 
-// newProcess is the command of a transcript that makes a router of a Process.
+// newProcess is the command of a transcript that makes a router with a Process.
 func (s *transcript) newProcess(args map[string]string) error {
 	seed, _ := strconv.Atoi(args["seed"])
 	workers, err := strconv.Atoi(args["workers"])
@@ -58,7 +58,7 @@ func (s *transcript) newProcess(args map[string]string) error {
 	return nil
 }
 
-// routeTogether brings the requests that have met.
+// routeTogether is the command of a transcript that routes the requests of meet together.
 func (s *transcript) routeTogether() error {
 	all := s.meeting
 	s.meeting = nil

@@ -9,36 +9,36 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// radix is a radix tree of the prompts that were sent to workers, as gateways keep it of texts: a node is a run of blocks with the
-// workers that it was sent to. It is bounded by evict alone.
+// radix is a radix tree of the prompts that were sent to workers. Gateways keep such a tree of texts. A node is a
+// list of blocks with the workers that they were sent to. Only evictions limit its size.
 type radix struct {
-	nodes   []radixNode // the first is the root
+	nodes   []radixNode // index 0 is the root
 	vacant  []int32
 	child   map[childKey]int32
-	touches bool                               // a match may count as a use of the node that it reaches
+	touches bool                               // some matches count as a use of the node that they reach
 	sizes   []int64                            // by worker: blocks of the nodes that it holds
-	epoch   uint64                             // counts matches and inserts
-	leaves  heap.Heap[uint64, int64, struct{}] // by use, nodes with a worker
+	epoch   uint64                             // number of matches and inserts
+	leaves  heap.Heap[uint64, int64, struct{}] // scratch: nodes with a worker, by latest use
 }
 
-// radixNode is a run of blocks, together with the nodes above it.
+// radixNode is a list of blocks that follow the blocks of its ancestors.
 type radixNode struct {
 	text        []run
-	blocks      int32 // of text
+	blocks      int32 // number of blocks in text
 	parent      int32
-	first, next int32 // child, and sibling; 0: none
+	first, next int32 // first child, and next sibling; 0: none
 	owner       sim.WorkerID
 	holders     []holder
 }
 
-// run is a run of blocks that every prompt has in this order: blocks from to until of a node of the prompt tree, or of a prompt
-// that shares no block.
+// run is blocks that follow each other in every prompt: the blocks from from to until of a node of the prompt tree,
+// or of an unshared prompt.
 type run struct {
 	name        int64
 	from, until int32
 }
 
-// holder is a worker that a node was sent to, and the epoch at which it was used as a leaf.
+// holder is a worker that a node was sent to, with the epoch of its latest use as a leaf.
 type holder struct {
 	worker sim.WorkerID
 	used   uint64
@@ -54,7 +54,7 @@ func makeRadix(touches bool) *radix {
 	return &radix{touches: touches, nodes: []radixNode{{owner: router.None}}, child: map[childKey]int32{}}
 }
 
-// appendRuns appends the full blocks of a prompt. A nil tree has none.
+// appendRuns appends the full blocks of a prompt. Without a tree, it appends nothing.
 func appendRuns(dst []run, tree *prompt.Tree, p *prompt.Prompt) []run {
 	switch {
 	case p.Blocks == 0 || tree == nil:
@@ -68,13 +68,14 @@ func appendRuns(dst []run, tree *prompt.Tree, p *prompt.Prompt) []run {
 	return dst
 }
 
-// cut is a place in a list of pieces.
+// cut is a position in a list of runs.
 type cut struct {
 	piece int
-	from  int32 // blocks of it that are before the place
+	from  int32 // number of blocks of the run before the position
 }
 
-// descend returns the child of a node that begins like text at a place, and how many blocks both have in common; no child is 0.
+// descend returns the child of a node that shares its first block with text at a position, or 0. It also returns the
+// number of shared blocks and the position after them.
 func (t *radix) descend(node int32, text []run, at cut) (child, common int32, after cut) {
 	if at.piece == len(text) {
 		return 0, 0, at
@@ -104,7 +105,8 @@ func (t *radix) descend(node int32, text []run, at cut) (child, common int32, af
 	return child, common, at
 }
 
-// match returns the deepest node that a prompt reaches, in part perhaps, and how many blocks of the prompt are in the tree.
+// match returns the deepest node that a prompt reaches, perhaps only in part, and the number of blocks of the prompt
+// in the tree.
 func (t *radix) match(text []run) (node, blocks int32) {
 	var at cut
 	for {
@@ -117,7 +119,7 @@ func (t *radix) match(text []run) (node, blocks int32) {
 			break
 		}
 	}
-	if t.touches && t.epoch%8 == 0 { // one match in eight counts as a use
+	if t.touches && t.epoch%8 == 0 { // one of eight matches counts as a use
 		if h := t.holderOf(node, t.nodes[node].owner); h != nil {
 			h.used = t.epoch
 		}
@@ -142,7 +144,7 @@ func (t *radix) isHeld(holders []holder, w sim.WorkerID) bool {
 	return slices.ContainsFunc(holders, func(h holder) bool { return h.worker == w })
 }
 
-// insert notes that a prompt goes to w.
+// insert records that a prompt is sent to w.
 func (t *radix) insert(text []run, w sim.WorkerID) {
 	for int(w) >= len(t.sizes) {
 		t.sizes = append(t.sizes, 0)
@@ -167,7 +169,7 @@ func (t *radix) insert(text []run, w sim.WorkerID) {
 	t.epoch++
 }
 
-// hold makes w a holder of a node; a use above 0 is noted.
+// hold makes w a holder of a node and raises the epoch of its use to used.
 func (t *radix) hold(node int32, w sim.WorkerID, used uint64) {
 	h := t.holderOf(node, w)
 	if h == nil {
@@ -179,7 +181,7 @@ func (t *radix) hold(node int32, w sim.WorkerID, used uint64) {
 	h.used = max(h.used, used)
 }
 
-// add returns a new node below parent.
+// add adds a node below parent and returns its index.
 func (t *radix) add(parent int32, n radixNode) int32 {
 	i := int32(len(t.nodes))
 	if k := len(t.vacant); k > 0 {
@@ -196,7 +198,7 @@ func (t *radix) add(parent int32, n radixNode) int32 {
 	return i
 }
 
-// addLeaf adds what a prompt has from a place on.
+// addLeaf adds the blocks of a prompt after a position as a new leaf.
 func (t *radix) addLeaf(parent int32, text []run, at cut, w sim.WorkerID) {
 	rest := slices.Clone(text[at.piece:])
 	rest[0].from += at.from
@@ -205,7 +207,7 @@ func (t *radix) addLeaf(parent int32, text []run, at cut, w sim.WorkerID) {
 	t.epoch++
 }
 
-// split cuts a node after some of its blocks, and returns the upper part.
+// split splits a node after the given number of blocks, and returns the upper part.
 func (t *radix) split(node, blocks int32) (upper int32) {
 	old := t.nodes[node]
 	k, left := 0, blocks
@@ -227,7 +229,7 @@ func (t *radix) split(node, blocks int32) (upper int32) {
 	return upper
 }
 
-// unlink takes a node out of the children of its parent.
+// unlink removes a node from the children of its parent.
 func (t *radix) unlink(node int32) {
 	n := &t.nodes[node]
 	delete(t.child, childKey{n.parent, n.text[0].name, n.text[0].from})
@@ -251,7 +253,7 @@ func (t *radix) isLeaf(node int32, w sim.WorkerID) bool {
 	return true
 }
 
-// shrink takes leaves from w, the one used longest ago first, until it holds at most that number of blocks.
+// shrink removes w from leaves, the least recently used first, until w holds at most most blocks.
 func (t *radix) shrink(w sim.WorkerID, most int64) {
 	if int(w) >= len(t.sizes) || t.sizes[w] <= most {
 		return
@@ -263,7 +265,8 @@ func (t *radix) shrink(w sim.WorkerID, most int64) {
 	}
 }
 
-// shrinkAll takes leaves from all workers, the one used longest ago first, until they hold at most that number of blocks together.
+// shrinkAll removes workers from leaves, the least recently used first, until all workers together hold at most most
+// blocks.
 func (t *radix) shrinkAll(most int64) {
 	total := int64(0)
 	for _, n := range t.sizes {
@@ -281,7 +284,7 @@ func (t *radix) shrinkAll(most int64) {
 	}
 }
 
-// pushLeaves adds the leaves of w to the leaves that may be released.
+// pushLeaves adds the leaves of w to t.leaves.
 func (t *radix) pushLeaves(w sim.WorkerID) {
 	for i := range t.nodes {
 		if t.isLeaf(int32(i), w) {
@@ -294,7 +297,8 @@ func (t *radix) pushLeaf(node int32, w sim.WorkerID) {
 	t.leaves.Push(t.holderOf(node, w).used, int64(node)<<32|int64(w), struct{}{})
 }
 
-// releaseOldest takes the leaf used longest ago from its worker, and returns its blocks. The node above it may be a leaf then.
+// releaseOldest removes the worker of the least recently used leaf, and returns the leaf's blocks. The parent is
+// added to t.leaves if it has become a leaf.
 func (t *radix) releaseOldest() int64 {
 	leaf := t.leaves.Pop().Tie
 	node, w := int32(leaf>>32), sim.WorkerID(int32(leaf))
@@ -306,7 +310,7 @@ func (t *radix) releaseOldest() int64 {
 	return blocks
 }
 
-// release ends that w holds a node. A node that no worker holds goes with the last child.
+// release removes w from the holders of a node. A node without holders and children is removed.
 func (t *radix) release(node int32, w sim.WorkerID) {
 	n := &t.nodes[node]
 	n.holders = slices.DeleteFunc(n.holders, func(h holder) bool { return h.worker == w })

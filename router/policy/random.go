@@ -7,7 +7,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// random takes any worker, all alike.
+// random chooses a worker with equal probabilities.
 type random struct{ rand *rand.Rand }
 
 func newRandom(o Options) (router.Policy, error) { return &random{newRand(o)}, nil }

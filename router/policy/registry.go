@@ -1,10 +1,8 @@
-// Package policy holds the policies by which requests find workers, each in a
-// separate file, and the registry that names them.
+// Package policy contains the routing policies, each in a separate file, and the registry of their names.
 //
-// Read registry.go, then any policy; kv.go is the longest one, and draw.go what
-// it does at a temperature above 0; picker.go with scorers.go is the router of an inference pool,
-// text.go with textfacts.go the policy of a file, and admission.go what such a file decides
-// before.
+// Read registry.go, then any policy. kv.go is the longest, with draw.go for temperatures above 0. picker.go with
+// scorers.go is the router of an inference pool. text.go with textfacts.go is the policy of a file, and admission.go
+// is the admission of such a file.
 package policy
 
 import (
@@ -17,10 +15,10 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// Name is the name of a policy, as flags take it. "" is the default policy.
+// Name is the name of a policy in flags. "" is the default policy.
 type Name string
 
-// The policies that other packages know by name; the rest are in the registry alone.
+// The constants are the names that other packages use. All other names are only in the registry.
 const (
 	RoundRobin Name = "round_robin"
 	KV         Name = "kv"
@@ -29,24 +27,24 @@ const (
 	StickyLeastLoaded Name = "sticky_least_loaded"
 )
 
-// Info is a row of the registry.
+// Info is an entry of the registry.
 type Info struct {
 	Name   Name
-	Alias  string // name is what flags take or reports print; "": none
-	Report string // what reports and run directories call it
-	Help   string // what it does, in one line
-	// Caches reports whether it reads what workers have cached and is configured by a router.Config.
+	Alias  string // another name in flags or reports; "": none
+	Report string // name in reports and run directories
+	Help   string // description in one line
+	// Caches reports whether the policy reads cached blocks of workers and is configured by a router.Config.
 	Caches bool
-	// MinWorkers is how many workers a pool that does all of the work needs.
+	// MinWorkers is the minimum number of workers of an aggregated pool.
 	MinWorkers int
-	Draws      bool // workers at random
+	Draws      bool // it chooses workers at random
 	Gateway    bool // it is configured by GatewaySettings
 	Prompts    bool // it keeps the prompts that it has sent
 
 	make func(Options) (router.Policy, error)
 }
 
-// All returns the registry, the default policy first.
+// All returns the entries of the registry, starting with the default policy.
 func All() []Info {
 	return []Info{
 		{Name: RoundRobin, Alias: "rr", Report: "round_robin", MinWorkers: 1, make: newRoundRobin,
@@ -70,23 +68,23 @@ func All() []Info {
 	}
 }
 
-// Options are what a policy is made of.
+// Options are the parameters of a policy.
 type Options struct {
-	Config           router.Config    // read by policies that read caches
+	Config           router.Config    // for policies that read caches
 	Role             scheduler.Role   // of the workers
-	Prefills         bool             // decode workers compute prompts, too
-	BlockTokens      int              // tokens of an engine's block; read by policies that read caches
-	MaxBatchedTokens int              // token budget of a pass of an engine; 0: no bound
-	WorkerBatches    []int            // that of each worker, where they differ
-	Seed             uint64           // of what is drawn; 0 is 42
-	Tree             *prompt.Tree     // that of the prompts; read by a Picker and by policies that keep prompts
-	CacheBlocks      int              // KV blocks of a worker; read by a Picker
-	Workers          []Worker         // what is known of each worker; read by a Text
-	Gateway          *GatewaySettings // read by the policies of gateways; nil: the defaults
-	// Among returns one of several workers that a policy of smg draws from, or that sglang-router finds in a hash map; nil: they are drawn by the
-	// seed, or the one with the lowest id.
+	Prefills         bool             // decode workers also compute prompts
+	BlockTokens      int              // tokens per engine block; for policies that read caches
+	MaxBatchedTokens int              // token budget of a pass of an engine; 0: unlimited
+	WorkerBatches    []int            // by worker; nil: MaxBatchedTokens
+	Seed             uint64           // of random choices; 0: 42
+	Tree             *prompt.Tree     // of the prompts; for a Picker and policies that keep prompts
+	CacheBlocks      int              // KV blocks of a worker; for a Picker
+	Workers          []Worker         // facts of each worker; for a Text
+	Gateway          *GatewaySettings // for the policies of gateways; nil: the defaults
+	// Among chooses among workers that smg draws from, or that sglang-router finds in a hash map. If Among is nil, a
+	// random number decides for smg, and the lowest id for sglang-router.
 	Among func([]sim.WorkerID) sim.WorkerID
-	// Classes are those of requests; nil if there are none; read by a Text.
+	// Classes are the classes of requests, for a Text; nil: there are none.
 	Classes []router.ClassTerms
 }
 
@@ -96,15 +94,14 @@ func New(name Name, o Options) (router.Policy, error) {
 	if p.make == nil {
 		known, err := Parse(string(name))
 		if err == nil {
-			err = excerpt.Errorf("router is %q, must be %s", string(name), string(known)) // name is what flags take
+			err = excerpt.Errorf("router is %q, must be %s", string(name), string(known)) // flags require the name
 		}
 		return nil, err
 	}
 	return p.make(o)
 }
 
-// Info returns the row of the registry; of a name that is not there it has the
-// name alone.
+// Info returns the entry of the registry. For an unknown name, it returns an Info with only the name.
 func (n Name) Info() Info {
 	all := All()
 	if n == "" {
@@ -118,10 +115,10 @@ func (n Name) Info() Info {
 	return Info{Name: n, Report: string(n), MinWorkers: 1}
 }
 
-// String returns the name in reports of the policy.
+// String returns the name of the policy in reports.
 func (n Name) String() string { return n.Info().Report }
 
-// Parse returns the policy that flags or reports call so.
+// Parse returns the policy with the given name in flags or reports.
 func Parse(text string) (Name, error) {
 	want := ""
 	for i, p := range All() {
@@ -136,7 +133,7 @@ func Parse(text string) (Name, error) {
 	return "", excerpt.Errorf("router is %q, must be one of %s", text, want)
 }
 
-// work returns the role of the work that the workers do.
+// work returns the role of the workers. Decode workers that also compute prompts count as aggregated.
 func (o *Options) work() scheduler.Role {
 	if o.Prefills {
 		return scheduler.Aggregated
@@ -146,7 +143,7 @@ func (o *Options) work() scheduler.Role {
 
 const defaultSeed = 42
 
-// newRand returns the random numbers of a policy.
+// newRand returns the random number generator of a policy.
 func newRand(o Options) *rand.Rand {
 	seed := o.Seed
 	if seed == 0 {

@@ -8,8 +8,7 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// Each policy is found by every name it has, makes itself and needs the same each
-// time.
+// TestRegistry checks that each policy is found by all its names, can be made, and has constant needs.
 func TestRegistry(t *testing.T) {
 	var seen []string
 	for _, p := range All() {

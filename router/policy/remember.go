@@ -7,7 +7,7 @@ import (
 
 var _ = [...]router.Rememberer{(*text)(nil), (*picker)(nil), (*process)(nil), (*holdingProcess)(nil), (*cacheAware)(nil)}
 
-// Nodes calls need with the nodes of what was sent, nothing of nil.
+// Nodes calls need with the nodes of sent prompts. s may be nil.
 func (s *sent) Nodes(need func(prompt.NodeID)) {
 	if s == nil {
 		return
@@ -19,7 +19,7 @@ func (s *sent) Nodes(need func(prompt.NodeID)) {
 	}
 }
 
-// Nodes calls need with the nodes of what was sent, and with the first ones of groups of prompts.
+// Nodes calls need with the nodes of sent prompts, and with the first nodes of prefix groups.
 func (s *sight) Nodes(need func(prompt.NodeID)) {
 	s.sent.Nodes(need)
 	for first := range s.groups {
@@ -29,14 +29,14 @@ func (s *sight) Nodes(need func(prompt.NodeID)) {
 	}
 }
 
-// Nodes calls need with the nodes of what was sent.
+// Nodes calls need with the nodes of sent prompts.
 func (k *known) Nodes(need func(prompt.NodeID)) {
 	for _, m := range k.matches {
 		m.sent.Nodes(need)
 	}
 }
 
-// Nodes calls need with the nodes that the program was asked about and that are remembered.
+// Nodes calls need with the remembered nodes of the program.
 func (p *holdingProcess) Nodes(need func(prompt.NodeID)) { p.process.Nodes(need) }
 
 // Nodes calls need with the nodes of the tree of prompts.

@@ -5,9 +5,9 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// roundRobin takes the workers in turn, by ascending name.
+// roundRobin chooses the workers in turn, by ascending name.
 type roundRobin struct {
-	next int // not wrapped: the workers may differ at the next call
+	next int // without a modulo, because the number of workers may change
 }
 
 func newRoundRobin(Options) (router.Policy, error) { return &roundRobin{}, nil }

@@ -12,32 +12,35 @@ type Scorer struct {
 	Kind   ScorerKind
 	Weight float64
 
-	// Of PrecisePrefix: whether blocks count between the fewest and the most of the workers
-	// that have any, as llm-d's router had it at first, and not as a share of the prompt's.
+	// Relative is a setting of PrecisePrefix. If set, the score is the position of the cached blocks between the
+	// minimum and the maximum of all workers with cached blocks, as in early versions of llm-d's router. Otherwise it
+	// is the cached share of the prompt's blocks.
 	Relative bool              `json:",omitempty"`
-	Prefix   `record:"inline"` // of PrecisePrefix and ApproximatePrefix
+	Prefix   `record:"inline"` // for PrecisePrefix and ApproximatePrefix
 
-	Match ScorerKind `json:",omitempty" record:"omitzero"` // of NoHitLRU: finds what is cached, by Prefix
+	Match ScorerKind `json:",omitempty" record:"omitzero"` // for NoHitLRU: determines cached blocks, with Prefix
 
-	Full int     `json:",omitempty"` // of LoadAware: waiting requests that are scored 0, > 0; of TokenLoad: tokens; of NoHitLRU: workers that are remembered
-	Idle int     `json:",omitempty"` // of ActiveRequests: requests that are scored 1 like none
-	Busy float64 `json:",omitempty"` // of ActiveRequests: the most that a worker with more gets, 0 to 1
+	// Full is the number of waiting requests (LoadAware, > 0) or tokens (TokenLoad) with the score 0. For NoHitLRU it is
+	// the number of remembered workers.
+	Full int     `json:",omitempty"`
+	Idle int     `json:",omitempty"` // for ActiveRequests: requests up to this number have the score 1
+	Busy float64 `json:",omitempty"` // for ActiveRequests: maximum score of a worker with more requests, 0 to 1
 }
 
-// ScorerKind is what a scorer reads, by llm-d's name.
+// ScorerKind is the kind of a scorer, by llm-d's name.
 type ScorerKind string
 
 const (
-	PrecisePrefix     ScorerKind = "precise-prefix-cache-scorer"  // leading blocks of the prompt that are cached
-	ApproximatePrefix ScorerKind = "prefix-cache-scorer"          // those sent there of late
-	FreeKV            ScorerKind = "kv-cache-utilization-scorer"  // KV blocks that no request holds
-	ShortQueue        ScorerKind = "queue-scorer"                 // waiting requests, compared with the other workers'
-	FewRunning        ScorerKind = "running-requests-size-scorer" // running requests, compared with those of the other workers
-	LoadAware         ScorerKind = "load-aware-scorer"            // waiting requests, compared with a fixed number
-	ActiveRequests    ScorerKind = "active-request-scorer"        // requests that the router sent and that are not over
-	TokenLoad         ScorerKind = "token-load-scorer"            // prompt tokens still to compute, those of the request included
-	SessionAffinity   ScorerKind = "session-affinity-scorer"      // whether the session's last request went there
-	NoHitLRU          ScorerKind = "no-hit-lru-scorer"            // how long ago a request that was cached nowhere went there
+	PrecisePrefix     ScorerKind = "precise-prefix-cache-scorer"  // leading cached blocks of the prompt
+	ApproximatePrefix ScorerKind = "prefix-cache-scorer"          // leading blocks of the prompt recently sent there
+	FreeKV            ScorerKind = "kv-cache-utilization-scorer"  // unused KV blocks
+	ShortQueue        ScorerKind = "queue-scorer"                 // waiting requests, relative to other workers
+	FewRunning        ScorerKind = "running-requests-size-scorer" // running requests, relative to other workers
+	LoadAware         ScorerKind = "load-aware-scorer"            // waiting requests, relative to a constant
+	ActiveRequests    ScorerKind = "active-request-scorer"        // unfinished requests that the router sent
+	TokenLoad         ScorerKind = "token-load-scorer"            // prompt tokens to compute, including the request
+	SessionAffinity   ScorerKind = "session-affinity-scorer"      // whether the session's latest request was sent there
+	NoHitLRU          ScorerKind = "no-hit-lru-scorer"            // time since a request without a hit was sent there
 )
 
 // ScorerKinds returns all kinds of scorers.
@@ -45,21 +48,21 @@ func ScorerKinds() []ScorerKind {
 	return []ScorerKind{PrecisePrefix, ApproximatePrefix, FreeKV, ShortQueue, FewRunning, LoadAware, ActiveRequests, TokenLoad, SessionAffinity, NoHitLRU}
 }
 
-// readsMetrics reports whether a scorer reads what workers report of themselves.
+// readsMetrics reports whether a scorer reads the metrics of workers.
 func (k ScorerKind) readsMetrics() bool {
 	return k == FreeKV || k == ShortQueue || k == FewRunning || k == LoadAware
 }
 
-// scorer is a Scorer at work.
+// scorer is a Scorer with its state.
 type scorer struct {
 	Scorer
-	match       *match // of PrecisePrefix, ApproximatePrefix and NoHitLRU
+	match       *match // for PrecisePrefix, ApproximatePrefix and NoHitLRU
 	counts      []int32
-	least, most int32 // of counts; where Relative, of those > 0
+	least, most int32 // of counts; if Relative is set, of counts > 0
 
-	// Of NoHitLRU.
-	isCold bool           // the request in hand is cached nowhere
-	cold   []sim.WorkerID // to which such requests went, the one used longest ago first
+	// For NoHitLRU.
+	isCold bool           // the current request has no cached blocks on any worker
+	cold   []sim.WorkerID // workers that such requests were sent to, the least recent first
 	place  []int32        // by worker: index in cold + 1; 0: none
 }
 
@@ -85,8 +88,9 @@ func (s *scorer) addScores(q *sim.Request, c *router.Candidates, known *known, t
 	}
 }
 
-// addColdScores adds scores by the order in which workers were sent requests that were cached nowhere, and the same score for all of a request
-// that is cached anywhere. Workers that were sent none come first.
+// addColdScores adds scores by the order in which workers were last sent requests without cached blocks. Workers that
+// were sent none have the highest scores. All scores are equal if the current request has cached blocks on any
+// worker.
 func (s *scorer) addColdScores(c *router.Candidates, totals []float64) {
 	s.isCold = s.match == nil || !slices.ContainsFunc(c.Workers, func(w sim.WorkerID) bool { return s.match.found[w] > 0 })
 	unused := 0
@@ -116,7 +120,7 @@ func (s *scorer) addColdScores(c *router.Candidates, totals []float64) {
 	}
 }
 
-// noteCold notes that the request in hand goes to w.
+// noteCold records that the current request is sent to w.
 func (s *scorer) noteCold(w sim.WorkerID) {
 	if s.Kind != NoHitLRU || !s.isCold {
 		return
@@ -131,7 +135,7 @@ func (s *scorer) noteCold(w sim.WorkerID) {
 	}
 }
 
-// scoreAlone returns the score of a worker that does not depend on other workers.
+// scoreAlone returns a score that does not depend on other workers.
 func (s *scorer) scoreAlone(q *sim.Request, c *router.Candidates, known *known, w sim.WorkerID) float64 {
 	switch s.Kind {
 	case TokenLoad:
@@ -146,7 +150,7 @@ func (s *scorer) scoreAlone(q *sim.Request, c *router.Candidates, known *known, 
 	return 1 - c.Metrics[w].KV
 }
 
-// count fills counts, least and most.
+// count sets counts, least and most.
 func (s *scorer) count(c *router.Candidates) {
 	s.counts, s.least, s.most = s.counts[:0], 0, 0
 	any := false
@@ -163,7 +167,7 @@ func (s *scorer) count(c *router.Candidates) {
 	}
 }
 
-// countOn returns what the scorer counts on a worker.
+// countOn returns the scorer's count for a worker.
 func (s *scorer) countOn(c *router.Candidates, w sim.WorkerID) int32 {
 	switch s.Kind {
 	case ShortQueue, LoadAware:
@@ -176,8 +180,7 @@ func (s *scorer) countOn(c *router.Candidates, w sim.WorkerID) int32 {
 	return s.match.found[w]
 }
 
-// score returns the score of a worker on which n are counted, with blocks of the prompt to
-// read.
+// score returns the score of a worker with the count n. blocks is the number of blocks of the prompt to compare.
 func (s *scorer) score(n, blocks int32) float64 {
 	switch s.Kind {
 	case ShortQueue, FewRunning:
@@ -199,7 +202,7 @@ func (s *scorer) score(n, blocks int32) float64 {
 	return float64(n) / float64(blocks)
 }
 
-// placeBetween returns where n lies from least to most, 1 where they are one.
+// placeBetween returns the position of n between least and most, from 0 to 1. It is 1 if least equals most.
 func placeBetween(n, least, most int32) float64 {
 	if most == least {
 		return 1

@@ -5,29 +5,29 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// sent is the blocks that a router assumes to be cached since it sent them: of each worker the blocks sent last, up to
-// a number or for a time.
+// sent is the blocks that a router assumes to be cached because it has sent them. For each worker, it is the blocks
+// that were sent last, limited by number or by time.
 type sent struct {
 	tree     *prompt.Tree
-	capacity int64    // blocks of a worker; 0: no bound
-	keep     sim.Time // how long they are believed in; 0: no bound
+	capacity int64    // blocks per worker; 0: unlimited
+	keep     sim.Time // time after which blocks are forgotten; 0: unlimited
 	workers  []recent
 }
 
-// recent are the blocks sent to a worker, as pieces of prompts: those of a node, or of an unshared prompt. A piece is in a ring
-// around piece 0, the one used last first.
+// recent is the blocks sent to a worker, as pieces of prompts. A piece is the blocks of a node, or of an unshared
+// prompt. Pieces are in a ring that starts at piece 0, the most recently used first.
 type recent struct {
 	at     map[prompt.NodeID]int32
 	pieces []piece
 	vacant []int32
-	used   int64 // blocks, over all pieces
+	used   int64 // number of blocks in all pieces
 }
 
-// piece is the first blocks of a node.
+// piece is the first blocks of a node, or of an unshared prompt.
 type piece struct {
-	node          prompt.NodeID // None: of an unshared prompt
+	node          prompt.NodeID // None: an unshared prompt
 	blocks        int32
-	left          int32 // of blocks: the last ones, once the first are forgotten
+	left          int32 // number of blocks that are not forgotten; first blocks are forgotten first
 	used          sim.Time
 	before, after int32
 }
@@ -44,7 +44,7 @@ func (s *sent) on(w sim.WorkerID) *recent {
 	return &s.workers[w]
 }
 
-// match returns how many leading blocks of a prompt are believed to be on w.
+// match returns the number of leading blocks of a prompt that are assumed to be cached on w.
 func (s *sent) match(now sim.Time, w sim.WorkerID, p *prompt.Prompt) int32 {
 	r, found := s.on(w), int32(0)
 	if p.Unique() {
@@ -68,12 +68,12 @@ func (s *sent) match(now sim.Time, w sim.WorkerID, p *prompt.Prompt) int32 {
 	return found
 }
 
-// sizeOf returns how many blocks of a node are among the first blocks of a prompt.
+// sizeOf returns the number of blocks of a node within the first blocks of a prompt.
 func (s *sent) sizeOf(n prompt.NodeID, blocks int32) int32 {
 	return min(s.tree.End(n), blocks) - s.tree.Start(n)
 }
 
-// add notes that the first blocks of a prompt go to w.
+// add records that the first blocks of a prompt are sent to w.
 func (s *sent) add(now sim.Time, w sim.WorkerID, p *prompt.Prompt, blocks int32) {
 	r := s.on(w)
 	if p.Unique() {
@@ -93,7 +93,7 @@ func (s *sent) add(now sim.Time, w sim.WorkerID, p *prompt.Prompt, blocks int32)
 	s.forgetExcess(r)
 }
 
-// forgetOld forgets the blocks that were sent too long ago.
+// forgetOld forgets the blocks that were sent more than s.keep ago.
 func (s *sent) forgetOld(now sim.Time, r *recent) {
 	if s.keep == 0 {
 		return
@@ -103,7 +103,8 @@ func (s *sent) forgetOld(now sim.Time, r *recent) {
 	}
 }
 
-// forgetExcess forgets the blocks over the capacity, of each piece its first ones first.
+// forgetExcess forgets the least recent blocks in excess of the capacity. Within a piece it forgets the first blocks
+// first.
 func (s *sent) forgetExcess(r *recent) {
 	if s.capacity == 0 {
 		return
@@ -114,7 +115,7 @@ func (s *sent) forgetExcess(r *recent) {
 	}
 }
 
-// use puts the first blocks of a node in front of all other blocks.
+// use moves the first blocks of a node to the front.
 func (r *recent) use(now sim.Time, n prompt.NodeID, blocks int32) {
 	i, ok := r.at[n]
 	switch {
@@ -141,7 +142,7 @@ func (r *recent) unlink(i int32) {
 	r.pieces[x.before].after, r.pieces[x.after].before = x.after, x.before
 }
 
-// forget forgets the first blocks of the rest of a piece.
+// forget forgets the first remaining blocks of a piece.
 func (r *recent) forget(i, blocks int32) {
 	x := &r.pieces[i]
 	r.used -= int64(blocks)

@@ -9,8 +9,9 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// The last blocks sent to a worker are remembered. The first blocks of a prompt are forgotten first, and without them
-// the rest cannot be found. Unshared prompts take room too, and other workers have their own.
+// TestSentCapacity checks that the latest blocks sent to a worker are remembered, up to the capacity. The first
+// blocks of a prompt are forgotten first, and the other blocks cannot be found without them. Unshared prompts use
+// capacity too, and each worker has a separate capacity.
 func TestSentCapacity(t *testing.T) {
 	tree := prompt.NewTree(10, 10, prompt.Options{})
 	one, two := tree.Add([]uint64{1, 2}, 20), tree.Add([]uint64{3, 4}, 20)
@@ -41,8 +42,8 @@ func TestSentCapacity(t *testing.T) {
 	want("no more than was noted", 1, &both, 1)
 }
 
-// Blocks are believed in for a time since they were last sent; a node of many blocks counts
-// as far as the prompts that were sent go.
+// TestSentKeep checks that blocks are assumed to be cached for a time after they were last sent. Of a node with many
+// blocks, only the blocks of sent prompts count.
 func TestSentKeep(t *testing.T) {
 	tree := prompt.NewTree(40, 10, prompt.Options{})
 	short, long := tree.Add([]uint64{1}, 25), tree.Add([]uint64{1, 2}, 70)
@@ -68,7 +69,7 @@ func TestSentKeep(t *testing.T) {
 	}
 }
 
-// sentTwin is sent for one worker and nodes of one block: a list of blocks, the one used last at the end.
+// sentTwin is a simple model of sent for one worker and nodes of one block: a list of blocks, the most recent last.
 type sentTwin struct {
 	capacity int
 	keep     sim.Time
@@ -80,7 +81,7 @@ type sentBlock struct {
 	used          sim.Time
 }
 
-// add notes the blocks of a prompt.
+// add records the blocks of a prompt.
 func (s *sentTwin) add(now sim.Time, prompt, blocks int) {
 	for i := range blocks {
 		s.blocks = slices.DeleteFunc(s.blocks, func(b sentBlock) bool { return b.prompt == prompt && b.index == i })
@@ -94,7 +95,7 @@ func (s *sentTwin) add(now sim.Time, prompt, blocks int) {
 	}
 }
 
-// match returns how many leading blocks of a prompt are there.
+// match returns the number of leading blocks of a prompt in the list.
 func (s *sentTwin) match(now sim.Time, prompt, blocks int) int {
 	for i := range blocks {
 		if !slices.ContainsFunc(s.blocks, func(b sentBlock) bool {
@@ -106,7 +107,7 @@ func (s *sentTwin) match(now sim.Time, prompt, blocks int) int {
 	return blocks
 }
 
-// Blocks are forgotten by number, by age, by both and by neither, as the twin forgets them.
+// TestSentEqualsTwin compares sent with sentTwin, with limits of number, of age, of both and of neither.
 func TestSentEqualsTwin(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 92))
 	for range 400 {

@@ -5,18 +5,17 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// session sends the turns of a session to one worker, its home, where the turns
-// before are cached. It remembers nothing: each worker draws a lot for each
-// session from both names, and the highest lot is the home (rendezvous hashing).
-// Hence a worker that leaves takes only its own sessions elsewhere, and routers
-// that see the same workers agree.
+// session sends all turns of a session to one worker, its home, which has cached the earlier turns. It keeps no
+// state: a score of each worker for a session is computed from both names, and the worker with the highest score is
+// the home (rendezvous hashing). A worker that leaves therefore moves only its sessions, and routers with the same
+// workers agree.
 //
-// While the home has too much to do, the worker with the next highest lot stands
-// in. Requests without a session go to the worker that has least to do.
+// While the home is overloaded, the worker with the next highest score is used. Requests without a session go to the
+// worker with the lowest load.
 type session struct{ needs router.Needs }
 
-// A worker has too much to do with crowded times the mean number of requests of a
-// worker, rounded up, but never with less than fewRequests.
+// A worker is overloaded if it has crowded times the mean number of requests per worker, rounded up, or more. It is
+// never overloaded with less than fewRequests.
 const (
 	crowded     = 1.25
 	fewRequests = 8
@@ -43,15 +42,15 @@ func (p *session) Choose(q *sim.Request, c *router.Candidates) router.Choice {
 	return router.Choice{Worker: best, Second: router.None}
 }
 
-// requestLimit returns the number of requests with which a worker has too much to
-// do. It is above the mean, so that there always is a worker with fewer.
+// requestLimit returns the number of requests at which a worker is overloaded. It is above the mean, so that there is
+// always a worker below it.
 func requestLimit(c *router.Candidates) float64 {
-	requests := 1 // the one in hand
+	requests := 1 // the current request
 	for _, w := range c.Workers {
 		requests += int(c.Running[w])
 	}
 	return max(fewRequests, float64(crowded*float64(requests))/float64(len(c.Workers)))
 }
 
-// drawLot returns a number that looks random and follows from both names.
+// drawLot returns a pseudorandom number that depends only on both names.
 func drawLot(session, worker uint64) uint64 { return sim.MixBits(sim.MixBits(worker) ^ session) }

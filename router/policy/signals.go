@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/router"
 )
 
-// signalOf returns the signal that a fact is read from, "" if there is none.
+// signalOf returns the signal that provides a fact, "" if there is none.
 func signalOf(fact string) router.Signal {
 	switch fact {
 	case "requests", "tokens_to_compute", "active_blocks", "active_overlap":
@@ -21,7 +21,7 @@ func signalOf(fact string) router.Signal {
 	return ""
 }
 
-// signalsOf returns the signals that facts are read from, in their order.
+// signalsOf returns the signals that provide the given facts, in the order of router.AllSignals.
 func signalsOf(facts []string) []router.Signal {
 	var all []router.Signal
 	for _, s := range router.AllSignals() {
@@ -38,10 +38,10 @@ func (t *Text) ListSignals() []router.Signal { return signalsOf(t.LooksAt()) }
 // ListSignals returns the signals that a reads.
 func (a *Admission) ListSignals() []router.Signal { return signalsOf(a.LooksAt()) }
 
-// ListSignals returns all signals: the signals that g reads are known once the policy is made.
+// ListSignals returns all signals, because the signals that g reads are known only after the policy is made.
 func (g *Given) ListSignals() []router.Signal { return router.AllSignals() }
 
-// ListSignals returns the signals that p reads; all, until it has run.
+// ListSignals returns the signals that p reads. Before the start of the program, it returns all signals.
 func (p *Process) ListSignals() []router.Signal {
 	if len(p.Facts) == 0 {
 		return router.AllSignals()
@@ -58,7 +58,7 @@ func (p *Picker) ListSignals() []router.Signal {
 	return signalsOf(facts)
 }
 
-// listFacts returns the facts that it reads in one pool.
+// listFacts returns the facts that the picker reads in one pool.
 func (p *Picker) listFacts() (facts []string) {
 	if p.FollowsCaches() {
 		facts = append(facts, cachedBlocks)
@@ -97,7 +97,7 @@ func (p *Picker) listFacts() (facts []string) {
 	return facts
 }
 
-// ListSignals returns the signals that the policy of a name reads.
+// ListSignals returns the signals that the policy n reads.
 func (n Name) ListSignals() []router.Signal {
 	info := n.Info()
 	if info.Caches {
@@ -112,7 +112,8 @@ func (n Name) ListSignals() []router.Signal {
 	return nil
 }
 
-// DescribeSignals returns a text on the ages of the signals that a policy reads; gated: with a gate.
+// DescribeSignals returns a description of the ages of the signals that a policy reads. gated reports whether the
+// policy has a gate.
 func DescribeSignals(looks []router.Signal, s router.Signals, gated bool) string {
 	var all []string
 	for _, x := range looks {

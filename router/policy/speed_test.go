@@ -10,8 +10,8 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// load is a router in the middle of a trace: requests of 25 nodes with 5 shared ones run and leave, and workers cache
-// their prompts.
+// load is a router in the middle of a trace. Requests with 25 nodes, of which 5 are shared, run and leave, and
+// workers cache their prompts.
 type load struct {
 	d       *router.Dispatcher
 	sent    []*sim.Request
@@ -34,7 +34,7 @@ func newLoad(tb testing.TB, workers, perNode int) *load {
 		for k := range ids {
 			ids[k] = uint64(k)
 			if k >= 5 {
-				ids[k] = uint64(1000 + i/4*nodes + k) // each suffix comes four times
+				ids[k] = uint64(1000 + i/4*nodes + k) // four requests have the same suffix
 			}
 		}
 		tokens := nodes*64*perNode - 70
@@ -47,7 +47,7 @@ func newLoad(tb testing.TB, workers, perNode int) *load {
 	return l
 }
 
-// step lets one request arrive and, in the long run, one finish.
+// step routes a request and ends one if too many are in flight.
 func (l *load) step(tb testing.TB) {
 	q := l.sent[l.next%len(l.sent)]
 	l.next++
@@ -77,7 +77,7 @@ func (l *load) step(tb testing.TB) {
 	}
 }
 
-// A warm router allocates nothing.
+// TestAllocations checks that a warm router allocates nothing.
 func TestAllocations(t *testing.T) {
 	for _, perNode := range []int{1, 8} {
 		l := newLoad(t, 8, perNode)
@@ -87,8 +87,7 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// A request's whole way through the router: Route, Observe, PrefillDone,
-// Finished.
+// BenchmarkRequest measures all calls for a request: Route, Observe, PrefillDone and Finished.
 func BenchmarkRequest(b *testing.B) {
 	for _, workers := range []int{8, 64, 256, 512, 1000} {
 		for _, perNode := range []int{1, 8} {
@@ -103,7 +102,7 @@ func BenchmarkRequest(b *testing.B) {
 	}
 }
 
-// Route alone: the request is taken back untimed, which costs some noise.
+// BenchmarkRoute measures Route alone. The request is withdrawn while the timer is stopped, which adds some noise.
 func BenchmarkRoute(b *testing.B) {
 	for _, workers := range []int{8, 64, 256, 512, 1000} {
 		b.Run(fmt.Sprintf("workers=%d", workers), func(b *testing.B) {

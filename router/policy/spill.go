@@ -8,9 +8,9 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// chooseOrSpill returns the worker by the rules of smg: the holder of the deepest node with the fewest requests, unless all holders
-// have too many requests above the mean. Then, and for a prompt of which too little is known, it returns the worker with the
-// fewest requests. Workers with as many requests are drawn from.
+// chooseOrSpill returns the worker by the rules of smg. It is the holder of the deepest node with the fewest
+// requests, unless all holders are too far above the mean number of requests. In that case, or if too little of a
+// prompt is known, it is the worker with the fewest requests. It draws among workers with equally many requests.
 func (p *cacheAware) chooseOrSpill(q *sim.Request, c *router.Candidates) sim.WorkerID {
 	p.equal = p.equal[:0]
 	limit := p.spillLimit(c)
@@ -37,11 +37,12 @@ func (p *cacheAware) chooseOrSpill(q *sim.Request, c *router.Candidates) sim.Wor
 	return p.takeLeast(c)
 }
 
-// smallestSwing is the smallest number of requests above the mean from which on smg looks for another worker.
+// smallestSwing is the smallest number of requests above the mean at which smg chooses another worker.
 const smallestSwing = 4
 
-// spillLimit returns how many requests a holder may have at most: more than it are above both thresholds. The absolute threshold is no
-// more than two standard deviations of a Poisson law with the mean of the workers' requests.
+// spillLimit returns the maximum number of requests of a holder that is still chosen. It is the larger of both
+// thresholds. The absolute threshold is limited to two standard deviations of a Poisson distribution with the mean
+// number of requests per worker.
 func (p *cacheAware) spillLimit(c *router.Candidates) float64 {
 	total := 0
 	for _, w := range c.Workers {
@@ -52,7 +53,7 @@ func (p *cacheAware) spillLimit(c *router.Candidates) float64 {
 	return max(float64(mean*float64(float32(p.settings.BalanceRelThreshold))), mean+min(float64(p.settings.BalanceAbsThreshold), swing))
 }
 
-// takeLeast returns the worker of p.equal with the fewest requests, and draws one of several.
+// takeLeast returns the worker of p.equal with the fewest requests. It draws one of several such workers.
 func (p *cacheAware) takeLeast(c *router.Candidates) sim.WorkerID {
 	least := c.Running[p.equal[0]]
 	for _, w := range p.equal[1:] {
@@ -68,7 +69,7 @@ func (p *cacheAware) takeLeast(c *router.Candidates) sim.WorkerID {
 	return drawOne(kept, p.rand, p.among)
 }
 
-// drawOne draws one of several workers, by among unless that is nil.
+// drawOne draws one of several workers, with among if it is not nil.
 func drawOne(workers []sim.WorkerID, rand *rand.Rand, among func([]sim.WorkerID) sim.WorkerID) sim.WorkerID {
 	switch {
 	case len(workers) == 1:

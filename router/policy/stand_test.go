@@ -13,7 +13,7 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// stand drives a KV router by hand: a hash id is 64 tokens, and the test sets the actions of the engines.
+// stand is a KV router under manual control. A hash id is 64 tokens, and the test sets the actions of the engines.
 type stand struct {
 	t    *testing.T
 	tree *prompt.Tree
@@ -21,13 +21,13 @@ type stand struct {
 	sent []*sim.Request
 	on   map[sim.RequestID]sim.WorkerID
 	last router.Placement
-	log  []string // what happened since the last want
+	log  []string // events since the latest call of want
 }
 
 const traceTokens = 64
 
-// setup is what a router of the KV policy is made of. Without more said it has two
-// workers, blocks of 64 tokens and a budget of 8192.
+// setup configures a router with the KV policy. It defaults to two workers, blocks of 64 tokens and a budget of 8192
+// tokens.
 type setup struct {
 	Config           router.Config
 	Role             scheduler.Role
@@ -69,7 +69,7 @@ func newStand(t *testing.T, config string, o setup) *stand {
 	return &stand{t: t, tree: o.Tree, d: o.dispatcher(t), on: make(map[sim.RequestID]sim.WorkerID)}
 }
 
-// arrive routes a new request with all tokens of the given ids as prompt.
+// arrive routes a new request with a prompt of all tokens of the given ids.
 func (s *stand) arrive(now sim.Time, ids ...uint64) *sim.Request {
 	s.t.Helper()
 	return s.arriveCut(now, traceTokens*len(ids), ids...)
@@ -103,7 +103,7 @@ func (s *stand) finish(now sim.Time, q *sim.Request) {
 	s.note(s.d.Finished(now, q.ID, nil))
 }
 
-// serve lets a placed request live from its pass to its end.
+// serve runs a placed request to its end.
 func (s *stand) serve(now sim.Time, q *sim.Request) {
 	s.t.Helper()
 	s.cache(q)
@@ -111,7 +111,7 @@ func (s *stand) serve(now sim.Time, q *sim.Request) {
 	s.finish(now, q)
 }
 
-// cache makes the worker of a placed request cache its prompt.
+// cache caches the prompt of a placed request on its worker.
 func (s *stand) cache(q *sim.Request) {
 	s.t.Helper()
 	s.observe(s.worker(q), s.stored(q, 0))
@@ -126,7 +126,7 @@ func (s *stand) worker(q *sim.Request) sim.WorkerID {
 	return w
 }
 
-// evict makes a worker drop the blocks of a prompt from block number from on.
+// evict evicts the blocks of a prompt from block number from on.
 func (s *stand) evict(w sim.WorkerID, q *sim.Request, from int) {
 	s.t.Helper()
 	_, seq := s.tree.Hashes(q.Prompt)
@@ -145,7 +145,7 @@ func (s *stand) observe(w sim.WorkerID, p *scheduler.Pass) {
 	}
 }
 
-// stored is a pass that caches a prompt; salt changes the names of its blocks.
+// stored returns a pass that caches a prompt. salt changes the names of its blocks.
 func (s *stand) stored(q *sim.Request, salt uint64) *scheduler.Pass {
 	local, seq := s.tree.Hashes(q.Prompt)
 	p := &scheduler.Pass{Count: 1}
@@ -158,15 +158,13 @@ func (s *stand) stored(q *sim.Request, salt uint64) *scheduler.Pass {
 	return p
 }
 
-// change reports whether block k of a prompt is the last of its node that is cached,
-// or the first that is not.
+// change returns the change of a node when block k of a prompt is stored (cached is 1) or evicted (cached is 0).
 func (s *stand) change(q *sim.Request, k, cached int) scheduler.KVChange {
 	n := q.Prompt.Nodes[s.tree.Index(q.Prompt.Nodes, k)]
 	return scheduler.KVChange{Node: n, Blocks: int32(k+cached) - s.tree.Start(n)}
 }
 
-// storedTokens is a pass that announces a prompt of equal tokens one by one, as
-// SGLang does.
+// storedTokens returns a pass that announces a prompt of equal tokens, one by one, as SGLang does.
 func storedTokens(token uint64, count int, rank int32) *scheduler.Pass {
 	b := binary.LittleEndian.AppendUint64(nil, token)
 	e := scheduler.KVEvent{Rank: rank}
@@ -176,7 +174,7 @@ func storedTokens(token uint64, count int, rank int32) *scheduler.Pass {
 	return &scheduler.Pass{Count: 1, Events: []scheduler.KVEvent{e}, KVAtEnd: true}
 }
 
-// want compares the events since the last want.
+// want compares the events since the latest call of want.
 func (s *stand) want(lines ...string) {
 	s.t.Helper()
 	if got, want := strings.Join(s.log, "\n"), strings.Join(lines, "\n"); got != want {
@@ -185,7 +183,7 @@ func (s *stand) want(lines ...string) {
 	s.log = nil
 }
 
-// both runs a test with either block index.
+// both runs a test with each kind of block index.
 func both(t *testing.T, f func(t *testing.T, exact bool)) {
 	for _, exact := range []bool{false, true} {
 		t.Run(fmt.Sprintf("exact=%t", exact), func(t *testing.T) { f(t, exact) })

@@ -8,24 +8,25 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// stickyLeastLoaded sends the turns of a session to one worker, as the policy sticky_least_loaded of vllm-router does: the first
-// turn goes to the worker with the fewest sessions, the highest hash of the session and the worker's URL first among equals. A session counts until it
-// has had no turn for a time. Requests without a session go the same way and are no session.
+// stickyLeastLoaded is the policy sticky_least_loaded of vllm-router. It sends all turns of a session to one worker.
+// The first turn goes to the worker with the fewest sessions. Among equals, it is the worker with the highest hash of
+// the session and the worker's URL. A session expires after a time without a turn. A request without a session is
+// placed in the same way and is not counted as a session.
 type stickyLeastLoaded struct {
 	url        string
 	expiration sim.Time
 	sessions   map[int32]stickySession
-	counts     []int // sessions by worker
+	counts     []int // number of sessions by worker
 	swept      sim.Time
 }
 
-// stickySession is where a session is, and its latest turn.
+// stickySession is the worker of a session, and the time of its latest turn.
 type stickySession struct {
 	worker sim.WorkerID
 	last   sim.Time
 }
 
-// sweepInterval is the time between searches for sessions that have expired.
+// sweepInterval is the time between searches for expired sessions.
 const sweepInterval sim.Time = 60_000
 
 func newStickyLeastLoaded(o Options) (router.Policy, error) {
@@ -59,7 +60,7 @@ func (p *stickyLeastLoaded) Choose(q *sim.Request, c *router.Candidates) router.
 	return router.Choice{Worker: s.worker, Second: router.None}
 }
 
-// place returns the worker with the fewest sessions.
+// place returns the worker with the fewest sessions. The hash of key decides between equals.
 func (p *stickyLeastLoaded) place(key string, c *router.Candidates) sim.WorkerID {
 	least := p.counts[c.Workers[0]]
 	for _, w := range c.Workers {
@@ -77,7 +78,7 @@ func (p *stickyLeastLoaded) place(key string, c *router.Candidates) sim.WorkerID
 	return best
 }
 
-// sweep forgets sessions that have had no turn for too long, at most once in an interval.
+// sweep removes expired sessions, at most once per interval.
 func (p *stickyLeastLoaded) sweep(now sim.Time) {
 	if now-p.swept < sweepInterval {
 		return

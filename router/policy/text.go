@@ -13,67 +13,68 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Text is a policy that a file describes: filters leave some of the workers, scorers give each a
-// number, and a picker takes one. Its expressions are in the language of package formula, over
-// what listFacts has.
+// Text is a policy defined in a file. Filters keep some of the workers, scorers give each worker a number, and a
+// picker chooses one. Its expressions are in the language of package formula, with the facts of listFacts.
 type Text struct {
-	Name    string       `yaml:"name" is:"name"`
-	Filters []TextFilter `json:",omitempty" yaml:"filters" list:"filters, as - keep: requests < 8" each:"filter"` // in order
-	Scorers []TextScorer `json:",omitempty" yaml:"scorers" list:"scorers, as - score: -requests" each:"scorer"`   // of which the sum counts
+	Name string `yaml:"name" is:"name"`
+	// Filters are applied in order.
+	Filters []TextFilter `json:",omitempty" yaml:"filters" list:"filters, as - keep: requests < 8" each:"filter"`
+	// Scorers give numbers that are added up.
+	Scorers []TextScorer `json:",omitempty" yaml:"scorers" list:"scorers, as - score: -requests" each:"scorer"`
 	Picker  TextPicker   `yaml:"picker" is:"picker"`
-	// AnyTie draws one of the workers of the highest sum; otherwise the first is taken: the lowest
-	// id or, after a filter that draws, the first that was drawn.
+	// AnyTie draws one of the workers with the highest sum. Otherwise the first is chosen: the lowest id or, after a
+	// random filter, the first drawn worker.
 	AnyTie bool `json:",omitempty" yaml:"ties" is:"ties"`
-	// Temperature above 0 draws a worker, the likelier the higher its sum.
+	// Temperature above 0 draws a worker. A higher sum has a higher probability.
 	Temperature float64    `json:",omitempty" yaml:"temperature" is:"0..1e9"`
-	Hold        *TextHold  `json:",omitempty" yaml:"hold" is:"hold"` // nil: none is held back
+	Hold        *TextHold  `json:",omitempty" yaml:"hold" is:"hold"` // nil: no request is held
 	Sent        TextMemory `json:",omitzero" yaml:"sent" what:"sent"`
 	// Signals are the default ages of signals.
 	Signals router.Signals `json:",omitzero" yaml:"signals" what:"signals"`
 }
 
-// TextFilter leaves some of the workers. One that leaves none is passed over.
+// TextFilter keeps some of the workers. A filter that keeps none is ignored.
 type TextFilter struct {
-	Keep   string `json:",omitempty" yaml:"keep" is:"filter expression"` // the workers that stay: true or false
-	Sample int    `json:",omitempty" yaml:"sample" is:"1.."`             // instead of Keep: that many, drawn at random
+	Keep   string `json:",omitempty" yaml:"keep" is:"filter expression"` // condition of the workers to keep
+	Sample int    `json:",omitempty" yaml:"sample" is:"1.."`             // instead of Keep: number of workers to draw
 }
 
-// TextScorer gives each worker a number, times Weight.
+// TextScorer gives each worker a number, multiplied by Weight.
 type TextScorer struct {
 	Name   string  `json:",omitempty" yaml:"name" is:"name"` // "": its expression
 	Weight float64 `yaml:"weight" is:"-1e9..1e9"`
-	Score  string  `json:",omitempty" yaml:"score" is:"score"` // the higher the better
-	Cost   string  `json:",omitempty" yaml:"cost" is:"score"`  // instead of Score: the lower the better
+	Score  string  `json:",omitempty" yaml:"score" is:"score"` // higher is better
+	Cost   string  `json:",omitempty" yaml:"cost" is:"score"`  // instead of Score: lower is better
 }
 
-// TextHold holds requests back while every worker has more than Above prompt tokens to compute,
-// an expression of pass_tokens alone.
+// TextHold holds requests while every worker has more than Above prompt tokens to compute. Above is an expression
+// that reads only pass_tokens.
 type TextHold struct {
 	Above string            `yaml:"above" is:"hold expression"`
 	Order router.QueueOrder `yaml:"order" is:"order"`
 }
 
-// TextMemory is the memory of sent_blocks for each worker: Blocks blocks, 0 for the size of its cache, for a time of
-// For, 0 without end.
+// TextMemory is the limits of sent_blocks for each worker: Blocks blocks, 0 for the size of its cache, and the time
+// For, 0 for no limit.
 type TextMemory struct {
 	Blocks int      `json:",omitempty" yaml:"blocks" is:"1.."`
 	For    sim.Time `json:",omitempty" yaml:"for"`
 }
 
-// TextPicker is how a worker is taken by the sums.
+// TextPicker is the selection of a worker by the sums.
 type TextPicker string
 
 const (
 	TakeHighest TextPicker = "max-score"       // the highest sum
-	DrawByScore TextPicker = "weighted-random" // as probable as the sum is high; any, where none is above 0
-	DrawAny     TextPicker = "random"          // any worker
+	DrawByScore TextPicker = "weighted-random" // in proportion to the sum; any worker if no sum is above 0
+	DrawAny     TextPicker = "random"          // a random worker
 	TakeInTurn  TextPicker = "round-robin"     // the workers in turn
 )
 
-// TextPickers returns all pickers.
+// TextPickers returns all kinds of TextPicker.
 func TextPickers() []TextPicker { return []TextPicker{TakeHighest, DrawByScore, DrawAny, TakeInTurn} }
 
-// TextName is the name in reports of a router that follows a Text.
+// TextName is the name in reports of a router with a Text.
 const TextName Name = "text"
 
 // text is the policy of a Text.
@@ -84,21 +85,21 @@ type text struct {
 	filters []textProgram
 	scorers *textProgram // nil: there are none
 	values  []formula.Value
-	draws   *draw // nil at temperature 0
+	draws   *draw // nil if the temperature is 0
 	rand    *rand.Rand
-	next    int // of TakeInTurn
+	next    int // for TakeInTurn
 
-	left   []sim.WorkerID // after filters
-	pool   []sim.WorkerID // not drawn yet
-	totals []float64      // of those
+	left   []sim.WorkerID // workers that the filters keep
+	pool   []sim.WorkerID // workers that sample has not drawn
+	totals []float64      // by index in workers
 	ties   []sim.WorkerID
 }
 
-// textProgram is a program with the facts that it reads, by its inputs.
+// textProgram is a program with the facts of its inputs.
 type textProgram struct {
 	*formula.Program
 	facts []fact
-	keep  formula.Value // of a filter
+	keep  formula.Value // result of a filter
 }
 
 // NewText returns the policy of a Text.
@@ -134,10 +135,10 @@ func NewText(t Text, o Options) (router.Policy, error) {
 	return p, p.collectNeeds(o)
 }
 
-// expression returns what a scorer works out.
+// expression returns the expression of a scorer.
 func (s *TextScorer) expression() string { return s.Score + s.Cost }
 
-// signedWeight returns the weight of a scorer, negative for a cost.
+// signedWeight returns the weight of a scorer, which is negative for a cost.
 func (s *TextScorer) signedWeight() float64 {
 	if s.Cost != "" {
 		return -s.Weight
@@ -155,7 +156,7 @@ func (p *textProgram) add(expression string, kind formula.Kind, to *formula.Valu
 	return nil
 }
 
-// collectNeeds finds out what the dispatcher must keep.
+// collectNeeds sets the facts that the dispatcher must keep.
 func (p *text) collectNeeds(o Options) error {
 	for i := range p.filters {
 		p.filters[i].findFacts(&p.needs, o.work())
@@ -182,7 +183,7 @@ func (p *text) collectNeeds(o Options) error {
 	return nil
 }
 
-// findFacts notes the facts that a program reads, and what they need.
+// findFacts finds the facts that a program reads, and adds their needs.
 func (p *textProgram) findFacts(n *router.Needs, role scheduler.Role) {
 	all := listFacts()
 	for i := range p.Inputs() {
@@ -195,7 +196,7 @@ func (p *textProgram) findFacts(n *router.Needs, role scheduler.Role) {
 	}
 }
 
-// findLimit returns the number of prompt tokens above which a worker of a token budget is busy.
+// findLimit returns the number of prompt tokens above which a worker with the given token budget is busy.
 func (h *TextHold) findLimit(budget int) (float64, error) {
 	x := textProgram{Program: holdLanguage().NewProgram()}
 	if err := x.add(h.Above, formula.Number, &x.keep); err != nil {
@@ -216,7 +217,7 @@ func (h *TextHold) findLimit(budget int) (float64, error) {
 	return above, nil
 }
 
-// holdLanguage is that of TextHold.Above.
+// holdLanguage returns the language of TextHold.Above.
 func holdLanguage() *formula.Language {
 	return formula.NewLanguage([]formula.Name{{Name: "pass_tokens", Kind: formula.Integer}})
 }
@@ -235,7 +236,7 @@ func (p *text) Choose(q *sim.Request, c *router.Candidates) router.Choice {
 	return choice
 }
 
-// run evaluates a program for the workers that are left.
+// run evaluates a program for the remaining workers.
 func (p *textProgram) run(s *sight) {
 	p.Begin(len(s.workers))
 	for i := range p.facts {
@@ -244,7 +245,7 @@ func (p *textProgram) run(s *sight) {
 	p.Run()
 }
 
-// filter leaves the workers that a filter keeps.
+// filter applies filter i to the remaining workers.
 func (p *text) filter(i int) {
 	if n := p.Filters[i].Sample; n > 0 {
 		p.sample(n)
@@ -254,9 +255,9 @@ func (p *text) filter(i int) {
 	x.run(&p.sight)
 	keep := x.Column(x.keep)
 	if !x.keep.Each() {
-		return // all or none
+		return // one value for all workers: all are kept
 	}
-	left := p.left[:0] // p.workers may be it: what is read is never behind what is written
+	left := p.left[:0] // may share memory with p.workers: it is written behind the position that is read
 	for k, w := range p.workers {
 		if keep[k] != 0 {
 			left = append(left, w)
@@ -267,7 +268,7 @@ func (p *text) filter(i int) {
 	}
 }
 
-// sample leaves n workers, drawn at random, in the order in which they were drawn.
+// sample keeps n random workers, in the order in which they are drawn.
 func (p *text) sample(n int) {
 	if len(p.workers) == 1 {
 		return
@@ -282,7 +283,7 @@ func (p *text) sample(n int) {
 	p.workers = p.left
 }
 
-// pick takes one of the workers that are left.
+// pick chooses one of the remaining workers.
 func (p *text) pick() router.Choice {
 	workers := p.workers
 	switch p.Picker {
@@ -305,7 +306,7 @@ func (p *text) pick() router.Choice {
 	return p.takeHighest()
 }
 
-// addScores fills totals with the weighted sums of what the scorers give. NaN counts as less than every number.
+// addScores sets totals to the weighted sums of the scorers. NaN becomes -Inf.
 func (p *text) addScores() {
 	p.totals = p.totals[:0]
 	for range p.workers {
@@ -333,7 +334,7 @@ func (p *text) addScores() {
 	}
 }
 
-// takeHighest takes the first worker of the highest sum. It also returns the next best one.
+// takeHighest chooses the first worker with the highest sum, and the next best as Second.
 func (p *text) takeHighest() router.Choice {
 	best, second := 0, -1
 	for i := 1; i < len(p.totals); i++ {
@@ -347,7 +348,7 @@ func (p *text) takeHighest() router.Choice {
 	return p.choiceOf(best, second)
 }
 
-// choiceOf returns a choice with costs: sums, negated.
+// choiceOf returns a choice with costs, which are the negated sums.
 func (p *text) choiceOf(best, second int) router.Choice {
 	c := router.Choice{Worker: p.workers[best], Cost: 0 - p.totals[best], Second: router.None}
 	if second >= 0 {
@@ -356,7 +357,7 @@ func (p *text) choiceOf(best, second int) router.Choice {
 	return c
 }
 
-// drawSoftly draws a worker at the temperature.
+// drawSoftly draws a worker with the temperature.
 func (p *text) drawSoftly() router.Choice {
 	p.draws.costs = p.draws.costs[:0]
 	for _, x := range p.totals {
@@ -365,7 +366,7 @@ func (p *text) drawSoftly() router.Choice {
 	return p.draws.chooseWorker(p.workers)
 }
 
-// drawByScore draws a worker as probable as its sum is high.
+// drawByScore draws a worker with a probability proportional to its sum.
 func (p *text) drawByScore() sim.WorkerID {
 	sum := 0.0
 	for i, x := range p.totals {
@@ -378,10 +379,10 @@ func (p *text) drawByScore() sim.WorkerID {
 	return drawWeighted(p.workers, p.totals, sum, p.rand)
 }
 
-// String describes a policy in a line.
+// String returns a description of a policy in one line.
 func (t *Text) String() string { return t.Describe(t.Signals) }
 
-// Describe is String, with the ages of signals unless they are described separately.
+// Describe returns the description of String. It omits the interval of metrics if signals are described separately.
 func (t *Text) Describe(signals router.Signals) string {
 	var parts []string
 	for _, f := range t.Filters {
@@ -416,7 +417,7 @@ func (t *Text) Describe(signals router.Signals) string {
 	return line + describeSight(t.LooksAt(), signals)
 }
 
-// describeSight returns the ages of the facts that are read, and the facts that no real router knows.
+// describeSight returns a description of the interval of metrics, and of the facts that no real router knows.
 func describeSight(names []string, signals router.Signals) string {
 	text := ""
 	if signals == (router.Signals{}) && slices.ContainsFunc(names, IsMetric) {

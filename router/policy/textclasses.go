@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// requestClass is the fact of the class of a request.
+// requestClass is the name of the fact with the class of a request.
 const requestClass = "request.class"
 
 // defaultClass is the class of requests without one.
@@ -22,8 +22,8 @@ func classNumber(s *sight) float64 {
 	return s.language.NumberOf(defaultClass)
 }
 
-// checkClasses rejects texts that name no class, if expressions read classes and requests have some: otherwise a rule that never
-// applies would go unnoticed.
+// checkClasses rejects texts that name no class, if expressions read classes and requests have some. Otherwise a rule
+// with a wrong name would never apply without an error.
 func (s *sight) checkClasses(facts []string) error {
 	if len(s.Classes) == 0 || !slices.Contains(facts, requestClass) {
 		return nil

@@ -10,30 +10,30 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// oracle begins the names of what no real router knows when it chooses.
+// oracle is the prefix of the names of facts that no real router knows when it chooses.
 const oracle = "oracle."
 
-// sight is what a Text reads.
+// sight is the facts that a Text reads.
 type sight struct {
 	Options
 	language   *formula.Language
-	sent       *sent // the requests sent to each worker; nil if no policy reads them
+	sent       *sent // the prompts sent to each worker; nil if the policy does not read them
 	request    *sim.Request
 	candidates *router.Candidates
-	workers    []sim.WorkerID // the candidates that are left
-	kinds      []float64      // the numbers of those of Workers
-	classes    []float64      // the numbers of the names of those of Classes
-	groups     map[int]int    // by the first piece of a prompt, the number of its prefix group
+	workers    []sim.WorkerID // the remaining candidates
+	kinds      []float64      // the number of the kind of each of Workers
+	classes    []float64      // the number of the name of each of Classes
+	groups     map[int]int    // the number of a prefix group, by the first node of its prompts
 }
 
-// Worker is what a router knows of a worker besides its load.
+// Worker is the facts about a worker other than its load.
 type Worker struct {
-	Kind  string  // in a mix
+	Kind  string  // in a mix of workers
 	Speed float64 // relative to its engine
-	Cost  float64 // of an hour by default prices; 0: not known
+	Cost  float64 // per hour, by default prices; 0: unknown
 }
 
-// worker returns the known facts of a worker. Later workers are like the last one.
+// worker returns the facts about a worker. Workers added later are like the last one.
 func (s *sight) worker(w sim.WorkerID) Worker {
 	if len(s.Workers) == 0 {
 		return Worker{Speed: 1}
@@ -49,20 +49,20 @@ func kindNumber(s *sight, w sim.WorkerID) float64 {
 	return s.kinds[min(int(w), len(s.kinds)-1)]
 }
 
-// metricsAge returns how old the oldest of the workers' reports is.
+// metricsAge returns the age of the oldest of the workers' metrics.
 func (s *sight) metricsAge() sim.Time {
 	c := s.candidates
 	return max(c.AgeOf(router.Running), c.AgeOf(router.Waiting), c.AgeOf(router.KVUsage))
 }
 
-// prefixGroup returns the number of the group of requests with the same first block, in order of the groups' first
-// requests; -1 if the request has no full block.
+// prefixGroup returns the number of the group of requests with the same first block. Groups are numbered in the order
+// of their first requests. It is -1 if the request has no full block.
 func (s *sight) prefixGroup() int {
 	p := &s.request.Prompt
 	if p.Blocks == 0 {
 		return -1
 	}
-	first := -int(p.Seed) // of an unshared prompt
+	first := -int(p.Seed) // an unshared prompt
 	if !p.Unique() {
 		first = int(p.Nodes[0])
 	}
@@ -74,7 +74,7 @@ func (s *sight) prefixGroup() int {
 	return group
 }
 
-// passTokens returns the token budget of a pass of a worker.
+// passTokens returns the token budget of a pass on a worker.
 func (s *sight) passTokens(w sim.WorkerID) int {
 	budget := s.MaxBatchedTokens
 	if int(w) < len(s.WorkerBatches) {
@@ -86,15 +86,15 @@ func (s *sight) passTokens(w sim.WorkerID) int {
 	return budget
 }
 
-// fact is something that the expressions of a Text may read.
+// fact is a fact that the expressions of a Text may read.
 type fact struct {
 	formula.Name
 	help string
-	need func(n *router.Needs, role scheduler.Role) // notes what the dispatcher must keep; nil: nothing
-	load func(s *sight, to []float64)               // fills in the values
+	need func(n *router.Needs, role scheduler.Role) // adds the facts that the dispatcher must keep; nil: none
+	load func(s *sight, to []float64)               // sets the values
 }
 
-// makeSight returns what a Text reads before there is a request.
+// makeSight returns the facts of a Text without a request.
 func makeSight(o Options) sight {
 	s := sight{Options: o, language: textLanguage(), groups: map[int]int{}}
 	for _, w := range o.Workers {
@@ -106,7 +106,7 @@ func makeSight(o Options) sight {
 	return s
 }
 
-// rememberSent lets s remember the sent blocks of each worker.
+// rememberSent makes s remember the sent blocks of each worker.
 func (s *sight) rememberSent(m TextMemory) {
 	capacity := m.Blocks
 	if capacity == 0 && m.For == 0 {
@@ -115,7 +115,7 @@ func (s *sight) rememberSent(m TextMemory) {
 	s.sent = makeSent(s.Tree, int64(capacity), m.For)
 }
 
-// textLanguage is that of filters and scorers.
+// textLanguage returns the language of filters and scorers.
 func textLanguage() *formula.Language {
 	var names []formula.Name
 	for _, f := range listFacts() {
@@ -124,12 +124,12 @@ func textLanguage() *formula.Language {
 	return formula.NewLanguage(names)
 }
 
-// listFacts returns all facts: those of a worker, of the request, and of neither.
+// listFacts returns all facts: facts of a worker, of the request, and of the cluster.
 func listFacts() []fact {
 	return slices.Concat(listLoads(), listTraits(), listRequestFacts())
 }
 
-// ofEach returns a fact of each worker.
+// ofEach returns a fact with a value per worker.
 func ofEach(name string, kind formula.Kind, help string, f func(s *sight, w sim.WorkerID) float64) fact {
 	return fact{Name: formula.Name{Name: name, Kind: kind, Each: true}, help: help, load: func(s *sight, to []float64) {
 		for i, w := range s.workers {
@@ -138,12 +138,12 @@ func ofEach(name string, kind formula.Kind, help string, f func(s *sight, w sim.
 	}}
 }
 
-// ofAll returns a fact that is the same for all workers.
+// ofAll returns a fact with a single value for all workers.
 func ofAll(name string, kind formula.Kind, help string, f func(s *sight) float64) fact {
 	return fact{Name: formula.Name{Name: name, Kind: kind}, help: help, load: func(s *sight, to []float64) { to[0] = f(s) }}
 }
 
-// gatherColumn returns a fact of each worker that a column of the dispatcher has.
+// gatherColumn returns a fact of each worker from a column of the dispatcher.
 func gatherColumn[T int32 | int64](name, help string, column func(c *router.Candidates) []T, need func(n *router.Needs, role scheduler.Role)) fact {
 	return fact{
 		Name: formula.Name{Name: name, Kind: formula.Integer, Each: true}, help: help, need: need,
@@ -156,7 +156,7 @@ func gatherColumn[T int32 | int64](name, help string, column func(c *router.Cand
 	}
 }
 
-// listLoads returns the loads and the cached blocks of a worker, as the router knows them.
+// listLoads returns the facts about the load and the cached blocks of a worker, as the router knows them.
 func listLoads() []fact {
 	blocks := func(n *router.Needs, role scheduler.Role) {
 		n.Blocks = n.Blocks || role != scheduler.Prefill
@@ -187,21 +187,21 @@ func listLoads() []fact {
 	return all
 }
 
-// The facts that need more than a column: caches that are followed, and what the router itself remembers.
+// The constants are facts with further needs: cache events, and the sent blocks that the router remembers.
 const (
 	cachedBlocks = "cached_blocks"
 	sentBlocks   = "sent_blocks"
 )
 
-// needRequests is the need of what the dispatcher keeps whenever it keeps anything.
+// needRequests requires a dispatcher that follows requests.
 func needRequests(*router.Needs, scheduler.Role) {}
 
-// IsMetric reports whether a fact is what workers report of themselves.
+// IsMetric reports whether a fact is part of the workers' metrics.
 func IsMetric(name string) bool {
 	return slices.Contains([]string{"running", "waiting", "kv_usage", "signal_age"}, name)
 }
 
-// listTraits returns what a worker is.
+// listTraits returns the constant facts about a worker.
 func listTraits() []fact {
 	return []fact{
 		ofEach("index", formula.Integer, "its number, from 0 on", func(_ *sight, w sim.WorkerID) float64 { return float64(w) }),
@@ -212,7 +212,7 @@ func listTraits() []fact {
 	}
 }
 
-// listRequestFacts returns the known facts of the request, and of the cluster as a whole.
+// listRequestFacts returns the facts about the request and about the cluster.
 func listRequestFacts() []fact {
 	return []fact{
 		ofAll("request.input_tokens", formula.Integer, "tokens of the prompt", func(s *sight) float64 { return float64(s.request.InputTokens) }),
@@ -240,10 +240,10 @@ func withClock(f fact) fact {
 	return f
 }
 
-// Fact is a name that expressions may use, and its value.
+// Fact is a name that expressions may use, with its description.
 type Fact struct{ Name, Help string }
 
-// Facts returns what filters and scorers may read.
+// Facts returns the facts that filters and scorers may read.
 func Facts() []Fact {
 	var all []Fact
 	for _, f := range listFacts() {
@@ -252,19 +252,18 @@ func Facts() []Fact {
 	return all
 }
 
-// CheckFilter, CheckScore and CheckHold report what is wrong with an expression: nil, or a
-// *formula.Error.
+// CheckFilter returns the error in the expression of a filter, nil if there is none. The error is a *formula.Error.
 func CheckFilter(expression string) error {
 	return checkExpression(textLanguage(), expression, formula.Bool)
 }
 
-// CheckScore is CheckFilter for the expression of a scorer.
+// CheckScore returns the error in the expression of a scorer, nil if there is none.
 func CheckScore(expression string) error {
 	return checkExpression(textLanguage(), expression, formula.Number)
 }
 
-// CheckHold is CheckFilter for that of TextHold.Above, which must not be below 0 in passes of
-// 8192 tokens.
+// CheckHold returns the error in an expression for TextHold.Above, nil if there is none. Its value must be at least 0
+// for passes of 8192 tokens.
 func CheckHold(expression string) error {
 	if err := checkExpression(holdLanguage(), expression, formula.Number); err != nil {
 		return err
@@ -280,12 +279,12 @@ func checkExpression(l *formula.Language, expression string, kind formula.Kind) 
 	return nil
 }
 
-// LooksAt returns the names that t reads.
+// LooksAt returns the names of the facts that t reads.
 func (t *Text) LooksAt() []string {
 	p := textLanguage().NewProgram()
 	for _, f := range t.Filters {
 		if f.Sample == 0 {
-			_, _ = p.Add(f.Keep, formula.Bool) // errors are reported elsewhere
+			_, _ = p.Add(f.Keep, formula.Bool) // NewText reports errors
 		}
 	}
 	for i := range t.Scorers {
@@ -294,7 +293,7 @@ func (t *Text) LooksAt() []string {
 	return namesOf(p)
 }
 
-// namesOf returns the names that a program reads.
+// namesOf returns the names of the facts that a program reads.
 func namesOf(p *formula.Program) []string {
 	var names []string
 	all := listFacts()
@@ -304,10 +303,10 @@ func namesOf(p *formula.Program) []string {
 	return names
 }
 
-// FollowsCaches reports whether t reads what workers have cached.
+// FollowsCaches reports whether t reads the cached blocks of workers.
 func (t *Text) FollowsCaches() bool { return slices.Contains(t.LooksAt(), cachedBlocks) }
 
-// Constants returns the types of this package with constant values that hold functions.
+// Constants returns the types of this package that have constant values with functions.
 func Constants() []reflect.Type {
 	return []reflect.Type{reflect.TypeFor[fact](), reflect.TypeFor[crossingFact]()}
 }

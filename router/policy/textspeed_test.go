@@ -7,8 +7,8 @@ import (
 	"github.com/replay-llm/replay/router"
 )
 
-// textLoad is the load of a router that follows a Text of three terms, the KV policy's cost and a filter,
-// behind an Admission.
+// textLoad returns the load of a router with a Text of three terms, the KV policy's cost and a filter, behind an
+// Admission.
 func textLoad(tb testing.TB, workers int, s router.Signals) *load {
 	tb.Helper()
 	l := newLoad(tb, workers, 1)
@@ -36,10 +36,10 @@ func textLoad(tb testing.TB, workers int, s router.Signals) *load {
 	return l
 }
 
-// A warm router that follows a file allocates nothing either, however many candidates it has.
+// TestTextAllocatesNothing checks that a warm router with a Text allocates nothing, for any number of candidates.
 func TestTextAllocatesNothing(t *testing.T) {
 	for _, workers := range []int{8, 70} {
-		late := router.Age{Interval: 10} // all calls are at 0
+		late := router.Age{Interval: 10} // all calls are at the instant 0
 		for _, s := range []router.Signals{{}, {Index: &late, Loads: &late}} {
 			l := textLoad(t, workers, s)
 			if n := testing.AllocsPerRun(1000, func() { l.step(t) }); n > 0 {
@@ -49,7 +49,7 @@ func TestTextAllocatesNothing(t *testing.T) {
 	}
 }
 
-// As BenchmarkRequest, which has a router with the KV policy.
+// BenchmarkRequestByText is BenchmarkRequest with a Text instead of the KV policy.
 func BenchmarkRequestByText(b *testing.B) {
 	for _, workers := range []int{8, 64} {
 		b.Run(fmt.Sprintf("workers=%d", workers), func(b *testing.B) {

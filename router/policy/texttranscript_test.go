@@ -34,7 +34,7 @@ func (s *transcript) addToText(words []string) error {
 	return err
 }
 
-// setClasses is the command of a transcript that sets what is known of classes.
+// setClasses is the command of a transcript that sets the classes of requests.
 func (s *transcript) setClasses(args map[string]string) error {
 	s.classes = nil
 	if names := args["names"]; names != "" {
@@ -56,7 +56,7 @@ func (s *transcript) setClasses(args map[string]string) error {
 	return nil
 }
 
-// newText is the command of a transcript that makes a router of a Text.
+// newText is the command of a transcript that makes a router with a Text.
 func (s *transcript) newText(args map[string]string) error {
 	number := func(key string) float64 {
 		x, _ := strconv.ParseFloat(args[key], 64)

@@ -16,55 +16,54 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// transcript runs the commands of testdata/*.txt on a dispatcher. Each case has a
-// sentence above it and begins with a new router. The output of its commands stands below the line. go test -rewrite writes the
-// output into the files.
+// transcript runs the commands of testdata/*.txt on a dispatcher. Each case has a sentence above it and starts with a
+// new router. The output of its commands is below the line. go test -rewrite writes the output to the files.
 //
 //	router policy=NAME workers=N [role=prefill|decode] [budget=TOKENS] [seed=N] [KEY=VALUE...]
 //		makes a router of idle workers 0 to N-1. A block is 10 tokens. Further
 //		arguments are keys of the KV policy's configuration, or settings of a gateway's policy.
 //	picker scorers=KIND:WEIGHT,... workers=N [draw=NAME] [seed=N] [relative=true] [speculative=MS]
 //	[capacity=N] [longest=N] [full=N] [idle=N] [busy=SHARE] [gate=true]
-//		makes a router of a Picker, with the given settings of its scorers.
+//		makes a router with a Picker and the given settings of its scorers.
 //	keep EXPRESSION, sample N, score WEIGHT EXPRESSION, cost WEIGHT EXPRESSION
-//		adds a filter or a scorer to the Text of the next command text. A line "policy" stands
-//		before them, since the first line of a case has words alone.
+//		adds a filter or a scorer to the Text of the next command text. A line "policy" must be
+//		before them, because the first line of a case has only words.
 //	accept EXPRESSION, hold EXPRESSION, shed EXPRESSION
 //		adds a rule to the Admission in front of the next command text.
 //	text workers=N [picker=NAME] [ties=any] [temperature=T] [above=EXPRESSION] [role=prefill|decode]
 //	[seed=N] [budget=TOKENS] [order=NAME] [remember=BLOCKS] [for=MS] [kinds=NAME,...] [speeds=N,...]
-//		makes a router of a Text. Its expressions have no blanks.
+//		makes a router with a Text. Its expressions must not have spaces.
 //	answer LINE
-//		lets the program of the command process answer so, after the answers before.
+//		adds an answer of the program of the command process.
 //	process workers=N [role=prefill|decode] [seed=N]
-//		makes a router of a Process. What it is sent stands behind ">", and its answers behind "<".
+//		makes a router with a Process. The output has its input after ">", and its answers after "<".
 //	meet ID prompt=1,2,3 [...]
-//		makes a request as arrive does, which arrives with the next command together.
+//		makes a request like arrive. The request arrives with the next command together.
 //	together
-//		brings those requests, which a policy that batches decides on together.
+//		routes these requests. A policy that batches decides on them together.
 //	classes [weights=N,...] [deadlines=MS,...]
-//		sets what the next router knows of classes 0, 1 and on; a deadline of 0 is none.
+//		sets the classes 0, 1 and so on of the next router; a deadline of 0 means none.
 //	classes names=NAME,...
-//		names them; the weights are 1, 2 and on, and the deadlines none, 1 s, 2 s and on.
+//		names classes with the weights 1, 2 and so on and the deadlines none, 1 s, 2 s and so on.
 //	report N running=N waiting=N kv=SHARE
-//		tells what a worker reports of itself.
+//		reports the metrics of a worker.
 //	signals NAME=DELAY/INTERVAL ...
-//		sets how old signals are to the router of the next command, in ms.
+//		sets the ages of signals for the next router, in ms.
 //	at MS
 //		moves the clock.
 //	arrive ID prompt=1,2,3 [tokens=N] [session=N] [output=N] [priority=N] [class=N]
-//		brings a request with a prompt of the given blocks, cut to N
+//		routes a request with a prompt of the given blocks, cut to N
 //		tokens. Prompts that begin with the same blocks share them.
 //	first ID, finish ID
-//		tells that a request has its first token, or has left its worker.
+//		reports that a request has its first token, or has left its worker.
 //	cache ID
-//		lets the worker of a request cache the full blocks of its prompt.
+//		caches the full blocks of a request's prompt on its worker.
 //	forget N
-//		lets a worker have died: what it had told is forgotten.
+//		reports that a worker has died: the router forgets its cache and its metrics.
 //	add N, remove N
-//		makes a worker a candidate, or a candidate no longer.
+//		adds or removes a worker.
 //	loads
-//		prints what the router knows of its workers.
+//		prints the known facts of the workers.
 type transcript struct {
 	d         *router.Dispatcher
 	tree      *prompt.Tree
@@ -75,8 +74,8 @@ type transcript struct {
 	rules     []AdmissionRule
 	admission router.Admission
 	classes   []router.ClassTerms
-	answers   []string       // of a program, that are still to come
-	meeting   []*sim.Request // that arrive together
+	answers   []string       // later answers of a program
+	meeting   []*sim.Request // requests that arrive together
 	signals   router.Signals
 	out       strings.Builder
 }
@@ -97,7 +96,7 @@ func TestTranscripts(t *testing.T) {
 	})
 }
 
-// Every policy has a transcript of its name.
+// TestTranscriptsOfAll checks that every policy has a transcript with its name.
 func TestTranscriptsOfAll(t *testing.T) {
 	for _, p := range All() {
 		if _, err := os.Stat(filepath.Join("testdata", string(p.Name)+".txt")); err != nil {
