@@ -19,30 +19,30 @@ import (
 	"github.com/replay-llm/replay/live/telemetry"
 )
 
-// Adapter stands between an engine and its callers. It holds the engine to the contract: exactly one terminal,
-// last; an Abort for a stop and for nothing else; everything released on every way out; an engine that panics
-// harms no request but its own.
+// Adapter calls an engine for its callers, and enforces the contract of Engine: each stream has exactly one terminal,
+// as its last element. Abort is called only for a stop or kill. All resources are released at every end. A panic of
+// the engine fails only its own request.
 //
-// What happens to a request if the engine or its consumer misbehaves:
+// If the engine or its consumer misbehaves:
 //
 //	engine panics                    an error fault.BackendUnknown; all other requests continue
-//	engine ends without a terminal   an error fault.BackendStreamIncomplete, or a quiet end if stopped
-//	engine yields after its terminal it is cut off and the log says so; where validated, a panic
-//	engine ignores a stop            its chunks continue to its terminal; a kill ends the stream at its next chunk
-//	consumer walks away              ctx ends, the engine's yield returns false
-//	consumer is slow                 the engine is not pulled
+//	engine ends without a terminal   an error fault.BackendStreamIncomplete; no error if the request was stopped
+//	engine yields after its terminal the stream is cut off and logged; a panic if the adapter validates
+//	engine ignores a stop            its chunks are forwarded up to its terminal; a kill ends the stream at the next chunk
+//	consumer stops reading           ctx ends, the engine's yield returns false
+//	consumer is slow                 the engine waits in yield
 type Adapter struct {
 	AdapterOptions
 	engine   Engine
-	validate bool   // a chunk after the terminal is a panic: in tests and in builds with the tag debug
-	good     func() // hears of every request that ended well; may be nil
+	validate bool   // panic on a chunk after the terminal: in tests and in builds with the tag debug
+	good     func() // called after each successful request; may be nil
 }
 
-// AdapterOptions are how an engine is served. The zero value is a good one.
+// AdapterOptions are the options of an adapter. The zero value is valid.
 type AdapterOptions struct {
 	Mode    Mode               // default Aggregated
 	Tracing *telemetry.Tracing // nil: spans are not exported
-	Log     *slog.Logger       // nil: none
+	Log     *slog.Logger       // nil: no log
 }
 
 // NewAdapter returns an adapter for a started engine.
@@ -57,13 +57,12 @@ func NewAdapter(e Engine, o AdapterOptions) *Adapter {
 	return &Adapter{AdapterOptions: o, engine: e, validate: debugBuild || testing.Testing()}
 }
 
-// Generate serves a request. Errors, returned or yielded, are *Error of a Backend type; one that is yielded is
-// the last element, as is a chunk with a finish reason. The sequence is ranged over once. A caller that does
-// not range over it ends ctx.
+// Generate serves a request. Errors, returned or yielded, are *Error of a Backend type. A yielded error or a chunk
+// with a finish reason is the last element. The sequence can be read once. A caller that does not read it must end
+// ctx.
 //
-// Metadata is the request's headers. Abort is called when rc is stopped or
-// killed; the engine's ctx ends with the sequence, with ctx, and when rc is
-// killed.
+// metadata is the headers of the request. Abort is called when rc is stopped or killed. The engine's ctx ends with
+// the sequence, with ctx, and when rc is killed.
 func (a *Adapter) Generate(ctx context.Context, rc cancel.Context, rq *Request, metadata map[string]string) (iter.Seq2[*Chunk, error], error) {
 	rq, err := a.fitToMode(rq)
 	if err != nil {
@@ -72,7 +71,7 @@ func (a *Adapter) Generate(ctx context.Context, rc cancel.Context, rq *Request, 
 	g := &generation{Context: rc, adapter: a, metadata: metadata, first: make(chan struct{}), done: make(chan struct{}), quiet: make(chan struct{})}
 	ctx, g.release = context.WithCancel(cancel.With(ctx, rc))
 	if a.Mode != Decode {
-		g.NotifyFirstToken() // no abort waits for it
+		g.NotifyFirstToken() // aborts need not wait for the first token
 	}
 	start := telemetry.Start{Model: rq.Model, InputTokens: len(rq.TokenIDs), Role: string(a.Mode)}
 	if l := rq.MigrationLink; l != nil {
@@ -91,8 +90,8 @@ func (a *Adapter) Generate(ctx context.Context, rc cancel.Context, rq *Request, 
 	return g.forwardChunks, nil
 }
 
-// fitToMode holds a request to the mode: one token on prefill workers, a prefill result on decode workers. One
-// with a meeting place needs none: the published package's frontend sends it while the prefill worker computes.
+// fitToMode adapts a request to the mode. Prefill workers generate one token. Decode workers require a prefill
+// result, or bootstrap info, which the frontend of the published package sends while the prefill worker computes.
 func (a *Adapter) fitToMode(rq *Request) (*Request, error) {
 	switch {
 	case a.Mode == Prefill:
@@ -113,7 +112,7 @@ func (a *Adapter) fitToMode(rq *Request) (*Request, error) {
 	return rq, nil
 }
 
-// callEngine calls the engine. A panic is an error of this request.
+// callEngine calls the engine. A panic becomes the error of this request.
 func (a *Adapter) callEngine(g *generation, rq *Request) (chunks iter.Seq2[*Chunk, error], err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -127,7 +126,7 @@ func (a *Adapter) callEngine(g *generation, rq *Request) (chunks iter.Seq2[*Chun
 	return chunks, err
 }
 
-// recordPanic logs a panic of the engine and makes an error of it.
+// recordPanic logs a panic of the engine and returns it as an error.
 func (a *Adapter) recordPanic(g *generation, p any) error {
 	a.Log.ErrorContext(g.ctx, "engine panicked", "request", g.ID(), "panic", p, "stack", string(debug.Stack()))
 	if cause, ok := p.(error); ok {
@@ -136,25 +135,25 @@ func (a *Adapter) recordPanic(g *generation, p any) error {
 	return fault.New(fault.BackendUnknown, "engine panicked: %v", p)
 }
 
-// violation is what a validated engine panics with.
+// violation is the panic value for a broken contract.
 type violation struct{ word string }
 
 func (v violation) Error() string { return "engine contract: " + v.word }
 
-// isViolation reports whether a recovered panic means that an engine broke the contract.
+// isViolation reports whether a recovered panic is a violation.
 func isViolation(p any) bool {
 	err, ok := p.(error)
 	var v violation
 	return ok && errors.As(err, &v)
 }
 
-// isTerminal reports whether an element is the last.
+// isTerminal reports whether an element is a terminal.
 func isTerminal(c *Chunk, err error) bool {
 	return err != nil || c == nil || c.FinishReason != ""
 }
 
-// panicAfterTerminal returns chunks, with a panic on an element after the terminal. After the terminal it
-// continues to pull for any result of yield, since it could not see such an element otherwise.
+// panicAfterTerminal returns chunks with a panic on an element after the terminal. After the terminal it ignores the
+// result of yield and continues to read, to detect such an element.
 func panicAfterTerminal(chunks iter.Seq2[*Chunk, error]) iter.Seq2[*Chunk, error] {
 	return func(yield func(*Chunk, error) bool) {
 		ended := false
@@ -168,7 +167,7 @@ func panicAfterTerminal(chunks iter.Seq2[*Chunk, error]) iter.Seq2[*Chunk, error
 	}
 }
 
-// describeElement shows an element in a message.
+// describeElement formats an element for messages.
 func describeElement(c *Chunk, err error) string {
 	switch {
 	case err != nil:
@@ -181,14 +180,14 @@ func describeElement(c *Chunk, err error) string {
 	return fmt.Sprintf("a chunk with %d tokens", len(c.TokenIDs))
 }
 
-// Target takes requests: an engine in this process (Adapter), or the
-// workers of an endpoint (Remote). The rules are those of Adapter.Generate.
+// Target serves requests: an engine in this process (Adapter), or the workers of an endpoint (Remote). It follows the
+// rules of Adapter.Generate.
 type Target interface {
 	Generate(ctx context.Context, rc cancel.Context, rq *Request, headers map[string]string) (iter.Seq2[*Chunk, error], error)
 }
 
-// Handler serves the engine to an endpoint of the distributed runtime. id is the
-// worker's, for its spans.
+// Handler returns the handler that serves the engine at an endpoint of the runtime. id returns the worker's id for
+// spans.
 func (a *Adapter) Handler(name drt.Name, id func() uint64) drt.Handler {
 	return func(ctx context.Context, rc cancel.Context, rq *drt.Request) (iter.Seq2[drt.Item, error], error) {
 		worker := telemetry.Name{Namespace: name.Namespace, Component: name.Component, Endpoint: name.Endpoint, WorkerID: id()}
@@ -198,7 +197,7 @@ func (a *Adapter) Handler(name drt.Name, id func() uint64) drt.Handler {
 	}
 }
 
-// generateItems answers a request as the runtime sends it.
+// generateItems answers a request of the runtime.
 func (a *Adapter) generateItems(ctx context.Context, rc cancel.Context, rq *drt.Request) (iter.Seq2[drt.Item, error], error) {
 	decoded, err := DecodeRequest(rq.Payload)
 	if err != nil {
@@ -222,25 +221,24 @@ func (a *Adapter) generateItems(ctx context.Context, rc cancel.Context, rq *drt.
 	}, err
 }
 
-// Remote is the workers of an endpoint, as a Target.
+// Remote is a Target that calls the workers of an endpoint.
 type Remote struct {
 	client *drt.Client
 	route  drt.Route
 
-	// Taken, when not nil, is called with the worker that has taken the request, and
-	// when it did; Read with each chunk and when it was read.
+	// Taken, if not nil, is called with the worker that has accepted the request, and the time. Read, if not nil, is
+	// called with each chunk and the time of its read.
 	Taken func(worker uint64, at time.Time)
 	Read  func(c *Chunk, at time.Time)
 }
 
-// NewRemote returns the workers that client knows. route chooses among them.
+// NewRemote returns a Remote for the workers of client, chosen by route.
 func NewRemote(client *drt.Client, route drt.Route) *Remote {
 	return &Remote{client: client, route: route}
 }
 
-// Generate sends the request to a worker. Errors, returned and yielded, are
-// *Error: of a Backend type if the worker's engine said so, of another if the
-// worker could not be reached or its stream broke.
+// Generate sends the request to a worker. Errors, returned and yielded, are *Error. Errors of the worker's engine
+// have a Backend type. If the worker could not be reached or its stream broke, the type is another.
 func (r *Remote) Generate(ctx context.Context, rc cancel.Context, rq *Request, headers map[string]string) (iter.Seq2[*Chunk, error], error) {
 	payload, err := json.Marshal(rq)
 	if err != nil {
@@ -259,7 +257,7 @@ func (r *Remote) Generate(ctx context.Context, rc cancel.Context, rq *Request, h
 	return func(yield func(*Chunk, error) bool) {
 		for item, err := range stream.Items() {
 			if err == nil && len(item.Data) == 0 {
-				continue // a comment
+				continue // an item with a comment only
 			}
 			c, err := parseChunk(item, err)
 			if err == nil && r.Read != nil {
@@ -272,7 +270,7 @@ func (r *Remote) Generate(ctx context.Context, rc cancel.Context, rq *Request, h
 	}, nil
 }
 
-// parseChunk reads an element of a stream.
+// parseChunk decodes an item of a stream.
 func parseChunk(item drt.Item, err error) (*Chunk, error) {
 	if err != nil {
 		return nil, fault.From(err)

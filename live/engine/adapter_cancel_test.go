@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/live/cancel"
 )
 
-// Abort is called once for a stop or a kill or both, and for no other end.
+// Abort is called once for a stop or kill or both, and for no other end.
 func TestAborts(t *testing.T) {
 	tests := []struct {
 		name string
@@ -52,8 +52,8 @@ func TestAborts(t *testing.T) {
 	}
 }
 
-// On a decode worker an abort waits for the first token, as a chunk or as a
-// notice; without one it is not told.
+// On a decode worker, Abort is called after the first token, which is yielded or reported by NotifyFirstToken.
+// Without a first token it is not called.
 func TestDecodeAborts(t *testing.T) {
 	rq := request()
 	rq.PrefillResult = &PrefillResult{}
@@ -89,7 +89,7 @@ func TestDecodeAborts(t *testing.T) {
 	}
 }
 
-// An Abort that panics or blocks does not block its request for long.
+// A request ends soon although its Abort panics or blocks.
 func TestBadAborts(t *testing.T) {
 	block := make(chan struct{})
 	for name, abort := range map[string]func(cancel.Context){
@@ -109,7 +109,7 @@ func TestBadAborts(t *testing.T) {
 	close(block)
 }
 
-// On every exit from a sequence, the engine's ctx ends, its defers run, and yield returns false.
+// At every end of a sequence, the engine's ctx ends, its deferred calls run, and yield returns false.
 func TestWaysOut(t *testing.T) {
 	type probe struct {
 		ctx      context.Context
@@ -166,7 +166,7 @@ func TestWaysOut(t *testing.T) {
 	}
 }
 
-// A consumer that is slow is waited for: the engine is not pulled meanwhile.
+// The engine waits for a slow consumer.
 func TestSlowConsumer(t *testing.T) {
 	var ahead atomic.Int32
 	e := &fake{generate: func(_ context.Context, _ *Request, _ GenContext, yield func(*Chunk, error) bool) {
@@ -193,8 +193,7 @@ func TestSlowConsumer(t *testing.T) {
 	}
 }
 
-// The engine sees the request's id and headers, and what the consumer does with
-// its ctx.
+// The engine receives the request's id and headers, and its ctx contains the request.
 func TestGenContext(t *testing.T) {
 	e := &fake{generate: func(ctx context.Context, _ *Request, rc GenContext, yield func(*Chunk, error) bool) {
 		if rc.ID() != "r" || rc.Metadata()["request-id"] != "u" {
@@ -235,8 +234,8 @@ func TestConsumerGone(t *testing.T) {
 	}
 }
 
-// A thousand requests at once, a third of them stopped or killed somewhere: each ends with one terminal or, if
-// killed, quietly, and exactly those are aborted.
+// Of a thousand concurrent requests, a third are stopped or killed at some point. Each request ends with one
+// terminal, or without a terminal if it was killed. Exactly the stopped and killed requests are aborted.
 func TestManyRequests(t *testing.T) {
 	e := &fake{generate: func(ctx context.Context, _ *Request, rc GenContext, yield func(*Chunk, error) bool) {
 		for i := range uint32(20) {

@@ -47,18 +47,18 @@ func (f *fake) Abort(rc cancel.Context) {
 
 func (f *fake) Cleanup(context.Context) error { return nil }
 
-// token is a chunk with one token, last one with a reason.
+// token returns a chunk with one token, finish a last chunk.
 func token(id uint32) *Chunk       { return &Chunk{TokenIDs: []uint32{id}} }
 func finish(r FinishReason) *Chunk { return &Chunk{FinishReason: r} }
 
-// released is an adapter as in builds for use, not for tests.
+// released returns an adapter as in release builds, without validation.
 func released(e Engine, o AdapterOptions) *Adapter {
 	a := NewAdapter(e, o)
 	a.validate = false
 	return a
 }
 
-// outcome is the view of a consumer, one word per element.
+// outcome returns one word for each element that the consumer reads.
 func outcome(t *testing.T, a *Adapter, rc cancel.Context, rq *Request) []string {
 	t.Helper()
 	chunks, err := a.Generate(t.Context(), rc, rq, nil)
@@ -87,7 +87,7 @@ func word(c *Chunk, err error) string {
 
 func request() *Request { return &Request{TokenIDs: []uint32{1, 2, 3}} }
 
-// The consumer's view of engines that keep the contract and of engines that break it.
+// Each case is the behavior of an engine and the elements that the consumer reads.
 func TestOutcomes(t *testing.T) {
 	tests := []struct {
 		name string
@@ -152,8 +152,7 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// Engines that continue after their terminal are cut off, and the log says so; where
-// engines are validated they panic.
+// If an engine yields after its terminal, the stream is cut off and logged. An adapter that validates panics instead.
 func TestAfterTerminal(t *testing.T) {
 	ends := map[string]func(yield func(*Chunk, error) bool) bool{
 		"length": func(yield func(*Chunk, error) bool) bool { return yield(finish(FinishLength), nil) },
@@ -208,8 +207,7 @@ func panicOf(do func()) (p any) {
 	return nil
 }
 
-// An engine that continues after the terminal is cut off even if the consumer has
-// left with the terminal.
+// An element after the terminal is detected even if the consumer stops reading at the terminal.
 func TestAfterTerminalUnseen(t *testing.T) {
 	e := &fake{generate: func(_ context.Context, _ *Request, _ GenContext, yield func(*Chunk, error) bool) {
 		yield(finish(FinishStop), nil)
@@ -229,7 +227,7 @@ func TestAfterTerminalUnseen(t *testing.T) {
 	}
 }
 
-// A setup error is returned with a Backend type, and so is a panic.
+// An error or panic of Generate is returned with a Backend type.
 func TestSetupErrors(t *testing.T) {
 	tests := []struct {
 		setup func(*Request) error
@@ -248,8 +246,8 @@ func TestSetupErrors(t *testing.T) {
 	}
 }
 
-// Prefill workers get requests for one token; decode workers reject requests without data of a prefill worker and
-// without a meeting point.
+// Prefill workers get requests for one token. Decode workers reject requests without a prefill result and without
+// bootstrap info.
 func TestModes(t *testing.T) {
 	var asked uint32
 	var left *PrefillResult

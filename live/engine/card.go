@@ -8,22 +8,22 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// Mode is the part of a request that a worker serves.
+// Mode is the part of requests that a worker serves.
 type Mode string
 
-// The modes.
+// Values of Mode.
 const (
-	// Aggregated workers serve whole requests.
+	// Aggregated workers serve complete requests.
 	Aggregated Mode = "agg"
-	// Prefill workers compute the prompt and one token. Their terminal carries
-	// what the decode worker needs, as DisaggregatedParams.
+	// Prefill workers compute the prompt and one token. Their terminal has the data for the decode worker in
+	// DisaggregatedParams.
 	Prefill Mode = "prefill"
-	// Decode workers continue from there; they refuse requests without a PrefillResult. They learn of a stop
-	// only after the first token, so that a transfer of KV blocks is not left without its receiver.
+	// Decode workers continue after the prefill, and refuse requests without a PrefillResult. Abort is called only
+	// after the first token, so that a transfer of KV blocks does not lose its receiver.
 	Decode Mode = "decode"
 )
 
-// ParseMode reads agg (or aggregated), prefill or decode, in any case.
+// ParseMode parses agg (or aggregated), prefill or decode, in any case.
 func ParseMode(text string) (Mode, error) {
 	switch m := Mode(strings.ToLower(strings.TrimSpace(text))); m {
 	case "aggregated":
@@ -34,7 +34,7 @@ func ParseMode(text string) (Mode, error) {
 	return "", fault.New(fault.BackendInvalidArgument, "disaggregation mode is %q, must be agg, prefill or decode", text)
 }
 
-// Role returns the part of the work that the scheduler of a worker in this mode does.
+// Role returns the scheduler's role for a worker in this mode.
 func (m Mode) Role() scheduler.Role {
 	switch m {
 	case Prefill:
@@ -45,10 +45,10 @@ func (m Mode) Role() scheduler.Role {
 	return scheduler.Aggregated
 }
 
-// EndpointType is a kind of request that a worker answers.
+// EndpointType is a type of requests that a worker serves.
 type EndpointType string
 
-// The kinds of requests.
+// Values of EndpointType.
 const (
 	Chat            EndpointType = "chat"
 	Completions     EndpointType = "completions"
@@ -57,7 +57,7 @@ const (
 	PrefillEndpoint EndpointType = "prefill"
 )
 
-// parseEndpointTypes reads a comma list of kinds of requests.
+// parseEndpointTypes parses a comma-separated list of endpoint types.
 func parseEndpointTypes(text string) ([]EndpointType, error) {
 	var types []EndpointType
 	for word := range strings.SplitSeq(text, ",") {
@@ -75,19 +75,19 @@ func parseEndpointTypes(text string) ([]EndpointType, error) {
 	return types, nil
 }
 
-// ModelCard is the description of a worker's model for callers.
+// ModelCard describes a worker and its model for callers.
 type ModelCard struct {
-	Name             string         `json:"name"`       // that users ask for
-	Model            string         `json:"model_name"` // that the engine calls it
-	ModelType        []EndpointType `json:"model_type"` // kinds of requests; prefill alone on prefill workers
+	Name             string         `json:"name"`       // name in requests of users
+	Model            string         `json:"model_name"` // the engine's name of the model
+	ModelType        []EndpointType `json:"model_type"` // types of requests; only prefill on prefill workers
 	WorkerType       Mode           `json:"worker_type"`
-	Needs            []Mode         `json:"needs,omitempty"` // the kinds of workers it does not work without
+	Needs            []Mode         `json:"needs,omitempty"` // modes of the other workers that it requires
 	ContextLength    int            `json:"context_length,omitempty"`
 	KVCacheBlockSize int            `json:"kv_cache_block_size,omitempty"`
 	RuntimeConfig    RuntimeConfig  `json:"runtime_config"`
 }
 
-// RuntimeConfig is the facts of a worker for a router. Zero is not told.
+// RuntimeConfig is the data of a worker for routers. Zero values are omitted.
 type RuntimeConfig struct {
 	TotalKVBlocks         int            `json:"total_kv_blocks,omitempty"`
 	MaxSeqs               int            `json:"max_num_seqs,omitempty"`
@@ -99,11 +99,11 @@ type RuntimeConfig struct {
 	BootstrapHost         string         `json:"bootstrap_host,omitempty"`
 	BootstrapPort         int            `json:"bootstrap_port,omitempty"`
 	RuntimeData           map[string]any `json:"runtime_data,omitempty"`
-	// Meeting has the values of BootstrapHost and BootstrapPort, in cards of the published package.
+	// Meeting has BootstrapHost and BootstrapPort under the keys of the published package.
 	Meeting *Meeting `json:"disaggregated_endpoint,omitempty"`
 }
 
-// Meeting is where decode workers meet a prefill worker.
+// Meeting is the address at which decode workers connect to a prefill worker.
 type Meeting struct {
 	Host string `json:"bootstrap_host"`
 	Port int    `json:"bootstrap_port"`

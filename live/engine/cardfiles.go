@@ -18,26 +18,26 @@ import (
 	"github.com/replay-llm/replay/live/fault"
 )
 
-// Cards of the published package have the same content under different names: a name for people and one for
-// paths, kinds of requests as flags in a string, modes as roles, and the places of the model's files, with
-// their digests.
+// The published package's cards have other names for the same content: two names of the model, for users and for
+// paths, types of requests as flags in a string, and modes as roles. They also have the paths and digests of the
+// model's files.
 
-// flagged is a kind of requests as such cards spell it.
+// flagged is an endpoint type and its flag in such cards.
 type flagged struct {
 	kind EndpointType
 	text string
 }
 
-// listFlags returns the kinds of requests in their order.
+// listFlags returns all flags in the order in which they are written.
 func listFlags() []flagged {
 	return []flagged{{Chat, "Chat"}, {Completions, "Completions"}, {Embedding, "Embedding"}, {Tensor, "TensorBased"}, {PrefillEndpoint, "Prefill"}}
 }
 
-// aggregatedRole is what such cards call Aggregated.
+// aggregatedRole is the role of Aggregated workers in such cards.
 const aggregatedRole = "aggregated"
 
-// UnmarshalJSON reads a card of either form. Unknown fields are ignored; a card without a mode is of a prefill worker
-// if it answers nothing else, else of an aggregated one.
+// UnmarshalJSON decodes a card of either format. Unknown fields are ignored. A card without a role is of a prefill
+// worker if its only type is prefill, otherwise of an aggregated worker.
 func (c *ModelCard) UnmarshalJSON(text []byte) error {
 	type plain ModelCard
 	var read struct {
@@ -74,7 +74,7 @@ func (c *ModelCard) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// parseKinds reads the kinds of requests: a list of words, or flags with bars between.
+// parseKinds parses endpoint types: a list, or a string of flags separated by |.
 func parseKinds(text json.RawMessage) (kinds []EndpointType, err error) {
 	if len(text) == 0 || string(text) == "null" || json.Unmarshal(text, &kinds) == nil {
 		return kinds, nil
@@ -95,8 +95,8 @@ func parseKinds(text json.RawMessage) (kinds []EndpointType, err error) {
 	return kinds, nil
 }
 
-// parseNeeds reads the modes that a worker does not work without: a list, or a list of
-// alternatives, of which the first is taken.
+// parseNeeds parses the modes that a worker requires: a list, or a list of alternative lists, of which the first is
+// used.
 func parseNeeds(text json.RawMessage) (needs []Mode) {
 	var sets [][]Mode
 	if json.Unmarshal(text, &needs) == nil {
@@ -108,15 +108,14 @@ func parseNeeds(text json.RawMessage) (needs []Mode) {
 	return nil
 }
 
-// file is a file of a model, in a card.
+// file is a file of a model in a card.
 type file struct {
 	Path     string `json:"path"`
 	Checksum string `json:"checksum"`
 	Size     int64  `json:"size"`
 }
 
-// fullCard is a card with the files of a model, for callers that make tokens of
-// texts themselves.
+// fullCard is a card in the package's format with the files of a model, for callers that tokenize texts.
 type fullCard struct {
 	ModelCard
 	ModelType       string              `json:"model_type"`
@@ -132,19 +131,19 @@ type fullCard struct {
 	GenConfig       map[string]file     `json:"gen_config,omitempty"`
 	ModelInput      string              `json:"model_input"`
 	MigrationLimit  int                 `json:"migration_limit"`
-	// Without these two a card is not read.
+	// The package rejects a card without these two keys.
 	MediaDecoder *struct{} `json:"media_decoder"`
 	MediaFetcher *struct{} `json:"media_fetcher"`
 }
 
-// template is a file with a template of chats, in a card.
+// template is a file with a chat template in a card.
 type template struct {
 	Custom bool `json:"is_custom"`
 	File   file `json:"file"`
 }
 
-// withFiles returns the card as JSON, with the files of the model in directory path, and the missing files, or "".
-// Errors are fault.BackendInvalidArgument.
+// withFiles returns the JSON of the card with the files of the model in directory path. missing is a warning if chat
+// has no template, or "". Errors are fault.BackendInvalidArgument.
 func (c *ModelCard) withFiles(path string) (text []byte, missing string, err error) {
 	if path, err = filepath.Abs(path); err != nil {
 		return nil, "", fault.New(fault.BackendInvalidArgument, "model path: %w", err)
@@ -161,7 +160,7 @@ func (c *ModelCard) withFiles(path string) (text []byte, missing string, err err
 	return text, missing, err
 }
 
-// asFull returns the card in those words, without files.
+// asFull returns the card in the package's format, without files.
 func (c *ModelCard) asFull(path string) *fullCard {
 	full := &fullCard{
 		ModelCard: *c, DisplayName: c.Name, Slug: makeSlug(c.Name), SourcePath: path, ModelInput: "Tokens",
@@ -186,7 +185,7 @@ func (c *ModelCard) asFull(path string) *fullCard {
 	return full
 }
 
-// addFiles adds the files of the model in a directory.
+// addFiles adds the files of the model in directory path.
 func (full *fullCard) addFiles(path string) error {
 	for _, one := range []struct {
 		to        *map[string]file
@@ -220,7 +219,7 @@ func (full *fullCard) addFiles(path string) error {
 	return nil
 }
 
-// hasTemplate reports whether the configuration of a tokenizer has a template of chats.
+// hasTemplate reports whether the tokenizer's configuration has a chat template.
 func hasTemplate(formatter map[string]file) bool {
 	for _, f := range formatter {
 		text, err := os.ReadFile(f.Path)
@@ -234,7 +233,7 @@ func hasTemplate(formatter map[string]file) bool {
 	return false
 }
 
-// describeFile returns the size and digest of a file.
+// describeFile returns the path, size and digest of a file.
 func describeFile(path string) (file, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -249,7 +248,7 @@ func describeFile(path string) (file, error) {
 	return file{path, "blake3:" + hex.EncodeToString(h.Sum(nil)), n}, nil
 }
 
-// makeSlug returns a name as a part of a path: small letters, digits, - and _.
+// makeSlug returns a name for paths: lower-case letters, digits, - and _.
 func makeSlug(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' || r == '_' {

@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/internal/json"
 )
 
-// Cards as releases 1.2.1 and 1.6.1 of the published package write them, and our own.
+// Cards of releases 1.2.1 and 1.6.1 of the published package, and cards of this package.
 func TestReadCards(t *testing.T) {
 	both := []EndpointType{Chat, Completions}
 	for text, want := range map[string]ModelCard{
@@ -35,7 +35,7 @@ func TestReadCards(t *testing.T) {
 	}
 }
 
-// A card with files is read back as the same card, and has their digests.
+// A card with files is decoded to the same card, and contains the digests of the files.
 func TestCardWithFiles(t *testing.T) {
 	dir := t.TempDir()
 	card := ModelCard{Name: "Org/Model 1", ModelType: []EndpointType{Chat, Completions}, WorkerType: Aggregated, ContextLength: 4096}
@@ -53,7 +53,7 @@ func TestCardWithFiles(t *testing.T) {
 	}
 	for _, want := range []string{
 		`"model_type":"Chat | Completions"`, `"display_name":"Org/Model 1"`, `"slug":"org_model_1"`, `"worker_type":"aggregated"`, `"needs":[]`, `"media_decoder":null`,
-		// BLAKE3 of nothing, as its authors give it
+		// BLAKE3 of no bytes, from its specification
 		`"checksum":"blake3:af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262","size":0`,
 	} {
 		if !strings.Contains(string(text), want) {
@@ -66,7 +66,7 @@ func TestCardWithFiles(t *testing.T) {
 	}
 }
 
-// A template of chats may be in any of three files; without chat none is missed.
+// A chat template may be in any of three files. Without chat, no template is required.
 func TestCardWithTemplate(t *testing.T) {
 	const template = `{% for m in messages %}{{ m.content }}{% endfor %}`
 	for _, test := range []struct {
@@ -94,7 +94,7 @@ func TestCardWithTemplate(t *testing.T) {
 	}
 }
 
-// The meeting place of decode workers is written and read in the package's words, too.
+// The address for decode workers is also encoded and decoded in the package's format.
 func TestCardWithMeeting(t *testing.T) {
 	var got ModelCard
 	text := `{"display_name":"m","model_type":"Prefill","worker_type":"prefill","needs":[["decode"]],"runtime_config":{"disaggregated_endpoint":{"bootstrap_host":"10.0.0.1","bootstrap_port":9999}}}`

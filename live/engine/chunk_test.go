@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/live/engine"
 )
 
-// Chunks are written and read as a JSON library does it.
+// AppendJSON and ParseChunk give the same results as a JSON library.
 func TestChunkJSON(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	text := "a\"b"
@@ -44,7 +44,7 @@ func TestChunkJSON(t *testing.T) {
 	}
 }
 
-// What looks like a chunk of tokens alone and is none is read as a JSON library reads it.
+// Chunks that resemble bare chunks of tokens are decoded like a JSON library decodes them.
 func FuzzParseChunk(f *testing.F) {
 	for _, seed := range []string{`{"token_ids":[1]}`, `{"token_ids":[01]}`, `{"token_ids":[1,]}`, `{"token_ids":[]}`, `{"token_ids":[4294967296]}`, `{"token_ids":[1],"x":[2]}`, `{"token_ids":[-1]}`, `{"token_ids":[1 ]}`, `{"token_ids":[00]}`} {
 		f.Add([]byte(seed))

@@ -2,5 +2,5 @@
 
 package engine
 
-// debugBuild reports that engines are held to the contract by panics.
+// debugBuild reports whether adapters panic if an engine breaks the contract.
 const debugBuild = false

@@ -12,13 +12,12 @@ import (
 	"github.com/replay-llm/replay/live/telemetry"
 )
 
-// abortLimit is how long an Abort may keep the end of its request waiting. It
-// must not block at all.
+// abortLimit is how long an Abort may delay the end of its request. An Abort must not block.
 const abortLimit = time.Second
 
 // generation is one request in an engine, from Generate to its end.
 type generation struct {
-	cancel.Context // the request's
+	cancel.Context // of the request
 	adapter        *Adapter
 	metadata       map[string]string
 	chunks         iter.Seq2[*Chunk, error]
@@ -26,30 +25,30 @@ type generation struct {
 	release        context.CancelFunc // of ctx
 	span           *telemetry.Generation
 
-	pulled atomic.Bool   // a consumer ranges over the sequence, or none will
-	once   sync.Once     // of first
-	first  chan struct{} // closed when Abort may be called: with the first token on decode workers, at once on other workers
-	done   chan struct{} // closed with the end of the sequence
+	pulled atomic.Bool   // the consumer has begun to read the sequence, or has left without reading
+	once   sync.Once     // closes first once
+	first  chan struct{} // closed when Abort may be called: at the first token on decode workers, at once on other workers
+	done   chan struct{} // closed at the end of the sequence
 	quiet  chan struct{} // closed after the last call of Abort
 
-	yield    func(*Chunk, error) bool // the consumer's
-	yielding bool                     // the consumer is at work, and a panic is its own
-	stopped  bool                     // the request was when its sequence ended; set before done is closed
+	yield    func(*Chunk, error) bool // of the consumer
+	yielding bool                     // the consumer is running, and a panic is its own
+	stopped  bool                     // the request was stopped before the end of its sequence; set before done is closed
 
 	stamped bool   // a chunk with the ids of the span was yielded
-	over    bool   // the consumer gets no more
+	over    bool   // no more elements are yielded
 	last    *Chunk // the terminal chunk
 	failed  *Error // the terminal error
 }
 
-// NotifyFirstToken lets an abort through that waits for it.
+// NotifyFirstToken allows Abort to be called.
 func (g *generation) NotifyFirstToken() { g.once.Do(func() { close(g.first) }) }
 
 // Metadata returns the request's headers.
 func (g *generation) Metadata() map[string]string { return g.metadata }
 
-// watchSignals aborts the request in the engine when it is stopped, and ends its ctx when it is killed. It ends
-// with the sequence, or when the sequence will not be pulled.
+// watchSignals calls Abort when the request is stopped or killed, and ends the engine's ctx when it is killed. It
+// ends with the sequence.
 func (g *generation) watchSignals() {
 	defer close(g.quiet)
 	gone, aborting, killed := g.ctx.Done(), g.Stopped(), g.Killed()
@@ -57,7 +56,7 @@ func (g *generation) watchSignals() {
 	for {
 		select {
 		case <-g.done:
-			// A stop may have come before the end and not been seen.
+			// The stop may have arrived before the end and not have been handled.
 			if g.stopped && (aborting != nil || first != nil) {
 				select {
 				case <-g.first:
@@ -76,7 +75,7 @@ func (g *generation) watchSignals() {
 			g.release()
 		case <-gone:
 			gone = nil
-			if g.pulled.CompareAndSwap(false, true) { // else its consumer ends it
+			if g.pulled.CompareAndSwap(false, true) { // else the consumer ends it
 				go g.dropSequence()
 			}
 		}
@@ -92,15 +91,15 @@ func (g *generation) callAbort() {
 	g.adapter.engine.Abort(g.Context)
 }
 
-// dropSequence ends a request if its consumer is gone before it pulled anything. The sequence is pulled once,
-// in vain, so that it can release what it holds.
+// dropSequence ends a request when its consumer has left without reading. It reads one element of the sequence and
+// drops it, so that the engine can release its resources.
 func (g *generation) dropSequence() {
 	defer g.endSequence()
 	defer g.span.Dropped()
 	g.pullChunks(func(*Chunk, error) bool { return false })
 }
 
-// forwardChunks is the sequence that the consumer ranges over.
+// forwardChunks is the sequence for the consumer.
 func (g *generation) forwardChunks(yield func(*Chunk, error) bool) {
 	if !g.pulled.CompareAndSwap(false, true) {
 		return
@@ -116,9 +115,8 @@ func (g *generation) forwardChunks(yield func(*Chunk, error) bool) {
 	}
 }
 
-// pullChunks ranges over the engine's sequence until take returns false. A panic of the engine is returned as
-// an error. A panic after the end of the stream breaks the contract: it is logged, or panics again where
-// engines are validated.
+// pullChunks reads the engine's sequence until take returns false. A panic of the engine is returned as an error. A
+// panic after the end of the stream violates the contract: it is logged, or repeated if the adapter validates.
 func (g *generation) pullChunks(take func(*Chunk, error) bool) (failed error) {
 	ended := false
 	defer func() {
@@ -140,14 +138,14 @@ func (g *generation) pullChunks(take func(*Chunk, error) bool) (failed error) {
 	for c, err := range chunks {
 		if !take(c, err) {
 			ended = true
-			g.release() // what still waits in the engine need not
+			g.release() // ends pending calls in the engine
 			break
 		}
 	}
 	return nil
 }
 
-// endSequence releases everything, once the sequence is over.
+// endSequence releases the resources at the end of the sequence.
 func (g *generation) endSequence() {
 	g.stopped = g.IsStopped()
 	g.release()
@@ -161,7 +159,7 @@ func (g *generation) endSequence() {
 	}
 }
 
-// forwardChunk forwards one element of the engine. It reports whether there may be more.
+// forwardChunk forwards one element of the engine. It reports whether more elements may follow.
 func (g *generation) forwardChunk(c *Chunk, err error) bool {
 	switch {
 	case g.IsKilled():
@@ -191,7 +189,7 @@ func (g *generation) yieldError(err error) {
 	g.yieldElement(nil, g.failed)
 }
 
-// yieldElement gives an element to the consumer.
+// yieldElement yields an element to the consumer.
 func (g *generation) yieldElement(c *Chunk, err error) bool {
 	g.yielding = true
 	more := g.yield(c, err)
@@ -199,8 +197,8 @@ func (g *generation) yieldElement(c *Chunk, err error) bool {
 	return more
 }
 
-// addTraceLink adds the ids of the span to the first chunk with tokens, on prefill
-// workers to the terminal if there was none.
+// addTraceLink adds the ids of the span to the first chunk with tokens. On prefill workers it adds them to the
+// terminal if no chunk had tokens.
 func (g *generation) addTraceLink(c *Chunk) *Chunk {
 	if g.stamped || !g.span.Recording() {
 		return c
@@ -215,7 +213,7 @@ func (g *generation) addTraceLink(c *Chunk) *Chunk {
 	return &copied
 }
 
-// endSpan ends the span.
+// endSpan ends the span with the outcome of the request.
 func (g *generation) endSpan() {
 	switch {
 	case g.failed != nil:

@@ -12,7 +12,7 @@ import (
 	"github.com/replay-llm/replay/live/telemetry"
 )
 
-// startEngine starts the engine, whatever signals come meanwhile.
+// startEngine starts the engine. Signals do not interrupt it.
 func (w *Worker) startEngine() error {
 	began := time.Now()
 	w.started = true
@@ -38,8 +38,8 @@ func (w *Worker) startEngine() error {
 	return nil
 }
 
-// makeDiscoverable binds metrics and KV events, and then makes the worker discoverable: its
-// card, its endpoint, its instance.
+// makeDiscoverable connects metrics and KV events, and then registers the worker: its card, its endpoint and its
+// instance.
 func (w *Worker) makeDiscoverable(ctx context.Context) error {
 	if err := w.bindPublishers(); err != nil {
 		return fault.FromEngine(err)
@@ -57,7 +57,7 @@ func (w *Worker) makeDiscoverable(ctx context.Context) error {
 	if err := w.openSystem(); err != nil {
 		return err
 	}
-	// A signal does not interrupt this: what is half registered is hard to undo.
+	// A signal does not interrupt the registration, because a partial registration is hard to undo.
 	return w.registerEndpoint(context.WithoutCancel(ctx))
 }
 
@@ -128,7 +128,7 @@ func (w *Worker) bindPublishers() error {
 	return nil
 }
 
-// awaitEnd waits for the end: a signal, which is no error, or the loss of the runtime.
+// awaitEnd waits for a signal, which is not an error, or for the loss of the runtime.
 func (w *Worker) awaitEnd(signals context.Context) error {
 	w.canary.startWatching()
 	if w.config.Ready != nil {
@@ -145,8 +145,7 @@ func (w *Worker) awaitEnd(signals context.Context) error {
 	}
 }
 
-// shutDown takes the worker down: out of discovery first, then no new requests,
-// then the engine.
+// shutDown shuts the worker down: it leaves discovery, refuses new requests, and ends the engine.
 func (w *Worker) shutDown() {
 	w.startWatchdog(w.limits.shutdown + w.limits.grace)
 	w.canary.stopWatching()
@@ -159,10 +158,10 @@ func (w *Worker) shutDown() {
 	w.cleanUp()
 }
 
-// awayGrace bounds the grace of a worker that cannot leave discovery: its callers do not hear of it in any time.
+// awayGrace limits the grace of a worker that cannot leave discovery, because its callers do not learn of its end.
 const awayGrace = 3 * time.Second
 
-// leaveDiscovery takes the worker out of discovery, for good, and serves on for the grace.
+// leaveDiscovery unregisters the worker for good, and continues to serve during the grace period.
 func (w *Worker) leaveDiscovery() {
 	w.controls.Lock()
 	w.closing, w.registered = true, false
@@ -177,8 +176,8 @@ func (w *Worker) leaveDiscovery() {
 	}
 }
 
-// drainRequests waits for the requests in flight. It first drains the engine, then waits for the requests that
-// are still being answered, in half of the time that is left.
+// drainRequests waits for the requests in flight. First it drains the engine. Then it waits for the remaining
+// requests, at most half of the remaining time.
 func (w *Worker) drainRequests(ctx context.Context) {
 	began := time.Now()
 	ctx, release := context.WithDeadline(ctx, w.until)
@@ -196,8 +195,7 @@ func (w *Worker) drainRequests(ctx context.Context) {
 	w.gauges.Drained(time.Since(began))
 }
 
-// cleanUp cleans up after the engine, once in a worker's life, unless it was never
-// started.
+// cleanUp cleans up the engine once, if it was started.
 func (w *Worker) cleanUp() {
 	if !w.started || w.cleaned {
 		return
@@ -217,7 +215,7 @@ func (w *Worker) cleanUp() {
 	}
 }
 
-// callGuarded calls a side of the engine. A panic is an error.
+// callGuarded calls a method of the engine. A panic becomes an error.
 func (w *Worker) callGuarded(what string, call func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -227,8 +225,7 @@ func (w *Worker) callGuarded(what string, call func() error) (err error) {
 	return call()
 }
 
-// startWatchdog has the process ended when its shutdown takes longer than limit,
-// unless a limit was set before.
+// startWatchdog ends the process if its shutdown takes longer than limit. It has no effect if a limit was set before.
 func (w *Worker) startWatchdog(limit time.Duration) {
 	if w.watchdog != nil {
 		return

@@ -11,25 +11,22 @@ import (
 	"github.com/replay-llm/replay/live/fault"
 )
 
-// prefillGrace is how long a prefill worker may take to end its stream after the
-// decode worker has ended its own.
+// prefillGrace is how long the stream of a prefill worker may continue after the end of the decode worker's stream.
 const prefillGrace = time.Second
 
-// PrefillRouter sends every request to a prefill worker and then to a decode
-// worker. The consumer sees the decode worker's chunks alone.
+// PrefillRouter sends every request to a prefill worker and then to a decode worker. The consumer receives only the
+// decode worker's chunks.
 //
-// Both calls are children of the request: a stop during prefill ends there, and
-// decode is never called.
+// Both calls are children of the request: a stop during prefill ends the request, and decode is not called.
 type PrefillRouter struct {
 	Prefill, Decode Target
-	// Host and Port are where the prefill worker meets the decode worker (package
-	// rendezvous); with both, both get the request at once.
+	// Host and Port are the address at which the prefill worker waits for the decode worker (package rendezvous). If
+	// both are set, both workers get the request at once.
 	Host string
 	Port int
 }
 
-// Generate serves a request. Errors of the call to the prefill worker are
-// returned, later ones yielded.
+// Generate serves a request. Errors of the call to the prefill worker are returned, later errors are yielded.
 func (p *PrefillRouter) Generate(ctx context.Context, rc cancel.Context, rq *Request, headers map[string]string) (iter.Seq2[*Chunk, error], error) {
 	first := *rq
 	first.SetMaxTokens(1)
@@ -53,7 +50,7 @@ func (p *PrefillRouter) Generate(ctx context.Context, rc cancel.Context, rq *Req
 	return run, nil
 }
 
-// disaggregated is one request on its way through both workers.
+// disaggregated is the state of one request on both workers.
 type disaggregated struct {
 	router  *PrefillRouter
 	ctx     context.Context
@@ -63,17 +60,17 @@ type disaggregated struct {
 	child   cancel.Context // of the call to the prefill worker
 	prefill iter.Seq2[*Chunk, error]
 
-	// Of workers that get the request at once: while decode streams, prefill may
-	// still fail, and its error is the better one.
+	// Used if both workers get the request at once. If prefill fails while decode streams, its error is yielded,
+	// because it is more precise.
 	yield  func(*Chunk, error) bool
-	failed chan error // how prefill ended
+	failed chan error // receives the result of prefill
 	over   bool       // prefill has ended
-	why    error      // with this
-	done   bool       // the consumer has seen a terminal
-	left   bool       // the consumer does not want more
+	why    error      // the error of prefill
+	done   bool       // the consumer has received a terminal
+	left   bool       // the consumer has stopped reading
 }
 
-// runInTurn reads the whole answer of the prefill worker, then calls the decode worker.
+// runInTurn reads the prefill worker's stream to its end, then calls the decode worker.
 func (d *disaggregated) runInTurn(yield func(*Chunk, error) bool) {
 	last, err := d.readPrefill(&d.rq)
 	d.rc.Unlink(d.child)
@@ -104,8 +101,8 @@ func (d *disaggregated) runInTurn(yield func(*Chunk, error) bool) {
 	d.forwardDecode(yield)
 }
 
-// readPrefill takes the prefill worker's stream to its terminal chunk, nil if there was none, and links rq to the span
-// of the worker.
+// readPrefill reads the prefill worker's stream, and links rq to the span of the worker. It returns the terminal
+// chunk, or nil if there was none.
 func (d *disaggregated) readPrefill(rq *Request) (*Chunk, error) {
 	for c, err := range d.prefill {
 		if err != nil {
@@ -137,8 +134,8 @@ func (d *disaggregated) forwardDecode(yield func(*Chunk, error) bool) {
 	chunks(yield)
 }
 
-// runAtOnce calls the decode worker while the prefill worker computes. If prefill
-// fails, decode is killed and the error is the request's.
+// runAtOnce calls the decode worker while the prefill worker computes. If prefill fails, decode is killed, and the
+// request fails with the error of prefill.
 func (d *disaggregated) runAtOnce(yield func(*Chunk, error) bool) {
 	params, err := json.Marshal(d.rq.BootstrapInfo)
 	if err != nil {
@@ -153,7 +150,7 @@ func (d *disaggregated) runAtOnce(yield func(*Chunk, error) bool) {
 		_, err := d.readPrefill(new(Request))
 		d.failed <- err
 		if err != nil {
-			release() // decode waits in vain
+			release() // decode waits for a prefill that failed
 		}
 	}()
 	d.forwardDecode(d.forwardChunk)
@@ -178,7 +175,7 @@ func (d *disaggregated) forwardChunk(c *Chunk, err error) bool {
 	return !d.left && !d.done
 }
 
-// notePrefill notes if prefill has ended.
+// notePrefill checks whether prefill has ended, without waiting.
 func (d *disaggregated) notePrefill() {
 	if d.over {
 		return
@@ -190,7 +187,8 @@ func (d *disaggregated) notePrefill() {
 	}
 }
 
-// awaitPrefill waits for prefill, which is over if all went well, and kills it if not.
+// awaitPrefill waits for the end of prefill after a complete answer, at most prefillGrace. Otherwise it kills
+// prefill.
 func (d *disaggregated) awaitPrefill() {
 	defer d.rc.Unlink(d.child)
 	if d.over {

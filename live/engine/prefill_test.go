@@ -11,11 +11,11 @@ import (
 	"github.com/replay-llm/replay/live/fault"
 )
 
-// stages is a prefill and a decode engine behind a router, and what they saw.
+// stages is a prefill and a decode engine behind a PrefillRouter.
 type stages struct {
 	prefill, decode *fake
 	router          *PrefillRouter
-	decoded         chan *Request // as decode got it
+	decoded         chan *Request // requests as decode received them
 }
 
 func newStages() *stages {
@@ -37,7 +37,7 @@ func newStages() *stages {
 	return s
 }
 
-// run is what the consumer sees.
+// run returns one word for each element that the consumer reads.
 func (s *stages) run(t *testing.T, rc cancel.Context) []string {
 	t.Helper()
 	rq := request()
@@ -56,7 +56,7 @@ func (s *stages) run(t *testing.T, rc cancel.Context) []string {
 	return words
 }
 
-// What prefill leaves reaches decode; the consumer sees decode alone.
+// The result of prefill reaches decode. The consumer receives only chunks of decode.
 func TestPrefillThenDecode(t *testing.T) {
 	s := newStages()
 	if got := s.run(t, cancel.New("")); !slices.Equal(got, []string{"[1]", "length"}) {
@@ -70,7 +70,7 @@ func TestPrefillThenDecode(t *testing.T) {
 	}
 }
 
-// A stop during prefill reaches prefill, and decode is never called.
+// A stop during prefill reaches prefill, and decode is not called.
 func TestStopDuringPrefill(t *testing.T) {
 	for _, kill := range []bool{false, true} {
 		s := newStages()
@@ -103,7 +103,7 @@ func TestStopDuringPrefill(t *testing.T) {
 			t.Errorf("kill %v: prefill was aborted %d times", kill, n)
 		}
 	}
-	// One that comes just too late for prefill to say so.
+	// A stop that arrives too late for prefill to report it.
 	s := newStages()
 	rc := cancel.New("")
 	s.prefill.generate = func(_ context.Context, _ *Request, _ GenContext, yield func(*Chunk, error) bool) {
@@ -115,7 +115,7 @@ func TestStopDuringPrefill(t *testing.T) {
 	}
 }
 
-// A stop during decode reaches decode, and the consumer gets the terminal of decode.
+// A stop during decode reaches decode, and the consumer receives the terminal of decode.
 func TestStopDuringDecode(t *testing.T) {
 	s := newStages()
 	rc := cancel.New("")
@@ -133,7 +133,7 @@ func TestStopDuringDecode(t *testing.T) {
 	}
 }
 
-// Errors of either stage are the request's.
+// Errors of prefill and of decode become errors of the request.
 func TestPrefillErrors(t *testing.T) {
 	yields := func(c *Chunk, err error) func(context.Context, *Request, GenContext, func(*Chunk, error) bool) {
 		return func(_ context.Context, _ *Request, _ GenContext, yield func(*Chunk, error) bool) { yield(c, err) }
@@ -163,7 +163,7 @@ func TestPrefillErrors(t *testing.T) {
 	}
 }
 
-// With an address to meet at, both get the request at once, with the same room.
+// With a host and port, both workers get the request at once, with the same room.
 func TestBootstrap(t *testing.T) {
 	meet := func(s *stages) {
 		s.router.Host, s.router.Port = "h", 7
@@ -174,7 +174,7 @@ func TestBootstrap(t *testing.T) {
 	both := make(chan struct{})
 	s.prefill.generate = func(_ context.Context, rq *Request, _ GenContext, yield func(*Chunk, error) bool) {
 		rooms <- rq.BootstrapInfo.Room
-		<-both // decode was called meanwhile
+		<-both // decode is called meanwhile
 		yield(finish(FinishLength), nil)
 	}
 	s.decode.generate = func(_ context.Context, rq *Request, _ GenContext, yield func(*Chunk, error) bool) {
@@ -206,7 +206,7 @@ func TestBootstrap(t *testing.T) {
 		t.Errorf("prefill fails: %q", got)
 	}
 
-	// The consumer stops, or leaves: both end.
+	// The consumer leaves, or stops the request: both workers end.
 	for _, leave := range []bool{true, false} {
 		s = newStages()
 		meet(s)
@@ -248,7 +248,7 @@ func TestBootstrap(t *testing.T) {
 	}
 }
 
-// The router has no children left when its requests are over.
+// After its requests, the router has no linked children.
 func TestPrefillUnlinks(t *testing.T) {
 	s := newStages()
 	rc := cancel.New("")

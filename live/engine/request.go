@@ -13,11 +13,10 @@ import (
 	"github.com/replay-llm/replay/live/fault"
 )
 
-// Request is what an engine is asked, in JSON on the wire. Everything but
-// TokenIDs may be absent. Keys that are not here are ignored.
+// Request is a request to an engine, and its JSON on the wire. Only TokenIDs is required. Unknown keys are ignored.
 type Request struct {
 	TokenIDs        []uint32        `json:"token_ids"`
-	Model           string          `json:"model,omitempty"` // may be empty on a health probe
+	Model           string          `json:"model,omitempty"` // may be empty in a health probe
 	StopConditions  StopConditions  `json:"stop_conditions,omitzero"`
 	SamplingOptions json.RawMessage `json:"sampling_options,omitempty"`
 	OutputOptions   json.RawMessage `json:"output_options,omitempty"`
@@ -29,26 +28,25 @@ type Request struct {
 	PrefillResult   *PrefillResult  `json:"prefill_result,omitempty"` // required on decode workers
 	BootstrapInfo   *BootstrapInfo  `json:"bootstrap_info,omitempty"`
 	MigrationLink   *TraceLink      `json:"migration_link,omitempty"` // set by routers only
-	// RequestTimestampMS is when the request arrived first, in milliseconds since 1970; nil if unknown.
+	// RequestTimestampMS is when the request first arrived, in milliseconds since 1970; nil if unknown.
 	RequestTimestampMS *float64 `json:"request_timestamp_ms,omitempty"`
-	HealthCheck        bool     `json:"_HEALTH_CHECK,omitempty"` // a probe
-	// Local is what a server in the same process knows of the request; nil: nothing. It is not sent over the
-	// wire.
+	HealthCheck        bool     `json:"_HEALTH_CHECK,omitempty"` // health probe
+	// Local is the data of a server in the same process about the request; nil: none. It is not encoded.
 	Local *Local `json:"-"`
 }
 
-// Local is the data of a request for the code that counts requests. Engines ignore it.
+// Local is the data of a request for metrics. Engines ignore it.
 type Local struct {
-	// Enough reports whether the reader of the answer has met its stop condition, so that a stop is its end;
-	// nil: unknown.
+	// Enough reports whether the reader has met its stop condition, so that a stop counts as a normal end; nil:
+	// unknown.
 	Enough func() bool
-	Group  *Group // the answers to one prompt that it is one of; nil: it is alone
+	Group  *Group // the group of answers to the same prompt; nil: a single answer
 }
 
-// Group are the answers to one prompt.
+// Group is a group of answers to one prompt.
 type Group struct{ Size int }
 
-// StopConditions are when to end. Nil is unset.
+// StopConditions are the limits of an answer. Nil values are not set.
 type StopConditions struct {
 	MaxTokens          *uint32  `json:"max_tokens,omitempty"`
 	MinTokens          *uint32  `json:"min_tokens,omitempty"`
@@ -59,7 +57,7 @@ type StopConditions struct {
 	MaxThinkingTokens  *uint32  `json:"max_thinking_tokens,omitempty"`
 }
 
-// Routing holds the workers that should serve a request and its priority.
+// Routing is the workers that should serve a request, and its priority.
 type Routing struct {
 	BackendInstanceID    *uint64  `json:"backend_instance_id,omitempty"`
 	PrefillWorkerID      *uint64  `json:"prefill_worker_id,omitempty"`
@@ -70,26 +68,26 @@ type Routing struct {
 	PriorityJump         *float64 `json:"priority_jump,omitempty"`
 }
 
-// PrefillResult is what the prefill worker left for the decode worker.
+// PrefillResult is the result of the prefill worker for the decode worker.
 type PrefillResult struct {
-	DisaggregatedParams json.RawMessage      `json:"disaggregated_params"` // opaque to all but the two engines
+	DisaggregatedParams json.RawMessage      `json:"disaggregated_params"` // opaque except to the two engines
 	PromptTokensDetails *PromptTokensDetails `json:"prompt_tokens_details,omitempty"`
 }
 
-// BootstrapInfo is where prefill and decode worker meet (package rendezvous).
+// BootstrapInfo is the address and room at which the prefill and the decode worker connect (package rendezvous).
 type BootstrapInfo struct {
 	Host string `json:"bootstrap_host"`
 	Port uint16 `json:"bootstrap_port"`
 	Room uint64 `json:"bootstrap_room"`
 }
 
-// TraceLink points at a span of another stage: 32 and 16 hex digits.
+// TraceLink refers to a span of another stage, with ids of 32 and 16 hexadecimal digits.
 type TraceLink struct {
 	TraceID string `json:"trace_id"`
 	SpanID  string `json:"span_id"`
 }
 
-// MaxTokens returns the limit of output tokens, or otherwise if the request has none.
+// MaxTokens returns the limit of output tokens, or otherwise if no limit is set.
 func (r *Request) MaxTokens(otherwise uint32) uint32 {
 	if r.StopConditions.MaxTokens == nil {
 		return otherwise
@@ -97,12 +95,12 @@ func (r *Request) MaxTokens(otherwise uint32) uint32 {
 	return *r.StopConditions.MaxTokens
 }
 
-// SetMaxTokens limits the output tokens.
+// SetMaxTokens sets the limit of output tokens.
 func (r *Request) SetMaxTokens(n uint32) {
 	r.StopConditions.MaxTokens = &n
 }
 
-// DecodeRequest reads a request. Its errors are fault.InvalidArgument.
+// DecodeRequest decodes a request. Errors are fault.InvalidArgument.
 func DecodeRequest(payload []byte) (*Request, error) {
 	var r Request
 	if err := json.Unmarshal(payload, &r); err != nil {
@@ -114,7 +112,7 @@ func DecodeRequest(payload []byte) (*Request, error) {
 	return &r, nil
 }
 
-// Chunk is one step of an answer. The one with a FinishReason is the last.
+// Chunk is a part of an answer. The chunk with a FinishReason is the last.
 type Chunk struct {
 	TokenIDs            []uint32        `json:"token_ids"` // new tokens; [] if none
 	Tokens              []*string       `json:"tokens,omitempty"`
@@ -122,20 +120,20 @@ type Chunk struct {
 	CumLogProbs         *float64        `json:"cum_log_probs,omitempty"`
 	LogProbs            []float64       `json:"log_probs,omitempty"`
 	TopLogProbs         json.RawMessage `json:"top_logprobs,omitempty"`
-	FinishReason        FinishReason    `json:"finish_reason,omitempty"` // empty but on the last
-	StopReason          json.RawMessage `json:"stop_reason,omitempty"`   // the stop string or token that was met
-	Index               *uint32         `json:"index,omitempty"`         // which of several answers
+	FinishReason        FinishReason    `json:"finish_reason,omitempty"` // "" except on the last chunk
+	StopReason          json.RawMessage `json:"stop_reason,omitempty"`   // the stop string or token that ended the answer
+	Index               *uint32         `json:"index,omitempty"`         // index among several answers
 	DisaggregatedParams json.RawMessage `json:"disaggregated_params,omitempty"`
 	WorkerTraceLink     *TraceLink      `json:"worker_trace_link,omitempty"`
 	ExtraArgs           json.RawMessage `json:"extra_args,omitempty"`
 	EngineData          json.RawMessage `json:"engine_data,omitempty"`
 	CompletionUsage     *Usage          `json:"completion_usage,omitempty"`
 
-	// More means that the next chunk can be had without waiting. It does not travel.
+	// More means that the next chunk is available without waiting. It is not encoded.
 	More bool `json:"-"`
 }
 
-// AppendJSON appends the chunk.
+// AppendJSON appends the JSON of the chunk.
 func (c *Chunk) AppendJSON(dst []byte) ([]byte, error) {
 	if !c.isBare() {
 		b, err := json.Marshal(c)
@@ -151,16 +149,16 @@ func (c *Chunk) AppendJSON(dst []byte) ([]byte, error) {
 	return append(dst, chunkTail...), nil
 }
 
-// The parts of a bare chunk around its tokens.
+// The JSON of a bare chunk before and after its tokens.
 const chunkHead, chunkTail = `{"token_ids":[`, `]}`
 
-// isBare reports whether there is nothing but tokens.
+// isBare reports whether the chunk has tokens only.
 func (c *Chunk) isBare() bool {
 	return c.Tokens == nil && c.Text == nil && c.CumLogProbs == nil && c.LogProbs == nil && c.TopLogProbs == nil && c.FinishReason == "" &&
 		c.StopReason == nil && c.Index == nil && c.DisaggregatedParams == nil && c.WorkerTraceLink == nil && c.ExtraArgs == nil && c.EngineData == nil && c.CompletionUsage == nil
 }
 
-// ParseChunk reads a chunk.
+// ParseChunk decodes a chunk.
 func ParseChunk(b []byte) (*Chunk, error) {
 	bare := new(tokenChunk)
 	if tokens, ok := parseBare(bare.room[:0], b); ok {
@@ -171,7 +169,7 @@ func ParseChunk(b []byte) (*Chunk, error) {
 	return c, json.Unmarshal(b, c)
 }
 
-// tokenChunk is a chunk with room for its token.
+// tokenChunk is a chunk with memory for one token.
 type tokenChunk struct {
 	Chunk
 	room [1]uint32
@@ -184,8 +182,7 @@ func NewTokenChunk(token uint32) *Chunk {
 	return &c.Chunk
 }
 
-// parseBare appends the tokens of a chunk that has nothing else, as AppendJSON writes it, and
-// reports whether it is one.
+// parseBare appends the tokens of a bare chunk in the format of AppendJSON. It reports whether b is a bare chunk.
 func parseBare(tokens []uint32, b []byte) ([]uint32, bool) {
 	if !bytes.HasPrefix(b, []byte(chunkHead)) || !bytes.HasSuffix(b, []byte(chunkTail)) {
 		return nil, false
@@ -195,7 +192,7 @@ func parseBare(tokens []uint32, b []byte) ([]uint32, bool) {
 	length := 0 // digits of the token so far
 	for i, c := range digits {
 		switch {
-		case c >= '0' && c <= '9' && (length == 0 || value > 0): // no number begins with 0
+		case c >= '0' && c <= '9' && (length == 0 || value > 0): // numbers have no leading zeros
 			if value, length = value*10+uint64(c-'0'), length+1; value > math.MaxUint32 {
 				return nil, false
 			}
@@ -212,7 +209,7 @@ func parseBare(tokens []uint32, b []byte) ([]uint32, bool) {
 	return append(tokens, uint32(value)), true
 }
 
-// MarshalJSON writes token_ids as [] if there are none.
+// MarshalJSON encodes missing token ids as [].
 func (c *Chunk) MarshalJSON() ([]byte, error) {
 	type plain Chunk
 	if c.TokenIDs != nil {
@@ -223,7 +220,7 @@ func (c *Chunk) MarshalJSON() ([]byte, error) {
 	return json.Marshal((*plain)(&filled))
 }
 
-// Usage counts the tokens of a request.
+// Usage is the token counts of a request.
 type Usage struct {
 	PromptTokens        uint32               `json:"prompt_tokens"`
 	CompletionTokens    uint32               `json:"completion_tokens"`
@@ -231,21 +228,21 @@ type Usage struct {
 	PromptTokensDetails *PromptTokensDetails `json:"prompt_tokens_details,omitempty"`
 }
 
-// PromptTokensDetails counts the tokens of the prompt that came out of a cache.
+// PromptTokensDetails is the number of prompt tokens found in a cache.
 type PromptTokensDetails struct {
 	CachedTokens uint32 `json:"cached_tokens"`
 }
 
-// NewUsage counts a prompt and its answer. The total saturates.
+// NewUsage returns the usage of a prompt and its answer. The total saturates.
 func NewUsage(prompt, completion uint32) *Usage {
 	total := min(uint64(prompt)+uint64(completion), math.MaxUint32)
 	return &Usage{PromptTokens: prompt, CompletionTokens: completion, TotalTokens: uint32(total)}
 }
 
-// FinishReason is why an answer ended. Empty, it has not.
+// FinishReason is why an answer ended. "" means that it has not ended.
 type FinishReason string
 
-// The reasons; FinishError makes the ones for errors.
+// Values of FinishReason. FinishError returns the values for errors.
 const (
 	FinishStop          FinishReason = "stop"
 	FinishLength        FinishReason = "length"
@@ -254,22 +251,21 @@ const (
 	FinishContentFilter FinishReason = "content_filter"
 )
 
-// errorReason begins a reason that is an error.
+// errorReason is the prefix of reasons that are errors.
 const errorReason = "error: "
 
-// FinishError returns the reason of an answer that ended with an error. An engine
-// that has a type for it yields an *Error instead.
+// FinishError returns the reason of an answer that ended with an error. If an error type fits, an engine yields an
+// *Error instead.
 func FinishError(message string) FinishReason {
 	return FinishReason(errorReason + message)
 }
 
-// ErrorMessage returns the message of a FinishError, and reports whether it is one.
+// ErrorMessage returns the message of a reason from FinishError, and false for other reasons.
 func (f FinishReason) ErrorMessage() (string, bool) {
 	return strings.CutPrefix(string(f), errorReason)
 }
 
-// Err returns the error of a chunk that finished with an error, as one of type
-// fault.Unknown; nil for every other chunk.
+// Err returns the error of a chunk with a FinishError, with type fault.Unknown. For other chunks it returns nil.
 func (c *Chunk) Err() error {
 	if message, bad := c.FinishReason.ErrorMessage(); bad {
 		return fault.New(fault.Unknown, "%s", message)
@@ -277,8 +273,7 @@ func (c *Chunk) Err() error {
 	return nil
 }
 
-// Name returns the reason as spans tell it: Stop, Length, Cancelled, EoS,
-// ContentFilter, Error(message).
+// Name returns the reason for spans: Stop, Length, Cancelled, EoS, ContentFilter, Error(message).
 func (f FinishReason) Name() string {
 	if message, ok := f.ErrorMessage(); ok {
 		return "Error(" + message + ")"
@@ -298,7 +293,7 @@ func (f FinishReason) Name() string {
 	return string(f)
 }
 
-// MarshalJSON writes a word, or {"error":message}.
+// MarshalJSON encodes the reason as a string, as {"error":message}, or as null.
 func (f FinishReason) MarshalJSON() ([]byte, error) {
 	if message, ok := f.ErrorMessage(); ok {
 		return json.Marshal(map[string]string{"error": message})
@@ -309,8 +304,7 @@ func (f FinishReason) MarshalJSON() ([]byte, error) {
 	return json.Marshal(string(f))
 }
 
-// UnmarshalJSON reads the output of MarshalJSON, null as no reason, and abort as
-// cancelled.
+// UnmarshalJSON decodes the output of MarshalJSON. null means no reason, and abort means cancelled.
 func (f *FinishReason) UnmarshalJSON(b []byte) error {
 	if string(b) == "null" {
 		*f = ""

@@ -23,7 +23,7 @@ import (
 
 var clocked = flag.Bool("clocked", false, "hold a worker's shutdown to its limits by the clock; wants an idle machine")
 
-// asWorker makes this test binary a worker, of the kind that it names.
+// asWorker is the environment variable with the kind of worker that this test binary runs.
 const asWorker = "ENGINE_TEST_AS_WORKER"
 
 func TestMain(m *testing.M) {
@@ -33,11 +33,11 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// told prints its calls, so that another process sees them.
+// told is an engine that prints its calls for the parent process.
 type told struct {
 	Defaults
 	kind    string
-	release chan struct{} // closed by Drain: the answer may end
+	release chan struct{} // closed by Drain, then the answer ends
 	fake
 }
 
@@ -45,7 +45,7 @@ func (o *told) Start(context.Context, uint64) (EngineConfig, error) {
 	fmt.Println("start")
 	switch o.kind {
 	case "start":
-		time.Sleep(300 * time.Millisecond) // the signal comes now
+		time.Sleep(300 * time.Millisecond) // the signal arrives now
 		fmt.Println("started")
 	case "fail":
 		return EngineConfig{}, fault.New(fault.BackendInvalidArgument, "no such model")
@@ -69,8 +69,7 @@ func (o *told) Cleanup(context.Context) error {
 	return nil
 }
 
-// workerProcess is a worker, and in the kind stream with a caller that is in the
-// middle of an answer.
+// workerProcess runs a worker. In the kind stream it also runs a caller, which is in the middle of an answer.
 func workerProcess(kind string) int {
 	config, err := drt.FromEnv(os.Getenv)
 	if err != nil {
@@ -104,7 +103,7 @@ func workerProcess(kind string) int {
 	return 0
 }
 
-// callOnce calls the worker, and its answer ends while the worker drains.
+// callOnce calls the worker. The answer ends while the worker drains.
 func callOnce(config drt.Config) {
 	rt, err := drt.Connect(context.Background(), config)
 	if err != nil {
@@ -127,7 +126,7 @@ func callOnce(config drt.Config) {
 			panic(err)
 		}
 		if len(c.TokenIDs) > 0 {
-			fmt.Println("ready") // the signal comes now
+			fmt.Println("ready") // the signal arrives now
 			continue
 		}
 		fmt.Println(string(c.FinishReason))
@@ -137,15 +136,14 @@ func callOnce(config drt.Config) {
 	}
 }
 
-// Real processes get a real SIGTERM: while they start, while they serve, in the
-// middle of an answer, and while they fail or hang.
+// Processes receive SIGTERM while they start, while they serve, during an answer, and while they fail or hang.
 func TestSignalsToProcesses(t *testing.T) {
 	tests := []struct {
 		kind  string
-		at    string // the line at which the signal is sent; empty: never
+		at    string // the line after which the signal is sent; "": no signal
 		want  string
 		code  int
-		after time.Duration // that the end comes after the signal, with -clocked
+		after time.Duration // expected time from the signal to the end, with -clocked
 	}{
 		{"start", "start", "start started drain cleanup", 0, 300 * time.Millisecond},
 		{"serve", "ready", "start ready drain cleanup", 0, time.Second},
@@ -171,8 +169,8 @@ func TestSignalsToProcesses(t *testing.T) {
 	}
 }
 
-// runProcess runs a worker of a kind, with a grace period of one second and two
-// more for the rest, and sends it SIGTERM when it prints at.
+// runProcess runs a worker of a kind, with a grace period of 1 s and a shutdown timeout of 2 s. It sends SIGTERM when
+// the worker prints at.
 func runProcess(t *testing.T, kind, at string) (lines string, code int, after time.Duration) {
 	t.Helper()
 	self, err := os.Executable()
@@ -183,7 +181,7 @@ func runProcess(t *testing.T, kind, at string) (lines string, code int, after ti
 	c.Env = append(os.Environ(), asWorker+"="+kind, "ETCD_ENDPOINTS="+servers.EtcdURL(), "NATS_SERVER="+servers.NATSURL(),
 		"DYN_TCP_RESPONSE_STREAM_HOST=127.0.0.1", "DYN_GRACEFUL_SHUTDOWN_GRACE_PERIOD_SECS=1", "DYN_WORKER_GRACEFUL_SHUTDOWN_TIMEOUT=2")
 	if kind != "hang" {
-		c.Env = append(c.Env, "DYN_WORKER_GRACEFUL_SHUTDOWN_TIMEOUT=60") // no limit for a machine that is busy
+		c.Env = append(c.Env, "DYN_WORKER_GRACEFUL_SHUTDOWN_TIMEOUT=60") // no limit on a busy machine
 	}
 	out, err := c.StdoutPipe()
 	if err != nil {

@@ -24,16 +24,16 @@ import (
 	"github.com/replay-llm/replay/live/fault"
 )
 
-// maxControl is the largest body of a control, in bytes.
+// maxControl is the maximum size of the body of a control, in bytes.
 const maxControl = 1 << 20
 
-// bodyTime is the time for a client to send the body of a control.
+// bodyTime is the time limit for a client to send the body of a control.
 const bodyTime = 5 * time.Second
 
-// systemListener is what refused connections to the system server are counted as.
+// systemListener is the label of the system server in the metric of refused connections.
 const systemListener = "system"
 
-// openSystem opens a worker's HTTP server for operators, if the environment enables it: /metrics, /health,
+// openSystem opens a worker's HTTP server for operators, if the environment enables it. It serves /metrics, /health,
 // /live, and POST /engine/{control}.
 func (w *Worker) openSystem() error {
 	if w.limits.system < 0 {
@@ -67,7 +67,7 @@ func (w *Worker) openSystem() error {
 	return nil
 }
 
-// serveHealth answers 200 while the worker is discoverable and its canary is well, else 503.
+// serveHealth answers 200 while the worker is registered and its canary succeeds, otherwise 503.
 func (w *Worker) serveHealth(rw http.ResponseWriter, _ *http.Request) {
 	body := map[string]any{"status": "ready", "endpoint": w.endpoint.Name().String(), "instance_id": w.rt.ID()}
 	code := http.StatusOK
@@ -80,7 +80,7 @@ func (w *Worker) serveHealth(rw http.ResponseWriter, _ *http.Request) {
 	writeJSON(rw, code, body)
 }
 
-// serveControl passes a control on to the engine.
+// serveControl passes a control to the engine.
 func (w *Worker) serveControl(rw http.ResponseWriter, rq *http.Request) {
 	deadline := http.NewResponseController(rw)
 	_ = deadline.SetReadDeadline(time.Now().Add(bodyTime))
@@ -94,7 +94,7 @@ func (w *Worker) serveControl(rw http.ResponseWriter, rq *http.Request) {
 		writeJSON(rw, code, map[string]any{"error": err.Error()})
 		return
 	}
-	_ = deadline.SetReadDeadline(time.Time{}) // it is of the body alone
+	_ = deadline.SetReadDeadline(time.Time{}) // the deadline is for the body only
 	answer, err := w.Control(rq.Context(), rq.PathValue("control"), body)
 	switch {
 	case errors.Is(err, fault.BackendInvalidArgument):
@@ -111,15 +111,15 @@ func (w *Worker) serveControl(rw http.ResponseWriter, rq *http.Request) {
 func writeJSON(rw http.ResponseWriter, code int, body any) {
 	rw.Header().Set("Content-Type", "application/json")
 	rw.WriteHeader(code)
-	_ = json.NewEncoder(rw).Encode(body) // the client is gone otherwise
+	_ = json.NewEncoder(rw).Encode(body) // an error means that the client has left
 }
 
-// The controls that change whether a worker is discoverable.
+// Names of controls that unregister or register a worker.
 func sleepControls() []string { return []string{"sleep", "release_memory_occupation"} }
 func wakeControls() []string  { return []string{"wake_up", "resume_memory_occupation"} }
 
-// Control passes a control on to the engine, one at a time. Before it goes to sleep the
-// worker is taken out of discovery; after it has woken up it is put back.
+// Control passes a control to the engine, one at a time. Before a sleep control, the worker is unregistered. After a
+// wake control, it is registered again.
 func (w *Worker) Control(ctx context.Context, name string, body []byte) (answer []byte, err error) {
 	var names []string
 	c, ok := w.engine.(ControlledEngine)
@@ -163,11 +163,11 @@ func (w *Worker) isDiscoverable() bool {
 	return w.registered
 }
 
-// canary sends a probe request to the engine when no other request has been answered well for a while. Its
-// worker is ready as long as the probe or other requests are answered.
+// canary sends a probe to the engine when no other request has succeeded for a while. The worker is ready while
+// probes or other requests succeed.
 type canary struct {
 	worker  *Worker
-	payload []byte // nil: there is none, and the worker is always ready
+	payload []byte // nil: no probes, and the worker is always ready
 	after   time.Duration
 	limit   time.Duration
 
@@ -179,7 +179,7 @@ type canary struct {
 	watching sync.WaitGroup
 }
 
-// newCanary finds the payload: of the config, of the environment, of the engine.
+// newCanary returns a canary with the payload from the config, the environment or the engine, in this order.
 func (w *Worker) newCanary() *canary {
 	c := &canary{worker: w, after: w.config.CanaryAfter, limit: w.config.CanaryLimit}
 	c.quit, c.stop = context.WithCancel(context.Background())
@@ -211,7 +211,7 @@ func (w *Worker) healthPayload() (map[string]any, error) {
 	return nil, nil
 }
 
-// parsePayload reads a JSON object, or @ and the name of a file with one.
+// parsePayload parses a JSON object, or reads it from a file if text is @ and a file name.
 func parsePayload(text string) (map[string]any, error) {
 	if name, ok := strings.CutPrefix(text, "@"); ok {
 		b, err := os.ReadFile(name)
@@ -232,7 +232,7 @@ func (c *canary) noteGood() {
 	c.sick.Store(nil)
 }
 
-// sickReason returns why the worker is not ready; empty if it is.
+// sickReason returns why the worker is not ready, or "".
 func (c *canary) sickReason() string {
 	if r := c.sick.Load(); r != nil {
 		return *r
@@ -240,14 +240,14 @@ func (c *canary) sickReason() string {
 	return ""
 }
 
-// startWatching begins to watch.
+// startWatching starts to send probes.
 func (c *canary) startWatching() {
 	if c.payload != nil {
 		c.watching.Go(c.watchIdle)
 	}
 }
 
-// stopWatching ends that; it may be called again, and before start.
+// stopWatching stops the probes. It may be called several times, and before startWatching.
 func (c *canary) stopWatching() {
 	if c != nil {
 		c.stop()
@@ -273,7 +273,7 @@ func (c *canary) watchIdle() {
 	}
 }
 
-// probeEngine sends the payload through the adapter, as any request.
+// probeEngine sends a probe through the adapter and records a failure.
 func (c *canary) probeEngine() {
 	ctx, release := context.WithTimeoutCause(c.quit, c.limit, fmt.Errorf("no answer within %v", c.limit))
 	defer release()
@@ -286,7 +286,7 @@ func (c *canary) probeEngine() {
 		err = context.Cause(ctx)
 	}
 	if err == nil || c.quit.Err() != nil {
-		return // the adapter has reported, or the canary has stopped
+		return // the adapter has recorded the success, or the canary has stopped
 	}
 	reason := err.Error()
 	c.sick.Store(&reason)
@@ -304,7 +304,7 @@ func (c *canary) sendProbe(ctx context.Context) error {
 	return Probe(ctx, rc, c.worker.adapter, rq)
 }
 
-// Probe sends a request. It returns an error unless the answer ends with a terminal without one.
+// Probe sends a request. It returns an error unless the answer ends with a terminal that is not an error.
 func Probe(ctx context.Context, rc cancel.Context, target Target, rq *Request) error {
 	chunks, err := target.Generate(ctx, rc, rq, nil)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/replay-llm/replay/live/telemetry"
 )
 
-// recorded is tracing that keeps its spans in memory.
+// recorded returns tracing that keeps its spans in memory.
 func recorded() (*telemetry.Tracing, *tracetest.InMemoryExporter) {
 	e := tracetest.NewInMemoryExporter()
 	return telemetry.New(sdktrace.NewSimpleSpanProcessor(e), "test"), e
@@ -29,8 +29,8 @@ func attributes(s tracetest.SpanStub) map[string]any {
 	return all
 }
 
-// The span of a request has the way it ended. The first chunk with tokens links to the span; on prefill workers
-// the terminal does if there was none.
+// The span of a request has its outcome. The first chunk with tokens links to the span. On prefill workers the
+// terminal links to it if no chunk had tokens.
 func TestSpansOfOutcomes(t *testing.T) {
 	stream := func(chunks ...*Chunk) func(context.Context, *Request, GenContext, func(*Chunk, error) bool) {
 		return func(_ context.Context, _ *Request, _ GenContext, yield func(*Chunk, error) bool) {
@@ -106,8 +106,8 @@ func TestSpansOfOutcomes(t *testing.T) {
 	}
 }
 
-// Prefill and decode on two workers behind a frontend: one tree, in which decode
-// points at prefill.
+// The spans of prefill and decode on two workers behind a frontend form one tree. The span of decode links to the
+// span of prefill.
 func TestOneTree(t *testing.T) {
 	s := newStages()
 	s.prefill.generate = func(_ context.Context, _ *Request, _ GenContext, yield func(*Chunk, error) bool) {
@@ -183,8 +183,7 @@ func TestOneTree(t *testing.T) {
 	}
 }
 
-// Tracing that is off costs nothing per chunk: a longer answer allocates no more,
-// and as much as with any other tracing that is off.
+// Disabled tracing has no cost per chunk: a longer answer allocates no more memory.
 func TestNothingPerChunk(t *testing.T) {
 	allocs := func(n uint32) float64 {
 		chunk, last := token(1), finish(FinishLength)

@@ -11,8 +11,8 @@ import (
 	"github.com/replay-llm/replay/live/fault"
 )
 
-// A request with every key comes back as it went; unsigned 64-bit numbers keep
-// all their bits; keys from elsewhere are ignored.
+// A request with all keys is unchanged after decoding and encoding. Unsigned 64-bit numbers keep all bits, and
+// unknown keys are ignored.
 func TestRequestWire(t *testing.T) {
 	full := `{"token_ids":[1,2],"model":"m","stop_conditions":{"max_tokens":3,"min_tokens":1,"stop":["x"],"stop_token_ids":[7],` +
 		`"stop_token_ids_hidden":[8],"ignore_eos":true,"max_thinking_tokens":2},"sampling_options":{"n":1},"output_options":{"logprobs":2},` +
@@ -53,7 +53,7 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
-// Token ids are always there; the rest is absent when unset and may be null.
+// A chunk always has token_ids. Other keys are omitted if unset, and may be null.
 func TestChunkWire(t *testing.T) {
 	text, logprob, index := "t", -0.5, uint32(1)
 	usage := NewUsage(3, 4)

@@ -19,47 +19,45 @@ import (
 	"github.com/replay-llm/replay/live/telemetry"
 )
 
-// WorkerConfig is how an engine is served. The zero value is a good one for a
-// process that has its settings in the environment.
+// WorkerConfig configures a worker. The zero value is valid for a process with settings in the environment.
 type WorkerConfig struct {
 	Namespace     string // default dynamo
 	Component     string // default backend
 	Endpoint      string // default generate
-	EndpointTypes string // comma list of EndpointType; default chat,completions
+	EndpointTypes string // comma-separated EndpointTypes; default chat,completions
 	Mode          Mode   // default Aggregated
-	ModelName     string // that users ask for; default: the engine's name
-	ModelPath     string // directory of config.json and tokenizer.json, told in the card; empty: none
+	ModelName     string // name in requests of users; default: the engine's name
+	ModelPath     string // directory of config.json and tokenizer.json for the card; "": no files
 
-	NoLocalIndexer bool // do not offer an index of the worker's own KV events
+	NoLocalIndexer bool // do not offer an index of the worker's KV events
 	NoKVRouting    bool // do not publish KV events
 
-	// HealthCheck is the canary's request; nil: DYN_HEALTH_CHECK_PAYLOAD, or the engine's request.
+	// HealthCheck is the canary's request. nil: DYN_HEALTH_CHECK_PAYLOAD, or the engine's request.
 	HealthCheck map[string]any
-	// CanaryAfter is how long without a good response the canary is sent;
-	// default 10 s.
+	// CanaryAfter is the time without a successful response after which the canary sends a probe; default 10 s.
 	CanaryAfter time.Duration
-	// CanaryLimit is how long its answer may take; default 3 s.
+	// CanaryLimit is the timeout of a probe; default 3 s.
 	CanaryLimit time.Duration
 
 	// Runtime is the configuration of the runtime; nil: from the environment.
 	Runtime *drt.Config
-	// Publish takes the KV events of a rank; nil: they are dropped. The function it returns is called when the
-	// worker has cleaned up.
+	// Publish returns the sink for the KV events of a rank; nil: events are dropped. The returned function is called
+	// after the engine's cleanup.
 	Publish func(PublisherContext) (KVEventSink, func(), error)
 	// WorkerLabel adds the label worker_id to the metrics.
 	WorkerLabel bool
-	// Ready is called when the worker is discoverable. Its error ends the worker.
+	// Ready is called when the worker is registered. If it returns an error, the worker ends.
 	Ready func(Ready) error
 
 	Tracing *telemetry.Tracing       // nil: from the environment
-	Metrics *telemetry.Metrics       // nil: the worker's own
+	Metrics *telemetry.Metrics       // nil: new metrics
 	Log     *slog.Logger             // nil: text on stderr
 	Getenv  func(name string) string // nil: os.Getenv
 	Signals <-chan os.Signal         // nil: SIGTERM and SIGINT of the process
-	Exit    func(code int)           // ends the process when shutdown takes too long; nil: os.Exit
+	Exit    func(code int)           // ends the process if the shutdown takes too long; nil: os.Exit
 }
 
-// PublisherContext is the origin of the KV events to publish.
+// PublisherContext describes the source of KV events for a publisher.
 type PublisherContext struct {
 	Runtime  *drt.Runtime
 	Endpoint *drt.Endpoint
@@ -68,26 +66,26 @@ type PublisherContext struct {
 	Config   EngineConfig
 }
 
-// Ready describes a worker that is discoverable.
+// Ready describes a registered worker.
 type Ready struct {
 	WorkerID uint64
 	Endpoint drt.Name
-	System   string // address of /metrics, /health and /live; empty if there is none
+	System   string // address of /metrics, /health and /live; "": none
 }
 
 // ExitTimeout is the exit code of a worker after a shutdown that took too long.
 const ExitTimeout = 143
 
-// limits are the times of a worker's life, from the environment.
+// limits are the timeouts and the address of a worker, from the environment.
 type limits struct {
-	grace    time.Duration // in which an unregistered worker still takes requests
-	shutdown time.Duration // for all after that, before the process is ended
-	runtime  time.Duration // for streams that are still being answered at the end
+	grace    time.Duration // time to accept requests after leaving discovery
+	shutdown time.Duration // time for the shutdown after grace, then the process ends
+	runtime  time.Duration // time for running streams at the end
 	system   int           // port of the system server; negative: none
-	host     string        // that it listens at
+	host     string        // host of the system server
 }
 
-// Worker serves one engine, once.
+// Worker serves one engine once.
 type Worker struct {
 	engine  Engine
 	config  WorkerConfig
@@ -96,7 +94,7 @@ type Worker struct {
 	log     *slog.Logger
 	metrics *telemetry.Metrics
 
-	started   bool // Start was attempted: then Cleanup is called once
+	started   bool // Start was called, so Cleanup must be called once
 	cleaned   bool
 	rt        *drt.Runtime
 	endpoint  *drt.Endpoint
@@ -106,22 +104,21 @@ type Worker struct {
 	gauges    *telemetry.Worker
 	requests  *telemetry.Endpoint
 	canary    *canary
-	system    string // address of the system server; empty if there is none
+	system    string // address of the system server; "": none
 	card      ModelCard
 	engineCfg EngineConfig
 	ownTraces bool
-	undo      []func() // closes publishers and the system server, last first
+	undo      []func() // close publishers and the system server, called in reverse order
 	watchdog  *time.Timer
-	until     time.Time // when it ends the process
+	until     time.Time // when the watchdog ends the process
 
-	controls   sync.Mutex // one control at a time; guards registered
+	controls   sync.Mutex // serializes controls; guards registered
 	registered bool
-	closing    bool // under controls: shutting down, nothing is registered again
+	closing    bool // guarded by controls: shutting down, never registered again
 }
 
-// Run serves an engine until a signal, and takes it down in order. It returns nil
-// after a signal, and an *Error if the worker could not start or lost its
-// runtime; then the process should end with a code that is not 0.
+// Run serves an engine until a signal, and then shuts it down in order. It returns nil after a signal. It returns an
+// *Error if the worker could not start or lost its runtime; the process should then exit with a code other than 0.
 func Run(e Engine, c WorkerConfig) error {
 	w, err := NewWorker(e, c)
 	if err != nil {
@@ -130,7 +127,7 @@ func Run(e Engine, c WorkerConfig) error {
 	return w.Run(context.Background())
 }
 
-// NewWorker checks the configuration. Errors are fault.BackendInvalidArgument.
+// NewWorker checks the configuration and returns a worker. Errors are fault.BackendInvalidArgument.
 func NewWorker(e Engine, c WorkerConfig) (*Worker, error) {
 	if c.Getenv == nil {
 		c.Getenv = os.Getenv
@@ -163,7 +160,7 @@ func NewWorker(e Engine, c WorkerConfig) (*Worker, error) {
 	return &Worker{engine: e, config: c, limits: l, types: types, log: c.Log, metrics: c.Metrics}, nil
 }
 
-// readLimits reads the times from the environment, in seconds.
+// readLimits reads the limits from the environment. Times are in seconds.
 func readLimits(getenv func(string) string) (limits, error) {
 	l := limits{grace: 5 * time.Second, shutdown: 30 * time.Second, runtime: 900 * time.Second, system: -1, host: cmp.Or(getenv("DYN_SYSTEM_HOST"), "127.0.0.1")}
 	if debugBuild {
@@ -197,8 +194,7 @@ func readLimits(getenv func(string) string) (limits, error) {
 	return l, nil
 }
 
-// Run returns the worker's life. It can be called once. It ends with a signal, with
-// ctx, or when the runtime is lost.
+// Run runs the worker until a signal, until ctx ends, or until the runtime is lost. It can be called once.
 func (w *Worker) Run(ctx context.Context) (err error) {
 	if w.rt != nil {
 		return fault.New(fault.BackendInvalidArgument, "worker: it has run already, must have a new one")
@@ -217,7 +213,7 @@ func (w *Worker) Run(ctx context.Context) (err error) {
 	if signals.Err() != nil {
 		return nil // the engine was never started
 	}
-	defer w.cleanUp() // the safety net: does nothing after a shutdown
+	defer w.cleanUp() // for early returns; does nothing after shutDown
 	if err := w.startEngine(); err != nil {
 		return err
 	}
@@ -231,7 +227,7 @@ func (w *Worker) Run(ctx context.Context) (err error) {
 	return err
 }
 
-// watchSignals returns a context that ends with the first signal.
+// watchSignals returns a context that ends at the first signal.
 func (w *Worker) watchSignals(ctx context.Context) (context.Context, func()) {
 	arrived := w.config.Signals
 	ignore := func() {}
@@ -254,7 +250,7 @@ func (w *Worker) watchSignals(ctx context.Context) (context.Context, func()) {
 	return ctx, func() { ignore(); end(nil); <-done }
 }
 
-// connectRuntime reaches the runtime. A signal ends the attempt, and is no error.
+// connectRuntime connects to the runtime. A signal ends the attempt without an error.
 func (w *Worker) connectRuntime(signals context.Context) error {
 	config, err := drt.FromEnv(w.config.Getenv)
 	if w.config.Runtime != nil {
@@ -282,7 +278,7 @@ func (w *Worker) connectRuntime(signals context.Context) error {
 	return nil
 }
 
-// disconnectRuntime ends what was connected: streams that are still being answered first.
+// disconnectRuntime waits for running streams, and then closes the connections.
 func (w *Worker) disconnectRuntime() {
 	ctx, release := context.WithTimeout(context.Background(), w.limits.runtime)
 	defer release()

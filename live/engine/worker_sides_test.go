@@ -21,11 +21,11 @@ import (
 	"github.com/replay-llm/replay/live/fault"
 )
 
-// full has all that an engine may offer.
+// full is an engine with all optional interfaces.
 type full struct {
 	probeEngine
 	sink KVEventSink
-	ill  chan bool // the next answers to probes
+	ill  chan bool // whether the next probes fail
 }
 
 func (f *full) KVEventSources() ([]KVEventSource, error) {
@@ -62,7 +62,7 @@ func (f *full) Generate(ctx context.Context, rq *Request, rc GenContext) (iter.S
 	}, nil
 }
 
-// get reads a page of the worker's system server.
+// get requests a page of the worker's system server.
 func get(t *testing.T, r Ready, method, path, body string) (int, string) {
 	t.Helper()
 	_, port, err := net.SplitHostPort(r.System)
@@ -86,7 +86,7 @@ func get(t *testing.T, r Ready, method, path, body string) (int, string) {
 	return rs.StatusCode, string(b)
 }
 
-// All that an engine offers is bound, published, controlled, and shown.
+// All optional interfaces of an engine work: metrics, KV events, controls and health.
 func TestSidesOfAnEngine(t *testing.T) {
 	b := newBench(t, "DYN_SYSTEM_PORT=0")
 	closed := false
@@ -128,7 +128,7 @@ func TestSidesOfAnEngine(t *testing.T) {
 	if code, text := get(t, r, "POST", "/engine/sleep", "{}"); code != 200 || text != "\"sleep\"\n" {
 		t.Errorf("sleep is %d %s", code, text)
 	}
-	if keys := b.hub.Keys(t); len(keys) != 1 { // the card stays
+	if keys := b.hub.Keys(t); len(keys) != 1 { // only the card is left
 		t.Errorf("asleep, with keys %q", keys)
 	}
 	if code, _ := get(t, r, "GET", "/health", ""); code != 503 {
@@ -161,7 +161,7 @@ func TestSidesOfAnEngine(t *testing.T) {
 	}
 }
 
-// The canary's failures show in /health, and so does its recovery.
+// /health reports failures of the canary, and its recovery.
 func TestCanary(t *testing.T) {
 	b := newBench(t, "DYN_SYSTEM_PORT=0")
 	b.config.CanaryAfter, b.config.CanaryLimit = 5*time.Millisecond, time.Minute
@@ -185,7 +185,7 @@ func TestCanary(t *testing.T) {
 	becomes(503, true)
 	becomes(200, false)
 	becomes(503, true)
-	close(e.ill) // well from now on
+	close(e.ill) // probes succeed from now on
 	poll.Until(t, "healthy again", func() bool {
 		got, _ := get(t, r, "GET", "/health", "")
 		return got == 200
@@ -196,7 +196,7 @@ func TestCanary(t *testing.T) {
 	}
 }
 
-// An engine that hangs is found out, and does not hold up the end of its worker.
+// /health reports an engine that hangs. The engine does not delay the end of its worker.
 func TestCanaryHangs(t *testing.T) {
 	b := newBench(t, "DYN_SYSTEM_PORT=0")
 	b.config.CanaryAfter, b.config.CanaryLimit = time.Millisecond, 10*time.Millisecond
@@ -213,7 +213,7 @@ func TestCanaryHangs(t *testing.T) {
 	close(e.ill)
 }
 
-// The sources of the payload, and invalid payloads.
+// The payload is taken from each source. Invalid payloads disable the canary.
 func TestHealthPayload(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "payload.json")
 	if err := os.WriteFile(file, []byte(`{"token_ids":[3]}`), 0o600); err != nil {

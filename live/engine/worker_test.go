@@ -16,7 +16,7 @@ import (
 	"github.com/replay-llm/replay/live/fault"
 )
 
-// A worker serves until a signal, and then goes down in order.
+// A worker serves until a signal, and then shuts down in order.
 func TestWorkerLife(t *testing.T) {
 	b := newBench(t)
 	e := &probeEngine{}
@@ -63,7 +63,7 @@ func TestWorkerLife(t *testing.T) {
 	}
 }
 
-// A start that fails is cleaned up after, once, and leaves nothing in discovery.
+// After a failed start, Cleanup is called once, and no key is left in discovery.
 func TestStartFails(t *testing.T) {
 	for name, start := range map[string]func() error{
 		"error": func() error { return fault.New(fault.BackendInvalidArgument, "no such model") },
@@ -85,7 +85,7 @@ func TestStartFails(t *testing.T) {
 	}
 }
 
-// noModel starts with a config that lacks what it must have.
+// noModel is an engine with a config that lacks the required Model.
 type noModel struct{ probeEngine }
 
 func (n *noModel) Start(context.Context, uint64) (EngineConfig, error) {
@@ -103,8 +103,8 @@ func TestStartWithoutModel(t *testing.T) {
 	}
 }
 
-// A signal before the engine is started ends the worker without it; one during
-// the start does not interrupt it.
+// A signal before the engine's start ends the worker without a start. A signal during the start does not interrupt
+// the start.
 func TestEarlySignals(t *testing.T) {
 	b := newBench(t)
 	ctx, end := context.WithCancel(t.Context())
@@ -125,7 +125,7 @@ func TestEarlySignals(t *testing.T) {
 	e = &probeEngine{}
 	e.start = func() error {
 		b.signals <- syscall.SIGTERM
-		// The worker takes the signal out of the channel while this runs on.
+		// The worker reads the signal from the channel while this function runs.
 		poll.Wait(func() bool { return len(b.signals) == 0 })
 		e.note("started")
 		return nil
@@ -138,8 +138,7 @@ func TestEarlySignals(t *testing.T) {
 	}
 }
 
-// A signal in the middle of a stream: the stream ends as it would have, new
-// requests are refused, and the engine is cleaned up after.
+// After a signal during a stream, the stream ends normally, new requests are refused, and Cleanup is called.
 func TestSignalMidStream(t *testing.T) {
 	b := newBench(t)
 	e := &probeEngine{}
@@ -179,7 +178,7 @@ func TestSignalMidStream(t *testing.T) {
 	}
 }
 
-// While the grace period lasts, the worker is out of discovery and still serves callers that know it.
+// During the grace period, the worker has left discovery and still serves callers that know it.
 func TestGracePeriod(t *testing.T) {
 	b := newBench(t, "DYN_GRACEFUL_SHUTDOWN_GRACE_PERIOD_SECS=0.3")
 	e := &probeEngine{}
@@ -200,7 +199,7 @@ func TestGracePeriod(t *testing.T) {
 	}
 }
 
-// A drain that hangs ends the process with its code.
+// If the drain hangs, the process exits with code 143.
 func TestHangingDrain(t *testing.T) {
 	b := newBench(t, "DYN_WORKER_GRACEFUL_SHUTDOWN_TIMEOUT=0.05")
 	release := make(chan struct{})
@@ -259,7 +258,7 @@ func TestConfigErrors(t *testing.T) {
 	}
 }
 
-// The model card has the data that callers need, by mode.
+// The model card has the data that callers need, depending on the mode.
 func TestModelCards(t *testing.T) {
 	for mode, want := range map[Mode]string{
 		Aggregated: `{"name":"probe","model_name":"probe","model_type":["chat","completions"],"worker_type":"agg","context_length":4096,"kv_cache_block_size":16,` +
@@ -294,9 +293,8 @@ func TestModelCards(t *testing.T) {
 	}
 }
 
-// Errors keep their type from the engine to the caller, before the stream and in
-// its middle; a stop reaches the engine and is counted once; a bad payload is
-// refused.
+// Errors keep their type from the engine to the caller, before the stream and during the stream. A stop reaches the
+// engine and is counted once.
 func TestOverTheRuntime(t *testing.T) {
 	b := newBench(t)
 	e := &probeEngine{}

@@ -13,7 +13,7 @@ import (
 	"github.com/replay-llm/replay/live/telemetry"
 )
 
-// diary notes what happens, in order.
+// diary records lines in order.
 type diary struct {
 	mu    sync.Mutex
 	lines []string
@@ -31,7 +31,7 @@ func (d *diary) String() string {
 	return strings.Join(d.lines, " ")
 }
 
-// probeEngine notes the calls of its worker.
+// probeEngine records the calls of its worker.
 type probeEngine struct {
 	diary
 	fake
@@ -63,7 +63,7 @@ func (p *probeEngine) Cleanup(context.Context) error {
 	return p.cleanup
 }
 
-// bench is a worker on separate servers, with its signals and its exit under the control of the test.
+// bench is a worker on separate servers. The test controls its signals and its exit.
 type bench struct {
 	hub     *drttest.Servers
 	signals chan os.Signal
@@ -101,13 +101,13 @@ func (b *bench) run(t *testing.T, e Engine) <-chan error {
 	return done
 }
 
-// client calls the worker's endpoint.
+// client returns a client for the worker's endpoint.
 func (b *bench) client(t *testing.T) *Remote {
 	t.Helper()
 	return b.remote(t, "backend")
 }
 
-// remote calls the endpoint of a component.
+// remote returns a client for the endpoint of a component.
 func (b *bench) remote(t *testing.T, component string) *Remote {
 	t.Helper()
 	rt := drttest.Connect(t, b.hub.Config())

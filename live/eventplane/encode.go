@@ -9,17 +9,15 @@ import (
 	"github.com/replay-llm/replay/live/kvevents"
 )
 
-// topic is what all of this is about: the last part of subjects and keys, and the first
-// frame of messages.
+// topic is the topic of all events: the last part of subjects and keys, and the first frame of messages.
 const topic = "kv-events"
 
-// device is the memory that events are about.
+// device is the memory of all events.
 const device = "device"
 
-// change is one event as the event plane has it: blocks that are stored behind one
-// another, or names of blocks that are gone.
+// change is one event of the event plane: a chain of stored blocks, or names of removed blocks.
 type change struct {
-	ID      uint64 // 1, 2, 3, …: a gap shows that something was missed
+	ID      uint64 // 1, 2, 3, …: a gap shows a missed event
 	Stored  kvevents.Run
 	Removed []uint64
 }
@@ -70,7 +68,7 @@ func appendStored(dst []byte, r *kvevents.Run) []byte {
 	return dst
 }
 
-// appendEnvelope appends the envelope of an event: the publisher and the number of the message.
+// appendEnvelope appends the envelope of a message: publisher, sequence number, time, topic and payload.
 func appendEnvelope(dst []byte, publisher, sequence uint64, at time.Time, payload []byte) []byte {
 	dst = msgp.AppendMapHeader(dst, 5)
 	dst = msgp.AppendUint64(msgp.AppendString(dst, "publisher_id"), publisher)
@@ -80,10 +78,10 @@ func appendEnvelope(dst []byte, publisher, sequence uint64, at time.Time, payloa
 	return msgp.AppendBytes(msgp.AppendString(dst, "payload"), payload)
 }
 
-// frameVersion begins the last frame of a message over ZeroMQ.
+// frameVersion is the first byte of the last frame of a message over ZeroMQ.
 const frameVersion = 1
 
-// appendFrame appends an envelope as that frame: version, length, envelope.
+// appendFrame appends the last frame of a message over ZeroMQ: version, length, envelope.
 func appendFrame(dst, envelope []byte) []byte {
 	dst = binary.BigEndian.AppendUint32(append(dst, frameVersion), uint32(len(envelope)))
 	return append(dst, envelope...)

@@ -1,26 +1,26 @@
 // Package eventplane publishes the KV cache of a worker on the event plane of the published Python package, for its KV
 // router (docs/servers.md "The event plane of the Python package").
 //
-// There are two layouts of subjects, keys and messages, by release, and two transports, NATS and
-// ZeroMQ. A Publisher serves all four at once, and a subscriber follows one of them:
+// The two groups of releases differ in the layout of subjects, keys and messages. There are two transports, NATS and
+// ZeroMQ. A Publisher serves both layouts on both transports, and a subscriber follows one of them:
 //
 //   - The default transport of frontends with etcd (DYN_EVENT_PLANE) is NATS in 1.2 and ZeroMQ in 1.6.
 //   - The subject of NATS is namespace.NS.component.COMP.kv-events in 1.2, and
 //     namespace.NS.component.COMP.endpoint.EP.kv-events in 1.6.
 //   - The key of the publisher in v1/event_channels is NS/COMP/kv-events/ID in 1.2, and
 //     namespace/NS/component/COMP/endpoint/EP/topic/kv-events/ID in 1.6.
-//   - The id of the publisher is that of the worker in 1.2, and a separate number in 1.6, where v1/event_sources has
-//     its worker, and for ranks above 0.
+//
+// - The id of the publisher is the worker's id in 1.2. In 1.6, and for ranks above 0, it is a separate number. In 1.6
+// v1/event_sources has its worker.
 //   - A message has one event in 1.2, and a list of events with residency_domain in 1.6.
 //
-// A message is msgpack: publisher_id, sequence, published_at (ms), topic, and as bytes payload: worker_id,
-// storage_tier, and the event with its number from 1 on. Over ZeroMQ its frames are topic, publisher and
-// sequence (8 bytes each, big-endian), and version 1, length and message in one. A subscriber with a gap
-// asks the endpoint worker_kv_indexer_query_dp0 of the worker's component, which ends with the rank. A block is listed once, and
-// reported as removed with its last copy.
+// A message is msgpack: publisher_id, sequence, published_at (ms), topic, and payload as bytes. The payload is
+// worker_id, storage_tier, and the event with its number from 1. Over ZeroMQ the frames are topic, publisher and
+// sequence (8 bytes each, big-endian), and a frame with version 1, length and message. A subscriber with a gap
+// queries the endpoint worker_kv_indexer_query_dp0 of the worker's component, with the rank as its last part. A block
+// is listed once. It is reported as removed with its last copy.
 //
-// Read eventplane.go, records.go (its records in discovery), encode.go (messages), query.go (requests of
-// subscribers for missed events).
+// Read eventplane.go, records.go (records in discovery), encode.go (messages), query.go (queries for missed events).
 package eventplane
 
 import (
@@ -41,26 +41,26 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// Options are the places where KV events are published.
+// Options select the transports for KV events.
 type Options struct {
-	NATS bool   // on subjects of NATS
-	ZMQ  bool   // on sockets of ZeroMQ, which discovery tells
-	Host string // that the sockets listen at; default 127.0.0.1
-	// Insecure allows a host outside loopback: sockets have no credentials.
+	NATS bool   // publish on NATS subjects
+	ZMQ  bool   // publish on ZeroMQ sockets, with addresses in discovery
+	Host string // host of the sockets; default 127.0.0.1
+	// Insecure allows a host outside loopback, although the sockets have no authentication.
 	Insecure bool
-	// Warn, if not nil, receives the losses.
+	// Warn, if not nil, receives warnings about lost events.
 	Warn func(string)
 }
 
 // Limits of a publisher.
 const (
-	maxQueue  = 100_000 // events that may wait to be published
-	maxBlocks = 1_000   // of one event on the wire
-	maxKept   = 10_000  // events for subscribers that missed some
-	highWater = 100_000 // messages that may wait for a subscriber of ZeroMQ
+	maxQueue  = 100_000 // events that wait to be published
+	maxBlocks = 1_000   // blocks in one event on the wire
+	maxKept   = 10_000  // events kept for subscribers that missed some
+	highWater = 100_000 // messages that wait for a ZeroMQ subscriber
 )
 
-// Publisher publishes the KV events of one rank of a worker. Its calls never wait.
+// Publisher publishes the KV events of one rank of a worker. Its methods never block.
 type Publisher struct {
 	options Options
 	runtime *drt.Runtime
@@ -68,37 +68,37 @@ type Publisher struct {
 	worker  uint64
 	rank    int
 	lanes   []*lane
-	keys    []string // announced
+	keys    []string // keys in discovery
 	query   *drt.Serving
 	done    chan struct{}
 
 	mu      sync.Mutex
 	queue   []scheduler.KVEvent
 	closing bool
-	lost    int       // events that came while the queue was full
-	wake    bell.Bell // there is work
+	lost    int       // events dropped because the queue was full
+	wake    bell.Bell // rings when there is work
 
-	state    sync.Mutex // what answers are made of
+	state    sync.Mutex // guards the data for answers
 	holding  *kvevents.Holding
-	kept     []change // published last, in order
-	last     uint64   // id of the one published last
-	failures int      // messages that NATS did not take
+	kept     []change // latest published changes, in order
+	last     uint64   // id of the latest change
+	failures int      // messages that NATS did not accept
 }
 
-// lane is one layout: its readers see all events, numbered for this layout.
+// lane is the publisher of one layout. It has its own sequence of message numbers.
 type lane struct {
 	layout
-	publisher uint64 // id
-	subject   string // of NATS; "": none
+	publisher uint64 // publisher id
+	subject   string // NATS subject; "": not on NATS
 	pub       *zmtp.Pub
 	sequence  uint64
 }
 
-// Bind returns the function for engine.WorkerConfig.Publish: it makes a publisher for each rank of a worker.
+// Bind returns the function for engine.WorkerConfig.Publish. It opens a publisher for each rank of a worker.
 func Bind(o Options) func(engine.PublisherContext) (engine.KVEventSink, func(), error) {
 	return func(c engine.PublisherContext) (engine.KVEventSink, func(), error) {
 		if c.Source.OnReady == nil {
-			return nil, nil, nil // an engine that publishes on its own sockets only
+			return nil, nil, nil // the engine publishes only on its own sockets
 		}
 		p, err := openPlane(o, c.Runtime, c.Endpoint.Name(), c.Source.DPRank)
 		if err != nil {
@@ -108,7 +108,7 @@ func Bind(o Options) func(engine.PublisherContext) (engine.KVEventSink, func(), 
 	}
 }
 
-// openPlane begins to tell the KV events of a rank of the worker that serves an endpoint.
+// openPlane starts to publish the KV events of a rank of the worker that serves an endpoint.
 func openPlane(o Options, rt *drt.Runtime, name drt.Name, rank int) (*Publisher, error) {
 	ctx := context.Background()
 	if o.Host == "" {
@@ -123,7 +123,7 @@ func openPlane(o Options, rt *drt.Runtime, name drt.Name, rank int) (*Publisher,
 	}
 	for _, l := range allLayouts() {
 		one := &lane{layout: l, publisher: p.worker}
-		if l.newer || rank > 0 { // the key of a publisher has its id
+		if l.newer || rank > 0 { // the key of a publisher contains its id
 			one.publisher = 1 + rand.Uint64N(1<<53-1)
 		}
 		if o.NATS {
@@ -151,7 +151,7 @@ func openPlane(o Options, rt *drt.Runtime, name drt.Name, rank int) (*Publisher,
 	return p, nil
 }
 
-// enqueueAny is Enqueue for a caller with events of type any.
+// enqueueAny is Enqueue for events of type any.
 func (p *Publisher) enqueueAny(events []any) {
 	for _, one := range events {
 		if e, ok := one.(scheduler.KVEvent); ok {
@@ -160,7 +160,8 @@ func (p *Publisher) enqueueAny(events []any) {
 	}
 }
 
-// Enqueue takes in an event without waiting for subscribers, and keeps nothing of its slices.
+// Enqueue enqueues a copy of an event without waiting for subscribers. It ignores events of other memories than the
+// device.
 func (p *Publisher) Enqueue(e scheduler.KVEvent) {
 	if e.Tier != scheduler.Device {
 		return
@@ -202,7 +203,7 @@ func (p *Publisher) publishAll() {
 	}
 }
 
-// publishEvent publishes what an event of the engine changes.
+// publishEvent publishes the changes of an event of the engine.
 func (p *Publisher) publishEvent(e *scheduler.KVEvent) {
 	p.state.Lock()
 	removed := p.holding.Apply(e, nil)
@@ -227,8 +228,8 @@ func (p *Publisher) publishEvent(e *scheduler.KVEvent) {
 	}
 }
 
-// sendChange sends an event in every layout. A lost message is a gap in the event numbers, and a subscriber
-// asks for the missed events.
+// sendChange sends a change in every layout. If the message is lost, subscribers see a gap in the event numbers and
+// query the missed events.
 func (p *Publisher) sendChange(c *change) {
 	now := time.Now()
 	for _, l := range p.lanes {
@@ -245,14 +246,14 @@ func (p *Publisher) sendChange(c *change) {
 	}
 }
 
-// noteFailure warns of messages that are lost, of the first and of every thousandth.
+// noteFailure warns about the first and every thousandth lost message.
 func (p *Publisher) noteFailure(err error) {
 	if p.failures++; p.failures%1000 == 1 {
 		p.options.Warn(fmt.Sprintf("the event plane: messages lost, %d in all: %v", p.failures, err))
 	}
 }
 
-// Close takes back what was announced, and ends. It may be called again.
+// Close publishes the queued events and removes the keys from discovery. It may be called several times.
 func (p *Publisher) Close() {
 	p.mu.Lock()
 	again := p.closing
@@ -263,7 +264,7 @@ func (p *Publisher) Close() {
 	if again {
 		return
 	}
-	ctx, release := context.WithTimeout(context.Background(), 2*time.Second) // etcd may be gone
+	ctx, release := context.WithTimeout(context.Background(), 2*time.Second) // etcd may be down
 	defer release()
 	var errs []error
 	for _, key := range p.keys {

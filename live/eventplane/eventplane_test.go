@@ -22,7 +22,7 @@ import (
 	"github.com/replay-llm/replay/sim/blockhash"
 )
 
-// recordedCalls are the calls of testdata/recorded.txt, as an engine's events.
+// recordedCalls returns the calls recorded in testdata/recorded.txt as events of an engine.
 func recordedCalls() []scheduler.KVEvent {
 	tokens := make([]uint32, 32)
 	for i := range tokens {
@@ -37,7 +37,7 @@ func recordedCalls() []scheduler.KVEvent {
 	}
 }
 
-// recorded is a message that was recorded, taken apart.
+// recorded is a recorded message, split into its parts.
 type recorded struct {
 	release, subject    string
 	message, payload    []byte
@@ -89,7 +89,7 @@ func number(v any) uint64 {
 	panic(fmt.Sprintf("%T", v))
 }
 
-// Messages are, byte for byte, what the package's own publisher sends for the same events.
+// Messages are equal byte for byte to those of the package's publisher for the same events.
 func TestMessagesAreThePackages(t *testing.T) {
 	all := readRecorded(t)
 	if len(all) != 6 {
@@ -115,7 +115,7 @@ func asChange(e scheduler.KVEvent, id uint64) change {
 	return c
 }
 
-// plane is a publisher of a worker with separate servers.
+// plane is a publisher of a worker on separate servers.
 type plane struct {
 	*Publisher
 	hub *drttest.Servers
@@ -143,7 +143,7 @@ func newPlane(t *testing.T, rank int) *plane {
 	return &plane{p, hub, rt}
 }
 
-// ask returns the answer to a question, as JSON without the worker's id.
+// ask returns the answer to a question as JSON, with WORKER for the worker's id.
 func (p *plane) ask(t *testing.T, question1 string) string {
 	t.Helper()
 	var q question
@@ -157,7 +157,7 @@ func (p *plane) ask(t *testing.T, question1 string) string {
 	return strings.ReplaceAll(string(b), fmt.Sprint(p.worker), "WORKER")
 }
 
-// await waits until as many events are published.
+// await waits until n events are published.
 func (p *plane) await(t *testing.T, n uint64) {
 	t.Helper()
 	poll.Until(t, fmt.Sprintf("%d events", n), func() bool {
@@ -167,8 +167,8 @@ func (p *plane) await(t *testing.T, n uint64) {
 	})
 }
 
-// Queries get the answers of the package's own worker after the same events, except that the older release also merges
-// blocks of one chain into an event.
+// Queries get the same answers as from the package's worker after the same events. One difference: the older release
+// also merges the blocks of a chain into one event.
 func TestAnswersAreThePackages(t *testing.T) {
 	p := newPlane(t, 0)
 	for _, e := range recordedCalls() {
@@ -195,7 +195,7 @@ func TestAnswersAreThePackages(t *testing.T) {
 	}
 }
 
-// Discovery has the keys of both releases while the publisher lives, and none after.
+// Discovery has the keys of both releases while the publisher lives, and no key after its end.
 func TestKeysAreThePackages(t *testing.T) {
 	p := newPlane(t, 0)
 	w, n := fmt.Sprintf("%x", p.worker), fmt.Sprintf("%x", p.lanes[1].publisher)
@@ -236,7 +236,7 @@ func TestKeysAreThePackages(t *testing.T) {
 	}
 }
 
-// Messages over ZeroMQ equal those over NATS, in a frame behind topic, publisher and number.
+// Messages over ZeroMQ have the content of messages over NATS, in frames with topic, publisher and number.
 func TestMessagesOverZeroMQ(t *testing.T) {
 	p := newPlane(t, 0)
 	for i, l := range p.lanes {
@@ -254,7 +254,7 @@ func TestMessagesOverZeroMQ(t *testing.T) {
 		before := uint64(i)
 		p.Enqueue(scheduler.KVEvent{Stored: []scheduler.KVBlock{{Seq: 100 + before, Tokens: 5}}})
 		var m zmtp.Message
-		for len(m) < 4 || binary.BigEndian.Uint64(m[2]) < before { // the event of the lane before may come late
+		for len(m) < 4 || binary.BigEndian.Uint64(m[2]) < before { // the event of the previous lane may arrive late
 			if got, err = sub.Receive(drttest.Within(t), got[:0]); err != nil || len(got[len(got)-1].Message) != 4 {
 				t.Fatalf("%v, %v, want messages of four frames", got, err)
 			}
@@ -276,8 +276,8 @@ func TestMessagesOverZeroMQ(t *testing.T) {
 	}
 }
 
-// A block with several copies is removed with the last copy. Long events are cut into pieces, each the parent of
-// the next. A query for events that are no longer kept is answered with all blocks.
+// A block with several copies is removed with its last copy. Long events are split, and each part is the parent of
+// the next part. A query for events that are no longer kept is answered with all blocks.
 func TestLongEvents(t *testing.T) {
 	p := newPlane(t, 0)
 	long := make([]scheduler.KVBlock, 2*maxBlocks+1)
@@ -314,7 +314,7 @@ func TestLongEvents(t *testing.T) {
 	}
 }
 
-// Each data-parallel rank has a publisher, an endpoint for queries and a number in events.
+// Each data-parallel rank has a separate publisher, a separate endpoint for queries, and its number in events.
 func TestRankOnThePlane(t *testing.T) {
 	p := newPlane(t, 2)
 	for _, e := range recordedCalls() {

@@ -12,12 +12,12 @@ import (
 	"github.com/replay-llm/replay/live/kvevents"
 )
 
-// queryName returns the endpoint where followers of the rank ask for missed events.
+// queryName returns the endpoint at which subscribers query missed events of the rank.
 func (p *Publisher) queryName() drt.Name {
 	return drt.Name{Namespace: p.name.Namespace, Component: p.name.Component, Endpoint: fmt.Sprint("worker_kv_indexer_query_dp", p.rank)}
 }
 
-// serveQueries begins to answer.
+// serveQueries starts to answer queries.
 func (p *Publisher) serveQueries(ctx context.Context) error {
 	q := p.queryName()
 	endpoint, err := p.runtime.Endpoint(q.Namespace, q.Component, q.Endpoint)
@@ -30,18 +30,18 @@ func (p *Publisher) serveQueries(ctx context.Context) error {
 	return p.query.Register(ctx)
 }
 
-// question is what is asked: events from an id on, or everything there is.
+// question is a query: for events from an id on, or for all blocks.
 type question struct {
 	Worker uint64  `json:"worker_id"`
 	Rank   *int    `json:"dp_rank"`
 	First  *uint64 `json:"start_event_id"`
-	Kind   string  `json:"kind"` // recovery; the older release does not send it
+	Kind   string  `json:"kind"` // "recovery"; not sent by the older release
 }
 
-// answer is one of these.
+// answer is an answer to a query. One field is set.
 type answer struct {
-	Tree   *listing `json:"TreeDump,omitempty"` // all that is cached
-	Events *listing `json:"Events,omitempty"`   // from the id that was asked for on
+	Tree   *listing `json:"TreeDump,omitempty"` // all cached blocks
+	Events *listing `json:"Events,omitempty"`   // events from the requested id on
 	TooNew *tooNew  `json:"TooNew,omitempty"`
 	Error  string   `json:"Error,omitempty"`
 }
@@ -49,10 +49,10 @@ type answer struct {
 type listing struct {
 	Events []eventRecord `json:"events"`
 	Last   uint64        `json:"last_event_id"`
-	Reset  string        `json:"reset_scope,omitempty"` // of what is to be forgotten before
+	Reset  string        `json:"reset_scope,omitempty"` // what the subscriber must drop first
 }
 
-// tooNew means that the events asked for do not exist yet.
+// tooNew means that the requested events do not exist yet.
 type tooNew struct {
 	Start  uint64 `json:"requested_start"`
 	End    uint64 `json:"requested_end"`
@@ -94,7 +94,7 @@ type removedJSON struct {
 	Blocks []uint64 `json:"block_hashes"`
 }
 
-// answerQuery answers with one item.
+// answerQuery answers a query with one item.
 func (p *Publisher) answerQuery(_ context.Context, _ cancel.Context, rq *drt.Request) (iter.Seq2[drt.Item, error], error) {
 	var q question
 	if err := json.Unmarshal(rq.Payload, &q); err != nil {
@@ -140,11 +140,11 @@ func (p *Publisher) answerOf(q *question) answer {
 	return answer{Events: l}
 }
 
-// keepChanges keeps events for subscribers that missed some. p.state is held.
+// keepChanges keeps changes for subscribers that missed events. p.state is held.
 func (p *Publisher) keepChanges(changes []change) {
 	p.kept = append(p.kept, changes...)
 	if over := len(p.kept) - maxKept; over > 0 {
-		clear(p.kept[:over]) // they are not kept by the array either
+		clear(p.kept[:over]) // releases their memory
 		p.kept = p.kept[over:]
 	}
 }
@@ -173,5 +173,5 @@ func storedOf(run *kvevents.Run) *storedJSON {
 	return s
 }
 
-// encodeNumber returns a number as a frame of ZeroMQ.
+// encodeNumber returns a number as a ZeroMQ frame.
 func encodeNumber(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }

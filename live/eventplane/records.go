@@ -9,13 +9,13 @@ import (
 	"github.com/replay-llm/replay/live/drt"
 )
 
-// layout is a form of subjects, keys and messages: that of release 1.2, or that of 1.6, which also has the endpoint,
-// and a list of events in each message.
+// layout is a format of subjects, keys and messages: of release 1.2, or of release 1.6. The newer format also has the
+// endpoint, and a list of events in each message.
 type layout struct{ newer bool }
 
 func allLayouts() []layout { return []layout{{newer: false}, {newer: true}} }
 
-// subjectOf returns the subject of NATS on which the events of an endpoint's workers are.
+// subjectOf returns the NATS subject for the events of an endpoint's workers.
 func (l layout) subjectOf(n drt.Name) string { return l.prefixOf(n) + "." + topic }
 
 func (l layout) prefixOf(n drt.Name) string {
@@ -35,15 +35,15 @@ func (l layout) keyOf(folder string, n drt.Name, publisher uint64) string {
 	return "v1/" + folder + "/" + path + "/" + topic + "/" + strconv.FormatUint(publisher, 16)
 }
 
-// appendPayload appends the content of one message.
+// appendPayload appends the payload of one message.
 func (l layout) appendPayload(dst []byte, worker uint64, rank int, c *change) []byte {
 	if l.newer {
-		dst = append(dst, 0x91) // a list of one
+		dst = append(dst, 0x91) // a list of one element
 	}
 	return l.appendChange(dst, worker, rank, c)
 }
 
-// endpointName is an endpoint as records name it.
+// endpointName is an endpoint in records.
 type endpointName struct {
 	Namespace string `json:"namespace"`
 	Component string `json:"component"`
@@ -56,7 +56,7 @@ type scope struct {
 	Endpoint endpointName `json:"endpoint"`
 }
 
-// transport is how events are carried.
+// transport is the transport of events.
 type transport struct {
 	Kind   string `json:"kind"`
 	Config struct {
@@ -72,11 +72,11 @@ type channelRecord struct {
 	Component string    `json:"component,omitempty"`
 	Scope     *scope    `json:"scope,omitempty"`
 	Topic     string    `json:"topic"`
-	ID        uint64    `json:"instance_id"` // of the publisher
+	ID        uint64    `json:"instance_id"` // id of the publisher
 	Transport transport `json:"transport"`
 }
 
-// sourceRecord names the worker of a publisher's events and the endpoint to query for missed events.
+// sourceRecord names the worker of a publisher's events, and the endpoint for queries of missed events.
 type sourceRecord struct {
 	Type      string         `json:"type"`
 	Scope     scope          `json:"scope"`
@@ -104,7 +104,7 @@ type recoveryRecord struct {
 	Transport drt.Transport `json:"transport"`
 }
 
-// announceAll writes the addresses of the events, and the other records that followers read.
+// announceAll writes the records with the addresses of the events and of the queries.
 func (p *Publisher) announceAll(ctx context.Context) error {
 	for _, l := range p.lanes {
 		if err := p.announceKey(ctx, l.keyOf("event_channels", p.name, l.publisher), p.channelOf(l)); err != nil {
@@ -129,8 +129,8 @@ func (p *Publisher) announceKey(ctx context.Context, key string, record any) err
 	return p.runtime.Announce(ctx, key, value)
 }
 
-// channelOf returns where a lane is. One that is on both transports names its socket: a subject is
-// known without.
+// channelOf returns the record of a lane. A lane on both transports lists its socket, because subscribers know the
+// subject.
 func (p *Publisher) channelOf(l *lane) channelRecord {
 	r := channelRecord{Type: "EventChannel", Topic: topic, ID: l.publisher}
 	if l.newer {
