@@ -1,26 +1,22 @@
-// Package replay holds what one replay depends on, and runs it.
+// Package replay has the specification of a replay, and runs it.
 //
-// A Spec is everything a run depends on: Run opens its workload, builds the
-// cluster and moves the clock until every request is answered; Steps opens a run
-// that advances as far as its caller asks; RunLive takes the real clock. Streams
-// are what a run gets from its caller besides: an engine, a router policy, an observer or a scaler of the
-// caller's own.
+// A Spec has all settings of a run. Run opens its workload, builds the cluster and advances the clock until every
+// request is answered. Steps opens a run that the caller advances step by step. RunLive uses the real clock. Streams
+// are the inputs and callbacks of the caller: for example an engine, an observer or a scaler.
 //
 // # Stability
 //
-// This package is the door for programs, and everything in it is stable by the rules of Semantic Versioning: from
-// version 1.0.0, programs that use it continue to build within a major version, and so do programs that use the names
-// in docs/api.md. All else in the module is not: the other names of these packages, and the other packages. No version
-// has been released so far.
+// This package is the API for programs, and all its names are stable by the rules of Semantic Versioning. From
+// version 1.0.0 on, programs that use it or the names in docs/api.md continue to build within a major version. All
+// other names and packages of the module are not stable. No version has been released so far.
 //
-// Structures and harness.Observer grow, so name the fields in literals, do not compare
-// structures, and embed harness.NoObserver. Numbers that a replay gives are not part of the promise:
-// they move when a rule is corrected, and CHANGELOG.md lists it.
+// Structures and harness.Observer may get new fields and methods. Name the fields in literals, do not compare
+// structures, and embed harness.NoObserver. Results of a replay are not stable: they change when a rule is corrected,
+// and CHANGELOG.md lists the correction.
 //
 // # Reading order
 //
-// Read spec.go, which has the names of settings in run directories, too,
-// then open.go, run.go and live.go. Package engines has the topology of a cluster,
-// engineargs the arguments of an engine, harness, offline and online the clocks,
-// collector the report.
+// Read spec.go, which also has the names of settings in run directories, then open.go, run.go and live.go. Package
+// engines has the topology of a cluster, engineargs the arguments of an engine, harness, offline and online the
+// clocks, collector the report.
 package replay

@@ -6,7 +6,7 @@ import (
 	"github.com/replay-llm/replay/replay/autoscale"
 )
 
-// checkEngine rejects settings that are not supported with an engine of the caller's.
+// checkEngine rejects settings that are not supported with a custom engine.
 func (s *Spec) checkEngine(streams *Streams) error {
 	if streams.Engine == nil {
 		return nil

@@ -27,10 +27,10 @@ import (
 
 func newFirstCome(o custom.Options) (custom.Engine, error) { return &custom.FirstCome{Options: o}, nil }
 
-// counted is an engine that counts requests that have lost their place.
+// counted is an engine that counts waiting requests that were preempted.
 type counted struct {
 	custom.FirstCome
-	lost *int // of all workers
+	lost *int // sum over all workers
 }
 
 func (e *counted) Plan(p *custom.Plan) {
@@ -40,7 +40,7 @@ func (e *counted) Plan(p *custom.Plan) {
 	e.FirstCome.Plan(p)
 }
 
-// firstComeRules are the rules of vLLM's that FirstCome follows.
+// firstComeRules returns the rules of vLLM that FirstCome follows.
 func firstComeRules() vllm.Rules {
 	r := releases.Rules024()
 	r.TwoInFlight, r.NullBlock, r.EmptyPassMs, r.EmptyPassIdle = false, false, 0, false
@@ -81,7 +81,7 @@ func drawEngineSpec(seed uint64) replay.Spec {
 	return s
 }
 
-// drawTrouble lets workers come, go, die, hang, slow down or be of two kinds in some replays, and clients hang up.
+// drawTrouble adds events to some replays: scaling, faults, workers of two kinds or speeds, or client timeouts.
 func drawTrouble(rng *rand.Rand, s *replay.Spec) {
 	switch rng.IntN(6) {
 	case 3:
@@ -106,7 +106,7 @@ func drawTrouble(rng *rand.Rand, s *replay.Spec) {
 	}
 }
 
-// outcome is what two replays are compared by.
+// outcome is the result of a replay for comparison.
 type outcome struct {
 	report  *collector.Report
 	records []collector.Record
@@ -126,8 +126,8 @@ func runEngine(t *testing.T, spec *replay.Spec, streams replay.Streams) outcome 
 	return o
 }
 
-// An engine of the caller's that plans as vLLM gives the same report and the same records of requests, behind any
-// router, to the last bit.
+// TestOwnEngineEqualsBuiltIn compares a custom engine that plans like vLLM with vLLM's engine. The report and the
+// records of requests are identical under any router.
 func TestOwnEngineEqualsBuiltIn(t *testing.T) {
 	preempted, reused := 0, 0
 	for seed := range uint64(150) {
@@ -157,7 +157,7 @@ func TestOwnEngineEqualsBuiltIn(t *testing.T) {
 	}
 }
 
-// firstDifference names the first request that differs.
+// firstDifference describes the first request that differs.
 func firstDifference(got, want outcome) string {
 	for i := range min(len(got.records), len(want.records)) {
 		if !reflect.DeepEqual(got.records[i], want.records[i]) {
@@ -167,7 +167,7 @@ func firstDifference(got, want outcome) string {
 	return fmt.Sprintf("%+v, want\n%+v", got.report, want.report)
 }
 
-// passes keeps what an observer is shown of passes, by worker and end.
+// passes records the passes that an observer sees, by worker and end.
 type passes struct {
 	harness.NoObserver
 	seen map[passKey]string
@@ -188,12 +188,13 @@ func (o *passes) Pass(_ scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
 	}
 }
 
-// Observers are shown the same of it, pass by pass; where vLLM's core takes several passes at once, after the last.
+// TestOwnEngineIsObservedAlike checks that observers see the same passes. If vLLM's core takes several passes at
+// once, it compares the state after the last.
 func TestOwnEngineIsObservedAlike(t *testing.T) {
 	compared := 0
 	for seed := range uint64(60) {
 		spec := drawEngineSpec(seed)
-		spec.Client, spec.Faults = nil, nil // a request may leave at the end of a run
+		spec.Client, spec.Faults = nil, nil // a request may leave at the end of a run of passes
 		want, got := passes{seen: make(map[passKey]string)}, passes{seen: make(map[passKey]string)}
 		runEngine(t, &spec, replay.Streams{Observer: &want})
 		runEngine(t, &spec, replay.Streams{Observer: &got, Engine: newFirstCome})
@@ -209,14 +210,15 @@ func TestOwnEngineIsObservedAlike(t *testing.T) {
 	}
 }
 
-// scribbler overwrites all that it is shown while it is not asked, and adds to the plan of the worker asked before.
+// scribbler is an engine that overwrites all values of a plan between its calls. It also adds to the plan of the
+// worker that was planned before.
 type scribbler struct {
 	custom.FirstCome
 	old    map[*custom.Request]custom.Request
 	before *planned
 }
 
-// planned is the plan of the worker asked before, and the requests that waited.
+// planned is the latest plan of any worker, and the requests that waited.
 type planned struct {
 	plan *custom.Plan
 	ids  []sim.RequestID
@@ -246,7 +248,8 @@ func (e *scribbler) Plan(p *custom.Plan) {
 	clear(p.Waiting)
 }
 
-// A replay reads nothing from values that an engine may write to, and a plan that is over has no effect.
+// TestOwnEngineCannotTouchTheBooks checks that a replay does not read values that an engine may overwrite. It also
+// checks that an ended plan has no effect.
 func TestOwnEngineCannotTouchTheBooks(t *testing.T) {
 	for seed := range uint64(20) {
 		spec := drawEngineSpec(seed)

@@ -21,12 +21,12 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// planner is an engine in a function.
+// planner is an engine that is a function.
 type planner func(p *custom.Plan)
 
 func (f planner) Plan(p *custom.Plan) { f(p) }
 
-// planWith returns engines that plan as FirstCome does, except what a function does before on worker 1.
+// planWith returns engines that plan like FirstCome. On worker 1, before is called first and may plan instead.
 func planWith(before func(p *custom.Plan) (instead bool)) replay.Streams {
 	return replay.Streams{Engine: func(o custom.Options) (custom.Engine, error) {
 		first := &custom.FirstCome{Options: o}
@@ -45,8 +45,8 @@ func engineSpec() replay.Spec {
 	}
 }
 
-// A wrong plan of an engine ends the replay with an error that names the worker, the instant, the request and the rule,
-// under every driver.
+// TestWrongPlansEndTheReplay checks that a wrong plan of an engine ends the replay with an error. The error names the
+// worker, the instant, the request and the rule, in every driver.
 func TestWrongPlansEndTheReplay(t *testing.T) {
 	head := func(p *custom.Plan) sim.RequestID {
 		return append(p.Running[:len(p.Running):len(p.Running)], p.Waiting...)[0].ID
@@ -84,7 +84,7 @@ func TestWrongPlansEndTheReplay(t *testing.T) {
 	}
 }
 
-// An engine with too few KV blocks for its plan.
+// TestPlansAreHeldToTheBlocks checks an engine with too few KV blocks for its plan.
 func TestPlansAreHeldToTheBlocks(t *testing.T) {
 	spec := engineSpec()
 	spec.Pools[0].Engine.Blocks = 20
@@ -101,7 +101,7 @@ func TestPlansAreHeldToTheBlocks(t *testing.T) {
 	}
 }
 
-// A worker without an engine, and requests that fit on none.
+// TestEnginesThatAreNotThere checks a worker without an engine, and requests that fit on no engine.
 func TestEnginesThatAreNotThere(t *testing.T) {
 	spec := engineSpec()
 	failing := errors.New("no engine today")
@@ -121,7 +121,7 @@ func TestEnginesThatAreNotThere(t *testing.T) {
 	}
 }
 
-// What does not go with an engine of the caller's is refused.
+// TestOwnEngineRefusals checks that settings that are not supported with a custom engine are rejected.
 func TestOwnEngineRefusals(t *testing.T) {
 	own := replay.Streams{Engine: newFirstCome}
 	for want, change := range map[string]func(*replay.Spec, *replay.Streams){
@@ -166,7 +166,7 @@ func TestOwnEngineRefusals(t *testing.T) {
 	}
 }
 
-// A replay with an engine that gets on slowly is ended by its context.
+// TestOwnEngineIsInterrupted checks that the context ends a replay with a slow engine.
 func TestOwnEngineIsInterrupted(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -187,7 +187,7 @@ func TestOwnEngineIsInterrupted(t *testing.T) {
 	}
 }
 
-// batches is an engine that gathers requests for a while and computes them together to their end.
+// batches is an engine that collects requests for a while and computes them together to their end.
 type batches struct{ until sim.Time }
 
 func (e *batches) Plan(p *custom.Plan) {
@@ -211,7 +211,7 @@ func (e *batches) Plan(p *custom.Plan) {
 	}
 }
 
-// turns is round robin as a policy of the caller, which declares that it reads the requests of workers.
+// turns is round robin as a custom policy, which declares that it reads the requests of workers.
 func turns(policy.Options) (router.Policy, error) {
 	n := -1
 	return given{router.Needs{Running: true}, func(_ *sim.Request, c *router.Candidates) sim.WorkerID {
@@ -220,8 +220,7 @@ func turns(policy.Options) (router.Policy, error) {
 	}}, nil
 }
 
-// The waits of an engine do not depend on the driver: workers one after the other, each to the next arrival, or all by
-// one heap of events.
+// TestWaitsAreTheSameInAllDrivers checks that the waits of an engine do not depend on the driver.
 func TestWaitsAreTheSameInAllDrivers(t *testing.T) {
 	gather := func(custom.Options) (custom.Engine, error) { return new(batches), nil }
 	spec := engineSpec()

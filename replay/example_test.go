@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// A planner reads the cluster every 500 ms, and adds a worker while tokens come too slowly.
+// A planner reads the cluster every 500 ms, and adds a worker while the inter-token latency is too high.
 func ExampleSpec_Steps() {
 	spec := replay.Spec{
 		Synthetic: loadgen.Synthetic{Requests: 90, Input: 1500, Output: 30, Interval: 50, Turns: 1},

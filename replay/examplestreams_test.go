@@ -17,7 +17,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// A run is a Spec: a workload and a cluster. What it leaves is a report, and a record of each request.
+// A run is configured by a Spec: a workload and a cluster. Its result has a report and a record of each request.
 func ExampleSpec_Run() {
 	spec := replay.Spec{
 		Synthetic: loadgen.Synthetic{Requests: 60, Input: 1500, Output: 30, Interval: 30, Turns: 1},
@@ -34,10 +34,10 @@ func ExampleSpec_Run() {
 	// Output: 60 requests in 1996 ms, TTFT 49.6 ms on average, p99 ITL 46.7 ms
 }
 
-// fewest is a router policy: the worker with the fewest requests.
+// fewest is a router policy that chooses the worker with the fewest requests.
 type fewest struct{}
 
-// Needs returns what the router must keep for the policy.
+// Needs returns the facts that the router must keep for the policy.
 func (fewest) Needs() router.Needs { return router.Needs{Running: true} }
 
 // Choose returns one of c.Workers, the lowest id among equals.
@@ -51,7 +51,7 @@ func (fewest) Choose(_ *sim.Request, c *router.Candidates) router.Choice {
 	return router.Choice{Worker: best, Second: router.None}
 }
 
-// A router policy of the caller replaces one that comes with the program. examples/policy has one that reads caches.
+// A custom router policy replaces a built-in policy. examples/policy has a policy that reads caches.
 func ExampleSpec_policy() {
 	spec := exampleSpec()
 	spec.Router = &policy.Given{Name: "fewest", Make: func(policy.Options) (router.Policy, error) { return fewest{}, nil }}
@@ -67,14 +67,14 @@ func ExampleSpec_policy() {
 // shortest is an engine that admits the shortest prompts first.
 type shortest struct{}
 
-// Plan is asked for each pass. A request that waits is admitted with its first tokens, and one that has no tokens left to
-// compute gains one of its answer.
+// Plan plans one pass. A waiting request is admitted with its first tokens. A request without prompt tokens to
+// compute gains one token of its answer.
 func (shortest) Plan(p *custom.Plan) {
 	for _, r := range p.Running {
 		if p.Fits(r.ID, r.Left()) {
 			p.Compute(r.ID, r.Left())
 		} else {
-			p.Preempt(r.ID) // there is no KV block for its next token
+			p.Preempt(r.ID) // no KV block is free for its next token
 		}
 	}
 	slices.SortStableFunc(p.Waiting, func(a, b *custom.Request) int { return a.Left() - b.Left() })
@@ -85,8 +85,8 @@ func (shortest) Plan(p *custom.Plan) {
 	}
 }
 
-// An engine of the caller's decides what passes compute. KV blocks, prefix cache, the time of passes and the report are as with
-// engines that come with the program. examples/engine has two more.
+// A custom engine decides what passes compute. KV blocks, the prefix cache, the duration of passes and the report are
+// the same as with built-in engines. examples/engine has two further engines.
 func ExampleStreams_engine() {
 	spec := exampleSpec()
 	spec.Pools[0].Engine.Blocks = 100
@@ -106,12 +106,12 @@ type placements struct {
 	on [3]int
 }
 
-// Routed is shown each request that is given to a worker.
+// Routed is called for each request that is placed on a worker.
 func (p *placements) Routed(_ scheduler.Role, _ sim.Time, placed *router.Placement) {
 	p.on[placed.Worker]++
 }
 
-// An observer is shown everything that happens, and embeds NoObserver for events that it ignores.
+// An observer receives all events. It embeds NoObserver for the events that it ignores.
 func ExampleStreams_observer() {
 	spec := exampleSpec()
 	spec.Router = policy.Name("random")
@@ -124,14 +124,14 @@ func ExampleStreams_observer() {
 	// Output: requests by worker: [26 21 13]
 }
 
-// eager wants a worker for every four requests in flight.
+// eager is a scaler that requests a worker for every four requests in flight.
 type eager struct{}
 
-// Want is asked at every tick, and sees the latest scrape that has reached the scaler.
+// Want is called at every tick, with the latest scrape that the scaler knows.
 func (eager) Want(s *autoscale.Signals) int { return (s.Running + s.Waiting + 3) / 4 }
 
-// A scaler of the caller decides instead of Autoscale's kind, which is empty. The other fields of Autoscale set its
-// input and the startup of workers.
+// A custom scaler replaces the Kind of Autoscale, which is empty. The other fields of Autoscale set the inputs of the
+// scaler and the startup of workers.
 func ExampleStreams_scaler() {
 	spec := exampleSpec()
 	spec.Pools[0].Count = 1

@@ -11,8 +11,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// foresee returns, by pool, the load that a perfect autoscaler knows beforehand: the requests that
-// are there at each instant where all workers are, from the start on. It takes a replay.
+// foresee returns, by pool, the load that a perfect autoscaler knows in advance. It is the requests at each instant
+// if all workers run from the start. It requires a separate replay.
 func (s *Spec) foresee(ctx context.Context, workload *loadgen.Workload, own bool) (loads [2]*autoscale.Foreseen, err error) {
 	known := func(i int) bool {
 		a := s.AutoscalerOf(i)
@@ -64,7 +64,7 @@ func (s *Spec) foresee(ctx context.Context, workload *loadgen.Workload, own bool
 	return loads, nil
 }
 
-// beginPerfect returns s with as many workers at the start as a perfect autoscaler wants then.
+// beginPerfect returns s with the initial number of workers that a perfect autoscaler requests.
 func (s *Spec) beginPerfect(loads [2]*autoscale.Foreseen) *Spec {
 	if loads == ([2]*autoscale.Foreseen{}) {
 		return s

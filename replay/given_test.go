@@ -18,7 +18,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// given is a policy of a caller's: what it needs, and a function that chooses.
+// given is a custom policy: its needs, and a function that chooses.
 type given struct {
 	needs  router.Needs
 	choose func(q *sim.Request, c *router.Candidates) sim.WorkerID
@@ -30,7 +30,8 @@ func (g given) Choose(q *sim.Request, c *router.Candidates) router.Choice {
 	return router.Choice{Worker: g.choose(q, c), Second: router.None}
 }
 
-// mostCached chooses the worker with the most of the prompt cached, the fewest requests among equals.
+// mostCached returns a policy that chooses the worker with the most cached blocks of the prompt, and among equals the
+// fewest requests.
 func mostCached() given {
 	return given{router.Needs{Running: true, Overlap: true}, func(_ *sim.Request, c *router.Candidates) sim.WorkerID {
 		best := c.Workers[0]
@@ -51,7 +52,7 @@ func givenSpec() replay.Spec {
 	}
 }
 
-// runGiven returns where each request went, and the report without its real time.
+// runGiven returns the worker of each request, and the report without real time.
 func runGiven(t *testing.T, spec replay.Spec, make func(policy.Options) (router.Policy, error)) ([]sim.WorkerID, any) {
 	t.Helper()
 	if make != nil {
@@ -69,8 +70,8 @@ func runGiven(t *testing.T, spec replay.Spec, make func(policy.Options) (router.
 	return workers, result.Report
 }
 
-// A policy of the caller's places each request as the same policy in a file: with one pool and with two, in an open
-// loop, and with engines that report caches in events.
+// TestGivenPolicyIsTextTwin compares a custom policy with the same policy in a file: with one pool and with two, in
+// an open loop, and with engines that report caches in events.
 func TestGivenPolicyIsTextTwin(t *testing.T) {
 	text := &policy.Text{Name: "twin", Picker: policy.TakeHighest, Filters: []policy.TextFilter{{Keep: "cached_blocks == max(cached_blocks)"}}, Scorers: []policy.TextScorer{{Weight: 1, Cost: "requests"}}}
 	prefill, decode := engineargs.Default(), engineargs.Default()
@@ -102,7 +103,7 @@ func TestGivenPolicyIsTextTwin(t *testing.T) {
 	}
 }
 
-// A restart of the router makes a new policy.
+// TestGivenPolicyIsMadeAnew checks that a restart of the router makes a new policy.
 func TestGivenPolicyIsMadeAnew(t *testing.T) {
 	spec := givenSpec()
 	spec.Faults = &replay.Faults{Events: []engines.Fault{{Kind: engines.Router, At: 500, Pool: engines.Anywhere, Zone: engines.Anywhere}}, OnLoss: engines.RetryThem, Limit: 3}
@@ -113,7 +114,8 @@ func TestGivenPolicyIsMadeAnew(t *testing.T) {
 	}
 }
 
-// A policy that chooses no candidate ends the replay with an error, whatever it needs.
+// TestGivenPolicyChoosesCandidates checks that a policy that chooses no candidate ends the replay with an error, for
+// any needs.
 func TestGivenPolicyChoosesCandidates(t *testing.T) {
 	for _, needs := range []router.Needs{{}, {Running: true}} {
 		for _, w := range []sim.WorkerID{-1, 4, 1 << 30} {
@@ -130,7 +132,7 @@ func TestGivenPolicyChoosesCandidates(t *testing.T) {
 	}
 }
 
-// What makes no sense with a policy of the caller's is refused.
+// TestGivenPolicyRefusals checks that settings that are not supported with a custom policy are rejected.
 func TestGivenPolicyRefusals(t *testing.T) {
 	made := func(policy.Options) (router.Policy, error) {
 		return given{needs: router.Needs{Metrics: true}}, nil

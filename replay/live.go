@@ -13,16 +13,15 @@ import (
 	"github.com/replay-llm/replay/router/policy"
 )
 
-// Live is how a replay runs in real time.
+// Live configures a replay in real time.
 type Live struct {
-	// TwoPools lets prefill and decode have separate workers, which the
-	// reference does on a logical clock only.
+	// TwoPools allows separate prefill and decode workers. The reference supports them only on a logical clock.
 	TwoPools bool
 	online.Pace
 }
 
-// RunLive replays s in real time, on live workers of this process. When ctx ends
-// with requests in flight, the result covers the time until then.
+// RunLive replays s in real time, on live workers of this process. If ctx ends with requests in flight, the result
+// covers the time until then.
 func (s *Spec) RunLive(ctx context.Context, streams Streams, live Live) (*harness.Result, error) {
 	if err := s.validateLive(&live); err != nil {
 		return nil, err
@@ -34,8 +33,8 @@ func (s *Spec) RunLive(ctx context.Context, streams Streams, live Live) (*harnes
 	return online.Run(ctx, c)
 }
 
-// Drive replays s in real time through a target that newTarget makes, instead of workers of this process. The target handles the
-// workers and routers of s.
+// Drive replays s in real time on a target that newTarget makes, instead of workers of this process. The target
+// handles the workers and routers of s.
 func (s *Spec) Drive(ctx context.Context, streams Streams, live Live, newTarget func(*online.Recorder, *online.Clock) (online.Target, error)) (*harness.Result, error) {
 	c, err := s.openLive(ctx, streams, &live)
 	if err != nil {
@@ -44,7 +43,7 @@ func (s *Spec) Drive(ctx context.Context, streams Streams, live Live, newTarget 
 	return online.Drive(ctx, c, newTarget)
 }
 
-// openLive opens the workload and returns how to replay it.
+// openLive opens the workload and returns the configuration of a real-time replay.
 func (s *Spec) openLive(ctx context.Context, streams Streams, live *Live) (online.Config, error) {
 	if streams.Engine != nil {
 		return online.Config{}, errors.New("a custom engine is not supported in real time: use a replay on a logical clock")
@@ -56,8 +55,7 @@ func (s *Spec) openLive(ctx context.Context, streams Streams, live *Live) (onlin
 	return online.Config{Config: s.harnessConfig(workload, streams), Pace: live.Pace, Warn: streams.Warn}, nil
 }
 
-// validateLive refuses what cannot be replayed in real time. A KV router may
-// have a single worker here.
+// validateLive rejects settings that are not supported in real time. A KV router with a single worker is supported.
 func (s *Spec) validateLive(live *Live) error {
 	if err := cmp.Or(s.checkMode(), s.refuseStream("a replay in real time"), s.Topology.Validate()); err != nil {
 		return err

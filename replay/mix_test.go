@@ -14,7 +14,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/vllm/releases"
 )
 
-// crowded is a workload that keeps a few workers busy and shares beginnings.
+// crowded returns a workload that keeps a few workers busy and shares prefixes.
 func crowded(pools []Pool, router policy.Name) Spec {
 	return Spec{
 		Synthetic: loadgen.Synthetic{Requests: 120, Input: 1500, Output: 40, Interval: 12, Turns: 1, SharedRatio: 0.5, Groups: 6},
@@ -22,8 +22,8 @@ func crowded(pools []Pool, router policy.Name) Spec {
 	}
 }
 
-// kindsOfTest are three kinds of workers that differ in all that a kind may differ in but
-// the size of blocks.
+// kindsOfTest returns three kinds of workers that differ in all settings that may differ. The size of blocks is
+// equal.
 func kindsOfTest() []Kind {
 	small := args(func(a *engineargs.Args) {
 		a.Blocks, a.MaxSeqs, a.MaxBatchedTokens, a.Speedup = 64, 3, 2048, 0.4
@@ -37,7 +37,7 @@ func kindsOfTest() []Kind {
 	return []Kind{{Name: "small", Engine: small, Count: 2}, {Name: "ranks", Engine: ranks, Count: 1}, {Name: "paged", Engine: paged, Count: 2}}
 }
 
-// recordsOf are the outcomes of the requests of a replay.
+// recordsOf returns the outcomes of the requests of a replay.
 func recordsOf(t *testing.T, s Spec) []collector.Record {
 	t.Helper()
 	result, err := s.Run(t.Context(), Streams{})
@@ -47,8 +47,8 @@ func recordsOf(t *testing.T, s Spec) []collector.Record {
 	return slices.Clone(result.Collector.Records())
 }
 
-// Under a router that reads nothing a worker of a mix has the same passes as in an equally large pool of its kind: it
-// gets the same requests.
+// TestMixIsItsKinds compares a worker of a mix with a worker of an equally large pool of its kind. Under a router
+// that reads no state both get the same requests, so their passes are equal.
 func TestMixIsItsKinds(t *testing.T) {
 	mix := Mix(kindsOfTest())
 	for _, router := range []policy.Name{policy.RoundRobin, "random"} {
@@ -80,8 +80,8 @@ func TestMixIsItsKinds(t *testing.T) {
 	}
 }
 
-// Equal kinds make the plain pool. Kinds that differ only in settings without effect on a workload leave its report, byte by
-// byte: whatever the router reads, and in a closed loop.
+// TestMixOfAlike checks that a mix of equal kinds equals a plain pool. Kinds may differ in settings without effect on
+// the workload: the report is identical under any router, also in closed loop.
 func TestMixOfAlike(t *testing.T) {
 	a := args(func(a *engineargs.Args) { a.Blocks = 200 })
 	plain := OnePool(a, 3)
@@ -111,7 +111,7 @@ func TestMixOfAlike(t *testing.T) {
 	}
 }
 
-// reportOf is the report of a replay, except the real time it took.
+// reportOf returns the report of a replay, without real time.
 func reportOf(t *testing.T, s Spec) string {
 	t.Helper()
 	result, err := s.Run(t.Context(), Streams{})
@@ -126,7 +126,8 @@ func reportOf(t *testing.T, s Spec) string {
 	return text.String()
 }
 
-// The KV router knows what is cached on workers of all kinds, and sends more to the faster.
+// TestKVRouterOnMix checks that the KV router knows the caches of workers of all kinds, and sends more requests to
+// faster workers.
 func TestKVRouterOnMix(t *testing.T) {
 	kinds := kindsOfTest()
 	s := crowded([]Pool{Mix(kinds)}, policy.KV)
@@ -146,7 +147,8 @@ func TestKVRouterOnMix(t *testing.T) {
 	}
 }
 
-// A request must fit on every kind of workers; the error and the rejection name the kind that is too small.
+// TestMixSizes checks that a request must fit on every kind of worker. The error and the rejection name the kind that
+// is too small.
 func TestMixSizes(t *testing.T) {
 	kinds := kindsOfTest()
 	kinds[2].Engine.Blocks = 20 // of 64 tokens
@@ -161,7 +163,7 @@ func TestMixSizes(t *testing.T) {
 	}
 }
 
-// A mix runs in real time, each worker at its own speed.
+// TestMixLive checks that each worker of a mix has its own speed in real time.
 func TestMixLive(t *testing.T) {
 	fast, slow := engineargs.Default(), args(func(a *engineargs.Args) { a.Speedup = 0.25 })
 	s := twoRequests()
@@ -176,14 +178,14 @@ func TestMixLive(t *testing.T) {
 	}
 }
 
-// Mixes that one router cannot serve are refused.
+// TestCheckMix checks that a mix is rejected if one router cannot serve it.
 func TestCheckMix(t *testing.T) {
 	bad := func(change func(*engineargs.Args)) func(*Spec) {
 		return func(s *Spec) { change(&s.Pools[0].Mix[1].Engine) }
 	}
 	for _, c := range []struct {
 		change func(*Spec)
-		want   string // in the error
+		want   string // part of the error
 	}{
 		{bad(func(a *engineargs.Args) { a.BlockTokens = 32 }), "block_size is 64 for small and 32 for ranks"},
 		{bad(func(a *engineargs.Args) { a.DPSize = 2000 }), "ranks: dp_size is 2000"},

@@ -11,8 +11,8 @@ import (
 	"github.com/replay-llm/replay/loadgen/generate"
 )
 
-// Open reads or makes the workload. The cluster does not matter, but that a
-// synthetic workload is made of blocks of its first pool.
+// Open reads or generates the workload. It does not depend on the cluster, except that a synthetic workload uses the
+// block size of the first pool.
 func (s *Spec) Open(ctx context.Context, streams Streams) (*loadgen.Workload, error) {
 	w, err := s.open(ctx, streams)
 	if err == nil && len(s.Classes) > 0 {
@@ -58,7 +58,7 @@ func (s *Spec) open(ctx context.Context, streams Streams) (*loadgen.Workload, er
 	return stream.Workload()
 }
 
-// checkFormat refuses a trace of a format that the replay cannot use.
+// checkFormat rejects a trace with a format that the replay cannot use.
 func (s *Spec) checkFormat(stream *formats.Stream) error {
 	agentic := stream.Format == formats.Agentic
 	_, sized := s.Trace.format()
@@ -68,14 +68,14 @@ func (s *Spec) checkFormat(stream *formats.Stream) error {
 	case agentic || s.Trace.Groups == 0 && s.Trace.SharedRatio == 0:
 		return nil
 	case !s.Trace.Detect && sized && s.Trace.LeftOpen == (formats.LeftOpen{}):
-		return nil // the reference overlooks them
+		return nil // the reference ignores these settings
 	case stream.Format == formats.Mooncake:
 		return fmt.Errorf("%s: is in the %s format, which has hash ids of shared prompts, remove the prefix groups", stream.Name, stream.Format)
 	}
 	return fmt.Errorf("%s: is in the %s format, remove the prefix groups", stream.Name, stream.Format)
 }
 
-// makeWorkload is the workload that c describes.
+// makeWorkload generates the workload of c.
 func makeWorkload(ctx context.Context, c generate.Config) (*loadgen.Workload, error) {
 	g, err := generate.New(c)
 	if err != nil {
@@ -84,7 +84,7 @@ func makeWorkload(ctx context.Context, c generate.Config) (*loadgen.Workload, er
 	return formats.CollectRecords(recordsUntilDone{ctx, g}, "generated workload", c.Block)
 }
 
-// formatOptions returns how to read the trace.
+// formatOptions returns the options for reading the trace.
 func (s *Spec) formatOptions(ctx context.Context, streams Streams) formats.Options {
 	warn := streams.Warn
 	o := formats.Options{
@@ -101,7 +101,7 @@ func (s *Spec) formatOptions(ctx context.Context, streams Streams) formats.Optio
 	return o
 }
 
-// recordsUntilDone gives records until its context has ended.
+// recordsUntilDone yields records until its context ends.
 type recordsUntilDone struct {
 	ctx  context.Context
 	from formats.Reader

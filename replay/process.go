@@ -14,14 +14,14 @@ import (
 	"github.com/replay-llm/replay/router/policy"
 )
 
-// ProcessTimeout is how long a program may take for an answer where nothing is said.
+// ProcessTimeout is the default timeout of an answer of a program.
 const ProcessTimeout = 10 * time.Second
 
-// processes are the programs that is in a run.
+// processes is the programs of a run.
 type processes struct {
 	ctx     context.Context
 	running []*peer.Peer
-	facts   []string // that router policies read
+	facts   []string // facts that router policies read
 }
 
 // start starts a program.
@@ -36,7 +36,7 @@ func (p *processes) start(name, command string, timeout time.Duration) (*peer.Pe
 	return one, err
 }
 
-// choiceOf returns a router policy in a program, each time in a new one.
+// choiceOf returns a policy that starts a program each time it is made.
 func (p *processes) choiceOf(x *policy.Process) *policy.Given {
 	return &policy.Given{Name: policy.ProcessName, Make: func(o policy.Options) (router.Policy, error) {
 		one, err := p.start("policy process", x.Command, x.Timeout)
@@ -51,7 +51,7 @@ func (p *processes) choiceOf(x *policy.Process) *policy.Given {
 	}}
 }
 
-// addFacts notes the facts that a policy reads.
+// addFacts records the facts that a policy reads.
 func (p *processes) addFacts(made router.Policy) {
 	for _, name := range made.(interface{ LooksAt() []string }).LooksAt() {
 		if !slices.Contains(p.facts, name) {
@@ -60,8 +60,8 @@ func (p *processes) addFacts(made router.Policy) {
 	}
 }
 
-// scalersOf returns the scaler of each pool that replaces one of autoscale: the caller's, or
-// a separate program of the pool. nil: none.
+// scalersOf returns the scaler of each pool that replaces Autoscale.Kind. It is the caller's scaler or a program of
+// the pool; nil: none.
 func (p *processes) scalersOf(s *Spec, given autoscale.Scaler) (all [2]autoscale.Scaler, err error) {
 	for i := range s.Pools {
 		a := s.AutoscalerOf(i)
@@ -87,7 +87,7 @@ func (p *processes) scalersOf(s *Spec, given autoscale.Scaler) (all [2]autoscale
 	return all, nil
 }
 
-// refuseScalers refuses autoscalers that are programs.
+// refuseScalers rejects autoscalers in programs.
 func (s *Spec) refuseScalers(where string) error {
 	for i := range s.Pools {
 		if a := s.AutoscalerOf(i); a != nil && a.Kind == autoscale.ByProgram {
@@ -97,7 +97,7 @@ func (s *Spec) refuseScalers(where string) error {
 	return nil
 }
 
-// end ends the programs: gently after a run without an error, and at once after one.
+// end ends the programs. After a run without an error it closes them, after an error it kills them.
 func (p *processes) end(ran error) error {
 	for _, one := range p.running {
 		if ran != nil {
@@ -109,7 +109,7 @@ func (p *processes) end(ran error) error {
 	return ran
 }
 
-// checkProcess refuses a router policy in a program with another policy.
+// checkProcess rejects settings that are not supported with a router policy in a program.
 func (s *Spec) checkProcess() error {
 	p, ok := s.Router.(*policy.Process)
 	switch {

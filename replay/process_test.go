@@ -18,12 +18,13 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// always returns a program that sends everything to a worker, and notes in a file that it was started.
+// always returns a program that sends all requests to one worker, and records its start in a file.
 func always(worker, note string) *policy.Process {
 	return &policy.Process{Command: `echo started >> '` + note + `'; read hello; echo '{"version":1,"facts":["requests"]}'; while read line; do echo ` + worker + `; done`}
 }
 
-// Each pool has a separate program, a restarted router a new one, and all of them end with the run.
+// TestProcessOfEachPool checks that each pool has a separate program and a restarted router a new one. All programs
+// end with the run.
 func TestProcessOfEachPool(t *testing.T) {
 	prefill, decode := engineargs.Default(), engineargs.Default()
 	prefill.Role, decode.Role = scheduler.Prefill, scheduler.Decode
@@ -56,7 +57,8 @@ func TestProcessOfEachPool(t *testing.T) {
 	}
 }
 
-// An error of a program ends the run, and so does the end of its context, within a second.
+// TestProcessErrors checks that an error of a program ends the run, and that the end of the context ends it within a
+// second.
 func TestProcessErrors(t *testing.T) {
 	for _, tc := range []struct{ script, want string }{
 		{`exit 2`, "exit status 2, must be an answer to line 1"},
@@ -90,7 +92,7 @@ func TestProcessErrors(t *testing.T) {
 	}
 }
 
-// What a program does not go together with is refused.
+// TestProcessRefusals checks that settings that are not supported with a program are rejected.
 func TestProcessRefusals(t *testing.T) {
 	for want, run := range map[string]func(*replay.Spec) error{
 		"requires a command": func(s *replay.Spec) error {
@@ -121,12 +123,12 @@ func TestProcessRefusals(t *testing.T) {
 	}
 }
 
-// together is a policy that batches: it deals the requests of an instant out in turn.
+// together is a policy that batches: it assigns the requests of an instant to workers in turn.
 type together struct {
 	given
-	batches []int // how many requests each had
+	batches []int // number of requests of each batch
 	next    sim.WorkerID
-	seen    []int32 // requests on worker 0, as each was shown
+	seen    []int32 // requests on worker 0, as seen for each request
 }
 
 func (p *together) Add(_ *sim.Request, c *router.Candidates) {
@@ -138,7 +140,8 @@ func (p *together) Decide() {}
 
 func (p *together) Clear() { p.batches = append(p.batches, 0) }
 
-// A policy that batches is shown the requests of an instant before any of them is placed, and no other ones.
+// TestBatches checks that a policy that batches gets exactly the requests of an instant, before any of them is
+// placed.
 func TestBatches(t *testing.T) {
 	spec := givenSpec()
 	spec.Trace = &replay.Trace{Path: "../testdata/traces/burst.jsonl", Detect: true}
@@ -166,7 +169,7 @@ func TestBatches(t *testing.T) {
 	}
 }
 
-// A program that holds requests back and turns them away: each request ends once.
+// TestProcessHoldsAndSheds checks a program that holds and sheds requests: each request ends once.
 func TestProcessHoldsAndSheds(t *testing.T) {
 	spec := givenSpec()
 	spec.Synthetic.Turns, spec.Synthetic.Delay, spec.Synthetic.Interval = 1, 0, 1

@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/router/policy"
 )
 
-// mostRecycled bounds the requests of all rounds of a workload.
+// mostRecycled is the maximum number of requests in all rounds of a workload.
 const mostRecycled = 1 << 22
 
 // checkRecycle rejects settings that are not supported with a recycled workload.
@@ -34,8 +34,8 @@ func (s *Spec) checkRecycle() error {
 	return nil
 }
 
-// recycle returns as many rounds of a workload as last up to the end of the window: it replays, with more and more
-// of them, until some are left.
+// recycle returns a workload with enough rounds to last until the end of the window. It replays the workload with
+// more and more rounds, until requests are left at the end.
 func (s *Spec) recycle(ctx context.Context, workload *loadgen.Workload, streams Streams) (*loadgen.Workload, error) {
 	if streams.Scaler != nil {
 		return nil, errors.New("a custom scaler is not supported with a recycled workload, which is replayed more than once")
@@ -60,7 +60,8 @@ func (s *Spec) recycle(ctx context.Context, workload *loadgen.Workload, streams 
 	}
 }
 
-// moreRounds returns how many rounds to try after a number of rounds, which have lasted for a share of the time.
+// moreRounds returns the number of rounds to try next, if the given number of rounds has lasted for a share of the
+// time.
 func moreRounds(rounds int, share float64) int {
 	times := min(1.2/max(share, 0.05), 16)
 	return max(rounds+1, int(float64(rounds)*times)+1)

@@ -10,8 +10,8 @@ import (
 	"github.com/replay-llm/replay/replay/offline"
 )
 
-// A recycled replay has as many rounds as it needs, and does not depend on the number of further ones: with sessions,
-// with the conversations of a trace that names none, and with joins.
+// TestRecycleFindsRounds checks that a recycled replay has enough rounds, and that further rounds do not change it.
+// It uses sessions, conversations of a trace without session ids, and joins.
 func TestRecycleFindsRounds(t *testing.T) {
 	for _, file := range []string{"sessions.jsonl", "short.jsonl", "tasks.jsonl"} {
 		s := twoRequests()

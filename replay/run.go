@@ -15,43 +15,43 @@ import (
 	"github.com/replay-llm/replay/scheduler/custom"
 )
 
-// Streams are what a run reads, and its observers.
+// Streams are the inputs of a run, and its callbacks.
 type Streams struct {
 	Stdin io.Reader // read when the trace is "-"
-	// Warn, when not nil, is called once for whatever is remarkable in the trace.
+	// Warn, if not nil, is called once for each remarkable property of the trace.
 	Warn func(string)
-	// Progress, when not nil, is called now and then with the number of requests that
-	// have finished.
+	// Progress, if not nil, is called at times with the number of requests that have finished.
 	Progress func(finished, requests int)
-	// Stop, when not nil, is called after each step with the requests so far. Its error ends the replay, and Run returns it. On the
-	// logical clock; one worker is simulated after the other then.
+	// Stop, if not nil, is called after each step with the requests so far. Its error ends the replay, and Run
+	// returns it. It is supported on the logical clock, and workers are then simulated one after the other.
 	Stop func(c *collector.Collector, finished int) error
-	// Opened, when not nil, is shown the workload before it is replayed.
+	// Opened, if not nil, is called with the workload before the replay.
 	Opened func(*loadgen.Workload)
-	// Observer, when not nil, is shown everything that happens, with KVEvents also the
-	// events of KV caches (on the logical clock).
+	// Observer, if not nil, receives all events. With KVEvents, it also receives the events of KV caches (only on the
+	// logical clock).
 	Observer harness.Observer
 	KVEvents bool
-	// Engine, when not nil, makes the engine of each worker, instead of the one of its arguments: it decides what
-	// passes compute. It is called when a worker comes, also later and returning ones. On the logical clock, with one pool.
+	// Engine, if not nil, makes the engine of each worker, which decides what passes compute. It replaces the engine
+	// of the worker's arguments. It is called when a worker starts, including later and returning workers. It is
+	// supported on the logical clock with one pool.
 	Engine func(custom.Options) (custom.Engine, error)
-	// SaveCaches keeps what workers have cached, on the logical clock; nil: not kept.
+	// SaveCaches configures saving the caches of workers, on the logical clock; nil: not saved.
 	SaveCaches *harness.SaveCaches
-	// Fold has requests folded that are over, so that memory holds those in flight alone; nil: all are kept. The
-	// collector of the result is to be closed. On the logical clock; it has no records.
+	// Fold folds ended requests, so that memory holds only requests in flight; nil: all records are kept. The caller
+	// must close the collector of the result, which has no records. It is supported on the logical clock.
 	Fold *collector.Folding
-	// Once reports that the opened workload is replayed once, and that its hash ids are not read later: ids of many
-	// requests are gone after the start.
+	// Once reports that the opened workload is replayed once and that its hash ids are not read later. The hash ids
+	// of many requests are freed after the start.
 	Once bool
-	// Threads is how many goroutines may read the trace or simulate at once; 0 is 1. The result does not depend on it.
-	// Simulation: on the logical clock.
+	// Threads is the maximum number of goroutines that read the trace or simulate; 0: 1. The result does not depend
+	// on it. Only the logical clock uses it for the simulation.
 	Threads int
-	// Scaler, when not nil, decides instead of the Kind of the Spec's Autoscale and
-	// AutoscaleDecode; its signals and the start of workers are theirs.
+	// Scaler, if not nil, replaces the Kind of the Spec's Autoscale and AutoscaleDecode. Their other fields still set
+	// its signals and the startup of workers.
 	Scaler autoscale.Scaler
 }
 
-// Run replays s to its end. It stops early, with ctx's error, when ctx is done.
+// Run replays s to its end. If ctx is done, it stops early and returns ctx's error.
 func (s *Spec) Run(ctx context.Context, streams Streams) (*harness.Result, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
@@ -64,8 +64,8 @@ func (s *Spec) Run(ctx context.Context, streams Streams) (*harness.Result, error
 	return s.RunOn(ctx, workload, streams)
 }
 
-// RunOn is Run on a workload that Open has read before. Many replays may share
-// one: nothing in it changes.
+// RunOn is Run with a workload that Open has returned. Several replays may share a workload, because it does not
+// change.
 func (s *Spec) RunOn(ctx context.Context, workload *loadgen.Workload, streams Streams) (result *harness.Result, err error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
@@ -113,9 +113,8 @@ func (s *Spec) RunOn(ctx context.Context, workload *loadgen.Workload, streams St
 	return result, nil
 }
 
-// Steps opens a replay of s, in trace mode, that advances as far as its caller
-// asks: a planner reads the cluster in between and changes the size of its
-// pools. A KV router may have a single worker.
+// Steps opens a replay of s in trace mode that the caller advances step by step. Between steps, a planner can read
+// the cluster and resize its pools. A KV router with a single worker is supported.
 func (s *Spec) Steps(ctx context.Context, streams Streams) (*offline.Stepper, error) {
 	if err := cmp.Or(s.checkMode(), s.refuseStream("a replay in steps"), s.Topology.Validate()); err != nil {
 		return nil, err
@@ -138,12 +137,12 @@ func (s *Spec) Steps(ctx context.Context, streams Streams) (*offline.Stepper, er
 	return offline.NewStepper(cfg)
 }
 
-// offlineConfig is the replay of a workload on a logical clock.
+// offlineConfig returns the configuration of a replay on the logical clock.
 func (s *Spec) offlineConfig(workload *loadgen.Workload, streams Streams) offline.Config {
 	return offline.Config{Config: s.harnessConfig(workload, streams), Until: s.Until, Reject: s.Reject, Threads: streams.Threads}
 }
 
-// harnessConfig is the configuration of the replay of a workload on either clock. The caller can read the workload.
+// harnessConfig returns the configuration of a replay on either clock. It calls streams.Opened.
 func (s *Spec) harnessConfig(workload *loadgen.Workload, streams Streams) harness.Config {
 	if streams.Opened != nil {
 		streams.Opened(workload)
@@ -162,12 +161,12 @@ func (s *Spec) harnessConfig(workload *loadgen.Workload, streams Streams) harnes
 	return c
 }
 
-// Fork opens a replay of s on a workload that can continue in several ways, with the changes of Possible.
+// Fork opens a replay of s that can be copied and continued differently, with the changes of Possible.
 func (s *Spec) Fork(ctx context.Context, workload *loadgen.Workload) (*offline.Fork, error) {
 	return s.ForkObserved(ctx, workload, nil)
 }
 
-// ForkObserved is Fork of a replay that is shown to an observer, if not nil. Each copy has a copy of it.
+// ForkObserved is Fork with an observer, which may be nil. Each copy of the replay has a copy of the observer.
 func (s *Spec) ForkObserved(ctx context.Context, workload *loadgen.Workload, o harness.Observer) (*offline.Fork, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err

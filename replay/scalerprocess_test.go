@@ -19,7 +19,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// scaledBy returns a replay of 6 s with a program as autoscaler, asked each second.
+// scaledBy returns a replay of 6 s with a program as autoscaler, which decides each second.
 func scaledBy(script string) replay.Spec {
 	spec := givenSpec()
 	a := autoscale.Default(autoscale.ByProgram)
@@ -28,12 +28,13 @@ func scaledBy(script string) replay.Spec {
 	return spec
 }
 
-// climb is a program that wants a worker more each time, and notes each line in a file.
+// climb is a program that requests one worker more each time, and records each line in a file.
 func climb(note string) string {
 	return `n=4; while read line; do echo "$line" >> '` + note + `'; case $line in *protocol*) echo '{"version":1}';; *) n=$((n+1)); echo '{"workers":'$n',"why":"up to '$n'"}';; esac; done`
 }
 
-// A program is asked at each tick, its reasons are those of the acts, and two pools have a program each.
+// TestScalerProcess checks that a program decides at each tick, that the acts have its reasons, and that two pools
+// have a program each.
 func TestScalerProcess(t *testing.T) {
 	note := filepath.Join(t.TempDir(), "lines")
 	spec := scaledBy(climb(note))
@@ -67,7 +68,7 @@ func TestScalerProcess(t *testing.T) {
 		t.Errorf("%v: decode lines are\n%s", err, text)
 	}
 
-	// A built-in autoscaler decides on the other pool.
+	// A built-in autoscaler decides for the other pool.
 	slots := autoscale.Default(autoscale.BySlots)
 	slots.Slots, slots.Sync, slots.Interval = []autoscale.Slot{{At: 2000, Workers: 7}}, 1000, 500
 	spec.AutoscaleDecode = &slots
@@ -79,7 +80,8 @@ func TestScalerProcess(t *testing.T) {
 	}
 }
 
-// The cost of a worker is the price of a GPU times its GPUs: the price of the file or, without one, that of its GPU.
+// TestScalingCountsGPUs checks the cost of a worker, which is the price of a GPU times its number of GPUs. The price
+// is that of the file or, without one, the default price of the GPU.
 func TestScalingCountsGPUs(t *testing.T) {
 	for _, tc := range []struct{ price, want float64 }{{0, 2.5}, {4, 4}} {
 		spec := scaledBy("n=4; while read line; do case $line in *protocol*) echo '{\"version\":1}';; *) n=$((n+1)); echo $n;; esac; done")
@@ -96,7 +98,8 @@ func TestScalingCountsGPUs(t *testing.T) {
 	}
 }
 
-// An error of a program ends the replay, names the tick and the line, and takes no longer than an answer may.
+// TestScalerProcessErrors checks that an error of a program ends the replay within the timeout of an answer. The
+// error names the tick and the line.
 func TestScalerProcessErrors(t *testing.T) {
 	const hello = `read x; echo '{"version":1}'; `
 	for _, tc := range []struct{ script, want string }{
@@ -132,13 +135,13 @@ func TestScalerProcessErrors(t *testing.T) {
 	}
 }
 
-// failing is a scaler of the caller's that cannot decide.
+// failing is a custom scaler that cannot decide.
 type failing struct{ err error }
 
 func (failing) Want(*autoscale.Signals) int { return 9 }
 func (f failing) Err() error                { return f.err }
 
-// A scaler of the caller may fail, too; a missing one is an error.
+// TestScalerFails checks the errors of a custom scaler, and a missing scaler.
 func TestScalerFails(t *testing.T) {
 	spec, broken := scaledBy("exit 1"), errors.New("no idea")
 	if _, err := spec.Run(context.Background(), replay.Streams{Scaler: failing{broken}}); !errors.Is(err, broken) {
@@ -153,7 +156,8 @@ func TestScalerFails(t *testing.T) {
 	}
 }
 
-// A perfect autoscaler of the other pool takes a separate replay, without the program.
+// TestScalerProcessBesidePerfect checks that a perfect autoscaler of the other pool uses a separate replay without
+// the program.
 func TestScalerProcessBesidePerfect(t *testing.T) {
 	note := filepath.Join(t.TempDir(), "lines")
 	spec := scaledBy(climb(note))
@@ -171,7 +175,7 @@ func TestScalerProcessBesidePerfect(t *testing.T) {
 	}
 }
 
-// What a program that scales does not go together with is refused.
+// TestScalerProcessRefusals checks that settings that are not supported with a scaler in a program are rejected.
 func TestScalerProcessRefusals(t *testing.T) {
 	for want, run := range map[string]func(*replay.Spec) error{
 		"an autoscaler in a program in a replay in steps: the memory of the program cannot be copied": func(s *replay.Spec) error {

@@ -19,42 +19,40 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Spec is one replay. Two runs of one spec give the same report, except the
-// real time they take.
+// Spec is the settings of one replay. Two runs of a Spec give the same report, except for real time.
 type Spec struct {
 	Trace     *Trace            // the file to replay; nil: Synthetic
-	Synthetic loadgen.Synthetic // read without a trace; Block, Seed and Compat are filled in by Run
+	Synthetic loadgen.Synthetic // used without a trace; Block, Seed and Compat are set by Run
 
-	// Classes assigns requests to classes and defines them; nil: those of the trace.
+	// Classes defines classes and assigns requests to them; nil: the classes of the trace.
 	Classes []loadgen.Class
 
 	Mode        loadgen.Mode
-	MaxInFlight int     // requests in flight in concurrency mode, at least 1; trace mode ignores it
-	Speedup     float64 // divides the times of the workload in trace mode, finite and > 0; concurrency mode ignores it
+	MaxInFlight int     // limit of requests in flight in concurrency mode, at least 1; ignored in trace mode
+	Speedup     float64 // divides the times of the workload in trace mode, finite and > 0; ignored in concurrency mode
 
 	Topology `record:"inline"` // the cluster
 
-	// Warm is what the caches of workers begin with, which are empty otherwise; nil: nothing.
+	// Warm is the initial caches of workers; nil: empty.
 	Warm *caches.File `record:"warm_caches"`
 
-	// Until is the instant after which no request arrives and no pass begins, so
-	// that requests may be left; 0: the replay runs to its end.
+	// Until is the instant after which no request arrives and no pass begins, so requests may be unfinished. 0
+	// replays to the end.
 	Until sim.Time
-	// Window is the part of the replay that the report is about, on its clock; the zero value is all
-	// of it.
+	// Window is the part of the replay for the report, on its clock; the zero value is the whole replay.
 	Window collector.Window `record:"omitzero"`
-	// Recycle repeats the workload from its beginning when it runs out, in closed loop, up to the
-	// end of the Window.
+	// Recycle repeats the workload in closed loop until the end of the Window.
 	Recycle bool
-	// Stream replays a trace without keeping it, in trace mode; nil: it is kept.
+	// Stream replays a trace without keeping it, in trace mode; nil: the trace is kept.
 	Stream *Stream `record:"-"`
-	// Reject turns away requests that no idle engine could run. Otherwise one of
-	// them fails the replay, with an *engines.OversizeError.
+	// Reject rejects requests that do not fit on an idle engine. If false, such a request fails the replay with an
+	// *engines.OversizeError.
 	Reject bool
 }
 
-// Topology is the cluster of a replay, Pool one of its pools, Kind equal workers of a pool, ScaleEvent a change of
-// sizes, Change a change of settings during the run, Faults the failures, and Autoscale an autoscaler.
+// Topology is the cluster of a replay. Pool is one of its pools, and Kind is equal workers of a pool. ScaleEvent is a
+// change of sizes, and Change a change of settings during the run. Faults are the failures, and Autoscale an
+// autoscaler.
 type (
 	Topology   = engines.Topology
 	Pool       = engines.Pool
@@ -66,10 +64,10 @@ type (
 	Autoscale  = autoscale.Config
 )
 
-// KeepSize leaves the size of a pool unchanged at a ScaleEvent.
+// KeepSize keeps the size of a pool at a ScaleEvent.
 const KeepSize = engines.KeepSize
 
-// OnePool returns a cluster of workers that prefill and decode.
+// OnePool returns a cluster of aggregated workers.
 func OnePool(engine engineargs.Args, workers int) []Pool { return engines.OnePool(engine, workers) }
 
 // Mix returns a pool of several kinds of workers.
@@ -78,22 +76,22 @@ func Mix(kinds []Kind) Pool { return engines.Mix(kinds) }
 // TwoPools returns a cluster of a prefill pool and a decode pool.
 func TwoPools(prefill, decode Pool) []Pool { return engines.TwoPools(prefill, decode) }
 
-// Trace is a file to replay, or a trace made by laws.
+// Trace is a file to replay, or a generated trace.
 type Trace struct {
-	Path   string          // "-": standard input; files packed with gzip or zstd are unpacked
-	Made   generate.Config // read instead of a file, when Path is ""
-	Format string          // by a name of loadgen/formats; "": Mooncake
-	Detect bool            // take the format that the file is in, instead of Format
-	// BlockTokens are the tokens of a hash id, ≥ 1; 0, unless Format is Mooncake or
-	// Agentic, the format that the reference reads: that of the file or its format, or 512.
+	Path   string          // "-": standard input; files compressed with gzip or zstd are decompressed
+	Made   generate.Config // generated trace, if Path is ""
+	Format string          // name of a format of loadgen/formats; "": Mooncake
+	Detect bool            // detects the format of the file, and ignores Format
+	// BlockTokens is the number of tokens per hash id. It must be at least 1 for the formats that the reference
+	// reads, Mooncake and Agentic. For other formats, 0 is the number of the file or its format, or 512.
 	BlockTokens int
-	SharedRatio float64 // share of the first prompt common to agents of a group, 0 to 1; Agentic only
-	Groups      int     // groups of agents that share it; 0: none do; Agentic only
-	// LeftOpen has what the file leaves open; the zero value makes nothing up.
+	SharedRatio float64 // share of the first prompt that agents of a group share, 0 to 1; only for Agentic
+	Groups      int     // number of groups of agents that share it; 0: none; only for Agentic
+	// LeftOpen sets values that the file does not have. The zero value adds none.
 	LeftOpen formats.LeftOpen
 }
 
-// Assumptions returns what a result of the replay rests on: the cluster's, and that lengths of texts are estimates.
+// Assumptions returns the assumptions of a result: those of the cluster, and estimated lengths of texts.
 func (s *Spec) Assumptions() []engines.Assumption {
 	all := s.Topology.Assumptions()
 	if t := s.Trace; t != nil && t.LeftOpen.TokensPerByte > 0 && t.LeftOpen.Tokenizer == "" {
@@ -102,14 +100,14 @@ func (s *Spec) Assumptions() []engines.Assumption {
 	return all
 }
 
-// format returns the format that was asked for, and whether the reference reads
-// it: the size of a hash id's block is asked for then, not told by the file.
+// format returns the name of the format. sized reports whether the reference reads the format, so that the block size
+// is a setting and not a property of the file.
 func (t *Trace) format() (name string, sized bool) {
 	name = cmp.Or(t.Format, formats.Mooncake)
 	return name, name == formats.Mooncake || name == formats.Agentic
 }
 
-// Validate refuses replays that cannot be run. Errors of the workload are found when it is opened.
+// Validate returns an error for a replay that cannot run. Errors of the workload are found when it is opened.
 func (s *Spec) Validate() error {
 	if err := cmp.Or(s.checkMode(), s.checkRecycle(), s.checkStream()); err != nil {
 		return err
@@ -136,8 +134,8 @@ func (s *Spec) checkMode() error {
 	return nil
 }
 
-// Recorded returns s as run directories name its settings: with what it leaves to defaults written out. Their keys are
-// the names of its fields, or those of the tag record; digests are made of them.
+// Recorded returns the settings for run directories, with defaults filled in. Keys are the names of the fields, or
+// the tag record. Digests are computed from them.
 func (s Spec) Recorded() any {
 	type fields Spec
 	s.Router = s.Choice()

@@ -18,7 +18,7 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// twoRequests is a spec that runs.
+// twoRequests returns a valid spec.
 func twoRequests() Spec {
 	return Spec{
 		Synthetic: loadgen.Synthetic{Requests: 2, Input: 100, Output: 3, Interval: 10, Turns: 1},
@@ -26,24 +26,24 @@ func twoRequests() Spec {
 	}
 }
 
-// args are engine arguments with some of them changed.
+// args returns engine arguments, changed by a function.
 func args(change func(*engineargs.Args)) engineargs.Args {
 	a := engineargs.Default()
 	change(&a)
 	return a
 }
 
-// one is a pool of one worker with arguments of which some are changed.
+// one returns a pool of one worker with engine arguments changed by a function.
 func one(change func(*engineargs.Args)) []Pool { return OnePool(args(change), 1) }
 
-// two are pools of engines that have the given roles.
+// two returns pools of engines with the given roles.
 func two(prefill, decode scheduler.Role, prefillWorkers int) []Pool {
 	role := func(r scheduler.Role) engineargs.Args { return args(func(a *engineargs.Args) { a.Role = r }) }
 	return TwoPools(Pool{Engine: role(prefill), Count: prefillWorkers}, Pool{Engine: role(decode), Count: 1})
 }
 
-// Checks come in the order of the reference: each spec breaks the rule named
-// and those after it.
+// TestValidate checks the order of checks, which is that of the reference. Each spec breaks the given rule and all
+// later rules.
 func TestValidate(t *testing.T) {
 	cases := []struct {
 		name   string
@@ -102,7 +102,8 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// The numbers are those of the example "E8 plain synthetic" of replay/offline, for its first two requests.
+// TestRunSynthetic checks the numbers of the first two requests of the example "E8 plain synthetic" of
+// replay/offline.
 func TestRunSynthetic(t *testing.T) {
 	s := twoRequests()
 	steps := 0
@@ -122,7 +123,7 @@ func TestRunSynthetic(t *testing.T) {
 	}
 }
 
-// One spec runs repeatedly, with equal results.
+// TestRunTwice checks that a spec runs repeatedly with equal results.
 func TestRunTwice(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.jsonl")
 	text := `{"timestamp":0,"input_length":1000,"output_length":5,"hash_ids":[0,1]}`
@@ -144,7 +145,7 @@ func TestRunTwice(t *testing.T) {
 	}
 }
 
-// A file shows its format, also one that cannot be read twice.
+// TestDetect checks the detection of the format of a file, including a file that can be read only once.
 func TestDetect(t *testing.T) {
 	const agent = `{"num_turns":0,"input_prompt_length":100,"assistant_response_length":[],"tool_call_output_length":[],"tool_call_latency":[],"final_assistant_response_length":5}`
 	const request = `{"timestamp":0,"input_length":100,"output_length":5,"hash_ids":[0]}`
@@ -152,7 +153,7 @@ func TestDetect(t *testing.T) {
 		text  string
 		mode  loadgen.Mode
 		trace Trace
-		want  string // in the error; "": it runs
+		want  string // part of the error; "": it runs
 	}{
 		{agent, loadgen.Concurrency, Trace{}, ""},
 		{agent, loadgen.Concurrency, Trace{Groups: 2, SharedRatio: 0.5}, ""},
@@ -172,7 +173,7 @@ func TestDetect(t *testing.T) {
 	}
 }
 
-// departures counts the requests that leave because they are rejected.
+// departures counts requests that leave because they are rejected.
 type departures struct {
 	harness.NoObserver
 	rejected int
@@ -184,7 +185,7 @@ func (o *departures) Left(d *harness.Departure) {
 	}
 }
 
-// What changes, ends or leaves out is handed on.
+// TestRunPartly checks that changes, early ends and rejections are passed on to the replay.
 func TestRunPartly(t *testing.T) {
 	s := twoRequests()
 	s.Until = 25

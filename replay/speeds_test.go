@@ -4,7 +4,8 @@ import (
 	"testing"
 )
 
-// A worker at a quarter of the speed takes four times as long for a token, on either clock.
+// TestWorkerSpeeds checks that a worker at a quarter of the speed takes four times as long per token, on either
+// clock.
 func TestWorkerSpeeds(t *testing.T) {
 	s := twoRequests()
 	fast, err := s.Run(t.Context(), Streams{})
@@ -20,7 +21,7 @@ func TestWorkerSpeeds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const key = "mean_e2e_latency_ms" // a real clock may be late, and is never early
+	const key = "mean_e2e_latency_ms" // a real clock may be late but is never early
 	before, after, real := fast.Report.Numbers()["min_itl_ms"], slow.Report.Numbers()["min_itl_ms"], live.Report.Numbers()[key]
 	if !(after > 3.9*before && after < 4.1*before) {
 		t.Errorf("the shortest gap is %v ms, then %v, want four times as long", before, after)

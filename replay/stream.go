@@ -11,14 +11,15 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Stream sets how a trace is replayed that is not kept: requests are read when they arrive and forgotten when they are
-// over, so that memory depends on how many there are at once.
+// Stream configures the replay of a trace that is not kept. Requests are read when they arrive and are freed when
+// they end, so that memory is proportional to the requests in flight.
 type Stream struct {
-	// Window is how many ms a row of the trace may come before one that stands above it, finite and >= 0.
+	// Window is the maximum number of ms by which a row of the trace may be earlier than a row above it, finite and
+	// >= 0.
 	Window sim.Time
 }
 
-// checkStream refuses what needs requests that are not kept.
+// checkStream rejects settings that require kept requests.
 func (s *Spec) checkStream() error {
 	if s.Stream == nil {
 		return nil
@@ -46,7 +47,7 @@ func (s *Spec) checkStream() error {
 	return nil
 }
 
-// refuseStream refuses a trace that is not kept where something is replayed that cannot do with one.
+// refuseStream rejects a trace that is not kept for a replay that does not support it.
 func (s *Spec) refuseStream(what string) error {
 	if s.Stream == nil {
 		return nil

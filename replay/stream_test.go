@@ -25,7 +25,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// writeRandomTrace writes requests that share prompts, of which some come up to disorder ms before one above them.
+// writeRandomTrace writes requests with shared prompts. Some of them are up to disorder ms earlier than a row above
+// them.
 func writeRandomTrace(t *testing.T, rng *rand.Rand, requests, contents int, disorder float64) string {
 	t.Helper()
 	type row struct {
@@ -41,7 +42,7 @@ func writeRandomTrace(t *testing.T, rng *rand.Rand, requests, contents int, diso
 		blocks := 1 + rng.IntN(6)
 		ids := make([]string, blocks)
 		for k := range ids {
-			ids[k] = fmt.Sprint(rng.IntN(2 + contents*k)) // the same id stands at several places
+			ids[k] = fmt.Sprint(rng.IntN(2 + contents*k)) // the same id occurs at several positions
 		}
 		priority := ""
 		if rng.IntN(3) == 0 {
@@ -50,7 +51,7 @@ func writeRandomTrace(t *testing.T, rng *rand.Rand, requests, contents int, diso
 		rows[i] = row{at, fmt.Sprintf(`{"timestamp":%v,%s"input_length":%d,"output_length":%d,"hash_ids":[%s]}`,
 			at, priority, 64*blocks-rng.IntN(64), 1+rng.IntN(60), strings.Join(ids, ","))}
 	}
-	if disorder > 0 { // a row stands where it would if it came somewhat later
+	if disorder > 0 { // sort rows by their time plus a random delay
 		keys := make(map[string]float64, requests)
 		for i := range rows {
 			rows[i].text += strings.Repeat(" ", i%7)
@@ -77,7 +78,8 @@ func writeRandomTrace(t *testing.T, rng *rand.Rand, requests, contents int, diso
 	return path
 }
 
-// writeRandomSessions writes sessions with interleaved turns, each prompt with the earlier prompts and answers.
+// writeRandomSessions writes sessions with interleaved turns. Each prompt includes the earlier prompts and answers of
+// its session.
 func writeRandomSessions(t *testing.T, rng *rand.Rand, turns int) string {
 	t.Helper()
 	type session struct {
@@ -116,7 +118,8 @@ func writeRandomSessions(t *testing.T, rng *rand.Rand, turns int) string {
 	return path
 }
 
-// writeRandomGraph writes tasks of requests that wait for several other requests, which stand anywhere in the file.
+// writeRandomGraph writes tasks with requests that wait for several other requests. These may be anywhere in the
+// file.
 func writeRandomGraph(t *testing.T, rng *rand.Rand, requests int) string {
 	t.Helper()
 	rows := make([]string, requests)
@@ -146,7 +149,8 @@ func writeRandomGraph(t *testing.T, rng *rand.Rand, requests int) string {
 	return path
 }
 
-// otherEngine returns an engine of SGLang's, TensorRT-LLM's or vLLM's rules with features that simple ones do not have.
+// otherEngine returns an engine with the rules of SGLang, TensorRT-LLM or vLLM, and with features that simple engines
+// do not have.
 func otherEngine(t *testing.T, rng *rand.Rand, block, blocks int) engineargs.Args {
 	t.Helper()
 	size := fmt.Sprintf(`"block_size":%d,"num_gpu_blocks":%d`, block, blocks)
@@ -164,12 +168,12 @@ func otherEngine(t *testing.T, rng *rand.Rand, block, blocks int) engineargs.Arg
 	return a
 }
 
-// A replay that keeps nothing of its trace ends as one that has read it all.
+// TestStreamedEqualsKept compares a replay that does not keep its trace with a replay that has read the whole trace.
 func TestStreamedEqualsKept(t *testing.T) {
 	for seed := range long.Cases(uint64(40), 80) {
 		rng := rand.New(rand.NewPCG(seed, 8))
 		requests, contents := 50+rng.IntN(400), 40
-		if seed%20 == 0 || seed%12 == 2 { // nodes are forgotten, and their ids used again
+		if seed%20 == 0 || seed%12 == 2 { // nodes are freed, and their ids reused
 			requests, contents = 30000, 1<<40
 		}
 		disorder := float64(rng.IntN(2) * rng.IntN(200))
@@ -196,7 +200,7 @@ func TestStreamedEqualsKept(t *testing.T) {
 		if spec.Router == policy.KV && (spec.Pools[0].Count == 1 || engine.Windows.Given()) {
 			spec.Router = policy.RoundRobin
 		}
-		if rng.IntN(4) == 0 && !engine.SGLang.HiCache.On { // not of decode workers
+		if rng.IntN(4) == 0 && !engine.SGLang.HiCache.On { // not on decode workers
 			prefill, decode := engine, engine
 			prefill.Role, decode.Role = scheduler.Prefill, scheduler.Decode
 			spec.Pools = replay.TwoPools(replay.Pool{Engine: prefill, Count: 2}, replay.Pool{Engine: decode, Count: 1 + rng.IntN(3)})
@@ -209,14 +213,16 @@ func TestStreamedEqualsKept(t *testing.T) {
 		}
 		if spec.Reject = rng.IntN(3) == 0; spec.Reject {
 			for i := range spec.Pools {
-				spec.Pools[i].Engine.Blocks = 3 + 256/spec.Pools[i].Engine.BlockTokens // fewer than the longest need
+				// The pool is smaller than the longest request.
+				spec.Pools[i].Engine.Blocks = 3 + 256/spec.Pools[i].Engine.BlockTokens
 			}
 		}
 		compareStreamed(t, seed, spec)
 	}
 }
 
-// compareStreamed holds the report of a replay that keeps nothing of its trace to that of one that has read it all.
+// compareStreamed compares the reports of a replay that does not keep its trace and of one that has read the whole
+// trace.
 func compareStreamed(t *testing.T, seed uint64, spec replay.Spec) {
 	t.Helper()
 	kept, err := spec.Run(context.Background(), replay.Streams{})
@@ -236,7 +242,7 @@ func compareStreamed(t *testing.T, seed uint64, spec replay.Spec) {
 	}
 }
 
-// streamedPolicies returns policies in files and of gateways that remember prompts after their requests have left.
+// streamedPolicies returns policies of files and gateways that remember prompts after their requests have left.
 func streamedPolicies() []policy.Choice {
 	sent := func(m policy.TextMemory) *policy.Text {
 		return &policy.Text{Name: "sent", Scorers: []policy.TextScorer{
@@ -270,13 +276,14 @@ func streamedPolicies() []policy.Choice {
 	}
 }
 
-// A policy in a file that remembers prompts chooses as it does where all prompts stay, and so does one behind an admission.
+// TestStreamedPolicies checks that a policy in a file that remembers prompts makes the same choices as with all
+// prompts kept. It also checks such a policy behind an admission.
 func TestStreamedPolicies(t *testing.T) {
 	for seed := range long.Cases(uint64(30), 90) {
 		rng := rand.New(rand.NewPCG(seed, 9))
 		all := streamedPolicies()
 		requests, contents := 50+rng.IntN(400), 40
-		if seed < 10 { // nodes are forgotten, and their ids used again
+		if seed < 10 { // nodes are freed, and their ids reused
 			requests, contents = 12000, 1<<40
 		}
 		spec := replay.Spec{
@@ -302,7 +309,7 @@ func TestStreamedPolicies(t *testing.T) {
 	}
 }
 
-// A policy in a program is asked about the same requests.
+// TestStreamedProcess checks that a policy in a program gets the same requests.
 func TestStreamedProcess(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 10))
 	spec := replay.Spec{
@@ -314,7 +321,7 @@ func TestStreamedProcess(t *testing.T) {
 	compareStreamed(t, 1, spec)
 }
 
-// Prefill and decode pools forget prompts in each way of handing KV caches over.
+// TestStreamedPools checks that prefill and decode pools free prompts with each kind of KV transfer.
 func TestStreamedPools(t *testing.T) {
 	threshold := 100
 	for i, pd := range []*replay.PD{

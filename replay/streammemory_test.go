@@ -19,7 +19,8 @@ import (
 	"github.com/replay-llm/replay/scheduler/vllm/releases"
 )
 
-// The live heap of a streamed replay is that of requests in flight and caches, also after ten times the requests.
+// TestStreamedMemoryStays checks that the live heap of a streamed replay contains only requests in flight and caches,
+// also after ten times the requests.
 func TestStreamedMemoryStays(t *testing.T) {
 	if testing.Short() || invariant.Enabled {
 		t.Skip("replays 110,000 requests in each of many ways")
@@ -30,7 +31,7 @@ func TestStreamedMemoryStays(t *testing.T) {
 			t.Fatal(err)
 		}
 		if a.Engine == engineargs.VLLM {
-			a.Rules = releases.Rules033() // passes in whole ns: other passes have up to 2^19 different latencies
+			a.Rules = releases.Rules033() // passes in whole ns; other passes have up to 2^19 different latencies
 		}
 		return a
 	}
@@ -60,7 +61,7 @@ func TestStreamedMemoryStays(t *testing.T) {
 		s.Classes = []loadgen.Class{{Name: "long", When: "request.input_tokens > 200", Priority: 2, Ranked: true}}
 	}})
 	for i, choice := range streamedPolicies() {
-		if i != 4 && i != 6 { // they remember the first block of each group, and each session
+		if i != 4 && i != 6 { // these remember the first block of each group, or each session
 			ways = append(ways, way{string(rune('a'+i)) + " " + choice.Info().Report, func(s *replay.Spec) { s.Router = choice }})
 		}
 	}
@@ -76,13 +77,13 @@ func TestStreamedMemoryStays(t *testing.T) {
 			heap[i] = liveHeap(t, spec, requests)
 		}
 		t.Logf("%s: %.1f and %.1f MiB", w.name, heap[0], heap[1])
-		if heap[1] > 1.2*heap[0]+0.75 { // 0.75 MiB are waits, in stretches
+		if heap[1] > 1.2*heap[0]+0.75 { // 0.75 MiB for the waits in stretches
 			t.Errorf("%s: %.1f MiB are live near the end of 10,000 requests, and %.1f of 100,000", w.name, heap[0], heap[1])
 		}
 	}
 }
 
-// liveHeap returns the MiB that are live near the end of a replay.
+// liveHeap returns the live heap near the end of a replay, in MiB.
 func liveHeap(t *testing.T, spec replay.Spec, requests int) (mib float64) {
 	t.Helper()
 	result, err := spec.Run(context.Background(), replay.Streams{
@@ -109,7 +110,7 @@ func liveHeap(t *testing.T, spec replay.Spec, requests int) (mib float64) {
 	return mib
 }
 
-// The hash ids of a workload that is replayed once are gone with the first pass, and nothing else is.
+// TestOnce checks that only the hash ids of a workload are freed when it is replayed once.
 func TestOnce(t *testing.T) {
 	spec := replay.Spec{
 		Trace: &replay.Trace{Path: writeRandomTrace(t, rand.New(rand.NewPCG(1, 12)), 40000, 1000, 0), BlockTokens: 64},

@@ -5,15 +5,15 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// SetTopology makes t what the cluster is from now on. What is prepared already, its workers, stays.
+// SetTopology sets the topology of the cluster from now on. Workers that are already prepared do not change.
 func (r *Run) SetTopology(t *engines.Topology) {
 	own := *r.Config
 	own.Topology = *t
 	r.Config = &own
 }
 
-// ChangeRouter lets the policies of t decide from now on and returns the requests that earlier ones have held
-// back, in the order in which they would have been placed. They are to enter the pool once more.
+// ChangeRouter replaces the policies by those of t. It returns the requests that the earlier policies held, in the
+// order in which they would have been placed. The caller must let them enter the pool again.
 func (p *Pool) ChangeRouter(now sim.Time, t *engines.Topology) ([]sim.RequestID, error) {
 	stage := p.Stage.WithTopology(t)
 	policy, admission, err := stage.NewChoosers()

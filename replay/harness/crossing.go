@@ -9,16 +9,16 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Chooser decides of each prompt whether a prefill worker computes it or the decode worker that
-// its request has been given, where both do.
+// Chooser decides where the prompt of a request with a decode worker is computed: on a prefill worker or on the
+// decode worker.
 type Chooser struct {
 	pools    []*Pool
-	rule     *policy.PrefillRule // nil: by threshold or estimates
+	rule     *policy.PrefillRule // nil: decided by a threshold or by estimates
 	crossing policy.Crossing
-	block    int // tokens
+	block    int // tokens per block
 }
 
-// NewChooser returns the chooser for the pools of a run; nil if every prompt takes the same path.
+// NewChooser returns the chooser for the pools of a run, nil if every prompt takes the same path.
 func (r *Run) NewChooser(pools []*Pool) (*Chooser, error) {
 	if !r.PD.Chooses() {
 		return nil, nil
@@ -32,8 +32,8 @@ func (r *Run) NewChooser(pools []*Pool) (*Chooser, error) {
 	return c, err
 }
 
-// ChoosePool returns the pool that computes the prompt of a request which has just been given a
-// decode worker; transfers are in flight. Without prefill workers it is that worker.
+// ChoosePool returns the pool that computes the prompt of a request with a new decode worker. inTransfer is the
+// number of transfers in flight. Without prefill workers, it is the decode pool.
 func (c *Chooser) ChoosePool(now sim.Time, placed *router.Placement, inTransfer int) *Pool {
 	prefill, decode := c.pools[0], c.pools[1]
 	q := placed.Request
@@ -62,8 +62,9 @@ func (c *Chooser) goesToPrefill(x *policy.Crossing, w sim.WorkerID) bool {
 	return c.estimateByPrefill(x, w) < c.estimateByDecode(x, w)
 }
 
-// estimateByPrefill returns the estimated time to the first token by way of a prefill worker: the waiting prompts of
-// the least loaded one, this prompt, its transfer on a free link, and a pass of the decode worker.
+// estimateByPrefill returns the estimated time to the first token through a prefill worker. It is the time for the
+// waiting prompts of the least loaded prefill worker, this prompt, its transfer on a free link, and a pass of the
+// decode worker.
 func (c *Chooser) estimateByPrefill(x *policy.Crossing, w sim.WorkerID) sim.Time {
 	least := int64(math.MaxInt64)
 	for _, p := range x.Prefill.Workers {
@@ -75,9 +76,9 @@ func (c *Chooser) estimateByPrefill(x *policy.Crossing, w sim.WorkerID) sim.Time
 	return prefill + c.pools[0].Engine.Transfer().Delay(n) + decode
 }
 
-// estimateByDecode returns after how long it is expected from the decode worker alone: the
-// prompts that wait there, then the uncached tokens of this one, with its decodes. The
-// loads count the request already.
+// estimateByDecode returns the estimated time to the first token on the decode worker. It is the time for the prompts
+// that wait there, then for the uncached tokens of this prompt, together with decodes. The loads already include the
+// request.
 func (c *Chooser) estimateByDecode(x *policy.Crossing, w sim.WorkerID) sim.Time {
 	own := x.Request.InputTokens - x.Cached
 	return c.pools[1].Estimate(engines.Estimated{

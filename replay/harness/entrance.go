@@ -8,28 +8,29 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Entering is a request that comes before the router of the entry pool: At is the instant at which it has left the front end.
+// Entering is a request that enters the router of the entry pool. At is the instant at which it has left the front
+// end.
 type Entering struct {
 	loadgen.Arrival
-	Sent    sim.Time   // by its client
-	Refused *Rejection // why it is turned away, which is when it is sent; nil: it is not. Of a request on record.
+	Sent    sim.Time   // when its client sent it
+	Refused *Rejection // reason of a rejection when it was sent; nil: not rejected. Set after Record.
 
 	recorded bool
 }
 
-// entrance is the front end of the servers (docs/rules/harness.md, Front end): requests are in it between their clients and
-// the router of the entry pool.
+// entrance is the front end of the servers (docs/rules/harness.md, Front end). Requests pass it between their clients
+// and the router of the entry pool.
 type entrance struct {
 	time   silicon.FrontEnd
 	inside heap.Heap[sim.Time, sim.RequestID, Entering]
 	sent   []loadgen.Arrival
 }
 
-// FrontEndTime returns how long a request is in the front end.
+// FrontEndTime returns the time of a request in the front end.
 func (r *Run) FrontEndTime(q *sim.Request) sim.Time { return r.entrance.time.Of(q.InputTokens) }
 
-// Next returns the earliest instant, not before now, at which Take has work, when that is known. inFlight is the
-// number of requests behind the front end.
+// Next returns the earliest instant, not before now, at which Take returns requests. It reports false if that is
+// unknown. inFlight is the number of requests behind the front end.
 func (r *Run) Next(now sim.Time, inFlight int) (sim.Time, bool) {
 	e := &r.entrance
 	at, ok := r.Feed.Next(now, inFlight+len(e.inside))
@@ -39,7 +40,7 @@ func (r *Run) Next(now sim.Time, inFlight int) (sim.Time, bool) {
 	return at, ok
 }
 
-// Take appends the requests that have left the front end at now, in order.
+// Take appends the requests that have left the front end by now, in order.
 func (r *Run) Take(now sim.Time, inFlight int, dst []Entering) []Entering {
 	e := &r.entrance
 	if e.time.IsZero() {
@@ -56,7 +57,7 @@ func (r *Run) Take(now sim.Time, inFlight int, dst []Entering) []Entering {
 	return dst
 }
 
-// Send lets the requests that are sent by now enter the front end.
+// Send moves the requests that are sent by now into the front end.
 func (r *Run) Send(now sim.Time, inFlight int) {
 	e := &r.entrance
 	e.sent = r.Feed.Take(now, inFlight+len(e.inside), e.sent[:0])
@@ -72,16 +73,16 @@ func (r *Run) Send(now sim.Time, inFlight int) {
 	}
 }
 
-// Leaves reports whether a request leaves the front end by now: without one, when it is sent.
+// Leaves reports whether a request leaves the front end by now. Without a front end, it is always true.
 func (r *Run) Leaves(now sim.Time) bool {
 	e := &r.entrance
 	return e.time.IsZero() || len(e.inside) > 0 && e.inside[0].Key <= now
 }
 
-// Done reports whether no request is left to come, as Feed.Done does.
+// Done reports whether no request is left to arrive, in the feed or the front end.
 func (r *Run) Done() bool { return len(r.entrance.inside) == 0 && r.Feed.Done() }
 
-// Record opens the books on a request, unless they are open.
+// Record opens the record of a request that has none.
 func (r *Run) Record(x *Entering) {
 	if x.recorded {
 		return
@@ -91,8 +92,8 @@ func (r *Run) Record(x *Entering) {
 	r.Arrive(x.Request, x.Sent)
 }
 
-// refuse ends the answer of a request where its sequence is as long as engines take, and returns why the request is turned
-// away; nil when it is not.
+// refuse limits the answer of a request to the maximum sequence length. It returns the reason if the request is
+// rejected, otherwise nil.
 func (r *Run) refuse(q *sim.Request) *Rejection {
 	if refused := r.FitLength(q); refused != nil || !r.Use.FitUncached {
 		return refused
@@ -104,5 +105,5 @@ func (r *Run) refuse(q *sim.Request) *Rejection {
 	return &Rejection{Request: q.ID, Place: r.Place(q), Reason: unfit, Err: reason}
 }
 
-// unfit is the reason of a request that no idle engine could run to its end.
+// unfit is the reason for a request that does not fit on an idle engine.
 const unfit = "unfit"

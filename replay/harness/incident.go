@@ -5,7 +5,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Incident is something that went wrong, and what it cost the requests that it threw out.
+// Incident is a fault or another incident, and its cost for the requests that it removed from workers.
 type Incident struct {
 	At   sim.Time
 	What string
@@ -14,7 +14,7 @@ type Incident struct {
 	collector.EventCost
 }
 
-// OutcomeFields returns how requests ended and what was done twice, for a report.
+// OutcomeFields returns the report fields about outcomes of requests and repeated work.
 func (r *Run) OutcomeFields() []collector.Field {
 	by, sum := r.Collector.Outcomes()
 	return []collector.Field{

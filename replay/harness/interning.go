@@ -4,12 +4,12 @@ import "github.com/replay-llm/replay/sim/prompt"
 
 // interning is a goroutine that adds the prompts of a workload to the tree.
 type interning struct {
-	done    chan struct{} // closed once the other fields are set
+	done    chan struct{} // closed after the other fields are set
 	prompts *prompt.List
-	broken  any // what the goroutine panicked with; nil: it did not
+	broken  any // value of a panic of the goroutine; nil: none
 }
 
-// internLater starts to add the prompts.
+// internLater starts a goroutine that adds the prompts.
 func (r *Run) internLater() *interning {
 	x := &interning{done: make(chan struct{})}
 	go func() {
@@ -20,7 +20,8 @@ func (r *Run) internLater() *interning {
 	return x
 }
 
-// WaitPrompts waits until all prompts are in the tree, and gives them to the feed. It does nothing without PromptsLater.
+// WaitPrompts waits until all prompts are in the tree, and passes them to the feed. It does nothing without
+// PromptsLater.
 func (r *Run) WaitPrompts() {
 	x := r.interning
 	if x == nil {

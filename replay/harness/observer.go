@@ -7,42 +7,40 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Observer is shown what happens in a replay, for files that hold more than a report. Its arguments belong to the
-// replay and are valid during the call.
+// Observer receives the events of a replay, for files with more details than a report. Its arguments belong to the
+// replay and are valid only during the call.
 //
-// Arrivals and placements come in the order of time. So do the passes of one worker, each when it is over. Passes of
-// different workers may come in another order, since independent workers may be replayed one after the other.
+// Arrivals and placements are ordered by time. Passes of one worker are ordered by time, too; each is reported at its
+// end. Passes of different workers may be out of order, because independent workers may be replayed one after the
+// other.
 type Observer interface {
-	// Arrived shows a request that enters the cluster.
+	// Arrived reports a request that enters the cluster.
 	Arrived(q *sim.Request, at sim.Time)
-	// Routed shows a request that is given to a worker of a stage.
+	// Routed reports a request that is placed on a worker of a stage.
 	Routed(stage scheduler.Role, at sim.Time, p *router.Placement)
-	// Handoff shows a request with a KV cache that leaves the prefill worker at one
-	// instant and reaches the decode stage at another.
+	// Handoff reports a transfer of a KV cache, from its start on the prefill worker until it reaches the decode
+	// stage.
 	Handoff(id sim.RequestID, from, to sim.Time)
-	// Left shows a request that leaves its worker, or the line before it, without its
-	// last token.
+	// Left reports a request that leaves its worker, or a queue for a worker, without its last token.
 	Left(d *Departure)
-	// Pass shows a pass or a run of passes, with Detail; in real time in the
-	// instants at which it really began and ended.
+	// Pass reports a pass or a run of passes, with Detail. In real time, its instants are the real start and end.
 	Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass)
 }
 
-// Departure is a request that leaves its worker without its last token. It enters the
-// cluster once more, unless its Outcome has its end.
+// Departure is a request that leaves its worker without its last token. If its Outcome is Unfinished, it will enter
+// the cluster again.
 type Departure struct {
 	Request sim.RequestID
 	Stage   scheduler.Role
-	Worker  sim.WorkerID // collector.Nowhere where it was on none
+	Worker  sim.WorkerID // collector.Nowhere if it was on no worker
 	At      sim.Time
 	Outcome collector.Outcome
-	Keeps   bool     // the tokens that it has gained; otherwise they are thrown away
-	Gained  int      // tokens, on this worker
-	Last    sim.Time // instant of the latest of them, if there is one
+	Keeps   bool     // it keeps its gained tokens; otherwise they are discarded
+	Gained  int      // tokens gained on this worker
+	Last    sim.Time // instant of the latest of these tokens, if any
 }
 
-// NoObserver is an Observer that does nothing. Observers embed it for what they
-// ignore.
+// NoObserver is an Observer that does nothing. Observers embed it for the events that they ignore.
 type NoObserver struct{}
 
 // Arrived does nothing.
@@ -60,10 +58,10 @@ func (NoObserver) Left(*Departure) {}
 // Pass does nothing.
 func (NoObserver) Pass(scheduler.Role, sim.WorkerID, *scheduler.Pass) {}
 
-// PerWorker is what an observer keeps of each worker of each stage.
+// PerWorker is a value of an observer for each worker of each stage.
 type PerWorker[T any] [2][]T
 
-// At returns the kept part of a worker, which is nothing at first.
+// At returns a pointer to the value of a worker, which is initially the zero value.
 func (all *PerWorker[T]) At(stage scheduler.Role, w sim.WorkerID) *T {
 	list := &all[stage.Stage()]
 	if missing := int(w) + 1 - len(*list); missing > 0 {

@@ -10,39 +10,37 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// Pool is the router of one stage, and the path of requests through the stage.
-// Its methods are called by one goroutine at a time.
+// Pool is the router of one stage, and the path of requests through the stage. Only one goroutine may call its
+// methods at a time.
 type Pool struct {
 	*engines.Stage
 	Run    *Run
-	Index  int // among the pools; the entry is 0
+	Index  int // index among the pools; 0 is the entry pool
 	Router router.Router
 
 	to     Carrier
-	anew   bool // the router has been restarted, and may not know requests in flight
+	anew   bool // the router has been restarted and may not know requests in flight
 	firsts firsts
-	placed []router.Placement // of the latest answer
+	placed []router.Placement // scratch: the latest placements
 }
 
-// Carrier is the clock's part in the path of requests.
+// Carrier executes the effects of a pool on the clock of the replay.
 type Carrier interface {
-	// Submit gives a placed request to its worker. q is what the worker gets of
-	// it.
+	// Submit gives a placed request to its worker. q is the request for the worker, which ends with the first token
+	// on prefill workers.
 	Submit(p *Pool, now sim.Time, placed *router.Placement, q *sim.Request) error
-	// HandOver lets a request enter the next pool once its KV cache is there, a
-	// delay after the instant at; at once if there is no delay above 0.
+	// HandOver lets a request enter the next pool after the transfer of its KV cache, at the instant at plus delay.
+	// If delay is not above 0, it enters at once.
 	HandOver(p *Pool, id sim.RequestID, at, delay sim.Time) error
-	// Complete ends a request that got its last token at an instant.
+	// Complete ends a request that got its last token at the given instant.
 	Complete(id sim.RequestID, at sim.Time) error
 	// TurnAway ends a request that is shed.
 	TurnAway(id sim.RequestID, at sim.Time) error
-	// Refused is called with the router's complaint about a request. It returns
-	// nil if the replay continues.
+	// Refused receives the router's error for a request. It returns nil if the replay continues.
 	Refused(id sim.RequestID, err error) error
 }
 
-// NewPools returns the pools of a run, with routers that know the workers at the
-// start.
+// NewPools returns the pools of a run. Their routers know the initial workers.
 func (r *Run) NewPools(to Carrier) ([]*Pool, error) {
 	var all []*Pool
 	for i, s := range r.Stages {
@@ -55,7 +53,7 @@ func (r *Run) NewPools(to Carrier) ([]*Pool, error) {
 	return all, nil
 }
 
-// Enter brings a request before the router: it is placed or held.
+// Enter routes a request: it is placed, held or shed.
 func (p *Pool) Enter(now sim.Time, q *sim.Request) error {
 	placed, err := p.Router.Route(now, q, p.placed[:0])
 	return p.carryOut(now, placed, err)
@@ -67,20 +65,20 @@ func (p *Pool) Batches() bool {
 	return ok && d.Batches()
 }
 
-// Expect lets a router that batches decide on requests that enter now; none: requests that have not entered are
-// decided on anew.
+// Expect lets a router that batches decide on the requests that enter next. With an empty list, requests that have
+// not entered are decided on separately.
 func (p *Pool) Expect(now sim.Time, all []*sim.Request) error {
 	return p.Router.(*router.Dispatcher).Expect(now, all)
 }
 
-// MarkPrompts calls need with the prompt nodes that the router keeps of requests that may have left.
+// MarkPrompts calls need with the prompt nodes that the router keeps for requests that may have left.
 func (p *Pool) MarkPrompts(need func(prompt.NodeID)) {
 	if d, ok := p.Router.(*router.Dispatcher); ok {
 		d.Nodes(need)
 	}
 }
 
-// LearnCache lets the router know what a worker has cached from the start, however old its signals are.
+// LearnCache reports the initial cache of a worker to the router, without a delay of signals.
 func (p *Pool) LearnCache(w sim.WorkerID, pass *scheduler.Pass) error {
 	if d, ok := p.Router.(*router.Dispatcher); ok {
 		return d.LearnCache(w, pass)
@@ -88,8 +86,7 @@ func (p *Pool) LearnCache(w sim.WorkerID, pass *scheduler.Pass) error {
 	return p.Router.Observe(w, pass)
 }
 
-// RestartRouter replaces the router by a new one, which knows the workers at the start
-// and no request.
+// RestartRouter replaces the router by a new one, which knows the initial workers and no requests.
 func (p *Pool) RestartRouter() (err error) {
 	p.anew = true
 	if err := p.RenewPolicy(); err != nil {
@@ -117,7 +114,7 @@ func (p *Pool) Metered() bool {
 	return ok && d.Metered()
 }
 
-// Measure lets the router know what a worker reports after a pass, which has Detail.
+// Measure reports the metrics of a worker to the router after a pass, which must have Detail.
 func (p *Pool) Measure(now sim.Time, w sim.WorkerID, pass *scheduler.Pass) error {
 	d, ok := p.Router.(meter)
 	if !ok {
@@ -127,12 +124,12 @@ func (p *Pool) Measure(now sim.Time, w sim.WorkerID, pass *scheduler.Pass) error
 	return p.carryOut(now, placed, err)
 }
 
-// MetricsOf returns what a worker reports of itself after a pass.
+// MetricsOf returns the metrics of a worker after a pass.
 func MetricsOf(is *scheduler.Detail) router.Metrics {
 	return router.Metrics{Running: int32(is.Running), Waiting: int32(is.Waiting), KV: float64(is.Held) / float64(max(is.Blocks, 1))}
 }
 
-// carryOut carries out a router's answer, in order.
+// carryOut executes placements in order.
 func (p *Pool) carryOut(now sim.Time, placed []router.Placement, err error) error {
 	if err != nil {
 		return err
@@ -156,8 +153,8 @@ func (p *Pool) carryOut(now sim.Time, placed []router.Placement, err error) erro
 	return nil
 }
 
-// Mark carries the effects of a first or last token at an instant; now is the time of the clock, which may be later in
-// real time.
+// Mark applies the effects of a first or last token at the instant at. now is the time of the clock, which may be
+// later in real time.
 func (p *Pool) Mark(now, at sim.Time, m *scheduler.Mark) error {
 	switch {
 	case p.Role == scheduler.Prefill && m.Last:
@@ -165,7 +162,7 @@ func (p *Pool) Mark(now, at sim.Time, m *scheduler.Mark) error {
 	case p.Role == scheduler.Prefill:
 		return nil
 	}
-	// The router of decode workers does not hear of first tokens, unless these compute prompts.
+	// The router of decode workers is not informed of first tokens, unless decode workers compute prompts.
 	if m.First && (p.Role != scheduler.Decode || p.Prefills()) && (!m.Last || p.Run.FirstOfOne) {
 		if err := p.markPrefilled(now, m.Request); err != nil {
 			return err
@@ -180,8 +177,7 @@ func (p *Pool) Mark(now, at sim.Time, m *scheduler.Mark) error {
 	return p.to.Complete(m.Request, at)
 }
 
-// markPrefilled lets the router know that a request has its first token, and carries
-// out its answer.
+// markPrefilled reports to the router that a request has its first token, and executes the placements that follow.
 func (p *Pool) markPrefilled(now sim.Time, id sim.RequestID) error {
 	placed, err := p.Router.PrefillDone(now, id, p.placed[:0])
 	if p.anew && errors.As(err, new(*router.RequestError)) {
@@ -193,8 +189,7 @@ func (p *Pool) markPrefilled(now sim.Time, id sim.RequestID) error {
 	return nil
 }
 
-// markFinished lets the router know that a request has left its worker, and carries out
-// its answer.
+// markFinished reports to the router that a request has left its worker, and executes the placements that follow.
 func (p *Pool) markFinished(now sim.Time, id sim.RequestID) error {
 	placed, err := p.Router.Finished(now, id, p.placed[:0])
 	if err := p.carryOut(now, placed, err); err != nil {
@@ -203,11 +198,11 @@ func (p *Pool) markFinished(now sim.Time, id sim.RequestID) error {
 	return nil
 }
 
-// Leave lets the router know that a request has left its worker before its last token,
-// and carries out its answer.
+// Leave reports to the router that a request has left its worker before its last token, and executes the placements
+// that follow.
 func (p *Pool) Leave(now sim.Time, id sim.RequestID) error { return p.markFinished(now, id) }
 
-// sendOn sends a request on from prefill to decode.
+// sendOn sends a request from the prefill pool to the decode pool.
 func (p *Pool) sendOn(now, at sim.Time, m *scheduler.Mark) error {
 	if err := p.markPrefilled(now, m.Request); err != nil {
 		return err
@@ -219,13 +214,13 @@ func (p *Pool) sendOn(now, at sim.Time, m *scheduler.Mark) error {
 	if share := p.Run.LinkShare; share != 0 {
 		delay = sim.Time(float64(delay) / share)
 	}
-	if o := p.Run.Observer; o != nil && !p.Run.PD.PicksEarly() { // else when it has arrived
+	if o := p.Run.Observer; o != nil && !p.Run.PD.PicksEarly() { // otherwise it is reported at the end of the transfer
 		o.Handoff(m.Request, at, at+delay)
 	}
 	return p.to.HandOver(p, m.Request, at, delay)
 }
 
-// firsts makes copies of requests that end with their first token.
+// firsts allocates copies of requests that end with their first token.
 type firsts struct{ free []sim.Request }
 
 // firstsChunk is the number of copies allocated at a time.

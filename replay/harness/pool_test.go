@@ -15,13 +15,12 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// scribe is the carrier and the router of pools, and the observer of their run.
-// It writes down its calls.
+// scribe is the carrier and the router of pools, and the observer of their run. It records all calls.
 type scribe struct {
 	router.Router
 	harness.NoObserver
 	calls   []string
-	refuses error // of the router, after a first token
+	refuses error // error of the router after a first token
 }
 
 func (s *scribe) note(format string, args ...any) {
@@ -71,7 +70,7 @@ func (s *scribe) Handoff(id sim.RequestID, from, to sim.Time) {
 	s.note("see %d leave at %g, there at %g", id, float64(from), float64(to))
 }
 
-// open makes the pools of a run of one request.
+// open makes the pools of a run with one request.
 func open(t *testing.T, s *scribe, pools []engines.Pool) (*harness.Run, []*harness.Pool) {
 	t.Helper()
 	w, err := loadgen.NewSynthetic(loadgen.Synthetic{Requests: 1, Input: 100, Output: 3, Turns: 1, Block: 64})
@@ -111,7 +110,7 @@ func twoPools() []engines.Pool {
 	return engines.TwoPools(p, p)
 }
 
-// What a worker of a prefill pool gets ends with the first token.
+// TestEnter checks that a request for a prefill worker ends with the first token.
 func TestEnter(t *testing.T) {
 	s := &scribe{}
 	r, pools := open(t, s, twoPools())
@@ -127,7 +126,7 @@ func TestEnter(t *testing.T) {
 	}
 }
 
-// Each token is reported to its receivers.
+// TestMark checks the calls after each kind of token.
 func TestMark(t *testing.T) {
 	first, last := scheduler.Mark{First: true}, scheduler.Mark{Last: true, Handoff: 2}
 	only := scheduler.Mark{First: true, Last: true}
@@ -160,8 +159,7 @@ func TestMark(t *testing.T) {
 	}
 }
 
-// What a router refuses is the carrier's business; a request that has ended has
-// ended all the same.
+// TestRefused checks that the carrier receives the router's error, and that the request still ends.
 func TestRefused(t *testing.T) {
 	s := &scribe{refuses: errors.New("who is that?")}
 	r, pools := open(t, s, engines.OnePool(engineargs.Default(), 2))
@@ -172,7 +170,8 @@ func TestRefused(t *testing.T) {
 	s.expect(t, "prefilled 0; refused: who is that?; finished 0; complete 0 at 7")
 }
 
-// A prefill worker's placements and passes are on record apart from the placements and passes that answers come from.
+// TestRecords checks that the placements and passes of a prefill worker are recorded separately from those of
+// answers.
 func TestRecords(t *testing.T) {
 	s := &scribe{}
 	r, _ := open(t, s, twoPools())

@@ -10,22 +10,22 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// rejections are the requests that were turned away because no engine could run them.
+// rejections is the rejected requests.
 type rejections struct {
 	list    []Rejection
 	reasons []Reason
 }
 
-// Reason is how many requests are turned away for the same reason.
+// Reason is the number of requests rejected for one reason.
 type Reason struct {
 	Key   string // as in Rejection.Reason
 	Count int
 }
 
-// keptRejections bounds the rejections that are kept of a workload that is not.
+// keptRejections is the maximum number of rejections that a streamed replay keeps.
 const keptRejections = 1000
 
-// OutOfMemory is the reason of a request that its engine has aborted.
+// OutOfMemory is the reason for a request that its engine has aborted.
 const OutOfMemory = "out_of_memory"
 
 // NewAbort returns the rejection of a request that its engine has aborted.
@@ -35,7 +35,7 @@ func (r *Run) NewAbort(x *scheduler.Abort) *Rejection {
 	}
 }
 
-// RejectArrival notes that a request is turned away when it arrives, and shows the observer that it has left.
+// RejectArrival records the rejection of a request at its arrival, and reports to the observer that it has left.
 func (r *Run) RejectArrival(x *Rejection, at sim.Time) {
 	if r.Observer != nil {
 		r.Observer.Left(&Departure{Request: x.Request, Stage: r.Stages[0].Role, Worker: collector.Nowhere, At: at, Outcome: collector.Rejected})
@@ -43,7 +43,7 @@ func (r *Run) RejectArrival(x *Rejection, at sim.Time) {
 	r.Reject(x)
 }
 
-// Reject notes that a request is turned away.
+// Reject records the rejection of a request.
 func (r *Run) Reject(x *Rejection) {
 	all := &r.rejections
 	if !r.Streamed() || len(all.list) < keptRejections {
@@ -57,11 +57,11 @@ func (r *Run) Reject(x *Rejection) {
 	r.Collector.Reject(x.Request, x.Reason, x.Gained)
 }
 
-// MayReject reports whether requests may be turned away when they arrive.
+// MayReject reports whether requests may be rejected at their arrival.
 func (r *Run) MayReject() bool { return r.lengths.Limited() || r.Use.FitUncached }
 
-// AddRejected enters into a result which requests were turned away; the entries that its report gets are
-// returned. always wants them even if there is no such request.
+// AddRejected adds the rejected requests to a result and returns the fields for its report. Without rejected
+// requests, it returns fields only if always is set.
 func (r *Run) AddRejected(to *Result, always bool) []collector.Field {
 	to.Rejected, to.Reasons = r.rejections.list, r.rejections.reasons
 	n := to.CountRejected()
@@ -75,7 +75,7 @@ func (r *Run) AddRejected(to *Result, always bool) []collector.Field {
 	return fields
 }
 
-// CountRejected returns how many requests were turned away because no engine could run them.
+// CountRejected returns the number of rejected requests.
 func (r *Result) CountRejected() (n int) {
 	for _, x := range r.Reasons {
 		n += x.Count

@@ -1,5 +1,6 @@
 // Package harness has the parts of a replay on either clock: the pools of workers, the path of requests through them,
-// the observers, and the results. A driver moves time: offline on a logical clock, online in real time.
+// the observers, and the results. A driver advances the clock: package offline a logical clock, package online the
+// real clock.
 //
 // Read run.go, pool.go, then observer.go.
 package harness
@@ -22,71 +23,68 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// Config is what a replay on any clock depends on.
+// Config is the configuration of a replay on either clock.
 type Config struct {
 	engines.Topology
 	Workload  *loadgen.Workload
 	Admission loadgen.Admission
-	// Window is the part of the replay that the report is about; the zero value is all of it.
+	// Window is the part of the replay for the report; the zero value is the whole replay.
 	Window collector.Window
 
-	// Progress, when not nil, is called now and then with the number of requests
-	// that have finished.
+	// Progress, if not nil, is called at times with the number of requests that have finished.
 	Progress func(finished int)
-	// Stop, when not nil, is called after each step with the requests so far. Its error ends the replay.
+	// Stop, if not nil, is called after each step with the requests so far. Its error ends the replay.
 	Stop func(c *collector.Collector, finished int) error
-	// Observer, when not nil, is shown everything that happens, from one
-	// goroutine.
+	// Observer, if not nil, receives all events, from one goroutine.
 	Observer Observer
 	// KVEvents lets the engines fill Pass.Events.
 	KVEvents bool
-	// Engine, when not nil, makes the engine of each worker, instead of that of its arguments.
+	// Engine, if not nil, makes the engine of each worker. It replaces the engine of the worker's arguments.
 	Engine func(custom.Options) (custom.Engine, error)
-	// Warm is what the caches of workers begin with; nil: they are empty.
+	// Warm is the initial caches of workers; nil: empty.
 	Warm *caches.File
-	// Save keeps the caches of workers; nil: they are not kept.
+	// Save configures saving the caches of workers; nil: not saved.
 	Save *SaveCaches
-	// Once reports that the workload is not replayed again, so that its hash ids may be gone once they are interned.
+	// Once reports that the workload is replayed once, so that its hash ids may be freed after they are interned.
 	Once bool
-	// Fold has the collector fold requests that are over; nil: it keeps them all.
+	// Fold makes the collector fold ended requests; nil: all records are kept.
 	Fold *collector.Folding
-	// PromptsLater has another goroutine make the tree of prompts, until WaitPrompts. No caches are kept or begun with then.
+	// PromptsLater makes another goroutine build the tree of prompts, until WaitPrompts. It is not supported with
+	// initial or saved caches.
 	PromptsLater bool
 }
 
-// Streamed reports whether the requests of the workload are not kept.
+// Streamed reports whether the workload is read during the replay and not kept.
 func (c *Config) Streamed() bool { return c.Workload.Source != nil }
 
-// Run is one replay, on either clock.
+// Run is the state of one replay on either clock.
 type Run struct {
 	*Config
 	Use       engines.Use
 	Feed      *loadgen.Feed
 	Collector *collector.Collector
-	Stages    []*engines.Stage            // the entry first
-	Requests  sliding.Table[*sim.Request] // by id, that have arrived and are not over
-	// FirstOfOne lets routers hear of a first token that is the last one too, as
-	// those of the reference do in real time.
+	Stages    []*engines.Stage            // the entry stage first
+	Requests  sliding.Table[*sim.Request] // by id; arrived requests that have not ended
+	// FirstOfOne reports to routers a first token that is also the last token. The reference does so in real time.
 	FirstOfOne bool
-	// LinkShare is the share of their bandwidth that transfers from prefill to decode have
-	// which begin now; 0: all of it.
+	// LinkShare is the share of bandwidth for transfers from prefill to decode that begin now; 0: all of it.
 	LinkShare float64
 
 	entrance   entrance
 	lengths    engines.Lengths
 	rejections rejections
-	warming    *warming // nil: caches begin empty
+	warming    *warming // nil: initial caches are empty
 	interning  *interning
-	// sizes are the checks of requests that are not known beforehand, by pool; nil if they are.
+	// sizes are the size checks by pool for requests that are not known in advance; nil if all are known.
 	sizes []func(input, output int) *scheduler.OversizeError
 }
 
-// Open makes a run: the workload's prompts, the feed and an empty collector.
-// The usage is completed by the prompts, in a tree that is joined where the
-// engines allow it and join is set.
+// Open opens a run: the workload's prompts, the feed and an empty collector. It adds the prompts to the given use.
+// Their tree is joined if join is set and the engines allow it.
 func Open(c *Config, use engines.Use, join bool) (*Run, error) {
 	if n := len(c.Workload.Turns); n > math.MaxInt32 {
-		return nil, fmt.Errorf("the workload has %d requests, must have at most %d", n, math.MaxInt32) // a RequestID has no more
+		// The maximum of a RequestID is the limit.
+		return nil, fmt.Errorf("the workload has %d requests, must have at most %d", n, math.MaxInt32)
 	}
 	c.Admission.Disaggregated = c.Disaggregated()
 	use.Events = use.Events || c.KVEvents
@@ -116,7 +114,7 @@ func Open(c *Config, use engines.Use, join bool) (*Run, error) {
 	return r, nil
 }
 
-// openFeed makes the tree of prompts, joined if it may be, and the feed.
+// openFeed opens the feed and the tree of prompts, which is joined if joined is set.
 func (r *Run) openFeed(traceBlock, block int, joined bool) (err error) {
 	if r.Streamed() {
 		if what := engines.KeepsPrompts(&r.Topology, r.Use); what != "" {
@@ -140,12 +138,13 @@ func (r *Run) openFeed(traceBlock, block int, joined bool) (err error) {
 	return err
 }
 
-// refuseStream returns the error of a replay that needs what is not kept.
+// refuseStream returns the error of a replay that requires a kept trace.
 func (r *Run) refuseStream(what string) error {
 	return fmt.Errorf("%s is not kept, which does not go with %s", r.Workload.Name, what)
 }
 
-// CheckSize refuses a request that has come and that no idle engine can run, where requests are not known beforehand.
+// CheckSize returns an error for an arriving request that does not fit on an idle engine. It checks only requests
+// that are not known in advance.
 func (r *Run) CheckSize(q *sim.Request) error {
 	for _, check := range r.sizes {
 		if err := check(q.InputTokens, q.OutputTokens); err != nil {
@@ -155,7 +154,7 @@ func (r *Run) CheckSize(q *sim.Request) error {
 	return nil
 }
 
-// newCollector returns a collector of n requests, if they are kept.
+// newCollector returns a collector for the given number of requests, or a folding one.
 func (c *Config) newCollector(requests int) (*collector.Collector, error) {
 	if c.Fold != nil {
 		return collector.NewFolding(*c.Fold)
@@ -163,7 +162,7 @@ func (c *Config) newCollector(requests int) (*collector.Collector, error) {
 	return collector.New(requests), nil
 }
 
-// classTerms returns the facts of classes for routers; nil if the workload has none.
+// classTerms returns the weights and deadlines of classes for routers, nil if the workload has no classes.
 func classTerms(w *loadgen.Workload) []router.ClassTerms {
 	if w.Classes == nil {
 		return nil
@@ -178,7 +177,7 @@ func classTerms(w *loadgen.Workload) []router.ClassTerms {
 	return terms
 }
 
-// MakeStages prepares the engines of the pools.
+// MakeStages makes the stages of the pools.
 func (r *Run) MakeStages() (err error) {
 	r.Stages, err = engines.NewStages(&r.Topology, r.Use)
 	if err == nil && r.Streamed() {
@@ -187,8 +186,8 @@ func (r *Run) MakeStages() (err error) {
 	return err
 }
 
-// FitLength ends the answer of a request, before it arrives, where its sequence is as long as the engines
-// take. It returns why they refuse the prompt; nil when they do not.
+// FitLength limits the answer of a request to the maximum sequence length of the engines, before its arrival. If they
+// reject the prompt, it returns the rejection.
 func (r *Run) FitLength(q *sim.Request) *Rejection {
 	output, refused := r.lengths.Fit(q.InputTokens, q.OutputTokens)
 	if refused != nil {
@@ -198,7 +197,7 @@ func (r *Run) FitLength(q *sim.Request) *Rejection {
 	return nil
 }
 
-// Arrive opens the books on a request.
+// Arrive opens the record of a request.
 func (r *Run) Arrive(q *sim.Request, at sim.Time) {
 	r.Requests.Set(int(q.ID), q)
 	r.Collector.Arrive(q, at)
@@ -207,7 +206,7 @@ func (r *Run) Arrive(q *sim.Request, at sim.Time) {
 	}
 }
 
-// Routed notes where a request goes.
+// Routed records the placement of a request.
 func (r *Run) Routed(stage scheduler.Role, at sim.Time, p *router.Placement) {
 	if stage == scheduler.Prefill {
 		r.Collector.PlacePrefill(p.Request.ID, p.Worker)
@@ -219,8 +218,8 @@ func (r *Run) Routed(stage scheduler.Role, at sim.Time, p *router.Placement) {
 	}
 }
 
-// Passed notes a pass that is over. The tokens of a prefill worker are not
-// answer, so that only its observer learns of them.
+// Passed records an ended pass. The tokens of prefill workers are not answers, so only the observer receives these
+// passes.
 func (r *Run) Passed(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
 	if stage != scheduler.Prefill {
 		r.Collector.Pass(p)
@@ -230,7 +229,7 @@ func (r *Run) Passed(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
 	}
 }
 
-// Place returns where in the trace a request stands.
+// Place returns the position of a request in the trace.
 func (r *Run) Place(q *sim.Request) string {
 	if r.Streamed() {
 		return fmt.Sprintf("%s:%d", r.Workload.Name, q.Line)
@@ -238,7 +237,7 @@ func (r *Run) Place(q *sim.Request) string {
 	return r.Workload.Place(q.Session, q.Turn)
 }
 
-// Failed puts place and time to the error of a core.
+// Failed adds the worker, the time and the request to the error of a core.
 func (r *Run) Failed(w sim.WorkerID, now sim.Time, err error) error {
 	var stall *scheduler.StallError
 	if errors.As(err, &stall) {
@@ -253,11 +252,11 @@ func (r *Run) Failed(w sim.WorkerID, now sim.Time, err error) error {
 	return fmt.Errorf("worker %d at %v ms: %w", w, float64(now), err)
 }
 
-// StalledError reports a replay in which nothing can continue.
+// StalledError reports that a replay cannot continue.
 type StalledError struct {
 	At      sim.Time
 	Worker  sim.WorkerID
-	Request string // its place in the trace
+	Request string // its position in the trace
 	Err     *scheduler.StallError
 }
 
@@ -267,58 +266,57 @@ func (e *StalledError) Error() string {
 
 func (e *StalledError) Unwrap() error { return e.Err }
 
-// Result is what a replay leaves.
+// Result is the result of a replay.
 type Result struct {
 	Report    *collector.Report
 	Collector *collector.Collector
-	// Partial reports whether the replay was ended while requests were left.
+	// Partial reports whether the replay ended before all requests.
 	Partial bool
-	// RanOut reports whether all sessions of the workload had begun by the end.
+	// RanOut reports whether all sessions of the workload had started by the end.
 	RanOut bool
-	// Rejected are the requests turned away because no engine could run them; of a workload that is not
-	// kept, the first of them.
+	// Rejected are the requests that were rejected because no engine could run them. A streamed replay keeps only the
+	// first of them.
 	Rejected []Rejection
-	Reasons  []Reason // how many there are of them, by reason
-	// Incidents are what went wrong, in order of time.
+	Reasons  []Reason // number of rejected requests by reason
+	// Incidents are the incidents of the replay, in order of time.
 	Incidents []Incident
 	// Facts are the facts that router policies in programs read, by name.
 	Facts []string
-	// Scaling is the acts of autoscalers, by pool; pools without one are omitted.
+	// Scaling is the acts of autoscalers, by pool. Pools without an autoscaler are omitted.
 	Scaling []*Scaling
-	// Warm is what the caches of workers began with; nil if they were empty.
+	// Warm is a summary of the initial caches; nil if they were empty.
 	Warm *WarmStart
-	// Caches are those of the workers, where they were to be kept.
+	// Caches are the saved caches of the workers, nil if they were not saved.
 	Caches *caches.File
 
-	// The rest is of replays in real time.
+	// The following fields are for replays in real time.
 
-	// Cause is why the replay ended early; nil if it came to its end.
+	// Cause is the reason of an early end; nil if the replay ran to its end.
 	Cause error
-	// Cancelled is the number of requests that had arrived and were not done when
-	// the replay ended.
+	// Cancelled is the number of requests that had arrived and had not ended at the end of the replay.
 	Cancelled int
-	Failed    []Failure // the requests that ended with an error
+	Failed    []Failure // requests that ended with an error
 }
 
-// Rejection is a request that was turned away.
+// Rejection is a rejected request.
 type Rejection struct {
 	Request sim.RequestID
-	Place   string // in the trace
-	Reason  string // max_model_len, context_length, unfit (no idle engine can run it), or out_of_memory: its engine has aborted it
-	Gained  int    // tokens of one that was aborted, on its latest worker
-	Err     error  // why it cannot run
+	Place   string // position in the trace
+	// Reason is max_model_len, context_length, unfit (does not fit on an idle engine) or out_of_memory (aborted by its engine)
+	Reason string
+	Gained int   // tokens of an aborted request on its latest worker
+	Err    error // the reason as an error
 }
 
 // Failure is a request that ended with an error.
 type Failure struct {
 	Request sim.RequestID
-	Place   string // in the trace
+	Place   string // position in the trace
 	Worker  sim.WorkerID
 	Err     error
 }
 
-// Report derives the report of what has been collected, with the real time that
-// the replay took.
+// Report derives the report from the collected records. wall is the real time of the replay.
 func (r *Run) Report(wall time.Duration, extra ...collector.Field) *collector.Report {
 	report := r.Collector.Report(0)
 	report.SetWall(wall)

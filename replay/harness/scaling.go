@@ -10,20 +10,20 @@ import (
 type Scaling struct {
 	Stage scheduler.Role
 	Acts  []ScalingAct
-	Sizes []PoolSize // from each of these instants to the next
-	End   sim.Time   // when the last request had ended
-	// Drains are the drains that ended by a timeout; nil: drains have none.
+	Sizes []PoolSize // each size applies until the next
+	End   sim.Time   // end of the last request
+	// Drains counts drains that ended by a timeout; nil: drains have no timeout.
 	Drains *Drains
 }
 
-// Drains counts the workers that were killed because their drains took too long, and their requests.
+// Drains counts the workers that were killed because their drains exceeded the timeout, and their requests.
 type Drains struct {
 	Timeout                 sim.Time
-	Kills                   int // workers
-	Lost, Retried, Migrated int // requests
+	Kills                   int // number of workers
+	Lost, Retried, Migrated int // numbers of requests
 }
 
-// CountKills returns how many workers were killed because their drains took too long.
+// CountKills returns the number of workers that were killed because their drains exceeded the timeout.
 func CountKills(all []*Scaling) (n int) {
 	for _, s := range all {
 		if s.Drains != nil {
@@ -33,7 +33,7 @@ func CountKills(all []*Scaling) (n int) {
 	return n
 }
 
-// fields returns their entries of a report.
+// fields returns the report fields of d.
 func (d *Drains) fields(prefix string) []collector.Field {
 	if d == nil {
 		return nil
@@ -44,26 +44,26 @@ func (d *Drains) fields(prefix string) []collector.Field {
 	}
 }
 
-// ScalingAct is a change of the number of workers that is wanted.
+// ScalingAct is a change of the requested number of workers.
 type ScalingAct struct {
 	At       sim.Time
 	From, To int
-	Why      string // the scaler's own words
-	Given    bool   // not by the autoscaler, as at a given time
+	Why      string // the reason that the scaler gave
+	Given    bool   // the change is planned, not an act of the autoscaler
 }
 
-// PoolSize is how many workers there are from an instant on.
+// PoolSize is the number of workers of a pool from an instant on.
 type PoolSize struct {
 	At                       sim.Time
 	Ready, Starting, Leaving int
-	GPUs                     int     // of all of them
-	PerHour                  float64 // what these cost for an hour, 0: not known
+	GPUs                     int     // of all workers
+	PerHour                  float64 // cost of all workers per hour, 0: unknown
 }
 
 // NewScaling returns the scaling of a pool.
 func NewScaling(stage scheduler.Role) *Scaling { return &Scaling{Stage: stage} }
 
-// Name returns what the pool's workers are called, with a capital letter.
+// Name returns a name for the pool's workers, with a capital letter.
 func (s *Scaling) Name() string {
 	switch s.Stage {
 	case scheduler.Prefill:
@@ -74,7 +74,7 @@ func (s *Scaling) Name() string {
 	return "Workers"
 }
 
-// SetSize notes how many workers there are from now on.
+// SetSize records the number of workers from now on.
 func (s *Scaling) SetSize(size PoolSize) {
 	if n := len(s.Sizes); n > 0 && s.Sizes[n-1].At == size.At {
 		s.Sizes[n-1] = size
@@ -83,17 +83,17 @@ func (s *Scaling) SetSize(size PoolSize) {
 	s.Sizes = append(s.Sizes, size)
 }
 
-// Usage is how many workers a pool had, and what they cost.
+// Usage is the number of workers of a pool, and their cost.
 type Usage struct {
-	WorkerHours float64 // from the instant at which each worker was asked for
+	WorkerHours float64 // from the request for a worker to its end
 	GPUHours    float64
-	Cost        float64 // 0: not known
-	// Least, Mean and Most are the workers that got requests.
+	Cost        float64 // 0: unknown
+	// Least, Most and Mean are the minimum, maximum and mean number of active workers.
 	Least, Most int
 	Mean        float64
 }
 
-// Usage returns that from the start to the end of the last request.
+// Usage returns the usage from the start to the end of the last request.
 func (s *Scaling) Usage() Usage {
 	const hour = 3_600_000
 	var u Usage
@@ -121,8 +121,8 @@ func (s *Scaling) Usage() Usage {
 	return u
 }
 
-// ScalingFields returns the entries of a report about the autoscalers of a cluster. Where there are two pools, the keys
-// of each begin with its name, and sums of both follow.
+// ScalingFields returns the report fields about the autoscalers of a cluster. With two pools, the keys of each pool
+// begin with its name, and sums of both follow.
 func ScalingFields(all []*Scaling) []collector.Field {
 	if len(all) == 0 {
 		return nil
@@ -143,7 +143,7 @@ func ScalingFields(all []*Scaling) []collector.Field {
 	return append(fields, sum.costField()...)
 }
 
-// scalingSum is what adds up over pools.
+// scalingSum is values that add up over pools.
 type scalingSum struct {
 	hours, gpus, cost float64
 	ups, downs        int
@@ -154,7 +154,7 @@ func (x *scalingSum) add(y scalingSum) {
 	x.ups, x.downs = x.ups+y.ups, x.downs+y.downs
 }
 
-// costField returns the cost, if it is known.
+// costField returns the field of the cost, if it is known.
 func (x *scalingSum) costField() []collector.Field {
 	if x.cost == 0 {
 		return nil
@@ -162,7 +162,7 @@ func (x *scalingSum) costField() []collector.Field {
 	return []collector.Field{collector.Of("worker_cost", x.cost)}
 }
 
-// fields returns the entries of a report about one pool, and the entries that add up.
+// fields returns the report fields of one pool, and the values that add up.
 func (s *Scaling) fields(prefix string) ([]collector.Field, scalingSum) {
 	var x scalingSum
 	for _, a := range s.Acts {

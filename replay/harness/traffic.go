@@ -5,19 +5,19 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Traffic is the traffic through a cluster in a window of time (docs/rules/harness.md, Stepping).
-// A mean without samples is 0.
+// Traffic is the traffic of a cluster in a time window (docs/rules/harness.md, Stepping). A mean without samples is
+// 0.
 type Traffic struct {
 	Seconds   float64 // length of the window
-	Requests  int     // finished in it
-	MeanISL   float64 // prompt tokens
-	MeanOSL   float64 // answer tokens asked for
+	Requests  int     // number of requests that finished in the window
+	MeanISL   float64 // prompt tokens per finished request
+	MeanOSL   float64 // requested output tokens per finished request
 	MeanTTFT  sim.Time
 	MeanITL   sim.Time
-	MeanReuse float64 // share of a prompt's blocks that the router found cached on the chosen worker
+	MeanReuse float64 // share of a prompt's blocks that are cached on the chosen worker, as known to the router
 }
 
-// TrafficWindow adds up the traffic since an instant.
+// TrafficWindow adds up the traffic since its start.
 type TrafficWindow struct {
 	from     sim.Time
 	requests int
@@ -27,7 +27,7 @@ type TrafficWindow struct {
 	reuse    mean
 }
 
-// mean adds up samples in the order in which they come.
+// mean adds up samples in order.
 type mean struct {
 	sum float64
 	n   int
@@ -45,7 +45,7 @@ func (m *mean) value() float64 {
 	return m.sum / float64(m.n)
 }
 
-// AddFinished counts a request with known latencies.
+// AddFinished adds a finished request. known reports whether its latencies are known.
 func (w *TrafficWindow) AddFinished(q *sim.Request, ttft, itl sim.Time, known bool) {
 	w.requests++
 	w.isl += q.InputTokens
@@ -58,14 +58,14 @@ func (w *TrafficWindow) AddFinished(q *sim.Request, ttft, itl sim.Time, known bo
 	}
 }
 
-// AddPlaced counts a router's decision.
+// AddPlaced adds a router's decision.
 func (w *TrafficWindow) AddPlaced(p *router.Placement) {
 	if p.Blocks > 0 {
 		w.reuse.add(float64(p.Overlap) / float64(p.Blocks))
 	}
 }
 
-// Close closes the window and opens the next.
+// Close returns the traffic of the window and starts the next window.
 func (w *TrafficWindow) Close(now sim.Time) Traffic {
 	t := Traffic{
 		Seconds: float64(now-w.from) / 1000.0, Requests: w.requests,

@@ -11,29 +11,29 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// SaveCaches is when the caches of a replay are kept.
+// SaveCaches sets when the caches of a replay are saved.
 type SaveCaches struct {
-	At sim.Time // 0: at its end
+	At sim.Time // 0: at the end
 }
 
-// WarmStart is what the caches of a replay begin with.
+// WarmStart is a summary of the initial caches of a replay.
 type WarmStart struct {
-	Blocks  int // KV blocks that can be found, or were an answer's
-	Workers int // that begin with some
-	Empty   int // the other workers
-	Unused  int // workers of the file that are none of the replay
-	Evicted int // blocks of the file for which there was no room
+	Blocks  int // KV blocks that can be found, or that were blocks of answers
+	Workers int // number of workers with initial blocks
+	Empty   int // number of workers without initial blocks
+	Unused  int // number of workers of the file that do not exist in the replay
+	Evicted int // number of blocks of the file for which there was no room
 }
 
-// warming is the caches that a replay begins with, its prompts interned.
+// warming is the initial caches of a replay, with interned prompts.
 type warming struct {
 	file    *caches.File
 	prompts *caches.Prompts
-	all     *prompt.List // of the workload's prompts, then these
+	all     *prompt.List // the workload's prompts, then the prompts of the caches
 	start   WarmStart
 }
 
-// checkCaches refuses caches that have none of the workload's prompts, or that cannot be written.
+// checkCaches rejects caches that do not match the workload's prompts, or that cannot be written.
 func (c *Config) checkCaches(traceBlock, block int) error {
 	switch w := c.Workload; {
 	case c.Warm == nil && c.Save == nil:
@@ -63,7 +63,7 @@ func (c *Config) checkCaches(traceBlock, block int) error {
 	return nil
 }
 
-// poolName is what a file calls a pool.
+// poolName returns the name of a pool in a file.
 func poolName(role scheduler.Role) string {
 	if role == scheduler.Aggregated {
 		return ""
@@ -87,7 +87,7 @@ func (c *Config) describePools() string {
 	return "one pool, without a name"
 }
 
-// intern adds the prompts of the workload to the tree, and those of caches to begin with.
+// intern adds the prompts of the workload and of the initial caches to the tree.
 func (r *Run) intern(t *prompt.Tree) *prompt.List {
 	f := r.Warm
 	switch {
@@ -103,8 +103,8 @@ func (r *Run) intern(t *prompt.Tree) *prompt.List {
 	return all.First(len(r.Workload.Turns))
 }
 
-// WarmWorker fills the cache of a new worker of a pool with its initial blocks, if any, and replaces *p with the cached
-// blocks.
+// WarmWorker fills the cache of a new worker with its initial blocks, if any. It replaces *p by a pass that announces
+// the cached blocks.
 func (r *Run) WarmWorker(pool int, id sim.WorkerID, core scheduler.Core, p *scheduler.Pass) error {
 	x := r.warming
 	if x == nil {
@@ -158,7 +158,7 @@ func countCached(core scheduler.Core) (n int) {
 	return n
 }
 
-// WarmStart returns what the caches began with; nil if they were empty.
+// WarmStart returns a summary of the initial caches, nil if they were empty.
 func (r *Run) WarmStart() *WarmStart {
 	if r.warming == nil {
 		return nil
@@ -166,7 +166,7 @@ func (r *Run) WarmStart() *WarmStart {
 	return &r.warming.start
 }
 
-// NewSaver returns what collects the caches of the workers.
+// NewSaver returns a Saver without caches.
 func (r *Run) NewSaver() *Saver {
 	traceBlock := r.Workload.TraceBlock
 	f := &caches.File{Block: r.Use.Tree.BlockTokens(), TraceBlock: traceBlock}
@@ -189,5 +189,5 @@ func (s *Saver) Add(pool int, id sim.WorkerID, core scheduler.Core) {
 	s.all.Add(caches.Worker{Pool: poolName(stage.Role), ID: id, Engine: a.Engine.String(), Blocks: a.Blocks}, &cache)
 }
 
-// File returns the caches that have been added.
+// File returns the file with the caches that were added.
 func (s *Saver) File() *caches.File { return s.all.File() }
