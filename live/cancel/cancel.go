@@ -1,11 +1,11 @@
 // Package cancel ends single requests.
 //
-// A Context belongs to a request and travels with it. It has two signals. Stop asks the request to finish early
-// and deliver the result so far. Kill asks it to end at once, usually because no client is connected any more.
-// A signal reaches the children, which are the calls made on behalf of the request, and is never withdrawn.
+// A Context belongs to a request and has two signals. Stop asks the request to finish early and return its result so
+// far. Kill asks it to end at once, usually because its client has disconnected. A signal also reaches the children,
+// which are the calls on behalf of the request. It is never withdrawn.
 //
-// Callers send both signals on purpose. Go's context.Context is separate: it ends when the consumer of a result
-// is gone. WithGo, WithStop and FromGo convert between the two.
+// Callers send both signals explicitly. Go's context.Context is separate: it ends when the consumer of a result has
+// left. WithGo, WithStop and FromGo convert between the two.
 package cancel
 
 import (
@@ -18,59 +18,57 @@ import (
 	"github.com/google/uuid"
 )
 
-// Context is how a request is asked to stop. It is safe for concurrent use, and saying a
-// thing twice is the same as saying it once.
+// Context carries the stop signals of a request. It is safe for concurrent use. Repeated calls of a method have no
+// further effect.
 //
-// Its state only rises: live, stopped, killed. Killed includes stopped.
+// Its state only increases: live, stopped, killed. Killed includes stopped.
 type Context interface {
-	// ID is the request's. Calls made on behalf of a request have its id.
+	// ID returns the request's id. Calls on behalf of a request have the same id.
 	ID() string
-	// IsStopped reports whether the request was asked to finish early.
+	// IsStopped reports whether the request was stopped or killed.
 	IsStopped() bool
-	// IsKilled reports whether the request was asked to end at once.
+	// IsKilled reports whether the request was killed.
 	IsKilled() bool
-	// Stopped is closed when the request is stopped or killed.
+	// Stopped returns a channel that is closed when the request is stopped or killed.
 	Stopped() <-chan struct{}
-	// Killed is closed when the request is killed.
+	// Killed returns a channel that is closed when the request is killed.
 	Killed() <-chan struct{}
 	// Stop asks the request to finish early. The items in its stream stay valid, and a last item reports the
 	// cancellation.
 	Stop()
-	// Kill asks the request to end without another word.
+	// Kill asks the request to end at once, without a last item.
 	Kill()
-	// LinkChild makes child follow: it is stopped when this context is, and
-	// killed when this context is, at once if this is so already.
+	// LinkChild passes all stops and kills of this context on to child, including those before the call.
 	LinkChild(child Context)
-	// Unlink ends that. A long-lived context with short-lived children does not grow if each child is unlinked
-	// at its end.
+	// Unlink removes a child. A long-lived context must unlink each short-lived child at its end, so that the list of
+	// children does not grow.
 	Unlink(child Context)
 }
 
-// The states of a context.
+// States of a context.
 const (
 	live int32 = iota
 	stopped
 	killed
 )
 
-// node is the only Context there is.
+// node implements Context.
 type node struct {
 	id string
 
-	// target is the highest state that was asked for. The call that raises it passes it to the children. A call
-	// that finds it raised already returns, which ends a cycle of links.
+	// target is the highest requested state. The call that raises it passes it to the children. A call that finds it
+	// already raised returns, which ends a cycle of links.
 	target atomic.Int32
-	// state is what the world sees: target, once the children know.
+	// state is the visible state. It equals target after all children have been called.
 	state atomic.Int32
 
-	mu       sync.Mutex // guards what follows; never held while another context is called
+	mu       sync.Mutex // guards the fields below; never held while another context is called
 	stop     chan struct{}
 	kill     chan struct{}
-	children []Context // in the order they were linked
+	children []Context // in the order of their links
 }
 
-// New returns a live context for the request with this id, or with a fresh random
-// UUID if id is empty.
+// New returns a live context for the request with this id. If id is "", New uses a random UUID.
 func New(id string) Context {
 	if id == "" {
 		id = NewID()
@@ -83,7 +81,7 @@ func NewID() string {
 	return uuid.NewString()
 }
 
-// IsID reports whether id is a UUID in its usual form of 36 characters.
+// IsID reports whether id is a UUID in its usual format of 36 characters.
 func IsID(id string) bool {
 	return len(id) == 36 && uuid.Validate(id) == nil
 }
@@ -96,8 +94,8 @@ func (n *node) Killed() <-chan struct{}  { return n.kill }
 func (n *node) Stop()                    { n.raiseTo(stopped) }
 func (n *node) Kill()                    { n.raiseTo(killed) }
 
-// raiseTo takes n and all below it to a state. It claims the state first, then
-// tells the children in the order they were linked, then shows it.
+// raiseTo raises the state of n and its descendants. It first sets target, then calls the children in the order of
+// their links, then shows the state.
 func (n *node) raiseTo(to int32) {
 	for {
 		at := n.target.Load()
@@ -114,7 +112,7 @@ func (n *node) raiseTo(to int32) {
 	n.showState(to)
 }
 
-// raiseContext asks child for a state.
+// raiseContext requests a state from child.
 func raiseContext(child Context, state int32) {
 	switch state {
 	case stopped:
@@ -124,15 +122,14 @@ func raiseContext(child Context, state int32) {
 	}
 }
 
-// copyChildren copies the list of children, so that they can be called without the lock.
+// copyChildren returns a copy of the list of children, so that they can be called without the lock.
 func (n *node) copyChildren() []Context {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return slices.Clone(n.children)
 }
 
-// showState makes a state visible. A stop that took longer to reach its children
-// than the kill that overtook it changes nothing.
+// showState makes a state visible. If a kill has already shown a higher state, a slower stop has no effect.
 func (n *node) showState(state int32) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -158,7 +155,7 @@ func (n *node) LinkChild(child Context) {
 		n.children = append(n.children, child)
 	}
 	n.mu.Unlock()
-	// The call that raised the target before the child was in the list may have copied the list without it.
+	// The call that raised target before the child was added may have copied the list without it.
 	raiseContext(child, n.target.Load())
 }
 
@@ -170,21 +167,20 @@ func (n *node) Unlink(child Context) {
 	}
 }
 
-// WithGo returns a context.Context that ends when c is killed, and knows c (From).
-// It costs no goroutine and need not be released.
+// WithGo returns a context.Context that ends when c is killed, and that contains c (From). It needs no goroutine and
+// no release.
 func WithGo(c Context) context.Context {
 	return &goContext{c, c.Killed()}
 }
 
-// WithStop returns ctx, ending as well when c is stopped, and a function that
-// releases it.
+// WithStop returns a copy of ctx that also ends when c is stopped, and a function that releases it.
 func WithStop(ctx context.Context, c Context) (context.Context, func()) {
 	ctx, end := context.WithCancel(ctx)
 	forget := context.AfterFunc(&goContext{c, c.Stopped()}, end)
 	return ctx, func() { forget(); end() }
 }
 
-// StopThenKill stops c, and kills it unless over is closed within limit.
+// StopThenKill stops c, and kills it after limit unless over is closed before.
 func StopThenKill(c Context, over <-chan struct{}, limit time.Duration) {
 	c.Stop()
 	t := time.NewTimer(limit)
@@ -196,13 +192,13 @@ func StopThenKill(c Context, over <-chan struct{}, limit time.Duration) {
 	}
 }
 
-// goContext is a Context as Go knows it.
+// goContext is a context.Context for a Context.
 type goContext struct {
 	c    Context
 	done <-chan struct{}
 }
 
-// key is under which a context.Context knows its request's Context.
+// key is the key of the Context in a context.Context.
 type key struct{}
 
 func (g *goContext) Deadline() (time.Time, bool) { return time.Time{}, false }
@@ -224,9 +220,8 @@ func (g *goContext) Value(k any) any {
 	return nil
 }
 
-// FromGo returns a Context with this id that is stopped when ctx ends. If ctx knows
-// a request's Context (From), the new one is its child. The function unlinks
-// it from both; call it when the request is over.
+// FromGo returns a Context with this id that is stopped when ctx ends. If ctx contains a Context (From), the new
+// Context is its child. Call the function at the end of the request to unlink it from both.
 func FromGo(ctx context.Context, id string) (Context, func()) {
 	c := New(id)
 	parent, linked := From(ctx)
@@ -242,15 +237,13 @@ func FromGo(ctx context.Context, id string) (Context, func()) {
 	}
 }
 
-// With returns ctx with c as the Context of its request.
+// With returns a copy of ctx that contains c as the Context of its request.
 func With(ctx context.Context, c Context) context.Context {
 	return context.WithValue(ctx, key{}, c)
 }
 
-// From returns the Context of the request that ctx serves, and reports whether it
-// serves one. Calls
-// that a handler makes with the ctx it was given find it here, and so are
-// stopped with the request.
+// From returns the Context of the request that ctx serves, if it contains one. A handler passes its ctx to its calls,
+// so they find this Context and are stopped with the request.
 func From(ctx context.Context) (Context, bool) {
 	c, ok := ctx.Value(key{}).(Context)
 	return c, ok

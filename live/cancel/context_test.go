@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// want checks a context through all its methods.
+// want checks the state of a context through all its methods.
 func want(t *testing.T, c Context, state int32) {
 	t.Helper()
 	closed := func(ch <-chan struct{}) bool {
@@ -30,7 +30,7 @@ func want(t *testing.T, c Context, state int32) {
 	}
 }
 
-// States rise and never fall, whatever is asked and how often.
+// States only increase, for any order and number of calls.
 func TestStatesRise(t *testing.T) {
 	tests := []struct {
 		name string
@@ -55,7 +55,7 @@ func TestStatesRise(t *testing.T) {
 	}
 }
 
-// Two contexts that are each other's children end both, whichever is asked.
+// If two contexts are children of each other, a signal to either ends both.
 func TestMutualLinks(t *testing.T) {
 	for _, state := range []int32{stopped, killed} {
 		for _, second := range []bool{false, true} {
@@ -73,7 +73,7 @@ func TestMutualLinks(t *testing.T) {
 	}
 }
 
-// A child that is linked late receives the signal at once; an unlinked child never does.
+// A child that is linked after a signal receives the signal at once. An unlinked child receives none.
 func TestLateAndUnlinked(t *testing.T) {
 	for _, state := range []int32{stopped, killed} {
 		parent, late, gone := New("parent"), New("late"), New("gone")
@@ -92,7 +92,7 @@ func TestLateAndUnlinked(t *testing.T) {
 	want(t, parent, live)
 }
 
-// probe notes when it is asked, and passes the wish on.
+// probe records the calls of a Context and forwards them.
 type probe struct {
 	Context
 	note func(string)
@@ -101,8 +101,8 @@ type probe struct {
 func (p *probe) Stop() { p.note("stop " + p.ID()); p.Context.Stop() }
 func (p *probe) Kill() { p.note("kill " + p.ID()); p.Context.Kill() }
 
-// A signal passes depth first through a tree of 1, 3 and 9 contexts, in the order of the links, and a node
-// shows its state after its children do.
+// A signal passes depth first through a tree of 1, 3 and 9 contexts, in the order of the links. A node shows its
+// state after its children.
 func TestTreeOrder(t *testing.T) {
 	for _, word := range []string{"stop", "kill"} {
 		var got, expect []string
@@ -138,8 +138,8 @@ func TestTreeOrder(t *testing.T) {
 	}
 }
 
-// A thousand goroutines link, stop and kill as they like. Nothing hangs, and
-// in the end every context is at least where its parents are.
+// A thousand goroutines link, stop and kill contexts at random. No call hangs, and in the end the state of every
+// context is at least that of its parents.
 func TestManyAtOnce(t *testing.T) {
 	const contexts, actors = 40, 1000
 	all := make([]Context, contexts)
@@ -186,7 +186,7 @@ func TestManyAtOnce(t *testing.T) {
 	}
 }
 
-// A long-lived parent does not keep what was unlinked.
+// A parent does not keep unlinked children.
 func TestParentDoesNotGrow(t *testing.T) {
 	parent := New("").(*node)
 	for range 1000 {
@@ -211,7 +211,7 @@ func TestIDs(t *testing.T) {
 	}
 }
 
-// A Go context made from a request ends with it, and what is derived from it too.
+// A context.Context from WithGo or WithStop ends with the request, and so do contexts derived from it.
 func TestWithGo(t *testing.T) {
 	c := New("")
 	onKill := WithGo(c)
@@ -255,7 +255,8 @@ func TestStopThenKill(t *testing.T) {
 	want(t, quick, stopped)
 }
 
-// A request made from a Go context stops with it and with the request it serves.
+// A request from FromGo stops when its context.Context ends, and when the request that this context serves is
+// stopped.
 func TestFromGo(t *testing.T) {
 	ctx, end := context.WithCancel(context.Background())
 	c, release := FromGo(ctx, "r")
@@ -313,7 +314,7 @@ func FuzzLinks(f *testing.F) {
 	})
 }
 
-// model is what links and wishes mean, without any concurrency.
+// model is the expected result of links and signals, without concurrency.
 type model struct {
 	state []int32
 	links [][]bool

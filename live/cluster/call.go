@@ -8,18 +8,18 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// call is what is noted about one request while it is served: a route.Observer.
+// call records the progress of one request. It is a route.Observer.
 type call struct {
-	placed func() // when it has found its first worker, or waits for one
+	placed func() // called when the request has a worker or waits for a worker
 
 	mu       sync.Mutex
-	worker   uint64    // that was chosen last
-	admitted time.Time // when the first worker had taken it
-	reused   int       // prompt tokens that some worker found cached, the most of any
-	at       time.Time // when the chunk at hand was read
+	worker   uint64    // the latest chosen worker
+	admitted time.Time // when the first worker accepted the request
+	reused   int       // cached prompt tokens: the maximum over all workers
+	at       time.Time // when the current chunk was read
 }
 
-// Placed lets the next request arrive.
+// Placed records the worker and allows the next request to arrive.
 func (c *call) Placed(_ scheduler.Role, worker uint64) {
 	c.mu.Lock()
 	c.worker = worker
@@ -27,7 +27,7 @@ func (c *call) Placed(_ scheduler.Role, worker uint64) {
 	c.placed()
 }
 
-// Taken notes the admission.
+// Taken records the admission.
 func (c *call) Taken(_ scheduler.Role, worker uint64, at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -37,7 +37,7 @@ func (c *call) Taken(_ scheduler.Role, worker uint64, at time.Time) {
 	}
 }
 
-// Read notes when a chunk came.
+// Read records the time of a chunk and its number of cached tokens.
 func (c *call) Read(_ scheduler.Role, chunk *engine.Chunk, at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -59,7 +59,7 @@ func (c *call) admission() (at time.Time, reused int) {
 	return c.admitted, c.reused
 }
 
-// wrapError is err with the worker it came from, if there is one.
+// wrapError adds the worker of an error, if a worker was chosen.
 func (c *call) wrapError(tokens int, err error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -7,11 +7,11 @@ import (
 	"github.com/replay-llm/replay/replay/harness"
 )
 
-// listed is how many errors a report lists one by one.
+// listed is the maximum number of errors in the list of a report.
 const listed = 100
 
-// List adds the requests that did not complete to the report, as errors of the key online: their number, the number of
-// each type, and the first ones by place in the trace.
+// List adds the failed requests to the report as key errors of online: their number, the number of each type, and the
+// first errors in the order of the trace.
 func List(r *harness.Result) {
 	if fields, ok := r.Report.Get("online").Value().([]collector.Field); ok {
 		fields = slices.DeleteFunc(fields, func(f collector.Field) bool { return f.Key == "errors" })
@@ -33,7 +33,7 @@ func errorFields(failed []harness.Failure) []collector.Field {
 	}
 }
 
-// countKey adds one to the field with the key.
+// countKey increments the field with the key.
 func countKey(fields []collector.Field, key string) []collector.Field {
 	for i := range fields {
 		if fields[i].Key == key {

@@ -10,17 +10,17 @@ import (
 	"time"
 )
 
-// Fleet is the worker processes that this process starts. Each ends in good order at the end of its standard
-// input, so that it does not outlive its parent.
+// Fleet is the worker processes that this process has started. Each worker ends when its standard input ends, so that
+// it does not outlive its parent.
 type Fleet struct {
 	log   io.Writer
 	procs []*process
-	alive context.Context // ends with the reason when a worker ends unasked
+	alive context.Context // ends with the reason when a worker ends unexpectedly
 	lose  context.CancelCauseFunc
 }
 
-// NewFleet returns one without workers. The standard error of workers goes to log, one write at a time; their
-// standard output is discarded.
+// NewFleet returns a fleet without workers. The standard error of workers is written to log, one write at a time.
+// Their standard output is discarded.
 func NewFleet(log io.Writer) *Fleet {
 	f := &Fleet{log: &shared{w: log}}
 	f.alive, f.lose = context.WithCancelCause(context.Background())
@@ -43,15 +43,15 @@ func (s *shared) Write(p []byte) (int, error) {
 type process struct {
 	command *exec.Cmd
 	input   io.Closer
-	asked   chan struct{} // closed to ask it to end
-	done    chan struct{} // closed when it has ended
+	asked   chan struct{} // closed when the worker is asked to end
+	done    chan struct{} // closed when the worker has ended
 }
 
 // Start starts a worker: a program with its arguments.
 func (f *Fleet) Start(program string, args ...string) error {
 	p := &process{command: exec.Command(program, args...), asked: make(chan struct{}), done: make(chan struct{})}
 	p.command.Stderr = f.log
-	p.command.WaitDelay = time.Second // another process may hold its output
+	p.command.WaitDelay = time.Second // another process may keep its output open
 	var err error
 	if p.input, err = p.command.StdinPipe(); err != nil {
 		return err
@@ -78,13 +78,13 @@ func (f *Fleet) Start(program string, args ...string) error {
 	return nil
 }
 
-// Err returns which worker has ended unasked, and how; nil if none has.
+// Err returns an error if a worker has ended unexpectedly.
 func (f *Fleet) Err() error { return context.Cause(f.alive) }
 
-// ErrKilled is the error of workers that did not end in good order.
+// ErrKilled is the error if workers did not end in time.
 var ErrKilled = errors.New("worker processes had to be killed")
 
-// Stop asks all workers to end and waits for them. Workers that are left when ctx ends are killed. It is called
+// Stop asks all workers to end and waits for them. When ctx ends it kills the remaining workers. It may be called
 // once.
 func (f *Fleet) Stop(ctx context.Context) error {
 	for _, p := range f.procs {
@@ -96,7 +96,7 @@ func (f *Fleet) Stop(ctx context.Context) error {
 		select {
 		case <-p.done:
 		case <-ctx.Done():
-			_ = p.command.Process.Kill() // it may be gone
+			_ = p.command.Process.Kill() // the process may have ended
 			<-p.done
 			killed++
 		}

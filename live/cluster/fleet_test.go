@@ -11,8 +11,8 @@ import (
 	"github.com/replay-llm/replay/live/cluster"
 )
 
-// Workers end with their input; one that does not is killed; one that ends by
-// itself is noticed.
+// Workers end when their input ends. A worker that does not end is killed. The unexpected end of a worker is
+// reported.
 func TestFleet(t *testing.T) {
 	start := func(f *cluster.Fleet, script string) {
 		t.Helper()

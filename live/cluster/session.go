@@ -13,23 +13,22 @@ import (
 
 // Options set the workers of a session.
 type Options struct {
-	Workers drt.Name  // that do all of a request, or decode
-	Prefill *drt.Name // nil: there are no prefill workers
-	// Count and PrefillCount are how many workers there must be, at least 1.
+	Workers drt.Name  // workers for complete requests, or for decode
+	Prefill *drt.Name // nil: no prefill workers
+	// Count and PrefillCount are the required numbers of workers, at least 1.
 	Count, PrefillCount int
 	Routing             route.Options
-	Fleet               *Fleet // that they belong to; nil: of another process
+	Fleet               *Fleet // fleet of the workers; nil: workers of another process
 }
 
-// Session is the workers that a replay asks.
+// Session is the connection to the workers of a replay.
 type Session struct {
 	pools   []*route.Pool
 	engines engine.Target
 	model   string
 }
 
-// Open waits until the workers are there, as long as ctx lasts and none of the
-// fleet's ends.
+// Open waits until all workers are available. It fails when ctx ends or when a worker of the fleet ends.
 func Open(ctx context.Context, rt *drt.Runtime, o Options) (_ *Session, err error) {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -43,7 +42,7 @@ func Open(ctx context.Context, rt *drt.Runtime, o Options) (_ *Session, err erro
 			err = withCause(ctx, err)
 		}
 	}()
-	look := context.WithoutCancel(ctx) // it is bounded; too few workers are the error when ctx ends
+	look := context.WithoutCancel(ctx) // its calls have their own timeouts; if ctx ends, the error is the number of workers
 	cards, err := rt.Cards(look)
 	if err != nil {
 		return nil, err
@@ -81,7 +80,7 @@ func Open(ctx context.Context, rt *drt.Runtime, o Options) (_ *Session, err erro
 	return s, nil
 }
 
-// withCause is err, or why ctx was ended if it was.
+// withCause adds the cause of the end of ctx to err.
 func withCause(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) && !errors.Is(err, cause) {
 		return fmt.Errorf("%w: %w", err, cause)
@@ -89,7 +88,7 @@ func withCause(ctx context.Context, err error) error {
 	return err
 }
 
-// Close stops reading the workers.
+// Close stops following the workers.
 func (s *Session) Close() {
 	for _, p := range s.pools {
 		p.Close()

@@ -1,10 +1,9 @@
-// Package cluster replays a workload on engines that are served elsewhere: the
-// driver, the collector and the report of a replay in real time, with calls over
-// the network instead of workers of this process.
+// Package cluster replays a workload on engines in other processes. It uses the driver, the collector and the report
+// of a replay in real time. Requests are calls over the network instead of calls of workers in this process.
 //
-// Read target.go (a request of the workload as a call), call.go (when what was read), tokens.go (its prompt),
-// failures.go (requests that did not complete), then session.go (the connection to workers) and fleet.go
-// (worker processes that this process starts).
+// Read target.go (a request of the workload as a call), call.go (the times of a call), tokens.go (its prompt),
+// failures.go (failed requests), then session.go (the connection to workers) and fleet.go (worker processes that this
+// process starts).
 package cluster
 
 import (
@@ -23,17 +22,16 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// parting is how long a request may take to end in good order once the replay is
-// over; then it is killed.
+// parting is how long a request may continue after the end of the replay before it is killed.
 const parting = 500 * time.Millisecond
 
-// patience is how long a request may look for a worker before the next one does.
+// patience is how long a request may wait for a worker before the next request arrives.
 const patience = 2 * time.Millisecond
 
-// Target serves the requests of a workload by calls. It is an online.Target.
+// Target serves the requests of a workload by calls. It implements online.Target.
 //
-// The recorder receives a request once it has completed: admitted with the worker's prologue, a token when its
-// frame was read. One that ends with an error leaves no more than its arrival.
+// The recorder receives a request after it has completed. Its admission is the time of the worker's prologue, and
+// each token has the time when its frame was read. For a failed request only the arrival is recorded.
 type Target struct {
 	engines engine.Target
 	tokens  *tokens
@@ -42,13 +40,12 @@ type Target struct {
 	clock   *online.Clock
 }
 
-// NewTarget returns a target of the requests of w, which the workers of s answer.
+// NewTarget returns a target for the requests of w, served by the workers of s.
 func NewTarget(w *loadgen.Workload, s *Session, rec *online.Recorder, clock *online.Clock) *Target {
 	return &Target{engines: s.engines, tokens: newTokens(w), model: s.model, rec: rec, clock: clock}
 }
 
-// Serve asks for q and reads the answer to its end. The end of ctx stops the
-// request.
+// Serve sends q and reads the answer to its end. The end of ctx stops the request.
 func (t *Target) Serve(ctx context.Context, q *sim.Request, placed func()) error {
 	rc := cancel.New("")
 	call, release := context.WithCancel(context.WithoutCancel(ctx))
@@ -66,7 +63,7 @@ func (t *Target) Serve(ctx context.Context, q *sim.Request, placed func()) error
 
 func (t *Target) serveCall(ctx context.Context, rc cancel.Context, q *sim.Request, placed func()) error {
 	c := &call{placed: placed}
-	// A router that holds the request back does not delay later requests.
+	// If the router holds the request back, later requests are not delayed.
 	held := time.AfterFunc(patience, placed)
 	defer held.Stop()
 	ctx = route.WithSession(route.Observe(ctx, c), strconv.Itoa(int(q.Session)))
@@ -92,7 +89,7 @@ func (t *Target) serveCall(ctx context.Context, rc cancel.Context, q *sim.Reques
 	return nil
 }
 
-// makeRequest is q as engines take it.
+// makeRequest converts q to a request for engines.
 func (t *Target) makeRequest(q *sim.Request) *engine.Request {
 	ignore, expected := true, uint32(q.OutputTokens)
 	rq := &engine.Request{
@@ -104,9 +101,9 @@ func (t *Target) makeRequest(q *sim.Request) *engine.Request {
 	return rq
 }
 
-// facts have the known facts of one answer.
+// facts are the tokens and the end of one answer.
 type facts struct {
-	tokens []sim.Time // when each was read
+	tokens []sim.Time // time of each token
 	reason engine.FinishReason
 }
 
@@ -119,7 +116,7 @@ func (f *facts) addChunk(c *engine.Chunk, at sim.Time) {
 	}
 }
 
-// checkComplete is why an answer that has ended is not complete.
+// checkComplete returns an error if the answer is incomplete.
 func (f *facts) checkComplete(q *sim.Request) error {
 	message, bad := f.reason.ErrorMessage()
 	switch {
@@ -135,7 +132,7 @@ func (f *facts) checkComplete(q *sim.Request) error {
 	return nil
 }
 
-// workerError is an answer that did not complete, with its worker.
+// workerError is the error of an incomplete answer, with its worker.
 type workerError struct {
 	instance uint64
 	tokens   int
@@ -148,7 +145,7 @@ func (e *workerError) Error() string {
 
 func (e *workerError) Unwrap() error { return e.err }
 
-// typeOf is the type of an error.
+// typeOf returns the type of an error.
 func typeOf(err error) fault.Type {
 	var typed *fault.Error
 	if errors.As(err, &typed) {

@@ -31,7 +31,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// hang is far more than anything here takes.
+// hang is the timeout of a test, longer than any step needs.
 const hang = time.Minute
 
 func within(t *testing.T) context.Context {
@@ -41,10 +41,10 @@ func within(t *testing.T) context.Context {
 	return ctx
 }
 
-// reply is how a fake worker answers the request with this prompt.
+// reply is the answer of a fake worker to a request.
 type reply func(rc cancel.Context, rq *engine.Request, yield func(drt.Item, error) bool)
 
-// item is a chunk on the wire.
+// item returns a chunk as an item of the runtime.
 func item(t *testing.T, tokens int, reason engine.FinishReason, cachedTokens int) drt.Item {
 	c := &engine.Chunk{TokenIDs: make([]uint32, tokens), FinishReason: reason}
 	if reason != "" {
@@ -58,7 +58,7 @@ func item(t *testing.T, tokens int, reason engine.FinishReason, cachedTokens int
 	return drt.Item{Data: b, Last: reason != ""}
 }
 
-// fakes serves an endpoint with an instance per reply.
+// fakes serves an endpoint with one instance per reply.
 func fakes(t *testing.T, hub *drttest.Servers, replies ...reply) {
 	t.Helper()
 	for _, answer := range replies {
@@ -96,7 +96,7 @@ func connect(t *testing.T, hub *drttest.Servers) *drt.Runtime {
 	return rt
 }
 
-// play replays a trace, a line per request, on workers.
+// play replays a trace, one request per line, on workers.
 func play(t *testing.T, ctx context.Context, trace string, workers int, hub *drttest.Servers) *harness.Result {
 	t.Helper()
 	w, err := registry.Read(strings.NewReader(trace), "t.jsonl", formats.Options{Format: formats.Mooncake, TraceBlock: 16})
@@ -124,7 +124,7 @@ func play(t *testing.T, ctx context.Context, trace string, workers int, hub *drt
 	return r
 }
 
-// whole answers with as many tokens as are asked for, two in a chunk, and reports 3 cached tokens.
+// whole answers with the requested number of tokens, two per chunk, and reports 3 cached tokens.
 func whole(t *testing.T) reply {
 	return func(_ cancel.Context, rq *engine.Request, yield func(drt.Item, error) bool) {
 		if rq.Model != "fake" {
@@ -140,7 +140,7 @@ func whole(t *testing.T) reply {
 	}
 }
 
-// line is a request of a trace.
+// line returns a request of a trace.
 func line(at, input, output int, ids ...uint64) string {
 	b, err := json.Marshal(map[string]any{"timestamp": at, "input_length": input, "output_length": output, "hash_ids": ids})
 	if err != nil {
@@ -149,7 +149,7 @@ func line(at, input, output int, ids ...uint64) string {
 	return string(b) + "\n"
 }
 
-// errorsOf is what the report has under online.errors.
+// errorsOf returns the value of online.errors in the report.
 func errorsOf(t *testing.T, r *harness.Result) map[string]any {
 	t.Helper()
 	for _, f := range r.Report.Fields() {
@@ -178,8 +178,7 @@ func asMap(fields []collector.Field) map[string]any {
 	return m
 }
 
-// Requests that complete are in the report: arrivals as scheduled, every token,
-// what was cached.
+// The report contains the completed requests with their arrivals, tokens and cached tokens.
 func TestWhole(t *testing.T) {
 	hub := drttest.Start(t)
 	fakes(t, hub, whole(t), whole(t))
@@ -200,8 +199,7 @@ func TestWhole(t *testing.T) {
 	}
 }
 
-// Requests that do not complete leave their arrival, and are listed with their
-// type, whatever went wrong.
+// For each kind of failure, the request has an arrival only, and is listed with its error type.
 func TestFailures(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -252,7 +250,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// The end of a replay stops what is in flight; it counts as cancelled.
+// The end of a replay stops the requests in flight, which count as cancelled.
 func TestEnd(t *testing.T) {
 	hub := drttest.Start(t)
 	ctx, end := context.WithCancelCause(context.Background())
@@ -272,7 +270,7 @@ func TestEnd(t *testing.T) {
 	}
 }
 
-// Prompts that share blocks share tokens; hash ids of more than 32 bits stay apart.
+// Prompts that share blocks share tokens. Hash ids of more than 32 bits are not confused.
 func TestTokens(t *testing.T) {
 	hub := drttest.Start(t)
 	seen := make(chan []uint32, 10)
@@ -294,7 +292,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// Without enough workers nothing begins.
+// If there are too few workers, Open fails.
 func TestNobody(t *testing.T) {
 	ctx, end := context.WithTimeoutCause(context.Background(), time.Millisecond, errors.New("not soon enough"))
 	defer end()

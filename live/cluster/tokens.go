@@ -10,16 +10,16 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// tokens makes the prompts of a workload of tokens: each token of a block has the
-// number of its hash id, so that prompts that share blocks share tokens.
+// tokens generates the prompts of a workload: each token of a block has the number of the block's hash id. Prompts
+// that share blocks therefore share tokens.
 type tokens struct {
 	workload *loadgen.Workload
 	tree     *prompt.Tree
-	prompts  *prompt.List // by turn
+	prompts  *prompt.List // by index of the turn
 	numbers  map[uint64]uint32
 }
 
-// newTokens prepares for the requests of w.
+// newTokens returns the tokens for the requests of w.
 func newTokens(w *loadgen.Workload) *tokens {
 	block := cmp.Or(w.TraceBlock, 64)
 	t := &tokens{workload: w, tree: prompt.NewTree(block, block, prompt.Options{})}
@@ -33,8 +33,7 @@ func newTokens(w *loadgen.Workload) *tokens {
 	return t
 }
 
-// numberIDs gives the hash ids numbers in the order in which they come first, where
-// they do not fit into 32 bits.
+// numberIDs numbers the hash ids in the order of their first occurrence. It is used if they exceed 32 bits.
 func (t *tokens) numberIDs(w *loadgen.Workload) {
 	t.numbers = make(map[uint64]uint32)
 	for i := range w.Turns {
@@ -46,7 +45,7 @@ func (t *tokens) numberIDs(w *loadgen.Workload) {
 	}
 }
 
-// promptOf is the prompt of q. Any goroutine may ask.
+// promptOf returns the prompt of q. It is safe for concurrent use.
 func (t *tokens) promptOf(q *sim.Request) []uint32 {
 	turn := t.workload.Sessions[q.Session].First
 	for range q.Turn {

@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	manyRequests  = 8               // at once
-	cancelTokens  = 10_000          // asked for by a request that is to be cancelled
-	cancelPatient = 2 * time.Second // until it must have ended
-	dropPatience  = time.Second     // until a dropped request must be released
+	manyRequests  = 8               // concurrent requests
+	cancelTokens  = 10_000          // tokens of a request that is cancelled
+	cancelPatient = 2 * time.Second // limit from the cancellation to the end
+	dropPatience  = time.Second     // limit to release a dropped request
 )
 
 // checkStart starts the engine.
@@ -38,7 +38,7 @@ func (k *kit) startEngine(ctx context.Context) (engine.EngineConfig, error) {
 	})
 }
 
-// checkDescriptors asks twice for what does not change.
+// checkDescriptors calls methods that must return the same result twice.
 func (k *kit) checkDescriptors(ctx context.Context) error {
 	events, isEvents := k.engine.(engine.KVEventsEngine)
 	metrics, isMetrics := k.engine.(engine.MetricsEngine)
@@ -65,7 +65,7 @@ func (k *kit) checkDescriptors(ctx context.Context) error {
 	})
 }
 
-// compareRanks asks for ranks two times and compares.
+// compareRanks calls ask twice and compares the ranks.
 func (k *kit) compareRanks(ctx context.Context, wrong, unstable Name, ask func() ([]int, error)) error {
 	var answers [2][]int
 	for i := range answers {
@@ -81,7 +81,7 @@ func (k *kit) compareRanks(ctx context.Context, wrong, unstable Name, ask func()
 	return nil
 }
 
-// checkSingle drains one request that sets no limit.
+// checkSingle reads one request without a limit of tokens to its end.
 func (k *kit) checkSingle(ctx context.Context) error {
 	s, err := k.openStream(ctx, k.newRequest())
 	if err != nil {
@@ -95,7 +95,7 @@ func (k *kit) checkSingle(ctx context.Context) error {
 	return nil
 }
 
-// checkUsage compares the tokens of that request with its usage.
+// checkUsage compares the number of tokens from checkSingle with the usage.
 func (k *kit) checkUsage(context.Context) error {
 	var chunked uint64
 	var usage *engine.Usage
@@ -114,8 +114,7 @@ func (k *kit) checkUsage(context.Context) error {
 	return nil
 }
 
-// checkConcurrent has several requests in the engine, taken from in turn and then all
-// at the same time.
+// checkConcurrent runs several requests concurrently: first read in turn, then read in parallel.
 func (k *kit) checkConcurrent(ctx context.Context) error {
 	err := k.callGuarded(ctx, k.pullInterleaved)
 	if err == nil {
@@ -127,7 +126,7 @@ func (k *kit) checkConcurrent(ctx context.Context) error {
 	return nil
 }
 
-// pullInterleaved takes one element of each request after the other until all end.
+// pullInterleaved reads one element of each request in turn until all end.
 func (k *kit) pullInterleaved(ctx context.Context) error {
 	type open struct {
 		next func() (element, bool)
@@ -162,7 +161,7 @@ func (k *kit) pullInterleaved(ctx context.Context) error {
 	return nil
 }
 
-// pullParallel takes from all requests at the same time.
+// pullParallel reads all requests in parallel.
 func (k *kit) pullParallel(ctx context.Context) error {
 	results := make([]error, manyRequests)
 	var wg sync.WaitGroup
@@ -207,7 +206,7 @@ func (k *kit) checkCancelInTime(ctx context.Context) error {
 	return nil
 }
 
-// checkCancelReason checks the end of that request.
+// checkCancelReason checks the terminal of the request from checkCancelInTime.
 func (k *kit) checkCancelReason(context.Context) error {
 	f := judgeStream(k.last, true, cancelPatient)
 	if f != nil && (f.Name == NoChunksYielded || f.Name == StreamYieldedError) {
@@ -231,7 +230,7 @@ func describeElement(e element) string {
 	return fmt.Sprintf("a chunk with finish_reason %q", string(e.chunk.FinishReason))
 }
 
-// checkCleanup cleans up two times.
+// checkCleanup calls Cleanup twice.
 func (k *kit) checkCleanup(ctx context.Context) error {
 	if err := k.callGuarded(ctx, k.engine.Cleanup); err != nil {
 		return newFailure(CleanupFailed, err, "")
@@ -243,7 +242,7 @@ func (k *kit) checkCleanup(ctx context.Context) error {
 	return nil
 }
 
-// checkDropRelease walks away from a request after its first chunk.
+// checkDropRelease stops reading a request after its first chunk, and checks that the engine releases it.
 func (k *kit) checkDropRelease(ctx context.Context) error {
 	k.engine = k.factory()
 	active, counts := k.engine.(engine.ActiveEngine)
@@ -273,7 +272,7 @@ func (k *kit) checkDropRelease(ctx context.Context) error {
 	return nil
 }
 
-// dropStream takes one element and leaves.
+// dropStream reads one element and stops reading.
 func (k *kit) dropStream(ctx context.Context, s stream) *Failure {
 	seen := 0
 	err := k.callGuarded(ctx, func(context.Context) error {
@@ -293,7 +292,7 @@ func (k *kit) dropStream(ctx context.Context, s stream) *Failure {
 	return nil
 }
 
-// checkCleanupUnstarted cleans up an engine that was never started.
+// checkCleanupUnstarted calls Cleanup of an engine that was not started.
 func (k *kit) checkCleanupUnstarted(ctx context.Context) error {
 	k.engine = nil
 	if err := k.callGuarded(ctx, k.factory().Cleanup); err != nil {

@@ -1,5 +1,4 @@
-// Package conformance checks what every served engine owes. Any engine calls it
-// from its tests:
+// Package conformance checks that an engine follows the contract of engine.Engine. Call it from the engine's tests:
 //
 //	func TestConformance(t *testing.T) {
 //		if err := conformance.Run(t, func() engine.Engine { return New() }); err != nil {
@@ -7,9 +6,9 @@
 //		}
 //	}
 //
-// Run it with -race: the check of concurrency is only half as good without.
+// Run it with -race: without it, the check of concurrency finds fewer errors.
 //
-// Read kit.go, which has the names of what can be wrong, then checks.go and stream.go.
+// Read kit.go, which has the names of failures, then checks.go and stream.go.
 package conformance
 
 import (
@@ -20,7 +19,7 @@ import (
 	"github.com/replay-llm/replay/live/engine"
 )
 
-// T is what the kit needs of a *testing.T.
+// T is the part of *testing.T that Run uses.
 type T interface {
 	Helper()
 	Logf(format string, args ...any)
@@ -29,14 +28,12 @@ type T interface {
 // Option changes how engines are checked.
 type Option func(*kit)
 
-// WithRequest changes the requests that the kit makes, as for decode workers,
-// which want a prefill result.
+// WithRequest changes the requests of the kit, for example for decode workers, which require a prefill result.
 func WithRequest(change func(*engine.Request)) Option {
 	return func(k *kit) { k.change = change }
 }
 
-// WithPatience sets how long an engine may take for anything without a separate limit; the default is one
-// minute.
+// WithPatience sets the timeout of all calls without a separate limit; default one minute.
 func WithPatience(d time.Duration) Option {
 	return func(k *kit) { k.patience = d }
 }
@@ -47,18 +44,18 @@ type kit struct {
 	change   func(*engine.Request)
 	patience time.Duration
 
-	engine engine.Engine // the one that most checks share
-	chunks []element     // of the check single
-	last   []element     // of the check cancel in time
+	engine engine.Engine // the engine of most checks
+	chunks []element     // elements of checkSingle
+	last   []element     // elements of checkCancelInTime
 }
 
-// check is one of the checks.
+// check is a check with its name.
 type check struct {
 	name string
 	run  func(*kit, context.Context) error
 }
 
-// allChecks lists the checks in their order.
+// allChecks returns the checks in their order.
 func allChecks() []check {
 	return []check{
 		{"start", (*kit).checkStart},
@@ -74,8 +71,8 @@ func allChecks() []check {
 	}
 }
 
-// Run checks the engines that factory makes, which are fresh and not started. It
-// returns the first failure as a *Failure, nil if there is none.
+// Run checks the engines that factory returns, which must be new and not started. It returns the first failure as a
+// *Failure, or nil.
 func Run(t T, factory func() engine.Engine, options ...Option) error {
 	t.Helper()
 	return Each(context.Background(), factory, func(name string, err error) {
@@ -87,9 +84,8 @@ func Run(t T, factory func() engine.Engine, options ...Option) error {
 	}, options...)
 }
 
-// Each is Run for callers that are not tests. It shows every check when it is done; a
-// check that does not apply is shown with an error of type *Skipped, which is no
-// failure.
+// Each is Run for callers that are not tests. It calls show after every check. A check that does not apply has an
+// error of type *Skipped, which is not a failure.
 func Each(ctx context.Context, factory func() engine.Engine, show func(name string, err error), options ...Option) error {
 	k := &kit{factory: factory, change: func(*engine.Request) {}, patience: time.Minute}
 	for _, o := range options {
@@ -108,15 +104,15 @@ func Each(ctx context.Context, factory func() engine.Engine, show func(name stri
 	return nil
 }
 
-// cleanUpEngine cleans up after a failure, whatever that gives.
+// cleanUpEngine calls Cleanup after a failure and ignores its error.
 func (k *kit) cleanUpEngine(ctx context.Context) {
 	if k.engine != nil {
 		_ = k.callGuarded(ctx, k.engine.Cleanup)
 	}
 }
 
-// callGuarded calls a side of an engine. A panic is an error, and so is one that does
-// not return within the kit's patience.
+// callGuarded calls a method of an engine. It returns an error if the method panics or does not return within the
+// kit's patience.
 func (k *kit) callGuarded(ctx context.Context, call func(context.Context) error) error {
 	_, err := callWithin(ctx, k.patience, func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, call(ctx)
@@ -159,11 +155,10 @@ func (k *kit) newRequest() *engine.Request {
 	return rq
 }
 
-// Name is what is wrong with an engine. It is an error, so that errors.Is finds
-// it in what Run returns.
+// Name is the name of a failure. It is an error, so that errors.Is finds it in the error of Run.
 type Name string
 
-// The names of failures.
+// Names of failures.
 const (
 	StartFailed                   Name = "StartFailed"
 	EmptyModelInConfig            Name = "EmptyModelInConfig"
@@ -189,18 +184,18 @@ const (
 // Error returns the name.
 func (n Name) Error() string { return string(n) }
 
-// Failure is what is wrong with an engine.
+// Failure is a violation of the contract.
 type Failure struct {
-	Check  string // that found it
+	Check  string // the check that failed
 	Name   Name
 	Detail string
-	Cause  error // what the engine said, if it said something
+	Cause  error // the error of the engine, if any
 
-	Chunked, Reported uint64        // of CompletionTokensMismatch: tokens in chunks and in the usage
-	After             time.Duration // of CancellationNotObserved: how long the kit waited
+	Chunked, Reported uint64        // CompletionTokensMismatch: tokens in chunks and in the usage
+	After             time.Duration // CancellationNotObserved: how long the kit waited
 }
 
-// Error returns check, name and what was seen.
+// Error returns the check, the name and the details.
 func (f *Failure) Error() string {
 	text := f.Check + ": " + string(f.Name)
 	switch f.Name {
@@ -218,7 +213,7 @@ func (f *Failure) Error() string {
 	return text
 }
 
-// Unwrap returns what the engine said.
+// Unwrap returns the error of the engine.
 func (f *Failure) Unwrap() error { return f.Cause }
 
 // Is reports whether target is the failure's name.
@@ -232,7 +227,7 @@ type Skipped struct{ Why string }
 
 func (s *Skipped) Error() string { return "skipped: " + s.Why }
 
-// newFailure returns a failure with what the engine said.
+// newFailure returns a failure with the error of the engine.
 func newFailure(name Name, cause error, format string, args ...any) *Failure {
 	return &Failure{Name: name, Cause: cause, Detail: fmt.Sprintf(format, args...)}
 }

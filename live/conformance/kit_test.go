@@ -19,8 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// counter is an engine that counts: token 0, 1, 2, … up to max_tokens. It keeps
-// the contract; a flaw makes one side of it break.
+// counter is an engine that counts: token 0, 1, 2, … up to max_tokens. It follows the contract, except for its flaw.
 type counter struct {
 	engine.Defaults
 	flaw     flaw
@@ -30,16 +29,16 @@ type counter struct {
 	asked    int
 }
 
-// flaw is the one thing that is wrong with an engine; zero for nothing.
+// flaw is one violation of the contract. The zero value is none.
 type flaw struct {
-	model   string // "-" for none
+	model   string // "-": no model
 	start   func() error
 	sources func(call int) ([]engine.KVEventSource, error)
 	metrics func(call int) (engine.MetricsBindings, error)
 	setup   func(active int) error
-	stream  func(rq *engine.Request, yield func(*engine.Chunk, error) bool) // instead of counting
-	deaf    bool                                                            // to stops
-	mute    bool                                                            // ends quietly when stopped
+	stream  func(rq *engine.Request, yield func(*engine.Chunk, error) bool) // used instead of counting
+	deaf    bool                                                            // ignores stops
+	mute    bool                                                            // ends without a terminal when stopped
 	slow    time.Duration
 	usage   uint32 // added to the count
 	cleanup func(started bool, call int) error
@@ -97,7 +96,7 @@ func (c *counter) Generate(ctx context.Context, rq *engine.Request, rc engine.Ge
 	}, nil
 }
 
-// count yields tokens until it is enough, and reports whether it said so.
+// count yields tokens up to the limit. It reports whether it yielded a terminal.
 func (c *counter) count(ctx context.Context, rq *engine.Request, rc engine.GenContext, yield func(*engine.Chunk, error) bool) bool {
 	prompt, limit := uint32(len(rq.TokenIDs)), rq.MaxTokens(16)
 	for i := range limit {
@@ -137,10 +136,10 @@ func (c *counter) ActiveRequests() int { return int(c.active.Load()) }
 
 var errBroken = errors.New("broken on purpose")
 
-// finished is a last chunk.
+// finished returns a last chunk.
 func finished() *engine.Chunk { return &engine.Chunk{FinishReason: engine.FinishStop} }
 
-// One engine per name, broken in just that way.
+// flaws returns a flaw for each name of a failure.
 func flaws() map[Name]flaw {
 	broken := func() error { return errBroken }
 	unstable := func(call int) []int { return []int{call} }
@@ -192,7 +191,7 @@ func flaws() map[Name]flaw {
 	}
 }
 
-// Each broken engine fails with exactly its name, and there is one for each name.
+// Each flaw causes the failure with its name, and each name has a flaw.
 func TestBrokenEngines(t *testing.T) {
 	t.Parallel()
 	all := []Name{
@@ -222,7 +221,7 @@ func TestBrokenEngines(t *testing.T) {
 	}
 }
 
-// Other ways to break the same things.
+// Further flaws for the same names.
 func TestBrokenOtherwise(t *testing.T) {
 	t.Parallel()
 	stop := func(rq *engine.Request) bool { return rq.MaxTokens(16) == cancelTokens }
@@ -267,8 +266,7 @@ func TestBrokenOtherwise(t *testing.T) {
 	}
 }
 
-// The kit waits no longer than its patience for an engine that never ends, or for a Cleanup that does not
-// return.
+// The kit stops waiting after its patience if a stream never ends or a Cleanup does not return.
 func TestPatience(t *testing.T) {
 	release := make(chan struct{})
 	defer close(release)
@@ -286,7 +284,7 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// An engine that keeps the contract passes every check, in their order.
+// An engine without flaws passes every check, in their order.
 func TestGoodEngine(t *testing.T) {
 	var shown []string
 	err := Each(t.Context(), func() engine.Engine { return &counter{} }, func(name string, err error) {
@@ -300,7 +298,7 @@ func TestGoodEngine(t *testing.T) {
 	}
 }
 
-// plain is an engine with nothing but what it must have, and no usage.
+// plain is an engine without optional interfaces and without usage.
 type plain struct{ engine.Defaults }
 
 func (plain) Start(context.Context, uint64) (engine.EngineConfig, error) {
@@ -319,7 +317,7 @@ func (plain) Generate(_ context.Context, _ *engine.Request, rc engine.GenContext
 
 func (plain) Cleanup(context.Context) error { return nil }
 
-// What an engine does not offer is not checked, and shown as such.
+// Checks of missing optional interfaces are skipped and shown as skipped.
 func TestSkips(t *testing.T) {
 	var skipped []string
 	if err := Each(t.Context(), func() engine.Engine { return plain{} }, func(name string, err error) {
@@ -335,7 +333,7 @@ func TestSkips(t *testing.T) {
 	}
 }
 
-// Requests can be made to suit decode workers.
+// WithRequest adapts the requests for decode workers.
 func TestWithRequest(t *testing.T) {
 	f := flaw{stream: func(rq *engine.Request, yield func(*engine.Chunk, error) bool) {
 		if rq.PrefillResult == nil {
@@ -375,7 +373,7 @@ func TestContexts(t *testing.T) {
 	}
 }
 
-// checkNames lists the checks in their order.
+// checkNames returns the names of the checks in their order.
 func checkNames() []string {
 	var names []string
 	for _, c := range allChecks() {

@@ -10,14 +10,13 @@ import (
 	"github.com/replay-llm/replay/live/engine"
 )
 
-// mockContext is a request's context outside of any worker.
+// mockContext is a GenContext without a worker.
 type mockContext struct{ cancel.Context }
 
 func (mockContext) NotifyFirstToken()           {}
 func (mockContext) Metadata() map[string]string { return map[string]string{} }
 
-// MockContext returns a context for a request, for tests of engines that call Generate
-// themselves. Stop it and kill it as the test needs it.
+// MockContext returns a context for tests that call Generate directly. The test stops and kills it.
 func MockContext() engine.GenContext { return mockContext{cancel.New("")} }
 
 // element is one element of a stream.
@@ -34,11 +33,10 @@ func (e element) isTerminal() bool {
 type stream struct {
 	rc      engine.GenContext
 	chunks  iter.Seq2[*engine.Chunk, error]
-	release func() // ends ctx, and the watch on rc
+	release func() // ends ctx and the watch of rc
 }
 
-// openStream calls Generate as a worker does: with a ctx that ends with the stream, and
-// with an Abort when the request is stopped.
+// openStream calls Generate like a worker: ctx ends with the stream, and a stop of the request calls Abort.
 func (k *kit) openStream(ctx context.Context, rq *engine.Request) (s stream, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -66,13 +64,13 @@ func (k *kit) openStream(ctx context.Context, rq *engine.Request) (s stream, err
 	}}, nil
 }
 
-// abortPatience is how long an Abort is waited for, which must not block.
+// abortPatience is how long to wait for an Abort, which must not block.
 const abortPatience = time.Second
 
-// watchStop aborts the request in the engine when it is stopped.
+// watchStop calls Abort when the request is stopped.
 func watchStop(ctx context.Context, e engine.Engine, rc cancel.Context, done chan<- struct{}) {
 	defer close(done)
-	defer func() { _ = recover() }() // its stream shows whether it works
+	defer func() { _ = recover() }() // the stream shows whether the Abort works
 	select {
 	case <-rc.Stopped():
 		e.Abort(rc)
@@ -80,7 +78,7 @@ func watchStop(ctx context.Context, e engine.Engine, rc cancel.Context, done cha
 	}
 }
 
-// drainAll takes all there is, past any terminal. It reports false after patience, and returns the items so far.
+// drainAll reads all elements, also after a terminal. After patience it returns false and the elements so far.
 func (s stream) drainAll(patience time.Duration) (all []element, ended bool) {
 	come := make(chan element)
 	go func() {
@@ -128,7 +126,7 @@ func (s stream) allElements() iter.Seq[element] {
 	}
 }
 
-// judgeStream returns what is wrong with a stream that was drained, nil for nothing.
+// judgeStream returns the failure of a stream that was read, or nil.
 func judgeStream(all []element, ended bool, patience time.Duration) *Failure {
 	if len(all) == 0 && ended {
 		return newFailure(NoChunksYielded, nil, "the stream ended with nothing in it")

@@ -8,28 +8,28 @@ import (
 	"github.com/replay-llm/replay/loadgen"
 )
 
-// maxAhead is how many bytes of bodies are made before their requests are due. One that
-// is due and not made yet is made then.
+// maxAhead is the maximum size of the bodies that are made before their requests are due, in bytes. Other bodies are
+// made when they are due.
 const maxAhead = 32 << 20
 
-// ahead makes the bodies of requests before they are due: a long prompt takes ms, which
-// its request would be late.
+// ahead makes the bodies of requests before they are due. A long prompt takes several ms, by which its request would
+// be late.
 type ahead struct {
 	make func(turn int32) []byte
 
 	mu    sync.Mutex
-	wake  *sync.Cond         // something may be made, or all is over
-	made  *sync.Cond         // something has been made
-	soon  []int32            // turns with the turn before in flight
-	first []int32            // the first turns of sessions that are left, in order of arrival
-	ready map[int32][]byte   // by turn
-	taken map[int32]struct{} // first turns that were due before they were made
-	held  int                // bytes of the bodies that are ready
+	wake  *sync.Cond         // signals that a body may be made, or the end
+	made  *sync.Cond         // signals that a body has been made
+	soon  []int32            // turns after a turn in flight
+	first []int32            // remaining first turns of sessions, in order of arrival
+	ready map[int32][]byte   // by turn; nil while the body is being made
+	taken map[int32]struct{} // turns that were due before their bodies were made
+	held  int                // bytes of the ready bodies
 	over  bool
 	ended sync.WaitGroup
 }
 
-// newAhead begins to make bodies, and returns when there are as many as are held.
+// newAhead starts to make bodies. It returns when maxAhead bytes, or all first bodies, are ready.
 func newAhead(w *loadgen.Workload, makeBody func(turn int32) []byte) *ahead {
 	a := &ahead{make: makeBody, ready: map[int32][]byte{}, taken: map[int32]struct{}{}}
 	a.wake, a.made = sync.NewCond(&a.mu), sync.NewCond(&a.mu)
@@ -50,7 +50,7 @@ func newAhead(w *loadgen.Workload, makeBody func(turn int32) []byte) *ahead {
 	return a
 }
 
-// makeAll makes bodies until there are none left or all is over.
+// makeAll makes bodies until close.
 func (a *ahead) makeAll() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -71,7 +71,7 @@ func (a *ahead) makeAll() {
 			delete(a.taken, turn)
 			continue
 		}
-		a.ready[turn] = nil // it is being made
+		a.ready[turn] = nil // the body is being made
 		a.mu.Unlock()
 		body := a.make(turn)
 		a.mu.Lock()
@@ -83,7 +83,7 @@ func (a *ahead) makeAll() {
 	}
 }
 
-// expect has the body of a turn made soon.
+// expect adds a turn that will be due soon.
 func (a *ahead) expect(turn int32) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -91,7 +91,7 @@ func (a *ahead) expect(turn int32) {
 	a.wake.Signal()
 }
 
-// takeBody returns the body of a turn.
+// takeBody returns the body of a turn. It makes the body if it is not ready.
 func (a *ahead) takeBody(turn int32) []byte {
 	a.mu.Lock()
 	body, begun := a.ready[turn]
@@ -108,7 +108,7 @@ func (a *ahead) takeBody(turn int32) []byte {
 	return body
 }
 
-// close ends it.
+// close stops making bodies.
 func (a *ahead) close() {
 	a.mu.Lock()
 	a.over = true

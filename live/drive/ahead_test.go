@@ -10,8 +10,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Each taken body is that of its turn, in any order of due turns, and the bodies of first turns are made before
-// they are taken.
+// Each returned body belongs to its turn, for any order of due turns. The bodies of first turns are made in advance.
 func TestBodiesAreMadeAhead(t *testing.T) {
 	const sessions = 200
 	w := &loadgen.Workload{}
@@ -42,7 +41,7 @@ func TestBodiesAreMadeAhead(t *testing.T) {
 	}
 }
 
-// No more bodies are held than there is room for, and the rest are made when they are due.
+// At most maxAhead bytes are made in advance. The remaining bodies are made when they are due.
 func TestBodiesAheadAreBounded(t *testing.T) {
 	w := &loadgen.Workload{}
 	for i := range 10 {

@@ -29,18 +29,17 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fake is a server that answers every request with as many tokens as it asks for,
-// a gap apart.
+// fake is a server that answers every request with the requested number of tokens, one per gap.
 type fake struct {
 	gap     time.Duration
-	broken  int // requests that it answers with an error, those first
-	enough  int // tokens sent after which reached is called; 0: never
+	broken  int // number of first requests that are answered with an error
+	enough  int // number of sent tokens after which reached is called; 0: never
 	reached func()
 
 	mu      sync.Mutex
 	prompts []string
 	asked   int
-	sent    int // tokens
+	sent    int // sent tokens
 }
 
 func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -48,7 +47,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Prompt string `json:"prompt"`
 		Max    int    `json:"max_tokens"`
 	}
-	if r.Method == http.MethodGet { // connections are opened
+	if r.Method == http.MethodGet { // the client opens its connections
 		http.NotFound(w, r)
 		return
 	}
@@ -91,7 +90,7 @@ func (f *fake) countToken() {
 	}
 }
 
-// played is a drive of a trace that has ended.
+// played is the result of the drive of a trace.
 type played struct {
 	server *fake
 	result *harness.Result
@@ -100,7 +99,7 @@ type played struct {
 	kept   *drive.Kept
 }
 
-// playTrace plays a trace of blocks of 4 tokens against f.
+// playTrace plays a trace with blocks of 4 tokens against f.
 func playTrace(t testing.TB, ctx context.Context, f *fake, spec replay.Spec, trace string) played {
 	t.Helper()
 	server := httptest.NewServer(f)
@@ -161,8 +160,8 @@ func readLines(t testing.TB, path string) (all []string) {
 	return all
 }
 
-// Equal blocks are equal text, different blocks are different text, and the measured numbers agree with the
-// server's.
+// Equal blocks have equal text, and different blocks have different text. The measurements agree with the server's
+// counts.
 func TestEqualBlocksAreEqualText(t *testing.T) {
 	p := playTrace(t, t.Context(), &fake{gap: 5 * time.Millisecond}, replay.Spec{}, `{"timestamp":0,"input_length":10,"output_length":3,"hash_ids":[1,2,3]}
 {"timestamp":40,"input_length":12,"output_length":2,"hash_ids":[1,2,4]}
@@ -189,7 +188,7 @@ func TestEqualBlocksAreEqualText(t *testing.T) {
 	}
 }
 
-// A turn of a session waits for the answer before it, and a closed loop for room.
+// A turn of a session waits for the previous answer. In a closed loop, a request waits for a free slot.
 func TestTurnsAndClosedLoopWait(t *testing.T) {
 	for name, c := range map[string]struct {
 		spec  replay.Spec
@@ -209,7 +208,7 @@ func TestTurnsAndClosedLoopWait(t *testing.T) {
 	}
 }
 
-// A request that ends with an error is a row with that error, and no other is hurt.
+// A failed request is a row with its error. Other requests are not affected.
 func TestErrorsAreRows(t *testing.T) {
 	p := playTrace(t, t.Context(), &fake{broken: 1}, replay.Spec{}, `{"timestamp":0,"input_length":4,"output_length":3,"hash_ids":[1]}
 {"timestamp":30,"input_length":4,"output_length":3,"hash_ids":[1]}
@@ -222,12 +221,12 @@ func TestErrorsAreRows(t *testing.T) {
 	}
 }
 
-// When a run is ended, requests in flight are rows, too, and every line is whole.
+// If a run is ended, its files are complete lines, including rows of the requests in flight.
 func TestEndedRunIsWhole(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
 	defer end()
 	var trace strings.Builder
-	for i := range 20 { // ten at once, and ten in an hour
+	for i := range 20 { // ten at once, and ten an hour later
 		fmt.Fprintf(&trace, `{"timestamp":%d,"input_length":4,"output_length":5000,"hash_ids":[%d]}`+"\n", i/10*3_600_000, i)
 	}
 	began, f := time.Now(), &fake{gap: 20 * time.Millisecond, enough: 100, reached: end}
@@ -238,7 +237,7 @@ func TestEndedRunIsWhole(t *testing.T) {
 	if len(p.rows) < 2 || len(p.rows) > 10 || len(p.rows) != len(p.trace) || !p.result.Partial {
 		t.Errorf("%d rows, %d lines of the trace, partial %v", len(p.rows), len(p.trace), p.result.Partial)
 	}
-	first := slices.IndexFunc(p.rows, func(r measure.Row) bool { return r.Line == 1 }) // rows are in order of their ends
+	first := slices.IndexFunc(p.rows, func(r measure.Row) bool { return r.Line == 1 }) // rows are in the order in which requests ended
 	if first < 0 {
 		t.Fatal("there is no row of the first request")
 	}
@@ -247,7 +246,7 @@ func TestEndedRunIsWhole(t *testing.T) {
 	}
 }
 
-// A vLLM server's settings have their own names; settings are not read from other servers.
+// The settings of a vLLM server are returned by their names. Other servers return no settings.
 func TestSettingsOfServers(t *testing.T) {
 	for metrics, want := range map[string]string{
 		"vllm:cache_config_info{block_size=\"16\",enable_prefix_caching=\"True\",num_gpu_blocks=\"400\"} 1.0\n": "map[block_size:16 enable_prefix_caching:true num_gpu_blocks:400 vllm_version:0.32.0]",
@@ -272,7 +271,8 @@ func TestSettingsOfServers(t *testing.T) {
 	}
 }
 
-// A trace with ids that stand for fewer tokens than declared is rejected, and the error gives the tokens per id that fit.
+// A trace with ids for fewer tokens than declared is rejected. The error suggests the number of tokens per id, if one
+// number fits.
 func TestBlocksLongerThanPrompts(t *testing.T) {
 	for want, w := range map[string]*loadgen.Workload{
 		"": {TraceBlock: 16, Turns: []loadgen.Turn{{Input: 33, IDs: make([]uint64, 3)}, {Input: 5, IDs: make([]uint64, 1)}, {Input: 100}}},

@@ -17,20 +17,20 @@ import (
 // defaultWords is the number of words without a tokenizer: t0, t1 and so on.
 const defaultWords = 2000
 
-// Prompts makes prompts of the requests of a workload. Equal blocks of a trace are equal text at the same place, so
-// that a server finds the same blocks cached as a simulated one; all other text is unique.
+// Prompts generates the prompts of a workload. Equal blocks of a trace have equal text at the same position, so that
+// a server caches the same blocks as a simulated engine. All other text is unique.
 type Prompts struct {
 	workload *loadgen.Workload
 	block    int
-	words    []string // each one token, after another and at the beginning; nil: token ids
-	ids      int      // token ids are below this
-	salt     uint64   // of all that is made up: another one, other prompts
-	head     int      // tokens that the server puts before each prompt
-	extra    int      // these, and those behind it
+	words    []string // each word is one token, also at the beginning; nil: token ids
+	ids      int      // upper limit of token ids
+	salt     uint64   // seed of all text
+	head     int      // tokens that the server adds before each prompt
+	extra    int      // tokens that the server adds before and after each prompt
 }
 
-// NewWords returns prompts of words; another salt gives other prompts. Without the path of a tokenizer.json,
-// the words are t0 to t1999, and a server may cut them into any number of tokens.
+// NewWords returns prompts of words. A different salt gives different prompts. Without the path of a tokenizer.json
+// the words are t0 to t1999, and a server may split them into any number of tokens.
 func NewWords(w *loadgen.Workload, path string, salt uint64) (*Prompts, error) {
 	p := &Prompts{workload: w, block: cmp.Or(w.TraceBlock, 512), salt: salt}
 	if path == "" {
@@ -51,17 +51,16 @@ func NewWords(w *loadgen.Workload, path string, salt uint64) (*Prompts, error) {
 	return p, nil
 }
 
-// NewIDs returns prompts of token ids below n, which lengths are exact with on any
-// server that takes them.
+// NewIDs returns prompts of token ids below n. Their lengths are exact on every server that accepts token ids.
 func NewIDs(w *loadgen.Workload, n int, salt uint64) *Prompts {
 	return &Prompts{workload: w, block: cmp.Or(w.TraceBlock, 512), ids: n, salt: salt}
 }
 
-// CheckBlocks rejects a workload with prompts shorter than their blocks: its ids stand for fewer tokens than
-// declared, and prompts would share other prefixes.
+// CheckBlocks rejects a workload with prompts that are shorter than their blocks. Its ids represent fewer tokens than
+// declared, and its prompts would share the wrong prefixes.
 func CheckBlocks(w *loadgen.Workload) error {
 	block, bad := cmp.Or(w.TraceBlock, 512), 0
-	least, most := 1, math.MaxInt // tokens that an id may stand for
+	least, most := 1, math.MaxInt // range of tokens per id that fits all turns
 	for i := range w.Turns {
 		q := &w.Turns[i]
 		n, tokens := len(q.IDs), int(q.Input)
@@ -77,13 +76,13 @@ func CheckBlocks(w *loadgen.Workload) error {
 		return nil
 	}
 	hint := ""
-	if size := 1 << bits.Len(uint(least-1)); size <= most { // the smallest power of two that is at least as much
+	if size := 1 << bits.Len(uint(least-1)); size <= most { // the smallest sufficient power of two
 		hint = fmt.Sprintf(" (%d fits all)", size)
 	}
 	return fmt.Errorf("%s: %d of %d requests have more hash ids than blocks of %d tokens in their prompts, must have the tokens of an id by --trace-block-size%s", w.Name, bad, len(w.Turns), block, hint)
 }
 
-// turnOf returns the place of the turn that q is.
+// turnOf returns the index of the turn of q.
 func (p *Prompts) turnOf(q *sim.Request) int32 {
 	turn := p.workload.Sessions[q.Session].First
 	for range q.Turn {
@@ -92,7 +91,7 @@ func (p *Prompts) turnOf(q *sim.Request) int32 {
 	return turn
 }
 
-// appendPrompt appends the prompt of a turn as JSON: a string, or a list.
+// appendPrompt appends the prompt of a turn as JSON: a string, or a list of ids.
 func (p *Prompts) appendPrompt(dst []byte, turn int32) []byte {
 	tokens, blocks := int(p.workload.Turns[turn].Input), p.workload.Turns[turn].IDs
 	open, end, between := byte('"'), byte('"'), byte(' ')
@@ -121,8 +120,8 @@ func (p *Prompts) appendPrompt(dst []byte, turn int32) []byte {
 	return append(dst, end)
 }
 
-// numberOf returns a number for a token of a block, always the same: of one of the
-// trace by its id, of another by its turn and place.
+// numberOf returns a fixed number for a token of a block. For a block of the trace it depends on the id, for other
+// blocks on the turn and the position.
 func (p *Prompts) numberOf(id uint64, at, place int, shared bool) uint64 {
 	var key [33]byte
 	binary.LittleEndian.PutUint64(key[25:], p.salt)

@@ -14,10 +14,10 @@ import (
 	"github.com/replay-llm/replay/internal/json"
 )
 
-// askTime is how long a server may take to report its models and settings.
+// askTime is the timeout for the models and settings of a server.
 const askTime = 5 * time.Second
 
-// FindModel returns the first model that a server has.
+// FindModel returns the first model of a server.
 func FindModel(ctx context.Context, url string, headers http.Header) (string, error) {
 	text, err := getText(ctx, url+"/v1/models", headers)
 	if err != nil {
@@ -34,8 +34,8 @@ func FindModel(ctx context.Context, url string, headers http.Header) (string, er
 	return list.Data[0].ID, nil
 }
 
-// FindSettings returns the release and settings that a vLLM server and its metrics report, by the names of
-// meta.json; for other servers it returns nothing.
+// FindSettings returns the release and the settings that a vLLM server reports, by the names in meta.json. For other
+// servers it returns nothing.
 func FindSettings(ctx context.Context, url string, headers http.Header) map[string]any {
 	found := map[string]any{}
 	text, err := getText(ctx, url+"/metrics", headers)

@@ -10,23 +10,22 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// lateMS is how many ms after its time a request may reach the server and count as
-// on time.
+// lateMS is how many ms after its due time a request may be sent and still count as on time.
 const lateMS = 1
 
-// Kept is how well the client kept to the workload, which it reports of itself.
+// Kept measures how well the client followed the workload.
 type Kept struct {
 	mu        sync.Mutex
 	late      []float64 // ms, by request
-	over      int       // requests later than lateMS
+	over      int       // number of requests that were later than lateMS
 	ended     map[string]int
-	lengths   int // prompts that the server found longer or shorter than in the trace
-	answers   int // answers of another length than was asked for
-	counted   int // answers with one token per piece of the stream
+	lengths   int // prompts with another length on the server than in the trace
+	answers   int // answers with another length than requested
+	counted   int // answers with tokens counted as pieces of the stream
 	firstFail string
 }
 
-// NewKept returns a count of nothing.
+// NewKept returns an empty Kept.
 func NewKept() *Kept { return &Kept{ended: map[string]int{}} }
 
 func (k *Kept) addRow(r *measure.Row, q *sim.Request) {
@@ -55,12 +54,12 @@ func (k *Kept) addRow(r *measure.Row, q *sim.Request) {
 	}
 }
 
-// Failed returns how many requests ended with an error, and what the first said.
+// Failed returns the number of failed requests, and the first error.
 func (k *Kept) Failed() (n int, first string) { return k.ended[measure.StatusError], k.firstFail }
 
-// Warning returns the warning if too many requests were late; else nothing.
+// Warning returns a warning if more than 1 % of the requests were late, otherwise "".
 func (k *Kept) Warning() string {
-	if 100*k.over <= len(k.late) { // one in a hundred makes no other run
+	if 100*k.over <= len(k.late) { // 1 % of late requests does not change a run
 		return ""
 	}
 	d := collector.Describe(k.late)
@@ -68,7 +67,7 @@ func (k *Kept) Warning() string {
 		k.over, len(k.late), lateMS, d.P99, d.Max)
 }
 
-// Fields returns the same for the report's JSON.
+// Fields returns the counts as fields for the report's JSON.
 func (k *Kept) Fields() []collector.Field {
 	d := collector.Describe(k.late)
 	return []collector.Field{
@@ -78,7 +77,7 @@ func (k *Kept) Fields() []collector.Field {
 	}
 }
 
-// WriteText writes the counts that the report does not have.
+// WriteText writes the counts that are not in the report.
 func (k *Kept) WriteText(w io.Writer) {
 	d := collector.Describe(k.late)
 	fmt.Fprintf(w, "Requests: %d ok, %d with an error, %d cancelled\n", k.ended[measure.StatusOK], k.ended[measure.StatusError], k.ended[measure.StatusCancelled])

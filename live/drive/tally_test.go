@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// A client that is late with more than one request in a hundred says so.
+// A client with more than 1 % late requests returns a warning.
 func TestLateClientIsNoticed(t *testing.T) {
 	for late, want := range map[int]string{0: "", 2: "", 3: "3 of 200 requests were sent more than 1 ms late, by 7.0 ms at p99 and 7.0 ms at most"} {
 		k := NewKept()

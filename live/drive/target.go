@@ -1,8 +1,8 @@
-// Package drive sends the requests of a workload to a real server with OpenAI's API, and keeps the measurements.
+// Package drive sends the requests of a workload to a real server with OpenAI's API, and records the measurements.
 //
-// The driver of replays in real time lets requests arrive, in open or closed loop and turn by turn; a Target of
-// this package makes calls of them. Read target.go (a request as a call), prompts.go (its prompt), server.go
-// (the settings that the server reports), tally.go (how late the client was).
+// The driver of replays in real time lets requests arrive, in open or closed loop and turn by turn. A Target of this
+// package sends them. Read target.go (a request as a call), prompts.go (its prompt), server.go (the settings that the
+// server reports), tally.go (how late the client was).
 package drive
 
 import (
@@ -24,31 +24,31 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Options are how requests are put.
+// Options configure requests.
 type Options struct {
-	URL   string // of the server, without /v1
+	URL   string // URL of the server, without /v1
 	Model string
 	Chat  bool // /v1/chat/completions instead of /v1/completions
-	// Body holds members of every request, in addition to those made for it.
+	// Body has additional members of every request.
 	Body    map[string]any
 	Headers http.Header
-	// SessionHeader and ServerHeader name the headers that tell a router the session of a request, and the
-	// client the server of an answer; "": none.
+	// SessionHeader is the request header with the session, for routers. ServerHeader is the response header with the
+	// name of the server. "": none.
 	SessionHeader, ServerHeader string
-	Whole                       bool          // answers come in one piece, not as a stream
-	Timeout                     time.Duration // of a request
+	Whole                       bool          // answers are not streamed
+	Timeout                     time.Duration // timeout of a request
 }
 
-// Target serves the requests of a workload by calls. It is an online.Target.
+// Target serves the requests of a workload by calls. It implements online.Target.
 //
-// The recorder receives a request once it has completed.
+// The recorder receives a request after it has completed.
 type Target struct {
 	o       Options
 	prompts *Prompts
 	client  *http.Client
 	ahead   *ahead
 	path    string
-	before  []byte // of a body: what comes before the prompt, and behind it
+	before  []byte // the JSON of a body before and after the prompt
 	behind  []byte
 
 	run   *measure.Run
@@ -58,7 +58,7 @@ type Target struct {
 	bufs  sync.Pool
 }
 
-// NewTarget returns a target of requests with those prompts.
+// NewTarget returns a target for requests with the prompts p.
 func NewTarget(o Options, p *Prompts, run *measure.Run, kept *Kept) (*Target, error) {
 	t := &Target{o: o, prompts: p, run: run, kept: kept, path: o.URL + "/v1/completions"}
 	body := map[string]any{"model": o.Model, "temperature": 0, "ignore_eos": true, "stream": !o.Whole}
@@ -86,8 +86,8 @@ func NewTarget(o Options, p *Prompts, run *measure.Run, kept *Kept) (*Target, er
 	return t, nil
 }
 
-// Begin makes t the target of a replay on a clock, and prepares what would make the first
-// requests late. Close ends what it began.
+// Begin returns t as the target of a replay on a clock. It prepares connections and bodies, so that the first
+// requests are not late. Close releases them.
 func (t *Target) Begin(ctx context.Context, rec *online.Recorder, clock *online.Clock) online.Target {
 	t.rec, t.clock = rec, clock
 	t.openConnections(ctx)
@@ -95,10 +95,10 @@ func (t *Target) Begin(ctx context.Context, rec *online.Recorder, clock *online.
 	return t
 }
 
-// maxOpened is how many connections are opened before the first request.
+// maxOpened is the maximum number of connections that are opened before the first request.
 const maxOpened = 256
 
-// openConnections opens as many connections as there are sessions, or a number of them.
+// openConnections opens one connection per session, up to maxOpened.
 func (t *Target) openConnections(ctx context.Context) {
 	ctx, end := context.WithTimeout(ctx, askTime)
 	defer end()
@@ -110,7 +110,7 @@ func (t *Target) openConnections(ctx context.Context) {
 				return
 			}
 			maps.Copy(rq.Header, t.o.Headers)
-			if response, err := t.client.Do(rq); err == nil { // a server that rejects it has a connection too
+			if response, err := t.client.Do(rq); err == nil { // the connection is also open if the server rejects the request
 				_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 1<<20))
 				response.Body.Close()
 			}
@@ -119,7 +119,7 @@ func (t *Target) openConnections(ctx context.Context) {
 	all.Wait()
 }
 
-// Close frees what the target holds. Nothing is served any more.
+// Close releases the resources of the target. It serves no further requests.
 func (t *Target) Close() {
 	if t.ahead != nil {
 		t.ahead.close()
@@ -127,7 +127,7 @@ func (t *Target) Close() {
 	t.client.CloseIdleConnections()
 }
 
-// call is one request in flight.
+// call is a request in flight.
 type call struct {
 	q      *sim.Request
 	body   []byte
@@ -136,7 +136,7 @@ type call struct {
 	wrote  time.Time
 }
 
-// Serve asks for q and reads the answer to its end. The end of ctx ends the request.
+// Serve sends q and reads the answer to its end. The end of ctx ends the request.
 func (t *Target) Serve(ctx context.Context, q *sim.Request, placed func()) error {
 	placed()
 	place, w := t.prompts.turnOf(q), t.prompts.workload
@@ -171,7 +171,7 @@ func (t *Target) Serve(ctx context.Context, q *sim.Request, placed func()) error
 	return err
 }
 
-// makeBody makes the body of a request.
+// makeBody returns the body of a request.
 func (t *Target) makeBody(turn int32) []byte {
 	q := &t.prompts.workload.Turns[turn]
 	body := append(make([]byte, 0, len(t.before)+len(t.behind)+8*int(q.Input)+16), t.before...)
@@ -179,7 +179,7 @@ func (t *Target) makeBody(turn int32) []byte {
 	return append(strconv.AppendInt(body, int64(q.Output), 10), '}')
 }
 
-// ask makes the call.
+// ask sends the request and reads the answer.
 func (t *Target) ask(ctx context.Context, c *call) error {
 	ctx, end := context.WithTimeoutCause(ctx, t.o.Timeout, fmt.Errorf("no whole answer after %v", t.o.Timeout))
 	defer end()
@@ -240,8 +240,8 @@ func (t *Target) readAnswer(c *call, response *http.Response) error {
 	return nil
 }
 
-// reportTokens reports to the recorder a request that has completed: as many tokens as
-// it asked for, the last with the last piece of the answer.
+// reportTokens reports a completed request to the recorder with the requested number of tokens. The last token has
+// the time of the last piece of the answer.
 func (t *Target) reportTokens(c *call) {
 	reused := 0
 	if c.row.Cached != nil {

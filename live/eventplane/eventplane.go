@@ -9,9 +9,8 @@
 //     namespace.NS.component.COMP.endpoint.EP.kv-events in 1.6.
 //   - The key of the publisher in v1/event_channels is NS/COMP/kv-events/ID in 1.2, and
 //     namespace/NS/component/COMP/endpoint/EP/topic/kv-events/ID in 1.6.
-//
-// - The id of the publisher is the worker's id in 1.2. In 1.6, and for ranks above 0, it is a separate number. In 1.6
-// v1/event_sources has its worker.
+//   - The id of the publisher is the worker's id in 1.2. In 1.6, and for ranks above 0, it is a separate number. In
+//     1.6 v1/event_sources has its worker.
 //   - A message has one event in 1.2, and a list of events with residency_domain in 1.6.
 //
 // A message is msgpack: publisher_id, sequence, published_at (ms), topic, and payload as bytes. The payload is

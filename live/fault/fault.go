@@ -1,8 +1,8 @@
-// Package fault holds the errors that cross the wire between a served engine and its callers: a type out of a
-// short list, a message, and a cause.
+// Package fault defines the errors between a served engine and its callers: a type from a short list, a message, and
+// a cause.
 //
-// An error inside an engine has a Backend type. An error in transport, router or frontend has a type of the
-// same list without Backend. Callers branch on types, with errors.Is:
+// An error inside an engine has a Backend type. An error of a transport, router or frontend has a type without
+// Backend. Callers check types with errors.Is:
 //
 //	if errors.Is(err, fault.BackendInvalidArgument) { … }
 //
@@ -16,23 +16,23 @@ import (
 	"strings"
 )
 
-// Type is a kind of error. A Type is an error itself, so that
-// errors.Is finds it in a chain; it compares for being exactly that type.
+// Type is the type of an error. A Type is itself an error: errors.Is(err, t) reports whether a chain has an error of
+// exactly this type.
 type Type string
 
-// The types of transport, router and frontend.
+// Types of errors of transport, router and frontend.
 const (
 	Unknown           Type = "Unknown"
-	InvalidArgument   Type = "InvalidArgument"   // the request cannot be served unchanged; do not retry
-	CannotConnect     Type = "CannotConnect"     // no process was reached
-	Disconnected      Type = "Disconnected"      // the other side went away in the middle
-	ConnectionTimeout Type = "ConnectionTimeout" // the worker did not call back in time
-	ResponseTimeout   Type = "ResponseTimeout"   // nothing came for too long
-	Cancelled         Type = "Cancelled"         // the caller cancelled it
-	ResourceExhausted Type = "ResourceExhausted" // all workers are busy; a retry may work
+	InvalidArgument   Type = "InvalidArgument"   // the request must be changed; do not retry
+	CannotConnect     Type = "CannotConnect"     // no process could be reached
+	Disconnected      Type = "Disconnected"      // the peer disconnected
+	ConnectionTimeout Type = "ConnectionTimeout" // the worker did not call home in time
+	ResponseTimeout   Type = "ResponseTimeout"   // the peer sent nothing for too long
+	Cancelled         Type = "Cancelled"         // the caller cancelled the request
+	ResourceExhausted Type = "ResourceExhausted" // all workers are busy; a retry may succeed
 )
 
-// The types of a served engine.
+// Types of errors of a served engine.
 const (
 	BackendUnknown           Type = "Backend(Unknown)"
 	BackendInvalidArgument   Type = "Backend(InvalidArgument)"
@@ -41,11 +41,11 @@ const (
 	BackendConnectionTimeout Type = "Backend(ConnectionTimeout)"
 	BackendResponseTimeout   Type = "Backend(ResponseTimeout)"
 	BackendCancelled         Type = "Backend(Cancelled)"
-	BackendEngineShutdown    Type = "Backend(EngineShutdown)"   // the engine is going, or was never there
+	BackendEngineShutdown    Type = "Backend(EngineShutdown)"   // the engine is shutting down or is not running
 	BackendStreamIncomplete  Type = "Backend(StreamIncomplete)" // the stream ended without a terminal
 )
 
-// listTypes lists all types there are.
+// listTypes returns all types.
 func listTypes() []Type {
 	return []Type{
 		Unknown, InvalidArgument, CannotConnect, Disconnected,
@@ -59,7 +59,7 @@ func listTypes() []Type {
 // Error returns the type's name.
 func (t Type) Error() string { return string(t) }
 
-// Variant returns the name inside Backend(…), and reports whether t is a Backend type.
+// Variant returns the name inside Backend(…), and false for other types.
 func (t Type) Variant() (string, bool) {
 	inner, ok := strings.CutPrefix(string(t), "Backend(")
 	if !ok {
@@ -68,9 +68,8 @@ func (t Type) Variant() (string, bool) {
 	return strings.CutSuffix(inner, ")")
 }
 
-// Backend returns the type as an engine reports it: itself if it is a Backend type,
-// else the Backend type of that name, or BackendUnknown if an engine has none
-// of that name.
+// Backend returns t if it is a Backend type. Otherwise it returns the Backend type with the same name, or
+// BackendUnknown if there is none.
 func (t Type) Backend() Type {
 	if _, ok := t.Variant(); ok {
 		return t
@@ -81,18 +80,18 @@ func (t Type) Backend() Type {
 	return BackendUnknown
 }
 
-// Error is an error that crosses the wire.
+// Error is an error that is sent over the wire.
 type Error struct {
 	Type    Type
 	Message string
-	Cause   error // what led to it; may be nil
+	Cause   error // may be nil
 
-	// origin is the error that From converted: errors.Is and errors.As read it instead of Cause, and it is never on the
-	// wire.
+	// origin is the error that From converted. errors.Is and errors.As use it instead of Cause. It is not sent over
+	// the wire.
 	origin error
 }
 
-// New makes an error as fmt.Errorf does: the operand of %w becomes the cause.
+// New returns an Error with a message like fmt.Errorf. The operand of %w is the cause.
 func New(t Type, format string, args ...any) *Error {
 	err := fmt.Errorf(format, args...)
 	if cause := errors.Unwrap(err); cause != nil {
@@ -101,7 +100,7 @@ func New(t Type, format string, args ...any) *Error {
 	return &Error{Type: t, Message: err.Error(), origin: asJoined(err)}
 }
 
-// asJoined returns err if it wraps several errors, none of which is the cause.
+// asJoined returns err if it wraps several errors, and nil otherwise.
 func asJoined(err error) error {
 	if _, many := err.(interface{ Unwrap() []error }); many {
 		return err
@@ -109,7 +108,7 @@ func asJoined(err error) error {
 	return nil
 }
 
-// Error returns type and message, and the cause unless the message tells it.
+// Error returns type, message and cause. The cause is omitted if the message contains it.
 func (e *Error) Error() string {
 	text := string(e.Type) + ": " + e.Message
 	if e.Message == "" {
@@ -128,7 +127,7 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Unwrap returns the cause.
+// Unwrap returns the converted error or the cause.
 func (e *Error) Unwrap() error {
 	if e.origin != nil {
 		return e.origin
@@ -142,8 +141,9 @@ func (e *Error) Is(target error) bool {
 	return ok && t == e.Type
 }
 
-// From returns err as an Error, nil for nil. An Error stays unchanged. Around an Error, the result has the type
-// of that Error and the text of err. Anything else is Unknown; errors.Is and errors.As see its chain as before.
+// From converts err to an Error, nil to nil. An Error is returned unchanged. An error that wraps an Error gets its
+// type and keeps its own text. All other errors get the type Unknown. errors.Is and errors.As find the same errors as
+// in err.
 func From(err error) *Error {
 	if err == nil {
 		return nil
@@ -170,8 +170,8 @@ func From(err error) *Error {
 	return e
 }
 
-// FromEngine is From for an error that leaves an engine: its type is a Backend
-// type. If an engine has no type of that name, the error as it was is the cause.
+// FromEngine is From with a Backend type, for errors of an engine. If no Backend type has the same name, the error
+// from From is the cause.
 func FromEngine(err error) *Error {
 	e := From(err)
 	if e == nil {
@@ -187,8 +187,7 @@ func FromEngine(err error) *Error {
 	return &Error{Type: t, Message: e.Message, Cause: e.Cause, origin: e.origin}
 }
 
-// MatchChain reads all types along err's chain of causes. It is false if any
-// of them is in exclude, else true if any of them is in match.
+// MatchChain reports whether a type in err's chain of causes is in match and no type is in exclude.
 func MatchChain(err error, match, exclude []Type) bool {
 	found := false
 	for _, t := range appendTypes(err, nil) {
@@ -200,7 +199,7 @@ func MatchChain(err error, match, exclude []Type) bool {
 	return found
 }
 
-// appendTypes appends the types along err's chain.
+// appendTypes appends the types in err's chain.
 func appendTypes(err error, types []Type) []Type {
 	switch e := err.(type) {
 	case nil:

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// The bytes are those of the documents, and come back as they went.
+// Errors are encoded as documented, and decoded to the same errors.
 func TestWire(t *testing.T) {
 	deep := New(CannotConnect, "no call home: %w", io.ErrUnexpectedEOF)
 	tests := []struct {
@@ -37,7 +37,7 @@ func TestWire(t *testing.T) {
 	}
 }
 
-// A text has each message once, also after it has crossed the wire.
+// The text of an error has each message once, also after it was sent over the wire.
 func TestText(t *testing.T) {
 	for want, err := range map[string]*Error{
 		"Unknown: x":                       New(Unknown, "x"),
@@ -57,8 +57,8 @@ func TestText(t *testing.T) {
 	}
 }
 
-// Every type is written and read, and has the levels of the table: eight at the
-// top, seven of them and two more inside Backend.
+// Every type is encoded and decoded. There are eight types outside Backend and nine inside: seven with the same
+// names, and two more.
 func TestTypes(t *testing.T) {
 	top, backend := 0, 0
 	for _, typ := range listTypes() {
@@ -87,7 +87,7 @@ func TestTypes(t *testing.T) {
 	}
 }
 
-// What a newer or careless program writes is read as far as it goes.
+// Unknown types and malformed parts of other programs are decoded as far as possible.
 func TestForeignWire(t *testing.T) {
 	tests := []struct {
 		in   string
@@ -113,7 +113,7 @@ func TestForeignWire(t *testing.T) {
 	}
 }
 
-// errors.Is and errors.As see through causes, also of converted errors.
+// errors.Is and errors.As find all causes, also of converted errors.
 func TestChain(t *testing.T) {
 	_, missing := os.Open("/no/such/file")
 	inner := New(BackendEngineShutdown, "gone: %w", missing)
@@ -153,7 +153,7 @@ func TestChain(t *testing.T) {
 	}
 }
 
-// Errors of an engine have a Backend type, and keep their cause.
+// Errors of an engine have a Backend type and keep their cause.
 func TestFromEngine(t *testing.T) {
 	tests := []struct {
 		in   error
@@ -204,7 +204,7 @@ func TestMatchChain(t *testing.T) {
 	}
 }
 
-// A chain of any length is written, and read, to a bounded depth.
+// A chain of any length is encoded and decoded up to a maximum depth.
 func TestDepth(t *testing.T) {
 	var err error = io.EOF
 	for range 1000 {

@@ -7,11 +7,10 @@ import (
 	"github.com/replay-llm/replay/internal/json"
 )
 
-// maxDepth bounds the causes of an error that is read or written. A chain
-// longer than that is cut.
+// maxDepth is the maximum number of errors in an encoded or decoded chain. Longer chains are truncated.
 const maxDepth = 32
 
-// MarshalJSON writes a bare string, or {"Backend":"variant"}.
+// MarshalJSON encodes the type as a string, or as {"Backend":"variant"}.
 func (t Type) MarshalJSON() ([]byte, error) {
 	if v, ok := t.Variant(); ok {
 		return json.Marshal(map[string]string{"Backend": v})
@@ -19,8 +18,7 @@ func (t Type) MarshalJSON() ([]byte, error) {
 	return json.Marshal(string(t))
 }
 
-// UnmarshalJSON reads the output of MarshalJSON. An unknown type, from a newer program, is Unknown or
-// BackendUnknown.
+// UnmarshalJSON decodes the output of MarshalJSON. An unknown type becomes Unknown or BackendUnknown.
 func (t *Type) UnmarshalJSON(b []byte) error {
 	var name string
 	if err := json.Unmarshal(b, &name); err == nil {
@@ -50,14 +48,14 @@ func knownOr(t, other Type) Type {
 	return other
 }
 
-// wire is an Error in JSON.
+// wire is the JSON of an Error.
 type wire struct {
 	Type     Type   `json:"error_type"`
 	Message  string `json:"message"`
 	CausedBy *wire  `json:"caused_by,omitempty"`
 }
 
-// MarshalJSON writes {"error_type":…,"message":…,"caused_by":…}.
+// MarshalJSON encodes the error as {"error_type":…,"message":…,"caused_by":…}.
 func (e *Error) MarshalJSON() ([]byte, error) {
 	return json.Marshal(e.toWire(maxDepth))
 }
@@ -70,7 +68,7 @@ func (e *Error) toWire(depth int) *wire {
 	return w
 }
 
-// UnmarshalJSON reads the output of MarshalJSON. Without an error_type it is Unknown.
+// UnmarshalJSON decodes the output of MarshalJSON. A missing error_type becomes Unknown.
 func (e *Error) UnmarshalJSON(b []byte) error {
 	var w wire
 	if err := json.Unmarshal(b, &w); err != nil {

@@ -13,7 +13,7 @@
 //
 // The publisher keeps the last 10,000 batches. It answers requests for older batches with a snapshot:
 //
-// - number -2, with the number S of the last included batch;
+//   - number -2, with the number S of the last included batch;
 //   - a clear, which removes only what this publisher has announced;
 //   - every cached block as a separate BlockStored, 1,000 to a batch of one rank, in the order of a walk from the roots;
 //   - the end.
@@ -23,10 +23,9 @@
 //
 // vLLM has three layouts:
 //
-// - Up to 0.31 an event is an array with the type first. An answer is ["", number, batch], its end ["", -1, ""].
+//   - Up to 0.31 an event is an array with the type first. An answer is ["", number, batch], its end ["", -1, ""].
 //   - In 0.32 an event is a map without defaults. An answer is ["", topic, number, batch], its end ["", "", -1, ""].
-//
-// - From 0.33 on the map of BlockStored has a header of three bytes.
+//   - From 0.33 on the map of BlockStored has a header of three bytes.
 //
 // A batch of vLLM is one step of the engine. BlockStored has token_ids, lora_name, medium GPU, and from 0.32 on group
 // 0 of full_attention. Each BlockRemoved has one block. A hash is a number, or 32 bytes with the number at the end

@@ -18,7 +18,7 @@ type allowed struct {
 	loopback, private, local, any bool
 }
 
-// NotAllowedError reports an address that this process does not dial.
+// NotAllowedError is the error for an address that may not be dialled.
 type NotAllowedError struct {
 	Address string
 	Allowed []string
@@ -28,8 +28,8 @@ func (e *NotAllowedError) Error() string {
 	return fmt.Sprintf("%s is no address to dial here: only %s (--allow-dial)", e.Address, strings.Join(e.Allowed, ", "))
 }
 
-// parseAllowed reads the entries of a list; none are the defaults. Addresses of the
-// link, where clouds keep their metadata, are among neither.
+// parseAllowed parses the entries of a list, or the defaults if list is empty. The defaults exclude link-local
+// addresses, at which clouds serve metadata.
 func parseAllowed(list []string) (*allowed, error) {
 	if len(list) == 0 {
 		list = []string{"loopback", "private", "local"}
@@ -76,8 +76,7 @@ func (a *allowed) hasName(host string) bool {
 	return slices.Contains(a.names, strings.ToLower(host))
 }
 
-// checkAddress returns a NotAllowedError for an address, with a port, that is not
-// dialled.
+// checkAddress returns a NotAllowedError if the address, with a port, may not be dialled.
 func (a *allowed) checkAddress(address string) error {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -90,10 +89,10 @@ func (a *allowed) checkAddress(address string) error {
 }
 
 func (a *allowed) has(ip netip.Addr) bool {
-	shared := netip.PrefixFrom(netip.AddrFrom4([4]byte{100, 64}), 10) // of carriers, and of some clusters' pods
+	shared := netip.PrefixFrom(netip.AddrFrom4([4]byte{100, 64}), 10) // used by carriers, and by pods of some clusters
 	switch {
 	case a.any,
-		// Dialling no address reaches this machine.
+		// A dial of the unspecified address reaches this machine.
 		a.loopback && (ip.IsLoopback() || ip.IsUnspecified()),
 		a.private && (ip.IsPrivate() || shared.Contains(ip)):
 		return true
@@ -104,7 +103,7 @@ func (a *allowed) has(ip netip.Addr) bool {
 	return a.local && !ip.IsLinkLocalUnicast() && isOwn(ip)
 }
 
-// isOwn reports whether an address is one of this machine.
+// isOwn reports whether an address belongs to this machine.
 func isOwn(ip netip.Addr) bool {
 	all, err := net.InterfaceAddrs()
 	return err == nil && slices.ContainsFunc(all, func(n net.Addr) bool {

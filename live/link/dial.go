@@ -13,26 +13,26 @@ import (
 	"github.com/replay-llm/replay/internal/listen"
 )
 
-// RefusedError is a listener's line to a connection that it refuses.
+// RefusedError is the line that a listener sends when it refuses a connection.
 type RefusedError struct{ Reason string }
 
 func (e *RefusedError) Error() string { return "it refuses us: " + e.Reason }
 
-// longestRefusal bounds the line of a refusal, in bytes.
+// longestRefusal is the maximum length of a refusal, in bytes.
 const longestRefusal = 512
 
-// refusalOf returns the refusal that begins with line.
+// refusalOf reads the rest of a refusal that starts with line.
 func refusalOf(c net.Conn, line string) error {
 	if !strings.Contains(line, "\n") {
 		_ = c.SetReadDeadline(time.Now().Add(time.Second))
-		rest, _ := io.ReadAll(io.LimitReader(c, longestRefusal)) // all of it
+		rest, _ := io.ReadAll(io.LimitReader(c, longestRefusal)) // up to its end
 		line += string(rest)
 	}
 	line, _, _ = strings.Cut(line, "\n")
 	return &RefusedError{line[:min(len(line), longestRefusal)]}
 }
 
-// Dial connects to an address that may be dialled, and sends the proof that its listener requires.
+// Dial connects to an allowed address, and authenticates as its listener requires.
 func (l *Links) Dial(ctx context.Context, address string) (net.Conn, error) {
 	raw, err := l.DialPlain(ctx, address)
 	if err != nil {
@@ -52,7 +52,7 @@ func (l *Links) Dial(ctx context.Context, address string) (net.Conn, error) {
 	return c, nil
 }
 
-// proveTo sends a listener the proof that it requires.
+// proveTo authenticates to a listener.
 func (l *Links) proveTo(ctx context.Context, raw net.Conn, address string) (net.Conn, error) {
 	defer context.AfterFunc(ctx, func() { _ = raw.SetDeadline(time.Unix(1, 0)) })()
 	if err := raw.SetDeadline(time.Now().Add(handshakeTime)); err != nil {
@@ -88,8 +88,7 @@ func (l *Links) proveTo(ctx context.Context, raw net.Conn, address string) (net.
 	return c, raw.SetDeadline(time.Time{})
 }
 
-// DialPlain connects to an address that may be dialled and proves nothing, for
-// protocols that have no such thing.
+// DialPlain connects to an allowed address without authentication, for protocols that have none.
 func (l *Links) DialPlain(ctx context.Context, address string) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -97,7 +96,7 @@ func (l *Links) DialPlain(ctx context.Context, address string) (net.Conn, error)
 	}
 	d := net.Dialer{KeepAliveConfig: listen.KeepAlive()}
 	if !l.allowed.hasName(host) {
-		// The check runs after the name is resolved, on the address that it resolved to.
+		// The check runs after the name is resolved, on the resolved address.
 		d.ControlContext = func(_ context.Context, _, resolved string, _ syscall.RawConn) error {
 			return l.allowed.checkAddress(resolved)
 		}
@@ -105,8 +104,7 @@ func (l *Links) DialPlain(ctx context.Context, address string) (net.Conn, error)
 	return d.DialContext(ctx, "tcp", address)
 }
 
-// CheckDial returns why an address is not dialled, if that is known without a read
-// DNS.
+// CheckDial returns an error if an address may not be dialled. It does not resolve names.
 func (l *Links) CheckDial(address string) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil || net.ParseIP(host) == nil || l.allowed.hasName(host) {
@@ -115,8 +113,7 @@ func (l *Links) CheckDial(address string) error {
 	return l.allowed.checkAddress(address)
 }
 
-// refusable is a connection to a listener that may refuse it by its first line. One
-// goroutine reads.
+// refusable is a connection on which the first line may be a refusal. One goroutine reads it.
 type refusable struct {
 	net.Conn
 	address string
@@ -129,8 +126,7 @@ func (c *refusable) Read(p []byte) (int, error) {
 		return n, err
 	}
 	c.seen = true
-	// A reader that asks for fewer bytes than the prefix gets the refusal too: no answer of this protocol
-	// begins with its first bytes.
+	// A short read may return only the start of the prefix. No answer of this protocol begins with the same bytes.
 	if line := string(p[:n]); line[0] == refusalPrefix[0] && strings.HasPrefix(refusalPrefix, line[:min(n, 4)]) {
 		rest := refusalOf(c.Conn, line)
 		if r, ok := rest.(*RefusedError); ok {
@@ -141,7 +137,7 @@ func (c *refusable) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// CloseWrite ends what this side sends.
+// CloseWrite closes the sending side of the connection.
 func (c *refusable) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()

@@ -1,10 +1,9 @@
-// Package link is how the processes of a cluster connect to each other: where they listen, which peers they
-// accept, and which addresses they dial.
+// Package link connects the processes of a cluster: it defines where they listen, which peers they accept, and which
+// addresses they dial.
 //
-// They listen on loopback by default, without authentication. A listener on another address requires
-// certificates that an authority has signed, on both sides, or proof of a shared token, or both, unless
-// Insecure is set. The dialling side meets the requirements of the listener wherever the address is not
-// loopback.
+// Processes listen on loopback by default, without authentication. A listener on another address requires mutual TLS,
+// a shared token, or both, unless Insecure is set. A process that dials an address outside loopback authenticates as
+// the listener requires.
 //
 // Read link.go, listen.go, dial.go, then token.go and allow.go.
 package link
@@ -23,23 +22,23 @@ import (
 	"github.com/replay-llm/replay/internal/excerpt"
 )
 
-// Config configures connections. The zero value is loopback without credentials.
+// Config configures connections. The zero value means loopback without credentials.
 type Config struct {
-	// Cert, Key and CA are PEM files: all of them or none. Peers need a certificate that CA has signed, for
-	// servers and for clients.
+	// Cert, Key and CA are PEM files; all or none must be set. Peers need a certificate for servers and clients that
+	// CA has signed.
 	Cert, Key, CA string
-	// Name is what certificates of listeners are for; "": the host that is dialled.
+	// Name is the name in the certificates of listeners; "": the dialled host.
 	Name string
-	// Token is the shared secret of both sides; "": none. It is proven and never sent, and encrypts nothing.
+	// Token is a shared secret; "": none. Peers prove it and never send it. It does not encrypt connections.
 	Token string
-	// Insecure accepts every peer at a listener that is not on loopback.
+	// Insecure accepts every peer at listeners outside loopback.
 	Insecure bool
-	// Dial lists the addresses that may be dialled: networks, addresses, names of hosts, and the words
-	// loopback, private, local (this machine's own addresses) and any. Default: loopback, private and local.
+	// Dial lists the addresses that may be dialled: networks, addresses, host names, and the words loopback, private,
+	// local (this machine's addresses) and any. Default: loopback, private and local.
 	Dial []string
 }
 
-// FromEnv returns the configuration that the environment describes.
+// FromEnv returns the configuration from environment variables.
 func FromEnv(getenv func(string) string) Config {
 	return Config{
 		Cert: getenv("REPLAY_LINK_CERT"), Key: getenv("REPLAY_LINK_KEY"), CA: getenv("REPLAY_LINK_CA"), Name: getenv("REPLAY_LINK_NAME"),
@@ -47,19 +46,18 @@ func FromEnv(getenv func(string) string) Config {
 	}
 }
 
-// SplitList splits at commas and spaces and leaves nothing empty.
+// SplitList splits text at commas and spaces, and drops empty parts.
 func SplitList(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
-// leastToken is the least length of a token: every peer that connects gets a proof with which it can test
-// guesses.
+// leastToken is the minimum length of a token, because every peer receives a proof with which it can test guesses.
 const leastToken = 16
 
-// handshakeTime bounds the time before the first byte of a protocol.
+// handshakeTime is the time limit of authentication.
 const handshakeTime = 5 * time.Second
 
-// Links connects the processes of a cluster. Any goroutine may use it.
+// Links connects the processes of a cluster. It is safe for concurrent use.
 type Links struct {
 	server, client *tls.Config // nil without certificates
 	token          string
@@ -68,10 +66,10 @@ type Links struct {
 	watch          atomic.Pointer[Watch]
 }
 
-// Watch receives the connections that are refused.
+// Watch receives refused connections.
 type Watch struct {
-	Count func(listener, reason string) // nil: none
-	Warn  func(text string)             // nil: none
+	Count func(listener, reason string) // nil: not counted
+	Warn  func(text string)             // nil: not logged
 }
 
 // New checks a configuration and reads its files.
@@ -93,12 +91,12 @@ func New(c Config) (*Links, error) {
 	return l, l.readCertificates(c)
 }
 
-// Open returns l, or links by the zero Config if l is nil.
+// Open returns l, or links with the zero Config if l is nil.
 func Open(l *Links) *Links {
 	if l != nil {
 		return l
 	}
-	a, _ := parseAllowed(nil) // the defaults are well-formed
+	a, _ := parseAllowed(nil) // the defaults are valid
 	return &Links{allowed: a}
 }
 
@@ -124,7 +122,7 @@ func (l *Links) readCertificates(c Config) error {
 	return nil
 }
 
-// ReadServer returns the configuration of a server of HTTPS that asks for no certificates.
+// ReadServer returns the TLS configuration of an HTTPS server without client certificates.
 func ReadServer(cert, key string) (*tls.Config, error) {
 	pair, err := tls.LoadX509KeyPair(cert, key)
 	if err != nil {
@@ -133,10 +131,10 @@ func ReadServer(cert, key string) (*tls.Config, error) {
 	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, NextProtos: []string{"http/1.1"}}, nil
 }
 
-// SetWatch makes w hear of connections that are refused from now on.
+// SetWatch sets the receiver of refused connections.
 func (l *Links) SetWatch(w Watch) { l.watch.Store(&w) }
 
-// noteRefusal counts a connection that was refused, and warns of it.
+// noteRefusal reports a refused connection to the Watch.
 func (l *Links) noteRefusal(listener string, from net.Addr, reason string, err error) {
 	w := l.watch.Load()
 	if w == nil {
@@ -150,5 +148,5 @@ func (l *Links) noteRefusal(listener string, from net.Addr, reason string, err e
 	}
 }
 
-// wantsProof reports whether listeners that are not on loopback ask for something.
+// wantsProof reports whether listeners outside loopback require authentication.
 func (l *Links) wantsProof() bool { return l.server != nil || l.token != "" }

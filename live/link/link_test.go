@@ -23,7 +23,7 @@ import (
 
 const token = "a token of the cluster's own"
 
-// elsewhere returns an address of this machine that is not loopback.
+// elsewhere returns an address of this machine outside loopback.
 func elsewhere(t *testing.T) string {
 	t.Helper()
 	host := listen.RoutableAddress()
@@ -33,7 +33,7 @@ func elsewhere(t *testing.T) string {
 	return host
 }
 
-// counted is refusals, by listener and reason.
+// counted is the number of refusals by listener and reason.
 type counted struct {
 	mu    sync.Mutex
 	n     map[string]int
@@ -71,7 +71,7 @@ func newLinks(t *testing.T, c link.Config) *link.Links {
 	return l
 }
 
-// echo answers what a connection sends, in a server of l's.
+// echo starts a server of l that returns the received bytes.
 func echo(t *testing.T, l *link.Links, host string) string {
 	t.Helper()
 	s, err := l.Listen("echo", net.JoinHostPort(host, "0"), 0)
@@ -100,8 +100,8 @@ func say(t *testing.T, l *link.Links, address string) (string, error) {
 	return string(b[:n]), err
 }
 
-// A peer without the required proof is refused with a line that has the reason, and counted; on loopback no
-// proof is required.
+// The listener refuses a peer without the required credentials with one line that has the reason, and counts it. On
+// loopback no credentials are required.
 func TestProof(t *testing.T) {
 	host := elsewhere(t)
 	ca, other := certtest.NewAuthority(t), certtest.NewAuthority(t)
@@ -113,8 +113,8 @@ func TestProof(t *testing.T) {
 	both.Token = token
 	for name, test := range map[string]struct {
 		server, client link.Config
-		refused        string // how that is counted; "": it is not
-		told           string // in the client's error; "" none
+		refused        string // the counter of the refusal; "": not refused
+		told           string // part of the client's error; "": any
 	}{
 		"token":                         {link.Config{Token: token}, link.Config{Token: token}, "", ""},
 		"no token":                      {link.Config{Token: token}, link.Config{}, "no_token", "requires a token: set $REPLAY_LINK_TOKEN"},
@@ -152,7 +152,7 @@ func TestProof(t *testing.T) {
 	}
 }
 
-// A peer of another protocol reads the reason of the refusal.
+// A peer with another protocol can read the reason of the refusal.
 func TestRefusalIsALine(t *testing.T) {
 	host := elsewhere(t)
 	ca := certtest.NewAuthority(t)
@@ -173,7 +173,7 @@ func TestRefusalIsALine(t *testing.T) {
 	}
 }
 
-// A server without credentials listens outside loopback only on request.
+// Without credentials, a server outside loopback requires --insecure.
 func TestListenElsewhere(t *testing.T) {
 	for _, address := range []string{"0.0.0.0:0", "[::]:0", ":0"} {
 		_, err := newLinks(t, link.Config{}).Listen("streams", address, 0)
@@ -227,7 +227,7 @@ func TestHTTP(t *testing.T) {
 	c.await(t, "system/no_token")
 }
 
-// With certificates it is HTTPS, for clients that have one.
+// With certificates the server uses HTTPS and requires client certificates.
 func TestHTTPS(t *testing.T) {
 	host := elsewhere(t)
 	ca := certtest.NewAuthority(t)
@@ -254,13 +254,12 @@ func TestHTTPS(t *testing.T) {
 		t.Errorf("%q, %v", b, err)
 	}
 	if _, err := tls.Dial("tcp", at.Addr().String(), &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS13}); err != nil {
-		t.Fatal(err) // in TLS 1.3 the listener reads certificates after that
+		t.Fatal(err) // in TLS 1.3 the listener checks the client certificate after this
 	}
 	c.await(t, "system/no_certificate")
 }
 
-// Addresses that may be dialled are separated from addresses that may not; the address of a name is checked
-// when it is dialled.
+// Addresses are allowed or rejected as listed. For a name, the resolved address is checked at the dial.
 func TestAllowed(t *testing.T) {
 	own := listen.RoutableAddress()
 	for _, test := range []struct {
@@ -300,7 +299,7 @@ func TestAllowed(t *testing.T) {
 	}
 }
 
-// What does not go together is refused.
+// Invalid combinations of settings are rejected.
 func TestConfig(t *testing.T) {
 	for _, c := range []link.Config{{Cert: "a"}, {Cert: "a", Key: "b"}, {Name: "x"}, {Token: "short"}, {Cert: "none", Key: "none", CA: "none"}} {
 		if l, err := link.New(c); err == nil {

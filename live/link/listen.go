@@ -15,16 +15,15 @@ import (
 	"github.com/replay-llm/replay/live/tcp"
 )
 
-// The reasons for which connections are refused, as they are counted.
+// Labels for the reasons of refused connections.
 const (
 	noToken       = "no_token"
 	wrongToken    = "wrong_token"
 	noCertificate = "no_certificate"
 )
 
-// Listen listens at an address for connections that are proven where they have to
-// be. what names the listener in errors and counts. Connections are turned away
-// while most of them are open; 0: no limit.
+// Listen listens at an address. Outside loopback it authenticates the connections. what names the listener in errors
+// and metrics. It closes new connections while most connections are open; 0: no limit.
 func (l *Links) Listen(what, address string, most int) (*tcp.Server, error) {
 	at, err := listen.Open(what, address, l.missing())
 	if err != nil {
@@ -37,13 +36,13 @@ func (l *Links) Listen(what, address string, most int) (*tcp.Server, error) {
 	return s, nil
 }
 
-// Check returns why a listener must not be at a host, or nil.
+// Check returns an error if a listener may not listen at a host.
 func (l *Links) Check(what, host string) error {
 	_, err := listen.Check(what, net.JoinHostPort(host, "0"), l.missing())
 	return err
 }
 
-// missing returns what a listener outside loopback requires and l does not have.
+// missing returns the credentials that a listener outside loopback requires and l does not have.
 func (l *Links) missing() string {
 	if l.wantsProof() || l.insecure {
 		return ""
@@ -51,17 +50,16 @@ func (l *Links) missing() string {
 	return "certificates ($REPLAY_LINK_CERT, $REPLAY_LINK_KEY, $REPLAY_LINK_CA), a token in $REPLAY_LINK_TOKEN, or --insecure"
 }
 
-// Proves reports whether clients of a listener at a host prove themselves.
+// Proves reports whether a listener at a host authenticates its clients.
 func (l *Links) Proves(host string) bool {
 	ip := net.ParseIP(host)
 	return l.wantsProof() && (ip == nil || !ip.IsLoopback())
 }
 
-// Insecure reports whether listeners outside loopback may have no credentials.
+// Insecure reports whether listeners outside loopback need no credentials.
 func (l *Links) Insecure() bool { return l.insecure }
 
-// ForUsers returns the links of a listener for users: one without credentials if that is
-// allowed, else l.
+// ForUsers returns the links of a listener for users. With Insecure they have no credentials, otherwise they are l.
 func (l *Links) ForUsers() *Links {
 	if l.insecure {
 		return &Links{insecure: true, allowed: l.allowed}
@@ -69,7 +67,7 @@ func (l *Links) ForUsers() *Links {
 	return l
 }
 
-// admitConn returns a connection after the other side has proven what the listener requires.
+// admitConn authenticates a connection, and returns the connection to use.
 func (l *Links) admitConn(what string, raw net.Conn) (net.Conn, error) {
 	from := raw.RemoteAddr()
 	_ = raw.SetDeadline(time.Now().Add(handshakeTime))
@@ -97,11 +95,10 @@ func (l *Links) admitConn(what string, raw net.Conn) (net.Conn, error) {
 	return c, raw.SetDeadline(time.Time{})
 }
 
-// refusalPrefix is what a connection begins with that is refused: no protocol of
-// ours does.
+// refusalPrefix is the start of a refusal. No protocol of this project starts with it.
 const refusalPrefix = "replay: refused: "
 
-// sayRefusal writes a line to the other side: why it is refused.
+// sayRefusal sends the reason of a refusal to the peer.
 func sayRefusal(c net.Conn, why error) {
 	_ = c.SetDeadline(time.Now().Add(time.Second))
 	if _, err := io.WriteString(c, refusalPrefix+why.Error()+"\n"); err != nil {
@@ -110,13 +107,12 @@ func sayRefusal(c net.Conn, why error) {
 	if half, ok := c.(interface{ CloseWrite() error }); ok && half.CloseWrite() != nil {
 		return
 	}
-	// A connection that is closed with something unread may lose the line.
+	// If a connection is closed with unread bytes, the line may be lost.
 	_, _ = io.Copy(io.Discard, io.LimitReader(c, 1<<20))
 }
 
-// HTTP returns a listener for a server of HTTP, and the middleware for the handler of that server. A listener
-// that is not on loopback requires certificates, or the token as Authorization: Bearer for all paths except the
-// open ones.
+// HTTP returns a listener for an HTTP server, and a middleware for its handler. Outside loopback it requires
+// certificates, or the token as Authorization: Bearer. The paths in open need no token.
 func (l *Links) HTTP(what, address string, open ...string) (net.Listener, func(http.Handler) http.Handler, error) {
 	s, err := listen.Open(what, address, l.missing())
 	if err != nil {
@@ -133,8 +129,7 @@ func (l *Links) HTTP(what, address string, open ...string) (net.Listener, func(h
 	return s, func(h http.Handler) http.Handler { return l.askToken(what, h, open) }, nil
 }
 
-// ErrorLog returns where a server of HTTP writes that connections failed: those without
-// a certificate are counted.
+// ErrorLog returns a writer for the error log of an HTTP server. It counts connections without a valid certificate.
 func (l *Links) ErrorLog(what string) io.Writer { return errorLog{l, what} }
 
 type errorLog struct {
@@ -151,13 +146,13 @@ func (e errorLog) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// textAddr is an address that is text.
+// textAddr is a net.Addr from a string.
 type textAddr string
 
 func (textAddr) Network() string  { return "tcp" }
 func (a textAddr) String() string { return string(a) }
 
-// askToken puts the question for the token before a handler, if there is one.
+// askToken adds the check of the token to a handler, if there is a token.
 func (l *Links) askToken(what string, h http.Handler, open []string) http.Handler {
 	if l.token == "" {
 		return h

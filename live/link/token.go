@@ -12,9 +12,8 @@ import (
 	"strings"
 )
 
-// tokenMagic begins a connection on which the two sides prove a token to each other. After it the dialling side
-// sends a nonce. The listener answers with its own nonce and proves that it knows the token for both; then the
-// dialling side does.
+// tokenMagic begins a connection on which both sides prove a token. The dialer sends a nonce after it. The listener
+// answers with its own nonce and its proof for both nonces. Then the dialer sends its proof.
 const tokenMagic = "RPLYLNK1"
 
 const nonceSize = 32
@@ -24,7 +23,7 @@ var (
 	errTokenWrong  = errors.New("this listener requires another token: set $REPLAY_LINK_TOKEN to the token of the other side")
 )
 
-// proofOf returns the proof of one side for the other.
+// proofOf returns the proof of one side.
 func proofOf(token, side string, nonces ...[]byte) []byte {
 	h := hmac.New(sha256.New, []byte(token))
 	_, _ = io.WriteString(h, tokenMagic+side)
@@ -34,7 +33,7 @@ func proofOf(token, side string, nonces ...[]byte) []byte {
 	return h.Sum(nil)
 }
 
-// proveListener accepts a peer that knows the token. Its error is sent to the peer, and counted by its reason.
+// proveListener authenticates a dialer. Its error is sent to the dialer and counted by its reason.
 func proveListener(c net.Conn, token string) (reason string, err error) {
 	hello := make([]byte, len(tokenMagic)+nonceSize)
 	n, err := io.ReadFull(c, hello[:len(tokenMagic)])
@@ -59,7 +58,7 @@ func proveListener(c net.Conn, token string) (reason string, err error) {
 	return "", nil
 }
 
-// proveDialer proves a token to a listener that has proven it.
+// proveDialer authenticates to a listener, after the listener has proven the token.
 func proveDialer(c net.Conn, token string) error {
 	ours := make([]byte, nonceSize)
 	if _, err := rand.Read(ours); err != nil {

@@ -9,34 +9,34 @@ import (
 )
 
 const (
-	maxLine = 256 << 10 // bytes of an event that are kept; a longer one counts as one piece and is not read
-	maxTail = 64 << 10  // bytes of an answer in one piece that are kept: its end has the usage
-	maxGaps = 1 << 16   // gaps between tokens that are kept of one answer
+	maxLine = 256 << 10 // kept bytes of an event; a longer event counts as one piece and is not parsed
+	maxTail = 64 << 10  // kept bytes of an answer that is not streamed: its end has the usage
+	maxGaps = 1 << 16   // kept gaps between tokens of one answer
 )
 
-// Answer has the known facts of the answer of an OpenAI-style server, from its bytes as they come: completions or
-// chat, as a stream of events or in one piece. It keeps no text except that of the current event.
+// Answer measures the answer of an OpenAI-style server from its bytes, while they arrive: completions or chat,
+// streamed or not. It keeps no text except the current event.
 type Answer struct {
-	Pieces      int // of the stream that bring a token or more
+	Pieces      int // pieces of the stream with at least one token
 	First, Last time.Time
-	Gaps        []float64 // s, between pieces
-	// Input, Output and Cached are the tokens that the server counted; -1: unknown.
+	Gaps        []float64 // in seconds, between pieces
+	// Input, Output and Cached are the token counts of the server; -1: unknown.
 	Input, Output, Cached int
-	Done                  bool   // it came to its end
-	Err                   string // that the server sent in the stream
+	Done                  bool   // the answer is complete
+	Err                   string // error that the server sent in the stream
 
 	stream bool
-	silent time.Time // when it ended without text, as an answer of one token may that has none
-	long   bool      // the event at hand is too long
+	silent time.Time // time of an end without text, for an answer of one token without text
+	long   bool      // the current event is too long
 	line   []byte
 }
 
-// NewAnswer returns an answer of which nothing has come.
+// NewAnswer returns an empty answer.
 func NewAnswer(stream bool) *Answer {
 	return &Answer{Input: -1, Output: -1, Cached: -1, stream: stream}
 }
 
-// AddBytes adds what came at an instant.
+// AddBytes adds bytes that arrived at a time.
 func (a *Answer) AddBytes(at time.Time, p []byte) {
 	if !a.stream {
 		if a.First.IsZero() {
@@ -66,7 +66,7 @@ func (a *Answer) AddBytes(at time.Time, p []byte) {
 	}
 }
 
-// holdPart keeps the beginning of an event until its end comes.
+// holdPart keeps an incomplete event.
 func (a *Answer) holdPart(part []byte) {
 	if a.long = a.long || len(a.line)+len(part) > maxLine; a.long {
 		a.line = a.line[:0]
@@ -75,7 +75,7 @@ func (a *Answer) holdPart(part []byte) {
 	a.line = append(a.line, part...)
 }
 
-// End notes that all has come.
+// End marks the end of an answer that is not streamed.
 func (a *Answer) End() {
 	if a.stream {
 		return
@@ -85,7 +85,7 @@ func (a *Answer) End() {
 	a.line = nil
 }
 
-// readLine reads a line of a stream of events.
+// readLine parses a line of a stream of events.
 func (a *Answer) readLine(at time.Time, line []byte) {
 	data, ok := bytes.CutPrefix(line, []byte("data:"))
 	if !ok {
@@ -119,8 +119,8 @@ func (a *Answer) countPiece(at time.Time) {
 	a.Last = at
 }
 
-// bringsToken reports whether an event brings a token: text, or an empty piece before the end, which stands for half a
-// character. The first event of a chat, with no more than the role, brings none.
+// bringsToken reports whether an event has a token: text, or an empty piece before the end, which is an incomplete
+// character. The first event of a chat, with the role only, has no token.
 func bringsToken(data []byte) bool {
 	for _, key := range []string{`"text":`, `"content":`, `"reasoning_content":`, `"reasoning":`, `"arguments":`} {
 		if v := valueOf(data, key); len(v) > 1 && v[0] == '"' && v[1] != '"' {
@@ -137,7 +137,8 @@ func bringsToken(data []byte) bool {
 	return bytes.HasPrefix(v, []byte(`""`)) && !bytes.HasPrefix(valueOf(data, `"finish_reason":`), []byte{'"'})
 }
 
-// valueOf returns the value of a key. A key cannot be in a string, where its quotes would be escaped.
+// valueOf returns the text from the value of a key on. A key cannot occur inside a string, where its quotes would be
+// escaped.
 func valueOf(data []byte, key string) []byte {
 	_, v, _ := bytes.Cut(data, []byte(key))
 	return bytes.TrimLeft(v, " ")
@@ -152,7 +153,7 @@ type usage struct {
 	} `json:"prompt_tokens_details"`
 }
 
-// readUsage takes over the last usage in text, if there is one.
+// readUsage copies the last usage in text, if there is one.
 func (a *Answer) readUsage(text []byte) {
 	const key = `"usage":`
 	i := bytes.LastIndex(text, []byte(key))
@@ -174,8 +175,8 @@ func (a *Answer) readUsage(text []byte) {
 	}
 }
 
-// Tokens returns the output tokens: the server's count, or the pieces of the stream; counted reports the
-// latter.
+// Tokens returns the output tokens: the server's count, or the number of pieces if the server reported none. counted
+// reports that they are pieces.
 func (a *Answer) Tokens() (n int, counted bool) {
 	if a.Output >= 0 {
 		return a.Output, false

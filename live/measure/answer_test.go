@@ -7,7 +7,7 @@ import (
 	"github.com/replay-llm/replay/live/measure"
 )
 
-// Tokens are where a piece of text is, and where the server counts one that has no text.
+// Each piece with text counts as a token, and so does an answer of one token without text.
 func TestTokensOfAnswers(t *testing.T) {
 	const usage = "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":4,\"completion_tokens\":1}}\n\ndata: [DONE]\n\n"
 	for name, c := range map[string]struct {
@@ -21,7 +21,7 @@ func TestTokensOfAnswers(t *testing.T) {
 		"half a character before": {"data: {\"choices\":[{\"text\":\"\",\"finish_reason\":null}]}\n\n" + usage, 1},
 	} {
 		began := time.Now()
-		for _, size := range []int{1, 7, len(c.text)} { // however the bytes come
+		for _, size := range []int{1, 7, len(c.text)} { // for any split of the bytes
 			a := measure.NewAnswer(true)
 			for at := 0; at < len(c.text); at += size {
 				a.AddBytes(began.Add(time.Duration(at)), []byte(c.text[at:min(at+size, len(c.text))]))

@@ -1,10 +1,10 @@
-// Package measure keeps the measurements of the requests of a real server: a
-// directory that replay validate and replay calibrate read.
+// Package measure stores the measurements of requests to a real server in a directory that replay validate and replay
+// calibrate read.
 //
-// measured.jsonl has a line per request, in the order in which they ended, and trace.jsonl in the same order
-// their arrivals, lengths and blocks, as a trace; meta.json has the origin of the run.
+// measured.jsonl has one line per request, in the order of their ends. trace.jsonl has their arrivals, lengths and
+// blocks as a trace, in the same order. meta.json has the origin of the run.
 //
-// Read answer.go (the content of an answer's bytes), then run.go (the directory).
+// Read answer.go (the measurements of an answer), then run.go (the directory).
 package measure
 
 import (
@@ -26,7 +26,7 @@ import (
 	"github.com/replay-llm/replay/internal/json"
 )
 
-// The files of a run, and how requests ended.
+// Files of a run, and outcomes of requests.
 const (
 	RowsFile  = "measured.jsonl"
 	TraceFile = "trace.jsonl"
@@ -37,35 +37,35 @@ const (
 	StatusError     = "error"
 )
 
-// Row is the measurements of one request. Instants are s since the start of the run, on the clock of the
-// process that measured.
+// Row is the measurements of one request. Times are seconds since the start of the run, on the clock of the measuring
+// process.
 type Row struct {
 	ID       string   `json:"request_id"`
-	Line     int      `json:"line,omitempty"` // of the trace that was driven
+	Line     int      `json:"line,omitempty"` // line in the driven trace
 	Session  string   `json:"session_id,omitempty"`
 	Status   string   `json:"status"`
 	Code     int      `json:"http_status,omitempty"`
 	Error    string   `json:"error,omitempty"`
-	Server   string   `json:"server,omitempty"` // that answered, where it is known
+	Server   string   `json:"server,omitempty"` // server that answered, if known
 	Input    int      `json:"input_toks"`
 	Output   int      `json:"output_toks"`
-	Cached   *int     `json:"cached_toks,omitempty"` // of the prompt; nil: the server did not report it
-	Counted  bool     `json:"counted,omitempty"`     // output_toks are the pieces of the stream
+	Cached   *int     `json:"cached_toks,omitempty"` // cached prompt tokens; nil: not reported
+	Counted  bool     `json:"counted,omitempty"`     // output_toks are pieces of the stream
 	Streamed bool     `json:"streamed"`
-	Due      *float64 `json:"due_time,omitempty"` // when the trace wanted it to arrive
-	Arrival  float64  `json:"arrival_time"`       // when the server was sent all of it
+	Due      *float64 `json:"due_time,omitempty"` // arrival in the trace
+	Arrival  float64  `json:"arrival_time"`       // when the request was completely sent
 	First    *float64 `json:"first_token_ts,omitempty"`
 	Last     *float64 `json:"last_token_ts,omitempty"`
-	// Gaps are s between the pieces of the stream.
+	// Gaps are the seconds between the pieces of the stream.
 	Gaps []float64 `json:"gaps_s,omitempty"`
 
-	// Blocks are the ids of the prompt's blocks; it goes into the trace.
+	// Blocks are the ids of the prompt's blocks, for the trace only.
 	Blocks []uint64 `json:"-"`
-	// Asked is the number of tokens that the client asked for. The trace has it for a request without output tokens.
+	// Asked is the requested number of tokens. The trace uses it if there are no output tokens.
 	Asked int `json:"-"`
 }
 
-// SetAnswer copies the facts of the answer; start is that of the run.
+// SetAnswer copies the measurements of an answer; start is the start of the run.
 func (r *Row) SetAnswer(a *Answer, start time.Time) {
 	since := func(t time.Time) *float64 { return new(roundMicro(t.Sub(start).Seconds())) }
 	r.Output, r.Counted = a.Tokens()
@@ -89,33 +89,31 @@ func (r *Row) SetAnswer(a *Answer, start time.Time) {
 	}
 }
 
-// roundMicro rounds s to whole µs.
+// roundMicro rounds seconds to whole µs.
 func roundMicro(s float64) float64 { return math.Round(s*1e6) / 1e6 }
 
-// Options are how a run is kept.
+// Options configure the files of a run.
 type Options struct {
-	BlockTokens int            // that an id of the trace stands for
-	Meta        map[string]any // the content of meta.json
-	// PartBytes and PartTime end a part of the run, which then is a separate directory part-N; 0: never.
+	BlockTokens int            // tokens per id of the trace
+	Meta        map[string]any // content of meta.json
+	// PartBytes and PartTime limit a part of the run, which is a separate directory part-N; 0: no parts.
 	PartBytes int64
 	PartTime  time.Duration
-	// Warn, when not nil, is called with why rows cannot be written any more.
+	// Warn, if not nil, receives the first error that prevents the writing of rows.
 	Warn func(error)
 }
 
-// maxPending is the number of bytes that wait to be written; rows that come then
-// are lost, and counted.
+// maxPending is the maximum number of bytes that wait to be written. Further rows are dropped and counted.
 const maxPending = 64 << 20
 
-// Run is a run that is being measured. Any goroutine may add rows, and none waits
-// for the disk.
+// Run is a run that is being measured. Add is safe for concurrent use and does not wait for the disk.
 type Run struct {
 	dir   string
 	o     Options
 	Start time.Time
 
 	mu          sync.Mutex
-	rows, trace []byte // whole lines, to be written
+	rows, trace []byte // complete lines to write
 	lost        int
 	ending      chan struct{}
 	wake        bell.Bell
@@ -123,14 +121,13 @@ type Run struct {
 
 	part                int
 	rowsFile, traceOut  *os.File
-	rowsSize, traceSize int64 // whole lines
-	broken              error // the first that kept lines from being written
+	rowsSize, traceSize int64 // size of the complete lines
+	broken              error // the first error of a write
 	opened              time.Time
-	fresh               uint64 // the last number that was made up for a block
+	fresh               uint64 // the latest generated id of a block
 }
 
-// Create begins a run in a directory, which it makes. One with a run in it is
-// refused.
+// Create creates a directory and starts a run in it. It fails if the directory has a run.
 func Create(dir string, o Options) (*Run, error) {
 	for _, old := range []string{RowsFile, "part-0001"} {
 		switch _, err := file.Stat(filepath.Join(dir, old)); {
@@ -151,10 +148,10 @@ func Create(dir string, o Options) (*Run, error) {
 	return r, nil
 }
 
-// Since returns an instant of the run in s.
+// Since returns the seconds from the start of the run to t.
 func (r *Run) Since(t time.Time) float64 { return roundMicro(t.Sub(r.Start).Seconds()) }
 
-// Add adds a request that has ended.
+// Add adds a finished request.
 func (r *Run) Add(row *Row) {
 	text, err := json.Marshal(row)
 	if err != nil {
@@ -171,8 +168,8 @@ func (r *Run) Add(row *Row) {
 	r.wake.Ring()
 }
 
-// appendTrace appends a request as a line of a Mooncake trace. A prompt with more tokens than its blocks has
-// unique blocks at the end; blocks after the end of the prompt are dropped.
+// appendTrace appends a request as a line of a Mooncake trace. Tokens after the known blocks get unique blocks.
+// Blocks after the end of the prompt are dropped.
 func (r *Run) appendTrace(row *Row) {
 	input, output := max(row.Input, 1), row.Output
 	if output == 0 {
@@ -197,11 +194,10 @@ func (r *Run) appendTrace(row *Row) {
 	r.trace = append(b, "]}\n"...)
 }
 
-// writeDelay is how long rows wait to be written together.
+// writeDelay is how long rows are collected before a write.
 const writeDelay = 200 * time.Millisecond
 
-// writeAll writes what there is, again and again until the run ends. Only whole lines
-// go to the files.
+// writeAll writes the collected lines until the run ends. It writes only complete lines.
 func (r *Run) writeAll() error {
 	var rows, trace []byte
 	for open := true; open; {
@@ -225,7 +221,7 @@ func (r *Run) writeAll() error {
 	return errors.Join(r.broken, r.rowsFile.Close(), r.traceOut.Close())
 }
 
-// loseLines counts requests that could not be written. Later requests may fit again.
+// loseLines counts requests that could not be written. Later writes may succeed again.
 func (r *Run) loseLines(rows []byte, err error) {
 	r.mu.Lock()
 	r.lost += bytes.Count(rows, []byte{'\n'})
@@ -256,7 +252,7 @@ func (r *Run) writeLines(rows, trace []byte) error {
 	return nil
 }
 
-// writeWhole writes lines at the end of a file of that size, or none of them.
+// writeWhole writes lines at the end of a file of this size. If the write fails, it removes the partial lines.
 func writeWhole(f *os.File, size int64, lines []byte) error {
 	_, err := f.WriteAt(lines, size)
 	if err != nil {
@@ -265,12 +261,12 @@ func writeWhole(f *os.File, size int64, lines []byte) error {
 	return err
 }
 
-// isPartFull reports whether the next request goes into a new part.
+// isPartFull reports whether the next request belongs to a new part.
 func (r *Run) isPartFull() bool {
 	return r.o.PartBytes > 0 && r.rowsSize+r.traceSize >= r.o.PartBytes || r.o.PartTime > 0 && r.rowsSize > 0 && time.Since(r.opened) >= r.o.PartTime
 }
 
-// openPart opens the files of the next part, or of the whole run, instead of the earlier ones.
+// openPart opens the files of the next part, or of a run without parts.
 func (r *Run) openPart() error {
 	dir := r.dir
 	if r.o.PartBytes > 0 || r.o.PartTime > 0 {
@@ -304,7 +300,7 @@ func (r *Run) openPart() error {
 	return err
 }
 
-// Close writes what is left. The error is the first of all that was written.
+// Close writes the remaining lines. It returns the first error of all writes.
 func (r *Run) Close() error {
 	close(r.ending)
 	err := <-r.written

@@ -16,7 +16,7 @@ import (
 	"github.com/replay-llm/replay/live/measure"
 )
 
-// countLines returns the lines of a file, which are whole and JSON.
+// countLines returns the number of lines of a file, and checks that they are complete JSON.
 func countLines(t *testing.T, path string) int {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -35,8 +35,8 @@ func countLines(t *testing.T, path string) int {
 	return len(lines) - 1
 }
 
-// A disk that is full for a while costs the requests of that while, which are counted; both files
-// have whole lines, of the same requests, and continue afterwards.
+// If the disk is full for a while, the requests during this time are lost and counted. Both files have complete lines
+// of the same requests, and writing continues afterwards.
 func TestFullDisk(t *testing.T) { synctest.Test(t, fullDisk) }
 
 func fullDisk(t *testing.T) {
@@ -59,7 +59,7 @@ func fullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	full := old
-	full.Cur = 2000 // bytes of a file
+	full.Cur = 2000 // maximum bytes of a file
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &full); err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func fullDisk(t *testing.T) {
 	}
 }
 
-// Where no new part can be made, the one before continues.
+// If a new part cannot be created, the request is lost, and a later request creates the part.
 func TestPartThatCannotBeMade(t *testing.T) { synctest.Test(t, partThatCannotBeMade) }
 
 func partThatCannotBeMade(t *testing.T) {
@@ -89,7 +89,7 @@ func partThatCannotBeMade(t *testing.T) {
 		t.Fatal(err)
 	}
 	block := filepath.Join(dir, "part-0002")
-	if err := os.WriteFile(block, nil, 0o600); err != nil { // a file in its place
+	if err := os.WriteFile(block, nil, 0o600); err != nil { // a file at the path of the directory
 		t.Fatal(err)
 	}
 	add := func() {
