@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Check refuses senseless settings.
+// Check returns an error for invalid settings.
 func (c *Config) Check() error {
 	switch {
 	case c.Kind != Custom && !slices.Contains(Kinds(), c.Kind):
@@ -43,10 +43,10 @@ func (c *Config) Check() error {
 	return c.checkKind()
 }
 
-// Losses returns what may happen to the requests of a worker that is killed.
+// Losses returns the possible outcomes of requests on a worker that is killed.
 func Losses() []string { return []string{"lose", "retry", "migrate"} }
 
-// checkKind refuses senseless settings for the kind of scaler.
+// checkKind returns an error for settings that are invalid for the kind of scaler.
 func (c *Config) checkKind() error {
 	switch c.Kind {
 	case HPA, KEDA:
@@ -69,7 +69,7 @@ func (c *Config) checkKind() error {
 	return nil
 }
 
-// checkTargets refuses metrics of HPA and KEDA.
+// checkTargets returns an error for invalid metrics of HPA and KEDA.
 func (c *Config) checkTargets() error {
 	switch {
 	case len(c.Targets) == 0 && c.Kind == KEDA:
@@ -100,7 +100,7 @@ func (c *Config) checkTargets() error {
 	return nil
 }
 
-// checkLoad refuses what a worker can take.
+// checkLoad returns an error for an invalid load of a worker.
 func (c *Config) checkLoad() error {
 	l := c.Load
 	switch {
@@ -122,7 +122,7 @@ func (c *Config) checkLoad() error {
 	return nil
 }
 
-// mostTicks bounds the ticks of a season, and those of a window and ahead.
+// mostTicks is the maximum number of ticks of a season, of a window and of a horizon.
 const mostTicks = 100_000
 
 func (c *Config) checkForecast() error {
@@ -182,7 +182,7 @@ func (b *Behavior) check() error {
 	return nil
 }
 
-// isTime reports whether t is finite and at least so long.
+// isTime reports whether t is finite and at least least.
 func isTime(t, least sim.Time) bool { return t >= least && !math.IsInf(float64(t), 0) }
 
 // isNumber reports whether x is finite and not negative.

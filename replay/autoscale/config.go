@@ -7,78 +7,80 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Config is an autoscaler, what it sees, and how long its workers take to start. The tags yaml, is and of have the keys of
-// its file, their bounds, and the kinds that have them.
+// Config is the configuration of an autoscaler, of its signals, and of the startup of its workers. The tags yaml, is
+// and of are the keys of its file, their bounds, and the kinds of scalers that have them.
 type Config struct {
 	Kind Kind     `yaml:"scaler" is:"kind"`
 	Min  int      `yaml:"min" is:"0..100000"` // workers
 	Max  int      `yaml:"max" is:"1..100000"`
 	Sync sim.Time `yaml:"sync"` // between two ticks
 
-	Interval   sim.Time `yaml:"scrape.interval"`                 // between two scrapes
-	Delay      sim.Time `yaml:"scrape.delay"`                    // until a scrape has reached the scaler
-	RateWindow sim.Time `yaml:"scrape.rate_window"`              // over which rates are taken
-	Jitter     sim.Time `json:",omitempty" yaml:"scrape.jitter"` // up to which a scrape is late
+	Interval   sim.Time `yaml:"scrape.interval"`                 // time between two scrapes
+	Delay      sim.Time `yaml:"scrape.delay"`                    // time until the scaler knows a scrape
+	RateWindow sim.Time `yaml:"scrape.rate_window"`              // time over which rates are computed
+	Jitter     sim.Time `json:",omitempty" yaml:"scrape.jitter"` // maximum delay of a scrape
 
 	Startup Ladder  `yaml:"startup" what:"startup"`
-	Cost    float64 `json:",omitempty" yaml:"cost"` // of a worker in an hour; 0: not known
-	// Drain is how long a worker that leaves may finish its requests, then it is killed; 0: as long as they take.
+	Cost    float64 `json:",omitempty" yaml:"cost"` // of a worker per hour; 0: unknown
+	// Drain is the timeout of a leaving worker, which is then killed; 0: no timeout.
 	Drain sim.Time `json:",omitempty" yaml:"drain.timeout"`
-	// OnKill is what happens to its requests then: lose, retry or migrate; "": retry.
+	// OnKill is the outcome of the requests of a killed worker: lose, retry or migrate; "": retry.
 	OnKill string `json:",omitempty" yaml:"drain.on_loss" is:"loss"`
-	// NewKind is the kind of new workers in a mix, by its name; "": the first.
+	// NewKind is the name of the kind of new workers in a mix; "": the first kind.
 	NewKind string `json:",omitempty" yaml:"new_workers"`
 
-	Tolerance float64  `yaml:"tolerance" of:"hpa keda"`                                                       // of HPA and KEDA: so near to 1, the ratio of a metric to its target changes nothing
-	Targets   []Target `json:",omitempty" yaml:"metrics,triggers" of:"hpa,keda" list:"metrics" each:"target"` // of both: the one that wants the most workers counts
-	Up        Behavior `yaml:"scale_up" is:"behavior" of:"hpa keda rate predict"`                             // of all that read loads
+	Tolerance float64  `yaml:"tolerance" of:"hpa keda"`                                                       // for HPA and KEDA: tolerance of the ratio of a metric to its target
+	Targets   []Target `json:",omitempty" yaml:"metrics,triggers" of:"hpa,keda" list:"metrics" each:"target"` // for HPA and KEDA: the target with the most workers counts
+	Up        Behavior `yaml:"scale_up" is:"behavior" of:"hpa keda rate predict"`                             // for scalers that read loads
 	Down      Behavior `yaml:"scale_down" is:"behavior" of:"hpa keda rate predict"`
 
-	Polling  sim.Time  `json:",omitempty" yaml:"polling_interval" of:"keda"`             // of KEDA: between two looks whether a trigger is active
-	Cooldown sim.Time  `json:",omitempty" yaml:"cooldown_period" of:"keda"`              // of KEDA: for so long none has to be, for no worker at all
-	Idle     *int      `json:",omitempty" yaml:"idle_replicas" of:"keda" is:"0..100000"` // of KEDA: workers when no trigger is active, below Min; nil: Min
-	Fallback *Fallback `json:",omitempty" yaml:"fallback" of:"keda" what:"fallback"`     // of KEDA; nil: none
-	Load     *Load     `json:",omitempty" yaml:",inline"`                                // of rate, predict and perfect
-	Forecast *Forecast `json:",omitempty" yaml:",inline"`                                // of predict
+	Polling  sim.Time  `json:",omitempty" yaml:"polling_interval" of:"keda"`             // for KEDA: time between two polls of triggers
+	Cooldown sim.Time  `json:",omitempty" yaml:"cooldown_period" of:"keda"`              // for KEDA: time without an active trigger before scaling to zero
+	Idle     *int      `json:",omitempty" yaml:"idle_replicas" of:"keda" is:"0..100000"` // for KEDA: workers without an active trigger, below Min; nil: Min
+	Fallback *Fallback `json:",omitempty" yaml:"fallback" of:"keda" what:"fallback"`     // for KEDA; nil: none
+	Load     *Load     `json:",omitempty" yaml:",inline"`                                // for rate, predict and perfect
+	Forecast *Forecast `json:",omitempty" yaml:",inline"`                                // for predict
 	Rules    *Rules    `json:",omitempty" yaml:",inline"`
-	Slots    []Slot    `json:",omitempty" yaml:"slots" of:"schedule" list:"slots" each:"slot"` // of a schedule
-	Every    sim.Time  `json:",omitempty" yaml:"every" of:"schedule"`                          // after which it begins anew; 0: never
-	// Ratio is the number of workers for each worker of the other pool; of ratio.
+	Slots    []Slot    `json:",omitempty" yaml:"slots" of:"schedule" list:"slots" each:"slot"` // for schedule
+	Every    sim.Time  `json:",omitempty" yaml:"every" of:"schedule"`                          // for schedule: repeats after this time; 0: never
+	// Ratio is the number of workers per worker of the other pool, for ratio.
 	Ratio   float64         `json:",omitempty" yaml:"ratio" of:"ratio"`
-	Program *Program        `json:",omitempty" yaml:",inline"` // of process
-	Planner *planner.Config `json:",omitempty" yaml:",inline"` // of dynamo-planner
+	Program *Program        `json:",omitempty" yaml:",inline"` // for process
+	Planner *planner.Config `json:",omitempty" yaml:",inline"` // for dynamo-planner
 }
 
-// Target is the value that a metric is to have: its mean over ready workers with HPA, its sum by
-// the number of workers with KEDA.
+// Target is the target value of a metric. With HPA it is the mean over ready workers, with KEDA the sum divided by
+// the number of workers.
 type Target struct {
-	Metric     Metric  `yaml:"metric" is:"metric"`
-	Value      float64 `yaml:"target,threshold" of:"hpa,keda"`
-	Activation float64 `json:",omitempty" yaml:"activation" of:"keda"` // of KEDA: above it there is to be a worker
+	Metric Metric  `yaml:"metric" is:"metric"`
+	Value  float64 `yaml:"target,threshold" of:"hpa,keda"`
+	// Activation is the value above which a trigger of KEDA is active.
+	Activation float64 `json:",omitempty" yaml:"activation" of:"keda"`
 }
 
-// Behavior is how fast HPA goes in one direction.
+// Behavior limits the changes of HPA in one direction.
 type Behavior struct {
-	// Set is true if the file has it. HPA and KEDA with neither direction set follow the rule of
-	// HPA without behavior: the most wanted in five minutes, at most twice the workers, or four.
+	// Set reports whether the file has it. If neither direction is set, HPA and KEDA follow the rule of HPA without
+	// behavior. It uses the maximum of five minutes, and limits growth to twice the workers or to four.
 	Set      bool     `json:",omitempty"`
-	Window   sim.Time `yaml:"window"`                                                   // it goes no further than what was wanted at every tick in it
-	Policies []Policy `json:",omitempty" yaml:"policies" list:"policies" each:"policy"` // none: as fast as it wants
-	Least    bool     `json:",omitempty"`                                               // the policy that allows least counts, not the one that allows most
-	Off      bool     `json:",omitempty"`                                               // it never goes there
-	// Tolerance is that of HPA and KEDA in this direction; nil: Config.Tolerance.
+	Window   sim.Time `yaml:"window"`                                                   // stabilization window
+	Policies []Policy `json:",omitempty" yaml:"policies" list:"policies" each:"policy"` // none: no limit
+	Least    bool     `json:",omitempty"`                                               // the policy with the smallest change counts, not the largest
+	Off      bool     `json:",omitempty"`                                               // no changes in this direction
+	// Tolerance is the tolerance of HPA and KEDA in this direction; nil: Config.Tolerance.
 	Tolerance *float64 `json:",omitempty" yaml:"tolerance" of:"hpa keda"`
 }
 
-// Policy bounds the workers added or taken away in a period: a number, or percent of those at its begin.
+// Policy limits the workers that are added or removed in a period. It is a number, or percent of the workers at the
+// start of the period.
 type Policy struct {
 	Workers int      `json:",omitempty" yaml:"workers" is:"1..100000"`
 	Percent float64  `json:",omitempty" yaml:"percent"`
 	Period  sim.Time `yaml:"period"`
 }
 
-// Default returns the defaults of a kind: ticks and scrapes every 15 s, and of HPA and KEDA a tolerance of 0.1, up at
-// once by four workers or to twice as many, down after five minutes.
+// Default returns the defaults of a kind, with ticks and scrapes every 15 s. HPA and KEDA have a tolerance of 0.1.
+// They add four workers or double them at once, and remove workers after five minutes.
 func Default(kind Kind) Config {
 	const second = 1000
 	c := Config{Kind: kind, Min: 1, Max: 10, Sync: 15 * second, Interval: 15 * second, RateWindow: 60 * second}
@@ -110,10 +112,10 @@ func Default(kind Kind) Config {
 	return c
 }
 
-// MostWorkers bounds Max.
+// MostWorkers is the limit of Max.
 const MostWorkers = 100_000
 
-// leastInterval bounds how often an autoscaler acts, so that every replay ends.
+// leastInterval is the minimum interval between acts of an autoscaler, so that every replay ends.
 const leastInterval sim.Time = 100
 
 // looks returns the metrics that the scaler reads.
@@ -134,16 +136,16 @@ func (c *Config) looks() []Metric {
 	return all
 }
 
-// hasBehavior reports whether windows and policies apply, and not HPA's rule without them.
+// hasBehavior reports whether windows and policies apply, instead of HPA's rule without them.
 func (c *Config) hasBehavior() bool {
 	return c.Up.Set || c.Down.Set || c.Kind != HPA && c.Kind != KEDA
 }
 
-// seesAll reports whether it is not known what the scaler reads.
+// seesAll reports whether the scaler may read any signal.
 func (c *Config) seesAll() bool { return c.Kind == Custom || c.Kind == ByProgram }
 
-// SeesKV reports whether the scaler reads KV blocks, or may.
+// SeesKV reports whether the scaler may read KV usage.
 func (c *Config) SeesKV() bool { return c.seesAll() || slices.Contains(c.looks(), KVUsage) }
 
-// SeesTokens reports whether the scaler reads the tokens that workers give, or may.
+// SeesTokens reports whether the scaler may read the tokens that workers produce.
 func (c *Config) SeesTokens() bool { return c.seesAll() || slices.Contains(c.looks(), OutputRate) }

@@ -39,10 +39,10 @@ func (d *dynamo) Want(s *Signals) int {
 	return n
 }
 
-// dynamoPair is Dynamo's planner for two pools. It makes one decision at each instant.
+// dynamoPair is Dynamo's planner for two pools. It makes one decision per instant.
 type dynamoPair struct {
 	planner *planner.Pair
-	at      sim.Time // of the latest decision
+	at      sim.Time // instant of the latest decision
 	n       [2]int
 	ok      bool
 }
@@ -50,11 +50,11 @@ type dynamoPair struct {
 // dynamoHalf is the scaler of one pool of a dynamoPair.
 type dynamoHalf struct {
 	pair *dynamoPair
-	half int // 0: prefill
+	half int // 0: prefill, 1: decode
 	reason
 }
 
-// NewDynamoPair returns the scalers of a prefill and a decode pool with one planner.
+// NewDynamoPair returns the scalers of a prefill and a decode pool that share one planner.
 func NewDynamoPair(c *Config, prefill, decode Workers) (all [2]Scaler, err error) {
 	p, err := planner.NewPair(c.Planner, prefill.Engine, decode.Engine)
 	if err != nil {

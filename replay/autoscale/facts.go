@@ -6,19 +6,19 @@ import (
 	"github.com/replay-llm/replay/internal/formula"
 )
 
-// fact is something that rules may read.
+// fact is a fact that rules may read.
 type fact struct {
 	formula.Name
 	help  string
-	known bool // before anything has been scraped
+	known bool // known before the first scrape
 	each  func(g *Gauge) float64
 	all   func(c *Config, s *Signals) float64
 }
 
-// Fact is a name that rules may read, with its meaning.
+// Fact is a name that rules may read, with its description.
 type Fact struct{ Name, Help string }
 
-// Facts returns the facts of rules: values of each worker that gets requests, then those of the pool.
+// Facts returns the facts of rules: facts of each active worker, then facts of the pool.
 func Facts() []Fact {
 	facts := ruleFacts()
 	all := make([]Fact, len(facts))
@@ -28,7 +28,7 @@ func Facts() []Fact {
 	return all
 }
 
-// ruleLanguage is that of rules.
+// ruleLanguage returns the language of rules.
 func ruleLanguage() *formula.Language {
 	var names []formula.Name
 	for _, f := range ruleFacts() {
@@ -37,7 +37,7 @@ func ruleLanguage() *formula.Language {
 	return formula.NewLanguage(names)
 }
 
-// ruleFacts returns all facts: the facts of each ready worker, then the facts of the cluster.
+// ruleFacts returns all facts: facts of each ready worker, then facts of the cluster.
 func ruleFacts() []fact {
 	each := func(name, help string, kind formula.Kind, f func(g *Gauge) float64) fact {
 		return fact{Name: formula.Name{Name: name, Kind: kind, Each: true}, help: help, each: f}

@@ -2,7 +2,7 @@ package autoscale
 
 import "testing"
 
-// Every fact that rules may read has a meaning, which replay policies prints.
+// TestFactsHaveMeanings checks that every fact has a description, which replay policies prints.
 func TestFactsHaveMeanings(t *testing.T) {
 	facts := Facts()
 	if len(facts) != len(ruleFacts()) || len(facts) == 0 {

@@ -7,26 +7,26 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// governor limits the number of a scaler as Kubernetes' HorizontalPodAutoscaler: by stabilization windows, policies,
-// and the bounds (docs/autoscaling.md, HPA).
+// governor limits the decisions of a scaler like Kubernetes' HorizontalPodAutoscaler: by stabilization windows,
+// policies and bounds (docs/autoscaling.md, HPA).
 type governor struct {
 	c      *Config
-	wanted []step // what was wanted before windows and policies, in order of time
-	ups    []step // by how many workers the number rose
-	downs  []step // by how many it fell
+	wanted []step // requested numbers before windows and policies, in order of time
+	ups    []step // increases of the number of workers
+	downs  []step // decreases
 }
 
-// step is a number at an instant.
+// step is a number of workers at an instant.
 type step struct {
 	at sim.Time
 	n  int
 }
 
-// defaultWindow is how long HPA remembers what was wanted, without scale_up and scale_down.
+// defaultWindow is the stabilization window of HPA without scale_up and scale_down, in ms.
 const defaultWindow sim.Time = 300_000
 
-// bound returns the number within least and max, and true if the present one is outside: then no
-// metric is read.
+// bound returns the present number limited to least and max. It reports whether the present number is outside these
+// bounds, so that no metric is read.
 func (g *governor) bound(s *Signals, least int) (int, bool) {
 	g.begin(s)
 	to := min(max(s.Workers, least), g.c.Max)
@@ -34,14 +34,15 @@ func (g *governor) bound(s *Signals, least int) (int, bool) {
 	return to, to != s.Workers
 }
 
-// begin notes the number at the first tick as wanted.
+// begin records the number at the first tick as requested.
 func (g *governor) begin(s *Signals) {
 	if len(g.wanted) == 0 {
 		g.wanted = append(g.wanted, step{s.Now, s.Workers})
 	}
 }
 
-// govern returns the number of workers if n are wanted, at least least, and the limit in words.
+// govern returns the number of workers if n are requested, with the minimum least. It also returns a text on the
+// limits that apply.
 func (g *governor) govern(s *Signals, n, least int) (int, string) {
 	g.begin(s)
 	var steady, limited int
@@ -67,8 +68,8 @@ func (g *governor) govern(s *Signals, n, least int) (int, string) {
 	return to, why
 }
 
-// stabilize returns the least number of the one window if it is above the present number, and the largest of the other
-// if it is below it.
+// stabilize returns the present number, raised to the minimum of the window of increases and lowered to the maximum
+// of the window of decreases.
 func (g *governor) stabilize(s *Signals, n int) int {
 	up, down := n, n
 	kept := g.wanted[:0]
@@ -88,7 +89,7 @@ func (g *governor) stabilize(s *Signals, n int) int {
 	return min(max(s.Workers, up), down)
 }
 
-// rememberMost returns the most that was wanted in the default window.
+// rememberMost returns the maximum of the requested numbers in the default window.
 func (g *governor) rememberMost(s *Signals, n int) int {
 	most := n
 	kept := g.wanted[:0]
@@ -101,8 +102,8 @@ func (g *governor) rememberMost(s *Signals, n int) int {
 	return most
 }
 
-// note remembers a change of the number. One that is older than every period of its direction
-// makes room for it.
+// note records a change of the number of workers. It reuses an entry that is older than every period of its
+// direction.
 func (g *governor) note(s *Signals, to int) {
 	if to == s.Workers || !g.c.hasBehavior() {
 		return
@@ -124,7 +125,7 @@ func (g *governor) note(s *Signals, to int) {
 	*events = append(*events, step{s.Now, n})
 }
 
-// limitRate goes from the present number towards n as far as policies allow.
+// limitRate changes the present number towards n as far as policies allow.
 func (g *governor) limitRate(s *Signals, n int) int {
 	switch {
 	case n > s.Workers:
@@ -135,7 +136,7 @@ func (g *governor) limitRate(s *Signals, n int) int {
 	return n
 }
 
-// limit returns how far the policies allow to go: up with sign 1, down with -1.
+// limit returns the number of workers that the policies allow: sign 1 for an increase, -1 for a decrease.
 func (g *governor) limit(s *Signals, b *Behavior, sign int) int {
 	switch {
 	case b.Off:
@@ -153,7 +154,8 @@ func (g *governor) limit(s *Signals, b *Behavior, sign int) int {
 	return far
 }
 
-// reach returns the number of workers that a policy allows now: its step above or below the number at the beginning of its period.
+// reach returns the number of workers that a policy allows now. It is the number at the start of its period plus or
+// minus its step.
 func (g *governor) reach(s *Signals, p *Policy, sign int) int {
 	begin := s.Workers
 	for _, e := range g.ups {
@@ -176,6 +178,5 @@ func (g *governor) reach(s *Signals, p *Policy, sign int) int {
 	return int(to)
 }
 
-// roundUp rounds up, within what a cluster may have. What is whole except the rounding of
-// float64 counts as whole.
+// roundUp rounds up, up to MostWorkers. It ignores rounding errors of float64.
 func roundUp(x float64) int { return int(math.Ceil(min(x, MostWorkers) - 1e-9)) }

@@ -6,16 +6,14 @@ import (
 	"slices"
 )
 
-// hpa scales as the controller of Kubernetes' HorizontalPodAutoscaler, release 1.37
-// (docs/autoscaling.md, HPA).
+// hpa scales like the controller of Kubernetes' HorizontalPodAutoscaler, release 1.37 (docs/autoscaling.md, HPA).
 type hpa struct {
 	governor
 	reason
-	slept bool // it was the last to change the number, from some workers to none
+	slept bool // its latest change was to zero workers
 }
 
-// Want returns the number of workers: the most that a metric asks for, within the windows and
-// the policies.
+// Want returns the number of workers: the maximum over the metrics, limited by windows and policies.
 func (h *hpa) Want(s *Signals) int {
 	to := h.decide(s)
 	if to != s.Workers {
@@ -24,7 +22,7 @@ func (h *hpa) Want(s *Signals) int {
 	return to
 }
 
-// decide is Want without a note of a change to no worker.
+// decide is Want, but does not set slept.
 func (h *hpa) decide(s *Signals) int {
 	h.begin(s)
 	if s.Workers == 0 && !h.slept {
@@ -54,8 +52,7 @@ func (h *hpa) decide(s *Signals) int {
 	return to
 }
 
-// recommend returns the number of workers that a metric asks for; ok is false if nothing is known
-// of it.
+// recommend returns the number of workers for a metric. ok is false if the metric is unknown.
 func (h *hpa) recommend(s *Signals, t Target) (n int, ok bool) {
 	if s.At == 0 {
 		return 0, false
@@ -66,9 +63,9 @@ func (h *hpa) recommend(s *Signals, t Target) (n int, ok bool) {
 	return h.podsMetric(s, t)
 }
 
-// podsMetric returns the number of workers at which the mean of a metric of single workers is the
-// target. Workers that run and are not in the scrape count as on target to shrink and as idle to
-// grow; workers that do not run yet count as idle to grow. Values are whole thousandths, and so is their mean.
+// podsMetric returns the number of workers at which the mean of a metric of single workers equals the target. Workers
+// that run and are not in the scrape count as on target when shrinking, and as idle when growing. Workers that do not
+// run yet count as idle when growing. Values and their mean are integers in thousandths.
 func (h *hpa) podsMetric(s *Signals, t Target) (int, bool) {
 	count, sum, target := len(s.Each), int64(0), roundTarget(t.Value)
 	if count == 0 {
@@ -107,8 +104,8 @@ func (h *hpa) podsMetric(s *Signals, t Target) (int, bool) {
 	return n, true
 }
 
-// averageValue returns the number of workers at which a metric of the pool, divided by it, is the
-// target. Both are in thousandths.
+// averageValue returns the number of workers at which a metric of the pool, divided by the number, equals the target.
+// Both are in thousandths.
 func (c *Config) averageValue(usage, target int64, workers int) int {
 	if c.isNear(float64(usage) / (float64(target) * float64(workers))) {
 		return workers
@@ -116,7 +113,7 @@ func (c *Config) averageValue(usage, target int64, workers int) int {
 	return roundCeil(float64(usage) / float64(target))
 }
 
-// perWorker returns a metric as averageValue and podsMetric compare it with the target.
+// perWorker returns a metric per worker, as averageValue and podsMetric compare it with the target.
 func perWorker(s *Signals, m Metric) float64 {
 	if m.isOfPool() {
 		return s.Sum(m) / float64(max(s.Workers, 1))
@@ -124,15 +121,15 @@ func perWorker(s *Signals, m Metric) float64 {
 	return s.PerWorker(m)
 }
 
-// isOfPool reports whether the metric is one number of the pool, not one of each worker.
+// isOfPool reports whether the metric is a single number of the pool.
 func (m Metric) isOfPool() bool { return m == Held || slices.Contains(Rates(), m) }
 
-// isNear reports whether a ratio of a metric to its target changes nothing.
+// isNear reports whether a ratio of a metric to its target is within the tolerance.
 func (c *Config) isNear(ratio float64) bool {
 	return 1-c.tolerance(&c.Down) <= ratio && ratio <= 1+c.tolerance(&c.Up)
 }
 
-// tolerance returns that of a direction.
+// tolerance returns the tolerance of a direction.
 func (c *Config) tolerance(b *Behavior) float64 {
 	if b.Tolerance != nil {
 		return *b.Tolerance
@@ -140,13 +137,13 @@ func (c *Config) tolerance(b *Behavior) float64 {
 	return c.Tolerance
 }
 
-// scaleToMilli returns a value in whole thousandths, rounded down, as adapters of metrics write it.
+// scaleToMilli returns a value in thousandths, rounded down, like adapters of metrics.
 func scaleToMilli(x float64) int64 { return int64(min(x, math.MaxInt32) * 1000) }
 
-// roundTarget returns a target in whole thousandths, rounded up; a thousandth at least.
+// roundTarget returns a target in thousandths, rounded up, at least 1.
 func roundTarget(x float64) int64 {
 	return max(int64(math.Ceil(math.Round(min(x, math.MaxInt32)*1e6)/1e3)), 1)
 }
 
-// roundCeil rounds up, within the largest cluster.
+// roundCeil rounds up, up to MostWorkers.
 func roundCeil(x float64) int { return int(math.Ceil(min(x, MostWorkers))) }

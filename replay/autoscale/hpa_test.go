@@ -7,7 +7,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// seen are the signals of ready workers among all, with kv as the average of the metric.
+// seen returns signals with the given number of ready workers among all, and with kv as the mean of the metric.
 func seen(at sim.Time, all, ready int, kv float64) *Signals {
 	s := &Signals{Now: at, Workers: all, Scrape: Scrape{At: at + 1, Ready: ready}}
 	s.spread(kv)
@@ -24,8 +24,8 @@ func hpaOf(change func(*Config)) Scaler {
 	return New(&c)
 }
 
-// The examples of Kubernetes' documentation of the algorithm: twice the target doubles the workers, half of it halves
-// them, and ratios within the tolerance change nothing.
+// TestHPAFormula checks the examples of Kubernetes' documentation of the algorithm. Twice the target doubles the
+// workers, half of the target halves them, and ratios within the tolerance change nothing.
 func TestHPAFormula(t *testing.T) {
 	for _, tc := range []struct {
 		workers, ready int
@@ -38,12 +38,12 @@ func TestHPAFormula(t *testing.T) {
 		{4, 4, 0.109, 4},
 		{4, 4, 0.091, 4},
 		{4, 4, 0.112, 5},
-		{4, 4, 0, 1},    // the bound
-		{6, 4, 0.2, 8},  // two that start count as idle: 0.8 in all
-		{6, 4, 0.15, 6}, // as many as 0.6 in all want
-		{8, 4, 0.15, 8}, // with idle ones it would shrink, and stays
-		{6, 4, 0.05, 2}, // to shrink, they do not count
-		{6, 0, 0, 6},    // nothing is known
+		{4, 4, 0, 1},    // limited by the bound
+		{6, 4, 0.2, 8},  // two starting workers count as idle: 0.8 in all
+		{6, 4, 0.15, 6}, // a sum of 0.6 requests six workers
+		{8, 4, 0.15, 8}, // with idle workers it would shrink, so it stays
+		{6, 4, 0.05, 2}, // idle workers do not count for shrinking
+		{6, 0, 0, 6},    // no metric is known
 	} {
 		if got := hpaOf(nil).Want(seen(0, tc.workers, tc.ready, tc.kv)); got != tc.want {
 			t.Errorf("%d workers, %d ready, at %v: want %d workers, got %d", tc.workers, tc.ready, tc.kv, tc.want, got)
@@ -51,7 +51,7 @@ func TestHPAFormula(t *testing.T) {
 	}
 }
 
-// Of several metrics the one counts that wants the most workers.
+// TestHPATakesTheHighestMetric checks that the metric with the highest number of workers counts.
 func TestHPATakesTheHighestMetric(t *testing.T) {
 	h := hpaOf(func(c *Config) {
 		c.Targets = []Target{{Metric: KVUsage, Value: 0.1}, {Metric: Waiting, Value: 2}, {Metric: Held, Value: 1}}
@@ -66,7 +66,8 @@ func TestHPATakesTheHighestMetric(t *testing.T) {
 	}
 }
 
-// walk lets h change the number of workers to that of a metric, tick by tick.
+// walk runs h for several ticks with a metric that requests the given numbers of workers. It returns the numbers that
+// result.
 func walk(h Scaler, workers int, every sim.Time, wanted ...int) string {
 	text := fmt.Sprint(workers)
 	for i, n := range wanted {
@@ -85,8 +86,8 @@ func repeat(n, times int) []int {
 	return all
 }
 
-// The documentation's example of policies: from 80 workers to 10, by 10 % or 4 workers in a
-// minute, whichever is more. 10 % of 72 is 7.2, which counts as 8; from 40 on it is 4 at a time.
+// TestHPAPolicies checks the documentation's example of policies: from 80 workers to 10, by 10 % or 4 workers per
+// minute, whichever is more. 10 % of 72 is 7.2, which is rounded to 8. From 40 on, 4 workers are removed at a time.
 func TestHPAPolicies(t *testing.T) {
 	two := []Policy{{Workers: 4, Period: 60_000}, {Percent: 10, Period: 60_000}}
 	for _, tc := range []struct {
@@ -113,8 +114,8 @@ func TestHPAPolicies(t *testing.T) {
 	}
 }
 
-// Down it goes to the most that was wanted in the window, the number at the begin among it; up
-// to the least.
+// TestHPAWindows checks stabilization windows. The number decreases to the maximum of the window, which includes the
+// initial number. It increases to the minimum of the window.
 func TestHPAWindows(t *testing.T) {
 	down := hpaOf(func(c *Config) { c.Down.Window = 300_000 })
 	if got, want := walk(down, 10, 60_000, 4, 4, 6, 4, 4, 4, 4, 4), "10 10 10 10 10 10 6 6 4"; got != want {
@@ -126,7 +127,8 @@ func TestHPAWindows(t *testing.T) {
 	}
 }
 
-// A scrape reaches the scaler after the delay, and rates are those of the last minute.
+// TestExporter checks that the scaler knows a scrape after the delay, and that rates are computed over the last
+// minute.
 func TestExporter(t *testing.T) {
 	c := Default(HPA)
 	c.Delay = 20_000
@@ -138,7 +140,7 @@ func TestExporter(t *testing.T) {
 		if want := max(now-30_000, 0); got.At != want {
 			t.Errorf("at %v: the scrape of %v, want that of %v", float64(now), float64(got.At), float64(want))
 		}
-		n := i - 1 // the scrape that is seen, from 1
+		n := i - 1 // number of the latest known scrape, from 1
 		if old := max(n-4, 0); n > 0 {
 			want := float64(n*n-old*old) / float64(15*(n-old))
 			if got.Rate != want {

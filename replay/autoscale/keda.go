@@ -8,22 +8,21 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Fallback is what KEDA's triggers count as when they cannot be read.
+// Fallback is the result of KEDA's triggers if they cannot be read.
 type Fallback struct {
-	Failures int `yaml:"failure_threshold"`       // reads that fail one after the other until then
-	Workers  int `yaml:"replicas" is:"0..100000"` // that each trigger asks for then
+	Failures int `yaml:"failure_threshold"`       // consecutive failed reads before the fallback
+	Workers  int `yaml:"replicas" is:"0..100000"` // workers that each trigger then requests
 }
 
-// keda scales as KEDA 2.21 does: HPA changes the number from one worker on by the sums of metrics,
-// then, at each poll, KEDA goes to no worker and back by whether a trigger is active
-// (docs/autoscaling.md, KEDA).
+// keda scales like KEDA 2.21. HPA changes the number from one worker on, by the sums of metrics. At each poll, KEDA
+// scales to zero and from zero, depending on active triggers (docs/autoscaling.md, KEDA).
 type keda struct {
 	governor
 	reason
-	poll   sim.Time // when triggers are polled next
-	active sim.Time // when one was active at a poll, last
+	poll   sim.Time // time of the next poll
+	active sim.Time // time of the latest poll with an active trigger
 	begun  bool
-	failed int // reads of triggers that failed since one did not
+	failed int // consecutive failed reads of triggers
 }
 
 // Want returns the number of workers.
@@ -41,7 +40,7 @@ func (k *keda) Want(s *Signals) int {
 	return k.activate(s, to)
 }
 
-// rescale returns the number of workers that HPA wants, which leaves a pool without workers alone.
+// rescale returns the number of workers that HPA requests. It does not change a pool without workers.
 func (k *keda) rescale(s *Signals) int {
 	least := max(k.c.Min, 1)
 	if s.Workers == 0 {
@@ -69,7 +68,7 @@ func (k *keda) rescale(s *Signals) int {
 	return to
 }
 
-// read reads the triggers, and reports whether that succeeds.
+// read reads the triggers and reports success.
 func (k *keda) read(s *Signals) bool {
 	if k.failed++; s.At > 0 {
 		k.failed = 0
@@ -77,10 +76,10 @@ func (k *keda) read(s *Signals) bool {
 	return s.At > 0
 }
 
-// fallsBack reports whether reads have failed for so long that triggers count as in Fallback.
+// fallsBack reports whether more reads have failed than Fallback allows.
 func (k *keda) fallsBack() bool { return k.c.Fallback != nil && k.failed > k.c.Fallback.Failures }
 
-// recommend returns the number of workers that a trigger asks for, and why.
+// recommend returns the number of workers that a trigger requests, and the reason.
 func (k *keda) recommend(s *Signals, t Target, known bool) (int, string) {
 	target := max(roundMilli(t.Value), 1)
 	if !known {
@@ -92,8 +91,8 @@ func (k *keda) recommend(s *Signals, t Target, known bool) (int, string) {
 	return n, fmt.Sprintf("%s is %.4g, threshold %.4g: %d", t.Metric, s.Sum(t.Metric), t.Value, n)
 }
 
-// activate polls the triggers where HPA wants a number of workers. It goes from none to the least if one is
-// active, and back once none has been for long enough.
+// activate polls the triggers, given the number that HPA requests. It scales from zero to the minimum if a trigger is
+// active, and to zero after the cooldown without an active trigger.
 func (k *keda) activate(s *Signals, to int) int {
 	c, ok := k.c, k.read(s)
 	why := fmt.Sprintf("triggers could not be read %d times", k.failed)
@@ -110,7 +109,7 @@ func (k *keda) activate(s *Signals, to int) int {
 			k.why = why
 			return max(c.Min, 1)
 		}
-	case !ok && (c.Fallback == nil || c.Fallback.Workers > 0): // waits for a trigger that can be read
+	case !ok && (c.Fallback == nil || c.Fallback.Workers > 0): // wait until a trigger can be read
 	case c.Idle != nil && to > *c.Idle || to > 0 && c.Min == 0:
 		if idle := s.Now - k.active; idle >= c.Cooldown {
 			k.why = "no trigger has been active"
@@ -126,7 +125,7 @@ func (k *keda) activate(s *Signals, to int) int {
 	return to
 }
 
-// least returns the fewest workers that the scaler may want.
+// least returns the minimum number of workers that the scaler may request.
 func (c *Config) least() int {
 	if c.Idle != nil {
 		return *c.Idle
@@ -134,10 +133,10 @@ func (c *Config) least() int {
 	return c.Min
 }
 
-// Bound returns the number nearest to n that the file allows.
+// Bound returns n limited to the bounds of the file.
 func (c *Config) Bound(n int) int { return min(max(n, c.least()), c.Max) }
 
-// roundMilli returns a value in whole thousandths, rounded to the nearest decimal, as KEDA writes it.
+// roundMilli returns a value in thousandths, rounded to the nearest decimal number like KEDA.
 func roundMilli(x float64) int64 {
 	y, _ := strconv.ParseFloat(strconv.FormatFloat(min(x, math.MaxInt32), 'f', 3, 64), 64)
 	return int64(math.Round(y * 1000))

@@ -10,20 +10,21 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Law is a time, or a law by which times are drawn.
+// Law is a constant time, or a distribution of random times.
 type Law struct {
-	Name   string   `json:",omitempty" yaml:"law" is:"law name"` // uniform, lognormal or exponential; "": always the mean
+	// uniform, lognormal or exponential; "": the constant Mean
+	Name   string   `json:",omitempty" yaml:"law" is:"law name"`
 	Mean   sim.Time `json:",omitempty" yaml:"mean"`
-	Median sim.Time `json:",omitempty" yaml:"median"` // of a lognormal law, instead of the mean
-	Sigma  float64  `json:",omitempty" yaml:"sigma"`  // of a lognormal law
-	Min    sim.Time `json:",omitempty" yaml:"min"`    // bounds of what is drawn
+	Median sim.Time `json:",omitempty" yaml:"median"` // for lognormal, instead of the mean
+	Sigma  float64  `json:",omitempty" yaml:"sigma"`  // for lognormal
+	Min    sim.Time `json:",omitempty" yaml:"min"`    // bounds of drawn times
 	Max    sim.Time `json:",omitempty" yaml:"max"`    // 0: none
 }
 
 // Laws returns the names of laws.
 func Laws() []string { return []string{"uniform", "lognormal", "exponential"} }
 
-// Draw returns a time: in whole ms, where it is drawn.
+// Draw returns a time. Random times are in whole ms.
 func (l *Law) Draw(random *rand.Rand) sim.Time {
 	var t float64
 	switch l.Name {
@@ -40,17 +41,17 @@ func (l *Law) Draw(random *rand.Rand) sim.Time {
 	case "exponential":
 		t = float64(random.ExpFloat64() * float64(l.Mean))
 	}
-	most := math.MaxInt32 // a month
+	most := math.MaxInt32 // about 25 days
 	if l.Max > 0 {
 		most = int(l.Max)
 	}
 	return sim.Time(math.Round(min(max(t, float64(l.Min)), float64(most))))
 }
 
-// isZero reports whether it takes no time.
+// isZero reports whether the law is the constant 0.
 func (l *Law) isZero() bool { return *l == Law{} }
 
-// Check refuses laws that make no sense.
+// Check returns an error for an invalid law.
 func (l *Law) Check() error {
 	for _, t := range []sim.Time{l.Mean, l.Median, l.Min, l.Max} {
 		if !isTime(t, 0) || t > math.MaxInt32 {
@@ -73,7 +74,7 @@ func (l *Law) Check() error {
 	return nil
 }
 
-// Ladder is the phases of a worker until it gets requests; empty: the startup time of its engine.
+// Ladder is the startup phases of a worker. If it is empty, the startup time of the engine applies.
 type Ladder struct {
 	Node    Law `yaml:"node" is:"law"`
 	Image   Law `yaml:"image" is:"law"`
@@ -81,12 +82,12 @@ type Ladder struct {
 	WarmUp  Law `yaml:"warmup" is:"law"`
 }
 
-// IsEmpty reports whether there is nothing in it.
+// IsEmpty reports whether all phases take no time.
 func (l *Ladder) IsEmpty() bool {
 	return l.Node.isZero() && l.Image.isZero() && l.Weights.isZero() && l.WarmUp.isZero()
 }
 
-// Draw returns how long a worker takes until its server runs, and until it gets requests.
+// Draw returns the time until the server of a worker runs, and the time until the worker gets requests.
 func (l *Ladder) Draw(random *rand.Rand) (runs, ready sim.Time) {
 	runs = l.Node.Draw(random) + l.Image.Draw(random)
 	return runs, runs + l.Weights.Draw(random) + l.WarmUp.Draw(random)
@@ -104,7 +105,7 @@ func (l *Ladder) check() error {
 	return nil
 }
 
-// Most returns the longest that it takes: of a law without bounds, what 99 of 100 are below.
+// Most returns the maximum startup time. For a distribution without a maximum, it uses the 99th percentile.
 func (l *Ladder) Most() sim.Time {
 	return l.Node.most() + l.Image.most() + l.Weights.most() + l.WarmUp.most()
 }

@@ -8,12 +8,13 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// literal is rate and predict as docs/rules/router.md "Rate and predict" reads, computed anew at each tick from everything so far.
+// literal implements rate and predict literally by docs/rules/router.md "Rate and predict". It computes every tick
+// from all ticks so far.
 type literal struct {
 	c     *Config
 	ticks []Signals // so far
-	want  []int     // by each tick, before windows and bounds
-	given []int     // what was answered
+	want  []int     // requested numbers by tick, before windows and bounds
+	given []int     // results
 }
 
 func (l *literal) answer(s Signals) int {
@@ -29,7 +30,7 @@ func (l *literal) answer(s Signals) int {
 	return to
 }
 
-// steady is n within the windows: not more than the least, and not less than the most, that was wanted in them.
+// steady returns n limited by the windows: at most their minimum and at least their maximum.
 func (l *literal) steady(n int) int {
 	now := l.ticks[len(l.ticks)-1]
 	up, down := n, n
@@ -38,7 +39,7 @@ func (l *literal) steady(n int) int {
 		if w < 0 {
 			continue
 		}
-		if first { // at the first tick that counted, the number that there was is wanted too
+		if first { // the number at the first counted tick is also requested
 			first = false
 			if age := now.Now - l.ticks[i].Now; age < l.c.Up.Window {
 				up = min(up, l.ticks[i].Workers)
@@ -58,7 +59,7 @@ func (l *literal) steady(n int) int {
 	return min(max(now.Workers, up), down)
 }
 
-// count is how many workers the load wants; known is false where nothing is known of it.
+// count returns the number of workers for the load. known is false if the load is unknown.
 func (l *literal) count() (n int, known bool) {
 	now := l.ticks[len(l.ticks)-1]
 	if l.c.Kind == ByRate {
@@ -102,7 +103,7 @@ func (l *literal) ceil(load, per float64) int {
 	return int(math.Ceil(min(max(load, 0)*(1+l.c.Load.Headroom)/per, MostWorkers) - 1e-9))
 }
 
-// foresee follows the predictor to the tick that lies the horizon ahead.
+// foresee returns the predicted load at the horizon.
 func (l *literal) foresee(y []float64) float64 {
 	f := l.c.Forecast
 	inTicks := func(t sim.Time) int { return max(1, int(math.Ceil(float64(t/l.c.Sync)-1e-9))) }
@@ -189,7 +190,7 @@ func drawConfig(r *rand.Rand) Config {
 	return c
 }
 
-// Rate and predict decide as their rules read literally, on 500 random clusters.
+// TestRateAndPredictAreLiteral compares rate and predict with their literal rules on 500 random clusters.
 func TestRateAndPredictAreLiteral(t *testing.T) {
 	for seed := range uint64(500) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -201,7 +202,7 @@ func TestRateAndPredictAreLiteral(t *testing.T) {
 		s := Signals{Workers: r.IntN(c.Max + 1)}
 		for tick := range 40 {
 			s.Now = c.Sync * sim.Time(tick)
-			if r.IntN(6) > 0 { // otherwise nothing new was read
+			if r.IntN(6) > 0 { // otherwise no new scrape is known
 				s.At = max(s.Now-sim.Time(r.IntN(5_000)), s.At)
 			}
 			if s.At > 0 {

@@ -11,17 +11,17 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// literalKEDA is docs/rules/router.md "KEDA" as it reads: everything so far is kept, and each rule goes through all of it.
+// literalKEDA implements docs/rules/router.md "KEDA" literally. It keeps all inputs, and each rule reads all of them.
 type literalKEDA struct {
 	c      *Config
 	asked  []literalAsk
-	moved  [2][]literalAsk // rises and falls that are noted, falls as numbers below 0
+	moved  [2][]literalAsk // recorded increases and decreases; decreases are negative
 	reads  []bool          // whether each succeeded
-	polls  []sim.Time      // when they were due
-	active []sim.Time      // of polls that found an active trigger
+	polls  []sim.Time      // times at which polls were due
+	active []sim.Time      // times of polls that found an active trigger
 }
 
-// literalAsk is a number at a time.
+// literalAsk is a number of workers at an instant.
 type literalAsk struct {
 	at sim.Time
 	n  int
@@ -83,13 +83,13 @@ func (l *literalKEDA) first(s *Signals) int {
 	return l.move(s, min(max(n, least), l.c.Max))
 }
 
-// read reads the triggers, and reports whether that succeeds.
+// read reads the triggers and reports success.
 func (l *literalKEDA) read(s *Signals) bool {
 	l.reads = append(l.reads, s.At > 0)
 	return s.At > 0
 }
 
-// isFallback reports whether more reads in a row have failed than the file allows.
+// isFallback reports whether more consecutive reads have failed than the file allows.
 func (l *literalKEDA) isFallback() bool {
 	failed := 0
 	for _, ok := range l.reads {
@@ -100,7 +100,7 @@ func (l *literalKEDA) isFallback() bool {
 	return l.c.Fallback != nil && failed > l.c.Fallback.Failures
 }
 
-// thousandths writes a number with three decimals and leaves out the point.
+// thousandths formats a number with three decimals and removes the point.
 func (l *literalKEDA) thousandths(x float64) int64 {
 	n, err := strconv.ParseInt(strings.Replace(strconv.FormatFloat(x, 'f', 3, 64), ".", "", 1), 10, 64)
 	if err != nil {
@@ -109,7 +109,7 @@ func (l *literalKEDA) thousandths(x float64) int64 {
 	return n
 }
 
-// move notes a rise or a fall.
+// move records an increase or a decrease.
 func (l *literalKEDA) move(s *Signals, to int) int {
 	list, b := &l.moved[0], &l.c.Up
 	switch {
@@ -135,7 +135,7 @@ func (l *literalKEDA) move(s *Signals, to int) int {
 	return to
 }
 
-// limit is "Windows and policies".
+// limit is the section "Windows and policies".
 func (l *literalKEDA) limit(s *Signals, n int) int {
 	l.asked = append(l.asked, literalAsk{s.Now, n})
 	now := s.Workers
@@ -202,7 +202,7 @@ func (l *literalKEDA) limit(s *Signals, n int) int {
 	return to
 }
 
-// allow returns what each policy allows, by the number at the begin of its period.
+// allow returns the number that each policy allows, from the number at the start of its period.
 func (l *literalKEDA) allow(s *Signals, b *Behavior, by func(*Policy, int) int) (all []int) {
 	for i := range b.Policies {
 		begin := s.Workers
@@ -249,7 +249,7 @@ func (l *literalKEDA) poll(s *Signals, n int) int {
 	return n
 }
 
-// drawKEDA draws a scaler of KEDA.
+// drawKEDA draws a configuration of KEDA.
 func drawKEDA(r *rand.Rand) Config {
 	c := Default(KEDA)
 	c.Min, c.Max = r.IntN(4), 4+r.IntN(20)
@@ -291,7 +291,7 @@ func drawKEDA(r *rand.Rand) Config {
 	return c
 }
 
-// KEDA's scaler decides as its rules read literally, on 500 random clusters.
+// TestKEDAIsLiteral compares KEDA's scaler with its literal rules on 500 random clusters.
 func TestKEDAIsLiteral(t *testing.T) {
 	changes, none := 0, 0
 	for seed := range uint64(500) {
@@ -302,7 +302,7 @@ func TestKEDAIsLiteral(t *testing.T) {
 		}
 		scaler, twin := New(&c), &literalKEDA{c: &c}
 		s := Signals{Workers: r.IntN(c.Max + 2)}
-		from, quiet := r.IntN(12), 0 // ticks without a scrape, and ticks without a load
+		from, quiet := r.IntN(12), 0 // number of ticks without a scrape, and without a load
 		for tick := range 60 {
 			s.Now = c.Sync * sim.Time(tick)
 			if tick >= from {
@@ -326,7 +326,7 @@ func TestKEDAIsLiteral(t *testing.T) {
 			if got == 0 {
 				none++
 			}
-			if s.Workers = got; r.IntN(40) == 0 { // another hand sets the number
+			if s.Workers = got; r.IntN(40) == 0 { // the number is set from outside
 				s.Workers = r.IntN(c.Max + 2)
 			}
 		}

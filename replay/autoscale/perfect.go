@@ -7,13 +7,13 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Foreseen is a load to come: a number of requests from each instant on.
+// Foreseen is a future load: the number of requests from each instant on.
 type Foreseen struct {
-	at   []sim.Time // in order
-	most [][]int    // most[k][i] is the most of the 1<<k pieces from i on
+	at   []sim.Time // ascending
+	most [][]int    // most[k][i] is the maximum of the 1<<k intervals from i on
 }
 
-// NewForeseen returns the load of requests that are there from one instant to another each.
+// NewForeseen returns the load of requests, given the start and end of each.
 func NewForeseen(stays [][2]sim.Time) *Foreseen {
 	type change struct {
 		at sim.Time
@@ -48,7 +48,7 @@ func NewForeseen(stays [][2]sim.Time) *Foreseen {
 	return f
 }
 
-// Most returns the most requests that are there at once from one instant to another.
+// Most returns the maximum number of requests at the same time between two instants.
 func (f *Foreseen) Most(from, to sim.Time) int {
 	first := max(sort.Search(len(f.at), func(i int) bool { return f.at[i] > from })-1, 0)
 	end := max(sort.Search(len(f.at), func(i int) bool { return f.at[i] > to }), first+1)
@@ -59,7 +59,7 @@ func (f *Foreseen) Most(from, to sim.Time) int {
 	return max(f.most[k][first], f.most[k][end-(1<<k)])
 }
 
-// perfect knows the load to come (docs/autoscaling.md, Perfect).
+// perfect is a scaler that knows the future load (docs/autoscaling.md, Perfect).
 type perfect struct {
 	c     *Config
 	load  *Foreseen
@@ -67,8 +67,8 @@ type perfect struct {
 	reason
 }
 
-// NewPerfect returns a scaler that starts workers in time for the load to come. startup is how long
-// a worker takes to start where c has no ladder.
+// NewPerfect returns a scaler that starts workers in time for the future load. startup is the startup time of a
+// worker if c has no Startup.
 func NewPerfect(c *Config, load *Foreseen, startup sim.Time) Scaler {
 	if !c.Startup.IsEmpty() {
 		startup = c.Startup.Most()
@@ -76,13 +76,12 @@ func NewPerfect(c *Config, load *Foreseen, startup sim.Time) Scaler {
 	return &perfect{c: c, load: load, ahead: startup}
 }
 
-// Begin returns how many workers a perfect scaler begins with: as many as it wants at the start.
+// Begin returns the initial number of workers of a perfect scaler.
 func Begin(c *Config, load *Foreseen, startup sim.Time) int {
 	return min(max(NewPerfect(c, load, startup).Want(&Signals{}), c.Min), c.Max)
 }
 
-// Want returns the number of workers for the most that will be there at once until a worker that
-// is asked for at the next tick has started.
+// Want returns the number of workers for the maximum load until a worker requested at the next tick has started.
 func (p *perfect) Want(s *Signals) int {
 	to := s.Now + p.c.Sync + p.ahead
 	most := p.load.Most(s.Now, to)

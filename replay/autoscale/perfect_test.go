@@ -6,7 +6,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// The maximum equals that of a count at each instant.
+// TestForeseen compares maxima with counts at each instant.
 func TestForeseen(t *testing.T) {
 	random := sim.NewRand(1, "foreseen")
 	for range 200 {

@@ -6,41 +6,42 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Predictor is a way to foresee a load.
+// Predictor is a method to predict a load.
 type Predictor string
 
 const (
-	Constant    Predictor = "constant"     // as it was
-	Linear      Predictor = "linear"       // along the line of least squares
-	Seasonal    Predictor = "seasonal"     // as it was a period ago
-	HoltWinters Predictor = "holt_winters" // level, trend and season, smoothed
+	Constant    Predictor = "constant"     // the latest value
+	Linear      Predictor = "linear"       // a least-squares line
+	Seasonal    Predictor = "seasonal"     // the value one period ago
+	HoltWinters Predictor = "holt_winters" // smoothed level, trend and season
 )
 
-// Predictors returns all of them.
+// Predictors returns all predictors.
 func Predictors() []Predictor { return []Predictor{Constant, Linear, Seasonal, HoltWinters} }
 
-// Forecast is how a load is foreseen.
+// Forecast configures the prediction of a load.
 type Forecast struct {
 	Predictor Predictor `yaml:"predictor" is:"predictor" of:"predict"`
-	Window    int       `yaml:"window" is:"2..100000" of:"predict"`    // ticks over which a line is laid
-	Horizon   sim.Time  `yaml:"horizon" of:"predict"`                  // how far it looks ahead; 0: a tick
+	Window    int       `yaml:"window" is:"2..100000" of:"predict"`    // number of ticks for the least-squares line
+	Horizon   sim.Time  `yaml:"horizon" of:"predict"`                  // time ahead of now; 0: one tick
 	Period    sim.Time  `json:",omitempty" yaml:"period" of:"predict"` // of the season
-	Level     float64   `yaml:"smoothing.level" of:"predict"`          // how much of each tick enters the level, the trend and the season
-	Trend     float64   `yaml:"smoothing.trend" of:"predict"`
-	Season    float64   `yaml:"smoothing.season" of:"predict"`
+	// Level, Trend and Season are smoothing factors from 0 to 1.
+	Level  float64 `yaml:"smoothing.level" of:"predict"`
+	Trend  float64 `yaml:"smoothing.trend" of:"predict"`
+	Season float64 `yaml:"smoothing.season" of:"predict"`
 }
 
-// ticks returns how many ticks a time has, at least 1, rounded up.
+// ticks returns the number of ticks in a time, rounded up, at least 1.
 func (c *Config) ticks(t sim.Time) int { return max(roundUp(float64(t/c.Sync)), 1) }
 
-// predict divides the load that it foresees by what a worker can take, as Dynamo's planner does
-// (docs/autoscaling.md, Predict).
+// predict divides the predicted load by the capacity of a worker, like Dynamo's planner (docs/autoscaling.md,
+// Predict).
 type predict struct {
 	governor
 	reason
-	last  Scrape    // of the tick before
-	loads []float64 // of each tick so far
-	// Of the whole time so far: requests that arrived and requests on workers times ms.
+	last  Scrape    // scrape of the previous tick
+	loads []float64 // load of each tick so far
+	// arrived is the number of arrived requests so far, and inFlight the integral of requests in flight over time, in ms.
 	arrived, inFlight float64
 }
 
@@ -71,8 +72,8 @@ func (p *predict) Want(s *Signals) int {
 	return to
 }
 
-// measure returns the requests in a second that a worker takes with the wanted number on it: by
-// Little's law that number, divided by the time that a request has spent so far. 0: not known.
+// measure returns the requests per second of a worker with the configured number in flight. By Little's law, it is
+// that number divided by the mean time of a request so far. 0: unknown.
 func (p *predict) measure() float64 {
 	if p.arrived == 0 || p.inFlight == 0 {
 		return 0
@@ -80,7 +81,7 @@ func (p *predict) measure() float64 {
 	return p.c.Load.InFlight * p.arrived / (p.inFlight / 1000)
 }
 
-// foresee returns the load of the tick that lies the horizon ahead.
+// foresee returns the predicted load at the horizon.
 func (c *Config) foresee(y []float64) float64 {
 	f := c.Forecast
 	ahead := c.ticks(f.Horizon)
@@ -95,7 +96,7 @@ func (c *Config) foresee(y []float64) float64 {
 	return y[len(y)-1]
 }
 
-// extendLine lays a line of least squares through y and follows it.
+// extendLine extrapolates the least-squares line through y.
 func extendLine(y []float64, ahead int) float64 {
 	n := float64(len(y))
 	if n < 2 {
@@ -115,8 +116,8 @@ func extendLine(y []float64, ahead int) float64 {
 	return mean + float64(xy/xx*(n-1+float64(ahead)-middle))
 }
 
-// repeatSeason returns the value at the same place of the latest period of that many ticks; until there is one, the
-// latest.
+// repeatSeason returns the value at the same position of the latest period. Before the end of the first period, it
+// returns the latest value.
 func repeatSeason(y []float64, period, ahead int) float64 {
 	i := len(y) - 1 + ahead
 	for i >= len(y) {
@@ -128,8 +129,8 @@ func repeatSeason(y []float64, period, ahead int) float64 {
 	return y[i]
 }
 
-// smooth is Holt's and Winters' additive method: the first two periods give the level, the trend
-// and the season to begin with. Until they are over it repeats the season.
+// smooth is the additive Holt-Winters method. The first two periods set the initial level, trend and season. Before
+// their end, it repeats the season.
 func (f *Forecast) smooth(y []float64, period, ahead int) float64 {
 	if len(y) < 2*period {
 		return repeatSeason(y, period, ahead)

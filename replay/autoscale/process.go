@@ -14,36 +14,36 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Program is a program of the user's that decides, asked line by line (docs/autoscaling.md, A program).
+// Program is a scaler in a program of the user, which answers line by line (docs/autoscaling.md, A program).
 type Program struct {
 	Command string        `yaml:"command" of:"process"`
-	Timeout time.Duration `json:"-" yaml:"timeout" is:"timeout" of:"process"` // for an answer, in real time
+	Timeout time.Duration `json:"-" yaml:"timeout" is:"timeout" of:"process"` // limit of an answer, in real time
 }
 
-// Asker is a program that is running.
+// Asker is a running program.
 type Asker interface {
-	// Ask sends a line, which ends in a line feed, and returns the answer, valid until the next call.
+	// Ask sends a line that ends in a line feed, and returns the answer. The answer is valid until the next call.
 	Ask(line []byte) ([]byte, error)
-	// Refuse returns the error of an answer that makes no sense.
+	// Refuse returns the error of an invalid answer.
 	Refuse(answer []byte, want string) error
 }
 
-// process scales by what a program that runs answers.
+// process is the scaler of a running program.
 type process struct {
 	c     *Config
 	asker Asker
 	reason
 	facts []fact
 	line  []byte
-	// passes is whether the program reads the latest pass of each worker, and the traffic.
+	// passes reports whether the program reads the latest pass of each worker and the traffic.
 	passes bool
-	err    error // why it cannot decide any more
+	err    error // after an error it makes no decision
 }
 
-// processVersion is that of the protocol.
+// processVersion is the version of the protocol.
 const processVersion = 1
 
-// scalerGreeting is the first line that a program gets.
+// scalerGreeting is the first line that a program receives.
 type scalerGreeting struct {
 	Protocol string   `json:"protocol"`
 	Version  int      `json:"version"`
@@ -53,10 +53,10 @@ type scalerGreeting struct {
 	Sync     sim.Time `json:"sync"`
 	Seed     uint64   `json:"seed"`
 	Facts    []string `json:"facts"`
-	Engine   any      `json:"engine"` // what is known of a worker
+	Engine   any      `json:"engine"` // known facts about a worker
 }
 
-// NewProcess greets a program that scales workers, and returns the scaler that it is.
+// NewProcess sends a greeting to a program that scales workers, and returns its scaler.
 func NewProcess(a Asker, c *Config, w Workers, seed uint64) (Scaler, error) {
 	p := &process{c: c, asker: a, facts: ruleFacts()}
 	g := scalerGreeting{"replay-scaler", processVersion, w.Role.String(), c.Min, c.Max, c.Sync, seed, nil, w.Engine}
@@ -83,7 +83,7 @@ func NewProcess(a Asker, c *Config, w Workers, seed uint64) (Scaler, error) {
 	return p, nil
 }
 
-// decodeAnswer reads an object with no other keys than those of to, and nothing behind it.
+// decodeAnswer parses a JSON object that has only the keys of to, without further text.
 func decodeAnswer(answer []byte, to any) error {
 	d := json.NewDecoder(bytes.NewReader(answer))
 	d.DisallowUnknownFields()
@@ -96,7 +96,7 @@ func decodeAnswer(answer []byte, to any) error {
 	return nil
 }
 
-// Want asks the program. What it answers is kept within the bounds.
+// Want returns the program's answer, limited to the bounds.
 func (p *process) Want(s *Signals) int {
 	if p.err != nil {
 		return s.Workers
@@ -113,10 +113,10 @@ func (p *process) Want(s *Signals) int {
 	return kept
 }
 
-// Err returns why the program cannot decide any more.
+// Err returns the error after which the program makes no decision.
 func (p *process) Err() error { return p.err }
 
-// ask sends a tick, and returns the number of workers that the program answers.
+// ask sends a tick and returns the number of workers in the program's answer.
 func (p *process) ask(s *Signals) (int, error) {
 	p.line = append(p.appendTick(p.line[:0], s), '\n')
 	answer, err := p.asker.Ask(p.line)
@@ -133,8 +133,8 @@ func (p *process) ask(s *Signals) (int, error) {
 	return n, nil
 }
 
-// appendTick appends the facts of a tick as an object: those of all workers, then those of each. What is scraped is
-// null until something has been read.
+// appendTick appends the facts of a tick as an object: single values, then lists by worker. Facts from a scrape are
+// null before the first scrape.
 func (p *process) appendTick(to []byte, s *Signals) []byte {
 	to = append(to, '{')
 	for _, each := range []bool{false, true} {
@@ -152,10 +152,10 @@ func (p *process) appendTick(to []byte, s *Signals) []byte {
 	return to
 }
 
-// SeesPasses reports whether the program reads the latest pass of each worker, and the traffic.
+// SeesPasses reports whether the program reads the latest pass of each worker and the traffic.
 func (p *process) SeesPasses() bool { return p.passes }
 
-// appendPasses appends the latest pass of each worker that has had one, and the traffic.
+// appendPasses appends the latest pass of each worker that has run one, and the traffic.
 func appendPasses(to []byte, s *Signals) []byte {
 	type pass struct {
 		Worker               int     `json:"worker"`
@@ -179,13 +179,13 @@ func appendPasses(to []byte, s *Signals) []byte {
 			})
 		}
 	}
-	passes, _ := json.Marshal(all) // numbers, which are finite
+	passes, _ := json.Marshal(all) // cannot fail: all numbers are finite
 	traffic, _ := json.Marshal(&s.Traffic)
 	to = append(append(to, `"passes":`...), passes...)
 	return append(append(to, `,"traffic":`...), traffic...)
 }
 
-// appendFact appends what a fact is.
+// appendFact appends the value of a fact.
 func (p *process) appendFact(to []byte, f *fact, s *Signals) []byte {
 	var value any
 	switch {
@@ -199,14 +199,14 @@ func (p *process) appendFact(to []byte, f *fact, s *Signals) []byte {
 		}
 		value = column
 	}
-	text, _ := json.Marshal(value) // numbers, which are finite
+	text, _ := json.Marshal(value) // cannot fail: all numbers are finite
 	return append(to, text...)
 }
 
-// mostReason bounds the reason of a program, in characters.
+// mostReason is the maximum length of a program's reason, in characters.
 const mostReason = 200
 
-// readWanted reads an answer: a number of workers, or an object with a number and a reason. expected is the expected
+// readWanted parses an answer: a number of workers, or an object with a number and a reason. expected is the required
 // form, "" if the answer is valid.
 func readWanted(answer []byte) (n int, why, expected string) {
 	like := fmt.Sprintf(`a number of workers, 0 to %d, or an object such as {"workers": 4, "why": "..."}`, MostWorkers)
@@ -227,7 +227,7 @@ func readWanted(answer []byte) (n int, why, expected string) {
 	return *r.Workers, r.Why, ""
 }
 
-// check refuses a program that cannot be started.
+// check returns an error for a program that cannot be started.
 func (p *Program) check() error {
 	switch {
 	case p == nil || strings.TrimSpace(p.Command) == "":

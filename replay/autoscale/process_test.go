@@ -10,7 +10,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 )
 
-// asked is a program with answers that are known beforehand.
+// asked is a program with given answers.
 type asked struct {
 	answers []string
 	out     *strings.Builder
@@ -33,7 +33,7 @@ func (a *asked) Refuse(answer []byte, want string) error {
 // TestProcessTranscripts shows the messages to a program and its answers.
 //
 //	greet workers=N          the answer to the greeting
-//	tick SEEN                the answer to a tick, with what is seen as in TestTranscripts
+//	tick SIGNALS the answer to a tick, with signals as in TestTranscripts
 //	refuse                   answers to a tick, each of a separate program
 func TestProcessTranscripts(t *testing.T) {
 	var x rig
@@ -72,7 +72,7 @@ func (x *rig) greet(a *asked) {
 	}
 }
 
-// ask shows the program what is seen at the next tick.
+// ask sends the signals of the next tick to the program.
 func (x *rig) ask(t *testing.T, seen, answer string, out *strings.Builder) {
 	p := x.scaler.(*process)
 	p.asker = &asked{nil, out}
@@ -88,7 +88,7 @@ func (x *rig) ask(t *testing.T, seen, answer string, out *strings.Builder) {
 	fmt.Fprintf(out, "wants %d (%s)\n", x.s.Workers, p.Why())
 }
 
-// docs/autoscaling.md shows an exact line.
+// TestTickIsDocumented checks that docs/autoscaling.md shows an exact line.
 func TestTickIsDocumented(t *testing.T) {
 	c := Default(ByProgram)
 	c.Min, c.Max = 2, 16

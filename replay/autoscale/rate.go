@@ -2,20 +2,20 @@ package autoscale
 
 import "fmt"
 
-// Load is how much a worker can take.
+// Load is the capacity of a worker.
 type Load struct {
-	Metric    Metric  `yaml:"metric" is:"metric" of:"rate predict"`             // a rate
-	PerWorker float64 `json:",omitempty" yaml:"per_worker" of:"rate predict"`   // of the metric
-	InFlight  float64 `json:",omitempty" yaml:"in_flight" of:"predict perfect"` // requests on a worker, where PerWorker is to be measured
-	Headroom  float64 `json:",omitempty" yaml:"headroom" of:"rate predict"`     // spare room, as a share of the load
+	Metric    Metric  `yaml:"metric" is:"metric" of:"rate predict"`             // a rate metric
+	PerWorker float64 `json:",omitempty" yaml:"per_worker" of:"rate predict"`   // value of the metric per worker
+	InFlight  float64 `json:",omitempty" yaml:"in_flight" of:"predict perfect"` // requests per worker, if PerWorker is measured
+	Headroom  float64 `json:",omitempty" yaml:"headroom" of:"rate predict"`     // reserve, as a share of the load
 }
 
-// workersFor returns how many workers a load needs.
+// workersFor returns the number of workers for a load.
 func (l *Load) workersFor(load, perWorker float64) int {
 	return roundUp(max(load, 0) * (1 + l.Headroom) / perWorker)
 }
 
-// rate divides a rate by what a worker can take (docs/autoscaling.md, Rate).
+// rate divides a rate by the capacity of a worker (docs/autoscaling.md, Rate).
 type rate struct {
 	governor
 	reason

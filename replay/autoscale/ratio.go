@@ -2,8 +2,8 @@ package autoscale
 
 import "fmt"
 
-// ratio gives a pool a number of workers for each worker that the other pool is to have
-// (docs/autoscaling.md, Prefill and decode workers).
+// ratio requests a number of workers per requested worker of the other pool (docs/autoscaling.md, Prefill and decode
+// workers).
 type ratio struct {
 	c *Config
 	reason

@@ -10,13 +10,13 @@ import (
 
 // Rules are expressions that set the number of workers.
 type Rules struct {
-	Want         string   `json:",omitempty" yaml:"want" is:"number" of:"rules"` // the number of workers
-	Up           string   `json:",omitempty" yaml:"up" is:"bool" of:"rules"`     // whether to add workers
-	Down         string   `json:",omitempty" yaml:"down" is:"bool" of:"rules"`   // whether to remove workers
-	UpBy         int      `yaml:"up_by" is:"1..100000" of:"rules"`               // workers added at once
-	DownBy       int      `yaml:"down_by" is:"1..100000" of:"rules"`             // workers removed at once
-	UpCooldown   sim.Time `yaml:"up_cooldown" of:"rules"`                        // least time between adding workers and the act before it
-	DownCooldown sim.Time `yaml:"down_cooldown" of:"rules"`                      // the same of removing workers
+	Want         string   `json:",omitempty" yaml:"want" is:"number" of:"rules"` // number of workers
+	Up           string   `json:",omitempty" yaml:"up" is:"bool" of:"rules"`     // condition for adding workers
+	Down         string   `json:",omitempty" yaml:"down" is:"bool" of:"rules"`   // condition for removing workers
+	UpBy         int      `yaml:"up_by" is:"1..100000" of:"rules"`               // number of workers to add
+	DownBy       int      `yaml:"down_by" is:"1..100000" of:"rules"`             // number of workers to remove
+	UpCooldown   sim.Time `yaml:"up_cooldown" of:"rules"`                        // minimum time between adding workers and the previous act
+	DownCooldown sim.Time `yaml:"down_cooldown" of:"rules"`                      // minimum time between removing workers and the previous act
 }
 
 // rules scales by expressions (docs/autoscaling.md, Rules).
@@ -25,20 +25,20 @@ type rules struct {
 	reason
 	program        *formula.Program
 	want, up, down formula.Value
-	acted          sim.Time // when it last changed something
+	acted          sim.Time // time of the latest act
 }
 
 func newRules(c *Config) *rules {
 	x := &rules{c: c, program: ruleLanguage().NewProgram(), acted: sim.Time(math.Inf(-1))}
 	for _, e := range c.Rules.expressions(&x.want, &x.up, &x.down) {
 		if e.text != "" {
-			*e.to, _ = x.program.Add(e.text, e.kind) // Check has refused what is wrong
+			*e.to, _ = x.program.Add(e.text, e.kind) // cannot fail after Check
 		}
 	}
 	return x
 }
 
-// expression is one of those of Rules.
+// expression is an expression of Rules.
 type expression struct {
 	name, text string
 	kind       formula.Kind
@@ -83,7 +83,7 @@ func (x *rules) Want(s *Signals) int {
 	return n
 }
 
-// evaluate computes the expressions. Without a ready worker they read an idle one.
+// evaluate computes the expressions. Without a ready worker, they read an idle worker.
 func (x *rules) evaluate(s *Signals) {
 	facts := ruleFacts()
 	each := s.Each
@@ -104,7 +104,7 @@ func (x *rules) evaluate(s *Signals) {
 	x.program.Run()
 }
 
-// check refuses expressions that cannot be evaluated.
+// check returns an error for expressions that cannot be evaluated.
 func (r *Rules) check() error {
 	var v formula.Value
 	switch {
@@ -126,8 +126,7 @@ func (r *Rules) check() error {
 	return nil
 }
 
-// CheckRule reports what is wrong with an expression that is true or false, or a number: nil, or
-// a *formula.Error.
+// CheckRule returns the error in an expression with a boolean or numeric value. The error is nil or a *formula.Error.
 func CheckRule(text string, bool bool) error {
 	kind := formula.Number
 	if bool {
@@ -144,7 +143,7 @@ func CheckRule(text string, bool bool) error {
 	return nil
 }
 
-// facts returns the places of the facts that rules read.
+// facts returns the indexes of the facts that rules read.
 func (r *Rules) facts() []int {
 	var v formula.Value
 	p := ruleLanguage().NewProgram()

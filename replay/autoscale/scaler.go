@@ -1,22 +1,21 @@
-// Package autoscale decides how many workers a cluster should have, from what is scraped of them.
+// Package autoscale decides how many workers a cluster should have, from scraped metrics.
 //
-// A Scaler is asked at every tick. What it sees is as old as a real one's: Signals holds the latest
-// scrape that has reached it. The cluster (replay/offline) starts workers and carries out the answer.
+// A Scaler decides at every tick. Its signals are as old as in a real cluster: Signals has the latest scrape that the
+// scaler knows. The cluster (replay/offline) starts and removes workers.
 //
-// Read scaler.go, then signals.go, config.go, hpa.go as an example, and governor.go, which several
-// have in common.
+// Read scaler.go, then signals.go, config.go, hpa.go as an example, and governor.go, which several scalers share.
 package autoscale
 
-// Scaler decides how many workers there should be. It is asked in order of time.
+// Scaler decides the number of workers. Calls are in order of time.
 type Scaler interface {
-	// Want returns the number of workers wanted; the cluster keeps it within its bounds.
+	// Want returns the requested number of workers. The cluster limits it to its bounds.
 	Want(s *Signals) int
 }
 
-// Fallible is a Scaler that may fail: then its number is not read, and the replay ends.
+// Fallible is a Scaler that may fail. After a failure its number is ignored and the replay ends.
 type Fallible interface {
 	Scaler
-	// Err returns why it could not decide, nil as long as it could.
+	// Err returns the reason of the failure, nil if there was none.
 	Err() error
 }
 
@@ -25,51 +24,51 @@ type Explainer interface {
 	Why() string
 }
 
-// PassReader is a Scaler that may read the latest pass of each worker, and the traffic.
+// PassReader is a Scaler that may read the latest pass of each worker and the traffic.
 type PassReader interface {
 	Scaler
 	SeesPasses() bool
 }
 
-// SeesPasses reports whether a scaler, that of the kind or a custom one, reads the latest pass of each worker and the
-// traffic.
+// SeesPasses reports whether a scaler reads the latest pass of each worker and the traffic. It is the scaler of c, or
+// other if other is not nil.
 func SeesPasses(c *Config, other Scaler) bool {
 	reader, ok := other.(PassReader)
 	return c.Kind == DynamoPlanner || ok && reader.SeesPasses()
 }
 
-// reason is why a scaler wanted what it did last.
+// reason is the reason of a scaler's latest decision.
 type reason struct{ why string }
 
-// Why returns it in words.
+// Why returns the reason as a text.
 func (r *reason) Why() string { return r.why }
 
-// Kind is a scaler that comes with this package.
+// Kind is the kind of a built-in scaler.
 type Kind string
 
-// Custom is the scaler of a caller in Go.
+// Custom is a scaler of the caller in Go.
 const (
 	Custom    Kind = ""
 	HPA       Kind = "hpa"      // Kubernetes' HorizontalPodAutoscaler
 	KEDA      Kind = "keda"     // KEDA's thresholds
-	ByRate    Kind = "rate"     // load by what a worker can take
-	Predict   Kind = "predict"  // the load that is foreseen by that
+	ByRate    Kind = "rate"     // load divided by the capacity of a worker
+	Predict   Kind = "predict"  // predicted load divided by the capacity of a worker
 	ByRules   Kind = "rules"    // expressions
-	BySlots   Kind = "schedule" // numbers by the clock
-	ByRatio   Kind = "ratio"    // a number of workers for each of the other pool
-	ByProgram Kind = "process"  // a program of the user's, asked line by line
-	Foreknown Kind = "perfect"  // the load to come, which no real scaler knows
+	BySlots   Kind = "schedule" // numbers of workers by time
+	ByRatio   Kind = "ratio"    // a number of workers per worker of the other pool
+	ByProgram Kind = "process"  // a program of the user, which answers line by line
+	Foreknown Kind = "perfect"  // the future load, which no real scaler knows
 	// DynamoPlanner is the planner of NVIDIA Dynamo.
 	DynamoPlanner Kind = "dynamo-planner"
 )
 
-// Kinds returns all that a file may name.
+// Kinds returns all kinds that a file may contain.
 func Kinds() []Kind {
 	return []Kind{HPA, KEDA, ByRate, Predict, DynamoPlanner, ByRules, BySlots, ByRatio, ByProgram, Foreknown}
 }
 
-// New returns a scaler of c.Kind; nil if that is Custom, or ByProgram, which NewProcess makes,
-// Foreknown, which NewPerfect does, or DynamoPlanner, which NewDynamo does.
+// New returns a scaler of c.Kind. It returns nil for Custom, ByProgram (see NewProcess), Foreknown (see NewPerfect)
+// and DynamoPlanner (see NewDynamo).
 func New(c *Config) Scaler {
 	switch c.Kind {
 	case HPA:

@@ -13,7 +13,7 @@ type Slot struct {
 	Workers int      `yaml:"workers" is:"0..100000"`
 }
 
-// schedule has a number of workers for each time (docs/autoscaling.md, Schedule).
+// schedule requests a number of workers by time (docs/autoscaling.md, Schedule).
 type schedule struct {
 	c *Config
 	reason

@@ -6,42 +6,43 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Signals are what a scaler sees.
+// Signals are the inputs of a scaler.
 type Signals struct {
 	Now  sim.Time
-	Pool string // prefill or decode; "" if workers do both
-	// Workers is the number that was wanted last; it includes starting workers.
+	Pool string // prefill or decode; "" for an aggregated pool
+	// Workers is the latest requested number; it includes starting workers.
 	Workers int
-	// Starting are the workers that get no requests yet, Leaving the workers that finish their requests before they stop.
+	// Starting is the number of workers that get no requests yet. Leaving is the number of workers that finish their
+	// requests before they stop.
 	Starting, Leaving int
-	// Other is the number that was wanted last of the other pool, if that has an autoscaler; else 0.
+	// Other is the latest requested number of the other pool, if it has an autoscaler; otherwise 0.
 	Other int
-	// Missing are the workers with a running server that the scrape has nothing of.
+	// Missing is the number of workers with a running server that are not in the scrape.
 	Missing int
-	// Peer is the signals of the other pool, if Dynamo's planner plans both.
+	// Peer is the signals of the other pool, if Dynamo's planner plans both pools.
 	Peer   *Signals
-	Scrape // without the workers that are leaving or gone by now
+	Scrape // without workers that are leaving or gone by now
 }
 
-// Scrape is what was read of the cluster at an instant.
+// Scrape is the metrics of the cluster at an instant.
 type Scrape struct {
 	At    sim.Time
-	Ready int // workers that got requests then; the other fields are their sums; 0: nothing has been read yet
-	// Running and Waiting are the requests on these workers, with a place in a batch and without.
+	Ready int // active workers at that time; other fields are sums over them; 0: no scrape yet
+	// Running and Waiting are the requests on these workers inside and outside a batch.
 	Running, Waiting int
-	Held             int     // requests in the router, which have no worker yet
-	KV               float64 // sum of the shares of their KV blocks that requests hold
-	Arrived          int     // requests since the start
-	Input            int     // tokens of their prompts
-	Output           int     // tokens that workers gave since the start, where Config.SeesTokens
+	Held             int     // requests in the router, without a worker
+	KV               float64 // sum of the shares of KV blocks in use
+	Arrived          int     // arrived requests since the start
+	Input            int     // prompt tokens of these requests
+	Output           int     // output tokens since the start, if Config.SeesTokens
 
-	// Of a second, in the time over which rates are taken: requests that arrived, tokens of
-	// their prompts, and tokens that workers gave.
+	// Rate, InputRate and OutputRate are arrived requests, their prompt tokens, and output tokens per second, over
+	// the rate window.
 	Rate, InputRate, OutputRate float64
 
-	Each []Gauge // of each ready worker
+	Each []Gauge // by ready worker
 
-	Traffic planner.Traffic // since the start, where SeesPasses
+	Traffic planner.Traffic // since the start, if SeesPasses
 }
 
 // Gauge is the metrics of a worker.
@@ -49,11 +50,12 @@ type Gauge struct {
 	Worker           sim.WorkerID
 	Running, Waiting int
 	KV               float64
-	// Pass is the latest, empty if the worker has no requests; nil: it has had none, or the scaler reads none (SeesPasses).
+	// Pass is the latest pass, empty if the worker has no requests. It is nil if the worker has run none, or if the
+	// scaler reads no passes (SeesPasses).
 	Pass *scheduler.Snapshot
 }
 
-// value returns a metric of single workers.
+// value returns a metric of a single worker.
 func (g *Gauge) value(m Metric) float64 {
 	switch m {
 	case Waiting:
@@ -66,7 +68,7 @@ func (g *Gauge) value(m Metric) float64 {
 	return float64(g.Running + g.Waiting)
 }
 
-// Add adds the metrics of a ready worker. Without requests its latest pass is an empty one.
+// Add adds the metrics of a ready worker. If it has no requests, its latest pass becomes an empty pass.
 func (s *Scrape) Add(g Gauge) {
 	if g.Pass != nil && g.Running+g.Waiting == 0 {
 		g.Pass = &scheduler.Snapshot{Worker: int(g.Worker)}
@@ -78,7 +80,7 @@ func (s *Scrape) Add(g Gauge) {
 	s.Each = append(s.Each, g)
 }
 
-// Keep returns the scrape with those of its workers alone that keep reports.
+// Keep returns the scrape with only those workers for which keep returns true.
 func (s *Scrape) Keep(keep func(sim.WorkerID) bool) Scrape {
 	left := *s
 	left.Ready, left.Running, left.Waiting, left.KV, left.Each = 0, 0, 0, 0, nil
@@ -90,7 +92,7 @@ func (s *Scrape) Keep(keep func(sim.WorkerID) bool) Scrape {
 	return left
 }
 
-// Metric is a number that a scaler may read.
+// Metric is the name of a number that a scaler may read.
 type Metric string
 
 const (
@@ -104,7 +106,7 @@ const (
 	OutputRate Metric = "output_tokens_per_second"
 )
 
-// Metrics returns all of them.
+// Metrics returns all metrics.
 func Metrics() []Metric {
 	return append([]Metric{Waiting, Running, InFlight, Held, KVUsage}, Rates()...)
 }
@@ -112,7 +114,7 @@ func Metrics() []Metric {
 // Rates returns the metrics per second.
 func Rates() []Metric { return []Metric{Rate, InputRate, OutputRate} }
 
-// Sum returns a metric over all ready workers.
+// Sum returns the sum of a metric over all ready workers.
 func (s *Scrape) Sum(m Metric) float64 {
 	switch m {
 	case Waiting:
@@ -133,7 +135,7 @@ func (s *Scrape) Sum(m Metric) float64 {
 	return s.Rate
 }
 
-// since returns a rate over the time since an earlier scrape.
+// since returns a rate since an earlier scrape.
 func (s *Scrape) since(old *Scrape, m Metric) float64 {
 	if s.At <= old.At {
 		return 0
@@ -148,24 +150,24 @@ func (s *Scrape) since(old *Scrape, m Metric) float64 {
 	return float64(count) / (float64(s.At-old.At) / 1000)
 }
 
-// PerWorker returns the mean of a metric over ready workers, 0 without any.
+// PerWorker returns the mean of a metric over ready workers, 0 if there are none.
 func (s *Scrape) PerWorker(m Metric) float64 { return s.Sum(m) / float64(max(s.Ready, 1)) }
 
-// Exporter keeps the scrapes that have not reached the scaler, and those over which rates are taken.
+// Exporter keeps the scrapes that the scaler does not know yet, and those needed for rates.
 type Exporter struct {
 	Config *Config
-	past   []Scrape // in order of time
-	seen   int      // of them, that have reached the scaler
-	old    int      // the latest of them before the time over which rates are taken, if there is one
+	past   []Scrape // ascending in time
+	seen   int      // number of scrapes that the scaler knows
+	old    int      // index of the latest scrape before the rate window, if there is one
 }
 
-// Add takes in a scrape, and fills in its rates.
+// Add adds a scrape and computes its rates.
 func (e *Exporter) Add(s Scrape) {
 	begin := s.At - e.Config.RateWindow
 	for e.old+1 < len(e.past) && e.past[e.old+1].At <= begin {
 		e.old++
 	}
-	var old Scrape // the start, if there is none before
+	var old Scrape // the start, if no scrape is old enough
 	if len(e.past) > 0 && e.past[e.old].At <= begin {
 		old = e.past[e.old]
 	}
@@ -174,7 +176,7 @@ func (e *Exporter) Add(s Scrape) {
 	e.forget()
 }
 
-// forget drops values that are not read any more, when they are half of the kept ones.
+// forget removes scrapes that are not read again, if they are more than half of all.
 func (e *Exporter) forget() {
 	n := min(e.old, e.seen-1)
 	if n <= len(e.past)/2 {
@@ -184,7 +186,7 @@ func (e *Exporter) forget() {
 	e.seen, e.old = e.seen-n, e.old-n
 }
 
-// Latest returns the latest scrape that has reached the scaler by now.
+// Latest returns the latest scrape that the scaler knows at now.
 func (e *Exporter) Latest(now sim.Time) Scrape {
 	for e.seen < len(e.past) && e.past[e.seen].At+e.Config.Delay <= now {
 		e.seen++

@@ -12,13 +12,13 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// TestTranscripts lets scalers decide tick by tick.
+// TestTranscripts runs scalers tick by tick.
 //
 //	scaler KIND workers=N [every=SECONDS]
-//	{"Max": 20, ...}         what differs from the defaults of the kind
+//	{"Max": 20, ...} changes to the defaults of the kind
 //
 //	ticks
-//	ready=2 waiting=5 [x3]   what is seen at a tick; ready is the number wanted where it is not said
+//	ready=2 waiting=5 [x3] signals at a tick; ready defaults to the requested number
 func TestTranscripts(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		if strings.HasSuffix(path, "process.txt") {
@@ -38,7 +38,7 @@ func TestTranscripts(t *testing.T) {
 	})
 }
 
-// rig is a scaler and what it has been shown.
+// rig is a scaler with its signals.
 type rig struct {
 	scaler Scaler
 	now    sim.Time
@@ -64,7 +64,7 @@ func (x *rig) open(t *testing.T, d *datadriven.TestData) string {
 	}
 	if x.scaler = New(&c); c.Kind == Foreknown {
 		var stays [][2]sim.Time
-		for i := range 12 { // one more each 10 s, all there until 150 s
+		for i := range 12 { // one more each 10 s; all are in flight until 150 s
 			stays = append(stays, [2]sim.Time{sim.Time(i) * 10_000, 150_000})
 		}
 		x.scaler = NewPerfect(&c, NewForeseen(stays), 0)
@@ -72,7 +72,7 @@ func (x *rig) open(t *testing.T, d *datadriven.TestData) string {
 	return ""
 }
 
-// tickAll shows the scaler the signals of each line.
+// tickAll runs a tick for each line of signals.
 func (x *rig) tickAll(t *testing.T, text string) string {
 	var b strings.Builder
 	for _, line := range strings.Split(text, "\n") {
@@ -91,7 +91,7 @@ func (x *rig) tickAll(t *testing.T, text string) string {
 	return b.String()
 }
 
-// spread gives each ready worker its share of what is waiting and running, and kv of its blocks held.
+// spread gives each ready worker an equal share of the waiting and running requests, and the KV usage kv.
 func (s *Scrape) spread(kv float64) {
 	all := *s
 	if len(all.Each) > 0 || all.Ready == 0 {
@@ -104,7 +104,7 @@ func (s *Scrape) spread(kv float64) {
 	}
 }
 
-// see reads the scrape at the next tick from a line.
+// see parses the scrape of the next tick.
 func (x *rig) see(t *testing.T, line string) {
 	old := x.s
 	x.now += x.every
@@ -118,7 +118,7 @@ func (x *rig) see(t *testing.T, line string) {
 		switch {
 		case name == "nothing":
 			x.s.Scrape = Scrape{}
-		case name == "each": // waiting requests of each worker
+		case name == "each": // waiting requests by worker
 			for _, n := range strings.Split(value, ",") {
 				k, _ := strconv.Atoi(n)
 				x.s.Each = append(x.s.Each, Gauge{Waiting: k})

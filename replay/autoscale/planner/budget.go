@@ -1,9 +1,10 @@
 package planner
 
-// budget bounds the GPUs of all workers. A negative bound is no bound.
+// budget limits the GPUs of all workers. A negative limit means no limit.
 type budget struct{ min, max int }
 
-// slack returns the GPUs that may be missing at the lower bound: those of one worker if there is an upper bound, else 0.
+// slack returns the number of GPUs that may be missing at the lower limit. It is the GPUs of one worker if there is
+// an upper limit, otherwise 0.
 func (b budget) slack(gpus ...int) int {
 	most := 0
 	if b.min >= 0 && b.max >= 0 {
@@ -19,7 +20,7 @@ func (b budget) has(gpus, slack int) bool {
 	return (b.max < 0 || gpus <= b.max) && (b.min < 0 || gpus >= b.min-slack)
 }
 
-// clamp returns the number of workers nearest to n within the bounds; 0 if the minimum does not fit.
+// clamp returns the number of workers nearest to n within the limits, 0 if the minimum does not fit.
 func (b budget) clamp(n, gpus, least int) int {
 	switch total := n * gpus; {
 	case b.has(total, b.slack(gpus)):

@@ -50,7 +50,7 @@ func (m *model) findCapacity(input, output, hits float64) (best capacity, ok boo
 // shape is the lengths of a request, and its prompt tokens that are not cached.
 type shape struct{ input, output, fresh int }
 
-// context returns the tokens of a request half way through its answer.
+// context returns the tokens of a request halfway through its answer.
 func (s *shape) context() int { return max(1, s.input+s.output/2) }
 
 // search tries batches of all sizes.
@@ -86,27 +86,27 @@ func (m *model) mostBatch(s shape) int {
 	return n
 }
 
-// multiplyTokens multiplies with the upper limit of the planner's token counts.
+// multiplyTokens multiplies, limited to the planner's maximum of token counts.
 func multiplyTokens(a, b int) int { return min(a*b, mostTokens) }
 
-// tryPrefill prefills n prompts at once.
+// tryPrefill evaluates a batch of n prompts.
 func (m *model) tryPrefill(s shape, n int) (c capacity, counts, known bool) {
 	t, ok := m.inChunksAlone(multiplyTokens(s.fresh, n))
 	return capacity{float64(n) / t, t <= m.ttft}, t > 0, ok
 }
 
-// inChunksAlone returns the time of the prompt tokens of one request, in passes of the token budget.
+// inChunksAlone returns the time for the prompt tokens of one request, in passes of the token budget.
 func (m *model) inChunksAlone(tokens int) (float64, bool) {
 	return m.inChunks(tokens, work{prefills: 1})
 }
 
-// tryDecode decodes n requests at once.
+// tryDecode evaluates a batch of n decoding requests.
 func (m *model) tryDecode(s shape, n int) (c capacity, counts, known bool) {
 	t, ok := m.estimate(&work{decodes: n, decodeTokens: multiplyTokens(n, s.context())})
 	return capacity{float64(n) / (float64(s.output) * t), t <= m.itl}, t > 0, ok
 }
 
-// tryBoth decodes n requests at once and prefills prompts at the rate at which requests finish.
+// tryBoth evaluates a batch of n decoding requests, with prompts at the rate at which requests finish.
 func (m *model) tryBoth(s shape, n int) (c capacity, counts, known bool) {
 	prompts := roundUp(float64(n) * float64(s.fresh) / float64(s.output))
 	if prompts > m.tokens-n {

@@ -1,5 +1,5 @@
-// Package planner has the scaling rules of the planner of Dynamo 1.6.1: by the forward passes that workers report, and by
-// the traffic (docs/rules/router.md "Dynamo's planner").
+// Package planner has the scaling rules of the planner of Dynamo 1.6.1. It scales by the forward passes that workers
+// report, and by the traffic (docs/rules/router.md "Dynamo's planner").
 //
 // The caller ticks a Planner in order of time. A Planner has no clock. Read config.go and planner.go,
 // then load.go, throughput.go, and below these model.go, regression.go and budget.go.
@@ -15,9 +15,9 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// Config has the keys of the planner's configuration. A pointer that is nil is a key that is not set.
+// Config has the keys of the planner's configuration. A nil pointer is a key that is not set.
 type Config struct {
-	// Mode is the pools that are planned; "": disagg if both pools have this scaler, else the role of the workers.
+	// Mode is the set of planned pools; "": disagg if both pools have this scaler, otherwise the role of the workers.
 	Mode   string `json:",omitempty" yaml:"mode" is:"planner mode" of:"dynamo-planner"`
 	Target Target `yaml:"optimization_target" is:"optimization target" of:"dynamo-planner"`
 	// Throughput and Load enable the two kinds of scaling of the target sla. Other targets scale by load.
@@ -28,12 +28,12 @@ type Config struct {
 	LoadInterval       int `yaml:"load_adjustment_interval_seconds" is:"1..86400" of:"dynamo-planner"`
 	MaxStep            int `yaml:"max_throughput_scaling_replicas" is:"1..100000" of:"dynamo-planner"`
 
-	MaxGPUBudget     int  `yaml:"max_gpu_budget" is:"-1..1000000" of:"dynamo-planner"` // -1: no bound
+	MaxGPUBudget     int  `yaml:"max_gpu_budget" is:"-1..1000000" of:"dynamo-planner"` // -1: no limit
 	MinGPUBudget     int  `yaml:"min_gpu_budget" is:"-1..1000000" of:"dynamo-planner"`
 	MinEndpoint      int  `yaml:"min_endpoint" is:"1..100000" of:"dynamo-planner"`
 	PrefillMin       *int `json:",omitempty" yaml:"prefill_min_endpoint" is:"1..100000" of:"dynamo-planner"`
 	DecodeMin        *int `json:",omitempty" yaml:"decode_min_endpoint" is:"1..100000" of:"dynamo-planner"`
-	PrefillEngineGPU *int `json:",omitempty" yaml:"prefill_engine_num_gpu" is:"1..100000" of:"dynamo-planner"` // of a worker
+	PrefillEngineGPU *int `json:",omitempty" yaml:"prefill_engine_num_gpu" is:"1..100000" of:"dynamo-planner"` // GPUs of a worker
 	DecodeEngineGPU  *int `json:",omitempty" yaml:"decode_engine_num_gpu" is:"1..100000" of:"dynamo-planner"`
 
 	TTFT float64 `yaml:"ttft_ms" of:"dynamo-planner"` // objectives of the target sla
@@ -72,7 +72,7 @@ func Modes() []string { return []string{"agg", "prefill", "decode", Disagg} }
 // Disagg is the mode in which a prefill and a decode pool are planned together.
 const Disagg = "disagg"
 
-// Plans reports whether the configuration is for a mode; without a mode it is for all.
+// Plans reports whether the configuration applies to a mode. Without a mode, it applies to all.
 func (c *Config) Plans(mode string) bool { return c.Mode == "" || c.Mode == mode }
 
 // checkMode returns an error if the mode does not match the role of the workers.
@@ -105,7 +105,7 @@ func Default() Config {
 // throughput reports whether the planner scales by traffic.
 func (c *Config) throughput() bool { return c.Target == SLA && c.Throughput }
 
-// load reports whether it scales by forward passes.
+// load reports whether the planner scales by forward passes.
 func (c *Config) load() bool { return c.Target != SLA || c.Load }
 
 // Check returns an error for settings that Dynamo rejects, and for settings that are not simulated.

@@ -10,7 +10,8 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// literal is the planner of docs/rules/router.md "Dynamo's planner", computed anew at each tick from all ticks so far.
+// literal implements the planner of docs/rules/router.md "Dynamo's planner" literally. It computes each tick from all
+// ticks so far.
 type literal struct {
 	c     *Config
 	role  scheduler.Role
@@ -18,14 +19,14 @@ type literal struct {
 	ticks []seen
 }
 
-// seen is what is shown at a tick.
+// seen is the inputs of a tick.
 type seen struct {
 	seconds float64
 	view    View
 	traffic Traffic
 }
 
-// at is the state after the ticks before the last one, and the decision of the last one.
+// answer returns the decision of the latest tick.
 func (l *literal) answer(now seen) (n int, ok bool) {
 	l.ticks = append(l.ticks, now)
 	least := l.c.MinEndpoint
@@ -42,8 +43,8 @@ func (l *literal) answer(now seen) (n int, ok bool) {
 	withTraffic, withLoad := sla && l.c.Throughput, !sla || l.c.Load
 	loadAt, trafficAt, floor, cached := 0.0, 0.0, 1, 0.0
 	var taken Traffic
-	var f [3]float64  // the latest requests, prompt tokens and answer tokens
-	var begun [3]bool // whether there has been one above 0
+	var f [3]float64  // latest requests, prompt tokens and answer tokens
+	var begun [3]bool // whether a value above 0 has occurred
 	var lengths [2]float64
 	any := false
 	x := &estimator{l: l, stores: map[string]*passes{}}
@@ -259,11 +260,11 @@ type estimator struct {
 	means  [4][]float64
 }
 
-// passes is a store: the passes kept, in the order in which they came.
+// passes is a store: the kept passes, in order of arrival.
 type passes struct {
 	all       []kept
 	low, high [2]float64
-	cells     [][2]int // in the order in which they were made
+	cells     [][2]int // in order of creation
 }
 
 type kept struct {
@@ -334,7 +335,7 @@ func (x *estimator) mean(k int) float64 {
 	if len(v) == 0 {
 		return 0
 	}
-	// The sum is carried along: what leaves is subtracted.
+	// The sum is updated: removed values are subtracted.
 	sum := 0.0
 	for i, y := range v {
 		if sum += y; i >= x.l.c.Samples {
@@ -397,7 +398,7 @@ func (x *estimator) add(key string, k kept) {
 		}
 		s.cells = append(s.cells, c)
 	}
-	if old.low != s.low || old.high != s.high { // all cells are made anew, from the passes in the order of the old cells
+	if old.low != s.low || old.high != s.high { // all cells are rebuilt, from the passes in the order of the old cells
 		byOld := make([]kept, 0, len(old.all))
 		for _, c := range old.cells {
 			for _, y := range old.all {
@@ -434,7 +435,7 @@ func (x *estimator) add(key string, k kept) {
 	}
 }
 
-// line lays the plane by solving the normal equations of raw features for each set of slopes.
+// line fits the plane by solving the normal equations of raw features for each set of slopes.
 func (x *estimator) line(key string) (at func([2]float64) float64, ok bool) {
 	s := x.stores[key]
 	if s == nil || len(s.all) < x.l.c.MinObservations {
@@ -467,7 +468,7 @@ func (x *estimator) line(key string) (at func([2]float64) float64, ok bool) {
 		}
 	}
 	if d := c[0][0]*c[1][1] - c[0][1]*c[1][0]; varies(0) && varies(1) {
-		if d/(c[0][0]*c[1][1]) < 1e-8 { // nearly on one line: the product's ridge decides
+		if d/(c[0][0]*c[1][1]) < 1e-8 { // nearly collinear: the ridge of the product decides
 			return x.onOneLine(s)
 		}
 		slopes = append(slopes, [2]float64{(c[0][2]*c[1][1] - c[1][2]*c[0][1]) / d, (c[1][2]*c[0][0] - c[0][2]*c[1][0]) / d})
@@ -486,7 +487,7 @@ func (x *estimator) line(key string) (at func([2]float64) float64, ok bool) {
 	return func(v [2]float64) float64 { return m[2] + best[0]*(v[0]-m[0]) + best[1]*(v[1]-m[1]) }, best[0] > 0 || best[1] > 0 || n <= float64(len(slopes)-1)
 }
 
-// onOneLine lays the plane of passes that are nearly on one line as the planner does.
+// onOneLine fits the plane of nearly collinear passes as the planner does.
 func (x *estimator) onOneLine(s *passes) (at func([2]float64) float64, ok bool) {
 	st := newStore(x.l.c)
 	for _, k := range s.all {
@@ -506,7 +507,7 @@ func (x *estimator) isReady() bool {
 	return false
 }
 
-// pass returns how long a pass takes, in ms; NaN if it cannot be estimated.
+// pass returns the time of a pass, in ms; NaN if it cannot be estimated.
 func (x *estimator) pass(n, p, b, k float64) float64 {
 	v := [5]float64{n, p, 0, b, k}
 	key := x.key(v)
@@ -759,7 +760,7 @@ func drawPlanner(r *rand.Rand) (Config, scheduler.Role, Engine) {
 func drawPass(r *rand.Rand, worker int, role scheduler.Role, load float64) scheduler.Snapshot {
 	s := scheduler.Snapshot{Worker: worker}
 	if r.IntN(8) == 0 {
-		return s // it has no requests
+		return s // the worker has no requests
 	}
 	add := func(g *scheduler.Group, most, length int) {
 		for range r.IntN(1 + int(load*float64(most))) {
@@ -781,7 +782,7 @@ func drawPass(r *rand.Rand, worker int, role scheduler.Role, load float64) sched
 	return s
 }
 
-// The planner decides as its rules read literally, on 500 random pools.
+// TestPlannerIsLiteral compares the planner with its literal rules on 500 random pools.
 func TestPlannerIsLiteral(t *testing.T) {
 	acts := map[Target]int{}
 	for seed := range uint64(500) {
@@ -803,7 +804,7 @@ func TestPlannerIsLiteral(t *testing.T) {
 			load = min(max(load+0.4*(r.Float64()-0.5), 0), 1)
 			s.view.Passes = nil
 			for w := range s.view.Ready {
-				if r.IntN(40) > 0 { // otherwise it has had none
+				if r.IntN(40) > 0 { // otherwise the worker has run no pass
 					s.view.Passes = append(s.view.Passes, drawPass(r, w+8, role, load))
 				}
 			}

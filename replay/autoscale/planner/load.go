@@ -7,8 +7,9 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// Thresholds of the targets throughput and latency: queued prompt tokens of a prefill worker, as a share of the maximum
-// context length, and KV tokens of other workers, as a share of the KV cache.
+// The constants are the thresholds of the targets throughput and latency. They apply to the queued prompt tokens of a
+// prefill worker as a share of the maximum context length, and to KV tokens of other workers as a share of the KV
+// cache.
 const (
 	queueUpThroughput, queueDownThroughput = 1.0, 0.1
 	queueUpLatency, queueDownLatency       = 0.1, 0.0
@@ -53,7 +54,7 @@ func (p *Planner) compare(passes []scheduler.Snapshot) (int, bool) {
 	return p.compareObjectives(passes)
 }
 
-// share is the load of a worker, to be compared with the thresholds.
+// share returns the load of a worker for comparison with the thresholds.
 func (p *Planner) share(s *scheduler.Snapshot) float64 {
 	switch {
 	case p.role == scheduler.Prefill && p.c.Target == Load:
@@ -68,7 +69,7 @@ func (p *Planner) share(s *scheduler.Snapshot) float64 {
 	return float64(tokens) / float64(p.engine.KVTokens)
 }
 
-// thresholds are the shares at which workers are added and removed.
+// thresholds are the loads at which workers are added and removed.
 type thresholds struct {
 	up, down float64
 	// upAt and downAt report whether a share equal to the threshold is enough.
@@ -92,8 +93,8 @@ func (p *Planner) thresholds() thresholds {
 	return thresholds{kvUpThroughput, kvDownThroughput, false, false}
 }
 
-// compareShares returns one worker more if a share is above the upper threshold, and one less if all are below the
-// lower one, unless the remaining workers would exceed the upper threshold.
+// compareShares returns one worker more if a share is above the upper threshold. It returns one less if all shares
+// are below the lower threshold, unless the remaining workers would exceed the upper threshold.
 func (p *Planner) compareShares(passes []scheduler.Snapshot) (int, bool) {
 	t, most := p.thresholds(), math.Inf(-1)
 	for i := range passes {

@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// Limits of a worker without configured limits.
+// The constants are limits of a worker without configured limits.
 const (
 	assumedTokens   = 8192
 	assumedSeqs     = 512
@@ -21,7 +21,7 @@ const (
 // work is the work of one pass.
 type work struct{ prefills, prefillTokens, cached, decodes, decodeTokens int }
 
-// kinds of passes, each with a store.
+// The constants are the kinds of passes, each with a store.
 const (
 	onlyPrefill = iota
 	onlyDecode
@@ -157,7 +157,7 @@ func (m *model) kindOf(w *work) (kind int, ok bool) {
 	}
 }
 
-// measure returns the features of a pass: attention work and tokens.
+// measure returns the features of a pass: attention work, and tokens.
 func (m *model) measure(w *work) (x [2]float64) {
 	if m.role != scheduler.Decode {
 		if p := float64(w.prefillTokens); p > 0 {
@@ -183,7 +183,7 @@ func (m *model) estimate(w *work) (float64, bool) {
 	return ms / 1000, ok
 }
 
-// inChunks returns the time of prompt tokens in passes of the token budget, each with the other work of w.
+// inChunks returns the time for prompt tokens in passes of the token budget. Each pass also has the other work of w.
 func (m *model) inChunks(tokens int, w work) (float64, bool) {
 	total := 0.0
 	for _, part := range [][2]int{{m.tokens, tokens / m.tokens}, {tokens % m.tokens, 1}} {
@@ -200,7 +200,7 @@ func (m *model) inChunks(tokens int, w work) (float64, bool) {
 	return total, true
 }
 
-// scales are factors of the load of a worker, and the requests that count.
+// scales are the factors of the load of a worker, and which requests count.
 type scales struct {
 	queue, decode float64
 	waiting       bool // preempted requests count as running

@@ -9,7 +9,7 @@ import (
 // verdict is the number of workers required by an objective.
 type verdict struct {
 	n     int
-	known bool // there is a number
+	known bool // n is known
 	why   string
 }
 
@@ -49,7 +49,7 @@ func (p *Planner) judgeBoth(passes []scheduler.Snapshot) verdict {
 	return v
 }
 
-// keep returns the verdict, with the present number if fewer workers are refused.
+// keep returns the verdict, or the present number if fewer workers would miss the objective.
 func (p *Planner) keep(v refused) verdict {
 	if !v.known && v.refused {
 		v.n, v.known = p.ready, true
@@ -57,17 +57,17 @@ func (p *Planner) keep(v refused) verdict {
 	return v.verdict
 }
 
-// refused is a verdict, and whether fewer workers would miss the objective.
+// refused is a verdict. refused reports whether fewer workers would miss the objective.
 type refused struct {
 	verdict
 	refused bool
 }
 
-// estimates are the estimates of all workers, in ms, and whether one worker may be removed.
+// estimates is the estimates of all workers, in ms. fewer reports whether one worker may be removed.
 type estimates struct {
 	all     []float64
 	fewer   bool
-	refused bool // fewer is false since the objective would be missed
+	refused bool // fewer is false because the objective would be missed
 }
 
 // judge adds a worker if all workers miss the objective.
@@ -141,8 +141,8 @@ func (p *Planner) judgeFirst(passes []scheduler.Snapshot, by scales) estimates {
 	return e
 }
 
-// judgeNext estimates ITL on each worker. With one worker fewer, its requests must fit the KV cache, and ITL must stay below a
-// share of the objective.
+// judgeNext estimates ITL on each worker. With one worker fewer, its requests must fit in the KV cache, and ITL must
+// stay below a share of the objective.
 func (p *Planner) judgeNext(passes []scheduler.Snapshot, prompts bool) estimates {
 	e, m := estimates{fewer: p.ready > 1}, p.model
 	more := p.consolidate()

@@ -120,7 +120,7 @@ func (x *Pair) scaleByLoad(prefill, decode []scheduler.Snapshot) (pair, bool) {
 	return n, n != now
 }
 
-// compareOr returns the number of workers required by the passes, or else the present number.
+// compareOr returns the number of workers required by the passes, or now if it is unknown.
 func (p *Planner) compareOr(passes []scheduler.Snapshot, now int) int {
 	if len(passes) == 0 {
 		p.why = "no worker has reported a pass"
@@ -132,12 +132,12 @@ func (p *Planner) compareOr(passes []scheduler.Snapshot, now int) int {
 	return now
 }
 
-// lacks reports whether a pool has fewer workers than it is to have.
+// lacks reports whether a pool has fewer workers than expected.
 func (x *Pair) lacks() bool {
 	return x.prefill.ready < x.prefill.least || x.decode.ready < x.decode.least
 }
 
-// fitCeiling returns the pair nearest to n within the upper bound of the budget.
+// fitCeiling returns the pair nearest to n within the upper limit of the budget.
 func (x *Pair) fitCeiling(n pair) pair {
 	ceiling := budget{-1, x.c.MaxGPUBudget}
 	if x.lacks() {

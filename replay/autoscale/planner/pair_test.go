@@ -7,8 +7,8 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// fitLiterally is fit by the rules of docs/rules/router.md "Dynamo's planner": every pair between the present and the wanted
-// one, the best first.
+// fitLiterally is fit by the rules of docs/rules/router.md "Dynamo's planner": it tries every pair between the
+// present and the requested pair, the best first.
 func fitLiterally(b *pairBudget, now, want pair, band budget) pair {
 	best, score, found := now, [5]int{}, false
 	for p := min(now.p, want.p); p <= max(now.p, want.p); p++ {
@@ -30,7 +30,7 @@ func fitLiterally(b *pairBudget, now, want pair, band budget) pair {
 	return best
 }
 
-// The nearest pair within the budget is that of a search of all pairs.
+// TestFitIsLiteral compares the nearest pair within the budget with a search of all pairs.
 func TestFitIsLiteral(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
 	moved := 0
@@ -51,7 +51,8 @@ func TestFitIsLiteral(t *testing.T) {
 	}
 }
 
-// Two pools that never want the same at once, without a budget, are planned as each alone.
+// TestPairWithoutBudgetIsTwoPlanners checks that two pools without a budget are planned as separate pools if they
+// never change at the same time.
 func TestPairWithoutBudgetIsTwoPlanners(t *testing.T) {
 	acts := 0
 	for seed := range uint64(200) {

@@ -8,7 +8,7 @@ type pair struct{ p, d int }
 // pairBudget is a budget of the GPUs of two pools.
 type pairBudget struct {
 	budget
-	gpus, least pair // GPUs of a worker, and minimum of workers
+	gpus, least pair // GPUs per worker, and minimum of workers
 }
 
 func (b *pairBudget) count(n pair) int { return n.p*b.gpus.p + n.d*b.gpus.d }
@@ -49,7 +49,7 @@ func (b *pairBudget) clamp(n pair, band budget) pair {
 }
 
 // fit returns the pair between now and want that is nearest to want within a budget. If one pool grows and the other
-// shrinks, both change or neither.
+// shrinks, both must change, or neither.
 func (b *pairBudget) fit(now, want pair, band budget) pair {
 	low := pair{max(min(now.p, want.p), b.least.p), max(min(now.d, want.d), b.least.d)}
 	high := pair{max(now.p, want.p), max(now.d, want.d)}
@@ -119,7 +119,7 @@ func (f *fitting) tryOthers(fixed int) {
 	}
 }
 
-// consider keeps the better of two.
+// consider keeps the better of n and the best pair so far.
 func (f *fitting) consider(n pair) {
 	if !f.b.allows(n, f.band) {
 		return

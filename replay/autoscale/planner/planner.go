@@ -7,33 +7,34 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// Engine describes a worker; 0: unknown.
+// Engine describes a worker. A value of 0 is unknown.
 type Engine struct {
 	GPUs             int `json:"gpus"`
 	MaxBatchedTokens int `json:"max_num_batched_tokens"`
 	MaxSeqs          int `json:"max_num_seqs"`
 	ContextLength    int `json:"max_model_len"`
-	KVTokens         int `json:"kv_tokens"` // of its KV cache
+	KVTokens         int `json:"kv_tokens"` // size of its KV cache
 }
 
 // View is the state of a pool at a tick.
 type View struct {
-	Ready    int                  // workers that get requests
+	Ready    int                  // active workers
 	Expected int                  // including starting workers
-	Passes   []scheduler.Snapshot // the latest of each ready worker that has run a pass; empty if the worker has no requests
+	Passes   []scheduler.Snapshot // the latest pass of each ready worker that has run one; empty if it has no requests
 }
 
-// Traffic is the requests since the start.
+// Traffic is the requests and routing decisions since the start.
 type Traffic struct {
-	Requests int     `json:"requests"` // that arrived
-	Finished int     `json:"finished"` // requests that have finished, and their tokens:
+	Requests int     `json:"requests"` // arrived requests
+	Finished int     `json:"finished"` // finished requests, and their tokens:
 	Input    int     `json:"input_tokens"`
 	Output   int     `json:"output_tokens"`
-	Placed   int     `json:"placed"` // decisions of the router, and the sum over them of
-	Reuse    float64 `json:"reuse"`  // the share of the prompt that was cached on the worker
+	Placed   int     `json:"placed"` // routing decisions, and the sum over them of
+	Reuse    float64 `json:"reuse"`  // the cached share of the prompt on the worker
 }
 
-// AddPlaced counts a routing decision for a prompt, of which the worker has cached some blocks.
+// AddPlaced counts a routing decision. blocks is the length of the prompt, and cached the number of its cached blocks
+// on the worker.
 func (t *Traffic) AddPlaced(blocks, cached int32) {
 	if blocks > 0 {
 		t.Placed++
@@ -53,15 +54,15 @@ type Planner struct {
 	engine Engine
 	least  int
 	budget budget
-	model  *model // of the target sla
+	model  *model // for the target sla
 
 	ready, expected int
 	floor           int // minimum of workers required by the traffic
 
-	load, traffic float64 // seconds, at the latest decision by load and by traffic
-	seen          Traffic // at the latest decision by traffic
+	load, traffic float64 // time of the latest decision by load and by traffic, in seconds
+	seen          Traffic // traffic at the latest decision by traffic
 	foresight     foresight
-	hitRate       float64 // the latest
+	hitRate       float64 // latest cached share of prompts
 
 	why string
 }

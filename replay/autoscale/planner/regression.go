@@ -8,13 +8,13 @@ type sample struct {
 	y float64
 }
 
-// store keeps samples spread evenly over their features, and the least-squares plane through them.
+// store is samples that are spread evenly over their features, and the least-squares plane through them.
 type store struct {
 	most, least, bins int
-	cells             map[[2]int][]sample // oldest first
-	order             [][2]int            // of the cells, in order of creation
+	cells             map[[2]int][]sample // oldest sample first
+	order             [][2]int            // cells in order of creation
 	n                 int
-	low, high         [2]float64 // of the logarithms
+	low, high         [2]float64 // bounds of the logarithms of features
 	fit               plane
 	ready             bool
 }
@@ -81,7 +81,7 @@ func (s *store) all() []sample {
 	return all
 }
 
-// drop drops the oldest sample of the fullest cell; of several cells, that created first.
+// drop drops the oldest sample of the fullest cell, and among equals of the cell created first.
 func (s *store) drop() {
 	most := s.order[0]
 	for _, cell := range s.order {

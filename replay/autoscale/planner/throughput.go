@@ -6,11 +6,11 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// foresight has the traffic of earlier intervals. The predictor is constant.
+// foresight is the traffic of earlier intervals. The predictor is constant.
 type foresight struct {
 	requests, input, output series
 	lastInput, lastOutput   float64 // of the latest interval with requests
-	any                     bool    // there was one
+	any                     bool    // there was an interval with requests
 }
 
 // series is the latest value, without leading zeros.
@@ -25,13 +25,13 @@ func (s *series) add(v float64) {
 	}
 }
 
-// interval is the traffic between two ticks; lengths are means of the requests that have finished.
+// interval is the traffic between two ticks. input and output are mean lengths of finished requests.
 type interval struct {
 	seconds, requests float64
 	input, output     float64
 }
 
-// takeTraffic returns the traffic since the last call, and notes the cached share of prompts.
+// takeTraffic returns the traffic since the previous call, and updates the cached share of prompts.
 func (p *Planner) takeTraffic(seconds float64, t Traffic) interval {
 	old := p.seen
 	i := interval{seconds: seconds - p.traffic, requests: float64(t.Requests - old.Requests)}
@@ -46,7 +46,7 @@ func (p *Planner) takeTraffic(seconds float64, t Traffic) interval {
 	return i
 }
 
-// note adds an interval. An interval without requests has the lengths of the latest one with requests.
+// note adds an interval. An interval without requests gets the lengths of the latest interval with requests.
 func (f *foresight) note(i interval) {
 	f.requests.add(i.requests)
 	switch {
@@ -80,7 +80,8 @@ func (p *Planner) scaleByTraffic(seconds float64, t Traffic) (int, bool) {
 	return n, true
 }
 
-// divideDemand returns the predicted request rate divided by the capacity of a worker; known is false if that is unknown.
+// divideDemand returns the predicted request rate divided by the capacity of a worker. known is false if the capacity
+// is unknown.
 func (p *Planner) divideDemand(demand float64, f *foresight) (n int, known bool) {
 	p.why = "what a worker takes is not known yet"
 	c, ok := p.model.findCapacity(f.input.last, f.output.last, p.hitRate)
