@@ -2,27 +2,27 @@ package sglang
 
 import "github.com/replay-llm/replay/scheduler"
 
-// budget is what a pass may still admit.
+// budget is the remaining resources of a pass for admission.
 type budget struct {
-	reserved float64 // tokens that are spoken for: outputs to come, and what was admitted
-	taken    int     // tokens that were admitted
-	window   int     // the same of the pool of layers with a window, with answers
-	stays    []stay  // of running and admitted requests, where outputs are counted exactly
-	input    int     // prompt tokens left
-	chunk    int     // prompt tokens left to this pass's chunks
-	share    float64 // of the outputs to come that is believed in
+	reserved float64 // reserved tokens: expected outputs, and tokens of admitted requests
+	taken    int     // tokens of admitted requests
+	window   int     // tokens of admitted requests and their answers in the pool of layers with a window
+	stays    []stay  // of running and admitted requests, if outputs are counted exactly
+	input    int     // remaining prompt tokens of the pass
+	chunk    int     // remaining prompt tokens for the chunks of this pass
+	share    float64 // share of expected outputs that is reserved
 }
 
-// verdict is the decision on a request, or on the budget after it.
+// verdict is the result of trying to admit a request.
 type verdict uint8
 
 const (
 	goOn     verdict = iota
-	noTokens         // the pool has too few
-	spent            // the pass has enough prompt tokens
+	noTokens         // the pool has too few tokens
+	spent            // the pass has enough prompt tokens, or the limit of requests is reached
 )
 
-// openBudget returns the budget of a pass.
+// openBudget returns the initial budget of a pass.
 func (c *Core) openBudget() budget {
 	b := budget{input: c.MaxPrefillTokens, chunk: c.ChunkTokens, share: c.ratio.now}
 	if c.IgnoreEOS {
@@ -31,7 +31,7 @@ func (c *Core) openBudget() budget {
 	for _, r := range c.batch.running {
 		b.reserved += c.reservedFor(r, &b)
 	}
-	if c.MixedChunk { // a token for each of them
+	if c.MixedChunk { // reserve a token for each running request
 		n := len(c.batch.running)
 		b.reserved, b.taken = float64(n)+b.reserved, n
 		b.input -= n
@@ -40,17 +40,17 @@ func (c *Core) openBudget() budget {
 	return b
 }
 
-// reservedFor returns what is reserved for the outputs to come of a running request.
+// reservedFor returns the number of tokens reserved for the remaining output of a running request.
 func (c *Core) reservedFor(r *request, b *budget) float64 {
 	return float64(float64(min(r.maxOut-c.batch.gainedBy(r), c.ClipNewTokens)) * b.share)
 }
 
-// memoryLeft returns the room in the pool above what is reserved.
+// memoryLeft returns the free and evictable tokens of the pool minus the reserved tokens.
 func (c *Core) memoryLeft(b *budget) float64 {
 	return float64(c.pages.free+c.pages.evictableTokens()) - b.reserved
 }
 
-// charge takes a chunk and the answer after it from the budget.
+// charge subtracts a chunk and the answer after it from the budget.
 func (c *Core) charge(b *budget, tokens, answer int) {
 	pages := c.pages.poolTokens(tokens)
 	b.window += c.win.windowNeed(pages, answer, b.chunk)
@@ -60,7 +60,7 @@ func (c *Core) charge(b *budget, tokens, answer int) {
 	b.chunk -= pages
 }
 
-// judge reports whether the budget has room for a request.
+// judge reports whether the budget has room for another request.
 func (c *Core) judge(b *budget) verdict {
 	switch {
 	case c.memoryLeft(b) <= 0 || c.pages.free+c.pages.evictableTokens()-b.taken <= 0:
@@ -73,8 +73,7 @@ func (c *Core) judge(b *budget) verdict {
 	return goOn
 }
 
-// planPrompts plans a batch of prompts, and finds its memory. It reports whether there
-// is one.
+// planPrompts plans a batch of prompts and allocates its memory. It reports whether the batch has any prompt.
 func (c *Core) planPrompts(f *flight, p *scheduler.Pass) bool {
 	if len(c.batch.running) == 0 || c.Window > 0 || c.Priorities.Preempt {
 		c.queue.full = false
@@ -100,8 +99,8 @@ func (c *Core) planPrompts(f *flight, p *scheduler.Pass) bool {
 	return true
 }
 
-// placesLeft returns the number of requests that may begin to run. Requests that hold memory
-// have a place each, whether they run or not.
+// placesLeft returns the number of requests that may start to run. Requests with memory count as running, even if
+// they do not run yet.
 func (c *Core) placesLeft() int {
 	if c.MaxRunning == 0 {
 		return c.live
@@ -109,9 +108,9 @@ func (c *Core) placesLeft() int {
 	return c.MaxRunning - (c.live - c.queue.waiting.Len()) - len(c.outbox.inFlight)
 }
 
-// continuePartial computes the next chunk of the request that is prefilled in part. With no
-// memory left it takes all that a pass may compute, as it must continue in order
-// to end; it waits only where the pool lacks that memory.
+// continuePartial adds the next chunk of the partially prefilled request. If no unreserved memory is left, the chunk
+// has the maximum size, because the request must continue in order to end. The request waits only if the pool lacks
+// the memory for the chunk.
 func (c *Core) continuePartial(b *budget, f *flight) {
 	r := c.partial
 	width := min(b.chunk, int(max(0, c.memoryLeft(b))))
@@ -170,7 +169,7 @@ func (c *Core) admitWaiting(b *budget, f *flight) {
 	}
 }
 
-// admitRequest admits a request of the queue, or a chunk of it, and tells whether another may follow.
+// admitRequest admits a queued request, or its first chunk, and returns whether another may follow.
 func (c *Core) admitRequest(r *request, b *budget, f *flight) verdict {
 	before := c.pages.findPrefix(r)
 	host := c.tiers.hostPrefix()
@@ -208,8 +207,8 @@ func (c *Core) admitRequest(r *request, b *budget, f *flight) verdict {
 	return c.judge(b)
 }
 
-// cutChunk cuts e, the rest of a prompt, to the limit of the pass, and returns whether it may be admitted with n tokens
-// from host memory.
+// cutChunk cuts e, the remaining prompt, to the limit of the pass. It returns whether e may be admitted with host
+// tokens from host memory.
 func (c *Core) cutChunk(b *budget, f *flight, e *chunk, host int) verdict {
 	need := e.tokens + host + min(max(0, e.maxOut-e.out), c.ClipNewTokens) + c.PageTokens
 	if float64(need) >= c.memoryLeft(b) {
@@ -230,11 +229,10 @@ func (c *Core) cutChunk(b *budget, f *flight, e *chunk, host int) verdict {
 	return goOn
 }
 
-// isIdle reports whether no request holds memory of the pool, or is about to.
+// isIdle reports whether no request has or is about to have memory of the pool.
 func (c *Core) isIdle(f *flight) bool { return c.live == c.queue.waiting.Len() && len(f.batch) == 0 }
 
-// allocBatch makes room for the batch, in pages for a page more than each prompt has, and
-// takes it.
+// allocBatch allocates the memory of the batch. Before that it evicts enough for all tokens plus one page per prompt.
 func (c *Core) allocBatch(f *flight) {
 	wanted := 0
 	for i := range f.batch {

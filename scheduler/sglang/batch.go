@@ -7,30 +7,30 @@ import (
 	"github.com/replay-llm/replay/internal/heap"
 )
 
-// batch is the requests that run. A decode pass touches none of them: passes are counted.
+// batch is the running requests. A decode pass does not update each request: decode passes are only counted.
 type batch struct {
 	core    *Core
-	running []*request // each knows its place
-	joined  []visit    // began to run since the latest decode pass was planned
-	ending  []*request // their last token is in flight, or due in the pass that ends
+	running []*request // each request stores its index
+	joined  []visit    // started to run since the latest decode pass was planned
+	ending  []*request // requests with their last token in flight, or in the pass that ends
 	totals  totals
-	planned int64 // decode passes planned
-	done    int64 // decode passes that have ended
-	// doneMixed is those of them that computed prompts as well.
+	planned int64 // number of planned decode passes
+	done    int64 // number of finished decode passes
+	// doneMixed is the number of finished decode passes that also computed prompts.
 	doneMixed int64
-	// agenda has running requests by the decode pass that gives them their last token,
-	// and by the epoch that was theirs.
+	// agenda contains running requests, ordered by the decode pass of their last token. Tie is the epoch of the
+	// request when it was added.
 	agenda heap.Heap[int64, int32, *request]
 }
 
 // totals are sums over the running requests.
 type totals struct {
-	length int     // tokens
-	phase  []int32 // by (decode passes planned mod page): requests with a next token that needs a page
+	length int     // total length of the requests in tokens
+	phase  []int32 // number of requests by the decode pass, modulo the page size, that needs a new page for their next token
 }
 
-// noteEnding finds the requests with a last token in one of the first passes decode passes. They keep their places
-// until tokens are planned without them, or that pass has ended.
+// noteEnding finds the requests with a last token in one of the first passes decode passes. They stay in the list
+// until a decode pass is planned without them, or until that pass has ended.
 func (b *batch) noteEnding(passes int64) {
 	if b.core.Speculation != nil {
 		b.core.drafts.noteDraftsEnding()
@@ -47,7 +47,7 @@ func (b *batch) noteEnding(passes int64) {
 	b.sortEnding(from)
 }
 
-// stopEnding removes requests with their last token in flight from the line.
+// stopEnding removes requests with their last token in flight from the running requests.
 func (b *batch) stopEnding() {
 	if len(b.ending) == 0 {
 		return
@@ -59,7 +59,7 @@ func (b *batch) stopEnding() {
 	b.core.queue.full = false
 }
 
-// addTokens adds a token for each running request to the pass, for which there is room.
+// addTokens adds a token for each running request to the pass. The pool has room for these tokens.
 func (b *batch) addTokens(f *flight) {
 	if b.core.Speculation != nil {
 		b.core.drafts.addDrafts(f)
@@ -79,26 +79,26 @@ func (b *batch) addTokens(f *flight) {
 	f.joined, b.joined = append(f.joined[:0], b.joined...), b.joined[:0]
 }
 
-// startRunning puts r into the line of running requests.
+// startRunning appends r to the running requests.
 func (b *batch) startRunning(r *request) {
 	r.base, r.place = b.planned, len(b.running)
 	b.running = append(b.running, r)
 	if b.core.Speculation != nil {
-		r.sampled = r.stored - r.InputTokens + 1 // with the token of the prefill, which may be in flight
+		r.sampled = r.stored - r.InputTokens + 1 // including the token of the prefill, which may be in flight
 		return
 	}
 	b.joined = append(b.joined, visit{r, r.epoch})
 	b.totals.length += r.stored
 	b.totals.phase[b.phaseOf(r)]++
-	gained := r.stored - r.InputTokens + 1 // with the token of the prefill, which may be in flight
+	gained := r.stored - r.InputTokens + 1 // including the token of the prefill, which may be in flight
 	b.agenda.Push(b.planned+int64(r.asked()-gained), r.epoch, r)
 	if b.core.Window > 0 {
 		b.core.win.awaitSlide(r, b.planned+1)
 	}
 }
 
-// stopRunning takes r out of the sums over running requests; the caller takes it out of
-// the line.
+// stopRunning removes r from the totals and clears its entry in the list of running requests; the caller closes the
+// gap.
 func (b *batch) stopRunning(r *request) {
 	if r.place == notRunning {
 		return
@@ -112,7 +112,7 @@ func (b *batch) stopRunning(r *request) {
 	r.place = notRunning
 }
 
-// moveBehind moves the first n running requests behind the rest.
+// moveBehind moves the first n running requests to the end of the list.
 func (b *batch) moveBehind(n int) {
 	slices.Reverse(b.running[:n])
 	slices.Reverse(b.running[n:])
@@ -122,7 +122,7 @@ func (b *batch) moveBehind(n int) {
 	}
 }
 
-// closeGaps closes the gaps that requests left in the line.
+// closeGaps removes the empty entries from the list of running requests.
 func (b *batch) closeGaps() {
 	kept := 0
 	for _, r := range b.running {
@@ -136,20 +136,20 @@ func (b *batch) closeGaps() {
 	b.running = b.running[:kept]
 }
 
-// writeGains adds to r, which runs, what it has got since base.
+// writeGains adds to the running request r the tokens that it gained since decode pass base.
 func (b *batch) writeGains(r *request) {
 	r.out, r.lastToken = b.gainedBy(r), b.core.lastTokenOf(r)
 	r.stored = b.lengthOf(r)
 	r.base = b.planned
 }
 
-// lengthOf returns the tokens that a running request holds, with those in flight.
+// lengthOf returns the number of tokens that a running request has in the pool, including tokens in flight.
 func (b *batch) lengthOf(r *request) int { return r.stored + int(b.planned-r.base) }
 
-// gainedBy returns the tokens that a running request has gained, without those in flight.
+// gainedBy returns the number of tokens that a running request has gained, without tokens in flight.
 func (b *batch) gainedBy(r *request) int { return r.out + int(max(0, b.done-r.base)) }
 
-// phaseOf returns the place of r in totals.phase, which it keeps while it runs.
+// phaseOf returns the index of r in totals.phase, which is constant while r runs.
 func (b *batch) phaseOf(r *request) int {
 	n := int64(b.core.PageTokens)
 	return int(((r.base-int64(r.stored))%n + n) % n)
@@ -160,15 +160,14 @@ func (b *batch) countCrossing() int {
 	return int(b.totals.phase[b.planned%int64(b.core.PageTokens)])
 }
 
-// sortEnding brings the requests in ending from place from on into line.
+// sortEnding sorts the requests of ending, starting at index from, in the order of running requests.
 func (b *batch) sortEnding(from int) {
 	if all := b.ending[from:]; len(all) > 1 {
 		slices.SortFunc(all, func(a, b *request) int { return cmp.Compare(a.place, b.place) })
 	}
 }
 
-// isShort reports whether the pool lacks room for the next tokens of all running
-// requests, after evicting what it can.
+// isShort reports whether the pool lacks room for the next tokens of all running requests, even after eviction.
 func (b *batch) isShort() bool {
 	need := b.core.drafts.countMissing()
 	b.core.pages.evictTokens(need)

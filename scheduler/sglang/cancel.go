@@ -9,8 +9,8 @@ import (
 
 var _ scheduler.Core = (*Core)(nil)
 
-// Cancel takes a request out, wherever it stands. What it has put into the tree stays
-// there; a token that is planned for it is computed and lost.
+// Cancel removes a request in any state. Its cached pages stay in the tree. A planned token of the request is
+// computed and discarded.
 func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
 	p.Reset(now)
 	p.KVAtEnd = true
@@ -44,7 +44,7 @@ func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
 	return true
 }
 
-// findRequest returns a request by its id, nil when it is not here.
+// findRequest returns a request by its id, or nil if it is not on the core.
 func (c *Core) findRequest(id sim.RequestID) *request {
 	is := func(r *request) bool { return r.ID == id }
 	if c.partial != nil && is(c.partial) {

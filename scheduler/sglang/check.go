@@ -6,21 +6,21 @@ import (
 	"github.com/replay-llm/replay/internal/invariant"
 )
 
-// check holds the accounts against each other, where invariants are checked.
+// check calls checkAccounts if invariants are enabled.
 func (c *Core) check() {
 	if invariant.Enabled {
 		c.checkAccounts()
 	}
 }
 
-// checkAccounts holds the accounts against each other.
+// checkAccounts panics if the counters of the core do not agree.
 func (c *Core) checkAccounts() {
 	c.checkTotals()
 	c.pages.tree.Check()
 	c.checkPool()
 }
 
-// checkTotals holds the sums over running requests against the requests.
+// checkTotals compares the totals with the running requests.
 func (c *Core) checkTotals() {
 	length, phase := 0, make([]int32, c.PageTokens)
 	for i, r := range c.batch.running {
@@ -43,7 +43,7 @@ func (c *Core) checkTotals() {
 	}
 }
 
-// checkPool holds the tokens of the pool against their holders.
+// checkPool compares the free tokens of the pools with the tokens that requests and the tree hold.
 func (c *Core) checkPool() {
 	own, windowed := 0, 0
 	hold := func(r *request, tokens int) {

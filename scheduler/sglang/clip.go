@@ -6,24 +6,25 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// shortBy is by how many tokens a prompt that SGLang takes is at least shorter than the pool.
+// shortBy is the minimum difference between the size of the pool and the length of a prompt that SGLang accepts, in
+// tokens.
 const shortBy = 7
 
-// LongestPrompt returns the most tokens of a prompt that an engine accepts by its longest sequence,
-// where its frontend keeps some for drafts.
+// LongestPrompt returns the maximum prompt length that an engine accepts with the given longest sequence, in tokens.
+// The frontend keeps reserved tokens for drafts.
 func LongestPrompt(context, reserved int) int { return max(0, context-max(shortBy, reserved+1)) }
 
-// LongestSequence returns the most tokens that a prompt and its answer have on such an engine.
+// LongestSequence returns the maximum total length of a prompt and its answer on such an engine, in tokens.
 func LongestSequence(context int) int { return max(0, context-2) }
 
-// Fits returns the reason why a request of input and output tokens never runs on an engine
-// made with c, however idle it is; nil when it does, if with a shorter output.
+// Fits returns the reason why a request can never run on an engine with the configuration c, even if it is idle. It
+// returns nil if the request can run, possibly with a shorter output.
 func Fits(c Config, input, output int) *scheduler.OversizeError {
 	pool := c.Pages * c.PageTokens
 	wrong := &scheduler.OversizeError{Input: input, Output: output}
-	// A page more than the prompt has is asked for even if there is no output.
+	// SGLang requires a page more than the prompt has, even without output.
 	least := input + max(shortBy, c.PageTokens+1)
-	if c.IgnoreEOS && !c.PrefixCaching { // as fitExactly asks
+	if c.IgnoreEOS && !c.PrefixCaching { // the condition of fitExactly
 		least = max(input+shortBy, ceilTo(input, c.PageTokens)+c.PageTokens)
 	}
 	switch {
@@ -38,8 +39,8 @@ func Fits(c Config, input, output int) *scheduler.OversizeError {
 	return wrong
 }
 
-// clipOutput returns the tokens that a request of input tokens may gain where it asks for output. SGLang shortens
-// outputs that the pool could not hold, at worst to 0 tokens, which gives one token.
+// clipOutput returns the maximum number of output tokens of a request. SGLang shortens outputs that do not fit in the
+// pool, at worst to 0 tokens; then the request gains one token.
 func (c *Config) clipOutput(input, output int) int {
 	if c.Role == scheduler.Prefill {
 		output = 1

@@ -13,58 +13,58 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// Policy is the order in which waiting requests are tried.
+// Policy is the order in which waiting requests are admitted.
 type Policy uint8
 
 const (
-	FIFO Policy = iota // as they arrived
+	FIFO Policy = iota // in the order of arrival
 	LPM                // longest cached prefix first
 	LOF                // longest output first
 	HRRN               // highest response ratio next
 
 	ShortestPrefill // fewest prompt tokens to compute first
-	Random          // drawn anew for each reading of the queue
+	Random          // a new random order for each plan
 )
 
-// listPolicies returns the names of the orders of the queue, by Policy.
+// listPolicies returns the names of the policies, indexed by Policy.
 func listPolicies() []string {
 	return []string{"fifo", "lpm", "lof", "hrrn", "shortest-prefill-first", "random"}
 }
 
-// ParsePolicy returns the order of that name, FIFO if there is none.
+// ParsePolicy returns the policy with the given name, or FIFO if there is none.
 func ParsePolicy(name string) Policy { return Policy(max(0, slices.Index(listPolicies(), name))) }
 
-// Config is the configuration of one simulated SGLang engine. It has no defaults: every field counts unchanged.
-// ChunkTokens is a multiple of PageTokens, and LogInterval > 0.
+// Config is the configuration of one simulated SGLang engine. It has no defaults: every field is used unchanged.
+// ChunkTokens must be a multiple of PageTokens, and LogInterval must be > 0.
 type Config struct {
 	Settings
 	Pages         int    // pages of the token pool, > 0
 	PageTokens    int    // tokens per page, > 0
 	Policy        Policy // order of the queue
-	Seed          uint64 // of what Random draws
-	Overlap       bool   // a pass is planned while the one before it runs
+	Seed          uint64 // seed of the order Random
+	Overlap       bool   // a pass is planned while the previous pass runs
 	PrefixCaching bool   // reuse cached pages across requests
-	WindowPages   int    // pages of the pool of layers with a window
+	WindowPages   int    // pages in the pool of layers with a window
 	Role          scheduler.Role
-	Transfer      scheduler.Transfer // read on prefill workers only
+	Transfer      scheduler.Transfer // only used on prefill workers
 	Clock         timing.Clock
-	Tree          *prompt.Tree // the tree of the requests' prompts, for PageTokens
+	Tree          *prompt.Tree // prefix tree of the requests' prompts, with blocks of PageTokens
 	Capture       scheduler.Capture
-	Planner       bool // keep what Snapshot returns of each pass
+	Planner       bool // keep the data for Snapshot of each pass
 	HiCache       HiCache
 
-	Speculation *Speculation // nil: a decode pass gives a token to each request
+	Speculation *Speculation // nil: a decode pass computes one token per request
 
-	// Rank is the rank that events are filed under, Tokens appends the token values of a
-	// prompt to dst. Only the reference's rules read both; their events name single tokens.
+	// Rank is the rank in events. Tokens appends the token values of a prompt to dst. Only the reference's rules use
+	// both; their events contain single tokens.
 	Rank   int32
 	Tokens func(r *sim.Request, dst []uint64) []uint64
 }
 
-// maxPoolTokens bounds a pool, so that no sum of lengths overflows.
+// maxPoolTokens is the maximum size of a pool, so that sums of lengths do not overflow.
 const maxPoolTokens = 1 << 40
 
-// Check returns an error that names the first argument in c that is wrong.
+// Check returns an error about the first invalid argument in c.
 func Check(c Config) error {
 	switch {
 	case c.PageTokens <= 0 || c.PageTokens > math.MaxInt32:
@@ -122,13 +122,13 @@ func Check(c Config) error {
 	return checkHiCache(c)
 }
 
-// floorTo returns n cut to a multiple of page.
+// floorTo returns n rounded down to a multiple of page.
 func floorTo(n, page int) int { return n - n%page }
 
-// ceilTo returns n filled up to a multiple of page.
+// ceilTo returns n rounded up to a multiple of page.
 func ceilTo(n, page int) int { return floorTo(n+page-1, page) }
 
-// ratio is the share of the reserved tokens that is believed to be needed.
+// ratio is the estimated share of the reserved output tokens that will be needed.
 type ratio struct{ now, first, least, step float64 }
 
 func newRatio(conservativeness float64) ratio {
@@ -142,12 +142,12 @@ func newRatio(conservativeness float64) ratio {
 
 func (r *ratio) decay() { r.now = max(r.now-r.step, r.least) }
 
-// retractSteps is the number of tokens of each request that a retraction makes room for, in addition to the need at
-// once.
+// retractSteps is the number of tokens per running request that a retraction makes room for, in addition to the
+// immediate need.
 const retractSteps = 20
 
-// estimate sets the ratio after a retraction, from the tokens gained and asked for
-// by the n requests that still run.
+// estimate sets the ratio after a retraction. gained and asked are the gained and the maximum output tokens of the n
+// requests that still run.
 func (r *ratio) estimate(n, gained, asked int) {
 	r.now = min(1.0, float64(gained+retractSteps*n)/float64(asked+1))
 }

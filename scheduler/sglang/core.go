@@ -1,17 +1,16 @@
-// Package sglang is the scheduler core of a simulated SGLang engine, by SGLang's own
-// rules; docs/rules/sglang.md has them. Below it the package reference has those of the
-// reference simulator, and the package radix the cache of both.
+// Package sglang is the scheduler core of a simulated SGLang engine by SGLang's own rules, see docs/rules/sglang.md.
+// Package reference implements the rules of the reference simulator, and package radix the cache of both.
 //
-// A decode pass gives each running request a token and touches none of them: passes are
-// counted, and written out when something else happens to a request.
+// A decode pass gives each running request a token but does not update the requests. Decode passes are counted, and
+// the tokens are added to a request when another event changes it.
 //
-// Layers that attend to a window have a separate pool (windows.go), next to that of the other layers.
+// Layers with a window have a separate pool (windows.go), in addition to the pool of the other layers.
 //
 // Read config.go and rules.go, then core.go, request.go, batch.go, plan.go, admit.go, exact.go, clip.go, run.go,
-// retract.go, deliver.go, drafts.go, cancel.go, queue.go, shortest.go, priority.go; ranks.go for several of them in lockstep;
-// handover.go and decode.go for prefill and decode workers;
-// pages.go and eviction.go for the cache, hicache.go for host memory behind it, storage.go and disk.go for what is behind that; record.go and pageevents.go for what a router is shown of it; view.go for what
-// planners and observers see.
+// retract.go, deliver.go, drafts.go, cancel.go, queue.go, shortest.go, priority.go. Ranks in lockstep are in
+// ranks.go, and prefill and decode workers in handover.go and decode.go. The cache is in pages.go and eviction.go,
+// host memory in hicache.go, and storage behind it in storage.go and disk.go. Reports to routers are in record.go and
+// pageevents.go, and reports to planners and observers in view.go.
 package sglang
 
 import (
@@ -24,39 +23,39 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// Core is one SGLang engine's scheduler. Its parts have a separate duty and state, and know the core
-// around them.
+// Core is the scheduler of one SGLang engine. Each of its parts has a separate task and state, and refers to the
+// core.
 type Core struct {
 	scheduler.Base
 	Config
 	ratio ratio
-	live  int // requests submitted and not finished
+	live  int // submitted requests that are not finished
 
-	queue    queue   // requests in line, see queue.go
-	batch    batch   // requests that run, see batch.go
+	queue    queue   // waiting requests, see queue.go
+	batch    batch   // running requests, see batch.go
 	pages    pages   // the token pool and the prefix cache, see pages.go
-	win      windows // the pool of layers that attend to a window, see windows.go
+	win      windows // the pool of layers with a window, see windows.go
 	drafts   drafts  // speculative decoding, see drafts.go
-	tiers    *tiers  // host memory behind the pool, nil: none
-	decoding         // on decode workers, see decode.go
-	outbox   outbox  // on prefill workers, see handover.go
+	tiers    *tiers  // host memory behind the pool; nil: none
+	decoding         // state of decode workers, see decode.go
+	outbox   outbox  // state of prefill workers, see handover.go
 
-	partial *request // prefilled in part: continues before any request is admitted
-	parked  bool     // nothing of it was computed since it was put into the tree
-	merging []visit  // the prompts of the latest pass, when it was a prefill
-	mixed   bool     // that pass was one of prompts and tokens
+	partial *request // partially prefilled request, which continues before any request is admitted
+	parked  bool     // none of its tokens were computed since its pages were added to the tree
+	merging []visit  // the prompts of the latest pass, if it was a prefill
+	mixed   bool     // the latest pass computed prompts and also decoded
 	spare   []*request
 	record  recorder
 
-	next, after *flight // the pass that runs next, and with Overlap the one after it
+	next, after *flight // the next pass, and with Overlap the pass after it
 	step        timing.Step
-	lastEnd     sim.Time // of the latest pass
-	lastDecode  sim.Time // the end of the latest decode pass
+	lastEnd     sim.Time // end of the latest pass
+	lastDecode  sim.Time // end of the latest decode pass
 	stays       []stay
-	before      counts             // the latest run of passes
-	view        scheduler.Snapshot // of the running pass, for planners
-	isRank      bool               // it is one of several ranks
-	board       *board             // where it tells its load, as such
+	before      counts             // state before the latest run of passes
+	view        scheduler.Snapshot // data of the running pass for planners
+	isRank      bool               // the core is one of several ranks
+	board       *board             // load reports of this rank; nil: none
 }
 
 // New returns an idle core.
@@ -87,7 +86,7 @@ func New(c Config) (*Core, error) {
 	return core, nil
 }
 
-// Submit queues r at the back.
+// Submit appends r to the queue.
 func (c *Core) Submit(r *sim.Request) {
 	q := c.newRequest()
 	*q = request{Request: r, seq: radix.NewSequence(r), maxOut: c.clipOutput(r.InputTokens, r.OutputTokens), epoch: q.epoch + 1, hit: -1, place: notRunning}
@@ -110,7 +109,7 @@ func (c *Core) newRequest() *request {
 	return new(request)
 }
 
-// forgetRequest releases a request that holds nothing any more.
+// forgetRequest releases a request that has no memory any more.
 func (c *Core) forgetRequest(r *request) {
 	r.epoch++
 	r.Request = nil
@@ -118,7 +117,7 @@ func (c *Core) forgetRequest(r *request) {
 	c.live--
 }
 
-// Able returns what the core can do apart from running passes.
+// Able returns the optional abilities of the core.
 func (c *Core) Able() scheduler.Ability {
 	able := scheduler.Shows | scheduler.Warms
 	if !c.HiCache.Storage.On {
@@ -127,24 +126,24 @@ func (c *Core) Able() scheduler.Ability {
 	return able
 }
 
-// Nodes calls need with every prompt node that has cached pages, also in host memory, and with the nodes of unpublished
-// changes.
+// Nodes calls need with every prompt node that has cached pages on the device or in host memory, and with the nodes
+// of unpublished changes.
 func (c *Core) Nodes(need func(prompt.NodeID)) {
 	c.pages.tree.Nodes(need)
 	c.record.nodes(need)
 }
 
-// Load returns the number of requests submitted and not finished.
+// Load returns the number of submitted requests that are not finished.
 func (c *Core) Load() int { return c.live }
 
-// Line returns the number of requests that wait and that run.
+// Line returns the numbers of waiting and running requests.
 func (c *Core) Line() (waiting, running int) {
 	waiting = c.queue.waiting.Len() + len(c.retracted) + len(c.arrived)
 	return waiting, c.live - waiting
 }
 
-// Step runs the pass that starts at now, and those after it that only give a token to each
-// running request. With Overlap it also plans the pass that follows, by what is known now.
+// Step runs the pass that starts at now, and the following passes if they only give a token to each running request.
+// With Overlap, Step also plans the pass after it, with the state known at now.
 func (c *Core) Step(now, until sim.Time, p *scheduler.Pass) error {
 	if until > now {
 		if n := c.countAlike(now); n > 1 {
@@ -183,16 +182,16 @@ func (c *Core) Step(now, until sim.Time, p *scheduler.Pass) error {
 	return c.End(p)
 }
 
-// Begin is the first half of Step, for a pass with a duration that the core does not set,
-// as when several engines run in lockstep: it plans the pass that starts at now and
-// returns its work, which is valid until the next Begin. The caller sets p.End and then
-// calls End. Without work the pass has ended: it has aborted requests, or waits for copies of host memory.
+// Begin is the first half of Step. It is used if the caller determines the duration of a pass, for example with
+// several engines in lockstep. Begin plans the pass that starts at now and returns its work, which is valid until the
+// next Begin. The caller sets p.End and then calls End. If Begin returns no work, the pass is complete: it has
+// aborted requests, or waits for copies of host memory.
 func (c *Core) Begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error) {
-	if !c.decoding.receivesKV() { // which has opened it already
+	if !c.decoding.receivesKV() { // takeIn has called openPass already
 		c.openPass(now, p)
 	}
 	fresh := !c.next.planned
-	for again := true; again && !c.next.planned; { // if preemption left the engine idle, or prompts were to wait for no request
+	for again := true; again && !c.next.planned; { // plan again if preemption emptied the engine, or if prompts were deferred although no request runs
 		preempted, deferred, aborted := p.Preempted, c.queue.deferred, len(p.Aborted)
 		c.planPass(c.next, p)
 		again = p.Preempted > preempted || deferred > 0 || len(p.Aborted) > aborted && !c.isRank
@@ -222,19 +221,19 @@ func (c *Core) Begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error) {
 	return &c.step, nil
 }
 
-// openPass empties p for the pass that begins.
+// openPass resets p for the pass that starts at now.
 func (c *Core) openPass(now sim.Time, p *scheduler.Pass) {
 	p.Reset(now)
 	p.KVAtEnd = true
 	if !c.next.planned && now > c.lastEnd && c.live == c.queue.waiting.Len() {
-		c.ratio.now, c.queue.deferred = c.ratio.first, 0 // it was idle
+		c.ratio.now, c.queue.deferred = c.ratio.first, 0 // the engine was idle
 	}
 	for at, ok := c.outbox.nextArrival(); ok && at <= now; at, ok = c.outbox.nextArrival() {
-		c.outbox.releaseArrived(at) // each when it comes, as nothing runs
+		c.outbox.releaseArrived(at) // one by one, because no pass runs
 	}
 }
 
-// End is the second half of Step: the pass that Begin planned ends at p.End.
+// End is the second half of Step: it ends the pass that Begin planned, at p.End.
 func (c *Core) End(p *scheduler.Pass) error {
 	if c.tiers != nil {
 		c.tiers.endPass(p)
@@ -263,7 +262,7 @@ func (c *Core) End(p *scheduler.Pass) error {
 	return nil
 }
 
-// announcePass enters the requests that were admitted to the pass that begins.
+// announcePass records the requests admitted in the pass that begins.
 func (c *Core) announcePass(p *scheduler.Pass) {
 	for i := range c.next.batch {
 		e := &c.next.batch[i]
@@ -278,8 +277,8 @@ func (c *Core) announcePass(p *scheduler.Pass) {
 	c.describeWork(p.Detail)
 }
 
-// measurePass adds up the work of the pass that begins. The prompts of a decode worker
-// came over the network.
+// measurePass computes the work of the pass that begins. On a decode worker, the KV cache of prompts comes over the
+// network and costs no work.
 func (c *Core) measurePass() {
 	f := c.next
 	c.step = timing.Step{}
@@ -294,7 +293,8 @@ func (c *Core) measurePass() {
 		s.Active, s.Capacity, s.ByTokens = min(f.length, c.pages.pool), c.pages.pool, true
 		return
 	}
-	// To a model that tells prompts from tokens all are prompts, some of a single token.
+	// A model that times prompts and decodes separately counts all requests of this pass as prompts, some with a
+	// single token.
 	s.Requests += len(f.batch)
 	s.Chunks = len(f.batch)
 	s.Prompts, s.PromptReached, s.PromptBefore = s.Requests, f.length, f.length-n
@@ -325,5 +325,5 @@ func (c *Core) stallError() error {
 		r.InputTokens, r.OutputTokens, c.pages.free, c.pages.pool, c.pages.evictableTokens())}
 }
 
-// SetClock sets the clock that times later passes.
+// SetClock sets the clock of later passes.
 func (c *Core) SetClock(clock timing.Clock) { c.Clock = clock }

@@ -15,7 +15,7 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// config is the engine with default arguments, the given page size and pool.
+// config returns an engine with default arguments and the given page size and pool.
 func config(pageTokens, pages int) Config {
 	return Config{
 		Settings: Settings{MaxPrefillTokens: 16384, ChunkTokens: floorTo(8192, pageTokens), ClipNewTokens: 4096, Conservativeness: 1, LogInterval: 40},
@@ -33,7 +33,7 @@ func mustBuild(t testing.TB, c Config) *Core {
 	return core
 }
 
-// variants are the ways in which an engine can be set up that change what its core does.
+// variants returns changes of the configuration that change the behavior of the core.
 func variants() map[string]func(*Config) {
 	return map[string]func(*Config){
 		"overlap":   func(*Config) {},
@@ -77,7 +77,7 @@ func variants() map[string]func(*Config) {
 	}
 }
 
-// hostMemory is slow host memory behind the pool of c.
+// hostMemory returns slow host memory for the pool of c.
 func hostMemory(c *Config, ratio float64, policy WritePolicy) HiCache {
 	return HiCache{
 		Pages: HostPages(c.Pages, c.PageTokens, ratio), Policy: policy, BytesPerToken: 131072,
@@ -85,7 +85,7 @@ func hostMemory(c *Config, ratio float64, policy WritePolicy) HiCache {
 	}
 }
 
-// draftVariants are the ways to decode speculatively.
+// draftVariants returns the variants with speculative decoding.
 func draftVariants() map[string]func(*Config) {
 	return map[string]func(*Config){
 		"drafts":     func(c *Config) { c.Speculation = speculate(scheduler.ByHead, 1, 0.6) },
@@ -101,7 +101,7 @@ func draftVariants() map[string]func(*Config) {
 	}
 }
 
-// speculate has two steps of drafts, accepted at the given rate.
+// speculate returns a configuration with two draft steps and the given acceptance rate.
 func speculate(by scheduler.Drafter, topk int, rate float64) *Speculation {
 	return &Speculation{Drafts{by, 2, topk, 3}, scheduler.Acceptance{Low: rate, High: rate, Seed: 1}}
 }
@@ -109,7 +109,7 @@ func speculate(by scheduler.Drafter, topk int, rate float64) *Speculation {
 func suiteConfig(s schedulertest.Setup, change func(*Config)) Config {
 	c := config(s.BlockTokens, s.Blocks)
 	c.Tree, c.MaxPrefillTokens = s.Tree, s.MaxBatchedTokens
-	if change(&c); c.Speculation != nil { // whatever fits without drafts
+	if change(&c); c.Speculation != nil { // drafts change which requests fit
 		c.Pages += ceilTo(c.Speculation.reserve(c.PageTokens), c.PageTokens) / c.PageTokens
 	}
 	return c
@@ -123,13 +123,13 @@ func TestSuite(t *testing.T) {
 	}
 }
 
-// Requests can be taken out, whatever the engine does.
+// Requests can be canceled in every variant.
 func TestCancel(t *testing.T) {
 	all := variants()
 	maps.Copy(all, draftVariants())
 	for name, change := range all {
 		t.Run(name, func(t *testing.T) {
-			exact := !strings.HasPrefix(name, "host") // where evictions take time
+			exact := !strings.HasPrefix(name, "host") // false if evictions take time
 			schedulertest.RunCancel(t, exact, func(s schedulertest.Setup) scheduler.Core { return mustBuild(t, suiteConfig(s, change)) })
 		})
 	}
@@ -139,7 +139,7 @@ func TestCheck(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		set  func(*Config)
-		want string // part of the complaint; "" when there is none
+		want string // part of the error; "": no error
 	}{
 		{"as it is", func(*Config) {}, ""},
 		{"no page", func(c *Config) { c.PageTokens = 0 }, "block_size is 0"},
@@ -184,9 +184,9 @@ func TestFits(t *testing.T) {
 	for _, c := range []struct {
 		page, pages     int
 		role            scheduler.Role
-		in, out, blocks int // blocks 0: it fits
+		in, out, blocks int // blocks 0: the request fits
 	}{
-		{1, 100, scheduler.Aggregated, 93, 50, 0}, // its output is shortened
+		{1, 100, scheduler.Aggregated, 93, 50, 0}, // the output is shortened
 		{1, 100, scheduler.Aggregated, 94, 1, 101},
 		{1, 100, scheduler.Prefill, 93, 60, 0},
 		{16, 4, scheduler.Aggregated, 47, 4, 0},
@@ -207,8 +207,8 @@ func TestFits(t *testing.T) {
 	}
 }
 
-// A request that may hold more than the pool with its drafts fits. It is aborted when it comes to that, with all its memory
-// released.
+// A request that may need more than the pool with its drafts fits. If the pool is too small when it runs, the request
+// is aborted and all its memory is released.
 func TestDraftsOutgrow(t *testing.T) {
 	for _, c := range []struct {
 		page, pages, in, out int
@@ -245,7 +245,7 @@ func TestDraftsOutgrow(t *testing.T) {
 	}
 }
 
-// crowd keeps requests with common beginnings on a core, each step a pass.
+// crowd keeps the given number of requests with common prefixes on a core; each call of step runs a pass.
 func crowd(t testing.TB, core *Core, inFlight int, each func(p *scheduler.Pass)) (step func()) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var requests []*sim.Request
@@ -276,7 +276,7 @@ func crowd(t testing.TB, core *Core, inFlight int, each func(p *scheduler.Pass))
 	}
 }
 
-// A warm core allocates nothing, whatever the pass does.
+// After warm-up, no kind of pass allocates memory.
 func TestNoAllocations(t *testing.T) {
 	if invariant.Enabled {
 		t.Skip("the checks of invariants allocate")
@@ -312,7 +312,7 @@ func TestNoAllocations(t *testing.T) {
 	}
 }
 
-// The record of residency equals the pages of prompt nodes in the tree at every moment.
+// The recorded residency always equals the cached pages of prompt nodes in the tree.
 func TestResidency(t *testing.T) {
 	for i, page := range []int{1, 16, 1, 16, 16} {
 		c := config(page, 2400/page)

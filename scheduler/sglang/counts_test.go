@@ -7,7 +7,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// What passes count: drafts that were verified and accepted, and requests with an inter-token latency in the pass.
+// Passes count verified drafts, accepted drafts, and requests with an inter-token latency in the pass.
 func TestCounts(t *testing.T) {
 	type counts struct{ verified, drafts, accepted, decoding, gaps int }
 	for _, c := range []struct {
@@ -40,7 +40,7 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// A rank gets the next request that has the least to do of what its policy counts.
+// The next request goes to the rank with the least load by the balance policy.
 func TestIsLess(t *testing.T) {
 	for _, c := range []struct {
 		how  Balance

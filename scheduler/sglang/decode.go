@@ -5,27 +5,26 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// decoding is what a decode worker has in addition to every engine. Requests that wait in its
-// queue have no memory yet.
+// decoding is the additional state of a decode worker. Requests in the queue of a decode worker have no memory yet.
 type decoding struct {
 	core      *Core
-	retracted []*request // their KV cache is in host memory; they go before the queue
-	arrived   []*request // have memory and all of their prompt in it, and no place yet
-	ended     []endedOne // with the latest pass: they count until the next is planned
-	looked    bool       // the queues were read for the pass that is planned next
+	retracted []*request // retracted requests with their KV cache in host memory; they go before the queue
+	arrived   []*request // requests with memory and all of their prompt in it, but not running yet
+	ended     []endedOne // requests that ended with the latest pass; they count until the next pass is planned
+	looked    bool       // the queues were read for the next planned pass
 }
 
-// endedOne is the remainder of a request that has ended.
+// endedOne is the remaining data of a request that has ended.
 type endedOne struct{ length, longest int }
 
-// receivesKV reports whether requests come with the KV cache of their prompts, to a decode worker
-// of one rank, without windows, drafts, priorities and host memory.
+// receivesKV reports whether requests arrive with the KV cache of their prompts. This is the case on a decode worker
+// of one rank without windows, drafts, priorities and host memory.
 func (d *decoding) receivesKV() bool {
 	return d.core.Role == scheduler.Decode && !d.core.isRank && d.core.Window == 0 && d.core.Speculation == nil && !d.core.Priorities.On && d.core.tiers == nil
 }
 
-// takeIn admits requests with a KV cache that has come, each time before a pass is planned. It
-// reports whether that, or a pass that was still in progress, makes a separate pass.
+// takeIn admits requests with a received KV cache, each time before a pass is planned. It returns true if the
+// admission, or a pass still in progress, takes a separate pass.
 func (d *decoding) takeIn(now sim.Time, p *scheduler.Pass) (bool, error) {
 	d.core.openPass(now, p)
 	if waits, err := d.finishLost(now, p); waits || err != nil {
@@ -62,8 +61,8 @@ func (d *decoding) takeIn(now sim.Time, p *scheduler.Pass) (bool, error) {
 	return false, nil
 }
 
-// finishLost ends a pass that was planned for requests which have all ended meanwhile. It
-// began when they ended, and a request that comes during it waits in a pass up to its end.
+// finishLost ends a planned pass if all of its requests have ended in the meantime. The pass began when they ended. A
+// request that arrives during the pass waits until its end.
 func (d *decoding) finishLost(now sim.Time, p *scheduler.Pass) (waits bool, err error) {
 	f := d.core.next
 	if !f.planned || f.lost < f.decodes || now <= d.core.lastEnd {
@@ -88,8 +87,8 @@ func (d *decoding) finishLost(now sim.Time, p *scheduler.Pass) (waits bool, err 
 	return true, nil
 }
 
-// lookAtQueues gives memory to retracted requests, then to waiting ones, and a place
-// in the line to as many as there are places. It reports whether a request got one.
+// lookAtQueues allocates memory for retracted requests, then for waiting requests, and starts as many as may run. It
+// reports whether a request started.
 func (d *decoding) lookAtQueues(p *scheduler.Pass) bool {
 	if len(d.retracted) == 0 && d.core.queue.waiting.Len() == 0 && len(d.arrived) == 0 {
 		return false
@@ -101,8 +100,8 @@ func (d *decoding) lookAtQueues(p *scheduler.Pass) bool {
 	return d.seatArrived(p)
 }
 
-// resumeRetracted gives memory to retracted requests, in order, as long as there is
-// as much as they had and a reserve for each.
+// resumeRetracted allocates memory for retracted requests, in order. It stops if the pool lacks the memory of the
+// next request and a reserve for each request.
 func (d *decoding) resumeRetracted() {
 	active, n := d.countActive(), 0
 	for _, r := range d.retracted {
@@ -117,8 +116,8 @@ func (d *decoding) resumeRetracted() {
 	d.retracted = d.retracted[:copy(d.retracted, d.retracted[n:])]
 }
 
-// admitArrivals gives memory to waiting requests, in order, as long as there is a reserve for
-// each request that has some, and enough for one of them to end once all running ones are retracted.
+// admitArrivals allocates memory for waiting requests, in order. Each request with memory needs a reserve. After
+// retraction of all running requests, the longest one must have enough memory to finish.
 func (d *decoding) admitArrivals() {
 	active, longest, retractable := d.countActive(), 0, 0
 	for _, e := range d.ended {
@@ -140,15 +139,16 @@ func (d *decoding) admitArrivals() {
 	}
 }
 
-// fewPlaces is the number of places up to which a server reserves memory for three times as many requests.
+// fewPlaces is the maximum max_running_requests with which a server allocates memory for three times as many
+// requests.
 const fewPlaces = 32
 
-// countActive returns the requests that have memory, and the ones that ended just now.
+// countActive returns the number of requests with memory, including requests that have just ended.
 func (d *decoding) countActive() int {
 	return len(d.core.batch.running) + len(d.ended) + len(d.arrived)
 }
 
-// slotsLeft returns how many more requests may have memory.
+// slotsLeft returns the number of further requests that may have memory.
 func (d *decoding) slotsLeft() int {
 	if d.core.MaxRunning == 0 {
 		return 1
@@ -160,27 +160,27 @@ func (d *decoding) slotsLeft() int {
 	return slots - len(d.core.batch.running) - len(d.arrived)
 }
 
-// isVacant reports whether no request has memory, where a worker takes whatever its pool can hold.
+// isVacant reports whether no request has memory. A worker then admits any request that fits in its pool.
 func (d *decoding) isVacant() bool { return d.countActive() == 0 }
 
-// cacheOf returns the tokens of the KV cache that r, which does not run, comes with: all but
-// its latest output token.
+// cacheOf returns the length of the received KV cache of r, which does not run, in tokens: all tokens but its latest
+// output token.
 func (d *decoding) cacheOf(r *request) int { return r.InputTokens + max(0, r.out-1) }
 
-// longestOf returns the tokens that r, with its output, has room reserved for.
+// longestOf returns the number of tokens reserved for r, including its output.
 func (d *decoding) longestOf(r *request) int {
 	return r.InputTokens + min(r.maxOut, d.core.ClipNewTokens)
 }
 
-// allocCache takes memory for the KV cache that r comes with.
+// allocCache allocates memory for the received KV cache of r.
 func (d *decoding) allocCache(r *request) {
 	r.stored = d.cacheOf(r)
 	d.core.pages.free -= d.core.pages.poolTokens(r.stored)
 	d.arrived = append(d.arrived, r)
 }
 
-// seatArrived lets requests with memory run, as long as there are places, and reports whether
-// there are any. A new one has its first token at once.
+// seatArrived starts requests with memory, as far as the limit allows, and reports whether any request started. A new
+// request gains its first token immediately.
 func (d *decoding) seatArrived(p *scheduler.Pass) bool {
 	places := len(d.arrived)
 	if d.core.MaxRunning > 0 {
@@ -201,7 +201,7 @@ func (d *decoding) seatArrived(p *scheduler.Pass) bool {
 	return places > 0
 }
 
-// removeQueued takes r, which does not run, out of the queue that it is in.
+// removeQueued removes r, which does not run, from its queue.
 func (d *decoding) removeQueued(r *request) {
 	for _, line := range []*[]*request{&d.retracted, &d.arrived} {
 		for i, x := range *line {

@@ -7,8 +7,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// deliverPrompts ends a prefill: requests with a complete prompt gain a token, and what
-// they hold is cached.
+// deliverPrompts ends a prefill: requests with a complete prompt gain a token, and their pages are cached.
 func (c *Core) deliverPrompts(f *flight, p *scheduler.Pass) {
 	for i := range f.batch {
 		e := &f.batch[i]
@@ -56,11 +55,11 @@ func (c *Core) deliverTokens(f *flight, p *scheduler.Pass) {
 	}
 	for _, r := range c.batch.ending {
 		if r.Request == nil {
-			continue // it has ended with its prompt
+			continue // the request ended with its prompt
 		}
 		if c.decoding.receivesKV() {
 			c.ended = append(c.ended, endedOne{r.InputTokens + r.asked(), c.decoding.longestOf(r)})
-			c.loseFlight(r) // the pass after this one was planned with it
+			c.loseFlight(r) // the request is part of the next planned pass
 		}
 		c.batch.stopRunning(r)
 		r.out = r.asked()
@@ -69,7 +68,7 @@ func (c *Core) deliverTokens(f *flight, p *scheduler.Pass) {
 	}
 }
 
-// leaveLine removes ended requests from the line.
+// leaveLine removes ended requests from the running requests.
 func (c *Core) leaveLine() {
 	if len(c.batch.ending) > 0 {
 		c.batch.ending = c.batch.ending[:0]
@@ -78,8 +77,7 @@ func (c *Core) leaveLine() {
 	}
 }
 
-// noteGaps enters the requests for which the pass is an inter-token latency, and which gained a second
-// token.
+// noteGaps records the inter-token latencies of the pass, and the requests that gained their second token.
 func (c *Core) noteGaps(f *flight, p *scheduler.Pass) {
 	others := f.decodes - f.lost
 	for _, v := range f.joined {
@@ -111,8 +109,7 @@ func (c *Core) noteGaps(f *flight, p *scheduler.Pass) {
 	}
 }
 
-// noteGap enters the inter-token latency of a request that decodes for the first time
-// since it began to run.
+// noteGap records the inter-token latency of a request that decodes for the first time since it started to run.
 func (c *Core) noteGap(r *request, p *scheduler.Pass) {
 	if r.lastToken == p.Start {
 		p.Decoding++
@@ -124,12 +121,12 @@ func (c *Core) noteGap(r *request, p *scheduler.Pass) {
 	}
 }
 
-// isIn reports whether r is among those visited.
+// isIn reports whether all contains a valid visit of r.
 func (r *request) isIn(all []visit) bool {
 	return slices.ContainsFunc(all, func(v visit) bool { return v.request == r && !v.isVoid() })
 }
 
-// lastTokenOf returns when a running request gained its latest token.
+// lastTokenOf returns the time of the latest token of a running request.
 func (c *Core) lastTokenOf(r *request) (at sim.Time) {
 	if c.batch.done > r.base {
 		return c.lastDecode
@@ -137,8 +134,7 @@ func (c *Core) lastTokenOf(r *request) (at sim.Time) {
 	return r.lastToken
 }
 
-// finishRequest caches all that r holds, which has its last token and does not run, and
-// lets it go.
+// finishRequest caches the pages of r and removes r from the core. r has its last token and does not run.
 func (c *Core) finishRequest(r *request) {
 	c.pages.releasePages(r, true)
 	c.queue.full = false

@@ -7,40 +7,40 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// diskBatch is the number of pages that SGLang reads or writes at a time.
+// diskBatch is the number of pages that SGLang reads or writes in one batch.
 const diskBatch = 128
 
-// disk reads from storage or writes to it, one job after the other and batch by batch.
+// disk reads from or writes to storage. Jobs run one after the other, in batches.
 type disk struct {
 	jobs []*job
-	free sim.Time // the end of the latest batch
+	free sim.Time // end of the latest batch
 	duty
 }
 
-// duty is the kind of work of a disk: to read, or to write.
+// duty is the kind of work of a disk: reading or writing.
 type duty interface {
-	// timeOf returns the time of n pages, in ns.
+	// timeOf returns the time for a number of pages, in ns.
 	timeOf(pages int32) float64
-	// endBatch notes that a batch of a job has ended, and endJob that the job has.
+	// endBatch is called when a batch of a job has ended, and endJob when the job has ended.
 	endBatch(j *job)
 	endJob(j *job)
 }
 
-// job is pages that are read or written.
+// job is a range of pages to read or write.
 type job struct {
 	seq      *radix.Sequence
 	from, to int32
-	fetch    *fetch // what reads them; nil: they are written
-	node     int32  // the node with the written pages
+	fetch    *fetch // the fetch that reads the pages; nil: the pages are written
+	node     int32  // the node of the written pages
 	put      sim.Time
-	done     int32 // pages
-	batch    int32 // pages in progress, which end at end; 0: none
+	done     int32 // number of finished pages
+	batch    int32 // pages in progress until end; 0: none
 	end      sim.Time
 }
 
 func (d *disk) add(j *job) { d.jobs = append(d.jobs, j) }
 
-// advance runs what begins by now. A job that is stopped begins no other batch.
+// advance runs all batches that begin by now. A stopped job starts no further batch.
 func (d *disk) advance(now sim.Time) {
 	for len(d.jobs) > 0 {
 		j := d.jobs[0]
@@ -69,7 +69,7 @@ func (d *disk) advance(now sim.Time) {
 	}
 }
 
-// nextEnd returns when the batch in progress ends.
+// nextEnd returns the end of the batch in progress.
 func (d *disk) nextEnd(now sim.Time) sim.Time {
 	if len(d.jobs) > 0 && d.jobs[0].batch > 0 && d.jobs[0].end > now {
 		return d.jobs[0].end

@@ -6,29 +6,29 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// drafts is speculative decoding.
+// drafts is the state of speculative decoding.
 type drafts struct {
 	core        *Core
-	verified    int64    // passes that have verified drafts
-	left, awake sim.Time // when no request was left for the planned pass, and when that ended
+	verified    int64    // number of passes that verified drafts
+	left, awake sim.Time // left: time at which no request was left for the planned pass; awake: end of that pass
 }
 
-// Speculation is how an engine decodes speculatively: a decode pass drafts tokens for each
-// running request and verifies them.
+// Speculation configures speculative decoding: a decode pass drafts tokens for each running request and verifies
+// them.
 type Speculation struct {
 	Drafts
 	scheduler.Acceptance
 }
 
-// Drafts are what a drafter proposes.
+// Drafts are the parameters of a drafter.
 type Drafts struct {
 	Algorithm scheduler.Drafter
-	Steps     int // in a row, > 0
-	TopK      int // that each step continues with, > 0
-	Tokens    int // of a request that a pass verifies, the one before the drafts among them, > 1
+	Steps     int // number of draft steps, > 0
+	TopK      int // number of drafts that each step continues, > 0
+	Tokens    int // number of tokens per request that a pass verifies, including the token before the drafts, > 1
 }
 
-// Depth returns the number of drafts that a pass may accept of a request.
+// Depth returns the maximum number of drafts per request that a pass may accept.
 func (s *Drafts) Depth() int {
 	if s.Algorithm == scheduler.ByLookup {
 		return s.Tokens - 1
@@ -36,9 +36,9 @@ func (s *Drafts) Depth() int {
 	return min(s.Steps, s.Tokens-1)
 }
 
-// reserve returns the further tokens that a request holds while it decodes: those
-// of two passes, as one may be in flight with unknown acceptance. Where
-// pages have several tokens each branch of a tree has separate pages.
+// reserve returns the additional tokens of pool memory per decoding request. They are for two passes, because one
+// pass may be in flight with unknown acceptance. With several tokens per page, each branch of a tree has separate
+// pages.
 func (s *Drafts) reserve(page int) int {
 	one := s.Steps * s.TopK
 	if page > 1 && s.TopK > 1 && s.Algorithm != scheduler.ByLookup {
@@ -47,8 +47,8 @@ func (s *Drafts) reserve(page int) int {
 	return 2 * max(one, s.Tokens)
 }
 
-// draftPasses returns how many times a pass calls the drafter, which reads what a prefill
-// computes, too.
+// draftPasses returns how many times a pass calls the drafter. A drafter with a model also reads the result of a
+// prefill.
 func (s *Drafts) draftPasses(prefill bool) int {
 	switch {
 	case s.Algorithm == scheduler.ByLookup && prefill:
@@ -59,22 +59,22 @@ func (s *Drafts) draftPasses(prefill bool) int {
 	return s.Steps
 }
 
-// share is a request's part in a pass that verifies drafts.
+// share is the part of a request in a pass that verifies drafts.
 type share struct {
 	visit
-	accepted int // drafts
+	accepted int // number of accepted drafts
 }
 
-// heldTokens returns the tokens of the pool that r has places for, shared ones among them: at
-// base, if it runs.
+// heldTokens returns the tokens of the pool allocated for r, including shared tokens. For a running request, the
+// result is as of base.
 func (d *drafts) heldTokens(r *request) int { return d.core.pages.poolTokens(max(r.stored, r.alloc)) }
 
-// nextHold returns the tokens that r gets places for when it decodes next, as far as is known.
+// nextHold returns the tokens of the pool that r needs for its next decode pass, as far as known.
 func (d *drafts) nextHold(r *request) int {
 	return max(r.alloc, r.stored, d.core.pages.poolTokens(r.stored+d.core.Speculation.reserve(d.core.PageTokens)))
 }
 
-// countMissing returns the tokens of the pool that running requests need to decode.
+// countMissing returns the additional tokens of the pool that running requests need for the next decode pass.
 func (d *drafts) countMissing() int {
 	if d.core.Speculation == nil {
 		return d.core.batch.countCrossing() * d.core.PageTokens
@@ -86,7 +86,7 @@ func (d *drafts) countMissing() int {
 	return missing
 }
 
-// noteDraftsEnding finds the requests that lack one token, which have it in flight in any case.
+// noteDraftsEnding finds the requests that lack only one token, which is in flight in any case.
 func (d *drafts) noteDraftsEnding() {
 	for _, r := range d.core.batch.running {
 		if !r.ending && r.sampled > r.out && r.out+1 >= r.asked() {
@@ -96,8 +96,8 @@ func (d *drafts) noteDraftsEnding() {
 	}
 }
 
-// addDrafts adds each running request to the pass, with drafts unless it computes prompts,
-// and finds places for all that may be accepted.
+// addDrafts adds each running request to the pass and allocates memory for all tokens that may be accepted. The
+// requests have drafts unless the pass computes prompts.
 func (d *drafts) addDrafts(f *flight) {
 	wanted, taken := 0, 0
 	for _, r := range d.core.batch.running {
@@ -125,7 +125,7 @@ func (d *drafts) addDrafts(f *flight) {
 	}
 }
 
-// measureDrafts enters what drafts add to the pass that begins.
+// measureDrafts adds the work of drafts to the pass that begins.
 func (d *drafts) measureDrafts(s *timing.Step) {
 	f := d.core.next
 	if f.verifies {
@@ -136,7 +136,7 @@ func (d *drafts) measureDrafts(s *timing.Step) {
 	}
 }
 
-// deliverDrafts ends a pass that decodes speculatively.
+// deliverDrafts ends a pass with speculative decoding.
 func (d *drafts) deliverDrafts(f *flight, p *scheduler.Pass) {
 	if f.verifies {
 		d.verified++
@@ -152,9 +152,9 @@ func (d *drafts) deliverDrafts(f *flight, p *scheduler.Pass) {
 	}
 }
 
-// giveDrafts gives the request of x the tokens that the pass has accepted, as many as it still wants, and reports
-// whether the last was among them. Tokens after the end of the answer stay in the pool until the request ends, as does
-// the token before a last one, except with prompts.
+// giveDrafts gives the request of x its accepted tokens, up to the end of its answer, and reports whether it gained
+// its last token. Tokens after the end of the answer stay in the pool until the request ends. The token before the
+// last one also stays, except in passes with prompts.
 func (d *drafts) giveDrafts(x *share, verifies bool, p *scheduler.Pass) (last bool) {
 	r := x.request
 	if verifies {
@@ -178,9 +178,9 @@ func (d *drafts) giveDrafts(x *share, verifies bool, p *scheduler.Pass) (last bo
 	return last
 }
 
-// runEmptyPass runs the pass that is planned when no request is left: the drafts of the one before it,
-// which ended at c.left, turned out to end all requests. It reports whether a request that has
-// come meanwhile waits for its end.
+// runEmptyPass runs a planned pass for which no request is left. The accepted drafts of the previous pass, which
+// ended at d.left, completed all requests. runEmptyPass returns true if a request has arrived and waits for the end
+// of the empty pass.
 func (d *drafts) runEmptyPass(now sim.Time, p *scheduler.Pass) (bool, error) {
 	if d.left > 0 && now > d.left {
 		d.core.measurePass()

@@ -8,31 +8,32 @@ import (
 	"github.com/replay-llm/replay/schema"
 )
 
-// DraftSettings is how an engine decodes speculatively.
+// DraftSettings are the arguments of speculative decoding.
 type DraftSettings struct {
-	Drafts        // speculative_num_steps and the like
+	Drafts        // speculative_num_steps and similar arguments
 	Name   string // speculative_algorithm; "": none
-	Model  string // speculative_draft_model_path; "": not named
+	Model  string // speculative_draft_model_path; "": not given
 }
 
-// listAlgorithms returns the names of speculative_algorithm.
+// listAlgorithms returns the allowed values of speculative_algorithm.
 func listAlgorithms() []string {
 	return []string{"EAGLE", "EAGLE3", "NEXTN", "FROZEN_KV_MTP", "STANDALONE", "NGRAM"}
 }
 
-// draftSeats is max_running_requests with drafts, if it is not given.
+// draftSeats is the default of max_running_requests with drafts.
 const draftSeats = 48
 
-// maxDrafts bounds the drafts of a request in a pass.
+// maxDrafts is the maximum number of drafts of a request in a pass.
 const maxDrafts = 64
 
-// Mixes reports whether requests decode in passes that compute prompts, where that is asked for.
+// Mixes reports whether the drafter supports enable_mixed_chunk, with which requests decode in passes that compute
+// prompts.
 func (s *DraftSettings) Mixes() bool {
 	return !slices.Contains([]string{"FROZEN_KV_MTP", "STANDALONE", "NGRAM"}, s.Name)
 }
 
-// ReservedTokens returns how many tokens a prompt is taken to have more, for drafts, when it is held to the longest
-// sequence.
+// ReservedTokens returns the number of tokens for drafts that are added to a prompt when it is compared with the
+// longest sequence.
 func (s *DraftSettings) ReservedTokens() int {
 	if s.Name == "" || s.Algorithm != scheduler.ByHead {
 		return 0
@@ -40,7 +41,7 @@ func (s *DraftSettings) ReservedTokens() int {
 	return max(s.TopK*s.Steps, s.Tokens)
 }
 
-// declare declares the drafts; seats is max_running_requests.
+// declare declares the arguments of drafts; seats is max_running_requests.
 func (s *DraftSettings) declare(d *schema.Decl, seats *int) {
 	breadth := 10
 	s.Name = d.Name(schema.Row{
@@ -72,7 +73,7 @@ func (s *DraftSettings) declare(d *schema.Decl, seats *int) {
 	if !d.Has("max_running_requests") {
 		*seats = draftSeats
 	}
-	if !d.OK() { // what was read may be 0
+	if !d.OK() { // the values that were read may be 0
 		return
 	}
 	switch s.Name {
@@ -94,7 +95,7 @@ func (s *DraftSettings) declare(d *schema.Decl, seats *int) {
 	}
 }
 
-// completeChain sets what is not given of drafts in a row.
+// completeChain sets the missing arguments of a chain of drafts.
 func (s *DraftSettings) completeChain(d *schema.Decl) {
 	if s.Steps == 0 {
 		for _, key := range []string{"speculative_eagle_topk", "speculative_num_draft_tokens"} {
@@ -108,6 +109,6 @@ func (s *DraftSettings) completeChain(d *schema.Decl) {
 		d.Fail("speculative_eagle_topk", "missing", "given with speculative_num_steps")
 	}
 	if s.TopK == 1 {
-		s.Tokens = s.Steps + 1 // whatever is given
+		s.Tokens = s.Steps + 1 // overrides the given value
 	}
 }

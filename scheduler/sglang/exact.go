@@ -5,16 +5,16 @@ import (
 	"slices"
 )
 
-// stay is the remainder of a request's time in the pool.
+// stay is the remaining stay of a request in the pool.
 type stay struct {
-	left int // tokens to come
-	held int // tokens, which it releases when it ends
+	left int // remaining output tokens
+	held int // tokens that the request releases when it ends
 }
 
-// fitExactly cuts e, the rest of a prompt, to what the pass may compute of it, and returns
-// whether it may be admitted, on an engine without a cache on which requests use all their
-// outputs: if with all running and admitted requests the pool never runs out of tokens,
-// checked when each of them ends. An idle engine admits it in any case: SGLang would wait for good.
+// fitExactly cuts e, the remaining prompt, to the limit of the pass, and returns whether it may be admitted. It is
+// used without a cache, if requests use all their output tokens. A request is admitted if the pool then has enough
+// tokens each time a running or admitted request ends. An idle engine admits any request, because SGLang would wait
+// forever.
 func (c *Core) fitExactly(b *budget, f *flight, e *chunk) verdict {
 	input := c.pages.poolTokens(e.tokens) + c.PageTokens
 	free := c.pages.free - b.taken
@@ -36,8 +36,8 @@ func (c *Core) fitExactly(b *budget, f *flight, e *chunk) verdict {
 	return goOn
 }
 
-// outlasts reports whether n free tokens are enough for e and all other requests until the last
-// of them ends, with a token each to spare.
+// outlasts reports whether n free tokens are enough for e and all other requests until the last of them ends, with
+// one spare token per request.
 func (c *Core) outlasts(b *budget, f *flight, e *chunk, free int) bool {
 	mine := stay{left: e.maxOut - e.out, held: e.length()}
 	if b.stays == nil {
@@ -54,7 +54,7 @@ func (c *Core) outlasts(b *budget, f *flight, e *chunk, free int) bool {
 		slices.SortStableFunc(b.stays, func(x, y stay) int { return cmp.Compare(x.left, y.left) })
 	} else if mine.left > 0 {
 		at := slices.IndexFunc(b.stays, func(s stay) bool { return mine.left <= s.left })
-		if at < 0 { // SGLang puts it before the last
+		if at < 0 { // SGLang inserts it before the last entry
 			at = max(0, len(b.stays)-1)
 		}
 		b.stays = slices.Insert(b.stays, at, mine)

@@ -5,16 +5,16 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// A prefill worker sends the KV cache of a prompt in transfer chunk by chunk: the cached part when the pass of the
-// first chunk begins, each chunk when its pass ends, in whole pages except the last. It keeps the pages until all has
-// arrived.
+// A prefill worker transfers the KV cache of a prompt chunk by chunk. The cached part is sent when the pass of the
+// first chunk begins, and each chunk when its pass ends. All transfers except the last contain whole pages. The
+// worker keeps the pages until the whole KV cache has arrived.
 
-// handsOver reports whether the engine is such a worker, without windows, drafts, priorities and host memory.
+// handsOver reports whether the engine is a prefill worker without windows, drafts, priorities and host memory.
 func (o *outbox) handsOver() bool {
 	return o.core.Role == scheduler.Prefill && o.core.Window == 0 && o.core.Speculation == nil && !o.core.Priorities.On && o.core.tiers == nil
 }
 
-// transferDelay returns the time that the whole KV cache of r takes to a decode worker.
+// transferDelay returns the transfer time of the whole KV cache of r to a decode worker.
 func (o *outbox) transferDelay(r *sim.Request) sim.Time {
 	if o.core.Role != scheduler.Prefill {
 		return 0
@@ -22,7 +22,7 @@ func (o *outbox) transferDelay(r *sim.Request) sim.Time {
 	return o.core.Transfer.Delay(r.InputTokens)
 }
 
-// outbox is the KV caches that a prefill worker keeps until they have been sent.
+// outbox is the KV caches that a prefill worker keeps until their transfers end.
 type outbox struct {
 	core     *Core
 	inFlight []sending
@@ -34,8 +34,8 @@ type sending struct {
 	until sim.Time
 }
 
-// sendUpTo sends the pages of r up to the first tokens, from now on, after earlier ones, and returns the time until all
-// have arrived.
+// sendUpTo sends the first tokens of r that were not sent yet. The transfer starts at now, after earlier transfers of
+// r. sendUpTo returns the time from now until everything has arrived.
 func (o *outbox) sendUpTo(r *request, tokens int, now sim.Time) sim.Time {
 	n := tokens - r.sent
 	if n <= 0 {
@@ -49,7 +49,7 @@ func (o *outbox) sendUpTo(r *request, tokens int, now sim.Time) sim.Time {
 	return delay
 }
 
-// sendCached sends what the prompts of a batch found in the cache, from now on.
+// sendCached sends the cached parts of the prompts of a batch, starting at now.
 func (o *outbox) sendCached(f *flight, now sim.Time) {
 	for i := range f.batch {
 		e := &f.batch[i]
@@ -57,8 +57,8 @@ func (o *outbox) sendCached(f *flight, now sim.Time) {
 	}
 }
 
-// handOver ends the prompt of r, which leaves, and returns how long after now its KV cache
-// has arrived.
+// handOver removes r, which has computed its whole prompt, and returns the time from now until its KV cache has
+// arrived.
 func (o *outbox) handOver(r *request, now sim.Time) sim.Time {
 	delay := o.sendUpTo(r, r.InputTokens, now)
 	o.core.live--
@@ -80,7 +80,7 @@ func (o *outbox) releaseSent(r *request) {
 	o.core.spare = append(o.core.spare, r)
 }
 
-// releaseArrived releases the pages of those prompts that have arrived by now.
+// releaseArrived releases the pages of prompts with transfers that have ended by now.
 func (o *outbox) releaseArrived(now sim.Time) {
 	kept := o.inFlight[:0]
 	for _, s := range o.inFlight {
@@ -94,7 +94,7 @@ func (o *outbox) releaseArrived(now sim.Time) {
 	o.inFlight = kept
 }
 
-// nextArrival returns when the first of the prompts on their way has arrived, if there are any.
+// nextArrival returns the earliest end of a transfer; ok is false if there is none.
 func (o *outbox) nextArrival() (at sim.Time, ok bool) {
 	for i, s := range o.inFlight {
 		if i == 0 || s.until < at {
@@ -104,8 +104,8 @@ func (o *outbox) nextArrival() (at sim.Time, ok bool) {
 	return at, len(o.inFlight) > 0
 }
 
-// waitForArrival makes a pass up to the next time at which pages come back, where nothing else
-// can be done. It reports false when none are to come.
+// waitForArrival makes p a pass until the next pages are released, if no other work can be done. It returns false if
+// no transfer is in progress.
 func (o *outbox) waitForArrival(p *scheduler.Pass) bool {
 	at, ok := o.nextArrival()
 	if !ok {

@@ -13,13 +13,13 @@ import (
 
 // HiCache is host memory behind the token pool, SGLang's hierarchical cache.
 type HiCache struct {
-	Pages             int         // of host memory; 0: none
+	Pages             int         // pages of host memory; 0: none
 	Policy            WritePolicy // when pages are copied to the host
-	BytesPerToken     int         // of the KV cache; 0: copies take no time
+	BytesPerToken     int         // bytes of KV cache; 0: copies take no time
 	ToHostGBPerSecond float64     // 10^9 bytes per second; 0: copies take no time
-	ToGPUGBPerSecond  float64     // the same, back
-	Layers            int         // of the model, > 0: what is loaded arrives layer by layer
-	Storage           Storage     // behind it
+	ToGPUGBPerSecond  float64     // 10^9 bytes per second, to the GPU; 0: copies take no time
+	Layers            int         // layers of the model, > 0: a load arrives layer by layer
+	Storage           Storage     // storage behind host memory
 }
 
 // WritePolicy is when pages are copied to the host.
@@ -31,51 +31,52 @@ const (
 	WriteBack                                // when the device evicts them
 )
 
-// writePolicies returns their names.
+// writePolicies returns the names of the write policies.
 func writePolicies() []string {
 	return []string{"write_through", "write_through_selective", "write_back"}
 }
 
-// ParseWritePolicy returns the policy of that name, WriteThrough if there is none.
+// ParseWritePolicy returns the policy with the given name, or WriteThrough if there is none.
 func ParseWritePolicy(name string) WritePolicy {
 	return WritePolicy(max(0, slices.Index(writePolicies(), name)))
 }
 
-// HostPages returns the pages of host memory behind n of a token pool, by hicache_ratio: SGLang adds one.
+// HostPages returns the number of pages of host memory by hicache_ratio, for a token pool of the given number of
+// pages. SGLang adds one page.
 func HostPages(pages, pageTokens int, ratio float64) int {
 	return int(float64(pages*pageTokens)*ratio)/pageTokens + 1
 }
 
-// loadLeast is the number of tokens that SGLang loads from the host at least.
+// loadLeast is the minimum number of tokens that SGLang loads from the host.
 const loadLeast = 10
 
-// tiers is the host memory of a core, and what is being copied.
+// tiers is the host memory of a core and its copies in progress.
 type tiers struct {
 	HiCache
 	core *Core
 	host *radix.Host
 
-	queue   []int32 // nodes with copies to the host that have not been submitted
-	queued  int     // their tokens
+	queue   []int32 // nodes with copies to the host that were not submitted yet
+	queued  int     // tokens of these nodes
 	writes  []transfer
 	loads   []transfer
-	wrote   sim.Time  // the end of the latest copy to the host that is known
-	blocked []float64 // ns: copies that the planner of the next pass waits for, one after the other
+	wrote   sim.Time  // latest known end of a copy to the host
+	blocked []float64 // durations of copies in ns that the planner of the next pass waits for, one after the other
 	found   radix.Tiers
-	storage *storage // behind host memory, nil: none
+	storage *storage // storage behind host memory; nil: none
 	written int      // tokens copied to the host by the pass that ends
 	loaded  int      // tokens loaded by the pass that ends
 }
 
-// transfer is a copy that is in progress.
+// transfer is a copy in progress.
 type transfer struct {
 	nodes []int32
 	nanos float64
 	end   sim.Time
-	known bool // end is known; before, the pass that it waits for has not ended, or begun
+	known bool // end is known; otherwise the pass that it waits for has not begun or ended yet
 }
 
-// attachHost puts host memory behind the pool.
+// attachHost adds host memory behind the pool.
 func (c *Core) attachHost(h HiCache) {
 	t := &tiers{HiCache: h, core: c}
 	t.host = &radix.Host{Pages: h.Pages, Copier: t}
@@ -92,7 +93,7 @@ func (c *Core) attachHost(h HiCache) {
 	}
 }
 
-// checkHiCache returns an error that names what is wrong with the host memory of c.
+// checkHiCache returns an error about invalid host memory settings of c.
 func checkHiCache(c Config) error {
 	h := c.HiCache
 	switch {
@@ -116,7 +117,7 @@ func checkHiCache(c Config) error {
 	return checkStorage(c)
 }
 
-// nanosOf returns how long tokens take at a bandwidth, in whole ns.
+// nanosOf returns the duration of copying tokens at a bandwidth, in whole ns.
 func (t *tiers) nanosOf(tokens int, gbps float64) float64 {
 	if gbps == 0 {
 		return 0
@@ -124,21 +125,20 @@ func (t *tiers) nanosOf(tokens int, gbps float64) float64 {
 	return math.RoundToEven(float64(tokens) * float64(t.BytesPerToken) / gbps)
 }
 
-// Copy is radix.Copier: copies that are begun together are one transfer.
+// Copy implements radix.Copier. Copies that begin together are one transfer.
 func (t *tiers) Copy(n int32) {
 	t.queue = append(t.queue, n)
 	t.queued += t.core.pages.tree.At(n).Size() * t.core.PageTokens
 	t.storage.noteCopy(n)
 }
 
-// CopyNow is radix.Copier: the planner waits for the copy.
+// CopyNow implements radix.Copier. The planner waits for the copy.
 func (t *tiers) CopyNow(pages int) {
 	t.written += pages * t.core.PageTokens
 	t.blocked = append(t.blocked, t.nanosOf(pages*t.core.PageTokens, t.ToHostGBPerSecond))
 }
 
-// submitWrites submits the copies that are queued. They begin when the pass in flight has ended, and at
-// now if there is none.
+// submitWrites submits the queued copies. They begin when the pass in flight has ended, or at now if there is none.
 func (t *tiers) submitWrites(now sim.Time, inFlight bool) {
 	if len(t.queue) == 0 {
 		return
@@ -153,7 +153,7 @@ func (t *tiers) submitWrites(now sim.Time, inFlight bool) {
 	}
 }
 
-// newTransfer appends an empty transfer to the list, in the memory of an earlier one.
+// newTransfer appends an empty transfer to the list and reuses the memory of an earlier transfer.
 func (t *tiers) newTransfer(all *[]transfer) *transfer {
 	if len(*all) < cap(*all) {
 		*all = (*all)[:len(*all)+1]
@@ -165,7 +165,7 @@ func (t *tiers) newTransfer(all *[]transfer) *transfer {
 	return w
 }
 
-// timeWrites times the copies to the host that wait for a pass, which can begin now.
+// timeWrites sets the ends of copies to the host that waited for a pass. They can begin at from.
 func (t *tiers) timeWrites(from sim.Time) {
 	for i := range t.writes {
 		if w := &t.writes[i]; !w.known {
@@ -175,12 +175,12 @@ func (t *tiers) timeWrites(from sim.Time) {
 	}
 }
 
-// waitsForPass reports whether a copy to the host waits for a pass to end.
+// waitsForPass reports whether a copy to the host waits for the end of a pass.
 func (t *tiers) waitsForPass() bool {
 	return t != nil && len(t.writes) > 0 && !t.writes[len(t.writes)-1].known
 }
 
-// noteDone releases the locks of copies that have ended, which SGLang reads before it plans a pass.
+// noteDone releases the locks of copies that have ended. SGLang checks these copies before it plans a pass.
 func (t *tiers) noteDone(now sim.Time, inFlight bool) {
 	t.submitWrites(now, inFlight)
 	seen := t.storage.readNews(now)
@@ -189,13 +189,13 @@ func (t *tiers) noteDone(now sim.Time, inFlight bool) {
 	t.storage.drain(seen)
 }
 
-// endCopy notes that n has been copied to the host, from where it goes to storage.
+// endCopy ends the copy of node n to the host and starts its copy to storage.
 func (t *tiers) endCopy(n int32) {
 	t.host.EndCopy(n)
 	t.storage.backUp(n)
 }
 
-// endTransfers ends completed transfers, in order, and returns the rest.
+// endTransfers ends completed transfers, in order, and returns the remaining transfers.
 func endTransfers(all []transfer, now sim.Time, end func(n int32)) []transfer {
 	done := 0
 	for ; done < len(all) && all[done].known && all[done].end <= now; done++ {
@@ -209,7 +209,7 @@ func endTransfers(all []transfer, now sim.Time, end func(n int32)) []transfer {
 	return all[:len(all)-done]
 }
 
-// nextEnd returns when the next copy ends that has not by now.
+// nextEnd returns the next end of a copy after now; the result is false if there is none.
 func (t *tiers) nextEnd(now sim.Time) (sim.Time, bool) {
 	next := t.storage.nextEnd(now)
 	for _, all := range [][]transfer{t.writes, t.loads} {
@@ -222,8 +222,8 @@ func (t *tiers) nextEnd(now sim.Time) (sim.Time, bool) {
 	return next, !math.IsInf(float64(next), 1)
 }
 
-// loadPrefix loads the part of r's prefix that is in host memory alone, for which it evicts other nodes,
-// and reports whether it does; few tokens are rather computed.
+// loadPrefix loads the part of r's prefix that is only in host memory, and evicts other nodes for it. It returns
+// false if it does not load: too few tokens are computed instead, and the pool may lack memory.
 func (t *tiers) loadPrefix(r *request, f *flight, tokens int) bool {
 	if tokens < loadLeast {
 		return false
@@ -248,7 +248,7 @@ func (t *tiers) loadPrefix(r *request, f *flight, tokens int) bool {
 	return true
 }
 
-// beginLoads times what the pass loads, which begins with it.
+// beginLoads starts the loads of the pass, which begin with the pass.
 func (t *tiers) beginLoads(f *flight, now sim.Time) {
 	if f.loaded == 0 {
 		return
@@ -263,7 +263,7 @@ func (t *tiers) beginLoads(f *flight, now sim.Time) {
 	t.loaded += f.loaded
 }
 
-// stretchPass returns the duration of a pass in which each layer waits for its part of the load.
+// stretchPass returns the duration of a pass in which each layer waits for its part of the load, in ms.
 func (t *tiers) stretchPass(f *flight, ms float64) float64 {
 	if f.loaded == 0 {
 		return ms
@@ -274,14 +274,14 @@ func (t *tiers) stretchPass(f *flight, ms float64) float64 {
 	return float64(max(compute+load/layers, load+compute/layers)) / 1e6
 }
 
-// tellTokens enters how many tokens were sent to the host since the pass before, and fetched from it.
+// tellTokens records the tokens sent to and loaded from the host since the previous pass.
 func (t *tiers) tellTokens(p *scheduler.Pass) {
 	p.ToHost, p.FromHost = t.written, t.loaded
 	t.written, t.loaded = 0, 0
 }
 
-// endPass notes the end of a pass: copies that waited for it begin. If its planner waited for copies
-// longer than the pass took, the pass ends with them.
+// endPass ends a pass: copies that waited for its end begin. If its planner waited for copies longer than the pass
+// took, the pass ends with these copies.
 func (t *tiers) endPass(p *scheduler.Pass) {
 	t.timeWrites(p.End)
 	if len(t.blocked) > 0 {
@@ -290,7 +290,7 @@ func (t *tiers) endPass(p *scheduler.Pass) {
 	}
 }
 
-// waitBlocked returns when the copies have ended that the planner waits for.
+// waitBlocked returns the end of the copies that the planner waits for.
 func (t *tiers) waitBlocked(from sim.Time) sim.Time {
 	for _, ns := range t.blocked {
 		from = max(from, t.wrote) + sim.Time(ns/1e6)
@@ -300,13 +300,13 @@ func (t *tiers) waitBlocked(from sim.Time) sim.Time {
 	return from
 }
 
-// match looks up the first pages of s.
+// match looks up the first pages of s in the cache and in host memory.
 func (t *tiers) match(s *radix.Sequence, pages int32) radix.Tiers {
 	t.found = t.core.pages.tree.MatchTiers(s, pages)
 	return t.found
 }
 
-// findTiered is findPrefix with host memory: it locks, and counts, what is on the device.
+// findTiered is findPrefix with host memory: it locks and counts the part on the device.
 func (t *tiers) findTiered(r *request) int {
 	f := t.match(&r.seq, t.core.pages.pagesOf(r.length()-1))
 	t.core.pages.tree.Lock(f.DeviceNode)
@@ -314,7 +314,7 @@ func (t *tiers) findTiered(r *request) int {
 	return r.prot
 }
 
-// hostPrefix returns how many tokens of what was looked up last are in host memory alone.
+// hostPrefix returns the number of tokens of the latest lookup that are only in host memory.
 func (t *tiers) hostPrefix() int {
 	if t == nil {
 		return 0
@@ -322,15 +322,15 @@ func (t *tiers) hostPrefix() int {
 	return int(t.found.All-t.found.Device) * t.core.PageTokens
 }
 
-// waitForCopies makes p a pass that ends with the copies that its planner had to wait for, or, where nothing can
-// run, with the next copy, and reports whether there are any.
+// waitForCopies makes p a pass that ends with the copies that its planner waited for. If nothing can run, the pass
+// ends with the next copy. waitForCopies returns false if there are no such copies.
 func (t *tiers) waitForCopies(p *scheduler.Pass) bool {
 	switch {
 	case len(t.blocked) > 0:
 		p.End = t.waitBlocked(p.Start)
 	case t.core.next.planned:
 	default:
-		for !t.core.next.planned && (len(t.queue) > 0 || t.storage.hasNews()) { // which the next check submits
+		for !t.core.next.planned && (len(t.queue) > 0 || t.storage.hasNews()) { // planPass submits them
 			t.core.planPass(t.core.next, p)
 		}
 		if t.core.next.planned {
@@ -350,7 +350,7 @@ func (t *tiers) waitForCopies(p *scheduler.Pass) bool {
 	return true
 }
 
-// dropFlight forgets the pass that is planned.
+// dropFlight discards the planned pass.
 func (c *Core) dropFlight(now sim.Time) {
 	if c.tiers != nil {
 		c.tiers.beginLoads(c.next, now)

@@ -6,18 +6,18 @@ import (
 	"github.com/replay-llm/replay/schema"
 )
 
-// HiCacheSettings are those of the hierarchical cache: host memory behind the token pool. There is none where the
-// size of a token in it is unknown.
+// HiCacheSettings are the arguments of the hierarchical cache: host memory behind the token pool. There is no host
+// memory if the KV cache bytes per token are unknown.
 type HiCacheSettings struct {
-	On      bool    // enable_hierarchical_cache; default false
-	Ratio   float64 // hicache_ratio: host memory over the token pool, > 0; 0: 2
-	SizeGB  float64 // hicache_size: of host memory, 10^9 bytes, instead of Ratio; 0: not given
-	Policy  string  // hicache_write_policy: when pages are copied to the host; default write_through, also ""
-	Layers  int     // hicache_layers of the model, in which what is loaded arrives; 0: the model's
+	On      bool    // enable_hierarchical_cache
+	Ratio   float64 // hicache_ratio: size of host memory divided by size of the token pool, > 0; 0: 2
+	SizeGB  float64 // hicache_size: size of host memory in 10^9 bytes, instead of Ratio; 0: not given
+	Policy  string  // hicache_write_policy: when pages are copied to the host; "": write_through
+	Layers  int     // hicache_layers: layers of the model, for loads layer by layer; 0: the model's
 	Storage StorageSettings
 }
 
-// AssumedLayers is for a model with an unknown number of layers.
+// AssumedLayers is the number of layers for a model with an unknown number.
 const AssumedLayers = 32
 
 func (h *HiCacheSettings) declare(d *schema.Decl) {
@@ -44,21 +44,21 @@ func (h *HiCacheSettings) declare(d *schema.Decl) {
 	h.Storage.declare(d)
 }
 
-// StorageSettings are those of storage behind the host memory of the hierarchical cache.
+// StorageSettings are the arguments of storage behind the host memory of the hierarchical cache.
 type StorageSettings struct {
-	Backend           string  // hicache_storage_backend, a name of SGLang's; "": no storage
-	Policy            string  // hicache_storage_prefetch_policy; default timeout, also ""
-	Threshold         int     // prefetch_threshold: tokens that are fetched at least; default 256
+	Backend           string  // hicache_storage_backend, one of SGLang's names; "": no storage
+	Policy            string  // hicache_storage_prefetch_policy; "": timeout
+	Threshold         int     // prefetch_threshold: minimum number of fetched tokens; default 256
 	Timeout           float64 // prefetch_timeout_base, s; default 1
 	TimeoutPerKiToken float64 // prefetch_timeout_per_ki_token, s; default 0.25
 }
 
-// storageBackends returns the names of storage, which are simulated alike.
+// storageBackends returns the names of storage backends, which all have the same simulation.
 func storageBackends() []string {
 	return []string{"file", "sim", "mooncake", "npu_memcache", "hf3fs", "nixl", "aibrix", "dynamic", "eic", "simm", "mori", "shm", "tensorcast", "seaweedfs"}
 }
 
-// usualRetries is hicache_storage_prefetch_retry_max_attempts if it is not given.
+// usualRetries is the default of hicache_storage_prefetch_retry_max_attempts.
 const usualRetries = 8
 
 func (s *StorageSettings) declare(d *schema.Decl) {

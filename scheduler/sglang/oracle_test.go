@@ -13,8 +13,7 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// oracleCase is a workload and what SGLang's own scheduler did with it, as
-// tools/sglangoracle writes them down.
+// oracleCase is a workload with the results of SGLang's own scheduler, as written by tools/sglangoracle.
 type oracleCase struct {
 	Name     string `json:"name"`
 	Release  string `json:"sglang"`
@@ -75,8 +74,7 @@ type oracleCase struct {
 	Published []published `json:"published"`
 }
 
-// oracleRequest is what happened to a request, by column of TestEqualsSGLang; some cases have
-// fewer.
+// oracleRequest is the result of a request, by column of TestEqualsSGLang; some cases have fewer columns.
 type oracleRequest []float64
 
 func (c *oracleCase) config() Config {
@@ -118,7 +116,7 @@ func (c *oracleCase) config() Config {
 	}
 }
 
-// worker returns the engine of the case, or its ranks.
+// worker returns the engine of the case, or its ranks in lockstep.
 func (c *oracleCase) worker(cfg Config) (scheduler.Core, error) {
 	if n := c.Settings.Ranks; n > 1 {
 		return NewRanks(cfg, n, ParseBalance(c.Settings.Balance, cfg.Role))
@@ -126,7 +124,7 @@ func (c *oracleCase) worker(cfg Config) (scheduler.Core, error) {
 	return New(cfg)
 }
 
-// oracleDrafts is how a case decodes speculatively.
+// oracleDrafts is the configuration of speculative decoding of a case.
 type oracleDrafts struct {
 	Algorithm string `json:"speculative_algorithm"`
 	Steps     int    `json:"speculative_num_steps"`
@@ -163,8 +161,8 @@ func (d *oracleDrafts) speculation() *Speculation {
 	return s
 }
 
-// replay returns the results of the requests here, pass by pass or in runs of passes, and the number of passes in
-// those.
+// replay returns the results of the requests in this core, pass by pass or in runs of passes, and the number of
+// passes in runs.
 func (c *oracleCase) replay(t *testing.T, runs bool) (did []oracleRequest, inRuns int) {
 	t.Helper()
 	cfg := c.config()
@@ -182,7 +180,7 @@ func (c *oracleCase) replay(t *testing.T, runs bool) (did []oracleRequest, inRun
 	return did, inRuns
 }
 
-// drive runs the requests, which it returns, on an engine, pass by pass or in runs of passes.
+// drive runs the requests on an engine, pass by pass or in runs of passes, and returns the requests.
 func (c *oracleCase) drive(t *testing.T, cfg *Config, runs bool, each func(*scheduler.Pass)) (requests []*sim.Request) {
 	t.Helper()
 	core, err := c.worker(*cfg)
@@ -236,10 +234,10 @@ func (c *oracleCase) drive(t *testing.T, cfg *Config, runs bool, each func(*sche
 	return requests
 }
 
-// arrival returns when request i arrives: the first does at 0.
+// arrival returns the arrival of request i; the first request arrives at 0.
 func (c *oracleCase) arrival(i int) sim.Time { return sim.Time(c.Rows[i].At - c.Rows[0].At) }
 
-// noteFates enters what a pass did to requests. Of one that is aborted these are -1, when, -1, its
+// noteFates records the results of a pass for requests. The results of an aborted request are -1, its time, -1, its
 // retractions and its tokens.
 func noteFates(did []oracleRequest, seen []bool, p *scheduler.Pass) {
 	for i := range p.Aborted {
@@ -267,8 +265,8 @@ func noteFates(did []oracleRequest, seen []bool, p *scheduler.Pass) {
 	}
 }
 
-// What SGLang's own scheduler did with small random workloads and with one for each rule
-// that was once wrong here, to the last bit. SGLANG_CASES names a file with more of them.
+// The results equal those of SGLang's own scheduler to the last bit, for small random workloads and for a case of
+// each rule that was once wrong. SGLANG_CASES names a file with more cases.
 func TestEqualsSGLang(t *testing.T) {
 	file, err := os.Open(cmp.Or(os.Getenv("SGLANG_CASES"), "../../testdata/sglang/cases.jsonl"))
 	if err != nil {

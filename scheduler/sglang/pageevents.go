@@ -10,11 +10,11 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// pageEvents records pages under the hashes that routers use themselves.
+// pageEvents records pages by the hashes that routers compute themselves.
 type pageEvents struct {
 	prompts *prompt.Tree
 	hashes  radix.ByNode[uint64] // sequence hashes of the pages of each node
-	events  []scheduler.KVEvent  // not yet published
+	events  []scheduler.KVEvent  // unpublished events
 }
 
 func newPageEvents(prompts *prompt.Tree) *pageEvents { return &pageEvents{prompts: prompts} }
@@ -27,9 +27,10 @@ func (e *pageEvents) publish(p *scheduler.Pass) {
 
 func (e *pageEvents) waits() bool { return len(e.events) > 0 }
 
-func (e *pageEvents) nodes(func(prompt.NodeID)) {} // they have hashes
+func (e *pageEvents) nodes(func(prompt.NodeID)) {} // unpublished events contain hashes, not nodes
 
-// latest returns the previous event if the next change can be joined to it: a removal, or pages after its last page.
+// latest returns the previous event, so that the caller can join the next change to it: a removal, or pages after its
+// last page.
 func (e *pageEvents) latest() *scheduler.KVEvent {
 	if len(e.events) == 0 {
 		return &scheduler.KVEvent{}
@@ -76,8 +77,8 @@ func (e *pageEvents) localHash(t *radix.Tree, s *radix.Sequence, i int32) uint64
 	return e.prompts.LocalHash(s.Nodes[i/t.PerNode], int(i%t.PerNode))
 }
 
-// generatedHash names a page by the first generated token in it, output i of
-// its request, in a way that no page of a query hashes to.
+// generatedHash returns a hash for a page from output i of its request, the first generated token in it. No page of a
+// query has this hash.
 func generatedHash(s *radix.Sequence, i int32) uint64 {
 	return blockhash.Bytes(binary.LittleEndian.AppendUint64([]byte("gen"), s.Token(int(i))))
 }

@@ -2,20 +2,20 @@ package sglang
 
 import "github.com/replay-llm/replay/scheduler/sglang/radix"
 
-// pages is the token pool and the prefix cache in it.
+// pages is the token pool and its prefix cache.
 type pages struct {
 	core    *Core
-	pool    int // tokens
-	free    int // of them, whole pages
+	pool    int // size of the pool in tokens
+	free    int // free tokens, in whole pages
 	caching bool
-	pairs   bool // the tree knows a token by the one after it
+	pairs   bool // the tree identifies a token by the pair of it and the next token
 	tree    *radix.Tree
 }
 
-// evictableTokens returns the free tokens of the tree.
+// evictableTokens returns the tokens of unlocked pages in the tree.
 func (g *pages) evictableTokens() int { return g.tree.UnlockedPages * g.core.PageTokens }
 
-// evictTokens evicts until n tokens are free, as far as it can.
+// evictTokens evicts pages until wanted tokens are free, as far as possible.
 func (g *pages) evictTokens(wanted int) {
 	if g.core.Window > 0 {
 		g.core.win.evictWindowed(wanted)
@@ -26,8 +26,8 @@ func (g *pages) evictTokens(wanted int) {
 	}
 }
 
-// pagesOf returns the whole pages that the tree has of n tokens. To a drafter that reads hidden
-// states a token is known by the one after it, so that the last is not.
+// pagesOf returns the number of whole pages in the tree for n tokens. For a drafter that reads hidden states, a token
+// is identified by the next token, so that the last token does not count.
 func (g *pages) pagesOf(n int) int32 {
 	if g.pairs {
 		n = max(0, n-1)
@@ -35,11 +35,10 @@ func (g *pages) pagesOf(n int) int32 {
 	return int32(n / g.core.PageTokens)
 }
 
-// poolTokens returns what n tokens take of the pool.
+// poolTokens returns the tokens of the pool that n tokens take.
 func (g *pages) poolTokens(n int) int { return ceilTo(n, g.core.PageTokens) }
 
-// findPrefix looks up the first tokens of r, all but its last, locks the cached ones
-// and returns their number.
+// findPrefix looks up all tokens of r but the last, locks the cached ones and returns their number.
 func (g *pages) findPrefix(r *request) int {
 	r.looked, r.found = r.length(), 0
 	if !g.caching {
@@ -58,7 +57,7 @@ func (g *pages) findPrefix(r *request) int {
 	return r.prot
 }
 
-// dropPrefix undoes findPrefix.
+// dropPrefix reverts findPrefix.
 func (g *pages) dropPrefix(r *request) {
 	if g.caching {
 		g.core.win.unlockNode(r)
@@ -66,8 +65,8 @@ func (g *pages) dropPrefix(r *request) {
 	r.node, r.prot = radix.Root, 0
 }
 
-// cachePages caches the whole pages that r had when its prefill ended. Pages that are
-// cached already are freed, and those taken.
+// cachePages caches the whole pages that r had when its prefill was planned. If pages are cached already, r frees its
+// own copies and uses the cached pages.
 func (g *pages) cachePages(r *request) {
 	if g.core.Window > 0 {
 		g.core.win.cacheWindowed(r)
@@ -84,8 +83,8 @@ func (g *pages) cachePages(r *request) {
 	r.node, r.prot = n, k
 }
 
-// insertPages caches the first pages of r and returns how many pages were cached before, and the node that ends there. What is new is split where the prompt ends,
-// so that the answer can be evicted without it.
+// insertPages caches the first pages of r. It returns how many of them were cached before, and the node that ends
+// there. A new node is split at the end of the prompt, so that the answer can be evicted separately.
 func (g *pages) insertPages(r *request, pages int32) (int32, int32) {
 	prompt := g.pagesOf(r.InputTokens)
 	if g.core.tiers != nil {
@@ -107,8 +106,8 @@ func (g *pages) insertPages(r *request, pages int32) (int32, int32) {
 	return m, n
 }
 
-// releasePages releases what r, which does not run, holds of the pool and the tree;
-// with keep it stays cached.
+// releasePages releases the memory of r, which does not run, in the pool and the tree. With keep, its pages stay
+// cached.
 func (g *pages) releasePages(r *request, keep bool) {
 	if g.core.Window > 0 {
 		g.core.win.releaseWindowed(r, keep)
@@ -126,7 +125,7 @@ func (g *pages) releasePages(r *request, keep bool) {
 	r.stored, r.reached, r.alloc, r.counted = 0, 0, 0, 0
 }
 
-// freeTokens returns what a token of every layer may be put into.
+// freeTokens returns the number of free tokens that are available to all layers.
 func (g *pages) freeTokens() int {
 	if g.core.Window > 0 {
 		return min(g.free, g.core.win.free)
@@ -134,8 +133,8 @@ func (g *pages) freeTokens() int {
 	return g.free
 }
 
-// takeTokens takes n tokens, whole pages, out of the pool; with layers that have a window, out
-// of both.
+// takeTokens allocates n tokens, in whole pages, from the pool, and also from the pool of layers with a window if
+// there is one.
 func (g *pages) takeTokens(n int) {
 	g.free -= n
 	if g.core.Window > 0 {
@@ -143,8 +142,7 @@ func (g *pages) takeTokens(n int) {
 	}
 }
 
-// touchPrefix returns how many of the first pages pages of s a request could use, which it
-// makes young.
+// touchPrefix returns how many of the first pages of s a request could use, and renews their age.
 func (g *pages) touchPrefix(s *radix.Sequence, pages int32) (usable int32) {
 	if g.core.Window > 0 {
 		usable, _, _ = g.core.win.tree.Match(s, pages)

@@ -4,7 +4,7 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// planPass plans a pass with the present state: prompts first, tokens if no prompt can be computed.
+// planPass plans a pass from the current state: prompts if any can be computed, otherwise a decode pass.
 func (c *Core) planPass(f *flight, p *scheduler.Pass) {
 	if c.decoding.receivesKV() {
 		c.ended, c.looked = c.ended[:0], false
@@ -42,11 +42,11 @@ func (c *Core) planPass(f *flight, p *scheduler.Pass) {
 	c.queue.counted.sum += c.queue.counted.last
 }
 
-// mergePrompts lets the requests run that the latest pass completes. Requests that leave
-// it otherwise make room. Requests that decoded in it stand behind them.
+// mergePrompts moves the requests completed by the latest prefill to the running requests. Other requests of that
+// prefill release their slots. After a mixed pass, requests that decoded in it are moved behind the new ones.
 func (c *Core) mergePrompts() {
 	ahead := len(c.batch.running)
-	if c.outbox.handsOver() { // no request runs
+	if c.outbox.handsOver() { // no request runs on a prefill worker
 		c.queue.full = false
 		c.merging = c.merging[:0]
 		return
@@ -76,8 +76,8 @@ func (c *Core) mergePrompts() {
 	c.merging = c.merging[:0]
 }
 
-// planTokens plans a token for each running request and reports whether there is anything
-// to do. It removes requests with their last token in flight, and retracts where memory is short.
+// planTokens plans a token for each running request and reports whether there is any work. It removes requests with
+// their last token in flight, and retracts requests if memory is short.
 func (c *Core) planTokens(f *flight, p *scheduler.Pass) bool {
 	c.batch.stopEnding()
 	if len(c.batch.running) == 0 {
@@ -88,7 +88,7 @@ func (c *Core) planTokens(f *flight, p *scheduler.Pass) bool {
 	case !c.batch.isShort():
 		c.ratio.decay()
 	case len(c.batch.ending) > 0:
-		c.queue.full = false // what they hold is about to be free
+		c.queue.full = false // the memory of ending requests is about to be released
 		return false
 	default:
 		c.retractVictims(p)

@@ -7,16 +7,16 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// Priorities is what sim.Request.Priority decides; nothing in its zero value.
+// Priorities configures the use of sim.Request.Priority. The zero value ignores priorities.
 type Priorities struct {
-	On        bool // the most urgent are tried first, then as FIFO or LOF has it; other policies have no priorities
-	LowFirst  bool // small values are urgent; otherwise large ones
-	Preempt   bool // running requests lose their places to urgent ones
-	Threshold int  // by more than this the values differ then, >= 0
-	Retract   bool // where memory is short the least urgent are retracted, then the shortest
+	On        bool // the most urgent requests are admitted first, then by FIFO or LOF; not supported with other policies
+	LowFirst  bool // small values are urgent; otherwise large values
+	Preempt   bool // urgent requests preempt running ones
+	Threshold int  // preemption requires a difference of priorities above this value, >= 0
+	Retract   bool // if memory is short, the least urgent requests are retracted, then the shortest
 }
 
-// urgency orders requests by priority, the most urgent first.
+// urgency returns a sort key for the priority of r; the most urgent request has the lowest key.
 func (u *queue) urgency(r *request) int64 {
 	if u.core.Priorities.LowFirst {
 		return int64(r.Priority)
@@ -24,7 +24,7 @@ func (u *queue) urgency(r *request) int64 {
 	return -int64(r.Priority)
 }
 
-// comparePriority compares where requests stand in line by priority.
+// comparePriority compares the order of two requests in the queue by priority.
 func (u *queue) comparePriority(a, b *request) int {
 	switch {
 	case !u.core.Priorities.On:
@@ -35,7 +35,7 @@ func (u *queue) comparePriority(a, b *request) int {
 	return cmp.Or(cmp.Compare(u.urgency(a), u.urgency(b)), cmp.Compare(a.joined, b.joined))
 }
 
-// joinQueue puts r at the back of the queue.
+// joinQueue appends r to the queue.
 func (u *queue) joinQueue(r *request) {
 	u.joins++
 	r.joined, r.queuedAt = u.joins, u.counted.sum
@@ -43,9 +43,8 @@ func (u *queue) joinQueue(r *request) {
 	u.core.tiers.noteJoin(r)
 }
 
-// preemptFor takes places and memory from running requests that are less urgent than r, the
-// head of the queue, and reports whether it has. It counts with what r needed when it was
-// last looked up, and with nothing of its prompt before.
+// preemptFor preempts running requests that are less urgent than r, the head of the queue, and reports whether it
+// did. It uses the need of r at its latest lookup. Before the first lookup it counts no prompt tokens.
 func (u *queue) preemptFor(r *request, b *budget) bool {
 	if !u.core.Priorities.Preempt {
 		return false
@@ -76,8 +75,8 @@ func (u *queue) preemptFor(r *request, b *budget) bool {
 	return true
 }
 
-// dropVictim takes a running request's place and memory, while the given number of other requests
-// stay. It leaves a gap in the line.
+// dropVictim stops a running request and releases its memory; others is the number of requests that still run. It
+// leaves a gap in the list of running requests.
 func (u *queue) dropVictim(r *request, others int) {
 	u.core.loseFlight(r)
 	u.core.batch.stopRunning(r)
@@ -89,7 +88,7 @@ func (u *queue) dropVictim(r *request, others int) {
 	u.core.pages.evictTokens(others * retractSteps)
 }
 
-// requeueVictims queues preempted requests at the back.
+// requeueVictims appends preempted requests to the queue.
 func (u *queue) requeueVictims(p *scheduler.Pass) {
 	for _, r := range u.victims {
 		u.requeueRequest(r, p)

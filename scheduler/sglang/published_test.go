@@ -12,8 +12,8 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// published is what is published of a cache at an instant. A page is named by the first request
-// with a sequence that begins with it, and by its place there.
+// published is what a core publishes about its cache at an instant. A page is named by the first request with a
+// sequence that begins with it, and by its index there.
 type published struct {
 	At     sim.Time `json:"at"`
 	Events []event  `json:"events"`
@@ -25,13 +25,13 @@ type event struct {
 	Removed []pageRun `json:"removed"`
 }
 
-// page is a request and a page of its sequence.
+// page is a request and the index of a page in its sequence.
 type page [2]int
 
-// pageRun is a request, a page of its sequence and one after it, before which the run ends.
+// pageRun is a request, the index of a page in its sequence, and the index after the last page of the run.
 type pageRun [3]int
 
-// pageNames has names by hashes.
+// pageNames maps hashes to names of pages.
 type pageNames map[uint64]page
 
 // namePages names all pages that the requests can have.
@@ -52,7 +52,7 @@ func namePages(tree *prompt.Tree, requests []*sim.Request) pageNames {
 	return names
 }
 
-// runs returns the pages of hashes.
+// runs returns the pages of hashes as runs of consecutive pages.
 func (names pageNames) runs(hashes []uint64) (all []pageRun) {
 	for _, h := range hashes {
 		x, known := names[h]
@@ -86,9 +86,8 @@ func (names pageNames) batch(p *scheduler.Pass) published {
 	return b
 }
 
-// The cache is published as SGLang publishes it: at the same instants the same events of the
-// same pages under the same parents. And a router that is shown residency instead knows of the
-// same pages of prompts.
+// The published cache equals SGLang's: the same events at the same instants, with the same pages and parents. A
+// router that reads residency instead of events knows of the same pages of prompts.
 func (c *oracleCase) comparePublished(t *testing.T, runs bool) {
 	t.Helper()
 	cfg := c.config()
@@ -115,8 +114,8 @@ func (c *oracleCase) comparePublished(t *testing.T, runs bool) {
 	c.compareResidency(t, runs, passes)
 }
 
-// compareResidency compares which pages of prompts a router knows of by residency with those it
-// knows of by events, whenever some were published.
+// compareResidency compares the pages of prompts that a router learns from residency with the pages that it learns
+// from events, at each published event.
 func (c *oracleCase) compareResidency(t *testing.T, runs bool, published []scheduler.Pass) {
 	t.Helper()
 	cfg := c.config()
@@ -149,7 +148,7 @@ func (c *oracleCase) compareResidency(t *testing.T, runs bool, published []sched
 			}
 		}
 		if i%8 > 0 && i < len(published)-1 {
-			continue // it takes its time
+			continue // skipped because it takes long
 		}
 		per := cfg.Tree.PerNode()
 		for h, x := range prompts {

@@ -11,44 +11,44 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// Limits of what a pass looks up of the queue.
+// Limits of the lookups of queued requests in a pass.
 const (
-	looked       = 128 // requests; lpm does not reorder a longer queue
-	lpmShared    = 32  // tokens; a prompt cached up to here may wait for another's
+	looked       = 128 // requests; lpm does not sort a longer queue
+	lpmShared    = 32  // tokens; a prompt with at most this many cached tokens may wait for a similar prompt
 	refreshEvery = 32  // attempts to admit
 )
 
-// queue is the requests in line, and their admission.
+// queue is the waiting requests and the state of their admission.
 type queue struct {
 	core     *Core
 	waiting  scheduler.Line[*request]
-	joins    int        // requests that joined it
-	victims  []*request // preempted by the plan that is being made
-	ranked   []*request // scratch for the order of preemption
-	full     bool       // no request is admitted until one leaves
-	attempts int        // to admit, under FIFO: every 32nd renews ages
-	deferred int        // passes that are planned without prompts, under DecodeInterval
-	shuffles uint64     // of the queue, under Random
+	joins    int        // number of requests that joined the queue
+	victims  []*request // requests preempted by the current plan
+	ranked   []*request // scratch memory for the order of preemption
+	full     bool       // no request is admitted until a request leaves
+	attempts int        // attempts to admit under FIFO: every 32nd renews ages
+	deferred int        // remaining passes without prompts, under DecodeInterval
+	shuffles uint64     // number of shuffles of the queue, under Random
 	counted  counted    // under HRRN
 	sorted   sorted
 }
 
-// counted is the tokens by which hrrn measures time.
+// counted is the token counts that hrrn uses as a measure of time.
 type counted struct {
-	sum   int  // of all passes that were planned
-	batch int  // of the prefill with requests that came to an empty line: each decode pass counts it again
-	last  int  // of the latest prefill
-	held  bool // the line was not empty when the latest pass was planned
+	sum   int  // tokens of all planned passes
+	batch int  // tokens of the latest prefill that started requests while no request ran; each decode pass adds it to sum
+	last  int  // tokens of the latest prefill
+	held  bool // requests were running when the latest pass was planned
 }
 
-// sorted is the scratch of sorting.
+// sorted is scratch memory for sorting.
 type sorted struct {
-	keys  []radix.Key // of the first pages of the prompts to be computed
-	ahead []*request  // those requests
+	keys  []radix.Key // keys of the first pages of prompts to compute
+	ahead []*request  // requests of these prompts
 }
 
-// sortQueue brings the queue into the policy's order. Lookups renew ages. If the policy needs no lookup and eviction is
-// by age alone, every 32nd attempt looks up the head of the queue for that.
+// sortQueue sorts the queue by the policy. Lookups renew ages of cached pages. If the policy needs no lookup and
+// eviction is by age, every 32nd attempt looks up the head of the queue to renew ages.
 func (u *queue) sortQueue() {
 	n := u.waiting.Len()
 	all := u.waiting.All()
@@ -97,8 +97,7 @@ func (u *queue) sortQueue() {
 	}
 }
 
-// shuffle puts requests in an order that depends on the seed, on them, and on how many times
-// it was called.
+// shuffle sorts requests in a random order that depends on the seed, the requests, and the number of calls.
 func (u *queue) shuffle(all []*request) {
 	u.shuffles++
 	for _, r := range all {
@@ -107,8 +106,8 @@ func (u *queue) shuffle(all []*request) {
 	slices.SortFunc(all, func(a, b *request) int { return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.ID, b.ID)) })
 }
 
-// rankOf returns the sort key of the queue, highest first: the cached tokens of r, or by hrrn the tokens that were
-// computed while it waited over those it needs. A postponed request has the lowest key.
+// rankOf returns the sort key of r, highest first. For lpm it is the cached tokens of r. For hrrn it is the tokens
+// computed while r waited, divided by the tokens that r needs. A postponed request has the lowest key.
 func (u *queue) rankOf(r *request) float64 {
 	pages := u.core.pages.touchPrefix(&r.seq, u.core.pages.pagesOf(r.length()))
 	cached := int(pages) * u.core.PageTokens
@@ -125,14 +124,14 @@ func (u *queue) rankOf(r *request) float64 {
 	return float64(u.counted.sum-r.queuedAt) / float64(r.InputTokens-cached)
 }
 
-// beginsAlike reports whether one of the requests ahead begins with the same tokens as
-// r; if not, r joins them.
+// beginsAlike reports whether a request ahead of r begins with the same tokens. If not, it adds r to the requests
+// ahead.
 func (u *queue) beginsAlike(r *request) bool {
 	if u.ownPrompt(r.Request) < lpmShared {
-		return false // its own output is among the tokens that count
+		return false // tokens of its own output are among the compared tokens
 	}
 	if u.core.pages.tree.PerNode > 1 {
-		// A node is a trace block: other nodes differ from their first token on.
+		// A node is a trace block, and different nodes differ in their first token.
 		key := r.seq.NodeKey((lpmShared - 1) / (int32(u.core.PageTokens) * u.core.pages.tree.PerNode))
 		if slices.Contains(u.sorted.keys, key) {
 			return true
@@ -150,8 +149,8 @@ func (u *queue) beginsAlike(r *request) bool {
 	return false
 }
 
-// ownPrompt returns how many tokens of a prompt its path knows for certain: all of them, or the
-// full pages where tokens of an answer that was begun elsewhere follow.
+// ownPrompt returns how many tokens of a prompt are known from its path. It is all tokens, or only the full pages if
+// tokens of an answer follow that was begun on another worker.
 func (u *queue) ownPrompt(r *sim.Request) int {
 	if full := int(r.Prompt.Blocks) * u.core.PageTokens; r.InputTokens >= full+u.core.PageTokens {
 		return full
@@ -159,7 +158,7 @@ func (u *queue) ownPrompt(r *sim.Request) int {
 	return r.InputTokens
 }
 
-// opening returns the part of r's prompt that decides whether another begins alike.
+// opening returns the part of r's prompt that beginsAlike compares.
 func (u *queue) opening(r *request) prompt.Prompt {
 	p := r.Prompt
 	p.Nodes = p.Nodes[:min(len(p.Nodes), (lpmShared-1)/(u.core.PageTokens*int(u.core.pages.tree.PerNode))+1)]

@@ -9,22 +9,23 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Balance is how requests are spread over the ranks of a worker.
+// Balance is the policy that assigns requests to the ranks of a worker.
 type Balance uint8
 
 const (
 	RoundRobin    Balance = iota // in turn
-	BootstrapRoom                // by the number of the request
+	BootstrapRoom                // by the id of the request
 	TotalRequests                // to the rank with the fewest requests
 	TotalTokens                  // to the rank with the fewest tokens
 )
 
-// listBalances returns the names of the ways to spread requests, auto first.
+// listBalances returns the names of the policies, auto first.
 func listBalances() []string {
 	return []string{"auto", "round_robin", "follow_bootstrap_room", "total_requests", "total_tokens"}
 }
 
-// ParseBalance returns the balance of that name; auto, and none, depends on the role.
+// ParseBalance returns the policy with the given name. For auto, "" or an unknown name, the policy depends on the
+// role.
 func ParseBalance(name string, role scheduler.Role) Balance {
 	if at := slices.Index(listBalances(), name); at > 0 {
 		return Balance(at - 1)
@@ -35,11 +36,10 @@ func ParseBalance(name string, role scheduler.Role) Balance {
 	return RoundRobin
 }
 
-// rankShare is the server's factor on conservativeness with data-parallel attention.
+// rankShare is the factor that the server applies to conservativeness with data-parallel attention.
 const rankShare = 0.3
 
-// ofRank returns the arguments of each of n ranks of an engine with the arguments c, as the
-// server divides them.
+// ofRank returns the configuration of each of n ranks of an engine with configuration c, divided as by the server.
 func ofRank(c Config, n int) Config {
 	if n > 1 {
 		c.ChunkTokens = floorTo(c.ChunkTokens/n, max(1, c.PageTokens))
@@ -51,8 +51,7 @@ func ofRank(c Config, n int) Config {
 	return c
 }
 
-// NewRanks returns an idle worker of n engines in lockstep, each with the arguments
-// OfRank(c, n).
+// NewRanks returns an idle worker of n engines in lockstep, each with the configuration ofRank(c, n).
 func NewRanks(c Config, n int, how Balance) (scheduler.Core, error) {
 	own := ofRank(c, n)
 	if own.ChunkTokens <= 0 && c.ChunkTokens > 0 {
@@ -85,7 +84,7 @@ func (c *Core) Planned() bool { return c.next.planned }
 // CopyTime returns 0: host memory behind ranks in lockstep is not simulated.
 func (c *Core) CopyTime(sim.Time) float64 { return 0 }
 
-// Wait begins a pass that other ranks run and this one waits for.
+// Wait begins a pass on a rank that takes no part in it and waits for the other ranks.
 func (c *Core) Wait(now sim.Time, p *scheduler.Pass) float64 {
 	c.openPass(now, p)
 	if c.Overlap && c.live > 0 {
@@ -95,21 +94,21 @@ func (c *Core) Wait(now sim.Time, p *scheduler.Pass) float64 {
 	return 0
 }
 
-// load is what a rank must do.
+// load is the load of a rank.
 type load struct{ requests, tokens int }
 
-// board is where a rank tells its load.
+// board contains the latest load report of a rank.
 type board struct {
 	load
-	fresh  bool // not read yet
-	silent int  // passes since it was reported
+	fresh  bool // the report was not read yet
+	silent int  // number of passes since the report
 }
 
-// tellEvery is the number of passes after which a rank tells its load that computes no prompts.
+// tellEvery is the number of passes after which a rank reports its load if it computes no prompts.
 const tellEvery = 15
 
-// tellLoad writes on the board, if there is one, how many requests the rank has, and how many
-// tokens they hold and will. Requests with prompts in computation do not count.
+// tellLoad reports the load of the rank, if it has a board: its number of requests, and the tokens in use plus the
+// tokens of waiting requests. Requests with prompts in computation are not counted.
 func (c *Core) tellLoad(prompts bool) {
 	b := c.board
 	if b == nil {
@@ -128,20 +127,20 @@ func (c *Core) tellLoad(prompts bool) {
 	*b = board{load: l, fresh: true}
 }
 
-// refreshMs is how long a balancer believes what it has read, at least, in ms.
+// refreshMs is the minimum time between two reads of the reports by a balancer, in ms.
 const refreshMs = 20
 
-// balancer spreads requests over ranks.
+// balancer assigns requests to ranks.
 type balancer struct {
 	how       Balance
 	ranks     []*Core
-	next      int     // in turn
-	boards    []board // of each rank
-	believed  []load  // of each rank: as it told, with what it was sent since
+	next      int     // next rank for RoundRobin
+	boards    []board // by rank
+	believed  []load  // by rank: the latest report plus the requests sent since
 	refreshed sim.Time
 }
 
-// Choose returns the rank that r goes to.
+// Choose returns the rank for r.
 func (b *balancer) Choose(r *sim.Request) int {
 	switch b.how {
 	case RoundRobin:
@@ -165,7 +164,7 @@ func (b *balancer) Choose(r *sim.Request) int {
 	return best
 }
 
-// isLess reports whether a rank with the load x goes before one with y.
+// isLess reports whether a rank with load x is preferred to a rank with load y.
 func (b *balancer) isLess(x, y load) bool {
 	if b.how == TotalTokens && x.tokens != y.tokens {
 		return x.tokens < y.tokens
@@ -173,7 +172,8 @@ func (b *balancer) isLess(x, y load) bool {
 	return x.requests < y.requests
 }
 
-// readBoards copies the reports of ranks, unless that was done less than 20 ms ago. Idle ranks tell all the time.
+// readBoards copies the reports of ranks, unless the last copy is less than 20 ms old. Idle ranks always have a fresh
+// report.
 func (b *balancer) readBoards(now sim.Time) {
 	if b.isIdle(now) {
 		for i := range b.boards {
@@ -191,10 +191,10 @@ func (b *balancer) readBoards(now sim.Time) {
 	}
 }
 
-// isIdle reports whether nothing is left to do on any rank, since before now.
+// isIdle reports whether all ranks have been without work since before now.
 func (b *balancer) isIdle(now sim.Time) bool {
 	return !slices.ContainsFunc(b.ranks, func(c *Core) bool { return c.live > 0 || c.lastEnd >= now && now > 0 })
 }
 
-// WaitsUntil returns 0: no rank waits for transfers without a pass.
+// WaitsUntil returns 0, because a rank never waits for transfers without a pass.
 func (c *Core) WaitsUntil() sim.Time { return 0 }

@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Ranks in lockstep owe what every core does, and let requests be taken out.
+// Ranks in lockstep pass the suite of all cores, and support cancellation.
 func TestRanks(t *testing.T) {
 	for _, how := range []Balance{RoundRobin, BootstrapRoom, TotalRequests, TotalTokens} {
 		for name, change := range variants() {
@@ -36,8 +36,8 @@ func TestRanks(t *testing.T) {
 	}
 }
 
-// A rank aborts its last running request when the next token has no room, while another rank runs one. All other
-// requests get all their tokens.
+// A rank aborts its last running request if the next token has no room, while another rank runs a request. All other
+// requests gain all their tokens.
 func TestRanksAbort(t *testing.T) {
 	for _, overlap := range []bool{false, true} {
 		c := config(1, 400)
@@ -78,7 +78,7 @@ func TestRanksAbort(t *testing.T) {
 	}
 }
 
-// The server divides chunks and seats among ranks, and believes less in reserved tokens.
+// The server divides chunks and max_running_requests among ranks, and reserves fewer tokens for outputs.
 func TestOfRank(t *testing.T) {
 	c := config(16, 100)
 	c.ChunkTokens, c.MaxRunning = 800, 9
@@ -96,7 +96,7 @@ func TestOfRank(t *testing.T) {
 	}
 }
 
-// Requests go in turn by default; to prefill workers by their rooms.
+// The default is round robin, and on prefill workers the bootstrap room.
 func TestParseBalance(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -6,15 +6,15 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// recorder keeps the record of the cache that a router is shown.
+// recorder records the changes of the cache for a router.
 type recorder interface {
-	publish(p *scheduler.Pass) // enters into p what has happened since it was last asked
-	waits() bool               // there is something to publish
-	// nodes calls need with the prompt nodes of what is to be published.
+	publish(p *scheduler.Pass) // adds the changes since the latest call to p
+	waits() bool               // reports whether there are unpublished changes
+	// nodes calls need with the prompt nodes of unpublished changes.
 	nodes(need func(prompt.NodeID))
 }
 
-// startRecord chooses the recorder.
+// startRecord selects the recorder.
 func (c *Core) startRecord() {
 	switch c.Capture {
 	case scheduler.CaptureNone:
@@ -38,32 +38,31 @@ func (silent) publish(*scheduler.Pass)   {}
 func (silent) waits() bool               { return false }
 func (silent) nodes(func(prompt.NodeID)) {}
 
-// publishRecord publishes the changes of the cache when the pass f ends, if SGLang does: with prompts, and with every
-// LogInterval-th pass of tokens alone.
+// publishRecord publishes the changes of the cache at the end of pass f, under the conditions of SGLang: after passes
+// with prompts, and after every LogInterval-th pass that only decodes.
 func (c *Core) publishRecord(f *flight, p *scheduler.Pass) {
 	if len(f.batch) > 0 || f.decodes > 0 && c.decodesUnlogged() == 0 {
 		c.record.publish(p)
 	}
 }
 
-// TellIdle publishes what has happened to the cache when nothing is left to do.
+// TellIdle publishes the remaining changes of the cache if no request is left.
 func (c *Core) TellIdle(p *scheduler.Pass) {
 	if c.live == 0 {
 		c.record.publish(p)
 	}
 }
 
-// decodesUnlogged returns how many passes of tokens alone have ended since the latest of them
-// that published.
+// decodesUnlogged returns the number of finished decode-only passes since the latest decode-only pass that published.
 func (c *Core) decodesUnlogged() int {
 	return int((c.batch.done - c.batch.doneMixed + c.drafts.verified) % int64(c.LogInterval))
 }
 
-// residency records how much of each prompt node is cached.
+// residency records how many pages of each prompt node are cached.
 type residency struct {
 	changes []scheduler.KVChange
-	// heads counts the nodes of the tree by their first page, if the tree distinguishes pages by the token after them:
-	// a page is cached as long as one of them is.
+	// heads counts the nodes of the tree by their first page, if the tree distinguishes pages by the next token. A
+	// page is cached as long as its count is above 0.
 	heads map[head]int32
 }
 
@@ -98,7 +97,7 @@ func (s *residency) Stored(t *radix.Tree, n int32) {
 
 func (s *residency) Split(t *radix.Tree, _, lower int32) { s.countHead(t, lower, 1) }
 
-// countHead counts n in or out and returns how many nodes begin as it does.
+// countHead adds by to the count of the first page of n and returns the count.
 func (s *residency) countHead(t *radix.Tree, n, by int32) int32 {
 	x := t.At(n)
 	if s.heads == nil || promptEnd(x) == x.From {
@@ -129,7 +128,7 @@ func (s *residency) recordChange(n prompt.NodeID, blocks int32) {
 	s.changes = append(s.changes, scheduler.KVChange{Node: n, Blocks: blocks})
 }
 
-// promptEnd returns the end of the pages of n that are pages of prompt nodes.
+// promptEnd returns the end of the pages of n that belong to prompt nodes.
 func promptEnd(n *radix.Node) int32 {
 	if n.Seq.Seed > 0 {
 		return n.From

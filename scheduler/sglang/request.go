@@ -5,96 +5,94 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// request is a request's place in the core.
+// request is the state of a request in the core.
 //
-// While it runs, each decode pass gives it one token, so out and stored are those of
-// decode pass base, and the core adds the passes since.
+// While the request runs, each decode pass gives it one token. The fields out and stored are as of decode pass base,
+// and the core adds the later passes.
 type request struct {
 	*sim.Request
 	seq    radix.Sequence
-	maxOut int // tokens that memory is reserved for; 0 if the pool has room for none
+	maxOut int // maximum output tokens; 0 if the pool has room for none
 
-	out     int   // tokens gained, at base
-	stored  int   // tokens that it holds KV cache of, at base
-	reached int   // tokens it held when its last prefill was planned
-	base    int64 // decode passes planned when it began to run
-	epoch   int32 // counts the times it lost its place; what was planned for an older one is void
+	out     int   // tokens gained, as of base
+	stored  int   // tokens with KV cache, as of base
+	reached int   // tokens with KV cache when its last prefill was planned
+	base    int64 // number of decode passes planned before it started to run
+	epoch   int32 // changes when the request is preempted, retracted or removed; work planned for an older epoch is void
 
-	node int32 // tree node it has locked, or root
-	prot int   // tokens down to node
+	node int32 // tree node that it has locked, or root
+	prot int   // tokens from the root down to node
 	windowed
-	hit int // tokens found at its first admission, -1 before
+	hit int // cached tokens at its first admission; -1 before
 
-	// With speculative decoding base is 0. Tokens that passes have made of its answer, those in
-	// flight among them, and tokens that it has places for, 0 before it decodes.
+	// With speculative decoding, base is 0. sampled is the number of answer tokens computed by passes, including
+	// tokens in flight. alloc is the number of tokens with allocated memory, or 0 before the first decode.
 	sampled, alloc int
 
 	lookup
 
-	work      int  // by shortest-prefill-first: tokens to compute
-	postponed bool // and whether another is to be computed first
+	work      int  // for shortest-prefill-first: tokens to compute
+	postponed bool // for shortest-prefill-first: a similar prompt is computed first
 
-	sent    int      // tokens of its prompt that are in transfer to a decode worker or there
-	arrives sim.Time // when they all are there
+	sent    int      // prompt tokens that are in transfer to a decode worker, or have arrived
+	arrives sim.Time // arrival of all of these tokens
 
-	rank      float64  // what lpm and hrrn sort by, highest first, and random, lowest first
-	joined    int      // the core's joins when it joined the queue
-	queuedAt  int      // the sum of counted then
-	place     int      // in the line of running requests, or notRunning
+	rank      float64  // sort key: for lpm and hrrn highest first, for random lowest first
+	joined    int      // value of queue.joins when it joined the queue
+	queuedAt  int      // value of counted.sum when it joined the queue
+	place     int      // index in the list of running requests, or notRunning
 	ending    bool     // its last token is in flight
-	resumed   bool     // it was admitted after it had lost its place
-	lastToken sim.Time // the end of its last token, before those of decode passes since base
+	resumed   bool     // it was admitted after a preemption or retraction
+	lastToken sim.Time // time of its latest token, without the tokens of decode passes since base
 }
 
-// lookup is the cached part of a request in the cache and behind it.
+// lookup is the result of looking up a request in the cache and the tiers behind it.
 type lookup struct {
-	looked   int      // its length when it was last looked up to be admitted, 0 before
-	found    int      // the tokens that were found then; 0 since it lost its place
-	fetch    *fetch   // from storage, nil: none
-	deadline sim.Time // by which it must be there; 0 before a request waited for it, or while none is set
-	hostHit  int      // of these, tokens found in host memory alone
-	counted  int32    // pages that it has put into the tree since it was admitted
+	looked   int      // its length at the latest lookup for admission; 0 before
+	found    int      // tokens found by that lookup; 0 after a preemption
+	fetch    *fetch   // its fetch from storage; nil: none
+	deadline sim.Time // end of the wait for the fetch; 0 if not set yet
+	hostHit  int      // tokens of hit that were found only in host memory
+	counted  int32    // pages that it has added to the tree since its admission
 }
 
 const notRunning = -1
 
-// asked returns the number of tokens that r is to gain.
+// asked returns the number of tokens that r will gain.
 func (r *request) asked() int { return max(1, r.maxOut) }
 
-// length returns the number of tokens of prompt and output, for a request that does
-// not run.
+// length returns the number of prompt and output tokens of a request that does not run.
 func (r *request) length() int { return r.InputTokens + r.out }
 
-// visit is a request as it was when something was planned for it.
+// visit is a request with its epoch when something was planned for it.
 type visit struct {
 	*request
 	epoch int32
 }
 
-// isVoid reports whether the request has lost its place since.
+// isVoid reports whether the request was preempted, retracted or removed since.
 func (v visit) isVoid() bool { return v.request.epoch != v.epoch }
 
-// flight is a pass that is planned: a batch of prompts, or a token for each running
-// request, or nothing.
+// flight is a planned pass: a batch of prompts, a token for each running request, both, or nothing.
 type flight struct {
 	batch   []chunk
-	decodes int     // requests that decode
-	lost    int     // number of these that lost their place since it was planned
-	length  int     // tokens of these
-	joined  []visit // the decodes that are the first since their request began to run
+	decodes int     // number of requests that decode
+	lost    int     // number of these requests that were stopped since the pass was planned
+	length  int     // total length of the decoding requests, in tokens
+	joined  []visit // requests that decode for the first time since they started to run
 	loaded  int     // tokens loaded from host memory
 	planned bool
-	// With speculative decoding: the requests that decode, and whether their drafts are verified.
+	// With speculative decoding: shares of the requests that decode, and whether the pass verifies their drafts.
 	shares   []share
 	verifies bool
 }
 
-// chunk is a request's share of a prefill.
+// chunk is the part of a request in a prefill.
 type chunk struct {
 	visit
-	before int  // tokens that were there
+	before int  // tokens with KV cache before the pass
 	tokens int  // tokens computed
-	whole  bool // its prompt is complete with them
+	whole  bool // the prompt is complete after the pass
 }
 
 func (f *flight) clear() {

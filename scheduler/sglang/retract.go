@@ -8,8 +8,8 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// retractVictims retracts running requests, at least one, until the next tokens of the remaining ones have room. They wait at the
-// back of the queue. The last running request is aborted instead.
+// retractVictims retracts at least one running request, until the next tokens of the remaining requests have room.
+// Retracted requests are appended to the queue. The last running request is aborted instead.
 func (c *Core) retractVictims(p *scheduler.Pass) {
 	c.queue.sortForRetraction()
 	for first := true; len(c.batch.running) > 1 && (first || c.batch.isShort()); first = false {
@@ -39,7 +39,7 @@ func (c *Core) retractVictims(p *scheduler.Pass) {
 	c.ratio.estimate(len(c.batch.running), gained, asked)
 }
 
-// abortLast aborts the only running request: its next token has no room. Its tokens in flight are lost.
+// abortLast aborts the only running request, because its next token has no room. Its tokens in flight are lost.
 func (c *Core) abortLast(p *scheduler.Pass) {
 	r := c.batch.running[0]
 	p.Aborted = append(p.Aborted, scheduler.Abort{Request: r.ID, Tokens: c.batch.gainedBy(r), Last: c.lastTokenOf(r), Reason: c.describeAbort(r)})
@@ -52,7 +52,7 @@ func (c *Core) abortLast(p *scheduler.Pass) {
 	c.forgetRequest(r)
 }
 
-// describeAbort returns why r is aborted.
+// describeAbort returns the reason why r is aborted.
 func (c *Core) describeAbort(r *request) string {
 	all := fmt.Sprintf("SGLang aborts it after %d tokens: no other request is left to retract and its next token has no room: %d of %d tokens are free",
 		c.batch.gainedBy(r), c.pages.free, c.pages.pool)
@@ -62,7 +62,7 @@ func (c *Core) describeAbort(r *request) string {
 	return all
 }
 
-// restAborted makes p a pass of no length: nothing is left to run after an abort.
+// restAborted makes p a pass of zero length, because nothing can run after an abort.
 func (c *Core) restAborted(p *scheduler.Pass) {
 	p.Nanos = append(p.Nanos, 0)
 	if c.tiers != nil {
@@ -72,8 +72,8 @@ func (c *Core) restAborted(p *scheduler.Pass) {
 	c.check()
 }
 
-// sortForRetraction brings the running requests into the order in which they stay
-// longest: if priorities count the most urgent, then most outputs, then shortest prompt.
+// sortForRetraction sorts the running requests; requests are retracted from the end. With Priorities.Retract the most
+// urgent are first, then the requests with the most output, then the shortest prompts.
 func (u *queue) sortForRetraction() {
 	slices.SortStableFunc(u.core.batch.running, func(a, b *request) int {
 		order := cmp.Or(cmp.Compare(u.core.batch.gainedBy(b), u.core.batch.gainedBy(a)), cmp.Compare(a.InputTokens, b.InputTokens))
@@ -87,15 +87,14 @@ func (u *queue) sortForRetraction() {
 	}
 }
 
-// loseFlight counts r, which loses its place, out of the pass in flight: its token there
-// is lost.
+// loseFlight records that the token of r in the pass in flight is lost, because r stops running.
 func (c *Core) loseFlight(r *request) {
 	if c.next.decodes > 0 && r.base < c.batch.planned {
 		c.next.lost++
 	}
 }
 
-// requeueRequest makes r, which holds nothing any more, one that waits.
+// requeueRequest resets r, which has no memory any more, to a waiting request.
 func (u *queue) requeueRequest(r *request, p *scheduler.Pass) {
 	r.epoch++
 	r.found = 0

@@ -6,7 +6,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// counts is what passes that only decode change.
+// counts is the state that decode-only passes change.
 type counts struct {
 	ratio         float64
 	free, window  int
@@ -16,30 +16,31 @@ type counts struct {
 	deferred      int
 }
 
-// countAlike returns the largest number of passes from now on in which every running request only gains one more token,
-// and plans stay uneventful.
+// countAlike returns the maximum number of uneventful passes from now on. In an uneventful pass, every running
+// request only gains one token.
 func (c *Core) countAlike(now sim.Time) int {
 	n := len(c.batch.running)
 	if len(c.retracted)+len(c.arrived) > 0 || c.decoding.receivesKV() && c.queue.waiting.Len() > 0 {
 		return 0
 	}
-	tried := !c.queue.full || c.Window > 0 || c.Priorities.Preempt // each pass tries waiting requests again
+	tried := !c.queue.full || c.Window > 0 || c.Priorities.Preempt // each pass tries again to admit waiting requests
 	if n == 0 || c.Speculation != nil || tried && c.queue.waiting.Len() > 0 || c.partial != nil || c.Planner || now != c.lastDecode {
 		return 0
 	}
 	if len(c.merging) > 0 || len(c.batch.joined) > 0 || len(c.batch.agenda) == 0 || c.tiers.waitsForPass() || c.tiers.isStoring() {
 		return 0
 	}
-	last := c.batch.agenda[0].Key - 1 // the pass before the first request ends
+	last := c.batch.agenda[0].Key - 1 // the pass before the first last token
 	if f := c.next; c.Overlap {
 		if !f.planned || len(f.batch) > 0 || len(f.joined) > 0 || f.lost > 0 || f.decodes != n {
 			return 0
 		}
-		last++ // which is planned in the one before
+		last++ // with Overlap it is planned one pass earlier
 	}
-	// In as many passes as a page has tokens each of them opens one, and room is made for one more.
+	// Within PageTokens passes, each request needs one new page, and eviction makes room for one more page per
+	// request.
 	room := (c.pages.freeTokens()/(n*c.PageTokens) - 1) * c.PageTokens
-	if c.record.waits() { // for a pass that publishes
+	if c.record.waits() { // stop before a pass that publishes
 		room = min(room, c.LogInterval-1-c.decodesUnlogged())
 	}
 	if len(c.win.due) > 0 {
@@ -48,8 +49,7 @@ func (c *Core) countAlike(now sim.Time) int {
 	return int(min(last-c.batch.planned, int64(room)))
 }
 
-// takeRun runs up to n uneventful passes, of which none but the first starts at until or
-// later, and plans as many.
+// takeRun runs up to n uneventful passes and plans as many. Except for the first, no pass starts at until or later.
 func (c *Core) takeRun(n int, now, until sim.Time, p *scheduler.Pass) error {
 	p.Reset(now)
 	p.KVAtEnd = true
@@ -78,14 +78,14 @@ func (c *Core) Cut(p *scheduler.Pass, keep int) {
 	}
 }
 
-// keepRun runs the first keep passes of the run p, from what was before it.
+// keepRun runs the first keep passes of the run p, starting from the state in before.
 func (c *Core) keepRun(p *scheduler.Pass, keep int) {
 	b, n := &c.before, len(c.batch.running)
 	c.ratio.now, c.pages.free, c.win.free, c.batch.planned = b.ratio, b.free, b.window, b.planned
 	for i := 0; i < keep && c.ratio.now > c.ratio.least; i++ {
 		c.ratio.decay()
 	}
-	opened := keep / c.PageTokens * n // by each of them one in as many passes as a page has tokens
+	opened := keep / c.PageTokens * n // each request needs one new page in PageTokens passes
 	for range keep % c.PageTokens {
 		opened += c.batch.countCrossing()
 		c.batch.planned++

@@ -7,48 +7,48 @@ import (
 	"github.com/replay-llm/replay/schema"
 )
 
-// Settings are the arguments of an engine that SGLang alone has, as its server takes them.
+// Settings are the arguments that only SGLang engines have, as the server accepts them.
 type Settings struct {
-	Policy           string     // "fifo", its other name "fcfs", "lpm", "lof", "hrrn", "shortest-prefill-first" or "random"; any other string counts as fifo, with compat the last four, too
-	PageTokens       int        // another name of block_size, as written; 0: not given
-	MaxPrefillTokens int        // prompt tokens per pass; default 16384
-	ChunkTokens      int        // chunked_prefill_size, prompt tokens of one request per pass; default 8192
-	ClipNewTokens    int        // answer tokens counted at most when memory is reserved; default 4096
-	Conservativeness float64    // scales the share of answers that memory is reserved for; default 1
-	ContextLength    int        // another name of max_model_len, as written; 0: not given
-	PrefillRequests  int        // prefill_max_requests, of a pass of prompts; 0: no limit
-	LogInterval      int        // decode_log_interval, passes of tokens alone of which one publishes KV events; 0: DefaultLogInterval
-	MaxRunning       int        // max_running_requests, at once; 0: no limit
-	NoOverlap        bool       // a pass is planned when the one before it has ended, not while it runs
+	Policy           string     // "fifo" or "fcfs", "lpm", "lof", "hrrn", "shortest-prefill-first" or "random"; other strings count as fifo, and with compat also the last four
+	PageTokens       int        // page_size, an alias of block_size, as given; 0: not given
+	MaxPrefillTokens int        // maximum prompt tokens per pass; default 16384
+	ChunkTokens      int        // chunked_prefill_size: maximum prompt tokens of one request per pass; default 8192
+	ClipNewTokens    int        // maximum number of answer tokens to reserve per request; default 4096
+	Conservativeness float64    // factor on the share of answer tokens that is reserved; default 1
+	ContextLength    int        // context_length, an alias of max_model_len, as given; 0: not given
+	PrefillRequests  int        // prefill_max_requests: maximum requests in a pass with prompts; 0: no limit
+	LogInterval      int        // decode_log_interval: decode-only passes between publications of KV events; 0: DefaultLogInterval
+	MaxRunning       int        // max_running_requests; 0: no limit
+	NoOverlap        bool       // a pass is planned after the previous pass has ended, not while it runs
 	MixedChunk       bool       // enable_mixed_chunk: running requests decode in the passes that compute prompts; default false
-	IgnoreEOS        bool       // requests are known to use all their answer tokens, and memory is reserved for all; default false
-	DecodeInterval   int        // prefill_decode_interval, passes of tokens after one of prompts before the next; default 0
-	IntervalSeats    int        // prefill_decode_interval_min_bs, running requests from which on that holds; default 0
-	Priorities       Priorities // default none; Threshold 10 where there are
+	IgnoreEOS        bool       // requests use all their answer tokens, and memory is reserved for all of them; default false
+	DecodeInterval   int        // prefill_decode_interval: decode-only passes between two passes with prompts; default 0
+	IntervalSeats    int        // prefill_decode_interval_min_bs: minimum running requests for DecodeInterval; default 0
+	Priorities       Priorities // default none; with priorities, Threshold defaults to 10
 	Eviction         Eviction   // radix_eviction_policy, default lru
-	LoadBalance      string     // load_balance_method: how requests are spread over the ranks of a worker; "" is auto
-	Window           int        // sliding_window_size, tokens that the layers with a separate pool attend to; 0: there are none
-	WindowShare      float64    // swa_full_tokens_ratio, what that pool has of the other's tokens; 0: 0.8
+	LoadBalance      string     // load_balance_method: policy that assigns requests to the ranks of a worker; "": auto
+	Window           int        // sliding_window_size: window in tokens of layers with a separate pool; 0: no such layers
+	WindowShare      float64    // swa_full_tokens_ratio: size of that pool relative to the other pool's tokens; 0: 0.8
 	NoWindowPool     bool       // disable_hybrid_swa_memory: layers with a window keep all tokens
 	HiCache          HiCacheSettings
-	ReservedDecode   int  // num_reserved_decode_tokens: tokens that decode workers keep free for each request; 0: 512
-	PageGiven        bool // page_size was written
-	ChunkGiven       bool // chunked_prefill_size was written
+	ReservedDecode   int  // num_reserved_decode_tokens: tokens that decode workers keep free per request; 0: 512
+	PageGiven        bool // page_size was given
+	ChunkGiven       bool // chunked_prefill_size was given
 	Drafts           DraftSettings
 }
 
-// DefaultLogInterval is decode_log_interval, in passes.
+// DefaultLogInterval is the default of decode_log_interval, in passes.
 const DefaultLogInterval = 40
 
-// PolicyNames returns the names of the orders of the queue, those of the reference included.
+// PolicyNames returns the names of the queue policies, including the names of the reference.
 func PolicyNames() []string {
 	return []string{"fifo", "fcfs", "lpm", "lof", "hrrn", "shortest-prefill-first", "random"}
 }
 
-// LPM reports whether the request with the longest cached prefix goes first.
+// LPM reports whether the queue policy is lpm: longest cached prefix first.
 func (s *Settings) LPM() bool { return s.Policy == "lpm" }
 
-// usualReserve is num_reserved_decode_tokens of an SGLang server if it is not given.
+// usualReserve is the default of num_reserved_decode_tokens.
 const usualReserve = 512
 
 // Complete returns s with the defaults of a server, and without settings that have no effect.
@@ -166,7 +166,7 @@ func (s *Settings) declarePasses(d *schema.Decl) {
 	}
 }
 
-// declareWindows declares the pool of layers that attend to a window.
+// declareWindows declares the pool of layers with a window.
 func (s *Settings) declareWindows(d *schema.Decl) {
 	d.Limit(&s.Window, schema.Row{
 		Key: "sliding_window_size", Default: "none; with --gpu the model's", Help: "`tokens` of the window of layers with a separate pool", After: "decode-log-interval",
@@ -180,7 +180,7 @@ func (s *Settings) declareWindows(d *schema.Decl) {
 	d.Bool(&s.NoWindowPool, schema.Row{Key: "disable_hybrid_swa_memory", Help: "layers with a window keep all tokens, in one pool with other layers"})
 }
 
-// PoolShare returns what the pool of layers with a window has of the other's tokens.
+// PoolShare returns the size of the pool of layers with a window, relative to the other pool's tokens.
 func (s *Settings) PoolShare() float64 {
 	if s.WindowShare == 0 {
 		return 0.8
@@ -188,7 +188,7 @@ func (s *Settings) PoolShare() float64 {
 	return s.WindowShare
 }
 
-// PoolWindow returns the window of the layers with a separate pool, 0 if there are none.
+// PoolWindow returns the window of the layers with a separate pool, or 0 if there are none.
 func (s *Settings) PoolWindow() int {
 	if s.NoWindowPool {
 		return 0
@@ -196,8 +196,8 @@ func (s *Settings) PoolWindow() int {
 	return s.Window
 }
 
-// declarePriorities declares what the priorities of requests decide, and how passes of tokens and of prompts take
-// turns.
+// declarePriorities declares the arguments for priorities, and for the alternation of decode-only passes and passes
+// with prompts.
 func (s *Settings) declarePriorities(d *schema.Decl) {
 	p := &s.Priorities
 	spare := false
@@ -244,7 +244,7 @@ func (s *Settings) declarePriorities(d *schema.Decl) {
 	}
 }
 
-// declareEviction declares what is evicted first from the cache, with the parameters of that policy.
+// declareEviction declares the eviction policy of the cache and its parameters.
 func (s *Settings) declareEviction(d *schema.Decl) {
 	const key = "radix_eviction_policy_config"
 	name := d.Name(schema.Row{

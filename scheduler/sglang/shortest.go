@@ -2,15 +2,15 @@ package sglang
 
 import "cmp"
 
-// rankShortest notes of a request in the queue how many tokens of its prompt are not cached,
-// and whether it had better wait for one ahead of it that begins alike.
+// rankShortest stores how many tokens of a queued request must be computed, and whether it should wait for a similar
+// prompt ahead of it.
 func (u *queue) rankShortest(r *request) {
 	cached := int(u.core.pages.touchPrefix(&r.seq, u.core.pages.pagesOf(r.length()))) * u.core.PageTokens
 	r.postponed = cached <= lpmShared && u.beginsAlike(r)
 	r.work = max(1, r.length()-min(cached+u.core.tiers.hostPrefix(), r.length()-1))
 }
 
-// compareShortest compares where requests stand in line when the shortest prefill goes first.
+// compareShortest compares the order of two requests in the queue for shortest-prefill-first.
 func compareShortest(a, b *request) int {
 	switch {
 	case a.postponed == b.postponed:
@@ -21,8 +21,8 @@ func compareShortest(a, b *request) int {
 	return 1
 }
 
-// leaveRoom cuts a chunk of the partial request, which is to compute rest more tokens, so that
-// queued requests with less to compute fit into the same pass. It leaves a page.
+// leaveRoom cuts a chunk of the partial request, which has rest tokens to compute, so that queued requests with less
+// to compute fit in the same pass. At least one page of the chunk stays.
 func (u *queue) leaveRoom(width, rest int, b *budget) int {
 	if u.core.Policy != ShortestPrefill || b.chunk < 2*u.core.PageTokens {
 		return width
@@ -41,8 +41,8 @@ func (u *queue) leaveRoom(width, rest int, b *budget) int {
 	return min(width, floorTo(b.chunk-room, u.core.PageTokens))
 }
 
-// defersPrompts reports whether prompts wait for passes of tokens that come after each pass of
-// prompts, and counts them down.
+// defersPrompts reports whether prompts must wait for decode-only passes after a pass with prompts, and decrements
+// the number of these passes.
 func (u *queue) defersPrompts() bool {
 	if u.deferred > 0 && len(u.core.batch.running) >= u.core.IntervalSeats {
 		u.deferred--

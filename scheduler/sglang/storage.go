@@ -10,35 +10,35 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Storage is the storage behind host memory, which has room for everything.
+// Storage is the storage behind host memory. It has unlimited capacity.
 type Storage struct {
 	On                   bool
 	Policy               PrefetchPolicy
-	Threshold            int     // tokens fetched at least, > 0
-	Timeout              float64 // s, and
-	TimeoutPerKiToken    float64 // s for 1024 tokens asked for, under PrefetchTimeout
-	ToStorageGBPerSecond float64 // 10^9 bytes per second; 0: writing takes no time
-	ToHostGBPerSecond    float64 // the same of reading
+	Threshold            int     // minimum number of fetched tokens, > 0
+	Timeout              float64 // base timeout in s, under PrefetchTimeout
+	TimeoutPerKiToken    float64 // s per 1024 requested tokens, added to Timeout
+	ToStorageGBPerSecond float64 // 10^9 bytes per second; 0: writes take no time
+	ToHostGBPerSecond    float64 // 10^9 bytes per second; 0: reads take no time
 }
 
-// PrefetchPolicy is how long a request waits for what storage sends.
+// PrefetchPolicy is how long a request waits for data from storage.
 type PrefetchPolicy uint8
 
 const (
-	PrefetchTimeout    PrefetchPolicy = iota // for a time
+	PrefetchTimeout    PrefetchPolicy = iota // until a timeout
 	PrefetchBestEffort                       // not at all
-	PrefetchComplete                         // until all of it is there
+	PrefetchComplete                         // until all data has arrived
 )
 
-// prefetchPolicies returns their names.
+// prefetchPolicies returns the names of the policies.
 func prefetchPolicies() []string { return []string{"timeout", "best_effort", "wait_complete"} }
 
-// ParsePrefetchPolicy returns the policy of that name, PrefetchTimeout if there is none.
+// ParsePrefetchPolicy returns the policy with the given name, or PrefetchTimeout if there is none.
 func ParsePrefetchPolicy(name string) PrefetchPolicy {
 	return PrefetchPolicy(max(0, slices.Index(prefetchPolicies(), name)))
 }
 
-// checkStorage returns an error that names what is wrong with the storage of c.
+// checkStorage returns an error about invalid storage settings of c.
 func checkStorage(c Config) error {
 	s := &c.HiCache.Storage
 	switch {
@@ -56,50 +56,50 @@ func checkStorage(c Config) error {
 	return nil
 }
 
-// storage is the storage behind a core's host memory. A nil one does nothing.
+// storage is the storage behind a core's host memory. The methods of a nil storage do nothing.
 type storage struct {
 	Storage
 	*tiers
 	pages         map[radix.StoredPage]struct{}
 	reads, writes disk
-	copying       map[int32]int32 // nodes that are copied to the host, by the page they began with then
-	joined        []visit         // requests that came, and were not looked up yet
-	asked         []*fetch        // looked up, and not checked yet
-	arrived       []arrival       // what was read, and not checked yet
-	written       []int32         // nodes that were written, and not checked yet
-	void          int             // pages of host memory to release
-	occupied      int             // tokens that were asked for
-	now           sim.Time        // of the latest check
+	copying       map[int32]int32 // nodes in copies to the host, with the first page of the node at the start of the copy
+	joined        []visit         // requests that joined the queue and were not looked up yet
+	asked         []*fetch        // fetches that were looked up and not checked yet
+	arrived       []arrival       // data that was read and not checked yet
+	written       []int32         // nodes that were written and not checked yet
+	void          int             // number of host memory pages to release
+	occupied      int             // number of requested tokens
+	now           sim.Time        // time of the latest check
 }
 
-// fetch is what a request fetches from storage.
+// fetch is the data that a request fetches from storage.
 type fetch struct {
-	r       *request // nil: it is over
+	r       *request // nil: the fetch is over
 	seq     radix.Sequence
-	anchor  int32 // the node below which it belongs
-	from    int32 // pages
+	anchor  int32 // the parent node of the fetched pages
+	from    int32 // index of the first requested page; the next fields are numbers of pages
 	asked   int32
-	found   int32 // of them in storage
-	room    int32 // of them in host memory
-	landed  int32 // of them there, by what is known
+	found   int32 // pages that are in storage
+	room    int32 // pages with reserved host memory
+	landed  int32 // pages that have arrived, as of the latest check
 	stopped bool
 }
 
-// arrival is news of a fetch: how many pages have arrived, and whether the fetch is over.
+// arrival is a report about a fetch: the number of arrived pages, and whether the fetch is over.
 type arrival struct {
 	fetch *fetch
 	pages int32
 	over  bool
 }
 
-// attachStorage puts storage behind the host memory.
+// attachStorage adds storage behind the host memory.
 func (t *tiers) attachStorage() {
 	s := &storage{Storage: t.HiCache.Storage, tiers: t, pages: make(map[radix.StoredPage]struct{}), copying: make(map[int32]int32)}
 	s.reads.duty, s.writes.duty = reading{s}, writing{s}
 	t.storage = s
 }
 
-// reading is what the disk does that reads.
+// reading is the duty of the disk that reads.
 type reading struct{ *storage }
 
 func (s reading) timeOf(pages int32) float64 {
@@ -109,7 +109,7 @@ func (s reading) timeOf(pages int32) float64 {
 func (s reading) endBatch(j *job) { s.arrived = append(s.arrived, arrival{j.fetch, j.done, false}) }
 func (s reading) endJob(j *job)   { s.arrived = append(s.arrived, arrival{j.fetch, j.done, true}) }
 
-// writing is the work of the disk that writes.
+// writing is the duty of the disk that writes.
 type writing struct{ *storage }
 
 func (s writing) timeOf(pages int32) float64 {
@@ -124,14 +124,14 @@ func (s writing) endBatch(j *job) {
 
 func (s writing) endJob(j *job) { s.written = append(s.written, j.node) }
 
-// noteCopy notes that n is being copied to the host.
+// noteCopy records that n is being copied to the host.
 func (s *storage) noteCopy(n int32) {
 	if s != nil {
 		s.copying[n] = s.core.pages.tree.At(n).From
 	}
 }
 
-// backUp writes to storage what was copied with n, which may have been split since.
+// backUp writes the pages copied with n to storage. The node may have been split since the copy began.
 func (s *storage) backUp(n int32) {
 	if s == nil {
 		return
@@ -141,7 +141,7 @@ func (s *storage) backUp(n int32) {
 	s.writeFrom(n, from)
 }
 
-// writeFrom writes the pages from a place on, as far as n goes.
+// writeFrom writes all pages from index from up to the end of n.
 func (s *storage) writeFrom(n, from int32) {
 	x := s.core.pages.tree.At(n)
 	if x.From > from {
@@ -152,14 +152,14 @@ func (s *storage) writeFrom(n, from int32) {
 	s.writes.add(&job{seq: &seq, from: x.From, to: x.To, node: n, put: s.now})
 }
 
-// noteJoin notes that r has joined the queue.
+// noteJoin records that r has joined the queue.
 func (t *tiers) noteJoin(r *request) {
 	if t != nil && t.storage != nil {
 		t.storage.joined = append(t.storage.joined, visit{r, r.epoch})
 	}
 }
 
-// askStorage looks up the requests that have joined the queue.
+// askStorage looks up the requests that have joined the queue in storage.
 func (t *tiers) askStorage(now sim.Time) {
 	if t == nil || t.storage == nil {
 		return
@@ -192,19 +192,20 @@ func (s *storage) lookUp(r *request, now sim.Time) {
 	r.fetch, s.asked = f, append(s.asked, f)
 }
 
-// has reports whether page i of what is asked for is in storage.
+// has reports whether page i of a fetch is in storage.
 func (s *storage) has(f *fetch, i int32) bool {
 	_, ok := s.pages[s.core.pages.tree.StoredPageOf(&f.seq, f.from+i)]
 	return ok
 }
 
-// isLimited reports whether so much is asked for that nothing else may be: half of the host memory.
+// isLimited reports whether the requested tokens reach the limit of half of the host memory, so that no further fetch
+// may start.
 func (s *storage) isLimited() bool { return s.occupied >= s.host.Pages*s.core.PageTokens/2 }
 
-// news counts what there is to check.
+// news counts the reports to process.
 type news struct{ asked, arrived, written, void int }
 
-// readNews returns what has happened by now.
+// readNews returns the reports up to now.
 func (s *storage) readNews(now sim.Time) (n news) {
 	if s == nil {
 		return n
@@ -219,12 +220,12 @@ func (s *storage) advance() {
 	s.writes.advance(s.now)
 }
 
-// hasNews reports whether something has happened that the next look will see.
+// hasNews reports whether the next check has reports to process.
 func (s *storage) hasNews() bool {
 	return s != nil && len(s.asked)+len(s.arrived)+len(s.written)+s.void > 0
 }
 
-// drain does what SGLang does when it has looked.
+// drain processes the counted reports in the order of SGLang.
 func (s *storage) drain(n news) {
 	if s == nil {
 		return
@@ -246,7 +247,7 @@ func (s *storage) drain(n news) {
 	s.advance()
 }
 
-// begin reads what was found, if it is worth it and host memory has room.
+// begin starts to read the pages found in storage, if they reach the threshold and host memory has room.
 func (s *storage) begin(f *fetch) {
 	if f.r == nil {
 		return
@@ -263,7 +264,7 @@ func (s *storage) begin(f *fetch) {
 	s.reads.add(&job{seq: &f.seq, from: f.from, to: f.from + f.room, fetch: f, put: s.now})
 }
 
-// noteArrival notes pages that are in host memory now.
+// noteArrival records pages that have arrived in host memory.
 func (s *storage) noteArrival(a arrival) {
 	f := a.fetch
 	if f.r != nil {
@@ -277,7 +278,7 @@ func (s *storage) noteArrival(a arrival) {
 	}
 }
 
-// insert puts into the tree what has come.
+// insert adds the arrived pages to the tree.
 func (s *storage) insert(f *fetch) {
 	s.host.Fill(f.anchor, &f.seq, f.from, f.from+f.landed)
 	s.retire(f)
@@ -290,7 +291,8 @@ func (s *storage) retire(f *fetch) {
 	f.r.fetch, f.r = nil, nil
 }
 
-// endFetch reports whether r may be admitted, and takes what it has fetched if it waits no longer.
+// endFetch reports whether r may be admitted. If r waits no longer, endFetch ends its fetch and adds the arrived
+// pages to the tree.
 func (t *tiers) endFetch(r *request) bool {
 	f := r.fetch
 	if f == nil {
@@ -309,7 +311,7 @@ func (t *tiers) endFetch(r *request) bool {
 	return true
 }
 
-// gives reports whether r waits no longer for storage.
+// gives reports whether r no longer waits for storage.
 func (s *storage) gives(r *request, f *fetch) bool {
 	switch s.Policy {
 	case PrefetchBestEffort:
@@ -326,7 +328,7 @@ func (s *storage) gives(r *request, f *fetch) bool {
 	return s.now >= r.deadline && (f.room == 0 || f.landed < f.room)
 }
 
-// dropFetch stops the fetch of r, which is taken out.
+// dropFetch stops the fetch of r, which is being canceled.
 func (t *tiers) dropFetch(r *request) {
 	f := r.fetch
 	if f == nil {
@@ -338,7 +340,7 @@ func (t *tiers) dropFetch(r *request) {
 	s.retire(f)
 }
 
-// isStoring reports whether something is in progress between host and storage, or about to be.
+// isStoring reports whether transfers between host and storage are in progress or pending.
 func (t *tiers) isStoring() bool {
 	if t == nil || t.storage == nil {
 		return false
@@ -347,7 +349,7 @@ func (t *tiers) isStoring() bool {
 	return len(t.writes)+len(s.joined)+len(s.reads.jobs)+len(s.writes.jobs) > 0 || s.hasNews()
 }
 
-// nextEnd returns when the next thing happens that SGLang would see.
+// nextEnd returns the next time at which a batch ends or a deadline passes.
 func (s *storage) nextEnd(now sim.Time) sim.Time {
 	if s == nil {
 		return sim.Time(math.Inf(1))
@@ -361,7 +363,7 @@ func (s *storage) nextEnd(now sim.Time) sim.Time {
 	return next
 }
 
-// openWait lets an idle engine see what has happened before now.
+// openWait processes on an idle engine all reports from before now.
 func (t *tiers) openWait(now sim.Time) {
 	if t == nil || t.storage == nil {
 		return

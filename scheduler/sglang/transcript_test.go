@@ -7,17 +7,26 @@ import (
 	"github.com/replay-llm/replay/scheduler/schedulertest"
 )
 
-// The transcripts of SGLang's own rules. A core line also knows overlap (otherwise passes are
-// planned one by one), chunk=N (tokens, 32), clip=N (tokens, 4096), running=N (requests at once, no
-// limit), prompts=N (of a pass, no limit), conservativeness=X, eos (requests ignore it), mixed, lpm, lof, hrrn, shortest, nocache, interval=N (passes of tokens between those of prompts) with least=N (running requests), window=N (tokens)
-// with share=X (of the pool's tokens that layers with a window have, 1), runs (passes that only decode are taken together, and planners see
-// none), log=N
-// (passes of tokens alone of which one publishes, 40), priorities (with low, threshold=N, spare: no request is preempted, and
-// leasturgent: the least urgent are retracted), evict and the name of a policy (with protected=N hits, threshold=N and next=N
-// tokens), reserve=N (tokens that decode workers keep free, 0), and bytes=N with gbps=X for handoffs and for host=N pages of host
-// memory, written through, selective or back; ranks=N in lockstep, with inturn for requests in turn and not to the rank with the
-// fewest; drafts=N in a row, with topk=N (1), verified=N (one more than drafts), accepted=N (percent, 100) and method=N (a
-// scheduler.Drafter, 2). Its budget is max_prefill_tokens, and seqs counts for nothing.
+// Transcripts of SGLang's own rules. budget sets max_prefill_tokens, and seqs is ignored. A core line also supports
+// these settings; N is an integer and X a number:
+//
+//   - overlap: a pass is planned while the previous pass runs
+//   - chunk=N (32), clip=N (4096): chunked_prefill_size and clip_max_new_tokens, in tokens
+//   - running=N, prompts=N (no limits): max_running_requests and prefill_max_requests
+//   - conservativeness=X (1), mixed, nocache, eos (requests ignore the end of sequence)
+//   - lpm, lof, hrrn, shortest: policy of the queue
+//   - interval=N: decode-only passes between passes with prompts; least=N: minimum running requests for interval
+//   - window=N (tokens), share=X (1): layers with a window, and the size of their pool relative to the other pool
+//   - runs: decode-only passes run together, and planners get no data
+//   - log=N (40): decode-only passes per publication of KV events
+//   - priorities, with low, threshold=N, spare (no preemption) and leasturgent (retract the least urgent requests)
+//   - evict and the name of a policy, with protected=N (hits), threshold=N and next=N (tokens)
+//   - reserve=N (0): tokens that decode workers keep free per request
+//   - bytes=N, gbps=X: KV cache bytes per token and bandwidth of transfers, also for host memory
+//   - host=N: pages of host memory, with selective or back as the write policy
+//   - ranks=N in lockstep, with inturn for round robin instead of the rank with the fewest requests
+//   - drafts=N: draft steps, with topk=N (1), verified=N (drafts + 1), accepted=N (percent, 100) and method=N (a
+//     scheduler.Drafter, 2)
 func TestTranscripts(t *testing.T) {
 	schedulertest.RunTranscripts(t, "testdata", func(e *schedulertest.Engine) (scheduler.Core, error) {
 		c := config(e.BlockTokens, e.Blocks)

@@ -5,7 +5,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// describeWork fills in the work of each request when the pass begins, and keeps what a planner sees of it.
+// describeWork records the work of each request when the pass begins, and stores the data for planners.
 func (c *Core) describeWork(d *scheduler.Detail) {
 	if c.Planner {
 		c.view = scheduler.Snapshot{}
@@ -30,8 +30,7 @@ func (c *Core) describeWork(d *scheduler.Detail) {
 	}
 }
 
-// Snapshot returns what a planner sees of the latest pass. The core must have been made
-// with Config.Planner.
+// Snapshot returns a planner's view of the latest pass. It requires Config.Planner.
 func (c *Core) Snapshot(*scheduler.Pass) scheduler.Snapshot {
 	s := c.view
 	if c.partial != nil {
@@ -45,7 +44,7 @@ func (c *Core) Snapshot(*scheduler.Pass) scheduler.Snapshot {
 	return s
 }
 
-// Progress yields the requests that have gained a token and not their last.
+// Progress yields the requests that have gained a token but not their last.
 func (c *Core) Progress(yield func(id sim.RequestID, tokens int, last sim.Time)) {
 	tell := func(r *request) {
 		if n := c.batch.gainedBy(r); r.place != notRunning && n > 0 {
@@ -72,7 +71,7 @@ func (c *Core) Progress(yield func(id sim.RequestID, tokens int, last sim.Time))
 	}
 }
 
-// describeState fills in how full the engine is after the pass, if an observer reads it.
+// describeState records the occupancy of the engine after the pass, if p has a Detail.
 func (c *Core) describeState(p *scheduler.Pass) {
 	d := p.Detail
 	if d == nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// Cache returns what the radix cache holds. Pages that requests have not yet inserted are not part of it.
+// Cache returns the content of the radix cache. Pages that requests have not inserted yet are not included.
 func (c *Core) Cache() scheduler.Cache {
 	out := scheduler.Cache{Decodes: c.decodesUnlogged(), Attempts: c.queue.attempts % refreshEvery}
 	owners := make(map[sim.RequestID]int32)
@@ -37,7 +37,7 @@ func (c *Core) Cache() scheduler.Cache {
 	return out
 }
 
-// Warm fills the cache of a core that has done nothing yet.
+// Warm fills the cache of a new core.
 func (c *Core) Warm(from *scheduler.Cache, pass *scheduler.Pass) error {
 	if !c.pages.caching || c.Window > 0 || c.tiers != nil || c.pages.pairs || c.Eviction.Policy != radix.LRU {
 		return errors.New("only the radix cache of an SGLang engine on the device alone, under lru, can be filled")
@@ -74,7 +74,7 @@ func (c *Core) Warm(from *scheduler.Cache, pass *scheduler.Pass) error {
 	return nil
 }
 
-// tellStored shows a watcher the whole tree, the first of a path first.
+// tellStored reports all nodes of the tree to a watcher as stored, parents first.
 func (c *Core) tellStored(watch radix.Watcher) {
 	var all []int32
 	for n := range c.pages.tree.All() {

@@ -8,46 +8,46 @@ import (
 	"github.com/replay-llm/replay/scheduler/sglang/radix"
 )
 
-// windows is the second pool of a model in which some layers attend to a window: the tokens of the first pool that these layers
-// keep. Its fields have their zero values if no layer has a window.
+// windows is the second pool of a model with windows in some layers. It contains the tokens of the first pool that
+// these layers keep. All fields are zero if no layer has a window.
 type windows struct {
 	core       *Core
-	pool, free int // tokens, whole pages
+	pool, free int // tokens, in whole pages
 	tree       *radix.Windows
-	// due has running requests by the decode pass before which they may release tokens, and
-	// by the epoch that was theirs.
+	// due contains running requests, ordered by the decode pass before which they may release tokens. Tie is the
+	// epoch of the request when it was added.
 	due heap.Heap[int64, int32, *request]
 }
 
-// windowed is the part of the second pool that a request has: its tokens from slid on, or from the end of those of the
-// tree on.
+// windowed is the part of the second pool that a request has: its tokens from slid on, or from the end of its tokens
+// in the tree on.
 type windowed struct {
-	slid   int   // it has released what it held before
-	locked int32 // the first page of the tree that its lock holds there
-	branch int   // tokens cached in excess of what it could use, 0 none
-	chunks int   // prefills it was in since it was admitted
+	slid   int   // tokens before slid were released
+	locked int32 // the first page that its lock in the tree covers in the second pool
+	branch int   // cached tokens if they are more than it could use; 0: none
+	chunks int   // number of prefills since its admission
 }
 
-// slideEvery is the number of tokens that decoding requests let pass out of the window before
-// they give them back.
+// slideEvery is the minimum number of tokens outside of the window that a decoding request releases at once.
 const slideEvery = 128
 
-// WindowPages returns the pages of the pool of layers with a window: that share of the tokens of the first pool.
+// WindowPages returns the number of pages in the pool of layers with a window: a share of the tokens of the first
+// pool.
 func WindowPages(tokens, page int, share float64) int { return int(float64(tokens)*share) / page }
 
-// fitsWindows is Fits for the second pool, which holds at least the tokens of a request that the window has not passed.
-// Its further tokens depend on the cache and on the instant of its retraction.
+// fitsWindows is Fits for the second pool, which must hold at least the tokens of a request in the window. The
+// further need depends on the cache and on the time of a retraction.
 func fitsWindows(c *Config, input, output int) *scheduler.OversizeError {
 	need := ceilTo(min(c.Window+1, input+max(1, output)-1), c.PageTokens)
 	if c.Window == 0 || need <= c.WindowPages*c.PageTokens {
 		return nil
 	}
-	pages := need/c.PageTokens*c.Pages/c.WindowPages + 1 // of the first pool, which the second has a share of
+	pages := need/c.PageTokens*c.Pages/c.WindowPages + 1 // pages of the first pool; the second pool is a share of it
 	return &scheduler.OversizeError{Input: input, Output: output, Blocks: max(pages, ceilTo(input+output, c.PageTokens)/c.PageTokens),
 		Reason: fmt.Sprintf("needs %d tokens of layers with a window of %d, the engine has %d", need, c.Window, c.WindowPages*c.PageTokens)}
 }
 
-// startWindows makes the second pool.
+// startWindows initializes the second pool.
 func (w *windows) startWindows() {
 	if w.core.Window == 0 {
 		return
@@ -57,20 +57,20 @@ func (w *windows) startWindows() {
 	w.tree = w.core.pages.tree.AddWindows(w.core.Window, w.core.PageTokens)
 }
 
-// windowTokens returns what is free or evictable in the second pool.
+// windowTokens returns the free and evictable tokens of the second pool.
 func (w *windows) windowTokens() int { return w.free + w.tree.Unlocked*w.core.PageTokens }
 
-// windowLeft returns the room in the second pool that is left by admitted requests.
+// windowLeft returns the tokens of the second pool that admitted requests leave free.
 func (w *windows) windowLeft(b *budget) int { return w.windowTokens() - b.window }
 
-// windowNeed returns what a request may take of the second pool. It has that many prompt tokens to compute, at most limit in this
-// pass, and then that many answer tokens.
+// windowNeed returns the maximum number of tokens of the second pool for a request with the given prompt tokens, of
+// which at most limit are computed in this pass, and the given answer tokens.
 func (w *windows) windowNeed(tokens, answers, limit int) int {
 	return max(min(tokens, limit)-w.core.Window, 0) + min(tokens+answers, w.core.Window) + w.core.PageTokens
 }
 
-// limitByWindow returns how many prompt tokens of e the pass may compute as far as the second pool goes, 0 if none. A
-// prompt that is too long for an empty pool is cut to the free room, and on an idle engine any prompt.
+// limitByWindow returns how many prompt tokens of e the pass may compute within the second pool, or 0 if none. A
+// prompt that does not fit in an empty pool is cut to the free tokens. On an idle engine, any prompt is cut this way.
 func (w *windows) limitByWindow(b *budget, f *flight, e *chunk) int {
 	answers := min(max(0, e.maxOut-e.out), w.core.ClipNewTokens)
 	need, left := w.windowNeed(w.core.pages.poolTokens(e.tokens), answers, b.chunk), w.windowLeft(b)
@@ -87,15 +87,15 @@ func (w *windows) limitByWindow(b *budget, f *flight, e *chunk) int {
 	return min(b.chunk, cut)
 }
 
-// slideWindow releases the tokens of r that a window ending at end has passed, and so has it
-// every tokens more than when it last was asked.
+// slideWindow releases the tokens of r before a window that ends at end, if they are at least every tokens more than
+// at the previous release.
 func (w *windows) slideWindow(r *request, end, every int) {
 	if end-w.core.Window < r.slid+every {
 		return
 	}
 	r.slid = max(r.slid, r.prot)
 	to := end - w.core.Window
-	if w.core.pages.caching { // what is cached keeps a whole window
+	if w.core.pages.caching { // cached tokens must include a whole window
 		to = end - w.keptTokens()
 	}
 	if to = floorTo(max(0, to), w.core.PageTokens); to > r.slid {
@@ -104,13 +104,13 @@ func (w *windows) slideWindow(r *request, end, every int) {
 	}
 }
 
-// keptTokens returns the whole pages of a window, at least one.
+// keptTokens returns the size of a window in whole pages, at least one, in tokens.
 func (w *windows) keptTokens() int {
 	return w.core.pages.poolTokens(max(w.core.Window, w.core.PageTokens))
 }
 
-// slideChunks releases the tokens that windows have passed, of prompts that are computed in chunks on an engine without
-// a cache, when no pass can read them.
+// slideChunks releases tokens before the windows of chunked prompts, on an engine without a cache. It releases tokens
+// only if no pass in flight can read them.
 func (w *windows) slideChunks(f *flight) {
 	for i := range f.batch {
 		e := &f.batch[i]
@@ -125,7 +125,7 @@ func (w *windows) slideChunks(f *flight) {
 	}
 }
 
-// slideDecoding releases the tokens that windows have passed of the requests that decode in the planned pass.
+// slideDecoding releases tokens before the windows of the requests that decode in the planned pass.
 func (w *windows) slideDecoding() {
 	for len(w.due) > 0 && w.due[0].Key <= w.core.batch.planned {
 		e := w.due.Pop()
@@ -138,21 +138,22 @@ func (w *windows) slideDecoding() {
 	}
 }
 
-// awaitSlide enters r, which runs, into the line of requests that may release tokens, in pass first or later.
+// awaitSlide adds the running request r to due, with the first decode pass, at least first, in which it may release
+// tokens.
 func (w *windows) awaitSlide(r *request, first int64) {
 	end := r.slid + slideEvery + w.core.Window
-	if r.slid >= r.prot { // before that the window has passed nothing
+	if r.slid >= r.prot { // before this length, no whole page is outside of the window
 		end = max(end, r.slid+w.core.PageTokens+w.keptTokens())
 	}
 	w.due.Push(max(first, r.base+int64(end-r.stored)), r.epoch, r)
 }
 
-// ownWindow returns what r has of the second pool; stored is the number of tokens that it holds.
+// ownWindow returns the tokens that r has in the second pool; stored is its number of tokens with KV cache.
 func (w *windows) ownWindow(r *request, stored int) int {
 	return w.core.pages.poolTokens(stored) - max(r.slid, r.prot)
 }
 
-// findWindowed is findPrefix where layers have windows.
+// findWindowed is findPrefix for models with windows.
 func (w *windows) findWindowed(r *request) int {
 	pages, n, cached := w.tree.Match(&r.seq, w.core.pages.pagesOf(r.length()-1))
 	if r.branch = 0; cached > pages {
@@ -164,8 +165,8 @@ func (w *windows) findWindowed(r *request) int {
 	return r.prot
 }
 
-// cacheWindowed is cachePages where layers have windows. The first time that more was cached
-// than it could use, it is cached up to there, for later requests with the same beginning.
+// cacheWindowed is cachePages for models with windows. If more tokens were cached than r could use, its first call
+// caches r up to there, for later requests with the same prefix.
 func (w *windows) cacheWindowed(r *request) {
 	if !w.core.pages.caching {
 		return
@@ -187,8 +188,8 @@ func (w *windows) cacheWindowed(r *request) {
 	}
 }
 
-// cachedPart returns how many of the first tokens of r are cached, and whether that is up to
-// the end of a beginning shared with other requests.
+// cachedPart returns how many of the first tokens of r are to be cached, and whether they end at the end of a prefix
+// shared with other requests.
 func (w *windows) cachedPart(r *request, tokens int) (int, bool) {
 	if r.branch > r.prot && r.branch <= tokens {
 		return r.branch, true
@@ -196,14 +197,14 @@ func (w *windows) cachedPart(r *request, tokens int) (int, bool) {
 	return tokens, false
 }
 
-// insertWindowed caches the first tokens of r, and returns the node that ends there, how many
-// tokens were cached before, and how many the tree has taken of r's in the second pool.
+// insertWindowed caches the first tokens of r. It returns the node that ends there and how many tokens were cached
+// before. taken is the number of r's tokens in the second pool that now belong to the tree.
 func (w *windows) insertWindowed(r *request, tokens int) (n int32, before, taken int) {
 	m, n, t := w.tree.Insert(&r.seq, w.core.pages.pagesOf(tokens), w.core.pages.pagesOf(r.slid), w.core.pages.pagesOf(r.prot))
 	return n, int(m) * w.core.PageTokens, int(t) * w.core.PageTokens
 }
 
-// releaseWindowed releases what r holds of both pools and the tree, as releasePages does.
+// releaseWindowed releases the memory of r in both pools and the tree, like releasePages.
 func (w *windows) releaseWindowed(r *request, keep bool) {
 	k, own := r.prot, w.ownWindow(r, r.stored)
 	if keep && w.core.pages.caching {
@@ -219,7 +220,7 @@ func (w *windows) releaseWindowed(r *request, keep bool) {
 	r.stored, r.reached, r.windowed = 0, 0, windowed{}
 }
 
-// unlockNode takes back the locks of r.
+// unlockNode releases the locks of r.
 func (w *windows) unlockNode(r *request) {
 	w.core.pages.tree.Unlock(r.node)
 	if w.core.Window > 0 {
@@ -227,7 +228,7 @@ func (w *windows) unlockNode(r *request) {
 	}
 }
 
-// evictWindowed evicts until wanted tokens are free in both pools, as far as it can.
+// evictWindowed evicts pages until wanted tokens are free in both pools, as far as possible.
 func (w *windows) evictWindowed(wanted int) {
 	if !w.core.pages.caching {
 		return

@@ -7,17 +7,17 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// A request needs room in the second pool for as much as it holds there at once. Its error has the required size of the first
-// pool.
+// A request needs room in the second pool for the tokens that it has there at the same time. Its error contains the
+// required size of the first pool.
 func TestFitsWindows(t *testing.T) {
 	for _, c := range []struct{ window, windowPages, in, out, blocks int }{
 		{0, 0, 500, 500, 0},
 		{16, 100, 500, 500, 0},
-		{16, 25, 500, 500, 0}, // 3 windows, 256 tokens and 6 pages
-		{16, 24, 500, 500, 0}, // of which one page is missing; alone it ends
+		{16, 25, 500, 500, 0}, // 400 tokens: 3 windows, 256 tokens and 6 pages
+		{16, 24, 500, 500, 0}, // one page less; without other requests it ends
 		{400, 24, 300, 84, 0},
 		{400, 24, 300, 85, 0},
-		{400, 24, 300, 86, 105}, // grows to a token more than there are
+		{400, 24, 300, 86, 105}, // grows to one token more than the pool has
 		{400, 24, 100, 284, 0},
 	} {
 		config := config(16, 100)
@@ -32,8 +32,7 @@ func TestFitsWindows(t *testing.T) {
 	}
 }
 
-// A warm core with windows allocates nothing, while it cuts prompts, leaves tombstones and
-// retracts.
+// After warm-up, a core with windows allocates no memory while it cuts prompts, leaves tombstones and retracts.
 func TestNoAllocationsWithWindows(t *testing.T) {
 	if invariant.Enabled {
 		t.Skip("the checks of invariants allocate")

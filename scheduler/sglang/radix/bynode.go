@@ -1,9 +1,9 @@
 package radix
 
-// ByNode has a list for each node of a tree.
+// ByNode is a list of items for each node of a tree.
 type ByNode[T any] [][]T
 
-// Set makes list that of n.
+// Set sets the list of node n.
 func (b *ByNode[T]) Set(n int32, list []T) {
 	for int(n) >= len(*b) {
 		*b = append(*b, nil)
@@ -11,14 +11,14 @@ func (b *ByNode[T]) Set(n int32, list []T) {
 	(*b)[n] = list
 }
 
-// Split gives the first items of lower to upper.
+// Split moves the first items of lower to upper.
 func (b *ByNode[T]) Split(upper, lower int32, items int) {
 	all := (*b)[lower]
 	b.Set(lower, all[items:])
 	b.Set(upper, all[:items:items])
 }
 
-// Cut takes the items of n from the given one on, and returns them.
+// Cut removes the items of n from index from on, and returns them.
 func (b ByNode[T]) Cut(n int32, from int) []T {
 	gone := b[n][from:]
 	if b[n] = b[n][:from]; from == 0 {

@@ -20,7 +20,7 @@ func (t *Tree) All() iter.Seq2[int32, *Node] {
 	}
 }
 
-// Check holds the sums of the tree against its nodes.
+// Check panics if the counters of the tree do not match its nodes.
 func (t *Tree) Check() {
 	pages, unlocked, leaf := 0, 0, 0
 	if t.host != nil {
@@ -57,7 +57,7 @@ func (t *Tree) Check() {
 	}
 }
 
-// check holds host memory against the nodes of the tree.
+// check panics if the counters of host memory do not match the nodes of the tree.
 func (h *Host) check() {
 	held := 0
 	for i, n := range h.tree.All() {

@@ -6,19 +6,20 @@ import (
 	"github.com/replay-llm/replay/internal/heap"
 )
 
-// Policy is the eviction policy of a tree; among equals the oldest stamp is evicted first.
+// Policy is the eviction policy of a tree. Among nodes of equal rank, the node with the oldest stamp is evicted
+// first.
 type Policy uint8
 
 const (
-	LRU      Policy = iota // the oldest stamp
-	LFU                    // the fewest hits
-	SLRU                   // those with fewer hits than Eviction.ProtectedHits
-	Priority               // the lowest priority
-	TLRU                   // nodes that a conversation's next prompt does not need
+	LRU      Policy = iota // oldest stamp first
+	LFU                    // fewest hits first
+	SLRU                   // nodes with fewer hits than Eviction.ProtectedHits first
+	Priority               // lowest priority first
+	TLRU                   // nodes first that the next prompt of their conversation does not need
 )
 
-// Eviction is a policy with its parameters. The last two count pages' tokens, and of them
-// TLRU alone makes use: a conversation that once had n tokens keeps n + NextPrompt - Threshold.
+// Eviction is a policy with its parameters. Only TLRU uses the last three fields, in tokens: of a conversation with n
+// tokens it keeps n + NextPrompt - Threshold tokens.
 type Eviction struct {
 	Policy        Policy
 	ProtectedHits int
@@ -27,29 +28,29 @@ type Eviction struct {
 	NextPrompt    int
 }
 
-// ranks is what a tree knows of its nodes under another policy than LRU.
+// ranks is the data about nodes for policies other than LRU.
 type ranks struct {
 	Eviction
 	nodes []rankedNode
-	// leaves has the evictable nodes, the Value of an entry, by rank and stamp. A node has
-	// one entry at most; ranks and stamps only grow, except reenter.
+	// leaves contains the evictable nodes as Value, by rank and stamp. A node has at most one entry. Ranks and stamps
+	// of nodes only grow, except in split, which replaces the entry.
 	leaves heap.Heap[int64, int64, int32]
 }
 
 type rankedNode struct {
 	hits     int64
 	priority int64
-	depth    int32 // under TLRU: the most pages that a sequence over this node has had
+	depth    int32 // under TLRU: the maximum length in pages of a sequence through this node
 }
 
-// UseEviction makes an empty tree evict by e.
+// UseEviction sets the eviction policy of an empty tree.
 func (t *Tree) UseEviction(e Eviction) {
 	if t.ranks = nil; e.Policy != LRU {
 		t.ranks = &ranks{Eviction: e}
 	}
 }
 
-// at returns what r knows of node n.
+// at returns the data about node n.
 func (r *ranks) at(n int32) *rankedNode {
 	for int(n) >= len(r.nodes) {
 		r.nodes = append(r.nodes, rankedNode{})
@@ -57,15 +58,16 @@ func (r *ranks) at(n int32) *rankedNode {
 	return &r.nodes[n]
 }
 
-// Visit is the inserting request.
+// Visit describes the inserting request.
 type Visit struct {
-	Counted  int32 // pages that it has inserted before, which are not hit again
+	Counted  int32 // pages that it has inserted before, which do not count as hits again
 	Priority int64
-	// Prompt is the first pages of the sequence, which count for more than the rest where there is more.
+	// Prompt is the number of pages of the prompt. If the sequence is longer, these pages get a higher priority than
+	// the other pages.
 	Prompt int32
 }
 
-// CountInsert notes that v has inserted what ends with node n. Under LRU it does nothing.
+// CountInsert records that v has inserted the path to node n. It does nothing under LRU.
 func (t *Tree) CountInsert(n int32, v Visit) {
 	r := t.ranks
 	if r == nil || n == Root {
@@ -83,7 +85,7 @@ func (t *Tree) CountInsert(n int32, v Visit) {
 	}
 }
 
-// begin notes a new node.
+// begin initializes the data of a new node.
 func (r *ranks) begin(t *Tree, n int32) {
 	*r.at(n) = rankedNode{priority: math.MinInt64, depth: t.At(n).To}
 	if r.Policy != TLRU {
@@ -94,7 +96,8 @@ func (r *ranks) begin(t *Tree, n int32) {
 	}
 }
 
-// split gives upper what lower has been given. Nodes below it may be unneeded by the conversation.
+// split copies the data of lower to the new node upper. The rank of lower may decrease under TLRU, so that its entry
+// is replaced.
 func (r *ranks) split(t *Tree, upper, lower int32) {
 	r.at(max(upper, lower))
 	r.nodes[upper] = r.nodes[lower]
@@ -104,7 +107,7 @@ func (r *ranks) split(t *Tree, upper, lower int32) {
 	}
 }
 
-// rankOf returns what a node is evicted by, the lowest first.
+// rankOf returns the eviction rank of a node; the lowest rank is evicted first.
 func (r *ranks) rankOf(t *Tree, n int32) int64 {
 	x := r.at(n)
 	switch r.Policy {
@@ -125,8 +128,8 @@ func (r *ranks) rankOf(t *Tree, n int32) int64 {
 	return 0
 }
 
-// first returns the evictable node of the lowest rank and stamp. Its entry is then the first
-// of the leaves; Root when nothing is evictable.
+// first returns the evictable node with the lowest rank and stamp, or Root if there is none. The entry of this node
+// is then the first of leaves.
 func (r *ranks) first(t *Tree) int32 {
 	for len(r.leaves) > 0 {
 		e := r.leaves[0]

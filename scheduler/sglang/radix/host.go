@@ -1,52 +1,52 @@
 package radix
 
-// Host is memory behind the device that a tree's pages live on: copies of whole nodes.
+// Host is host memory behind the device memory of a tree. It stores copies of whole nodes.
 //
-// What the device evicts stays in the tree while it has a copy. On every path come first
-// the nodes on the device, then those in host memory alone.
+// A node with a copy stays in the tree when it is evicted from the device. On every path, nodes on the device come
+// before nodes that are only in host memory.
 type Host struct {
-	Pages int // of host memory
-	Free  int // of them
-	// Fetching is the pages taken for what storage sends, or sent in vain.
+	Pages int // capacity in pages
+	Free  int // free pages
+	// Fetching is the number of pages reserved for data from storage, including data that is no longer wanted.
 	Fetching int
-	// Walks is the number of insertions over a node after which it is copied to the host;
-	// 0: when the device evicts it.
+	// Walks is the number of insertions through a node after which it is copied to the host; 0: it is copied when the
+	// device evicts it.
 	Walks  int32
 	Copier Copier
 
 	tree   *Tree
 	nodes  []hostNode // by node
-	leaves leaves     // nodes in host memory alone that nothing hangs on, by stamp
-	doubly queue      // nodes on the device and in host memory, while copies are made at eviction
+	leaves leaves     // evictable nodes that are only in host memory, by stamp
+	doubly queue      // nodes on the device and in host memory, only if copies are made at eviction
 }
 
-// hostNode is the part of a node in host memory.
+// hostNode is the data about a node for host memory.
 type hostNode struct {
 	copied   bool  // it has a copy, which may be in progress
 	away     bool  // it is not on the device
-	listed   bool  // it has an entry in the heap of leaves, or the node had that was here before
-	loading  int32 // the node it is loaded with, while that is in progress
-	children int32 // in the tree, on the device or not
+	listed   bool  // it, or an earlier node with the same index, has an entry in the heap of leaves
+	loading  int32 // the last node of its load in progress; Root: none
+	children int32 // number of children in the tree, on the device or not
 	locks    int32
 	walks    int32
-	doubly   int64 // its entry in the queue, 0: none
+	doubly   int64 // id of its entry in the queue doubly; 0: none
 }
 
 // Copier makes copies to the host.
 type Copier interface {
-	// Copy begins to copy node n, which is locked until EndCopy.
+	// Copy starts to copy node n, which is locked until EndCopy.
 	Copy(n int32)
-	// CopyNow copies pages that are being evicted; the evicting request waits for it.
+	// CopyNow copies pages that are being evicted. The evicting request waits for the copy.
 	CopyNow(pages int)
 }
 
-// AttachHost puts host memory behind the tree, which is empty.
+// AttachHost adds host memory to an empty tree.
 func (t *Tree) AttachHost(h *Host) {
 	h.tree, h.Free, t.host = t, h.Pages, h
 	h.nodes = append(h.nodes, hostNode{})
 }
 
-// addNode enters a new node below a parent.
+// addNode initializes the data of a new node with the given parent.
 func (h *Host) addNode(n, parent int32) {
 	for int(n) >= len(h.nodes) {
 		h.nodes = append(h.nodes, hostNode{})
@@ -55,8 +55,8 @@ func (h *Host) addNode(n, parent int32) {
 	h.nodes[parent].children++
 }
 
-// splitNode enters the first part of a node that was cut in two, and reports whether they are in
-// host memory alone.
+// splitNode initializes the data of up, the first part of the split node low. It reports whether both parts are only
+// in host memory.
 func (h *Host) splitNode(up, low int32) bool {
 	for int(up) >= len(h.nodes) {
 		h.nodes = append(h.nodes, hostNode{})
@@ -73,16 +73,16 @@ func (h *Host) splitNode(up, low int32) bool {
 	return x.away
 }
 
-// IsAway reports whether n is in host memory alone.
+// IsAway reports whether n is only in host memory.
 func (t *Tree) IsAway(n int32) bool { return t.host != nil && t.host.nodes[n].away }
 
-// Tiers is what a lookup finds.
+// Tiers is the result of a lookup with host memory.
 type Tiers struct {
-	Device, All         int32 // pages
-	DeviceNode, AllNode int32 // where they end
+	Device, All         int32 // cached pages on the device, and in total
+	DeviceNode, AllNode int32 // last nodes of these pages
 }
 
-// MatchTiers does what Match does in a tree with host memory behind it.
+// MatchTiers is Match for a tree with host memory.
 func (t *Tree) MatchTiers(s *Sequence, pages int32) (f Tiers) {
 	now := t.Tick()
 	for f.All < pages {
@@ -109,10 +109,10 @@ func (t *Tree) MatchTiers(s *Sequence, pages int32) (f Tiers) {
 	return f
 }
 
-// InsertTiers does what Insert does in a tree with host memory behind it. What it finds in
-// host memory alone comes to the device with the pages of s. Walks over the first counted
-// pages, which the same request has put there, do not count. It returns how many pages
-// were cached before, how many of them on the device, and the node that ends there.
+// InsertTiers is Insert for a tree with host memory. Found nodes that are only in host memory become resident on the
+// device with the pages of s. Insertions through the first counted pages do not count for Walks, because the same
+// request has inserted them before. InsertTiers returns how many pages were cached before, how many of them were on
+// the device, and the node at the end of the inserted pages.
 func (t *Tree) InsertTiers(s *Sequence, pages, counted int32) (cached, onDevice, at int32) {
 	h := t.host
 	for cached < pages {
@@ -140,7 +140,7 @@ func (t *Tree) InsertTiers(s *Sequence, pages, counted int32) (cached, onDevice,
 	return cached, onDevice, at
 }
 
-// bringBack puts a node that is in host memory alone on the device.
+// bringBack makes a node resident on the device that was only in host memory.
 func (h *Host) bringBack(n int32) {
 	t := h.tree
 	x := t.At(n)
@@ -159,8 +159,7 @@ func (h *Host) bringBack(n int32) {
 	}
 }
 
-// countWalk counts an insertion over n, which is on the device, and copies it to the host when there
-// were enough.
+// countWalk counts an insertion through n, which is on the device, and copies n to the host after Walks insertions.
 func (h *Host) countWalk(n int32) {
 	if h.Walks == 0 {
 		return
@@ -171,7 +170,8 @@ func (h *Host) countWalk(n int32) {
 	}
 }
 
-// copyPath copies n and its ancestors to the host, from the first one without a copy on, as far as there is room.
+// copyPath copies n and its ancestors without a copy to the host, the first ancestor first, as far as there is room.
+// It reports whether n is copied.
 func (h *Host) copyPath(n int32) bool {
 	if up := h.tree.At(n).Parent; up != Root && !h.nodes[up].copied && !h.copyPath(up) {
 		return false
@@ -188,8 +188,8 @@ func (h *Host) copyPath(n int32) bool {
 // EndCopy releases the lock of n after its copy.
 func (h *Host) EndCopy(n int32) { h.tree.Unlock(n) }
 
-// BeginLoad brings n, which ends in host memory alone, to the device with all before it, and locks it
-// until EndLoad. There must be room.
+// BeginLoad makes the path to n resident on the device and locks n until EndLoad. The node n is only in host memory.
+// The device must have room.
 func (h *Host) BeginLoad(n int32) {
 	for at := n; h.nodes[at].away; at = h.tree.At(at).Parent {
 		h.nodes[at].loading = n
@@ -198,7 +198,7 @@ func (h *Host) BeginLoad(n int32) {
 	h.tree.Lock(n)
 }
 
-// bringBackPath brings n and all before it to the device, the first of them first.
+// bringBackPath makes n and its ancestors resident on the device, starting with the first ancestor.
 func (h *Host) bringBackPath(n int32) {
 	if n != Root && h.nodes[n].away {
 		h.bringBackPath(h.tree.At(n).Parent)
@@ -206,7 +206,7 @@ func (h *Host) bringBackPath(n int32) {
 	}
 }
 
-// EndLoad releases the locks of n, which has been loaded.
+// EndLoad releases the locks of n after its load.
 func (h *Host) EndLoad(n int32) {
 	h.tree.Unlock(n)
 	h.Unpin(n)
@@ -218,10 +218,10 @@ func (h *Host) EndLoad(n int32) {
 	}
 }
 
-// Pin keeps n and its ancestors in host memory.
+// Pin protects n and its ancestors from eviction from host memory.
 func (h *Host) Pin(n int32) { h.nodes[n].locks++ }
 
-// Unpin takes that back.
+// Unpin reverts one Pin.
 func (h *Host) Unpin(n int32) {
 	h.nodes[n].locks--
 	h.listLeaf(n)

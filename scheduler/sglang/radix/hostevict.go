@@ -2,7 +2,7 @@ package radix
 
 import "slices"
 
-// queue has nodes in the order in which they joined it; entries may be void.
+// queue contains nodes in the order in which they joined it. Some entries may be void.
 type queue struct {
 	entries []entry
 	next    int64
@@ -13,13 +13,13 @@ type entry struct {
 	id   int64
 }
 
-// isLeaf reports whether n is in host memory alone, and can go.
+// isLeaf reports whether n is only in host memory and can be evicted.
 func (h *Host) isLeaf(n int32) bool {
 	x := &h.nodes[n]
 	return x.away && x.copied && x.children == 0 && x.locks == 0
 }
 
-// listLeaf enters n among the leaves if it is one.
+// listLeaf adds n to leaves if it is a leaf without an entry.
 func (h *Host) listLeaf(n int32) {
 	if x := &h.nodes[n]; !x.listed && n != Root && h.isLeaf(n) {
 		x.listed = true
@@ -27,7 +27,7 @@ func (h *Host) listLeaf(n int32) {
 	}
 }
 
-// oldestLeaf returns the leaf with the lowest stamp, Root when there is none.
+// oldestLeaf returns the leaf with the lowest stamp, or Root if there is none.
 func (h *Host) oldestLeaf() int32 {
 	for len(h.leaves) > 0 {
 		n := h.leaves[0].Tie
@@ -44,7 +44,8 @@ func (h *Host) oldestLeaf() int32 {
 	return Root
 }
 
-// reserve takes pages of host memory, for which it evicts what it can.
+// reserve allocates pages of host memory and evicts other pages if necessary. It returns false if it cannot free
+// enough pages.
 func (h *Host) reserve(pages int) bool {
 	if short := pages - h.Free; short > 0 && h.evict(short) < short {
 		return false
@@ -53,8 +54,8 @@ func (h *Host) reserve(pages int) bool {
 	return true
 }
 
-// evict frees pages of host memory and returns their number: with copies at eviction, first those of nodes that are on
-// the device, too; then leaves, oldest first.
+// evict frees pages of host memory and returns their number. If copies are made at eviction, it first frees copies of
+// nodes that are also on the device. Then it frees leaves, oldest first.
 func (h *Host) evict(want int) int {
 	freed := 0
 	if h.Walks == 0 {
@@ -71,7 +72,7 @@ func (h *Host) evict(want int) int {
 	return freed
 }
 
-// drop takes a node out of the tree that is in host memory alone.
+// drop removes a node from the tree that is only in host memory.
 func (h *Host) drop(n int32) {
 	parent := h.tree.At(n).Parent
 	h.Free += h.tree.At(n).Size()
@@ -84,14 +85,13 @@ func (h *Host) drop(n int32) {
 	h.listLeaf(parent)
 }
 
-// dropNode forgets a node.
+// dropNode clears the data of a node.
 func (h *Host) dropNode(n, parent int32) {
 	h.nodes[n] = hostNode{listed: h.nodes[n].listed}
 	h.nodes[parent].children--
 }
 
-// noteDouble enters n in the queue of nodes that are on the device and in host memory, or
-// takes it out.
+// noteDouble adds n to the queue doubly if it is on the device and in host memory. Otherwise it voids the entry of n.
 func (h *Host) noteDouble(n int32) {
 	if h.Walks > 0 {
 		return
@@ -106,8 +106,8 @@ func (h *Host) noteDouble(n int32) {
 	}
 }
 
-// evictDoubles frees the copies of nodes that are on the device, those last that it would
-// evict next.
+// evictDoubles frees copies of nodes that are on the device. It frees copies of nodes that the device would evict
+// next only in the end.
 func (h *Host) evictDoubles(want int) int {
 	q, freed := &h.doubly, 0
 	for _, spare := range [...]bool{true, false} {
@@ -132,8 +132,8 @@ func (h *Host) evictDoubles(want int) int {
 	return freed
 }
 
-// evictLeaf takes n, the oldest leaf of the device, off it. It stays in host memory if
-// it has a copy, or gets one now.
+// evictLeaf evicts n, the oldest leaf of the device. The node stays in host memory if it has a copy or can be copied
+// now.
 func (h *Host) evictLeaf(n int32) {
 	t := h.tree
 	size := t.At(n).Size()
@@ -157,7 +157,7 @@ func (h *Host) evictLeaf(n int32) {
 	h.listLeaf(n)
 }
 
-// leaveDevice takes n, the oldest leaf of the device, off it.
+// leaveDevice updates the tree after n, the oldest leaf of the device, has left the device.
 func (h *Host) leaveDevice(n int32) {
 	t := h.tree
 	x := t.At(n)
@@ -173,7 +173,7 @@ func (h *Host) leaveDevice(n int32) {
 	}
 }
 
-// dropBelow takes all nodes below n out of the tree; they are in host memory alone.
+// dropBelow removes all descendants of n from the tree. They are only in host memory.
 func (h *Host) dropBelow(n int32) {
 	if h.nodes[n].children == 0 {
 		return
@@ -186,7 +186,7 @@ func (h *Host) dropBelow(n int32) {
 	}
 }
 
-// isBelow reports whether i is below n.
+// isBelow reports whether i is a descendant of n.
 func (h *Host) isBelow(i, n int32) bool {
 	for at := h.tree.At(i).Parent; at != Root; at = h.tree.At(at).Parent {
 		if at == n {

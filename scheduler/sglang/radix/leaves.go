@@ -2,12 +2,11 @@ package radix
 
 import "github.com/replay-llm/replay/internal/heap"
 
-// leaves has the evictable nodes of a tree, the Tie of an entry, by a stamp, its
-// Key. No two evictable nodes have the same stamp.
+// leaves contains the evictable nodes of a tree as Tie, with their stamps as Key. No two evictable nodes have the
+// same stamp.
 //
-// A node has one entry at most, which stays when the node is walked over or
-// locked or has a child: stamps only grow, so entries come up in time to be put
-// right.
+// A node has at most one entry, which stays when the node is walked over or locked or gets a child. Stamps only grow,
+// so a stale entry comes to the front early enough to be corrected.
 type leaves = heap.Heap[int64, int32, struct{}]
 
 // addLeaf makes n evictable.
@@ -25,7 +24,7 @@ func (t *Tree) addLeaf(n int32) {
 	}
 }
 
-// popFirst takes out the first entry of the leaves if it is that of n, and reports whether it was.
+// popFirst removes the first entry of leaves if it is the entry of n, and reports whether it did.
 func (t *Tree) popFirst(n int32) bool {
 	if t.ranks != nil {
 		if t.ranks.leaves[0].Value != n {
@@ -48,8 +47,8 @@ func (t *Tree) removeLeaf(n int32) {
 	t.LeafPages -= x.evictPages()
 }
 
-// oldestLeaf returns the evictable node with the lowest stamp. Its entry is
-// then the first of t.leaves, or by another policy the first of its leaves; Root when nothing is evictable.
+// oldestLeaf returns the evictable node with the lowest stamp, or the first node by the eviction policy. It returns
+// Root if no node is evictable. The entry of the node is then the first of its heap.
 func (t *Tree) oldestLeaf() int32 {
 	if t.ranks != nil {
 		return t.ranks.first(t)

@@ -2,7 +2,7 @@ package radix
 
 import "github.com/replay-llm/replay/sim/prompt"
 
-// Nodes calls need with the last of the prompt nodes that the pages of each node of the tree are of.
+// Nodes calls need with the last prompt node of each tree node.
 func (t *Tree) Nodes(need func(prompt.NodeID)) {
 	for _, x := range t.All() {
 		s := &x.Seq

@@ -5,20 +5,19 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// Sequence is the pages that the tokens of a request make: first the full pages
-// of its prompt, then pages that hold a generated token, which are not shared.
+// Sequence is the pages of a request's tokens: first the full pages of its prompt, then pages with generated tokens.
+// Pages with generated tokens are not shared.
 //
-// Pages are counted from the start of the sequence, and a page's key stands for
-// it and everything before it.
+// Pages are counted from the start of the sequence. The key of a page identifies the page and its whole prefix.
 type Sequence struct {
 	Nodes []prompt.NodeID
-	Full  int32 // pages of prompt tokens alone
+	Full  int32 // number of pages with only prompt tokens
 	Seed  int32 // > 0: the prompt is unique
 	Owner sim.RequestID
-	// Prompt is the number of prompt tokens; generated ones follow.
+	// Prompt is the number of prompt tokens; generated tokens follow.
 	Prompt int32
-	// Pairs is 1 where a page is known by the token after it, too, and that token must be one
-	// of the prompt for it to count as full; 0 otherwise.
+	// Pairs is 1 if a page is identified by its tokens and the next token. Such a page is full only if the next token
+	// is a prompt token. Otherwise Pairs is 0.
 	Pairs int32
 	// Next maps each of Nodes to a representative of all nodes that begin with the same token, if Pairs is 1 and pages
 	// straddle blocks of the trace; otherwise nil.
@@ -33,14 +32,13 @@ func NewSequence(r *sim.Request) Sequence {
 	}
 }
 
-// Key names a page together with those before it, among pages of the same
-// place: a kind of page, two bits, and the 31 bits of a number that is not
-// negative.
+// Key identifies a page together with its prefix, among pages with the same index. It consists of two bits for the
+// kind of page and a non-negative number of 31 bits.
 type Key uint64
 
 const (
 	uniqueKey    Key = 1 << 31 // a page of a unique prompt
-	generatedKey Key = 2 << 31 // a page that holds a generated token
+	generatedKey Key = 2 << 31 // a page with a generated token
 )
 
 // KeyOf returns the key of page i; perNode is the number of pages of a prompt node.
@@ -56,7 +54,7 @@ func (s *Sequence) KeyOf(i, perNode int32) Key {
 	return s.NodeKey((i + s.Pairs) / perNode)
 }
 
-// NodeKey returns the key of the pages of the prompt's node i.
+// NodeKey returns the key of the pages of prompt node i.
 func (s *Sequence) NodeKey(i int32) Key {
 	if s.Seed > 0 {
 		return uniqueKey | Key(s.Seed)
@@ -64,9 +62,9 @@ func (s *Sequence) NodeKey(i int32) Key {
 	return Key(s.Nodes[i])
 }
 
-// commonPages returns the first page up to to in which a and b differ, to if
-// none does; they agree up to and including page from. Where they differ once
-// they differ for good, so the last page usually decides.
+// commonPages returns the first page before to in which a and b differ, or to if there is none. The sequences must
+// agree up to and including page from. After a difference, all later pages differ, so that one comparison of the last
+// page is usually enough.
 func commonPages(a, b *Sequence, from, to, perNode int32) int32 {
 	if a.KeyOf(to-1, perNode) == b.KeyOf(to-1, perNode) {
 		return to

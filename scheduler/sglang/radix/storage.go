@@ -1,12 +1,12 @@
 package radix
 
-// StoredPage names a page in storage, with all before it.
+// StoredPage identifies a page in storage together with its prefix.
 type StoredPage struct {
 	Key Key
 	At  int32
 }
 
-// StoredPageOf returns the name of page i of s.
+// StoredPageOf returns the identity of page i of s in storage.
 func (t *Tree) StoredPageOf(s *Sequence, i int32) StoredPage {
 	return StoredPage{s.KeyOf(i, t.PerNode), i}
 }
@@ -14,8 +14,8 @@ func (t *Tree) StoredPageOf(s *Sequence, i int32) StoredPage {
 // IsCopied reports whether n has a copy in host memory, which may be in progress. The root counts as copied.
 func (h *Host) IsCopied(n int32) bool { return n == Root || h.nodes[n].copied }
 
-// ReserveFetch reserves pages of host memory for blocks from storage, evicts for them, and returns their number; none
-// if there were fewer than least.
+// ReserveFetch reserves pages of host memory for data from storage, and evicts other pages if necessary. It returns
+// the number of reserved pages, or 0 if there are fewer than least.
 func (h *Host) ReserveFetch(pages, least int) int {
 	if pages > h.Free {
 		h.evict(pages)
@@ -28,14 +28,14 @@ func (h *Host) ReserveFetch(pages, least int) int {
 	return pages
 }
 
-// ReleaseFetch releases what was taken for pages that did not come.
+// ReleaseFetch releases reserved pages for which no data arrived.
 func (h *Host) ReleaseFetch(pages int) {
 	h.Free += pages
 	h.Fetching -= pages
 }
 
-// Fill enters pages [from, to) of s, which came from storage, below node at. What has a copy already is
-// released.
+// Fill adds pages [from, to) of s, which came from storage, below node at. Reserved pages are released if the tree
+// has a copy already.
 func (h *Host) Fill(at int32, s *Sequence, from, to int32) {
 	t := h.tree
 	t.stamp(at, t.Tick())
@@ -56,7 +56,7 @@ func (h *Host) Fill(at int32, s *Sequence, from, to int32) {
 	}
 }
 
-// createAway adds a node in host memory alone.
+// createAway adds a node that is only in host memory.
 func (h *Host) createAway(parent int32, s *Sequence, from, to int32) {
 	t := h.tree
 	n := t.newNode()

@@ -1,5 +1,5 @@
-// Package radix is the radix tree of the pages that a simulated SGLang engine caches, by
-// SGLang's own rules and by the reference's, with tests against a twin (FuzzTree).
+// Package radix is the radix tree of the pages that a simulated SGLang engine caches. It supports SGLang's own rules
+// and the reference's, and FuzzTree compares it with a simple implementation.
 package radix
 
 import (
@@ -12,33 +12,32 @@ import (
 
 // Tree is the radix tree of cached pages.
 //
-// A node is a stretch of pages of some sequence. Walks compare the keys of
-// pages, and of a stretch usually only the last, so a walk costs the nodes it
-// passes, not their pages.
+// A node is a range of consecutive pages of a sequence. A walk usually compares only the key of the last page of a
+// node, so that its cost depends on the number of nodes, not of pages.
 type Tree struct {
-	PerNode int32   // pages of a prompt node
+	PerNode int32   // pages per prompt node
 	Watch   Watcher // nil: none
-	// StampSplits makes both parts of a node that is split young, the first of them the
-	// younger, as SGLang does. Otherwise both are as old as the node was.
+	// StampSplits renews the stamps of both parts of a split node, as SGLang does; the first part becomes the
+	// younger. Otherwise both parts keep the stamp of the node.
 	StampSplits bool
 
 	windows  *Windows                   // nil: no layer has a window
-	host     *Host                      // nil: no memory behind the device
-	ranks    *ranks                     // nil: by stamps alone
-	sheets   []*[sheetNodes]Node        // nodes stay where they are
-	len      int                        // nodes, those not in use among them
-	free     []int32                    // nodes not in use
+	host     *Host                      // nil: there is no host memory
+	ranks    *ranks                     // nil: eviction by stamps
+	sheets   []*[sheetNodes]Node        // nodes; their addresses do not change
+	len      int                        // number of nodes, including unused ones
+	free     []int32                    // indices of unused nodes
 	children probe.Table[uint64, int32] // by childKey
 	leaves   leaves
 
-	Pages         int   // in the tree
-	UnlockedPages int   // in nodes without locks
-	LeafPages     int   // in those of them without children
+	Pages         int   // all pages of the tree
+	UnlockedPages int   // pages in nodes without locks
+	LeafPages     int   // pages in nodes without locks and children
 	Clock         int64 // the latest tick
-	Content       int64 // counts what can change a lookup
+	Content       int64 // incremented by each change that can change a lookup
 }
 
-// Node is a stretch of pages [From, To) of a sequence.
+// Node is the range of pages [From, To) of a sequence.
 type Node struct {
 	Seq      Sequence
 	From, To int32
@@ -48,19 +47,20 @@ type Node struct {
 	stamp    int64 // the tick of the last walk over it
 	leaf     bool  // evictable: without locks and children
 	listed   bool  // it has an entry in the heap of leaves
-	dead     bool  // it is gone, except that entry
-	// Grain marks content that a request has cached token by token: each page is a separate node for splits and evictions.
+	dead     bool  // it was removed, but has an entry in the heap of leaves
+	// Grain marks pages that a request has cached one by one: in splits and evictions, each page counts as a separate
+	// node.
 	Grain bool
 }
 
-// Watcher follows what happens to the pages of a tree.
+// Watcher receives the changes of the pages of a tree.
 type Watcher interface {
 	Stored(t *Tree, n int32)           // node n is new
-	Split(t *Tree, upper, lower int32) // lower was cut, its first part is upper now
-	Removed(t *Tree, n, from int32)    // the pages of n from page from on are about to go
+	Split(t *Tree, upper, lower int32) // lower was split, and its first part is upper now
+	Removed(t *Tree, n, from int32)    // the pages of n starting at page from are about to be removed
 }
 
-// Root is the top node. It has no pages and is never locked or evicted.
+// Root is the root node. It has no pages and is never locked or evicted.
 const Root = int32(0)
 
 // New returns an empty tree for prompts with nodes of perNode pages each.
@@ -70,7 +70,7 @@ func New(perNode int) *Tree {
 	return t
 }
 
-// sheetNodes is the number of nodes made at a time.
+// sheetNodes is the number of nodes allocated at once.
 const sheetNodes = 64
 
 // At returns node n.
@@ -79,7 +79,7 @@ func (t *Tree) At(n int32) *Node { return &t.sheets[uint32(n)/sheetNodes][uint32
 // Size returns the number of the node's pages.
 func (n *Node) Size() int { return int(n.To - n.From) }
 
-// evictPages returns the number of pages that evicting the node, a leaf, frees.
+// evictPages returns the number of pages that the eviction of the node, a leaf, frees.
 func (n *Node) evictPages() int {
 	if n.Grain {
 		return 1
@@ -87,12 +87,12 @@ func (n *Node) evictPages() int {
 	return n.Size()
 }
 
-// childKey returns the key of the child of a node that begins with a page: 31 bits
-// of the node, 33 of the page.
+// childKey returns the map key for the child of a node that begins with a page: 31 bits of the node and 33 bits of
+// the page.
 func childKey(parent int32, page Key) uint64 { return uint64(parent)<<33 | uint64(page) }
 
-// child returns the child of a node that begins with a page; Root, which is
-// no node's child, when there is none.
+// child returns the child of a node that begins with a page. It returns Root, which is never a child, if there is
+// none.
 func (t *Tree) child(parent int32, page Key) int32 {
 	return *t.children.Get(childKey(parent, page))
 }
@@ -108,13 +108,13 @@ func (t *Tree) Tick() int64 {
 	return t.Clock
 }
 
-// Match walks down the first pages pages of s, which it stamps, and returns how
-// many of them are cached and the node that ends there.
+// Match finds the longest cached prefix of the first pages of s, and stamps its nodes. It returns the number of
+// cached pages and the node that ends there.
 func (t *Tree) Match(s *Sequence, pages int32) (int32, int32) {
 	return t.walk(s, pages, t.Tick())
 }
 
-// walk does what Match does, at the given tick. A node in which it ends is split.
+// walk implements Match for a given tick. If the prefix ends inside a node, the node is split.
 func (t *Tree) walk(s *Sequence, pages int32, now int64) (int32, int32) {
 	at, m := Root, int32(0)
 	for m < pages {
@@ -133,9 +133,9 @@ func (t *Tree) walk(s *Sequence, pages int32, now int64) (int32, int32) {
 	return m, at
 }
 
-// step walks on from node at, which ends where page from of s begins, at a separate tick. It
-// returns the next node and the page at which that ends, Root if there is none. A node
-// that differs from s, or exceeds page to, is split.
+// step goes from node at, which ends at page from of s, to its next node for s, with a new tick. It returns this node
+// and the page at which it ends, or Root if there is none. The node is split where it differs from s or exceeds page
+// to.
 func (t *Tree) step(at int32, s *Sequence, from, to int32) (child, end int32) {
 	if child = t.child(at, s.KeyOf(from, t.PerNode)); child == Root {
 		return Root, from
@@ -149,8 +149,7 @@ func (t *Tree) step(at int32, s *Sequence, from, to int32) (child, end int32) {
 	return child, end
 }
 
-// Lookup returns how many of the first pages pages of s are cached. It changes
-// nothing.
+// Lookup returns how many of the first pages of s are cached. It does not change the tree.
 func (t *Tree) Lookup(s *Sequence, pages int32) int32 {
 	at, m := Root, int32(0)
 	for m < pages {
@@ -168,8 +167,7 @@ func (t *Tree) Lookup(s *Sequence, pages int32) int32 {
 	return m
 }
 
-// Insert caches the first pages pages of s and returns how many were cached
-// before, and the node that ends there.
+// Insert caches the first pages of s. It returns how many of them were cached before, and the node that ends there.
 func (t *Tree) Insert(s *Sequence, pages int32) (int32, int32) {
 	if pages == 0 {
 		return 0, Root
@@ -181,7 +179,7 @@ func (t *Tree) Insert(s *Sequence, pages int32) (int32, int32) {
 	return m, at
 }
 
-// insertLeaf caches pages [from, to) of s below node at, and returns their node.
+// insertLeaf adds a node with pages [from, to) of s below node at and returns it.
 func (t *Tree) insertLeaf(at int32, s *Sequence, from, to int32) int32 {
 	n := t.createNode(at, s, from, to)
 	t.At(n).stamp = t.Tick()
@@ -192,8 +190,7 @@ func (t *Tree) insertLeaf(at int32, s *Sequence, from, to int32) int32 {
 	return n
 }
 
-// Graft caches pages [from, to) of s below node at, each as a separate node,
-// with one lock.
+// Graft adds pages [from, to) of s below node at as a grain node with one lock, and returns it.
 func (t *Tree) Graft(at int32, s *Sequence, from, to int32) int32 {
 	n := t.createNode(at, s, from, to)
 	t.At(n).Grain, t.At(n).Locks = true, 1
@@ -204,7 +201,7 @@ func (t *Tree) Graft(at int32, s *Sequence, from, to int32) int32 {
 	return n
 }
 
-// createNode adds an unlocked node that is not in the set of leaves yet.
+// createNode adds an unlocked node that is not in leaves yet.
 func (t *Tree) createNode(parent int32, s *Sequence, from, to int32) int32 {
 	n := t.newNode()
 	*t.At(n) = Node{Seq: *s, From: from, To: to, Parent: parent}
@@ -245,8 +242,8 @@ func (t *Tree) newNode() int32 {
 	return int32(t.len - 1)
 }
 
-// split cuts node low before page at and returns the new node that holds its
-// first part; low keeps its locks, children and holders.
+// split splits node low before page at and returns the new node with the first part. low keeps its locks, children
+// and holders.
 func (t *Tree) split(low, at int32, now int64) int32 {
 	up := t.newNode()
 	n := t.At(low)
@@ -266,7 +263,7 @@ func (t *Tree) split(low, at int32, now int64) int32 {
 		t.stamp(low, now)
 		t.At(up).stamp = t.Tick()
 	case n.Grain:
-		t.At(up).stamp = now // its pages were passed whole
+		t.At(up).stamp = now // all pages of this part were passed
 	}
 	if t.windows != nil {
 		t.windows.split(up, low)
@@ -281,20 +278,20 @@ func (t *Tree) split(low, at int32, now int64) int32 {
 	return up
 }
 
-// stamp marks n as walked over at now, unless it has been later.
+// stamp sets the stamp of n to now, unless the stamp is later.
 func (t *Tree) stamp(n int32, now int64) {
 	x := t.At(n)
 	x.stamp = max(x.stamp, now)
 }
 
-// StampPath marks n and all before it.
+// StampPath stamps n and its ancestors.
 func (t *Tree) StampPath(n int32, now int64) {
 	for ; n != Root; n = t.At(n).Parent {
 		t.stamp(n, now)
 	}
 }
 
-// Lock keeps n and all before it from eviction.
+// Lock protects n and its ancestors from eviction.
 func (t *Tree) Lock(n int32) {
 	for ; n != Root; n = t.At(n).Parent {
 		x := t.At(n)
@@ -307,7 +304,7 @@ func (t *Tree) Lock(n int32) {
 	}
 }
 
-// Unlock takes a lock back.
+// Unlock reverts one Lock.
 func (t *Tree) Unlock(n int32) {
 	for ; n != Root; n = t.At(n).Parent {
 		x := t.At(n)
@@ -323,8 +320,8 @@ func (t *Tree) Unlock(n int32) {
 	}
 }
 
-// Evict frees at least want pages, oldest leaf first and leaf by leaf, and
-// returns how many it freed; fewer than want only when there are no more.
+// Evict frees at least want pages, oldest leaf first, and returns the number of freed pages. It frees fewer pages
+// only if no more are evictable.
 func (t *Tree) Evict(want int) int {
 	freed := 0
 	for freed < want {
@@ -348,7 +345,7 @@ func (t *Tree) Evict(want int) int {
 	return freed
 }
 
-// prune removes the last cut pages of n, a leaf; all of it where it is no grain.
+// prune removes the last cut pages of the leaf n. If n is not a grain, cut must be its size.
 func (t *Tree) prune(n int32, cut int) {
 	x := t.At(n)
 	if t.Watch != nil {

@@ -6,7 +6,8 @@ import (
 	"slices"
 )
 
-// ByAge returns the nodes of the tree except its root, oldest stamp first, and of a path the last node first.
+// ByAge returns the nodes of the tree except the root, sorted by stamp, oldest first. Nodes with equal stamps are in
+// descending order of their ends.
 func (t *Tree) ByAge() []int32 {
 	var all []int32
 	for i := range t.All() {
@@ -19,14 +20,14 @@ func (t *Tree) ByAge() []int32 {
 	return all
 }
 
-// Stretch is pages [From, To) of a sequence.
+// Stretch is the range of pages [From, To) of a sequence.
 type Stretch struct {
 	Seq      Sequence
 	From, To int32
 }
 
-// Fill makes nodes of stretches in an empty tree under LRU, those walked over longest ago first. It returns
-// which of them no tree can hold.
+// Fill adds a node for each stretch to an empty tree under LRU. The stretches are in order of age, oldest first. Fill
+// returns the index of a stretch that does not fit in a tree, and an error.
 func (t *Tree) Fill(all []Stretch) (wrong int, err error) {
 	order := make([]int, len(all))
 	for i := range order {
@@ -52,8 +53,8 @@ func (t *Tree) Fill(all []Stretch) (wrong int, err error) {
 	return 0, nil
 }
 
-// find returns the node that ends with the first pages pages of s, -1 where they end in the middle of one, and
-// how many of them are cached.
+// find returns how many of the first pages of s are cached, and the node that ends there. The node is -1 if the pages
+// end inside a node.
 func (t *Tree) find(s *Sequence, pages int32) (node, end int32) {
 	for node = Root; end < pages; {
 		child := t.child(node, s.KeyOf(end, t.PerNode))

@@ -6,30 +6,29 @@ import (
 	"github.com/replay-llm/replay/internal/invariant"
 )
 
-// Windows is the state of layers with a window in a tree: the nodes that have the tokens of these layers, too. The rest
-// are tombstones to them.
+// Windows is the state of layers with a window in a tree. Live nodes have the tokens of these layers; all other nodes
+// are tombstones.
 //
-// Nodes with such tokens are in a list, the latest used first, apart from the stamps of the
-// tree. Locks hold what a window covers of a path.
+// Live nodes are in a list, most recently used first, independent of the stamps of the tree. A lock protects the part
+// of a path that a window covers.
 type Windows struct {
-	Unlocked int // pages of nodes that have these tokens and no lock here
+	Unlocked int // pages of live nodes without a lock in Windows
 
 	tree  *Tree
-	size  int32 // pages that cover a window
-	span  int   // pages, in tokens a window and a page, that a walk makes young
+	size  int32 // window size in pages, rounded up
+	span  int   // number of pages that a walk marks as recently used: a window and a page
 	nodes []windowNode
-	freed int // pages that evictions gave back since TakeFreed
+	freed int // pages freed by evictions since the last TakeFreed
 }
 
-// windowNode is what Windows knows of a node. The list runs through the root.
+// windowNode is the data of Windows about a node. The list is circular and includes the root.
 type windowNode struct {
-	live       bool // it has the tokens of layers with windows
+	live       bool // the node has the tokens of layers with a window
 	locks      int32
-	next, prev int32 // towards older and younger ones
+	next, prev int32 // next older and next younger node
 }
 
-// AddWindows gives the tree the layers with a window of n tokens, a page having
-// pageTokens.
+// AddWindows adds layers with a window to the tree; window and pageTokens are in tokens.
 func (t *Tree) AddWindows(window, pageTokens int) *Windows {
 	w := &Windows{tree: t, size: int32((window + pageTokens - 1) / pageTokens), nodes: make([]windowNode, 1)}
 	w.span = int(w.size) + 1
@@ -37,7 +36,7 @@ func (t *Tree) AddWindows(window, pageTokens int) *Windows {
 	return w
 }
 
-// at returns what w knows of node n.
+// at returns the data about node n.
 func (w *Windows) at(n int32) *windowNode {
 	for int(n) >= len(w.nodes) {
 		w.nodes = append(w.nodes, windowNode{})
@@ -45,7 +44,7 @@ func (w *Windows) at(n int32) *windowNode {
 	return &w.nodes[n]
 }
 
-// insertAfter puts n into the list, behind the one that is before.
+// insertAfter inserts n into the list after the node before.
 func (w *Windows) insertAfter(before, n int32) {
 	next := w.at(before).next
 	x := w.at(n)
@@ -53,15 +52,15 @@ func (w *Windows) insertAfter(before, n int32) {
 	w.at(before).next, w.at(next).prev = n, n
 }
 
-// remove takes n out of the list.
+// remove removes n from the list.
 func (w *Windows) remove(n int32) {
 	x := w.at(n)
 	w.nodes[x.prev].next, w.nodes[x.next].prev = x.next, x.prev
 }
 
-// Match walks down the first pages pages of s, as far as they are cached, and returns the
-// pages that can be used, the node that ends there, and the pages that are cached. It can
-// use those up to a node before which a window, or all from the start, has no tombstone.
+// Match finds the longest cached prefix of the first pages of s. It returns the number of usable pages, the node that
+// ends there, and the number of cached pages. Pages are usable up to a node if there is no tombstone within a window
+// before the end of this node, or none at all.
 func (w *Windows) Match(s *Sequence, pages int32) (usable, best, cached int32) {
 	t := w.tree
 	now := t.Tick()
@@ -95,7 +94,7 @@ func (w *Windows) Match(s *Sequence, pages int32) (usable, best, cached int32) {
 	return usable, best, cached
 }
 
-// touch makes n young, and those before it that a window and a page cover: n the youngest.
+// touch marks n as most recently used, followed by its ancestors within a window and a page.
 func (w *Windows) touch(n int32) {
 	last := Root
 	for covered := 0; n != Root && covered < w.span; n = w.tree.At(n).Parent {
@@ -108,10 +107,9 @@ func (w *Windows) touch(n int32) {
 	}
 }
 
-// Insert caches the first pages pages of s, of which the layers with windows lack those before
-// page from, and the caller's lock holds those before page held. It returns how many were
-// cached before, the node that ends there, and how many pages of layers with windows the tree
-// has taken.
+// Insert caches the first pages of s. The caller has no tokens of layers with a window before page from, and its lock
+// covers the pages before page held. Insert returns how many pages were cached before, and the node that ends there.
+// taken is the number of pages of layers with a window that now belong to the tree.
 func (w *Windows) Insert(s *Sequence, pages, from, held int32) (before, at, taken int32) {
 	t := w.tree
 	at = Root
@@ -142,14 +140,14 @@ func (w *Windows) Insert(s *Sequence, pages, from, held int32) (before, at, take
 	return before, at, taken
 }
 
-// cutBefore splits n before page at, unless n begins there or later; n keeps the second part.
+// cutBefore splits n before page at, unless n begins at or after this page. n keeps the second part.
 func (w *Windows) cutBefore(n, at int32) {
 	if t := w.tree; at > t.At(n).From {
 		t.split(n, at, t.Tick())
 	}
 }
 
-// revive gives a tombstone the tokens of layers with windows.
+// revive makes a tombstone live.
 func (w *Windows) revive(n int32) {
 	x := w.at(n)
 	x.live = true
@@ -159,7 +157,7 @@ func (w *Windows) revive(n int32) {
 	}
 }
 
-// split gives the first part of low, which is up now, what low has.
+// split copies the state of low to up, its new first part.
 func (w *Windows) split(up, low int32) {
 	x := *w.at(low)
 	*w.at(up) = windowNode{live: x.live, locks: x.locks}
@@ -168,7 +166,7 @@ func (w *Windows) split(up, low int32) {
 	}
 }
 
-// Lock locks n and those before it that a window covers, and returns the first page of them.
+// Lock locks n and its ancestors within a window, and returns the first locked page.
 func (w *Windows) Lock(n int32) (from int32) {
 	end := w.tree.At(n).To
 	for from = end; n != Root && end-from < w.size; n = w.tree.At(n).Parent {
@@ -181,7 +179,7 @@ func (w *Windows) Lock(n int32) (from int32) {
 	return from
 }
 
-// Unlock takes a lock back that Lock put on n and those before it down to page from.
+// Unlock reverts one Lock on n and its ancestors down to page from.
 func (w *Windows) Unlock(n, from int32) {
 	for ; n != Root && w.tree.At(n).To > from; n = w.tree.At(n).Parent {
 		x := w.at(n)
@@ -194,7 +192,7 @@ func (w *Windows) Unlock(n, from int32) {
 	}
 }
 
-// bury makes n, which is live and has no lock here, a tombstone.
+// bury makes the live node n, which has no lock in Windows, a tombstone.
 func (w *Windows) bury(n int32) {
 	x := w.at(n)
 	x.live = false
@@ -204,8 +202,8 @@ func (w *Windows) bury(n int32) {
 	w.freed += size
 }
 
-// Evict frees at least want pages of layers with windows, the oldest first, and returns how
-// many pages of other layers were evicted with them: unlocked leaves are evicted as a whole.
+// Evict frees at least want pages of layers with a window, least recently used first. It returns how many pages of
+// other layers were evicted, because unlocked leaves are evicted as a whole.
 func (w *Windows) Evict(want int) (others int) {
 	done := w.freed + want
 	for n := w.nodes[Root].prev; n != Root && w.freed < done; {
@@ -224,15 +222,14 @@ func (w *Windows) Evict(want int) (others int) {
 	return others
 }
 
-// TakeFreed returns how many pages of layers with windows were evicted since it was last
-// called.
+// TakeFreed returns the number of pages of layers with a window that were freed since its last call.
 func (w *Windows) TakeFreed() int {
 	n := w.freed
 	w.freed = 0
 	return n
 }
 
-// check holds the list and the sums against the nodes.
+// check panics if the list or the counters do not match the nodes.
 func (w *Windows) check() {
 	unlocked, live, listed := 0, 0, 0
 	for i, n := range w.tree.All() {
@@ -258,7 +255,7 @@ func (w *Windows) check() {
 	}
 }
 
-// Live returns the pages of the tree that layers with windows have.
+// Live returns the number of pages in live nodes.
 func (w *Windows) Live() (pages int) {
 	for n := w.nodes[Root].next; n != Root; n = w.nodes[n].next {
 		pages += w.tree.At(n).Size()

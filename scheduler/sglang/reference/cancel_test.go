@@ -7,7 +7,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/schedulertest"
 )
 
-// Requests can be taken out; the pool loses pages alone.
+// Requests can be canceled; the pool may lose only pages.
 func TestCancel(t *testing.T) {
 	schedulertest.RunCancel(t, false, func(s schedulertest.Setup) scheduler.Core {
 		c := config(s.BlockTokens, 4096)

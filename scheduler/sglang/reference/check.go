@@ -2,7 +2,7 @@ package reference
 
 import "fmt"
 
-// checkTotals holds the sums over running requests against the requests.
+// checkTotals compares the totals with the running requests.
 func (c *Core) checkTotals() {
 	var t totals
 	t.phase = make([]int32, c.PageTokens)

@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/sglang"
 )
 
-// checkConfig returns an error that names the first argument in c that is wrong.
+// checkConfig returns an error about the first invalid argument in c.
 func checkConfig(c sglang.Config) error {
 	if math.IsNaN(c.Conservativeness) || math.IsInf(c.Conservativeness, 0) {
 		return fmt.Errorf("schedule_conservativeness is %v, must be a finite number", c.Conservativeness)
@@ -16,12 +16,12 @@ func checkConfig(c sglang.Config) error {
 	if c.PageTokens > c.MaxPrefillTokens {
 		return fmt.Errorf("max_prefill_tokens is %d, must be at least block_size %d", c.MaxPrefillTokens, c.PageTokens)
 	}
-	c.Conservativeness = max(0, c.Conservativeness) // below 0 it is believed in less than nothing
+	c.Conservativeness = max(0, c.Conservativeness) // unlike sglang.Check, the reference accepts negative values
 	return sglang.Check(c)
 }
 
-// Fits returns the reason why a request of input and output tokens can never run
-// on an engine made with c, however idle it is; nil when it can.
+// Fits returns the reason why a request can never run on an engine with the configuration c, even if it is idle, or
+// nil if the request can run.
 func Fits(c sglang.Config, input, output int) *scheduler.OversizeError {
 	if c.Role == scheduler.Prefill {
 		output = 1
@@ -36,8 +36,8 @@ func Fits(c sglang.Config, input, output int) *scheduler.OversizeError {
 			need, pool, c.Pages, c.PageTokens)}
 }
 
-// floorTo returns n cut to a multiple of page.
+// floorTo returns n rounded down to a multiple of page.
 func floorTo(n, page int) int { return n - n%page }
 
-// ceilTo returns n filled up to a multiple of page.
+// ceilTo returns n rounded up to a multiple of page.
 func ceilTo(n, page int) int { return floorTo(n+page-1, page) }

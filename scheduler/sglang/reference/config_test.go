@@ -14,7 +14,7 @@ func TestCheck(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		set  func(*sglang.Config)
-		want string // part of the complaint; "" when there is none
+		want string // part of the error; "": no error
 	}{
 		{"as it is", func(*sglang.Config) {}, ""},
 		{"no page", func(c *sglang.Config) { c.PageTokens = 0 }, "block_size is 0"},
@@ -41,11 +41,11 @@ func TestFits(t *testing.T) {
 		page, pages     int
 		clip            int
 		role            scheduler.Role
-		in, out, blocks int // blocks 0: it fits
+		in, out, blocks int // blocks 0: the request fits
 	}{
 		{1, 100, 4096, scheduler.Aggregated, 90, 10, 101},
 		{1, 101, 4096, scheduler.Aggregated, 90, 10, 0},
-		{1, 100, 1, scheduler.Aggregated, 50, 60, 0}, // admitted, and then stuck
+		{1, 100, 1, scheduler.Aggregated, 50, 60, 0}, // admitted, but never finishes
 		{1, 100, 4096, scheduler.Prefill, 98, 60, 0},
 		{1, 100, 4096, scheduler.Prefill, 99, 60, 101},
 		{16, 4, 4096, scheduler.Aggregated, 60, 4, 5},

@@ -1,10 +1,9 @@
-// Package reference is the scheduler core of a simulated SGLang engine by the rules of the
-// reference simulator, which docs/rules/sglang.md has next to SGLang's own. A pass in which every running request gains a token
-// and nothing else happens touches none of them: they are counted, and written out when something happens to them.
+// Package reference is the scheduler core of a simulated SGLang engine by the rules of the reference simulator, see
+// docs/rules/sglang.md. A pass in which running requests only gain a token does not update them. These passes are
+// counted, and the tokens are added to a request when another event changes it.
 //
-// Read core.go, request.go, prefill.go, decode.go, retract.go, cancel.go, policy.go; record.go
-// and ledger.go for the record that a router is shown of the cache, the package radix; snapshot.go
-// for what planners and observers see.
+// Read core.go, request.go, prefill.go, decode.go, retract.go, cancel.go and policy.go. Package radix is the cache,
+// and record.go and ledger.go report its changes to a router. snapshot.go is for planners and observers.
 package reference
 
 import (
@@ -18,48 +17,47 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Core is one simulated SGLang engine's scheduler. It implements
-// scheduler.Core.
+// Core is the scheduler of one simulated SGLang engine. It implements scheduler.Core.
 type Core struct {
 	scheduler.Base
 	sglang.Config
-	pool  int // tokens
+	pool  int // size of the pool in tokens
 	ratio ratio
 
 	waiting scheduler.Line[*request]
-	running []*request // each knows its place, which breaks ties
+	running []*request // each request stores its index, which breaks ties
 	totals  totals
-	step    int64 // decode steps taken
-	// agenda has running requests by the decode step of their next event other than a token, with their epoch.
+	step    int64 // number of decode steps
+	// agenda contains running requests by the decode step of their next event other than a token. Tie is the epoch.
 	agenda heap.Heap[int64, int32, *request]
-	due    []*request // finishing in this step
+	due    []*request // requests with an event in this step
 	spare  []*request
 
-	free      int // tokens in the pool; a plain count, for slots can be freed twice
+	free      int // free tokens in the pool; only a count, because slots can be freed twice
 	tree      *radix.Tree
 	record    recorder
-	tokenwise bool // record takes each generated token
+	tokenwise bool // record needs each generated token
 
 	batch   []chunk
-	joined  []*request // began to run in this pass
-	fresh   []*request // gained their first token in the last pass
-	retired []*request // retracted in this pass
-	starved bool       // running, but without a token in the last pass
-	lastEnd sim.Time   // of the last pass with tokens
+	joined  []*request // requests that started to run in this pass
+	fresh   []*request // requests that gained their first token in the last pass
+	retired []*request // requests retracted in this pass
+	starved bool       // requests run, but gained no token in the last pass
+	lastEnd sim.Time   // end of the last pass with tokens
 	sorted  sorted
-	view    scheduler.Snapshot // of the running pass, for planners
+	view    scheduler.Snapshot // data of the running pass for planners
 }
 
 // totals are sums over the running requests.
 type totals struct {
-	length  int     // tokens
-	slack   int     // places of their last pages that hold no token yet
-	reserve int     // outputs still to come, each clipped
-	clipped int     // requests with more to come than is reserved for
-	phase   []int32 // by (decode step mod page): requests with a next token that needs a page
+	length  int     // total length in tokens
+	slack   int     // free tokens of their last pages
+	reserve int     // remaining output tokens, limited to ClipNewTokens per request
+	clipped int     // number of requests with more remaining output than ClipNewTokens
+	phase   []int32 // number of requests by the decode step, modulo the page size, that needs a new page for their next token
 }
 
-// ratio is the share of the reserved tokens that is believed to be needed.
+// ratio is the estimated share of the reserved output tokens that will be needed.
 type ratio struct{ now, first, least, step float64 }
 
 // New returns an idle core.
@@ -85,7 +83,7 @@ func newRatio(conservativeness float64) ratio {
 
 func (r *ratio) decay() { r.now = max(r.now-r.step, r.least) }
 
-// Submit queues r at the back.
+// Submit appends r to the queue.
 func (c *Core) Submit(r *sim.Request) {
 	q := c.newRequest()
 	*q = request{Request: r, seq: radix.NewSequence(r), maxOut: r.OutputTokens, epoch: q.epoch, place: notRunning}
@@ -105,23 +103,22 @@ func (c *Core) newRequest() *request {
 	return new(request)
 }
 
-// Able returns what the core can do apart from running passes.
+// Able returns the optional abilities of the core.
 func (c *Core) Able() scheduler.Ability {
 	return scheduler.Shows
 }
 
-// Load returns the number of requests submitted and not finished.
+// Load returns the number of submitted requests that are not finished.
 func (c *Core) Load() int { return c.waiting.Len() + len(c.running) }
 
-// Cut releases the passes of the run p after the first keep. A run here is a
-// single pass: each has a separate duration.
+// Cut does nothing except check keep, because each run is a single pass.
 func (c *Core) Cut(p *scheduler.Pass, keep int) {
 	if keep < 1 || keep > p.Count {
 		panic(fmt.Sprintf("cut of a run of %d passes after pass %d", p.Count, keep))
 	}
 }
 
-// Step takes the pass that starts at now.
+// Step runs the pass that starts at now.
 func (c *Core) Step(now, _ sim.Time, p *scheduler.Pass) error {
 	if c.step >= maxSteps || len(c.running) > maxPlaces-c.waiting.Len() {
 		return fmt.Errorf("the engine has taken %d decode steps with %d requests now, must have fewer than 2^31 and up to 2^28",
@@ -187,16 +184,16 @@ func (c *Core) evictTokens(n int) {
 	}
 }
 
-// pagesOf returns the number of whole pages of n tokens.
+// pagesOf returns the number of whole pages in n tokens.
 func (c *Core) pagesOf(n int) int32 { return int32(n / c.PageTokens) }
 
-// tokensSince returns the number of tokens a running request has gained after base.
+// tokensSince returns the number of tokens that a running request has gained since base.
 func (c *Core) tokensSince(r *request) int { return int(c.step - r.base) }
 
-// lengthOf returns the number of tokens of a running request's prompt and output.
+// lengthOf returns the number of prompt and output tokens of a running request.
 func (c *Core) lengthOf(r *request) int { return r.stored + c.tokensSince(r) }
 
-// writeGains adds to r, which runs, the tokens it has gained since base.
+// writeGains adds to the running request r the tokens that it gained since base.
 func (c *Core) writeGains(r *request) {
 	n := c.tokensSince(r)
 	r.out += n
@@ -204,7 +201,7 @@ func (c *Core) writeGains(r *request) {
 	r.base = c.step
 }
 
-// check holds the accounts against each other.
+// check panics if the counters of the core do not agree, if invariants are enabled.
 func (c *Core) check() {
 	if !invariant.Enabled {
 		return

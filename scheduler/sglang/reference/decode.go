@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// startRunning puts r into the line of running requests.
+// startRunning appends r to the running requests.
 func (c *Core) startRunning(r *request) {
 	r.base, r.joined = c.step, c.step
 	r.growing, r.gone = false, false
@@ -33,8 +33,8 @@ func (c *Core) startRunning(r *request) {
 	c.agenda.Push(next, r.epoch, r)
 }
 
-// subtractTotals takes r out of the sums over running requests; the caller takes it out of the line. The gains of r are written
-// out before.
+// subtractTotals subtracts r from the totals; the caller removes r from the running requests. writeGains must be
+// called for r before.
 func (c *Core) subtractTotals(r *request) {
 	t := &c.totals
 	t.length -= r.stored
@@ -50,13 +50,12 @@ func (c *Core) subtractTotals(r *request) {
 	r.epoch++
 }
 
-// slackOf returns the places that the last page of n tokens leaves empty and the
-// pool still counts as free.
+// slackOf returns the number of free tokens in the last page of n tokens, which the pool still counts as free.
 func (c *Core) slackOf(n int) int {
 	return ceilTo(n, c.PageTokens) - n
 }
 
-// phaseOf returns the place of r in totals.phase, which it keeps while it runs.
+// phaseOf returns the index of r in totals.phase, which is constant while r runs.
 func (c *Core) phaseOf(r *request) int {
 	n := int64(c.PageTokens)
 	return int(((r.base-int64(r.stored))%n + n) % n)
@@ -67,8 +66,7 @@ func (c *Core) countCrossing() int {
 	return int(c.totals.phase[c.step%int64(c.PageTokens)])
 }
 
-// decodeTime returns the duration of the decode step, in ms, over all that run
-// before memory is read.
+// decodeTime returns the duration of the decode step in ms, for all requests that run before retractions.
 func (c *Core) decodeTime() (float64, error) {
 	n := len(c.running)
 	if n == 0 {
@@ -78,8 +76,8 @@ func (c *Core) decodeTime() (float64, error) {
 	return c.Clock.Decode(n, min(length, c.pool), length/n, c.pool)
 }
 
-// decodeTokens gives each running request a token, where there is room for all of
-// them. There may be too little for a single one that is left.
+// decodeTokens gives each running request a token if there is room for all of them. The room can be insufficient only
+// for a single remaining request.
 func (c *Core) decodeTokens(p *scheduler.Pass) {
 	n := len(c.running)
 	if n == 0 {
@@ -105,8 +103,7 @@ func (c *Core) decodeTokens(p *scheduler.Pass) {
 	c.lastEnd = p.End
 }
 
-// recordGaps counts the requests for which the pass is an inter-token latency, and
-// lists the requests that gained their second token.
+// recordGaps records the inter-token latencies of the pass and the requests that gained their second token.
 func (c *Core) recordGaps(p *scheduler.Pass) {
 	p.Decoding = len(c.running) - len(c.joined)
 	if c.starved {
@@ -133,8 +130,8 @@ func (c *Core) recordGaps(p *scheduler.Pass) {
 	}
 }
 
-// recordStarved names the running requests that have not joined in this pass, all
-// of which were without a token in the one before.
+// recordStarved records the running requests that did not start in this pass. None of them gained a token in the
+// previous pass.
 func (c *Core) recordStarved(d *scheduler.Detail) {
 	if d == nil {
 		return
@@ -146,8 +143,8 @@ func (c *Core) recordStarved(d *scheduler.Detail) {
 	}
 }
 
-// collectDue lists, in line, the requests to which more happens in this step
-// than a token: the first since they joined, or the last.
+// collectDue collects the requests with their first token since they started, or with their last token, in the order
+// of running requests.
 func (c *Core) collectDue() {
 	c.due = c.due[:0]
 	for len(c.agenda) > 0 && c.agenda[0].Key <= c.step {
@@ -173,7 +170,7 @@ func (c *Core) collectDue() {
 	}
 }
 
-// signalDue marks the tokens of the requests that are due, in line, and releases finished requests.
+// signalDue records the marks of the requests in due, in order, and releases finished requests.
 func (c *Core) signalDue(p *scheduler.Pass) {
 	recorded, finished := 0, 0
 	for _, r := range c.due {
@@ -208,8 +205,7 @@ func (c *Core) signalDue(p *scheduler.Pass) {
 	c.removeFinished(c.due[:finished])
 }
 
-// recordTokens records the tokens of the requests from place from to place to, and
-// returns the place to continue with.
+// recordTokens records the tokens of the running requests with index from to to-1, and returns the next index.
 func (c *Core) recordTokens(from, to int) int {
 	for ; from < to; from++ {
 		c.record.generated(c.running[from], c.lengthOf(c.running[from]))
@@ -217,19 +213,17 @@ func (c *Core) recordTokens(from, to int) int {
 	return from
 }
 
-// Limits of the fields that walkTick packs into 63 bits.
+// Limits of the fields of walkTick, which have 63 bits together.
 const (
 	maxSteps  = 1<<31 - 1 // decode steps
 	maxPlaces = 1 << 28   // running requests
 )
 
-// walkTick returns the tick before the walks that the request at a place does in
-// decode step step. They are later than all of earlier steps and places, and
-// there are fewer than eight.
+// walkTick returns the tick before the walks of the request at index place in a decode step. These walks are later
+// than all walks of earlier steps and places. A request makes fewer than eight walks in a step.
 func walkTick(step int64, place int) int64 { return step<<32 | int64(place)<<3 }
 
-// lastWalkTick returns the tick of the last walk over the tree of a request
-// that caches each page as it fills up.
+// lastWalkTick returns the tick of the last walk over the tree by a request that caches each page when it is full.
 func (c *Core) lastWalkTick(r *request) int64 {
 	filled := c.step - int64(c.lengthOf(r)%c.PageTokens)
 	if filled > r.stampedAt {
@@ -238,15 +232,14 @@ func (c *Core) lastWalkTick(r *request) int64 {
 	return r.stamped
 }
 
-// startGrowing caches the blocks of r at its first token since it joined. Its later pages are cached one by one.
+// startGrowing caches the pages of r at its first token since it started to run. Later pages are cached one by one.
 func (c *Core) startGrowing(r *request) {
 	r.stamped, r.stampedAt = 0, c.step
 	c.cachePages(r)
 	r.growing = true
 }
 
-// graftGrown puts into the tree what a growing request has cached of its first
-// tokens tokens.
+// graftGrown adds the pages to the tree that a growing request has cached, up to the given number of tokens.
 func (c *Core) graftGrown(r *request, tokens int) {
 	k := floorTo(tokens, c.PageTokens)
 	if !r.growing {
@@ -259,7 +252,7 @@ func (c *Core) graftGrown(r *request, tokens int) {
 	r.growing = false
 }
 
-// finishRequest caches all that r holds and releases it. The gains of r are written out before.
+// finishRequest caches all pages of r and releases its memory. writeGains must be called for r before.
 func (c *Core) finishRequest(r *request) {
 	c.subtractTotals(r)
 	k := floorTo(r.stored, c.PageTokens)
@@ -271,7 +264,7 @@ func (c *Core) finishRequest(r *request) {
 	c.record.forgotten(r)
 }
 
-// removeFinished takes finished requests, listed in line, out of the line.
+// removeFinished removes finished requests, given in order, from the running requests.
 func (c *Core) removeFinished(finished []*request) {
 	for i := len(finished) - 1; i >= 0; i-- {
 		c.fillPlace(finished[i].place)
@@ -283,7 +276,7 @@ func (c *Core) removeFinished(finished []*request) {
 	}
 }
 
-// fillPlace puts the last request of the line into a place that became empty.
+// fillPlace moves the last running request to an index that became empty.
 func (c *Core) fillPlace(place int) {
 	last := len(c.running) - 1
 	moved := c.running[last]
@@ -295,7 +288,7 @@ func (c *Core) fillPlace(place int) {
 	}
 }
 
-// moveTo gives a running request another place.
+// moveTo changes the index of a running request.
 func (c *Core) moveTo(r *request, place int) {
 	if r.growing {
 		r.stamped, r.stampedAt = c.lastWalkTick(r), c.step
@@ -303,5 +296,5 @@ func (c *Core) moveTo(r *request, place int) {
 	r.place = place
 }
 
-// SetClock sets the clock that gives the duration of later passes.
+// SetClock sets the clock of later passes.
 func (c *Core) SetClock(clock timing.Clock) { c.Clock = clock }

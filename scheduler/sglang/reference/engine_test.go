@@ -14,7 +14,7 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// line is a line of a trace; without ids, its prompt is unique.
+// line is a line of a trace. Without ids, its prompt is unique.
 type line struct {
 	at      sim.Time
 	in, out int
@@ -23,7 +23,7 @@ type line struct {
 
 func r(at sim.Time, in, out int, ids ...uint64) line { return line{at, in, out, ids} }
 
-// config is the engine with default arguments, the given page size and pool.
+// config returns an engine with default arguments and the given page size and pool.
 func config(pageTokens, pages int) sglang.Config {
 	return sglang.Config{
 		Settings: sglang.Settings{MaxPrefillTokens: 16384, ChunkTokens: 8192, ClipNewTokens: 4096, Conservativeness: 1, LogInterval: 40},
@@ -32,11 +32,11 @@ func config(pageTokens, pages int) sglang.Config {
 	}
 }
 
-// run is a trace on one engine: the loop of a harness with one worker.
+// run is a trace on one engine, driven like by a harness with one worker.
 type run struct {
 	requests []*sim.Request
 	arrivals []sim.Time
-	values   [][]uint64 // token values of the prompts, as far as they were read
+	values   [][]uint64 // token values of the prompts that were read
 	spell    func(request int) []uint64
 	first    []sim.Time
 	second   []sim.Time
@@ -49,7 +49,7 @@ type run struct {
 	each     func(p *scheduler.Pass)
 }
 
-// newRun makes the requests of a trace and completes c with their tree.
+// newRun makes the requests of a trace and sets their tree in c.
 func newRun(c *sglang.Config, traceBlock int, trace []line) *run {
 	tree := prompt.NewTree(traceBlock, c.PageTokens, prompt.Options{Wrap: true})
 	c.Tree = tree
@@ -80,7 +80,7 @@ func newRun(c *sglang.Config, traceBlock int, trace []line) *run {
 	return x
 }
 
-// tokensOf are the prompt's tokens of line i of a trace.
+// tokensOf returns the prompt tokens of line i of a trace.
 func tokensOf(i int, l line, traceBlock int) []uint64 {
 	v := make([]uint64, 0, l.in)
 	for k := range l.in {
@@ -93,7 +93,7 @@ func tokensOf(i int, l line, traceBlock int) []uint64 {
 	return v
 }
 
-// play drives core through the trace.
+// play runs the trace on core.
 func (x *run) play(core scheduler.Core) error {
 	var p scheduler.Pass
 	next := 0
@@ -138,7 +138,7 @@ func (x *run) collect(p *scheduler.Pass) {
 	}
 }
 
-// ratio is the share of the prompt tokens that were found in the cache.
+// ratio returns the share of the prompt tokens that were found in the cache.
 func (x *run) ratio() float64 {
 	reused, all := 0, 0
 	for i, r := range x.requests {
@@ -164,8 +164,8 @@ func mustPlay(t *testing.T, c sglang.Config, traceBlock int, trace []line, each 
 	return x
 }
 
-// protected is the number of tokens in locked nodes, the pages included that
-// growing requests have not put into the tree yet.
+// protected returns the number of tokens in locked nodes, including pages of growing requests that are not in the
+// tree yet.
 func (c *Core) protected() int {
 	n := 0
 	for _, x := range c.tree.All() {
@@ -181,9 +181,9 @@ func (c *Core) protected() int {
 	return n
 }
 
-// transcript writes down a run, a line per pass: start, admissions (request and
-// reused tokens), signals (request, ! for its last), end, and the pool after it
-// as free/evictable/protected+own, own only under the default rules.
+// transcript returns a line per pass: start, admissions (request and reused tokens), signals (request, ! for its last
+// token), and end. The line ends with the pool after the pass as free/evictable/protected+own, with own only under
+// the default rules.
 func transcript(t *testing.T, c sglang.Config, traceBlock int, trace []line) (string, *run) {
 	t.Helper()
 	var b strings.Builder

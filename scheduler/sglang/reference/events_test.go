@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// eventLog writes down the events of a run, one per line.
+// eventLog returns the events of a run, one per line.
 func eventLog(t *testing.T, c sglang.Config, traceBlock int, trace []line) string {
 	t.Helper()
 	c.Capture = scheduler.CaptureEvents
@@ -44,7 +44,8 @@ func describe(e scheduler.KVEvent) string {
 	return b.String()
 }
 
-// Events by docs/rules/sglang.md "The reference's rules": single tokens, private hashes; slot numbers stand for generated tokens.
+// Events follow docs/rules/sglang.md "The reference's rules": single tokens with private hashes. Slot numbers are the
+// values of generated tokens.
 func TestCompatEvents(t *testing.T) {
 	c := config(1, 9)
 	c.Rank = 3
@@ -63,7 +64,7 @@ func TestCompatEvents(t *testing.T) {
 	}
 }
 
-// The second of two equal beginnings in a batch announces only what is new.
+// The second of two prompts with a common prefix in a batch publishes only its new tokens.
 func TestCompatEventsOfDuplicates(t *testing.T) {
 	got := eventLog(t, config(1, 64), 4, []line{r(0, 6, 2, 7, 8), r(0, 6, 2, 7, 9)})
 	lines := strings.Split(got, "\n")
@@ -88,7 +89,7 @@ func TestTokenHashes(t *testing.T) {
 	}
 }
 
-// E11: cached blocks that do not count as evictable block the pool for ever.
+// Example E11: cached blocks that do not count as evictable block the pool forever.
 func TestStall(t *testing.T) {
 	c := config(1, 100)
 	x := newRun(&c, 64, []line{r(0, 60, 5, 1), r(100, 60, 5, 2)})
@@ -106,7 +107,7 @@ func TestStall(t *testing.T) {
 	}
 }
 
-// S 9.2, last row: the only running request has outgrown the pool.
+// Section 9.2, last row: the only running request has outgrown the pool.
 func TestStallOfTheLastRunning(t *testing.T) {
 	c := with(config(1, 100), clip1)
 	x := newRun(&c, 64, []line{r(0, 50, 60, 1)})
@@ -128,7 +129,7 @@ func TestStallOfTheLastRunning(t *testing.T) {
 	}
 }
 
-// S 9.2: prompts that no chunk can hold.
+// Section 9.2: no chunk fits for these prompts.
 func TestStallForWantOfAChunk(t *testing.T) {
 	for _, e := range []struct {
 		page, chunk, prefill, in int
@@ -156,8 +157,7 @@ func TestStallForWantOfAChunk(t *testing.T) {
 	}
 }
 
-// E13: a prefill worker's pass includes a decode step, a decode worker's prefill
-// takes no time.
+// Example E13: a pass of a prefill worker includes a decode step, and the prefill of a decode worker takes no time.
 func TestDisaggregated(t *testing.T) {
 	c := config(1, 16384)
 	c.Role, c.Transfer = scheduler.Prefill, scheduler.Transfer{GBPerSecond: 64, BytesPerToken: 131072}

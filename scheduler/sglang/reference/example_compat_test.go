@@ -14,8 +14,8 @@ type example struct {
 	config     sglang.Config
 	traceBlock int
 	trace      []line
-	passes     string     // transcript; "" leaves it unchecked
-	ttft       []sim.Time // by request; negative: not given
+	passes     string     // transcript; "": not checked
+	ttft       []sim.Time // by request; negative: not specified
 	reused     []int
 	duration   sim.Time
 }
@@ -43,7 +43,7 @@ func (e *example) check(t *testing.T) {
 	}
 }
 
-// outdent takes the indentation of a transcript away.
+// outdent removes the indentation of a transcript.
 func outdent(s string) string {
 	var b strings.Builder
 	for l := range strings.Lines(s) {
@@ -62,7 +62,7 @@ func with(c sglang.Config, set func(*sglang.Config)) sglang.Config {
 func chunk64(c *sglang.Config) { c.ChunkTokens = 64 }
 func clip1(c *sglang.Config)   { c.ClipNewTokens = 1 }
 
-// Examples of the reference's rules in docs/rules/sglang.md, with numbers that the reference printed.
+// Examples of the reference's rules in docs/rules/sglang.md, with results that the reference printed.
 func TestCompatExamples(t *testing.T) {
 	examples := []example{
 		{
@@ -192,7 +192,7 @@ func TestCompatExamples(t *testing.T) {
 	}
 }
 
-// lruTrace asks for three prompts in turns.
+// lruTrace returns requests for three prompts in rotation.
 func lruTrace() []line {
 	return []line{r(0, 40, 1, 1), r(100, 40, 1, 2), r(200, 40, 1, 1), r(300, 40, 1, 3), r(400, 40, 1, 1), r(500, 40, 1, 2)}
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// FuzzTree applies the operations of its bytes to a radix tree and to the tree of the rules, which keeps its keys token by token.
+// FuzzTree applies operations, given as bytes, to a radix tree and to a literal implementation of the rules, which
+// stores token values.
 func FuzzTree(f *testing.F) {
 	f.Add([]byte("\x00\x01\x02\x03"))
 	f.Add([]byte("\x03\x10\x21\x32\x43\x54\x05\x16\x27\x38\x49\x5a\x6b\x7c\x8d\x9e\xaf\xb0\xc1\xd2\xe3\xf4"))
@@ -31,7 +32,7 @@ func FuzzTree(f *testing.F) {
 	})
 }
 
-// treePair is a tree and its twin.
+// treePair is a tree and its literal twin.
 type treePair struct {
 	tree *radix.Tree
 	twin *literalTree
@@ -39,7 +40,7 @@ type treePair struct {
 	held []heldNode
 }
 
-// treeSequence is what can be cached, as the tree and as its twin know it.
+// treeSequence is a sequence in the forms of the tree and of its twin.
 type treeSequence struct {
 	seq   radix.Sequence
 	pages int32
@@ -52,15 +53,15 @@ type heldNode struct {
 	twin *literalNode
 }
 
-// newTreePair makes two trees and 27 sequences over three beginnings.
+// newTreePair makes two trees and 27 sequences with three different beginnings.
 func newTreePair(how byte) *treePair {
 	page, trace := 1, 1
 	if how&1 != 0 {
-		page, trace = 2, 6 // three pages of a prompt node
+		page, trace = 2, 6 // three pages per prompt node
 	}
 	prompts := prompt.NewTree(trace, page, prompt.Options{})
 	p := &treePair{tree: radix.New(prompts.PerNode()), twin: newLiteralTree(page)}
-	stamps := how&4 != 0 // as under SGLang's own rules
+	stamps := how&4 != 0 // like under SGLang's own rules
 	p.tree.StampSplits, p.twin.stampSplits = stamps, stamps
 	for i := range 27 {
 		ids := []uint64{uint64(i % 3), uint64(i / 3 % 3), uint64(i / 9)}
@@ -69,7 +70,7 @@ func newTreePair(how byte) *treePair {
 		s := treeSequence{seq: radix.NewSequence(&r), pages: int32(3*trace/page + 2)}
 		full := int(s.seq.Full) * page
 		s.key = prompts.AppendTokens(&r.Prompt, r.InputTokens, nil)[:full]
-		for len(s.key) < int(s.pages)*page { // its answer is its own
+		for len(s.key) < int(s.pages)*page { // the answer is unique to the sequence
 			s.key = append(s.key, uint64(1000+i))
 		}
 		p.seqs = append(p.seqs, s)
@@ -77,7 +78,7 @@ func newTreePair(how byte) *treePair {
 	return p
 }
 
-// do does one thing to both trees.
+// do applies one operation to both trees.
 func (p *treePair) do(op, with int) string {
 	s := &p.seqs[with%len(p.seqs)]
 	pages := s.pages - int32(with/len(p.seqs))%s.pages
@@ -123,7 +124,7 @@ func (p *treePair) lock(node int32, twin *literalNode) {
 	p.held = append(p.held, heldNode{node, twin})
 }
 
-// agree panics if the results of a named step differ.
+// agree panics if the results of an operation differ.
 func (p *treePair) agree(did string, got, want int) string {
 	if got != want {
 		panic(fmt.Sprintf("%s: %d tokens, want %d", did, got, want))
@@ -131,7 +132,7 @@ func (p *treePair) agree(did string, got, want int) string {
 	return did
 }
 
-// difference compares what is cached and the sums.
+// difference returns a difference of the cached content or of the counters, or "".
 func (p *treePair) difference() string {
 	p.tree.Check()
 	for i := range p.seqs {

@@ -17,7 +17,7 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// goldenCase is a line of cases.json, its engine arguments read.
+// goldenCase is a line of cases.json with its parsed engine arguments.
 type goldenCase struct {
 	Name    string
 	Trace   string
@@ -50,9 +50,8 @@ type traceRow struct {
 	IDs       []uint64 `json:"hash_ids"`
 }
 
-// The reference's own runs with round robin: one worker, or several that never
-// meet. Requests are compared field by field; a case in which the reference
-// never ends must end in a stall or a refusal.
+// Results equal the reference's own runs with round robin: one worker, or several independent workers. Requests are
+// compared field by field. If the reference never ends in a case, the case must end in a stall or an error here.
 func TestGolden(t *testing.T) {
 	var cases []goldenCase
 	raw, err := os.ReadFile(optional.Data(t, "golden/cases.json"))
@@ -82,7 +81,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// read understands the arguments of a case; false when the case is not ours.
+// read parses the arguments of a case; it returns false for cases of other engines.
 func (c *goldenCase) read(t *testing.T) bool {
 	var engine struct {
 		Type   string `json:"engine_type"`
@@ -156,13 +155,13 @@ func (c *goldenCase) mustStall(t *testing.T, rows []traceRow) {
 	}
 }
 
-// workload is a trace with turns that may wait for the turn before.
+// workload is a trace with turns that may wait for the previous turn.
 type workload struct {
 	*run
 	tree  *prompt.Tree
 	rows  []traceRow
-	next  []int // by row: the next turn of its session, 0 when there is none
-	ready []int // rows that may arrive, first come first
+	next  []int // by row: the next turn of its session; 0: none
+	ready []int // rows that may arrive, in order of arrival
 }
 
 func newWorkload(c sglang.Config, traceBlock int, rows []traceRow) *workload {
@@ -202,8 +201,8 @@ func (w *workload) sortReady() {
 	})
 }
 
-// play runs the workload on workers in turn, one after the other: under round
-// robin they know nothing of each other. Turns that wait need a single worker.
+// play runs the workload on the workers one after the other. With round robin, workers are independent. Turns that
+// wait require a single worker.
 func (w *workload) play(c sglang.Config, workers int) error {
 	c.Tree = w.tree
 	all := w.ready

@@ -13,29 +13,28 @@ import (
 	"github.com/replay-llm/replay/sim/blockhash"
 )
 
-// ledger records single tokens under separate hashes, as the reference does. The hashes depend on the numbers of the pool's
-// slots, so it keeps them all: a stack of free ones, and the slots of every request and of every node of the tree.
+// ledger records single tokens with separate hashes, like the reference. The hashes depend on the slot numbers of the
+// pool. So the ledger stores the stack of free slots, and the slots of every request and of every node of the tree.
 //
-// A slot may be on the stack twice: the rules that need a ledger free slots
-// that the tree owns.
+// A slot may be on the stack twice, because the reference's rules free slots that the tree owns.
 type ledger struct {
 	rank   int32
 	tokens func(*sim.Request, []uint64) []uint64
 	pass   *scheduler.Pass
 
-	freed []int32 // free slots that have been in use, last freed on top
-	fresh int32   // slots from here up were never in use; they lie below freed, lowest on top
+	freed []int32 // free slots that were used before, last freed on top
+	fresh int32   // slots from this number up were never used; they lie below freed, lowest on top
 	total int32
 
-	requests map[sim.RequestID][]int32 // slots, by place in the sequence
-	nodes    radix.ByNode[int32]       // slots
-	gone     []int32                   // of the eviction in progress
+	requests map[sim.RequestID][]int32 // slots of each request, in order
+	nodes    radix.ByNode[int32]       // slots of each node
+	gone     []int32                   // slots of the eviction in progress
 
 	slotHash map[int32]uint64
-	refs     map[uint64]int // slots by hash
+	refs     map[uint64]int // number of slots by hash
 
-	values []uint64 // scratch
-	page   int32    // tokens
+	values []uint64 // scratch memory
+	page   int32    // page size in tokens
 	tree   *radix.Tree
 }
 
@@ -52,7 +51,7 @@ func newLedger(c sglang.Config, t *radix.Tree) (*ledger, error) {
 
 func (l *ledger) begin(p *scheduler.Pass) { l.pass = p }
 
-// allocSlots appends the top n slots of the stack to dst, the lowest first.
+// allocSlots moves the top n slots of the stack to dst, the lowest first.
 func (l *ledger) allocSlots(dst []int32, n int) []int32 {
 	old := min(n, len(l.freed))
 	untouched := int32(n - old)
@@ -65,8 +64,8 @@ func (l *ledger) allocSlots(dst []int32, n int) []int32 {
 	return dst
 }
 
-// prefilled gives r's tokens from before to after slots; those before them are
-// the tree's, on r's first chunk.
+// prefilled allocates slots for the tokens of r from before to after. On the first chunk of r, earlier tokens have
+// the slots of the tree.
 func (l *ledger) prefilled(r *request, before, after int) {
 	slots := l.requests[r.ID]
 	if len(slots) < before {
@@ -85,7 +84,7 @@ func (l *ledger) prefilled(r *request, before, after int) {
 	l.announceStored(slots[:before], slots[before:after])
 }
 
-// pathSlots appends the slots of the path that r has locked.
+// pathSlots appends the slots of the nodes that r has locked to dst.
 func (l *ledger) pathSlots(r *request, dst []int32) []int32 {
 	var path []int32
 	for n := r.node; n != radix.Root; n = l.tree.At(n).Parent {
@@ -97,8 +96,7 @@ func (l *ledger) pathSlots(r *request, dst []int32) []int32 {
 	return dst
 }
 
-// generated gives r's last token a slot. In decode a token's value is its
-// slot's number.
+// generated allocates a slot for the last token of r. In decode, the value of a token is the number of its slot.
 func (l *ledger) generated(r *request, length int) {
 	slots := l.allocSlots(l.requests[r.ID], 1)
 	l.requests[r.ID] = slots
@@ -106,7 +104,7 @@ func (l *ledger) generated(r *request, length int) {
 	l.announceStored(slots[:length-1], slots[length-1:])
 }
 
-// announceStored announces the tokens in l.values, in slots, after those in before.
+// announceStored publishes the tokens in l.values, in the given slots, after the tokens in the slots before.
 func (l *ledger) announceStored(before, slots []int32) {
 	var parent uint64
 	hasParent := false
@@ -136,7 +134,7 @@ func (l *ledger) announceStored(before, slots []int32) {
 	}
 }
 
-// released puts r's slots from kept on back onto the stack.
+// released pushes the slots of r from index kept on onto the stack.
 func (l *ledger) released(r *request, kept int) {
 	slots := l.requests[r.ID]
 	l.freed = append(l.freed, slots[kept:]...)
@@ -146,7 +144,7 @@ func (l *ledger) released(r *request, kept int) {
 
 func (l *ledger) forgotten(r *request) { delete(l.requests, r.ID) }
 
-// announceRemoved announces that slots have lost their tokens.
+// announceRemoved publishes that the tokens in the slots are gone.
 func (l *ledger) announceRemoved(slots []int32) {
 	var hashes []uint64
 	for _, slot := range slots {
@@ -177,8 +175,7 @@ func (l *ledger) Split(t *radix.Tree, upper, lower int32) {
 	l.nodes.Split(upper, lower, t.At(upper).Size()*int(l.page))
 }
 
-// Removed frees the slots of a node; those of a grain go page by page, the last
-// first.
+// Removed collects the slots of removed pages. Slots of a grain are collected page by page, the last page first.
 func (l *ledger) Removed(t *radix.Tree, n, from int32) {
 	x := t.At(n)
 	slots := l.nodes.Cut(n, int(from-x.From)*int(l.page))
@@ -204,8 +201,8 @@ func tokenHash(v uint64) uint64 {
 	return blockhash.Bytes(b[:])
 }
 
-// sipChain returns SipHash-1-3 with key 0, 0 over 16 bytes, prev and local in
-// little endian: how the reference chains the hashes of tokens.
+// sipChain returns SipHash-1-3 with the key 0, 0 over 16 bytes: prev and local in little endian. The reference chains
+// the hashes of tokens in this way.
 func sipChain(prev, local uint64) uint64 {
 	s := sip{0x736f6d6570736575, 0x646f72616e646f6d, 0x6c7967656e657261, 0x7465646279746573}
 	const length = uint64(16) << 56

@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// literalCompat is the reference's rules of docs/rules/sglang.md, line by line.
+// literalCompat implements the reference's rules of docs/rules/sglang.md line by line.
 type literalCompat struct {
 	literal
 	stack    []int32
@@ -291,7 +291,7 @@ func (l *literalCompat) commit(r *literalRequest) {
 	r.node, r.cached = nd, k
 }
 
-// The core under the compat rules follows the rules in every pass.
+// With compat, the core equals the literal implementation in every pass.
 func TestCompatEqualsLiteral(t *testing.T) {
 	n := 800
 	if testing.Short() {

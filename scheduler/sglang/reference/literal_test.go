@@ -15,8 +15,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// literal is the state of the literal model of the rules, the plain twin of the core, over
-// token slices, in time that follows the tokens.
+// literal is the state of a literal implementation of the rules, with token slices instead of the counters of the
+// core. Its time depends on the number of tokens.
 type literal struct {
 	schedulertest.Twin
 	sglang.Config
@@ -38,7 +38,7 @@ type literalRequest struct {
 	mat, cached, alloc int
 	node               *literalNode
 	hit                int
-	tokenPass          int // the pass of its last token, 0 before
+	tokenPass          int // the pass of its last token; 0 before
 	tokenAt            sim.Time
 	lookedUp           int
 	postponed          bool
@@ -80,7 +80,7 @@ func (l *literal) reserve() float64 {
 	return sum
 }
 
-// decodeMs is the decode time over all that run.
+// decodeMs returns the decode time for all running requests.
 func (l *literal) decodeMs() float64 {
 	n, ctx := len(l.running), 0
 	if n == 0 {
@@ -107,7 +107,7 @@ func (l *literal) prefillMs(n, isl, prefix int) float64 {
 	return ms
 }
 
-// token appends a generated token to r and signals it.
+// token appends a generated token to r and records its mark.
 func (l *literal) token(r *literalRequest) bool {
 	r.out = append(r.out, (&radix.Sequence{Owner: r.ID}).Token(len(r.out)))
 	r.mat++
@@ -142,8 +142,8 @@ func (l *literal) stalled() error {
 	return nil
 }
 
-// lpm sorts the queue by longest prefix; limit bounds the lookup, scratch finds common prefixes of two sequences, last
-// appends the postponed requests.
+// lpm sorts the queue by the longest cached prefix. limit returns the maximum length of a lookup, and scratchPage is
+// the page size for common prefixes of two sequences. sortPostponed determines the order of postponed requests.
 func (l *literal) lpm(limit func(*literalRequest) int, scratchPage int, sortPostponed bool) {
 	if l.Policy != sglang.LPM || len(l.waiting) > 128 {
 		return
@@ -171,13 +171,13 @@ func (l *literal) lpm(limit func(*literalRequest) int, scratchPage int, sortPost
 	})
 }
 
-// account is the state that twins compare after every pass.
+// account is the state that is compared after every pass.
 type account struct {
 	free, evictable, protected int
 	ratio                      float64
 }
 
-// duel plays a trace on the core and on its twin and compares every pass.
+// duel runs a trace on the core and on its literal twin and compares every pass.
 func duel(c sglang.Config, traceBlock int, trace []line, twin func(sglang.Config, func(sim.RequestID) []uint64) scheduler.Core, sums func(scheduler.Core) account) (seen, error) {
 	var s seen
 	x := newRun(&c, traceBlock, trace)
@@ -225,7 +225,7 @@ func duel(c sglang.Config, traceBlock int, trace []line, twin func(sglang.Config
 	return s, nil
 }
 
-// seen counts events, so that no test passes without them.
+// seen counts events, so that a test fails if they do not occur.
 type seen struct{ passes, stalls, retracted, reused, gaps, events, removed int }
 
 func (s *seen) add(p *scheduler.Pass) {
@@ -261,7 +261,7 @@ func passText(p *scheduler.Pass) string {
 	return b.String()
 }
 
-// tight is a random engine and a random trace that crowds it.
+// tight returns a random engine and a random trace with too few resources.
 func tight(rng *rand.Rand) (sglang.Config, int, []line) {
 	page := 1 + rng.IntN(16)
 	if rng.IntN(3) == 0 {
@@ -282,7 +282,7 @@ func tight(rng *rand.Rand) (sglang.Config, int, []line) {
 	longest := max(1, c.Pages*page*(1+rng.IntN(10))/10)
 	trace := make([]line, 1+rng.IntN(40))
 	if rng.IntN(25) == 0 {
-		trace = make([]line, lpmQueue-20+rng.IntN(60)) // about as many as lpm sorts
+		trace = make([]line, lpmQueue-20+rng.IntN(60)) // about as many requests as lpm can sort
 		longest = max(1, longest/8)
 	}
 	at := sim.Time(0)

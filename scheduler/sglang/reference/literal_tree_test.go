@@ -4,18 +4,18 @@ import (
 	"slices"
 )
 
-// literalTree is the radix tree as the rules describe it, over token values.
+// literalTree is the radix tree of the rules, over token values.
 type literalTree struct {
 	page        int
 	root        *literalNode
 	clock       int
-	stampSplits bool // a split makes its parts young, the first the younger
+	stampSplits bool // a split renews the stamps of both parts, the first part is the younger
 }
 
 type literalNode struct {
 	key      []uint64
 	slots    []int32
-	hashes   []uint64 // of pages, where events want them
+	hashes   []uint64 // hashes of pages, if events are captured
 	parent   *literalNode
 	children []*literalNode
 	lock     int
@@ -102,8 +102,8 @@ func (t *literalTree) split(c *literalNode, q, now int) *literalNode {
 	return up
 }
 
-// insert returns how much of key was there, the node where it ends and the node
-// made for the rest, if any.
+// insert returns the length of the part of key that was cached, the node where this part ends, and the new node for
+// the remaining part, if any.
 func (t *literalTree) insert(key []uint64, slots []int32) (int, *literalNode, *literalNode) {
 	key = key[:len(key)/t.page*t.page]
 	if len(key) == 0 {
@@ -137,7 +137,7 @@ func (t *literalTree) all() []*literalNode {
 	return nodes[1:]
 }
 
-// evict removes whole leaves until n tokens are gone and returns them in order.
+// evict removes whole leaves until n tokens are freed, and returns them in order.
 func (t *literalTree) evict(n int) []*literalNode {
 	var gone []*literalNode
 	for freed := 0; freed < n; {
@@ -157,7 +157,7 @@ func (t *literalTree) evict(n int) []*literalNode {
 	return gone
 }
 
-// sums are the tokens in unlocked leaves, in unlocked nodes, in locked nodes.
+// sums returns the tokens in unlocked leaves, in unlocked nodes and in locked nodes.
 func (t *literalTree) sums() (leaves, unlocked, locked int) {
 	for _, n := range t.all() {
 		switch {

@@ -10,18 +10,18 @@ import (
 
 // Limits of the longest-prefix-match policy.
 const (
-	lpmQueue  = 128 // a longer queue is not reordered
-	lpmShared = 32  // tokens; a prompt cached up to here may wait for another's
+	lpmQueue  = 128 // requests; a longer queue is not sorted
+	lpmShared = 32  // tokens; a prompt with at most this many cached tokens may wait for a similar prompt
 )
 
-// sorted has the known facts of the order of the queue, with the scratch of sorting.
+// sorted is the state of the sorted queue, with scratch memory.
 type sorted struct {
-	valid   bool        // nothing has come or gone since the queue was sorted
-	content int64       // of the tree when it was
-	keys    []radix.Key // of the first pages of the prompts to be computed
+	valid   bool        // no request has joined or left since the queue was sorted
+	content int64       // Content of the tree when the queue was sorted
+	keys    []radix.Key // keys of the first pages of prompts to compute
 }
 
-// sortQueue brings the queue into the policy's order.
+// sortQueue sorts the queue by the policy.
 func (c *Core) sortQueue() {
 	if c.Policy != sglang.LPM || c.waiting.Len() == 0 || c.waiting.Len() > lpmQueue {
 		return
@@ -38,8 +38,7 @@ func (c *Core) sortQueue() {
 	slices.SortStableFunc(c.waiting.All(), func(a, b *request) int { return cmp.Compare(b.rank, a.rank) })
 }
 
-// rankOf returns the sort key of the queue, highest first: the cached tokens of r. A postponed request has the lowest
-// key.
+// rankOf returns the sort key of r, highest first: the cached tokens of r. A postponed request has a negative key.
 func (c *Core) rankOf(r *request) int {
 	cached := int(c.tree.Lookup(&r.seq, c.pagesOf(r.length()))) * c.PageTokens
 	if cached > lpmShared || !c.beginsAlike(r) {
@@ -48,8 +47,8 @@ func (c *Core) rankOf(r *request) int {
 	return cached - lpmShared - 1
 }
 
-// beginsAlike reports whether one of the requests ahead begins with the same
-// tokens as r; if not, r joins them.
+// beginsAlike reports whether a request ahead of r begins with the same tokens. If not, it adds r to the requests
+// ahead.
 func (c *Core) beginsAlike(r *request) bool {
 	i := c.pagesOf(lpmShared + c.PageTokens - 1)
 	if c.pagesOf(r.length()) < i {

@@ -5,20 +5,20 @@ import (
 	"github.com/replay-llm/replay/scheduler/sglang/radix"
 )
 
-// chunk is a request's share of a pass's prefill.
+// chunk is the part of a request in the prefill of a pass.
 type chunk struct {
 	request *request
-	held    int // tokens it held before the pass
-	before  int // tokens it had before, those found in the cache among them
-	tokens  int // tokens computed
+	held    int // tokens that it held before the pass
+	before  int // tokens before the chunk, including tokens found in the cache
+	tokens  int // computed tokens
 }
 
-// budget is what a pass may still admit.
+// budget is the remaining resources of a pass for admission.
 type budget struct {
-	reserve float64 // outputs that the running requests are believed to need
-	mem     float64 // tokens left
-	input   int     // prompt tokens left
-	chunk   int     // prompt tokens left to this pass's chunks
+	reserve float64 // estimated remaining output of the running requests
+	mem     float64 // remaining tokens of memory
+	input   int     // remaining prompt tokens of the pass
+	chunk   int     // remaining prompt tokens for the chunks of this pass
 }
 
 // openBudget returns the budget at the start of a pass.
@@ -32,13 +32,13 @@ func (c *Core) openBudget() budget {
 	return b
 }
 
-// spareTokens returns the room in the pool, with the places counted out that the
-// running requests' last pages keep for themselves.
+// spareTokens returns the free and evictable tokens of the pool, without the free tokens in the last pages of running
+// requests.
 func (c *Core) spareTokens(evictable int) int {
 	return max(0, c.free+evictable-c.totals.slack)
 }
 
-// chargeBudget takes a chunk and the answer after it from the budget.
+// chargeBudget subtracts a chunk and the answer after it from the budget.
 func (c *Core) chargeBudget(b *budget, tokens, answer int) {
 	pages := ceilTo(tokens, c.PageTokens)
 	b.mem -= float64(pages + answer)
@@ -46,16 +46,15 @@ func (c *Core) chargeBudget(b *budget, tokens, answer int) {
 	b.chunk -= pages
 }
 
-// neededTokens returns the room that r asks for; rest tokens of its prompt are missing.
+// neededTokens returns the tokens that r needs for admission; rest is the number of its missing prompt tokens.
 func (c *Core) neededTokens(r *request, rest int) int {
 	return rest + c.reservedAnswer(r)
 }
 
-// reservedAnswer returns the output of a waiting request that memory is
-// reserved for.
+// reservedAnswer returns the number of output tokens of a waiting request for which memory is reserved.
 func (c *Core) reservedAnswer(r *request) int { return min(r.left(), c.ClipNewTokens) }
 
-// fillBatch fills the batch of the pass and finds its memory.
+// fillBatch fills the batch of the pass and allocates its memory.
 func (c *Core) fillBatch(p *scheduler.Pass) {
 	c.batch = c.batch[:0]
 	if c.waiting.Len() == 0 || c.isHeadBlocked() {
@@ -73,23 +72,23 @@ func (c *Core) fillBatch(p *scheduler.Pass) {
 	}
 }
 
-// isHeadBlocked reports whether the head of the queue certainly has too little memory. It does without the exact reserve, which
-// is a sum over all running requests in order.
+// isHeadBlocked reports whether the head of the queue certainly has too little memory. It avoids the exact reserve,
+// which is a sum over all running requests in order.
 func (c *Core) isHeadBlocked() bool {
 	if len(c.running) == 0 || c.starved {
 		return false
 	}
 	r := c.waiting.Front()
 	need := c.neededTokens(r, r.length()-r.stored)
-	// The reserve is a sum of rounded products: it is off by at most a rounding
-	// per request and one more for the product.
+	// The reserve is a sum of rounded products. Its error is at most one rounding per request and one more for the
+	// product.
 	spare := float64(c.spareTokens(c.evictableTokens()))
 	reserve := float64(float64(c.totals.reserve) * c.ratio.now)
 	doubt := float64((float64(max(reserve, -reserve)*float64(len(c.running)+4)) + spare) * 0x1p-51)
 	return float64(need) >= spare-reserve+doubt
 }
 
-// admitHead admits the request at the head of the queue, or a chunk of it.
+// admitHead admits the head of the queue, or a chunk of it, and reports whether it did.
 func (c *Core) admitHead(b *budget) bool {
 	r := c.waiting.Front()
 	e := chunk{request: r, held: r.stored, before: r.stored}
@@ -116,8 +115,7 @@ func (c *Core) admitHead(b *budget) bool {
 	return true
 }
 
-// cutChunk returns the size of the chunk for rest missing tokens; false when
-// there is nothing left for it.
+// cutChunk returns the size of the chunk for rest missing tokens, and false if the budget has no room for it.
 func (c *Core) cutChunk(b *budget, rest int) (int, bool) {
 	n := rest
 	if rest > c.ChunkTokens {
@@ -137,14 +135,14 @@ func (c *Core) lockPrefix(r *request, limit int) int {
 	return r.prot
 }
 
-// unlockPrefix undoes lockPrefix.
+// unlockPrefix reverts lockPrefix.
 func (c *Core) unlockPrefix(r *request) {
 	c.tree.Unlock(r.node)
 	r.node, r.prot = radix.Root, 0
 }
 
-// allocChunk makes room for e, then looks up its cached part, and gives the
-// rest places. It reports false when there is no room.
+// allocChunk makes room for e, looks up its cached part, and allocates memory for the remaining tokens. It returns
+// false if there is no room.
 func (c *Core) allocChunk(e *chunk) bool {
 	r := e.request
 	end := r.stored + e.tokens
@@ -166,7 +164,7 @@ func (c *Core) allocChunk(e *chunk) bool {
 	return true
 }
 
-// placeChunk gives a chunk its places in the pool.
+// placeChunk allocates tokens of the pool for a chunk.
 func (c *Core) placeChunk(e *chunk, places int) {
 	c.free -= places
 	e.request.stored = e.before + e.tokens
@@ -187,7 +185,7 @@ func (c *Core) prefillTime() (float64, error) {
 	return c.Clock.Prefill(n, reached/n, before/n)
 }
 
-// runBatch starts the requests of the batch with complete prompts. At most one prompt, the last, is incomplete.
+// runBatch starts the requests of the batch with complete prompts. At most one prompt, the last one, is incomplete.
 func (c *Core) runBatch() {
 	for _, e := range c.batch {
 		r := e.request
@@ -204,14 +202,14 @@ func (c *Core) runBatch() {
 	}
 }
 
-// cachePages caches the whole pages of what r holds.
+// cachePages caches the whole pages of r.
 func (c *Core) cachePages(r *request) {
 	k := floorTo(r.stored, c.PageTokens)
 	if k <= r.cached {
 		return
 	}
 	_, n := c.tree.Insert(&r.seq, c.pagesOf(k))
-	r.stamped = c.tree.Tick() // the reference looks up what it has just put there
+	r.stamped = c.tree.Tick() // the reference looks up the pages that it has just inserted
 	c.tree.StampPath(n, r.stamped)
 	c.tree.Lock(n)
 	c.tree.Unlock(r.node)

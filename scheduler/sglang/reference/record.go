@@ -4,21 +4,21 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// recorder keeps the record of the cache that a router is shown.
+// recorder records the changes of the cache for a router.
 type recorder interface {
-	begin(p *scheduler.Pass)                 // what happens from now on belongs to p
-	evicted()                                // an eviction is over
-	prefilled(r *request, before, after int) // r's tokens from before to after got places
-	generated(r *request, length int)        // r got its last token, of length
-	released(r *request, kept int)           // r gives its places after kept back
-	forgotten(r *request)                    // r holds nothing any more
+	begin(p *scheduler.Pass)                 // later changes belong to p
+	evicted()                                // an eviction has ended
+	prefilled(r *request, before, after int) // the tokens of r from before to after were allocated
+	generated(r *request, length int)        // r gained a token and now has the given length
+	released(r *request, kept int)           // r released its tokens after the first kept ones
+	forgotten(r *request)                    // r has no tokens any more
 }
 
-// startRecord chooses the recorder.
+// startRecord selects the recorder.
 func (c *Core) startRecord() error {
 	c.record = silent{}
 	if c.Capture != scheduler.CaptureEvents {
-		return nil // the router never finds the reference's hashes
+		return nil // a router never finds the reference's hashes
 	}
 	l, err := newLedger(c.Config, c.tree)
 	if err != nil {

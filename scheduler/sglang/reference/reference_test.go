@@ -9,16 +9,16 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// What the reference reports of runs that no golden case covers: single-token
-// pages, small clips, odd conservativeness, hundreds of retractions.
+// Results equal reports of the reference for runs that no golden case covers: single-token pages, small clips,
+// unusual conservativeness, hundreds of retractions.
 func TestReferenceReports(t *testing.T) {
-	optional.Data(t, "golden") // and the traces in it
+	optional.Data(t, "golden") // with the traces in it
 	for _, want := range []struct {
 		trace                     string
 		page, pages, chunk, clip  int
 		policy                    sglang.Policy
 		conservativeness          float64
-		duration, ttft, itl, last sim.Time // the last three: greatest
+		duration, ttft, itl, last sim.Time // the last three are maxima
 		reuse                     float64
 		retracts, stalls          bool
 	}{

@@ -5,44 +5,43 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// request is a request's place in the core.
+// request is the state of a request in the core.
 //
-// While it runs, each decode step gives it one token, so out and stored are
-// those of decode step base and the core adds the steps since.
+// While the request runs, each decode step gives it one token. The fields out and stored are as of decode step base,
+// and the core adds the later steps.
 type request struct {
 	*sim.Request
 	seq    radix.Sequence
 	maxOut int
 
-	out    int   // tokens generated, at base
-	stored int   // tokens that it holds KV cache of, at base; all of them in decode
-	base   int64 // decode step
-	epoch  int32 // counts its entries into the line of running requests and exits; older events are void
+	out    int   // generated tokens, as of base
+	stored int   // tokens with KV cache, as of base; in decode all tokens
+	base   int64 // decode step of out and stored
+	epoch  int32 // counts its starts and stops; events of older epochs are void
 
-	node   int32 // tree node it has locked, or root
-	prot   int   // tokens down to node
-	cached int   // tokens it has put into the tree itself, whole pages
+	node   int32 // tree node that it has locked, or root
+	prot   int   // tokens from the root down to node
+	cached int   // tokens that it has inserted into the tree, in whole pages
 
-	rank    int   // what the queue is sorted by, highest first
-	place   int   // in the line of running requests, or notRunning
-	gone    bool  // it has left the sums over running requests, and soon the line
-	joined  int64 // decode step after which it began to run
-	clipped bool  // more output is left than memory is reserved for
-	// growing is true once it caches its pages in decode: all it holds, those after
-	// prot in pages that are not in the tree yet but count as if they were.
+	rank    int   // sort key of the queue, highest first
+	place   int   // index in the running requests, or notRunning
+	gone    bool  // it was subtracted from the totals, and will be removed from the running requests
+	joined  int64 // decode step after which it started to run
+	clipped bool  // its remaining output is larger than ClipNewTokens
+	// growing is true once it caches its pages in decode. Its pages after prot are not in the tree yet, but count as
+	// cached.
 	growing bool
-	// stamped is the tick of its last walk over the tree as of decode step
-	// stampedAt; later walks follow from its place.
+	// stamped is the tick of its last walk over the tree, as of decode step stampedAt. Ticks of later walks are
+	// computed from its index.
 	stamped   int64
 	stampedAt int64
-	lastToken sim.Time // the end of its last token, while it does not run
+	lastToken sim.Time // time of its last token, while it does not run
 }
 
 const notRunning = -1
 
-// length returns the number of tokens of prompt and output, for a request that does
-// not run.
+// length returns the number of prompt and output tokens of a request that does not run.
 func (r *request) length() int { return r.InputTokens + r.out }
 
-// left returns the output still to come, for a request that does not run.
+// left returns the remaining output tokens of a request that does not run.
 func (r *request) left() int { return max(0, r.maxOut-r.out) }

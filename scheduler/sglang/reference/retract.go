@@ -7,7 +7,8 @@ import (
 	"github.com/replay-llm/replay/scheduler/sglang/radix"
 )
 
-// retractVictims retracts running requests until the next tokens of the remaining ones have room, and moves the ratio.
+// retractVictims retracts running requests until the next tokens of the remaining requests have room, and updates the
+// ratio.
 func (c *Core) retractVictims(p *scheduler.Pass) {
 	c.retired = c.retired[:0]
 	if len(c.running) == 0 {
@@ -36,8 +37,7 @@ func (c *Core) isShort() bool {
 	return all < len(c.running) || max(0, all-c.totals.slack)-growth <= 0
 }
 
-// makeRoom retracts victims while the pool is short and more than one request
-// is left.
+// makeRoom retracts requests while the pool is short and more than one request runs.
 func (c *Core) makeRoom() {
 	for len(c.running) > 1 {
 		c.retractRequest(c.findVictim())
@@ -47,7 +47,7 @@ func (c *Core) makeRoom() {
 	}
 }
 
-// findVictim returns the running request to retract next.
+// findVictim returns the running request to retract next: the first with the fewest output tokens.
 func (c *Core) findVictim() *request {
 	v, least := c.running[0], c.running[0].out+c.tokensSince(c.running[0])
 	for _, r := range c.running[1:] {
@@ -58,8 +58,7 @@ func (c *Core) findVictim() *request {
 	return v
 }
 
-// retractRequest stops a running request, which keeps its outputs, and frees its
-// memory.
+// retractRequest stops a running request and frees its memory. The request keeps its outputs.
 func (c *Core) retractRequest(r *request) {
 	if c.step > r.joined {
 		r.lastToken = c.lastEnd
@@ -69,8 +68,8 @@ func (c *Core) retractRequest(r *request) {
 	c.retired = append(c.retired, r)
 }
 
-// stopRunning takes a running request out of the line, with what it has cached
-// put into the tree. It keeps its memory.
+// stopRunning removes a request from the running requests and adds its cached pages to the tree. The request keeps
+// its memory.
 func (c *Core) stopRunning(r *request) {
 	c.writeGains(r)
 	c.subtractTotals(r)
@@ -83,8 +82,7 @@ func (c *Core) stopRunning(r *request) {
 	r.place = notRunning
 }
 
-// releaseMemory releases what r, which does not run, holds of the pool and the
-// tree.
+// releaseMemory releases the memory of r, which does not run, in the pool and the tree.
 func (c *Core) releaseMemory(r *request) {
 	kept := r.cached
 	c.free += r.stored - kept
@@ -94,7 +92,7 @@ func (c *Core) releaseMemory(r *request) {
 	r.node, r.stored, r.prot, r.cached = radix.Root, 0, 0, 0
 }
 
-// moveRatio changes the ratio as the pass asks for.
+// moveRatio resets the ratio after retractions, and decreases it by one step.
 func (c *Core) moveRatio() {
 	if len(c.retired) > 0 {
 		c.ratio.now = c.ratio.first
@@ -102,7 +100,7 @@ func (c *Core) moveRatio() {
 	c.ratio.decay()
 }
 
-// requeueRetired puts the retracted requests back into the queue.
+// requeueRetired moves the retracted requests to the front of the queue.
 func (c *Core) requeueRetired() {
 	if len(c.retired) == 0 {
 		return

@@ -5,7 +5,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// keepView keeps the view of a planner on the pass, before its decode step.
+// keepView stores the data of the pass for planners, before its decode step.
 func (c *Core) keepView() {
 	if !c.Planner {
 		return
@@ -13,7 +13,7 @@ func (c *Core) keepView() {
 	c.view = scheduler.Snapshot{}
 	for i := range c.batch {
 		e := &c.batch[i]
-		tokens := e.tokens + e.before - e.held // what was found in the cache counts
+		tokens := e.tokens + e.before - e.held // including tokens found in the cache
 		c.view.Prefill.Add(tokens, float64(e.request.InputTokens))
 		c.view.PrefillCached += e.before
 	}
@@ -22,8 +22,7 @@ func (c *Core) keepView() {
 	}
 }
 
-// Snapshot returns what a planner sees of the latest pass. The core must have
-// been made with Config.Planner.
+// Snapshot returns a planner's view of the latest pass. It requires Config.Planner.
 func (c *Core) Snapshot(*scheduler.Pass) scheduler.Snapshot {
 	s := c.view
 	for _, r := range c.waiting.All() {
@@ -32,7 +31,7 @@ func (c *Core) Snapshot(*scheduler.Pass) scheduler.Snapshot {
 	return s
 }
 
-// Progress yields the requests that have gained a token and not their last.
+// Progress yields the requests that have gained a token but not their last.
 func (c *Core) Progress(yield func(id sim.RequestID, tokens int, last sim.Time)) {
 	for _, r := range c.running {
 		if n := r.out + c.tokensSince(r); n > 0 {
@@ -46,7 +45,7 @@ func (c *Core) Progress(yield func(id sim.RequestID, tokens int, last sim.Time))
 	}
 }
 
-// describeBatch fills in the computed tokens of each request, before finished requests are released.
+// describeBatch records the computed tokens of each request, before finished requests are released.
 func (c *Core) describeBatch(d *scheduler.Detail) {
 	if d == nil {
 		return
@@ -57,7 +56,7 @@ func (c *Core) describeBatch(d *scheduler.Detail) {
 	}
 }
 
-// describeState fills in the rest of p.Detail, if there is one.
+// describeState sets the remaining fields of p.Detail, if there is one.
 func (c *Core) describeState(p *scheduler.Pass, prefillEnd sim.Time) {
 	d := p.Detail
 	if d == nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/replay-llm/replay/scheduler/schedulertest"
 )
 
-// The transcripts of the reference's rules. A core line also knows chunk=N (tokens, 32) and
-// clip=N (tokens, 4096). Its budget is max_prefill_tokens, and seqs counts for nothing.
+// Transcripts of the reference's rules. A core line also supports chunk=N (tokens, default 32) and clip=N (tokens,
+// default 4096). budget sets max_prefill_tokens, and seqs is ignored.
 func TestTranscripts(t *testing.T) {
 	schedulertest.RunTranscripts(t, "testdata", func(e *schedulertest.Engine) (scheduler.Core, error) {
 		c := config(e.BlockTokens, e.Blocks)
