@@ -128,7 +128,7 @@ func (u *queue) rankOf(r *request) float64 {
 // ahead.
 func (u *queue) beginsAlike(r *request) bool {
 	if u.ownPrompt(r.Request) < lpmShared {
-		return false // tokens of its own output are among the compared tokens
+		return false // its output tokens are among the compared tokens
 	}
 	if u.core.pages.tree.PerNode > 1 {
 		// A node is a trace block, and different nodes differ in their first token.

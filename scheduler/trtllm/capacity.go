@@ -1,12 +1,13 @@
 package trtllm
 
-// chosen is the choice of the capacity scheduler among the active requests.
+// chosen is the result of the capacity scheduler for the active requests.
 type chosen struct {
 	fit    []*request
 	paused []*request
 }
 
-// credit returns how many blocks of r other requests hold, and sets what it expects to be found.
+// credit returns how many prefix blocks of r are held by other requests. It sets r.expect, the prompt tokens expected
+// in the cache.
 func (c *Core) credit(r *request) int {
 	r.expect = 0
 	if !c.CreditCapacity || !c.Reuse || r.state != inContext || !r.isFirstChunk() || r.blocks > 0 {
@@ -17,7 +18,7 @@ func (c *Core) credit(r *request) int {
 	return min(w.held, full)
 }
 
-// countRemaining returns how many blocks r needs to its end.
+// countRemaining returns how many blocks r needs until its end.
 func (c *Core) countRemaining(r *request) int {
 	tokens := r.prompt + r.left
 	if c.MaxLength > 0 {
@@ -40,7 +41,7 @@ func (c *Core) countNext(r *request) int {
 	return countBlocks(r.slots+add, c.BlockTokens) - countBlocks(r.slots, c.BlockTokens)
 }
 
-// startSkipping collects the first new blocks of prompts that are being computed.
+// startSkipping collects the first new block of each prompt that is being computed.
 func (c *Core) startSkipping() {
 	clear(c.coming)
 	if !c.Reuse {
@@ -55,7 +56,8 @@ func (c *Core) startSkipping() {
 	}
 }
 
-// skips reports whether r waits for a block that another request computes.
+// skips reports whether r waits for a block that another request computes, and records the first new block of r if
+// not.
 func (c *Core) skips(r *request) bool {
 	if !c.Reuse || r.state != inContext || !r.isFirstChunk() {
 		return false
@@ -78,7 +80,7 @@ func (c *Core) choose() {
 	case MaxUtil:
 		c.chooseForPass()
 	case MaxRequests:
-		for _, r := range c.active { // as many as there are seats
+		for _, r := range c.active { // at most MaxBatch requests are active
 			if !r.arrived {
 				c.chosen.fit = append(c.chosen.fit, r)
 			}
@@ -88,7 +90,7 @@ func (c *Core) choose() {
 	}
 }
 
-// chooseForGood admits requests for which there are blocks to their end.
+// chooseForGood chooses requests for which there are blocks until their end.
 func (c *Core) chooseForGood() {
 	avail, h := c.pool.free, &c.chosen
 	c.pending = c.pending[:0]
@@ -128,8 +130,8 @@ func (c *Core) chooseForGood() {
 	}
 }
 
-// chooseForPass admits requests for which there are blocks in the next pass, and pauses the latest that have
-// started where there are not.
+// chooseForPass chooses requests for which there are blocks in the next pass. If there are not enough, it pauses
+// started requests, the latest first.
 func (c *Core) chooseForPass() {
 	h := &c.chosen
 	free, used := c.pool.free, 0

@@ -12,31 +12,31 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// Policy is how requests are admitted: capacity_scheduler_policy.
+// Policy is the policy for admission of requests: capacity_scheduler_policy.
 type Policy uint8
 
 const (
 	NoEvict     Policy = iota // blocks are reserved for whole answers
-	MaxUtil                   // blocks are reserved for the next pass alone, and requests are paused
-	Static                    // requests are admitted when none runs
-	MaxRequests               // there are no KV blocks: seats alone count
+	MaxUtil                   // blocks are reserved only for the next pass, and requests may be paused
+	Static                    // requests are admitted if no request runs
+	MaxRequests               // there are no KV blocks: only max_batch_size limits requests
 )
 
-// Policies returns the names of the policies, by Policy.
+// Policies returns the names of the policies, indexed by Policy.
 func Policies() []string {
 	return []string{"GUARANTEED_NO_EVICT", "MAX_UTILIZATION", "STATIC_BATCH", "MAX_REQUESTS"}
 }
 
-// ParsePolicy returns the policy of that name, NoEvict for an unknown one.
+// ParsePolicy returns the policy with the given name, or NoEvict if there is none.
 func ParsePolicy(name string) Policy { return Policy(max(0, slices.Index(Policies(), name))) }
 
-// Chunking is how prompts are cut that exceed the tokens of a pass: context_chunking_policy.
+// Chunking is the policy for cutting prompts to the tokens of a pass: context_chunking_policy.
 type Chunking uint8
 
 const (
 	Whole         Chunking = iota // prompts are not cut
 	FirstCome                     // first come, first served
-	EqualProgress                 // all prompts advance by one block after the other
+	EqualProgress                 // all prompts advance block by block in turn
 )
 
 // chunkingNames returns the names of the chunking policies, from FirstCome on.
@@ -52,27 +52,27 @@ type Config struct {
 	MaxLength   int // max_seq_len; 0: no limit
 	Policy      Policy
 	Chunking    Chunking
-	Overlap     bool // a pass is planned while the one before it runs
+	Overlap     bool // a pass is planned while the previous pass runs
 	Reuse       bool // KV blocks are reused across requests
-	Partial     bool // blocks of which only the first tokens match are reused
-	Copy        bool // such blocks are copied where they are in use
+	Partial     bool // blocks are reused if only their first tokens match
+	Copy        bool // partially matching blocks in use are copied
 	WaitIters   int  // batch_wait_timeout_iters
 	WaitRatio   float64
 	Host        Host
 	Retention   *Retention // nil: all blocks have DefaultPriority
-	ByPriority  bool       // waiting_queue_policy is priority: urgent requests become active first
-	EventBuffer int        // event_buffer_max_size: events that are announced of a pass at most, 0 for all
+	ByPriority  bool       // waiting_queue_policy is priority: the most urgent requests become active first
+	EventBuffer int        // event_buffer_max_size: maximum number of events per pass; 0: no limit
 	Role        scheduler.Role
-	Transfer    scheduler.Transfer // from prefill workers
+	Transfer    scheduler.Transfer // for KV caches from prefill workers
 	KeepSent    bool               // a prefill worker keeps the KV blocks of a prompt until Release
 	Clock       timing.Clock
-	Tree        *prompt.Tree // of the prompts of the requests, for BlockTokens
+	Tree        *prompt.Tree // prefix tree of the requests' prompts, with blocks of BlockTokens
 	Capture     scheduler.Capture
-	// Limit returns max_tokens of a request, at least its OutputTokens; nil: these.
+	// Limit returns max_tokens of a request, at least its OutputTokens; nil: its OutputTokens.
 	Limit func(r *sim.Request) int
 }
 
-// checkConfig returns an error that names the first argument in c that is wrong.
+// checkConfig returns an error about the first invalid argument in c.
 func checkConfig(c Config) error {
 	switch {
 	case c.BlockTokens <= 0 || c.BlockTokens > math.MaxInt32:
@@ -94,10 +94,10 @@ func checkConfig(c Config) error {
 	return cmp.Or(c.Retention.check(c.Reuse), c.Host.check(c.Reuse))
 }
 
-// hasBlocks reports whether requests hold KV blocks.
+// hasBlocks reports whether requests use KV blocks.
 func (c *Config) hasBlocks() bool { return c.Policy != MaxRequests }
 
-// Fits returns why an idle engine cannot run a request of the given lengths, nil when it can.
+// Fits returns the reason why an idle engine cannot run a request of the given lengths, or nil if it can.
 func (c *Config) Fits(input, output int) *scheduler.OversizeError {
 	if c.Role == scheduler.Prefill {
 		output = 1

@@ -1,8 +1,8 @@
 // Package trtllm is the scheduler core of a simulated TensorRT-LLM engine, by the published source of its PyTorch
-// backend; docs/rules/trtllm.md has the rules. They were not compared with the engine.
+// backend, see docs/rules/trtllm.md. The simulated rules were not compared with a running engine.
 //
 // Read config.go and rules.go, then core.go, request.go, plan.go, capacity.go, microbatch.go, pool.go, deliver.go,
-// run.go, host.go, events.go, handover.go; ranks.go for several of them in lockstep.
+// run.go, host.go, events.go, handover.go. Ranks in lockstep are in ranks.go.
 package trtllm
 
 import (
@@ -14,53 +14,53 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// Core is one TensorRT-LLM engine's scheduler.
+// Core is the scheduler of one TensorRT-LLM engine.
 type Core struct {
 	scheduler.Base
 	Config
 	pool pool
-	live int // requests submitted and not finished
+	live int // submitted requests that are not finished
 
 	line   scheduler.Line[*request] // requests that are not active yet
 	active []*request               // in order of arrival, at most MaxBatch
 	chosen chosen
 
-	next, after *flight // the pass that runs next, and with Overlap the one after it
+	next, after *flight // the next pass, and with Overlap the pass after it
 
 	pending []*request
 	prompts []*request
 	coming  map[place]struct{}
 	failed  []*request
-	sending []sent     // of a prefill worker
-	firsts  []*request // that have their first token from another worker, with the running pass
-	running bool       // a pass is in progress, while the next is planned
+	sending []sent     // requests of a prefill worker with a KV cache in transfer
+	firsts  []*request // requests that received their first token from another worker with the running pass
+	running bool       // a pass is in progress while the next pass is planned
 	claimed []holding
-	waits   int   // plans in a row without prompts, see waitForBatch
-	passes  int64 // run so far
-	short   int   // requests that a plan left out for want of a block
+	waits   int   // consecutive plans without prompts, see waitForBatch
+	passes  int64 // number of passes run
+	short   int   // requests that a plan left out because no block was free
 	step    timing.Step
-	gate    *gate         // of ranks that balance their prompts, else nil
-	gone    [2][]*request // that have left since the latest pass ended, and in the pass before: plans may name them
-	spare   []*request    // that have left before
-	onFetch func()        // nil, but in tests that submit requests between plans
+	gate    *gate         // gate of ranks in lockstep; otherwise nil
+	gone    [2][]*request // requests that left since the latest pass ended, and in the pass before; plans may still refer to them
+	spare   []*request    // requests that left earlier, for reuse
+	onFetch func()        // set only in tests that submit requests between plans
 }
 
-// flight is a pass that is planned.
+// flight is a planned pass.
 type flight struct {
 	ctx, gen []visit
 	planned  bool
-	ready    sim.Time // when what it moves to host memory and back has arrived
+	ready    sim.Time // end of its copies to and from host memory
 }
 
-// visit is a request's part of a pass.
+// visit is the part of a request in a pass.
 type visit struct {
 	*request
 	before  int // tokens with KV before the pass
-	tokens  int // computed
+	tokens  int // computed tokens
 	samples bool
-	first   bool // the request was admitted to the pass
-	again   bool // it had been paused
-	reused  int  // prompt tokens found
+	first   bool // the request is admitted in this pass
+	again   bool // the request was paused before
+	reused  int  // prompt tokens found in the cache
 }
 
 func (f *flight) clear() { f.ctx, f.gen, f.planned = f.ctx[:0], f.gen[:0], false }
@@ -75,7 +75,7 @@ func New(c Config) (*Core, error) {
 	return core, nil
 }
 
-// Submit queues q at the end.
+// Submit appends q to the waiting requests.
 func (c *Core) Submit(q *sim.Request) {
 	r := c.takeSpare()
 	*r = request{Request: q, prompt: q.InputTokens, known: q.InputTokens, limit: q.OutputTokens, pass: -1, held: r.held}
@@ -91,7 +91,7 @@ func (c *Core) Submit(q *sim.Request) {
 	c.live++
 }
 
-// queue lets r wait behind earlier requests: all, or at least as urgent ones.
+// queue inserts r after all waiting requests, or with ByPriority after all requests that are at least as urgent.
 func (c *Core) queue(r *request) {
 	all := c.line.All()
 	i := len(all)
@@ -101,7 +101,7 @@ func (c *Core) queue(r *request) {
 	c.line.Insert(i, r)
 }
 
-// takeSpare returns the memory of a request.
+// takeSpare returns an unused request, or a new one.
 func (c *Core) takeSpare() *request {
 	last := len(c.spare) - 1
 	if last < 0 {
@@ -112,7 +112,7 @@ func (c *Core) takeSpare() *request {
 	return r
 }
 
-// Able returns what the core can do apart from running passes.
+// Able returns the optional abilities of the core.
 func (c *Core) Able() scheduler.Ability {
 	able := scheduler.Rooms | scheduler.Remembers
 	if c.KeepSent {
@@ -121,7 +121,7 @@ func (c *Core) Able() scheduler.Ability {
 	return able
 }
 
-// Nodes calls need with every prompt node of which something is cached, in host memory too.
+// Nodes calls need with every prompt node that has cached blocks, including blocks in host memory.
 func (c *Core) Nodes(need func(prompt.NodeID)) {
 	for i := range c.pool.all {
 		if k := &c.pool.all[i]; k.n > 0 && k.ref >= 0 && k.ref < ownPrompt {
@@ -130,10 +130,10 @@ func (c *Core) Nodes(need func(prompt.NodeID)) {
 	}
 }
 
-// Load returns the number of requests submitted and not finished.
+// Load returns the number of submitted requests that are not finished.
 func (c *Core) Load() int { return c.live }
 
-// Line returns the number of requests that wait and that run.
+// Line returns the numbers of waiting and running requests.
 func (c *Core) Line() (waiting, running int) {
 	for _, r := range c.active {
 		if r.slots > 0 {
@@ -143,11 +143,11 @@ func (c *Core) Line() (waiting, running int) {
 	return c.live - running, running
 }
 
-// SetClock sets the clock that times later passes.
+// SetClock sets the clock of later passes.
 func (c *Core) SetClock(clock timing.Clock) { c.Clock = clock }
 
-// Step runs the pass that starts at now, or a run of equal passes, of which only the first may start at until or later.
-// With Overlap it also plans the pass that follows.
+// Step runs the pass that starts at now, or a run of equal passes. Only the first pass may start at until or later.
+// With Overlap, Step also plans the next pass.
 func (c *Core) Step(now, until sim.Time, p *scheduler.Pass) error {
 	if n := c.countAlike(); n > 1 && c.next.ready <= now {
 		return c.takeRun(n, now, until, p)
@@ -173,8 +173,8 @@ func (c *Core) stepOnce(now sim.Time, p *scheduler.Pass) error {
 	return c.End(p)
 }
 
-// Begin is the first half of Step, for ranks in lockstep: it plans the pass that starts at now and returns its
-// work. Without work the pass has ended: it has aborted requests.
+// Begin is the first half of Step, for ranks in lockstep: it plans the pass that starts at now and returns its work.
+// If there is no work, the pass has ended: it has aborted requests, delivered first tokens or waits for transfers.
 func (c *Core) Begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error) {
 	c.openPass(now, p)
 	if err := c.planFirst(p); err != nil {
@@ -186,7 +186,7 @@ func (c *Core) Begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error) {
 	case !c.next.planned && len(c.sending) > 0 && p.Tokens == 0 && len(p.Aborted) == 0:
 		c.waitForSent(p)
 		return nil, nil
-	case !c.next.planned, p.Tokens > 0: // first tokens come before the pass
+	case !c.next.planned, p.Tokens > 0: // first tokens are delivered before the pass
 		p.Nanos = append(p.Nanos, 0)
 		c.endPass(p)
 		return nil, nil
@@ -197,7 +197,7 @@ func (c *Core) Begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error) {
 	return &c.step, nil
 }
 
-// planDuring does what a core does while the pass p runs: with Overlap it plans the pass after it.
+// planDuring does the work of the host while pass p runs: with Overlap it plans the next pass.
 func (c *Core) planDuring(p *scheduler.Pass) {
 	c.running = true
 	if c.Overlap {
@@ -209,15 +209,15 @@ func (c *Core) planDuring(p *scheduler.Pass) {
 	c.running = false
 }
 
-// openPass empties p for the pass that begins.
+// openPass resets p for the pass that starts at now.
 func (c *Core) openPass(now sim.Time, p *scheduler.Pass) {
 	p.Reset(now)
 	p.KVAtEnd = true
 	c.pool.now = now
 }
 
-// planFirst plans the next pass where none is planned, again while a plan pauses requests. It leaves none where the
-// plan has given up requests instead.
+// planFirst plans the next pass if it is not planned yet, and plans again if the plan only paused requests. No pass
+// is planned if the plan has aborted requests instead.
 func (c *Core) planFirst(p *scheduler.Pass) error {
 	for !c.next.planned {
 		again := c.planPass(c.next, p)
@@ -235,7 +235,7 @@ func (c *Core) planFirst(p *scheduler.Pass) error {
 	return nil
 }
 
-// End is the second half of Step: the pass that Begin planned ends at p.End.
+// End is the second half of Step: it ends the pass that Begin planned, at p.End.
 func (c *Core) End(p *scheduler.Pass) error {
 	p.Gap = p.End - p.Start
 	c.pool.now = p.End
@@ -254,14 +254,14 @@ func (c *Core) End(p *scheduler.Pass) error {
 	c.next, c.after = c.after, f
 	f.clear()
 	if c.live == 0 {
-		c.next.clear() // it was planned for requests that have ended
+		c.next.clear() // its requests have ended
 	}
 	c.passes++
 	c.endPass(p)
 	return nil
 }
 
-// endPass fills in what the pass did to the cache and how full the engine is.
+// endPass records the changes of the cache and the occupancy of the engine.
 func (c *Core) endPass(p *scheduler.Pass) {
 	p.KV = append(p.KV, c.pool.kv...)
 	c.pool.kv = c.pool.kv[:0]
@@ -279,7 +279,7 @@ func (c *Core) endPass(p *scheduler.Pass) {
 	c.pool.check(c.active, c.sending)
 }
 
-// announcePass enters the requests that are admitted to the pass that begins.
+// announcePass records the requests admitted in the pass that begins.
 func (c *Core) announcePass(p *scheduler.Pass) {
 	for i := range c.next.ctx {
 		v := &c.next.ctx[i]
@@ -294,7 +294,7 @@ func (c *Core) announcePass(p *scheduler.Pass) {
 	}
 }
 
-// measurePass adds up the work of the pass that begins.
+// measurePass computes the work of the pass that begins.
 func (c *Core) measurePass() {
 	c.step = timing.Step{Active: c.countHeld(), Capacity: c.pool.total * c.BlockTokens}
 	s := &c.step
@@ -307,7 +307,7 @@ func (c *Core) measurePass() {
 	}
 }
 
-// countHeld returns the tokens for which requests have KV slots, in whole blocks if there are any.
+// countHeld returns the number of tokens of KV cache in use, in whole blocks.
 func (c *Core) countHeld() int {
 	if c.hasBlocks() {
 		return (c.pool.total - c.pool.free) * c.BlockTokens

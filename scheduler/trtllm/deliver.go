@@ -7,7 +7,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// deliver gives the requests of a pass that has ended their tokens.
+// deliver gives a token to each request of a pass that has ended.
 func (c *Core) deliver(f *flight, p *scheduler.Pass) {
 	for _, all := range [][]visit{f.ctx, f.gen} {
 		for i := range all {
@@ -35,7 +35,7 @@ func (c *Core) give(r *request, p *scheduler.Pass) {
 	}
 }
 
-// finish closes the requests that have ended and stores the prompts of a pass.
+// finish removes the requests that have ended, and stores the prompts of a pass in the cache.
 func (c *Core) finish(f *flight, at sim.Time) {
 	c.closeEnded(at)
 	if !c.Reuse {
@@ -54,7 +54,7 @@ func (c *Core) finish(f *flight, at sim.Time) {
 	}
 }
 
-// closeEnded lets the requests leave that have ended.
+// closeEnded removes the requests that have ended.
 func (c *Core) closeEnded(at sim.Time) {
 	ended := false
 	for _, r := range c.active {
@@ -74,7 +74,7 @@ func (c *Core) closeEnded(at sim.Time) {
 	}
 }
 
-// Cancel takes a request out, wherever it stands.
+// Cancel removes a request, waiting or active.
 func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
 	p.Reset(now)
 	c.pool.now = now
@@ -103,7 +103,7 @@ func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
 	return true
 }
 
-// Progress yields the requests that have gained a token and not their last.
+// Progress yields the requests that have gained a token but not their last.
 func (c *Core) Progress(yield func(id sim.RequestID, tokens int, last sim.Time)) {
 	for _, r := range c.active {
 		if n := r.given(); n > 0 {

@@ -8,18 +8,18 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// events notes what happens to cached blocks as the engine announces it, if the core captures it. A block that leaves
-// the tree because a prompt takes it over is not announced.
+// events records the KV events that the engine publishes, if the core captures events. No event is published for a
+// block that leaves the tree because a prompt reuses it partially.
 type events struct {
 	cfg  *Config
 	seqs []uint64 // sequence hashes of the blocks, by blockID
 	out  []scheduler.KVEvent
-	lost int // since the latest pass
+	lost int // lost events since the latest pass
 }
 
 func (e *events) isOn() bool { return e.cfg.Capture == scheduler.CaptureEvents }
 
-// publish moves what was noted to p.
+// publish moves the recorded events to p.
 func (e *events) publish(p *scheduler.Pass) {
 	e.dropOldest()
 	p.EventsLost += e.lost
@@ -29,8 +29,8 @@ func (e *events) publish(p *scheduler.Pass) {
 	e.out = e.out[:0]
 }
 
-// dropOldest drops the oldest events, for which event_buffer_max_size has no room. Blocks that move are an event
-// each.
+// dropOldest drops the oldest events if there are more than event_buffer_max_size. Each moved block counts as one
+// event.
 func (e *events) dropOldest() {
 	if e.cfg.EventBuffer == 0 {
 		return
@@ -53,8 +53,8 @@ func (e *events) dropOldest() {
 	e.out = slices.Delete(e.out, 0, at)
 }
 
-// noteStored notes that b, block i of a sequence, is in the tree after parent. With began it is announced together
-// with the block before it.
+// noteStored records that b, block i of a sequence, was added to the tree after parent. With began it is added to the
+// event of the previous block.
 func (e *events) noteStored(b, parent blockID, k content, i int, began bool) {
 	if !e.isOn() {
 		return
@@ -80,7 +80,7 @@ func (e *events) noteStored(b, parent blockID, k content, i int, began bool) {
 	e.out = append(e.out, x)
 }
 
-// noteRemoved notes that b leaves the tree.
+// noteRemoved records that b leaves the tree.
 func (e *events) noteRemoved(b blockID) {
 	if !e.isOn() {
 		return
@@ -92,7 +92,7 @@ func (e *events) noteRemoved(b blockID) {
 	e.out = append(e.out, scheduler.KVEvent{Removed: []uint64{e.seqs[b]}})
 }
 
-// noteMoved notes that b, which may be found, is in another memory now.
+// noteMoved records that the cached block b was moved to another memory.
 func (e *events) noteMoved(b blockID, to scheduler.Tier) {
 	if !e.isOn() {
 		return
@@ -104,14 +104,14 @@ func (e *events) noteMoved(b blockID, to scheduler.Tier) {
 	e.out = append(e.out, scheduler.KVEvent{Moved: []uint64{e.seqs[b]}, Tier: to})
 }
 
-// hashTokens returns the hash of the tokens of block i of a sequence. Blocks that are not full, and those with tokens of
-// an answer, have names that no prompt of a router has.
+// hashTokens returns the hash of the tokens of block i of a sequence. Partial blocks and blocks with answer tokens
+// have hashes that no prompt at a router has.
 func (e *events) hashTokens(k content, i int) uint64 {
 	tree := e.cfg.Tree
 	switch {
 	case int(k.prompt) < e.cfg.BlockTokens || k.ref >= ownAnswer:
 		ref := uint64(k.ref)
-		if tree.Hashed() && k.ref >= 0 && k.ref < ownPrompt { // the number of a node may be reused
+		if tree.Hashed() && k.ref >= 0 && k.ref < ownPrompt { // the id of a node may be reused
 			ref = tree.LocalHash(prompt.NodeID(k.ref), 0)
 		}
 		own := blockhash.Chain(ref, uint64(k.owner))

@@ -11,13 +11,13 @@ import (
 type example struct {
 	name   string
 	config Config
-	names  string // of the requests, a letter each
+	names  string // names of the requests, one letter each
 	asked  []asked
-	events bool // they are shown
+	events bool // the output includes events
 	want   []string
 }
 
-// readExamples reads testdata/examples.txt.
+// readExamples parses testdata/examples.txt.
 func readExamples(t *testing.T) (all []example) {
 	t.Helper()
 	text, err := os.ReadFile("testdata/examples.txt")
@@ -107,7 +107,7 @@ func (e *example) addRequest(t *testing.T, line string) {
 	e.asked = append(e.asked, a)
 }
 
-// describe writes a pass as the file does.
+// describe returns a pass in the format of the file.
 func (e *example) describe(pass int, l *mLine) string {
 	text := fmt.Sprintf("p%d", pass)
 	for _, part := range []struct {
@@ -130,7 +130,7 @@ func (e *example) describe(pass int, l *mLine) string {
 	return text
 }
 
-// The worked examples run as the plain model of the published source runs them.
+// The worked examples give the same results in the literal model of the published source.
 func TestExamples(t *testing.T) {
 	all := readExamples(t)
 	if len(all) < 25 {
@@ -151,14 +151,14 @@ func TestExamples(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if p.core.short > 0 { // the model ends here
+				if p.core.short > 0 { // the model has no rule for this
 					got = append(got, "no free block")
 					break
 				}
 				got = append(got, e.describe(len(got)+1, line))
 			}
 			if n := len(e.want) - 1; !strings.Contains(e.want[n], "tokens") && e.want[n][0] == 'p' {
-				e.want = e.want[:n] // a pass for a request that has ended, which the core leaves out if no other is left
+				e.want = e.want[:n] // a pass for a request that has ended; the core skips it if no other request is left
 			}
 			if x, y := strings.Join(got, "\n"), strings.Join(e.want, "\n"); x != y {
 				t.Errorf("got\n%s\nwant\n%s", x, y)

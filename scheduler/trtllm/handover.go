@@ -7,17 +7,18 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// A prefill worker keeps the KV blocks of a prompt until it has been sent: the request leaves with its first token, and
-// releases its seat. A decode worker takes the blocks of a prompt that has been sent before it admits other requests, and gives
-// the first token before the first pass of the request; ranks in lockstep give it at the end of the running pass.
+// A prefill worker keeps the KV blocks of a prompt until its transfer ends. The request leaves the active requests
+// with its first token. A decode worker allocates the blocks of transferred prompts before it admits other requests.
+// It delivers the first token before the first pass of the request; ranks in lockstep deliver it at the end of the
+// running pass.
 
-// sent is a request that has left, of which the KV blocks are kept.
+// sent is a request that has left while its KV blocks are kept.
 type sent struct {
 	*request
-	until sim.Time // its KV cache has arrived, without another report
+	until sim.Time // end of its transfer, if Release is not used
 }
 
-// handOver lets r, which has its last token, leave a prefill worker at an instant.
+// handOver removes r, which has its last token, from a prefill worker at an instant.
 func (c *Core) handOver(r *request, at sim.Time) {
 	until := at + c.Transfer.Delay(r.InputTokens)
 	if !c.KeepSent && (until <= at || c.gate != nil) {
@@ -32,7 +33,7 @@ func (c *Core) handOver(r *request, at sim.Time) {
 	c.live--
 }
 
-// releaseSent releases the blocks of what has arrived by now.
+// releaseSent releases the blocks of transfers that have ended by now.
 func (c *Core) releaseSent(now sim.Time) {
 	if len(c.sending) == 0 || c.KeepSent {
 		return
@@ -51,7 +52,7 @@ func (c *Core) freeSent(r *request) {
 	c.recycle(r)
 }
 
-// Release releases the blocks of a prompt that has been sent, or will not be.
+// Release releases the blocks of a prompt that was sent, or that will not be sent.
 func (c *Core) Release(id sim.RequestID) bool {
 	i := slices.IndexFunc(c.sending, func(s sent) bool { return s.ID == id })
 	if i < 0 {
@@ -63,7 +64,7 @@ func (c *Core) Release(id sim.RequestID) bool {
 	return true
 }
 
-// waitForSent makes p a pass that waits for the first KV cache to arrive, where nothing else can be done.
+// waitForSent makes p a pass that waits for the first transfer to end, if no other work can be done.
 func (c *Core) waitForSent(p *scheduler.Pass) {
 	if c.KeepSent {
 		p.Blocked = true
@@ -80,8 +81,8 @@ func (c *Core) waitForSent(p *scheduler.Pass) {
 	c.endPass(p)
 }
 
-// admitArrived takes the blocks of prompts that have been sent to this decode worker, in order, as long as there are
-// enough, and gives the requests their first tokens.
+// admitArrived allocates blocks for prompts that were sent to this decode worker, in order, while there are enough.
+// It gives these requests their first tokens.
 func (c *Core) admitArrived(p *scheduler.Pass) {
 	if c.Role != scheduler.Decode {
 		return
@@ -105,7 +106,7 @@ func (c *Core) admitArrived(p *scheduler.Pass) {
 		r.known++
 		p.AddToken(r.ID, 1, r.OutputTokens, 0, false)
 		if r.pass = c.passes; !c.running {
-			r.pass-- // it comes before the pass that is planned
+			r.pass-- // the token is delivered before the planned pass
 		}
 		c.firsts = append(c.firsts, r)
 		if r.OutputTokens == 1 || r.limit == 1 {
@@ -117,7 +118,7 @@ func (c *Core) admitArrived(p *scheduler.Pass) {
 	}
 }
 
-// countAvailable returns how many blocks there are for prompts that have been sent.
+// countAvailable returns the number of blocks available to prompts that were sent.
 func (c *Core) countAvailable() int {
 	if !c.hasBlocks() {
 		return 0
@@ -137,7 +138,7 @@ func (c *Core) countAvailable() int {
 	return avail
 }
 
-// countArrived returns how many blocks a prompt that has been sent needs to be admitted.
+// countArrived returns the number of blocks that a prompt that was sent needs for admission.
 func (c *Core) countArrived(r *request) int {
 	switch tokens := r.prompt + r.left; {
 	case !c.hasBlocks():
@@ -151,7 +152,7 @@ func (c *Core) countArrived(r *request) int {
 	}
 }
 
-// Room returns the blocks that are neither held nor reserved, less the blocks that waiting requests need.
+// Room returns the number of blocks that are neither held nor reserved, minus the blocks that waiting requests need.
 func (c *Core) Room() int {
 	room := c.countAvailable()
 	for _, r := range c.active {

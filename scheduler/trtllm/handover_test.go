@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// worker is a core of one pool of two, with requests of unique prompts.
+// worker is a core of a prefill or decode pool, with unique prompts.
 type worker struct {
 	t    *testing.T
 	core *Core
@@ -31,7 +31,7 @@ func (w *worker) submit(input, output int) {
 	w.core.Submit(&sim.Request{ID: sim.RequestID(w.next), InputTokens: input, OutputTokens: output, Prompt: prompt.Prompt{Seed: int32(w.next)}})
 }
 
-// step runs a pass and describes it: how long it takes, which requests are admitted, and first and last tokens.
+// step runs a pass and returns a description: its duration, the admitted requests, and first and last tokens.
 func (w *worker) step() string {
 	w.t.Helper()
 	if err := w.core.Step(w.now, w.now, &w.pass); err != nil {
@@ -69,14 +69,15 @@ func (w *worker) expect(want ...string) {
 	}
 }
 
-// A decode worker gives the first token of a prompt that has been sent before the first pass, which makes the second. It
-// reserves the blocks of the whole answer, and the first request for which there are none blocks those behind it.
+// A decode worker delivers the first token of a prompt that was sent before the first pass, which computes the second
+// token. It reserves the blocks of the whole answer. The first request without enough blocks makes all later
+// requests wait.
 func TestDecodeWorkerReserves(t *testing.T) {
 	w := newWorker(t, 6, func(c *Config) { c.Role = scheduler.Decode })
 	w.submit(8, 5) // 4 blocks
-	w.submit(8, 4) // 3
-	w.submit(4, 4) // 2
-	w.submit(4, 1) // 2
+	w.submit(8, 4) // 3 blocks
+	w.submit(4, 4) // 2 blocks
+	w.submit(4, 1) // 2 blocks
 	w.expect(
 		"no time, 1 admitted, 1 tokens, 3 free",
 		"a pass, 1 tokens, 3 free",
@@ -85,7 +86,7 @@ func TestDecodeWorkerReserves(t *testing.T) {
 		"a pass, 1 tokens, 1 ends, 6 free",
 		"no time, 2 admitted, 3 admitted, 2 tokens, 1 free",
 	)
-	if n := w.core.Room(); n != -1 { // 6, less 3 and 2 that are reserved, and 2 for the request that waits
+	if n := w.core.Room(); n != -1 { // 6 blocks, minus 3 and 2 reserved blocks, minus 2 for the waiting request
 		t.Errorf("room for %d blocks", n)
 	}
 	w.expect(
@@ -96,7 +97,7 @@ func TestDecodeWorkerReserves(t *testing.T) {
 	)
 }
 
-// With MAX_UTILIZATION the blocks of the prompt do, and a request that is paused computes its prompt anew.
+// With MAX_UTILIZATION only the blocks of the prompt are required, and a paused request computes its prompt again.
 func TestDecodeWorkerPauses(t *testing.T) {
 	w := newWorker(t, 4, func(c *Config) { c.Role, c.Policy, c.Overlap = scheduler.Decode, MaxUtil, false })
 	w.submit(7, 6)
@@ -115,8 +116,8 @@ func TestDecodeWorkerPauses(t *testing.T) {
 	}
 }
 
-// A prefill worker keeps the blocks of a prompt until it has been sent. The request leaves with its first token, and where
-// nothing fits the worker waits for the first prompt to arrive.
+// A prefill worker keeps the blocks of a prompt until its transfer ends. The request leaves with its first token. If
+// no prompt fits, the worker waits until the first transfer ends.
 func TestPrefillWorkerKeepsBlocks(t *testing.T) {
 	slow := func(c *Config) { c.Role, c.Reuse, c.Transfer.Latency = scheduler.Prefill, false, 100 }
 	w := newWorker(t, 5, slow)
@@ -129,7 +130,7 @@ func TestPrefillWorkerKeepsBlocks(t *testing.T) {
 	sent := w.now
 	w.expect("a pass, 2 admitted, 1 tokens, 2 ends, 1 free")
 	w.submit(8, 1)
-	w.expect("a pass, 0 tokens, 3 free") // it waits
+	w.expect("a pass, 0 tokens, 3 free") // the worker waits
 	if w.now != sent+100 {
 		t.Errorf("the wait ends at %v ms, want %v", w.now, sent+100)
 	}

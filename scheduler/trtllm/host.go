@@ -8,12 +8,12 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Host is host memory behind the KV blocks: host_cache_size.
+// Host is the configuration of host memory for KV blocks: host_cache_size.
 type Host struct {
 	Blocks            int     // 0: none
-	BytesPerToken     int     // of the KV cache; 0: copies take no time
+	BytesPerToken     int     // bytes of KV cache; 0: copies take no time
 	ToHostGBPerSecond float64 // 10^9 bytes per second; 0: copies take no time
-	ToGPUGBPerSecond  float64 // the same, back
+	ToGPUGBPerSecond  float64 // 10^9 bytes per second, to the GPU; 0: copies take no time
 }
 
 func (h *Host) check(reuse bool) error {
@@ -28,17 +28,17 @@ func (h *Host) check(reuse bool) error {
 	return nil
 }
 
-// tier is the blocks of host memory. A block moves by changing places with a block of the other memory.
+// tier is the state of host memory. To move a block, the pool swaps it with a block of the other memory.
 type tier struct {
-	fresh      int     // blocks never taken
+	fresh      int     // number of blocks that were never used
 	queue      waiting // blocks without a reference
-	sent, read int     // blocks copied to the host and back, by the plan in progress
+	sent, read int     // blocks copied to and from the host by the current plan
 	busyTo     sim.Time
 	busyFrom   sim.Time
 }
 
-// offload moves b, the front of the free queue, to host memory, and returns the block that had been there for longest
-// without a reference, which is on the device now, held once.
+// offload moves b, the first block of the free queue, to host memory. In exchange, the first block of the free queue
+// in host memory moves to the device. offload returns this block, held once.
 func (p *pool) offload(b blockID) blockID {
 	t := &p.host
 	l := t.queue.front(t.fresh)
@@ -64,7 +64,7 @@ func (p *pool) offload(b blockID) blockID {
 	return h
 }
 
-// onboard moves b, which r holds for some tokens of its prompt, to the device if it is in host memory.
+// onboard moves b to the device if it is in host memory; r holds b for some tokens of its prompt.
 func (p *pool) onboard(r *request, b blockID, tokens int) {
 	if !p.all[b].host {
 		return
@@ -78,8 +78,8 @@ func (p *pool) onboard(r *request, b blockID, tokens int) {
 	p.events.noteMoved(b, scheduler.Device)
 }
 
-// moveBlocks begins the copies of a plan, at the start of p, and returns when they have ended. Each direction has a
-// link, on which copies come one after the other.
+// moveBlocks starts the copies of a plan at the start of p, and returns their end. Each direction has a link, which
+// runs one copy at a time.
 func (t *tier) moveBlocks(c *Config, p *scheduler.Pass) sim.Time {
 	if t.sent+t.read == 0 {
 		return 0
@@ -98,7 +98,7 @@ func (t *tier) moveBlocks(c *Config, p *scheduler.Pass) sim.Time {
 	return max(t.busyTo, t.busyFrom)
 }
 
-// wait returns how long after now the copies of a pass end, in ms and whole ns.
+// wait returns the time from now until the copies of a pass end, in ms, rounded up to whole ns.
 func (f *flight) wait(now sim.Time) float64 {
 	return math.Ceil(float64((f.ready-now).Max0())*1e6) / 1e6
 }

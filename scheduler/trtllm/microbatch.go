@@ -1,6 +1,7 @@
 package trtllm
 
-// countCost returns the cost of n prompt tokens, of which left are to be computed and found are expected in the cache.
+// countCost returns the number of tokens to count for a chunk of n prompt tokens. The prompt has left tokens to
+// compute, of which found are expected in the cache.
 func countCost(n, found, left int) int {
 	if found <= 0 || found+n < left {
 		return n
@@ -8,7 +9,7 @@ func countCost(n, found, left int) int {
 	return max(0, left-found)
 }
 
-// expected returns the prompt tokens of r that are expected to be found.
+// expected returns the number of prompt tokens of r that are expected in the cache.
 func (c *Core) expected(r *request) int {
 	if !c.CreditTokens || !r.isFirstChunk() {
 		return 0
@@ -16,7 +17,7 @@ func (c *Core) expected(r *request) int {
 	return r.expect
 }
 
-// batch chooses the requests and tokens of a pass among requests that have blocks.
+// batch selects the requests and tokens of a pass among the requests with blocks.
 func (c *Core) batch(f *flight) {
 	used, wanted, size := 0, 0, 0
 	fits := true
@@ -65,7 +66,7 @@ walk:
 	c.addPrompts(f, func(r *request) bool { return r.chunk > 0 })
 }
 
-// costOf returns the cost of the rest of the prompt of r.
+// costOf returns the cost of the remaining prompt of r.
 func (c *Core) costOf(r *request) int {
 	if c.Chunking != Whole {
 		return countCost(r.chunk, c.expected(r), r.rest())
@@ -84,7 +85,7 @@ func (c *Core) addPrompts(f *flight, takes func(r *request) bool) {
 	}
 }
 
-// cutPrompts cuts the prompts of a pass to a number of tokens.
+// cutPrompts cuts the prompts of a pass to the given number of tokens.
 func (c *Core) cutPrompts(room int) {
 	if c.Chunking == EqualProgress {
 		c.cutEqually(room)
@@ -107,7 +108,7 @@ func (c *Core) cutPrompts(room int) {
 	}
 }
 
-// cutEqually gives each prompt one block after the other.
+// cutEqually extends the chunks of all prompts block by block in turn.
 func (c *Core) cutEqually(room int) {
 	for _, r := range c.prompts {
 		r.chunk = 0
@@ -129,7 +130,7 @@ func (c *Core) cutEqually(room int) {
 	}
 }
 
-// waitForBatch takes the prompts out of a pass with answers that is too small, for a number of passes.
+// waitForBatch removes the prompts from a pass with answers if the pass is too small, for at most WaitIters passes.
 func (c *Core) waitForBatch(f *flight) {
 	if c.WaitIters == 0 && c.WaitRatio == 0 || len(f.ctx) == 0 || len(f.gen) == 0 {
 		return

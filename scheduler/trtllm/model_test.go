@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// The plain model of the scheduler: it keeps every token, and reads all of them.
+// The literal model of the scheduler stores and compares single tokens.
 
 type mBlock struct {
 	refs   int
@@ -18,11 +18,11 @@ type mBlock struct {
 	kids   []*mBlock
 	host   bool
 	used   bool
-	name   string // in events: the tokens up to its end
+	name   string // identifies the block in events: the tokens up to its end
 
-	priority int      // of retention
-	last     sim.Time // for which it keeps that without a reference; 0: for ever
-	until    sim.Time // when it does not any more; 0: not soon
+	priority int      // retention priority
+	last     sim.Time // time for which an unreferenced block keeps its priority; 0: forever
+	until    sim.Time // end of this time; 0: not set
 }
 
 type mReq struct {
@@ -50,16 +50,16 @@ func (r *mReq) token(i int) int64 {
 type mBatch struct {
 	ctx, gen, sample []*mReq
 	work, loaded     []string
-	turn             int // in which it was planned
+	turn             int // turn in which it was planned
 }
 
-// mLine is what a pass did.
+// mLine is the result of a pass.
 type mLine struct {
 	work, gen, got, ended []string
 	events                []string
 	loaded                []string
 	free                  int
-	turn                  int // in which it was planned
+	turn                  int // turn in which it was planned
 }
 
 func (l *mLine) String() string {
@@ -71,14 +71,14 @@ type model struct {
 	root            *mBlock
 	free, host      []*mBlock
 	events          []string
-	names           map[string]int // of blocks in events, in order
+	names           map[string]int // numbers of blocks in events, in order of appearance
 	loads           []string
 	offloads        int
 	waiting, active []*mReq
 	prev            *mBatch
 	turn, waits     int
 	paused          int
-	failed          string // why the rest is undefined
+	failed          string // the reason why further results are undefined
 	now             sim.Time
 	lost, expired   int
 }
@@ -154,7 +154,7 @@ func (m *model) drop(b *mBlock) {
 	m.detach(b)
 }
 
-// tell notes an event about a block.
+// tell records an event about a block.
 func (m *model) tell(what string, b *mBlock) {
 	m.events = append(m.events, fmt.Sprintf("%s {%s}", what, b.name))
 }
@@ -169,7 +169,7 @@ func (m *model) number(events []string) (all []string) {
 
 var blockNames = regexp.MustCompile(`{[^}]*}`)
 
-// numberOf returns the number of a name, a new one where it has none.
+// numberOf returns the number of a name, and assigns a new one if it has none.
 func numberOf[K comparable](names map[K]int, name K) int {
 	if _, ok := names[name]; !ok {
 		names[name] = len(names)
@@ -202,7 +202,7 @@ func (m *model) claim(b *mBlock) {
 	m.host = slices.DeleteFunc(m.host, func(x *mBlock) bool { return x == b })
 }
 
-// onboard brings a claimed block to the device.
+// onboard moves a claimed block to the device.
 func (m *model) onboard(r *mReq, b *mBlock, tokens int) {
 	if !b.host {
 		return
@@ -235,7 +235,7 @@ func (m *model) take() *mBlock {
 	return b
 }
 
-// popLeast takes out the first of the blocks with the least priority.
+// popLeast removes and returns the first block with the lowest priority.
 func popLeast(all *[]*mBlock) *mBlock {
 	least := slices.MinFunc(*all, func(a, b *mBlock) int { return a.priority - b.priority })
 	*all = slices.DeleteFunc(*all, func(x *mBlock) bool { return x == least })
@@ -243,7 +243,7 @@ func popLeast(all *[]*mBlock) *mBlock {
 	return least
 }
 
-// retain gives a block its priority, by the token of r that it begins with; found, if the cache has it.
+// retain sets the priority of a block from its first token in r. found reports whether the block was cached.
 func (m *model) retain(b *mBlock, r *mReq, token int, found bool) {
 	c := m.c.Retention
 	if c == nil {
@@ -264,7 +264,7 @@ func (m *model) retain(b *mBlock, r *mReq, token int, found bool) {
 	}
 }
 
-// expire moves expired blocks behind all other blocks, in the order in which they expired.
+// expire moves expired blocks to the end of the queue, in the order in which they expired.
 func (m *model) expire() {
 	for {
 		var next *mBlock
@@ -415,7 +415,7 @@ func (m *model) close(r *mReq) {
 	r.blocks = nil
 }
 
-// credit returns how many blocks of the prompt of r are held by other requests.
+// credit returns how many prompt blocks of r are held by other requests.
 func (m *model) credit(r *mReq) int {
 	hit, full, held := m.walk(r.toks), r.P/m.c.BlockTokens, 0
 	for _, b := range hit {
@@ -573,7 +573,7 @@ func (m *model) cost(chunk, hit, left int) int {
 	return max(0, left-hit)
 }
 
-// hit returns the tokens of r that do not count.
+// hit returns the number of tokens of r that do not count.
 func (m *model) hit(r *mReq) int {
 	if !r.firstChunk() || !m.c.CreditTokens {
 		return 0
@@ -810,7 +810,7 @@ func (m *model) finish(b *mBatch) (out []string) {
 	return out
 }
 
-// buffer leaves the latest of the events of a turn: blocks that are removed one after the other are one.
+// buffer keeps the latest events of a turn. Blocks that are removed one after the other count as one event.
 func (m *model) buffer(all []string) []string {
 	events := 0
 	for i := len(all) - 1; i >= 0 && m.c.EventBuffer > 0; i-- {
@@ -825,7 +825,7 @@ func (m *model) buffer(all []string) []string {
 	return all
 }
 
-// step is a turn of the loop. It returns the work of the pass that ended in it, nil if none did.
+// step runs one turn of the loop. It returns the result of the pass that ended in this turn, or nil if none ended.
 func (m *model) step() *mLine {
 	m.turn++
 	for len(m.active) < m.c.MaxBatch {

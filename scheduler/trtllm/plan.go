@@ -6,8 +6,8 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// planPass plans a pass by what is known now, and takes the blocks for it. It reports whether the plan is to be
-// made again if it is empty: since it has paused requests, or given some up.
+// planPass plans a pass from the current state, and allocates its blocks. It returns true if the plan is empty and
+// should be repeated because it has paused requests.
 func (c *Core) planPass(f *flight, p *scheduler.Pass) (again bool) {
 	f.clear()
 	c.pool.now = p.Start
@@ -40,7 +40,7 @@ func (c *Core) planPass(f *flight, p *scheduler.Pass) (again bool) {
 	return !f.planned && len(c.chosen.paused) > 0
 }
 
-// fetch makes requests active while there are seats.
+// fetch moves waiting requests to the active requests, up to MaxBatch.
 func (c *Core) fetch() {
 	if c.onFetch != nil {
 		c.onFetch()
@@ -51,7 +51,7 @@ func (c *Core) fetch() {
 	}
 }
 
-// abortFailed gives up requests of which a pause has made the prompt longer than a pass.
+// abortFailed aborts requests with a prompt that has become longer than a pass because of a pause.
 func (c *Core) abortFailed(p *scheduler.Pass) {
 	for _, r := range c.failed {
 		p.Aborted = append(p.Aborted, scheduler.Abort{
@@ -67,19 +67,19 @@ func (c *Core) abortFailed(p *scheduler.Pass) {
 	}
 }
 
-// forget releases a request that holds nothing any more.
+// forget releases a request that has no blocks any more.
 func (c *Core) forget(r *request) {
 	c.recycle(r)
 	c.live--
 }
 
-// recycle keeps the memory of a request.
+// recycle keeps the memory of a request for reuse.
 func (c *Core) recycle(r *request) { c.gone[0] = append(c.gone[0], r) }
 
-// launch takes the blocks of a pass. Requests for which there is none stay out of it.
+// launch allocates the blocks of a pass. It removes requests without enough blocks from the pass.
 func (c *Core) launch(f *flight) {
 	c.claimed = c.claimed[:0]
-	if c.Reuse && c.ClaimFirst && (len(f.ctx) > 1 || c.Host.Blocks > 0) { // one alone takes no blocks before it holds its prefix
+	if c.Reuse && c.ClaimFirst && (len(f.ctx) > 1 || c.Host.Blocks > 0) { // a single request holds its prefix before it allocates blocks
 		for i := range f.ctx {
 			if r := f.ctx[i].request; r.isFirstChunk() && r.blocks == 0 {
 				c.claim(r)
@@ -120,7 +120,7 @@ func (c *Core) launch(f *flight) {
 	f.gen = grown
 }
 
-// claim holds the full prefix blocks of r until blocks are taken.
+// claim holds the full prefix blocks of r until the blocks of the pass are allocated.
 func (c *Core) claim(r *request) {
 	w := c.pool.found(r)
 	b := c.pool.prefix(w, min(w.all, (r.prompt-1)/c.BlockTokens))
@@ -143,7 +143,7 @@ func (c *Core) hasRoom(r *request) bool {
 	return need-(w.held-w.far) <= c.pool.free
 }
 
-// pausePaused ends the pauses that the latest plan began.
+// pausePaused completes the pauses that the latest plan began.
 func (c *Core) pausePaused() {
 	for _, r := range c.chosen.paused {
 		if r.victim && r.state != done {
@@ -153,7 +153,8 @@ func (c *Core) pausePaused() {
 	c.chosen.paused = c.chosen.paused[:0]
 }
 
-// advance moves the requests of a pass on: with Overlap when it is queued, and the last tokens are foreseen.
+// advance updates the states of the requests of a pass. With Overlap this happens when the pass is queued, before its
+// tokens are known.
 func (c *Core) advance(f *flight) {
 	for i := range f.ctx {
 		r := f.ctx[i].request
@@ -174,7 +175,7 @@ func (c *Core) advance(f *flight) {
 	}
 }
 
-// foresee retires a request of which the last token is in flight.
+// foresee marks a request as retiring if its last token is in flight.
 func (c *Core) foresee(r *request) {
 	if c.Overlap && r.known-r.prompt+1 >= r.left {
 		r.state = retiring

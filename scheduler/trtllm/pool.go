@@ -10,21 +10,21 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// blockID is a KV block's place in the pool.
+// blockID is the index of a block in the pool.
 type blockID int32
 
 const (
-	root    blockID = -1 // of the tree
+	root    blockID = -1 // root of the tree
 	noBlock blockID = -2
 )
 
-// content is the tokens of a block, among blocks that follow the same block: some of a prompt, then some of an
-// answer.
+// content identifies the tokens of a block among blocks with the same parent: some prompt tokens, followed by some
+// answer tokens.
 type content struct {
-	ref    int64 // of the prompt tokens: a prompt node, or ownPrompt and a seed; noRef without any
-	owner  int32 // request of the answer tokens, -1 without any
-	prompt int32 // tokens
-	answer int32 // tokens
+	ref    int64 // prompt tokens: a prompt node, or ownPrompt with a seed; noRef if there are none
+	owner  int32 // request of the answer tokens; -1 if there are none
+	prompt int32 // number of prompt tokens
+	answer int32 // number of answer tokens
 }
 
 const (
@@ -35,42 +35,42 @@ const (
 
 func (k content) tokens() int { return int(k.prompt + k.answer) }
 
-// place is a content after a block.
+// place is a content with its parent.
 type place struct {
 	parent blockID
 	content
 }
 
-// family is the children of a block that may begin with the same token.
+// family identifies the children of a block that may begin with the same token.
 type family struct {
 	parent blockID
 	ref    int64
 }
 
-// list is the ends of a list of blocks.
+// list contains the ends of a list of blocks.
 type list struct{ first, last blockID }
 
-// links are a block's neighbors in a list.
+// links are the neighbors of a block in a list.
 type links struct{ older, newer blockID }
 
-// block is a number of KV blocks with the same content each, one after the other: of a prompt node, or of an answer. They
-// are held and released together. It fits a cache line of 64 bytes.
+// block is a number of consecutive KV blocks of a prompt node or of an answer, each with the same content. They are
+// held and released together. The struct fits in a cache line of 64 bytes.
 type block struct {
-	ref            int64 // of the content
+	ref            int64 // content.ref; the next fields are also of the content
 	owner          int32
 	prompt, answer int32
 	refs           int32
-	n              int32   // KV blocks, 0: none of its members means anything
-	before         blockID // the blocks that were split off its front: requests that held all of them hold both
-	links                  // in the free queue, from which the last of its KV blocks is taken first
-	parent         blockID // in the tree, noBlock outside it
-	kids           list    // in the tree, in no order that matters
-	nth            int32   // of the blocks of its prompt node, the first
-	changed        uint32  // stamp of the pool when a kid came, or when it left the tree itself
-	indexed        bool    // it is in the pool's exact and families
+	n              int32   // number of KV blocks; 0: the block is unused
+	before         blockID // the blocks that were split off its front; requests that held the whole block hold both parts
+	links                  // in the free queue, which allocates the last of its KV blocks first
+	parent         blockID // parent in the tree; noBlock if it is not in the tree
+	kids           list    // children in the tree, in any order
+	nth            int32   // index of its first KV block among the blocks of its prompt node
+	changed        uint32  // stamp of the pool when a child was added, or when it left the tree
+	indexed        bool    // it is in exact and families of the pool
 	host           bool    // it is in host memory
-	priority       uint8   // of retention; only where the pool has any
-	used           bool    // it has had tokens that could be found
+	priority       uint8   // retention priority, if the pool has retention priorities
+	used           bool    // its tokens could be found in the cache at some time
 }
 
 func (k *block) content() content {
@@ -81,41 +81,42 @@ func (k *block) holds(x content) bool {
 	return k.ref == x.ref && k.prompt == x.prompt && k.owner == x.owner && k.answer == x.answer
 }
 
-// siblings are the neighbors of an indexed block.
+// siblings are the links of an indexed block.
 type siblings struct {
-	kin   links // among the kids of the parent
-	alike links // in its family, by when they were stored
+	kin   links // among the children of its parent
+	alike links // in its family, in the order of storing
 }
 
-// holding is KV blocks that a request holds. Where they have been split since, the first of them are those before.
+// holding is a number of KV blocks that a request holds. If they were split later, the first of them are in the
+// before chain.
 type holding struct {
 	block blockID
 	n     int32
 }
 
-// pool is the KV blocks of an engine: a tree of blocks that can be found, and a queue of blocks without a reference.
+// pool is the KV blocks of an engine: a tree of cached blocks, and a queue of blocks without references.
 type pool struct {
 	cfg   *Config
 	all   []block
 	total int
-	shift int // log2 of the blocks of a prompt node; -1: no whole number
-	free  int // without a reference
-	fresh int // never taken
+	shift int // log2 of the number of blocks per prompt node; -1: not an integer
+	free  int // number of KV blocks without references
+	fresh int // number of KV blocks that were never used
 	queue waiting
-	now   sim.Time  // of the plan in progress, or when the running pass ends
-	alone bool      // KV blocks are kept one by one
-	spare []blockID // have no KV blocks
+	now   sim.Time  // time of the current plan, or of the end of the running pass
+	alone bool      // each KV block is a separate block
+	spare []blockID // unused blocks
 
-	exact    map[place]blockID // of kids of the root, and of blocks that have or had several
-	families map[family]list   // of the same
-	siblings []siblings        // of indexed blocks
-	top      list              // kids of the root
-	stamp    uint32            // counts the changes of the tree since the epoch
-	topStamp uint32            // stamp when a kid of the root came
-	epoch    uint32            // counts how often stamp began anew
-	uses     int64             // changes when blocks of the tree get their first reference, or lose their last
-	cached   int               // blocks in the tree without a reference, on the device
-	fewer    map[blockID]int32 // references of victims of the plan in progress
+	exact    map[place]blockID // children of the root, and of blocks with several children, now or before
+	families map[family]list   // families of the blocks in exact
+	siblings []siblings        // links of indexed blocks
+	top      list              // children of the root
+	stamp    uint32            // number of changes of the tree in this epoch
+	topStamp uint32            // stamp when a child of the root was added
+	epoch    uint32            // number of overflows of stamp
+	uses     int64             // changes if a block of the tree gets its first reference or loses its last
+	cached   int               // KV blocks in the tree without references, on the device
+	fewer    map[blockID]int32 // references of paused requests in the current plan
 
 	retention retention
 	host      tier
@@ -138,7 +139,7 @@ func newPool(c *Config) pool {
 	return p
 }
 
-// shiftOf returns log2 of n, -1 where that is no whole number.
+// shiftOf returns log2 of n, or -1 if it is not an integer.
 func shiftOf(n int) int {
 	if n&(n-1) != 0 {
 		return -1
@@ -146,7 +147,8 @@ func shiftOf(n int) int {
 	return bits.TrailingZeros(uint(n))
 }
 
-// contentOf returns the content of block i of r up to token end of its sequence, and how many blocks from i on have it.
+// contentOf returns the content of block i of the first end tokens of r. It also returns how many blocks from i on
+// have this content.
 func (p *pool) contentOf(r *request, i, end int) (k content, n int) {
 	size := p.cfg.BlockTokens
 	start, most := i*size, end/size
@@ -172,7 +174,7 @@ func (p *pool) contentOf(r *request, i, end int) (k content, n int) {
 	return k, n
 }
 
-// refOf returns the reference of the prompt tokens of block i of r.
+// refOf returns content.ref for block i of r.
 func (p *pool) refOf(r *request, i int) int64 {
 	if r.Prompt.Unique() {
 		return ownPrompt | int64(r.Prompt.Seed)
@@ -184,7 +186,7 @@ func (p *pool) refOf(r *request, i int) int64 {
 	return int64(r.Prompt.Nodes[at])
 }
 
-// nodeAt returns which node of its prompt block i is of.
+// nodeAt returns the index of the prompt node of block i.
 func (p *pool) nodeAt(i int) int {
 	if p.shift >= 0 {
 		return i >> p.shift
@@ -202,14 +204,14 @@ func (p *pool) familyOf(parent blockID, k content) family {
 	return family{parent, k.ref}
 }
 
-// countCommon returns how many tokens two contents of one family have in common from the start.
+// countCommon returns the length of the common prefix of two contents of one family, in tokens.
 func (p *pool) countCommon(x, y content) int {
 	switch {
 	case x.prompt == 0 || y.prompt == 0:
 		if x.prompt != y.prompt {
 			return 0
 		}
-		return int(min(x.answer, y.answer)) // of the same request
+		return int(min(x.answer, y.answer)) // both are of the same request
 	case x.ref != y.ref:
 		p.a[0], p.b[0] = prompt.NodeID(x.ref), prompt.NodeID(y.ref)
 		return p.cfg.Tree.Common(prompt.Prompt{Nodes: p.a[:]}, prompt.Prompt{Nodes: p.b[:]}, int(x.prompt), int(y.prompt))
@@ -221,7 +223,7 @@ func (p *pool) countCommon(x, y content) int {
 	return int(n)
 }
 
-// find returns the block after parent with a content.
+// find returns the child of parent with the given content.
 func (p *pool) find(parent blockID, k content) (blockID, bool) {
 	if parent != root {
 		if l := &p.all[parent].kids; l.first == l.last {
@@ -232,7 +234,7 @@ func (p *pool) find(parent blockID, k content) (blockID, bool) {
 	return b, ok
 }
 
-// findFamily returns the blocks after parent that may begin with the first token of k, as a list by alikeLinks.
+// findFamily returns the children of parent that may begin with the first token of k, as a list by alikeLinks.
 func (p *pool) findFamily(parent blockID, k content) list {
 	f := p.familyOf(parent, k)
 	if parent != root {
@@ -252,13 +254,13 @@ func (p *pool) findFamily(parent blockID, k content) list {
 // nextAlike returns the block after b in its family.
 func (p *pool) nextAlike(b blockID) blockID {
 	if !p.all[b].indexed {
-		return noBlock // it is the only kid
+		return noBlock // it is the only child
 	}
 	return p.siblings[b].alike.newer
 }
 
-// match returns the block after parent that begins most like k, and how many tokens the two have in common;
-// noBlock where none does.
+// match returns the child of parent with the longest common prefix with k, and the length of this prefix in tokens.
+// It returns noBlock if there is none.
 func (p *pool) match(parent blockID, k content) (best blockID, tokens int) {
 	if k.tokens() == 0 {
 		return noBlock, 0
@@ -274,7 +276,7 @@ func (p *pool) match(parent blockID, k content) (best blockID, tokens int) {
 	for b := p.findFamily(parent, k).first; b != noBlock; b = p.nextAlike(b) {
 		n := p.countCommon(p.all[b].content(), k)
 		if !whole && n == k.tokens() && n == p.all[b].content().tokens() {
-			return b, n // the same tokens, of another prompt
+			return b, n // the same tokens in another prompt
 		}
 		if n > tokens && p.cfg.Partial && (p.cfg.Copy || !p.isUsed(b)) {
 			best, tokens = b, n
@@ -283,14 +285,14 @@ func (p *pool) match(parent blockID, k content) (best blockID, tokens int) {
 	return best, tokens
 }
 
-// isUsed reports whether a request holds b, or blocks follow it in the tree.
+// isUsed reports whether a request holds b or b has children in the tree.
 func (p *pool) isUsed(b blockID) bool {
 	k := &p.all[b]
 	return k.refs > 0 || k.kids.first != noBlock || k.n > 1
 }
 
-// walk looks up the full blocks of the known tokens of r. What it found before holds while the last block found is in the
-// tree, as all before it are then, and has no new kids.
+// walk looks up the full blocks of the known tokens of r. The previous result stays valid while the last found block
+// is in the tree and has no new children, because its ancestors are then in the tree too.
 func (p *pool) walk(r *request) walk {
 	w := p.found(r)
 	if w.uses != p.uses {
@@ -304,7 +306,7 @@ func (p *pool) walk(r *request) walk {
 	return *w
 }
 
-// found is walk without the number of blocks that are held.
+// found is walk without an update of the number of held blocks.
 func (p *pool) found(r *request) *walk {
 	w := &r.seen
 	if w.stamp == 0 || w.known != r.known || w.epoch != p.epoch || w.stamp < p.changedAt(w.last) {
@@ -313,7 +315,7 @@ func (p *pool) found(r *request) *walk {
 	return w
 }
 
-// changedAt returns the stamp of the latest kid of b that came, or of when b left the tree.
+// changedAt returns the stamp of the latest new child of b, or of the time when b left the tree.
 func (p *pool) changedAt(b blockID) uint32 {
 	if b == root {
 		return p.topStamp
@@ -321,7 +323,7 @@ func (p *pool) changedAt(b blockID) uint32 {
 	return p.all[b].changed
 }
 
-// noteChange notes that a walk that ended at b would not any more: a kid of b has come, or b has left the tree.
+// noteChange records that walks that ended at b are invalid: b has a new child, or has left the tree.
 func (p *pool) noteChange(b blockID) {
 	if p.stamp++; p.stamp == 0 {
 		p.stamp, p.epoch = 1, p.epoch+1
@@ -356,7 +358,7 @@ func (p *pool) walkTokens(r *request, tokens int) walk {
 	return w
 }
 
-// prefix returns the blocks that end with the first n of what w found.
+// prefix returns the last block of the first n KV blocks that w found.
 func (p *pool) prefix(w *walk, n int) blockID {
 	b := w.last
 	for all := w.all; all > n; {
@@ -370,7 +372,7 @@ func (p *pool) prefix(w *walk, n int) blockID {
 	return b
 }
 
-// firstNew returns the place of the first full block of r that the tree lacks; ok is false if it has all.
+// firstNew returns the place of the first full block of r that is not in the tree; ok is false if all are.
 func (p *pool) firstNew(r *request) (at place, ok bool) {
 	w := p.found(r)
 	if (w.all+1)*p.cfg.BlockTokens > r.known {
@@ -380,7 +382,7 @@ func (p *pool) firstNew(r *request) (at place, ok bool) {
 	return place{w.last, k}, true
 }
 
-// hold makes a request a holder of b.
+// hold adds a reference to b.
 func (p *pool) hold(b blockID) {
 	k := &p.all[b]
 	if k.refs == 0 {
@@ -391,7 +393,7 @@ func (p *pool) hold(b blockID) {
 	k.refs++
 }
 
-// letGo takes a holder from b; without any it goes to the back of the queue.
+// letGo removes a reference from b. Without references, b moves to the end of the free queue.
 func (p *pool) letGo(b blockID) {
 	k := &p.all[b]
 	k.refs--
@@ -409,7 +411,8 @@ func (p *pool) letGo(b blockID) {
 	}
 }
 
-// countIdle counts k among the blocks without a reference, by 1, or no more, by -1.
+// countIdle updates the counters of blocks without references when k loses its last reference (by is 1) or gets its
+// first one (by is -1).
 func (p *pool) countIdle(k *block, by int) {
 	inTree := k.parent != noBlock
 	if inTree {
@@ -424,7 +427,7 @@ func (p *pool) countIdle(k *block, by int) {
 	}
 }
 
-// queueOf returns the free queue of the memory that k is in.
+// queueOf returns the free queue of the memory of k.
 func (p *pool) queueOf(k *block) *list {
 	if k.host {
 		return p.host.queue.of(k.priority)
@@ -432,7 +435,8 @@ func (p *pool) queueOf(k *block) *list {
 	return p.queue.of(k.priority)
 }
 
-// takeBlocks gives r n more blocks from the front of the queue, out of the tree with all that follows them there.
+// takeBlocks allocates n KV blocks from the front of the queue for r. Allocated blocks and their descendants leave
+// the tree.
 func (p *pool) takeBlocks(r *request, n int) {
 	r.blocks += n
 	if p.alone {
@@ -462,7 +466,7 @@ func (p *pool) takeBlocks(r *request, n int) {
 	r.held = append(r.held, holding{b, int32(n)})
 }
 
-// newBlock returns n KV blocks outside of the tree and of the queue.
+// newBlock returns a block of n KV blocks that is neither in the tree nor in the queue.
 func (p *pool) newBlock(n int) blockID {
 	last := len(p.spare) - 1
 	if last < 0 {
@@ -476,7 +480,7 @@ func (p *pool) newBlock(n int) blockID {
 	return b
 }
 
-// evict takes up to n of the KV blocks at the front of the queue out of the tree and of the queue, and returns how many.
+// evict removes up to n KV blocks at the front of the queue from the queue and the tree, and returns their number.
 func (p *pool) evict(n int) int {
 	b := p.queue.usual.first
 	for p.all[b].kids.first != noBlock {
@@ -500,7 +504,7 @@ func (p *pool) evict(n int) int {
 	return n
 }
 
-// splitFrom returns the first n KV blocks of b, apart from those after them.
+// splitFrom splits the first n KV blocks off b and returns them.
 func (p *pool) splitFrom(b blockID, n int) blockID {
 	if n >= int(p.all[b].n) {
 		return b
@@ -513,7 +517,7 @@ func (p *pool) splitFrom(b blockID, n int) blockID {
 	if c, ok := p.fewer[b]; ok {
 		p.fewer[a] = c
 	}
-	if k.refs == 0 { // b is taken first
+	if k.refs == 0 { // b is allocated before a
 		l := p.queueOf(k)
 		x.links = links{b, k.newer}
 		if k.newer == noBlock {
@@ -530,7 +534,7 @@ func (p *pool) splitFrom(b blockID, n int) blockID {
 	return a
 }
 
-// replaceKid puts a into the place of b in the tree.
+// replaceKid replaces b by a in the tree.
 func (p *pool) replaceKid(b, a blockID) {
 	k, x := &p.all[b], &p.all[a]
 	x.parent = k.parent
@@ -550,7 +554,7 @@ func (p *pool) replaceKid(b, a blockID) {
 	*l = list{a, a}
 }
 
-// replaceLinked puts a, which has the links of another block, into its place in l.
+// replaceLinked inserts a into l instead of the block that has the same links.
 func replaceLinked(p *pool, l *list, a blockID, which int) {
 	k := *p.links(a, which)
 	if k.older == noBlock {
@@ -565,7 +569,8 @@ func replaceLinked(p *pool, l *list, a blockID, which int) {
 	}
 }
 
-// takeBlock returns the block at the front of the queue, held once and out of the tree with all that follows it there.
+// takeBlock allocates the block at the front of the queue and returns it with one reference. The block and its
+// descendants leave the tree.
 func (p *pool) takeBlock() blockID {
 	l := p.queue.front(p.fresh)
 	if p.fresh > 0 && l == &p.queue.usual {
@@ -587,7 +592,7 @@ func (p *pool) takeBlock() blockID {
 	return b
 }
 
-// holdFirst holds the front of a free queue.
+// holdFirst removes the first block of a free queue and gives it one reference.
 func (p *pool) holdFirst(l *list) {
 	b := l.first
 	k := &p.all[b]
@@ -601,7 +606,7 @@ func (p *pool) holdFirst(l *list) {
 	k.refs = 1
 }
 
-// drop takes b and all that follows it out of the tree.
+// drop removes b and its descendants from the tree.
 func (p *pool) drop(b blockID) {
 	for p.all[b].kids.first != noBlock {
 		p.drop(p.all[b].kids.first)
@@ -612,7 +617,7 @@ func (p *pool) drop(b blockID) {
 	p.detach(b)
 }
 
-// detach takes b, which has no kids, out of the tree.
+// detach removes b, which has no children, from the tree.
 func (p *pool) detach(b blockID) {
 	k := &p.all[b]
 	if k.parent == noBlock {
@@ -637,7 +642,7 @@ func (p *pool) detach(b blockID) {
 	}
 }
 
-// attach puts b into the tree after parent.
+// attach adds b to the tree as a child of parent.
 func (p *pool) attach(b, parent blockID, content content) {
 	k, l := &p.all[b], p.kidsOf(parent)
 	k.ref, k.owner, k.prompt, k.answer = content.ref, content.owner, content.prompt, content.answer
@@ -658,7 +663,7 @@ func (p *pool) attach(b, parent blockID, content content) {
 	p.noteChange(parent)
 }
 
-// addIndex lets b be found among several blocks after the same one.
+// addIndex adds b to exact and families, so that it can be found among several children.
 func (p *pool) addIndex(b blockID) {
 	k := &p.all[b]
 	k.indexed = true
@@ -680,7 +685,7 @@ func (p *pool) growSiblings(b blockID) {
 	}
 }
 
-// removeIndex takes back addIndex.
+// removeIndex reverts addIndex.
 func (p *pool) removeIndex(b blockID) {
 	k := &p.all[b]
 	k.indexed = false
@@ -701,7 +706,7 @@ func (p *pool) kidsOf(b blockID) *list {
 	return &p.all[b].kids
 }
 
-// tellRouter notes for the router how many blocks of the prompt node of b are in the tree, if b is full blocks of one.
+// tellRouter records how many blocks of the prompt node of b are in the tree, if b is full blocks of a prompt node.
 func (p *pool) tellRouter(b blockID, blocks int32) {
 	k := &p.all[b]
 	if p.cfg.Capture != scheduler.CaptureResidency || k.ref < 0 || k.ref >= ownPrompt || int(k.prompt) < p.cfg.BlockTokens {
@@ -709,13 +714,13 @@ func (p *pool) tellRouter(b blockID, blocks int32) {
 	}
 	change := scheduler.KVChange{Node: prompt.NodeID(k.ref), Blocks: blocks}
 	if n := len(p.kv); n > 0 && p.kv[n-1].Node == change.Node {
-		p.kv[n-1] = change // the latest counts
+		p.kv[n-1] = change // only the latest change counts
 		return
 	}
 	p.kv = append(p.kv, change)
 }
 
-// allocate gives r the blocks of its whole prompt and moves its chunk behind what is found.
+// allocate allocates the blocks of the whole prompt of r, and moves its chunk after the cached prefix.
 func (p *pool) allocate(r *request) {
 	size, n := p.cfg.BlockTokens, countBlocks(r.prompt, p.cfg.BlockTokens)
 	r.slots, r.expect, r.loaded = r.prompt, 0, 0
@@ -736,7 +741,7 @@ func (p *pool) allocate(r *request) {
 		found += tokens
 		switch {
 		case b == noBlock:
-			p.takeBlocks(r, n-i) // nothing is found behind a block that is not
+			p.takeBlocks(r, n-i) // no block is reused after a missing block
 			at = noBlock
 			continue
 		case tokens == size:
@@ -772,7 +777,7 @@ func (p *pool) allocate(r *request) {
 	r.chunk = min(r.chunk, r.rest())
 }
 
-// takeCopy gives r a block with a copy of the first tokens of b.
+// takeCopy allocates a block for r with a copy of the first tokens of b.
 func (p *pool) takeCopy(r *request, b blockID) {
 	priority := int(p.all[b].priority)
 	if !p.retention.isOn() {
@@ -784,8 +789,9 @@ func (p *pool) takeCopy(r *request, b blockID) {
 	p.setPriority(r.held[len(r.held)-1].block, priority, last)
 }
 
-// holdPrefix makes r hold the full blocks that it finds except that of its last token, and returns the last of them and
-// their tokens. It holds none where one of them is in host memory: to load it can evict later ones.
+// holdPrefix adds references of r to its cached full blocks, except the block of its last token. It returns the last
+// of them and their number of tokens. It holds none if one of them is in host memory, because loading this block
+// could evict later ones.
 func (p *pool) holdPrefix(r *request) (last blockID, tokens int) {
 	w := p.found(r)
 	n := min(w.all, (r.prompt-1)/p.cfg.BlockTokens)
@@ -806,7 +812,7 @@ func (p *pool) holdPrefix(r *request) (last blockID, tokens int) {
 	return last, n * p.cfg.BlockTokens
 }
 
-// part makes what r holds at place i blocks that have not been split.
+// part replaces entry i of r.held by the parts into which its block was split.
 func (p *pool) part(r *request, i int) {
 	h := r.held[i]
 	k := &p.all[h.block]
@@ -826,14 +832,14 @@ func (p *pool) part(r *request, i int) {
 	}
 }
 
-// parts is part for all that r holds.
+// parts calls part for all entries of r.held.
 func (p *pool) parts(r *request) {
 	for i := len(r.held) - 1; i >= 0; i-- {
 		p.part(r, i)
 	}
 }
 
-// grow gives r the slot of a token.
+// grow allocates the KV slot of a token for r.
 func (p *pool) grow(r *request) {
 	if p.cfg.hasBlocks() && r.slots%p.cfg.BlockTokens == 0 {
 		p.takeBlocks(r, 1)
@@ -841,8 +847,8 @@ func (p *pool) grow(r *request) {
 	r.slots++
 }
 
-// store makes blocks of the first tokens of r such that can be found, the last one even if it is not full where
-// partial allows it. A block of which the tree has the content already stays outside it.
+// store adds the blocks of the first tokens of r to the tree, with partial also the last block if it is not full. A
+// block with content that is already in the tree stays outside the tree.
 func (p *pool) store(r *request, tokens int, partial bool) {
 	size := p.cfg.BlockTokens
 	n := tokens / size
@@ -865,7 +871,7 @@ func (p *pool) store(r *request, tokens int, partial bool) {
 				alike = int(p.all[b].n)
 			}
 		}
-		p.part(r, h) // it may be what has been found
+		p.part(r, h) // it may be the block that was found
 		own := p.splitFrom(r.held[h].block, alike)
 		p.part(r, h)
 		if !known {
@@ -882,7 +888,7 @@ func (p *pool) store(r *request, tokens int, partial bool) {
 	}
 }
 
-// close stores what r has and releases its blocks, last to first.
+// close stores the tokens of r and releases its blocks, last to first.
 func (p *pool) close(r *request) {
 	if p.cfg.Reuse {
 		p.store(r, r.known-1, true)
@@ -893,7 +899,7 @@ func (p *pool) close(r *request) {
 	r.held, r.blocks, r.rooted, r.rootedHeld = r.held[:0], 0, 0, 0
 }
 
-// letGoAll takes a holder from the blocks of h, the last first.
+// letGoAll removes a reference from the blocks of h, last to first.
 func (p *pool) letGoAll(h holding) {
 	for b := h.block; h.n > 0; b = p.all[b].before {
 		h.n -= p.all[b].n
@@ -901,7 +907,7 @@ func (p *pool) letGoAll(h holding) {
 	}
 }
 
-// Which of the links of a block a list goes by.
+// Kinds of links of a block, one for each kind of list.
 const (
 	queueLinks = iota
 	kinLinks
@@ -919,7 +925,7 @@ func (p *pool) links(b blockID, which int) *links {
 	}
 }
 
-// linkBlock puts b at the back of l.
+// linkBlock appends b to l.
 func linkBlock(p *pool, l *list, b blockID, which int) {
 	*p.links(b, which) = links{l.last, noBlock}
 	if l.last == noBlock {
@@ -930,7 +936,7 @@ func linkBlock(p *pool, l *list, b blockID, which int) {
 	l.last = b
 }
 
-// unlinkBlock takes b out of l.
+// unlinkBlock removes b from l.
 func unlinkBlock(p *pool, l *list, b blockID, which int) {
 	k := p.links(b, which)
 	if k.older == noBlock {
@@ -945,7 +951,7 @@ func unlinkBlock(p *pool, l *list, b blockID, which int) {
 	}
 }
 
-// check panics where blocks are lost.
+// check panics if references or counters of blocks are wrong.
 func (p *pool) check(active []*request, sending []sent) {
 	if !invariant.Enabled {
 		return

@@ -9,25 +9,26 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// gate decides whether ranks compute prompts in the pass that they plan.
+// gate controls whether ranks compute prompts in the pass that they plan.
 type gate struct{ open bool }
 
-// Ranks is a worker of data-parallel attention: engines in lockstep, to which new requests are spread by their prompts.
+// Ranks is a worker with data-parallel attention: engines in lockstep. New requests are assigned to ranks by their
+// prompt lengths.
 type Ranks struct {
 	*lockstep.Core
 	ranks   []*Core
 	balance Balance
 	gate    gate
-	fresh   []*sim.Request // in the order in which they are spread, on no rank yet
+	fresh   []*sim.Request // requests that are not assigned to a rank yet, in order
 	spread  []*sim.Request
-	counts  []int // active requests of each rank
-	tokens  []int // prompt tokens of these
-	chosen  int   // the rank of the request that is submitted
-	waited  int   // plans in a row in which prompts waited for those of other ranks
-	batched int   // plans in a row in which prompts of all ranks waited for more
+	counts  []int // number of active requests by rank
+	tokens  []int // prompt tokens of these requests by rank
+	chosen  int   // the rank for the submitted request
+	waited  int   // consecutive plans in which prompts waited for prompts of other ranks
+	batched int   // consecutive plans in which prompts of all ranks waited for more prompts
 }
 
-// NewRanks returns an idle worker of n engines in lockstep, each with the arguments c.
+// NewRanks returns an idle worker of n engines in lockstep, each with configuration c.
 func NewRanks(c Config, n int, b Balance) (*Ranks, error) {
 	w := &Ranks{balance: b, gate: gate{open: true}, counts: make([]int, n), tokens: make([]int, n)}
 	var ranks []lockstep.Rank
@@ -45,10 +46,10 @@ func NewRanks(c Config, n int, b Balance) (*Ranks, error) {
 	return w, nil
 }
 
-// Choose returns the rank that the request that is submitted goes to.
+// Choose returns the rank for the submitted request.
 func (w *Ranks) Choose(*sim.Request) int { return w.chosen }
 
-// Submit queues r before the ranks.
+// Submit queues r, which is not assigned to a rank yet.
 func (w *Ranks) Submit(r *sim.Request) {
 	i := len(w.fresh)
 	for w.ranks[0].ByPriority && i > 0 && w.fresh[i-1].Priority > r.Priority {
@@ -57,10 +58,10 @@ func (w *Ranks) Submit(r *sim.Request) {
 	w.fresh = slices.Insert(w.fresh, i, r)
 }
 
-// Load returns the number of requests submitted and not finished.
+// Load returns the number of submitted requests that are not finished.
 func (w *Ranks) Load() int { return len(w.fresh) + w.Core.Load() }
 
-// Cancel takes a request out of the queue, or of the rank that has it.
+// Cancel removes a request from the queue or from its rank.
 func (w *Ranks) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
 	for i, r := range w.fresh {
 		if r.ID == id {
@@ -79,8 +80,9 @@ func (w *Ranks) Step(now, until sim.Time, p *scheduler.Pass) error {
 	return w.Core.Step(now, until, p)
 }
 
-// spreadRequests gives ranks with seats their part of the queue: the longest prompts first, each to the rank with the
-// fewest prompt tokens among ranks with fewer requests than the mean.
+// spreadRequests assigns queued requests to ranks, up to MaxBatch active requests per rank. Requests with longer
+// prompts are assigned first. Each goes to the rank with the fewest prompt tokens, among the ranks with fewer
+// requests than the mean.
 func (w *Ranks) spreadRequests() {
 	active, most, seats := 0, 0, 0
 	for i, c := range w.ranks {
@@ -111,8 +113,8 @@ func (w *Ranks) spreadRequests() {
 	}
 }
 
-// letPrompts reports whether the ranks compute prompts in the plan to come: where all of them have some, or have waited
-// long enough.
+// letPrompts reports whether the ranks compute prompts in the next plan. This is the case if all ranks have prompts,
+// or if prompts have waited long enough.
 func (w *Ranks) letPrompts() bool {
 	prompts, answers, full := 0, 0, false
 	for _, c := range w.ranks {
@@ -143,7 +145,7 @@ func (w *Ranks) letPrompts() bool {
 	return true
 }
 
-// countWork returns how many requests compute prompts, and how many answers, by what is known now.
+// countWork returns the numbers of requests that compute prompts and answers, in the current state.
 func (c *Core) countWork() (prompts, answers int) {
 	for _, r := range c.active {
 		switch {
@@ -165,10 +167,10 @@ func (c *Core) countWork() (prompts, answers int) {
 // Planned reports whether the next pass is planned.
 func (c *Core) Planned() bool { return c.next.planned }
 
-// CopyTime returns how long the pass that has begun waits for copies to and from host memory, in ms.
+// CopyTime returns how long the current pass waits for copies to and from host memory, in ms.
 func (c *Core) CopyTime(now sim.Time) float64 { return c.next.wait(now) }
 
-// Wait begins a pass that other ranks run and this one waits for.
+// Wait begins a pass on a rank that takes no part in it and waits for the other ranks.
 func (c *Core) Wait(now sim.Time, p *scheduler.Pass) float64 {
 	c.openPass(now, p)
 	if c.live > 0 && !c.next.planned {
@@ -177,5 +179,5 @@ func (c *Core) Wait(now sim.Time, p *scheduler.Pass) float64 {
 	return 0
 }
 
-// WaitsUntil returns 0: a pass that waits for KV blocks has its length from its planner.
+// WaitsUntil returns 0, because the planner determines the duration of a pass that waits for KV blocks.
 func (c *Core) WaitsUntil() sim.Time { return 0 }

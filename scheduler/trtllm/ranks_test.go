@@ -28,7 +28,7 @@ func buildRanks(t *testing.T, s schedulertest.Setup, n int, b Balance, change ..
 	return w
 }
 
-// Ranks end every request, whether their prompts wait for each other or not.
+// Ranks complete every request, with and without prompts that wait for each other.
 func TestRanksSuite(t *testing.T) {
 	for name, b := range map[string]Balance{"plain": {}, "balanced": {On: true, TimeoutIters: 5, WaitIters: 2}} {
 		t.Run(name, func(t *testing.T) {
@@ -44,8 +44,8 @@ func TestRanksSuite(t *testing.T) {
 	}
 }
 
-// The worked example of the source: ranks with 3 and 1 requests of 300 and 900 prompt tokens get prompts of 100, 50, 200 and
-// 10 tokens.
+// The worked example of the source: ranks with 3 and 1 requests, of 300 and 900 prompt tokens, receive prompts of
+// 100, 50, 200 and 10 tokens.
 func TestRequestsAreSpread(t *testing.T) {
 	tree := prompt.NewTree(16, 16, prompt.Options{})
 	w := buildRanks(t, schedulertest.Setup{Tree: tree, BlockTokens: 16, Blocks: 4000, MaxSeqs: 16, MaxBatchedTokens: 8192}, 2, Balance{})
@@ -75,7 +75,7 @@ func TestRequestsAreSpread(t *testing.T) {
 	}
 }
 
-// Each rank has host memory: the worker counts what all of them copy, and its pass waits for the slowest.
+// Each rank has host memory. The worker sums the copies of all ranks, and its pass waits for the slowest rank.
 func TestRanksHaveHostMemory(t *testing.T) {
 	tree := prompt.NewTree(4, 4, prompt.Options{})
 	c := Config{
@@ -90,7 +90,7 @@ func TestRanksHaveHostMemory(t *testing.T) {
 	now, p := sim.Time(0), new(scheduler.Pass)
 	var took []sim.Time
 	for i, ids := range [][]uint64{{1, 2, 3}, {4, 5, 6, 7}, {1, 2, 3}} {
-		for rank := range uint64(2) { // the same on both
+		for rank := range uint64(2) { // the same on both ranks
 			r := &sim.Request{ID: sim.RequestID(2*uint64(i) + rank), InputTokens: 4*len(ids) - 3, OutputTokens: 1}
 			all := []uint64{ids[0], ids[1], ids[2], 9}[:len(ids)]
 			for k := range all {

@@ -4,72 +4,72 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// state is how far a request is.
+// state is the progress of a request.
 type state uint8
 
 const (
-	inContext  state = iota // the prompt is unfinished
-	generating              // gains a token in each pass
-	retiring                // its last token is in flight, known by its length
+	inContext  state = iota // the prompt is not computed completely
+	generating              // the request gains a token in each pass
+	retiring                // its last token by max_tokens is in flight
 	done
 )
 
-// request is a request with what the engine knows of it.
+// request is the engine's record of a request.
 type request struct {
 	*sim.Request
 	state state
 
-	prompt int // prompt tokens; after a pause, those of the answer so far, too
-	left   int // tokens to make after them
-	limit  int // answer tokens that the request may have
-	known  int // tokens of prompt and delivered answer
+	prompt int // prompt tokens; after a pause, including the answer tokens so far
+	left   int // remaining answer tokens after these
+	limit  int // maximum number of answer tokens
+	known  int // prompt tokens and delivered answer tokens
 
 	pos    int // prompt tokens computed or found
-	found  int // of these, found in the cache at admission
-	chunk  int // prompt tokens of the pass that is planned
-	expect int // prompt tokens that the capacity scheduler expects to be found
+	found  int // prompt tokens that were found in the cache at admission
+	chunk  int // prompt tokens in the planned pass
+	expect int // prompt tokens that the capacity scheduler expects in the cache
 	slots  int // tokens with a KV slot
 	loaded int // prompt tokens found in host memory at admission
 	held   []holding
-	blocks int // KV blocks that r holds
+	blocks int // number of KV blocks that r holds
 
-	rooted     int     // of these, those from the first one on that are in the tree, full: they stay there while r holds them
-	rootedAt   blockID // the last of these, if there are any
-	rootedHeld int     // how many of held they are
+	rooted     int     // number of its first KV blocks that are full and in the tree; they stay there while r holds them
+	rootedAt   blockID // the last of these blocks, if any
+	rootedHeld int     // number of entries of held for these blocks
 
-	seen    walk // the latest walk
+	seen    walk // result of the latest walk
 	pauses  int
-	pass    int64    // of the latest token
-	lastAt  sim.Time // its instant
-	arrived bool     // its prompt has been computed elsewhere and sent, and it has no blocks yet
-	victim  bool     // closed by the plan in progress, paused when the pass before it has ended
+	pass    int64    // pass of the latest token
+	lastAt  sim.Time // time of the latest token
+	arrived bool     // its prompt was computed on another worker and sent, and it has no blocks yet
+	victim  bool     // it was closed by the current plan, and is paused after the previous pass has ended
 }
 
-// walk is what a request found in the tree of cached blocks.
+// walk is the result of looking up a request in the tree of cached blocks.
 type walk struct {
-	stamp uint32 // of the pool, as are epoch and uses
+	stamp uint32 // of the pool, like epoch and uses
 	epoch uint32
 	uses  int64
-	known int // tokens that were looked up
-	all   int // blocks found
-	held  int // of these, held by a request
-	far   int // of these, in host memory: of walkTokens alone
+	known int // number of tokens that were looked up
+	all   int // number of KV blocks found
+	held  int // number of found blocks that a request holds
+	far   int // number of held blocks in host memory; only set by walkTokens
 	last  blockID
 }
 
 func (r *request) given() int { return r.known - r.InputTokens }
 
-// isFirstChunk reports whether nothing of the prompt has been computed yet.
+// isFirstChunk reports whether no token of the prompt has been computed yet.
 func (r *request) isFirstChunk() bool { return r.pos == r.found }
 
 func (r *request) rest() int { return r.prompt - r.pos }
 
-// isStarted reports whether r has computed something that a pause would take.
+// isStarted reports whether r has computed tokens that a pause would discard.
 func (r *request) isStarted() bool {
 	return r.state == generating || r.state == retiring || r.state == inContext && !r.isFirstChunk()
 }
 
-// pause returns r to the state of a new request with its answer so far as part of the prompt.
+// pause resets r to the state of a new request. Its answer so far becomes part of the prompt.
 func (r *request) pause() {
 	g := r.known - r.prompt
 	r.left -= g

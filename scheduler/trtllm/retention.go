@@ -10,31 +10,31 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Retention is which blocks without a reference are evicted last: kv_cache_retention_config of all requests.
+// Retention configures which blocks without references are evicted last: kv_cache_retention_config of all requests.
 type Retention struct {
-	Ranges    []TokenRange // of prompts, in order; they do not overlap
-	Answer    int          // decode_retention_priority of blocks of answers, 0 to 100
-	AnswerFor sim.Time     // decode_duration_ms; 0: for ever
+	Ranges    []TokenRange // ranges of prompt tokens, in order, without overlap
+	Answer    int          // decode_retention_priority: priority of blocks of answers, 0 to 100
+	AnswerFor sim.Time     // decode_duration_ms; 0: forever
 }
 
-// TokenRange is the priority of the blocks of a prompt that begin with one of its tokens.
+// TokenRange is the priority of the prompt blocks that begin with a token of a range.
 type TokenRange struct {
-	First, End int      // End is behind the last, 0 for the end of the prompt
-	Priority   int      // 0 to 100; the least is evicted first
-	For        sim.Time // ms without a reference after which the priority is DefaultPriority; 0: for ever
+	First, End int      // End is the token after the range; 0 means the end of the prompt
+	Priority   int      // 0 to 100; blocks with the lowest priority are evicted first
+	For        sim.Time // ms without references after which the priority becomes DefaultPriority; 0: forever
 }
 
 const (
-	// DefaultPriority is the retention priority of blocks of which nothing is said.
+	// DefaultPriority is the retention priority of blocks without a configured priority.
 	DefaultPriority = 35
 	// topPriority is the highest retention priority.
 	topPriority = 100
-	// leastOffloaded is the least retention priority of blocks that are sent to host memory.
+	// leastOffloaded is the lowest retention priority of blocks that are moved to host memory.
 	leastOffloaded = 30
 )
 
-// ParseRanges reads token ranges, or returns the expected form. They are written as FIRST-END:PRIORITY or
-// FIRST-END:PRIORITY:MS, with commas between. END may be left out.
+// ParseRanges parses token ranges separated by commas, each as FIRST-END:PRIORITY or FIRST-END:PRIORITY:MS. END is
+// optional. An error describes the expected form.
 func ParseRanges(text string) (all []TokenRange, err error) {
 	for part := range strings.SplitSeq(text, ",") {
 		r, err := parseRange(part)
@@ -100,7 +100,7 @@ func (r *Retention) check(reuse bool) error {
 	return nil
 }
 
-// rangeOf returns the range that a prompt's block beginning with a token is in, nil if there is none.
+// rangeOf returns the range for a prompt block that begins with the given token, or nil if there is none.
 func (r *Retention) rangeOf(token int) *TokenRange {
 	for i := range r.Ranges {
 		if x := &r.Ranges[i]; token >= x.First && (x.End == 0 || token < x.End) {
@@ -110,13 +110,13 @@ func (r *Retention) rangeOf(token int) *TokenRange {
 	return nil
 }
 
-// kept is how long a block keeps its retention priority.
+// kept is the time for which a block keeps its retention priority.
 type kept struct {
-	last  sim.Time // ms without a reference; 0: for ever
-	since int64    // number of the release after which it counts; 0: it does not
+	last  sim.Time // ms without references; 0: forever
+	since int64    // number of the release that started this time; 0: not started
 }
 
-// retention is the retention priorities of a pool.
+// retention is the state of the retention priorities of a pool.
 type retention struct {
 	*Retention
 	kept     []kept // by blockID
@@ -134,11 +134,11 @@ func (t *retention) keptOf(b blockID) *kept {
 	return &t.kept[b]
 }
 
-// waiting are the free queues of a memory.
+// waiting contains the free queues of a memory.
 type waiting struct {
-	usual  list   // of blocks with DefaultPriority
-	others []list // by priority, without DefaultPriority; none where all blocks have it
-	least  int    // no block has a lower priority
+	usual  list   // blocks with DefaultPriority
+	others []list // by priority, except DefaultPriority; nil if all blocks have it
+	least  int    // no block has a lower priority than this
 }
 
 func newWaiting(c *Config) waiting {
@@ -153,7 +153,7 @@ func newWaiting(c *Config) waiting {
 	return w
 }
 
-// of returns the queue of blocks with a priority.
+// of returns the queue for blocks with the given priority.
 func (w *waiting) of(priority uint8) *list {
 	w.least = min(w.least, int(priority))
 	if priority == DefaultPriority || w.others == nil {
@@ -162,7 +162,8 @@ func (w *waiting) of(priority uint8) *list {
 	return &w.others[priority]
 }
 
-// front returns the queue of which the first block is taken next. It is the usual one where fresh blocks are, or none.
+// front returns the queue with the next block to allocate. It is the usual queue if no other queue has a block, or if
+// unused blocks come first.
 func (w *waiting) front(fresh int) *list {
 	for i := w.least; i < len(w.others); i++ {
 		if i == DefaultPriority {
@@ -177,10 +178,10 @@ func (w *waiting) front(fresh int) *list {
 	return &w.usual
 }
 
-// hasRoom reports whether there is a block.
+// hasRoom reports whether there is a block to allocate.
 func (w *waiting) hasRoom(fresh int) bool { return fresh > 0 || w.front(0).first != noBlock }
 
-// retain gives block i of r, which r has just taken or found, its priority.
+// retain sets the priority of block i of r, which r has just allocated or found.
 func (p *pool) retain(b blockID, r *request, i int, found bool) {
 	t := &p.retention
 	if !t.isOn() {
@@ -202,7 +203,7 @@ func (p *pool) setPriority(b blockID, priority int, last sim.Time) {
 	p.retention.keptOf(b).last = last
 }
 
-// noteReleased begins the time that a block without a reference keeps its priority.
+// noteReleased starts the time for which a block without references keeps its priority.
 func (p *pool) noteReleased(b blockID) {
 	t := &p.retention
 	if !t.isOn() {
@@ -215,14 +216,14 @@ func (p *pool) noteReleased(b blockID) {
 	}
 }
 
-// noteTaken ends the time that noteReleased has begun.
+// noteTaken stops the time that noteReleased started.
 func (p *pool) noteTaken(b blockID) {
 	if p.retention.isOn() {
 		p.retention.keptOf(b).since = 0
 	}
 }
 
-// expire moves the blocks of which the time is over to the back of the usual queue.
+// expire moves blocks with an expired priority to the end of the usual queue.
 func (p *pool) expire() {
 	t := &p.retention
 	for len(t.expiring) > 0 && t.expiring[0].Key <= p.now {

@@ -8,8 +8,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// countAlike returns the largest number of passes from now on in which every active request only gains one more token:
-// none takes a block, retires or ends, and none arrives.
+// countAlike returns the maximum number of passes from now on in which every active request only gains one token. In
+// these passes no request allocates a block, retires, ends or arrives.
 func (c *Core) countAlike() int {
 	n := len(c.active)
 	if n == 0 || n > c.MaxTokens || n < c.MaxBatch && c.line.Len() > 0 || c.gate != nil || len(c.pool.retention.expiring) > 0 || c.onFetch != nil {
@@ -30,7 +30,7 @@ func (c *Core) countAlike() int {
 	return most
 }
 
-// countCalm returns how many passes from now on r does nothing but gain one more token in each.
+// countCalm returns how many passes from now on r only gains one token in each.
 func (c *Core) countCalm(r *request) int {
 	filled := r.slots % c.BlockTokens
 	if r.state != generating || r.given() == 0 || r.pass != c.passes-1 || filled == 0 {
@@ -43,7 +43,7 @@ func (c *Core) countCalm(r *request) int {
 	return max(0, min(left, c.BlockTokens-filled))
 }
 
-// takeRun runs up to n passes that countAlike has counted, of which none but the first starts at until or later.
+// takeRun runs up to n passes that countAlike has counted. Except for the first, no pass starts at until or later.
 func (c *Core) takeRun(n int, now, until sim.Time, p *scheduler.Pass) error {
 	c.openPass(now, p)
 	c.measureRun()
@@ -65,14 +65,14 @@ func (c *Core) takeRun(n int, now, until sim.Time, p *scheduler.Pass) error {
 	return nil
 }
 
-// measureRun adds up the work of the first pass of a run.
+// measureRun computes the work of the first pass of a run.
 func (c *Core) measureRun() {
 	n, sum := len(c.active), 0
 	for _, r := range c.active {
 		sum += r.slots + 1
 	}
 	if c.Overlap {
-		sum -= n // the slots of the pass are taken
+		sum -= n // the slots of the pass are allocated already
 	}
 	c.step = timing.Step{
 		Active: c.countHeld(), Capacity: c.pool.total * c.BlockTokens,
@@ -80,7 +80,8 @@ func (c *Core) measureRun() {
 	}
 }
 
-// advanceRun gives every active request n tokens more, or fewer, the last of them at an instant.
+// advanceRun adds n tokens to every active request, or removes them if n is negative. The last token came at the
+// given instant.
 func (c *Core) advanceRun(n int, at sim.Time) {
 	c.passes += int64(n)
 	for _, r := range c.active {

@@ -16,7 +16,7 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// drawLong draws an engine, and requests with long answers, so that there are long runs.
+// drawLong draws an engine, and requests with long answers, to produce long runs.
 func drawLong(t *testing.T, seed uint64) (c Config, arrivals []schedulertest.Arrival) {
 	t.Helper()
 	g := rand.New(rand.NewPCG(seed, 31))
@@ -47,7 +47,7 @@ func drawLong(t *testing.T, seed uint64) (c Config, arrivals []schedulertest.Arr
 	return c, arrivals
 }
 
-// twins are two cores that do the same, of which one takes runs of passes.
+// twins are two cores with the same requests, of which only one runs several passes per Step.
 type twins struct {
 	g           *rand.Rand
 	fast, plain *Core
@@ -57,7 +57,7 @@ type twins struct {
 	passes, steps, cut int
 }
 
-// Runs of passes, cut anywhere, are the passes one by one.
+// Runs of passes, cut anywhere, equal the single passes.
 func TestRunsAreTheirPasses(t *testing.T) {
 	cases := long.Cases(uint64(150), 2000)
 	var passes, steps, cut int
@@ -81,7 +81,7 @@ func TestRunsAreTheirPasses(t *testing.T) {
 	}
 }
 
-// replay replays the requests on both cores, and takes some out.
+// replay submits the requests to both cores, and cancels some.
 func (x *twins) replay(arrivals []schedulertest.Arrival) error {
 	for {
 		next := sim.Time(math.Inf(1))
@@ -113,7 +113,8 @@ func (x *twins) replay(arrivals []schedulertest.Arrival) error {
 	}
 }
 
-// step lets one core take a run and cuts it, and the other take the same passes. It reports whether nothing can run.
+// step runs one core for a run of passes, which it cuts, and the other core for the same passes. It reports whether
+// nothing can run.
 func (x *twins) step(next sim.Time) (stuck bool, err error) {
 	until := next
 	if x.g.IntN(2) == 0 {
@@ -152,7 +153,7 @@ func (x *twins) step(next sim.Time) (stuck bool, err error) {
 	return false, nil
 }
 
-// comparePass compares pass i of a run with the pass alone.
+// comparePass compares pass i of a run with the single pass.
 func (x *twins) comparePass(i int) error {
 	if a, b := schedulertest.Single(&x.got, i), schedulertest.Single(&x.want, 0); !reflect.DeepEqual(a, b) {
 		return fmt.Errorf("\n%+v\nby itself\n%+v", a, b)
@@ -170,7 +171,7 @@ func (x *twins) comparePass(i int) error {
 	return nil
 }
 
-// listProgress returns the tokens of the requests that run.
+// listProgress returns the tokens of the running requests.
 func listProgress(c *Core) map[sim.RequestID]string {
 	all := map[sim.RequestID]string{}
 	c.Progress(func(id sim.RequestID, tokens int, last sim.Time) { all[id] = fmt.Sprint(tokens, last) })

@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Settings are arguments of TensorRT-LLM engines, as its server has them.
+// Settings are the arguments of TensorRT-LLM engines, as the server accepts them.
 type Settings struct {
 	MaxBatch  int     // max_batch_size; default 2048
 	MaxTokens int     // max_num_tokens; default 8192
@@ -20,41 +20,41 @@ type Settings struct {
 	Copy      bool    // copy_on_partial_reuse; default true
 	WaitIters int     // batch_wait_timeout_iters; default 0
 	WaitRatio float64 // batch_wait_max_tokens_ratio; default 0
-	HostBytes int     // host_cache_size: of host memory behind the KV blocks of a rank; default 0
+	HostBytes int     // host_cache_size: bytes of host memory for the KV blocks of a rank; default 0
 	Waiting   string  // waiting_queue_policy; default fcfs
-	Events    int     // event_buffer_max_size: KV events of a pass; default 0, all of them
-	Ranges    string  // token_range_retention, for ParseRanges
+	Events    int     // event_buffer_max_size: maximum number of KV events per pass; default 0, no limit
+	Ranges    string  // token_range_retention, parsed by ParseRanges
 	Answer    int     // decode_retention_priority; default 35
-	AnswerMs  int     // decode_duration_ms; default 0, for ever
+	AnswerMs  int     // decode_duration_ms; default 0, forever
 	Balance   Balance
 }
 
-// Balance is how ranks of data-parallel attention wait for each other's prompts: attention_dp_config.
+// Balance configures how ranks of data-parallel attention wait for each other's prompts: attention_dp_config.
 type Balance struct {
 	On           bool // enable_balance; default false
 	TimeoutIters int  // timeout_iters; default 50
 	WaitIters    int  // batching_wait_iters; default 10
 }
 
-// DefaultBlock is the tokens of a block where nothing is given.
+// DefaultBlock is the default number of tokens per block.
 const DefaultBlock = 32
 
-// WaitingPolicies returns the names of waiting_queue_policy, the default first.
+// WaitingPolicies returns the allowed values of waiting_queue_policy, the default first.
 func WaitingPolicies() []string { return []string{"fcfs", "priority"} }
 
-// RetentionOf returns which blocks are evicted last; nil if all are alike.
+// RetentionOf returns the retention priorities, or nil if all blocks have DefaultPriority.
 func (s *Settings) RetentionOf() *Retention {
 	if s.Ranges == "" && s.Answer == DefaultPriority {
 		return nil
 	}
 	r := &Retention{Answer: s.Answer, AnswerFor: sim.Time(s.AnswerMs)}
 	if s.Ranges != "" {
-		r.Ranges, _ = ParseRanges(s.Ranges) // Declare has refused what is wrong
+		r.Ranges, _ = ParseRanges(s.Ranges) // Declare has refused invalid ranges
 	}
 	return r
 }
 
-// ChunkingOf returns how prompts are cut.
+// ChunkingOf returns the policy for cutting prompts.
 func (s *Settings) ChunkingOf() Chunking {
 	switch {
 	case !s.Chunked:
@@ -144,7 +144,7 @@ func (s *Settings) declareReuse(d *schema.Decl) {
 	})
 }
 
-// declareRetention declares how long blocks are kept, and how many events of them.
+// declareRetention declares the retention priorities, and the maximum number of KV events.
 func (s *Settings) declareRetention(d *schema.Decl) {
 	d.String(&s.Ranges, schema.Row{
 		Key: "token_range_retention", Default: "none", Help: "retention priorities of prompt blocks, as `FIRST-END:PRIORITY:MS`, with commas between",

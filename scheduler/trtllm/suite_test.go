@@ -12,7 +12,7 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// variants are engines of the suite.
+// variants returns the configurations of the suite.
 func variants() map[string]func(*Config) {
 	return map[string]func(*Config){
 		"overlap":         func(*Config) {},
@@ -58,7 +58,7 @@ func TestSuite(t *testing.T) {
 	}
 }
 
-// Requests can be taken out, whatever the engine does.
+// Requests can be canceled in every variant.
 func TestCancel(t *testing.T) {
 	for name, change := range variants() {
 		t.Run(name, func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// A pass makes no garbage once everything has its size.
+// A pass allocates no memory after all slices have reached their size.
 func TestPassesDoNotAllocate(t *testing.T) {
 	if invariant.Enabled {
 		t.Skip("checks allocate")
@@ -89,12 +89,12 @@ func TestPassesDoNotAllocate(t *testing.T) {
 	for range 400 {
 		step()
 	}
-	if n := testing.AllocsPerRun(200, step); n > 0.5 { // the blocks of requests are lists that grow now and then
+	if n := testing.AllocsPerRun(200, step); n > 0.5 { // the lists of blocks of requests grow sometimes
 		t.Errorf("%v allocations a pass", n)
 	}
 }
 
-// A prompt that is found in host memory is copied to the GPU, and its pass waits for the copies.
+// A prompt found in host memory is copied to the GPU, and its pass waits for the copies.
 func TestHostMemoryTakesTime(t *testing.T) {
 	tree := prompt.NewTree(4, 4, prompt.Options{})
 	core := build(t, schedulertest.Setup{Tree: tree, BlockTokens: 4, Blocks: 4, MaxSeqs: 4, MaxBatchedTokens: 64}, func(c *Config) {
@@ -111,8 +111,8 @@ func TestHostMemoryTakesTime(t *testing.T) {
 		}
 		took, now = append(took, p.End-now), p.End
 	}
-	// Each direction has 4,000,000 bytes a block: 10 ms to the host and 40 ms back. The second prompt sends three blocks, the
-	// third two more than it loads.
+	// A block has 4,000,000 bytes in each direction: 10 ms to the host and 40 ms back. The second prompt moves three
+	// blocks to the host. The third moves two more blocks to the host than it loads.
 	ms, err := core.Clock.Step(&core.step)
 	if err != nil {
 		t.Fatal(err)
@@ -128,7 +128,8 @@ func TestHostMemoryTakesTime(t *testing.T) {
 	}
 }
 
-// A block fits a cache line, since a replay spends most of its time on blocks that are not in the processor's caches.
+// A block fits in a cache line, because a replay spends most of its time on blocks that are not in the processor's
+// caches.
 func TestBlockFitsCacheLine(t *testing.T) {
 	if n := unsafe.Sizeof(block{}); n > 64 {
 		t.Errorf("a block has %d bytes", n)

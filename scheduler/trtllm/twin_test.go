@@ -15,25 +15,25 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// asked is a request of a test: its prompt is given token by token.
+// asked is a request of a test, with its prompt token by token.
 type asked struct {
-	ids       []uint64 // of trace blocks
+	ids       []uint64 // hash ids of trace blocks
 	input     int
 	out, most int
-	arrive    int // the turn of the loop that sees it first
+	arrive    int // the first turn of the loop after its arrival
 	priority  int32
 }
 
-// pair is the core and the model with the same requests.
+// pair is the core and the literal model with the same requests.
 type pair struct {
 	core  *Core
 	model *model
-	turn  int // of the core
+	turn  int // turn of the core
 	todo  []*sim.Request
 	at    []int
 	now   sim.Time
 	pass  scheduler.Pass
-	names map[uint64]int // of blocks in events, in order
+	names map[uint64]int // numbers of blocks in events, in order of appearance
 }
 
 func newPair(t *testing.T, c Config, traceTokens int, all []asked) *pair {
@@ -64,7 +64,7 @@ func newPair(t *testing.T, c Config, traceTokens int, all []asked) *pair {
 	return p
 }
 
-// submit gives the core the requests that its turn sees.
+// submit submits the requests of the current turn to the core.
 func (p *pair) submit() {
 	for len(p.todo) > 0 && p.at[0] <= p.turn {
 		p.core.Submit(p.todo[0])
@@ -72,7 +72,7 @@ func (p *pair) submit() {
 	}
 }
 
-// stepCore runs a pass of the core and describes it as the model does.
+// stepCore runs a pass of the core and describes it in the format of the model.
 func (p *pair) stepCore() (*mLine, error) {
 	c := p.core
 	line := &mLine{}
@@ -118,7 +118,7 @@ func (p *pair) stepCore() (*mLine, error) {
 	return line, nil
 }
 
-// describeEvents writes the events of a pass as the model does.
+// describeEvents returns the events of a pass in the format of the model.
 func (p *pair) describeEvents() (all []string) {
 	for _, e := range p.pass.Events {
 		if len(e.Stored) > 0 {
@@ -141,7 +141,7 @@ func (p *pair) describeEvents() (all []string) {
 	return all
 }
 
-// run steps both to the end and returns the passes; why is set if the model has no rule for an event.
+// run runs both to the end and returns the passes; why is set if the model has no rule for an event.
 func (p *pair) run() (lines []string, why string, err error) {
 	for pass := 1; ; pass++ {
 		var want *mLine
@@ -163,7 +163,7 @@ func (p *pair) run() (lines []string, why string, err error) {
 		if p.core.Load() == 0 {
 			if len(want.got)+len(want.work) == 0 {
 				p.model.events = append(want.events, p.model.events...)
-				p.model.now-- // the core leaves it out
+				p.model.now-- // the core skips this pass
 				continue      // a pass for a request that had ended
 			}
 			p.turn = want.turn - 1
@@ -173,7 +173,7 @@ func (p *pair) run() (lines []string, why string, err error) {
 			return lines, "", fmt.Errorf("pass %d: %w", pass, err)
 		}
 		if p.core.Capture != scheduler.CaptureEvents {
-			want.events = nil // KV blocks are kept together, and not announced one by one
+			want.events = nil // KV blocks are grouped, so that events are not per block
 		}
 		want.events = p.model.number(want.events)
 		if got.String() != want.String() {
@@ -183,7 +183,7 @@ func (p *pair) run() (lines []string, why string, err error) {
 	}
 }
 
-// drawConfig draws an engine.
+// drawConfig draws a configuration.
 func drawConfig(g *rand.Rand) Config {
 	bs := []int{2, 4}[g.IntN(2)]
 	c := Config{
@@ -217,7 +217,7 @@ func drawConfig(g *rand.Rand) Config {
 	return c
 }
 
-// drawRetention draws retention priorities of some tokens.
+// drawRetention draws retention priorities for some ranges of tokens.
 func drawRetention(g *rand.Rand) *Retention {
 	x := &Retention{Answer: g.IntN(60), AnswerFor: sim.Time(g.IntN(5))}
 	for first := g.IntN(4); first < 20 && g.IntN(4) > 0; {
@@ -228,7 +228,7 @@ func drawRetention(g *rand.Rand) *Retention {
 	return x
 }
 
-// drawRequests draws requests that share beginnings.
+// drawRequests draws requests with common prefixes.
 func drawRequests(g *rand.Rand, c Config, traceTokens int) (all []asked) {
 	for i := range 1 + g.IntN(8) {
 		a := asked{input: 1 + g.IntN(20), most: 1 + g.IntN(8), arrive: g.IntN(13), priority: int32(g.IntN(3))}
@@ -254,7 +254,7 @@ func drawRequests(g *rand.Rand, c Config, traceTokens int) (all []asked) {
 	return all
 }
 
-// The core runs random workloads as the model does, pass by pass.
+// The core gives the same passes as the literal model for random workloads.
 func TestCoreEqualsModel(t *testing.T) {
 	undefined, pauses, offloads, lost, expired := map[string]int{}, 0, 0, 0, 0
 	cases := long.Cases(600, 5000)
@@ -283,7 +283,7 @@ func TestCoreEqualsModel(t *testing.T) {
 	}
 }
 
-// Tight engines come to an end, or report why they cannot.
+// Engines with few resources complete all requests, or report why they cannot.
 func TestTightEnginesEnd(t *testing.T) {
 	for seed := range uint64(long.Cases(400, 2000)) {
 		g := rand.New(rand.NewPCG(seed, 6))
@@ -301,7 +301,7 @@ func TestTightEnginesEnd(t *testing.T) {
 			err := p.core.Step(p.now, p.now, &p.pass)
 			var stall *scheduler.StallError
 			if errors.As(err, &stall) && c.CreditCapacity {
-				break // a credited block too many
+				break // credit counts a block too many
 			}
 			if err != nil {
 				t.Fatalf("seed %d, %+v: %v", seed, c, err)

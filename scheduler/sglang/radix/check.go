@@ -5,7 +5,7 @@ import (
 	"iter"
 )
 
-// All returns the nodes of the tree but its root.
+// All returns the nodes of the tree except the root.
 func (t *Tree) All() iter.Seq2[int32, *Node] {
 	dead := make(map[int32]bool)
 	for _, n := range t.free {
