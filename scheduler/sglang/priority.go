@@ -75,8 +75,8 @@ func (u *queue) preemptFor(r *request, b *budget) bool {
 	return true
 }
 
-// dropVictim stops a running request and releases its memory; others is the number of requests that still run. It
-// leaves a gap in the list of running requests.
+// dropVictim stops a running request and releases its memory. The last argument is the number of requests that still
+// run. dropVictim leaves a gap in the list of running requests.
 func (u *queue) dropVictim(r *request, others int) {
 	u.core.loseFlight(r)
 	u.core.batch.stopRunning(r)
