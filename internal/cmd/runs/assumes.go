@@ -11,7 +11,8 @@ import (
 	"github.com/replay-llm/replay/replay/engines"
 )
 
-// AssumptionsOf returns the assumptions of a report, in the order of its keys; none if it repeats the reference's.
+// AssumptionsOf returns the assumptions of a report in the order of its keys. It returns nil for a report that
+// repeats the results of the reference.
 func AssumptionsOf(report *collector.Report) []engines.Assumption {
 	fields, _ := report.Get(collector.AssumptionsKey).Value().([]collector.Field)
 	var all []engines.Assumption
@@ -21,7 +22,7 @@ func AssumptionsOf(report *collector.Report) []engines.Assumption {
 	return all
 }
 
-// AssumptionsByKey returns assumptions for a document in JSON.
+// AssumptionsByKey returns the texts of assumptions by key, for JSON.
 func AssumptionsByKey(all []engines.Assumption) map[string]string {
 	texts := make(map[string]string, len(all))
 	for _, a := range all {
@@ -30,20 +31,20 @@ func AssumptionsByKey(all []engines.Assumption) map[string]string {
 	return texts
 }
 
-// Assumed is the assumptions of one of several replays in a table.
+// Assumed has the assumptions of a replay in a table of several replays.
 type Assumed struct {
-	Name string // of the replay in the table
+	Name string // name of the replay in the table
 	All  []engines.Assumption
 }
 
-// mostNamed is the number of replays that an assumption names.
+// mostNamed is the maximum number of replays that the text of an assumption lists.
 const mostNamed = 12
 
-// MergeAssumptions returns the assumptions of several replays: one text for each key that is equal in all, and one for
-// each variant with word and the names of its replays.
+// MergeAssumptions merges the assumptions of several replays. An assumption that is equal in all replays has its
+// text. Different texts for a key are separate assumptions that start with word and the names of their replays.
 func MergeAssumptions(word string, replays []Assumed) []engines.Assumption {
 	var keys []string
-	texts, with := map[string][]string{}, map[string][][]string{} // by key; the replays of each text
+	texts, with := map[string][]string{}, map[string][][]string{} // texts by key, and the names of the replays with each text
 	for _, r := range replays {
 		for _, a := range r.All {
 			if texts[a.Key] == nil {
@@ -73,7 +74,7 @@ func MergeAssumptions(word string, replays []Assumed) []engines.Assumption {
 	return all
 }
 
-// AssumptionLines returns what a result rests on, for people.
+// AssumptionLines returns assumptions as wrapped lines of text.
 func AssumptionLines(all []engines.Assumption) (lines []string) {
 	for i, a := range all {
 		head := [...]string{"Assumes:", "        "}[min(i, 1)]
@@ -83,7 +84,7 @@ func AssumptionLines(all []engines.Assumption) (lines []string) {
 	return lines
 }
 
-// PrintAssumptions prints the lines of what a result rests on.
+// PrintAssumptions prints assumptions as lines of text.
 func PrintAssumptions(w io.Writer, all []engines.Assumption) error {
 	for _, line := range AssumptionLines(all) {
 		if _, err := fmt.Fprintln(w, line); err != nil {
@@ -93,7 +94,7 @@ func PrintAssumptions(w io.Writer, all []engines.Assumption) error {
 	return nil
 }
 
-// WriteAssumptionsMarkdown writes a list of the assumptions of a result, if it has any.
+// WriteAssumptionsMarkdown writes assumptions as a Markdown list. Without assumptions it writes nothing.
 func WriteAssumptionsMarkdown(w io.Writer, all []engines.Assumption) error {
 	if len(all) == 0 {
 		return nil

@@ -27,7 +27,7 @@ func (r *run) addCaches() error {
 	return nil
 }
 
-// describeWarm describes what caches began with.
+// describeWarm describes the initial contents of caches.
 func describeWarm(w *harness.WarmStart, path string) string {
 	text := fmt.Sprintf("Warm: %d KV blocks of %s cached at the start, on %d of %d workers", w.Blocks, path, w.Workers, w.Workers+w.Empty)
 	if w.Evicted > 0 {
@@ -39,7 +39,7 @@ func describeWarm(w *harness.WarmStart, path string) string {
 	return text
 }
 
-// savedCaches returns when caches are to be kept; nil: never.
+// savedCaches returns the time at which caches are saved, or nil.
 func (r *run) savedCaches() *harness.SaveCaches {
 	if c := &r.o.Outputs.Caches; c.Path != "" {
 		return &c.When

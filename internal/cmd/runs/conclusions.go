@@ -17,7 +17,8 @@ import (
 	"github.com/replay-llm/replay/report/slo"
 )
 
-// Conclude adds to the report of a replay whether the cluster kept up, nil in closed loop, and the assumptions.
+// Conclude adds the assumptions to the report of a replay. In open loop it also adds whether the cluster kept up. In
+// closed loop load is nil.
 func Conclude(spec *replay.Spec, result *harness.Result) (load *saturation.Saturation, assumed []engines.Assumption) {
 	report := result.Report
 	if spec.Mode == loadgen.Trace {
@@ -34,8 +35,8 @@ func Conclude(spec *replay.Spec, result *harness.Result) (load *saturation.Satur
 	return load, assumed
 }
 
-// Judge adds to the report of a replay whether its requests meet the objectives of out, nil without any, and how each class
-// fared, nil without classes. rows are those of the requests.
+// Judge adds results to the report of a replay: whether requests meet the objectives of out, and the results of each
+// class. Without objectives outcome is nil, and without classes fared is nil. rows are the rows of all requests.
 func Judge(out *options.Outputs, w *loadgen.Workload, rows []requests.Row, result *harness.Result) (outcome *slo.Outcome, fared *classes.Summary, err error) {
 	if objectives := out.Slo.All; len(objectives) > 0 {
 		if err := slo.CheckClasses(objectives, w.Classes); err != nil {
@@ -51,7 +52,8 @@ func Judge(out *options.Outputs, w *loadgen.Workload, rows []requests.Row, resul
 	return outcome, fared, nil
 }
 
-// conclude adds the conclusions to the report, and prints them. Results that repeat the reference's have none.
+// conclude adds conclusions to the report and to the printed lines. It does nothing for replays that repeat the
+// results of the reference.
 func (r *run) conclude() {
 	if r.o.Reference || r.spec.Compat {
 		return
@@ -68,13 +70,13 @@ func (r *run) conclude() {
 	}
 }
 
-// conclusions are the lines that a report in JSON has under separate keys.
+// conclusions are the printed lines that a JSON report has under separate keys.
 type conclusions struct {
 	from, to int
-	warning  []string // instead of them, with such a report
+	warning  []string // printed instead of these lines with a JSON report
 }
 
-// linesWithJSON returns the lines on standard error with a report in JSON.
+// linesWithJSON returns the lines that are printed to standard error with a JSON report.
 func (r *run) linesWithJSON() []string {
 	c := &r.concluded
 	return slices.Concat(r.lines[:c.from], c.warning, r.lines[c.to:])

@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/report/failures"
 )
 
-// mostFaults is how many events are printed below a report.
+// mostFaults is the maximum number of faults that are printed below a report.
 const mostFaults = 5
 
 // studyFaults finds the cost of each fault, compared with the same replay without faults.
@@ -33,7 +33,7 @@ func (r *run) studyFaults(ctx context.Context) error {
 			late++
 		}
 	}
-	if late > 0 && r.countLost() == 0 { // else the last token came before because of them
+	if late > 0 && r.countLost() == 0 { // otherwise lost requests may be the reason for an early last token
 		r.lines = append(r.lines, fmt.Sprintf("Faults: %d of %d come after the last token, and changed nothing", late, len(r.spec.Faults.Events)))
 	}
 	return nil

@@ -22,7 +22,7 @@ import (
 	"github.com/replay-llm/replay/report/rundir"
 )
 
-// forkFlags are those of replay fork.
+// forkFlags are the flags of replay fork.
 type forkFlags struct {
 	o            *options.Options
 	at           cli.Instant
@@ -32,10 +32,10 @@ type forkFlags struct {
 	jobs         int
 }
 
-// mostFutures bounds the futures of a fork.
+// mostFutures is the maximum number of futures of a fork.
 const mostFutures = 10_000
 
-// NewForkCommand replays the past once, and several futures from an instant on.
+// NewForkCommand returns the command fork, which replays the past once and several futures from a given time.
 func NewForkCommand(s cli.Streams) *cobra.Command {
 	f := &forkFlags{o: &options.Options{}}
 	cmd := &cobra.Command{
@@ -68,14 +68,14 @@ the flags of replay trace. TIME is of the replay's clock, which begins at 0:00.`
 	return cmd
 }
 
-// forked is what is to be forked: a replay, and the command that makes it.
+// forked is the replay to fork, and its command line.
 type forked struct {
 	o       *options.Options
 	spec    replay.Spec
 	command []string
 }
 
-// run forks what the command line names.
+// run forks the replay that the command line names.
 func (f *forkFlags) run(ctx context.Context, s cli.Streams, cmd *cobra.Command, args []string) error {
 	if !cmd.Flags().Changed("at") {
 		return cli.Usagef("no --at: must be the time at which the futures part, as --at 30m")
@@ -118,7 +118,7 @@ func (f *forkFlags) run(ctx context.Context, s cli.Streams, cmd *cobra.Command, 
 	return f.replay(ctx, s, x, all, &t)
 }
 
-// replay replays the futures of x, and prints their results.
+// replay replays the futures of x and prints their results.
 func (f *forkFlags) replay(ctx context.Context, s cli.Streams, x *forked, all []futureRun, t *forkTable) (err error) {
 	for _, warning := range x.spec.Warnings() {
 		s.Warn(warning)
@@ -126,7 +126,7 @@ func (f *forkFlags) replay(ctx context.Context, s cli.Streams, x *forked, all []
 	cli.ManyReplays()
 	r := &forkRun{s: s, spec: &x.spec, at: f.at.At, jobs: f.jobs, futures: all, table: t}
 	if f.o.Outputs.Dir != "" {
-		all[0].alone = true // observers of a run without changes see the passes of its workers in another order
+		all[0].alone = true // without changes, observers of a run see the passes of its workers in another order
 		if r.out, err = newForkOut(s, x, f.o.Outputs.Dir, nameDirs(t)); err != nil {
 			return err
 		}
@@ -150,10 +150,11 @@ func (f *forkFlags) replay(ctx context.Context, s cli.Streams, x *forked, all []
 	return err
 }
 
-// recordingFlags returns the flags for the contents of the directories of futures.
+// recordingFlags returns the flags for the contents of the run directories of futures.
 func recordingFlags() []string { return []string{"requests-format", "passes", "slo", "slo-attainment"} }
 
-// readRun returns the run to fork: that of a run directory, or that of the flags.
+// readRun returns the replay to fork. It is the recorded replay if the argument is a run directory, and otherwise the
+// replay of the flags.
 func (f *forkFlags) readRun(s cli.Streams, args []string) (*forked, error) {
 	own := []string{"at", "future", "set", "grid", "output", "jobs", "out"}
 	recorded := false
@@ -177,8 +178,8 @@ func (f *forkFlags) readRun(s cli.Streams, args []string) (*forked, error) {
 	return &forked{f.o, spec, command}, err
 }
 
-// readRecorded returns a recorded run. The command line may set the flags named in own. The inputs of the run must be
-// unchanged.
+// readRecorded returns the replay of a run directory. The command line may only set the flags in own. The input files
+// of the run must be unchanged.
 func (f *forkFlags) readRecorded(dir string, own []string) (*forked, error) {
 	var other string
 	var more []string

@@ -20,23 +20,25 @@ import (
 	"github.com/replay-llm/replay/report/rundir"
 )
 
-// watched is a recording and its observers, as values: a copy of a replay has a copy of it.
+// watched is a recording with its observers. It contains no pointers to shared state, so that a copy of a replay has
+// a separate copy.
 type watched struct {
 	observers
 	recording
 }
 
-// forkOut makes a run directory of each future of a fork. It is nil if none is wanted.
+// forkOut writes a run directory for each future of a fork. It is nil without --out.
 type forkOut struct {
 	base    run
-	command []string // of the replay as it was, without where it is recorded
+	command []string // command of the unchanged replay, without the flags for outputs
 	path    string
-	names   []string // of the directories
+	names   []string // names of the directories
 	inputs  []rundir.Input
 	group   *rundir.Group
 }
 
-// newForkOut prepares for directories of these names, of the futures of x, in a new one at path.
+// newForkOut creates the directory path for the run directories of the futures of x. names are the names of these
+// directories.
 func newForkOut(s cli.Streams, x *forked, path string, names []string) (*forkOut, error) {
 	group, err := rundir.NewGroup(path)
 	if err != nil {
@@ -56,13 +58,13 @@ func (out *forkOut) watch() (*watched, error) {
 	if err := own.openWatching(); err != nil {
 		return nil, err
 	}
-	own.inputs = nil // they are the same for all
+	own.inputs = nil // all futures have the same inputs
 	seen := &watched{own.watching(), own.recording}
 	seen.growAll(len(own.workload.Turns))
 	return seen, nil
 }
 
-// savedLine returns where the directories are, for people.
+// savedLine returns a line with the paths of the directories.
 func (out *forkOut) savedLine() string {
 	const most = 6
 	all := slices.Clone(out.names[:min(len(out.names), most)])
@@ -72,14 +74,14 @@ func (out *forkOut) savedLine() string {
 	return terminal.WrapLine(fmt.Sprintf("Saved runs to: %s (%s)", out.path, strings.Join(all, ", ")), 4)
 }
 
-// takeWorkload takes in what all futures have in common.
+// takeWorkload sets the workload and the hashes of the input files, which all futures share.
 func (out *forkOut) takeWorkload(w *loadgen.Workload) (err error) {
 	out.base.workload = w
 	out.inputs, err = out.base.inputs.hashedFiles()
 	return err
 }
 
-// write makes the directory of a future.
+// write writes the run directory of a future.
 func (out *forkOut) write(ctx context.Context, f *futureRun, seen recording, result *harness.Result) error {
 	name := out.names[f.index]
 	r := out.base
@@ -96,7 +98,7 @@ func (out *forkOut) write(ctx context.Context, f *futureRun, seen recording, res
 	return nil
 }
 
-// keep lets the directories appear.
+// keep renames the temporary directories to their final names.
 func (out *forkOut) keep(ctx context.Context) error {
 	err := ctx.Err()
 	if err == nil {
@@ -107,7 +109,7 @@ func (out *forkOut) keep(ctx context.Context) error {
 	return err
 }
 
-// changeFlags returns the flags of a whole run that makes a change.
+// changeFlags returns the flags with which a single replay makes the change of a future.
 func changeFlags(at string, settings []plan.Setting) []string {
 	if len(settings) == 0 {
 		return nil
@@ -118,13 +120,12 @@ func changeFlags(at string, settings []plan.Setting) []string {
 	}
 	var b strings.Builder
 	w := csv.NewWriter(&b)
-	_ = w.Write(pairs) // a Builder takes everything
+	_ = w.Write(pairs) // a strings.Builder returns no errors
 	w.Flush()
 	return []string{"--change=" + strings.TrimSuffix(b.String(), "\n")}
 }
 
-// commandOf returns the command that verb and the arguments of a command line make, without flags of some
-// names.
+// commandOf returns a command line with verb, the files and the flags in args. It removes the flags in without.
 func commandOf(verb string, fs *pflag.FlagSet, args, without []string) ([]string, error) {
 	var flags []string
 	err := fs.ParseAll(args, func(f *pflag.Flag, value string) error {
@@ -143,11 +144,11 @@ func commandOf(verb string, fs *pflag.FlagSet, args, without []string) ([]string
 	return slices.Concat([]string{verb}, files, flags), nil
 }
 
-// longestName bounds the name of a directory.
+// longestName is the maximum length of the name of a directory.
 const longestName = 100
 
-// nameDirs returns names for the directories of futures: their own, of letters that stand in names of files
-// everywhere, no two alike.
+// nameDirs returns unique names for the directories of futures. They are based on the names of the futures and have
+// only characters that are valid on all file systems.
 func nameDirs(t *forkTable) []string {
 	taken := map[string]bool{}
 	var all []string

@@ -17,27 +17,27 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// forkRun is one past and its futures.
+// forkRun replays a past and its futures.
 type forkRun struct {
 	s       cli.Streams
-	spec    *replay.Spec // of the past
+	spec    *replay.Spec // settings of the past
 	at      sim.Time
 	jobs    int
 	futures []futureRun
 	table   *forkTable
-	out     *forkOut // nil: no directories are wanted
+	out     *forkOut // nil: no run directories
 }
 
-// futureRun is one of the futures, the first without a change.
+// futureRun is a future. The first future has no change.
 type futureRun struct {
 	index  int
 	change engines.Change
-	flags  []string    // the change, of a whole run
-	spec   replay.Spec // of the whole run that it equals
-	alone  bool        // it has another past, and is replayed as a whole
+	flags  []string    // flags with which a single replay makes the change
+	spec   replay.Spec // settings of an equivalent single replay
+	alone  bool        // the future does not share the past, and is replayed from the start
 }
 
-// replayAll replays the past, and then each future on a copy of it.
+// replayAll replays the past, and then each future from a copy of it.
 func (r *forkRun) replayAll(ctx context.Context) error {
 	w, err := r.spec.Open(ctx, replay.Streams{Stdin: r.stdin(), Warn: r.s.Warn})
 	if err != nil {
@@ -65,7 +65,7 @@ func (r *forkRun) replayAll(ctx context.Context) error {
 	return r.out.keep(ctx)
 }
 
-// replayFutures replays each future, several at once.
+// replayFutures replays the futures in parallel.
 func (r *forkRun) replayFutures(ctx context.Context, w *loadgen.Workload, past *offline.Fork) error {
 	bar := cli.NewProgress(r.s.Err, "futures")
 	defer bar.Clear()
@@ -75,7 +75,7 @@ func (r *forkRun) replayFutures(ctx context.Context, w *loadgen.Workload, past *
 	for i := len(r.futures) - 1; i >= 0; i-- {
 		seats <- struct{}{}
 		own, f, err := past, &r.futures[i], ctx.Err()
-		if i > 0 && err == nil { // the last continues with the original
+		if i > 0 && err == nil { // the last future continues with the original
 			if own, err = past.Copy(); err == nil {
 				err = own.Change(f.change)
 			}
@@ -101,7 +101,7 @@ func (r *forkRun) replayFutures(ctx context.Context, w *loadgen.Workload, past *
 	return errors.Join(errs...)
 }
 
-// endFuture brings a copy of the past to the end of a future.
+// endFuture replays a future from a copy of the past to its end.
 func (r *forkRun) endFuture(ctx context.Context, own *offline.Fork, f *futureRun) error {
 	if r.out == nil {
 		facts, err := own.End(ctx)
@@ -135,12 +135,12 @@ func (r *forkRun) replayAlone(ctx context.Context, w *loadgen.Workload, f *futur
 	return r.out.write(ctx, f, seen.(*watched).recording, result)
 }
 
-// fill enters the result of a future into the table.
+// fill adds the result of a future to the table.
 func (r *forkRun) fill(f *futureRun, facts *collector.Collector) {
 	r.table.Futures[f.index].fill(facts.Records(), r.table.At)
 }
 
-// watch returns the observer of the recording, nil without one.
+// watch returns the observer that records a replay, or nil without run directories.
 func (r *forkRun) watch() (harness.Observer, error) {
 	if r.out == nil {
 		return nil, nil
@@ -148,7 +148,7 @@ func (r *forkRun) watch() (harness.Observer, error) {
 	return r.out.watch()
 }
 
-// stdin is the content of a trace on standard input.
+// stdin returns the reader of a trace on standard input.
 func (r *forkRun) stdin() io.Reader {
 	if r.out != nil {
 		return r.out.base.stdin

@@ -13,27 +13,27 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// asItWas is the future in which nothing changes.
+// asItWas is the name of the future without changes.
 const asItWas = "as it was"
 
-// forkTable is the result of the futures of a fork.
+// forkTable has the results of all futures of a fork.
 type forkTable struct {
 	At      sim.Time `json:"at_ms"`
-	at      string   // as given
+	at      string   // text of the flag --at
 	Futures []future `json:"futures"`
 }
 
-// future is the result of one.
+// future is the result of a future.
 type future struct {
 	Name  string    `json:"name"`
-	After latencies `json:"arrive_after"` // of requests that arrive after the instant
+	After latencies `json:"arrive_after"` // requests that arrive after the time At
 	All   latencies `json:"all"`
-	// Assumptions are the assumptions of the future; none if it repeats the reference's results.
+	// Assumptions has the assumptions of the future. It is empty if the replay repeats the results of the reference.
 	Assumptions map[string]string `json:"assumptions,omitempty"`
 	assumed     []engines.Assumption
 }
 
-// latencies are those of some requests.
+// latencies has the counts and latencies of a set of requests.
 type latencies struct {
 	Requests  int     `json:"requests"`
 	Completed int     `json:"completed"`
@@ -45,7 +45,7 @@ type latencies struct {
 	P99E2E    float64 `json:"p99_e2e_latency_ms"`
 }
 
-// nameOf returns settings as they are given.
+// nameOf returns settings in the format of the command line.
 func nameOf(settings []plan.Setting) string {
 	var parts []string
 	for _, s := range settings {
@@ -54,12 +54,12 @@ func nameOf(settings []plan.Setting) string {
 	return strings.Join(parts, ",")
 }
 
-// fill takes in what a replay has left.
+// fill adds the latencies of a replay.
 func (f *future) fill(records []collector.Record, at sim.Time) {
 	f.All, f.After = describeFrom(records, -1), describeFrom(records, at)
 }
 
-// assume adds the assumptions of a future that is a run of spec.
+// assume adds the assumptions of a future with the given settings.
 func (f *future) assume(spec *replay.Spec) {
 	if spec.Compat {
 		return
@@ -72,7 +72,7 @@ func (f *future) assume(spec *replay.Spec) {
 	f.Assumptions = AssumptionsByKey(f.assumed)
 }
 
-// describeFrom returns the latencies of the requests that arrive after an instant.
+// describeFrom returns the latencies of the requests that arrive after a time.
 func describeFrom(records []collector.Record, at sim.Time) latencies {
 	var ttft, tpot, e2e []float64
 	l := latencies{}
@@ -102,7 +102,7 @@ func describeFrom(records []collector.Record, at sim.Time) latencies {
 	return l
 }
 
-// nameWidth is the width of the column of names.
+// nameWidth is the width of the name column, in characters.
 const nameWidth = 22
 
 // write prints the table.

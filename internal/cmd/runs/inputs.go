@@ -16,16 +16,16 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// inputs are the files that a run reads, which are hashed while it does.
+// inputs are the input files of a run. They are hashed in the background.
 type inputs struct {
-	files   []rundir.Input // without their hashes until reading is over
-	stdin   *hashed        // the trace, when it is standard input
+	files   []rundir.Input // without hashes until reading is done
+	stdin   *hashed        // hashes the trace if it is read from standard input; nil: it is not
 	reading sync.WaitGroup
-	err     error // once reading is over
+	err     error // valid when reading is done
 }
 
-// hashInputs hashes the files the run will read. Standard input, which takes the
-// place of itself, is hashed while it is read.
+// hashInputs starts hashing the input files of a run. If the trace is read from standard input, it replaces *stdin
+// with a reader that also hashes.
 func hashInputs(spec *replay.Spec, stdin *io.Reader) (*inputs, error) {
 	in := &inputs{}
 	if t := spec.Trace; t != nil && t.Path == "-" {
@@ -54,7 +54,7 @@ func hashInputs(spec *replay.Spec, stdin *io.Reader) (*inputs, error) {
 	return in, nil
 }
 
-// HashTrace hashes the files of a trace, in the order of the digest.
+// HashTrace returns the hashes of the files of a trace, in the order of the digest.
 func HashTrace(t *replay.Trace) ([]rundir.Input, error) {
 	in := &inputs{}
 	if err := in.addTrace(t); err != nil {
@@ -64,7 +64,7 @@ func HashTrace(t *replay.Trace) ([]rundir.Input, error) {
 	return in.files, in.err
 }
 
-// hashFiles hashes all files, up to the first that cannot be read.
+// hashFiles hashes all files. It stops at the first error.
 func (in *inputs) hashFiles() {
 	for i := range in.files {
 		f := &in.files[i]
@@ -74,7 +74,8 @@ func (in *inputs) hashFiles() {
 	}
 }
 
-// addTrace adds a trace, the files of a trace that is a directory, or the files that laws draw from.
+// addTrace adds the files of a trace, which may be a directory, and the files from which a generated trace draws
+// lengths.
 func (in *inputs) addTrace(t *replay.Trace) error {
 	paths := []string{t.Path}
 	if entries, err := os.ReadDir(t.Path); err == nil { // sorted by name
@@ -95,18 +96,18 @@ func (in *inputs) addTrace(t *replay.Trace) error {
 	return nil
 }
 
-// addFile adds a file, when there is one.
+// addFile adds a file, if it exists.
 func (in *inputs) addFile(role, path string) error {
 	if st, err := os.Stat(path); err == nil && !st.IsDir() && !st.Mode().IsRegular() {
 		return fmt.Errorf("%s: can be read only once, use a regular file, or - for standard input, with --out or --digest", path)
 	} else if err != nil || st.IsDir() {
-		return nil // the run has a better error
+		return nil // the run reports a better error
 	}
 	in.files = append(in.files, rundir.Input{Role: role, Path: path})
 	return nil
 }
 
-// hashedFiles waits for the hashes.
+// hashedFiles waits until all files are hashed and returns them.
 func (in *inputs) hashedFiles() ([]rundir.Input, error) {
 	in.reading.Wait()
 	if in.err != nil || in.stdin == nil {
@@ -115,7 +116,7 @@ func (in *inputs) hashedFiles() ([]rundir.Input, error) {
 	return slices.Insert(in.files, 0, in.stdin.inputRead()), nil
 }
 
-// hashed is a reader that hashes its bytes.
+// hashed is a reader that hashes the bytes it reads.
 type hashed struct {
 	in   io.Reader
 	hash hash.Hash
@@ -129,7 +130,7 @@ func (h *hashed) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// inputRead is what has been read.
+// inputRead returns the hash of the bytes that were read.
 func (h *hashed) inputRead() rundir.Input {
 	return rundir.Input{Role: "trace", Path: "-", Bytes: h.n, SHA256: hex.EncodeToString(h.hash.Sum(nil))}
 }

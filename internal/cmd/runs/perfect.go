@@ -12,8 +12,8 @@ import (
 	"github.com/replay-llm/replay/report/slo"
 )
 
-// findPerfect finds how many requests a worker of a perfect autoscaler may have at once, where that
-// is not said: the most with which the run meets its objectives.
+// findPerfect finds the maximum number of concurrent requests per worker of a perfect autoscaler with which the run
+// meets its objectives. It does nothing if the settings contain this number.
 func (r *run) findPerfect(ctx context.Context) error {
 	if len(r.o.Outputs.Slo.All) == 0 || r.live || !isSought(r.spec.Autoscale) && !isSought(r.spec.AutoscaleDecode) {
 		return nil
@@ -34,7 +34,7 @@ func (r *run) findPerfect(ctx context.Context) error {
 		failed = err
 		return ok && err == nil
 	}
-	good, bad := 0, 1 // bad: may be
+	good, bad := 0, 1 // bad may meet the objectives
 	for bad <= 1<<20 && meets(bad) {
 		good, bad = bad, 2*bad
 	}
@@ -57,12 +57,12 @@ func (r *run) findPerfect(ctx context.Context) error {
 	return nil
 }
 
-// isSought reports whether it is to be found how many requests a worker takes.
+// isSought reports whether the number of concurrent requests per worker of an autoscaler must be found.
 func isSought(a *replay.Autoscale) bool {
 	return a != nil && a.Kind == autoscale.Foreknown && a.Load.InFlight == 0
 }
 
-// withPerfect returns spec with n requests at once on each worker of the autoscalers that search this number.
+// withPerfect returns spec with n concurrent requests per worker for the autoscalers without this number.
 func withPerfect(spec replay.Spec, n int) replay.Spec {
 	for _, a := range []**replay.Autoscale{&spec.Autoscale, &spec.AutoscaleDecode} {
 		if isSought(*a) {
@@ -75,7 +75,7 @@ func withPerfect(spec replay.Spec, n int) replay.Spec {
 	return spec
 }
 
-// meetsObjectives replays, and reports whether the objectives are met.
+// meetsObjectives replays the workload and reports whether it meets the objectives.
 func (r *run) meetsObjectives(ctx context.Context) (bool, error) {
 	result, err := r.spec.RunOn(ctx, r.workload, replay.Streams{})
 	if err != nil {

@@ -5,13 +5,13 @@ import (
 	"sync"
 )
 
-// mostRecent is how many values a Recent keeps.
+// mostRecent is the maximum number of values in a Recent.
 const mostRecent = 4
 
-// Recent keeps the values that were asked for last. It may be used by several goroutines at once.
+// Recent caches the most recently used values. It is safe for concurrent use.
 type Recent[T any] struct {
 	mutex sync.Mutex
-	all   []recent[T] // the one asked for last is the last
+	all   []recent[T] // ordered by use, the most recently used value last
 }
 
 type recent[T any] struct {
@@ -19,7 +19,8 @@ type recent[T any] struct {
 	value T
 }
 
-// Get returns the value with a key, which is created unless it is kept, by one goroutine at a time.
+// Get returns the value for a key. It calls create if the value is not cached. Only one goroutine at a time calls
+// create.
 func (k *Recent[T]) Get(key string, create func() T) T {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()

@@ -2,7 +2,7 @@ package runs
 
 import "testing"
 
-// The last four requested replays are kept, and a repeated request is one of them.
+// Recent caches the last four values. Getting a cached value again makes it the most recent value.
 func TestRecent(t *testing.T) {
 	var kept Recent[string]
 	made := 0

@@ -29,32 +29,33 @@ import (
 	"github.com/replay-llm/replay/report/tasks"
 )
 
-// recording is what a run is to leave besides its report: rows, a directory, a
-// digest, and a judgement of objectives.
+// recording has the results of a run in addition to its report: rows of requests, a run directory, a digest, and
+// whether objectives are met.
 type recording struct {
-	inputs *inputs // nil if no hash is wanted
+	inputs *inputs // nil if no hashes are required
 
-	seen *requests.Recorder // nil if no rows are wanted
-	book *ledger.Book       // where each request's time went; nil if no rows are wanted
-	// The workers that computed prompts by time, and the run over time; nil without a run directory.
+	seen *requests.Recorder // nil if no rows are required
+	book *ledger.Book       // the division of the time of each request; nil if no rows are required
+	// The workers that computed prompts over time, and the state of the run over time. Both are nil without a run
+	// directory.
 	work   *ledger.Log
 	series *series.Series
-	passes *passes.Log // nil unless asked for
+	passes *passes.Log // nil unless --passes is set
 
 	rows    []requests.Row
-	passing passing         // in their place, where requests are not kept
+	passing passing         // used instead of rows if requests are not kept
 	outcome *slo.Outcome    // nil without objectives
-	faults  *failures.Study // nil if nothing is to go wrong
+	faults  *failures.Study // nil without faults
 	scaling *scaling.Study  // nil without an autoscaler
-	regret  *regret.Study   // nil unless asked for
-	tasks   *tasks.Study    // nil if requests wait for nothing but the turn before
+	regret  *regret.Study   // nil unless --regret is set
+	tasks   *tasks.Study    // nil if requests only wait for the previous turn of their session
 	run     rundir.Run
-	lines   []string // for people, below the report
+	lines   []string // printed below the report
 
-	concluded conclusions // which of these
+	concluded conclusions // the range of lines that are conclusions
 }
 
-// openRecording prepares for what the flags ask for.
+// openRecording prepares the outputs that the flags request.
 func (r *run) openRecording() (err error) {
 	out := &r.o.Outputs
 	if err := r.o.CheckOutputs(&r.spec); err != nil {
@@ -65,7 +66,7 @@ func (r *run) openRecording() (err error) {
 			return err
 		}
 		if r.live {
-			r.inputs.reading.Wait() // a run in real time wants the cores for itself
+			r.inputs.reading.Wait() // a run in real time requires all cores
 		}
 	}
 	if err := r.openWatching(); err != nil {
@@ -75,7 +76,7 @@ func (r *run) openRecording() (err error) {
 	return nil
 }
 
-// openWatching prepares the observers.
+// openWatching creates the observers.
 func (r *run) openWatching() error {
 	out := &r.o.Outputs
 	if out.Requests == "" && out.Dir == "" {
@@ -84,7 +85,7 @@ func (r *run) openWatching() error {
 	if out.Dir != "" {
 		r.series = series.New(r.spec.KindNames()...)
 	}
-	if out.Dir != "" && r.spec.Stream == nil { // it has a row for each prompt in each pass, and is written as a whole
+	if out.Dir != "" && r.spec.Stream == nil { // this log has a row per prompt and pass in memory
 		r.work = new(ledger.Log)
 	}
 	if out.Passes {
@@ -94,13 +95,13 @@ func (r *run) openWatching() error {
 	return r.openBook()
 }
 
-// openBook prepares the ledgers of requests.
+// openBook creates the ledgers of requests.
 func (r *run) openBook() (err error) {
 	r.book, err = NewBook(&r.spec, r.work)
 	return err
 }
 
-// NewBook returns the ledgers of a run's requests, on the engines of their workers.
+// NewBook returns the ledgers of a run's requests on the engines of its workers.
 func NewBook(spec *replay.Spec, work *ledger.Log) (*ledger.Book, error) {
 	var engines, mixed []*ledger.Engine
 	for i := range spec.Pools {
@@ -126,7 +127,7 @@ func NewBook(spec *replay.Spec, work *ledger.Log) (*ledger.Book, error) {
 	return book, nil
 }
 
-// watching returns the observers that rows and directory come from.
+// watching returns the observers for rows and the run directory.
 func (rec *recording) watching() []harness.Observer {
 	var all []harness.Observer
 	if rec.seen != nil {
@@ -141,8 +142,7 @@ func (rec *recording) watching() []harness.Observer {
 	return all
 }
 
-// addRows makes the rows and holds them to the objectives, which adds to the
-// report.
+// addRows creates the rows of requests, checks the objectives and adds the results to the report.
 func (r *run) addRows() error {
 	r.conclude()
 	out, report := &r.o.Outputs, r.result.Report
@@ -177,7 +177,8 @@ func (r *run) addRows() error {
 	return r.addDigest(rundir.Lifecycles(r.rows))
 }
 
-// addDigest makes the digest of requests that have the given hash, and adds it to the report if it is wanted.
+// addDigest computes the digest of a run from the hash of its request lifecycles. It adds the digest to the report if
+// --digest is set.
 func (r *run) addDigest(lifecycles string) error {
 	out, report := &r.o.Outputs, r.result.Report
 	inputs, err := r.inputs.hashedFiles()
@@ -197,7 +198,7 @@ func (r *run) addDigest(lifecycles string) error {
 	return nil
 }
 
-// writeForOthers writes the files that dashboards of other tools read.
+// writeForOthers writes the files for dashboards of other tools.
 func (r *run) writeForOthers() error {
 	out := &r.o.Outputs
 	if out.Metrics != "" {
@@ -217,18 +218,19 @@ func (r *run) writeForOthers() error {
 	return nil
 }
 
-// seedOfSpans returns a number that differs between runs of other settings or other requests, and is the same for the same run.
+// seedOfSpans returns a number that is derived from the settings and the requests of the run. Equal runs have equal
+// numbers.
 func (r *run) seedOfSpans() uint64 {
 	digest := rundir.NewDigest(nil, rundir.SettingsOf(r.spec.Recorded()), rundir.Lifecycles(r.rows))
 	_, sum, _ := strings.Cut(digest.Run, ":")
 	seed, err := strconv.ParseUint(sum[:16], 16, 64)
 	if err != nil {
-		panic(err) // a digest is hexadecimal
+		panic(err) // a digest has hexadecimal digits
 	}
 	return seed
 }
 
-// writeRecording writes the files.
+// writeRecording writes the output files.
 func (r *run) writeRecording(ctx context.Context) error {
 	out := &r.o.Outputs
 	r.run.Lines = append(r.missingLines(), r.lines...)
@@ -258,13 +260,13 @@ func (r *run) writeRecording(ctx context.Context) error {
 	return nil
 }
 
-// hasTasks reports whether the requests of a trace that is not kept wait for each other.
+// hasTasks reports whether requests of a trace that is not kept wait for other requests.
 func (r *run) hasTasks() bool {
 	_, waits := r.workload.Source.(loadgen.GraphSource)
 	return waits
 }
 
-// listFiles completes run.json, and returns the files of its directory.
+// listFiles sets the fields of run.json and returns the files of the run directory.
 func (r *run) listFiles() []rundir.File {
 	form, dir, spec := requests.Format(r.o.Outputs.Form.Value), &r.run, &r.spec
 	dir.Command = r.o.Output.Watch.StripFrom(r.s.Args)
@@ -308,7 +310,7 @@ func (r *run) listFiles() []rundir.File {
 	return files
 }
 
-// endJudged is the error of a run that missed its objectives, when that is one.
+// endJudged returns an error if the run missed its objectives and --slo-exit is set.
 func (r *run) endJudged() error {
 	if r.outcome == nil || !r.o.Outputs.SloExit || r.outcome.Holds() {
 		return nil
@@ -316,7 +318,7 @@ func (r *run) endJudged() error {
 	return cli.Coded(cli.ExitObjective, "%s", r.outcome.Missed())
 }
 
-// PlacesIn finds the place of a request in w.
+// PlacesIn returns a function that returns the place of a request in w.
 func PlacesIn(w *loadgen.Workload) func(session, turn int32) requests.Place {
 	if w == nil {
 		return nil

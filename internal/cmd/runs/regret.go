@@ -10,10 +10,10 @@ import (
 	"github.com/replay-llm/replay/report/rundir"
 )
 
-// mostRegretted is how many decisions are printed below a report.
+// mostRegretted is the maximum number of decisions that are printed below a report.
 const mostRegretted = 5
 
-// studyRegret finds the results of other choices of the router, if --regret is set.
+// studyRegret computes the results of alternative choices of the router if --regret is set.
 func (r *run) studyRegret(ctx context.Context) (err error) {
 	out := &r.o.Outputs
 	if !out.Regret.Wanted {
@@ -33,7 +33,7 @@ func (r *run) studyRegret(ctx context.Context) (err error) {
 	return nil
 }
 
-// regretFile is the file of a run directory with what other choices would have given.
+// regretFile returns the file of a run directory with the results of alternative choices.
 func (r *run) regretFile() rundir.File {
 	return rundir.File{Name: regret.FileName, Write: func(w io.Writer) error { return r.regret.Write(w, r.workload) }}
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/replay-llm/replay/router/policy"
 )
 
-// writeReport writes the report file, if one is wanted, and then the report on standard output. What a table does not
-// show of requests is printed below it.
+// writeReport writes the report file, if requested, and prints the report. Below a table it prints facts about
+// requests that the table does not show.
 func (r *run) writeReport() error {
 	o, report, text := r.o, r.result.Report, collector.Text{Form: r.o.TableForm()}
 	if o.Changed("report-json") {
@@ -52,12 +52,12 @@ func (r *run) writeReport() error {
 	return nil
 }
 
-// writeJSON writes the report under the names that were asked for.
+// writeJSON writes the report with the requested names of metrics.
 func (r *run) writeJSON(w io.Writer) error {
 	return summary.Write(w, r.o.Outputs.Names.Value, r.result.Report)
 }
 
-// missingLines describes how many requests the report is not about, and why.
+// missingLines describes the requests that the report does not include, with the reasons.
 func (r *run) missingLines() []string {
 	var lines []string
 	total := len(r.workload.Turns)
@@ -90,7 +90,7 @@ func (r *run) missingLines() []string {
 	return append(lines, fmt.Sprintf("%s: %d of %d requests unfinished", ended, countUnfinished(r.result, total), total))
 }
 
-// countLost returns the requests that were lost, by faults or by drains that end.
+// countLost returns the number of requests that were lost by faults or at the end of drains.
 func (r *run) countLost() int {
 	if !r.spec.MayLose() {
 		return 0
@@ -99,7 +99,7 @@ func (r *run) countLost() int {
 	return by[collector.Lost]
 }
 
-// describeReasons describes why requests were rejected.
+// describeReasons describes the reasons for which requests were rejected.
 func describeReasons(r *harness.Result) string {
 	var all []string
 	for _, x := range r.Reasons {
@@ -117,7 +117,7 @@ func describeReasons(r *harness.Result) string {
 	return ": " + strings.Join(all, ", ")
 }
 
-// clientLine returns how often clients sent their requests, and its result.
+// clientLine describes how often clients sent requests and with which outcomes.
 func (r *run) clientLine(total int) string {
 	by, _ := r.result.Collector.Outcomes()
 	sent, hungUp := r.result.Collector.Attempts()
@@ -125,18 +125,18 @@ func (r *run) clientLine(total int) string {
 		total, sent, float64(sent)/float64(max(total, 1)), hungUp, by[collector.Completed], by[collector.Shed], by[collector.Lost]), 4)
 }
 
-// countUnfinished counts the requests of a workload of total requests that have not
-// got all their tokens and were not rejected either.
+// countUnfinished returns the number of requests that neither got all their tokens nor were rejected, shed or lost.
+// total is the number of requests of the workload.
 func countUnfinished(r *harness.Result, total int) int {
 	by, _ := r.Collector.Outcomes()
 	left := total - r.CountRejected() - by[collector.Shed] - by[collector.Lost]
 	return left - r.Collector.CountFull()
 }
 
-// mostListed is how many rejected requests are listed.
+// mostListed is the maximum number of rejected requests that are listed.
 const mostListed = 10
 
-// listRejected describes which requests were left out, and why.
+// listRejected lists rejected requests with the reasons.
 func listRejected(w io.Writer, result *harness.Result) {
 	for i, r := range result.Rejected {
 		if i == mostListed {
@@ -147,7 +147,7 @@ func listRejected(w io.Writer, result *harness.Result) {
 	}
 }
 
-// ExplainError adds to the error of a run what can be done about it.
+// ExplainError adds advice to the error of a run.
 func ExplainError(err error) error {
 	if errors.As(err, new(*engines.OversizeError)) {
 		return fmt.Errorf("%w; --oversize=reject leaves them out", err)

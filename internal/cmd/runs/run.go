@@ -21,28 +21,27 @@ import (
 	"github.com/replay-llm/replay/router/policy"
 )
 
-// Cluster replays spec on workers that are processes; nil if the program
-// does not know how.
+// Cluster replays spec on workers that are processes. It is nil if the program does not support this.
 type Cluster func(ctx context.Context, s cli.Streams, o *options.Options, spec *replay.Spec, watched replay.Streams) (*harness.Result, error)
 
-// run is one replay with all that is to be left of it.
+// run is a replay with its outputs.
 type run struct {
 	s     cli.Streams
 	o     *options.Options
 	spec  replay.Spec
 	drive func(context.Context, replay.Streams) (*harness.Result, error)
-	live  bool // in real time: all of it is written even when its context ends
+	live  bool // in real time; outputs are written completely even if the context ends
 
-	stdin io.Reader // of the replay
+	stdin io.Reader // standard input of the replay
 	cut   timeline.Options
 	trust trust
 	recording
 
-	workload *loadgen.Workload // once it is open
-	result   *harness.Result   // once the replay is over
+	workload *loadgen.Workload // nil until it is opened
+	result   *harness.Result   // nil until the replay ends
 }
 
-// Run replays spec and writes what the flags ask for.
+// Run replays spec and writes the outputs that the flags request.
 func Run(ctx context.Context, s cli.Streams, o *options.Options, spec replay.Spec, onProcesses Cluster) error {
 	if o.IsCluster() && onProcesses == nil {
 		return s.HandOver(ctx)
@@ -77,8 +76,8 @@ func Run(ctx context.Context, s cli.Streams, o *options.Options, spec replay.Spe
 	return r.endLive()
 }
 
-// carryOut opens what looks on, replays, and writes the wanted part of it. What
-// cannot be written is refused before the workload is read.
+// carryOut replays the workload and writes the outputs. It rejects outputs that cannot be written before it reads the
+// workload.
 func (r *run) carryOut(ctx context.Context) (err error) {
 	if err := r.openRecording(); err != nil {
 		return err
@@ -111,7 +110,7 @@ func (r *run) carryOut(ctx context.Context) (err error) {
 	return r.writeReport()
 }
 
-// study adds to the report of a replay what follows from it.
+// study computes the results that follow from a replay and adds them to the report.
 func (r *run) study(ctx context.Context) error {
 	if err := r.studyFaults(ctx); err != nil {
 		return err
@@ -129,21 +128,21 @@ func (r *run) study(ctx context.Context) error {
 	return r.addRows()
 }
 
-// logging is an observer that writes while the replay runs.
+// logging is an observer that writes a file during the replay.
 type logging interface {
 	harness.Observer
 	Close() error
 }
 
-// replay writes the timeline and the KV events, if they are wanted, while the replay runs.
-// The files appear when it is over.
+// replay replays the workload. If requested, it writes the timeline and the KV events during the replay. The files
+// get their names when the replay ends.
 func (r *run) replay(ctx context.Context) error {
 	timed := func(out io.Writer) logging { return timeline.New(out, r.cut) }
 	events := func(out io.Writer) logging { return kvevents.New(out) }
 	return r.writePassing(ctx, func() error { return r.replayAll(ctx, timed, events) })
 }
 
-// replayAll replays with the logs that are wanted.
+// replayAll replays with the requested logs.
 func (r *run) replayAll(ctx context.Context, timed, events func(io.Writer) logging) error {
 	return r.replayLogged("timeline", r.o.Output.Drawing.Path, timed, func(more ...harness.Observer) error {
 		return r.replayLogged("kv-events-file", r.o.Outputs.KVEvents, events, func(last ...harness.Observer) error {
@@ -152,7 +151,7 @@ func (r *run) replayAll(ctx context.Context, timed, events func(io.Writer) loggi
 	})
 }
 
-// replayLogged has a replay logged to the file that a flag names, if it does.
+// replayLogged replays and writes a log to the file that a flag names. Without the flag it only replays.
 func (r *run) replayLogged(flag, path string, newLog func(io.Writer) logging, replay func(...harness.Observer) error) error {
 	if !r.o.Changed(flag) {
 		return replay()
@@ -174,7 +173,7 @@ func (r *run) replayLogged(flag, path string, newLog func(io.Writer) logging, re
 	return err
 }
 
-// replayWatched replays with the observers of the run and more.
+// replayWatched replays with the observers of the run and additional observers.
 func (r *run) replayWatched(ctx context.Context, more ...harness.Observer) (err error) {
 	all := append(observers(more), r.watching()...)
 	if r.trust.knows() {
@@ -183,7 +182,7 @@ func (r *run) replayWatched(ctx context.Context, more ...harness.Observer) (err 
 	streams := replay.Streams{
 		Stdin: r.stdin, Warn: r.s.Warn,
 		KVEvents: r.o.Changed("kv-events-file"), SaveCaches: r.savedCaches(), Fold: r.o.Folding(), Threads: cmp.Or(r.o.Threads, runtime.NumCPU()),
-		Once: !r.live && r.spec.Faults == nil && !r.spec.Autoscales() && !r.o.Outputs.Regret.Wanted, // other runs are compared with more replays
+		Once: !r.live && r.spec.Faults == nil && !r.spec.Autoscales() && !r.o.Outputs.Regret.Wanted, // otherwise the workload is replayed again for comparison
 	}
 	streams.Opened = func(w *loadgen.Workload) {
 		r.workload = w
@@ -198,7 +197,7 @@ func (r *run) replayWatched(ctx context.Context, more ...harness.Observer) (err 
 				err = later.Err()
 			}
 		}()
-	case len(all) == 1 && r.trust.knows(): // takes less time than to keep passes for it
+	case len(all) == 1 && r.trust.knows(): // faster than a relay, which copies passes
 		streams.Observer = &r.trust
 	case len(all) > 0:
 		cli.DelayCollectionMore()
@@ -217,7 +216,7 @@ func (r *run) replayWatched(ctx context.Context, more ...harness.Observer) (err 
 	return err
 }
 
-// driveOffline replays on the logical clock, on a workload that is shared if there is one.
+// driveOffline replays in simulated time. It uses a shared workload if there is one.
 func (r *run) driveOffline(ctx context.Context, streams replay.Streams) (*harness.Result, error) {
 	w, err := OpenShared(ctx, &r.spec, streams)
 	switch {
@@ -239,8 +238,7 @@ func (r *run) driveLive(ctx context.Context, streams replay.Streams) (*harness.R
 	})
 }
 
-// endLive returns the error of a replay in real time that ended early, once its
-// report is written.
+// endLive returns the error of a replay in real time that ended early or incompletely.
 func (r *run) endLive() error {
 	late := errors.Is(r.result.Cause, online.ErrDeadline)
 	_, wanted := r.o.RealEnd()

@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/report/scaling"
 )
 
-// goal returns the goal of requests, compared with a calmer replay.
+// goal returns the objectives of requests for comparisons with another replay.
 func (r *run) goal() failures.Goal {
 	out := &r.o.Outputs
 	goal := failures.Goal{Objectives: out.Slo.All, Share: out.Attainment}
@@ -22,8 +22,8 @@ func (r *run) goal() failures.Goal {
 	return goal
 }
 
-// studyScaling finds the cost of each act of an autoscaler, compared with the same replay with the largest requested
-// number of workers from the start.
+// studyScaling computes the cost of each action of an autoscaler. It compares the replay with a replay that has the
+// largest requested number of workers from the start.
 func (r *run) studyScaling(ctx context.Context) error {
 	all := r.result.Scaling
 	if len(all) == 0 || r.spec.Stream != nil {
@@ -52,13 +52,13 @@ func (r *run) studyScaling(ctx context.Context) error {
 	return nil
 }
 
-// noComparison is why a run that is streamed has no costs of an autoscaler's acts.
+// noComparison is the reason for which a streamed run has no costs of autoscaler actions.
 const noComparison = "--stream keeps no requests to compare with those of another replay"
 
-// mostActs is how many acts of an autoscaler are printed below a report.
+// mostActs is the maximum number of autoscaler actions that are printed below a report.
 const mostActs = 8
 
-// addScaling adds a few lines about the autoscalers to those below the report.
+// addScaling adds lines about autoscalers to the lines below the report.
 func (r *run) addScaling() {
 	for _, s := range r.result.Scaling {
 		u := s.Usage()

@@ -18,16 +18,16 @@ import (
 	"github.com/replay-llm/replay/report/slo"
 )
 
-// passing derives the results of a streamed run from the rows of its requests, one by one.
+// passing computes the results of a streamed run from the rows of its requests, one row at a time.
 type passing struct {
 	rows   *requests.Stream      // nil: no rows are written
 	tally  *slo.Tally            // nil without objectives
 	fared  *classes.Tally        // nil without classes
 	hash   *rundir.LifecycleHash // nil without a digest
-	spools *spools               // of a run directory; nil without one
+	spools *spools               // rows for the run directory; nil without a run directory
 }
 
-// openPassing prepares for the rows of requests that are not kept, if an output needs them.
+// openPassing prepares the processing of rows if requests are not kept and an output requires rows.
 func (r *run) openPassing() {
 	out := &r.o.Outputs
 	if r.spec.Stream == nil || out.Requests == "" && out.Dir == "" && !out.Digest && len(out.Slo.All) == 0 {
@@ -50,7 +50,7 @@ func (r *run) openPassing() {
 	}
 }
 
-// followClasses has it found how the classes of the workload, which is open now, fare where requests are not kept.
+// followClasses starts collecting the results of the workload's classes if requests are not kept.
 func (r *run) followClasses(streams *replay.Streams) {
 	p, names := &r.passing, r.workload.Classes
 	if streams.Fold == nil || names == nil {
@@ -70,7 +70,7 @@ func (p *passing) show(to func(*requests.Row)) {
 	p.rows.Show = append(p.rows.Show, func(r *requests.Row) error { to(r); return nil })
 }
 
-// watchFolded has an observer watch a replay on a separate goroutine, and take the requests that are folded.
+// watchFolded runs the observers on a separate goroutine and sends them the folded requests.
 func (r *run) watchFolded(streams *replay.Streams, all observers) *relay.Relay {
 	later := relay.NewFolding(all, r.passing.rows)
 	streams.Observer, streams.Fold.Sink = later, later
@@ -80,13 +80,13 @@ func (r *run) watchFolded(streams *replay.Streams, all observers) *relay.Relay {
 	return later
 }
 
-// naming finds out what sessions are called, while the workload is open, and passes requests on.
+// naming adds the names of sessions to requests before it forwards them.
 type naming struct {
 	run *run
 	to  collector.Sink
 }
 
-// Folded passes a request on with the name of its session.
+// Folded forwards a request with the name of its session.
 func (n *naming) Folded(f *collector.Folded) (err error) {
 	if f.SessionID, err = n.run.workload.Source.SessionID(f.Session, f.Line); err != nil {
 		return err
@@ -94,7 +94,7 @@ func (n *naming) Folded(f *collector.Folded) (err error) {
 	return n.to.Folded(f)
 }
 
-// writePassing has the rows of requests that are not kept written while they are replayed.
+// writePassing replays and writes rows during the replay if requests are not kept.
 func (r *run) writePassing(ctx context.Context, replay func() error) error {
 	path := r.o.Outputs.Requests
 	switch {
@@ -125,32 +125,32 @@ func (r *run) writePassing(ctx context.Context, replay func() error) error {
 	return err
 }
 
-// spools are the rows of a run directory in temporary files, in the form of its file.
+// spools has the rows for a run directory in temporary files, in the final format.
 type spools struct {
 	form  requests.Format
 	whole spool
-	// plain omits the columns of the outcomes of requests, which the file has if a request ended in another way than
-	// with its last token; empty if no rows have these columns.
+	// plain has the rows without the columns for outcomes. The file of the run directory has these columns only if a
+	// request was rejected or shed. plain is empty if no row has an outcome.
 	plain spool
 }
 
-// spool is rows in a temporary file.
+// spool is a temporary file with rows.
 type spool struct {
 	file *os.File
 	to   *requests.Writer
 }
 
-// open opens the file, which no other process can open by name.
+// open creates the temporary file and removes its name, so that other processes cannot open it.
 func (s *spool) open(ctx context.Context, form requests.Format) (err error) {
 	if s.file, err = os.CreateTemp("", ".replay-rows-*.tmp"); err != nil {
 		return fmt.Errorf("a temporary file for --out: %w", err)
 	}
-	os.Remove(s.file.Name()) // an open file stays without its name
+	os.Remove(s.file.Name()) // the open file remains usable
 	s.to = requests.NewWriter(rundir.UntilDone(ctx, s.file), form)
 	return nil
 }
 
-// copyTo writes the rows.
+// copyTo copies the rows to w and closes the temporary file.
 func (s *spool) copyTo(w io.Writer) error {
 	if _, err := s.file.Seek(0, io.SeekStart); err != nil {
 		return err
@@ -159,7 +159,7 @@ func (s *spool) copyTo(w io.Writer) error {
 	return errors.Join(err, s.file.Close())
 }
 
-// spoolRows has the rows of a run directory written to temporary files while they are replayed.
+// spoolRows replays and writes the rows for the run directory to temporary files.
 func (r *run) spoolRows(ctx context.Context, replay func() error) error {
 	s := &spools{form: requests.Format(r.o.Outputs.Form.Value)}
 	if err := s.whole.open(ctx, s.form); err != nil {
@@ -186,7 +186,7 @@ func (r *run) spoolRows(ctx context.Context, replay func() error) error {
 	return err
 }
 
-// copyRows writes the rows of a run directory.
+// copyRows copies the rows to the run directory.
 func (r *run) copyRows(w io.Writer) error {
 	s := r.passing.spools
 	if shed := r.result.Report.Get("shed_requests"); s.plain.file != nil && r.result.CountRejected() == 0 && shed.Key == "" {
@@ -195,7 +195,7 @@ func (r *run) copyRows(w io.Writer) error {
 	return s.whole.copyTo(w)
 }
 
-// addPassed adds to the report what the rows came to that are gone.
+// addPassed adds the results of rows that are not kept to the report.
 func (r *run) addPassed() error {
 	p, out := &r.passing, &r.o.Outputs
 	if p.tally != nil {

@@ -13,12 +13,12 @@ import (
 	"github.com/replay-llm/replay/loadgen"
 )
 
-// workloadHelp is where requests come from, in the help of commands that replay.
+// workloadHelp describes the sources of requests in the help of commands that replay.
 const workloadHelp = `FILE is a trace in any format of docs/traces.md, plain or packed; - is standard
 input. Without it, flags describe a synthetic workload, or a generated one:
 --generate-rate 5 and all flags of replay generate, with generate- before them.`
 
-// NewTraceCommand replays a workload at its own times.
+// NewTraceCommand returns the command trace, which replays a workload in open loop.
 func NewTraceCommand(s cli.Streams, onProcesses Cluster) *cobra.Command {
 	return newRunCommand(s, onProcesses, loadgen.Trace, &cobra.Command{
 		Use:   "trace [FILE]",
@@ -34,7 +34,7 @@ however busy the cluster is.
 	}, "max-in-flight")
 }
 
-// NewConcurrencyCommand replays a workload with a number of requests in flight.
+// NewConcurrencyCommand returns the command concurrency, which replays a workload in closed loop.
 func NewConcurrencyCommand(s cli.Streams, onProcesses Cluster) *cobra.Command {
 	return newRunCommand(s, onProcesses, loadgen.Concurrency, &cobra.Command{
 		Use:   "concurrency [FILE] --max-in-flight K",
@@ -50,8 +50,8 @@ flight completes. Arrival times are ignored, delays within a session are kept.
 	}, "speedup", "arrival-interval-ms", "regret", "regret-sample", "regret-horizon")
 }
 
-// newRunCommand makes cmd one that replays a workload in the given mode, with
-// the flags that mean nothing there left out of the help.
+// newRunCommand configures cmd as a command that replays a workload in the given mode. It hides the flags that have
+// no effect in this mode from the help.
 func newRunCommand(s cli.Streams, onProcesses Cluster, mode loadgen.Mode, cmd *cobra.Command, hidden ...string) *cobra.Command {
 	o := &options.Options{}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -66,7 +66,7 @@ func newRunCommand(s cli.Streams, onProcesses Cluster, mode loadgen.Mode, cmd *c
 	return cmd
 }
 
-// BindReference makes cmd take the command lines of the reference.
+// BindReference configures cmd to accept command lines of the reference.
 func BindReference(cmd *cobra.Command, s cli.Streams, onProcesses Cluster) {
 	o := &options.Options{}
 	o.Reference = true
@@ -86,8 +86,8 @@ func BindReference(cmd *cobra.Command, s cli.Streams, onProcesses Cluster) {
 	o.Bind(cmd)
 }
 
-// OnlyReference reports whether args want no command and no word about commands:
-// they begin with a flag or a file, as the reference's do.
+// OnlyReference reports whether args is a command line of the reference: it begins with a flag or a file and contains
+// no command and no help flag.
 func OnlyReference(args []string, all []cli.Subcommand) bool {
 	if len(args) == 0 {
 		return false

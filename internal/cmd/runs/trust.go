@@ -14,14 +14,13 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// trust watches how much of a replay lies where the profiles of its pass times
-// can be trusted.
+// trust measures the share of a replay for which the timing profiles were measured.
 type trust struct {
 	harness.NoObserver
-	of [3][]*calibrate.Coverage // by role and worker, the last for all further ones; nil if there is no such profile
+	of [3][]*calibrate.Coverage // by role and worker, the last entry for all later workers; nil: no profile with a measured range
 }
 
-// readProfiles reads the profiles that the replay names.
+// readProfiles reads the timing profiles of the replay.
 func (t *trust) readProfiles(spec *replay.Spec) error {
 	for i := range spec.Pools {
 		pool := &spec.Pools[i]
@@ -43,7 +42,7 @@ func (t *trust) readProfiles(spec *replay.Spec) error {
 	return nil
 }
 
-// coverageOf reads the profile of an engine; nil if it does not have the range in which it can be trusted.
+// coverageOf reads the timing profile of an engine. It returns nil if the profile does not have its measured range.
 func coverageOf(a *engineargs.Args) (*calibrate.Coverage, error) {
 	if !a.PassTimes.HoldsProfile() {
 		return nil, nil
@@ -55,18 +54,16 @@ func coverageOf(a *engineargs.Args) (*calibrate.Coverage, error) {
 	return calibrate.NewCoverage(*p.Trusted, a.BlockTokens), nil
 }
 
-// knows reports whether some profile has the range in which it can be trusted.
+// knows reports whether at least one profile has its measured range.
 func (t *trust) knows() bool {
 	known := func(c *calibrate.Coverage) bool { return c != nil }
 	return slices.ContainsFunc(slices.Concat(t.of[:]...), known)
 }
 
-// mostOutside is the share of a replay's passes, by time, that may lie outside a
-// profile's range without a warning.
+// mostOutside is the share of pass time outside of a profile's range above which a warning is printed.
 const mostOutside = 0.05
 
-// warnOutside prints, when the replay is over, how much of it a profile knows
-// nothing about.
+// warnOutside prints a warning after the replay if too many passes were outside of a profile's range.
 func (t *trust) warnOutside(s cli.Streams) {
 	seen := map[*calibrate.Coverage]bool{nil: true}
 	for _, c := range slices.Concat(t.of[:]...) {
@@ -91,10 +88,10 @@ func (t *trust) Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
 	}
 }
 
-// observers are shown a run one after the other.
+// observers are observers that are called in order.
 type observers []harness.Observer
 
-// growAll makes room for this number of requests in the observers that remember them.
+// growAll reserves memory for the given number of requests in all observers.
 func (all observers) growAll(requests int) {
 	for _, o := range all {
 		if o, ok := o.(interface{ Grow(requests int) }); ok {

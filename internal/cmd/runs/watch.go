@@ -8,8 +8,8 @@ import (
 	"github.com/replay-llm/replay/report/watch"
 )
 
-// showProgress shows the progress of a replay, in a line or in the view of --watch. The function that it returns ends
-// that; its argument is whether the replay reached its end.
+// showProgress shows the progress of a replay as a line, or as the view of --watch. The returned function ends the
+// display. Its argument reports whether the replay reached its end.
 func (r *run) showProgress(streams *replay.Streams) (end func(ended bool)) {
 	if r.o.Output.Watch.On {
 		return r.watch(streams)
@@ -21,14 +21,14 @@ func (r *run) showProgress(streams *replay.Streams) (end func(ended bool)) {
 	return func(bool) { bar.Clear() }
 }
 
-// How long the shown part of a replay stays, unless --watch says so.
+// Default intervals between updates of the view.
 const (
 	redraw = 250 * time.Millisecond // on a terminal
 	relog  = 10 * time.Second       // in a log
 )
 
-// watch is showProgress for --watch. The view observes the replay on the goroutine of the replay. Nothing observes the
-// view, so that nothing depends on it.
+// watch is showProgress for --watch. The view observes the replay on the goroutine of the replay, and no result
+// depends on the view.
 func (r *run) watch(streams *replay.Streams) (end func(ended bool)) {
 	view := new(watch.View)
 	s := &watch.Screen{View: view, Out: r.s.Err, Every: relog, Now: time.Now, Prefix: "replay: "}

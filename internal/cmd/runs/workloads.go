@@ -13,19 +13,20 @@ import (
 	"github.com/replay-llm/replay/replay"
 )
 
-// Workloads keeps the workloads that were opened last, so that replays that read a trace in the same way share it. It may be
-// used by several goroutines at once.
+// Workloads caches recently opened workloads, so that replays with the same trace and the same reader settings share
+// it. It is safe for concurrent use.
 type Workloads struct {
 	recent Recent[func() (*openedWorkload, error)]
 }
 
-// openedWorkload is a workload and the warnings about its trace.
+// openedWorkload is a workload with the warnings about its trace.
 type openedWorkload struct {
 	workload *loadgen.Workload
 	warnings []string
 }
 
-// Open returns the workload of spec, of a trace of this name. The first call reads it; each call gives the warnings.
+// Open returns the workload of spec for the trace with the given name. The first call reads the trace. Each call
+// repeats the warnings.
 func (k *Workloads) Open(name string, spec *replay.Spec, streams replay.Streams) (*loadgen.Workload, error) {
 	own := *spec
 	opened, err := k.recent.Get(fmt.Sprintf("%q %s", name, plan.WorkloadKey(spec)), func() func() (*openedWorkload, error) {
@@ -49,13 +50,13 @@ func (k *Workloads) Open(name string, spec *replay.Spec, streams replay.Streams)
 
 type workloadsKey struct{}
 
-// WithWorkloads returns a context in which replays share workloads.
+// WithWorkloads returns a context with which replays share workloads.
 func WithWorkloads(ctx context.Context, k *Workloads) context.Context {
 	return context.WithValue(ctx, workloadsKey{}, k)
 }
 
-// OpenShared returns the workload of spec from the workloads that replays of ctx share; nil if they share none, or this one
-// cannot be shared.
+// OpenShared returns the workload of spec from the workloads that ctx shares. It returns nil if ctx shares none, or
+// if this workload cannot be shared.
 func OpenShared(ctx context.Context, spec *replay.Spec, streams replay.Streams) (*loadgen.Workload, error) {
 	k, _ := ctx.Value(workloadsKey{}).(*Workloads)
 	if k == nil || spec.Stream != nil {
@@ -66,11 +67,11 @@ func OpenShared(ctx context.Context, spec *replay.Spec, streams replay.Streams) 
 		stat, err := file.Stat(spec.Trace.Path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return nil, nil // its reader prints why
-		case err != nil || !stat.Mode().IsRegular(): // files of a directory change unseen
+			return nil, nil // the reader reports the error
+		case err != nil || !stat.Mode().IsRegular(): // changes of files in a directory cannot be detected
 			return nil, nil
 		}
-		name = fmt.Sprint(stat.Size(), stat.ModTime().UnixNano()) // a file that changed is another trace
+		name = fmt.Sprint(stat.Size(), stat.ModTime().UnixNano()) // a file that changed is a different trace
 	}
 	return k.Open(name, spec, streams)
 }
