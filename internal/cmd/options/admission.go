@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/replay"
 )
 
-// fillAdmission enters into spec which requests are held back or turned away.
+// fillAdmission sets the rules that hold or reject requests in spec.
 func (c *cluster) fillAdmission(spec *replay.Spec) error {
 	path := c.admission
 	if path == "" {

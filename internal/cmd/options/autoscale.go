@@ -9,10 +9,10 @@ import (
 	"github.com/replay-llm/replay/replay"
 )
 
-// IsAutoscaler reports whether the value of --autoscale is what a file would contain, and no file.
+// IsAutoscaler reports whether the value of --autoscale is the contents of a file, and not its path.
 func IsAutoscaler(value string) bool { return strings.HasPrefix(value, "{") }
 
-// fillAutoscale enters the autoscaler into spec.
+// fillAutoscale sets the autoscaler in spec.
 func (c *cluster) fillAutoscale(spec *replay.Spec) error {
 	path := c.autoscale
 	if path == "" {

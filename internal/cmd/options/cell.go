@@ -16,29 +16,28 @@ import (
 	"github.com/replay-llm/replay/schema"
 )
 
-// TraceSetting names the file that a cell replays, which on a command line is an
-// argument.
+// TraceSetting is the name of the setting for the trace of a cell. On a command line the trace is an argument.
 const TraceSetting = "trace"
 
-// deploymentSetting names the file that a cell takes what is not set from.
+// deploymentSetting is the name of the setting for a deployment file with default settings.
 const deploymentSetting = "deployment"
 
-// notInCells are flags of a replay that make no sense in many at once.
+// notInCells returns the flags of a replay that are not supported in cells.
 func notInCells() []string {
 	return append(liveFlags(), "config", "help", "planner-config", "benchmark-granularity", "mode", changeFlag)
 }
 
-// NewCellOptions are options with the flags that a cell may set, none of which
-// writes anything.
+// NewCellOptions returns options with the flags that a cell may set. None of these flags sets an output.
 func NewCellOptions() *Options { return (&CellReader{}).newOptions() }
 
-// CellReader makes the options of many cells, for several goroutines. The zero value lists what engines have for each anew.
+// CellReader creates the options of cells. It is safe for concurrent use. The zero value lists the settings of
+// engines again for each cell.
 type CellReader struct {
 	rows   []schema.Row
 	others map[string]string
 }
 
-// NewCellReader returns a reader that lists what engines have once.
+// NewCellReader returns a CellReader that lists the settings of engines once.
 func NewCellReader() *CellReader { return &CellReader{schema.InHelp(EngineRows()), cli.OtherNames()} }
 
 func (c *CellReader) newOptions() *Options {
@@ -59,7 +58,7 @@ func (c *CellReader) newOptions() *Options {
 	return o
 }
 
-// ListPlain returns the flags of a replay of a trace that name no file and no program, in the order of the help.
+// ListPlain returns the flags of a trace replay that do not name a file or a program, in the order of the help.
 func ListPlain() []*pflag.Flag {
 	kinds := []string{"int", "uint64", "float64", "bool", "duration", string(schema.Int), string(schema.Real), string(schema.Limit), string(schema.Factor), string(schema.Name), string(schema.Range)}
 	texts := []string{"columns", "worker-speed", "prefill-worker-speed", "decode-worker-speed", "signal-delay", "signal-interval", "retry-backoff", "client-timeout", "front-end-ms", "assume-prefix", "priority-from", "servegen-span", "pd-when"}
@@ -74,7 +73,7 @@ func ListPlain() []*pflag.Flag {
 	return all
 }
 
-// Settable is an error when no cell can set the named flag.
+// Settable returns an error if a cell cannot set the flag with the given name.
 func Settable(fs *pflag.FlagSet, name string) error {
 	if name == TraceSetting {
 		return nil
@@ -85,7 +84,7 @@ func Settable(fs *pflag.FlagSet, name string) error {
 	return nil
 }
 
-// OwnName is our name for a flag.
+// OwnName returns the name of a flag in replay, for its name in another tool.
 func OwnName(fs *pflag.FlagSet, name string) string {
 	if f := fs.Lookup(name); f != nil {
 		return f.Name
@@ -93,8 +92,8 @@ func OwnName(fs *pflag.FlagSet, name string) string {
 	return name
 }
 
-// Settings are the flags of a replay that are set, those of a deployment among them, or
-// the deployments of a mix.
+// Settings returns the flags that are set, including settings of a deployment. For a mix it returns the deployments
+// instead of their settings.
 func (o *Options) Settings() []plan.Setting {
 	known := NewCellOptions().Set
 	var all []plan.Setting
@@ -106,9 +105,8 @@ func (o *Options) Settings() []plan.Setting {
 	return all
 }
 
-// ExpandDeployment returns settings with those of the deployment that they name in its place,
-// so that all files and values of a cell are seen. Those of the deployments of a mix have
-// their names in front, as h100.model.
+// ExpandDeployment replaces a deployment in settings with its settings, so that all files and values of a cell are
+// listed. The settings of the deployments of a mix have the name of the deployment as a prefix, such as h100.model.
 func ExpandDeployment(settings []plan.Setting) ([]plan.Setting, error) {
 	if !slices.ContainsFunc(settings, func(s plan.Setting) bool { return s.Name == deploymentSetting }) {
 		return settings, nil
@@ -135,13 +133,12 @@ func ExpandDeployment(settings []plan.Setting) ([]plan.Setting, error) {
 	return all, nil
 }
 
-// OptionsOf are the options of a command line with these settings, the trace it
-// names, and whether it would be replay trace or replay concurrency.
+// OptionsOf returns the options for settings, the path of the trace, and the mode of the replay command.
 func OptionsOf(settings []plan.Setting) (o *Options, file string, mode loadgen.Mode, err error) {
 	return (&CellReader{}).OptionsOf(settings)
 }
 
-// OptionsOf is the function of that name.
+// OptionsOf is the function OptionsOf with the engine settings of c.
 func (c *CellReader) OptionsOf(settings []plan.Setting) (o *Options, file string, mode loadgen.Mode, err error) {
 	o = c.newOptions()
 	for _, s := range settings {
@@ -166,7 +163,8 @@ func (c *CellReader) OptionsOf(settings []plan.Setting) (o *Options, file string
 	return o, file, mode, nil
 }
 
-// WholeValue returns the value in NAME=VALUE unchanged, with commas, if the flag takes it; nil if it does not.
+// WholeValue returns the complete value in NAME=VALUE, including commas. It returns nil if the value is invalid for
+// the flag.
 func WholeValue(name, text string) []string {
 	_, value, _ := strings.Cut(text, "=")
 	if NewCellOptions().Set.Set(name, value) != nil {
@@ -175,8 +173,7 @@ func WholeValue(name, text string) []string {
 	return []string{value}
 }
 
-// ParseAxis reads NAME=VALUE,VALUE; a value that holds a comma is quoted as in
-// CSV.
+// ParseAxis parses NAME=VALUE,VALUE. Values with commas are quoted as in CSV.
 func ParseAxis(flag, text string) (plan.Axis, error) {
 	name, values, ok := strings.Cut(text, "=")
 	if !ok || name == "" {

@@ -17,26 +17,27 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// changeFlag names a change in the course of a replay.
+// changeFlag is the name of the flag for a change during a replay.
 const changeFlag = "change"
 
-// chooserFlags returns the flags that name another router: the settings of the one before do not hold for it.
+// chooserFlags returns the flags that select a router. The settings of the previous router do not apply to the new
+// one.
 func chooserFlags() []string { return []string{"router", policyFlag, pickerFlag} }
 
-// routingFlags returns all flags of the routing of requests.
+// routingFlags returns all flags for routing requests.
 func routingFlags() []string {
 	return slices.Concat(chooserFlags(), []string{"router-config", endpointpicker.SkipFlag}, RouterFlags())
 }
 
-// changeableFlags returns the flags that may have another value from an instant on.
+// changeableFlags returns the flags that can change during a replay.
 func changeableFlags() []string {
 	return append([]string{"workers", "prefill-workers", "decode-workers", "admission", "faults", "speedup", "worker-speed", "prefill-worker-speed", "decode-worker-speed"}, routingFlags()...)
 }
 
-// ExpectChanges prepares for changes that are given later (ChangeOf).
+// ExpectChanges prepares for later calls of ChangeOf.
 func (o *Options) ExpectChanges() { o.Cluster.mayChange = true }
 
-// Unchanged returns spec, which the flags have made, as they make it where no changes are expected.
+// Unchanged returns spec as the flags define it without expected changes.
 func (o *Options) Unchanged(spec replay.Spec) replay.Spec {
 	if o.Cluster.alone {
 		spec.Router = policy.RoundRobin
@@ -44,7 +45,7 @@ func (o *Options) Unchanged(spec replay.Spec) replay.Spec {
 	return spec
 }
 
-// fillChanges enters into spec what changes during the replay, in order of time.
+// fillChanges sets the changes during the replay in spec, ordered by time.
 func (o *Options) fillChanges(spec *replay.Spec) error {
 	if len(o.Cluster.changes) == 0 {
 		return nil
@@ -66,7 +67,7 @@ func (o *Options) fillChanges(spec *replay.Spec) error {
 	return nil
 }
 
-// readChange reads at=TIME,NAME=VALUE.
+// readChange parses at=TIME,NAME=VALUE.
 func (o *Options) readChange(spec *replay.Spec, text string) (replay.Change, error) {
 	settings, err := ParseSettings(changeFlag, text)
 	if err != nil {
@@ -87,7 +88,7 @@ func (o *Options) readChange(spec *replay.Spec, text string) (replay.Change, err
 	return c, nil
 }
 
-// ParseSettings reads NAME=VALUE,NAME=VALUE; a pair that holds a comma is quoted as in CSV.
+// ParseSettings parses NAME=VALUE,NAME=VALUE. Pairs with commas are quoted as in CSV.
 func ParseSettings(flag, text string) ([]plan.Setting, error) {
 	r := csv.NewReader(strings.NewReader(text))
 	r.LazyQuotes = true
@@ -111,8 +112,7 @@ func ParseSettings(flag, text string) ([]plan.Setting, error) {
 	return all, nil
 }
 
-// ChangeOf returns the change of spec, which the flags have made, that some flags of other values make at an
-// instant.
+// ChangeOf returns the change of spec at a time, for flags with other values. The flags of o define spec.
 func (o *Options) ChangeOf(spec *replay.Spec, at sim.Time, set []plan.Setting) (replay.Change, error) {
 	c := replay.Change{At: at}
 	for _, s := range set {
@@ -169,8 +169,8 @@ func (o *Options) ChangeOf(spec *replay.Spec, at sim.Time, set []plan.Setting) (
 	return c, nil
 }
 
-// checkChangeable refuses a flag with one value for the whole replay. The error names the flag to use instead, if there
-// is one.
+// checkChangeable returns an error for a flag that cannot change during a replay. The error suggests another flag if
+// possible.
 func (o *Options) checkChangeable(name string) error {
 	all := changeableFlags()
 	switch {

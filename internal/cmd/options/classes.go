@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/replay"
 )
 
-// fillClasses enters into spec of which classes requests are.
+// fillClasses sets the classes of requests in spec.
 func (in *input) fillClasses(spec *replay.Spec) error {
 	path := in.classes
 	if path == "" {

@@ -18,13 +18,13 @@ import (
 	"github.com/replay-llm/replay/scheduler/silicon"
 )
 
-// client holds the flags of clients that get no answer.
+// client has the flags for clients: retries, timeouts and the front end.
 type client struct {
 	*shared
 	retries int
 	backoff string
 	timeout cli.Instant
-	// frontEnd is the time between clients and the router.
+	// frontEnd is the delay between clients and the router.
 	frontEnd frontEnd
 }
 
@@ -40,7 +40,7 @@ func (f *frontEnd) Set(text string) (err error) {
 	return nil
 }
 
-// defaultBackoff is that of OpenAI's client for Python.
+// defaultBackoff is the default of the OpenAI client for Python.
 const defaultBackoff = "500ms,x2,max=8s,jitter=0.25"
 
 func (c *client) bindFlags(fs *pflag.FlagSet) {
@@ -55,7 +55,7 @@ const frontEndFlag = "front-end-ms"
 
 func clientFlags() []string { return []string{"retry", "retry-backoff", "client-timeout"} }
 
-// fillClient enters into spec what clients do without an answer.
+// fillClient sets the behavior of clients without an answer in spec.
 func (c *client) fillClient(spec *replay.Spec) error {
 	if c.Changed(frontEndFlag) {
 		spec.FrontEnd = &c.frontEnd.FrontEnd
@@ -84,7 +84,7 @@ func (c *client) fillClient(spec *replay.Spec) error {
 	return nil
 }
 
-// parseBackoff reads how long clients wait before they send again, as 500ms,x2,max=8s,jitter=0.25.
+// parseBackoff parses the delay before a retry, such as 500ms,x2,max=8s,jitter=0.25.
 func parseBackoff(text string, c *engines.Client) error {
 	first, rest, _ := strings.Cut(text, ",")
 	var err error
@@ -102,7 +102,7 @@ func parseBackoff(text string, c *engines.Client) error {
 	return nil
 }
 
-// setBackoff takes in a part that stands behind the first wait.
+// setBackoff parses a part after the first delay.
 func setBackoff(part string, c *engines.Client) (err error) {
 	name, value, given := strings.Cut(part, "=")
 	factor, isFactor := strings.CutPrefix(part, "x")

@@ -15,27 +15,27 @@ import (
 	"github.com/replay-llm/replay/router/policy"
 )
 
-// cluster holds the flags of the numbers of workers and of the routing of requests.
+// cluster has the flags for the numbers of workers and for routing requests.
 type cluster struct {
 	*shared
-	picker                                 string   // file of an endpoint picker
-	skip                                   []string // plugins of picker that are left out
+	picker                                 string   // path of an endpoint picker configuration
+	skip                                   []string // plugins of picker to skip
 	Workers, PrefillWorkers, DecodeWorkers int
-	count                                  workerCount // Workers, and their kinds
+	count                                  workerCount // value of --workers: Workers and their kinds
 	Router                                 routerFlag
-	policy                                 string // file of a router policy
+	policy                                 string // path of a router policy
 	process                                policy.Process
-	admission                              string    // file of an admission
-	signals                                [2]string // how old signals are: their delays, and their intervals
+	admission                              string    // path of an admission
+	signals                                [2]string // delays and intervals of signals
 	scale                                  string
 	changes                                []string
-	mayChange                              bool // there may be changes that no flag names
-	alone                                  bool // without them there would be nothing to choose
+	mayChange                              bool // changes without a flag are possible
+	alone                                  bool // without changes the router has only one worker
 	faults                                 string
-	autoscale                              string    // file of an autoscaler
-	warm                                   string    // file of what is cached at the start
-	speeds                                 [3]string // of workers, prefill and decode workers
-	Half                                   bool      // it is a worker of one of two pools
+	autoscale                              string    // path of an autoscaler
+	warm                                   string    // path of the initial cache contents
+	speeds                                 [3]string // speeds of all workers, prefill workers and decode workers
+	Half                                   bool      // the options are for a worker of one of two pools
 	pd                                     pd
 	aic                                    engineargs.AIC
 	aicFlags                               []string
@@ -80,7 +80,7 @@ func (c *cluster) bindFlags(fs *pflag.FlagSet) {
 	cli.Hide(fs, c.aicFlags...)
 }
 
-// RouterChoice returns a flag that takes the name of a router.
+// RouterChoice returns a flag for the name of a router.
 func RouterChoice() cli.Choice {
 	c := cli.Choice{Value: string(policy.All()[0].Name)}
 	for _, p := range policy.All() {
@@ -90,10 +90,10 @@ func RouterChoice() cli.Choice {
 	return c
 }
 
-// speedPrefixes returns the prefixes of the flags for the speed of workers, by pool.
+// speedPrefixes returns the prefixes of the flags for worker speeds: all workers, prefill workers and decode workers.
 func speedPrefixes() [3]string { return [3]string{"", "prefill-", "decode-"} }
 
-// fillSpeeds enters into spec how fast workers are.
+// fillSpeeds sets the speeds of workers in spec.
 func (c *cluster) fillSpeeds(spec *replay.Spec) error {
 	for i, prefix := range speedPrefixes() {
 		flag, text := prefix+"worker-speed", c.speeds[i]
@@ -128,10 +128,10 @@ func (c *cluster) fillSpeeds(spec *replay.Spec) error {
 	return nil
 }
 
-// routerInfo returns the known facts of the router that is asked for.
+// routerInfo returns the properties of the selected router.
 func (c *cluster) routerInfo() policy.Info { return policy.Name(c.Router.Value).Info() }
 
-// plainPolicies returns the names of the policies that are of no gateway.
+// plainPolicies returns the names of all policies that are not gateway policies.
 func plainPolicies() []string {
 	var all []string
 	for _, p := range policy.All() {
@@ -142,7 +142,7 @@ func plainPolicies() []string {
 	return all
 }
 
-// fillRouter enters into spec how requests are routed.
+// fillRouter sets the router in spec.
 func (o *Options) fillRouter(spec *replay.Spec) error {
 	if err := o.Cluster.fillProcess(spec); err != nil || spec.Router != nil {
 		return err
@@ -170,12 +170,12 @@ func (o *Options) fillRouter(spec *replay.Spec) error {
 	}
 	alone := name.Info().MinWorkers > o.Cluster.Workers && o.Cluster.scale == "" && o.Cluster.autoscale == "" && len(o.Cluster.changes) == 0 && !o.TwoPools()
 	if o.Cluster.alone = alone && !o.Reference && o.compat == "" && !o.IsLive() && !o.IsCluster(); o.Cluster.alone && !o.Cluster.mayChange {
-		spec.Router = policy.RoundRobin // one worker: there is nothing to choose
+		spec.Router = policy.RoundRobin // a single worker requires no choice
 	}
 	return nil
 }
 
-// fillEstimator enters into spec the estimator of the load of prefills.
+// fillEstimator sets the estimator for prefill load in spec.
 func (c *cluster) fillEstimator(spec *replay.Spec) error {
 	name := c.FirstChanged(c.aicFlags...)
 	if name == "" {
@@ -188,8 +188,8 @@ func (c *cluster) fillEstimator(spec *replay.Spec) error {
 	return nil
 }
 
-// checkCluster refuses flags of our commands that are out of range or of no
-// effect on the chosen cluster.
+// checkCluster returns an error for flags with invalid values or without effect on the cluster. It is not used for
+// command lines of the reference.
 func (o *Options) checkCluster() error {
 	c := &o.Cluster
 	info := c.routerInfo()

@@ -16,11 +16,11 @@ import (
 	"github.com/replay-llm/replay/replay/deployment"
 )
 
-// config are the files that hold flags: one any of them, the other those of a deployment.
+// config has the files with flags: a config file with any flags, and deployment files.
 type config struct {
 	path        string
 	deployments fileNames
-	// Overruled are the flags of the deployment that have another value on the command line.
+	// Overruled has notes about deployment settings that the command line overrides.
 	Overruled []string
 }
 
@@ -32,8 +32,8 @@ func (c *config) bindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.path, "config", "", "YAML `file` of flags by name, without dashes; the command line wins")
 }
 
-// Apply gives flags that are not on the command line the values of the files; the one of
-// all flags wins over the deployment. Deployments of a mix are for their own workers.
+// Apply sets flags from the config file and the deployment file. The command line has precedence, then the config
+// file. Deployments of a mix are not applied here, because each one applies to its own workers.
 func (c *config) Apply(o *Options) error {
 	if err := c.applyFile(o, "config", c.path, nil); err != nil || o.keepsDeployments() {
 		return err
@@ -46,13 +46,13 @@ func (c *config) Apply(o *Options) error {
 	return nil
 }
 
-// keepsDeployments reports whether the deployments are those of a mix.
+// keepsDeployments reports whether the deployments describe the workers of a mix.
 func (o *Options) keepsDeployments() bool {
 	return o.Cluster.isMixed() || len(o.Config.deployments) > 1
 }
 
-// applyFile gives flags that have not been given the values of a file; allowed are the
-// flags that it may have, nil for all.
+// applyFile sets flags from a file if the command line does not set them. allowed lists the permitted flags, and nil
+// permits all flags.
 func (c *config) applyFile(o *Options, flag, path string, allowed []string) error {
 	if path == "" {
 		return nil
@@ -64,7 +64,7 @@ func (c *config) applyFile(o *Options, flag, path string, allowed []string) erro
 	return c.applyText(o, path, text, allowed)
 }
 
-// applyText gives flags that have not been given the values of a file's text.
+// applyText sets flags from the text of a file if the command line does not set them.
 func (c *config) applyText(o *Options, path string, text []byte, allowed []string) error {
 	entries, err := yamlfile.ListEntries(path, text)
 	if err != nil {
@@ -92,7 +92,7 @@ func (c *config) applyText(o *Options, path string, text []byte, allowed []strin
 	return nil
 }
 
-// setFlag gives a flag the value of an entry, unless it is given.
+// setFlag sets a flag from an entry of a file, unless the flag is in given.
 func (c *config) setFlag(o *Options, entry *ast.MappingValueNode, place string, places map[string]string, given map[string]bool) error {
 	key := entry.Key.GetToken()
 	flag := o.Set.Lookup(key.Value)

@@ -9,8 +9,7 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/cli"
 )
 
-// Whatever a config file holds, it is applied or refused as wrong usage, with
-// its name.
+// Any config file is either applied or rejected with a usage error that names the file.
 func FuzzConfig(f *testing.F) {
 	for _, text := range []string{
 		"", "workers: 2\n", "engine-args: {block_size: 16}\nrouter: kv", "workers: [1\n", "- a", "a: &x 1\nb: *x",

@@ -17,7 +17,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// disaggYAML is the configuration of llm-d's guide pd-disaggregation, with the decider by what is cached.
+// disaggYAML is the configuration of llm-d's guide pd-disaggregation with the decider that counts uncached tokens.
 const disaggYAML = `apiVersion: llm-d.ai/v1
 kind: EndpointPickerConfig
 plugins:
@@ -36,7 +36,7 @@ schedulingProfiles:
 - {name: decode, plugins: [{pluginRef: decode-filter}, {pluginRef: active-request-scorer}]}
 `
 
-// routes notes to which workers requests go. They have a decode worker when the KV cache is there.
+// routes records the workers of requests. A decode worker is recorded when the request is routed to it.
 type routes struct {
 	harness.NoObserver
 	decode, prefill map[int]int
@@ -50,9 +50,9 @@ func (r *routes) Routed(stage scheduler.Role, _ sim.Time, x *router.Placement) {
 	r.prefill[int(x.Request.ID)] = int(x.Worker)
 }
 
-// The prompts that go to prefill workers are those of the rule of docs/router.md "Prefill and decode workers", on 500 random traces: the
-// twin knows of each decode worker the prompts that were sent there, and looks through all of them. Requests arrive before caches have the
-// prompts of the requests before them.
+// For 500 random traces, the rule in docs/router.md "Prefill and decode workers" selects the prompts on prefill workers.
+// The test implements the rule with a search of all prompts that were sent to a decode worker. Requests arrive before
+// the prompts of earlier requests are cached.
 func TestSplitIsLiteral(t *testing.T) {
 	const block = 16
 	dir := t.TempDir()
@@ -64,7 +64,7 @@ func TestSplitIsLiteral(t *testing.T) {
 		if err := os.WriteFile(config, fmt.Appendf(nil, disaggYAML, uncached, least), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		var prompts [][]int // ids of blocks, the last one perhaps in part
+		var prompts [][]int // block ids; the last block may be incomplete
 		var tokens []int
 		var lines strings.Builder
 		for i := range 12 {
@@ -91,7 +91,7 @@ func TestSplitIsLiteral(t *testing.T) {
 		seen := &routes{decode: map[int]int{}, prefill: map[int]int{}}
 		replayWith(t, "prefill-workers=2 decode-workers=2 scheduler-profile=vllm-0.33 block-size=16 trace-block-size=16", replay.Streams{Observer: seen},
 			plan.Setting{Name: TraceSetting, Value: trace}, plan.Setting{Name: pickerFlag, Value: config})
-		sent := map[int][]int{}   // by decode worker: requests
+		sent := map[int][]int{}   // requests by decode worker
 		for id := range prompts { // in order of arrival
 			matched := 0
 			for _, before := range sent[seen.decode[id]] {

@@ -11,26 +11,26 @@ import (
 	"github.com/replay-llm/replay/schema"
 )
 
-// engine holds the flags of engines, and of what they run on.
+// engine has the flags for engines and their hardware.
 type engine struct {
 	Flags []*schema.Flag
-	// Own are flags for one of two pools, prefill and decode, by pool.
+	// Own has the flags for one pool: prefill workers, then decode workers.
 	Own [2][]*schema.Flag
 
-	rows []schema.Row // that flags are made of, in the order of the help; nil: those of EngineRows
+	rows []schema.Row // rows for the flags, in the order of the help; nil: the rows of EngineRows
 }
 
-// EngineRows returns the settings of engines, and of their hardware, each as declared.
+// EngineRows returns the settings of hardware and of engines.
 func EngineRows() []schema.Row { return append(hardware.Settings(), engineargs.Rows()...) }
 
-// SettingGroup is a part of the list of settings.
+// SettingGroup is a section of the list of settings.
 type SettingGroup struct {
 	Title  string
-	Engine string // the only one that reads them; "": all
+	Engine string // the only engine that reads the settings; "": all engines
 	Rows   []schema.Row
 }
 
-// GroupSettings returns the settings that have a meaning, by the engine that reads them. Settings of hardware have no key.
+// GroupSettings returns all settings with a description, grouped by engine. The Key of hardware settings is "".
 func GroupSettings() []SettingGroup {
 	all := []SettingGroup{
 		{Title: "All engines"}, {Title: "vLLM", Engine: "vllm"}, {Title: "Speculative decoding (members of speculative_config)", Engine: "vllm"},
@@ -55,10 +55,10 @@ func GroupSettings() []SettingGroup {
 	return all
 }
 
-// EngineFlags returns their flags, in the order of the help.
+// EngineFlags returns the flags for engines and their hardware, in the order of the help.
 func EngineFlags() []*schema.Flag { return schema.NewFlags(schema.InHelp(EngineRows())) }
 
-// BindFlags adds flags.
+// BindFlags adds flags to fs.
 func BindFlags(fs *pflag.FlagSet, flags []*schema.Flag) {
 	for _, f := range flags {
 		flag := &pflag.Flag{Name: f.Flag, Usage: f.Help, Value: f, DefValue: f.Preset()}
@@ -69,7 +69,7 @@ func BindFlags(fs *pflag.FlagSet, flags []*schema.Flag) {
 	}
 }
 
-// poolNames are the prefixes of the flags of one pool.
+// poolNames returns the names of the pools, which are prefixes of flags.
 func poolNames() [2]string { return [2]string{"prefill", "decode"} }
 
 func (e *engine) bindFlags(fs *pflag.FlagSet) {
@@ -87,9 +87,8 @@ func (e *engine) bindFlags(fs *pflag.FlagSet) {
 	}
 }
 
-// poolFlags are the flags that a pool may have to itself. There is none for
-// the speedup of the decode pool, which --decode-speedup-ratio is already: that
-// pool does nothing but decode.
+// poolFlags returns the flags that can be set for one pool. The decode pool has no flag for its speedup, because
+// --decode-speedup-ratio already sets it.
 func poolFlags(fs *pflag.FlagSet, all []*schema.Flag, pool string) []*schema.Flag {
 	var own []*schema.Flag
 	for _, f := range all {
@@ -102,7 +101,7 @@ func poolFlags(fs *pflag.FlagSet, all []*schema.Flag, pool string) []*schema.Fla
 	return own
 }
 
-// settingValues are the given flags as engine arguments.
+// settingValues returns the given flags as engine arguments.
 func settingValues(flags []*schema.Flag) []engineargs.Setting {
 	var all []engineargs.Setting
 	for _, f := range schema.Given(flags) {
@@ -110,7 +109,7 @@ func settingValues(flags []*schema.Flag) []engineargs.Setting {
 			continue
 		}
 		all = append(all, engineargs.Setting{Key: f.Sets, Value: f.JSON})
-		if f.Sets == "block_size" { // what SGLang may call by another name
+		if f.Sets == "block_size" { // SGLang may use another name for this argument
 			all = append(all, engineargs.Setting{Key: "sglang.page_size", Value: f.JSON})
 		}
 	}

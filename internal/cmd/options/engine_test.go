@@ -6,8 +6,8 @@ import (
 	"github.com/replay-llm/replay/schema"
 )
 
-// TestSettingsTakeAnything gives every flag of the engine texts that fit none or some of
-// them: each is taken or refused.
+// TestSettingsTakeAnything sets each engine flag to valid and invalid texts. Each text is accepted or rejected
+// without a panic.
 func TestSettingsTakeAnything(t *testing.T) {
 	for _, s := range EngineFlags() {
 		for _, text := range []string{"", "file", "-1", "1e400", "null", "{", "true", "1..", "unlimited"} {
@@ -18,8 +18,8 @@ func TestSettingsTakeAnything(t *testing.T) {
 	}
 }
 
-// TestSettingsAreReadAgain sets every flag of the engine to the text of its value: a plan, a fork and a sweep pass
-// settings on as text.
+// TestSettingsAreReadAgain sets each engine flag to the text of its value, because plans, forks and sweeps pass
+// settings as text.
 func TestSettingsAreReadAgain(t *testing.T) {
 	ranges := 0
 	for _, s := range EngineFlags() {

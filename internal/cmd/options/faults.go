@@ -9,12 +9,12 @@ import (
 	"github.com/replay-llm/replay/replay"
 )
 
-// IsFaultList reports whether the value of --faults is the contents of a file instead of its path.
+// IsFaultList reports whether the value of --faults is the contents of a file, and not its path.
 func IsFaultList(value string) bool {
 	return strings.HasPrefix(value, "[") || strings.HasPrefix(value, "{")
 }
 
-// fillFaults enters the faults into spec.
+// fillFaults sets the faults in spec.
 func (c *cluster) fillFaults(spec *replay.Spec) error {
 	path := c.faults
 	if path == "" {

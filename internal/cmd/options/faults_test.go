@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/replay"
 )
 
-// The contents of a file may stand instead of its path, and give the same run.
+// The contents of a faults file give the same run as its path.
 func TestFaultsInPlaceOfAFile(t *testing.T) {
 	const text = "{on_loss: retry, faults: [{at: 10s, worker: 1, what: dies, back: 60s}]}"
 	path := filepath.Join(t.TempDir(), "f.yaml")

@@ -15,17 +15,16 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Generating holds the flags that describe a generated workload, for every
-// command that can run one.
+// Generating has the flags for a generated workload.
 type Generating struct {
 	config   generate.Config
 	duration time.Duration
-	class    generate.Class // the flags without --class
+	class    generate.Class // flags of the only class, without --class
 	classes  []string
-	prefix   string // of the flags' names
+	prefix   string // prefix of the names of flags
 }
 
-// Bind adds the flags, with prefix before their names.
+// Bind adds the flags to fs. prefix is the prefix of their names.
 func (f *Generating) Bind(fs *pflag.FlagSet, prefix string) {
 	f.prefix = prefix
 	c, k := &f.config, &f.class
@@ -44,7 +43,7 @@ func (f *Generating) Bind(fs *pflag.FlagSet, prefix string) {
 	fs.StringArrayVar(&f.classes, prefix+"class", nil, "one of several `kinds` of requests: NAME:weight=0.7;input=LAW;output=LAW;turns=LAW;...")
 }
 
-// bindTasks adds the flags of tasks of agents. The help shows the first alone.
+// bindTasks adds the flags for tasks of agents. The help shows only the first of these flags.
 func (f *Generating) bindTasks(fs *pflag.FlagSet) {
 	t, prefix := &f.class.Tasks, f.prefix
 	fs.StringVar(&t.Agents, prefix+"agents", "", "`law` of the sub-agents that a task starts (docs/traces.md)")
@@ -58,12 +57,12 @@ func (f *Generating) bindTasks(fs *pflag.FlagSet) {
 	cli.Hide(fs, prefix+"calls", prefix+"tool", prefix+"tool-input", prefix+"agent-input", prefix+"agent-output", prefix+"agent-prefix", prefix+"fails")
 }
 
-// MakesTasks reports whether what is made are tasks of agents.
+// MakesTasks reports whether the workload contains tasks of agents.
 func MakesTasks(c *generate.Config) bool {
 	return slices.ContainsFunc(c.Classes, func(k generate.Class) bool { return k.Tasks.Agents != "" })
 }
 
-// Build is the configuration that the flags describe, with ids of block tokens.
+// Build returns the configuration of the generated workload. block is the number of tokens per block id.
 func (f *Generating) Build(block int, seed uint64) (generate.Config, error) {
 	c := f.config
 	c.Duration, c.Block, c.Seed = sim.Time(float64(f.duration)/1e6), block, seed
@@ -86,7 +85,7 @@ func (f *Generating) Build(block int, seed uint64) (generate.Config, error) {
 	return c, nil
 }
 
-// parseClass reads NAME:key=value;key=value.
+// parseClass parses NAME:key=value;key=value.
 func parseClass(text string) (generate.Class, error) {
 	name, rest, _ := strings.Cut(text, ":")
 	k := generate.Class{Name: name, Weight: 1}

@@ -18,29 +18,29 @@ import (
 	"github.com/replay-llm/replay/schema"
 )
 
-// lengthKey is the engine argument that also sets how the memory of a GPU is divided.
+// lengthKey is an engine argument that also affects the division of GPU memory.
 const lengthKey = "max_model_len"
 
-// IsHardware reports whether a setting is about hardware and not about an engine.
+// IsHardware reports whether a setting describes hardware.
 func IsHardware(r *schema.Row) bool { return strings.HasPrefix(r.Sets, hardware.SettingPrefix) }
 
-// Hardware is the flags for what a worker runs on.
+// Hardware has the flags for the hardware of a worker.
 type Hardware []*schema.Flag
 
-// Bind adds the flags.
+// Bind adds the flags to fs.
 func (h *Hardware) Bind(fs *pflag.FlagSet) {
 	*h = HardwareOf(EngineFlags())
 	BindFlags(fs, *h)
 }
 
-// HardwareOf returns the flags for what a worker runs on.
+// HardwareOf returns the flags for the hardware of a worker.
 func HardwareOf(flags []*schema.Flag) Hardware {
 	return slices.DeleteFunc(slices.Clone(flags), func(f *schema.Flag) bool {
 		return f.Sets != lengthKey && !IsHardware(&f.Row)
 	})
 }
 
-// Text returns the value of a flag, "" when it was not given.
+// Text returns the value of a flag, or "" if it is not set.
 func (h Hardware) Text(name string) string {
 	for _, f := range h {
 		if (f.Flag == name || f.Sets == hardware.SettingPrefix+name) && f.JSON != "" {
@@ -50,7 +50,7 @@ func (h Hardware) Text(name string) string {
 	return ""
 }
 
-// flag returns the flag of a setting: that of the pool if it is given, else that of all workers.
+// flag returns the name of the flag for a setting. It is the flag for one pool if that flag is set.
 func (h Hardware) flag(name string) string {
 	for _, f := range h {
 		if f.Sets == hardware.SettingPrefix+name {
@@ -60,7 +60,7 @@ func (h Hardware) flag(name string) string {
 	return name
 }
 
-// hardwareOf returns what the workers of a pool run on: flags for this pool alone win.
+// hardwareOf returns the hardware flags of a pool. Flags for only this pool have precedence.
 func (o *Options) hardwareOf(p *Pool) Hardware {
 	h := HardwareOf(o.Engine.Flags)
 	for i, f := range h {
@@ -71,10 +71,10 @@ func (o *Options) hardwareOf(p *Pool) Hardware {
 	return h
 }
 
-// Given reports whether there are a GPU and a model.
+// Given reports whether a GPU and a model are set.
 func (h Hardware) Given() bool { return h.Text("gpu") != "" && h.Text("model") != "" }
 
-// path returns the name under which the fit of a model on a GPU travels to engines.
+// path returns the identifier of a model on a GPU for engines.
 func (h Hardware) path(gpu string) string {
 	values := url.Values{}
 	for key, name := range map[string]string{"tp": "tp", "pp": "pp", "ep": "ep", "dp": "dp", "weights": "quantization", "kv": "kv-cache-dtype", "graphs": "graphs", "gpu-file": "gpu-file", "op-tables": "op-tables"} {
@@ -89,7 +89,8 @@ func (h Hardware) path(gpu string) string {
 	return path
 }
 
-// Fit returns the fit on a GPU, "" for the one that was given, without the engine arguments.
+// Fit returns the fit of the model on a GPU, without the engine arguments. If gpu is "", it uses the GPU of the
+// flags.
 func (h Hardware) Fit(gpu string) (hardware.Fit, error) {
 	if gpu == "" {
 		gpu = h.Text("gpu")
@@ -122,9 +123,10 @@ func (h Hardware) Fit(gpu string) (hardware.Fit, error) {
 	return f, nil
 }
 
-// deriveSettings returns the engine arguments that follow from the hardware of an engine with the arguments a, and its
-// pass times. Pass times of vLLM and SGLang are their servers' own, except legacy ones, which repeat the reference.
-// gives reports whether an argument is given, and read reads the arguments with defaults where they are not.
+// deriveSettings returns engine arguments that follow from the hardware, and the pass times. a has the given
+// arguments. gives reports whether an argument is given. read parses the arguments and adds defaults.
+//
+// vLLM and SGLang use the same rules as their servers, except in legacy mode, which repeats the reference.
 func (o *Options) deriveSettings(h Hardware, a *engineargs.Args, gives func(key string) bool, read argsReader) (all []engineargs.Setting, times timing.Source, err error) {
 	f, err := h.Fit("")
 	if err != nil {
@@ -151,10 +153,10 @@ func (o *Options) deriveSettings(h Hardware, a *engineargs.Args, gives func(key 
 		f.Utilization = engines.ServerShare(&own, &f)
 	}
 	if legacy && f.SGLang {
-		f.Groups = hardware.Groups{} // the reference knows one pool
+		f.Groups = hardware.Groups{} // the reference has one KV pool
 	}
 	path := h.path(h.Text("gpu"))
-	fit, _ := hardware.ParseFit(path) // h.Fit has read it
+	fit, _ := hardware.ParseFit(path) // h.Fit has already parsed this path
 	var of lengths
 	blocks := gives("num_gpu_blocks")
 	if (f.Model.WindowLayers > 0 || f.Model.Linear != nil) && f.Groups == (hardware.Groups{}) && !blocks && !legacy {
@@ -190,19 +192,19 @@ func (o *Options) deriveSettings(h Hardware, a *engineargs.Args, gives func(key 
 	return all, times, nil
 }
 
-// hasOperators reports whether there are measured operators of the GPU.
+// hasOperators reports whether measured operators are available for the GPU.
 func (h Hardware) hasOperators(f *hardware.Fit) bool {
 	return slices.Contains(optables.Names(), f.GPU.Name) && h.Text("gpu-file") == "" || h.Text("op-tables") != ""
 }
 
-// UnfitError is a model that cannot run on the hardware that was named for it. Other hardware on the same command line
-// may fit.
+// UnfitError is the error of a model that cannot run on the selected hardware. Other hardware in the same command
+// line may be suitable.
 type UnfitError struct{ err error }
 
 func (e *UnfitError) Error() string { return e.err.Error() }
 func (e *UnfitError) Unwrap() error { return e.err }
 
-// checkHardware refuses half of what a worker runs on, and flags of no effect.
+// checkHardware returns an error if only one of --gpu and --model is set, or if a flag has no effect.
 func (o *Options) checkHardware() error {
 	profile := o.FirstChanged("timing-profile", "planner-profile-data")
 	var rest []string

@@ -18,12 +18,12 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// input holds the flags for what is replayed and how it is admitted.
+// input has the flags for the workload and its admission.
 type input struct {
 	*shared
 	speedup     float64
 	maxInFlight int
-	classes     string // file
+	classes     string // path of a file with classes
 
 	format      cli.Choice
 	blockTokens int
@@ -39,7 +39,7 @@ type input struct {
 
 	open          LeftOpen
 	generating    Generating
-	openFlags     []string // names of the flags of each
+	openFlags     []string // names of the flags of open
 	generateFlags []string
 }
 
@@ -65,10 +65,10 @@ func (in *input) bindFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&in.groups, "num-prefix-groups", 0, "synthetic: `groups` of sessions with a common prompt prefix")
 
 	in.generateFlags = cli.BindNamed(fs, func(fs *pflag.FlagSet) { in.generating.Bind(fs, "generate-") })
-	cli.Hide(fs, in.generateFlags...) // the help names those of replay generate
+	cli.Hide(fs, in.generateFlags...) // the help refers to replay generate for these flags
 }
 
-// bindOpen adds the flags for what a trace file leaves open.
+// bindOpen adds the flags for properties that trace files do not contain.
 func (in *input) bindOpen(fs *pflag.FlagSet) {
 	in.openFlags = cli.BindNamed(fs, func(fs *pflag.FlagSet) { in.open.Bind(fs, "trace-") })
 }
@@ -80,7 +80,7 @@ func syntheticFlags() []string {
 		"shared-prefix-ratio", "num-prefix-groups")
 }
 
-// isSynthetic reports whether flags describe a workload.
+// isSynthetic reports whether flags describe a synthetic workload.
 func (in *input) isSynthetic() bool {
 	if !in.Reference {
 		return in.FirstChanged(syntheticFlags()...) != ""
@@ -88,7 +88,7 @@ func (in *input) isSynthetic() bool {
 	return in.FirstChanged(countFlags()...) != "" || in.turns != 1 || in.ratio != 0 || in.groups != 0 || in.delayMS != 0
 }
 
-// fillInput enters the workload into spec; file is "" if none is named.
+// fillInput sets the workload in spec. file is "" if the command line names no trace.
 func (in *input) fillInput(spec *replay.Spec, file string) error {
 	spec.Speedup, spec.MaxInFlight = in.speedup, in.maxInFlight
 	if err := in.checkSource(file); err != nil {
@@ -122,13 +122,12 @@ func (in *input) fillInput(spec *replay.Spec, file string) error {
 	}
 	own := format == formats.Mooncake || format == formats.Agentic
 	if (spec.Trace.Detect || !own) && !in.Changed("trace-block-size") {
-		spec.Trace.BlockTokens = 0 // the file may have it
+		spec.Trace.BlockTokens = 0 // the file may contain the block size
 	}
 	return nil
 }
 
-// fillGenerated enters into spec a trace made by laws, as replay generate
-// makes it.
+// fillGenerated sets a generated workload in spec, in the same format as replay generate.
 func (in *input) fillGenerated(spec *replay.Spec) error {
 	config, err := in.generating.Build(in.blockTokens, spec.Seed)
 	if err != nil {
@@ -141,7 +140,7 @@ func (in *input) fillGenerated(spec *replay.Spec) error {
 	return nil
 }
 
-// checkSource refuses command lines with no workload, half a one, or two.
+// checkSource returns an error for a command line with no workload, an incomplete workload or two workloads.
 func (in *input) checkSource(file string) error {
 	synthetic := in.FirstChanged(syntheticFlags()...)
 	made := in.FirstChanged(in.generateFlags...)
@@ -170,8 +169,8 @@ func (in *input) checkSource(file string) error {
 	return nil
 }
 
-// checkInput refuses flags of our commands that are out of range or of no
-// effect on the chosen workload.
+// checkInput returns an error for flags with invalid values or without effect on the workload. It is not used for
+// command lines of the reference.
 func (in *input) checkInput(file string, mode loadgen.Mode) error {
 	return cmp.Or(
 		in.CheckLeast(1, "max-in-flight", "trace-block-size", "input-tokens", "output-tokens", "request-count", "turns-per-session"),
@@ -184,7 +183,7 @@ func (in *input) checkInput(file string, mode loadgen.Mode) error {
 		in.checkEffect(file, mode))
 }
 
-// checkEffect refuses flags that change nothing here.
+// checkEffect returns an error for flags without effect.
 func (in *input) checkEffect(file string, mode loadgen.Mode) error {
 	err := in.Check(
 		cli.Needs(mode == loadgen.Concurrency, "with replay concurrency", "max-in-flight"),
@@ -203,8 +202,7 @@ func (in *input) checkEffect(file string, mode loadgen.Mode) error {
 	return err
 }
 
-// checkUnsigned refuses negative counts on the reference's command line, as
-// input and not as wrong usage.
+// checkUnsigned returns an error for negative counts on a command line of the reference. It is not a usage error.
 func (in *input) checkUnsigned(*replay.Spec) error {
 	if !in.Reference {
 		return nil
@@ -220,14 +218,14 @@ func (in *input) checkUnsigned(*replay.Spec) error {
 	return nil
 }
 
-// lengths are those of the requests of a workload, in tokens; 0: unknown.
+// lengths has statistics of the request lengths of a workload, in tokens. 0 means unknown.
 type lengths struct {
-	live    int // of their KV cache while they decode, the mean over time if all tokens take as long
+	live    int // mean KV cache length of decoding requests over time, if all tokens take equally long
 	longest int
 }
 
-// workloadLengths returns the lengths of the workload, unless it is known only once it is replayed. The replay reports
-// why a trace cannot be read.
+// workloadLengths returns the lengths of the workload, or zero values if they are not known before the replay. It
+// ignores errors of a trace, because the replay reports them.
 func (o *Options) workloadLengths() lengths {
 	var sum lengthSum
 	if o.measured != nil {
@@ -253,9 +251,9 @@ func (o *Options) workloadLengths() lengths {
 	return sum.lengths()
 }
 
-// lengthSum sums up the lengths of requests.
+// lengthSum adds up the lengths of requests.
 type lengthSum struct {
-	tokens, steps float64 // of KV cache, over all steps of decoding; these steps
+	tokens, steps float64 // KV cache tokens summed over all decoding steps, and the number of steps
 	longest       int
 }
 

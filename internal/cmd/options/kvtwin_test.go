@@ -10,8 +10,8 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/files"
 )
 
-// Each setting of the KV router but router_assume_kv_reuse is a change of its file (docs/policies.md): it places every
-// request where the router with the setting does.
+// Each setting of the KV router, except router_assume_kv_reuse, is a change of its policy file (docs/policies.md).
+// The changed file routes each request like the router with the setting.
 func TestSettingsOfKVAsFiles(t *testing.T) {
 	text, err := files.PolicyText("kv")
 	if err != nil {

@@ -11,20 +11,19 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/tables"
 )
 
-// leftOpenTitle is the title of the flags of leftOpen in the help.
+// leftOpenTitle is the heading of the flags of LeftOpen in the help.
 const leftOpenTitle = "What a trace file leaves open (docs/traces.md)"
 
-// LeftOpen holds the flags for what a trace file leaves open.
+// LeftOpen has the flags for properties that trace files do not contain.
 type LeftOpen struct {
 	zero, sessions, dag, jitter cli.Choice
 	read                        formats.LeftOpen
 	skipBad                     string
 	span                        string
-	prefix                      string // of names that mean something else to a replay
+	prefix                      string // prefix of flags with names that have another meaning for a replay
 }
 
-// Bind adds the flags; prefix goes before the names that commands which replay
-// have for something else.
+// Bind adds the flags to fs. prefix is the prefix of the names that replay commands use for other flags.
 func (f *LeftOpen) Bind(fs *pflag.FlagSet, prefix string) {
 	o := &f.read
 	f.prefix = prefix
@@ -51,7 +50,7 @@ func (f *LeftOpen) Bind(fs *pflag.FlagSet, prefix string) {
 	fs.StringVar(&f.span, "servegen-span", "", "seconds `FROM:TO` of servegen clients")
 }
 
-// Said returns the values of the flags, or an error if they do not fit together.
+// Said returns the values of the flags, or an error if they are incompatible.
 func (f *LeftOpen) Said() (formats.LeftOpen, error) {
 	o := f.read
 	for _, c := range []struct {
@@ -94,7 +93,7 @@ func (f *LeftOpen) Said() (formats.LeftOpen, error) {
 	return o, f.readSpan(&o)
 }
 
-// readSpan reads --servegen-span.
+// readSpan parses --servegen-span.
 func (f *LeftOpen) readSpan(o *formats.LeftOpen) error {
 	if f.span == "" {
 		return nil

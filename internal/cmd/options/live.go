@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/schema"
 )
 
-// live holds the flags of a replay in real time.
+// live has the flags of a replay in real time.
 type live struct {
 	Barrier  bool
 	Disagg   bool
@@ -26,8 +26,8 @@ func (l *live) bindFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&l.Deadline, "deadline", 0, "end the run after this real `time`, as 90s, and report what was done; exit code 3")
 }
 
-// RealEnd returns when a replay in real time ends early, 0 for never, and whether
-// --until asks for that, so that it is no error.
+// RealEnd returns the real time after which a replay ends early, or 0. wanted reports whether --until sets this time.
+// In that case the early end is not an error.
 func (o *Options) RealEnd() (after time.Duration, wanted bool) {
 	until := time.Duration(float64(o.Limits.Until.At) * float64(time.Millisecond))
 	if until > 0 && (o.Live.Deadline == 0 || until <= o.Live.Deadline) {
@@ -36,20 +36,20 @@ func (o *Options) RealEnd() (after time.Duration, wanted bool) {
 	return o.Live.Deadline, false
 }
 
-// ModeFlags returns the flags that the mode of the logical clock does not have.
+// ModeFlags returns the flags that are not supported in simulated time.
 func (o *Options) ModeFlags() []string {
 	return append(liveFlags(), append(processFlags(), o.Processes.RuntimeNames...)...)
 }
 
-// liveFlags returns the flags of replays in real time alone.
+// liveFlags returns the flags that are only supported in real time.
 func liveFlags() []string {
 	return []string{"online-barrier", "online-disagg", "precise", "deadline"}
 }
 
-// IsLive reports whether the replay is in real time.
+// IsLive reports whether the replay is in real time with workers in this process.
 func (s *shared) IsLive() bool { return s.mode.Value == "online" }
 
-// checkLive refuses flags of no effect in the chosen mode.
+// checkLive returns an error for flags without effect in the selected mode.
 func (o *Options) checkLive() error {
 	if o.IsCluster() {
 		return o.checkProcesses()
@@ -66,7 +66,7 @@ func (o *Options) checkLive() error {
 	)
 }
 
-// twoPoolFlag returns a given flag that separates prefill and decode workers.
+// twoPoolFlag returns the first set flag that separates prefill and decode workers.
 func (o *Options) twoPoolFlag() string {
 	if name := o.FirstChanged("prefill-engine-args", "decode-engine-args", "prefill-workers", "decode-workers"); name != "" {
 		return name
@@ -79,14 +79,14 @@ func (o *Options) twoPoolFlag() string {
 	return "mode"
 }
 
-// processes holds the flags of a replay on workers that are processes.
+// processes has the flags of a replay with workers that are processes.
 type processes struct {
 	Spawn             int
 	Endpoint, Prefill string
 	Migrations        int
 	Startup           time.Duration
 	Runtime           RuntimeFlags
-	RuntimeNames      []string // of the flags for taking part in a cluster
+	RuntimeNames      []string // names of the flags for joining a cluster
 }
 
 func (p *processes) bindFlags(fs *pflag.FlagSet) {
@@ -100,15 +100,15 @@ func (p *processes) bindFlags(fs *pflag.FlagSet) {
 	fs.Lookup("etcd").Hidden, fs.Lookup("nats").Hidden = false, false
 }
 
-// processFlags returns the flags of replays on processes alone.
+// processFlags returns the flags that are only supported with workers that are processes.
 func processFlags() []string {
 	return []string{"spawn", "endpoint", "prefill-endpoint", "migration-limit", "startup-timeout"}
 }
 
-// IsCluster reports whether the replay asks workers that are processes.
+// IsCluster reports whether the replay uses workers that are processes.
 func (s *shared) IsCluster() bool { return s.mode.Value == "cluster" }
 
-// checkProcesses refuses flags of no effect in cluster mode.
+// checkProcesses returns an error for flags without effect in cluster mode.
 func (o *Options) checkProcesses() error {
 	p, workers := &o.Processes, o.Cluster.PrefillWorkers+o.Cluster.DecodeWorkers
 	err := o.Check(
@@ -130,7 +130,7 @@ func (o *Options) checkProcesses() error {
 	return err
 }
 
-// checkOthers rejects settings that are not supported with existing workers.
+// checkOthers returns an error for flags that are not supported with existing workers.
 func (o *Options) checkOthers() error {
 	if err := OnlyCalls(o.Set); err != nil {
 		return err
@@ -144,7 +144,7 @@ func (o *Options) checkOthers() error {
 	return o.Check(cli.Needs(false, "with --spawn, where workers are not there yet", names...))
 }
 
-// RuntimeFlags are the flags for taking part in a cluster. Environment variables set what no flag sets.
+// RuntimeFlags has the flags for joining a cluster. Environment variables set defaults.
 type RuntimeFlags struct {
 	Etcd, Nats                           string
 	Discovery, Static, Plane, Layout     string
@@ -200,7 +200,7 @@ func (f *RuntimeFlags) Bind(fs *pflag.FlagSet) {
 	fs.DurationVar(&f.SlowClient, "slow-client-timeout", 30*time.Second, "`time` after which the request of a caller that does not read is killed")
 }
 
-// OnlyCalls refuses the flags for serving requests.
+// OnlyCalls returns an error for flags that apply only to programs that serve requests.
 func OnlyCalls(fs *pflag.FlagSet) error {
 	for _, name := range []string{"request-plane", "wire", "slow-client-timeout"} {
 		if fs.Changed(name) {

@@ -26,16 +26,16 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// BindMeasured adds the flags of a replay of a measured run, which has the requests.
+// BindMeasured adds the flags for a replay of a measured run. The requests are those of the run.
 func (o *Options) BindMeasured(cmd *cobra.Command, own ...cli.Group) {
 	o.BindReplay(cmd, own...)
 	cli.Hide(cmd.Flags(), givenByRun()...)
 }
 
-// MaxInFlight returns the requests in flight that were asked for, 0 if none were.
+// MaxInFlight returns the value of --max-in-flight. 0 means that it is not set.
 func (o *Options) MaxInFlight() int { return o.input.maxInFlight }
 
-// givenByRun are the flags of a replay that are not supported for the requests of a measured run.
+// givenByRun returns the flags that are not supported for measured runs, because the run defines them.
 func givenByRun() []string {
 	names := []string{"mode", "scale", "autoscale", "faults", "until", windowFlag, recycleFlag, "oversize", "compat", "seed", "warm-caches"}
 	names = append(names, clientFlags()...)
@@ -46,8 +46,8 @@ func givenByRun() []string {
 	return names
 }
 
-// MeasuredSpec returns the replay of a measured run and its trace. Flags, and the files that they name, win over the
-// run's settings. filled are the settings that are taken from the run, as FLAG VALUE.
+// MeasuredSpec returns the replay of a measured run, and its trace. Flags and the files that they name have
+// precedence over the settings of the run. filled lists the settings of the run that are used, as FLAG VALUE.
 func (o *Options) MeasuredSpec(m *calibrate.Measured, p *measured.Prompts) (spec replay.Spec, trace *bytes.Buffer, filled []string, err error) {
 	if name := o.FirstChanged(givenByRun()...); name != "" && (name != "max-in-flight" || m.InFlight == 0) {
 		return spec, nil, nil, o.Only(name, "with replay trace: the run has what was served")
@@ -55,7 +55,7 @@ func (o *Options) MeasuredSpec(m *calibrate.Measured, p *measured.Prompts) (spec
 	if err := o.Config.Apply(o); err != nil {
 		return spec, nil, nil, err
 	}
-	settings := slices.DeleteFunc(o.Settings(), func(s plan.Setting) bool { return s.Name == "max-in-flight" }) // the run has it
+	settings := slices.DeleteFunc(o.Settings(), func(s plan.Setting) bool { return s.Name == "max-in-flight" }) // the run defines it
 	settings, filled = takeReported(settings, m)
 	own, _, _, err := OptionsOf(settings)
 	if err != nil {
@@ -105,8 +105,8 @@ func (o *Options) MeasuredSpec(m *calibrate.Measured, p *measured.Prompts) (spec
 	return spec, trace, filled, err
 }
 
-// takeReported returns the settings together with the reported settings of a run that are not given. filled are the
-// added ones, as FLAG VALUE. It notes settings that cannot apply.
+// takeReported adds the settings that a run reports to settings, unless they are set. filled lists the added settings
+// as FLAG VALUE. It notes settings that cannot be used.
 func takeReported(settings []plan.Setting, m *calibrate.Measured) (all []plan.Setting, filled []string) {
 	given := map[string]string{}
 	for _, s := range settings {
@@ -119,10 +119,10 @@ func takeReported(settings []plan.Setting, m *calibrate.Measured) (all []plan.Se
 	}
 	for _, s := range m.Settings.Flags() {
 		_, has := given[s.Name]
-		ruled := (s.Name == "scheduler-profile" || s.Name == "extra-engine-args") && given["timing-profile"] != "" // the profile has the rules it was fitted under
+		ruled := (s.Name == "scheduler-profile" || s.Name == "extra-engine-args") && given["timing-profile"] != "" // the profile defines the rules with which it was fitted
 		switch {
 		case s.NeedsGPU() && given["gpu"] == "" && !has:
-			if given["timing-profile"] == "" { // otherwise the profile has it
+			if given["timing-profile"] == "" { // otherwise the profile defines it
 				unapplied = append(unapplied, s.Name+" "+s.Value+" (requires --gpu)")
 			}
 		case given["router"]+given[policyFlag] != "" && s.Name == pickerFlag:
@@ -135,7 +135,8 @@ func takeReported(settings []plan.Setting, m *calibrate.Measured) (all []plan.Se
 	return settings, filled
 }
 
-// HideEvents lets no KV events reach the router of a replay, or all at once.
+// HideEvents sets whether KV events are hidden from the router of a replay. If they are not hidden, the router
+// receives them without delay.
 func HideEvents(spec *replay.Spec, hidden bool) {
 	spec.Signals.Index = nil
 	if hidden {
@@ -143,7 +144,8 @@ func HideEvents(spec *replay.Spec, hidden bool) {
 	}
 }
 
-// warmUp lets workers be fresh, as their profile has it, where the servers of a run were.
+// warmUp sets the warm-up of workers according to their timing profile, if the servers of the measured run were
+// freshly started.
 func warmUp(spec *replay.Spec, m *calibrate.Measured) error {
 	if !m.Fresh() {
 		return nil
@@ -161,8 +163,8 @@ func warmUp(spec *replay.Spec, m *calibrate.Measured) error {
 	return err
 }
 
-// FitCheck returns a function that returns why the deployment of a file can never serve a request, nil when it can.
-// Without a file it can serve all.
+// FitCheck returns a function that checks a request against the deployment in a file. The function returns an error
+// if the deployment can never serve the request. Without a file it always returns nil.
 func FitCheck(file string) (func(input, output int) error, error) {
 	if file == "" {
 		return func(int, int) error { return nil }, nil

@@ -20,16 +20,15 @@ import (
 	"github.com/replay-llm/replay/scheduler/hardware"
 )
 
-// workerCount is a flag that takes a number of workers, or how many there are of each of
-// several kinds: h100:4,l40s:8.
+// workerCount is a flag for a number of workers, or for a mix of several kinds of workers: h100:4,l40s:8.
 type workerCount struct {
 	all   *int
-	mix   []kindCount // nil: a number
-	text  string      // as given
-	plain bool        // it takes no mix
+	mix   []kindCount // nil: a single number
+	text  string      // text of the flag
+	plain bool        // mixes are not supported
 }
 
-// kindCount is how many workers there are of a kind.
+// kindCount is the number of workers of a kind.
 type kindCount struct {
 	name  string
 	count int
@@ -73,7 +72,7 @@ func (w *workerCount) Set(text string) error {
 	return nil
 }
 
-// fileNames is a flag that takes names of files, separated by commas or by repeating it.
+// fileNames is a flag for paths of files. It accepts lists with commas and may be repeated.
 type fileNames []string
 
 func (f *fileNames) String() string { return strings.Join(*f, ",") }
@@ -84,10 +83,10 @@ func (f *fileNames) Set(text string) error {
 	return nil
 }
 
-// isMixed reports whether workers are of kinds that have names.
+// isMixed reports whether the workers are a mix of several kinds.
 func (c *cluster) isMixed() bool { return len(c.count.mix) > 0 }
 
-// CheckAlike refuses a mix where a command has workers that are all alike.
+// CheckAlike returns an error for a mix. It is used by commands that do not support mixes.
 func (o *Options) CheckAlike(command string) error {
 	if !o.Cluster.isMixed() {
 		return nil
@@ -95,8 +94,8 @@ func (o *Options) CheckAlike(command string) error {
 	return o.Refuse("workers", "a number with "+command+", which takes no mix")
 }
 
-// fillMix enters into spec a pool of several kinds of workers. Each kind has the flags given for all, and the flags of
-// its deployment or, without deployments, its GPU.
+// fillMix sets a pool with several kinds of workers in spec. Each kind has the common flags and the settings of its
+// deployment. Without deployments, a kind has its GPU.
 func (o *Options) fillMix(spec *replay.Spec) error {
 	if err := o.checkMix(); err != nil {
 		return err
@@ -130,7 +129,7 @@ func (o *Options) fillMix(spec *replay.Spec) error {
 	return nil
 }
 
-// checkMix refuses mixes where workers must be alike.
+// checkMix returns an error if a mix is not supported with the other flags.
 func (o *Options) checkMix() error {
 	switch c := &o.Cluster; {
 	case o.compat != "":
@@ -141,13 +140,12 @@ func (o *Options) checkMix() error {
 	return nil
 }
 
-// deploymentName returns what the workers of a deployment are called: the file's name
-// without folders and ending.
+// deploymentName returns the name of the workers of a deployment: the name of the file without folders and extension.
 func deploymentName(path string) string {
 	return strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
 }
 
-// deploymentsByName returns the files of deployments by what their workers are called.
+// deploymentsByName returns the paths of deployments by the name of their workers.
 func (c *config) deploymentsByName() (map[string]string, error) {
 	files := map[string]string{}
 	for _, path := range c.deployments {
@@ -160,13 +158,13 @@ func (c *config) deploymentsByName() (map[string]string, error) {
 	return files, nil
 }
 
-// kindOptions returns the options of workers of one kind alone.
+// kindOptions returns the options for one kind of workers.
 func (o *Options) kindOptions(name string, files map[string]string) (*Options, error) {
 	own := NewCellOptions()
 	settings := slices.DeleteFunc(o.Settings(), func(s plan.Setting) bool { return s.Name == deploymentSetting || s.Name == "workers" })
 	for _, s := range settings {
 		if err := own.Set.Set(s.Name, s.Value); err != nil {
-			return nil, err // they were set before
+			return nil, err // this value was already accepted before
 		}
 	}
 	own.Places, own.Spelled, own.workload = o.Places, o.Spelled, o.workload
@@ -190,7 +188,8 @@ func (o *Options) kindOptions(name string, files map[string]string) (*Options, e
 	return own, own.Set.Set("gpu", name)
 }
 
-// kindSettings returns the settings of the deployments of a mix, with their names in front.
+// kindSettings returns the settings of the deployments of a mix. Each setting has the name of its deployment as a
+// prefix.
 func (o *Options) kindSettings() ([]plan.Setting, error) {
 	files, err := o.Config.deploymentsByName()
 	if err != nil {
@@ -211,7 +210,7 @@ func (o *Options) kindSettings() ([]plan.Setting, error) {
 	return all, nil
 }
 
-// checkGPU rejects unknown names of GPUs, of the tables and of the user's file.
+// checkGPU returns an error for a GPU that is neither in the tables nor in the user's file.
 func (e *engine) checkGPU(name string) (err error) {
 	var all []hardware.GPU
 	if path := HardwareOf(e.Flags).Text("gpu-file"); path != "" {
@@ -223,7 +222,7 @@ func (e *engine) checkGPU(name string) (err error) {
 	return err
 }
 
-// kindEngine returns the engine of the options of one kind of workers.
+// kindEngine returns the engine for the options of one kind of workers.
 func (o *Options) kindEngine() (*engineargs.Args, error) {
 	p := Pool{Flag: "engine-args"}
 	if err := o.ParseEngine(&p); err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// OfferSettings lets the shell complete flags that take NAME=VALUE,VALUE. It completes the given further names, then
-// those of the flags that a cell may set, and the values of flags with named values.
+// OfferSettings registers shell completion for flags with values NAME=VALUE,VALUE. It completes the additional names,
+// the names of flags for cells, and named values of these flags.
 func OfferSettings(cmd *cobra.Command, others []string, flags ...string) {
 	complete := func(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
 		known, then := NewCellOptions().Set, cobra.ShellCompDirectiveNoSpace|cobra.ShellCompDirectiveNoFileComp
@@ -31,7 +31,7 @@ func OfferSettings(cmd *cobra.Command, others []string, flags ...string) {
 	}
 }
 
-// listValues returns the values that a flag has names for, each after what is begun.
+// listValues returns the named values of a flag, each appended to begun.
 func listValues(f *pflag.Flag, begun string) (all []string) {
 	if f == nil {
 		return nil

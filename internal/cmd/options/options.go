@@ -13,18 +13,18 @@ import (
 	"github.com/replay-llm/replay/replay/engineargs"
 )
 
-// shared is what the groups of flags know of their command line.
+// shared has the state that all groups of flags use.
 type shared struct {
 	cli.Flags
-	// Reference is true on the reference's command line: flags that it takes without a use for them are no errors then,
-	// and values out of range are refused input.
+	// Reference is true for command lines of the reference. It permits flags of the reference without effect. Values
+	// out of range are then input errors and not usage errors.
 	Reference bool
 	compat    string
-	mode      cli.Choice // of the clock
+	mode      cli.Choice // mode of the clock
 }
 
-// Options are all flags of a command that runs a replay, in groups. A group enters its flags into a replay.Spec; what
-// concerns several groups is here.
+// Options has all flags of a replay command in groups. Each group sets fields of a replay.Spec. Functions for several
+// groups are in this file.
 type Options struct {
 	shared
 	Seed      uint64
@@ -34,7 +34,7 @@ type Options struct {
 	Cluster   cluster
 	client    client
 	Engine    engine
-	// EngineDefaults are the defaults of engine arguments.
+	// EngineDefaults are default engine arguments.
 	EngineDefaults []engineargs.Setting
 	Router         routing
 	Output         output
@@ -42,11 +42,11 @@ type Options struct {
 	Outputs        Outputs
 	Live           live
 	Processes      processes
-	others         map[string]string   // flags by their names in other tools
-	Threads        int                 // that simulate at once; 0: as many as there are cores
-	settings       []plan.Setting      // the given ones, once they are read
-	workload       *replay.Spec        // what is replayed; nil: unknown
-	measured       *calibrate.Measured // the run that is replayed instead; nil: none
+	others         map[string]string   // names of flags by their names in other tools
+	Threads        int                 // number of threads of the simulation; 0: all cores
+	settings       []plan.Setting      // cache of Settings
+	workload       *replay.Spec        // the workload of the replay; nil: unknown
+	measured       *calibrate.Measured // the measured run to replay; nil: none
 }
 
 // Bind adds all flags to cmd.
@@ -60,7 +60,7 @@ func (o *Options) Bind(cmd *cobra.Command) {
 	}
 }
 
-// groups are all flags.
+// groups returns all groups of flags.
 func (o *Options) groups() []cli.Group {
 	all := o.replayGroups()
 	last := len(all) - 1
@@ -79,26 +79,26 @@ func (o *Options) groups() []cli.Group {
 		all[last])
 }
 
-// BindReplay adds the flags that define a replay, and none of its outputs.
+// BindReplay adds the flags that define a replay. It adds no flags for outputs.
 func (o *Options) BindReplay(cmd *cobra.Command, own ...cli.Group) {
 	o.takeNames(cmd)
 	o.Flags.Bind(cmd, append(own, o.replayGroups()...)...)
 }
 
-// enginesTitle is the title of the flags of engines and hardware in the help.
+// enginesTitle is the heading of the flags for engines and hardware in the help.
 const enginesTitle = "Hardware and engines"
 
-// listsSettings is the command that lists the flags which --help-all leaves out.
+// listsSettings is the command that lists the flags that --help-all omits.
 const listsSettings = "replay settings"
 
-// ListedFlags is the flags of a section of the help, most of which the whole help leaves out.
+// ListedFlags has the flags of a help section of which --help-all omits most flags.
 type ListedFlags struct {
 	Title   string
-	Engines bool // they are of engines and hardware, with rows in EngineRows
+	Engines bool // the flags are for engines and hardware, with rows in EngineRows
 	Flags   *pflag.FlagSet
 }
 
-// Names returns the names of the flags that are not hidden, without dashes.
+// Names returns the names of all flags that are not hidden, without dashes.
 func (l *ListedFlags) Names() (names []string) {
 	l.Flags.VisitAll(func(f *pflag.Flag) {
 		if !f.Hidden {
@@ -123,7 +123,7 @@ func ListFlags() (all []ListedFlags) {
 	return all
 }
 
-// replayGroups returns the flags that define a replay.
+// replayGroups returns the groups of flags that define a replay.
 func (o *Options) replayGroups() []cli.Group {
 	o.input.shared, o.Cluster.shared, o.client.shared, o.Limits.shared, o.streaming.shared = &o.shared, &o.shared, &o.shared, &o.shared, &o.shared
 	return []cli.Group{
@@ -150,8 +150,8 @@ func (o *Options) bindRun(fs *pflag.FlagSet) {
 	cli.BindHelp(fs)
 }
 
-// DefaultSeed is that of everything drawn, unless one is given.
+// DefaultSeed is the default seed of random draws.
 const DefaultSeed = 42
 
-// CompatRelease is the only release of the reference that can be repeated.
+// CompatRelease is the only release of the reference that --compat supports.
 const CompatRelease = "dynamo-1.2"

@@ -19,7 +19,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// output holds the flags for the place of the report.
+// output has the flags for the report.
 type output struct {
 	Path    string
 	Form    cli.Choice
@@ -40,7 +40,7 @@ func (out *output) bindFlags(fs *pflag.FlagSet) {
 // Outputs holds the flags for what a run writes besides its report.
 type Outputs struct {
 	Requests         string
-	Metrics, OTLP    string // files for other tools; "": none
+	Metrics, OTLP    string // paths of files for other tools; "": none
 	KVEvents         string
 	Caches           SavedCaches
 	Dir              string
@@ -72,7 +72,7 @@ func (out *Outputs) bindFlags(fs *pflag.FlagSet) {
 	out.Regret.bindFlags(fs)
 }
 
-// BindGroup adds the flags for the contents of a directory of run directories.
+// BindGroup adds the flags for a directory that contains several run directories.
 func (out *Outputs) BindGroup(fs *pflag.FlagSet) {
 	out.Form = cli.Choice{Names: []string{"parquet", "jsonl", "csv"}, Value: "parquet"}
 	fs.StringVar(&out.Dir, "out", "", "write report, requests and passes of each future to a separate directory in a new `DIR`")
@@ -88,7 +88,7 @@ func (out *Outputs) bindObjectives(fs *pflag.FlagSet) {
 	fs.BoolVar(&out.SloExit, "slo-exit", false, "end with exit code 6 when an objective is missed")
 }
 
-// Objectives is a flag of --slo's kind.
+// Objectives is the value of a flag such as --slo.
 type Objectives struct {
 	All  []slo.Objective
 	text string
@@ -97,7 +97,7 @@ type Objectives struct {
 func (o *Objectives) String() string { return o.text }
 func (o *Objectives) Type() string   { return "objectives" }
 
-// Beginnings returns the beginnings of objectives, which the shell offers.
+// Beginnings returns beginnings of objectives for shell completion.
 func (o *Objectives) Beginnings() []string {
 	return []string{"p99:ttft=", "p95:ttft=", "p50:ttft=", "p99:itl=", "p99:e2e=", "mean:ttft=", "ttft=", "itl=", "tpot=", "e2e="}
 }
@@ -111,7 +111,7 @@ func (o *Objectives) Set(text string) error {
 	return nil
 }
 
-// CheckOutputs refuses flags of no effect and places that cannot be written.
+// CheckOutputs returns an error for flags without effect and for outputs that cannot be written.
 func (o *Options) CheckOutputs(spec *replay.Spec) error {
 	out := &o.Outputs
 	if err := o.Check(
@@ -139,7 +139,7 @@ func (o *Options) CheckOutputs(spec *replay.Spec) error {
 	return nil
 }
 
-// TableForm is what the table of the report looks like.
+// TableForm returns the format of the report table.
 func (o *Options) TableForm() collector.Form {
 	switch {
 	case o.Output.wide:
@@ -150,7 +150,7 @@ func (o *Options) TableForm() collector.Form {
 	return collector.Narrow
 }
 
-// Replace returns what --out may take the place of.
+// Replace returns the kinds of existing paths that --out may replace.
 func (out *Outputs) Replace() rundir.Replace {
 	switch {
 	case out.force:
@@ -161,8 +161,7 @@ func (out *Outputs) Replace() rundir.Replace {
 	return rundir.ReplaceNothing
 }
 
-// RecordOnly makes a run leave a directory with its passes, for any flags
-// ask for.
+// RecordOnly configures a run to write only a run directory, including passes, regardless of other flags.
 func (o *Options) RecordOnly(dir string) {
 	o.RecordIn(dir)
 	if f := o.Set.Lookup("requests-format"); f != nil {
@@ -172,7 +171,7 @@ func (o *Options) RecordOnly(dir string) {
 	out.Passes, out.Digest, out.Form.Value = true, false, "parquet"
 }
 
-// OtherOutputs returns the flags for outputs besides a run directory, or for what it may replace.
+// OtherOutputs returns the flags for outputs other than a run directory, and the flags for replacing files.
 func OtherOutputs() []string {
 	return []string{
 		"output", "wide", "watch", "report-json", "report-format", "requests", "metrics", "otlp", "overwrite", "force", "slo-exit", "kv-events-file", "save-caches",
@@ -180,7 +179,7 @@ func OtherOutputs() []string {
 	}
 }
 
-// RecordIn makes a run write a directory with the contents of its flags, and no other output.
+// RecordIn configures a run to write only a run directory. Flags for the contents of the directory apply.
 func (o *Options) RecordIn(dir string) {
 	for _, name := range OtherOutputs() {
 		if f := o.Set.Lookup(name); f != nil {
@@ -194,7 +193,7 @@ func (o *Options) RecordIn(dir string) {
 	out.Names.Value, o.Output.Form.Value = "native", "table"
 }
 
-// drawing holds the flags of a timeline.
+// drawing has the flags for a timeline.
 type drawing struct {
 	Path     string
 	from, to cli.Instant
@@ -227,8 +226,8 @@ func (o *Options) Cut() (timeline.Options, error) {
 	return cut, nil
 }
 
-// parseChoice reads the id of a request, or its line behind a colon; a file name
-// may stand before that.
+// parseChoice parses the id of a request, or a line of the trace after a colon. The name of a file may precede the
+// colon.
 func parseChoice(text string) (*timeline.Choice, error) {
 	colon := strings.LastIndexByte(text, ':')
 	n, err := strconv.ParseInt(text[colon+1:], 10, 32)

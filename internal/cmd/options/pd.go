@@ -17,7 +17,7 @@ import (
 	"github.com/replay-llm/replay/schema"
 )
 
-// pd holds the flags for the division of work between prefill and decode workers.
+// pd has the flags that divide work between prefill and decode workers.
 type pd struct {
 	threshold, when string
 	chosen, sharing cli.Choice
@@ -26,7 +26,7 @@ type pd struct {
 	admission, hold bool
 }
 
-// bestEstimate is the threshold that compares estimates instead of tokens.
+// bestEstimate is the value of --pd-threshold that compares estimated times instead of tokens.
 const bestEstimate = "best"
 
 func (f *pd) bindFlags(fs *pflag.FlagSet) {
@@ -44,13 +44,13 @@ func (f *pd) bindFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.admission, "decode-admission", false, "a transfer waits until its decode worker has KV blocks for the prompt")
 }
 
-// pdFlags returns the names of the flags.
+// pdFlags returns the names of the flags that divide work between prefill and decode workers.
 func pdFlags() []string {
 	return []string{"pd-threshold", "pd-when", "decode-chosen", "kv-transfer-sharing", "nic-bandwidth", "core-bandwidth", "kv-transfer", "decode-admission", "hold-prefill-blocks"}
 }
 
-// IsOfTwoPools reports whether a named flag is about prefill and decode workers alone: their division of work, or a
-// setting of one of them.
+// IsOfTwoPools reports whether a flag applies only to separate prefill and decode workers. all lists the names of all
+// set flags.
 func IsOfTwoPools(name string, all []string) bool {
 	switch name {
 	case "kv-transfer-bandwidth", "kv-transfer-latency-ms", "prefill-engine-args", "decode-engine-args", "prefill-worker-speed", "decode-worker-speed":
@@ -71,7 +71,7 @@ func IsOfTwoPools(name string, all []string) bool {
 	return false
 }
 
-// fillPD enters into spec how prefill and decode workers share the work.
+// fillPD sets the division of work between prefill and decode workers in spec.
 func (o *Options) fillPD(spec *replay.Spec) error {
 	name := o.FirstChanged(pdFlags()...)
 	logical := !o.IsLive() && !o.IsCluster()
@@ -103,7 +103,7 @@ func (o *Options) fillPD(spec *replay.Spec) error {
 	return nil
 }
 
-// leavesPull reports whether no flag sets how KV caches are sent, so that vLLM's workers can pull them.
+// leavesPull reports whether the flags permit vLLM workers to pull KV caches.
 func (c *cluster) leavesPull() bool {
 	switch f := &c.pd; {
 	case f.sent.Value != "auto" || f.admission:
@@ -115,7 +115,7 @@ func (c *cluster) leavesPull() bool {
 	}
 }
 
-// fillRule enters which prompts go to prefill workers.
+// fillRule sets the rule that selects prompts for prefill workers.
 func (f *pd) fillRule(p *replay.PD) error {
 	switch {
 	case f.threshold == bestEstimate:
@@ -135,8 +135,8 @@ func (f *pd) fillRule(p *replay.PD) error {
 	return nil
 }
 
-// fillTransfers sets the links and the content of transfers, and the time at which decode workers are chosen: early if
-// a setting requires it and the command line does not set it.
+// fillTransfers sets the links and contents of KV transfers, and the time at which decode workers are chosen. If the
+// command line does not set this time, it is early if another setting requires it.
 func (o *Options) fillTransfers(p *replay.PD) error {
 	f := &o.Cluster.pd
 	p.NIC, p.Core, p.Missing = f.nic, f.core, f.sent.Value == "missing"

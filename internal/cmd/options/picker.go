@@ -9,10 +9,10 @@ import (
 	"github.com/replay-llm/replay/replay/engines"
 )
 
-// pickerFlag is the name of the flag for a file of an endpoint picker.
+// pickerFlag is the name of the flag for an endpoint picker configuration.
 const pickerFlag = "endpoint-picker"
 
-// fillPicker makes the router follow the file of an endpoint picker.
+// fillPicker sets a router with the configuration of an endpoint picker in spec.
 func (o *Options) fillPicker(spec *replay.Spec) error {
 	switch name := o.FirstChanged(append(RouterFlags(), "router-config", "router")...); {
 	case name != "":
@@ -36,7 +36,7 @@ func (o *Options) fillPicker(spec *replay.Spec) error {
 	return o.fillSplit(spec, r.Split)
 }
 
-// fillSplit enters which prompts go to prefill workers. Decode workers are chosen first.
+// fillSplit sets the rule that selects prompts for prefill workers. Decode workers are chosen before prefill.
 func (o *Options) fillSplit(spec *replay.Spec, s *endpointpicker.Split) error {
 	if name := o.FirstChanged("pd-threshold", "pd-when", "decode-chosen"); name != "" {
 		return cli.Usagef("--%s and --%s are mutually exclusive: the file sets which prompts go to prefill workers", name, pickerFlag)

@@ -11,13 +11,13 @@ import (
 	"github.com/replay-llm/replay/router/policy"
 )
 
-// policyFlag is the name of the flag for a file of a router policy.
+// policyFlag is the name of the flag for a router policy file.
 const policyFlag = "router-policy"
 
-// routerFlag is a flag that takes the name of a router, or a file of a policy.
+// routerFlag is a flag for the name of a router, or for the path of a policy file.
 type routerFlag struct{ cli.Choice }
 
-// Set takes in a name or a file.
+// Set sets the name or the path.
 func (r *routerFlag) Set(text string) error {
 	if IsPolicyFile(text) {
 		r.Value = text
@@ -26,13 +26,13 @@ func (r *routerFlag) Set(text string) error {
 	return r.Choice.Set(text)
 }
 
-// IsPolicyFile reports whether the value of --router is a file.
+// IsPolicyFile reports whether the value of --router is a path of a policy file.
 func IsPolicyFile(router string) bool {
 	ext := filepath.Ext(router)
 	return ext == ".yaml" || ext == ".yml"
 }
 
-// policyPath returns the file of the router policy, "" if there is none.
+// policyPath returns the path of the router policy file, or "".
 func (c *cluster) policyPath() string {
 	if c.policy == "" && IsPolicyFile(c.Router.Value) {
 		return c.Router.Value
@@ -40,7 +40,7 @@ func (c *cluster) policyPath() string {
 	return c.policy
 }
 
-// fillPolicy makes the router follow a file.
+// fillPolicy sets a router with the policy in a file in spec.
 func (c *cluster) fillPolicy(spec *replay.Spec, path string) error {
 	flag := policyFlag
 	if c.policy == "" {
@@ -62,7 +62,7 @@ func (c *cluster) fillPolicy(spec *replay.Spec, path string) error {
 	return nil
 }
 
-// readPolicy reads a router policy from a file.
+// readPolicy reads a router policy file.
 func readPolicy(path string) (*policy.Text, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

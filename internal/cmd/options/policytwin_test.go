@@ -18,7 +18,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// placements notes where requests go.
+// placements records the workers to which requests are routed.
 type placements struct {
 	harness.NoObserver
 	lines []string
@@ -28,7 +28,8 @@ func (p *placements) Routed(stage scheduler.Role, at sim.Time, x *router.Placeme
 	p.lines = append(p.lines, fmt.Sprintf("request %d at %v to %v worker %d", x.Request.ID, float64(at), stage, x.Worker))
 }
 
-// place replays with settings, as "workers=4 router=kv", and more, and returns where requests go.
+// place replays with settings such as "workers=4 router=kv", and with more. It returns the workers to which requests
+// are routed.
 func place(t *testing.T, settings string, more ...plan.Setting) []string {
 	t.Helper()
 	seen := &placements{}
@@ -36,7 +37,7 @@ func place(t *testing.T, settings string, more ...plan.Setting) []string {
 	return seen.lines
 }
 
-// replayWith replays with settings.
+// replayWith replays with settings and returns the result.
 func replayWith(t *testing.T, settings string, streams replay.Streams, more ...plan.Setting) *harness.Result {
 	t.Helper()
 	all := more
@@ -64,7 +65,7 @@ const (
 	synthetic = " arrival-interval-ms=4" + closed
 )
 
-// A policy that is text places every request where its twin in Go does.
+// A policy file routes each request like the equivalent policy in Go.
 func TestPoliciesEqualTheirTwins(t *testing.T) {
 	picker := filepath.Join(t.TempDir(), "picker.yaml")
 	if err := os.WriteFile(picker, []byte(`kind: EndpointPickerConfig

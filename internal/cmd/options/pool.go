@@ -17,29 +17,28 @@ import (
 	"github.com/replay-llm/replay/schema"
 )
 
-// Pool is one pool of workers as the command line has it.
+// Pool is a pool of workers on the command line.
 type Pool struct {
-	Flag string         // of its engine arguments; the flags of settings win over them
-	Role scheduler.Role // also of engines without it in their arguments, except on the reference's command line
-	own  []*schema.Flag // flags for this pool alone, which win over all
+	Flag string         // flag for its engine arguments; flags for single settings have precedence
+	Role scheduler.Role // role of the engines, even if their arguments do not contain it, except for command lines of the reference
+	own  []*schema.Flag // flags for only this pool, with precedence over common flags
 	Args *engineargs.Args
-	from string // the flag that args are from
+	from string // flag with the arguments in use
 }
 
-// TwoPools reports whether prefill and decode have separate workers. On the reference's command line the numbers of
-// workers alone do not separate them.
+// TwoPools reports whether prefill and decode workers are separate. On command lines of the reference,
+// --prefill-workers and --decode-workers do not separate them.
 func (o *Options) TwoPools() bool {
 	return o.Cluster.Half || o.FirstChanged("prefill-engine-args", "decode-engine-args") != "" || o.Engine.ownSettings() ||
 		!o.Reference && o.FirstChanged("prefill-workers", "decode-workers") != ""
 }
 
-// ownSettings reports whether there are settings for one of two pools, which the
-// reference does not have.
+// ownSettings reports whether flags for only one of two pools are set. The reference does not have such flags.
 func (e *engine) ownSettings() bool {
 	return len(schema.Given(e.Own[0]))+len(schema.Given(e.Own[1])) > 0
 }
 
-// fillEngines enters the engines into spec.
+// fillEngines sets the pools with their engines in spec.
 func (o *Options) fillEngines(spec *replay.Spec) error {
 	switch n := len(o.Config.deployments); {
 	case o.Cluster.isMixed():
@@ -70,13 +69,13 @@ func (o *Options) fillEngines(spec *replay.Spec) error {
 	return err
 }
 
-// givesPoolHardware reports whether flags of one pool, such as --prefill-tp, are given.
+// givesPoolHardware reports whether hardware flags for only one pool are set, such as --prefill-tp.
 func (o *Options) givesPoolHardware() bool {
 	return slices.ContainsFunc(slices.Concat(schema.Given(o.Engine.Own[0]), schema.Given(o.Engine.Own[1])), func(f *schema.Flag) bool { return IsHardware(&f.Row) })
 }
 
-// narrowLink sets the bandwidth of KV transfers to that of the pool with fewer GPUs a worker: each GPU has a share of the
-// network.
+// narrowLink sets the bandwidth of KV transfers to the lower bandwidth of the two pools. A pool with fewer GPUs per
+// worker has a lower bandwidth, because each GPU has a share of the network.
 func narrowLink(prefill, decode *engineargs.Args) {
 	if prefill == nil || decode == nil {
 		return
@@ -85,7 +84,7 @@ func narrowLink(prefill, decode *engineargs.Args) {
 	prefill.TransferGBPerSecond, decode.TransferGBPerSecond = least, least
 }
 
-// givenPools returns the pools that the command line has flags of.
+// givenPools returns the pools for which flags are set.
 func (o *Options) givenPools() ([]Pool, error) {
 	one := Pool{Flag: "engine-args"}
 	two := []Pool{
@@ -105,15 +104,16 @@ func (o *Options) givenPools() ([]Pool, error) {
 	return two, nil
 }
 
-// referencePools returns the pools with given arguments. These are complete, as the reference adds none.
+// referencePools returns the pools for which arguments are set. No pools are added, because the reference adds none.
 func (o *Options) referencePools(all []Pool) []Pool {
 	return slices.DeleteFunc(all, func(p Pool) bool { return !o.Changed(p.Flag) })
 }
 
-// argsReader reads the arguments of a pool, with these where none are given; early ones may still lack some.
+// argsReader parses the arguments of a pool. unless has defaults for arguments that are not set. If early is true,
+// required arguments may be missing.
 type argsReader func(early bool, unless ...engineargs.Setting) (engineargs.Args, error)
 
-// ParseEngine reads the engine arguments of a pool. A pool without separate arguments has those of both pools.
+// ParseEngine parses the engine arguments of a pool. A pool without separate arguments has the common arguments.
 func (o *Options) ParseEngine(p *Pool) error {
 	if p.from = p.Flag; !o.Changed(p.from) {
 		p.from = "engine-args"
@@ -123,7 +123,7 @@ func (o *Options) ParseEngine(p *Pool) error {
 		return err
 	}
 	set := append(settingValues(o.Engine.Flags), settingValues(p.own)...)
-	if o.compat != "" { // the reference knows no longest sequence: it is of the GPU's memory alone
+	if o.compat != "" { // in the reference only GPU memory limits the sequence length
 		set = slices.DeleteFunc(set, func(s engineargs.Setting) bool { return s.Key == lengthKey })
 	}
 	role := p.Role
@@ -156,9 +156,9 @@ func (o *Options) ParseEngine(p *Pool) error {
 	return nil
 }
 
-// following returns the engine arguments that follow from other settings if they are not given: from the hardware,
-// or from the server that a timing profile was fitted to. It also returns the pass times of the hardware. gives reports
-// whether an argument is given, and read reads the arguments with defaults where they are not.
+// following returns engine arguments that follow from other settings and are not set, and the pass times. They follow
+// from the hardware, or from the server to which a timing profile was fitted. gives and read are as in
+// deriveSettings.
 func (o *Options) following(p *Pool, a *engineargs.Args, gives func(key string) bool, read argsReader) (all []engineargs.Setting, times timing.Source, err error) {
 	if h := o.hardwareOf(p); h.Given() {
 		return o.deriveSettings(h, a, gives, read)
@@ -176,7 +176,7 @@ func (o *Options) following(p *Pool, a *engineargs.Args, gives func(key string) 
 	return append(engines.DefaultSettings(a), o.EngineDefaults...), times, nil
 }
 
-// engineArgs is the text of engine arguments.
+// engineArgs returns the text of the engine arguments in a flag.
 func (s *shared) engineArgs(flag string) ([]byte, error) {
 	text, err := engineargs.Load(s.Set.Lookup(flag).Value.String())
 	if err != nil {
@@ -188,7 +188,7 @@ func (s *shared) engineArgs(flag string) ([]byte, error) {
 	return text, nil
 }
 
-// engineError names the flag that is to blame.
+// engineError adds the name of the invalid flag to an error.
 func (o *Options) engineError(p *Pool, err error) error {
 	var key *engineargs.KeyError
 	if !errors.As(err, &key) {
@@ -218,8 +218,8 @@ func (o *Options) engineError(p *Pool, err error) error {
 	return fmt.Errorf("--%s: %w", o.Name(p.from), err)
 }
 
-// notJSON is the error of a flag that takes JSON, with a word on files: they
-// are easily named as everywhere else.
+// notJSON returns the error of a flag that requires JSON. If the value is the path of a file, the error advises to
+// add @ before the path.
 func (s *shared) notJSON(flag string, err error) error {
 	path := s.Set.Lookup(flag).Value.String()
 	if _, missing := os.Stat(path); missing == nil {
@@ -228,8 +228,8 @@ func (s *shared) notJSON(flag string, err error) error {
 	return fmt.Errorf("--%s: %w", s.Name(flag), err)
 }
 
-// givenPartOf returns a given flag for a member of the object that is wrong as a whole, or
-// that lacks a member; nil when there is none.
+// givenPartOf returns a set flag for a member of an object, if the object is invalid or lacks a member. Otherwise it
+// returns nil.
 func (e *engine) givenPartOf(p *Pool, key *engineargs.KeyError) *schema.Flag {
 	object, _, isMember := strings.Cut(key.Key, ".")
 	if isMember && key.Value != "missing" {
@@ -243,7 +243,7 @@ func (e *engine) givenPartOf(p *Pool, key *engineargs.KeyError) *schema.Flag {
 	return nil
 }
 
-// givenFor returns the given flag for a key of a pool's engine arguments, or nil.
+// givenFor returns the set flag for an engine argument of a pool, or nil.
 func (e *engine) givenFor(p *Pool, key string) *schema.Flag {
 	if s := schema.Setter(schema.Given(p.own), key); s != nil {
 		return s
@@ -251,7 +251,7 @@ func (e *engine) givenFor(p *Pool, key string) *schema.Flag {
 	return schema.Setter(schema.Given(e.Flags), key)
 }
 
-// CheckEngines refuses engine flags of no effect on pools.
+// CheckEngines returns an error for engine flags without effect on the pools.
 func (o *Options) CheckEngines(pools []Pool) error {
 	if err := o.checkHardware(); err != nil {
 		return err
@@ -284,7 +284,7 @@ func (o *Options) CheckEngines(pools []Pool) error {
 	return o.checkTransfers(pools)
 }
 
-// checkTransfers refuses flags about KV blocks that go nowhere.
+// checkTransfers returns an error for flags about KV transfers if there are no transfers.
 func (o *Options) checkTransfers(pools []Pool) error {
 	var bytes, bandwidth, offload bool
 	for i := range pools {
@@ -307,8 +307,8 @@ func (o *Options) checkTransfers(pools []Pool) error {
 	return o.checkOffload(pools, offload)
 }
 
-// checkOffload refuses flags about offload to host memory that have no effect;
-// offload reports whether some pool has it.
+// checkOffload returns an error for flags about offload to host memory that have no effect. offload reports whether
+// some pool uses it.
 func (o *Options) checkOffload(pools []Pool, offload bool) error {
 	const host = "with --num-g2-blocks, --kv-offload-gib, --host-cache-size or --enable-hierarchical-cache"
 	if s := transferFlag(o.Engine.Flags); s != nil && !offload {
@@ -335,7 +335,7 @@ func (o *Options) checkOffload(pools []Pool, offload bool) error {
 	return nil
 }
 
-// transferFlag returns the first given flag about host memory and transfers to and from it.
+// transferFlag returns the first set flag about host memory or transfers to and from it.
 func transferFlag(flags []*schema.Flag) *schema.Flag {
 	for _, key := range []string{"offload_batch_size", "kv_offload_connector", "bandwidth_g1_to_g2_gbps", "bandwidth_g2_to_g1_gbps",
 		"sglang.hicache_ratio", "sglang.hicache_size", "sglang.hicache_write_policy", "sglang.hicache_layers",

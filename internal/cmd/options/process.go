@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/router/policy"
 )
 
-// processFlag and timeoutFlag are the names of the flags for a router policy that is a program.
+// processFlag and timeoutFlag are the names of the flags for a router policy in a program.
 const (
 	processFlag = "policy-process"
 	timeoutFlag = "policy-timeout"
@@ -21,7 +21,7 @@ func bindProcess(fs *pflag.FlagSet, p *policy.Process) {
 	fs.DurationVar(&p.Timeout, timeoutFlag, replay.ProcessTimeout, "`time` that the program of --"+processFlag+" may take for an answer")
 }
 
-// fillProcess lets a program choose.
+// fillProcess sets a router policy in a program in spec.
 func (c *cluster) fillProcess(spec *replay.Spec) error {
 	p := c.process
 	switch {

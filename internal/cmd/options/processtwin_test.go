@@ -12,8 +12,8 @@ import (
 
 const policyExamples = "../../../examples/policy-process/"
 
-// examplePrograms returns the policies in programs that come as examples, by the folder of the program. Each
-// function returns the command that runs the program.
+// examplePrograms returns the example router policies in programs, by folder. Each function returns the command that
+// runs the program.
 func examplePrograms() map[string]func(t *testing.T) string {
 	compile := func(t *testing.T, name string, args ...string) string {
 		t.Helper()
@@ -30,7 +30,7 @@ func examplePrograms() map[string]func(t *testing.T) string {
 	}
 }
 
-// A policy in a program places every request where the same policy in a file does.
+// A policy in a program routes each request like the equivalent policy file.
 func TestProgramsEqualTheirTwins(t *testing.T) {
 	workloads := []string{
 		"workers=4" + synthetic, "workers=5 max-in-flight=40 seed=7" + closed, "workers=4 scale=testdata/scale.yaml" + synthetic,

@@ -11,9 +11,9 @@ import (
 	"github.com/replay-llm/replay/plan"
 )
 
-// RecordedSettings returns the settings of a command line of replay trace or replay concurrency, as a run directory has
-// it, with the trace and the flags of its files. Flags of outputs are left out; settings that no cell can have are
-// refused.
+// RecordedSettings returns the settings of a recorded command line of replay trace or replay concurrency, including
+// the trace and the flags in its files. It omits output flags. It returns an error for settings that cells do not
+// support.
 func RecordedSettings(args []string) ([]plan.Setting, error) {
 	if len(args) == 0 || args[0] != "trace" && args[0] != "concurrency" {
 		return nil, cli.Usagef("its command is %q, must be a run of replay trace or replay concurrency", strings.Join(append([]string{"replay"}, args...), " "))
@@ -45,7 +45,7 @@ func RecordedSettings(args []string) ([]plan.Setting, error) {
 	return all, err
 }
 
-// leavesFlags are the names of flags that change the outputs of a run, and not the run.
+// leavesFlags returns the names of flags that only affect the outputs of a run.
 func leavesFlags() []string {
 	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
 	names := cli.BindNamed(fs, func(fs *pflag.FlagSet) {

@@ -8,14 +8,14 @@ import (
 	"github.com/replay-llm/replay/replay"
 )
 
-// regretFlags are the flags for the other choices of the router that are tried.
+// regretFlags has the flags for computing the regret of routing decisions.
 type regretFlags struct {
 	Wanted  bool
 	Sample  int
 	Horizon cli.Instant
 }
 
-// mostSampled bounds the decisions that are tried.
+// mostSampled is the maximum number of sampled decisions.
 const mostSampled = 1_000_000
 
 func (r *regretFlags) bindFlags(fs *pflag.FlagSet) {
@@ -25,7 +25,7 @@ func (r *regretFlags) bindFlags(fs *pflag.FlagSet) {
 	fs.Var(&r.Horizon, "regret-horizon", "`time` after a decision in which arriving requests are compared")
 }
 
-// checkRegret refuses what other choices cannot be tried for.
+// checkRegret returns an error if the regret cannot be computed for spec.
 func (o *Options) checkRegret(spec *replay.Spec) error {
 	r := &o.Outputs.Regret
 	if !r.Wanted {

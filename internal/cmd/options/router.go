@@ -16,7 +16,7 @@ import (
 	"github.com/replay-llm/replay/schema"
 )
 
-// routing holds a flag for each setting of the KV router that has an effect.
+// routing has a flag for each setting of the KV router that has an effect.
 type routing struct {
 	config string
 	flags  []*schema.Flag
@@ -43,7 +43,7 @@ func routerFlags() []*schema.Flag {
 	return schema.NewFlags(RouterRows())
 }
 
-// RouterFlags returns the names of the flags for settings of the KV router.
+// RouterFlags returns the names of the flags for KV router settings.
 func RouterFlags() []string {
 	var names []string
 	for _, f := range routerFlags() {
@@ -58,7 +58,8 @@ func (r *routing) Bind(fs *pflag.FlagSet) {
 	BindFlags(fs, r.flags)
 }
 
-// RouterConfig returns the settings of the KV router, over which the flags win; nil if there are none.
+// RouterConfig returns the settings of the KV router, or nil if none are set. Flags have precedence over
+// --router-config.
 func (o *Options) RouterConfig() (*router.Config, error) {
 	if o.FirstChanged(append(RouterFlags(), "router-config")...) == "" {
 		return nil, nil
@@ -85,7 +86,7 @@ func (o *Options) RouterConfig() (*router.Config, error) {
 	return &config, nil
 }
 
-// fillGateway enters a policy of a gateway with its settings into spec.
+// fillGateway sets a gateway policy with its settings in spec.
 func (o *Options) fillGateway(spec *replay.Spec, name policy.Name) error {
 	text, err := engineargs.Load(o.Router.config)
 	if err != nil {
@@ -99,7 +100,7 @@ func (o *Options) fillGateway(spec *replay.Spec, name policy.Name) error {
 	return nil
 }
 
-// mergeFlags is the JSON object with the values of the flags in it.
+// mergeFlags returns the JSON object with the values of flags added.
 func (r *routing) mergeFlags(text []byte) ([]byte, error) {
 	values := map[string]json.RawMessage{}
 	if err := json.Unmarshal(text, &values); err != nil {
@@ -111,7 +112,7 @@ func (r *routing) mergeFlags(text []byte) ([]byte, error) {
 	return json.Marshal(values)
 }
 
-// routerError names the flag that is to blame, if one is.
+// routerError adds the name of the invalid flag to an error, if there is one.
 func (o *Options) routerError(err error) error {
 	var config *router.ConfigError
 	if !errors.As(err, &config) {

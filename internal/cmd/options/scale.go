@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/replay"
 )
 
-// fillScale enters into spec when the number of workers changes.
+// fillScale sets the changes of the number of workers in spec.
 func (c *cluster) fillScale(spec *replay.Spec) error {
 	path := c.scale
 	if path == "" {

@@ -25,7 +25,7 @@ import (
 
 const scalerExamples = "../../../examples/scaler-process/"
 
-// withScalers runs a test with each of the autoscalers in programs that come as examples, by their folders.
+// withScalers runs a test with each example autoscaler in a program. Names are the folders of the programs.
 func withScalers(t *testing.T, test func(t *testing.T, name, program string)) {
 	t.Run("go", func(t *testing.T) {
 		program := filepath.Join(t.TempDir(), "scaler")
@@ -39,7 +39,7 @@ func withScalers(t *testing.T, test func(t *testing.T, name, program string)) {
 	})
 }
 
-// readScaler returns the autoscaler of a file next to an example.
+// readScaler reads the autoscaler file of an example.
 func readScaler(t *testing.T, path string) *replay.Autoscale {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -53,7 +53,7 @@ func readScaler(t *testing.T, path string) *replay.Autoscale {
 	return a
 }
 
-// An autoscaler in a program makes the same decisions as the same autoscaler in a file.
+// An autoscaler in a program makes the same decisions as the equivalent autoscaler file.
 func TestScalersInProgramsEqualTheirTwins(t *testing.T) {
 	withScalers(t, func(t *testing.T, name, program string) {
 		own, twin := readScaler(t, scalerExamples+name+"/process.yaml"), readScaler(t, scalerExamples+name+"/twin.yaml")
@@ -81,7 +81,8 @@ func TestScalersInProgramsEqualTheirTwins(t *testing.T) {
 	})
 }
 
-// compareTicks shows two scalers the same 200 ticks, and returns how often they changed the number of workers.
+// compareTicks compares the decisions of two scalers at the same 200 ticks. It returns the number of times that they
+// changed the number of workers.
 func compareTicks(t *testing.T, r *rand.Rand, twin, asked autoscale.Scaler) (changes int) {
 	t.Helper()
 	s := autoscale.Signals{Workers: 2}
@@ -102,7 +103,7 @@ func compareTicks(t *testing.T, r *rand.Rand, twin, asked autoscale.Scaler) (cha
 	return changes
 }
 
-// drawScrape draws what is seen at a tick, some of the workers still starting. A load lasts for some ticks.
+// drawScrape draws random signals for a tick. Some workers are still starting. A load lasts for several ticks.
 func drawScrape(r *rand.Rand, s *autoscale.Signals) {
 	load := 3 + r.IntN(14)
 	if len(s.Each) > 0 && r.IntN(4) > 0 {
@@ -118,7 +119,7 @@ func drawScrape(r *rand.Rand, s *autoscale.Signals) {
 	s.Rate, s.InputRate = r.Float64()*10, r.Float64()*1e6
 }
 
-// In a replay the workers come and go at the same instants, also those of one of two pools.
+// In a replay, both autoscalers add and remove workers at the same times, also for one of two pools.
 func TestReplaysWithScalersInProgramsEqualTheirTwins(t *testing.T) {
 	dir, trace := t.TempDir(), " trace=../../../testdata/traces/chat-hour.jsonl until=20m speedup=16"
 	write := func(name, text string) string {
@@ -157,7 +158,7 @@ func TestReplaysWithScalersInProgramsEqualTheirTwins(t *testing.T) {
 	})
 }
 
-// tellScaling returns what autoscalers did, without their reasons.
+// tellScaling returns the actions of autoscalers without their reasons.
 func tellScaling(r *harness.Result) string {
 	var b strings.Builder
 	for _, s := range r.Scaling {
@@ -169,13 +170,14 @@ func tellScaling(r *harness.Result) string {
 	return b.String()
 }
 
-// The page of policies shows the program in Python, and that of autoscalers names its own.
+// The documentation of policies contains the Python program, and the documentation of autoscalers refers to its
+// program.
 func TestProgramsAreDocumented(t *testing.T) {
 	program, err := os.ReadFile("../../../examples/policy-process/python/policy.py")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, program, _ = bytes.Cut(program, []byte("\"\"\"\n\n")) // its description
+	_, program, _ = bytes.Cut(program, []byte("\"\"\"\n\n")) // remove its description
 	text, err := os.ReadFile("../../../docs/policies.md")
 	if err != nil || len(program) == 0 || !bytes.Contains(text, program) {
 		t.Errorf("policies.md does not show the program: %v", err)

@@ -10,8 +10,7 @@ import (
 	"testing"
 )
 
-// The expressions that docs/router.md has for the scorers of llm-d's router place every request
-// where these do.
+// The expressions in docs/router.md for the scorers of llm-d's router route each request like these scorers.
 func TestScorersEqualTheirTwins(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/router.md")
 	if err != nil {

@@ -17,14 +17,14 @@ func DeploymentShape() schema.Shape {
 	return shapeOfLines(NewCellOptions().Set, func(name string) bool { return slices.Contains(names, name) })
 }
 
-// ConfigShape returns the JSON Schema of a file of flags for a command.
+// ConfigShape returns the JSON Schema of a config file for a command.
 func ConfigShape(fs *pflag.FlagSet) schema.Shape {
 	return shapeOfLines(fs, func(name string) bool {
 		return name != "config" && name != deploymentSetting && !strings.HasPrefix(name, "help")
 	})
 }
 
-// shapeOfLines returns the shape of a file of flags. Flags that keep refuses are left out.
+// shapeOfLines returns the JSON Schema of a file of flags. keep selects the flags.
 func shapeOfLines(fs *pflag.FlagSet, keep func(name string) bool) schema.Shape {
 	properties := ListLines(fs, keep)
 	s := schema.MappingOf(properties)
@@ -52,7 +52,7 @@ func shapeOfLines(fs *pflag.FlagSet, keep func(name string) bool) schema.Shape {
 	return s
 }
 
-// ListLines returns the shapes of flags in a file, by name. Flags that keep refuses are left out.
+// ListLines returns the JSON Schemas of flags in a file, by name. keep selects the flags.
 func ListLines(fs *pflag.FlagSet, keep func(name string) bool) schema.Shape {
 	all := schema.Shape{}
 	fs.VisitAll(func(f *pflag.Flag) {
@@ -63,7 +63,7 @@ func ListLines(fs *pflag.FlagSet, keep func(name string) bool) schema.Shape {
 	return all
 }
 
-// shapeOfFlag returns the shape of the value of a flag in a file.
+// shapeOfFlag returns the JSON Schema for the value of a flag in a file.
 func shapeOfFlag(f *pflag.Flag) schema.Shape {
 	var s schema.Shape
 	switch v := f.Value.(type) {

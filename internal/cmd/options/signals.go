@@ -15,7 +15,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// signalPart is a part of how old a signal is, and the flag for it.
+// signalPart is a property of the age of a signal, and the flag that sets it.
 type signalPart struct {
 	flag, help string
 	of         func(*router.Age) *sim.Time
@@ -28,7 +28,7 @@ func signalParts() [2]signalPart {
 	}
 }
 
-// fillSignals enters into spec how old signals are.
+// fillSignals sets the ages of signals in spec.
 func (c *cluster) fillSignals(spec *replay.Spec) error {
 	if c.signals == [2]string{} {
 		return nil
@@ -37,7 +37,7 @@ func (c *cluster) fillSignals(spec *replay.Spec) error {
 		return c.Only(c.FirstChanged(signalParts()[0].flag, signalParts()[1].flag), "with --mode offline: signal delays are not supported in real time")
 	}
 	if policy.IsListed(spec.Router) && c.routerInfo().Caches && !spec.Router.Info().Caches && spec.Admission == nil {
-		return nil // one worker: there is nothing to choose
+		return nil // a single worker requires no choice
 	}
 	if text, ok := spec.Router.(*policy.Text); ok {
 		spec.Signals = text.Signals
@@ -56,7 +56,7 @@ func (c *cluster) fillSignals(spec *replay.Spec) error {
 	return nil
 }
 
-// readSignalFlag reads a part of the ages of signals: of the named signals, or of all signals of workers.
+// readSignalFlag parses a property of signal ages. It applies to the named signals, or to all signals of workers.
 func (c *cluster) readSignalFlag(spec *replay.Spec, part signalPart, text string) error {
 	gated := policy.IsGated(spec.Router)
 	set := func(s router.Signal, to sim.Time) {

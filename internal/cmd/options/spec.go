@@ -12,7 +12,7 @@ import (
 	"github.com/replay-llm/replay/replay"
 )
 
-// SpecOf is Spec for a command line with these arguments.
+// SpecOf returns Spec for the arguments of a command line.
 func (o *Options) SpecOf(args []string, mode loadgen.Mode) (replay.Spec, error) {
 	if err := o.Output.Watch.checkFiles(args); err != nil {
 		return replay.Spec{}, err
@@ -24,7 +24,7 @@ func (o *Options) SpecOf(args []string, mode loadgen.Mode) (replay.Spec, error) 
 	return o.Spec(file, mode)
 }
 
-// Spec turns flags into what is to be run; file is "" when no trace is named.
+// Spec returns the replay that the flags describe. file is "" if the command line names no trace.
 func (o *Options) Spec(file string, mode loadgen.Mode) (replay.Spec, error) {
 	spec := replay.Spec{Mode: mode}
 	if err := o.Config.Apply(o); err != nil {
@@ -59,7 +59,7 @@ func (o *Options) Spec(file string, mode loadgen.Mode) (replay.Spec, error) {
 	return spec, o.checkLive()
 }
 
-// TraceFile is the one file named in args, or "".
+// TraceFile returns the only path in args, or "".
 func TraceFile(args []string) (string, error) {
 	switch {
 	case len(args) == 0:
@@ -72,7 +72,7 @@ func TraceFile(args []string) (string, error) {
 	return args[0], nil
 }
 
-// limits holds the flags that leave requests out.
+// limits has the flags that exclude requests.
 type limits struct {
 	*shared
 	Until    cli.Instant
@@ -88,7 +88,7 @@ func (l *limits) bindFlags(fs *pflag.FlagSet) {
 	fs.Var(&l.oversize, "oversize", "`rule` for requests that can never run: error ends the run\nbefore it begins, reject omits them")
 }
 
-// fillLimits enters into spec which requests are left out.
+// fillLimits sets in spec which requests are excluded.
 func (l *limits) fillLimits(spec *replay.Spec) error {
 	if l.Changed("until") && l.Until.At == 0 {
 		return l.Refuse("until", "a time above 0")
@@ -98,14 +98,13 @@ func (l *limits) fillLimits(spec *replay.Spec) error {
 	return nil
 }
 
-// takeNames lets cmd have flags under the names of other tools, too.
+// takeNames makes cmd accept the names of flags in other tools.
 func (o *Options) takeNames(cmd *cobra.Command) {
 	o.Spelled, o.others = map[string]string{}, cli.OtherNames()
 	cmd.Flags().SetNormalizeFunc(o.ourName)
 }
 
-// ourName gives flags of other tools our names, so that their command lines
-// can be used, and remembers the names that were used.
+// ourName converts the name of a flag in another tool to the name in replay, and records the name that was used.
 func (o *Options) ourName(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 	if own, ok := o.others[name]; ok {
 		o.Spelled[own] = name
@@ -114,8 +113,7 @@ func (o *Options) ourName(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 	return pflag.NormalizedName(name)
 }
 
-// bindReferenceOnly adds the flags of the reference that we take and do not
-// offer.
+// bindReferenceOnly adds flags of the reference that are accepted and hidden.
 func bindReferenceOnly(fs *pflag.FlagSet) {
 	fs.String("planner-config", "", "")
 	fs.Int("benchmark-granularity", 8, "")

@@ -12,7 +12,7 @@ import (
 	"github.com/replay-llm/replay/report/slo"
 )
 
-// streaming holds the flags of a trace that is not kept in memory.
+// streaming has the flags for a trace that is not kept in memory.
 type streaming struct {
 	*shared
 	on        bool
@@ -27,7 +27,7 @@ func (s *streaming) bindFlags(fs *pflag.FlagSet) {
 	fs.Var(&s.quantiles, "quantiles", "with --stream: sketch finds quantiles within 0.2 %, exact finds them by a\nsecond pass over temporary files, as objectives on quantiles need")
 }
 
-// fillStream enters into spec that its trace is not kept.
+// fillStream sets in spec that the trace is not kept in memory.
 func (s *streaming) fillStream(spec *replay.Spec) error {
 	if err := s.Check(
 		cli.Needs(s.on, "with --stream", "stream-window", "quantiles"),
@@ -41,7 +41,7 @@ func (s *streaming) fillStream(spec *replay.Spec) error {
 	return nil
 }
 
-// checkStreamed refuses outputs for which requests must be kept.
+// checkStreamed returns an error for outputs that are not supported with --stream.
 func (o *Options) checkStreamed(spec *replay.Spec) error {
 	if spec.Stream == nil {
 		return nil
@@ -54,7 +54,7 @@ func (o *Options) checkStreamed(spec *replay.Spec) error {
 	if x := slo.StatisticOfClass(o.Outputs.Slo.All); x != nil {
 		return o.Only("slo", fmt.Sprintf("without --stream for %s of class %s, which needs the rows of all requests", x.Statistic, x.Class))
 	}
-	if o.Outputs.Dir != "" && !o.Changed("quantiles") { // as those of another run directory
+	if o.Outputs.Dir != "" && !o.Changed("quantiles") { // like other run directories
 		o.streaming.quantiles.Value = "exact"
 	}
 	if slo.AreOfQuantiles(o.Outputs.Slo.All) {
@@ -67,7 +67,7 @@ func (o *Options) checkStreamed(spec *replay.Spec) error {
 	return nil
 }
 
-// Folding returns how the requests of a trace that is not kept are folded into its report; nil if all are kept.
+// Folding returns how requests are added to the report without keeping them. It returns nil if all requests are kept.
 func (o *Options) Folding() *collector.Folding {
 	switch {
 	case !o.streaming.on:

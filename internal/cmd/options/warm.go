@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/replay/harness"
 )
 
-// fillWarm enters into spec what the caches of workers begin with.
+// fillWarm sets the initial cache contents of workers in spec.
 func (c *cluster) fillWarm(spec *replay.Spec) error {
 	path := c.warm
 	switch {
@@ -32,7 +32,7 @@ func (c *cluster) fillWarm(spec *replay.Spec) error {
 	return err
 }
 
-// SavedCaches is a flag for the place and time at which caches are saved.
+// SavedCaches is a flag for the path and the time of saving caches.
 type SavedCaches struct {
 	Path string
 	When harness.SaveCaches
@@ -59,7 +59,7 @@ func (s *SavedCaches) Set(text string) error {
 	return nil
 }
 
-// checkSaved rejects caches that a file cannot describe.
+// checkSaved returns an error if the caches of spec cannot be saved.
 func (o *Options) checkSaved(spec *replay.Spec) error {
 	if o.Outputs.Caches.Path == "" {
 		return nil

@@ -12,28 +12,28 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/cli"
 )
 
-// Watching is the flag of a live view: whether there is one, or how often.
+// Watching is the flag --watch for a live view. Its value is a boolean or an interval.
 type Watching struct {
 	On    bool
-	Every time.Duration // 0: as often as is usual
+	Every time.Duration // 0: the default interval
 	text  string
-	given int // times
+	given int // number of times that the flag was set
 }
 
 func (w *Watching) bindFlag(fs *pflag.FlagSet) {
 	fs.VarPF(w, "watch", "", "show the replay on standard error while it runs, anew after an `interval`, as 2s").NoOptDefVal = "true"
 }
 
-// String returns the flag as it was given.
+// String returns the text of the flag.
 func (w *Watching) String() string { return w.text }
 
-// Type returns what the flag takes.
+// Type returns the type name of the flag.
 func (w *Watching) Type() string { return "interval" }
 
-// shortestWatch is the least time between two looks.
+// shortestWatch is the minimum interval between two updates of the view.
 const shortestWatch = 50 * time.Millisecond
 
-// Set reads true, false or a time.
+// Set parses true, false or an interval.
 func (w *Watching) Set(text string) error {
 	given := w.given + 1
 	switch text {
@@ -52,7 +52,7 @@ func (w *Watching) Set(text string) error {
 	return nil
 }
 
-// checkFiles refuses a time instead of a trace: it was meant for the flag.
+// checkFiles returns an error for an interval instead of a trace, because it was intended as the value of --watch.
 func (w *Watching) checkFiles(args []string) error {
 	for _, arg := range args {
 		if _, err := time.ParseDuration(arg); !w.On || err != nil {
@@ -65,8 +65,8 @@ func (w *Watching) checkFiles(args []string) error {
 	return nil
 }
 
-// StripFrom returns a command line without the flag, which changes nothing that is recorded. A word that only looks
-// like the flag, such as the name of a file, keeps them all.
+// StripFrom removes --watch from a command line, because it does not affect recorded results. If another argument
+// resembles the flag, such as the name of a file, StripFrom removes nothing.
 func (w *Watching) StripFrom(args []string) []string {
 	isFlag := func(arg string) bool { return arg == "--watch" || strings.HasPrefix(arg, "--watch=") }
 	words := 0

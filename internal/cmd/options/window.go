@@ -14,22 +14,22 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// windowFlag names the part of a replay that its report is about.
+// windowFlag is the name of the flag for the time window of the report.
 const windowFlag = "window"
 
-// recycleFlag lets a closed loop begin the workload again.
+// recycleFlag is the name of the flag that repeats the workload in closed loop.
 const recycleFlag = "recycle"
 
-// window is a flag that takes a window of the run's clock.
+// window is a flag for a time window of the run.
 type window struct {
 	of   collector.Window
-	text string // as given
+	text string // text of the flag
 }
 
 func (w *window) String() string { return w.text }
 func (w *window) Type() string   { return "window" }
 
-// Set reads FROM,TO, of which one may be left out.
+// Set parses FROM,TO. Either time may be omitted.
 func (w *window) Set(text string) error {
 	from, to, ok := strings.Cut(text, ",")
 	from, to = strings.TrimSpace(from), strings.TrimSpace(to)
@@ -62,7 +62,7 @@ func (l *limits) bindWindow(fs *pflag.FlagSet) {
 	fs.Var(&l.window, windowFlag, "report on the requests that arrive from one time of the run's clock to another,\n`FROM,TO`, as 1m,10m; either may be left out")
 }
 
-// fillWindow enters into spec what the report is about.
+// fillWindow sets the time window of the report in spec.
 func (l *limits) fillWindow(spec *replay.Spec) error {
 	if name := l.FirstChanged(windowFlag, recycleFlag); name == "" {
 		return nil

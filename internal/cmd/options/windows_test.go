@@ -14,14 +14,14 @@ import (
 	"github.com/replay-llm/replay/scheduler/vllm"
 )
 
-// kvTokens returns the tokens of KV cache that a worker has by settings, NAME=VALUE.
+// kvTokens returns the size of the KV cache of a worker in tokens, for settings NAME=VALUE.
 func kvTokens(t *testing.T, file string, settings ...string) int {
 	t.Helper()
 	a := engineOf(t, file, settings...)
 	return a.Blocks * a.BlockTokens
 }
 
-// engineOf returns the arguments of a worker's engine by settings, NAME=VALUE.
+// engineOf returns the engine arguments of a worker, for settings NAME=VALUE.
 func engineOf(t *testing.T, file string, settings ...string) engineargs.Args {
 	t.Helper()
 	all := []plan.Setting{{Name: "gpu", Value: "h200"}}
@@ -40,18 +40,18 @@ func engineOf(t *testing.T, file string, settings ...string) engineargs.Args {
 	return spec.Entry().Engine
 }
 
-// By vLLM's own rules layers are in groups, and the number of blocks does not depend on the workload: 52 layers with
-// windows and 10 without are seven groups of up to 10.
+// With vLLM's own rules, layers are in groups, and the number of blocks does not depend on the workload. The 52
+// layers with windows and 10 layers without windows form seven groups of up to 10 layers.
 func TestWindowGroups(t *testing.T) {
 	const gemma = "model=gemma-3-27b"
 	short := kvTokens(t, "", gemma, "input-tokens=900", "output-tokens=200", "request-count=10")
 	if long := kvTokens(t, "", gemma, "input-tokens=100000", "output-tokens=200", "request-count=10"); short != long {
 		t.Errorf("%d tokens of 1,000, %d of 100,000, want as many", short, long)
 	}
-	if per := 71.2 * (1 << 30) / float64(short); per < 81_000 || per > 83_000 { // 10 layers of 16 heads of 128 values, twice, in bfloat16
+	if per := 71.2 * (1 << 30) / float64(short); per < 81_000 || per > 83_000 { // keys and values of 10 layers with 16 heads of 128 values in bfloat16
 		t.Errorf("%.0f bytes a place of a token, want those of 10 layers", per)
 	}
-	// Llama 4 has 36 layers in chunks and 12 without, Gemma 2 as many of each.
+	// Llama 4 has 36 chunked layers and 12 other layers. Gemma 2 has equal numbers of both.
 	for model, want := range map[string]vllm.Windows{
 		"gemma-3-27b": {Tokens: 1024, Groups: 6, Full: 1}, "gemma-2-9b": {Tokens: 4096, Groups: 1, Full: 1}, "gpt-oss-20b": {Tokens: 128, Groups: 1, Full: 1},
 		"llama-4-scout": {Tokens: 8192, Chunked: true, Groups: 3, Full: 1}, "llama-3.1-8b": {},
@@ -62,8 +62,8 @@ func TestWindowGroups(t *testing.T) {
 	}
 }
 
-// Without groups layers with windows keep of short sequences nearly all, so that a pool
-// holds fewer tokens of them than of long ones; a request that fits alone has room all the same.
+// Without groups, layers with windows cache nearly all tokens of short sequences. A pool therefore holds fewer tokens
+// of short sequences than of long sequences. A request that fits alone always has enough blocks.
 func TestWindowsOfWorkload(t *testing.T) {
 	const gemma, profile = "model=gemma-3-27b", "scheduler-profile=reference"
 	made := func(input int) []string {
@@ -73,7 +73,8 @@ func TestWindowsOfWorkload(t *testing.T) {
 	if !(float64(short) < 0.25*float64(unknown) && long > 4*short && float64(long) < 1.4*float64(unknown)) {
 		t.Errorf("%d tokens of 1,000, %d of 100,000, %d of the longest: want a fifth, and about as many", short, long, unknown)
 	}
-	// 62 layers of 16 heads of 128 values, twice, in bfloat16: 1,000 tokens are in no window whole.
+	// Keys and values of 62 layers with 16 heads of 128 values in bfloat16. 1,000 tokens are shorter than every
+	// window.
 	if per := 71.2 * (1 << 30) / float64(short); per < 480_000 || per > 520_000 {
 		t.Errorf("%.0f bytes a token, want those of all 62 layers", per)
 	}
@@ -93,7 +94,7 @@ func TestWindowsOfWorkload(t *testing.T) {
 	}
 }
 
-// A measured run is a workload, too: its server had the room that its requests left.
+// The lengths of a measured run also determine the KV cache size of its server.
 func TestWindowsOfMeasuredRun(t *testing.T) {
 	o, _, _, err := OptionsOf([]plan.Setting{{Name: "gpu", Value: "h200"}, {Name: "model", Value: "gemma-3-27b"}, {Name: "scheduler-profile", Value: "reference"}})
 	if err != nil {
