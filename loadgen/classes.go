@@ -10,22 +10,22 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// DefaultClass is the class of requests to which neither the trace nor a rule gives one.
+// DefaultClass is the class of requests without a class in the trace and without a matching rule.
 const DefaultClass = "default"
 
-// Class is a kind of requests that are reported apart, and what they are to the cluster.
+// Class is a class of requests that reports describe separately. It may set their priority, deadline and weight.
 type Class struct {
 	Name string `yaml:"class" is:"class"`
-	// When is the condition under which a request is of the class; "": the class of the trace.
+	// When is the condition for requests of the class. "" selects the requests that have this class in the trace.
 	When string `yaml:"when" is:"condition"`
-	// Priority takes the place of the trace's where Ranked is set; the least is the most urgent.
+	// Priority replaces the priority in the trace if Ranked is true. The lowest value is the most urgent.
 	Priority int32 `yaml:"priority" is:"priority"`
 	Ranked   bool
-	Deadline sim.Time `yaml:"deadline" is:"deadline"` // from arrival to the first token, > 0; 0: none
-	Weight   float64  `yaml:"weight" is:"1e-6..1e6"`  // share of the service relative to other classes, > 0; 0: 1
+	Deadline sim.Time `yaml:"deadline" is:"deadline"` // time from arrival to the first token, > 0; 0: none
+	Weight   float64  `yaml:"weight" is:"1e-6..1e6"`  // share of the service, relative to other classes; 0: 1
 }
 
-// ClassOf returns the place in w.Classes of a turn's class, 0 if there are no classes.
+// ClassOf returns the index of a turn's class in w.Classes. It returns 0 if there are no classes.
 func (w *Workload) ClassOf(turn int32) int32 {
 	if w.ClassesOf == nil {
 		return 0
@@ -33,7 +33,7 @@ func (w *Workload) ClassOf(turn int32) int32 {
 	return w.ClassesOf[turn]
 }
 
-// CheckClassName refuses names that reports and objectives could not be read with.
+// CheckClassName returns an error for a name that is not supported in reports and objectives.
 func CheckClassName(name string) error {
 	good := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.'
@@ -45,7 +45,7 @@ func CheckClassName(name string) error {
 	return nil
 }
 
-// AddClass returns the place of a class in w.Classes, which it enters if it is new.
+// AddClass returns the index of a class in w.Classes. It adds the class if it is new.
 func (w *Workload) AddClass(name string) int32 {
 	if w.Classes == nil {
 		w.Classes = []string{DefaultClass}
@@ -58,12 +58,13 @@ func (w *Workload) AddClass(name string) int32 {
 	return int32(at)
 }
 
-// Classify gives each turn of an unused workload its class by rules: the class
-// of the trace, if a rule names it, or else that of the first condition that is true,
-// or else the trace's.
+// Classify sets the class of each turn by rules. A class in the trace is kept if a rule has its name. Otherwise the
+// first rule with a true condition applies. Without such a rule, the class in the trace is kept.
+//
+// The workload must be unused.
 func (w *Workload) Classify(rules []Class) error {
 	given := append([]string(nil), w.Classes...)
-	places := make([]int32, len(rules)) // of the rules' classes
+	places := make([]int32, len(rules)) // class index by rule
 	for i := range rules {
 		places[i] = w.AddClass(rules[i].Name)
 		if rules[i].When == "" && !slices.Contains(given, rules[i].Name) {
@@ -103,14 +104,14 @@ func (w *Workload) Classify(rules []Class) error {
 	return nil
 }
 
-// judge finds the rule by which a request has its class.
+// judge finds the rule that applies to a request.
 type judge struct {
 	rules    []Class
-	places   []int32 // of their classes
+	places   []int32 // class index by rule
 	language *formula.Language
 	program  *formula.Program
-	values   []formula.Value // of the conditions
-	facts    []classFact     // that they read
+	values   []formula.Value // values of the conditions, by rule
+	facts    []classFact     // inputs of the conditions
 }
 
 func newJudge(rules []Class, places []int32) (*judge, error) {
@@ -133,7 +134,7 @@ func newJudge(rules []Class, places []int32) (*judge, error) {
 	return j, nil
 }
 
-// begin finds for n requests where the conditions are true.
+// begin evaluates the conditions for n requests.
 func (j *judge) begin(n int, set func(i int, to *classed)) {
 	p := j.program
 	p.Begin(n)
@@ -147,7 +148,7 @@ func (j *judge) begin(n int, set func(i int, to *classed)) {
 	p.Run()
 }
 
-// ruleOf returns the rule of the i-th request of begin, by its class in the trace; -1 if there is none.
+// ruleOf returns the index of the rule for the i-th request of begin, or -1. class is the class in the trace.
 func (j *judge) ruleOf(i int, class int32) int {
 	rule := slices.Index(j.places, class)
 	for k := 0; rule < 0 && k < len(j.rules); k++ {
@@ -161,19 +162,19 @@ func (j *judge) ruleOf(i int, class int32) int {
 	return rule
 }
 
-// judgeOne is ruleOf of one request.
+// judgeOne returns the index of the rule for one request, or -1.
 func (j *judge) judgeOne(c *classed) int {
 	j.begin(1, func(_ int, to *classed) { *to = *c })
 	return j.ruleOf(0, c.in.Class)
 }
 
-// classed is a request of a workload, as conditions read it.
+// classed has the properties of a request that conditions can read.
 type classed struct {
 	w  *Workload
 	in Incoming
 }
 
-// setTurn makes c a turn.
+// setTurn sets c to the properties of a turn.
 func (c *classed) setTurn(w *Workload, turn int32) {
 	t := &w.Turns[turn]
 	*c = classed{w, Incoming{
@@ -181,16 +182,16 @@ func (c *classed) setTurn(w *Workload, turn int32) {
 	}}
 }
 
-// sessionID returns what the session is called.
+// sessionID returns the name of the session.
 func (c *classed) sessionID() string {
 	if c.w.Source == nil {
 		return c.w.SessionID(int(c.in.Session))
 	}
-	id, _ := c.w.Source.SessionID(c.in.Session, c.in.Line) // an error ends the replay when the row is read
+	id, _ := c.w.Source.SessionID(c.in.Session, c.in.Line) // if this fails, reading the row fails too and ends the replay
 	return id
 }
 
-// classFact is something that the condition of a class may read.
+// classFact is a property of requests that a condition can read.
 type classFact struct {
 	formula.Name
 	of func(c *classed, l *formula.Language) float64
@@ -208,7 +209,7 @@ func classFacts() []classFact {
 		number("session", func(in *Incoming) float64 { return float64(in.Session) }),
 		number("priority", func(in *Incoming) float64 { return float64(in.Priority) }),
 		{formula.Name{Name: "request.prefix", Kind: formula.Integer, Each: true}, func(c *classed, _ *formula.Language) float64 {
-			if ids := c.in.IDs; len(ids) > 0 && !(c.w.Renumbered && ids[0] > math.MaxInt64) { // larger ids are made by a Source
+			if ids := c.in.IDs; len(ids) > 0 && !(c.w.Renumbered && ids[0] > math.MaxInt64) { // a Source generates larger ids
 				return float64(ids[0])
 			}
 			return -1
@@ -227,7 +228,7 @@ func classLanguage() *formula.Language {
 	return formula.NewLanguage(names)
 }
 
-// CheckCondition refuses a condition that cannot be evaluated, with a *formula.Error.
+// CheckCondition returns a *formula.Error for an invalid condition.
 func CheckCondition(text string) error {
 	if _, err := classLanguage().NewProgram().Add(text, formula.Bool); err != nil {
 		return err

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// The trace's class counts if a rule names it, then the first condition that is true, then the
-// trace's; a priority takes the place of the trace's.
+// A class in the trace is kept if a rule has its name. Otherwise the first rule with a true condition applies, or the
+// class in the trace is kept. A priority of a class replaces the priority in the trace.
 func TestClassify(t *testing.T) {
 	w := &Workload{
 		Name: "t", Sessions: []Session{{ID: "a", Turns: 2}, {ID: "b", First: 2, Turns: 3}},

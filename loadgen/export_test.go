@@ -2,13 +2,12 @@ package loadgen
 
 import "github.com/replay-llm/replay/sim/prompt"
 
-// NewSessionFeed returns the feed of sessions for any w.
+// NewSessionFeed returns a feed with sessions for any workload.
 func NewSessionFeed(w *Workload, prompts *prompt.List, a Admission) *Feed {
 	return newFeed(requests{w: w, prompts: prompts}, newTimes(w, a), a, false)
 }
 
-// NewFlatFeed returns the feed of requests that do not wait for each other for w,
-// whatever w is.
+// NewFlatFeed returns a feed without dependencies between requests for any workload.
 func NewFlatFeed(w *Workload, prompts *prompt.List, a Admission) *Feed {
 	return newFeed(requests{w: w, prompts: prompts}, newTimes(w, a), a, true)
 }

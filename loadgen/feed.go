@@ -9,20 +9,19 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// Arrival is a request that enters the cluster.
+// Arrival is a request that arrives at the cluster.
 type Arrival struct {
 	Request *sim.Request
-	At      sim.Time // the scheduled instant in trace mode, the instant of Take in concurrency mode
+	At      sim.Time // scheduled time in trace mode; time of Take in concurrency mode
 }
 
-// Mode is what drives arrivals.
+// Mode determines when requests arrive.
 type Mode uint8
 
 const (
 	// Trace lets requests arrive at the times of the trace (open loop).
 	Trace Mode = iota
-	// Concurrency ignores times and keeps a number of requests in flight (closed
-	// loop).
+	// Concurrency ignores the times of the trace and keeps a number of requests in flight (closed loop).
 	Concurrency
 )
 
@@ -36,25 +35,21 @@ func (m Mode) String() string {
 	return fmt.Sprintf("Mode(%d)", uint8(m))
 }
 
-// Admission is how requests are let into the cluster.
+// Admission determines how requests are admitted to the cluster.
 type Admission struct {
 	Mode Mode
-	// MaxInFlight is the number of requests in flight in concurrency mode, at
-	// least 1; trace mode ignores it.
+	// MaxInFlight is the maximum number of requests in flight in concurrency mode, at least 1. Trace mode ignores it.
 	MaxInFlight int
-	// Speedup divides all times in trace mode, finite and > 0; concurrency mode
-	// ignores it.
+	// Speedup divides all times in trace mode. It must be finite and > 0. Concurrency mode ignores it.
 	Speedup float64
-	// Stop is an instant from which on no request arrives, 0 for none. Requests that have arrived
-	// continue to their ends.
+	// Stop is the time from which no request arrives, or 0. Requests that arrived earlier continue.
 	Stop sim.Time
-	// Disaggregated reports that prefill and decode have separate workers.
-	// Multi-turn and closed-loop workloads are then taken unchanged: a missing
-	// timestamp is 0, and prompts may be empty.
+	// Disaggregated reports that prefill and decode workers are separate. In this case multi-turn and closed-loop
+	// workloads are not checked: a missing timestamp is 0, and prompts may be empty.
 	Disaggregated bool
 }
 
-// NewFeed returns the feed for w. prompts are those of w.Turns; nil: SetPrompts gives them later.
+// NewFeed returns the feed for w. prompts has the prompts of w.Turns. If it is nil, SetPrompts must be called later.
 func NewFeed(w *Workload, prompts *prompt.List, a Admission) (*Feed, error) {
 	checkPrompts(w, prompts)
 	if err := a.check(w); err != nil {
@@ -73,13 +68,14 @@ func checkPrompts(w *Workload, prompts *prompt.List) {
 	}
 }
 
-// SetPrompts gives a feed without prompts those of its workload. Requests that were taken before have none.
+// SetPrompts sets the prompts of a feed that was created without prompts. It does not change requests that were taken
+// before.
 func (f *Feed) SetPrompts(prompts *prompt.List) {
 	checkPrompts(f.requests.w, prompts)
 	f.requests.prompts = prompts
 }
 
-// FillPrompt sets the prompt of a request that was taken before SetPrompts from an Independent feed.
+// FillPrompt sets the prompt of a request of an Independent feed that was taken before SetPrompts.
 func (f *Feed) FillPrompt(r *sim.Request) {
 	r.Prompt = f.requests.prompts.At(int(f.requests.w.Sessions[r.Session].First))
 }
@@ -103,14 +99,14 @@ func (a Admission) check(w *Workload) error {
 	return nil
 }
 
-// times turns the times of a trace into those of the simulation.
+// times converts the times of a trace to simulated times.
 type times struct {
 	w       *Workload
-	closed  bool     // concurrency mode: all sessions are ready at 0, delays as they are
-	origin  sim.Time // the trace's instant that becomes 0
-	speedup sim.Time // now
-	first   sim.Time // the speed-up of the start
-	bends   []bend   // where it has changed since
+	closed  bool     // concurrency mode: all sessions start at 0, and delays are not scaled
+	origin  sim.Time // time of the trace that is converted to 0
+	speedup sim.Time // current speed-up
+	first   sim.Time // initial speed-up
+	bends   []bend   // changes of the speed-up
 }
 
 func newTimes(w *Workload, a Admission) times {
@@ -133,7 +129,7 @@ func newTimes(w *Workload, a Admission) times {
 	return t
 }
 
-// startOf is the instant at which session i is ready for its first turn.
+// startOf returns the time at which session i is ready for its first turn.
 func (t *times) startOf(i int32) sim.Time {
 	s := &t.w.Sessions[i]
 	if t.closed || !s.HasArrival {
@@ -142,7 +138,7 @@ func (t *times) startOf(i int32) sim.Time {
 	return t.scale(s.Arrival)
 }
 
-// scale is an instant of the trace in the simulation.
+// scale converts a time of the trace to simulated time.
 func (t *times) scale(arrival sim.Time) sim.Time {
 	at := (arrival - t.origin) / t.first
 	if len(t.bends) > 0 {
@@ -151,13 +147,12 @@ func (t *times) scale(arrival sim.Time) sim.Time {
 	return at
 }
 
-// delayBefore is the wait before the given turn, from the completion of the one
-// before.
+// delayBefore returns the delay from the completion of the previous turn to the given turn.
 func (t *times) delayBefore(turn int32) sim.Time {
 	return t.delayOf(t.w.Turns[turn].Delay)
 }
 
-// delayOf is a delay of the trace in the simulation.
+// delayOf converts a delay of the trace to simulated time.
 func (t *times) delayOf(d sim.Time) sim.Time {
 	if t.closed {
 		return d
@@ -165,19 +160,18 @@ func (t *times) delayOf(d sim.Time) sim.Time {
 	return d / t.speedup
 }
 
-// requests makes the requests of a feed, in order of arrival.
+// requests creates the requests of a feed, in order of arrival.
 //
-// It keeps none of them: a request lives as long as a part of the cluster
-// holds it, or until it is reclaimed.
+// It does not keep references to requests. The memory of a request is reused after Reclaim.
 type requests struct {
 	w         *Workload
-	prompts   *prompt.List // nil: they come later
+	prompts   *prompt.List // nil: SetPrompts sets them later
 	next      sim.RequestID
-	free      []sim.Request  // memory for requests to come
-	reclaimed []*sim.Request // more of it
+	free      []sim.Request  // memory for new requests
+	reclaimed []*sim.Request // memory of reclaimed requests
 }
 
-// requestChunk bounds how many requests are allocated at once.
+// requestChunk is the maximum number of requests that are allocated at once.
 const requestChunk = 512
 
 func (q *requests) makeRequest(turn int32, arrives sim.Time) *sim.Request {
@@ -195,7 +189,7 @@ func (q *requests) makeRequest(turn int32, arrives sim.Time) *sim.Request {
 	return r
 }
 
-// allocRequest returns memory for one request.
+// allocRequest returns memory for a request.
 func (q *requests) allocRequest() *sim.Request {
 	if last := len(q.reclaimed) - 1; last >= 0 {
 		r := q.reclaimed[last]

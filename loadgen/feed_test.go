@@ -23,7 +23,7 @@ func newTestFeed(t testing.TB, w *Workload, a Admission) *Feed {
 	return f
 }
 
-// transcript plays a script of steps against a feed:
+// transcript runs a script of steps on a feed:
 //
 //	take now inFlight   take what arrives: "id line/turn@at …"
 //	next now inFlight   the next arrival, or none
@@ -68,8 +68,8 @@ func scans(step, format string, into ...any) bool {
 	return err == nil && n == len(into)
 }
 
-// Two sessions with a given and an inferred delay: the worked examples of one
-// and two workers, in open and closed loop.
+// twoSessions has two sessions: one with a given delay and one with an inferred delay. The tests replay it on one and
+// two workers, in open and closed loop.
 const twoSessions = `{"session_id":"a","timestamp":100,"input_length":64,"output_length":2,"hash_ids":[1]}
 {"session_id":"b","timestamp":110,"input_length":64,"output_length":2,"hash_ids":[7]}
 {"session_id":"a","delay":20,"input_length":128,"output_length":2,"hash_ids":[1,2]}
@@ -306,8 +306,7 @@ func TestRefusesWorkloads(t *testing.T) {
 	}
 }
 
-// A warm feed allocates a piece of memory for requests now and then, and
-// nothing per request.
+// A feed that has run for a while allocates memory for requests in chunks, and no memory per request.
 func TestFeedsHardlyAllocate(t *testing.T) {
 	w, err := NewSynthetic(Synthetic{Requests: 20000, Input: 100, Output: 1, Interval: 1, Turns: 1})
 	if err != nil {
@@ -335,7 +334,7 @@ func TestFeedsHardlyAllocate(t *testing.T) {
 	}
 }
 
-// noPrompts returns prompts for tests that do not read them.
+// noPrompts returns prompts for tests that do not read prompts.
 func noPrompts(count int) *prompt.List {
 	return prompt.NewTree(1<<20, 1<<20, prompt.Options{}).AddSynthetic(count, 1)
 }
@@ -364,7 +363,7 @@ next 708.145477 0: 1958.145477
 
 const agent = `{"num_turns":2,"input_prompt_length":100,"assistant_response_length":[10,20],"tool_call_output_length":[30,40], "tool_call_latency":[0.5,1.25],"final_assistant_response_length":5}`
 
-// The memory of a request that returned to the pool serves the next one, with new contents.
+// The memory of a reclaimed request is reused for the next request, with new contents.
 func TestReclaim(t *testing.T) {
 	for _, a := range []Admission{{Mode: Concurrency, MaxInFlight: 1}, {Speedup: 1}} {
 		w := mustRead(t, twoSessions)

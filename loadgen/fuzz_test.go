@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// drain takes everything a feed has, ending each request at its arrival.
+// drain takes all requests of a feed and finishes each request when it arrives.
 func drain(t testing.TB, feed *Feed, a Admission, want int) {
 	t.Helper()
 	now, got, last := sim.Time(0), 0, sim.Time(0)

@@ -18,8 +18,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Given when the reference's requests ended, a feed must give the reference's
-// arrivals, to the last bit and in the same order.
+// With the recorded completion times of the reference, a feed returns exactly the arrivals of the reference, in the
+// same order.
 func TestArrivalsOfReference(t *testing.T) {
 	golden := optional.Data(t, "golden")
 	text, err := os.ReadFile(filepath.Join(golden, "cases.json"))
@@ -79,7 +79,7 @@ type goldenRequest struct {
 	Order   int      `json:"arrival_order"`
 }
 
-// readGolden returns the requests in order of arrival.
+// readGolden returns recorded requests in order of arrival.
 func readGolden(t *testing.T, path string) []goldenRequest {
 	t.Helper()
 	f, err := os.Open(path)
@@ -118,7 +118,7 @@ func checkArrivals(t *testing.T, feed *Feed, want []goldenRequest) {
 			now = end
 		}
 		for id, at := range running {
-			if at == now { // all that end at this instant, before any arrives
+			if at == now { // finish all requests that end at this time before new requests arrive
 				if err := feed.Finish(id, now); err != nil {
 					t.Fatal(err)
 				}

@@ -8,45 +8,46 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Graph has the dependencies of the turns of a workload, where they are more than the turn before. The sessions of such
-// a workload are its tasks: requests that are connected by waits, or by a name in the trace.
+// Graph has the dependencies of turns if a turn may wait for more than the previous turn. The sessions of such a
+// workload are tasks. A task is a set of requests that are connected by waits or have the same task name in the
+// trace.
 type Graph struct {
-	// The waits of turn i are Waits[First[i]:First[i+1]].
+	// Turn i has the waits Waits[First[i]:First[i+1]].
 	First []int32
 	Waits []Wait
-	// Arrival is the arrival in the trace of a turn that does not wait; NaN: not known.
+	// Arrival is the arrival time in the trace, for turns that do not wait. NaN means that it is unknown.
 	Arrival []sim.Time
 }
 
-// Wait is one turn's wait for another.
+// Wait is a dependency of a turn on another turn.
 type Wait struct {
-	For   int32    // the other turn
-	Start bool     // for its arrival; otherwise for its completion
-	Delay sim.Time // from then on, finite and >= 0
+	For   int32    // index of the other turn
+	Start bool     // wait for its arrival; false: wait for its completion
+	Delay sim.Time // delay after that, finite and >= 0
 }
 
-// WaitsOf returns what a turn waits for.
+// WaitsOf returns the waits of a turn.
 func (g *Graph) WaitsOf(turn int32) []Wait { return g.Waits[g.First[turn]:g.First[turn+1]] }
 
-// graphFeed is what the feed of a graph knows in addition to the ready turns.
+// graphFeed is the additional state of a feed with a graph.
 type graphFeed struct {
-	roots []int32 // turns that do not wait, in order of arrival
-	rank  []int32 // by turn: its place among those of one instant, by task and then by place in it
-	left  []int32 // by turn: waits that are not over
+	roots []int32 // turns without waits, in order of arrival
+	rank  []int32 // by turn: order among turns at the same time, by task and then by index in the task
+	left  []int32 // by turn: number of waits that are not over
 	from  []sim.Time
-	// The turns that wait for turn i are heirs[first[i]:first[i+1]].
+	// The turns heirs[first[i]:first[i+1]] wait for turn i.
 	first []int32
 	heirs []heir
 }
 
-// heir is a turn that waits for another.
+// heir is a turn that waits for another turn.
 type heir struct {
 	turn  int32
 	start bool
 	delay sim.Time
 }
 
-// newGraphFeed prepares the feed of a graph; the times are those of the simulation.
+// newGraphFeed returns the state for a graph. t converts its times to simulated times.
 func newGraphFeed(t *times) *graphFeed {
 	g, n := t.w.Graph, len(t.w.Turns)
 	f := &graphFeed{rank: make([]int32, n), left: make([]int32, n), from: make([]sim.Time, n), first: make([]int32, n+1), heirs: make([]heir, len(g.Waits))}
@@ -87,7 +88,7 @@ func newGraphFeed(t *times) *graphFeed {
 	return f
 }
 
-// startOfRoot returns the instant at which a turn arrives that does not wait.
+// startOfRoot returns the arrival time of a turn without waits.
 func (t *times) startOfRoot(turn int32) sim.Time {
 	at := t.w.Graph.Arrival[turn]
 	if t.closed || math.IsNaN(float64(at)) {
@@ -96,8 +97,7 @@ func (t *times) startOfRoot(turn int32) sim.Time {
 	return (at - t.origin) / t.speedup
 }
 
-// passOn notes that a turn has arrived, or else completed, and makes those ready that have
-// waited for nothing else any more.
+// passOn ends the waits for a turn that has arrived (start) or completed. Turns without further waits become ready.
 func (f *Feed) passOn(turn int32, now sim.Time, start bool) {
 	g := f.graph
 	for _, h := range g.heirs[g.first[turn]:g.first[turn+1]] {
@@ -111,7 +111,7 @@ func (f *Feed) passOn(turn int32, now sim.Time, start bool) {
 	}
 }
 
-// checkGraph checks that every turn of a graph comes once its dependencies have.
+// checkGraph checks the times and dependencies of a graph. Each turn must arrive after its dependencies.
 func checkGraph(w *Workload, a Admission, t times) error {
 	g, n := w.Graph, len(w.Turns)
 	if len(g.First) != n+1 || len(g.Arrival) != n {
@@ -136,7 +136,7 @@ func checkGraph(w *Workload, a Admission, t times) error {
 	return g.checkOrder(w)
 }
 
-// checkOrder refuses turns that wait for each other.
+// checkOrder returns an error if turns wait for each other in a cycle.
 func (g *Graph) checkOrder(w *Workload) error {
 	n := int32(len(w.Turns))
 	seen := make([]uint8, n) // 1: in progress; 2: done

@@ -5,13 +5,14 @@ import (
 	"strconv"
 )
 
-// Recycle returns a workload of several rounds of w, at least 2: its sessions once more for each
-// round after the first, for a closed loop that repeats the workload from its beginning when
-// it runs out.
+// Recycle returns a workload in which the sessions of w are repeated in several rounds, at least 2. It is used for a
+// closed loop that repeats the workload when it runs out of requests.
 //
-// Blocks that several sessions of w have stay what they are in all rounds. Ids of a single session are new in each
-// round, so that it finds the cached blocks of a new session. If w names no sessions, the prompts of a conversation are
-// recognized as continuations: blocks before a branch of the prompts are shared.
+// Blocks that several sessions share keep their ids in all rounds. Blocks of a single session have new ids in each
+// round, so that each round finds the same cached blocks as a new session.
+//
+// If w has no named sessions, prompts that extend each other are treated as one conversation. Blocks before a branch
+// of the prompts are shared.
 func Recycle(w *Workload, rounds int) *Workload {
 	own := *w
 	own.Rounds = rounds
@@ -29,7 +30,7 @@ func Recycle(w *Workload, rounds int) *Workload {
 	return &own
 }
 
-// RoundOf returns the round that a session is of, from 1; 0 if a workload is not recycled.
+// RoundOf returns the round of a session, starting at 1. It returns 0 if the workload is not recycled.
 func (w *Workload) RoundOf(session int32) int {
 	if w.Rounds == 0 {
 		return 0
@@ -40,13 +41,13 @@ func (w *Workload) RoundOf(session int32) int {
 // recycler adds rounds to a workload.
 type recycler struct {
 	from, to *Workload
-	shared   map[uint64]bool // of all blocks, the ones that are the same in all rounds
-	next     uint64          // the least number that may be free for another block
+	shared   map[uint64]bool // for each block, whether it has the same id in all rounds
+	next     uint64          // lower bound for unused ids
 }
 
-// sharedBlocks returns of all blocks of a workload whether they are the same in all rounds.
+// sharedBlocks reports for each block of a workload whether it has the same id in all rounds.
 func sharedBlocks(w *Workload) map[uint64]bool {
-	if w.Synthetic { // prompts have no blocks in common, and no ids
+	if w.Synthetic { // prompts share no blocks and have no ids
 		return nil
 	}
 	if w.MultiTurn() || w.Graph != nil || slices.ContainsFunc(w.Sessions, func(s Session) bool { return !s.Automatic }) {
@@ -55,7 +56,7 @@ func sharedBlocks(w *Workload) map[uint64]bool {
 	return sharedByBranches(w)
 }
 
-// sharedBySessions returns of all blocks whether several sessions have them.
+// sharedBySessions reports for each block whether several sessions contain it.
 func sharedBySessions(w *Workload) map[uint64]bool {
 	shared, owner := map[uint64]bool{}, map[uint64]int32{}
 	for i := range w.Turns {
@@ -72,16 +73,16 @@ func sharedBySessions(w *Workload) map[uint64]bool {
 	return shared
 }
 
-// branch is a block at the end of some prompts' common beginning.
+// branch is a block in a tree of prompts.
 type branch struct {
 	id      uint64
-	from    int32 // the branch before, -1: none
-	follow  int32 // branches that follow
-	divides bool  // prompts go different ways after it
+	from    int32 // the parent branch, -1: none
+	follow  int32 // number of child branches
+	divides bool  // the prompts differ after this branch
 }
 
-// sharedByBranches returns of all blocks whether prompts go different ways after them. The last
-// block of a prompt that it does not fill is not shared.
+// sharedByBranches reports for each block whether prompts differ after it. The last block of a prompt is not shared
+// if it is not full.
 func sharedByBranches(w *Workload) map[uint64]bool {
 	type edge struct {
 		from int32
@@ -109,7 +110,7 @@ func sharedByBranches(w *Workload) map[uint64]bool {
 			at = next
 		}
 	}
-	for i := len(all) - 1; i >= 0; i-- { // what follows comes later
+	for i := len(all) - 1; i >= 0; i-- { // children have higher indices
 		b := &all[i]
 		if b.divides = b.divides || b.follow > 1; b.divides {
 			shared[b.id] = true
@@ -121,7 +122,7 @@ func sharedByBranches(w *Workload) map[uint64]bool {
 	return shared
 }
 
-// addRound adds the sessions once more.
+// addRound adds a round with all sessions.
 func (r *recycler) addRound(round int) {
 	sessions, turns := int32(len(r.to.Sessions)), int32(len(r.to.Turns))
 	renewed := map[uint64]uint64{}
@@ -146,7 +147,7 @@ func (r *recycler) addRound(round int) {
 	}
 }
 
-// renew returns the number of a block in a round.
+// renew returns the id of a block in a round.
 func (r *recycler) renew(id uint64, renewed map[uint64]uint64) uint64 {
 	if r.shared[id] {
 		return id
@@ -166,7 +167,7 @@ func (r *recycler) renew(id uint64, renewed map[uint64]uint64) uint64 {
 	return now
 }
 
-// repeatList returns a list n times; nil of nil.
+// repeatList returns a list repeated n times. It returns nil for nil.
 func repeatList(list []int32, times int) []int32 {
 	var all []int32
 	for range times {
@@ -175,7 +176,7 @@ func repeatList(list []int32, times int) []int32 {
 	return all
 }
 
-// repeat returns the graph of several rounds, none of which waits for another.
+// repeat returns a graph with several rounds. No round waits for another round.
 func (g *Graph) repeat(rounds int) *Graph {
 	turns, waits := int32(len(g.Arrival)), int32(len(g.Waits))
 	all := &Graph{First: []int32{0}}

@@ -21,7 +21,7 @@ func readMooncake(t testing.TB, text string) *Workload {
 	return w
 }
 
-// blocksOf lists sessions, turns and blocks of a workload.
+// blocksOf lists the sessions, turns and blocks of a workload.
 func blocksOf(w *Workload) string {
 	var b strings.Builder
 	for i := range w.Turns {
@@ -31,7 +31,7 @@ func blocksOf(w *Workload) string {
 	return b.String()
 }
 
-// What one session alone has is new in each round; what two have stays.
+// Blocks of a single session have new ids in each round. Blocks of two sessions keep their ids.
 func TestRecycleRenewsBlocksOfOneSession(t *testing.T) {
 	w := readMooncake(t, `
 {"session_id": "a", "timestamp": 0, "input_length": 20, "output_length": 1, "hash_ids": [7, 1]}
@@ -54,8 +54,8 @@ a#3/1 round 3 next -1: [7 6 9]
 	}
 }
 
-// Without sessions, prompts that extend each other are one conversation with separate blocks: 1 and 2. After block 7
-// prompts differ. The last block of a prompt is not full, and no other prompt has it.
+// Without sessions, prompts that extend each other are one conversation with its own blocks 1 and 2. Prompts differ
+// after block 7. The last block of each prompt is not full and not shared.
 func TestRecycleTellsConversations(t *testing.T) {
 	w := readMooncake(t, `
 {"timestamp": 0, "input_length": 25, "output_length": 1, "hash_ids": [7, 1, 20]}
@@ -72,8 +72,8 @@ request_3#2/0 round 2 next -1: [7 8]
 	}
 }
 
-// A round begins when there is room and nothing else to come, and its sessions are ready from then on. After Stop
-// nothing comes, even when a request ends.
+// A round begins when a request can be admitted and no other request is left. Its sessions are ready from that time.
+// After Stop no request arrives, even when a request ends.
 func TestRecycledFeed(t *testing.T) {
 	w := readMooncake(t, `
 {"session_id": "a", "timestamp": 0, "input_length": 20, "output_length": 1, "hash_ids": [7, 1]}
@@ -119,7 +119,7 @@ done: true
 	}
 }
 
-// All rounds of a graph are like the first, and none waits for another.
+// All rounds of a graph equal the first round, and no round waits for another round.
 func TestRecycleGraph(t *testing.T) {
 	g := &Graph{First: []int32{0, 0, 1, 3}, Waits: []Wait{{For: 0}, {For: 0, Delay: 2}, {For: 1, Start: true}}, Arrival: make([]sim.Time, 3)}
 	w := &Workload{
@@ -146,7 +146,7 @@ func TestRecycleGraph(t *testing.T) {
 	}
 }
 
-// Prompts that have no ids are recycled, too.
+// Workloads with prompts without ids can be recycled.
 func TestRecycleSynthetic(t *testing.T) {
 	w, err := NewSynthetic(Synthetic{Requests: 3, Input: 64, Output: 2, Block: 16})
 	if err != nil {

@@ -10,39 +10,39 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Feed decides when requests arrive: a turn becomes ready a while after the one
-// before has completed. At most one turn of a session is in flight.
+// Feed determines when requests arrive. A turn becomes ready with a delay after the completion of the previous turn.
+// At most one turn of a session is in flight.
 type Feed struct {
 	requests requests
 	times    times
-	limit    int  // requests in flight; as many as there can be in trace mode
+	limit    int  // maximum number of requests in flight; unlimited in trace mode
 	closed   bool // concurrency mode
-	flat     bool // no request waits for another: first turns are all there are
+	flat     bool // no request waits for another, and all turns are first turns
 
-	stop     sim.Time // see Admission; 0: never
-	perRound int      // starts in each round of a workload that is recycled; 0: it is not
-	held     bool     // fresh is the first of a round that has not begun
-	begun    sim.Time // when the latest round began
-	seen     sim.Time // the latest instant of a call
+	stop     sim.Time // see Admission; 0: no stop
+	perRound int      // number of starts in each round of a recycled workload; 0: not recycled
+	held     bool     // fresh is the first turn of a round that has not begun
+	begun    sim.Time // time at which the latest round began
+	seen     sim.Time // latest time of a call
 
-	graph *graphFeed // nil if turns wait for nothing but the turn before
+	graph *graphFeed // nil if turns only wait for the previous turn
 
 	streamed *streamed // nil if all requests are kept
 
-	order    []int32   // sessions by start; nil when they are in order as they are
-	starts   int       // sessions, or turns of a graph that do not wait
-	started  int       // of them, with their first turn taken
-	fresh    readyTurn // the first turn of the session after those; of no meaning when there is none
+	order    []int32   // sessions ordered by start; nil if they are already in order
+	starts   int       // number of sessions, or of turns without waits in a graph
+	started  int       // number of starts that were taken
+	fresh    readyTurn // first turn of the next session; invalid if all sessions have started
 	ready    heap.Heap[sim.Time, int32, int32]
-	turnOf   []int32 // by request: its turn, or -1 once finished; empty when flat
-	inFlight int     // requests taken and not finished; 0 when flat
+	turnOf   []int32 // by request: its turn, or -1 when finished; empty if flat
+	inFlight int     // number of requests that were taken and not finished; 0 if flat
 }
 
 func newFeed(r requests, t times, a Admission, flat bool) *Feed {
 	f := &Feed{requests: r, times: t, limit: math.MaxInt, closed: a.Mode == Concurrency, flat: flat, starts: len(t.w.Sessions)}
 	if !flat {
 		f.turnOf = make([]int32, 0, len(t.w.Turns))
-		f.ready = make(heap.Heap[sim.Time, int32, int32], 0, len(t.w.Sessions)) // all of them, at most
+		f.ready = make(heap.Heap[sim.Time, int32, int32], 0, len(t.w.Sessions)) // at most all sessions are ready
 	}
 	switch {
 	case t.w.Graph != nil:
@@ -63,8 +63,8 @@ func newFeed(r requests, t times, a Admission, flat bool) *Feed {
 	return f
 }
 
-// sortSessions lists the sessions by start, equal ones in order of appearance; nil
-// reports that they are in that order already.
+// sortSessions returns the sessions ordered by start, then by order of appearance. It returns nil if they are already
+// in order.
 func (t *times) sortSessions() []int32 {
 	inOrder := true
 	for i := 1; inOrder && i < len(t.w.Sessions); i++ {
@@ -83,7 +83,7 @@ func (t *times) sortSessions() []int32 {
 	return order
 }
 
-// findFresh finds the first turn of the next session.
+// findFresh sets fresh to the first turn of the next session.
 func (f *Feed) findFresh() {
 	if f.readsOneByOne() {
 		f.findStreamed()
@@ -106,8 +106,8 @@ func (f *Feed) findFresh() {
 	f.holdFresh()
 }
 
-// holdFresh keeps the first session of a round back, and lets those after it be ready from the
-// instant on at which their round began.
+// holdFresh sets the ready time of the next session in a later round. The first session of a round is held until the
+// round begins. The other sessions are ready when the round began.
 func (f *Feed) holdFresh() {
 	if f.perRound == 0 || f.started < f.perRound {
 		return
@@ -118,8 +118,7 @@ func (f *Feed) holdFresh() {
 	}
 }
 
-// beginRound lets the next round begin where there is room at now and nothing else to come. It
-// reports whether it does.
+// beginRound begins the next round if its first session is held. It reports whether the round began.
 func (f *Feed) beginRound(now sim.Time) bool {
 	if !f.held {
 		return false
@@ -128,7 +127,7 @@ func (f *Feed) beginRound(now sim.Time) bool {
 	return true
 }
 
-// earliest is the earliest instant, not before now, at which a request can come if there is room.
+// earliest returns the earliest time, not before now, at which a request can arrive if one can be admitted.
 func (f *Feed) earliest(now sim.Time) (at sim.Time, ok bool) {
 	r, _, ok := f.peekReady()
 	if at = max(now, r.Key); f.held {
@@ -139,7 +138,7 @@ func (f *Feed) earliest(now sim.Time) (at sim.Time, ok bool) {
 
 func (f *Feed) allStarted() bool { return f.started == f.starts }
 
-// peekReady is the earliest turn that is or becomes ready.
+// peekReady returns the earliest turn that is ready or becomes ready. fresh reports whether it is a first turn.
 func (f *Feed) peekReady() (r readyTurn, fresh, ok bool) {
 	if len(f.ready) > 0 && (f.allStarted() || f.ready[0].Before(f.fresh)) {
 		return f.ready[0], false, true
@@ -147,19 +146,17 @@ func (f *Feed) peekReady() (r readyTurn, fresh, ok bool) {
 	return f.fresh, true, !f.allStarted()
 }
 
-// Next is the earliest instant, not before now, at which Take would give a
-// request, when that is known now. inFlight is the number of requests in the
-// cluster.
+// Next returns the earliest time, not before now, at which Take would return a request. It reports false if this time
+// is not known. inFlight is the number of requests in the cluster.
 func (f *Feed) Next(now sim.Time, inFlight int) (sim.Time, bool) {
 	if inFlight >= f.limit || f.flat && f.closed {
-		return 0, false // only a completion makes room
+		return 0, false // a request can only arrive after a completion
 	}
 	f.seen = max(f.seen, now)
 	return f.earliest(now)
 }
 
-// Take appends the requests that arrive at or before now, in order, and
-// numbers them.
+// Take appends the requests that arrive at or before now, in order, and assigns their ids.
 func (f *Feed) Take(now sim.Time, inFlight int, dst []Arrival) []Arrival {
 	f.seen = max(f.seen, now)
 	if f.stop > 0 && now >= f.stop {
@@ -207,7 +204,7 @@ func (f *Feed) Take(now sim.Time, inFlight int, dst []Arrival) []Arrival {
 	return dst
 }
 
-// requestOf makes the request of a turn. Feed.Err has the error, too.
+// requestOf creates the request of a turn. Feed.Err also returns the error.
 func (f *Feed) requestOf(turn int32, arrives sim.Time) (*sim.Request, error) {
 	if f.streamed != nil {
 		return f.readTurn(turn, arrives)
@@ -215,17 +212,16 @@ func (f *Feed) requestOf(turn int32, arrives sim.Time) (*sim.Request, error) {
 	return f.requests.makeRequest(turn, arrives), nil
 }
 
-// readsOneByOne reports whether turns are known only when they are read: they are not kept, and no graph has their dependencies.
+// readsOneByOne reports whether turns are read one by one from a Source, without a graph.
 func (f *Feed) readsOneByOne() bool { return f.streamed != nil && f.graph == nil }
 
-// Finish notes that a request completed at now, and makes the session's next turn
-// ready after its delay.
+// Finish records that a request completed at now. The next turn of its session becomes ready after its delay.
 func (f *Feed) Finish(id sim.RequestID, now sim.Time) error {
 	if f.flat {
 		if id < 0 || id >= f.requests.next {
 			return fmt.Errorf("request %d finished at %v ms, but only %d have arrived", id, float64(now), f.requests.next)
 		}
-		return nil // no turn waits for it
+		return nil // no turn waits for the request
 	}
 	if f.readsOneByOne() {
 		return f.endStreamed(id, now, true)
@@ -247,8 +243,8 @@ func (f *Feed) Finish(id sim.RequestID, now sim.Time) error {
 	return nil
 }
 
-// Abandon notes that a request has ended without completing: it is in flight
-// no more, and the turns after it never come.
+// Abandon records that a request ended without completing. It is no longer in flight, and later turns of its session
+// never arrive.
 func (f *Feed) Abandon(id sim.RequestID) error {
 	if f.flat {
 		return f.Finish(id, 0)
@@ -264,8 +260,8 @@ func (f *Feed) Abandon(id sim.RequestID) error {
 	return nil
 }
 
-// Done reports whether no request is left to come. Where completions bring new
-// requests, it is also needed that none that was taken is unfinished.
+// Done reports whether no request will arrive. If completions can cause arrivals, it reports false while requests are
+// in flight.
 func (f *Feed) Done() bool {
 	if f.stop > 0 && f.inFlight == 0 {
 		_, ok := f.earliest(f.seen)
@@ -277,16 +273,15 @@ func (f *Feed) Done() bool {
 // RanOut reports whether all sessions have begun.
 func (f *Feed) RanOut() bool { return f.allStarted() }
 
-// Independent reports whether what comes, and when, does not depend on when
-// requests finish, so that workers may be let run ahead.
+// Independent reports whether arrivals do not depend on completions. In this case workers may be simulated ahead of
+// time.
 func (f *Feed) Independent() bool { return f.flat && !f.closed }
 
-// Reclaim gives f the memory of one of its requests that has finished and is
-// no longer read; later requests are made of it.
+// Reclaim returns the memory of a finished request to f for new requests. The caller must not read the request any
+// more.
 func (f *Feed) Reclaim(r *sim.Request) { f.requests.reclaimRequest(r) }
 
-// readyTurn is a turn that can be taken from an instant, its Key, on; of turns
-// of the same instant that of the lowest session, its Tie, comes first. A session
-// has one ready turn at most, so this is a total order. In a graph, where a task may have
-// several, Tie is the turn's own rank.
+// readyTurn is a turn that can be taken from the time Key. Turns at the same time are ordered by Tie, which is the
+// session. This order is total, because a session has at most one ready turn. In a graph, Tie is the rank of the
+// turn.
 type readyTurn = heap.Item[sim.Time, int32, int32]

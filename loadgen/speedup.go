@@ -2,14 +2,14 @@ package loadgen
 
 import "github.com/replay-llm/replay/sim"
 
-// bend is an instant from which times run faster, by a factor, than they would have.
+// bend is a time from which times advance faster by a factor.
 type bend struct {
 	at     sim.Time
 	factor sim.Time
 }
 
-// SetSpeedup changes the divisor of times: of starts of sessions after now, and of delays that begin from now on. In
-// concurrency mode it changes nothing.
+// SetSpeedup changes the speed-up of sessions that start after now and of delays that begin after now. In concurrency
+// mode it has no effect.
 func (f *Feed) SetSpeedup(now sim.Time, speedup float64) {
 	t := &f.times
 	if t.closed {
@@ -20,7 +20,7 @@ func (f *Feed) SetSpeedup(now sim.Time, speedup float64) {
 	f.findFresh()
 }
 
-// bendTime returns when something happens that would have happened at an instant by the speed-up of the start.
+// bendTime converts a time with the initial speed-up to a time with all changes of the speed-up.
 func (t *times) bendTime(at sim.Time) sim.Time {
 	for _, b := range t.bends {
 		if at > b.at {

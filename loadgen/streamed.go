@@ -9,50 +9,51 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// Source gives the requests of a workload that is not kept, in the order of their arrivals.
+// Source returns the requests of a workload that is not kept in memory, in order of arrival.
 type Source interface {
-	// Next fills in with the first turn of the next session. It arrives no earlier than the one before; io.EOF comes
-	// after the last.
+	// Next reads the first turn of the next session into in. Arrivals do not decrease. Next returns io.EOF after the
+	// last session.
 	Next(in *Incoming) error
 	// MultiTurn reports whether some session has two turns or more.
 	MultiTurn() bool
-	// Later fills in with a later turn, by the Next of the turn before it.
+	// Later reads a later turn into in. next is the value of Incoming.Next of the previous turn.
 	Later(next int64, in *Incoming) error
-	// SessionID returns the name of the session of a turn, by a line of the file.
+	// SessionID returns the name of the session of a turn, by the line in the file.
 	SessionID(session, line int32) (string, error)
-	// Classes returns the names of the classes that rows have, DefaultClass first; nil if they have none.
+	// Classes returns the names of the classes in the file, DefaultClass first. It returns nil if there are none.
 	Classes() []string
-	// Dropped counts the rows read so far that are no requests.
+	// Dropped returns the counts of dropped rows so far.
 	Dropped() Dropped
-	// Close gives up what the source reads from.
+	// Close closes the input of the source.
 	Close() error
 }
 
-// GraphSource is a Source of requests that wait for each other. Its Later takes 1 + the place of a turn in Skeleton; Next is not called.
+// GraphSource is a Source of requests that wait for each other. The argument next of Later is 1 + the index of a turn
+// in Skeleton. Next is not called.
 type GraphSource interface {
 	Source
-	// Skeleton returns the workload with its Graph. Its turns have no ids.
+	// Skeleton returns the workload with its Graph. Its turns have no block ids.
 	Skeleton() *Workload
 }
 
 // Incoming is a request of a Source.
 type Incoming struct {
-	At       sim.Time // arrival of a first turn, as the trace has it
+	At       sim.Time // arrival of a first turn in the trace
 	IDs      []uint64
 	Input    int32 // prompt tokens
-	Output   int32 // answer tokens asked for
-	Line     int32 // in the file, from 1
+	Output   int32 // requested output tokens
+	Line     int32 // line in the file, starting at 1
 	Priority int32
-	Class    int32 // place in the Classes of the Source
-	Session  int32 // in order of the file
-	Turn     int32 // place in the session
-	Turns    int32 // of the session
+	Class    int32 // index in Classes of the Source
+	Session  int32 // number of the session in file order
+	Turn     int32 // index in the session
+	Turns    int32 // number of turns of the session
 
-	Next      int64    // what Later knows the next turn of the session by; 0: there is none
-	NextDelay sim.Time // after the completion of this turn
+	Next      int64    // argument of Later for the next turn of the session; 0: none
+	NextDelay sim.Time // delay after the completion of this turn
 }
 
-// Close closes the Source, if w has one.
+// Close closes the Source of w, if there is one.
 func (w *Workload) Close() error {
 	if w.Source == nil {
 		return nil
@@ -60,36 +61,36 @@ func (w *Workload) Close() error {
 	return w.Source.Close()
 }
 
-// streamed reads the requests of a feed one by one.
+// streamed is the state of a feed that reads requests one by one.
 type streamed struct {
 	source  Source
 	tree    *prompt.Tree
 	next    Incoming
-	at      sim.Time // its arrival in the simulation
-	more    bool     // there is one
+	at      sim.Time // simulated arrival time of next
+	more    bool     // next is valid
 	started bool
-	read    int // requests, with one that was not there
+	read    int // number of calls of readNext
 	err     error
-	all     []*sim.Request // every request there has been memory for
+	all     []*sim.Request // all allocated requests
 
-	// Of sessions: the turns that unfinished requests wait with, and the turns that are ready or will be at a known instant,
-	// which Feed.ready names by their places among these.
+	// State of sessions: the next turns of unfinished requests, and the turns with a known ready time. Values in
+	// Feed.ready are indices in waiting.
 	open    sliding.Table[openTurn]
-	waiting []int64 // what Source.Later knows them by
-	vacant  []int32 // places
+	waiting []int64 // arguments of Source.Later
+	vacant  []int32 // unused indices in waiting
 	later   Incoming
 }
 
-// openTurn is a request that is in flight.
+// openTurn has the next turn of a request in flight.
 type openTurn struct {
 	known   bool
 	session int32
-	next    int64 // the turn after it; 0: none
+	next    int64 // argument of Source.Later for the next turn; 0: none
 	delay   sim.Time
 }
 
-// NewStreamedFeed returns the feed for a workload that has a Source, in trace mode. Prompts are added to tree, which
-// forgets, when their requests arrive. Feed.Err is to be asked at the end.
+// NewStreamedFeed returns the feed for a workload with a Source, in trace mode. Prompts are added to tree when their
+// requests arrive. tree must be able to forget prompts. The caller must check Feed.Err at the end.
 func NewStreamedFeed(w *Workload, tree *prompt.Tree, a Admission) (*Feed, error) {
 	if a.Mode != Trace {
 		return nil, fmt.Errorf("%s: the trace is not kept, requires replay trace", w.Name)
@@ -118,7 +119,7 @@ func newStreamedGraphFeed(w *Workload, g GraphSource, tree *prompt.Tree, a Admis
 	return f, nil
 }
 
-// readTurn makes the request of a turn of a graph.
+// readTurn creates the request of a turn in a graph.
 func (f *Feed) readTurn(turn int32, at sim.Time) (*sim.Request, error) {
 	s := f.streamed
 	err := s.source.Later(int64(turn)+1, &s.later)
@@ -151,7 +152,7 @@ func (s *streamed) readNext(t *times) {
 	s.findInstant(t)
 }
 
-// findInstant finds when the next request arrives.
+// findInstant computes the arrival time of the next request.
 func (s *streamed) findInstant(t *times) {
 	in := &s.next
 	s.at = t.scale(in.At)
@@ -159,7 +160,7 @@ func (s *streamed) findInstant(t *times) {
 	s.more = s.err == nil
 }
 
-// check refuses a request without a prompt, or with an arrival that is no instant.
+// check returns an error for a request without a prompt, or with an arrival that is not finite.
 func (in *Incoming) check(w *Workload, at sim.Time) error {
 	place := func(format string, args ...any) error {
 		return &SyntaxError{Name: w.Name, Line: int(in.Line), Msg: fmt.Sprintf(format, args...)}
@@ -175,10 +176,10 @@ func (in *Incoming) check(w *Workload, at sim.Time) error {
 	return nil
 }
 
-// findStreamed finds the next request of a feed that reads them one by one.
+// findStreamed sets fresh to the next request of the source.
 func (f *Feed) findStreamed() {
 	s := f.streamed
-	if s.read == f.started { // the one that was read has been taken
+	if s.read == f.started { // the current request was taken
 		s.readNext(&f.times)
 		s.read++
 	} else if s.more {
@@ -191,7 +192,7 @@ func (f *Feed) findStreamed() {
 	}
 }
 
-// takeStreamed makes the request that is ready at an instant: the next first turn, or a later one.
+// takeStreamed creates the request of a ready turn. fresh reports whether it is a first turn.
 func (f *Feed) takeStreamed(r readyTurn, fresh bool) (Arrival, error) {
 	s := f.streamed
 	in, at := &s.next, s.at
@@ -219,7 +220,7 @@ func (f *Feed) takeStreamed(r readyTurn, fresh bool) (Arrival, error) {
 	return Arrival{q, at}, nil
 }
 
-// makeStreamed makes a request and adds its prompt to the tree.
+// makeStreamed creates a request and adds its prompt to the tree.
 func (f *Feed) makeStreamed(in *Incoming, at sim.Time) *sim.Request {
 	s, q := f.streamed, &f.requests
 	r := q.allocStreamed(s)
@@ -241,7 +242,8 @@ func (f *Feed) makeStreamed(in *Incoming, at sim.Time) *sim.Request {
 	return r
 }
 
-// endStreamed notes that a request is in flight no more. Where it completed, the next turn of its session becomes ready.
+// endStreamed records that a request is no longer in flight. If it completed, the next turn of its session becomes
+// ready.
 func (f *Feed) endStreamed(id sim.RequestID, now sim.Time, completed bool) error {
 	s := f.streamed
 	x := s.open.Get(int(id))
@@ -264,7 +266,7 @@ func (f *Feed) endStreamed(id sim.RequestID, now sim.Time, completed bool) error
 	return nil
 }
 
-// allocStreamed returns memory for one request.
+// allocStreamed returns memory for a request.
 func (q *requests) allocStreamed(s *streamed) *sim.Request {
 	if last := len(q.reclaimed) - 1; last >= 0 {
 		r := q.reclaimed[last]
@@ -276,7 +278,7 @@ func (q *requests) allocStreamed(s *streamed) *sim.Request {
 	return r
 }
 
-// Err returns the error that ended the requests of a feed that reads them one by one; nil for other feeds.
+// Err returns the error of reading requests. It returns nil for feeds that keep all requests.
 func (f *Feed) Err() error {
 	if f.streamed == nil {
 		return nil
@@ -284,11 +286,12 @@ func (f *Feed) Err() error {
 	return f.streamed.err
 }
 
-// WantsSweep reports whether it is worth it to call ForgetPrompts: never of a feed that knows all requests.
+// WantsSweep reports whether a call of ForgetPrompts is worthwhile. It returns false for feeds that keep all
+// requests.
 func (f *Feed) WantsSweep() bool { return f.streamed != nil && f.streamed.tree.WantsSweep() }
 
-// ForgetPrompts lets the tree of a feed that reads requests one by one forget all nodes except those of unfinished
-// requests and nodes that mark passes to need.
+// ForgetPrompts removes prompts from the tree of a feed that reads requests one by one. It keeps the prompts of
+// unfinished requests and the nodes that mark passes to need.
 func (f *Feed) ForgetPrompts(mark func(need func(prompt.NodeID))) {
 	s := f.streamed
 	s.tree.Sweep(func(need func(prompt.NodeID)) {

@@ -7,38 +7,36 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Synthetic is a recipe for a workload without a file.
+// Synthetic describes a synthetic workload without a trace file.
 type Synthetic struct {
 	Requests int // number of requests, or of sessions; at least 1
 	Input    int // prompt tokens of every request, at least 1
 	Output   int // answer tokens of every request, at least 1
 	// Interval is the time between first arrivals, finite and >= 0.
 	Interval sim.Time
-	// Turns is the number of turns of a session; 0 and 1 mean one. With
-	// sessions (see Sessional) 0 is refused.
+	// Turns is the number of turns of a session. 0 and 1 mean one turn. With sessions (see Sessional), 0 is invalid.
 	Turns int
-	// Delay is the time from the end of a turn to the next, finite and >= 0.
+	// Delay is the time from the completion of a turn to the next turn, finite and >= 0.
 	Delay sim.Time
-	// SharedRatio is the part of a prompt's blocks that its group shares, 0 to 1.
+	// SharedRatio is the share of a prompt's blocks that its group shares, 0 to 1.
 	SharedRatio float64
-	// Groups is the number of groups that share a beginning; with 0 nothing is
-	// shared.
+	// Groups is the number of groups of sessions with a common prefix. 0 means that no prefix is shared.
 	Groups int
-	// Block is the number of tokens of an engine block, > 0, and of a hash id of a session's prompt.
+	// Block is the number of tokens of an engine block and of a hash id, > 0.
 	Block int
-	// Seed deals sessions to groups.
+	// Seed is the seed for assigning sessions to groups.
 	Seed uint64
-	// Compat gives all groups the same blocks, as the reference does.
+	// Compat uses the same blocks for all groups, like the reference.
 	Compat bool
 }
 
-// Sessional reports whether the recipe is one of sessions, so that prompts can
-// share blocks and turns follow each other.
+// Sessional reports whether the workload has sessions, so that prompts can share blocks and sessions can have several
+// turns.
 func (r *Synthetic) Sessional() bool {
 	return r.Turns > 1 || r.SharedRatio > 0 || r.Groups > 0 || r.Delay > 0
 }
 
-// NewSynthetic makes the workload of the recipe.
+// NewSynthetic returns the described workload.
 func NewSynthetic(r Synthetic) (*Workload, error) {
 	if err := r.checkRecipe(); err != nil {
 		return nil, err
@@ -51,7 +49,7 @@ func NewSynthetic(r Synthetic) (*Workload, error) {
 
 const (
 	maxTurns = math.MaxInt32
-	maxIDs   = 1 << 28 // hash ids of all prompts that are made, not read: 2 GiB
+	maxIDs   = 1 << 28 // maximum number of hash ids of all generated prompts: 2 GiB
 )
 
 func (r *Synthetic) checkRecipe() error {
@@ -107,7 +105,7 @@ func (r *Synthetic) blocksPerPrompt() int { return (r.Input-1)/r.Block + 1 }
 
 const syntheticName = "synthetic workload"
 
-// makePlain has requests that share nothing.
+// makePlain returns a workload with requests that share nothing.
 func (r *Synthetic) makePlain() *Workload {
 	w := &Workload{
 		Name: syntheticName, Synthetic: true, SessionPrefix: syntheticPrefix,
@@ -121,7 +119,7 @@ func (r *Synthetic) makePlain() *Workload {
 	return w
 }
 
-// makeSessions has sessions that begin alike within their group.
+// makeSessions returns a workload with sessions. Sessions of a group have a common prefix.
 func (r *Synthetic) makeSessions() *Workload {
 	blocks := r.blocksPerPrompt()
 	w := &Workload{
@@ -130,7 +128,7 @@ func (r *Synthetic) makeSessions() *Workload {
 	}
 	var gap, start sim.Time
 	if r.Interval > 0 {
-		gap = 1000.0 / (1000.0 / r.Interval) // by way of the rate, roundings included
+		gap = 1000.0 / (1000.0 / r.Interval) // computed from the rate, with the same rounding as the reference
 	}
 	shared := uint64(0)
 	if r.Groups > 0 {
@@ -169,7 +167,7 @@ func (r *Synthetic) makeSessions() *Workload {
 	return w
 }
 
-// SharedBlocks returns the part of blocks that a group shares.
+// SharedBlocks returns the number of blocks that a group shares.
 func SharedBlocks(blocks uint64, ratio float64) uint64 {
 	return min(uint64(math.Round(float64(blocks)*ratio)), blocks)
 }
@@ -177,7 +175,7 @@ func SharedBlocks(blocks uint64, ratio float64) uint64 {
 // SharedID returns the hash id of block b of a prefix group.
 func SharedID(group, b uint64) uint64 { return 0xA63E000000000000 | group<<32 | b }
 
-// CheckRatio returns an error unless r is a part that a group can share.
+// CheckRatio returns an error unless r is a valid shared ratio, 0 to 1.
 func CheckRatio(r float64) error {
 	if !(r >= 0 && r <= 1) {
 		return fmt.Errorf("shared prefix ratio is %v, must be 0 to 1", r)

@@ -24,7 +24,7 @@ func mustMake(t *testing.T, r Synthetic) *Workload {
 }
 
 func TestPlainSynthetic(t *testing.T) {
-	// Turns 0 and negative ratios and delays do not select sessions.
+	// Turns of 0 and negative ratios and delays do not enable sessions.
 	w := mustMake(t, Synthetic{Requests: 3, Input: 100, Output: 3, Interval: 10, SharedRatio: -1, Delay: -5})
 	if !w.Synthetic || w.SessionID(2) != "session_2" {
 		t.Errorf("synthetic is %v, session %q", w.Synthetic, w.SessionID(2))
@@ -82,7 +82,7 @@ next 25.308133 1: 32.808133
 	}
 }
 
-// By way of the rate: two divisions.
+// The gap between sessions is computed from the rate with two divisions.
 func TestSessionGap(t *testing.T) {
 	for _, c := range []struct{ interval, want sim.Time }{
 		{0, 0}, {1, 1}, {30, 29.999999999999996}, {7.7, 7.700000000000001},
@@ -97,7 +97,7 @@ func TestSessionGap(t *testing.T) {
 	}
 }
 
-// Groups share no blocks, and every session of a group begins alike.
+// Groups share no blocks. All sessions of a group have a common prefix.
 func TestGroups(t *testing.T) {
 	r := Synthetic{Requests: 200, Input: 640, Output: 1, Turns: 1, SharedRatio: 0.25, Groups: 4, Block: 64}
 	w := mustMake(t, r)
@@ -108,7 +108,7 @@ func TestGroups(t *testing.T) {
 		if group>>48 != 0xA63E || group>>32&0xFFFF >= 4 || len(ids) != 10 {
 			t.Fatalf("ids are %x", ids)
 		}
-		// 2.5 of 10 blocks rounds away from 0.
+		// 2.5 of 10 blocks is rounded away from 0.
 		for b := range 3 {
 			if ids[b] != group|uint64(b) {
 				t.Fatalf("ids are %x", ids)

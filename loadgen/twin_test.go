@@ -12,7 +12,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// The driver against a plain one: a list of ready turns, sorted anew each time.
+// The feed returns the same requests as a simple driver that sorts a list of ready turns at each step.
 func TestDriverAgreesWithList(t *testing.T) {
 	for seed := range uint64(40) {
 		random := sim.NewRand(seed, "driver")
@@ -61,7 +61,7 @@ func TestDriverAgreesWithList(t *testing.T) {
 	}
 }
 
-// randomWorkload has sessions of one to four turns, many ready at one instant.
+// randomWorkload returns sessions of one to four turns. Many sessions are ready at the same time.
 func randomWorkload(t *testing.T, seed uint64) *Workload {
 	random := sim.NewRand(seed, "workload")
 	var b strings.Builder
@@ -81,7 +81,7 @@ func randomWorkload(t *testing.T, seed uint64) *Workload {
 	return mustRead(t, b.String())
 }
 
-// listDriver is the session driver as the rules put it.
+// listDriver is a simple implementation of the rules for sessions.
 type listDriver struct {
 	w     *Workload
 	a     Admission

@@ -6,11 +6,10 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// checkWorkload checks that w can be replayed under a, sessions in order.
+// checkWorkload checks that w can be replayed with a, in the order of sessions.
 //
-// Multi-turn and closed-loop workloads on disaggregated workers are only
-// checked for times that are no numbers: the reference takes everything else
-// unchanged.
+// For multi-turn and closed-loop workloads on disaggregated workers, it only checks that times are finite, because
+// the reference accepts all other values.
 func checkWorkload(w *Workload, a Admission, t times) error {
 	if len(w.Sessions) == 0 {
 		return &SyntaxError{Name: w.Name, Msg: "no requests"}
@@ -37,7 +36,7 @@ func checkWorkload(w *Workload, a Admission, t times) error {
 func validateStart(w *Workload, a Admission, t times, i int32, full bool) error {
 	s := &w.Sessions[i]
 	if w.Graph != nil {
-		return nil // each turn has its own
+		return nil // each turn has an arrival
 	}
 	if !s.HasArrival {
 		if full && a.Mode == Trace {

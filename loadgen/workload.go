@@ -1,11 +1,9 @@
-// Package loadgen makes workloads and decides when their requests arrive.
+// Package loadgen defines workloads and determines when their requests arrive.
 //
-// A Workload is what a trace file or a synthetic recipe holds: sessions of
-// turns. A Feed hands the turns out as requests, in open loop (by the times of
-// the trace) or in closed loop (at most a number in flight).
+// A Workload has the contents of a trace file or of a synthetic workload: sessions of turns. A Feed returns the turns
+// as requests, in open loop (at the times of the trace) or in closed loop (at most a number in flight).
 //
-// Traces are read by package formats. Read workload.go, feed.go (with
-// validate.go), session.go and synth.go.
+// Package formats reads traces. Read workload.go, feed.go (with validate.go), session.go and synth.go.
 package loadgen
 
 import (
@@ -22,70 +20,66 @@ import (
 
 //go:generate go run ../tools/tracegen ../testdata/traces
 
-// Workload is what is to be replayed: sessions of turns.
+// Workload is the input of a replay: sessions of turns.
 //
-// Nothing in it changes once it is made, so that one workload can be replayed
-// many times at once.
+// It does not change after its creation, so that several replays can use it concurrently.
 type Workload struct {
-	Name       string    // the file, or what stands for it in messages
-	TraceBlock int       // tokens per hash id; 0 when Synthetic
+	Name       string    // name of the file, or of the workload, in errors
+	TraceBlock int       // tokens per hash id; 0 if Synthetic
 	Sessions   []Session // in order of first appearance
-	Turns      []Turn    // in file order; the turns of a session need not be adjacent
-	// Source gives the requests instead of Sessions and Turns, where they are not kept: such a workload is replayed
-	// once, and is to be closed. Nil: they are kept.
+	Turns      []Turn    // in file order; turns of different sessions may be mixed
+	// Source returns the requests if they are not kept in Sessions and Turns. Such a workload can be replayed once
+	// and must be closed. nil means that all requests are kept.
 	Source Source
-	// Dropped counts the rows of the trace that are no requests here; of a Source, see CountDropped.
+	// Dropped has the counts of dropped rows. With a Source, use CountDropped.
 	Dropped Dropped
-	// Priorities are those of the turns, the least the most urgent; nil if the trace
-	// gives none.
+	// Priorities has the priorities of the turns. The lowest value is the most urgent. It is nil if the trace has no
+	// priorities.
 	Priorities []int32
-	// Classes are the names of the classes of requests, DefaultClass first, and ClassesOf those of
-	// the turns, by their place in it; both nil if there are none.
+	// Classes has the names of the classes, DefaultClass first. ClassesOf has the index of the class of each turn.
+	// Both are nil if there are no classes.
 	Classes   []string
 	ClassesOf []int32
-	// Rules are the rules of the classes, by their place in Classes; nil without rules.
+	// Rules has the rules of the classes, by index in Classes. It is nil without rules.
 	Rules []Class
-	judge *judge // of the requests of a Source; nil without rules
-	// Graph has the dependencies of turns, if they are more than the turn before of their session,
-	// which has no delays then; nil: it is not.
+	judge *judge // applies the rules to requests of a Source; nil without rules
+	// Graph has the dependencies of turns if turns wait for more than the previous turn of their session. In this
+	// case sessions have no delays. Otherwise it is nil.
 	Graph *Graph
-	// Rounds is how often the sessions are there, see Recycle; 0: once.
+	// Rounds is the number of repetitions of the sessions, see Recycle. 0 means that they are not repeated.
 	Rounds int
-	// Synthetic reports that no two prompts share anything; turns have no ids then.
+	// Synthetic reports that prompts share nothing. In this case turns have no ids.
 	Synthetic bool
-	// Renumbered reports that hash ids count up as they come in this file, and mean nothing elsewhere.
+	// Renumbered reports that hash ids are numbered in file order, and have no meaning in other files.
 	Renumbered bool
-	// Untimed reports that the format knows no arrivals, so that only closed loop
-	// can replay it.
+	// Untimed reports that the format has no arrival times. Such a workload requires closed loop.
 	Untimed bool
-	// Sessional reports that the file or recipe has sessions with starts that
-	// are not to be shifted to 0 (session synthetic).
+	// Sessional reports that the starts of sessions must not be shifted so that the first is 0.
 	Sessional bool
 
-	// SessionPrefix begins the names of sessions without ID. Of RequestPrefix and
-	// AgenticPrefix the line of the session's first turn follows, of later turns its
-	// number.
+	// SessionPrefix is the prefix of the names of sessions without ID. After RequestPrefix and AgenticPrefix follows
+	// the line of the session's first turn, and after other prefixes the number of the session.
 	SessionPrefix string
 }
 
-// Dropped counts the rows of a trace that are not replayed.
+// Dropped has the counts of rows of a trace that are not replayed.
 type Dropped struct {
-	ZeroOutput int // requests for 0 answer tokens
-	Other      int // what the format leaves out, such as requests that failed, and requests to other models
-	Bad        int // bad rows that are skipped on demand
+	ZeroOutput int // requests with 0 output tokens
+	Other      int // rows that the format excludes, such as failed requests and requests to other models
+	Bad        int // invalid rows that were skipped
 }
 
-// Rows is the number of all of them.
+// Rows returns the total number of dropped rows.
 func (d Dropped) Rows() int { return d.ZeroOutput + d.Other + d.Bad }
 
-// DroppedKind is a reason for which rows are dropped.
+// DroppedKind is a reason for dropping rows, with its count.
 type DroppedKind struct {
-	Key  string // in reports
-	Text string // for people, in the plural
+	Key  string // key in reports
+	Text string // description in the plural
 	Rows int
 }
 
-// Kinds are the reasons for which there are dropped rows.
+// Kinds returns the reasons for which rows were dropped.
 func (d Dropped) Kinds() []DroppedKind {
 	all := []DroppedKind{
 		{"dropped_zero_output_requests", "with 0 output tokens (--zero-output)", d.ZeroOutput},
@@ -95,7 +89,7 @@ func (d Dropped) Kinds() []DroppedKind {
 	return slices.DeleteFunc(all, func(k DroppedKind) bool { return k.Rows == 0 })
 }
 
-// String describes the dropped rows; "" without any.
+// String describes the dropped rows. It returns "" if there are none.
 func (d Dropped) String() string {
 	var parts []string
 	for _, k := range d.Kinds() {
@@ -104,7 +98,7 @@ func (d Dropped) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// CountDropped counts the rows of the trace that are no requests of w. Where w has a Source, all are known only at its end.
+// CountDropped returns the counts of dropped rows. With a Source, they are complete only at its end.
 func (w *Workload) CountDropped() Dropped {
 	if w.Source != nil {
 		return w.Source.Dropped()
@@ -112,29 +106,29 @@ func (w *Workload) CountDropped() Dropped {
 	return w.Dropped
 }
 
-// Session is a conversation: turns of which each waits for the one before.
+// Session is a conversation. Each turn waits for the completion of the previous turn.
 type Session struct {
 	ID         string   // as the trace has it; see Workload.SessionID for automatic ones
 	First      int32    // index of the first turn
 	Turns      int32    // number of turns, at least 1
-	Arrival    sim.Time // of the first turn, as the trace has it
+	Arrival    sim.Time // arrival of the first turn in the trace
 	HasArrival bool
-	Automatic  bool // the trace gives no ID
+	Automatic  bool // the trace has no name for the session
 }
 
 // Turn is one request of a session.
 type Turn struct {
 	Session int32 // index of the session
-	Index   int32 // place in the session, from 0
-	Next    int32 // index of the session's next turn, -1 after the last
-	Line    int32 // in the file, from 1; 0 when there is none
+	Index   int32 // index in the session, starting at 0
+	Next    int32 // index of the next turn of the session in Turns; -1: none
+	Line    int32 // line in the file, starting at 1; 0: none
 	Input   int32 // prompt tokens
-	Output  int32 // answer tokens asked for
+	Output  int32 // requested output tokens
 	IDs     []uint64
-	Delay   sim.Time // after the previous turn's completion
+	Delay   sim.Time // delay after the completion of the previous turn
 }
 
-// PriorityOf returns the priority of a turn, 0 if the trace gives none.
+// PriorityOf returns the priority of a turn. It returns 0 if the trace has no priorities.
 func (w *Workload) PriorityOf(turn int32) int32 {
 	if w.Priorities == nil {
 		return 0
@@ -142,7 +136,7 @@ func (w *Workload) PriorityOf(turn int32) int32 {
 	return w.Priorities[turn]
 }
 
-// MultiTurn reports whether some session has two turns or more.
+// MultiTurn reports whether a session has two or more turns.
 func (w *Workload) MultiTurn() bool {
 	if w.Source != nil {
 		return w.Source.MultiTurn()
@@ -150,8 +144,8 @@ func (w *Workload) MultiTurn() bool {
 	return len(w.Turns) > len(w.Sessions)
 }
 
-// SessionID is the name of session i, made up as request_<line> where the trace
-// gives none.
+// SessionID returns the name of session i. Without a name in the trace it returns a generated name such as
+// request_<line>.
 func (w *Workload) SessionID(i int) string {
 	s := &w.Sessions[i]
 	if !s.Automatic {
@@ -163,14 +157,14 @@ func (w *Workload) SessionID(i int) string {
 	return w.SessionPrefix + strconv.Itoa(i)
 }
 
-// Prefixes of the names of sessions to which a file gives none.
+// Prefixes of generated session names.
 const (
 	RequestPrefix   = "request_"
 	AgenticPrefix   = "applied_compute_agentic_session_"
 	syntheticPrefix = "session_"
 )
 
-// Place returns the place of a turn of a session: the line of the trace, or the number of the turn if there is none.
+// Place returns the position of a turn for errors: the line in the trace, or the number of the turn.
 func (w *Workload) Place(session, index int32) string {
 	turn := w.Sessions[session].First
 	for range index {
@@ -179,7 +173,7 @@ func (w *Workload) Place(session, index int32) string {
 	return w.PlaceOf(turn)
 }
 
-// PlaceOf is Place of the turn with that index in w.Turns.
+// PlaceOf is Place for the turn with an index in w.Turns.
 func (w *Workload) PlaceOf(turn int32) string {
 	t := &w.Turns[turn]
 	if t.Line > 0 {
@@ -188,16 +182,16 @@ func (w *Workload) PlaceOf(turn int32) string {
 	return fmt.Sprintf("%s turn %d", w.SessionID(int(t.Session)), t.Index)
 }
 
-// manyTurns is the number of turns above which the garbage of reading and joining, a quarter of the memory of a replay
-// of sessions, is collected separately.
+// manyTurns is the number of turns above which the garbage of reading a trace is collected immediately. This garbage
+// is up to a quarter of the memory of a replay of sessions.
 const manyTurns = 1 << 15
 
-// Intern adds all prompts of w to t and returns them by turn.
+// Intern adds all prompts of w to t. It returns the prompts by turn.
 func Intern(w *Workload, t *prompt.Tree) *prompt.List {
 	if w.Synthetic {
 		tokens := 0
 		if len(w.Turns) > 0 {
-			tokens = int(w.Turns[0].Input) // all are alike
+			tokens = int(w.Turns[0].Input) // all turns are equal
 		}
 		return t.AddSynthetic(len(w.Turns), tokens)
 	}
@@ -206,7 +200,8 @@ func Intern(w *Workload, t *prompt.Tree) *prompt.List {
 	return prompts
 }
 
-// InternLast is Intern of a workload of which nothing but this tree has a use for the hash ids. Those of many turns are gone after it.
+// InternLast is Intern for a workload of which the hash ids are not used after the call. It drops the ids of large
+// workloads.
 func InternLast(w *Workload, t *prompt.Tree) *prompt.List {
 	if w.Synthetic || len(w.Turns) <= manyTurns {
 		return Intern(w, t)
@@ -219,14 +214,14 @@ func InternLast(w *Workload, t *prompt.Tree) *prompt.List {
 	return prompts
 }
 
-// collectGarbage collects what reading and joining many turns have left.
+// collectGarbage runs a garbage collection if the workload has many turns.
 func (w *Workload) collectGarbage() {
 	if len(w.Turns) > manyTurns {
 		runtime.GC()
 	}
 }
 
-// internAll adds all prompts of w, and count more, to t.
+// internAll adds all prompts of w to t, followed by count additional prompts.
 func internAll(w *Workload, t *prompt.Tree, count int, more func(i int) (ids []uint64, tokens int)) *prompt.List {
 	return t.AddAll(len(w.Turns)+count, func(i int) ([]uint64, int) {
 		if i >= len(w.Turns) {
@@ -236,18 +231,18 @@ func internAll(w *Workload, t *prompt.Tree, count int, more func(i int) (ids []u
 	})
 }
 
-// InternMore adds all prompts of w, which is not synthetic, to t, and count more, which come behind them in the
-// list that it returns.
+// InternMore adds all prompts of w to t, followed by count additional prompts. The returned list has this order. w
+// must not be synthetic.
 func InternMore(w *Workload, t *prompt.Tree, count int, more func(i int) (ids []uint64, tokens int)) *prompt.List {
 	prompts := internAll(w, t, count, more)
 	w.collectGarbage()
 	return prompts
 }
 
-// SyntaxError reports what makes a trace unusable, with its place.
+// SyntaxError is an error in a trace, with its line.
 type SyntaxError struct {
 	Name string
-	Line int // from 1; 0 when it is not about a line
+	Line int // starting at 1; 0: the error is not about a line
 	Msg  string
 }
 
@@ -258,7 +253,7 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("%s:%d: %s", e.Name, e.Line, excerpt.Message(e.Msg))
 }
 
-// errorAt is a SyntaxError about the given turn.
+// errorAt returns a SyntaxError about a turn.
 func (w *Workload) errorAt(turn int32, format string, args ...any) error {
 	msg := excerpt.Sprintf(format, args...)
 	t := &w.Turns[turn]

@@ -22,7 +22,7 @@ func mustRead(t *testing.T, text string) *Workload {
 	return w
 }
 
-// dump writes a workload as a transcript: a line per turn, in file order.
+// dump returns a workload as text with a line per turn, in file order.
 func dump(w *Workload) string {
 	var b strings.Builder
 	for _, t := range w.Turns {
@@ -39,7 +39,7 @@ func dump(w *Workload) string {
 	return b.String()
 }
 
-// checkLinks holds a workload to its invariants.
+// checkLinks checks the invariants of a workload.
 func checkLinks(t testing.TB, w *Workload) {
 	t.Helper()
 	turns := 0
