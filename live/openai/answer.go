@@ -12,23 +12,23 @@ import (
 	"github.com/replay-llm/replay/live/fault"
 )
 
-// Answer is the answer to one request in the making.
+// Answer is the answer to one request. It collects the choices while they are generated.
 type Answer struct {
-	// Fingerprint is the system_fingerprint of answers, unless it is "".
+	// Fingerprint is the system_fingerprint of responses; "": responses have none.
 	Fingerprint string
 
 	request *Request
-	id      string // of the request
-	model   string // as in responses
+	id      string // request id
+	model   string // name of the model in responses
 	began   time.Time
-	created int64 // the same, as in responses
+	created int64 // creation time in responses, in Unix seconds
 	choices []choice
-	groups  []engine.Group // of the prompts, where each has several answers
-	head    []byte         // what every event begins with
+	groups  []engine.Group // one group of each prompt if N is more than 1
+	head    []byte         // first bytes of every event
 }
 
-// NewAnswer returns the answer to r, which is fitted and came in at began. id is the request's, model the name
-// of the model in responses; created is their creation time.
+// NewAnswer returns the answer to r, a request that Fit accepted. id is the request id. model is the name of the
+// model in responses. began is the arrival of the request, and created is the creation time in responses.
 func NewAnswer(r *Request, id, model string, began, created time.Time) *Answer {
 	a := &Answer{request: r, id: id, model: model, began: began, created: created.Unix()}
 	a.choices = make([]choice, r.Choices())
@@ -41,15 +41,15 @@ func NewAnswer(r *Request, id, model string, began, created time.Time) *Answer {
 	return a
 }
 
-// partingLimit is how long an engine may take to report the usage of an answer that has ended without it.
+// partingLimit is how long an engine may take to report the usage after a stop string or a stop token.
 const partingLimit = time.Second
 
-// errIncomplete is the error of an answer that just ends.
+// errIncomplete reports that an engine stream ended before the last chunk.
 var errIncomplete = fault.New(fault.BackendStreamIncomplete, "the answer ended without a last chunk")
 
-// Generate asks target for all choices and yields their pieces as they come, each valid
-// until the next. An error is the last that it yields; without one every choice has
-// ended. When rc is stopped, the choices end early.
+// Generate generates all choices at target and yields their pieces in order of arrival. A piece is valid until the
+// next one is yielded. After an error nothing more is yielded. Without an error, every choice has ended. If rc is
+// stopped, the choices end early.
 func (a *Answer) Generate(ctx context.Context, rc cancel.Context, target engine.Target, headers map[string]string) iter.Seq2[*Piece, error] {
 	if len(a.choices) == 1 {
 		return func(yield func(*Piece, error) bool) {
@@ -63,14 +63,14 @@ func (a *Answer) Generate(ctx context.Context, rc cancel.Context, target engine.
 	return func(yield func(*Piece, error) bool) { (&ask{a, target, headers}).generateAll(ctx, rc, yield) }
 }
 
-// ask is an answer with the target that generates it.
+// ask is an answer and the target that generates it.
 type ask struct {
 	*Answer
 	target  engine.Target
 	headers map[string]string
 }
 
-// generateAll generates several choices at once.
+// generateAll generates several choices concurrently.
 func (a *ask) generateAll(ctx context.Context, rc cancel.Context, yield func(*Piece, error) bool) {
 	type item struct {
 		piece *Piece
@@ -119,8 +119,8 @@ func (a *ask) generateAll(ctx context.Context, rc cancel.Context, yield func(*Pi
 	}
 }
 
-// generateChoice asks for one choice and hands its pieces to take, until that reports false.
-// Each is made with room.
+// generateChoice generates one choice and passes its pieces to take, until take returns false. room returns the
+// memory for a piece.
 func (a *ask) generateChoice(ctx context.Context, rc cancel.Context, index int, room func() *Piece, take func(*Piece) bool) error {
 	rq := a.request.EngineRequest(index)
 	rq.Local = &engine.Local{}
@@ -129,7 +129,7 @@ func (a *ask) generateChoice(ctx context.Context, rc cancel.Context, index int, 
 	}
 	var enough atomic.Bool
 	if len(a.request.Stop.Stop)+len(a.request.Stop.StopTokenIDs) > 0 {
-		// The answer may end before its engine knows. That is no wish of the client's.
+		// A stop string or a stop token stops the engine, but not the request of the client.
 		child := cancel.New(rc.ID())
 		rc.LinkChild(child)
 		defer rc.Unlink(child)
@@ -143,7 +143,7 @@ func (a *ask) generateChoice(ctx context.Context, rc cancel.Context, index int, 
 	}
 	ch := &a.choices[index]
 	for c, err := range chunks {
-		if ch.ended { // it ended alone, and only its usage is of interest
+		if ch.ended { // a stop string or a stop token ended the choice, and only the usage is still read
 			if err != nil || c.FinishReason != "" {
 				a.noteCached(ch, c)
 				return nil
@@ -173,15 +173,14 @@ func (a *ask) generateChoice(ctx context.Context, rc cancel.Context, index int, 
 	return errIncomplete
 }
 
-// noteCached notes how much of a prompt was cached, as the last chunk has it; nil has
-// nothing.
+// noteCached stores the number of cached prompt tokens, if the last chunk c reports it. c may be nil.
 func (a *Answer) noteCached(ch *choice, c *engine.Chunk) {
 	if c != nil && c.CompletionUsage != nil {
 		ch.cached = c.CompletionUsage.PromptTokensDetails
 	}
 }
 
-// Usage returns what the answer took so far: each prompt once, and all choices.
+// Usage returns the usage so far. It counts each prompt once, and the tokens of all choices.
 func (a *Answer) Usage() *engine.Usage {
 	tokens := 0
 	var cached *engine.PromptTokensDetails

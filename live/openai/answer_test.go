@@ -15,7 +15,7 @@ import (
 	"github.com/replay-llm/replay/live/openai"
 )
 
-// whole is an answer as clients read it.
+// whole is an answer as a client decodes it.
 type whole struct {
 	Choices []struct {
 		Index   int
@@ -49,11 +49,11 @@ func ask(t *testing.T, body string, target engine.Target) *whole {
 	return &w
 }
 
-// script is an engine that generates a text.
+// script returns an engine that generates the tokens of a text.
 func script(text string) *drawing { return &drawing{script: openai.Tokenize(text)} }
 
-// An answer ends where a stop string begins or a stop token is, no earlier than min_tokens,
-// and its engine is stopped. The text is the same whole and streamed.
+// An answer ends before a stop string or at a stop token, but not before min_tokens tokens. Then its engine is
+// stopped. The text of a stream is the same as the text of a whole answer.
 func TestStop(t *testing.T) {
 	const says = "the people of the world have many good books" // 9 tokens
 	for _, c := range []struct {
@@ -93,7 +93,7 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// joinStream returns the text of the events of a stream.
+// joinStream returns the text and the finish reason of a stream.
 func joinStream(t *testing.T, body string, target engine.Target) (text, reason string) {
 	t.Helper()
 	all, err := serve(t, openai.Completions, []byte(body), target)
@@ -116,8 +116,8 @@ func joinStream(t *testing.T, body string, target engine.Target) (text, reason s
 	return "", ""
 }
 
-// Several answers to several prompts are numbered prompt by prompt. Each has a separate seed, and the same
-// seeds give the same answers.
+// The choices of several prompts are numbered prompt by prompt. Each choice has a separate seed. The same seeds
+// produce the same choices.
 func TestChoices(t *testing.T) {
 	const body = `{"prompt":["the people","of"],"n":3,"max_tokens":4,"seed":7,"return_token_ids":true}`
 	d := &drawing{}
@@ -146,8 +146,9 @@ func TestChoices(t *testing.T) {
 	}
 }
 
-// Log probabilities are those of a distribution: below 0, the token's own first, the other tokens less probable, all
-// together less than certain. Their tokens make up the text.
+// Log probabilities are below 0. The first one of a position belongs to the token itself, and the following tokens
+// are less probable. The probabilities of a position sum to less than 1. The texts of the tokens make up the text of
+// the answer.
 func TestLogProbs(t *testing.T) {
 	for _, echo := range []bool{false, true} {
 		w := ask(t, fmt.Sprintf(`{"prompt":"It is the é","max_tokens":20,"logprobs":5,"echo":%v}`, echo), &drawing{})
@@ -180,7 +181,7 @@ func TestLogProbs(t *testing.T) {
 	}
 }
 
-// When one of several choices fails, the other choices are ended, and the error is the answer's.
+// If one of several choices fails, the remaining choices are stopped, and the error is the result of the answer.
 func TestFailingChoice(t *testing.T) {
 	broken := errors.New("broken")
 	body := `{"model":"tiny","prompt":"x","n":4,"max_tokens":400}`
@@ -200,7 +201,7 @@ func TestFailingChoice(t *testing.T) {
 			return nil, broken
 		}
 		return func(yield func(*engine.Chunk, error) bool) {
-			for yield(&engine.Chunk{TokenIDs: []uint32{1}}, nil) { // for ever
+			for yield(&engine.Chunk{TokenIDs: []uint32{1}}, nil) { // endless
 				select {
 				case <-rc.Killed():
 					return
@@ -217,7 +218,7 @@ func TestFailingChoice(t *testing.T) {
 	if !errors.Is(got, broken) {
 		t.Errorf("%v, want %v", got, broken)
 	}
-	// A consumer that has enough ends them all, too.
+	// A consumer that stops early also ends all choices.
 	for i := range 4 {
 		calls <- i + 3
 	}
@@ -226,7 +227,7 @@ func TestFailingChoice(t *testing.T) {
 	}
 }
 
-// An engine that ignores a stop does not delay an answer for long.
+// An engine that ignores a stop delays the answer for a short time only.
 func TestDeafEngine(t *testing.T) {
 	target := targetFunc(func(_ context.Context, rc cancel.Context, _ *engine.Request, _ map[string]string) (iter.Seq2[*engine.Chunk, error], error) {
 		return func(yield func(*engine.Chunk, error) bool) {
@@ -247,7 +248,7 @@ func (f targetFunc) Generate(ctx context.Context, rc cancel.Context, rq *engine.
 	return f(ctx, rc, rq, h)
 }
 
-// Unknown keys are reported, and keys that change nothing are not.
+// Ignored lists unknown keys. It does not list null values and keys without an effect.
 func TestIgnored(t *testing.T) {
 	rq, err := openai.Parse(openai.Completions, []byte(`{"prompt":"x","zeta":1,"alpha":{},"user":"u","nothing":null,"skip_special_tokens":false}`), openai.Tokenize)
 	if err != nil || fmt.Sprint(rq.Ignored) != "[alpha zeta]" {
@@ -255,7 +256,7 @@ func TestIgnored(t *testing.T) {
 	}
 }
 
-// A tokenizer of the caller cuts texts; it does not give the text of a token.
+// The tokenizer of the caller splits prompts into tokens. It does not change the texts of tokens.
 func TestTokenizer(t *testing.T) {
 	letters := func(text string) (tokens []uint32) {
 		for range text {
@@ -272,7 +273,8 @@ func TestTokenizer(t *testing.T) {
 	}
 }
 
-// Without max_tokens a chat ends where its engine does, unless it may not end.
+// Without max_tokens, the engine decides the length of a chat answer. With ignore_eos, the limit is the remaining
+// context.
 func TestLengthOfChats(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"messages":[{"role":"user","content":"x"}]}`:                                          "<nil>",
@@ -298,7 +300,7 @@ func TestLengthOfChats(t *testing.T) {
 	}
 }
 
-// FuzzParse reads any body, and what it takes can be asked and answered.
+// FuzzParse checks that every body that Parse accepts can be answered.
 func FuzzParse(f *testing.F) {
 	for _, r := range []string{`{"prompt":"a","n":2,"stop":["b"],"logprobs":2,"echo":true}`, `{"messages":[{"role":"user","content":"x"}],"logprobs":true}`, `{"prompt":[[1]],"seed":"1e5"}`, `{"n":`, `{"prompt":"a","stop_token_ids":["",null]}`} {
 		f.Add([]byte(r), true)

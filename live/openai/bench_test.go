@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/live/openai"
 )
 
-// BenchmarkParse reads a chat of some 2,000 tokens.
+// BenchmarkParse measures Parse with a chat of about 2,000 tokens.
 func BenchmarkParse(b *testing.B) {
 	text := strings.Repeat("It was a bright morning when the committee finally agreed on the budget for next year. ", 110)
 	body := []byte(`{"model":"tiny","messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"` + text + `"}],"max_tokens":100,"stream":true,"stream_options":{"include_usage":true},"temperature":0.7}`)
@@ -23,7 +23,7 @@ func BenchmarkParse(b *testing.B) {
 	}
 }
 
-// BenchmarkStream makes the events of a token each.
+// BenchmarkStream measures the writing of events with one token each.
 func BenchmarkStream(b *testing.B) {
 	rq, err := openai.Parse(openai.Chat, []byte(`{"model":"tiny","messages":[{"role":"user","content":"x"}],"max_tokens":1000,"stream":true}`), openai.Tokenize)
 	if err == nil {

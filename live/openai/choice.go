@@ -9,45 +9,45 @@ import (
 	"github.com/replay-llm/replay/live/engine"
 )
 
-// choice is one of the answers to a request.
+// choice is the state of one choice of an answer.
 type choice struct {
 	speaker Speaker
 	begun   bool
 	held    []byte // text that may be the beginning of a stop string
-	tokens  int    // that have come
-	offset  int    // characters of text that tokens have been counted for
+	tokens  int    // number of tokens so far
+	offset  int    // characters of the texts that have log probabilities
 	cached  *engine.PromptTokensDetails
 	ended   bool
 
-	// What is not streamed is kept.
+	// The fields below keep what is not streamed.
 	text       []byte
 	ids        []uint32
 	probs      []tokenProb
-	reason     string // why it has ended
+	reason     string // finish reason
 	stopReason []byte
 }
 
-// Piece is the next tokens of a choice.
+// Piece is the next part of a choice.
 type Piece struct {
 	Choice int
 	Text   []byte
-	Tokens int    // the number of new ones
-	Reason string // why the choice ended; "" until the last piece of it
+	Tokens int    // number of new tokens
+	Reason string // finish reason; "" before the last piece
 
 	ids        []uint32
 	probs      []tokenProb
-	offset     int    // characters of text before that of probs
+	offset     int    // characters of text before the first log probability
 	all        int    // tokens of the choice so far
-	stopReason []byte // the stop string or token that was met, in JSON; nil: none
+	stopReason []byte // JSON of the stop string or stop token that ended the choice; nil: none
 	first      bool
 
-	More bool // the next piece can be had without waiting
+	More bool // the next piece is available without waiting
 }
 
-// probBytes is about how many bytes a log probability takes, with its text in the answer.
+// probBytes is the approximate number of bytes of a log probability and its text in a response.
 const probBytes = 256
 
-// Bytes returns about how many bytes the piece takes in an answer that is kept until it is whole.
+// Bytes returns the approximate number of bytes of the piece in a response that is not streamed.
 func (p *Piece) Bytes() int {
 	n := 2*len(p.Text) + 4*len(p.ids) + 8
 	for i := range p.probs {
@@ -56,13 +56,13 @@ func (p *Piece) Bytes() int {
 	return n
 }
 
-// TokenIDs returns the new tokens, where the request wants to know them.
+// TokenIDs returns the new tokens, if the request has return_token_ids.
 func (p *Piece) TokenIDs() []uint32 { return p.ids }
 
-// StopReason returns the stop string or token that was met, in JSON; nil: none.
+// StopReason returns the JSON of the stop string or stop token that ended the choice; nil: none.
 func (p *Piece) StopReason() []byte { return p.stopReason }
 
-// Cached returns how many tokens of a choice's prompt were cached, as far as known.
+// Cached returns the number of cached prompt tokens of a choice; 0: none or unknown.
 func (a *Answer) Cached(choice int) uint32 {
 	if c := a.choices[choice].cached; c != nil {
 		return c.CachedTokens
@@ -70,7 +70,7 @@ func (a *Answer) Cached(choice int) uint32 {
 	return 0
 }
 
-// addChunk notes a chunk of a choice, and fills in the piece that it is.
+// addChunk adds a chunk to a choice and fills p with the new piece.
 func (a *Answer) addChunk(index int, c *engine.Chunk, p *Piece) error {
 	if err := c.Err(); err != nil {
 		return err
@@ -94,7 +94,7 @@ func (a *Answer) addChunk(index int, c *engine.Chunk, p *Piece) error {
 	if a.request.echoOnly {
 		p.Text = p.Text[:echoed]
 		if p.Reason != "" && len(p.probs) > 0 {
-			p.probs = p.probs[:len(p.probs)-1] // that of the one token
+			p.probs = p.probs[:len(p.probs)-1] // log probability of the only generated token
 		}
 	}
 	p.all, ch.ended = ch.tokens, p.Reason != ""
@@ -106,7 +106,7 @@ func (a *Answer) addChunk(index int, c *engine.Chunk, p *Piece) error {
 	return nil
 }
 
-// beginChoice puts the prompt before the answer, if that was asked for.
+// beginChoice adds the prompt to the first piece of a choice, if the request has echo.
 func (a *Answer) beginChoice(ch *choice, p *Piece) {
 	if !a.request.Echo {
 		return
@@ -139,7 +139,7 @@ func (a *Answer) beginChoice(ch *choice, p *Piece) {
 	ch.speaker.begun = true
 }
 
-// addTokens adds the tokens of a chunk, up to where the answer is to stop.
+// addTokens adds the tokens of a chunk, until the choice ends.
 func (a *Answer) addTokens(ch *choice, c *engine.Chunk, p *Piece) {
 	r := a.request
 	for i, t := range c.TokenIDs {
@@ -169,7 +169,7 @@ func (a *Answer) addTokens(ch *choice, c *engine.Chunk, p *Piece) {
 	}
 }
 
-// newProb returns the log probability of a token of a chunk: the engine's if it has one.
+// newProb returns the log probability of token i of a chunk. It prefers the value of the engine.
 func (a *Answer) newProb(ch *choice, c *engine.Chunk, i int, text string) tokenProb {
 	n := a.request.LogProbs
 	if a.request.Kind == Completions {
@@ -185,7 +185,7 @@ func (a *Answer) newProb(ch *choice, c *engine.Chunk, i int, text string) tokenP
 	return prob
 }
 
-// stopAtToken ends the choice if its latest token is one to stop at. The text of the token begins at before.
+// stopAtToken ends the choice if its latest token is a stop token. before is the offset of the token's text in p.
 func (a *Answer) stopAtToken(ch *choice, token uint32, p *Piece, before int) bool {
 	stop := &a.request.Stop
 	if !slices.Contains(stop.StopTokenIDs, token) || ch.tokens < int(a.request.minTokens) {
@@ -200,8 +200,8 @@ func (a *Answer) stopAtToken(ch *choice, token uint32, p *Piece, before int) boo
 	return true
 }
 
-// stopAtString ends the choice if its text has a stop string in it. The text from before on
-// is new. What may be the beginning of one is held back.
+// stopAtString ends the choice if its text contains a stop string. before is the offset of the new text in p. Text
+// that may be the beginning of a stop string stays in ch.held.
 func (a *Answer) stopAtString(ch *choice, p *Piece, before int) bool {
 	stops := a.request.Stop.Stop
 	if len(stops) == 0 {
@@ -236,7 +236,7 @@ func (a *Answer) stopAtString(ch *choice, p *Piece, before int) bool {
 	return false
 }
 
-// finishWord returns why an answer ended, in the words of clients.
+// finishWord returns the finish reason for responses.
 func finishWord(f engine.FinishReason) string {
 	if f == engine.FinishEOS {
 		return string(engine.FinishStop)

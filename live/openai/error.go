@@ -11,26 +11,24 @@ import (
 	"github.com/replay-llm/replay/live/fault"
 )
 
-// Error is an answer that is an error.
+// Error is an error response.
 type Error struct {
-	Status     int    // of HTTP
-	Type       string // for clients; "": that of the status
-	Param      string // the parameter that is wrong; "": none in particular
+	Status     int    // HTTP status
+	Type       string // error type in the response; "": the default of the status
+	Param      string // the parameter that is wrong; "": no specific parameter
 	Message    string
-	RetryAfter int  // seconds after which to ask again; 0: not told
-	Flat       bool // the answer is the error itself, as of SGLang's server, not an object that has it
+	RetryAfter int  // Retry-After in seconds; 0: none
+	Flat       bool // the body is the error object itself, as in SGLang's server; false: an object with the key error
 }
 
 func (e *Error) Error() string { return e.Message }
 
-// Refuse returns the error of a request that makes no sense, because of a parameter if
-// that is not "".
+// Refuse returns a 400 error. param is the parameter that is wrong, or "".
 func Refuse(param, format string, args ...any) *Error {
 	return &Error{Status: http.StatusBadRequest, Param: param, Message: fmt.Sprintf(format, args...)}
 }
 
-// UnknownModel returns the error of a request for a model that is not served; served are the names of the
-// models that are.
+// UnknownModel returns the error for a model that is not served. served lists the names of the served models.
 func UnknownModel(name string, served []string) *Error {
 	message := fmt.Sprintf("model %.100q is not served", name)
 	if len(served) > 0 {
@@ -39,7 +37,7 @@ func UnknownModel(name string, served []string) *Error {
 	return &Error{Status: http.StatusNotFound, Param: "model", Message: message}
 }
 
-// ErrorOf returns the error that clients receive for err.
+// ErrorOf returns the error response for err.
 func ErrorOf(err error) *Error {
 	var e *Error
 	is := func(types ...fault.Type) bool { return fault.MatchChain(err, types, nil) }
@@ -50,7 +48,7 @@ func ErrorOf(err error) *Error {
 		return &Error{Status: http.StatusServiceUnavailable, Message: err.Error(), RetryAfter: 1}
 	case errors.Is(err, drt.ErrNoInstances):
 		return &Error{Status: http.StatusServiceUnavailable, Message: err.Error()}
-	case is(fault.CannotConnect), errors.Is(err, drt.ErrGone): // the way to the workers is cut for now
+	case is(fault.CannotConnect), errors.Is(err, drt.ErrGone): // the connection to the workers is lost for now
 		return &Error{Status: http.StatusServiceUnavailable, Message: err.Error(), RetryAfter: 1}
 	case is(fault.InvalidArgument, fault.BackendInvalidArgument):
 		return &Error{Status: http.StatusBadRequest, Message: err.Error()}
@@ -58,7 +56,7 @@ func ErrorOf(err error) *Error {
 	return &Error{Status: http.StatusInternalServerError, Message: err.Error()}
 }
 
-// kind returns the type of the error in responses.
+// kind returns the error type in responses.
 func (e *Error) kind() string {
 	if e.Type != "" {
 		return e.Type
@@ -81,8 +79,8 @@ func (e *Error) kind() string {
 	return "BadRequestError"
 }
 
-// Parameter returns the key of the body that is wrong, body where all of it is, and "" if
-// none is.
+// Parameter returns the key of the body that is wrong. It returns "body" for the whole body, and "" for no specific
+// key.
 func (e *Error) Parameter() string {
 	inside, found := strings.CutPrefix(e.Param, "body.")
 	key, _, _ := strings.Cut(inside, ".")
@@ -92,7 +90,7 @@ func (e *Error) Parameter() string {
 	return key
 }
 
-// AppendJSON appends the error as OpenAI's object.
+// AppendJSON appends the error in OpenAI's format.
 func (e *Error) AppendJSON(dst []byte) []byte {
 	type body struct {
 		Object  string  `json:"object,omitempty"`
@@ -109,12 +107,12 @@ func (e *Error) AppendJSON(dst []byte) []byte {
 	}
 	b, err := json.MarshalUnescaped(whole)
 	if err != nil {
-		panic(err) // texts and a number cannot fail
+		panic(err) // strings and a number always encode
 	}
 	return append(dst, b...)
 }
 
-// orNull returns nil for "".
+// orNull returns nil for "", else a pointer to text.
 func orNull(text string) *string {
 	if text == "" {
 		return nil

@@ -11,16 +11,15 @@ import (
 	"github.com/replay-llm/replay/internal/json"
 )
 
-// fields are the keys of a body, read as leniently as vLLM's server reads them: a number
-// may be a text of one, a truth value 0, 1 or a word. What is wrong with them is collected
-// and said in sentences of this package, a line each.
+// fields reads the keys of a body as leniently as vLLM's server: a number may be a string, and a boolean may be 0, 1
+// or a word. It collects the errors, one sentence each.
 type fields struct {
-	keys map[string]json.RawMessage // the ones that were not read
-	bad  []string                   // what is wrong, a line each
-	at   string                     // where the first of it is
+	keys map[string]json.RawMessage // keys that have not been read
+	bad  []string                   // error sentences
+	at   string                     // place of the first error
 }
 
-// openFields reads the keys of a body.
+// openFields parses a body and returns an error if it is not an object.
 func openFields(body []byte) (*fields, error) {
 	f, err := readFields(body)
 	if err == nil {
@@ -29,7 +28,7 @@ func openFields(body []byte) (*fields, error) {
 	return f, err
 }
 
-// readFields reads the keys of a body, if it is an object, and notes what is wrong with it.
+// readFields parses a body. It notes an error if the body is not an object.
 func readFields(body []byte) (*fields, error) {
 	f := &fields{}
 	var any json.RawMessage
@@ -50,12 +49,12 @@ func readFields(body []byte) (*fields, error) {
 	return f, nil
 }
 
-// complain notes a value at a place that breaks a rule.
+// complain notes that the value at a place breaks a rule.
 func (f *fields) complain(at string, value json.RawMessage, rule string) {
 	f.note(at, at+" is "+inputOf(value)+", must be "+rule)
 }
 
-// complainMissing notes a value that is required at a place.
+// complainMissing notes that a required value at a place is missing.
 func (f *fields) complainMissing(at, rule string) {
 	f.note(at, at+" is missing, must be "+rule)
 }
@@ -67,13 +66,13 @@ func (f *fields) note(at, sentence string) {
 	}
 }
 
-// refuse notes a value that breaks a rule, and returns the error of all notes.
+// refuse notes that a value breaks a rule, and returns all noted errors.
 func (f *fields) refuse(at string, value json.RawMessage, rule string) error {
 	f.complain(at, value, rule)
 	return f.err()
 }
 
-// err returns what is wrong, if anything is.
+// err returns all noted errors as one error; nil: none.
 func (f *fields) err() error {
 	if len(f.bad) == 0 {
 		return nil
@@ -81,7 +80,7 @@ func (f *fields) err() error {
 	return &Error{Status: http.StatusBadRequest, Type: "Bad Request", Param: f.at, Message: strings.Join(f.bad, "\n")}
 }
 
-// inputOf returns a value in a few characters.
+// inputOf returns a short description of a value.
 func inputOf(raw json.RawMessage) string {
 	switch raw[0] {
 	case '[':
@@ -98,28 +97,28 @@ func inputOf(raw json.RawMessage) string {
 	return fmt.Sprintf("%.100s", raw)
 }
 
-// takeKey returns the value of a key, and reports whether it is there and not null.
+// takeKey returns the value of a key, and reports whether the value exists and is not null.
 func (f *fields) takeKey(key string) (json.RawMessage, bool) {
 	raw, ok := f.keys[key]
 	delete(f.keys, key)
 	return raw, ok && len(raw) > 0 && string(raw) != "null"
 }
 
-// requireValue notes that a key that is there must not be null.
+// requireValue notes an error if the key exists with the value null.
 func (f *fields) requireValue(key, rule string) {
 	if raw, ok := f.keys[key]; ok && string(raw) == "null" {
 		f.complain("body."+key, raw, rule)
 	}
 }
 
-// skip passes over keys that change nothing here.
+// skip ignores keys that have no effect.
 func (f *fields) skip(keys ...string) {
 	for _, key := range keys {
 		delete(f.keys, key)
 	}
 }
 
-// rest returns the keys that were not read, in order.
+// rest returns the sorted names of the keys that have not been read.
 func (f *fields) rest() []string {
 	var keys []string
 	for key, raw := range f.keys {
@@ -131,7 +130,7 @@ func (f *fields) rest() []string {
 	return keys
 }
 
-// text reads a text; "" if there is none.
+// text returns the string of a key; "" if the key is missing.
 func (f *fields) text(key string) string {
 	raw, ok := f.takeKey(key)
 	if !ok {
@@ -144,7 +143,7 @@ func (f *fields) text(key string) string {
 	return text
 }
 
-// flag reads a truth value; otherwise if there is none.
+// flag returns the boolean of a key, or the default value otherwise.
 func (f *fields) flag(key string, otherwise bool) bool {
 	raw, ok := f.takeKey(key)
 	if !ok {
@@ -160,7 +159,7 @@ func (f *fields) flag(key string, otherwise bool) bool {
 	return otherwise
 }
 
-// integer reads a whole number; nil if there is none.
+// integer returns the integer of a key; nil if the key is missing or wrong.
 func (f *fields) integer(key string) *int64 {
 	raw, ok := f.takeKey(key)
 	if !ok {
@@ -169,7 +168,7 @@ func (f *fields) integer(key string) *int64 {
 	return f.parseInteger("body."+key, raw)
 }
 
-// parseInteger reads a whole number at a place; nil if it is none.
+// parseInteger parses the integer at a place; nil if the value is not an integer.
 func (f *fields) parseInteger(at string, raw json.RawMessage) *int64 {
 	text := string(raw)
 	switch raw[0] {
@@ -202,12 +201,12 @@ func (f *fields) parseInteger(at string, raw json.RawMessage) *int64 {
 	return nil
 }
 
-// isNumber reports whether a text is a number that may be too large to be one here.
+// isNumber reports whether a text is a JSON number of any size.
 func isNumber(text string) bool {
 	return json.Valid([]byte(text)) && strings.ContainsAny(text[:1], "-0123456789")
 }
 
-// number reads a number; nil if there is none.
+// number returns the number of a key; nil if the key is missing or wrong.
 func (f *fields) number(key string) *float64 {
 	raw, ok := f.takeKey(key)
 	if !ok {
@@ -234,7 +233,7 @@ func (f *fields) number(key string) *float64 {
 	return &v
 }
 
-// list reads a list; nil if there is none.
+// list returns the list of a key; nil if the key is missing or wrong.
 func (f *fields) list(key string) []json.RawMessage {
 	raw, ok := f.takeKey(key)
 	if !ok {
@@ -251,7 +250,7 @@ func (f *fields) list(key string) []json.RawMessage {
 	return list
 }
 
-// object reads an object into a value, and reports whether there is one.
+// object decodes the object of a key into a value, and reports whether it did.
 func (f *fields) object(key string, into any) bool {
 	raw, ok := f.takeKey(key)
 	if !ok {

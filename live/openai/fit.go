@@ -5,23 +5,23 @@ import (
 	"slices"
 )
 
-// maxChoices bounds the answers to one request.
+// maxChoices is the maximum number of choices of one request.
 const maxChoices = 1024
 
-// maxEntries bounds the tokens and log probabilities of all answers to one request: n, times the prompts, times
-// max_tokens, times one and the log probabilities of a token.
+// maxEntries is the maximum number of tokens and log probabilities of all choices of a request. The number is n ×
+// prompts × max_tokens × (1 + log probabilities per token).
 const maxEntries = 1 << 22
 
-// defaultMaxTokens is the length of completions without a limit.
+// defaultMaxTokens is the default of max_tokens for completions.
 const defaultMaxTokens = 16
 
-// contextPhrase begins the error of a prompt that is too long. Clients test for it: LiteLLM raises
-// ContextWindowExceededError and takes a model with a longer context.
+// contextPhrase begins the error of a prompt that is too long. Clients match it: LiteLLM then raises
+// ContextWindowExceededError and selects a model with a longer context.
 const contextPhrase = "This model's maximum context length is"
 
-// Fit refuses a request that does not fit in the context of its model, in tokens, and
-// parameters without meaning, and limits its answers to the rest of the context. 0 is a
-// context without a limit. A request is fitted once.
+// Fit rejects a request that does not fit in the context of the model, and parameters that are out of range. It
+// limits the answers to the remaining context. context is in tokens; 0: no limit. Fit must be called once per
+// request.
 func (r *Request) Fit(context int) error {
 	if context <= 0 {
 		context = math.MaxInt32
@@ -36,7 +36,7 @@ func (r *Request) Fit(context int) error {
 		return err
 	}
 	if err := r.checkSampling(); err != nil || r.Stop.MaxTokens == nil {
-		return err // without a limit an answer is short
+		return err // the default limit is too small for this check
 	}
 	if all := int64(r.N) * int64(len(r.Prompts)) * int64(*r.Stop.MaxTokens) * int64(1+max(r.LogProbs, 0)); all > maxEntries {
 		return Refuse("max_tokens", "n times max_tokens times logprobs plus 1 must be at most %d for all prompts, got %d", maxEntries, all)
@@ -44,7 +44,7 @@ func (r *Request) Fit(context int) error {
 	return nil
 }
 
-// fitPrompts cuts the prompts as requested, and refuses prompts that are too long.
+// fitPrompts truncates the prompts if requested, and rejects prompts that are too long.
 func (r *Request) fitPrompts(context int) error {
 	for i := range r.Prompts {
 		p := &r.Prompts[i]
@@ -62,7 +62,7 @@ func (r *Request) fitPrompts(context int) error {
 	return nil
 }
 
-// fitLength limits the answers: to what was asked for, and to the rest of the context.
+// fitLength limits the answers to max_tokens and to the remaining context.
 func (r *Request) fitLength(context int) error {
 	longest := 0
 	for i := range r.Prompts {
@@ -101,7 +101,7 @@ func (r *Request) fitLength(context int) error {
 	return nil
 }
 
-// checkSampling refuses parameters without meaning.
+// checkSampling rejects sampling parameters that are out of range.
 func (r *Request) checkSampling() error {
 	s := &r.sampling
 	if r.N < 1 {

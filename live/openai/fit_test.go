@@ -9,8 +9,8 @@ import (
 	"github.com/replay-llm/replay/live/openai"
 )
 
-// A request is rejected if its answers together have too many tokens and log probabilities, also if only the context
-// limits them. A request at the limit is accepted, and so is one with an end of its answer.
+// A request with too many tokens and log probabilities is rejected, even if only the context limits the answers. A
+// request at the limit is accepted. A request that the engine may end early is accepted too.
 func TestEntriesAreLimited(t *testing.T) {
 	for _, test := range []struct {
 		kind openai.Kind

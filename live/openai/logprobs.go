@@ -7,22 +7,21 @@ import (
 	"github.com/replay-llm/replay/sim/blockhash"
 )
 
-// maxLogProbs bounds the log probabilities of one token.
+// maxLogProbs is the maximum number of log probabilities of one token.
 const maxLogProbs = 20
 
-// tokenProb is a token with its log probability.
+// tokenProb is the log probability of a token.
 type tokenProb struct {
 	token   uint32
 	text    string
 	bytes   []byte
 	logProb float64
-	top     []tokenProb // the most probable ones, its own first; of other tokens nil
-	unknown bool        // it is the first of a prompt, which has none
+	top     []tokenProb // the token itself and the most probable alternatives; nil for alternatives
+	unknown bool        // the first token of a prompt has no log probability
 }
 
-// newTokenProb returns the log probability of a token that was chosen at a position, and those of other tokens
-// with it, n in all. No model computed them: they are drawn by token and position, and together they are less
-// than one.
+// newTokenProb returns the log probabilities of a token and of its alternatives, n entries in all. No model computed
+// the values: they are hashed from token and position. The probabilities sum to less than 1.
 func newTokenProb(token uint32, position int, text string, n int) tokenProb {
 	draw := blockhash.Tokens([]uint32{token, uint32(position)})
 	p := 0.4 + 0.55*float64(draw>>11)/(1<<53)
@@ -42,10 +41,10 @@ func newTokenProb(token uint32, position int, text string, n int) tokenProb {
 	return t
 }
 
-// roundedLog returns the logarithm to six decimals, the same on every machine.
+// roundedLog returns the logarithm, rounded to six decimals. The result is the same on every machine.
 func roundedLog(p float64) float64 { return math.Round(math.Log(p)*1e6) / 1e6 }
 
-// bytesOf returns the bytes that a token is, which may be part of a character.
+// bytesOf returns the bytes of a token. They may be a part of a character.
 func bytesOf(token uint32, text string) []byte {
 	if b, ok := tokenBytes(nil, token); ok {
 		return b
@@ -53,7 +52,7 @@ func bytesOf(token uint32, text string) []byte {
 	return []byte(text)
 }
 
-// name returns what the token is called.
+// name returns the token's name in responses: its text, or its id if asID is true.
 func (t *tokenProb) name(asID bool) string {
 	if asID {
 		return "token_id:" + strconv.FormatUint(uint64(t.token), 10)
@@ -61,8 +60,8 @@ func (t *tokenProb) name(asID bool) string {
 	return t.text
 }
 
-// appendLogProbs appends the log probabilities of tokens as completions have them; the text
-// of the first begins at offset.
+// appendLogProbs appends log probabilities in the format of completions. offset is the position of the first token's
+// text.
 func (r *Request) appendLogProbs(dst []byte, all []tokenProb, offset int) []byte {
 	dst = append(dst, `{"text_offset":[`...)
 	for i := range all {
@@ -94,7 +93,7 @@ func (r *Request) appendLogProbs(dst []byte, all []tokenProb, offset int) []byte
 	return append(dst, "]}"...)
 }
 
-// appendChatLogProbs does the same for chats.
+// appendChatLogProbs appends log probabilities in the format of chat completions.
 func (r *Request) appendChatLogProbs(dst []byte, all []tokenProb) []byte {
 	dst = append(dst, `{"content":[`...)
 	for i := range all {
@@ -108,7 +107,7 @@ func (r *Request) appendChatLogProbs(dst []byte, all []tokenProb) []byte {
 	return append(dst, "]}"...)
 }
 
-// appendChatToken appends a token as chats have it, without the closing brace.
+// appendChatToken appends a token in the format of chat completions, without the closing brace.
 func (r *Request) appendChatToken(dst []byte, t *tokenProb) []byte {
 	dst = appendString(append(dst, `{"token":`...), t.name(r.tokensAsIDs))
 	dst = t.appendLogProb(append(dst, `,"logprob":`...))
@@ -126,7 +125,7 @@ func (t *tokenProb) appendLogProb(dst []byte) []byte {
 	return strconv.AppendFloat(dst, t.logProb, 'f', -1, 64)
 }
 
-// appendComma appends a comma before all but the first of several.
+// appendComma appends a comma if i is more than 0.
 func appendComma(dst []byte, i int) []byte {
 	if i > 0 {
 		return append(dst, ',')

@@ -1,9 +1,8 @@
-// Package openai is OpenAI's API without its HTTP: the bodies of requests for completions and chat completions, the
-// engine requests for them, and the answers, whole, as events and as errors. Where OpenAI and vLLM's server differ, it
-// does as vLLM's, down to the words of errors.
-//
-// A server parses a body (Parse), finds the model, fits the request to it (Fit), calls an engine.Target
-// (Answer.Generate) and writes the items (the Append methods of Answer).
+// Package openai implements OpenAI's API without its HTTP part. It parses completion and chat requests, makes engine
+// requests of them, and writes responses, events and errors. If OpenAI and vLLM's server differ, it follows vLLM's
+// server.
+// A server parses a body (Parse), finds the model and fits the request to it (Fit). Then it calls an engine.Target
+// (Answer.Generate) and writes the pieces (the Append methods of Answer).
 //
 // Read openai.go, fit.go, parse.go, fields.go, prompt.go, text.go, answer.go, choice.go,
 // logprobs.go, shape.go, error.go.
@@ -14,7 +13,7 @@ import (
 	"github.com/replay-llm/replay/live/engine"
 )
 
-// Kind is one of the ways to ask for tokens, by its name in metrics.
+// Kind is the kind of a request. The value is its name in metrics.
 type Kind string
 
 // The kinds of requests.
@@ -23,43 +22,42 @@ const (
 	Chat        Kind = "chat_completions"
 )
 
-// Request is a request as it was understood.
+// Request is a parsed request.
 type Request struct {
 	Kind    Kind
-	Model   string   // "": not named
-	Prompts []Prompt // at least one; of chats one
-	N       int      // answers to each prompt; at least 1 once it is fitted
+	Model   string   // "": the request names no model
+	Prompts []Prompt // at least one; exactly one in a chat
+	N       int      // answers to each prompt; Fit ensures at least 1
 
 	Stream          bool
-	Usage           bool // a stream is to end with what was used
-	ContinuousUsage bool // and each event is to say so
-	Echo            bool // each answer is to begin with its prompt
+	Usage           bool // a stream ends with its usage
+	ContinuousUsage bool // each event of a stream has the usage
+	Echo            bool // each answer begins with its prompt
 	ReturnTokenIDs  bool
-	IncludeStop     bool // the stop string is part of the text
-	LogProbs        int  // how many log probabilities of each token besides its own; -1: none at all
+	IncludeStop     bool // the text includes the stop string
+	LogProbs        int  // number of alternatives with log probabilities per token; -1: no log probabilities
 
 	Stop    engine.StopConditions
-	Ignored []string // keys that mean nothing here, in order
+	Ignored []string // unsupported keys without an effect, sorted
 
 	tokenize    func(text string) []uint32
 	sampling    sampling
 	maxTokens   *int64
 	minTokens   int64
-	role        string // of the speaker in a chat
-	truncate    int    // keep this number of tokens of a prompt; 0: all, -1: what fits
-	echoOnly    bool   // the prompt is the whole answer
-	tokensAsIDs bool   // log probabilities name tokens by their numbers
+	role        string // role of the answer in a chat
+	truncate    int    // maximum prompt tokens to keep; 0: all, -1: as many as fit
+	echoOnly    bool   // the answer is the prompt only
+	tokensAsIDs bool   // log probabilities show token ids instead of texts
 }
 
-// Prompt is a text, or tokens.
+// Prompt is one prompt, given as text or as tokens.
 type Prompt struct {
-	Text   string   // unless it was given as tokens
+	Text   string   // "" if the prompt was given as tokens
 	Tokens []uint32 // never empty
 	IsText bool
 }
 
-// Choices returns the number of answers that are asked for: N for each prompt, one
-// prompt after the other.
+// Choices returns the number of requested choices: N for each prompt, ordered by prompt.
 func (r *Request) Choices() int { return len(r.Prompts) * r.N }
 
 // promptOf returns the prompt of a choice.
@@ -73,8 +71,8 @@ func (r *Request) PromptTokens() (n int) {
 	return n
 }
 
-// EngineRequest returns the request to an engine for a choice. Each of several answers to one prompt has a separate
-// seed, if there is one.
+// EngineRequest returns the engine request of a choice. If the request has a seed, each choice of a prompt gets a
+// different seed.
 func (r *Request) EngineRequest(choice int) *engine.Request {
 	rq := &engine.Request{Model: r.Model, TokenIDs: r.promptOf(choice).Tokens, StopConditions: r.Stop}
 	s := r.sampling
@@ -87,7 +85,7 @@ func (r *Request) EngineRequest(choice int) *engine.Request {
 	}
 	b, err := json.Marshal(s)
 	if err != nil {
-		panic(err) // numbers that were checked cannot fail
+		panic(err) // checked numbers always encode
 	}
 	rq.SamplingOptions = b
 	return rq

@@ -8,8 +8,8 @@ import (
 	"github.com/replay-llm/replay/internal/json"
 )
 
-// Parse reads the body of a request. Errors are *Error, with the status and type of vLLM's server; checks that depend
-// on the model are left to Fit.
+// Parse parses the body of a request. Every error is an *Error with the status and type of vLLM's server. Fit makes
+// the checks that depend on the model.
 func Parse(kind Kind, body []byte, tokenize func(text string) []uint32) (*Request, error) {
 	f, err := openFields(body)
 	if err != nil {
@@ -42,7 +42,7 @@ func Parse(kind Kind, body []byte, tokenize func(text string) []uint32) (*Reques
 	return r, f.err()
 }
 
-// readCommon reads what both kinds of requests have.
+// readCommon reads the keys that both kinds of requests have.
 func (r *Request) readCommon(f *fields) error {
 	var options struct {
 		IncludeUsage    bool `json:"include_usage"`
@@ -58,7 +58,7 @@ func (r *Request) readCommon(f *fields) error {
 	r.Echo = f.flag("echo", false)
 	r.ReturnTokenIDs = f.flag("return_token_ids", false)
 	r.tokensAsIDs = f.flag("return_tokens_as_token_ids", false)
-	f.flag("add_special_tokens", true) // there are none
+	f.flag("add_special_tokens", true) // prompts have no special tokens
 	f.text("user")
 	r.N = 1
 	if n := f.integer("n"); n != nil {
@@ -71,7 +71,7 @@ func (r *Request) readCommon(f *fields) error {
 	return nil
 }
 
-// readStops reads when an answer ends.
+// readStops reads the stop conditions.
 func (r *Request) readStops(f *fields) error {
 	if f.flag("ignore_eos", false) {
 		yes := true
@@ -109,7 +109,7 @@ func (r *Request) readStops(f *fields) error {
 	return nil
 }
 
-// sampling is how tokens are drawn.
+// sampling contains the sampling parameters.
 type sampling struct {
 	Temperature       *float64 `json:"temperature,omitempty"`
 	TopP              *float64 `json:"top_p,omitempty"`
@@ -121,7 +121,7 @@ type sampling struct {
 	RepetitionPenalty *float64 `json:"repetition_penalty,omitempty"`
 }
 
-// readSampling reads how tokens are drawn.
+// readSampling reads the sampling parameters.
 func (r *Request) readSampling(f *fields) error {
 	r.sampling = sampling{
 		Temperature: f.number("temperature"), TopP: f.number("top_p"), TopK: f.integer("top_k"), MinP: f.number("min_p"),
@@ -131,8 +131,7 @@ func (r *Request) readSampling(f *fields) error {
 	return nil
 }
 
-// refuseUnknowing refuses what a model would honour and a simulated engine, which knows no
-// language, cannot.
+// refuseUnknowing rejects parameters that require a real model. A simulated engine cannot follow them.
 func (r *Request) refuseUnknowing(f *fields) error {
 	const why = "the engine is simulated and draws its tokens at random"
 	var bias map[string]json.RawMessage
@@ -168,7 +167,7 @@ func (r *Request) refuseUnknowing(f *fields) error {
 	return r.checkFormat(f)
 }
 
-// checkFormat lets a response_format of text through.
+// checkFormat rejects every response_format except text.
 func (r *Request) checkFormat(f *fields) error {
 	var format struct {
 		Type   json.RawMessage `json:"type"`
@@ -193,7 +192,7 @@ func (r *Request) checkFormat(f *fields) error {
 	return nil
 }
 
-// readKind reads the parameters of one kind of requests.
+// readKind reads the parameters that only one kind of request has.
 func (r *Request) readKind(f *fields) error {
 	if r.Kind == Chat {
 		if n := f.integer("max_completion_tokens"); n != nil {
@@ -221,7 +220,7 @@ func (r *Request) readKind(f *fields) error {
 	return nil
 }
 
-// readChatLogProbs reads the log probabilities that are asked for in a chat.
+// readChatLogProbs reads the log probability parameters of a chat.
 func (r *Request) readChatLogProbs(f *fields) error {
 	on := f.flag("logprobs", false)
 	top := f.integer("top_logprobs")
@@ -239,7 +238,7 @@ func (r *Request) readChatLogProbs(f *fields) error {
 	return nil
 }
 
-// clampLogProbs makes a number of log probabilities an int; -1 are those of all tokens.
+// clampLogProbs converts a number of log probabilities to int. -1 means all tokens.
 func clampLogProbs(n int64) int {
 	if n < 0 {
 		return wordCount
@@ -247,7 +246,7 @@ func clampLogProbs(n int64) int {
 	return int(min(n, math.MaxInt32))
 }
 
-// readTools refuses tools that would have to be called.
+// readTools rejects requests that require a tool call.
 func (r *Request) readTools(f *fields) error {
 	choice, chosen := f.takeKey("tool_choice")
 	_, there := f.keys["tools"]

@@ -12,11 +12,10 @@ func (r *Request) newTextPrompt(text string) Prompt {
 	return Prompt{Text: text, Tokens: r.tokenize(text), IsText: true}
 }
 
-// maxPrompts bounds the prompts of one request.
+// maxPrompts is the maximum number of prompts of one request.
 const maxPrompts = 1024
 
-// readPrompt reads the prompts of a completion: a text, a list of token ids, or a list of
-// either.
+// readPrompt reads the prompts of a completion: a string, a list of token ids, or a list of strings or such lists.
 func (r *Request) readPrompt(f *fields) error {
 	raw, ok := f.takeKey("prompt")
 	if !ok || string(raw) == `""` {
@@ -49,7 +48,7 @@ func (r *Request) readPrompt(f *fields) error {
 	return nil
 }
 
-// addPrompt reads one prompt.
+// addPrompt reads one prompt and adds it to the request.
 func (r *Request) addPrompt(f *fields, place string, raw json.RawMessage) error {
 	var p Prompt
 	if raw[0] == '"' {
@@ -71,7 +70,7 @@ func (r *Request) addPrompt(f *fields, place string, raw json.RawMessage) error 
 	return nil
 }
 
-// complainTokens returns what is wrong with a list of token ids.
+// complainTokens returns the error of a list of token ids.
 func (f *fields) complainTokens(place string, raw json.RawMessage) error {
 	var list []json.RawMessage
 	if err := json.Unmarshal(raw, &list); err != nil {
@@ -93,13 +92,13 @@ func (f *fields) complainTokens(place string, raw json.RawMessage) error {
 	return f.refuse(place, raw, "a list of token ids")
 }
 
-// message is one of a conversation.
+// message is one message of a chat.
 type message struct {
 	Role    *string         `json:"role"`
 	Content json.RawMessage `json:"content"`
 }
 
-// readMessages reads a conversation.
+// readMessages reads the messages of a chat.
 func (r *Request) readMessages(f *fields) error {
 	if _, ok := f.takeKey("chat_template"); ok {
 		return Refuse("chat_template", "chat_template is not supported: messages have one form")
@@ -166,14 +165,14 @@ func (r *Request) readMessage(f *fields, i int, raw json.RawMessage) (m message,
 	return m, content, nil
 }
 
-// notText is what is wrong with a content that is a picture, a sound or the like.
+// notText is the error of a content that is not text, such as an image.
 const notText = "not text"
 
-// contentText returns the content, a string or a list of parts that are text, and what is
-// wrong with it.
+// contentText returns the text of the content, which is a string or a list of text parts. bad is the error of the
+// content, or "".
 func (m *message) contentText() (content, bad string) {
 	if len(m.Content) == 0 || string(m.Content) == "null" {
-		return "", "" // a call of a tool has no text
+		return "", "" // a tool call has no text
 	}
 	var text string
 	if json.Unmarshal(m.Content, &text) == nil {

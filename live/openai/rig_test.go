@@ -14,11 +14,11 @@ import (
 	"github.com/replay-llm/replay/live/openai"
 )
 
-// drawing is an engine that draws words by the seed and the prompt.
+// drawing is an engine that draws words from the seed and the prompt.
 type drawing struct {
-	script  []uint32     // the tokens it generates, if any, again and again
-	batch   int          // tokens in a chunk, default 1
-	stopped atomic.Int32 // requests that were stopped before their end
+	script  []uint32     // tokens that it generates repeatedly, if any
+	batch   int          // tokens per chunk; default 1
+	stopped atomic.Int32 // number of requests that were stopped before their end
 	asked   atomic.Int32
 }
 
@@ -67,7 +67,7 @@ func (d *drawing) Generate(ctx context.Context, rc cancel.Context, rq *engine.Re
 	}, nil
 }
 
-// serve answers a request for the model tiny with a context of 512 tokens.
+// serve answers a request for the model tiny, which has a context of 512 tokens.
 func serve(t *testing.T, kind openai.Kind, body []byte, target engine.Target) (string, error) {
 	t.Helper()
 	rq, err := openai.Parse(kind, body, openai.Tokenize)

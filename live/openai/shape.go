@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/live/engine"
 )
 
-// appendHead appends what an answer, or a piece of it, begins with, up to its choices.
+// appendHead appends the beginning of a response or an event, up to its choices.
 func (a *Answer) appendHead(dst []byte) []byte {
 	if a.head == nil {
 		prefix, object := "cmpl-", "text_completion"
@@ -27,7 +27,8 @@ func (a *Answer) appendHead(dst []byte) []byte {
 	return append(dst, a.head...)
 }
 
-// appendTail appends the end of an answer; nil has no usage, last means that its choice has no further piece.
+// appendTail appends the end of a response or an event. usage may be nil. last means that this is the last event of
+// the choice.
 func (a *Answer) appendTail(dst []byte, usage *engine.Usage, last bool) []byte {
 	dst = append(dst, ']')
 	if usage != nil {
@@ -47,7 +48,7 @@ func (a *Answer) appendTail(dst []byte, usage *engine.Usage, last bool) []byte {
 	return append(dst, '}')
 }
 
-// appendEnd appends the keys that a choice ends with.
+// appendEnd appends the last keys of a choice.
 func appendEnd(dst []byte, reason string, stopReason []byte, ids []uint32) []byte {
 	if reason == "" {
 		dst = append(dst, `,"finish_reason":null`...)
@@ -71,7 +72,7 @@ func appendTokens(dst []byte, ids []uint32) []byte {
 	return append(dst, ']')
 }
 
-// AppendWhole appends the whole answer, once every choice has ended.
+// AppendWhole appends the whole response. Every choice must have ended.
 func (a *Answer) AppendWhole(dst []byte) []byte {
 	r := a.request
 	dst = a.appendHead(dst)
@@ -110,7 +111,7 @@ func (r *Request) appendProbs(dst []byte, probs []tokenProb, offset int) []byte 
 	return r.appendLogProbs(dst, probs, offset)
 }
 
-// Openings returns the events of a stream before the first token, one event each.
+// Openings returns the events of a stream before the first token.
 func (a *Answer) Openings() (events [][]byte) {
 	if a.request.Kind != Chat {
 		return nil
@@ -130,8 +131,8 @@ func (a *Answer) Openings() (events [][]byte) {
 	return events
 }
 
-// usageOf returns the usage that an event tells of its choice, if it does: all prompts and
-// the tokens of the choice.
+// usageOf returns the usage for an event, if each event of the stream has the usage. It counts all prompts and the
+// given tokens of the choice.
 func (a *Answer) usageOf(tokens int) *engine.Usage {
 	if !a.request.ContinuousUsage {
 		return nil
@@ -139,7 +140,7 @@ func (a *Answer) usageOf(tokens int) *engine.Usage {
 	return engine.NewUsage(uint32(a.request.PromptTokens()), uint32(tokens))
 }
 
-// AppendPiece appends a piece as the data of an event; nothing, if it is empty.
+// AppendPiece appends a piece as the data of an event. It appends nothing if the piece is empty.
 func (a *Answer) AppendPiece(dst []byte, p *Piece) []byte {
 	r := a.request
 	if p.Tokens == 0 && len(p.Text) == 0 && p.Reason == "" {
@@ -163,7 +164,7 @@ func (a *Answer) AppendPiece(dst []byte, p *Piece) []byte {
 	return a.appendTail(dst, a.usageOf(p.all), p.Reason != "")
 }
 
-// Closings returns the events of a stream after the end of every choice, one event each.
+// Closings returns the events of a stream after the end of every choice.
 func (a *Answer) Closings() (events [][]byte) {
 	if a.request.Usage {
 		events = append(events, a.appendTail(a.appendHead(nil), a.Usage(), true))
@@ -171,13 +172,13 @@ func (a *Answer) Closings() (events [][]byte) {
 	return append(events, []byte("[DONE]"))
 }
 
-// appendString appends a text in quotes.
+// appendString appends a text as a JSON string.
 func appendString[T string | []byte](dst []byte, text T) []byte {
 	for i := range len(text) {
 		if b := text[i]; b < ' ' || b == '"' || b == '\\' || b >= utf8.RuneSelf {
 			quoted, err := json.MarshalUnescaped(string(text))
 			if err != nil {
-				panic(err) // a text cannot fail
+				panic(err) // a string always encodes
 			}
 			return append(dst, quoted...)
 		}

@@ -8,9 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// words holds the words that stand for tokens, in alphabetical order, each in wordSize bytes of a separate
-// line. GPT-2, OpenAI's cl100k and o200k, Llama 2 and 3, Qwen 3, Gemma 3, DeepSeek V3 and all tokenizers that
-// split at spaces count each as one token, at the beginning of a text and after a space.
+// words contains the words of the word tokens in alphabetical order. Each line has wordSize bytes. Each word is one
+// token at the beginning of a text and after a space. This is true for GPT-2, OpenAI's cl100k and o200k, Llama 2 and
+// 3, Qwen 3, Gemma 3 and DeepSeek V3. It is also true for all tokenizers that split at spaces.
 //
 //go:embed words.txt
 var words string
@@ -18,28 +18,28 @@ var words string
 const (
 	wordCount = 1000
 	wordSize  = 8
-	firstWord = 1000 // the token of the first word, a multiple of wordCount; mockers draw theirs from these
+	firstWord = 1000 // token of the first word, a multiple of wordCount; mockers draw their tokens from these words
 
-	firstByte = 256     // the token of the byte 0; those of the other bytes follow
-	firstTwo  = 2 << 24 // the token of two bytes 0; the first is the more significant one
-	firstFour = 4 << 24 // that of four bytes of ASCII, 7 bits each
+	firstByte = 256     // token of the byte 0; the tokens of the other bytes follow
+	firstTwo  = 2 << 24 // token of two zero bytes; the first byte is the more significant one
+	firstFour = 4 << 24 // token of four zero bytes of ASCII, 7 bits each
 	afterFour = 20 << 24
-	// That of no letters: the small letters of a run are the digits 1 to 26 of a number to
-	// base 27, and a space before them is lettersSpan.
+	// firstLetters is the token of no letters. The lower-case letters of a token are digits 1 to 26 of a base-27
+	// number. A space before the letters adds lettersSpan.
 	firstLetters = 1 << 30
 	maxLetters   = 6
 	lettersSpan  = 27 * 27 * 27 * 27 * 27 * 27
 )
 
-// Of three bytes firstTwo + 1<<24 is the first token.
+// Tokens of three bytes start at firstTwo + 1<<24.
 
-// wordOf returns the word of a token that is no piece of a text.
+// wordOf returns the word of a word token.
 func wordOf(token uint32) string {
 	at := int(token%wordCount) * (wordSize + 1)
 	return strings.TrimRight(words[at:at+wordSize], " ")
 }
 
-// findWord returns the token of a word, and reports whether it has one.
+// findWord returns the token of a word, and reports whether the word has a token.
 func findWord(word string) (uint32, bool) {
 	if len(word) > wordSize {
 		return 0, false
@@ -61,17 +61,16 @@ func findWord(word string) (uint32, bool) {
 	return uint32(firstWord + low), low < wordCount && keyOf(low) == key
 }
 
-// keyOf returns a word as a number; words are in the order of theirs.
+// keyOf returns word i as a number. The numbers are in the order of the words.
 func keyOf(i int) uint64 {
 	w := words[i*(wordSize+1):][:wordSize]
 	return uint64(w[0])<<56 | uint64(w[1])<<48 | uint64(w[2])<<40 | uint64(w[3])<<32 |
 		uint64(w[4])<<24 | uint64(w[5])<<16 | uint64(w[6])<<8 | uint64(w[7])
 }
 
-// Tokenize returns the tokens of a text, about as many as the tokenizers of language models make of English. A
-// text is cut before each word, number and run of signs, with the space before it. Each of the words is one
-// token. Of the rest, a token is six small letters, four bytes of ASCII, or three other bytes. Speaker is the
-// inverse.
+// Tokenize returns the tokens of a text. Their number is close to that of real tokenizers for English. The text is
+// split before each word, number and run of punctuation, including the space before it. A known word is one token.
+// Any other token is up to six lower-case letters, four bytes of ASCII, or three other bytes. Speaker is the inverse.
 func Tokenize(text string) []uint32 {
 	tokens := make([]uint32, 0, len(text)/4+1)
 	for at := 0; at < len(text); {
@@ -90,7 +89,7 @@ func Tokenize(text string) []uint32 {
 	return tokens
 }
 
-// pieceLength returns how long the piece is that text begins with.
+// pieceLength returns the length of the first piece of text.
 func pieceLength(text string) int {
 	n := 0
 	if text[0] == ' ' {
@@ -106,7 +105,7 @@ func pieceLength(text string) int {
 	return max(n, 1)
 }
 
-// kindOf returns the same for letters, for digits, for white space and for signs.
+// kindOf returns the class of a byte: letter, digit, white space or punctuation.
 func kindOf(b byte) byte {
 	switch {
 	case b >= 'a' && b <= 'z', b >= 'A' && b <= 'Z', b >= utf8.RuneSelf:
@@ -119,7 +118,7 @@ func kindOf(b byte) byte {
 	return '.'
 }
 
-// appendBytes appends the tokens of a piece that is no word.
+// appendBytes appends the tokens of a piece that is not a known word.
 func appendBytes(tokens []uint32, piece string) []uint32 {
 	for len(piece) > 0 {
 		if t, n := lettersToken(piece); n > 4 {
@@ -151,8 +150,8 @@ func appendBytes(tokens []uint32, piece string) []uint32 {
 	return tokens
 }
 
-// lettersToken returns the token of the small letters that a text begins with, perhaps after
-// a space, and how long they are.
+// lettersToken returns the token of the lower-case letters at the beginning of a text, and their length. A space may
+// precede the letters.
 func lettersToken(text string) (token uint32, n int) {
 	token = firstLetters
 	if text[0] == ' ' {
@@ -165,7 +164,7 @@ func lettersToken(text string) (token uint32, n int) {
 	return token + digits, n
 }
 
-// appendLetters appends the bytes of such a token, and reports whether it is one.
+// appendLetters appends the bytes of a letters token, and reports whether t is a letters token.
 func appendLetters(dst []byte, t uint32) ([]byte, bool) {
 	if t -= firstLetters; t >= 2*lettersSpan {
 		return dst, false
@@ -186,8 +185,7 @@ func appendLetters(dst []byte, t uint32) ([]byte, bool) {
 	return dst, len(dst) > letters
 }
 
-// tokenBytes appends the bytes of a token that is a piece of a text, and reports
-// whether it is one.
+// tokenBytes appends the bytes of a token, and reports whether the token encodes bytes. Word tokens do not.
 func tokenBytes(dst []byte, t uint32) ([]byte, bool) {
 	switch {
 	case t >= firstByte && t < firstByte+256:
@@ -209,15 +207,15 @@ func tokenBytes(dst []byte, t uint32) ([]byte, bool) {
 	return append(dst, byte(t>>21&127), byte(t>>14&127), byte(t>>7&127), byte(t&127)), true
 }
 
-// Speaker makes text of tokens as they come. Tokens that are no piece of a text are
-// words, after a space except at the beginning of a text or line. Of a character of
-// several bytes nothing is said before it is whole. Its zero value is ready.
+// Speaker converts a stream of tokens to text. A word token becomes a word after a space, or without the space at the
+// beginning of a text or line. A character of several bytes is appended only when it is complete. The zero value is
+// ready to use.
 type Speaker struct {
 	held  []byte
-	begun bool // no word comes without a space
+	begun bool // the next word needs a space before it
 }
 
-// AppendToken appends the text that a token adds.
+// AppendToken appends the text of the next token.
 func (s *Speaker) AppendToken(dst []byte, token uint32) []byte {
 	var room [8]byte
 	if bytes, ok := tokenBytes(room[:0], token); ok {
@@ -238,7 +236,7 @@ func (s *Speaker) AppendToken(dst []byte, token uint32) []byte {
 	return append(dst, wordOf(token)...)
 }
 
-// AppendRest appends what remains at the end: a character that was not whole.
+// AppendRest appends the replacement character if the last character is incomplete.
 func (s *Speaker) AppendRest(dst []byte) []byte {
 	if len(s.held) == 0 {
 		return dst

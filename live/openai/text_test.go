@@ -8,13 +8,13 @@ import (
 	"github.com/replay-llm/replay/live/openai"
 )
 
-// A text has as many tokens as its looks suggest, and its tokens give the text again.
+// Tokenize returns the expected number of tokens, and Detokenize returns the text again.
 func TestTokenize(t *testing.T) {
 	for text, want := range map[string]int{
 		"":                                 0,
 		"the":                              1,
 		"the people of the world":          5,
-		"The people":                       2, // " people" is a word, "The" three bytes
+		"The people":                       2, // " people" is a word, and "The" is three bytes
 		" the":                             1, // four bytes
 		"hello":                            1,
 		"\n\n":                             2,
@@ -37,7 +37,7 @@ func TestTokenize(t *testing.T) {
 	}
 }
 
-// The tokens of any text give it again, at once and piece by piece.
+// Detokenize inverts Tokenize for random texts, at once and token by token.
 func TestTextsComeBack(t *testing.T) {
 	draw := rand.New(rand.NewPCG(1, 2))
 	parts := []string{" ", "\n", "the", "people", " the", "abcdefghijk", "7", "123", "é", "🙂", "日", "\t", ".", "?!", "\"", "<|user|>", "\x00", "A"}
@@ -58,8 +58,8 @@ func TestTextsComeBack(t *testing.T) {
 	}
 }
 
-// What an engine draws is a word for each token, which no tokenizer needs two for: common,
-// in small letters, of three to eight of them, and no two are the same.
+// Each drawn token is a different word of three to eight lower-case letters. Every tokenizer encodes such a word as
+// one token.
 func TestWords(t *testing.T) {
 	seen := make(map[string]uint32)
 	var all []uint32
@@ -81,7 +81,7 @@ func TestWords(t *testing.T) {
 	if again := openai.Tokenize(text); len(again) != len(all) {
 		t.Errorf("%d tokens again, want %d", len(again), len(all))
 	}
-	// Tokens of other models' vocabularies are words, too.
+	// Token ids of other vocabularies are words too.
 	if text := openai.Detokenize([]uint32{0, 255, 512, 50000, 1 << 31}); len(strings.Fields(text)) != 5 {
 		t.Errorf("%q, want five words", text)
 	}

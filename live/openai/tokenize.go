@@ -4,15 +4,15 @@ import (
 	"github.com/replay-llm/replay/internal/json"
 )
 
-// TokenizeRequest asks for the tokens of a text, or of a conversation. OpenAI has no such
-// thing; vLLM's server has it at /tokenize.
+// TokenizeRequest requests the tokens of a text or of a chat. OpenAI's API has no such request. vLLM's server serves
+// it at /tokenize.
 type TokenizeRequest struct {
-	Model   string // "": not named
+	Model   string // "": the request names no model
 	Tokens  []uint32
-	Strings bool // return the text of each token
+	Strings bool // include the text of each token
 }
 
-// ParseTokenize reads the body of such a request.
+// ParseTokenize parses the body of a tokenize request.
 func ParseTokenize(body []byte, tokenize func(text string) []uint32) (*TokenizeRequest, error) {
 	f, err := readFields(body)
 	switch {
@@ -22,7 +22,7 @@ func ParseTokenize(body []byte, tokenize func(text string) []uint32) (*TokenizeR
 		return nil, f.err()
 	}
 	t := &TokenizeRequest{Model: f.text("model"), Strings: f.flag("return_token_strs", false)}
-	f.flag("add_special_tokens", true) // there are none
+	f.flag("add_special_tokens", true) // prompts have no special tokens
 	r := &Request{Model: t.Model, tokenize: tokenize}
 	if _, chat := f.keys["messages"]; chat {
 		if err := r.readMessages(f); err != nil {
@@ -46,7 +46,7 @@ func ParseTokenize(body []byte, tokenize func(text string) []uint32) (*TokenizeR
 	return t, nil
 }
 
-// Texts returns the text of each token, if that was asked for, else nil.
+// Texts returns the text of each token if Strings is set, else nil.
 func (t *TokenizeRequest) Texts() []string {
 	if !t.Strings {
 		return nil
@@ -58,13 +58,13 @@ func (t *TokenizeRequest) Texts() []string {
 	return texts
 }
 
-// DetokenizeRequest asks for the text of tokens, at /detokenize of vLLM's server.
+// DetokenizeRequest requests the text of tokens. vLLM's server serves it at /detokenize.
 type DetokenizeRequest struct {
-	Model  string // "": not named
+	Model  string // "": the request names no model
 	Tokens []uint32
 }
 
-// ParseDetokenize reads the body of such a request.
+// ParseDetokenize parses the body of a detokenize request.
 func ParseDetokenize(body []byte) (*DetokenizeRequest, error) {
 	f, err := openFields(body)
 	if err != nil {

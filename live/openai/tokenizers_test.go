@@ -12,14 +12,14 @@ import (
 
 var tokenizers = flag.String("tokenizers", "", "count words with all tokenizer.json of this `directory`, whatever the files are called")
 
-// english is prose.
+// english is a sample of English prose.
 const english = `It was a bright morning when the committee finally agreed on the budget for next year. Several members had argued that the
 projected costs of the new library were far too optimistic, and that a smaller building would serve the neighborhood just as well. "We
 should not confuse ambition with recklessness," the treasurer said, adjusting her glasses. Nobody answered at first; then, from the back of
 the room, a voice asked whether anyone had actually counted the visitors in 2019. There were 41,250 of them.`
 
-// The tokenizers of models count one token for each word of an answer, and of prose about as
-// many as Tokenize.
+// Real tokenizers count one token for each word of an answer. Their count for English prose is close to that of
+// Tokenize.
 func TestTokenizers(t *testing.T) {
 	if *tokenizers == "" {
 		t.Skip("skipped: only with -tokenizers")

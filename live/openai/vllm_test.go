@@ -21,15 +21,15 @@ var (
 	rewrite    = flag.Bool("rewrite", false, "put what is answered now into testdata")
 )
 
-// recorded is a request, the answer of vLLM's own server, and the answer of this package if it differs.
+// recorded is a request, the answer of vLLM's server, and the answer of this package if it differs.
 type recorded struct {
 	Path   string          `json:"path"`
 	Body   json.RawMessage `json:"body,omitempty"`
-	Raw    *string         `json:"raw,omitempty"` // a body that is no JSON
+	Raw    *string         `json:"raw,omitempty"` // a body that is not JSON
 	Status int             `json:"status"`
 	Answer any             `json:"answer"`
 	Ours   *answered       `json:"ours,omitempty"`
-	// Message is the sentence of this package, if the answer is an error.
+	// Message is the error message of this package, if the answer is an error.
 	Message string `json:"message,omitempty"`
 }
 
@@ -45,12 +45,12 @@ func (r *recorded) body() []byte {
 	return r.Body
 }
 
-// keptPhrase is the phrase of vLLM's errors that clients test for.
+// keptPhrase is the phrase of vLLM's errors that clients match.
 const keptPhrase = "This model's maximum context length is 512 tokens"
 
-// Requests of all kinds have the answers of vLLM's own server: status, shape, counts, and the type and parameter of
-// errors. The file has other answers of this package, and the sentence of each error.
-// No sentence is vLLM's, and the phrase that clients test for is kept.
+// Requests of all kinds get the answers of vLLM's server: status, shape, counts, and the type and parameter of
+// errors. The file lists the answers that differ, and each error message. The messages differ from vLLM's, except for
+// the phrase that clients match.
 func TestVLLM(t *testing.T) {
 	const file = "testdata/vllm-0.32.0.json"
 	all := readRecorded(t, file)
@@ -91,7 +91,7 @@ func TestVLLM(t *testing.T) {
 	}
 }
 
-// takeMessage removes the message of an error from an answer, and returns it.
+// takeMessage removes the error message from an answer, and returns the message.
 func takeMessage(a *answered) string {
 	e, ok := find(a.Answer, "error").(map[string]any)
 	if !ok {
@@ -104,8 +104,8 @@ func takeMessage(a *answered) string {
 	return message
 }
 
-// same reports whether two answers are the same to a client. In an error,
-// vLLM's server often does not name the wrong parameter where this package does.
+// same reports whether two answers are the same for a client. A parameter that only this package names in an error is
+// ignored, since vLLM's server often omits it.
 func same(want, got *answered) bool {
 	a, b := want.Answer, got.Answer
 	if e, ok := find(a, "error").(map[string]any); ok && e["param"] == nil {
@@ -143,7 +143,7 @@ func readRecorded(t *testing.T, file string) (all []recorded) {
 	return all
 }
 
-// writeRecorded writes a request a line.
+// writeRecorded writes one request per line.
 func writeRecorded(t *testing.T, file string, all []recorded) {
 	t.Helper()
 	var b bytes.Buffer
@@ -168,7 +168,7 @@ func encode(t *testing.T, v any) string {
 	return strings.TrimSpace(b.String())
 }
 
-// askServer asks vLLM's own server.
+// askServer sends a request to vLLM's server.
 func askServer(t *testing.T, r *recorded) (int, any) {
 	t.Helper()
 	reply, err := http.Post("http://"+*vllmServer+r.Path, "application/json", bytes.NewReader(r.body()))
@@ -183,8 +183,8 @@ func askServer(t *testing.T, r *recorded) (int, any) {
 	return reply.StatusCode, shapeOf(t, r.Path, reply.StatusCode, string(b))
 }
 
-// shapeOf returns the compared part of an answer: everything except texts, ids, times and probabilities, with the
-// events of a stream by choice.
+// shapeOf returns the compared part of an answer: everything except texts, ids, times and probabilities. The events
+// of a stream are sorted by choice.
 func shapeOf(t *testing.T, path string, status int, body string) any {
 	t.Helper()
 	if !strings.HasPrefix(body, "data: ") {
@@ -210,7 +210,7 @@ func shapeOf(t *testing.T, path string, status int, body string) any {
 	return events
 }
 
-// indexOf returns the choice of an event, and a large number for final events.
+// indexOf returns the choice of an event. Final events return 1000 or more.
 func indexOf(event any) int {
 	if event == "[DONE]" {
 		return 1001
@@ -221,12 +221,12 @@ func indexOf(event any) int {
 	}
 	index := find(choices[0], "index").(float64)
 	if delta := find(choices[0], "delta"); find(delta, "role") != nil {
-		index -= 100 // openings come first
+		index -= 100 // openings sort first
 	}
 	return int(index)
 }
 
-// shape returns the part of a value under a key that is compared. Keys without a value are ignored.
+// shape returns the compared part of the value of a key. Keys without a value are ignored.
 func shape(key string, v any, path string) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -237,7 +237,7 @@ func shape(key string, v any, path string) any {
 			}
 		}
 		if key == "usage" && strings.Contains(path, "chat") {
-			delete(m, "prompt_tokens") // templates differ
+			delete(m, "prompt_tokens") // chat templates differ
 			delete(m, "total_tokens")
 		}
 		return m
@@ -267,7 +267,7 @@ func shape(key string, v any, path string) any {
 	return v
 }
 
-// answer answers a request as a server of model tiny would, from an engine that generates a word with a t.
+// answer answers a request as a server of the model tiny. The engine generates the word "that".
 func answer(t *testing.T, path string, body []byte) (status int, text string) {
 	t.Helper()
 	kind := openai.Completions

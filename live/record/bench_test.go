@@ -17,8 +17,9 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 )
 
-// BenchmarkFirstByte measures the delay of the first byte by the proxy, with no other request and with 5,000 streams of
-// a piece every two seconds. It wants a machine with nothing else to do: client, proxy and server are in this process.
+// BenchmarkFirstByte measures the delay of the first byte by the proxy. It measures with no other request and with
+// 5,000 streams that receive a piece every two seconds. It requires an idle machine, since client, proxy and server
+// are in this process.
 func BenchmarkFirstByte(b *testing.B) {
 	for _, streams := range []int{0, 5000} {
 		b.Run(fmt.Sprintf("streams=%d", streams), func(b *testing.B) {
@@ -59,8 +60,8 @@ func BenchmarkFirstByte(b *testing.B) {
 	}
 }
 
-// limitStreams returns how many streams of n this process can have with the files it may
-// open: four each, for both ends of two connections.
+// limitStreams returns the number of streams that this process can open, at most n. Each stream needs four files, for
+// both ends of two connections.
 func limitStreams(b *testing.B, n int) int {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
@@ -69,7 +70,7 @@ func limitStreams(b *testing.B, n int) int {
 	return min(n, int(min(limit.Cur, 1<<20)-500)/4)
 }
 
-// readFirst returns the ms to the first byte of an answer.
+// readFirst returns the time to the first byte of an answer, in ms.
 func (r *rig) readFirst(b *testing.B, at, body string, rest func(io.ReadCloser)) float64 {
 	began := time.Now()
 	q, err := http.NewRequestWithContext(b.Context(), http.MethodPost, at+"/v1/completions", strings.NewReader(body))

@@ -20,24 +20,24 @@ import (
 type exchange struct {
 	proxy    *Proxy
 	upstream *url.URL
-	client   context.Context // ends when the client leaves
+	client   context.Context // ends when the client disconnects
 	measured bool
-	failed   error // why there is no answer, or half of one
+	failed   error // why the answer is missing or incomplete
 
 	row    measure.Row
-	mu     sync.Mutex // over what is known of the request, which may come while the answer does
-	came   time.Time  // all of the request, or its beginning until then
-	body   []byte     // so far; nil once it has been passed to be hashed
-	whole  bool       // all of it is there
+	mu     sync.Mutex // protects the fields of the request, which may arrive during the answer
+	came   time.Time  // arrival of the end of the request, or of its beginning until then
+	body   []byte     // body so far; nil after it was passed to a hasher or dropped
+	whole  bool       // the whole body has arrived
 	chat   bool
-	asked  int         // tokens of the answer
-	prompt chan prompt // of it; nil: it will not be known
+	asked  int         // max_tokens of the request
+	prompt chan prompt // receives the hashed prompt; nil: the prompt stays unknown
 	answer *measure.Answer
-	reader reader // of its bytes
-	pieces int    // of the answer
+	reader reader // reads the bytes of the answer
+	pieces int    // pieces of the answer
 }
 
-// begin begins to measure a request, and reads its body as it passes.
+// begin starts the measurement of a request, and records its body during forwarding.
 func (x *exchange) begin(r *http.Request) {
 	x.measured, x.came = true, time.Now()
 	x.proxy.active.Add(1)
@@ -53,8 +53,8 @@ type passing struct {
 	ended bool
 }
 
-// Read reads on until the end, and not after it: the body of a request is closed once its answer has begun, and
-// a transport that reads again to verify the end would break off the answer.
+// Read reads until the end of the body, and never after it. A request body is closed when its answer begins. If the
+// transport reads again to verify the end, an error would abort the answer.
 func (b *passing) Read(p []byte) (int, error) {
 	if b.ended {
 		return 0, io.EOF
@@ -67,8 +67,7 @@ func (b *passing) Read(p []byte) (int, error) {
 
 func (b *passing) Close() error { return b.from.Close() }
 
-// addRequest keeps a piece of the body until all of it is there. A body that is too
-// long, or one too many, is not read.
+// addRequest adds a piece of the body. It drops a body that is too long, or that exceeds the total limit.
 func (x *exchange) addRequest(p []byte, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -87,7 +86,8 @@ func (x *exchange) addRequest(p []byte, err error) {
 	}
 }
 
-// hashPrompt has the prompt hashed once there is an answer, so that the client does not wait for it.
+// hashPrompt queues the prompt for hashing. It is called after the answer has begun, so that the client does not
+// wait.
 func (x *exchange) hashPrompt() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -108,7 +108,7 @@ func (x *exchange) dropBody() {
 	x.body = nil
 }
 
-// findNumber returns a whole number that follows one of the keys, or 0.
+// findNumber returns the integer that follows one of the keys, or 0.
 func findNumber(body []byte, keys ...string) int {
 	for _, key := range keys {
 		if i := bytes.LastIndex(body, []byte(key)); i >= 0 {
@@ -122,7 +122,7 @@ func findNumber(body []byte, keys ...string) int {
 	return 0
 }
 
-// beginAnswer reads the answer as it passes.
+// beginAnswer starts to record the answer during forwarding.
 func (x *exchange) beginAnswer(response *http.Response) {
 	o := &x.proxy.o
 	x.row.Code = response.StatusCode
@@ -148,7 +148,7 @@ func (x *exchange) beginAnswer(response *http.Response) {
 	}}
 }
 
-// end adds the request to the run. Its prompt is known by now, or soon.
+// end adds the request to the run. It waits until the prompt is hashed.
 func (x *exchange) end() {
 	run := x.proxy.run
 	defer x.proxy.active.Add(-1)

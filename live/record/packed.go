@@ -10,15 +10,15 @@ import (
 	"github.com/replay-llm/replay/live/measure"
 )
 
-// reader reads the bytes of an answer, which may be packed.
+// reader reads the bytes of an answer, which may be compressed.
 type reader struct {
 	answer *measure.Answer
-	failed error          // why it cannot be read
-	packed *io.PipeWriter // what is packed goes in here; nil: nothing is
+	failed error          // why the answer cannot be read
+	packed *io.PipeWriter // receives the compressed bytes; nil: the answer is not compressed
 	done   sync.WaitGroup
 }
 
-// init begins to read an answer of that Content-Encoding.
+// init starts to read an answer with a Content-Encoding.
 func (r *reader) init(encoding string, a *measure.Answer) {
 	r.answer = a
 	switch encoding {
@@ -30,14 +30,14 @@ func (r *reader) init(encoding string, a *measure.Answer) {
 			if err := r.unpack(from); err != nil {
 				r.failed = fmt.Errorf("the answer cannot be unpacked: %w", err)
 			}
-			from.CloseWithError(io.ErrClosedPipe) // the rest passes unread
+			from.CloseWithError(io.ErrClosedPipe) // the remaining bytes are forwarded without being read
 		})
 	default:
 		r.failed = fmt.Errorf("the answer is packed as %s, must be gzip or not at all", encoding)
 	}
 }
 
-// unpack reads an answer to its end.
+// unpack decompresses and reads an answer to its end.
 func (r *reader) unpack(from io.Reader) error {
 	plain, err := gzip.NewReader(from)
 	if err != nil {
@@ -56,17 +56,17 @@ func (r *reader) unpack(from io.Reader) error {
 	}
 }
 
-// addBytes reads what has come.
+// addBytes reads the next bytes of an answer.
 func (r *reader) addBytes(p []byte) {
 	switch {
 	case r.packed != nil:
-		_, _ = r.packed.Write(p) // it fails where the reader has
+		_, _ = r.packed.Write(p) // the write fails after an error of the decompression
 	case r.failed == nil:
 		r.answer.AddBytes(time.Now(), p)
 	}
 }
 
-// end waits until all that has come is read. To end twice is allowed.
+// end waits until all bytes are read. It may be called twice.
 func (r *reader) end() {
 	if r.packed != nil {
 		r.packed.Close()

@@ -18,7 +18,7 @@ import (
 	"github.com/replay-llm/replay/live/record"
 )
 
-// dial opens a connection to the proxy that nothing but the test writes to.
+// dial opens a raw connection to the proxy.
 func (r *rig) dial(t *testing.T) net.Conn {
 	t.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(r.url, "http://"))
@@ -31,7 +31,7 @@ func (r *rig) dial(t *testing.T) net.Conn {
 	return c
 }
 
-// A server that is not there is an answer as such servers give it, and a row.
+// If the server is down, the client gets an error in OpenAI's format, and the record gets a row.
 func TestUpstreamIsDead(t *testing.T) {
 	r := newRig(t, record.Options{}, measure.Options{}, answer)
 	r.server.Close()
@@ -52,7 +52,7 @@ func TestUpstreamIsDead(t *testing.T) {
 	}
 }
 
-// Compressed answers pass unchanged, and are read where that is possible.
+// Compressed answers pass unchanged. Answers with gzip are also read.
 func TestPackedAnswers(t *testing.T) {
 	r := newRig(t, record.Options{}, measure.Options{}, func(w http.ResponseWriter, q *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -76,7 +76,7 @@ func TestPackedAnswers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		q.Header.Set("Accept-Encoding", "gzip, br") // or the client unpacks by itself
+		q.Header.Set("Accept-Encoding", "gzip, br") // without this header the transport would decompress the answer
 		response, err := r.client.Do(q)
 		if err != nil {
 			t.Fatal(err)
@@ -97,7 +97,7 @@ func TestPackedAnswers(t *testing.T) {
 	}
 }
 
-// A piece is passed on when it comes, and not with the next one.
+// Each piece is forwarded when it arrives, without waiting for the next piece.
 func TestPiecesPassAtOnce(t *testing.T) {
 	seen := make(chan struct{})
 	r := newRig(t, record.Options{}, measure.Options{}, func(w http.ResponseWriter, q *http.Request) {
@@ -129,7 +129,7 @@ func TestPiecesPassAtOnce(t *testing.T) {
 	}
 }
 
-// Clients of HTTP/1.0, which know no chunks, get a stream until the connection ends.
+// HTTP/1.0 has no chunked encoding, so the stream ends with the connection.
 func TestOldClients(t *testing.T) {
 	r := newRig(t, record.Options{}, measure.Options{}, answer)
 	c := r.dial(t)
@@ -146,8 +146,7 @@ func TestOldClients(t *testing.T) {
 	}
 }
 
-// What is no request for tokens passes and leaves no row: other paths, other methods, and
-// connections that become something else.
+// Requests with other paths or methods and upgraded connections are forwarded, and produce no rows.
 func TestOthersPass(t *testing.T) {
 	r := newRig(t, record.Options{}, measure.Options{}, func(w http.ResponseWriter, q *http.Request) {
 		if q.Header.Get("Upgrade") == "" {
@@ -197,8 +196,8 @@ func TestOthersPass(t *testing.T) {
 	}
 }
 
-// Bodies that are no JSON, or too large to hash, pass and are rows, with the server's count of tokens and unique
-// prompts.
+// Bodies that are not JSON or too large to hash are forwarded and produce rows. The rows have the prompt tokens that
+// the server reports, and unique prompt blocks.
 func TestOddBodies(t *testing.T) {
 	r := newRig(t, record.Options{}, measure.Options{}, func(w http.ResponseWriter, q *http.Request) {
 		sum := sha256.New()
@@ -228,7 +227,7 @@ func TestOddBodies(t *testing.T) {
 	}
 }
 
-// A connection is used for as many requests as its client likes, and one to the server, too.
+// One connection of a client carries several requests, and so does the connection to the server.
 func TestConnectionsLast(t *testing.T) {
 	from := map[string]bool{}
 	r := newRig(t, record.Options{}, measure.Options{}, func(w http.ResponseWriter, q *http.Request) {
@@ -255,12 +254,12 @@ func TestConnectionsLast(t *testing.T) {
 	}
 }
 
-// A client that leaves while it sends is a cancelled request, and keeps no memory.
+// A client that disconnects during its request makes a cancelled request, and its body is freed.
 func TestClientLeavesWhileItSends(t *testing.T) {
 	r := newRig(t, record.Options{}, measure.Options{}, answer)
 	c := r.dial(t)
 	fmt.Fprintf(c, "POST /v1/completions HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 1000\r\n\r\n{")
-	if line, err := bufio.NewReader(c).ReadString('\n'); err != nil || !strings.Contains(line, "100") { // the body is being read
+	if line, err := bufio.NewReader(c).ReadString('\n'); err != nil || !strings.Contains(line, "100") { // the server reads the body
 		t.Fatalf("%q, %v", line, err)
 	}
 	c.Close()

@@ -15,10 +15,10 @@ import (
 	"github.com/replay-llm/replay/loadgen/tokenizer"
 )
 
-// minKey is the number of bytes that a key has at least.
+// minKey is the minimum number of bytes of a key.
 const minKey = 32
 
-// ReadKey reads a key from a file; without a path it makes a random one.
+// ReadKey reads a key from a file. If the path is "", it returns a random key.
 func ReadKey(path string) ([]byte, error) {
 	if path == "" {
 		key := make([]byte, minKey)
@@ -32,8 +32,8 @@ func ReadKey(path string) ([]byte, error) {
 	return key, err
 }
 
-// WarnOfKey returns a warning about a key file that other users may read, since they could find out prompts
-// with it; else "".
+// WarnOfKey returns a warning if other users may read the key file, else "". With the key they could test which
+// prompts were sent.
 func WarnOfKey(path string) string {
 	st, err := os.Stat(path)
 	if err != nil || st.Mode().Perm()&0o077 == 0 {
@@ -42,34 +42,33 @@ func WarnOfKey(path string) string {
 	return fmt.Sprintf("%s: other users can read this key (mode %04o) and test with it which prompts were sent, must have mode 0600", path, st.Mode().Perm())
 }
 
-// prompt is a request's prompt without its text.
+// prompt is the hashed prompt of a request, without its text.
 type prompt struct {
-	tokens int // 0: not known
+	tokens int // 0: unknown
 	blocks []uint64
 }
 
-// job is a body with a prompt to hash.
+// job is a body to hash.
 type job struct {
 	body []byte
 	chat bool
 	done chan<- prompt
 }
 
-// hashers turn the prompts of bodies into the hashes of their blocks, on separate goroutines. Nothing of a body
-// is kept.
+// hashers are goroutines that hash the blocks of prompts. They keep no part of a body.
 type hashers struct {
 	jobs   chan job
 	ending chan struct{}
-	held   atomic.Int64 // bytes of bodies that wait or are read from clients
+	held   atomic.Int64 // bytes of bodies that wait for a hasher or are still being read
 	all    sync.WaitGroup
 }
 
 const (
-	maxBody = 16 << 20  // bytes of a body that is hashed; longer ones pass, and their prompts are like no other
-	maxHeld = 256 << 20 // bytes of all bodies that are held at a time
+	maxBody = 16 << 20  // maximum bytes of a hashed body; longer bodies are forwarded, and their prompts are unique
+	maxHeld = 256 << 20 // maximum bytes of all kept bodies
 )
 
-// newHashers starts workers.
+// newHashers starts the goroutines.
 func newHashers(o *Options, workers int) (*hashers, error) {
 	h := &hashers{jobs: make(chan job, 4096), ending: make(chan struct{})}
 	for range workers {
@@ -105,21 +104,21 @@ func (h *hashers) close() {
 type blockHasher struct {
 	block         int
 	bytesPerToken float64
-	tokens        *tokenizer.Tokenizer // nil: none
+	tokens        *tokenizer.Tokenizer // nil: no tokenizer
 	ids           []uint32
 	mac           hash.Hash
 	sum, content  []byte
 }
 
-// asked is the part of a body that makes up the prompt.
+// asked contains the keys of a body that make up the prompt.
 type asked struct {
 	Prompt   json.RawMessage   `json:"prompt"`
 	Tools    json.RawMessage   `json:"tools"`
 	Messages []json.RawMessage `json:"messages"`
 }
 
-// hashBody returns the prompt of a body. One that cannot be read, or that holds several
-// prompts, is not known.
+// hashBody returns the hashed prompt of a body. The prompt is unknown if the body cannot be parsed or has several
+// prompts.
 func (b *blockHasher) hashBody(body []byte, chat bool) prompt {
 	var q asked
 	if json.Unmarshal(body, &q) != nil {
@@ -143,7 +142,7 @@ func (b *blockHasher) hashBody(body []byte, chat bool) prompt {
 	return b.hashText(text)
 }
 
-// hashText hashes a text: its tokens, or without a tokenizer runs of bytes.
+// hashText hashes the tokens of a text. Without a tokenizer it hashes runs of bytes.
 func (b *blockHasher) hashText(text string) prompt {
 	if b.tokens != nil {
 		b.ids = b.tokens.Append(b.ids[:0], text)
@@ -172,13 +171,13 @@ func (b *blockHasher) hashIDs(ids []uint32) prompt {
 	return p
 }
 
-// linkBlock returns the id of the block of content after the blocks of chain, to which it adds it. Without the
-// key the content of the block cannot be found out.
+// linkBlock returns the id of the block with the current content, and adds the block to chain. The content cannot be
+// guessed from the id without the key.
 func (b *blockHasher) linkBlock(chain *[16]byte) uint64 {
 	b.mac.Reset()
 	b.mac.Write(chain[:])
 	b.mac.Write(b.content)
 	b.sum = b.mac.Sum(b.sum[:0])
 	copy(chain[:], b.sum)
-	return binary.LittleEndian.Uint64(b.sum) >> 11 // a whole number in any reader of JSON
+	return binary.LittleEndian.Uint64(b.sum) >> 11 // at most 53 bits, exact in every JSON parser
 }

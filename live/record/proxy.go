@@ -1,8 +1,7 @@
-// Package record is a proxy between clients and servers with OpenAI's API. It forwards everything unchanged, and keeps
-// the measurements of each request.
-//
-// No text is kept: a prompt is the keyed hashes of its blocks. Read proxy.go (the upstreams), exchange.go (one
-// request and its answer), prompts.go (its hashes).
+// Package record is a proxy between clients and servers with OpenAI's API. It forwards everything unchanged and
+// records the measurements of each request.
+// It records no text: a prompt is recorded as the keyed hashes of its blocks. Read proxy.go (the upstreams),
+// exchange.go (one request and its answer), prompts.go (its hashes).
 package record
 
 import (
@@ -23,33 +22,33 @@ import (
 	"github.com/replay-llm/replay/live/measure"
 )
 
-// Options are what a proxy depends on.
+// Options configure a proxy.
 type Options struct {
-	Upstreams     []*url.URL // asked in turn
-	Key           []byte     // of the hashes
-	BlockTokens   int        // of a hash
-	Tokenizer     string     // the path of a tokenizer.json; "": blocks are runs of bytes
-	BytesPerToken float64    // of such runs
-	ServerHeader  string     // of answers, with the name of the server; "": the upstream
+	Upstreams     []*url.URL // used in turn
+	Key           []byte     // key of the hashes
+	BlockTokens   int        // tokens of a hashed block
+	Tokenizer     string     // path of a tokenizer.json; "": blocks are runs of bytes
+	BytesPerToken float64    // bytes per token if there is no tokenizer
+	ServerHeader  string     // response header with the name of the server; "": use the upstream
 	Log           *slog.Logger
 }
 
-// bufferBytes is the size of the buffer for the copy of an answer: small, since a slow stream holds one all along.
+// bufferBytes is the size of the copy buffer of an answer. It is small because every open stream uses one.
 const bufferBytes = 4 << 10
 
-// Proxy is a handler that passes requests on.
+// Proxy is a handler that forwards requests.
 type Proxy struct {
 	o       Options
 	run     *measure.Run
 	hashers *hashers
 	proxy   *httputil.ReverseProxy
 	server  *http.Server
-	next    atomic.Uint64 // requests so far
+	next    atomic.Uint64 // number of requests so far
 	active  atomic.Int64
 	buffers sync.Pool
 }
 
-// New makes a proxy that listens nowhere yet.
+// New makes a proxy. Serve starts it.
 func New(o Options) (*Proxy, error) {
 	h, err := newHashers(&o, min(4, runtime.GOMAXPROCS(0)))
 	if err != nil {
@@ -67,16 +66,16 @@ func New(o Options) (*Proxy, error) {
 	return p, nil
 }
 
-// Get and Put lend the memory by way of which answers are copied.
+// Get returns a buffer for copying an answer. Get and Put implement httputil.BufferPool.
 func (p *Proxy) Get() []byte { return p.buffers.Get().(*[bufferBytes]byte)[:] }
 
-// Put takes it back.
+// Put returns a buffer to the pool.
 func (p *Proxy) Put(b []byte) { p.buffers.Put((*[bufferBytes]byte)(b)) }
 
-// exchangeKey is the key of an exchange in the context of its request.
+// exchangeKey is the context key of the exchange of a request.
 type exchangeKey struct{}
 
-// ServeHTTP passes a request on, and measures it if it asks for tokens.
+// ServeHTTP forwards a request. It measures completion and chat requests.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{proxy: p, upstream: p.o.Upstreams[0], client: r.Context()}
 	if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/completions") {
@@ -92,7 +91,7 @@ func exchangeOf(r *http.Request) *exchange {
 	return x
 }
 
-// rewrite sends a request to its upstream and changes nothing else.
+// rewrite directs a request to its upstream and changes nothing else.
 func (p *Proxy) rewrite(r *httputil.ProxyRequest) {
 	x := exchangeOf(r.In)
 	r.SetURL(x.upstream)
@@ -103,7 +102,7 @@ func (p *Proxy) rewrite(r *httputil.ProxyRequest) {
 		}
 	}
 	if r.In.Header.Get("User-Agent") == "" {
-		r.Out.Header.Set("User-Agent", "") // and none of our own
+		r.Out.Header.Set("User-Agent", "") // prevents the default User-Agent
 	}
 }
 
@@ -114,24 +113,24 @@ func (p *Proxy) watchAnswer(response *http.Response) error {
 	return nil
 }
 
-// reportError answers for an upstream that does not, with an error body as such servers send.
+// reportError writes the error response for an upstream that does not answer, in OpenAI's format.
 func (p *Proxy) reportError(w http.ResponseWriter, r *http.Request, err error) {
 	x := exchangeOf(r)
 	x.failed, x.row.Code = err, http.StatusBadGateway
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusBadGateway)
-	_ = json.NewEncoder(w).Encode(map[string]any{"error": map[string]any{ // a client that has left does not read it
+	_ = json.NewEncoder(w).Encode(map[string]any{"error": map[string]any{ // the write fails if the client has disconnected
 		"message": "no answer from " + x.upstream.Host, "type": "upstream_error", "param": nil, "code": http.StatusBadGateway,
 	}})
 }
 
-// Into returns p, the measurements of which go to run.
+// Into makes p write its measurements to run, and returns p.
 func (p *Proxy) Into(run *measure.Run) *Proxy {
 	p.run = run
 	return p
 }
 
-// Serve forwards connections at l until Shutdown, and returns nil then.
+// Serve serves connections of l until Shutdown, and then returns nil.
 func (p *Proxy) Serve(l net.Listener) error {
 	if err := p.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return err
@@ -139,8 +138,8 @@ func (p *Proxy) Serve(l net.Listener) error {
 	return nil
 }
 
-// Shutdown takes no more requests and waits for those in flight; when ctx ends before,
-// it cuts them off. All of them have been added to the run then.
+// Shutdown stops accepting requests and waits for the requests in flight. If ctx ends first, it aborts them.
+// Afterwards the run contains all of them.
 func (p *Proxy) Shutdown(ctx context.Context) error {
 	err := p.server.Shutdown(ctx)
 	if err != nil {

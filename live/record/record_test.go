@@ -35,7 +35,7 @@ const (
 	theEnd = "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":%d,\"completion_tokens\":%d,\"prompt_tokens_details\":{\"cached_tokens\":16}}}\n\ndata: [DONE]\n\n"
 )
 
-// answer is what the server behind the proxy does with a request.
+// answer is the handler of the server behind the proxy.
 func answer(w http.ResponseWriter, r *http.Request) {
 	var q struct {
 		Prompt json.RawMessage
@@ -134,7 +134,7 @@ func (r *rig) post(t *testing.T, at, body string) (status int, header http.Heade
 	return response.StatusCode, response.Header, string(all)
 }
 
-// rows reads what was recorded.
+// rows returns the recorded rows and the lines of the trace.
 func (r *rig) rows(t *testing.T, part string) (rows []measure.Row, trace []string) {
 	t.Helper()
 	for _, name := range []string{measure.RowsFile, measure.TraceFile} {
@@ -158,7 +158,7 @@ func (r *rig) rows(t *testing.T, part string) (rows []measure.Row, trace []strin
 	return rows, trace
 }
 
-// A client gets the bytes of the server, and the record has the same requests.
+// The client gets the same bytes as without the proxy, and the record has the same requests.
 func TestPassesBytesThrough(t *testing.T) {
 	r := newRig(t, record.Options{}, measure.Options{}, answer)
 	bodies := []string{
@@ -193,8 +193,8 @@ func TestPassesBytesThrough(t *testing.T) {
 	}
 }
 
-// Prompts that begin alike have hashes that do, nothing of their text is written, and another key makes
-// different hashes.
+// Prompts with the same beginning have the same first hashes. The record has none of their text. A different key
+// makes different hashes.
 func TestPromptsAreHashed(t *testing.T) {
 	var seen []string
 	for range 2 {
@@ -221,8 +221,8 @@ func TestPromptsAreHashed(t *testing.T) {
 	}
 }
 
-// A client that leaves, a server that breaks off and a proxy that ends leave whole rows
-// that say so.
+// A client that disconnects, a server that aborts, and a proxy that shuts down each produce a complete row with the
+// reason.
 func TestHalfAnswers(t *testing.T) {
 	r := newRig(t, record.Options{}, measure.Options{}, func(w http.ResponseWriter, q *http.Request) {
 		if q.URL.Query().Has("break") {
@@ -253,7 +253,7 @@ func TestHalfAnswers(t *testing.T) {
 	}
 	defer response.Body.Close()
 	for pieces := bufio.NewReader(response.Body); ; {
-		if line, err := pieces.ReadString('\n'); err != nil || strings.Contains(line, " t2") { // the third piece: the first ones are on record
+		if line, err := pieces.ReadString('\n'); err != nil || strings.Contains(line, " t2") { // wait for the third piece, so that the first pieces are recorded
 			break
 		}
 	}
@@ -268,13 +268,13 @@ func TestHalfAnswers(t *testing.T) {
 	}
 }
 
-// Parts of a run are runs.
+// Each part of a run is a complete run.
 func TestParts(t *testing.T) {
 	r := newRig(t, record.Options{}, measure.Options{PartBytes: 1}, answer)
 	for n := 1; n <= 2; n++ {
 		r.post(t, r.url, `{"prompt":"a","max_tokens":1}`)
 		part := fmt.Sprintf("part-%04d", n)
-		poll.Until(t, part+" is written", func() bool { // they are written together otherwise
+		poll.Until(t, part+" is written", func() bool { // without the wait, both requests would be in one write
 			text, err := os.ReadFile(filepath.Join(r.dir, part, measure.TraceFile))
 			return err == nil && len(text) > 0
 		})
@@ -287,7 +287,8 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// Keys are long enough, the same one makes the same hashes, and one that other users may read causes a warning.
+// A key has at least 32 bytes. The same key makes the same hashes. A key file that other users may read causes a
+// warning.
 func TestKeyFiles(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "key")

@@ -1,11 +1,11 @@
-// Package rendezvous is where a decode worker waits until a prefill worker has
-// computed the prompt of its request: a room per request, over TCP.
+// Package rendezvous lets a decode worker wait until a prefill worker has computed the prompt of a request. Each
+// request has a room, and the workers use TCP.
 //
-// The prefill worker listens and calls Complete for a room; the decode worker calls Await. The first side waits
-// for the other: a completed room leaves a mark.
+// The prefill worker listens and calls Complete for a room. The decode worker calls Await. If Complete is called
+// first, the room keeps a mark until Await.
 //
-// On the wire, the decode worker writes the room as 8 bytes, little-endian, and
-// reads one byte: 1 when the room is complete.
+// Protocol: the decode worker writes the room as 8 little-endian bytes and reads one byte. The byte is 1 when the
+// room is complete.
 package rendezvous
 
 import (
@@ -27,25 +27,25 @@ import (
 	"github.com/replay-llm/replay/live/tcp"
 )
 
-// The bytes that answer a room.
+// Possible answers for a room, one byte each.
 const (
-	refused  = 0 // another decode worker waits there
+	refused  = 0 // another decode worker waits in the room
 	complete = 1
 )
 
-// Options are how to connect and how long to wait. Zero values mean the defaults.
+// Options configure the connection and the time limits. Zero values mean the defaults.
 type Options struct {
-	Links *link.Links // default: those of link.Open
+	Links *link.Links // default: the links of link.Open
 
-	Wait time.Duration // for a connection, an answer, a completion; default 30 s
-	Mark time.Duration // for a decode worker to collect a completed room; default 60 s
+	Wait time.Duration // limit for a connection, an answer, and a completion; default 30 s
+	Mark time.Duration // how long a completed room waits for its decode worker; default 60 s
 }
 
 func (o Options) withDefaults() Options {
 	return Options{Links: link.Open(o.Links), Wait: cmp.Or(max(o.Wait, 0), 30*time.Second), Mark: cmp.Or(max(o.Mark, 0), time.Minute)}
 }
 
-// Server is the prefill worker's side.
+// Server is the server of the prefill worker.
 type Server struct {
 	limits Options
 	server *tcp.Server
@@ -55,13 +55,13 @@ type Server struct {
 	rooms  map[uint64]*room
 }
 
-// room is a room that one side has come to. It is forgotten when both have.
+// room is a room that one side has entered. It is removed when the other side arrives.
 type room struct {
-	released chan struct{} // closed when complete; of a waiting decode worker
-	mark     *time.Timer   // forgets a completed room without a decode worker; nil while one waits
+	released chan struct{} // of a waiting decode worker; closed when the room is complete
+	mark     *time.Timer   // removes a completed room that no decode worker enters; nil while a decode worker waits
 }
 
-// Listen opens a server at an address, as 127.0.0.1:0.
+// Listen opens a server at an address such as 127.0.0.1:0.
 func Listen(address string, o Options) (*Server, error) {
 	o = o.withDefaults()
 	l, err := o.Links.Listen("rendezvous", address, 0)
@@ -73,11 +73,11 @@ func Listen(address string, o Options) (*Server, error) {
 	return s, nil
 }
 
-// Port returns where the server listens.
+// Port returns the port of the server.
 func (s *Server) Port() int { return s.server.Addr().Port }
 
-// Complete releases the decode worker that waits for a room, or will within the limit of marks: its prompt is
-// computed.
+// Complete reports that the prompt of a room is computed. It releases the decode worker that waits, or the one that
+// arrives within Options.Mark.
 func (s *Server) Complete(id uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,7 +94,7 @@ func (s *Server) Complete(id uint64) {
 	}
 }
 
-// Close rejects all peers and waits until all are gone.
+// Close rejects all peers and waits until all of them have left.
 func (s *Server) Close() {
 	s.mu.Lock()
 	s.closed = true
@@ -125,8 +125,8 @@ func (s *Server) answerDecoder(c net.Conn) {
 	}
 }
 
-// enterRoom returns the room to wait in, nil if it is complete already. It reports false if another decode
-// worker waits there.
+// enterRoom returns the room to wait in, or nil if the room is already complete. It reports false if another decode
+// worker waits in the room.
 func (s *Server) enterRoom(id uint64) (*room, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,13 +144,13 @@ func (s *Server) enterRoom(id uint64) (*room, bool) {
 	return nil, true
 }
 
-// awaitCompletion waits until a room is complete, the limit is over, or the other side
-// leaves.
+// awaitCompletion waits until the room is complete, the time limit ends, or the decode worker disconnects. It reports
+// whether the room is complete.
 func (s *Server) awaitCompletion(c net.Conn, id uint64, r *room) bool {
 	left := make(chan struct{})
 	go func() {
 		defer close(left)
-		_, _ = c.Read(make([]byte, 1)) // nothing more is said, so it ends with the connection or its deadline
+		_, _ = c.Read(make([]byte, 1)) // the decode worker writes nothing more, so the read ends with the connection or its deadline
 	}()
 	select {
 	case <-r.released:
@@ -161,7 +161,7 @@ func (s *Server) awaitCompletion(c net.Conn, id uint64, r *room) bool {
 	}
 }
 
-// forgetRoom removes a room if it still is this one.
+// forgetRoom removes a room, unless a new room has the same id.
 func (s *Server) forgetRoom(id uint64, r *room) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -170,8 +170,7 @@ func (s *Server) forgetRoom(id uint64, r *room) {
 	}
 }
 
-// Await waits at the prefill worker's server until a room is complete. Errors are
-// *fault.Error of a Backend type.
+// Await waits at the prefill worker's server until a room is complete. Errors are *fault.Error of a Backend type.
 func Await(ctx context.Context, host string, port uint16, id uint64, o Options) error {
 	o = o.withDefaults()
 	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
@@ -188,7 +187,7 @@ func Await(ctx context.Context, host string, port uint16, id uint64, o Options) 
 	}
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(o.Wait))
-	// The end of ctx ends what blocks below.
+	// The end of ctx aborts the blocking calls below.
 	defer context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })()
 	answer, err := askForRoom(c, id)
 	switch {
@@ -218,7 +217,7 @@ func askForRoom(c net.Conn, id uint64) (byte, error) {
 	return b[0], nil
 }
 
-// typeOfError returns late for an error that is a timeout, else otherwise.
+// typeOfError returns late if the error is a timeout, else otherwise.
 func typeOfError(err error, otherwise, late fault.Type) fault.Type {
 	var timeout net.Error
 	if errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout() {

@@ -30,7 +30,7 @@ func listenAt(t *testing.T, limits Options) *Server {
 	return s
 }
 
-// Rooms returns the number of rooms that one side waits in.
+// Rooms returns the number of rooms in which one side waits.
 func (s *Server) Rooms() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -41,14 +41,13 @@ func (s *Server) awaitRoom(t *testing.T, id uint64, wait time.Duration) error {
 	return Await(t.Context(), "127.0.0.1", uint16(s.Port()), id, Options{Wait: wait})
 }
 
-// occupied waits until n rooms are waited in.
+// occupied waits until one side waits in n rooms.
 func (s *Server) occupied(t *testing.T, n int) {
 	t.Helper()
 	poll.Until(t, fmt.Sprintf("%d rooms", n), func() bool { return s.Rooms() == n })
 }
 
-// Decode waits when it comes first and when it comes last, and rooms are
-// forgotten.
+// A decode worker may arrive before or after Complete, and rooms are removed afterwards.
 func TestBothOrders(t *testing.T) {
 	s := listenAt(t, Options{Wait: long})
 	s.Complete(1)
@@ -71,7 +70,7 @@ func TestBothOrders(t *testing.T) {
 	s.occupied(t, 0)
 }
 
-// A second one in a room is refused, and the first still gets its answer.
+// A second decode worker in a room is refused, and the first one still gets its answer.
 func TestSecondWaiter(t *testing.T) {
 	s := listenAt(t, Options{Wait: long})
 	done := make(chan error, 1)
@@ -86,16 +85,16 @@ func TestSecondWaiter(t *testing.T) {
 	}
 }
 
-// Nothing waits for ever: not for a prefill that is missing, not for a decode that does not come, sends
-// nothing, or leaves.
+// Every wait is limited: for a missing prefill worker, a missing decode worker, and a decode worker that sends
+// nothing or disconnects.
 func TestLimits(t *testing.T) {
 	s := listenAt(t, Options{Wait: long, Mark: 20 * time.Millisecond})
 	if err := s.awaitRoom(t, 1, 30*time.Millisecond); !errors.Is(err, fault.BackendResponseTimeout) {
 		t.Errorf("a prefill that is missing: %v", err)
 	}
-	s.occupied(t, 0) // a side that left is forgotten
+	s.occupied(t, 0) // the room of a decode worker that left is removed
 	s.Complete(2)
-	s.occupied(t, 0) // and so is the mark
+	s.occupied(t, 0) // the mark is removed too
 
 	short := listenAt(t, Options{Wait: 20 * time.Millisecond})
 	if err := short.awaitRoom(t, 1, long); !errors.Is(err, fault.BackendDisconnected) {
@@ -125,7 +124,7 @@ func TestCancelled(t *testing.T) {
 	s.occupied(t, 0)
 }
 
-// No server, and servers that answer nonsense.
+// Await returns an error if there is no server or the server sends wrong answers.
 func TestBadServers(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -158,7 +157,7 @@ func TestBadServers(t *testing.T) {
 	}
 }
 
-// Closing ends the waiting calls, and forgets marks.
+// Close ends the waiting calls and removes the marks.
 func TestClose(t *testing.T) {
 	s := listenAt(t, Options{Wait: long})
 	s.Complete(9)
@@ -173,7 +172,7 @@ func TestClose(t *testing.T) {
 	s.occupied(t, 0)
 }
 
-// Many rooms, both orders at random.
+// Complete and Await of many rooms run in random order.
 func TestManyRooms(t *testing.T) {
 	s := listenAt(t, Options{Wait: long})
 	var wg sync.WaitGroup

@@ -15,23 +15,23 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// Served is a model that is served, or was.
+// Served is a model that is or was served.
 type Served struct {
 	Name          string
-	ContextLength int       // tokens; 0: not told
-	Since         time.Time // when it was first seen
-	Instances     int       // that serve it now; of pairs, of the kind that is fewer
+	ContextLength int       // tokens; 0: unknown
+	Since         time.Time // when the model was first seen
+	Instances     int       // number of workers that serve the model now; of prefill and decode workers, the smaller number
 	Target        engine.Target
 }
 
-// Catalog is the models that workers serve, by their cards.
+// Catalog lists the models that workers serve, according to their model cards.
 type Catalog struct {
 	rt      *drt.Runtime
 	cards   *drt.Cards
 	options Options
 	quit    context.CancelFunc
 	done    sync.WaitGroup
-	workers bell.Bell // rings when those of a pool have changed
+	workers bell.Bell // rings when the workers of a pool have changed
 
 	mu      sync.Mutex
 	pools   map[drt.Name]*Pool
@@ -40,8 +40,8 @@ type Catalog struct {
 	seen    func(model string)
 }
 
-// Follow begins to follow the cards of a cluster. seen, if not nil, is called with
-// the name of each model once. The catalog lives until Close.
+// Follow starts to follow the model cards of a cluster. If seen is not nil, it is called once for each model name.
+// The catalog is open until Close.
 func Follow(ctx context.Context, rt *drt.Runtime, o Options, seen func(model string)) (*Catalog, error) {
 	cards, err := rt.Cards(ctx)
 	if err != nil {
@@ -57,7 +57,7 @@ func Follow(ctx context.Context, rt *drt.Runtime, o Options, seen func(model str
 	return c, nil
 }
 
-// Close stops following. Requests in flight continue.
+// Close stops following the cards. Requests in flight continue.
 func (c *Catalog) Close() {
 	c.quit()
 	c.done.Wait()
@@ -81,17 +81,17 @@ func (c *Catalog) followCards(ctx context.Context) {
 	}
 }
 
-// kind is a set of workers of a model: those of a mode at one endpoint.
+// kind identifies a set of workers of a model by endpoint and mode.
 type kind struct {
 	name drt.Name
 	mode engine.Mode
 }
 
-// noteCards takes in the cards that there are now. A worker shows its card before it
-// can be called, so that those are counted that can be.
+// noteCards updates the models from the current cards. A worker shows its card before it accepts calls, so noteCards
+// counts only workers that accept calls.
 func (c *Catalog) noteCards(ctx context.Context, cards []drt.Card) error {
 	var errs error
-	kinds := make(map[string]map[kind]int) // cards, by model and kind
+	kinds := make(map[string]map[kind]int) // number of cards by model and kind
 	lengths := make(map[string]int)
 	for _, one := range cards {
 		if only := c.options.Namespace; only != "" && one.Instance.Namespace != only {
@@ -99,7 +99,7 @@ func (c *Catalog) noteCards(ctx context.Context, cards []drt.Card) error {
 		}
 		card, err := readCard(one.JSON)
 		if err != nil || card.Name == "" {
-			continue // another program's
+			continue // card of another program
 		}
 		if kinds[card.Name] == nil {
 			kinds[card.Name] = make(map[kind]int)
@@ -138,9 +138,9 @@ func (c *Catalog) noteCards(ctx context.Context, cards []drt.Card) error {
 	return errs
 }
 
-// findTarget returns the workers that answer for a model, and how many there are: workers that do all
-// of a request, or a pair; nil if there is only one half of a pair. Of several endpoints, the one with most
-// workers is taken, then the first by name.
+// findTarget returns the target of a model and its number of workers. The target is a pool of aggregated workers or a
+// Pair, and nil if one half of a pair is missing. Of several endpoints, the one with the most workers is selected,
+// then the first by name.
 func (c *Catalog) findTarget(ctx context.Context, cards map[kind]int) (engine.Target, int, error) {
 	best := make(map[engine.Mode]drt.Name)
 	for _, k := range slices.SortedFunc(maps.Keys(cards), func(a, b kind) int {
@@ -168,7 +168,7 @@ func (c *Catalog) findTarget(ctx context.Context, cards map[kind]int) (engine.Ta
 	return &Pair{Prefill: prefill, Decode: decode}, min(len(prefill.Workers()), len(decode.Workers())), nil
 }
 
-// openPool returns the pool of an endpoint, opened at the first call. c.mu is held.
+// openPool returns the pool of an endpoint, and opens it at the first call. c.mu must be held.
 func (c *Catalog) openPool(ctx context.Context, name drt.Name, role scheduler.Role) (*Pool, error) {
 	if p := c.pools[name]; p != nil {
 		return p, nil
@@ -183,8 +183,8 @@ func (c *Catalog) openPool(ctx context.Context, name drt.Name, role scheduler.Ro
 	return p, err
 }
 
-// Models lists the models that are served now, by name, and a channel that is
-// closed when that changes.
+// Models returns the models that are served now, sorted by name. It also returns a channel that is closed at the next
+// change.
 func (c *Catalog) Models() ([]Served, <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -197,7 +197,8 @@ func (c *Catalog) Models() ([]Served, <-chan struct{}) {
 	return all, c.changed
 }
 
-// Find returns a model that is served, or was: then its requests find no instances.
+// Find returns a model that is or was served. Requests for a model that is no longer served fail, since it has no
+// instances.
 func (c *Catalog) Find(name string) (Served, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

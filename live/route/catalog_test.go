@@ -15,8 +15,7 @@ import (
 	"github.com/replay-llm/replay/router/policy"
 )
 
-// follow returns the catalog of a hub and a function that lists the models it has
-// been seen to have.
+// follow returns the catalog of a hub, and a function that returns the model names that the catalog reported.
 func follow(t *testing.T, hub *drttest.Servers, o route.Options) (*route.Catalog, func() []string) {
 	t.Helper()
 	var mu sync.Mutex
@@ -37,7 +36,7 @@ func follow(t *testing.T, hub *drttest.Servers, o route.Options) (*route.Catalog
 	}
 }
 
-// awaitModels waits until a catalog lists these models, with their instances.
+// awaitModels waits until a catalog lists the wanted models and their number of instances.
 func awaitModels(t *testing.T, c *route.Catalog, want string) []route.Served {
 	t.Helper()
 	for {
@@ -57,8 +56,8 @@ func awaitModels(t *testing.T, c *route.Catalog, want string) []route.Served {
 	}
 }
 
-// A model is served while a worker that can be called shows its card; later it is
-// still known. The shortest context of all is the model's.
+// A model is served while a callable worker shows its card. Afterwards Find still returns the model. Its context
+// length is the shortest of all cards.
 func TestCatalog(t *testing.T) {
 	hub := drttest.Start(t)
 	c, seen := follow(t, hub, route.Options{})
@@ -73,7 +72,7 @@ func TestCatalog(t *testing.T) {
 	if served[0].ContextLength != 1234 {
 		t.Errorf("a context of %d tokens, want the shortest", served[0].ContextLength)
 	}
-	other := serve(t, hub, engine.Aggregated, func(c *engine.ModelCard) { c.Name = "" }) // another program's
+	other := serve(t, hub, engine.Aggregated, func(c *engine.ModelCard) { c.Name = "" }) // card of another program
 	if who, _ := call(t, served[0].Target, drttest.Within(t), prompt(1, 2), nil); who != first.ID() && who != second.ID() && who != other.ID() {
 		t.Errorf("%x answered, which is nobody", who)
 	}
@@ -91,7 +90,7 @@ func TestCatalog(t *testing.T) {
 	}
 }
 
-// A catalog of a namespace has the models of its workers only.
+// A catalog of a namespace lists only the models of its workers.
 func TestCatalogOfNamespace(t *testing.T) {
 	hub := drttest.Start(t)
 	own, _ := follow(t, hub, route.Options{Namespace: "test"})
@@ -101,8 +100,8 @@ func TestCatalogOfNamespace(t *testing.T) {
 	awaitModels(t, other, "[]")
 }
 
-// Prefill and decode workers serve a model together, which is there when both
-// are; each request goes to one of either.
+// Prefill and decode workers serve a model together. The model is listed when both are available. Each request is
+// routed to one prefill worker and one decode worker.
 func TestCatalogOfPairs(t *testing.T) {
 	for _, name := range []policy.Name{policy.RoundRobin, policy.KV, "p2c"} {
 		t.Run(string(name), func(t *testing.T) {
@@ -126,7 +125,7 @@ func TestCatalogOfPairs(t *testing.T) {
 			for range 6 {
 				answer()
 			}
-			if name == policy.RoundRobin { // which may learn of the second decode worker later than of the model
+			if name == policy.RoundRobin { // the catalog may list the model before the pool knows the second decode worker
 				poll.Until(t, "both decode workers answer in turn", func() bool {
 					answer()
 					return len(met) == 2

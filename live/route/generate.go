@@ -15,27 +15,27 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// Observer receives the events of one request, at each of the workers if prefill and decode workers serve it together.
+// Observer receives the events of one request. If prefill and decode workers serve the request, it receives the
+// events of both.
 type Observer interface {
-	// Placed is called when a worker has been chosen.
+	// Placed is called after the choice of a worker.
 	Placed(stage scheduler.Role, worker uint64)
-	// Taken is called with the instant at which the worker took the request.
+	// Taken is called with the time at which the worker accepted the request.
 	Taken(stage scheduler.Role, worker uint64, at time.Time)
-	// Read is called with each chunk, and when it was read, before it is passed on.
+	// Read is called with each chunk and its read time, before the caller gets the chunk.
 	Read(stage scheduler.Role, c *engine.Chunk, at time.Time)
 }
 
-// observerKey is under which a context knows its Observer.
+// observerKey is the context key of the Observer.
 type observerKey struct{}
 
-// Observe lets o read the request that ctx is for.
+// Observe returns a context that reports the events of its request to o.
 func Observe(ctx context.Context, o Observer) context.Context {
 	return context.WithValue(ctx, observerKey{}, o)
 }
 
-// Generate sends the request to one of the workers. Errors, returned and yielded,
-// are *engine.Error: of a Backend type if the worker's engine said so, of another
-// if no worker could be reached or its stream broke.
+// Generate sends the request to one of the workers. Errors, returned and yielded, are *engine.Error. An error of the
+// worker's engine has a Backend type. If no worker could be reached or the stream broke, the error has another type.
 func (p *Pool) Generate(ctx context.Context, rc cancel.Context, rq *engine.Request, headers map[string]string) (iter.Seq2[*engine.Chunk, error], error) {
 	for tries := 1; ; tries++ {
 		c, err := p.chooseWorker(ctx, rc, rq)
@@ -44,25 +44,25 @@ func (p *Pool) Generate(ctx context.Context, rc cancel.Context, rq *engine.Reque
 		}
 		chunks, err := c.Generate(ctx, rc, rq, headers)
 		if tries < maxTries && errors.Is(err, drt.ErrNoInstances) && p.namedWorker(rq.Routing) == nil {
-			continue // it left between the choice and the call; nothing was sent
+			continue // the worker left between the choice and the call, and nothing was sent
 		}
 		return chunks, err
 	}
 }
 
-// maxTries bounds how many workers that leave at the wrong moment are chosen for
-// one request.
+// maxTries is the maximum number of workers that are chosen for one request because the chosen worker left before the
+// call.
 const maxTries = 3
 
-// chosen is a worker that was chosen for one request: an engine.Target for it.
+// chosen is a worker that was chosen for one request. It implements engine.Target.
 type chosen struct {
 	pool   *Pool
 	choice drt.Choice
 	rq     *engine.Request
-	used   atomic.Bool // the choice belongs to a call
+	used   atomic.Bool // a call has used the choice
 }
 
-// chooseWorker chooses a worker. Its caller then calls Generate, or drop.
+// chooseWorker chooses a worker. The caller must then call Generate or dropChoice.
 func (p *Pool) chooseWorker(ctx context.Context, rc cancel.Context, rq *engine.Request) (*chosen, error) {
 	choice, err := p.routeFor(rq)(ctx, rc, p.client)
 	if err != nil {
@@ -74,7 +74,7 @@ func (p *Pool) chooseWorker(ctx context.Context, rc cancel.Context, rq *engine.R
 	return &chosen{pool: p, choice: choice, rq: rq}, nil
 }
 
-// pick returns the choice that was made, and another one if that did not do.
+// pick returns the worker that was chosen. If the call to this worker fails, pick chooses again.
 func (c *chosen) pick(ctx context.Context, rc cancel.Context, client *drt.Client) (drt.Choice, error) {
 	if !c.used.Swap(true) {
 		return c.choice, nil
@@ -82,14 +82,14 @@ func (c *chosen) pick(ctx context.Context, rc cancel.Context, client *drt.Client
 	return c.pool.routeFor(c.rq)(ctx, rc, client)
 }
 
-// dropChoice gives the choice back, if no call has it.
+// dropChoice releases the choice, if no call has used it.
 func (c *chosen) dropChoice() {
 	if !c.used.Swap(true) && c.choice.Done != nil {
 		c.choice.Done()
 	}
 }
 
-// Generate calls the worker.
+// Generate calls the chosen worker.
 func (c *chosen) Generate(ctx context.Context, rc cancel.Context, rq *engine.Request, headers map[string]string) (iter.Seq2[*engine.Chunk, error], error) {
 	p := c.pool
 	defer c.dropChoice()
@@ -103,7 +103,7 @@ func (c *chosen) Generate(ctx context.Context, rc cancel.Context, rq *engine.Req
 	return telemetry.Follow(span, chunks, err)
 }
 
-// routeFor returns how a worker is chosen for rq: the one it names, or as the pool does.
+// routeFor returns the route for rq: to the worker that rq names, or to the worker that the policy chooses.
 func (p *Pool) routeFor(rq *engine.Request) drt.Route {
 	if id := p.namedWorker(rq.Routing); id != nil {
 		return drt.Direct(*id)
@@ -116,17 +116,16 @@ func (p *Pool) routeFor(rq *engine.Request) drt.Route {
 		session, _ := ctx.Value(sessionKey{}).(string)
 		choice, err := p.pickerFor(rq.TokenIDs).pickWorker(ctx, rc, ask{rq.TokenIDs, session}, available)
 		if rq.Routing != nil && rq.Routing.DPRank != nil {
-			choice.Rank = nil // the request names one
+			choice.Rank = nil // the request names a rank
 		}
 		return choice, err
 	}
 }
 
-// sessionKey is under which a context knows the session of its request.
+// sessionKey is the context key of the session of a request.
 type sessionKey struct{}
 
-// WithSession returns a context for a request of the session of that name, which
-// policies may read.
+// WithSession returns a context with the name of the session. Routing policies may use the session.
 func WithSession(ctx context.Context, name string) context.Context {
 	return context.WithValue(ctx, sessionKey{}, name)
 }
@@ -144,15 +143,13 @@ func (p *Pool) namedWorker(r *engine.Routing) *uint64 {
 	return r.BackendInstanceID
 }
 
-// Pair is prefill workers and decode workers: each request goes to one of the
-// first, then to one of the second. With a prefill worker that can be met
-// (package rendezvous), both get it at once.
+// Pair consists of prefill workers and decode workers. Each request is sent to a prefill worker and then to a decode
+// worker. If the prefill worker supports rendezvous, both get the request at the same time.
 type Pair struct {
 	Prefill, Decode *Pool
 }
 
-// Generate sends the request to both kinds of workers. The chunks are those of the
-// decode worker.
+// Generate sends the request to a prefill worker and a decode worker. It returns the chunks of the decode worker.
 func (p *Pair) Generate(ctx context.Context, rc cancel.Context, rq *engine.Request, headers map[string]string) (iter.Seq2[*engine.Chunk, error], error) {
 	first, err := p.Prefill.chooseWorker(ctx, rc, rq)
 	if err != nil {

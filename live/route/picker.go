@@ -20,46 +20,45 @@ import (
 	"github.com/replay-llm/replay/sim/blockhash"
 )
 
-// picker puts a router.Dispatcher in front of workers and requests that come and go under any names: it gives
-// them the small ids that a dispatcher knows, and reuses an id when it is no longer needed. Any goroutine may
-// call it.
+// picker connects a router.Dispatcher to workers and requests with arbitrary ids. It maps their ids to the small ids
+// of the dispatcher, and reuses a small id when it is free. It is safe for concurrent use.
 type picker struct {
 	blockTokens int             // 0: the policy does not read prompts
-	index       *kvevents.Index // of what workers have cached; nil if blockTokens is 0
+	index       *kvevents.Index // caches of the workers; nil if blockTokens is 0
 	options     *Options
 	began       time.Time
 	quit        chan struct{}
 
 	mu      sync.Mutex
 	router  *router.Dispatcher
-	tickets []*ticket // by request id; nil if it is free
+	tickets []*ticket // by request id; nil if the id is free
 	vacant  []sim.RequestID
 	placed  []router.Placement
-	number  map[uint64]sim.WorkerID // by worker
-	worker  []uint64                // by number
+	number  map[uint64]sim.WorkerID // small id by worker
+	worker  []uint64                // worker by small id
 	follows map[uint64]*followed
 	closed  bool
 }
 
-// ticket is a request that is held or placed.
+// ticket is a request that is queued or placed.
 type ticket struct {
 	sim.Request
-	placed   chan router.Placement // of capacity 1
-	sequence []uint64              // hashes of its blocks
-	cached   []router.Match        // of each worker its best rank, under rank 0
-	ranks    []int32               // those ranks
-	first    bool                  // its first token is there
+	placed   chan router.Placement // has capacity 1
+	sequence []uint64              // sequence hashes of the blocks
+	cached   []router.Match        // the best rank of each worker, stored as rank 0
+	ranks    []int32               // the real ranks of cached
+	first    bool                  // the first token has arrived
 	gone     bool
 }
 
-// ask is a request to be placed.
+// ask is a request to place.
 type ask struct {
 	tokens  []uint32
-	session string // "" is none
+	session string // "": no session
 }
 
-// newPicker returns a picker of no workers. Policies that read caches are for blocks of blockTokens tokens and
-// passes of at most batchedTokens.
+// newPicker returns a picker without workers. blockTokens and batchedTokens, the maximum tokens of a pass, are for
+// policies that read caches.
 func newPicker(name policy.Name, o *Options, blockTokens, batchedTokens int) (*picker, error) {
 	if name.Info().Prompts {
 		return nil, excerpt.Errorf("router is %q, which keeps the prompts that it has sent, and the frontend keeps none: use another router", string(name))
@@ -87,19 +86,18 @@ func newPicker(name policy.Name, o *Options, blockTokens, batchedTokens int) (*p
 	return p, nil
 }
 
-// Sequence returns the sequence hashes of the prompt of a request. The
-// dispatcher calls it while p.mu is held.
+// Sequence returns the sequence hashes of the prompt of a request. The dispatcher calls it while p.mu is held.
 func (p *picker) Sequence(id sim.RequestID) []uint64 { return p.tickets[id].sequence }
 
-// Cached returns the workers that cache blocks of the prompt of a request, with the number of blocks. The
+// Cached returns the workers with cached blocks of the prompt of a request, and their number of blocks. The
 // dispatcher calls it while p.mu is held.
 func (p *picker) Cached(id sim.RequestID) []router.Match { return p.tickets[id].cached }
 
 // errClosed reports that a picker was closed.
 var errClosed = errors.New("the router is closed")
 
-// pickWorker chooses among the workers available, which are ascending. While the policy
-// holds the request back it waits, as long as neither ctx nor rc has ended.
+// pickWorker chooses one of the available workers, which must be in ascending order. While the policy queues the
+// request, it waits until ctx or rc ends.
 func (p *picker) pickWorker(ctx context.Context, rc cancel.Context, a ask, available []uint64) (drt.Choice, error) {
 	t := p.newTicket(a)
 	if err := p.routeTicket(t, available); err != nil {
@@ -125,7 +123,7 @@ func (p *picker) pickWorker(ctx context.Context, rc cancel.Context, a ask, avail
 	}
 }
 
-// newTicket returns a request as the dispatcher takes it, except its id.
+// newTicket returns a request for the dispatcher, without its id.
 func (p *picker) newTicket(a ask) *ticket {
 	t := &ticket{placed: make(chan router.Placement, 1)}
 	t.InputTokens, t.Session = len(a.tokens), sessionNumber(a.session)
@@ -138,8 +136,8 @@ func (p *picker) newTicket(a ask) *ticket {
 	return t
 }
 
-// bestRanks keeps of each worker the rank that caches most, under rank 0, where policies look workers up. It returns the
-// ranks, too.
+// bestRanks keeps the rank with the most cached blocks of each worker. It stores the match as rank 0, because
+// policies look up workers by rank 0. It also returns the real ranks.
 func bestRanks(found []router.Match) (kept []router.Match, ranks []int32) {
 	kept = found[:0]
 	for _, m := range found {
@@ -155,7 +153,8 @@ func bestRanks(found []router.Match) (kept []router.Match, ranks []int32) {
 	return kept, ranks
 }
 
-// rankOf returns the rank of a worker of several that caches most of a prompt; nil: none, and the worker chooses.
+// rankOf returns the rank of a worker with the most cached blocks of a prompt. It returns nil if the worker has one
+// rank or caches no block.
 func (p *picker) rankOf(t *ticket, w sim.WorkerID) *int32 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -167,8 +166,7 @@ func (p *picker) rankOf(t *ticket, w sim.WorkerID) *int32 {
 	return &t.ranks[i]
 }
 
-// sessionNumber returns a number that follows from the name of a session, -1
-// if there is none. Two sessions may share one.
+// sessionNumber returns a hash of the name of a session, or -1 for no session. Two sessions may have the same number.
 func sessionNumber(name string) int32 {
 	if name == "" {
 		return -1
@@ -178,7 +176,7 @@ func sessionNumber(name string) int32 {
 	return int32(h.Sum32() >> 1)
 }
 
-// routeTicket hands a request to the dispatcher, after the workers available.
+// routeTicket updates the available workers and passes a request to the dispatcher.
 func (p *picker) routeTicket(t *ticket, available []uint64) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -204,7 +202,7 @@ func (p *picker) routeTicket(t *ticket, available []uint64) error {
 	return nil
 }
 
-// setWorkers makes the workers available the candidates.
+// setWorkers makes the available workers the candidates of the dispatcher.
 func (p *picker) setWorkers(available []uint64) error {
 	var known []uint64
 	for _, w := range p.router.Workers() {
@@ -232,7 +230,7 @@ func (p *picker) setWorkers(available []uint64) error {
 	return err
 }
 
-// numberOf returns the id by which index and dispatcher know a worker.
+// numberOf returns the id of a worker in the index and the dispatcher.
 func (p *picker) numberOf(name uint64) sim.WorkerID {
 	if w, ok := p.number[name]; ok {
 		return w
@@ -248,12 +246,12 @@ func (p *picker) numberOf(name uint64) sim.WorkerID {
 	return w
 }
 
-// unusedNumber returns the id of a worker that is forgotten: no candidate, not
-// followed and without requests. If there is none, it is a new one.
+// unusedNumber returns an id that is free: its worker is no candidate, is not followed and has no requests. If no id
+// is free, it returns a new id.
 func (p *picker) unusedNumber() sim.WorkerID {
 	fresh := sim.WorkerID(len(p.worker))
 	if p.router.Queued() > 0 {
-		return fresh // held requests refer to workers and their caches by id
+		return fresh // queued requests refer to workers and their caches by id
 	}
 	running := p.router.Loads().Running
 	for w, name := range p.worker {
@@ -271,7 +269,7 @@ func (p *picker) nameOf(w sim.WorkerID) uint64 {
 	return p.worker[w]
 }
 
-// handOut passes placements to the requests that wait for them.
+// handOut passes placements to the waiting requests.
 func (p *picker) handOut(placed []router.Placement) {
 	for _, x := range placed {
 		p.tickets[x.Request.ID].placed <- x
@@ -279,8 +277,8 @@ func (p *picker) handOut(placed []router.Placement) {
 	p.placed = placed[:0]
 }
 
-// notifyRouter reports a change of a request to the dispatcher and hands out what
-// that places. p.mu is held.
+// notifyRouter reports a change of a request to the dispatcher, and passes new placements to the waiting requests.
+// p.mu must be held.
 func (p *picker) notifyRouter(t *ticket, change func(sim.Time, sim.RequestID, []router.Placement) ([]router.Placement, error)) {
 	placed, err := change(p.clockTime(), t.ID, p.placed[:0])
 	p.handOut(placed)
@@ -289,7 +287,7 @@ func (p *picker) notifyRouter(t *ticket, change func(sim.Time, sim.RequestID, []
 	}
 }
 
-// noteFirst notes that a request has its first token.
+// noteFirst records that a request has its first token.
 func (p *picker) noteFirst(t *ticket) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -299,7 +297,7 @@ func (p *picker) noteFirst(t *ticket) {
 	t.first = true
 }
 
-// removeTicket takes a request out, wherever it is.
+// removeTicket removes a queued or placed request.
 func (p *picker) removeTicket(t *ticket) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -312,7 +310,7 @@ func (p *picker) removeTicket(t *ticket) {
 	p.freeID(t)
 }
 
-// freeID frees the id of a request that has left. p.mu is held.
+// freeID frees the id of a finished request. p.mu must be held.
 func (p *picker) freeID(t *ticket) {
 	t.gone = true
 	p.tickets[t.ID] = nil
@@ -322,7 +320,7 @@ func (p *picker) freeID(t *ticket) {
 // clockTime returns the time on the dispatcher's clock.
 func (p *picker) clockTime() sim.Time { return sim.Time(float64(time.Since(p.began)) / 1e6) }
 
-// close stops following all workers. Requests that are held get an error.
+// close stops following all workers. Queued requests get an error.
 func (p *picker) close() {
 	p.mu.Lock()
 	if p.closed {
@@ -339,14 +337,14 @@ func (p *picker) close() {
 	}
 }
 
-// followed is a worker with KV events that are followed.
+// followed is a worker with subscribed KV events.
 type followed struct {
 	sources []kvevents.Source
-	stops   []func() // end the subscriptions, and forget what they brought
+	stops   []func() // end the subscriptions and drop their blocks from the index
 }
 
-// followWorker makes sources those of a worker's events; none drops the known cache of the worker. Following the same
-// ones again changes nothing.
+// followWorker subscribes to the KV event sources of a worker. Without sources, it drops the known cache of the
+// worker. The same sources again change nothing.
 func (p *picker) followWorker(worker uint64, sources []kvevents.Source) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -391,8 +389,8 @@ func (p *picker) subscribeTo(f *followed, worker uint64, s kvevents.Source) erro
 	return nil
 }
 
-// noteCut counts a publisher that was cut off, and warns of it. Other goroutines may hold p.mu when it is
-// called.
+// noteCut counts a publisher that was disconnected, and logs a warning. Another goroutine may hold p.mu during the
+// call.
 func (p *picker) noteCut(worker uint64, s kvevents.Source, err error) {
 	var limit *kvevents.LimitError
 	if errors.As(err, &limit) && p.options.CutOff != nil {
@@ -403,14 +401,14 @@ func (p *picker) noteCut(worker uint64, s kvevents.Source, err error) {
 	}
 }
 
-// stopFollowing stops following a worker and forgets its cache.
+// stopFollowing stops following a worker and drops its cache from the index.
 func (f *followed) stopFollowing() {
 	for _, stop := range f.stops {
 		stop()
 	}
 }
 
-// unfollowOthers stops following the workers for which serves reports false.
+// unfollowOthers stops following the workers for which serves returns false.
 func (p *picker) unfollowOthers(serves func(worker uint64) bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

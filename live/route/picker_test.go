@@ -25,7 +25,7 @@ import (
 
 const blockTokens = 16
 
-// promptOf is a prompt of blocks of equal tokens.
+// promptOf returns a prompt of one block per token. All tokens of a block are equal.
 func promptOf(tokens ...uint32) []uint32 {
 	var out []uint32
 	for _, t := range tokens {
@@ -58,7 +58,7 @@ func sourceOf(tee *kvevents.Tee) []kvevents.Source {
 	return []kvevents.Source{{Events: tee.Events(), Replay: tee.Replay()}}
 }
 
-// newTestPicker returns a picker of the KV policy, with passes of 64 tokens.
+// newTestPicker returns a picker of the KV policy with passes of 64 tokens.
 func newTestPicker(t *testing.T, config string) *picker {
 	t.Helper()
 	c, err := router.ParseConfig([]byte(config))
@@ -73,7 +73,7 @@ func newTestPicker(t *testing.T, config string) *picker {
 	return p
 }
 
-// pickWorker picks among workers for a prompt.
+// pickWorker picks one of the available workers for a prompt.
 func pickWorker(t *testing.T, p *picker, tokens []uint32, available ...uint64) drt.Choice {
 	t.Helper()
 	c, err := p.pickWorker(drttest.Within(t), cancel.New(""), ask{tokens: tokens}, available)
@@ -99,13 +99,13 @@ func checkIdle(t *testing.T, p *picker) {
 	}
 }
 
-// Requests go to the worker that has cached their prompts, and to other workers when it is gone. The index forgets a
-// worker that is gone.
+// Requests are routed to the worker that has cached their prompts. When this worker leaves, they are routed to other
+// workers. The index drops the worker.
 func TestPickByCache(t *testing.T) {
 	p := newTestPicker(t, `{"router_queue_threshold":null}`)
 	tees := map[uint64]*kvevents.Tee{100: newTee(t), 200: newTee(t), 300: newTee(t)}
 	for name, tee := range tees {
-		for range 2 { // again, which changes nothing
+		for range 2 { // the second call changes nothing
 			if err := p.followWorker(name, sourceOf(tee)); err != nil {
 				t.Fatal(err)
 			}
@@ -135,8 +135,7 @@ func TestPickByCache(t *testing.T) {
 	}
 }
 
-// A request waits while every worker is busy; it is placed when one is not, or
-// gives up.
+// A request waits while every worker is busy. The router places it when a worker becomes free.
 func TestPickHolds(t *testing.T) {
 	p := newTestPicker(t, `{"router_queue_threshold":1}`)
 	queued := func() int {
@@ -187,7 +186,7 @@ func TestPickHolds(t *testing.T) {
 	}
 }
 
-// Many at once, with workers that come and go, leave nothing behind.
+// Concurrent requests leave no state, even if workers join and leave.
 func TestPickConcurrently(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	tee := newTee(t)
@@ -222,7 +221,7 @@ func TestPickConcurrently(t *testing.T) {
 	checkIdle(t, p)
 }
 
-// Every policy chooses among workers as they come and go, by ascending name.
+// Every policy routes to the current workers, which are in ascending order.
 func TestPickByEveryPolicy(t *testing.T) {
 	for _, info := range policy.All() {
 		t.Run(string(info.Name), func(t *testing.T) {
@@ -260,8 +259,8 @@ func TestPickByEveryPolicy(t *testing.T) {
 	}
 }
 
-// The turns of a session go to one worker, whichever other workers come and go; requests without a session to
-// the one with least to do.
+// The requests of a session are routed to the same worker, even if other workers join and leave. Requests without a
+// session are routed to the least loaded worker.
 func TestPickBySession(t *testing.T) {
 	p, err := newPicker("session", &Options{}, 0, 0)
 	if err != nil {
@@ -302,7 +301,7 @@ func TestPickBySession(t *testing.T) {
 	}
 }
 
-// Workers that have left make room for new ones.
+// The ids of workers that have left are reused.
 func TestNumbersAreUsedAgain(t *testing.T) {
 	p := newTestPicker(t, `{}`)
 	for name := range uint64(1000) {

@@ -1,10 +1,9 @@
-// Package route finds out which workers serve which model and sends requests to
-// them.
+// Package route finds the workers of each model and sends requests to them.
 //
-// A Pool is the workers of one endpoint and how one of them is chosen; it is an engine.Target. Its picker asks
-// a router.Dispatcher, in real time, and follows the KV events of the workers for policies that read caches: it
-// finds their sockets in the model cards. A Pair is a pool for prefill and one for decode. A Catalog follows
-// the model cards of a cluster and makes pools of them.
+// A Pool is the workers of one endpoint. It chooses one of them for each request, and implements engine.Target. Its
+// picker uses a router.Dispatcher in real time. For policies that read caches, the picker follows the KV events of
+// the workers. The model cards contain the sockets of the events. A Pair is a pool of prefill workers and a pool of
+// decode workers. A Catalog follows the model cards of a cluster and opens pools for them.
 //
 // Read pool.go, generate.go, picker.go, then catalog.go.
 package route
@@ -31,41 +30,41 @@ import (
 
 // Options set how workers are chosen and called. The zero value of each field means its default.
 type Options struct {
-	// Policy chooses. One that reads caches is round robin while no worker has told the size of its blocks, and
-	// for requests without tokens.
+	// Policy chooses the worker. A policy that reads caches is replaced by round robin until a card reports the block
+	// size, and for requests without tokens.
 	Policy     policy.Name
-	Router     router.Config                    // used by policies that read caches; router.DefaultConfig is a good one
-	Seed       uint64                           // of the policy's draws
-	Role       scheduler.Role                   // what the workers do for a request; default all of it
-	Namespace  string                           // of the models of a Catalog; "": any
-	Migrations int                              // how often a request may continue at another worker
-	Metrics    func(drt.Name) *telemetry.Client // of calls to an endpoint; nil: none
+	Router     router.Config                    // used by policies that read caches; see router.DefaultConfig
+	Seed       uint64                           // seed of the policy's random numbers
+	Role       scheduler.Role                   // role of the workers for a request; default: aggregated
+	Namespace  string                           // namespace of the models of a Catalog; "": any
+	Migrations int                              // maximum number of times that a request may continue at another worker
+	Metrics    func(drt.Name) *telemetry.Client // metrics of calls to an endpoint; nil: none
 	Tracing    *telemetry.Tracing               // nil: spans are not exported
 	Warn       func(string)                     // nil: no warnings
-	Publishers kvevents.Limits                  // what a worker may tell of its cache
-	CutOff     func(reason string)              // counts publishers that exceeded that; nil: not counted
-	Dial       zmtp.Dial                        // to publishers; nil: any address
+	Publishers kvevents.Limits                  // limits for what a worker may publish about its cache
+	CutOff     func(reason string)              // counts publishers that exceeded the limits; nil: not counted
+	Dial       zmtp.Dial                        // connects to publishers; nil: any address is allowed
 
-	noted func() // called when workers have come or gone; may be nil
+	noted func() // called when workers have joined or left; may be nil
 }
 
-// Pool is the workers of an endpoint. Any goroutine may use it.
+// Pool is the workers of an endpoint. It is safe for concurrent use.
 type Pool struct {
 	name    drt.Name
 	client  *drt.Client
 	cards   *drt.Cards
 	options Options
-	turns   *picker // the policy's, or round robin where that reads caches
+	turns   *picker // picker of the policy, or of round robin if the policy reads caches
 	quit    context.CancelFunc
 	done    sync.WaitGroup
 
 	mu      sync.Mutex
-	caches  *picker                     // of a policy that reads caches; nil before a card has told the size of blocks
-	known   map[uint64]engine.ModelCard // of workers that serve now
+	caches  *picker                     // picker of a policy that reads caches; nil until a card reports the block size
+	known   map[uint64]engine.ModelCard // cards of the workers that serve now
 	changed chan struct{}               // closed when known changes
 }
 
-// Open begins to follow the workers of an endpoint. The pool lives until Close.
+// Open starts to follow the workers of an endpoint. The pool is open until Close.
 func Open(ctx context.Context, rt *drt.Runtime, cards *drt.Cards, name drt.Name, o Options) (*Pool, error) {
 	endpoint, err := rt.Endpoint(name.Namespace, name.Component, name.Endpoint)
 	if err != nil {
@@ -75,7 +74,7 @@ func Open(ctx context.Context, rt *drt.Runtime, cards *drt.Cards, name drt.Name,
 	if o.Tracing == nil {
 		o.Tracing = telemetry.New(nil, "")
 	}
-	clientOptions := drt.ClientOptions{Migrations: o.Migrations, Unbegun: 2} // few moves: the request itself may be why workers hang
+	clientOptions := drt.ClientOptions{Migrations: o.Migrations, Unbegun: 2} // few migrations, since the request itself may be why workers hang
 	if o.Metrics != nil {
 		clientOptions.Metrics = o.Metrics(name)
 	}
@@ -96,18 +95,18 @@ func Open(ctx context.Context, rt *drt.Runtime, cards *drt.Cards, name drt.Name,
 	return p, nil
 }
 
-// newTurns returns the picker of a policy that reads no caches.
+// newTurns returns the picker of Pool.turns.
 func newTurns(o *Options) (*picker, error) {
 	if !o.Policy.Info().Caches {
 		return newPicker(o.Policy, o, 0, 0)
 	}
-	if _, err := newPicker(o.Policy, o, 1, 0); err != nil { // its settings are refused before a worker comes
+	if _, err := newPicker(o.Policy, o, 1, 0); err != nil { // reports wrong settings before a worker joins
 		return nil, err
 	}
 	return newPicker(policy.RoundRobin, o, 0, 0)
 }
 
-// Close stops following. Requests in flight continue.
+// Close stops following the workers. Requests in flight continue.
 func (p *Pool) Close() {
 	p.quit()
 	p.done.Wait()
@@ -117,10 +116,10 @@ func (p *Pool) Close() {
 	}
 }
 
-// followWorkers keeps track of workers until ctx ends.
+// followWorkers updates the known workers until ctx ends.
 func (p *Pool) followWorkers(ctx context.Context) {
 	for {
-		// First the channels, then the lists: a change in between is read in the next round.
+		// Get the channels before the lists, so that the next round reads a change between the two.
 		instancesChanged := p.client.Changed()
 		cards, cardsChanged := p.cards.List()
 		p.noteWorkers(p.client.Instances(), cards)
@@ -133,7 +132,7 @@ func (p *Pool) followWorkers(ctx context.Context) {
 	}
 }
 
-// noteWorkers takes in the workers that serve now: the ones with an instance and a card.
+// noteWorkers updates the workers that serve now: workers with an instance and a card.
 func (p *Pool) noteWorkers(instances []drt.Instance, cards []drt.Card) {
 	known := make(map[uint64]engine.ModelCard)
 	for _, c := range cards {
@@ -170,7 +169,7 @@ func readCard(text json.RawMessage) (engine.ModelCard, error) {
 	return card, err
 }
 
-// followCaches follows the KV events of a worker for a policy that reads caches.
+// followCaches subscribes to the KV events of a worker, if the policy reads caches.
 func (p *Pool) followCaches(c drt.Card, card *engine.ModelCard) error {
 	block := card.KVCacheBlockSize
 	if !p.options.Policy.Info().Caches || block <= 0 {
@@ -201,7 +200,7 @@ func (p *Pool) followCaches(c drt.Card, card *engine.ModelCard) error {
 	return p.caches.followWorker(c.ID, told.Runtime.Data.Sources)
 }
 
-// pickerFor returns what chooses a worker for a prompt.
+// pickerFor returns the picker that chooses a worker for a prompt.
 func (p *Pool) pickerFor(tokens []uint32) *picker {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -211,7 +210,7 @@ func (p *Pool) pickerFor(tokens []uint32) *picker {
 	return p.caches
 }
 
-// Workers returns the workers that serve and have a model card, ascending.
+// Workers returns the workers that serve and have a model card, in ascending order.
 func (p *Pool) Workers() []uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -226,16 +225,14 @@ func (p *Pool) Card(worker uint64) (engine.ModelCard, bool) {
 	return c, ok
 }
 
-// cardWait is how long a worker may serve before its model card is seen. It writes
-// the card first.
+// cardWait is the maximum time between the start of a worker and its model card. A worker writes the card first.
 const cardWait = 2 * time.Second
 
-// Await waits until n workers serve, or ctx ends. Workers that serve without a model
-// card are an error.
+// Await waits until n workers serve, or ctx ends. It returns an error if workers serve without a model card.
 func (p *Pool) Await(ctx context.Context, n int) error {
 	overdue := time.NewTicker(cardWait)
 	defer overdue.Stop()
-	lacking := 0 // how often in a row
+	lacking := 0 // consecutive checks with a missing card
 	for {
 		p.mu.Lock()
 		have, changed := len(p.known), p.changed

@@ -33,14 +33,13 @@ func endpoint(t *testing.T, rt *drt.Runtime, component string) *drt.Endpoint {
 	return e
 }
 
-// serve serves a mocker with KV events and a model card that change has changed,
-// and returns the runtime of the worker.
+// serve starts a mocker with KV events and returns its runtime. change may edit the model card.
 func serve(t *testing.T, hub *drttest.Servers, mode engine.Mode, change func(*engine.ModelCard)) *drt.Runtime {
 	t.Helper()
 	return serveRanks(t, hub, mode, 1, change)
 }
 
-// serveRanks is serve with several data-parallel ranks.
+// serveRanks starts a mocker as serve does, with several data-parallel ranks.
 func serveRanks(t *testing.T, hub *drttest.Servers, mode engine.Mode, ranks int, change func(*engine.ModelCard)) *drt.Runtime {
 	t.Helper()
 	args := engineargs.Default()
@@ -85,7 +84,7 @@ func serveRanks(t *testing.T, hub *drttest.Servers, mode engine.Mode, ranks int,
 	return rt
 }
 
-// open returns a pool of the given number of workers on a hub.
+// open returns a pool on a hub after the given number of workers has joined.
 func open(t *testing.T, hub *drttest.Servers, workers int, o route.Options) *route.Pool {
 	t.Helper()
 	rt := drttest.Connect(t, hub.Config())
@@ -104,14 +103,14 @@ func open(t *testing.T, hub *drttest.Servers, workers int, o route.Options) *rou
 	return p
 }
 
-// watch notes where a request goes.
+// watch records the worker of a request.
 type watch struct{ worker uint64 }
 
 func (w *watch) Placed(_ scheduler.Role, worker uint64)        { w.worker = worker }
 func (w *watch) Taken(scheduler.Role, uint64, time.Time)       {}
 func (w *watch) Read(scheduler.Role, *engine.Chunk, time.Time) {}
 
-// call returns the worker that answered a prompt and the number of tokens that were cached there.
+// call returns the worker that answered a prompt, and its number of cached prompt tokens.
 func call(t *testing.T, p engine.Target, ctx context.Context, tokens []uint32, rt *engine.Routing) (worker uint64, cached int) {
 	t.Helper()
 	rq := &engine.Request{TokenIDs: tokens, Routing: rt}
@@ -132,7 +131,7 @@ func call(t *testing.T, p engine.Target, ctx context.Context, tokens []uint32, r
 	return w.worker, cached
 }
 
-// prompt is the given number of blocks, beginning with the given token.
+// prompt returns a prompt with the given number of blocks. first sets its first token.
 func prompt(first, blocks int) []uint32 {
 	out := make([]uint32, 16*blocks)
 	for i := range out {
@@ -143,8 +142,8 @@ func prompt(first, blocks int) []uint32 {
 
 func same(*engine.ModelCard) {}
 
-// Requests go to the worker that has cached their prompts, according to its KV events; when it is gone, to
-// another worker.
+// Requests are routed to the worker that has cached their prompts, according to its KV events. When this worker
+// leaves, they are routed to another worker.
 func TestPoolByCache(t *testing.T) {
 	hub := drttest.Start(t)
 	workers := map[uint64]*drt.Runtime{}
@@ -163,7 +162,7 @@ func TestPoolByCache(t *testing.T) {
 		who, cached := call(t, p, drttest.Within(t), prompt(1, 10), nil)
 		return who == home && cached >= 100
 	})
-	// A worker that a request names gets it, wherever the prompt is cached.
+	// A request that names a worker is routed to it, even if another worker caches the prompt.
 	for id := range workers {
 		if who, _ := call(t, p, drttest.Within(t), prompt(1, 10), &engine.Routing{BackendInstanceID: &id}); who != id {
 			t.Errorf("%x answered, want %x, which the request named", who, id)
@@ -178,7 +177,7 @@ func TestPoolByCache(t *testing.T) {
 	}
 }
 
-// A request goes to the rank that has cached its prompt, unless it names another one.
+// A request is routed to the rank that has cached its prompt, unless the request names another rank.
 func TestPoolByRank(t *testing.T) {
 	hub := drttest.Start(t)
 	serveRanks(t, hub, engine.Aggregated, 4, same)
@@ -200,8 +199,7 @@ func TestPoolByRank(t *testing.T) {
 	}
 }
 
-// Until a card has told the size of blocks, and for requests without tokens, KV
-// routing takes the workers in turn.
+// KV routing is round robin until a card reports the block size, and for requests without tokens.
 func TestPoolWithoutBlocks(t *testing.T) {
 	hub := drttest.Start(t)
 	for range 2 {
@@ -216,7 +214,7 @@ func TestPoolWithoutBlocks(t *testing.T) {
 	}
 }
 
-// A worker with blocks of another size is called, but its events are not followed.
+// A worker with a different block size gets requests, but its KV events are ignored.
 func TestPoolOfOtherBlocks(t *testing.T) {
 	hub := drttest.Start(t)
 	serve(t, hub, engine.Aggregated, same)
@@ -228,7 +226,7 @@ func TestPoolOfOtherBlocks(t *testing.T) {
 	}
 }
 
-// The turns of a session go to one worker.
+// The requests of a session are routed to the same worker.
 func TestPoolBySession(t *testing.T) {
 	hub := drttest.Start(t)
 	for range 3 {
@@ -249,7 +247,7 @@ func TestPoolBySession(t *testing.T) {
 	}
 }
 
-// What cannot be is refused before a worker is there.
+// Open rejects unsupported options before a worker has joined.
 func TestOpenRefuses(t *testing.T) {
 	rt := drttest.Connect(t, drttest.Start(t).Config())
 	cards, err := rt.Cards(drttest.Within(t))
@@ -271,7 +269,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// A worker that serves without a model card is not waited for.
+// Await returns an error for a worker that serves without a model card.
 func TestAwaitWithoutCard(t *testing.T) {
 	hub := drttest.Start(t)
 	rt := drttest.Connect(t, hub.Config())
