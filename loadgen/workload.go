@@ -60,6 +60,8 @@ type Workload struct {
 	// SessionPrefix is the prefix of the names of sessions without ID. After RequestPrefix and AgenticPrefix follows
 	// the line of the session's first turn, and after other prefixes the number of the session.
 	SessionPrefix string
+
+	trees *trees // nil: replays do not share them
 }
 
 // Dropped has the counts of rows of a trace that are not replayed.

@@ -116,7 +116,10 @@ func List(declare func(*Decl)) []Row {
 	return rows
 }
 
-// CompleteRows derives the missing fields of rows that are not part of an object.
+// FlagName returns the name of the row's flag, which defaults to its key with hyphens.
+func (r *Row) FlagName() string { return firstText(r.Flag, strings.ReplaceAll(r.Key, "_", "-")) }
+
+// CompleteRows derives the missing parts of rows that no object reads.
 func CompleteRows(rows []Row) []Row {
 	return List(func(d *Decl) {
 		for _, r := range rows {
@@ -237,7 +240,7 @@ func (d *Decl) list(r *Row, kind Kind) {
 		}
 	}
 	if row.Help != "" {
-		row.Flag = firstText(r.Flag, strings.ReplaceAll(r.Key, "_", "-"))
+		row.Flag = r.FlagName()
 	}
 	row.Key = d.prefix + r.Key
 	if r.Key == "" {

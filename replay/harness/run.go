@@ -127,6 +127,13 @@ func (r *Run) openFeed(traceBlock, block int, joined bool) (err error) {
 		r.Feed, err = loadgen.NewStreamedFeed(r.Workload, r.Use.Tree, r.Admission)
 		return err
 	}
+	if joined && r.Warm == nil && r.Save == nil {
+		if tree, prompts := r.Workload.SharedTree(traceBlock, block, r.Compat); tree != nil {
+			r.Use.Tree = tree
+			r.Feed, err = loadgen.NewFeed(r.Workload, prompts, r.Admission)
+			return err
+		}
+	}
 	r.Use.Tree = prompt.NewTree(traceBlock, block, prompt.Options{Wrap: r.Compat, Joined: joined})
 	if !r.PromptsLater {
 		r.Feed, err = loadgen.NewFeed(r.Workload, r.intern(r.Use.Tree), r.Admission)

@@ -29,7 +29,11 @@ func newSurroundings(s cli.Streams, progress *cli.Progress) *surroundings {
 	return &surroundings{
 		Streams: s, show: progress.Show, watch: func(at Stage) { progress.Describe(at.describe()) },
 		open: func(ctx context.Context, spec *replay.Spec) (*loadgen.Workload, error) {
-			return spec.Open(ctx, replay.Streams{Stdin: s.In, Warn: s.Warn})
+			w, err := spec.Open(ctx, replay.Streams{Stdin: s.In, Warn: s.Warn})
+			if err == nil {
+				w.ShareTrees()
+			}
+			return w, err
 		},
 	}
 }

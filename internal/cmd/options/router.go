@@ -45,9 +45,10 @@ func routerFlags() []*schema.Flag {
 
 // RouterFlags returns the names of the flags for KV router settings.
 func RouterFlags() []string {
-	var names []string
-	for _, f := range routerFlags() {
-		names = append(names, f.Flag)
+	rows := routerRows()
+	names := make([]string, len(rows), len(rows)+4)
+	for i := range rows {
+		names[i] = rows[i].FlagName()
 	}
 	return names
 }

@@ -33,6 +33,9 @@ func (k *Workloads) Open(name string, spec *replay.Spec, streams replay.Streams)
 		return sync.OnceValues(func() (*openedWorkload, error) {
 			o := &openedWorkload{}
 			w, err := own.Open(context.Background(), replay.Streams{Stdin: streams.Stdin, Warn: func(text string) { o.warnings = append(o.warnings, text) }})
+			if err == nil {
+				w.ShareTrees()
+			}
 			o.workload = w
 			return o, err
 		})

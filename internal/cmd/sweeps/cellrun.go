@@ -138,22 +138,12 @@ func meanGPUs(result *harness.Result, p *engines.Pool) (count, perHour float64, 
 	return float64(gpus.Count), gpus.Price, err
 }
 
-// printWarnings prints each warning about the cells once. It ignores cells that cannot run, because the run reports
-// their error.
-func printWarnings(s cli.Streams, reader *options.CellReader, cells []plan.Cell) {
+// printWarnings prints the warnings of cells, each once. The error of a cell that cannot be run is reported when it is
+// run.
+func printWarnings(s cli.Streams, notes []cellNotes) {
 	var all warnings
-	found := make([][]string, len(cells))
-	eachCell(cells, func(i int) {
-		o, file, mode, err := reader.OptionsOf(cells[i].Settings)
-		if err != nil {
-			return
-		}
-		if spec, err := o.Spec(file, mode); err == nil {
-			found[i] = append(spec.Warnings(), o.Config.Overruled...)
-		}
-	})
-	for _, list := range found {
-		for _, warning := range list {
+	for i := range notes {
+		for _, warning := range notes[i].warnings {
 			all.add(warning)
 		}
 	}
@@ -197,7 +187,11 @@ func (r *CellRunner) openSample(ctx context.Context, spec replay.Spec, sample in
 			if shared, err := runs.OpenShared(ctx, &spec, streams); err != nil || shared != nil {
 				return shared, err
 			}
-			return spec.Open(context.WithoutCancel(ctx), streams)
+			opened, err := spec.Open(context.WithoutCancel(ctx), streams)
+			if err == nil {
+				opened.ShareTrees()
+			}
+			return opened, err
 		})
 		return &openWorkload{load, sync.OnceValues(func() (*plan.Resampler, error) {
 			w, err := load()
@@ -217,7 +211,9 @@ func (r *CellRunner) openSample(ctx context.Context, spec replay.Spec, sample in
 			if err != nil {
 				return nil, err
 			}
-			return resampler.Sample(sample), nil
+			drawn := resampler.Sample(sample)
+			drawn.ShareTrees()
+			return drawn, nil
 		})}
 	}).load()
 }

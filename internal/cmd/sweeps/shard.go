@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/cmd/options"
 	"github.com/replay-llm/replay/plan"
 )
 
@@ -85,7 +86,7 @@ PART with * matches several files.`,
 			if err != nil {
 				return err
 			}
-			return f.Write(s, g, outcomes)
+			return f.Write(s, g, outcomes, readNotes(options.NewCellReader(), g.Cells()))
 		},
 	}, f.Bind)
 }

@@ -108,7 +108,7 @@ type sweepFlags struct {
 func (f *sweepFlags) sweepHere(ctx context.Context, s cli.Streams, g *plan.Grid) (err error) {
 	cli.ManyReplays()
 	cells := f.grid.CellsOf(g)
-	tasks, err := tasksOf(cells, NewDigests())
+	tasks, err := f.tasksOf(cells, NewDigests())
 	if err != nil {
 		return err
 	}
@@ -128,7 +128,8 @@ func (f *sweepFlags) sweepHere(ctx context.Context, s cli.Streams, g *plan.Grid)
 	var traces warnings
 	runner := CellRunner{Warn: traces.add, EarlyStop: f.early, Reader: *options.NewCellReader()}
 	sweep.Run = func(ctx context.Context, c *plan.Cell) (json.RawMessage, error) { return runner.Run(ctx, c) }
-	printWarnings(s, &runner.Reader, cells[:g.Size()])
+	notes := readNotes(&runner.Reader, cells[:g.Size()])
+	printWarnings(s, notes)
 	cells = sweep.Cells
 	bar := cli.NewProgress(s.Err, "cells")
 	sweep.Progress = func(done int) { bar.Show(done, len(cells)) }
@@ -138,7 +139,7 @@ func (f *sweepFlags) sweepHere(ctx context.Context, s cli.Streams, g *plan.Grid)
 	if err != nil || f.shard.Of > 0 {
 		return err
 	}
-	return f.table.Write(s, g, outcomes)
+	return f.table.Write(s, g, outcomes, notes)
 }
 
 // openJournal opens the journal of a sweep, if any. With --shard, the journal is the output file, and the sweep is
@@ -185,13 +186,16 @@ const (
 	mostReplays = 10_000_000
 )
 
-// tasksOf returns the tasks of cells in order.
-func tasksOf(cells []plan.Cell, d *digests) ([]plan.Task, error) {
-	program, err := ProgramVersion()
-	if err != nil {
-		return nil, err
+// tasksOf returns the tasks of cells, in their order. They have the version of the program if results are kept for
+// another sweep.
+func (f *sweepFlags) tasksOf(cells []plan.Cell, d *digests) (tasks []plan.Task, err error) {
+	program := ""
+	if f.journal != "" || f.shard.Of > 0 {
+		if program, err = ProgramVersion(); err != nil {
+			return nil, err
+		}
 	}
-	tasks := make([]plan.Task, len(cells))
+	tasks = make([]plan.Task, len(cells))
 	for i := range cells {
 		cell := cells[i]
 		if whole, err := options.ExpandDeployment(cell.Settings); err == nil { // otherwise the run of the cell reports the error

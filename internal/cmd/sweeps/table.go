@@ -56,15 +56,15 @@ func (f *TableFlags) Check() error {
 	return f.Files.Check()
 }
 
-// Write prints the table of results. It returns an error if cells have no report.
-func (f *TableFlags) Write(s cli.Streams, g *plan.Grid, outcomes []plan.Outcome) error {
+// Write prints a table; cells without a report are a separate error.
+func (f *TableFlags) Write(s cli.Streams, g *plan.Grid, outcomes []plan.Outcome, notes []cellNotes) error {
 	w := s.Out
 	t, err := plan.NewResults(g, outcomes, f.wall)
 	if err != nil {
 		return err
 	}
 	t.AddCost(f.cost)
-	all, assumed := t.Table(), listAssumptions(g.Cells())
+	all, assumed := t.Table(), mergeAssumptions(notes)
 	forms := map[string]func(io.Writer) error{"table": t.WriteNarrow, "csv": all.WriteCSV, "json": t.WriteJSON}
 	if f.wide {
 		forms["table"] = t.WriteText
