@@ -15,15 +15,16 @@ import (
 	"github.com/replay-llm/replay/scheduler/vllm/releases"
 )
 
-// Assumption is an unmeasured value or rule that a result rests on.
+// Assumption is an unmeasured value or rule that a result depends on.
 type Assumption struct {
 	Key  string // as in a report
 	Text string
 }
 
-// Assumptions returns the assumptions of a replay on t. For each pool, and each kind of workers in a mix, these are the source of
-// pass times, the tokens of KV cache of a worker, its scheduler rules, and the duration of a handoff. They also name the simulated
-// parts of an endpoint picker, the programs that take part, and the definition of inter-token latency.
+// Assumptions returns the assumptions of a replay on t. For each pool, and each kind of workers in a mix, these are
+// the source of pass times, the tokens of KV cache of a worker, its scheduler rules, and the duration of a handoff.
+// They also name the simulated parts of an endpoint picker, the programs in the replay, and the definition of
+// inter-token latency.
 func (t *Topology) Assumptions() []Assumption {
 	var all []Assumption
 	for i := range t.Pools {
@@ -79,7 +80,7 @@ func (t *Topology) Assumptions() []Assumption {
 	return append(all, Assumption{"itl", "ITL pools the gaps of all requests; TPOT is a mean for each request"})
 }
 
-// assumptionsOf returns what is assumed of an engine.
+// assumptionsOf returns the assumptions of an engine.
 func assumptionsOf(prefix string, a *engineargs.Args) []Assumption {
 	all := []Assumption{{prefix + "pass_times", passTimes(a)}, {prefix + "kv_cache", describeBlocks(a)}, {prefix + "scheduler", schedulerRules(a)}}
 	if a.MaxLength > 0 {
@@ -94,7 +95,7 @@ func assumptionsOf(prefix string, a *engineargs.Args) []Assumption {
 	return all
 }
 
-// describeWarmup describes when a fresh engine stands still.
+// describeWarmup describes the pause of a fresh engine.
 func describeWarmup(a *engineargs.Args) string {
 	until := ""
 	if a.Warmup.Until > 0 {
@@ -103,7 +104,7 @@ func describeWarmup(a *engineargs.Args) string {
 	return fmt.Sprintf("workers are fresh: the first pass with %d requests that gain a token takes %.3g s longer%s", a.Warmup.Requests, float64(a.Warmup.Time/1000), until)
 }
 
-// passTimes describes where pass times come from.
+// passTimes describes the source of pass times.
 func passTimes(a *engineargs.Args) string {
 	switch a.PassTimes.Form() {
 	case timing.BuiltIn:
@@ -129,8 +130,8 @@ func passTimes(a *engineargs.Args) string {
 	return "profile " + a.PassTimes.String()
 }
 
-// describeSheetErrors describes the errors of data sheets on measured servers, over all
-// rows of docs/accuracy.md that an engine is like.
+// describeSheetErrors describes the errors of data sheets on measured servers similar to an engine, over all rows of
+// docs/accuracy.md.
 func describeSheetErrors(a *engineargs.Args) string {
 	s := SheetErrors(a)
 	switch {
@@ -143,7 +144,7 @@ func describeSheetErrors(a *engineargs.Args) string {
 	}
 }
 
-// SheetErrors returns the errors of mean TPOT by data sheets on the measured servers that an engine is like.
+// SheetErrors returns the errors of mean TPOT by data sheets on measured servers similar to an engine.
 func SheetErrors(a *engineargs.Args) (s accuracy.Spread) {
 	e, err := accuracy.Load()
 	if err != nil {
@@ -160,8 +161,8 @@ func SheetErrors(a *engineargs.Args) (s accuracy.Spread) {
 	}
 }
 
-// TailErrors describes by how much the 99th percentiles of replays with such pass times were
-// off on measured servers; "" for pass times of no server.
+// TailErrors describes the errors of 99th percentiles on measured servers, for replays with such pass times. It
+// returns "" for the built-in model.
 func TailErrors(a *engineargs.Args) string {
 	e, err := accuracy.Load()
 	if err != nil || a.PassTimes.Form() == timing.BuiltIn {
@@ -195,14 +196,14 @@ func TailErrors(a *engineargs.Args) string {
 	return text
 }
 
-// DataSheetsMeasured reports whether data sheets were held against measured servers for
-// an engine like this one: a dense model on one GPU, by vLLM's own rules.
+// DataSheetsMeasured reports whether data sheets were compared with measured servers for engines like this one: a
+// dense model on one GPU, with vLLM's own rules.
 func DataSheetsMeasured(a *engineargs.Args) bool {
 	f, ok := a.PassTimes.Fit()
 	return ok && f.Model.MoE == nil && f.GPUs() == 1 && a.Engine == engineargs.VLLM && !a.Rules.Reference()
 }
 
-// schedulerRules describes the rules that an engine follows.
+// schedulerRules describes the scheduler rules of an engine.
 func schedulerRules(a *engineargs.Args) string {
 	if a.Engine == engineargs.TRTLLM {
 		return describeTRTLLM(a)
@@ -226,7 +227,7 @@ func schedulerRules(a *engineargs.Args) string {
 	return fmt.Sprintf("%s's own rules, %s requests at once, %s tokens a pass%s", a.Profile, limitText(a.MaxSeqs), limitText(a.MaxBatchedTokens), describeLimits(a))
 }
 
-// limitText returns a limit of an engine in words.
+// limitText formats a limit of an engine.
 func limitText(n int) string {
 	if n == engineargs.Unlimited {
 		return "any number of"
@@ -234,7 +235,8 @@ func limitText(n int) string {
 	return strconv.Itoa(n)
 }
 
-// describeUneven describes transfers between workers of different numbers of GPUs, "" if they have as many.
+// describeUneven describes transfers between workers with different numbers of GPUs. It returns "" if the numbers are
+// equal.
 func (t *Topology) describeUneven() string {
 	prefill, _, _ := t.Pools[0].Engine.PassTimes.GPUs()
 	decode, _, _ := t.Pools[1].Engine.PassTimes.GPUs()
@@ -244,7 +246,7 @@ func (t *Topology) describeUneven() string {
 	return fmt.Sprintf(", the lower of both pools (GPUs a worker: prefill %d, decode %d); converting KV blocks from one to the other takes no time", prefill, decode)
 }
 
-// transferOf describes what a handoff from prefill to decode takes.
+// transferOf describes the duration of a transfer from prefill to decode.
 func transferOf(a *engineargs.Args) string {
 	text := fmt.Sprintf("%d bytes a token at %g GB/s", a.KVBytesPerToken, a.TransferGBPerSecond)
 	switch latency := a.TransferLatencyMs; {
@@ -258,7 +260,7 @@ func transferOf(a *engineargs.Args) string {
 	return "handoffs take no time"
 }
 
-// OnEngine returns f as an engine with these arguments has it.
+// OnEngine returns f with the settings of an engine.
 func OnEngine(f hardware.Fit, a *engineargs.Args) hardware.Fit {
 	f.BlockTokens, f.SGLang = a.BlockTokens, a.Engine == engineargs.SGLang
 	start, _ := releases.StartOf(a.Profile)

@@ -11,21 +11,21 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Change is what is done to a cluster at an instant, from outside. A zero field changes nothing.
+// Change is a change of a cluster at an instant, made from outside. A zero field changes nothing.
 type Change struct {
 	At              sim.Time
-	Workers, Decode int               `json:",omitempty"` // sizes wanted of the entry pool and of the decode pool
-	Routing         policy.Choice     `record:"omitzero"` // the policy that chooses workers
-	Admission       *policy.Admission `json:",omitempty"` // the admission that decides on requests before that
-	Faults          *Faults           `json:",omitempty"` // what goes wrong from then on
-	Speedup         float64           `json:",omitempty"` // of arrivals to come, and of delays that begin then
-	WorkerSpeeds    [][]float64       `json:",omitempty"` // as of a Topology, of passes that begin then
+	Workers, Decode int               `json:",omitempty"` // new sizes of the entry pool and of the decode pool
+	Routing         policy.Choice     `record:"omitzero"` // new router policy
+	Admission       *policy.Admission `json:",omitempty"` // new admission in front of the router
+	Faults          *Faults           `json:",omitempty"` // faults from then on
+	Speedup         float64           `json:",omitempty"` // of later arrivals, and of delays that start later
+	WorkerSpeeds    [][]float64       `json:",omitempty"` // as in Topology, for passes that begin later
 }
 
-// Reroutes reports whether another policy, or another admission, decides after c.
+// Reroutes reports whether c changes the policy or the admission.
 func (c *Change) Reroutes() bool { return c.Routing != nil || c.Admission != nil }
 
-// With returns t after a change. Its pools are those of the start.
+// With returns t after a change, without the change of sizes.
 func (t Topology) With(c *Change) *Topology {
 	if c.Routing != nil {
 		t.Router = c.Routing
@@ -42,17 +42,17 @@ func (t Topology) With(c *Change) *Topology {
 	return &t
 }
 
-// MayFail reports whether there are faults, from the start or later.
+// MayFail reports whether there are faults from the start or after a change.
 func (t *Topology) MayFail() bool {
 	return t.Faults != nil || slices.ContainsFunc(t.Later(), func(c Change) bool { return c.Faults != nil })
 }
 
-// Later returns the changes that may come: the planned changes of t, and the possible ones.
+// Later returns the planned changes of t, and the possible ones.
 func (t *Topology) Later() []Change {
 	return append(t.Changes[:len(t.Changes):len(t.Changes)], t.Possible...)
 }
 
-// InsertChange returns changes, which are in order of time, with c after those of its instant.
+// InsertChange inserts c into changes in order of time, after changes at the same instant.
 func InsertChange(all []Change, c Change) []Change {
 	i := slices.IndexFunc(all, func(x Change) bool { return x.At > c.At })
 	if i < 0 {
@@ -61,7 +61,7 @@ func InsertChange(all []Change, c Change) []Change {
 	return slices.Insert(slices.Clone(all), i, c)
 }
 
-// CheckChanges rejects changes that make no sense, possible ones included.
+// CheckChanges returns an error for invalid changes, including possible ones.
 func (t *Topology) CheckChanges() error {
 	last := sim.Time(0)
 	for i := range t.Changes {
@@ -117,14 +117,14 @@ func (t *Topology) checkChange(c *Change) error {
 	return after.Validate()
 }
 
-// WithTopology returns s with another router in front of its workers, which stay unchanged.
+// WithTopology returns s with the topology t. Its workers do not change.
 func (s *Stage) WithTopology(t *Topology) *Stage {
 	own := *s
 	own.Topology = t
 	return &own
 }
 
-// laterNeeds returns what the policies of the pool need that may come, with the admissions that may.
+// laterNeeds returns the needs of all combinations of policies and admissions that may apply during the replay.
 func (s *Stage) laterNeeds() ([]router.Needs, error) {
 	later := s.Later()
 	routings, admissions := []policy.Choice{s.Router}, []*policy.Admission{s.Admission}
@@ -152,7 +152,7 @@ func (s *Stage) laterNeeds() ([]router.Needs, error) {
 	return all, checkCounting(all)
 }
 
-// needsOf returns what the dispatcher must keep after a change.
+// needsOf returns the facts that the dispatcher must keep after a change.
 func (s *Stage) needsOf(c *Change) (router.Needs, error) {
 	after := s.WithTopology(s.Topology.With(c))
 	p, err := after.NewPolicy()
@@ -168,7 +168,7 @@ func (s *Stage) needsOf(c *Change) (router.Needs, error) {
 	return n, nil
 }
 
-// checkCounting refuses policies that count active blocks in different ways.
+// checkCounting rejects policies that count active blocks in different ways.
 func checkCounting(all []router.Needs) error {
 	shared, single := false, false
 	for _, n := range all {

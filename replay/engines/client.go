@@ -8,22 +8,23 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Client is what clients do without an answer.
+// Client is the behavior of clients whose requests fail or time out.
 type Client struct {
-	// Retries is how often a request is sent again that was shed or lost, or had no first token in time.
+	// Retries is the maximum number of retries of a request that was shed or lost, or that got no first token before
+	// the timeout.
 	Retries int
-	Backoff sim.Time // before the first of them, >= 0
-	Factor  float64  // of each wait to the one before it, >= 1
-	Longest sim.Time // of these waits; 0: no bound
-	Jitter  float64  // share of each wait that is drawn, 0 to 1: it is that much shorter at most
+	Backoff sim.Time // wait before the first retry, >= 0
+	Factor  float64  // growth of the wait per retry, >= 1
+	Longest sim.Time // limit of the wait; 0: no limit
+	Jitter  float64  // random share of the wait that may be subtracted, 0 to 1
 
-	Timeout sim.Time // for the first token of each attempt; 0: none
+	Timeout sim.Time // until the first token of each attempt; 0: none
 }
 
-// MostRetries bounds Client.Retries.
+// MostRetries is the limit of Client.Retries.
 const MostRetries = 1000
 
-// WaitBefore returns how long a client waits before it sends a request again for the nth time, from 1.
+// WaitBefore returns the wait of a client before the nth retry, from 1.
 func (c *Client) WaitBefore(n int, seed uint64, id sim.RequestID) sim.Time {
 	wait := c.Backoff
 	for i := 1; i < n && (c.Longest == 0 || wait < c.Longest); i++ {
@@ -38,7 +39,7 @@ func (c *Client) WaitBefore(n int, seed uint64, id sim.RequestID) sim.Time {
 	return wait
 }
 
-// CheckClient refuses clients that make no sense.
+// CheckClient returns an error for invalid clients.
 func (t *Topology) CheckClient() error {
 	c := t.Client
 	switch {
@@ -60,5 +61,5 @@ func (t *Topology) CheckClient() error {
 	return nil
 }
 
-// mostMS is a year.
+// mostMS is one year.
 const mostMS = sim.Time(365 * 24 * time.Hour / time.Millisecond)

@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// CheckCustom rejects clusters with workers that cannot run an engine of the caller.
+// CheckCustom rejects clusters with workers that cannot run a custom engine.
 func (t *Topology) CheckCustom() error {
 	switch {
 	case t.Compat:
@@ -30,7 +30,7 @@ func (t *Topology) CheckCustom() error {
 	return nil
 }
 
-// customFault returns the argument that is not supported with an engine of the caller's; "" if there is none.
+// customFault returns the argument that is not supported with a custom engine, "" if there is none.
 func customFault(a *engineargs.Args) string {
 	switch {
 	case a.Engine != engineargs.VLLM:
@@ -49,7 +49,7 @@ func customFault(a *engineargs.Args) string {
 	return ""
 }
 
-// customOptions returns what the engine of a worker is made of.
+// customOptions returns the options of a custom engine for a worker.
 func (s *Stage) customOptions(id sim.WorkerID) custom.Options {
 	c := s.vllmConfig()
 	return custom.Options{
@@ -58,7 +58,7 @@ func (s *Stage) customOptions(id sim.WorkerID) custom.Options {
 	}
 }
 
-// customCore returns a worker with an engine of the caller's.
+// customCore returns a core with a custom engine.
 func (s *Stage) customCore(id sim.WorkerID) (scheduler.Core, error) {
 	o := s.customOptions(id)
 	engine, err := s.Custom(o)

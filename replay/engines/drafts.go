@@ -10,8 +10,8 @@ import (
 	"github.com/replay-llm/replay/scheduler/vllm"
 )
 
-// draftTime returns the time of a draft for all requests, in ms and as a share of a pass without drafts, and the source
-// of both in words.
+// draftTime returns the time of a draft for all requests, in ms and as a share of a pass without drafts. text
+// describes the source of both.
 func draftTime(a *engineargs.Args) (ms, share float64, text string) {
 	s := a.Speculative
 	f, isSheet := a.PassTimes.Fit()
@@ -32,7 +32,7 @@ func draftTime(a *engineargs.Args) (ms, share float64, text string) {
 	return 0, 0, "drafts take no time, since none is known: draft_ms or draft_share"
 }
 
-// describeSpeculation returns how an engine decodes speculatively.
+// describeSpeculation describes the speculative decoding of an engine.
 func describeSpeculation(a *engineargs.Args) string {
 	s := a.Speculative
 	rate := fmt.Sprintf("each accepted at a rate of %g if those before it were", s.Low)
@@ -59,7 +59,8 @@ func describeSpeculation(a *engineargs.Args) string {
 	return fmt.Sprintf("%s, %s, %s; %s; %s; the drafter's memory is not counted", s.Name, number, rate, text, verified)
 }
 
-// withSeed returns the speculative decoding of an engine, with the seed of the run if it has none; nil without.
+// withSeed returns the speculative decoding of an engine, with the seed of the run if it has none. It returns nil
+// without speculative decoding.
 func withSeed(s *engineargs.Speculative, seed uint64) *vllm.Speculation {
 	if s == nil {
 		return nil
@@ -71,7 +72,7 @@ func withSeed(s *engineargs.Speculative, seed uint64) *vllm.Speculation {
 	return &drafts
 }
 
-// draftsOf returns how an SGLang engine decodes speculatively; nil if it does not.
+// draftsOf returns the speculative decoding of an SGLang engine, nil if it has none.
 func draftsOf(a *engineargs.Args, seed uint64) *sglang.Speculation {
 	s := withSeed(a.Speculative, seed)
 	if s == nil {

@@ -7,17 +7,17 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Estimated is the work on a worker that is estimated.
+// Estimated is the work on a worker for an estimate.
 type Estimated struct {
-	Waiting int // prompt tokens to compute before, each pass of them as a separate prompt
-	Own     int // then those of the prompt in hand,
-	Cached  int // behind this many cached tokens
-	Decodes int // requests that gain a token in each pass,
-	Context int // and the tokens of their KV caches
+	Waiting int // prompt tokens to compute first; each pass counts as a separate prompt
+	Own     int // prompt tokens of the current request
+	Cached  int // cached tokens before them
+	Decodes int // requests that gain a token in each pass
+	Context int // tokens of their KV caches
 }
 
-// Estimate returns how long a worker of the pool takes for e, by the pool's model of pass times:
-// in passes as full as its engine allows, at least one.
+// Estimate returns the time of a worker of the pool for e, by the pool's model of pass times. It uses at least one
+// pass, and passes as full as the engine allows.
 func (s *Stage) Estimate(e Estimated) sim.Time {
 	room := s.Engine.MaxBatchedTokens
 	if room <= 0 {
@@ -25,7 +25,7 @@ func (s *Stage) Estimate(e Estimated) sim.Time {
 	}
 	room = max(room-e.Decodes, 1)
 	total := sim.Time(0)
-	if full := e.Waiting / room; full > 0 { // these take equally long
+	if full := e.Waiting / room; full > 0 { // equally long passes
 		total = sim.Time(full) * s.estimatePass(&e, room, 0)
 		e.Waiting %= room
 	}
@@ -37,7 +37,8 @@ func (s *Stage) Estimate(e Estimated) sim.Time {
 	return total
 }
 
-// estimatePass returns the time of a pass of e with before tokens of earlier prompts and own tokens of its prompt.
+// estimatePass returns the time of a pass. It has before tokens of earlier prompts, own tokens of the current prompt,
+// and the decodes of e.
 func (s *Stage) estimatePass(e *Estimated, before, own int) sim.Time {
 	step := timing.Step{
 		Tokens: before + own + e.Decodes, Requests: e.Decodes, Readers: e.Decodes, Context: int64(e.Context),

@@ -14,79 +14,79 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Faults are the faults of a cluster, and what happens to the requests that they hit.
+// Faults are the faults of a cluster, and the treatment of requests that they hit.
 type Faults struct {
 	Events []Fault    `yaml:"faults" is:"faults"`
 	Laws   []FaultLaw `json:",omitempty"`
 
 	OnLoss OnLoss `yaml:"on_loss" is:"loss"`
-	// Limit is how often a request is begun again or continues elsewhere; after that it is lost.
+	// Limit is the maximum number of retries and migrations of a request. After that it is lost.
 	Limit int `yaml:"limit" is:"0..1000000"`
-	// After is how long a request takes to come back to the router.
+	// After is the time until a request returns to the router.
 	After sim.Time `yaml:"after"`
-	// Detect is how long the router takes to notice that a worker has died; until then it sends requests there.
+	// Detect is the time until the router notices that a worker has died. Until then it sends requests to the worker.
 	Detect sim.Time `json:",omitempty" yaml:"detect"`
-	// Zones is the number of zones, over which the workers of each pool are dealt out in the
-	// order of their ids; ZoneOf, in its place, has the zone of each worker of the only pool.
+	// Zones is the number of zones. The workers of each pool are assigned to zones in turn, by id. ZoneOf, if set, is
+	// the zone of each worker of the only pool.
 	Zones  int   `json:",omitempty" yaml:"zones" is:"zones"`
 	ZoneOf []int `json:",omitempty"`
 }
 
-// OnLoss is what happens to the requests of a worker that dies.
+// OnLoss is the treatment of the requests of a worker that dies.
 type OnLoss string
 
 const (
-	LoseThem    OnLoss = "lose"    // they fail
-	RetryThem   OnLoss = "retry"   // they begin again from their prompts
-	MigrateThem OnLoss = "migrate" // they continue elsewhere, with the tokens that they have as a part of their prompts
+	LoseThem    OnLoss = "lose"    // they are lost
+	RetryThem   OnLoss = "retry"   // they restart from their prompts
+	MigrateThem OnLoss = "migrate" // they continue elsewhere, with their tokens as a part of their prompts
 )
 
-// DefaultLimit is how often a request comes back where nothing is said.
+// DefaultLimit is the default of Faults.Limit.
 const DefaultLimit = 3
 
 // FaultKind is the kind of a fault.
 type FaultKind string
 
 const (
-	Dies    FaultKind = "dies"    // with its cache and its requests; it comes back, empty, after Back
-	Hangs   FaultKind = "hangs"   // for a while: its pass ends that much later, and no other begins
-	Slows   FaultKind = "slow"    // for a while passes take Factor times as long
-	Link    FaultKind = "link"    // for a while transfers to decode have a share, Factor, of their bandwidth
-	NoIndex FaultKind = "index"   // the router forgets what the workers have cached
-	Router  FaultKind = "router"  // the router begins anew: it knows of no cache and of no request in flight
+	Dies    FaultKind = "dies"    // the worker loses its cache and its requests, and returns empty after Back
+	Hangs   FaultKind = "hangs"   // the pass in progress takes longer by For, and no pass begins before the end
+	Slows   FaultKind = "slow"    // passes take Factor times as long
+	Link    FaultKind = "link"    // transfers to decode have the share Factor of their bandwidth
+	NoIndex FaultKind = "index"   // the router forgets the caches of workers
+	Router  FaultKind = "router"  // the router restarts without knowledge of caches and requests in flight
 	Rolling FaultKind = "rolling" // workers are drained and restarted, N at a time
-	Role    FaultKind = "role"    // workers are drained and serve in the other pool after Back; without Workers the latest N
+	Role    FaultKind = "role"    // workers are drained and move to the other pool after Back; without Workers, the latest N
 )
 
-// FaultKinds returns all of them.
+// FaultKinds returns all kinds of faults.
 func FaultKinds() []FaultKind {
 	return []FaultKind{Dies, Hangs, Slows, Link, NoIndex, Router, Rolling, Role}
 }
 
-// Anywhere is no pool and no zone in particular, and Forever no end.
+// Anywhere means all pools or all zones, and Forever means no end.
 const (
 	Anywhere          = -1
 	Forever  sim.Time = -1
 )
 
-// Fault is one event.
+// Fault is one fault.
 type Fault struct {
 	At   sim.Time  `yaml:"at"`
 	Kind FaultKind `yaml:"what" is:"kind"`
-	// Pool, Zone and Workers are what it hits: all workers that are in the pool, in the zone and in the list. Anywhere, or no
-	// workers, leaves one of them open.
+	// Pool, Zone and Workers select the workers that the fault hits: those in the pool, in the zone and in the list.
+	// Anywhere, or an empty list, selects all.
 	Pool    int            `yaml:"pool" is:"pool"`
 	Zone    int            `yaml:"zone" is:"0..999999"`
 	Workers []sim.WorkerID `json:",omitempty" yaml:"worker" is:"worker"`
 
-	For    sim.Time `yaml:"for"`  // how long it lasts; Forever
-	Back   sim.Time `yaml:"back"` // after which a worker is there again; Forever: never
+	For    sim.Time `yaml:"for"`  // duration, or Forever
+	Back   sim.Time `yaml:"back"` // time until a worker returns; Forever: never
 	Factor float64  `json:",omitempty" yaml:"factor,share" is:"factor"`
 	N      int      `json:",omitempty" yaml:"n" is:"1..1000000"`
 }
 
-// FaultLaw lets workers die again and again: after times of a mean Between while they
-// work, drawn from an exponential law; they come back after times of a mean Repair.
+// FaultLaw makes workers die repeatedly. The time until a death has an exponential distribution with the mean
+// Between, and the time until the return one with the mean Repair.
 type FaultLaw struct {
 	Pool    int
 	Workers []sim.WorkerID `json:",omitempty"`
@@ -100,7 +100,7 @@ func (x *Fault) Hits(f *Faults, pool int, id sim.WorkerID) bool {
 		(x.Zone == Anywhere || f.zoneOf(id) == x.Zone)
 }
 
-// zoneOf returns the zone of a worker. A list of zones is repeated for later workers.
+// zoneOf returns the zone of a worker. The list of zones is repeated for later workers.
 func (f *Faults) zoneOf(id sim.WorkerID) int {
 	switch {
 	case len(f.ZoneOf) > 0:
@@ -111,7 +111,7 @@ func (f *Faults) zoneOf(id sim.WorkerID) int {
 	return 0
 }
 
-// String describes the fault in a few words.
+// String returns a short description of the fault.
 func (x *Fault) String() string {
 	whom := x.whom()
 	switch x.Kind {
@@ -134,7 +134,7 @@ func (x *Fault) String() string {
 	return fmt.Sprintf("rolling update of %s, %d at a time", whom, x.N)
 }
 
-// nameMove returns which workers change their role, in words.
+// nameMove describes a change of the role of workers.
 func (x *Fault) nameMove() string {
 	roles, n := [...]scheduler.Role{scheduler.Prefill, scheduler.Decode}, max(len(x.Workers), 1)
 	whom := x.whom()
@@ -164,7 +164,7 @@ func (x *Fault) whom() string {
 	case len(parts) > 1:
 		text = "workers " + strings.Join(parts, ", ")
 	}
-	if x.Pool != Anywhere { // there are two, then
+	if x.Pool != Anywhere { // there are two pools
 		role := [...]scheduler.Role{scheduler.Prefill, scheduler.Decode}[x.Pool]
 		text = strings.Replace(text, "worker", role.String()+" worker", 1)
 	}
@@ -181,7 +181,7 @@ func ifTime(t sim.Time, before string) string {
 	return before + time.Duration(float64(t)*1e6).Round(time.Microsecond).String()
 }
 
-// CheckFaults rejects faults that cannot happen, and faults with effects that are not simulated.
+// CheckFaults rejects invalid faults, and faults with effects that are not simulated.
 func (t *Topology) CheckFaults() error {
 	f := t.Faults
 	if f == nil {
@@ -213,12 +213,12 @@ func (t *Topology) CheckFaults() error {
 	return t.checkLoss(f.OnLoss)
 }
 
-// MayLose reports whether requests may lose their workers: by faults, or because drains have a timeout.
+// MayLose reports whether requests may lose their workers, by faults or by the timeout of drains.
 func (t *Topology) MayLose() bool {
 	return t.Faults != nil || t.Autoscale != nil && t.Autoscale.Drain > 0 || t.AutoscaleDecode != nil && t.AutoscaleDecode.Drain > 0
 }
 
-// checkLoss refuses to let requests migrate where an engine cannot.
+// checkLoss rejects migration if an engine does not support it.
 func (t *Topology) checkLoss(how OnLoss) error {
 	if how != MigrateThem {
 		return nil
@@ -265,7 +265,7 @@ func (t *Topology) checkFault(x *Fault) error {
 	return t.checkTargets(x.Pool, x.Workers)
 }
 
-// checkZone refuses a zone that is not there.
+// checkZone rejects a zone that does not exist.
 func (t *Topology) checkZone(zone int) error {
 	f := t.Faults
 	switch {
@@ -277,10 +277,10 @@ func (t *Topology) checkZone(zone int) error {
 	return fmt.Errorf("zone %d, expected one that has workers", zone)
 }
 
-// checkTargets refuses workers that are not there.
+// checkTargets rejects workers that do not exist.
 func (t *Topology) checkTargets(pool int, workers []sim.WorkerID) error {
 	if len(t.Scale) > 0 || t.Autoscales() {
-		return nil // the workers are known then
+		return nil // the number of workers is known later
 	}
 	least := math.MaxInt
 	for i := range t.Pools {

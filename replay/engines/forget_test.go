@@ -16,8 +16,8 @@ type side struct {
 	tree *prompt.Tree
 	core scheduler.Core
 	pass scheduler.Pass
-	live map[sim.RequestID]prompt.NodeID // ends of the prompts of requests on it
-	over []sim.RequestID                 // of these, the requests that left in the pass before
+	live map[sim.RequestID]prompt.NodeID // by request on the engine: end of its prompt
+	over []sim.RequestID                 // requests of live that left in the previous pass
 }
 
 func newSide(t *testing.T, tree *prompt.Tree, a engineargs.Args, capture string) *side {
@@ -37,7 +37,7 @@ func newSide(t *testing.T, tree *prompt.Tree, a engineargs.Args, capture string)
 	return &side{tree: tree, core: core, live: map[sim.RequestID]prompt.NodeID{}}
 }
 
-// submit gives the engine a request, and reports whether the tree has forgotten prompts before it.
+// submit submits a request to the engine. It reports whether the tree has dropped prompts before.
 func (s *side) submit(id sim.RequestID, hashes []uint64, tokens, output int) (swept bool) {
 	if swept = s.tree.WantsSweep() && s.core.Able()&scheduler.Remembers != 0; swept {
 		s.tree.Sweep(func(need func(prompt.NodeID)) {
@@ -55,7 +55,8 @@ func (s *side) submit(id sim.RequestID, hashes []uint64, tokens, output int) (sw
 	return swept
 }
 
-// step runs a pass and then cancels a request unless it is negative. It returns the effects of both, without node numbers.
+// step runs a pass and then cancels a request, unless cancel is negative. It returns the effects of both, without
+// node numbers.
 func (s *side) step(now sim.Time, cancel sim.RequestID) (string, error) {
 	if err := s.core.Step(now, now, &s.pass); err != nil {
 		return "", err
@@ -86,7 +87,8 @@ func (s *side) step(now sim.Time, cancel sim.RequestID) (string, error) {
 	return told, nil
 }
 
-// Engines make the same passes and events with a tree that drops prompts that no request and no cache needs.
+// TestForgetfulTreeChangesNothing checks that engines make the same passes and events with a tree that drops unused
+// prompts.
 func TestForgetfulTreeChangesNothing(t *testing.T) {
 	const requests = 2500
 	const small = `"block_size":16,"num_gpu_blocks":900,"max_num_seqs":16,"max_num_batched_tokens":512`

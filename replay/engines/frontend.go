@@ -22,7 +22,7 @@ func (t *Topology) FrontEndTime() silicon.FrontEnd {
 	return silicon.FrontEndOf(engine)
 }
 
-// assumeFrontEnd returns the assumption about the front end; "" if there is none.
+// assumeFrontEnd returns the assumption about the front end, nil if there is none.
 func (t *Topology) assumeFrontEnd() []Assumption {
 	f := t.FrontEndTime()
 	if f.IsZero() {

@@ -8,7 +8,8 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// RenewPolicy makes the router policy of a *policy.Given, and lets the engines report their caches if it follows them.
+// RenewPolicy makes a new router policy of a *policy.Given. If the policy follows caches, the engines report their
+// caches.
 func (s *Stage) RenewPolicy() error {
 	choice, ok := s.Router.(*policy.Given)
 	if !ok {
@@ -38,7 +39,7 @@ func (s *Stage) RenewPolicy() error {
 	return nil
 }
 
-// Admits reports whether requests may be held or turned away before they are routed.
+// Admits reports whether requests may be held or shed before they are routed.
 func (s *Stage) Admits() bool {
 	_, own := s.given.(router.Admission)
 	return own || s.Admission != nil

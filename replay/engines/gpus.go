@@ -10,21 +10,21 @@ import (
 	"github.com/replay-llm/replay/replay/autoscale/planner"
 )
 
-// GPUs are those of a cluster.
+// GPUs is the GPUs of a cluster.
 type GPUs struct {
 	Count int
-	Name  string  // of all kinds of them, "" if they are unknown
-	Price float64 // of all of them for an hour by default, 0 if one of them has none
+	Name  string  // names of all kinds of GPUs, "" if unknown
+	Price float64 // default price of all GPUs per hour, 0 if the price of one is unknown
 }
 
-// Rent is the GPUs of a worker, and what they cost for an hour: 0 if that is not known.
+// Rent is the GPUs of a worker, and their cost per hour; 0: unknown.
 type Rent struct {
 	GPUs    int
 	PerHour float64
 }
 
-// Rent returns that of a worker of the kind: the price of a GPU times its GPUs. A gpuPrice of 0 is
-// the default price of the GPU.
+// Rent returns the rent of a worker: the price of a GPU times the number of its GPUs. If gpuPrice is 0, it uses the
+// default price of the GPU.
 func (k *Kind) Rent(gpuPrice float64) (Rent, error) {
 	gpus, price, err := k.Engine.PassTimes.GPUs()
 	if gpuPrice > 0 {
@@ -33,7 +33,7 @@ func (k *Kind) Rent(gpuPrice float64) (Rent, error) {
 	return Rent{gpus, float64(gpus) * price}, err
 }
 
-// Rents returns that of a worker of each kind of the pool.
+// Rents returns the rent of a worker of each kind of the pool.
 func (p *Pool) Rents(gpuPrice float64) ([]Rent, error) {
 	var all []Rent
 	for _, k := range p.Kinds() {
@@ -46,7 +46,8 @@ func (p *Pool) Rents(gpuPrice float64) ([]Rent, error) {
 	return all, nil
 }
 
-// Seen returns what an autoscaler may know of the workers of the pool; in a mix, of its first kind.
+// Seen returns the facts that an autoscaler may know about the workers of the pool. In a mix, they are the facts of
+// the first kind.
 func (p *Pool) Seen() (autoscale.Workers, error) {
 	k := p.Kinds()[0]
 	rent, err := k.Rent(0)
@@ -91,7 +92,7 @@ func (t *Topology) NewPlanners() (all [2]autoscale.Scaler, err error) {
 	return all, nil
 }
 
-// GPUs returns those of all workers at the start.
+// GPUs returns the GPUs of all initial workers.
 func (t *Topology) GPUs() (GPUs, error) {
 	var kinds []Kind
 	for i := range t.Pools {
@@ -100,7 +101,7 @@ func (t *Topology) GPUs() (GPUs, error) {
 	return sumGPUs(kinds)
 }
 
-// OwnGPUs returns those of the workers of the pool at the start.
+// OwnGPUs returns the GPUs of the initial workers of the pool.
 func (p *Pool) OwnGPUs() (GPUs, error) { return sumGPUs(p.Kinds()) }
 
 func sumGPUs(kinds []Kind) (GPUs, error) {

@@ -7,7 +7,8 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// A worker costs the price of a GPU times its GPUs, whatever the price is from.
+// TestRent checks that the cost of a worker is the price of a GPU times its number of GPUs, for each source of the
+// price.
 func TestRent(t *testing.T) {
 	e := engineargs.Default()
 	e.PassTimes = timing.ParseSource("roofline:h100/llama-3.1-70b?tp=4")

@@ -8,42 +8,42 @@ import (
 	"github.com/replay-llm/replay/scheduler/sglang"
 )
 
-// Lengths are the longest sequences that the engines of a cluster take; the zero value is none.
+// Lengths are the maximum sequence lengths of the engines of a cluster; the zero value means no limit.
 type Lengths struct {
 	prompt bound // of a prompt
 	whole  bound // of a prompt and its answer
 }
 
-// bound is the most tokens that an engine takes.
+// bound is a maximum number of tokens.
 type bound struct {
 	tokens int    // may be 0
-	limit  int    // the engine's argument that it follows from; 0: there is none
-	key    string // of that argument
+	limit  int    // value of the engine's argument that sets it; 0: none
+	key    string // name of that argument
 }
 
-// tighten makes b the smaller of b and more.
+// tighten sets b to the smaller of b and more.
 func (b *bound) tighten(more bound) {
 	if more.limit > 0 && (b.limit == 0 || more.tokens < b.tokens) {
 		*b = more
 	}
 }
 
-// Limited reports whether there is a longest sequence.
+// Limited reports whether there is a maximum sequence length.
 func (l *Lengths) Limited() bool { return l.prompt.limit > 0 || l.whole.limit > 0 }
 
-// LengthError reports a prompt that leaves no room for an answer in the longest sequence of an engine.
+// LengthError reports a prompt that leaves no room for an answer within the maximum sequence length.
 type LengthError struct {
-	Input int    // tokens
-	Most  int    // tokens of a prompt
-	Limit int    // the engine's argument
-	Key   string // of that argument
+	Input int    // tokens of the prompt
+	Most  int    // maximum tokens of a prompt
+	Limit int    // value of the engine's argument
+	Key   string // name of that argument
 }
 
 func (e *LengthError) Error() string {
 	return fmt.Sprintf("input_length %d: with %s a prompt has at most %d tokens", e.Input, e.Bound(), e.Most)
 }
 
-// Bound names the argument and its value, with the flag that lifts the bound, if there is one.
+// Bound returns the argument and its value, with the flag that disables the limit if there is one.
 func (e *LengthError) Bound() string {
 	if e.Key == tokensOfPass {
 		return fmt.Sprintf("%s %d without --enable-chunked-context", e.Key, e.Limit)
@@ -51,7 +51,7 @@ func (e *LengthError) Bound() string {
 	return fmt.Sprintf("%s %d", e.Key, e.Limit)
 }
 
-// NewLengths returns the longest sequences that every engine of t takes.
+// NewLengths returns the maximum sequence lengths that all engines of t support.
 func NewLengths(t *Topology) Lengths {
 	var l Lengths
 	for i := range t.Pools {
@@ -67,7 +67,7 @@ func NewLengths(t *Topology) Lengths {
 	return l
 }
 
-// boundsOf returns what an engine takes of a prompt, and of a prompt with its answer.
+// boundsOf returns the limits of an engine for a prompt, and for a prompt with its answer.
 func boundsOf(a *engineargs.Args) (prompt, whole bound) {
 	if a.Engine == engineargs.TRTLLM {
 		return trtllmBounds(a)
@@ -87,8 +87,8 @@ func boundsOf(a *engineargs.Args) (prompt, whole bound) {
 	return prompt, whole
 }
 
-// Fit returns how many of the answer tokens that a request asks for its engine gives before the sequence
-// is as long as it takes; the error is why it refuses the prompt.
+// Fit returns the number of answer tokens that fit within the maximum sequence length, at most output. If the prompt
+// does not fit, it returns an error.
 func (l *Lengths) Fit(input, output int) (int, *LengthError) {
 	if p := l.prompt; p.limit > 0 && input > p.tokens {
 		return 0, &LengthError{Input: input, Most: p.tokens, Limit: p.limit, Key: p.key}

@@ -7,7 +7,7 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// TestLengths holds the longest sequences to what vLLM's frontend and SGLang's scheduler take.
+// TestLengths compares maximum sequence lengths with vLLM's frontend and SGLang's scheduler.
 func TestLengths(t *testing.T) {
 	vllm, sglang := engineargs.Default(), engineargs.Default()
 	vllm.MaxLength, sglang.MaxLength, sglang.Engine = 4096, 4096, engineargs.SGLang
@@ -28,7 +28,7 @@ func TestLengths(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		of     Topology
-		prompt int // the longest
+		prompt int // maximum length
 		whole  int
 	}{
 		{"vllm", one(vllm), 4095, 4096},

@@ -6,8 +6,8 @@ import (
 	"github.com/replay-llm/replay/replay/engineargs"
 )
 
-// LimitsOf returns the limits of an engine by flag: its longest sequence, the requests that it runs at once, and the tokens of a
-// pass. Limits that it does not have are left out.
+// LimitsOf returns the limits of an engine by flag: its maximum sequence length, its maximum number of requests, and
+// its tokens per pass. It omits limits that are not set.
 func LimitsOf(a *engineargs.Args) map[string]int {
 	all := map[string]int{"max-model-len": a.MaxLength}
 	switch a.Engine {
@@ -26,7 +26,7 @@ func LimitsOf(a *engineargs.Args) map[string]int {
 	return all
 }
 
-// NumberOf returns the release of an engine with three numbers, as 0.33.0.
+// NumberOf returns the release of an engine with three numbers, for example 0.33.0.
 func NumberOf(a *engineargs.Args) string {
 	if a.Engine == engineargs.VLLM {
 		return VersionOf(a.Profile)

@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// KindOf returns the kind of server that an engine with pass times by measured operators is.
+// KindOf returns the kind of server for an engine with pass times by measured operators.
 func KindOf(a *engineargs.Args) (accuracy.Kind, error) {
 	account, err := a.PassTimes.Account()
 	if err != nil {
@@ -17,7 +17,7 @@ func KindOf(a *engineargs.Args) (accuracy.Kind, error) {
 	return kindOf(account), nil
 }
 
-// kindOf returns the kind of a server.
+// kindOf returns the kind of server of an account.
 func kindOf(c *timing.Account) accuracy.Kind {
 	k := accuracy.Kind{Engine: c.Engine.String(), Family: c.Fit.Model.Family, Generation: c.Generation, GPUs: accuracy.OneGPU, Shape: accuracy.Dense}
 	p := c.Fit.Precision()
@@ -34,8 +34,8 @@ func kindOf(c *timing.Account) accuracy.Kind {
 	return k
 }
 
-// BandOf returns the errors on servers like an engine with pass times by measured operators; ok is false for other
-// pass times.
+// BandOf returns the errors on servers similar to an engine with pass times by measured operators. ok is false for
+// other pass times.
 func BandOf(a *engineargs.Args) (b accuracy.Band, ok bool) {
 	k, err := KindOf(a)
 	if err != nil {
@@ -48,8 +48,8 @@ func BandOf(a *engineargs.Args) (b accuracy.Band, ok bool) {
 	return e.BandOf(k)
 }
 
-// describeMeasured describes pass times by measured operators: of which GPU and engine release, how many shapes were not
-// measured, and the errors on published servers of the kind.
+// describeMeasured describes pass times by measured operators: the GPU and engine release, the number of shapes that
+// were not measured, and the errors on published servers of the kind.
 func describeMeasured(a *engineargs.Args) string {
 	c, err := a.PassTimes.Account()
 	if err != nil {

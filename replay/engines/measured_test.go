@@ -9,8 +9,8 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// Pass times by measured operators have the engine release that was measured, the shapes that were not, and the band of
-// servers of the kind.
+// TestMeasuredPassTimes checks the description of pass times by measured operators: the measured engine release, the
+// shapes that were not measured, and the errors on servers of the kind.
 func TestMeasuredPassTimes(t *testing.T) {
 	for path, c := range map[string]struct {
 		text []string

@@ -10,15 +10,15 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Kind is workers of a pool that run the same engine.
+// Kind is workers of a pool with the same engine.
 type Kind struct {
-	Name   string // as of a deployment or a GPU
+	Name   string // of a deployment or a GPU
 	Engine engineargs.Args
 	Count  int // at least 1
 }
 
-// Mix returns a pool of these kinds of workers, at least one; the first ids are those of
-// the first kind. Kinds that are all alike make a plain pool.
+// Mix returns a pool of the given kinds of workers, at least one. The first ids are those of the first kind. If all
+// kinds are equal, it returns a plain pool.
 func Mix(kinds []Kind) Pool {
 	p := Pool{Role: kinds[0].Engine.Role, Engine: kinds[0].Engine}
 	alike := true
@@ -32,7 +32,7 @@ func Mix(kinds []Kind) Pool {
 	return p
 }
 
-// Kinds returns the kinds of workers of p; that of a plain pool has no name.
+// Kinds returns the kinds of workers of p. The kind of a plain pool has no name.
 func (p *Pool) Kinds() []Kind {
 	if len(p.Mix) > 0 {
 		return p.Mix
@@ -40,7 +40,7 @@ func (p *Pool) Kinds() []Kind {
 	return []Kind{{Engine: p.Engine, Count: p.Count}}
 }
 
-// KindOf returns the index of the kind of a worker, of one that an autoscaler has added, too.
+// KindOf returns the index of the kind of a worker, including workers that an autoscaler has added.
 func (s *Stage) KindOf(id sim.WorkerID) int {
 	if int(id) < s.Count {
 		return s.Pool.kindOf(id)
@@ -58,7 +58,7 @@ func (t *Topology) laterKind() int {
 	return 0
 }
 
-// checkNewKind refuses a kind of new workers that is not there.
+// checkNewKind rejects a kind of new workers that does not exist.
 func (t *Topology) checkNewKind() error {
 	for i := range t.Pools {
 		a := t.AutoscalerOf(i)
@@ -86,8 +86,8 @@ func (p *Pool) kindOf(id sim.WorkerID) int {
 	return i
 }
 
-// KindNames returns the name of the kind of each worker of the entry pool; nil of a plain pool. Workers that an autoscaler adds
-// have the last name.
+// KindNames returns the name of the kind of each worker of the entry pool, nil for a plain pool. Workers that an
+// autoscaler adds have the last name.
 func (t *Topology) KindNames() []string {
 	var names []string
 	mix := t.Pools[0].Mix
@@ -100,8 +100,7 @@ func (t *Topology) KindNames() []string {
 	return names
 }
 
-// LaterKind returns the kind of workers that an autoscaler adds to a mix; ok reports whether there
-// are any.
+// LaterKind returns the kind of workers that an autoscaler adds to a mix. ok reports whether there is one.
 func (t *Topology) LaterKind() (k Kind, ok bool) {
 	if t.Autoscale == nil || len(t.Pools[0].Mix) == 0 {
 		return Kind{}, false
@@ -111,8 +110,8 @@ func (t *Topology) LaterKind() (k Kind, ok bool) {
 	return k, true
 }
 
-// resize returns p with a number of workers. A mix is repeated to the number of workers, and the rest is of its kinds
-// in order.
+// resize returns p with another number of workers. A mix is repeated, and the remaining workers are of its kinds in
+// order.
 func (p Pool) resize(count int) Pool {
 	if len(p.Mix) == 0 || count == p.Count {
 		p.Count = count
@@ -128,13 +127,13 @@ func (p Pool) resize(count int) Pool {
 		}
 	}
 	if len(kinds) == 0 {
-		p.Count, p.Mix = count, nil // which is refused
+		p.Count, p.Mix = count, nil // Validate rejects it
 		return p
 	}
 	return Mix(kinds)
 }
 
-// changeEngines returns p with engines that change has changed.
+// changeEngines returns p with its engines changed by a function.
 func (p Pool) changeEngines(change func(*engineargs.Args)) Pool {
 	change(&p.Engine)
 	p.Mix = slices.Clone(p.Mix)
@@ -144,7 +143,7 @@ func (p Pool) changeEngines(change func(*engineargs.Args)) Pool {
 	return p
 }
 
-// checkKinds calls check for each kind of workers of p, as a pool.
+// checkKinds calls check with each kind of workers of p as a pool.
 func (p *Pool) checkKinds(check func(*Pool) error) error {
 	if len(p.Mix) == 0 {
 		return check(p)
@@ -159,7 +158,7 @@ func (p *Pool) checkKinds(check func(*Pool) error) error {
 	return nil
 }
 
-// checkMixes refuses mixes that one router cannot serve.
+// checkMixes rejects mixes that one router cannot serve.
 func (t *Topology) checkMixes() error {
 	for i := range t.Pools {
 		p := &t.Pools[i]
@@ -184,7 +183,7 @@ func (t *Topology) checkMixes() error {
 	return nil
 }
 
-// DescribeKinds returns how many workers of each kind there are, "" in a plain pool.
+// DescribeKinds describes the number of workers of each kind, "" for a plain pool.
 func (p *Pool) DescribeKinds() string {
 	var parts []string
 	for i := range p.Mix {
@@ -193,7 +192,7 @@ func (p *Pool) DescribeKinds() string {
 	return strings.Join(parts, ", ")
 }
 
-// describeMix returns how many workers of each kind there are, and their GPUs.
+// describeMix describes the number of workers of each kind, with their GPUs.
 func (t *Topology) describeMix(p *Pool) string {
 	text := p.DescribeKinds()
 	if gpus, err := t.GPUs(); err == nil && gpus.Count > 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// mixOf returns a pool of some workers on an H100 and some on two L40S.
+// mixOf returns a pool of workers with one H100 and workers with two L40S.
 func mixOf(h100, l40s int) Pool {
 	kind := func(name, path string, count int) Kind {
 		a := engineargs.Default()
@@ -19,8 +19,8 @@ func mixOf(h100, l40s int) Pool {
 	return Mix([]Kind{kind("h100", "h100/llama-3.1-8b", h100), kind("l40s", "l40s/llama-3.1-8b?tp=2", l40s)})
 }
 
-// A mix of another size repeats the mix, and takes the rest from its kinds in order; one of a single kind is a plain
-// pool.
+// TestResizeMix checks that a resized mix repeats the mix and takes the remaining workers from its kinds in order. A
+// mix of a single kind is a plain pool.
 func TestResizeMix(t *testing.T) {
 	top := Topology{Pools: []Pool{mixOf(1, 2)}}
 	for size, want := range map[int]string{1: "", 2: "1 of h100, 1 of l40s", 3: "1 of h100, 2 of l40s", 4: "2 of h100, 2 of l40s", 7: "3 of h100, 4 of l40s"} {
@@ -37,7 +37,7 @@ func TestResizeMix(t *testing.T) {
 	}
 }
 
-// GPUs and their cost are those of each kind.
+// TestGPUsOfMix checks the GPUs of each kind and their cost.
 func TestGPUsOfMix(t *testing.T) {
 	top := Topology{Pools: []Pool{mixOf(3, 4)}}
 	all, err := top.GPUs()
@@ -51,7 +51,7 @@ func TestGPUsOfMix(t *testing.T) {
 	}
 }
 
-// Every kind has its own engine changed.
+// TestMixWithEngines checks that the engine of every kind is changed.
 func TestMixWithEngines(t *testing.T) {
 	top := Topology{Pools: []Pool{mixOf(1, 1)}}
 	slow := top.WithEngines(func(a *engineargs.Args) { a.Speedup = 0.5 })
@@ -62,7 +62,7 @@ func TestMixWithEngines(t *testing.T) {
 	}
 }
 
-// New workers of a mix are of the first kind, or of the one that its autoscaler names.
+// TestLaterKind checks that new workers of a mix are of the first kind, or of the kind that its autoscaler names.
 func TestLaterKind(t *testing.T) {
 	a := autoscale.Default(autoscale.HPA)
 	a.Targets = []autoscale.Target{{Metric: autoscale.Held, Value: 1}}

@@ -15,36 +15,36 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// PD is how prefill and decode workers share the work (docs/pd.md).
+// PD is the division of work between prefill and decode workers (docs/pd.md).
 type PD struct {
-	// Threshold, When and Best, of which at most one is set, select the prompts for prefill workers. The decode worker
-	// of a request computes all other prompts. Threshold: prompts with more tokens that the decode worker has not
-	// cached.
+	// Threshold, When and Best select the prompts for prefill workers; at most one of them may be set. All other
+	// prompts are computed by the decode worker of the request. Threshold selects prompts with more tokens that are
+	// not cached on the decode worker.
 	Threshold *int `json:",omitempty"`
-	// When is the expression of a policy.PrefillRule.
+	// When is an expression for policy.PrefillRule.
 	When string `json:",omitempty"`
 	// Best compares estimates of the time to the first token.
 	Best bool `json:",omitempty"`
 
 	// DecodeChosen is when a request gets its decode worker.
 	DecodeChosen DecodeChosen `json:",omitempty"`
-	// Sharing is how transfers share links; "": each has one to itself.
+	// Sharing is the kind of sharing between transfers; "": each transfer has a separate link.
 	Sharing Sharing `json:",omitempty"`
-	// NIC is the bandwidth of each worker, out of prefill and into decode workers, and Core that
-	// of the network between them, in GB/s; 0: no bound.
+	// NIC is the bandwidth of the link out of each prefill worker and into each decode worker. Core is the bandwidth
+	// of the network between them. Both are in GB/s; 0: unlimited.
 	NIC  float64 `json:",omitempty"`
 	Core float64 `json:",omitempty"`
-	// Missing leaves out of a transfer what the decode worker has cached.
+	// Missing omits the cached tokens of the decode worker from transfers.
 	Missing bool `json:",omitempty"`
-	// DecodeAdmission lets a transfer wait until its decode worker has room for the prompt.
+	// DecodeAdmission makes a transfer wait until its decode worker has room for the prompt.
 	DecodeAdmission bool `json:",omitempty"`
-	// HoldPrefill keeps the KV blocks of a prompt on its prefill worker until they have been sent.
+	// HoldPrefill keeps the KV blocks of a prompt on its prefill worker until their transfer ends.
 	HoldPrefill bool `json:",omitempty"`
-	// Pull lets requests wait on their decode workers, which take KV blocks for a prompt and then read the uncached
-	// part from the prefill worker, as with vLLM's NixlConnector. It takes HoldPrefill.
+	// Pull makes requests wait on their decode workers. These allocate KV blocks for a prompt and then read the
+	// uncached part from the prefill worker, as with vLLM's NixlConnector. It requires HoldPrefill.
 	Pull bool `json:",omitempty"`
-	// Push sends a request to its decode worker when a prefill worker gets it. Prefill workers write the blocks that
-	// decode workers have reserved, as with vLLM's NixlPushConnector. It takes Pull.
+	// Push sends a request to its decode worker when a prefill worker gets the request. Prefill workers write to
+	// blocks that decode workers have reserved, as with vLLM's NixlPushConnector. It requires Pull.
 	Push bool `json:",omitempty"`
 }
 
@@ -52,29 +52,29 @@ type PD struct {
 type DecodeChosen string
 
 const (
-	AfterTransfer  DecodeChosen = ""                // when its KV cache has come
-	BeforeTransfer DecodeChosen = "before-transfer" // when its prompt is computed
-	BeforePrefill  DecodeChosen = "before-prefill"  // when it arrives
+	AfterTransfer  DecodeChosen = ""                // after the transfer of its KV cache
+	BeforeTransfer DecodeChosen = "before-transfer" // after its prompt is computed
+	BeforePrefill  DecodeChosen = "before-prefill"  // at its arrival
 )
 
-// Sharing is how transfers share links.
+// Sharing is the kind of sharing of links.
 type Sharing string
 
 const (
 	ShareFairly  Sharing = "fair" // all at once, max-min fair
-	ShareInTurns Sharing = "fifo" // as many as have room at full speed, the rest waits
+	ShareInTurns Sharing = "fifo" // at full speed, as many as have room; other transfers wait
 )
 
 // Chooses reports whether prompts may be computed on decode workers.
 func (p *PD) Chooses() bool { return p != nil && (p.Threshold != nil || p.When != "" || p.Best) }
 
-// PicksEarly reports whether a request gets its decode worker before its KV cache is there.
+// PicksEarly reports whether a request gets its decode worker before the transfer of its KV cache.
 func (p *PD) PicksEarly() bool { return p != nil && p.DecodeChosen != AfterTransfer }
 
 // SharesLinks reports whether transfers share links.
 func (p *PD) SharesLinks() bool { return p != nil && p.Sharing != "" }
 
-// describePrompts describes which prompts go to prefill workers, "" if all do.
+// describePrompts describes the prompts for prefill workers, "" if all go there.
 func (p *PD) describePrompts() string {
 	switch {
 	case !p.Chooses():
@@ -87,7 +87,7 @@ func (p *PD) describePrompts() string {
 	return "prompts go to prefill workers where the first token is estimated to come sooner so, decode workers compute the rest"
 }
 
-// describeTransfers describes what transfers share and send, "" if nothing is said of it.
+// describeTransfers describes the settings of transfers, "" if they are the defaults.
 func (t *Topology) describeTransfers() string {
 	p := t.PD
 	var parts []string
@@ -125,7 +125,7 @@ func (t *Topology) describeTransfers() string {
 	return strings.Join(parts, "; ")
 }
 
-// Prefills reports whether decode workers of this pool compute prompts, too.
+// Prefills reports whether decode workers of this pool also compute prompts.
 func (s *Stage) Prefills() bool { return s.Role == scheduler.Decode && s.PD.Chooses() }
 
 // seesCaches reports whether the router of these decode workers must know their caches.
@@ -133,8 +133,9 @@ func (s *Stage) seesCaches() bool {
 	return s.Prefills() || s.Role == scheduler.Decode && s.PD != nil && s.PD.Missing
 }
 
-// ReservesRoom reports whether prompts are sent as TensorRT-LLM's workers do it: the decode worker takes the KV blocks
-// first, and the prefill worker keeps its own until then. It does not with workers of several kinds or ranks.
+// ReservesRoom reports whether KV caches are transferred as between TensorRT-LLM's workers. The decode worker
+// allocates the KV blocks first, and the prefill worker keeps its blocks until then. It is false for workers of
+// several kinds or ranks.
 func (t *Topology) ReservesRoom() bool {
 	if !t.Disaggregated() {
 		return false
@@ -148,15 +149,15 @@ func (t *Topology) ReservesRoom() bool {
 	return true
 }
 
-// keepsSent reports whether these workers keep the KV blocks of prompts until they have been sent.
+// keepsSent reports whether these workers keep the KV blocks of prompts until the end of their transfer.
 func (s *Stage) keepsSent() bool {
 	return s.Role == scheduler.Prefill && s.PD != nil && s.PD.HoldPrefill
 }
 
-// pulls reports whether KV caches go to or from these workers as with vLLM's NixlConnector.
+// pulls reports whether these workers send or receive KV caches as with vLLM's NixlConnector.
 func (s *Stage) pulls() bool { return s.Role != scheduler.Aggregated && s.PD != nil && s.PD.Pull }
 
-// keptLoads returns the loads that the router of the pool keeps in addition to those of its policy.
+// keptLoads returns the loads that the router of the pool keeps in addition to the needs of its policy.
 func (s *Stage) keptLoads() router.Needs {
 	n := router.Needs{Overlap: s.seesCaches()}
 	if s.PD.Chooses() {
@@ -165,7 +166,7 @@ func (s *Stage) keptLoads() router.Needs {
 	return n
 }
 
-// CheckPD rejects settings that make no sense, and settings that are not simulated.
+// CheckPD rejects invalid settings, and settings that are not simulated.
 func (t *Topology) CheckPD() error {
 	p := t.PD
 	switch {
@@ -193,7 +194,7 @@ func (t *Topology) CheckPD() error {
 	return t.checkChoice()
 }
 
-// checkChoice refuses decode workers that cannot compute prompts.
+// checkChoice rejects decode workers that cannot compute prompts.
 func (t *Topology) checkChoice() error {
 	if p := t.PD; p.When != "" {
 		if _, err := policy.NewPrefillRule(p.When); err != nil {
@@ -212,7 +213,7 @@ func (t *Topology) checkChoice() error {
 	return nil
 }
 
-// checkAdmission refuses decode workers that cannot be asked for room.
+// checkAdmission rejects decode workers that do not support DecodeAdmission.
 func (t *Topology) checkAdmission() error {
 	p, decode := t.PD, &t.Pools[1]
 	switch e := &decode.Engine; {
@@ -230,7 +231,7 @@ func (t *Topology) checkAdmission() error {
 	return nil
 }
 
-// checkHold refuses prefill workers that cannot keep the KV blocks of prompts.
+// checkHold rejects prefill workers that cannot keep the KV blocks of prompts.
 func (t *Topology) checkHold() error {
 	p, prefill := t.PD, &t.Pools[0]
 	switch e := &prefill.Engine; {
@@ -248,7 +249,7 @@ func (t *Topology) checkHold() error {
 	return nil
 }
 
-// isOwnVLLM reports whether there are two pools of workers, all of vLLM by its own rules.
+// isOwnVLLM reports whether there are two pools of vLLM workers with vLLM's own rules.
 func (t *Topology) isOwnVLLM() bool {
 	own := func(p Pool) bool { return p.Engine.Engine == engineargs.VLLM && !p.Engine.Rules.Reference() }
 	return t.Disaggregated() && !t.Compat && own(t.Pools[0]) && own(t.Pools[1])
@@ -261,7 +262,7 @@ func (t *Topology) CanPull() bool {
 	return t.isOwnVLLM() && pulled.checkPull() == nil
 }
 
-// checkPull refuses workers that cannot read KV caches from each other as with vLLM's NixlConnector.
+// checkPull rejects workers that cannot read KV caches from each other as with vLLM's NixlConnector.
 func (t *Topology) checkPull() error {
 	p := t.PD
 	switch {

@@ -9,8 +9,8 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// A command line that leaves open which cluster is meant is refused, in the
-// reference's order: each breaks the rule named and those after it.
+// TestJoinPoolsRefuses checks that an ambiguous command line is rejected, in the reference's order of checks. Each
+// case breaks the given rule and all later rules.
 func TestJoinPoolsRefuses(t *testing.T) {
 	args := engineargs.Default()
 	for _, c := range []struct {
@@ -32,7 +32,7 @@ func TestJoinPoolsRefuses(t *testing.T) {
 	}
 }
 
-// What is not said is one worker with the default arguments.
+// TestJoinPools checks the default: one worker with the default arguments.
 func TestJoinPools(t *testing.T) {
 	pools, err := JoinPools(ByRole[int]{3, 1, 1}, ByRole[*engineargs.Args]{})
 	if err != nil || len(pools) != 1 || !reflect.DeepEqual([]Pool(pools), OnePool(engineargs.Default(), 3)) {

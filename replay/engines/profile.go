@@ -13,8 +13,8 @@ import (
 	"github.com/replay-llm/replay/scheduler/vllm/releases"
 )
 
-// ProfileSettings returns the settings of the server that an engine's timing profile was fitted to, as defaults; with
-// pools of prefill and decode also those of the link.
+// ProfileSettings returns the settings of the server that an engine's timing profile was fitted to, as defaults. With
+// prefill and decode pools, it includes the settings of the link.
 func ProfileSettings(a *engineargs.Args, twoPools bool) ([]engineargs.Setting, error) {
 	p, err := a.PassTimes.Profile()
 	if err != nil {
@@ -48,8 +48,8 @@ func ProfileSettings(a *engineargs.Args, twoPools bool) ([]engineargs.Setting, e
 	return all, nil
 }
 
-// DropForeign returns the settings of a profile without the settings that an engine of a given kind rejects: TensorRT-LLM and all
-// other engines reject each other's settings.
+// DropForeign removes the settings of a profile that an engine of a given kind rejects. TensorRT-LLM and all other
+// engines reject each other's settings.
 func DropForeign(all []engineargs.Setting, engine engineargs.Engine) []engineargs.Setting {
 	fitted := slices.ContainsFunc(all, func(s engineargs.Setting) bool { return s.Key == engineKey && s.Value == strconv.Quote(timing.TRTLLM) })
 	if fitted == (engine == engineargs.TRTLLM) {
@@ -60,10 +60,11 @@ func DropForeign(all []engineargs.Setting, engine engineargs.Engine) []enginearg
 	})
 }
 
-// engineKey is the argument that names the engine.
+// engineKey is the name of the argument with the kind of engine.
 const engineKey = "engine_type"
 
-// DefaultSettings returns the defaults of an engine: with SGLang a KV cache of as many tokens as with vLLM.
+// DefaultSettings returns the defaults of an engine. An SGLang engine has a KV cache of as many tokens as a vLLM
+// engine.
 func DefaultSettings(a *engineargs.Args) []engineargs.Setting {
 	if a.Engine == engineargs.VLLM {
 		return nil
@@ -72,7 +73,7 @@ func DefaultSettings(a *engineargs.Args) []engineargs.Setting {
 	return []engineargs.Setting{{Key: "num_gpu_blocks", Value: strconv.Itoa(max(1, usual.Blocks*usual.BlockTokens/a.BlockTokens))}}
 }
 
-// serverSetting is a setting of a server that was measured, 0 if it is unknown.
+// serverSetting is a setting of a measured server, 0 if it is unknown.
 type serverSetting struct {
 	key   string
 	value int
@@ -86,7 +87,7 @@ func serverSettings(e *timing.Engine) []serverSetting {
 	case timing.SGLang:
 		seqs = serverSetting{"sglang.max_running_requests", e.MaxSeqs, func(a *engineargs.Args) int { return a.SGLang.MaxRunning }}
 		tokens = serverSetting{"sglang.chunked_prefill_size", e.MaxBatchedTokens, func(a *engineargs.Args) int { return a.SGLang.ChunkTokens }}
-	case timing.TRTLLM: // its arguments are under the same names in a
+	case timing.TRTLLM: // a has its arguments under the same names
 		seqs.key, tokens.key = "trtllm.max_batch_size", "trtllm.max_num_tokens"
 	}
 	return []serverSetting{
@@ -96,15 +97,14 @@ func serverSettings(e *timing.Engine) []serverSetting {
 	}
 }
 
-// profileWarnings returns in what an engine differs from the server that its timing profile
-// was fitted to.
+// profileWarnings returns the differences between an engine and the server that its timing profile was fitted to.
 func profileWarnings(a *engineargs.Args) []string {
 	if !a.PassTimes.HoldsProfile() {
 		return nil
 	}
 	p, err := a.PassTimes.Profile()
 	if err != nil || p.Engine == nil {
-		return nil // its reader reports it
+		return nil // the reader of the profile reports the error
 	}
 	var all []string
 	if fitted := cmp.Or(p.Engine.Kind, engineargs.VLLM.String()); fitted != a.Engine.String() {
@@ -118,7 +118,7 @@ func profileWarnings(a *engineargs.Args) []string {
 	return all
 }
 
-// nodeWarnings names a worker with GPUs on several nodes.
+// nodeWarnings returns a warning for a worker with GPUs on several nodes.
 func nodeWarnings(a *engineargs.Args) []string {
 	f, ok := a.PassTimes.Fit()
 	if !ok || f.Nodes() == 1 {

@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/replay/engineargs"
 )
 
-// TestUsualSettings gives SGLang as many tokens as vLLM has.
+// TestUsualSettings checks that SGLang gets as many tokens as vLLM.
 func TestUsualSettings(t *testing.T) {
 	for text, want := range map[string]int{`{}`: 0, `{"engine_type":"sglang"}`: 1 << 20, `{"engine_type":"sglang","block_size":64}`: 16384} {
 		a, err := engineargs.Parse([]byte(text), engineargs.Options{})
@@ -25,8 +25,8 @@ func TestUsualSettings(t *testing.T) {
 	}
 }
 
-// TestProfileSettings applies the settings of the server that a profile was fitted to,
-// unless other settings are given, which warnings name.
+// TestProfileSettings applies the settings of the server that a profile was fitted to. Given settings win, and
+// warnings name them.
 func TestProfileSettings(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "profile.json")
 	text := `{"form":"x","version":1,"parameters":{"weights_s":1},"engine":{"vllm_version":"0.20.2","tensor_parallel_size":1,
@@ -61,8 +61,8 @@ func TestProfileSettings(t *testing.T) {
 	}
 }
 
-// TestProfileSettingsTRTLLM takes the engine, its rules and its limits from a profile of TensorRT-LLM, and none of them for
-// another engine that was asked for.
+// TestProfileSettingsTRTLLM applies the engine, its rules and its limits from a profile of TensorRT-LLM. If another
+// engine is requested, none of them applies.
 func TestProfileSettingsTRTLLM(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "profile.json")
 	text := `{"form":"x","version":1,"parameters":{"weights_s":1},"engine":{"engine":"trtllm","scheduler_profile":"trtllm-1.2","tensor_parallel_size":1,
@@ -98,7 +98,7 @@ func TestProfileSettingsTRTLLM(t *testing.T) {
 	}
 }
 
-// TestAssumptions lists the assumptions of two clusters.
+// TestAssumptions checks the assumptions of two clusters.
 func TestAssumptions(t *testing.T) {
 	parse := func(text string) engineargs.Args {
 		a, err := engineargs.Parse([]byte(text), engineargs.Options{})
@@ -129,7 +129,7 @@ func TestAssumptions(t *testing.T) {
 	}
 }
 
-// TestProfileLink applies the link of a profile only to workers that hand over.
+// TestProfileLink checks that the link of a profile applies only to prefill and decode pools.
 func TestProfileLink(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "profile.json")
 	text := `{"version":1,"parameters":{"weights_s":1},"kv_transfer":{"bandwidth_gb_s":25,"latency_s":0.0025,"kv_bytes_per_token":131072}}`

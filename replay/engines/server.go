@@ -14,15 +14,16 @@ import (
 	"github.com/replay-llm/replay/scheduler/vllm/releases"
 )
 
-// OnServer returns what an engine with the arguments a has on the hardware of f by its server's own rules where nothing is
-// given: with vLLM the newest rules, that release's limits and block size, and the groups of the model's layers; with SGLang
-// the size of chunks, and the window of the layers that have a separate pool. gives reports whether an argument is given.
+// OnServer returns the settings that the server of an engine sets by default on the hardware of f, without given
+// arguments. For vLLM, these are the newest rules, the limits and the block size of that release, and the groups of
+// the model's layers. For SGLang, these are the size of chunks, and the window of the layers with a separate pool.
+// gives reports whether an argument is given.
 func OnServer(a *engineargs.Args, f *hardware.Fit, gives func(key string) bool) []engineargs.Setting {
 	if a.Engine == engineargs.SGLang {
 		return onSGLang(a, f, gives)
 	}
 	if a.Engine == engineargs.TRTLLM {
-		return nil // its defaults depend on no GPU
+		return nil // its defaults do not depend on the GPU
 	}
 	const profile = "scheduler_profile"
 	if gives(profile) && a.Rules.Reference() {
@@ -42,7 +43,7 @@ func OnServer(a *engineargs.Args, f *hardware.Fit, gives func(key string) bool) 
 	return append(all, groupWindows(&limits, &f.Model, gives)...)
 }
 
-// onSGLang is OnServer for SGLang. Chunks are whole pages.
+// onSGLang is OnServer for SGLang. Chunks are a multiple of the page size.
 func onSGLang(a *engineargs.Args, f *hardware.Fit, gives func(key string) bool) []engineargs.Setting {
 	const key, window = "sglang.chunked_prefill_size", "sglang.sliding_window_size"
 	all := chainOf(a, f, gives)
@@ -55,8 +56,8 @@ func onSGLang(a *engineargs.Args, f *hardware.Fit, gives func(key string) bool) 
 	return all
 }
 
-// chainOf returns the drafts that an SGLang server takes for a model of the family llama, where no
-// steps are given.
+// chainOf returns the default drafts of an SGLang server for a model of the family llama, if the number of steps is
+// not given.
 func chainOf(a *engineargs.Args, f *hardware.Fit, gives func(key string) bool) []engineargs.Setting {
 	if a.Speculative == nil || a.SGLang.Drafts.Algorithm != scheduler.ByHead || f.Model.Family != "llama" || gives("sglang.speculative_num_steps") {
 		return nil
@@ -67,8 +68,8 @@ func chainOf(a *engineargs.Args, f *hardware.Fit, gives func(key string) bool) [
 	}
 }
 
-// ServerShare returns the default share of a GPU's memory that an SGLang server with these arguments takes for weights
-// and KV cache; that of f for other engines.
+// ServerShare returns the share of a GPU's memory that the server of an engine uses for weights and KV cache by
+// default. For vLLM, it is f.Utilization.
 func ServerShare(a *engineargs.Args, f *hardware.Fit) float64 {
 	if a.Engine == engineargs.TRTLLM {
 		return trtllmShare(f)
@@ -80,17 +81,18 @@ func ServerShare(a *engineargs.Args, f *hardware.Fit) float64 {
 	return s.share()
 }
 
-// Seats returns how many requests an SGLang server with that many KV blocks runs at once by default; nothing for other engines.
+// Seats returns the default limit of running requests of an SGLang server with the given number of KV blocks. It
+// returns nothing for other engines.
 func Seats(a *engineargs.Args, f *hardware.Fit, blocks int) []engineargs.Setting {
 	if a.Engine != engineargs.SGLang || a.Speculative != nil {
 		return nil
 	}
-	seats := a.DPSize * seatsOfSGLang(blocks*a.BlockTokens, f.LongestSequence()) // of each rank
+	seats := a.DPSize * seatsOfSGLang(blocks*a.BlockTokens, f.LongestSequence()) // for each rank
 	return []engineargs.Setting{{Key: "sglang.max_running_requests", Value: strconv.Itoa(seats)}}
 }
 
-// serverLimits returns a with the limits of a pass and the block size of a server of that release, for limits that a
-// does not have.
+// serverLimits returns a with the limits of a pass and the block size of a server of a release, for limits that are
+// not given.
 func serverLimits(a *engineargs.Args, release string, f *hardware.Fit, gives func(key string) bool) engineargs.Args {
 	own := *a
 	tokens, seqs := releases.ServerLimits(release, f.GPU.Name, f.GPU.MemoryGiB)
@@ -107,8 +109,8 @@ func serverLimits(a *engineargs.Args, release string, f *hardware.Fit, gives fun
 	return own
 }
 
-// describeLimits returns the origin of the limits of an engine that follows vLLM's own rules on a GPU of the tables, "" on none
-// and where they depend on its longest sequence.
+// describeLimits describes the defaults of a server for the limits of an engine with vLLM's own rules. It returns ""
+// without a known GPU, and if the defaults depend on the maximum sequence length.
 func describeLimits(a *engineargs.Args) string {
 	f, ok := a.PassTimes.Fit()
 	if !ok || !a.ChunkedPrefill {
@@ -121,7 +123,7 @@ func describeLimits(a *engineargs.Args) string {
 	return fmt.Sprintf("; its server's defaults on %s are %d and %d", f.GPU.Name, seqs, tokens)
 }
 
-// ReleaseOf returns the engine and release that these arguments stand for, as vllm-0.33.
+// ReleaseOf returns the engine and release of the arguments, for example vllm-0.33.
 func ReleaseOf(a *engineargs.Args) string {
 	if a.Engine == engineargs.SGLang {
 		return sglang.Profiles()[1]
@@ -129,14 +131,14 @@ func ReleaseOf(a *engineargs.Args) string {
 	return a.Profile
 }
 
-// NearestRules returns what scheduler_profile has for a release of vLLM, as 0.20.2.
+// NearestRules returns the value of scheduler_profile for a release of vLLM, for example 0.20.2.
 func NearestRules(release string) string { return releases.RulesName(release) }
 
-// VersionOf returns the release of vLLM that a name of scheduler_profile stands for.
+// VersionOf returns the release of vLLM for a value of scheduler_profile.
 func VersionOf(rules string) string { return releases.Release(rules) }
 
-// ServerFlags returns the defaults of a vLLM engine on a GPU by flag; rules are the name of its rules, "" for the
-// default.
+// ServerFlags returns the defaults of a vLLM engine on a GPU by flag. rules is the value of scheduler_profile, "" for
+// the default.
 func ServerFlags(rules string, gpu *hardware.GPU) map[string]string {
 	rules = cmp.Or(rules, releases.Newest())
 	tokens, seqs := releases.ServerLimits(rules, gpu.Name, gpu.MemoryGiB)

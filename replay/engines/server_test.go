@@ -13,8 +13,8 @@ import (
 	"github.com/replay-llm/replay/scheduler/vllm/releases"
 )
 
-// TestServerDefaults compares the defaults of an engine on a GPU with those of vLLM's own engine arguments, release by
-// release: testdata/vllm/defaults.jsonl.
+// TestServerDefaults compares the defaults of an engine on a GPU with vLLM's engine arguments, for each release:
+// testdata/vllm/defaults.jsonl.
 func TestServerDefaults(t *testing.T) {
 	file, err := os.Open("../../testdata/vllm/defaults.jsonl")
 	if err != nil {
@@ -52,7 +52,7 @@ func TestServerDefaults(t *testing.T) {
 	}
 }
 
-// onServer reads engine arguments on a GPU.
+// onServer parses engine arguments for a GPU.
 func onServer(t *testing.T, text string, f *hardware.Fit) engineargs.Args {
 	a, err := engineargs.Parse([]byte(text), engineargs.Options{})
 	if err != nil {
@@ -65,8 +65,8 @@ func onServer(t *testing.T, text string, f *hardware.Fit) engineargs.Args {
 	return a
 }
 
-// TestOnServer expects the newest rules by default, and the origin of an engine's limits. Given settings stay, and the reference
-// and SGLang have their own.
+// TestOnServer checks that the newest rules are the default, and checks the description of an engine's limits. Given
+// settings win, and the reference and SGLang have separate settings.
 func TestOnServer(t *testing.T) {
 	f, err := hardware.ParseFit("h100/llama-3.1-8b")
 	if err != nil {
@@ -95,8 +95,8 @@ func TestOnServer(t *testing.T) {
 	}
 }
 
-// TestSGLangServer has the chunks and the seats of SGLang's server on a GPU, unless they are
-// said; chunks are whole pages.
+// TestSGLangServer checks the default chunks and limit of requests of an SGLang server on a GPU, and given ones.
+// Chunks are a multiple of the page size.
 func TestSGLangServer(t *testing.T) {
 	for _, c := range []struct {
 		memory       float64

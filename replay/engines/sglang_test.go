@@ -11,8 +11,8 @@ import (
 	"github.com/replay-llm/replay/scheduler/sglang"
 )
 
-// TestSGLangDefaults compares the defaults of an SGLang engine on a GPU with those of SGLang's own code:
-// testdata/sglang/defaults.jsonl, where the KV cache has half of the memory.
+// TestSGLangDefaults compares the defaults of an SGLang engine on a GPU with those of SGLang's code:
+// testdata/sglang/defaults.jsonl. The KV cache has half of the memory.
 func TestSGLangDefaults(t *testing.T) {
 	file, err := os.Open("../../testdata/sglang/defaults.jsonl")
 	if err != nil {

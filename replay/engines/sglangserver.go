@@ -2,8 +2,7 @@ package engines
 
 import "math"
 
-// chunkOfSGLang returns chunked_prefill_size of an SGLang server where it is not said, by the
-// memory of its GPU in GiB.
+// chunkOfSGLang returns the default of chunked_prefill_size of an SGLang server, given the memory of its GPU in GiB.
 func chunkOfSGLang(memory float64) int {
 	switch {
 	case memory < 20:
@@ -17,14 +16,14 @@ func chunkOfSGLang(memory float64) int {
 	}
 }
 
-// seatsOfSGLang returns max_running_requests of an SGLang server where it is not said: by the
-// tokens of its pool and the longest sequence of its model.
+// seatsOfSGLang returns the default of max_running_requests of an SGLang server, given the tokens of its pool and the
+// maximum sequence length of its model.
 func seatsOfSGLang(tokens, longest int) int {
 	seats := int(float64(tokens) / float64(longest) * 512)
 	return max(1, min(max(min(seats, 4096), 2048), tokens/2))
 }
 
-// sglangServer is what decides how much of a GPU's memory an SGLang server keeps for itself.
+// sglangServer is the settings that determine the memory that an SGLang server reserves on a GPU.
 type sglangServer struct {
 	MemoryGiB float64
 	TP, PP    int
@@ -32,8 +31,9 @@ type sglangServer struct {
 	Chunk     int  // chunked_prefill_size
 }
 
-// share returns the default of mem_fraction_static: the memory that activations and graphs leave. They are guessed in
-// MiB, by the chunk, the decode batches that graphs are captured for, and the sizes of prompts they are.
+// share returns the default of mem_fraction_static: the share of memory without activations and graphs. Their size is
+// an estimate in MiB. It depends on the chunk, and on the decode batches and prompt sizes for which graphs are
+// captured.
 func (s *sglangServer) share() float64 {
 	reserved := 512 + 1.5*float64(max(s.Chunk, 2048)) + float64(s.TP*s.PP)/8*1024 + 2*float64(s.graphBatch())
 	switch {
@@ -50,7 +50,7 @@ func (s *sglangServer) share() float64 {
 	return math.Round((total-reserved)/total*1000) / 1000
 }
 
-// graphBatch returns the largest batch of tokens that a graph is captured for.
+// graphBatch returns the largest batch of tokens for which a graph is captured.
 func (s *sglangServer) graphBatch() int {
 	wide := s.TP >= 4
 	switch {
@@ -68,8 +68,7 @@ func (s *sglangServer) graphBatch() int {
 	return 512
 }
 
-// countGraphSizes returns the number of sizes up to most, in tokens, of prompts that graphs are
-// captured for.
+// countGraphSizes returns the number of prompt sizes, up to most tokens, for which graphs are captured.
 func countGraphSizes(most int) (n int) {
 	at := 0
 	for _, step := range []struct{ size, to int }{{4, 32}, {16, 256}, {32, 512}, {64, 1024}, {256, 4096}, {512, math.MaxInt}} {

@@ -18,7 +18,7 @@ func (t *Topology) ListSignals() []router.Signal {
 	return slices.DeleteFunc(router.AllSignals(), func(s router.Signal) bool { return !slices.Contains(looks, s) })
 }
 
-// ageSignals returns how old signals are.
+// ageSignals returns the ages of signals.
 func (t *Topology) ageSignals() router.Signals {
 	if text, ok := t.Router.(*policy.Text); ok {
 		return text.Signals.Under(t.Signals)
@@ -26,7 +26,7 @@ func (t *Topology) ageSignals() router.Signals {
 	return t.Signals
 }
 
-// listSignalsOf is ListSignals where the policies of a *policy.Given are made.
+// listSignalsOf is ListSignals after the policies of a *policy.Given are made.
 func (t *Topology) listSignalsOf(all []*Stage) []router.Signal {
 	others := *t
 	if policy.Is[*policy.Given](t.Router) {
@@ -42,7 +42,7 @@ func (t *Topology) listSignalsOf(all []*Stage) []router.Signal {
 	return looks
 }
 
-// CheckSignals rejects ages of signals that the router does not read, and ages that make no sense.
+// CheckSignals rejects ages of signals that the router does not read, and invalid ages.
 func (t *Topology) CheckSignals() error { return t.checkSignals(t.ListSignals()) }
 
 func (t *Topology) checkSignals(looks []router.Signal) error {
@@ -62,10 +62,10 @@ func (t *Topology) checkSignals(looks []router.Signal) error {
 	return nil
 }
 
-// longestAge bounds the delay and the interval of a signal.
+// longestAge is the maximum delay and interval of a signal.
 const longestAge sim.Time = 24 * 3_600_000
 
-// joinSignals names signals in words.
+// joinSignals returns a text with the names of signals.
 func joinSignals(all []router.Signal) string {
 	text := ""
 	for i, s := range all {

@@ -11,11 +11,10 @@ import (
 	sglangreference "github.com/replay-llm/replay/scheduler/sglang/reference"
 )
 
-// Fits returns nil if a request can run on the pool's idle engines, whichever it is sent
-// to, or why not.
+// Fits returns nil if a request can run on every idle engine of the pool, otherwise the reason.
 func (s *Stage) Fits(input, output int) *scheduler.OversizeError { return s.sizeCheck()(input, output) }
 
-// sizeCheck returns a function that does what Fits does, for many requests.
+// sizeCheck returns a function equal to Fits that is faster for many requests.
 func (s *Stage) sizeCheck() func(input, output int) *scheduler.OversizeError {
 	if len(s.kinds) > 0 {
 		return s.checkMixed()
@@ -43,11 +42,11 @@ func (s *Stage) sizeCheck() func(input, output int) *scheduler.OversizeError {
 		if err := c.Fits(input, output); err != nil || !s.FitUncached {
 			return err
 		}
-		return c.TakesWhole(input, output) // a server does not count on its cache
+		return c.TakesWhole(input, output) // a server does not assume that a prefix is cached
 	}
 }
 
-// checkMixed is sizeCheck where workers are of several kinds.
+// checkMixed is sizeCheck for workers of several kinds.
 func (s *Stage) checkMixed() func(input, output int) *scheduler.OversizeError {
 	var checks []func(input, output int) *scheduler.OversizeError
 	for _, k := range s.kinds {
@@ -64,13 +63,13 @@ func (s *Stage) checkMixed() func(input, output int) *scheduler.OversizeError {
 	}
 }
 
-// OversizeError reports requests that can never run on the engines of a replay.
+// OversizeError reports requests that do not fit on the engines of a replay.
 type OversizeError struct {
-	Count  int    // such requests
-	Of     int    // all requests; 0 if these are not known beforehand
-	First  string // the first one's place in the trace
-	Err    error  // why it cannot run
-	Blocks int    // num_gpu_blocks that would admit them all; 0 when none would
+	Count  int    // number of such requests
+	Of     int    // number of all requests; 0: unknown
+	First  string // position of the first in the trace
+	Err    error  // reason of the first
+	Blocks int    // num_gpu_blocks with which all would fit; 0: no number
 }
 
 func (e *OversizeError) Error() string {
@@ -90,8 +89,8 @@ func (e *OversizeError) Error() string {
 
 func (e *OversizeError) Unwrap() error { return e.Err }
 
-// CheckSizes rejects, before any pass, requests that no idle engine can run. Requests that are too long are turned away when they
-// arrive.
+// CheckSizes rejects requests that do not fit on an idle engine, before any pass. Requests that exceed the maximum
+// sequence length are rejected when they arrive.
 func CheckSizes(w *loadgen.Workload, stages []*Stage) error {
 	var found OversizeError
 	hopeless := false
@@ -121,7 +120,8 @@ func CheckSizes(w *loadgen.Workload, stages []*Stage) error {
 	return &found
 }
 
-// SizeChecks returns, by pool, the function that returns why no idle engine of it can run a request, nil when one can.
+// SizeChecks returns one function per pool. It returns the reason if a request does not fit on an idle engine of the
+// pool, otherwise nil.
 func SizeChecks(stages []*Stage) (all []func(input, output int) *scheduler.OversizeError) {
 	for _, s := range stages {
 		all = append(all, s.sizeCheck())
@@ -129,7 +129,7 @@ func SizeChecks(stages []*Stage) (all []func(input, output int) *scheduler.Overs
 	return all
 }
 
-// Fits returns why a request can run nowhere, nil when it can run.
+// Fits returns the reason if a request does not fit on a pool, otherwise nil.
 func Fits(stages []*Stage, input, output int) *scheduler.OversizeError {
 	for _, s := range stages {
 		if err := s.Fits(input, output); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// speedOf returns how fast a worker of pool i is, relative to its engine.
+// speedOf returns the speed of a worker of pool i, relative to its engine.
 func (t *Topology) speedOf(i int, id sim.WorkerID) float64 {
 	if i < len(t.WorkerSpeeds) && int(id) < len(t.WorkerSpeeds[i]) {
 		return t.WorkerSpeeds[i][id]
@@ -17,7 +17,7 @@ func (t *Topology) speedOf(i int, id sim.WorkerID) float64 {
 	return 1
 }
 
-// checkSpeeds refuses speeds that are not those of the workers.
+// checkSpeeds rejects speeds that do not match the workers.
 func (t *Topology) checkSpeeds() error {
 	for i, speeds := range t.WorkerSpeeds {
 		switch {
@@ -41,10 +41,10 @@ func (t *Topology) checkSpeeds() error {
 	return nil
 }
 
-// mostListed is how many workers an assumption names.
+// mostListed is the maximum number of workers that an assumption lists.
 const mostListed = 8
 
-// describeSpeeds names the workers of pool i that are not as fast as their engine, "" when there are none.
+// describeSpeeds lists the workers of pool i with a different speed than their engine, "" if there are none.
 func (t *Topology) describeSpeeds(i int) string {
 	if i >= len(t.WorkerSpeeds) {
 		return ""
@@ -70,11 +70,10 @@ func (t *Topology) describeSpeeds(i int) string {
 	return text + " times the speed of these pass times"
 }
 
-// ClockOf returns how long the passes of a worker take.
+// ClockOf returns the clock of a worker, which determines the duration of its passes.
 func (s *Stage) ClockOf(id sim.WorkerID) timing.Clock { return s.at(id).Clock }
 
-// at returns s as a worker has it: of its kind, and with passes that take as long as its
-// speed wants.
+// at returns s with the engine and the clock of a worker: for its kind and its speed.
 func (s *Stage) at(id sim.WorkerID) *Stage {
 	speed := s.speedOf(s.index, id)
 	if len(s.kinds) > 0 {
@@ -89,7 +88,7 @@ func (s *Stage) at(id sim.WorkerID) *Stage {
 		base = 1
 	}
 	own.Clock.Speedup = float64(base * speed)
-	if c.DecodeSpeedup <= 0 || c.Speedup <= 0 { // decode parts were not scaled
+	if c.DecodeSpeedup <= 0 || c.Speedup <= 0 { // decode times were not scaled
 		own.Clock.DecodeSpeedup = 1 / base
 	}
 	return &own

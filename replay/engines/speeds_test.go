@@ -10,8 +10,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// The parts of a pass of a worker at 0.5 take twice as long, however they are scaled, and
-// the passes of other workers as long as without speeds.
+// TestWorkerSpeed checks that all times of a pass on a worker at 0.5 double, for each kind of scaling. Passes of
+// other workers do not change.
 func TestWorkerSpeed(t *testing.T) {
 	for _, speedup := range []float64{0, 1, 2, 0.3} {
 		for _, decode := range []float64{0, 1, 4} {
@@ -39,12 +39,12 @@ func TestWorkerSpeed(t *testing.T) {
 	}
 }
 
-// Speeds are refused that are none, or not those of the workers.
+// TestCheckSpeeds checks that invalid speeds, and speeds that do not match the workers, are rejected.
 func TestCheckSpeeds(t *testing.T) {
 	for _, c := range []struct {
 		speeds [][]float64
 		scale  []ScaleEvent
-		want   string // in the error; "": none
+		want   string // part of the error; "": none
 	}{
 		{[][]float64{{1, 0.84}}, nil, ""},
 		{[][]float64{nil}, []ScaleEvent{{5, 3, KeepSize}}, ""},
@@ -60,7 +60,7 @@ func TestCheckSpeeds(t *testing.T) {
 	}
 }
 
-// Clusters of other sizes repeat the speeds, or have the first of them.
+// TestResizeSpeeds checks that a larger cluster repeats the speeds and a smaller cluster has the first of them.
 func TestResizeSpeeds(t *testing.T) {
 	top := Topology{Pools: OnePool(engineargs.Default(), 3), WorkerSpeeds: [][]float64{{0.5, 1, 2}}}
 	for size, want := range map[int][]float64{1: {0.5}, 3: {0.5, 1, 2}, 7: {0.5, 1, 2, 0.5, 1, 2, 0.5}} {
@@ -74,7 +74,7 @@ func TestResizeSpeeds(t *testing.T) {
 	}
 }
 
-// An assumption names the slow workers, and no more than a line holds.
+// TestDescribeSpeeds checks that an assumption lists the slow workers, up to a limit.
 func TestDescribeSpeeds(t *testing.T) {
 	top := Topology{Pools: OnePool(engineargs.Default(), 3), WorkerSpeeds: [][]float64{{1, 0.84, 1}}}
 	if got := top.describeSpeeds(0); got != "worker 1 at 0.84 times the speed of these pass times" {

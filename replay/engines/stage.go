@@ -1,8 +1,8 @@
-// Package engines holds the topology of a cluster and makes the simulated
-// engines of its pools, and the router in front of each, for the driver that gives them time: a logical clock or a real one.
+// Package engines has the topology of a cluster. It makes the simulated engines and the router of each pool, for a
+// driver with a logical or a real clock.
 //
-// Read topology.go, what a cluster is, and mix.go, pools of several kinds of workers; then
-// stage.go, sizes.go and custom.go.
+// Read topology.go (the cluster) and mix.go (pools with several kinds of workers), then stage.go, sizes.go and
+// custom.go.
 package engines
 
 import (
@@ -26,33 +26,33 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// Use is the use of a topology by a harness.
+// Use is the way in which a harness uses a topology.
 type Use struct {
-	Tree     *prompt.Tree        // of the prompts to come, cut by the engines' blocks
-	Requests int                 // how many may come; 0 if it is unknown
+	Tree     *prompt.Tree        // of prompts, in blocks of the engines' size
+	Requests int                 // number of requests; 0: unknown
 	Steps    bool                // a planner reads every pass
-	Events   bool                // cores tell their KV events, whatever the router needs
+	Events   bool                // cores report their KV events, for any router
 	Classes  []router.ClassTerms // of the workload, by sim.Request.Class; nil if it has none
-	// FitUncached turns away requests that fit only thanks to what is cached.
+	// FitUncached rejects requests that fit only with a cached prefix.
 	FitUncached bool
-	// Custom, when not nil, makes the engine of each worker, instead of that of its arguments.
+	// Custom, if not nil, makes the engine of each worker. It replaces the engine of the worker's arguments.
 	Custom func(custom.Options) (custom.Engine, error)
 }
 
-// Stage is a pool's place in the topology, with what its workers are made of.
+// Stage is a pool in its topology, with the means to make its workers.
 type Stage struct {
 	*Topology
 	*Pool
 	Use
-	Clock   timing.Clock // how long passes take
+	Clock   timing.Clock // duration of passes
 	Capture scheduler.Capture
 	index   int           // of the pool
-	given   router.Policy // of a *policy.Given; nil: of another choice
-	// kinds are the kinds of a mix, each as a separate pool; nil when all workers are alike.
+	given   router.Policy // of a *policy.Given; nil: another choice
+	// kinds are the kinds of a mix, each as a separate pool; nil if all workers are equal.
 	kinds []*Stage
 }
 
-// NewStages prepares the pools of t, the entry first.
+// NewStages prepares the pools of t, starting with the entry pool.
 func NewStages(t *Topology, use Use) ([]*Stage, error) {
 	var all []*Stage
 	for i := range t.Pools {
@@ -65,8 +65,8 @@ func NewStages(t *Topology, use Use) ([]*Stage, error) {
 	return all, t.checkSignals(t.listSignalsOf(all))
 }
 
-// newStage prepares a pool. The cores of a mix report their caches to the router in the same way, by the kind that must report
-// most.
+// newStage prepares a pool. All cores of a mix report their caches in the same form, the most detailed form that a
+// kind requires.
 func newStage(t *Topology, use Use, index int) (*Stage, error) {
 	p := &t.Pools[index]
 	s, err := newKind(t, p, use, index)
@@ -90,7 +90,7 @@ func newStage(t *Topology, use Use, index int) (*Stage, error) {
 	return s, nil
 }
 
-// newKind prepares workers that are alike: it reads the timing profile, once for all.
+// newKind prepares equal workers. It reads the timing profile once for all of them.
 func newKind(t *Topology, p *Pool, use Use, index int) (*Stage, error) {
 	model, err := p.Engine.PassTimes.Load()
 	if err != nil {
@@ -110,8 +110,8 @@ func newKind(t *Topology, p *Pool, use Use, index int) (*Stage, error) {
 	return s, nil
 }
 
-// Joined reports whether the engines of all pools and their routers work with a joined tree, in which blocks have no
-// names: vLLM's cores, by any rules, if no KV events are captured.
+// Joined reports whether the engines of all pools and their routers work with a joined tree. Blocks have no names in
+// such a tree. It requires vLLM's cores, under any rules, without captured KV events.
 func Joined(t *Topology, use Use) bool {
 	return t.allKinds(use, func(s *Stage) bool {
 		a := &s.Engine
@@ -119,8 +119,8 @@ func Joined(t *Topology, use Use) bool {
 	})
 }
 
-// KeepsPrompts returns the setting that is not supported with a tree of prompts that forgets, since no core can list
-// the prompt nodes of all its cached blocks (scheduler.Remembers); "" if all are.
+// KeepsPrompts returns the setting that is not supported with a tree that forgets prompts, "" if there is none. With
+// such a setting, a core cannot list the prompt nodes of all its cached blocks (scheduler.Remembers).
 func KeepsPrompts(t *Topology, use Use) (what string) {
 	if t.allKinds(use, func(s *Stage) bool { what = s.keepsPrompts(); return what == "" }) {
 		return ""
@@ -128,7 +128,7 @@ func KeepsPrompts(t *Topology, use Use) (what string) {
 	return cmp.Or(what, "a router that follows events of KV blocks, or a file of them")
 }
 
-// keepsPrompts is KeepsPrompts of the engines of a pool.
+// keepsPrompts is KeepsPrompts for the engines of a pool.
 func (s *Stage) keepsPrompts() string {
 	a := &s.Engine
 	switch {
@@ -144,7 +144,7 @@ func (s *Stage) keepsPrompts() string {
 	return ""
 }
 
-// allKinds reports whether each kind of workers passes a test and no KV events are captured.
+// allKinds reports whether each kind of workers passes a test, and no KV events are captured.
 func (t *Topology) allKinds(use Use, passes func(*Stage) bool) bool {
 	for i := range t.Pools {
 		for _, k := range t.Pools[i].Kinds() {
@@ -158,11 +158,11 @@ func (t *Topology) allKinds(use Use, passes func(*Stage) bool) bool {
 	return !use.Events
 }
 
-// routerCapture returns what a KV router needs to see of the engine's cache. Residency of prompt nodes is enough if
-// engines name blocks as the router does and never cache one without its parent. With windows in all layers, they do
-// cache such blocks. Ranks in lockstep have a cache each, which events alone tell apart. Without a prefix cache vLLM
-// announces blocks under names that no request finds again, and the reference's SGLang announces tokens, which can pass
-// for blocks of two.
+// routerCapture returns the form in which a KV router receives the engine's cache. Residency of prompt nodes is
+// sufficient if engines name blocks as the router does and never cache a block without its parent. With windows in
+// all layers, they do cache such blocks. Each rank in lockstep has a separate cache, and only events distinguish
+// ranks. Without a prefix cache, vLLM announces blocks under names that no request finds again. The reference's
+// SGLang announces single tokens, which can match blocks of two.
 func (s *Stage) routerCapture() scheduler.Capture {
 	a := &s.Engine
 	switch {
@@ -184,20 +184,19 @@ func (s *Stage) routerCapture() scheduler.Capture {
 	return scheduler.CaptureNone
 }
 
-// hashesAhead reports whether a vLLM engine knows a block by the token after it, too.
+// hashesAhead reports whether the name of a block of a vLLM engine includes the token after the block.
 func (s *Stage) hashesAhead() bool {
 	c := s.vllmConfig()
 	return s.Engine.Engine == engineargs.VLLM && c.HashesAhead()
 }
 
-// Core returns a new engine for the given worker.
+// Core returns a new core for the given worker.
 func (s *Stage) Core(id sim.WorkerID) (scheduler.Core, error) { return s.at(id).core(id) }
 
-// LiveCore returns a new engine for the given worker in real time, where each files its events
-// under rank 0.
+// LiveCore returns a new core for the given worker in real time. Its events have rank 0.
 func (s *Stage) LiveCore(id sim.WorkerID) (scheduler.Core, error) { return s.at(id).core(0) }
 
-// core returns a new engine of that rank.
+// core returns a new core.
 func (s *Stage) core(id sim.WorkerID) (scheduler.Core, error) {
 	if s.Custom != nil {
 		return s.customCore(id)
@@ -233,8 +232,8 @@ func (s *Stage) vllmConfig() vllm.Config {
 	}
 }
 
-// offloadConfig returns the host memory behind an engine's KV blocks. The reference reads
-// its settings and has none.
+// offloadConfig returns the host memory behind an engine's KV blocks. The reference ignores its settings and has
+// none.
 func (s *Stage) offloadConfig() blocks.Offload {
 	a := &s.Engine
 	if s.Compat || a.G2.Blocks == 0 || a.KVBytesPerToken == 0 {
@@ -246,8 +245,8 @@ func (s *Stage) offloadConfig() blocks.Offload {
 	}
 }
 
-// hostMemory returns the host memory behind the token pool of an SGLang engine. What is loaded arrives in
-// as many parts as the model has layers.
+// hostMemory returns the host memory behind the token pool of an SGLang engine. Loaded tokens arrive in one part per
+// layer of the model.
 func (s *Stage) hostMemory() sglang.HiCache {
 	a := &s.Engine
 	h := sglang.HiCache{Pages: a.HostPages()}
@@ -289,7 +288,7 @@ func (s *Stage) sglangConfig(id sim.WorkerID) sglang.Config {
 	}
 }
 
-// policyOptions returns what a policy of the pool's router is made of.
+// policyOptions returns the options of a policy of the pool's router.
 func (s *Stage) policyOptions() (policy.Options, error) {
 	config := router.DefaultConfig()
 	if c, ok := s.Router.(*policy.Configured); ok {
@@ -300,7 +299,7 @@ func (s *Stage) policyOptions() (policy.Options, error) {
 		if err != nil {
 			return policy.Options{}, err
 		}
-		config.QueuePolicy = order // the engine's wins
+		config.QueuePolicy = order // the engine's setting wins
 	}
 	o := policy.Options{
 		Config: config, Role: s.Role, Prefills: s.Prefills(), BlockTokens: s.Tree.BlockTokens(),
@@ -308,7 +307,7 @@ func (s *Stage) policyOptions() (policy.Options, error) {
 		Tree: s.Tree, CacheBlocks: s.Engine.Blocks, Classes: s.Classes,
 	}
 	if len(s.Mix) > 0 {
-		o.MaxBatchedTokens = s.Mix[s.laterKind()].Engine.MaxBatchedTokens // of workers to come
+		o.MaxBatchedTokens = s.Mix[s.laterKind()].Engine.MaxBatchedTokens // of workers added later
 	}
 	for i := range s.Mix {
 		o.WorkerBatches = append(o.WorkerBatches, slices.Repeat([]int{s.Mix[i].Engine.MaxBatchedTokens}, s.Mix[i].Count)...)
@@ -319,7 +318,7 @@ func (s *Stage) policyOptions() (policy.Options, error) {
 	return o, nil
 }
 
-// NewPolicy returns a new policy for the pool's router, or the one that is made already.
+// NewPolicy returns a new policy for the pool's router, or the policy of a *policy.Given that is already made.
 func (s *Stage) NewPolicy() (router.Policy, error) {
 	if s.given != nil {
 		return s.given, nil
@@ -331,7 +330,7 @@ func (s *Stage) NewPolicy() (router.Policy, error) {
 	return s.Choice().New(o)
 }
 
-// newAdmission returns the admission in front of the pool's router; nil if there is none.
+// newAdmission returns the admission in front of the pool's router, nil if there is none.
 func (s *Stage) newAdmission() (router.Admission, error) {
 	if own, ok := s.given.(router.Admission); ok {
 		return own, nil
@@ -346,7 +345,7 @@ func (s *Stage) newAdmission() (router.Admission, error) {
 	return policy.NewAdmission(*s.Admission, o)
 }
 
-// NewRouter returns the router of the pool.
+// NewRouter returns a new router of the pool.
 func (s *Stage) NewRouter() (router.Router, error) {
 	p, admission, err := s.NewChoosers()
 	if err != nil {

@@ -8,10 +8,10 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Loss is workers that a cluster has to do without.
+// Loss is a loss of workers of a cluster.
 type Loss struct {
-	Name string    // the workers that are gone, in words
-	Left *Topology // the workers that are left; nil if a pool has none
+	Name string    // description of the lost workers
+	Left *Topology // the remaining cluster; nil if a pool has no worker left
 }
 
 // place is a worker of a pool.
@@ -20,8 +20,8 @@ type place struct {
 	id   sim.WorkerID
 }
 
-// AnyGone returns the rest of t when any count workers are gone. Equal workers stand for each other: it does not matter which
-// of them is gone.
+// AnyGone returns the losses of any count workers. Equal workers are interchangeable, so it lists only one of equal
+// losses.
 func (t *Topology) AnyGone(count int) []Loss {
 	var classes [][]place
 	index := map[string]int{}
@@ -65,8 +65,8 @@ func (t *Topology) classOf(at place) string {
 	return fmt.Sprint(at.pool, " ", p.kindOf(at.id), " ", t.speedOf(at.pool, at.id))
 }
 
-// ZoneGone returns the rest of t when any zone is gone, its workers dealt out over that many in the order of their ids. Zones
-// that leave the same workers are listed once.
+// ZoneGone returns the loss of each zone. Workers are assigned to the given number of zones in turn, by id. Zones
+// with equal losses are listed once.
 func (t *Topology) ZoneGone(zones int) []Loss {
 	var all []Loss
 	seen := map[string]bool{}
@@ -91,7 +91,7 @@ func (t *Topology) ZoneGone(zones int) []Loss {
 	return all
 }
 
-// lossOf returns t without workers.
+// lossOf returns t without the given workers.
 func (t *Topology) lossOf(gone []place) Loss {
 	left := *t
 	left.Pools, left.WorkerSpeeds = slices.Clone(t.Pools), slices.Clone(t.WorkerSpeeds)
@@ -114,7 +114,7 @@ func (t *Topology) lossOf(gone []place) Loss {
 	return Loss{Name: strings.Join(names, " and "), Left: &left}
 }
 
-// describeGone returns how many workers of p are gone, in words, of which kind.
+// describeGone describes workers of p by their number and kind.
 func (p *Pool) describeGone(ids []sim.WorkerID) string {
 	what := p.nameOf("workers")
 	if len(ids) == 1 {
@@ -132,7 +132,7 @@ func (p *Pool) describeGone(ids []sim.WorkerID) string {
 	return text
 }
 
-// removeWorkers takes workers out of a pool; it reports false where none is left.
+// removeWorkers removes workers from a pool. It reports false if none is left.
 func (t *Topology) removeWorkers(i int, ids []sim.WorkerID) bool {
 	p := t.Pools[i]
 	if p.Count == len(ids) {

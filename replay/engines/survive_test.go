@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// describeLosses returns losses in words: the workers that are gone, and the workers that are left.
+// describeLosses describes losses: the lost workers, and the remaining workers.
 func describeLosses(all []Loss) []string {
 	var lines []string
 	for _, x := range all {
@@ -32,7 +32,7 @@ func describeLosses(all []Loss) []string {
 	return lines
 }
 
-// Equal workers stand for each other; an empty pool is reported.
+// TestLosses checks that equal workers are interchangeable, and that an empty pool is reported.
 func TestLosses(t *testing.T) {
 	fast, slow := engineargs.Default(), engineargs.Default()
 	slow.Blocks = 5

@@ -32,11 +32,11 @@ func (t *Topology) checkText() error {
 	return nil
 }
 
-// traits returns what a router knows of each worker of the pool, and last of those to come.
+// traits returns the facts that a router knows about each worker of the pool. The last is for workers added later.
 func (s *Stage) traits() []policy.Worker {
 	var all []policy.Worker
 	for _, k := range s.Pool.Kinds() {
-		rent, _ := k.Rent(0) // checkText has
+		rent, _ := k.Rent(0) // cannot fail after checkText
 		for range k.Count {
 			all = append(all, policy.Worker{Kind: k.Name, Speed: s.speedOf(s.index, sim.WorkerID(len(all))), Cost: rent.PerHour})
 		}

@@ -16,75 +16,75 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Topology is the cluster of a replay: its pools of workers, and how requests
-// reach them. It goes from the command line to the cores unchanged.
+// Topology is the cluster of a replay: its pools of workers, and the path of requests to them. The command line sets
+// it and the cores read it.
 type Topology struct {
-	// Pools are either one pool that prefills and decodes, or a prefill pool and
-	// a decode pool, in this order.
+	// Pools are either one aggregated pool, or a prefill pool and a decode pool in this order.
 	Pools Pools `record:"inline"`
 
-	// Router is how requests are routed, in every pool; nil: by the default policy.
+	// Router is the router policy of every pool; nil: the default policy.
 	Router policy.Choice `record:"inline"`
-	// Admission decides on requests before the router of the entry pool; nil: all are routed.
+	// Admission decides on requests before the router of the entry pool; nil: all requests are routed.
 	Admission *policy.Admission
-	// Signals are the ages of the signals that routers and admission read; they win over those of a policy.Text.
+	// Signals are the ages of the signals that routers and admission read. They override those of a policy.Text.
 	Signals router.Signals
 	// PrefillLoad names the external estimator of the KV router's prefill load
 	// model; the zero value: none.
 	PrefillLoad engineargs.AIC
 
-	// Scale changes the size of the pools during the replay, in order of time.
+	// Scale changes the sizes of the pools during the replay, in order of time.
 	Scale []ScaleEvent
-	// WorkerSpeeds are, by pool and worker, how fast workers are relative to their engine: passes of one at 0.5 take twice as
-	// long. A pool without any: all at 1.
+	// WorkerSpeeds are the speeds of workers relative to their engine, by pool and worker. Passes at speed 0.5 take
+	// twice as long. A pool without speeds has the speed 1.
 	WorkerSpeeds [][]float64
 
-	// FrontEnd is the time between clients and the router of the entry pool; nil: that of its engine if pass times are
-	// by measured operators, else none.
+	// FrontEnd is the time between clients and the router of the entry pool. If it is nil and pass times are by
+	// measured operators, it is the time of the measured engine; otherwise there is none.
 	FrontEnd *silicon.FrontEnd
 
 	// Faults are the faults during the replay; nil: none.
 	Faults *Faults
 
-	// Client is what clients do without an answer; nil: each sends its request once, and waits.
+	// Client is the behavior of clients whose requests fail or time out; nil: each client sends its request once, and
+	// waits.
 	Client *Client
-	// PD is how prefill and decode workers share the work; nil: every prompt goes to a prefill
-	// worker, and KV caches share no link.
+	// PD is the division of work between prefill and decode workers. If it is nil, every prompt goes to a prefill
+	// worker, and transfers share no link.
 	PD *PD
 
-	// Autoscale changes the number of workers of the entry pool by their metrics, and AutoscaleDecode that of the decode pool;
-	// nil: the number is fixed.
+	// Autoscale changes the number of workers of the entry pool by their metrics, and AutoscaleDecode that of the
+	// decode pool; nil: the number is fixed.
 	Autoscale, AutoscaleDecode *autoscale.Config
 
-	// Changes are what is done to the cluster during the run, in order of time.
+	// Changes are changes of the cluster during the run, in order of time.
 	Changes []Change
-	// Possible is the changes that copies of a replay support (offline.Fork). The additional state changes no result.
+	// Possible is the changes that copies of a replay support (offline.Fork). Preparing for them changes no result.
 	Possible []Change `record:"-"`
 
-	// PreemptedApart counts the cached tokens of a readmitted request separately from prefix cache hits, as vLLM does;
-	// the reference counts them as hits.
+	// PreemptedApart counts the cached tokens of a readmitted request separately from prefix cache hits, as vLLM
+	// does. The reference counts them as hits.
 	PreemptedApart bool `record:"-"`
 
-	Compat bool   // reproduce the reference where it is wrong (docs/differences.md)
-	Seed   uint64 // of whatever is drawn
+	Compat bool   // reproduce errors of the reference (docs/differences.md)
+	Seed   uint64 // seed of all random numbers
 }
 
-// Pool is a number of workers that run the same engine, or a mix of kinds of them.
+// Pool is workers with the same engine, or a mix of kinds of workers.
 type Pool struct {
 	Role   scheduler.Role
 	Engine engineargs.Args // of all workers; in a mix, of the first kind
-	Count  int             // workers at the start, at least 1
-	Mix    []Kind          // the kinds of workers in order of their ids; nil when all are alike
+	Count  int             // initial number of workers, at least 1
+	Mix    []Kind          // kinds of workers, in order of their ids; nil if all are equal
 }
 
-// Pools are those of a cluster.
+// Pools is the pools of a cluster.
 type Pools []Pool
 
-// Recorded returns the pools by their names, as run directories have them.
+// Recorded returns the pools by their names, for run directories.
 func (all Pools) Recorded() any {
 	r := struct {
 		Aggregated, Prefill, Decode            *engineargs.Args
-		Workers, PrefillWorkers, DecodeWorkers int    // 1 if there is no such pool
+		Workers, PrefillWorkers, DecodeWorkers int    // 1 if the pool does not exist
 		Mix                                    []Kind // instead of Aggregated
 	}{Workers: 1, PrefillWorkers: 1, DecodeWorkers: 1}
 	for i := range all {
@@ -103,30 +103,29 @@ func (all Pools) Recorded() any {
 	return r
 }
 
-// maxWorkers bounds a pool; one worker takes some memory even when idle.
+// maxWorkers is the maximum size of a pool. Even an idle worker takes some memory.
 const maxWorkers = 1_000_000
 
-// maxRanks bounds the data-parallel ranks of a worker.
+// maxRanks is the maximum number of data-parallel ranks of a worker.
 const maxRanks = 1024
 
-// ScaleEvent changes the size of the pools at an instant.
+// ScaleEvent changes the sizes of the pools at an instant.
 type ScaleEvent struct {
 	At sim.Time
-	// Workers is the size wanted of the entry pool (aggregated or prefill) and of
-	// the decode pool; KeepSize leaves a pool unchanged.
+	// Workers is the new size of the entry pool (aggregated or prefill), and Decode that of the decode pool. KeepSize
+	// keeps the size of a pool.
 	Workers, Decode int
 }
 
-// KeepSize leaves a pool unchanged.
+// KeepSize keeps the size of a pool.
 const KeepSize = -1
 
-// OnePool returns a cluster of workers that prefill and decode.
+// OnePool returns a cluster of aggregated workers.
 func OnePool(engine engineargs.Args, workers int) []Pool {
 	return []Pool{{Role: scheduler.Aggregated, Engine: engine, Count: workers}}
 }
 
-// TwoPools returns a cluster of a prefill pool and a decode pool, whatever roles
-// they had.
+// TwoPools returns a cluster of a prefill pool and a decode pool. It sets their roles.
 func TwoPools(prefill, decode Pool) []Pool {
 	prefill.Role, decode.Role = scheduler.Prefill, scheduler.Decode
 	return []Pool{prefill, decode}
@@ -135,11 +134,10 @@ func TwoPools(prefill, decode Pool) []Pool {
 // Disaggregated reports whether prefill and decode have separate workers.
 func (t *Topology) Disaggregated() bool { return len(t.Pools) > 1 }
 
-// Entry is the pool where requests arrive.
+// Entry returns the pool where requests arrive.
 func (t *Topology) Entry() *Pool { return &t.Pools[0] }
 
-// Resize returns t with pools of other sizes, one for each pool. The kinds and the speeds
-// of workers that differ are repeated as often as it takes.
+// Resize returns t with new sizes of its pools. Different kinds and speeds of workers are repeated as necessary.
 func (t Topology) Resize(counts ...int) Topology {
 	t.Pools = slices.Clone(t.Pools)
 	for i := range t.Pools {
@@ -154,7 +152,7 @@ func (t Topology) Resize(counts ...int) Topology {
 	return t
 }
 
-// WithEngines returns t with engines that change has changed.
+// WithEngines returns t with its engines changed by a function.
 func (t Topology) WithEngines(change func(*engineargs.Args)) Topology {
 	t.Pools = slices.Clone(t.Pools)
 	for i := range t.Pools {
@@ -163,7 +161,7 @@ func (t Topology) WithEngines(change func(*engineargs.Args)) Topology {
 	return t
 }
 
-// Validate refuses clusters that cannot be run.
+// Validate returns an error for a cluster that cannot run.
 func (t *Topology) Validate() error {
 	for _, check := range []func() error{t.checkPrefillLoad, t.checkPools, t.CheckScale, t.CheckAutoscale, t.checkSpeeds, t.CheckFaults, t.CheckClient, t.checkText, t.CheckChanges, t.CheckPD} {
 		if err := check(); err != nil {
@@ -173,7 +171,7 @@ func (t *Topology) Validate() error {
 	return nil
 }
 
-// checkPrefillLoad rejects an estimator that no policy asks, and a policy that has no estimator to ask.
+// checkPrefillLoad rejects an estimator that no policy uses, and a policy without its estimator.
 func (t *Topology) checkPrefillLoad() error {
 	estimator := t.PrefillLoad != engineargs.AIC{}
 	kv := t.Choice().Info().Caches
@@ -192,7 +190,7 @@ func (t *Topology) checkPrefillLoad() error {
 	return nil
 }
 
-// checkPools refuses pools that make no cluster.
+// checkPools rejects combinations of pools that are not a cluster.
 func (t *Topology) checkPools() error {
 	var roles []scheduler.Role
 	for i := range t.Pools {
@@ -220,7 +218,7 @@ func (t *Topology) checkPools() error {
 	return t.checkMixes()
 }
 
-// nameOf puts before what is wrong with the pool which of two it is.
+// nameOf adds the name of the pool to an error, if there are two pools.
 func (p *Pool) nameOf(what string) string {
 	if p.Role == scheduler.Aggregated {
 		return what
@@ -247,7 +245,7 @@ func (p *Pool) checkRole() error {
 	return excerpt.Errorf("%s engine arguments: worker_type is %q, must be %q", p.Role, p.Engine.Role, p.Role)
 }
 
-// checkDPSize refuses ranks of an engine that has none.
+// checkDPSize rejects ranks of an engine that supports none.
 func (t *Topology) checkDPSize(p *Pool) error {
 	want, ranks := "1", !p.Engine.Rules.Reference() || p.Engine.Engine != engineargs.VLLM && !t.Compat
 	switch {
@@ -262,7 +260,7 @@ func (t *Topology) checkDPSize(p *Pool) error {
 	return fmt.Errorf("%s engine arguments: dp_size is %d, must be %s", p.Role, p.Engine.DPSize, want)
 }
 
-// CheckEngine refuses an engine that cannot be built.
+// CheckEngine returns an error for an engine that cannot be built.
 func (p *Pool) CheckEngine() error {
 	n := p.Engine.BlockTokens
 	if p.Engine.Engine == engineargs.VLLM && (n < 2 || n > 1024 || n&(n-1) != 0) {
@@ -274,7 +272,7 @@ func (p *Pool) CheckEngine() error {
 	return nil
 }
 
-// CheckScale refuses events that make no sense.
+// CheckScale returns an error for invalid scale events.
 func (t *Topology) CheckScale() error {
 	last := sim.Time(0)
 	for _, e := range t.Scale {
@@ -296,10 +294,10 @@ func (t *Topology) AutoscalerOf(pool int) *autoscale.Config {
 	return [...]*autoscale.Config{t.Autoscale, t.AutoscaleDecode}[pool]
 }
 
-// Autoscales reports whether some pool has an autoscaler.
+// Autoscales reports whether a pool has an autoscaler.
 func (t *Topology) Autoscales() bool { return t.Autoscale != nil || t.AutoscaleDecode != nil }
 
-// CheckAutoscale refuses an autoscaler that makes no sense, or that is not there for the cluster.
+// CheckAutoscale returns an error for an autoscaler that is invalid, or not supported for the cluster.
 func (t *Topology) CheckAutoscale() error {
 	switch {
 	case !t.Autoscales():
@@ -328,7 +326,7 @@ func (t *Topology) CheckAutoscale() error {
 	return t.checkNewKind()
 }
 
-// Warnings names settings that do not mean what they seem to.
+// Warnings returns warnings about settings with an unexpected effect.
 func (t *Topology) Warnings() []string {
 	var all []string
 	if t.PD == nil && t.Faults != nil && t.withoutFaults().CanPull() {
@@ -366,8 +364,8 @@ func (t *Topology) withoutFaults() *Topology {
 // ByRole has a value for each role of a pool: aggregated, prefill and decode.
 type ByRole[T any] [3]T
 
-// JoinPools returns the pools of a command line. counts are 1 and engines nil for pools that it does not name. A command line
-// that may mean several clusters is refused.
+// JoinPools returns the pools of a command line. For pools that it does not name, counts are 1 and engines nil. An
+// ambiguous command line is rejected.
 func JoinPools(counts ByRole[int], engines ByRole[*engineargs.Args]) (Pools, error) {
 	for role, count := range counts {
 		if p := (Pool{Role: scheduler.Role(role)}); count < 0 || count > maxWorkers {
@@ -396,7 +394,7 @@ func JoinPools(counts ByRole[int], engines ByRole[*engineargs.Args]) (Pools, err
 	return OnePool(engineargs.Default(), workers), nil
 }
 
-// FollowsCaches reports whether the router, or a later one, reads the caches of workers.
+// FollowsCaches reports whether the router, or a later router, reads the caches of workers.
 func (t *Topology) FollowsCaches() bool {
 	for _, c := range t.Later() {
 		after := t.With(&c)
@@ -408,7 +406,7 @@ func (t *Topology) FollowsCaches() bool {
 	return t.Admission != nil && t.Admission.FollowsCaches() || t.Choice().FollowsCaches()
 }
 
-// Choice returns Router, or the default policy.
+// Choice returns Router, or the default policy if it is nil.
 func (t *Topology) Choice() policy.Choice {
 	if t.Router == nil {
 		return policy.Name("")

@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/replay/engineargs"
 )
 
-// Sizes and engines change in a copy.
+// TestTopologyCopies checks that changed sizes and engines are copies.
 func TestTopologyCopies(t *testing.T) {
 	p := Pool{Engine: engineargs.Default(), Count: 2}
 	a := Topology{Pools: TwoPools(p, p)}
@@ -22,14 +22,14 @@ func TestTopologyCopies(t *testing.T) {
 	}
 }
 
-// Events are in order, and name sizes of pools that there are.
+// TestCheckScale checks that events must be in order, and that sizes must be of existing pools.
 func TestCheckScale(t *testing.T) {
 	p := Pool{Engine: engineargs.Default(), Count: 1}
 	one, two := OnePool(p.Engine, 1), TwoPools(p, p)
 	for _, c := range []struct {
 		pools  []Pool
 		events []ScaleEvent
-		want   string // in the error; "": none
+		want   string // part of the error; "": none
 	}{
 		{one, []ScaleEvent{{0, 1, KeepSize}, {5, 2, KeepSize}, {5, KeepSize, KeepSize}}, ""},
 		{two, []ScaleEvent{{1, KeepSize, 3}}, ""},
@@ -47,7 +47,7 @@ func TestCheckScale(t *testing.T) {
 	}
 }
 
-// A ratio follows the autoscaler of the other pool, which is none itself.
+// TestCheckRatio checks that a ratio requires an autoscaler of the other pool that is not a ratio.
 func TestCheckRatio(t *testing.T) {
 	p := Pool{Engine: engineargs.Default(), Count: 1}
 	ratio, hpa := autoscale.Default(autoscale.ByRatio), autoscale.Default(autoscale.HPA)

@@ -28,8 +28,9 @@ func trtllmHost(a *engineargs.Args) trtllm.Host {
 	}
 }
 
-// AskRoom returns how many blocks a decode worker must have free before the KV cache of q is sent to it, and how many
-// of them are reserved while it is in progress; at most seats requests are on a worker then, 0 for any number.
+// AskRoom returns the number of free blocks that a decode worker needs before the KV cache of q is sent to it.
+// reserved is the number of them that is reserved during the transfer. seats is the maximum number of requests on the
+// worker, 0 for no limit.
 func (s *Stage) AskRoom(q *sim.Request) (free, reserved, seats int) {
 	a := &s.Engine
 	count := func(tokens int) int { return (tokens + a.BlockTokens - 1) / a.BlockTokens }
@@ -58,10 +59,10 @@ func (s *Stage) trtllmCore() (scheduler.Core, error) {
 	return trtllm.New(c)
 }
 
-// tokensOfPass is the argument that bounds prompts of TensorRT-LLM engines that do not cut them.
+// tokensOfPass is the argument that limits prompts of TensorRT-LLM engines without chunked prefill.
 const tokensOfPass = "max_num_tokens"
 
-// trtllmBounds returns what a TensorRT-LLM engine takes of a prompt, and of a prompt with its answer.
+// trtllmBounds returns the limits of a TensorRT-LLM engine for a prompt, and for a prompt with its answer.
 func trtllmBounds(a *engineargs.Args) (prompt, whole bound) {
 	pool := a.Blocks * a.BlockTokens
 	whole = bound{tokens: pool, limit: pool, key: "num_gpu_blocks times block_size"}
@@ -80,11 +81,11 @@ func trtllmBounds(a *engineargs.Args) (prompt, whole bound) {
 	return prompt, whole
 }
 
-// memoryShare is free_gpu_memory_fraction: what the KV blocks of a TensorRT-LLM server have of the memory that weights and
-// passes leave.
+// memoryShare is free_gpu_memory_fraction: the share of the memory left by weights and passes that a TensorRT-LLM
+// server uses for KV blocks.
 const memoryShare = 0.9
 
-// trtllmShare returns the share of the memory of a GPU that a TensorRT-LLM server takes.
+// trtllmShare returns the share of the memory of a GPU that a TensorRT-LLM server uses.
 func trtllmShare(f *hardware.Fit) float64 {
 	all := *f
 	all.Utilization = 1

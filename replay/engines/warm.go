@@ -9,7 +9,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// CheckCacheFiles rejects clusters with caches that no file can describe: a replay from an incomplete file would differ.
+// CheckCacheFiles rejects clusters with caches that no file can describe. A replay from an incomplete file would
+// differ.
 func (t *Topology) CheckCacheFiles() error {
 	if t.Compat {
 		return fmt.Errorf("the reference's caches begin empty, remove --compat")
@@ -29,7 +30,7 @@ func (t *Topology) CheckCacheFiles() error {
 	return nil
 }
 
-// cacheFault returns why no file can describe the caches of the engines; "" if one can.
+// cacheFault returns the reason why no file can describe the caches of the engines, "" if a file can.
 func (s *Stage) cacheFault() string {
 	a, host := &s.Engine, s.offloadConfig()
 	drafts := draftsOf(a, 0)
@@ -54,8 +55,7 @@ func (s *Stage) cacheFault() string {
 	return ""
 }
 
-// KeepsPrefixes reports whether the engines keep what a later prompt may begin with: SGLang's decode workers do
-// not.
+// KeepsPrefixes reports whether the engines keep prefixes for later prompts. SGLang's decode workers do not.
 func (s *Stage) KeepsPrefixes() bool {
 	return s.Engine.Engine != engineargs.SGLang || s.Role != scheduler.Decode
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/replay-llm/replay/scheduler/vllm/windows"
 )
 
-// groupWindows returns the settings that put the layers of m into groups, as a vLLM server does unless its hybrid KV
-// cache manager is off or windows are given. With host
-// memory behind the KV blocks the manager is off.
+// groupWindows returns the settings that divide the layers of m into groups, as a vLLM server does. It returns none
+// if the hybrid KV cache manager is disabled or windows are given. Host memory behind the KV blocks disables the
+// manager.
 func groupWindows(a *engineargs.Args, m *hardware.Model, gives func(key string) bool) []engineargs.Setting {
 	full := m.Layers - m.WindowLayers
 	if m.WindowLayers == 0 || full > 0 && keepsWhole(a) || a.G2.Asked() {
@@ -37,11 +37,11 @@ func groupWindows(a *engineargs.Args, m *hardware.Model, gives func(key string) 
 	return []engineargs.Setting{window, {Key: "layer_types", Value: string(types)}}
 }
 
-// keepsWhole reports whether an engine's layers with windows keep all tokens, like the other layers: with its hybrid KV cache
-// manager off. Host memory behind the KV blocks turns it off, too.
+// keepsWhole reports whether layers with windows keep all tokens, like other layers, because the hybrid KV cache
+// manager is disabled. Host memory behind the KV blocks also disables it.
 func keepsWhole(a *engineargs.Args) bool { return a.NoHybrid || a.G2.Asked() }
 
-// groupsOf returns what memory must know of the groups of f's layers.
+// groupsOf returns the facts about the groups of f's layers for memory computations.
 func groupsOf(f *hardware.Fit, a *engineargs.Args) hardware.Groups {
 	m, w := &f.Model, a.Windows
 	if a.Engine == engineargs.SGLang && m.WindowLayers > 0 {
@@ -100,8 +100,7 @@ func describeHost(a *engineargs.Args) string {
 	return ""
 }
 
-// describeWindows returns the assumption of KV blocks about a model with windows that are no groups, "" for all other
-// models.
+// describeWindows describes how KV blocks count the windows of a model without groups, "" for all other models.
 func describeWindows(a *engineargs.Args) string {
 	f, ok := a.PassTimes.Fit()
 	switch {
@@ -117,7 +116,7 @@ func describeWindows(a *engineargs.Args) string {
 	return "; blocks count sliding windows as in the longest sequences, so that short ones have less room than this"
 }
 
-// describeStates returns what KV blocks assume of the states of linear layers.
+// describeStates describes how KV blocks count the states of linear layers.
 func describeStates(a *engineargs.Args, f *hardware.Fit) string {
 	length, of := f.Live, "the mean of this workload"
 	if length == 0 {
@@ -133,8 +132,9 @@ func describeStates(a *engineargs.Args, f *hardware.Fit) string {
 		layers, blocks, tokens, length, of)
 }
 
-// checkChunks refuses engines with chunked attention in all layers behind a router that follows caches. Such an engine gives up the
-// blocks of a chunk when the next one begins, and KV events name blocks after earlier blocks that it may have evicted.
+// checkChunks rejects engines with chunked attention in all layers and a router that follows caches. Such an engine
+// frees the blocks of a chunk when the next chunk begins. KV events then name blocks by earlier blocks that it may
+// have evicted.
 func (t *Topology) checkChunks(p *Pool) error {
 	if w := &p.Engine.Windows; w.Chunked && w.Full == 0 && t.Choice().FollowsCaches() {
 		return errors.New("layer_types has chunked_attention alone, must have full_attention too with a router that follows KV caches: use another router")

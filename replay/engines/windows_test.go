@@ -8,12 +8,12 @@ import (
 	"github.com/replay-llm/replay/scheduler/hardware"
 )
 
-// A model with windows is in groups on vLLM's server, unless something turns them off; the
-// report says so, and a block has room for the largest group.
+// TestGroupWindows checks that a vLLM server groups the layers of a model with windows, unless a setting disables
+// groups. It also checks the report, and that a block has room for the largest group.
 func TestGroupWindows(t *testing.T) {
 	for _, c := range []struct {
 		model, args, says string
-		layers            int // of the largest group
+		layers            int // layers of the largest group
 		whole             bool
 	}{
 		{"gemma-3-27b", `{}`, "in 7 groups of layers, and in 6 with a window of 1024 tokens gives up", 10, false},
