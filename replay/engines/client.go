@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Client is the behavior of clients whose requests fail or time out.
+// Client is the retry and timeout rules of clients.
 type Client struct {
 	// Retries is the maximum number of retries of a request that was shed or lost, or that got no first token before
 	// the timeout.

@@ -45,7 +45,7 @@ type Topology struct {
 	// Faults are the faults during the replay; nil: none.
 	Faults *Faults
 
-	// Client is the behavior of clients whose requests fail or time out; nil: each client sends its request once, and
+	// Client is the retry and timeout rules of clients; nil: each client sends its request once, and
 	// waits.
 	Client *Client
 	// PD is the division of work between prefill and decode workers. If it is nil, every prompt goes to a prefill
