@@ -1,5 +1,4 @@
-// Package engineargs holds the arguments of a simulated engine and reads them
-// from the JSON object the reference takes.
+// Package engineargs has the arguments of a simulated engine. It parses them from the JSON object of the reference.
 //
 // Read args.go, then parse.go and fields.go.
 package engineargs
@@ -18,7 +17,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Engine is the kind of engine a worker runs.
+// Engine is the kind of engine of a worker.
 type Engine uint8
 
 const (
@@ -31,39 +30,39 @@ func (e Engine) String() string {
 	return [...]string{"vllm", "sglang", "trtllm"}[e]
 }
 
-// Unlimited lifts Args.MaxSeqs and Args.MaxBatchedTokens.
+// Unlimited is the value of Args.MaxSeqs and Args.MaxBatchedTokens for no limit.
 const Unlimited = 0
 
-// Args are the arguments of the engines of one pool. Parse fills in every
-// default; Default is what an empty object gives.
+// Args are the arguments of the engines of one pool. Parse sets every default; Default returns the defaults.
 //
-// Arguments that are absent and have no default are zero.
+// Missing arguments without a default are zero.
 type Args struct {
 	Engine         Engine
 	Role           scheduler.Role
 	Blocks         int // KV blocks of a worker's pool, ≥ 1; default 16384
 	BlockTokens    int // tokens per KV block; default 64 for vLLM, 1 for SGLang, 32 for TensorRT-LLM
-	MaxLength      int // max_model_len, tokens of the longest sequence, or SGLang's context_length; 0: no limit
+	MaxLength      int // max_model_len, the maximum sequence length in tokens, or SGLang's context_length; 0: no limit
 	vllm.Settings  `record:"inline"`
 	PrefixCaching  bool    // reuse cached blocks across requests; default true
-	Speedup        float64 // divides all pass times; default 1; 0 leaves them
-	DecodeSpeedup  float64 // divides decode times once more; default 1; 0 leaves decode unscaled
-	DPSize         int     // data-parallel ranks of a worker, in lockstep; default 1, the only size of the reference
-	StartupSeconds float64 // how long a worker added later takes to start; 0: none
+	Speedup        float64 // divides all pass times; default 1; 0: no change
+	DecodeSpeedup  float64 // also divides decode times; default 1; 0: neither ratio divides them
+	DPSize         int     // data-parallel ranks of a worker, in lockstep; default 1, which the reference requires
+	StartupSeconds float64 // startup time of a worker added later; 0: none
 
-	KVBytesPerToken     int     // KV cache bytes per token; 0: unknown, a handoff takes no time
-	TransferGBPerSecond float64 // link from prefill to decode, 10^9 bytes per second; 0: a handoff takes no time
+	KVBytesPerToken     int     // KV cache bytes per token; 0: unknown, transfers take no time
+	TransferGBPerSecond float64 // link from prefill to decode, 10^9 bytes per second; 0: transfers take no time
 	TransferLatencyMs   float64 // of a transfer from prefill to decode, for any size; 0: none
 
-	QueuePolicy string        // "fcfs", "lcfs", "wspt", "priority", "wfq" or "edf" replaces the router's policy; "": the router's own
+	// QueuePolicy is the order of held requests. If it is not "", it overrides the order of the router's policy.
+	QueuePolicy string
 	PassTimes   timing.Source `record:"profile_path"`
 	AIC         AIC
 	G2          G2
 	SGLang      SGLangArgs
-	TRTLLM      trtllm.Settings `record:"omitzero"` // read by TensorRT-LLM engines only
+	TRTLLM      trtllm.Settings `record:"omitzero"` // for TensorRT-LLM engines only
 	Speculative *Speculative    // nil: none
 
-	// Of no effect on a replay in logical time.
+	// The following arguments have no effect on a replay on the logical clock.
 	LocalIndexer  bool
 	Reasoning     *Reasoning // nil: none
 	BootstrapPort uint16
@@ -71,41 +70,42 @@ type Args struct {
 	ReplayPort    uint16 // zmq_replay_port
 }
 
-// SGLangArgs are read by SGLang engines only.
+// SGLangArgs are for SGLang engines only.
 type SGLangArgs = sglang.Settings
 
-// HiCacheArgs are the arguments of SGLang's hierarchical cache, and StorageArgs those of the storage behind it.
+// HiCacheArgs are the arguments of SGLang's hierarchical cache, and StorageArgs those of its storage.
 type (
 	HiCacheArgs = sglang.HiCacheSettings
 	StorageArgs = sglang.StorageSettings
 )
 
-// AIC names the external estimator of pass times.
+// AIC are the arguments of the external estimator of pass times.
 type AIC struct {
 	Backend, System, BackendVersion, ModelPath  string
 	TPSize, MoETPSize, MoEEPSize, AttentionSize int // 0: not given
 }
 
-// G2 are the settings of KV offload to host memory, for vLLM engines; other engines have its bandwidths alone. There is none when
-// Blocks or Args.KVBytesPerToken is 0. The reference's released build ignores them.
+// G2 is the settings of KV offload to host memory for vLLM engines. Other engines use only its bandwidths. There is
+// no offload if Blocks or Args.KVBytesPerToken is 0. The reference's released build ignores the settings.
 type G2 struct {
 	Blocks         int     // KV blocks in host memory; 0: no offload, or GiB of unknown size
-	GiB            float64 `record:"omitzero"` // kv_offload_gib, of which Parse computes Blocks; 0: not given
-	Connector      string  `record:"omitzero"` // kv_offload_connector; "" and offloading: OffloadingConnector
+	GiB            float64 `record:"omitzero"` // kv_offload_gib, from which Parse computes Blocks; 0: not given
+	Connector      string  `record:"omitzero"` // kv_offload_connector; "" with offload: OffloadingConnector
 	BatchBlocks    int     // blocks per transfer to the host, ≥ 1; default 32
 	ToHostGBPerSec float64 // 10^9 bytes per second; default 14; 0: transfers take no time
 	ToGPUGBPerSec  float64 // 10^9 bytes per second; default 14; 0: transfers take no time
-	// Between host memory and storage, SGLang's alone, with a backend of storage; default 5.
+	// ToStorageGBPerSec and FromStorageGBPerSec are the bandwidths between host memory and storage, for SGLang with a
+	// storage backend; default 5.
 	ToStorageGBPerSec, FromStorageGBPerSec float64
 }
 
 // SimpleCPU is the value of kv_offload_connector for SimpleCPUOffloadConnector.
 const SimpleCPU = "simple"
 
-// Asked reports whether host memory is asked for.
+// Asked reports whether host memory is configured.
 func (g *G2) Asked() bool { return g.Blocks > 0 || g.GiB > 0 }
 
-// Key returns the key by which host memory is asked for, and its value.
+// Key returns the key that configures host memory, and its value.
 func (g *G2) Key() (key, value string) {
 	if g.GiB > 0 {
 		return "kv_offload_gib", strconv.FormatFloat(g.GiB, 'g', -1, 64)
@@ -113,24 +113,24 @@ func (g *G2) Key() (key, value string) {
 	return "num_g2_blocks", strconv.Itoa(g.Blocks)
 }
 
-// Reasoning shapes answers that think first.
+// Reasoning configures answers that begin with thinking.
 type Reasoning struct {
 	StartToken, EndToken uint32
-	Ratio                float64 // share of the answer spent thinking
+	Ratio                float64 // share of thinking in the answer
 }
 
-// Default returns the meaning of an empty object.
+// Default returns the arguments of an empty object.
 func Default() Args {
-	a, _ := Parse(nil, Options{}) // an empty object is right
+	a, _ := Parse(nil, Options{}) // an empty object has no error
 	return a
 }
 
-// Transfer returns the link over which a prefill worker hands a KV cache over.
+// Transfer returns the link from a prefill worker to decode workers.
 func (a *Args) Transfer() scheduler.Transfer {
 	return scheduler.Transfer{GBPerSecond: a.TransferGBPerSecond, BytesPerToken: a.KVBytesPerToken, Latency: sim.Time(a.TransferLatencyMs)}
 }
 
-// Warnings names arguments that were read and do not mean what they seem to.
+// Warnings returns warnings about arguments with an unexpected effect.
 func (a *Args) Warnings() []string {
 	var w []string
 	if a.Uncertain != "" {

@@ -26,7 +26,7 @@ func TestEmptyTextAndEmptyObjectAreTheDefaults(t *testing.T) {
 	}
 }
 
-// Every key changes the field it names and no other.
+// TestEveryKey checks that every key changes its field and no other field.
 func TestEveryKey(t *testing.T) {
 	set := func(change func(*Args)) Args { a := Default(); change(&a); return a }
 	cases := []struct {
@@ -247,8 +247,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// Values of the wrong type are refused, and ignored where the reference
-// ignores them.
+// TestWrongTypes checks that values of the wrong type are rejected, or ignored if the reference ignores them.
 func TestWrongTypes(t *testing.T) {
 	cases := []struct{ text, want string }{
 		{`{"block_size":"16"}`, `block_size is "16", must be an integer`},
@@ -331,7 +330,7 @@ func TestSettingsWin(t *testing.T) {
 	}
 }
 
-// Arguments that name no role leave it to the pool.
+// TestPool checks that arguments without a role get the role of the pool.
 func TestPool(t *testing.T) {
 	for text, want := range map[string]scheduler.Role{
 		``: scheduler.Decode, `{"worker_type":null}`: scheduler.Decode, `{"is_prefill":false}`: scheduler.Decode,
@@ -374,7 +373,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// Whatever the text, Parse refuses it or gives arguments within their ranges.
+// FuzzEngineArgs checks that Parse rejects any text or returns arguments in range.
 func FuzzEngineArgs(f *testing.F) {
 	for _, text := range []string{``, `{}`, `{"block_size":16,"sglang":{"page_size":16}}`, `{"speedup_ratio":1e-320}`,
 		`{"engine_type":"sglang","block_size":4611686018427387904,"num_gpu_blocks":3}`, `{"worker_type":null}`, `{"a":{"b":[1,2]}}`} {
@@ -402,7 +401,7 @@ func FuzzEngineArgs(f *testing.F) {
 	})
 }
 
-// The reference's rules have none of these.
+// TestCompatRefusesSGLangsOwn checks that arguments that the reference's rules do not have are rejected.
 func TestCompatRefusesSGLangsOwn(t *testing.T) {
 	for _, own := range []string{`"load_balance_method":"round_robin"`, `"num_reserved_decode_tokens":3`, `"overlap":false`, `"max_running_requests":4`, `"ignore_eos":true`, `"enable_mixed_chunk":true`, `"sliding_window_size":128`, `"enable_hierarchical_cache":true`} {
 		_, err := Parse([]byte(`{"engine_type":"sglang","sglang":{`+own+`}}`), Options{Compat: true})
@@ -412,7 +411,7 @@ func TestCompatRefusesSGLangsOwn(t *testing.T) {
 	}
 }
 
-// Ranks that balance their prompts may follow from arguments that are not there yet.
+// TestTRTLLMBalanceBeforeRanks checks that balanced ranks are accepted before the number of ranks is known.
 func TestTRTLLMBalanceBeforeRanks(t *testing.T) {
 	text := []byte(`{"engine_type":"trtllm","trtllm":{"enable_balance":true}}`)
 	if _, err := Parse(text, Options{Incomplete: true}); err != nil {
@@ -424,7 +423,7 @@ func TestTRTLLMBalanceBeforeRanks(t *testing.T) {
 	}
 }
 
-// What TensorRT-LLM engines do not have is refused.
+// TestTRTLLMRefused checks that arguments that TensorRT-LLM engines do not have are rejected.
 func TestTRTLLMRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"trtllm":{"max_batch_size":8}}`:                             "requires engine_type trtllm",
@@ -444,7 +443,7 @@ func TestTRTLLMRefused(t *testing.T) {
 	}
 }
 
-// Host memory of a size in GiB has as many whole blocks as fit.
+// TestOffloadSize checks that a size of host memory in GiB is rounded down to whole blocks.
 func TestOffloadSize(t *testing.T) {
 	for text, want := range map[string]int{
 		`{"kv_offload_gib":64,"block_size":16,"kv_bytes_per_token":131072}`:     32768,
@@ -463,7 +462,8 @@ func TestOffloadSize(t *testing.T) {
 	}
 }
 
-// SimpleCPUOffloadConnector is taken with the rules of vLLM, and refused on data-parallel ranks.
+// TestSimpleConnector checks that SimpleCPUOffloadConnector is accepted with the rules of vLLM, and rejected with
+// data-parallel ranks.
 func TestSimpleConnector(t *testing.T) {
 	a, err := Parse([]byte(`{"kv_offload_connector":"simple","scheduler_profile":"vllm"}`), Options{})
 	if err != nil || a.G2.Connector != SimpleCPU {

@@ -26,7 +26,7 @@ func Keys() []string {
 	return schema.Keys(func(d *schema.Decl) { new(Args).declare(d, &Options{}) })
 }
 
-// declare declares the keys in the order in which the reference complains.
+// declare declares the keys in the order of the reference's errors.
 func (a *Args) declare(d *schema.Decl, o *Options) {
 	switch d.Name(schema.Row{
 		Key: "engine_type", Default: "vllm", Help: "`engine`: vllm, sglang or trtllm", Flag: "engine", After: "max-model-len", Names: []string{"vllm", "sglang", "trtllm"},
@@ -87,7 +87,7 @@ func (a *Args) declareSizes(d *schema.Decl) {
 	arguments.DeclareChunks(&a.Settings, d)
 }
 
-// declareTimes declares what divides and delays passes, and the link between prefill and decode workers.
+// declareTimes declares the factors and delays of passes, and the link between prefill and decode workers.
 func (a *Args) declareTimes(d *schema.Decl) {
 	d.Ratio(&a.Speedup, schema.Row{
 		Key: "speedup_ratio", Value: 1.0, Help: "divide the time of every pass by `R`; 0 leaves it", After: "acceptance-rate",
@@ -150,7 +150,7 @@ func (a *Args) declareOthers(d *schema.Decl) {
 	d.Port(&a.BootstrapPort, schema.Row{Key: "bootstrap_port"})
 	d.Port(&a.KVEventsPort, schema.Row{Key: "zmq_kv_events_port"})
 	d.Port(&a.ReplayPort, schema.Row{Key: "zmq_replay_port"})
-	d.Any(schema.Row{Key: "has_perf_model"}) // which the reference takes and ignores
+	d.Any(schema.Row{Key: "has_perf_model"}) // accepted and ignored by the reference
 	a.Reasoning = declareReasoning(d)
 }
 
@@ -254,12 +254,12 @@ func declareReasoning(d *schema.Decl) (out *Reasoning) {
 	return out
 }
 
-// RuleNames returns the names of all rules that scheduler_profile takes, of all engines.
+// RuleNames returns the names of all rules that scheduler_profile accepts, for all engines.
 func RuleNames() []string {
 	return slices.Concat(releases.Profiles(), sglang.Profiles(), trtllm.Profiles())
 }
 
-// declareRules declares the rules of the scheduler: a set of them by name, then vLLM's single ones.
+// declareRules declares the rules of the scheduler: a named set of rules, then single rules of vLLM.
 func (a *Args) declareRules(d *schema.Decl, o *Options) {
 	row := schema.Row{
 		Key: "scheduler_profile", Default: "reference for vllm, sglang-0.5.23 for sglang, trtllm-1.3 for trtllm", Help: "rules that the scheduler follows: the reference's, or those of a release of its engine, by `name`", After: "timing-profile", Names: RuleNames(),
@@ -307,7 +307,7 @@ func (a *Args) declareRules(d *schema.Decl, o *Options) {
 	a.checkRules(d, o)
 }
 
-// checkRules refuses rules where nothing follows them.
+// checkRules rejects settings that the chosen rules do not support.
 func (a *Args) checkRules(d *schema.Decl, o *Options) {
 	if !d.OK() || a.Rules.Reference() && o.Incomplete {
 		return

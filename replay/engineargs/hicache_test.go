@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// Host memory is a multiple of the token pool, or has a size, in whole pages, and one.
+// TestHostPages checks the number of pages of host memory. It is a multiple of the token pool, or a size in whole
+// pages plus one.
 func TestHostPages(t *testing.T) {
 	for text, want := range map[string]int{
 		`{}`:                          0,
@@ -25,7 +26,7 @@ func TestHostPages(t *testing.T) {
 	}
 }
 
-// Ranks in lockstep have no host memory.
+// TestNoHiCacheOfRanks checks that ranks in lockstep have no host memory.
 func TestNoHiCacheOfRanks(t *testing.T) {
 	_, err := Parse([]byte(`{"engine_type":"sglang","dp_size":2,"sglang":{"enable_hierarchical_cache":true}}`), Options{})
 	if err == nil || !strings.Contains(err.Error(), "ranks in lockstep") {
@@ -33,7 +34,8 @@ func TestNoHiCacheOfRanks(t *testing.T) {
 	}
 }
 
-// Ranks in lockstep have no passes of tokens between those of prompts: SGLang counts these over all ranks.
+// TestNoIntervalOfRanks checks that ranks in lockstep do not support prefill_decode_interval, which SGLang counts
+// over all ranks.
 func TestNoIntervalOfRanks(t *testing.T) {
 	for ranks, refused := range map[string]bool{"1": false, "2": true} {
 		_, err := Parse([]byte(`{"engine_type":"sglang","dp_size":`+ranks+`,"sglang":{"prefill_decode_interval":2}}`), Options{})
@@ -43,7 +45,7 @@ func TestNoIntervalOfRanks(t *testing.T) {
 	}
 }
 
-// Storage stands behind host memory that is written through, and its numbers are read.
+// TestStorage checks that storage requires host memory with a write-through policy, and parses its numbers.
 func TestStorage(t *testing.T) {
 	const on = `"hicache_storage_backend":"file","hicache_storage_prefetch_retry_max_attempts":0`
 	for text, want := range map[string]string{

@@ -11,11 +11,11 @@ import (
 	"github.com/replay-llm/replay/schema"
 )
 
-// storageGBPerSec is the bandwidth between host memory and storage where none is given.
+// storageGBPerSec is the default bandwidth between host memory and storage.
 const storageGBPerSec = 5
 
-// checkHost refuses host memory, and storage behind it, where there can be none, and sets the bandwidths of storage
-// that are not given.
+// checkHost rejects host memory, and its storage, if they are not supported. It sets the default bandwidths of
+// storage.
 func (a *Args) checkHost(d *schema.Decl) {
 	h := &a.SGLang.HiCache
 	if a.G2.GiB > 0 && a.Engine == SGLang {
@@ -43,8 +43,8 @@ func (a *Args) checkHost(d *schema.Decl) {
 	}
 }
 
-// checkOffload refuses a size of host memory of vLLM engines that cannot be, and computes its blocks.
-// Incomplete arguments may lack a scheduler_profile.
+// checkOffload computes the blocks of host memory of vLLM engines, and rejects invalid sizes. Incomplete arguments
+// may lack a scheduler_profile.
 func (a *Args) checkOffload(incomplete bool) error {
 	g := &a.G2
 	if err := a.checkConnector(incomplete); err != nil {
@@ -58,7 +58,7 @@ func (a *Args) checkOffload(incomplete bool) error {
 		return refuseValue(key, value, "none with num_g2_blocks")
 	}
 	if a.KVBytesPerToken == 0 {
-		return nil // Warnings and the command line name it
+		return nil // Warnings and the command line report it
 	}
 	blocks := g.GiB * (1 << 30) / float64(a.KVBytesPerToken) / float64(a.BlockTokens)
 	if blocks < 1 || blocks > maxBlocks {
@@ -68,7 +68,8 @@ func (a *Args) checkOffload(incomplete bool) error {
 	return nil
 }
 
-// checkConnector refuses SimpleCPUOffloadConnector where it is not simulated. Incomplete arguments may lack a scheduler_profile.
+// checkConnector rejects SimpleCPUOffloadConnector if it is not simulated. Incomplete arguments may lack a
+// scheduler_profile.
 func (a *Args) checkConnector(incomplete bool) error {
 	const key = "kv_offload_connector"
 	switch g := &a.G2; {
@@ -85,7 +86,7 @@ func (a *Args) checkConnector(incomplete bool) error {
 	return nil
 }
 
-// HostPages returns the pages of host memory behind the token pool.
+// HostPages returns the number of pages of host memory behind the token pool.
 func (a *Args) HostPages() int {
 	h := &a.SGLang.HiCache
 	switch {
@@ -97,7 +98,7 @@ func (a *Args) HostPages() int {
 	return sglang.HostPages(a.Blocks, a.BlockTokens, cmp.Or(h.Ratio, 2))
 }
 
-// HostBlocks returns the blocks of host memory behind the KV blocks of a rank.
+// HostBlocks returns the number of blocks of host memory behind the KV blocks of a rank.
 func (a *Args) HostBlocks() int {
 	switch {
 	case a.Engine == SGLang:
@@ -110,8 +111,7 @@ func (a *Args) HostBlocks() int {
 	return a.G2.Blocks
 }
 
-// HostKey returns the key by which host memory behind the KV blocks was asked for, and its value; "" when
-// it was not.
+// HostKey returns the key that configures host memory behind the KV blocks, and its value; "" without host memory.
 func (a *Args) HostKey() (key, value string) {
 	switch {
 	case a.Engine == SGLang && a.SGLang.HiCache.On:

@@ -15,26 +15,25 @@ import (
 	"github.com/replay-llm/replay/schema"
 )
 
-// Options are how arguments are read.
+// Options configure the parsing of arguments.
 type Options struct {
-	// Compat repeats the reference: a value of the wrong JSON type is ignored
-	// and decimals are converted with its roundings.
+	// Compat reproduces the reference: values of the wrong JSON type are ignored, and decimals have its rounding.
 	Compat bool
-	// Set holds values that win over the text, in order.
+	// Set has values that override the text, in order.
 	Set []Setting
-	// Unless holds values that count where neither the text nor Set has any.
+	// Unless has values for keys that neither the text nor Set has.
 	Unless []Setting
-	// Incomplete takes arguments that need vLLM's own rules also without these, which may
-	// follow from them.
+	// Incomplete accepts arguments that require vLLM's own rules even if the rules are missing, because the rules may
+	// be set later.
 	Incomplete bool
-	// Pool is the role of engines with arguments that name none.
+	// Pool is the role of engines with arguments that name no role.
 	Pool scheduler.Role
 }
 
-// Setting is one value, as JSON text, from somewhere other than the object.
+// Setting is a value as JSON text that is not from the object.
 type Setting = schema.Value
 
-// KeyError reports a value that cannot be used.
+// KeyError reports an invalid value.
 type KeyError = schema.KeyError
 
 func refuseValue(key, value, want string) error {
@@ -45,8 +44,8 @@ func requireOther(key, value, other string) error {
 	return &KeyError{Key: key, Value: value, Rule: "requires " + other}
 }
 
-// Parse reads the JSON object of engine arguments; empty text stands for the
-// empty object. Of a key that occurs twice the last value counts.
+// Parse parses the JSON object of engine arguments; an empty text is an empty object. If a key occurs twice, the last
+// value counts.
 func Parse(text []byte, o Options) (Args, error) {
 	if len(text) == 0 {
 		text = []byte("{}")
@@ -87,15 +86,13 @@ func Parse(text []byte, o Options) (Args, error) {
 	return a, nil
 }
 
-// Gives reports whether the text, or one of the settings, has a value for a key of the
-// object.
+// Gives reports whether the text or a setting has a value for a key.
 func Gives(text []byte, set []Setting, key string) bool {
 	values, err := schema.ReadObject(text)
 	return err == nil && values.Gives(key) || slices.ContainsFunc(set, func(s Setting) bool { return s.Key == key })
 }
 
-// Load gives the text an argument stands for: itself, or the contents of the
-// file it names as @file.
+// Load returns the text of an argument: the argument itself, or the contents of a file for @file.
 func Load(argument string) ([]byte, error) {
 	path, isFile := strings.CutPrefix(argument, "@")
 	if !isFile {
@@ -117,7 +114,7 @@ func Load(argument string) ([]byte, error) {
 	return text, nil
 }
 
-// checkRole holds what is checked before any other key is read.
+// checkRole does the checks that precede all other keys.
 func checkRole(o schema.Values) error {
 	if string(o["worker_type"]) == "null" {
 		delete(o, "worker_type")
@@ -138,10 +135,10 @@ func checkRole(o schema.Values) error {
 	return refuseValue("worker_type", excerpt.CutLine(role), `"aggregated", "prefill" or "decode"`)
 }
 
-// maxBlocks keeps block numbers in 31 bits.
+// maxBlocks limits block numbers to 31 bits.
 const maxBlocks = math.MaxInt32
 
-// check settles the block size and refuses arguments that do not fit together.
+// check sets the block size and rejects inconsistent arguments.
 func (a *Args) check(o *Options) error {
 	if a.Blocks > maxBlocks {
 		return refuseValue("num_gpu_blocks", strconv.Itoa(a.Blocks), fmt.Sprintf("at most %d", maxBlocks))
@@ -193,8 +190,7 @@ func (a *Args) checkSGLang(compat bool) error {
 	return a.checkBudgets(compat)
 }
 
-// checkBudgets refuses engines that could never admit a request, which the
-// reference runs for ever.
+// checkBudgets rejects engines that could never admit a request. The reference runs them forever.
 func (a *Args) checkBudgets(compat bool) error {
 	s := &a.SGLang
 	page := fmt.Sprintf("at least block_size, which is %d", a.BlockTokens)

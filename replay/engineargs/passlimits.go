@@ -1,18 +1,18 @@
 package engineargs
 
-// PassLimits are what keeps requests in the queue of an engine out of a pass.
+// PassLimits are the limits that keep queued requests out of a pass.
 type PassLimits struct {
-	Known  bool // the reason that kept them out is known: there is one rank, and prompts are cut where a pass is full
-	Seats  int  // requests at once; 0: no limit
-	Tokens int  // of a pass; 0: no limit
-	Loose  int  // tokens that each prompt may miss Tokens by, since the engine counts whole pages
-	// Decodes is true where the tokens of requests that decode count for Tokens.
+	Known  bool // the limit that applied can be determined: there is one rank, and chunked prefill
+	Seats  int  // maximum number of requests; 0: no limit
+	Tokens int  // maximum tokens of a pass; 0: no limit
+	Loose  int  // tokens by which each prompt may fall short of Tokens, because the engine counts whole pages
+	// Decodes reports whether tokens of decoding requests count for Tokens.
 	Decodes bool
-	// Ahead is true where a pass is planned while the one before it runs.
+	// Ahead reports whether a pass is planned while the previous pass runs.
 	Ahead bool
 }
 
-// PassLimits returns what keeps requests in the queue out of a pass.
+// PassLimits returns the limits that keep queued requests out of a pass.
 func (a *Args) PassLimits() PassLimits {
 	switch a.Engine {
 	case SGLang:

@@ -10,30 +10,29 @@ import (
 	"github.com/replay-llm/replay/schema"
 )
 
-// Speculative is how vLLM engines decode speculatively.
+// Speculative is the speculative decoding of vLLM engines.
 type Speculative struct {
 	vllm.Speculation
-	Name      string // of the method, as vLLM has it
-	Model     string // of the drafter; "": not named
-	SeedGiven bool   // acceptance_seed was written
-	// Of no effect but that vLLM refuses some.
-	LookupMin, LookupMax int // prompt_lookup_min and prompt_lookup_max, of ngram; 0: not given
+	Name      string // name of the method in vLLM
+	Model     string // name of the drafter; "": not given
+	SeedGiven bool   // acceptance_seed was given
+	// These fields have no effect, except that vLLM rejects some values.
+	LookupMin, LookupMax int // prompt_lookup_min and prompt_lookup_max, for ngram; 0: not given
 	MaxLength            int // max_model_len, of the drafter; 0: not given
-	// A draft of all requests together takes Ms and Share of the pass without drafts.
-	// Unless TimeGiven both are what is usual with the method.
+	// Ms and Share are the time of a draft of all requests together, in ms plus a share of the pass without drafts.
+	// Without TimeGiven, they are defaults of the method.
 	Ms, Share float64
 	TimeGiven bool
 }
 
-// medusa is a method that vLLM has had up to 0.32.
+// medusa is a method of vLLM up to 0.32.
 const medusa = "medusa"
 
-// maxDrafts bounds num_speculative_tokens.
+// maxDrafts is the limit of num_speculative_tokens.
 const maxDrafts = 64
 
-// declareSpeculative declares vLLM's own keys, of which those about the drafter's weights and
-// kernels have no effect, and ours: acceptance_rate, acceptance_seed, draft_ms and
-// draft_share.
+// declareSpeculative declares vLLM's keys, and the keys acceptance_rate, acceptance_seed, draft_ms and draft_share of
+// this program. vLLM's keys about the drafter's weights and kernels have no effect.
 func (a *Args) declareSpeculative(d *schema.Decl) {
 	row := schema.Row{
 		Key: "speculative_config", Default: "no drafts", Help: "speculative decoding: vLLM's `JSON` object, with the acceptance rate; for sglang the rate alone", After: "scheduling-policy",
@@ -131,8 +130,8 @@ func (s *Speculative) declareMethod(m *schema.Decl) {
 	s.Method = releases.FindMethod(s.Name).Kind
 }
 
-// setAsync sets whether passes overlap where an engine decodes speculatively, as the release
-// has it with the method, unless m, the rules that are given, says so.
+// setAsync sets whether passes overlap with speculative decoding. The default is that of the release for the method.
+// m, the given rules, overrides it.
 func (a *Args) setAsync(m *schema.Decl) {
 	if a.Speculative == nil {
 		return
@@ -148,8 +147,7 @@ func (a *Args) setAsync(m *schema.Decl) {
 	}
 }
 
-// declareAcceptance declares how many drafts are accepted: by position, as a mean, or a rate
-// for all positions.
+// declareAcceptance declares the acceptance of drafts: by position, as a mean, or a rate for all positions.
 func (s *Speculative) declareAcceptance(m *schema.Decl) {
 	var given []string
 	for _, row := range []schema.Row{
@@ -185,7 +183,7 @@ func (s *Speculative) declareAcceptance(m *schema.Decl) {
 	}
 }
 
-// readRates reads the share of drafts accepted with all before them, by position.
+// readRates parses the share of accepted drafts by position, given that all earlier drafts are accepted.
 func (s *Speculative) readRates(m *schema.Decl) {
 	const key = "synthetic_acceptance_rates"
 	want := fmt.Sprintf("a list of %d numbers from 0 to 1, none greater than the one before it", s.Tokens)
@@ -205,8 +203,8 @@ func (s *Speculative) readRates(m *schema.Decl) {
 	}
 }
 
-// readLength reads the mean number of tokens gained per pass, the model's own among them:
-// as many drafts as that always are accepted, one now and then, and none after it.
+// readLength parses the mean number of tokens per pass, including the token of the model itself. The first drafts are
+// always accepted, the next draft at times, and later drafts never.
 func (s *Speculative) readLength(m *schema.Decl) {
 	const key = "synthetic_acceptance_length"
 	length := 0.0
@@ -218,7 +216,8 @@ func (s *Speculative) readLength(m *schema.Decl) {
 	}
 }
 
-// readRate reads the rate of each draft after accepted ones: a number, or the range from which each request draws its own.
+// readRate parses the acceptance rate of a draft after accepted drafts. It is a number, or a range from which each
+// request draws a rate.
 func (s *Speculative) readRate(m *schema.Decl) {
 	const key, want = "acceptance_rate", "a number from 0 to 1, or two of them in order: the range from which each request draws its own"
 	list := m.Numbers(key, want, 2)
@@ -230,7 +229,7 @@ func (s *Speculative) readRate(m *schema.Decl) {
 	}
 }
 
-// checkSpeculative refuses what is not known to be done together with drafts.
+// checkSpeculative rejects settings that are not supported together with drafts.
 func (a *Args) checkSpeculative(d *schema.Decl) {
 	x := &a.Rules
 	text := excerpt.CutLine(d.Raw("speculative_config"))

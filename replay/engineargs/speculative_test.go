@@ -14,12 +14,12 @@ import (
 	"github.com/replay-llm/replay/scheduler/vllm"
 )
 
-// TestSpeculative reads vLLM's speculative_config, with how many drafts are accepted.
+// TestSpeculative parses vLLM's speculative_config and checks the acceptance of drafts.
 func TestSpeculative(t *testing.T) {
 	cases := []struct {
 		text  string
 		want  vllm.Speculation
-		async bool // by the newest release
+		async bool // with the newest release
 	}{
 		{`{"method":"eagle3","model":"a/b","num_speculative_tokens":2,"acceptance_rate":0.5}`,
 			vllm.Speculation{Method: scheduler.ByHead, Tokens: 2, Acceptance: scheduler.Acceptance{Low: 0.5, High: 0.5}}, true},
@@ -38,7 +38,7 @@ func TestSpeculative(t *testing.T) {
 	}
 }
 
-// TestMethods schedules as vLLM's own configuration does with each method of drafts, by release:
+// TestMethods compares the scheduling with each method of drafts with vLLM's configuration, by release:
 // testdata/vllm/methods.jsonl.
 func TestMethods(t *testing.T) {
 	file, err := os.Open("../../testdata/vllm/methods.jsonl")
@@ -80,7 +80,7 @@ func TestMethods(t *testing.T) {
 	}
 }
 
-// TestUnknownRelease checks the rules of a release that was not compared, and that the unknown parts are named.
+// TestUnknownRelease checks the rules of a release that was not compared, and that a warning names the unknown parts.
 func TestUnknownRelease(t *testing.T) {
 	for name, want := range map[string][]string{
 		"vllm-0.29.1": {"0.29.1", "vllm-0.28", "pad_alone"},
@@ -100,7 +100,7 @@ func TestUnknownRelease(t *testing.T) {
 	}
 }
 
-// TestPrefillIntervalOfOld checks the warning that releases before 0.33 hold no interval for an engine alone.
+// TestPrefillIntervalOfOld checks the warning that releases before 0.33 ignore the interval for a single engine.
 func TestPrefillIntervalOfOld(t *testing.T) {
 	for profile, warns := range map[string]bool{"vllm-0.24": true, "vllm-0.32": true, "vllm-0.33": false} {
 		a, err := Parse([]byte(`{"prefill_schedule_interval":4,"scheduler_profile":"`+profile+`"}`), Options{})
@@ -127,7 +127,7 @@ func TestSpeculativeAlone(t *testing.T) {
 	}
 }
 
-// TestSGLangDrafts reads SGLang's own arguments, with its server's defaults, and the acceptance of speculative_config.
+// TestSGLangDrafts parses SGLang's arguments, with its server's defaults, and the acceptance of speculative_config.
 func TestSGLangDrafts(t *testing.T) {
 	cases := []struct {
 		text  string

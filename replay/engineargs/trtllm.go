@@ -38,7 +38,7 @@ func (a *Args) declareTRTLLM(d *schema.Decl) {
 	a.MaxSeqs, a.MaxBatchedTokens = a.TRTLLM.MaxBatch, a.TRTLLM.MaxTokens
 }
 
-// checkTRTLLM settles the block size and refuses arguments that do not fit together. Incomplete arguments may lack dp_size.
+// checkTRTLLM sets the block size and rejects inconsistent arguments. Incomplete arguments may lack dp_size.
 func (a *Args) checkTRTLLM(incomplete bool) error {
 	s := &a.TRTLLM
 	if a.BlockTokens == 0 {

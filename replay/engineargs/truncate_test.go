@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// SGLang's truncation of prompts is not simulated, and not ignored either.
+// TestTruncateRefused checks that SGLang's truncation of prompts, which is not simulated, is rejected.
 func TestTruncateRefused(t *testing.T) {
 	for value, refused := range map[string]bool{"true": true, "false": false, "1": true} {
 		_, err := Parse([]byte(`{"engine_type":"sglang","sglang":{"allow_auto_truncate":`+value+`}}`), Options{})

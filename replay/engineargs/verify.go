@@ -9,8 +9,9 @@ import (
 	"github.com/replay-llm/replay/schema"
 )
 
-// CompleteLimits sets the missing limits of a vLLM server from the given ones, as the server does: the token budget by
-// the longest sequence, 0 if that is unknown, and the requests at once by the token budget.
+// CompleteLimits sets the missing limits of a vLLM server from the given limits, as the server does. The token budget
+// follows from the maximum sequence length, and is 0 if that is unknown. The number of requests follows from the
+// token budget.
 func (a *Args) CompleteLimits(longest int, gives func(key string) bool) {
 	if !gives(vllm.TokensKey) && longest > 0 {
 		if !a.ChunkedPrefill {
@@ -25,8 +26,8 @@ func (a *Args) CompleteLimits(longest int, gives func(key string) bool) {
 	}
 }
 
-// verify refuses what a vLLM server refuses when it starts: by its own rules alone, and once the
-// arguments are complete.
+// verify rejects settings that a vLLM server rejects at its start. It applies only to vLLM's own rules and complete
+// arguments.
 func (a *Args) verify(d *schema.Decl, o *Options) {
 	if !d.OK() || o.Incomplete || d.Compat || a.Engine != VLLM || a.Rules.Reference() {
 		return
@@ -40,7 +41,7 @@ func (a *Args) verify(d *schema.Decl, o *Options) {
 	}
 }
 
-// verifyLimits holds the limits of a pass to each other.
+// verifyLimits checks that the limits of a pass are consistent.
 func (a *Args) verifyLimits(d *schema.Decl, start *releases.Start) {
 	if a.MaxBatchedTokens != Unlimited {
 		if a.MaxLength > 0 && !a.ChunkedPrefill && a.MaxBatchedTokens < a.MaxLength {
@@ -60,8 +61,8 @@ func (a *Args) verifyLimits(d *schema.Decl, start *releases.Start) {
 	}
 }
 
-// verifyLongPrompts holds the most tokens of one request in a pass to the longest sequence, and to the tokens
-// that a request with drafts has in every pass.
+// verifyLongPrompts checks the maximum tokens of one request in a pass. It must be consistent with the maximum
+// sequence length, and with the tokens that a request with drafts has in every pass.
 func (a *Args) verifyLongPrompts(d *schema.Decl, start *releases.Start) {
 	const key = "scheduler_rules.long_prefill_tokens"
 	long := a.Rules.LongPrefillTokens
@@ -74,7 +75,7 @@ func (a *Args) verifyLongPrompts(d *schema.Decl, start *releases.Start) {
 	}
 }
 
-// verifyDrafts refuses settings of speculative decoding.
+// verifyDrafts rejects invalid settings of speculative decoding.
 func (a *Args) verifyDrafts(d *schema.Decl, start *releases.Start) {
 	s := a.Speculative
 	if s.Name == medusa && a.Profile != "" && !start.Medusa {

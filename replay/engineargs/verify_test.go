@@ -7,7 +7,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/vllm/releases"
 )
 
-// TestServerStarts compares the settings that a vLLM server refuses at its start with the errors of its releases' own
+// TestServerStarts compares the settings that a vLLM server rejects at its start with the errors of its releases'
 // configuration classes.
 func TestServerStarts(t *testing.T) {
 	const drafts = `"speculative_config":{"method":"eagle","num_speculative_tokens":3,"acceptance_rate":0.5}`
@@ -15,8 +15,8 @@ func TestServerStarts(t *testing.T) {
 	const long = `"scheduler_rules":{"long_prefill_tokens":`
 	for _, c := range []struct {
 		text    string
-		key     string   // that is refused; "" if all profiles accept it
-		refused []string // by these profiles; nil: by all
+		key     string   // rejected key; "" if all profiles accept it
+		refused []string // profiles that reject it; nil: all
 	}{
 		{`"max_num_batched_tokens":64,"max_num_seqs":65`, "max_num_batched_tokens", nil},
 		{`"max_num_batched_tokens":64,"max_num_seqs":64`, "", nil},
@@ -36,7 +36,7 @@ func TestServerStarts(t *testing.T) {
 		{`"speculative_config":{"method":"medusa","num_speculative_tokens":3,"acceptance_rate":0.5}`, "speculative_config.method", []string{"vllm-0.33"}},
 		{drafts + `,"max_num_batched_tokens":3,"max_num_seqs":1`, "max_num_batched_tokens", []string{"vllm-0.33"}},
 		{drafts + `,"max_num_batched_tokens":4,"max_num_seqs":1`, "", nil},
-		{draftModel + `,"max_num_batched_tokens":64,"max_num_seqs":64`, "max_num_batched_tokens", []string{"vllm-0.20", "vllm-0.24", "vllm-0.27"}}, // 0.19 takes a budget of 0 for none
+		{draftModel + `,"max_num_batched_tokens":64,"max_num_seqs":64`, "max_num_batched_tokens", []string{"vllm-0.20", "vllm-0.24", "vllm-0.27"}}, // 0.19 treats a budget of 0 as none
 		{draftModel + `,"max_num_batched_tokens":1,"max_num_seqs":1`, "max_num_batched_tokens", []string{
 			"vllm-0.20", "vllm-0.24", "vllm-0.27", "vllm-0.28", "vllm-0.30", "vllm-0.31", "vllm-0.32", "vllm-0.33"}},
 		{`"speculative_config":{"method":"ngram","num_speculative_tokens":3,"acceptance_rate":0.5,"prompt_lookup_min":4,"prompt_lookup_max":3}`, "speculative_config.prompt_lookup_min", nil},
@@ -60,7 +60,7 @@ func TestServerStarts(t *testing.T) {
 
 // TestServerCompletes sets missing limits from the given ones, as a vLLM server does.
 func TestServerCompletes(t *testing.T) {
-	for text, want := range map[string][2]int{ // tokens of a pass, requests at once
+	for text, want := range map[string][2]int{ // tokens of a pass, number of requests
 		`{}`:                                     {8192, 256},
 		`{"max_num_batched_tokens":100}`:         {100, 100},
 		`{"max_num_batched_tokens":300}`:         {300, 256},

@@ -2,7 +2,7 @@ package engineargs
 
 import "github.com/replay-llm/replay/schema"
 
-// NoWarmup returns the setting that a warm-up requires, "" if it is supported.
+// NoWarmup returns the setting that is required for a warm-up, "" if a warm-up is supported.
 func (a *Args) NoWarmup() string {
 	switch {
 	case a.Engine == SGLang:
@@ -15,7 +15,7 @@ func (a *Args) NoWarmup() string {
 	return ""
 }
 
-// checkWarmup refuses a warm-up of engines that have none.
+// checkWarmup rejects a warm-up for engines that do not support it.
 func (a *Args) checkWarmup(d *schema.Decl) {
 	if other := a.NoWarmup(); other != "" && a.Warmup.Given() {
 		d.Require("warmup", other)

@@ -2,7 +2,7 @@ package engineargs
 
 import "fmt"
 
-// checkWindows refuses groups of layers that cannot be.
+// checkWindows rejects invalid groups of layers.
 func (a *Args) checkWindows() error {
 	key := "sliding_window"
 	if a.Windows.Chunked {

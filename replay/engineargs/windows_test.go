@@ -7,7 +7,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/vllm"
 )
 
-// Layers with windows are put into groups as vLLM puts them.
+// TestWindows checks that layers with windows are grouped as in vLLM.
 func TestWindows(t *testing.T) {
 	for _, c := range []struct {
 		text string
