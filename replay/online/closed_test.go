@@ -16,9 +16,9 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// runFaked runs c with a clock that moves only while every goroutine waits. Passes end at the planned instants, and
-// waits for other goroutines time out at once: results depend on the order of events alone, or on the order of
-// goroutines where no event decides.
+// runFaked runs c with a clock that advances only while every goroutine waits. Passes end at the planned instants,
+// and waits for other goroutines time out at once. Results depend only on the order of events, or on the order of
+// goroutines if no event decides.
 func runFaked(t *testing.T, c Config) (r *harness.Result) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -31,13 +31,12 @@ func runFaked(t *testing.T, c Config) (r *harness.Result) {
 	return r
 }
 
-// fakedRuns is how many times each case runs: goroutines take another order each time.
+// fakedRuns is the number of runs of each case. The order of goroutines differs between runs.
 const fakedRuns = 5
 
-// Closed loops in real time equal their twins on the logical clock, also where passes of
-// several workers end together: sixteen requests in flight, sessions of three turns, on two
-// workers and on two pools of two. The error of a run on the real clock is measured by
-// tools/onlineaccuracy.
+// TestClosedLoops compares closed loops in real time with the logical clock, also if passes of several workers end
+// together. It uses sixteen requests in flight and sessions of three turns, on two workers and on two pools of two.
+// tools/onlineaccuracy measures the error of a run on the real clock.
 func TestClosedLoops(t *testing.T) {
 	for _, pd := range []bool{false, true} {
 		t.Run(fmt.Sprintf("disaggregated=%v", pd), func(t *testing.T) {
@@ -57,7 +56,7 @@ func TestClosedLoops(t *testing.T) {
 					{"mean ITL", r.ITL.Mean, want.ITL.Mean},
 					{"mean latency", r.E2E.Mean, want.E2E.Mean},
 				} {
-					if math.Abs(value.got-value.want) > 1e-4 { // instants of the clock are whole nanoseconds
+					if math.Abs(value.got-value.want) > 1e-4 { // the clock has a resolution of 1 ns
 						t.Errorf("%s is %v ms, want %v", value.name, value.got, value.want)
 					}
 				}
@@ -66,8 +65,8 @@ func TestClosedLoops(t *testing.T) {
 	}
 }
 
-// Decisions in real time equal those on the logical clock, to the last bit: when each
-// request arrives, and where it is routed.
+// TestSameDecisions checks that decisions in real time are identical to those on the logical clock: the arrival of
+// each request, and its worker.
 func TestSameDecisions(t *testing.T) {
 	for name, change := range map[string]func(*Config){
 		"round robin": func(*Config) {},
@@ -112,7 +111,7 @@ func TestSameDecisions(t *testing.T) {
 	}
 }
 
-// mustMake makes a workload.
+// mustMake generates a workload.
 func mustMake(t *testing.T, r loadgen.Synthetic) *loadgen.Workload {
 	t.Helper()
 	w, err := loadgen.NewSynthetic(r)
@@ -122,8 +121,8 @@ func mustMake(t *testing.T, r loadgen.Synthetic) *loadgen.Workload {
 	return w
 }
 
-// sixteenInFlight is a closed loop of sessions of three turns. They share the first half of their prompts with other sessions of
-// their group, one of four.
+// sixteenInFlight returns a closed loop of sessions of three turns. Sessions of a group share the first half of their
+// prompts, and there are four groups.
 func sixteenInFlight(t *testing.T, disaggregated bool) Config {
 	c := config(t, 2, line(0, 64, 1, "1"))
 	c.Workload = mustMake(t, loadgen.Synthetic{Requests: 48, Input: 512, Output: 16, Turns: 3, SharedRatio: 0.5, Groups: 4, Block: 64})
@@ -135,7 +134,7 @@ func sixteenInFlight(t *testing.T, disaggregated bool) Config {
 	return c
 }
 
-// onlineField returns a value of the report's key online.
+// onlineField returns a value of the entry "online" of a report.
 func onlineField(r *collector.Report, key string) any {
 	for _, f := range r.Fields() {
 		if fields, ok := f.Value().([]collector.Field); ok && f.Key == "online" {
@@ -149,7 +148,7 @@ func onlineField(r *collector.Report, key string) any {
 	return nil
 }
 
-// A run with passes that end late, fall behind or wait in vain reports so.
+// TestTimekeeping checks that a run reports passes that end late, fall behind or time out in a wait.
 func TestTimekeeping(t *testing.T) {
 	good := timekeeping{passes: 1000, length: 6000, overshoot: 100, slipped: 30, duration: 6000}
 	if reason := good.findFault(); reason != "" {

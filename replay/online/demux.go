@@ -11,30 +11,30 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Recorder takes in what happens in a run, from any goroutine and without ever
-// making it wait. One goroutine, the demux, brings it before the collector:
-// of all that is there arrivals first, then placements, then admissions, then
-// tokens. The worker that reports a request's token has reported its admission before, and the driver its arrival before that.
+// Recorder receives the events of a run, from any goroutine and without blocking it. A single goroutine, the demux,
+// records them in the collector. Of the events that are available it records arrivals first, then placements, then
+// admissions, then tokens. Before a worker reports a token of a request, it has reported the admission, and the
+// driver the arrival.
 type Recorder struct {
 	run  *run
 	mu   sync.Mutex
 	next news
 	wake chan struct{} // of capacity 1
 
-	tokens []tally // by request; what Token has told
+	tokens []tally // by request; tokens reported by Token
 }
 
-// news is what the demux has yet to bring before the collector, by kind.
+// news is the events that the demux has not recorded yet, by kind.
 type news [kinds][]item
 
-// item is a piece of news. Outputs are brought by planned end, then by planned begin, then by worker.
+// item is an event. Outputs are recorded by planned end, then by planned begin, then by worker.
 type item struct {
 	planned Span
 	worker  int
 	bring   func()
 }
 
-// The kinds of news, in the order in which they are brought.
+// The constants are the kinds of events, in the order in which they are recorded.
 const (
 	arrivals = iota
 	placements
@@ -43,19 +43,19 @@ const (
 	kinds
 )
 
-// tally has the known facts of the tokens of a request told one by one.
+// tally is the tokens of a request that are reported one by one.
 type tally struct {
 	tokens int
 	last   sim.Time
 }
 
-// Admitted notes that a request was given a place at an instant and found reused tokens of its prompt cached.
+// Admitted reports that a request was admitted at an instant, with the given number of cached prompt tokens.
 func (r *Recorder) Admitted(at sim.Time, id sim.RequestID, reused int) {
 	r.noteAdmissions(at, []scheduler.Admission{{Request: id, Reused: reused}})
 }
 
-// Token notes that a request gained a token at an instant, for targets that are
-// not workers of this process. The last one is followed by no other.
+// Token reports that a request gained a token at an instant, for targets that are not workers of this process. last
+// reports whether it is the last token.
 func (r *Recorder) Token(at sim.Time, id sim.RequestID, last bool) {
 	r.addNews(outputs, func() { r.addToken(at, id, last) })
 }
@@ -65,7 +65,7 @@ func (r *Recorder) noteAdmissions(at sim.Time, a []scheduler.Admission) {
 	r.addNews(admissions, func() { r.run.Collector.Admit(at, a) })
 }
 
-// addNews adds to the news: bring is called by the demux.
+// addNews adds an event. The demux calls bring to record it.
 func (r *Recorder) addNews(kind int, bring func()) {
 	r.addItem(kind, item{bring: bring})
 }
@@ -80,7 +80,7 @@ func (r *Recorder) addItem(kind int, i item) {
 	}
 }
 
-// takeNews is the news. The slices of old are used again.
+// takeNews returns the events so far. It reuses the slices of old.
 func (r *Recorder) takeNews(old news) news {
 	for kind := range old {
 		clear(old[kind])
@@ -93,11 +93,11 @@ func (r *Recorder) takeNews(old news) news {
 	return n
 }
 
-// bringNews is the single goroutine that passes reports to the collector, and their effects to routers and tasks. It
-// ends after the last report.
+// bringNews is the goroutine of the demux. It passes events to the collector, and their effects to routers and tasks.
+// It returns after the last event.
 func (r *Recorder) bringNews(ended <-chan struct{}) {
 	var n news
-	var passes []item // that have ended, with effects that wait for those of other passes
+	var passes []item // ended passes that must wait for other passes
 	for open := true; open || len(passes) > 0; {
 		if len(passes) == 0 {
 			select {
@@ -116,13 +116,14 @@ func (r *Recorder) bringNews(ended <-chan struct{}) {
 		}
 		if passes = append(passes, n[outputs]...); len(n[outputs]) > 0 && !r.run.unordered {
 			slices.SortStableFunc(passes, comparePlans)
-			continue // there may be more
+			continue // more passes may be available
 		}
 		passes = r.bringPasses(passes)
 	}
 }
 
-// bringPasses brings all passes, or the passes of the earliest instant, and returns the rest.
+// bringPasses records the passes of the earliest instant, or all passes if the run is unordered. It returns the
+// remaining passes.
 func (r *Recorder) bringPasses(passes []item) []item {
 	n := 0
 	for n < len(passes) && (r.run.unordered || passes[n].planned.End == passes[0].planned.End) {
@@ -132,19 +133,19 @@ func (r *Recorder) bringPasses(passes []item) []item {
 	return slices.Delete(passes, 0, n)
 }
 
-// hasNews reports whether there is news that has not been taken.
+// hasNews reports whether there are outputs that have not been taken.
 func (r *Recorder) hasNews() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.next[outputs]) > 0
 }
 
-// comparePlans compares passes by when they were planned to end, to begin, and by worker.
+// comparePlans compares passes by planned end, planned begin and worker.
 func comparePlans(a, b item) int {
 	return cmp.Or(cmp.Compare(a.planned.End, b.planned.End), cmp.Compare(a.planned.Start, b.planned.Start), cmp.Compare(a.worker, b.worker))
 }
 
-// noteArrival brings the arrival of a request, which engines may refuse.
+// noteArrival records the arrival of a request, and its rejection if refused is not nil.
 func (x *run) noteArrival(q *sim.Request, at, really sim.Time, refused *harness.Rejection) {
 	x.Arrive(q, at)
 	if refused != nil {
@@ -156,8 +157,7 @@ func (x *run) noteArrival(q *sim.Request, at, really sim.Time, refused *harness.
 	}
 }
 
-// applyPass brings a pass of a worker, and carries the effects of its marks, which they
-// have at the instant at which it was planned to end.
+// applyPass records a pass of a worker and applies its marks at the planned end of the pass.
 func (p *pool) applyPass(w sim.WorkerID, pass *scheduler.Pass, planned sim.Time) {
 	x := p.run
 	p.endAborted(w, pass, planned)
@@ -167,7 +167,7 @@ func (p *pool) applyPass(w sim.WorkerID, pass *scheduler.Pass, planned sim.Time)
 	}
 }
 
-// endAborted ends the requests that the engine of a worker has aborted, with the pass that it ran meanwhile.
+// endAborted ends the requests that the engine of a worker aborted in a pass.
 func (p *pool) endAborted(w sim.WorkerID, pass *scheduler.Pass, planned sim.Time) {
 	x := p.run
 	for i := range pass.Aborted {
@@ -190,8 +190,7 @@ func (p *pool) endAborted(w sim.WorkerID, pass *scheduler.Pass, planned sim.Time
 	}
 }
 
-// addToken is a token that came alone: the same facts as of a pass with one
-// request.
+// addToken records a single token, like a pass with one request.
 func (r *Recorder) addToken(at sim.Time, id sim.RequestID, last bool) {
 	t := &r.tokens[id]
 	t.tokens++
@@ -209,8 +208,7 @@ func (r *Recorder) addToken(at sim.Time, id sim.RequestID, last bool) {
 	r.run.Collector.Pass(p)
 }
 
-// copyPass is a copy of a pass that outlives the call it was handed to, without what
-// happened to the cache.
+// copyPass returns a copy of a pass that stays valid after the call. The copy has no cache changes.
 func copyPass(p *scheduler.Pass) *scheduler.Pass {
 	k := *p
 	k.Gaps, k.Admitted, k.Second, k.Marks = slices.Clone(p.Gaps), slices.Clone(p.Admitted), slices.Clone(p.Second), slices.Clone(p.Marks)

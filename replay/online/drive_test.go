@@ -12,11 +12,11 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// told is a target that reports tokens at fixed instants: the first 100 ms after the request was sent, each later one
-// after 10 ms more.
+// told is a target that reports tokens at fixed instants: the first token 100 ms after the request was sent, and each
+// later token after another 10 ms.
 type told struct {
 	rec  *Recorder
-	fail sim.RequestID // this request fails after its first token
+	fail sim.RequestID // the request that fails after its first token
 }
 
 func (x told) Serve(ctx context.Context, q *sim.Request, placed func()) error {
@@ -32,7 +32,8 @@ func (x told) Serve(ctx context.Context, q *sim.Request, placed func()) error {
 	return nil
 }
 
-// For any target, the report has the reported instants. Requests that fail are listed and do not delay other requests.
+// TestDrive checks that the report has the instants that a target reports. Requests that fail are listed and do not
+// delay other requests.
 func TestDrive(t *testing.T) {
 	turn := `{"session_id":"%s","timestamp":0,"input_length":128,"output_length":5,"hash_ids":[1,2]}` + "\n"
 	c := config(t, 1, fmt.Sprintf(turn+turn+turn+turn, "a", "b", "a", "b"))
@@ -71,7 +72,7 @@ func TestDrive(t *testing.T) {
 	})
 }
 
-// A target that cannot be made is an error, and one that ignores its requests
+// TestDriveEnds checks that a target that cannot be made is an error, and that a target that ignores its requests
 // ends with the run.
 func TestDriveEnds(t *testing.T) {
 	c := config(t, 1, line(0, 64, 1, "1"))
@@ -90,7 +91,7 @@ func TestDriveEnds(t *testing.T) {
 	})
 }
 
-// ignore is a target that does something once and waits for the end.
+// ignore is a target that calls a function once and waits for the end.
 type ignore func()
 
 func (do ignore) Serve(ctx context.Context, _ *sim.Request, placed func()) error {

@@ -16,43 +16,43 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// driver lets requests arrive, and KV caches reach the decode stage. It alone reads the feed.
+// driver sends requests at their arrival, and KV caches to the decode stage. Only the driver reads the feed.
 type driver struct {
 	run   *run
 	timer *Timer
 	tasks sync.WaitGroup
 
-	at       sim.Time // the latest instant at which it has acted
-	inFlight int      // requests that have arrived and not ended, as the driver knows
+	at       sim.Time // latest instant at which it has acted
+	inFlight int      // requests that have arrived and have not ended, as known to the driver
 	late     sampler
 	batch    []loadgen.Arrival
 
 	mu       sync.Mutex
-	ended    []*entry                         // since the driver last looked
-	handoffs heap.Heap[sim.Time, int, func()] // what is to happen when a KV cache arrives, in the order of making
-	made     int                              // handoffs
+	ended    []*entry                         // since the previous call of takeEnded
+	handoffs heap.Heap[sim.Time, int, func()] // actions at the end of transfers, by time, then in order of creation
+	made     int                              // number of handoffs so far
 }
 
 // entry is a request in flight.
 type entry struct {
 	q      *sim.Request
-	came   sim.Time      // the instant at which it leaves the front end
-	worker atomic.Int32  // where it was placed last; -1: nowhere yet
-	done   chan struct{} // closed when it has ended
+	came   sim.Time      // when it leaves the front end
+	worker atomic.Int32  // its latest worker; -1: none
+	done   chan struct{} // closed at its end
 
-	// Written once, before done is closed, under driver.mu.
+	// over, at and err are written once, before done is closed, under driver.mu.
 	over bool
-	at   sim.Time // the instant at which it ended
-	err  error    // nil: it completed
+	at   sim.Time // its end
+	err  error    // nil: completed
 }
 
-// farOff is later than anything that happens.
+// farOff is later than every event.
 const farOff = sim.Time(math.MaxFloat64)
 
-// letArrive lets requests arrive until none is left or ctx is done.
+// letArrive sends requests until none is left or ctx is done.
 func (d *driver) letArrive(ctx context.Context) error {
 	defer context.AfterFunc(ctx, d.timer.Wake)()
-	// A feed that only completions make room in does not report that it begins at 0.
+	// A closed-loop feed does not report that it begins at 0.
 	if err := d.actAt(ctx, 0); err != nil {
 		return err
 	}
@@ -71,8 +71,8 @@ func (d *driver) letArrive(ctx context.Context) error {
 		if d.inFlight == 0 && at == farOff {
 			return fmt.Errorf("stuck at %v ms: no request is in flight or due, and the workload is not complete", float64(d.at))
 		}
-		// A goroutine that ends a request records the end, then wakes the timer: the driver misses no event after the read of the
-		// feed.
+		// A goroutine that ends a request records the end, then wakes the timer. The driver therefore misses no event
+		// after it has read the feed.
 		if h := d.run.cfg.hooks.looked; h != nil {
 			h()
 		}
@@ -81,8 +81,8 @@ func (d *driver) letArrive(ctx context.Context) error {
 	return nil
 }
 
-// findNext returns the next instant at which there is work, and lets the workers and the demux know; farOff when
-// something else must happen before.
+// findNext returns the next instant at which the driver must act, and publishes it to the workers and the demux. It
+// returns farOff if another event must happen first.
 func (d *driver) findNext() sim.Time {
 	next := farOff
 	if at, ok := d.run.Feed.Next(d.at, d.inFlight); ok {
@@ -101,8 +101,7 @@ func (d *driver) findNext() sim.Time {
 	return next
 }
 
-// actAt does what there is to do at an instant, unless there is work before:
-// requests end, KV caches arrive, requests arrive.
+// actAt acts at an instant, unless an earlier act is required: requests end, KV caches arrive, requests arrive.
 func (d *driver) actAt(ctx context.Context, at sim.Time) error {
 	x := d.run
 	if !x.unordered && !x.instants.awaitArrivals(at) {
@@ -124,7 +123,7 @@ func (d *driver) actAt(ctx context.Context, at sim.Time) error {
 	return nil
 }
 
-// scheduleHandoff lets do happen at an instant, on the driver's goroutine.
+// scheduleHandoff schedules do at an instant on the driver's goroutine.
 func (d *driver) scheduleHandoff(at sim.Time, do func()) {
 	d.mu.Lock()
 	d.made++
@@ -137,7 +136,7 @@ func (d *driver) scheduleHandoff(at sim.Time, do func()) {
 	}
 }
 
-// carryHandoffs carries the handoffs that are due.
+// carryHandoffs runs the handoffs that are due.
 func (d *driver) carryHandoffs() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -149,8 +148,7 @@ func (d *driver) carryHandoffs() {
 	}
 }
 
-// takeEnded takes the requests that have ended by an instant, in the order in which they
-// arrived where they ended at the same.
+// takeEnded returns the requests that have ended by an instant, by end, then in order of arrival.
 func (d *driver) takeEnded(by sim.Time) (ended []*entry) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -164,8 +162,7 @@ func (d *driver) takeEnded(by sim.Time) (ended []*entry) {
 	return ended
 }
 
-// startTask lets a request arrive: its arrival is on record, and it can be found,
-// before its task begins.
+// startTask records the arrival of a request, then starts its task.
 func (d *driver) startTask(ctx context.Context, a loadgen.Arrival) {
 	x := d.run
 	now := x.clock.Now()
@@ -178,7 +175,7 @@ func (d *driver) startTask(ctx context.Context, a loadgen.Arrival) {
 	}
 	at := a.At
 	if x.cfg.Admission.Mode == loadgen.Concurrency {
-		at = now // that is when the client has sent it
+		at = now // the client has sent it now
 	}
 	if e.came > a.At {
 		a.Request.Arrived = at + (e.came - a.At)
@@ -197,8 +194,8 @@ func (d *driver) startTask(ctx context.Context, a loadgen.Arrival) {
 	d.letIn(ctx, e)
 }
 
-// letIn starts the task of a request that has left the front end. It returns when the request has found a worker or waits
-// for one, so that requests come before the router in order.
+// letIn starts the task of a request that has left the front end. It returns after the request has been placed or
+// queued, so that requests enter the router in order.
 func (d *driver) letIn(ctx context.Context, e *entry) {
 	placed, found := context.WithCancel(context.Background())
 	d.tasks.Go(func() {
@@ -208,7 +205,7 @@ func (d *driver) letIn(ctx context.Context, e *entry) {
 	<-placed.Done()
 }
 
-// serveRequest has the target serve a request. A panic is that request's error.
+// serveRequest runs the target for a request. A panic becomes the error of the request.
 func (d *driver) serveRequest(ctx context.Context, e *entry, placed func()) (err error) {
 	defer func() {
 		if value := recover(); value != nil {
@@ -221,8 +218,8 @@ func (d *driver) serveRequest(ctx context.Context, e *entry, placed func()) (err
 	return d.run.target.Serve(ctx, e.q, placed)
 }
 
-// endRequest ends a request at an instant, unless it has ended, and reports whether it
-// did. The caller wakes the driver.
+// endRequest ends a request at an instant and reports whether it had not ended before. The caller must wake the
+// driver.
 func (d *driver) endRequest(e *entry, at sim.Time, err error) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -236,15 +233,14 @@ func (d *driver) endRequest(e *entry, at sim.Time, err error) bool {
 	return true
 }
 
-// abandonRequest ends a request that no worker serves any more, unless it has ended.
+// abandonRequest ends a request that no worker serves any more, unless it has already ended.
 func (d *driver) abandonRequest(e *entry, err error) {
 	if d.endRequest(e, d.run.clock.Now(), err) {
 		d.timer.Wake()
 	}
 }
 
-// noteEnd lets the feed know that a request has ended. One that did not complete
-// takes its session with it.
+// noteEnd reports to the feed that a request has ended. If it did not complete, its session also ends.
 func (d *driver) noteEnd(e *entry) error {
 	d.inFlight--
 	x := d.run

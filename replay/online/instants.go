@@ -7,44 +7,43 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// instants keep what happens in real time in the order in which it was planned.
+// instants keeps events in real time in their planned order.
 //
-// On the logical clock all passes that end at an instant end before a request
-// arrives at it, and all its requests are placed before a pass begins. In real
-// time the parties (the driver of arrivals, the demux, the workers) wake up some
-// microseconds apart, in any order. So a party that acts at an instant waits first for the parties that may act before it then,
-// or earlier.
+// On the logical clock, all passes that end at an instant end before a request arrives at it, and all its requests
+// are placed before a pass begins. In real time, the driver, the demux and the workers wake up some microseconds
+// apart, in any order. Each of them therefore first waits for all actions of the other parties that must precede its
+// action at that instant.
 type instants struct {
 	mu      sync.Mutex
-	driver  sim.Time // when the driver acts next; farOff: after an action of another party
+	driver  sim.Time // next act of the driver; farOff: after an action of another party
 	workers []plan
-	changed chan struct{} // closed when something changes; nil while no party waits
-	late    int           // waits that took too long
+	changed chan struct{} // closed at the next change; nil while no party waits
+	late    int           // number of waits that timed out
 }
 
-// plan is what a worker does next.
+// plan is the next action of a worker.
 type plan struct {
-	end    sim.Time // when its pass ends, until the demux has carried its effects; farOff without one
-	start  sim.Time // when it may begin one; farOff: when it is given a request
-	handed bool     // the pass has ended and is before the demux
+	end    sim.Time // end of its pass, until the demux has applied its effects; farOff without a pass
+	start  sim.Time // earliest begin of a pass; farOff: after it gets a request
+	handed bool     // the pass has ended and is queued for the demux
 }
 
-// patience is how long a party waits for the other parties at an instant.
+// patience is the timeout of a wait for other parties at an instant.
 const patience = 20 * time.Millisecond
 
-// addWorker adds a worker, which is idle, and returns its place.
+// addWorker adds an idle worker and returns its index.
 func (s *instants) addWorker() int {
 	s.workers = append(s.workers, plan{farOff, farOff, false})
 	return len(s.workers) - 1
 }
 
-// planArrivals notes when the driver acts next.
+// planArrivals sets the next act of the driver.
 func (s *instants) planArrivals(at sim.Time) { s.change(func() { s.driver = at }) }
 
-// expectDriver notes that the driver acts at an instant, if not before.
+// expectDriver sets an act of the driver at an instant, unless an earlier act is set.
 func (s *instants) expectDriver(at sim.Time) { s.change(func() { s.driver = min(s.driver, at) }) }
 
-// expectStart notes that an idle worker was given a request at an instant.
+// expectStart records that an idle worker got a request at an instant.
 func (s *instants) expectStart(worker int, at sim.Time) {
 	s.change(func() {
 		if p := &s.workers[worker]; p.end == farOff {
@@ -53,25 +52,25 @@ func (s *instants) expectStart(worker int, at sim.Time) {
 	})
 }
 
-// begin notes when the pass ends that a worker has begun.
+// begin records that a worker has begun a pass with the given end.
 func (s *instants) begin(worker int, end sim.Time) {
 	s.change(func() { s.workers[worker] = plan{end, farOff, false} })
 }
 
-// handOut notes that a worker's pass is before the demux.
+// handOut records that a worker's pass is queued for the demux.
 func (s *instants) handOut(worker int) { s.change(func() { s.workers[worker].handed = true }) }
 
-// carry notes that the demux has carried the effects of a worker's pass, which ended
-// at an instant: the next may begin.
+// carry records that the demux has applied the effects of a worker's pass that ended at an instant. The next pass may
+// begin.
 func (s *instants) carry(worker int, at sim.Time) {
 	s.change(func() {
-		if s.workers[worker].handed { // or it has begun the next, out of patience
+		if s.workers[worker].handed { // otherwise it has begun the next pass after a timeout
 			s.workers[worker] = plan{farOff, at, false}
 		}
 	})
 }
 
-// rest notes that a worker has no work.
+// rest records that a worker has no work.
 func (s *instants) rest(worker int) {
 	s.change(func() { s.workers[worker] = plan{farOff, farOff, false} })
 }
@@ -86,15 +85,14 @@ func (s *instants) change(do func()) {
 	}
 }
 
-// awaitStart waits until a worker may begin a pass at an instant: everything else of
-// it has happened.
+// awaitStart waits until a worker may begin a pass at an instant: all other actions of that instant are done.
 func (s *instants) awaitStart(worker int, at sim.Time) {
 	s.expectStart(worker, at)
 	s.await(func() bool { return s.driver > at && s.isOver(worker, at) })
 }
 
-// awaitArrivals waits until requests may arrive at an instant: all passes that end by then have. It reports false if
-// their effects require an earlier act of the driver.
+// awaitArrivals waits until requests may arrive at an instant: all passes that end by then have ended. It reports
+// false if their effects require an earlier act of the driver.
 func (s *instants) awaitArrivals(at sim.Time) (may bool) {
 	s.await(func() bool {
 		may = s.driver >= at
@@ -103,9 +101,8 @@ func (s *instants) awaitArrivals(at sim.Time) (may bool) {
 	return may
 }
 
-// awaitCarry waits until the effects of a pass that ended at an instant may be carried,
-// and no pass that the demux does not know ends then or before; or until there are
-// other passes to choose from.
+// awaitCarry waits until the effects of a pass that ended at an instant may be applied: no pass that the demux does
+// not know ends by then. It also returns if others reports that more passes are available.
 func (s *instants) awaitCarry(at sim.Time, others func() bool) {
 	s.await(func() bool {
 		if others() {
@@ -120,8 +117,8 @@ func (s *instants) awaitCarry(at sim.Time, others func() bool) {
 	})
 }
 
-// isOver reports whether all passes that end by an instant are over, and none but one of a worker's
-// own may begin before it.
+// isOver reports whether all passes that end by an instant have ended, and no worker except own may begin a pass
+// before it.
 func (s *instants) isOver(own int, at sim.Time) bool {
 	for i := range s.workers {
 		if p := &s.workers[i]; p.end <= at || i != own && !p.isAfter(at) {
@@ -131,10 +128,10 @@ func (s *instants) isOver(own int, at sim.Time) bool {
 	return true
 }
 
-// isAfter reports whether the worker ends no pass by an instant, and begins none before.
+// isAfter reports whether the worker ends no pass by an instant and begins none before.
 func (p *plan) isAfter(at sim.Time) bool { return p.end > at && p.start >= at }
 
-// await waits until something holds, and no longer than patience.
+// await waits until holds returns true, up to patience.
 func (s *instants) await(holds func() bool) {
 	var limit <-chan time.Time
 	for {
@@ -162,8 +159,8 @@ func (s *instants) await(holds func() bool) {
 	}
 }
 
-// instantOf returns the instant of an event that was planned for one instant and happened at another: the planned one,
-// unless that is so long ago that the machine was suspended.
+// instantOf returns the planned instant of an event. If the event happened much later, because the machine was
+// suspended, it returns the real instant.
 func instantOf(planned, really sim.Time) sim.Time {
 	if really-planned < chainable {
 		return planned

@@ -26,7 +26,7 @@ import (
 // hang is the timeout of a test for immediate results.
 const hang = 30 * time.Second
 
-// within runs do and fails the test when it does not return.
+// within fails the test if do does not return within the timeout.
 func within(t *testing.T, do func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -49,8 +49,8 @@ func endGoroutines(t *testing.T) {
 	})
 }
 
-// Arrivals are on record with their times while the router holds all but the
-// first request back: the first pass does not end before.
+// TestHeldRequestsArrive checks that arrivals are recorded with their times while the router holds all requests
+// except the first. The first pass does not end before.
 func TestHeldRequestsArrive(t *testing.T) {
 	c := config(t, 1, line(0, 640, 1, ids(0, 10))+line(1, 640, 1, ids(100, 10))+line(2, 640, 1, ids(200, 10)))
 	threshold := 0.01
@@ -80,7 +80,7 @@ func TestHeldRequestsArrive(t *testing.T) {
 	}
 }
 
-// ids are n hash ids from first on.
+// ids formats n hash ids, starting with first.
 func ids(first, n int) string {
 	all := make([]string, n)
 	for i := range all {
@@ -89,8 +89,8 @@ func ids(first, n int) string {
 	return strings.Join(all, ",")
 }
 
-// A completion between the driver's read the feed and its wait is not lost:
-// the driver has nothing else that would ever wake it.
+// TestCompletionBeforeWait checks that a completion between the driver's read of the feed and its wait is not lost.
+// No other event would wake the driver.
 func TestCompletionBeforeWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := config(t, 1, line(0, 64, 1, "1")+line(0, 64, 1, "2")+line(0, 64, 1, "3"))
@@ -101,8 +101,8 @@ func TestCompletionBeforeWait(t *testing.T) {
 		c.hooks.looked = func() {
 			select {
 			case <-ended:
-				synctest.Wait() // the demux is through with it
-			case <-time.After(200 * time.Millisecond): // woken for nothing
+				synctest.Wait() // the demux has finished
+			case <-time.After(200 * time.Millisecond): // woken without an event
 			}
 		}
 		if r := mustRun(t, c); r.Report.Completed != 3 {
@@ -111,7 +111,7 @@ func TestCompletionBeforeWait(t *testing.T) {
 	})
 }
 
-// A task that panics takes its own session with it and releases its place.
+// TestTaskPanics checks that a task that panics ends its session and no longer counts as in flight.
 func TestTaskPanics(t *testing.T) {
 	turn := `{"session_id":"%s","timestamp":0,"input_length":64,"output_length":2,"hash_ids":[%d]}` + "\n"
 	c := config(t, 1, fmt.Sprintf(turn+turn+turn+turn, "a", 1, "a", 2, "b", 3, "b", 4))
@@ -132,7 +132,7 @@ func TestTaskPanics(t *testing.T) {
 	})
 }
 
-// A worker that panics ends the run with an error.
+// TestWorkerPanics checks that a worker that panics ends the run with an error.
 func TestWorkerPanics(t *testing.T) {
 	endGoroutines(t)
 	c := config(t, 2, line(0, 64, 50, "1")+line(0, 64, 50, "2")+line(100000, 64, 1, "3"))
@@ -153,7 +153,7 @@ func TestWorkerPanics(t *testing.T) {
 	})
 }
 
-// An interrupted run ends at once, with a partial report.
+// TestInterrupt checks that an interrupted run ends at once with a partial report.
 func TestInterrupt(t *testing.T) {
 	endGoroutines(t)
 	var trace string
@@ -205,7 +205,7 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// partial checks the key of a run in real time.
+// partial checks the entry "online" of a report.
 func partial(t *testing.T, r *collector.Report) {
 	t.Helper()
 	if online, _ := r.Get("online").Value().([]collector.Field); len(online) == 0 || online[0] != collector.Of("partial", true) {
@@ -221,7 +221,7 @@ func partial(t *testing.T, r *collector.Report) {
 	}
 }
 
-// A deadline ends a run like an interruption.
+// TestDeadline checks that a deadline ends a run like an interruption.
 func TestDeadline(t *testing.T) {
 	c := config(t, 1, line(0, 64, 1, "1")+line(3_600_000, 64, 1, "2"))
 	c.Deadline = 50 * time.Millisecond
@@ -233,8 +233,8 @@ func TestDeadline(t *testing.T) {
 	})
 }
 
-// Workers that prefill hand requests over; only the decode workers' tokens
-// count, and they come after the transfer.
+// TestTwoPools checks that prefill workers hand requests over to decode workers. Only tokens of decode workers count,
+// and these come after the transfer.
 func TestTwoPools(t *testing.T) {
 	for _, mode := range []policy.Name{policy.RoundRobin, policy.KV} {
 		c := config(t, 1, line(0, 640, 3, ids(0, 10))+line(1, 640, 1, ids(20, 10))+line(2, 640, 2, ids(0, 10)))
@@ -260,7 +260,7 @@ func TestTwoPools(t *testing.T) {
 	}
 }
 
-// watcher counts what it is shown.
+// watcher counts the events that it receives.
 type watcher struct {
 	harness.NoObserver
 	arrived, routed, handoffs, passes int
@@ -271,7 +271,7 @@ func (w *watcher) Routed(scheduler.Role, sim.Time, *router.Placement)       { w.
 func (w *watcher) Handoff(sim.RequestID, sim.Time, sim.Time)                { w.handoffs++ }
 func (w *watcher) Pass(_ scheduler.Role, _ sim.WorkerID, p *scheduler.Pass) { w.passes++ }
 
-// The raw sink sees every block that the router's index follows.
+// TestRawSink checks that the raw sink receives every block that the router's index follows.
 func TestRawSink(t *testing.T) {
 	c := config(t, 1, line(0, 640, 2, ids(0, 10))+line(0, 640, 2, ids(5, 10)))
 	stored := map[uint64]bool{}
@@ -289,7 +289,8 @@ func TestRawSink(t *testing.T) {
 
 var runs = flag.Int("runs", 200, "how many short runs TestManyRuns makes")
 
-// Many short runs: no token before its arrival, all of them, no goroutine left.
+// TestManyRuns runs many short replays. It checks that no token precedes its arrival, that all tokens are gained, and
+// that no goroutine is left.
 func TestManyRuns(t *testing.T) {
 	endGoroutines(t)
 	for i := range *runs {

@@ -13,15 +13,15 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// pool is the live workers of one stage and the router in front of them.
+// pool is the live workers of one stage, with their router.
 type pool struct {
 	run     *run
 	workers []*Worker
 	pacers  []*pacer // by worker
-	caches  bool     // the router reads caches and may hold requests back
+	caches  bool     // the router reads caches and may hold requests
 
-	mu      sync.Mutex // one read the router at a time
-	instant sim.Time   // at which requests are placed that are placed now
+	mu      sync.Mutex // protects the router
+	instant sim.Time   // instant of the current placements
 	*harness.Pool
 }
 
@@ -61,7 +61,7 @@ func (p *pool) makeWorker(id sim.WorkerID, core scheduler.Core) *Worker {
 	return NewWorker(c)
 }
 
-// pacer keeps one worker's passes in order with the actions of the other parties.
+// pacer keeps one worker's passes in order with the actions of other parties.
 type pacer struct {
 	*instants
 	worker int
@@ -71,7 +71,7 @@ func (p *pacer) Await(at sim.Time)  { p.awaitStart(p.worker, at) }
 func (p *pacer) Begin(end sim.Time) { p.begin(p.worker, end) }
 func (p *pacer) Rest()              { p.rest(p.worker) }
 
-// handOut hands a pass to the demux.
+// handOut queues a pass for the demux.
 func (p *pool) handOut(w sim.WorkerID, pass *scheduler.Pass, planned Span) {
 	by := p.pacers[w].worker
 	pass = copyPass(pass)
@@ -93,7 +93,7 @@ func endsRequest(p *scheduler.Pass) bool {
 	return len(p.Aborted) > 0 || slices.ContainsFunc(p.Marks, func(m scheduler.Mark) bool { return m.Last })
 }
 
-// enterRequest brings a request before the router, at an instant. It is given to a worker or held.
+// enterRequest routes a request at an instant. The request is placed on a worker or held.
 func (p *pool) enterRequest(at sim.Time, q *sim.Request) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -101,7 +101,7 @@ func (p *pool) enterRequest(at sim.Time, q *sim.Request) error {
 	return p.Enter(p.run.clock.Now(), q)
 }
 
-// showRouter shows the router what happened to a worker's cache.
+// showRouter shows the router the cache changes of a pass.
 func (p *pool) showRouter(w sim.WorkerID, pass *scheduler.Pass) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -110,7 +110,7 @@ func (p *pool) showRouter(w sim.WorkerID, pass *scheduler.Pass) {
 	}
 }
 
-// applyMark carries the effects of a first or last token. Only the demux calls it.
+// applyMark applies the effects of a first or last token. Only the demux may call it.
 func (p *pool) applyMark(m *scheduler.Mark, at sim.Time) {
 	x := p.run
 	p.mu.Lock()
@@ -121,10 +121,10 @@ func (p *pool) applyMark(m *scheduler.Mark, at sim.Time) {
 	}
 }
 
-// The run is the carrier of its pools.
+// run implements harness.Carrier for its pools.
 var _ harness.Carrier = (*run)(nil)
 
-// Submit gives a placed request to its worker. The pool's mu is held.
+// Submit gives a placed request to its worker. The caller must hold the mu of the pool.
 func (x *run) Submit(p *harness.Pool, now sim.Time, placed *router.Placement, q *sim.Request) error {
 	to := *placed
 	x.rec.addNews(placements, func() { x.Routed(p.Role, now, &to) })
@@ -135,7 +135,7 @@ func (x *run) Submit(p *harness.Pool, now sim.Time, placed *router.Placement, q 
 	return nil
 }
 
-// HandOver sends a request on to the decode pool. The mu of p is held.
+// HandOver sends a request to the decode pool. The caller must hold the mu of p.
 func (x *run) HandOver(p *harness.Pool, id sim.RequestID, at, delay sim.Time) error {
 	e, next := x.entryOf(id), x.pools[p.Index+1]
 	if delay <= 0 {
@@ -155,12 +155,12 @@ func (x *run) Complete(id sim.RequestID, at sim.Time) error {
 	return nil
 }
 
-// TurnAway is not called: no router sheds requests in real time.
+// TurnAway is never called, because no router sheds requests in real time.
 func (x *run) TurnAway(id sim.RequestID, _ sim.Time) error {
 	return x.Refused(id, errors.New("it is shed, and in real time none is"))
 }
 
-// Refused does not end the run.
+// Refused prints a warning and does not end the run.
 func (x *run) Refused(id sim.RequestID, err error) error {
 	x.warnf("router: request %d: %v", id, err)
 	return nil

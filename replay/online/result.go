@@ -11,8 +11,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// recordUnfinished notes how far requests have come that did not complete, and that
-// they are not among those the report is about.
+// recordUnfinished records the progress of requests that did not complete, and excludes them from the per-request
+// statistics.
 func (x *run) recordUnfinished() {
 	var known []int
 	for _, r := range x.Collector.Requests() {
@@ -37,8 +37,8 @@ func (x *run) recordUnfinished() {
 	}
 }
 
-// yieldProgress yields what requests on the core have gained in passes that have
-// ended, with the real instant of the latest token. The loop must be over.
+// yieldProgress yields the tokens that requests on the core have gained in ended passes, with the real instant of the
+// latest token. The worker's loop must have returned.
 func (w *Worker) yieldProgress(yield func(id sim.RequestID, tokens int, last sim.Time)) {
 	if len(w.ends.real) == 0 {
 		return
@@ -52,11 +52,10 @@ func (w *Worker) yieldProgress(yield func(id sim.RequestID, tokens int, last sim
 	})
 }
 
-// timerBound is the mean length of a pass in ms below which a run measures the
-// machine's timers.
+// timerBound is the mean duration of a pass in ms below which a run measures the machine's timers.
 const timerBound = 2.0
 
-// makeResult derives the report of what has been collected.
+// makeResult derives the report from the collected records.
 func (x *run) makeResult(cause error, wall time.Duration) *harness.Result {
 	if cause != nil {
 		x.Collector.EndedEarly()
@@ -79,10 +78,10 @@ func (x *run) makeResult(cause error, wall time.Duration) *harness.Result {
 	return result
 }
 
-// mostListed is how many failures a report lists.
+// mostListed is the maximum number of failures in a report.
 const mostListed = 100
 
-// listFailures are failures by the place of the request.
+// listFailures returns the errors of failures by the position of the request.
 func listFailures(all []harness.Failure) []collector.Field {
 	fields := make([]collector.Field, 0, min(len(all), mostListed))
 	for _, f := range all[:cap(fields)] {
@@ -91,7 +90,7 @@ func listFailures(all []harness.Failure) []collector.Field {
 	return fields
 }
 
-// Summary returns a line about the requests that did not complete; "" without any.
+// Summary returns a line about the requests that did not complete, "" if there are none.
 func Summary(failed []harness.Failure) string {
 	if len(failed) == 0 {
 		return ""
@@ -104,7 +103,7 @@ func Summary(failed []harness.Failure) string {
 	return fmt.Sprintf("%d requests did not complete: %s", len(failed), text)
 }
 
-// passFields returns how well the workers kept time, and whether that is well enough.
+// passFields returns the report fields about the timekeeping of workers.
 func (x *run) passFields() []collector.Field {
 	var overshoot []*sampler
 	var t timekeeping
@@ -137,22 +136,22 @@ func (x *run) passFields() []collector.Field {
 	}
 }
 
-// timekeeping is how well workers kept time.
+// timekeeping is the accuracy of the workers' times.
 type timekeeping struct {
-	passes, length float64 // how many, and ms in all
-	overshoot      float64 // ms in all by which they ended late
-	slipped        float64 // ms by which the worst worker fell behind for good
+	passes, length float64 // number of passes, and their sum in ms
+	overshoot      float64 // sum of the delays of their ends, in ms
+	slipped        float64 // maximum of Worker.slipped over the workers, in ms
 	duration       float64 // ms
-	timeouts       int     // waits at an instant that took too long
+	timeouts       int     // waits at an instant that timed out
 }
 
-// Shares above which the timings of a run depend more on the machine than on the cluster.
+// Above these shares, timings depend more on the machine than on the cluster.
 const (
-	mostOvershoot = 0.03 // of the length of passes
+	mostOvershoot = 0.03 // of the duration of passes
 	mostSlipped   = 0.01 // of the duration
 )
 
-// findFault returns why timings cannot be trusted; "" if they can.
+// findFault returns the reason why timings are not reliable, "" if they are.
 func (t *timekeeping) findFault() string {
 	switch {
 	case t.passes == 0:
@@ -167,15 +166,15 @@ func (t *timekeeping) findFault() string {
 	return ""
 }
 
-// sampler keeps a bounded number of evenly spaced values of a series.
+// sampler keeps a limited number of evenly spaced values of a series.
 type sampler struct {
 	values []float64
-	stride int // keep one value in this many; 0 is 1
+	stride int // one value in this many is kept; 0: 1
 	seen   int
 	sum    float64
 }
 
-// maxSamples is the number of values at which a sampler drops every other one.
+// maxSamples is the number of values at which a sampler drops every other value.
 const maxSamples = 1 << 15
 
 func (s *sampler) add(v float64) {
@@ -194,8 +193,8 @@ func (s *sampler) add(v float64) {
 	s.values, s.stride = s.values[:maxSamples/2], 2*max(s.stride, 1)
 }
 
-// nearestRank is the nearest-rank quantile q of the values of all samplers, 0
-// without any. A sampler with a stride counts as much as what it keeps.
+// nearestRank returns the nearest-rank quantile q of the values of all samplers, 0 if there are none. Each kept value
+// has the same weight.
 func nearestRank(all []*sampler, q float64) float64 {
 	var values []float64
 	for _, s := range all {

@@ -1,13 +1,13 @@
-// Package online replays a workload in real time: requests arrive at their
-// instants of the wall clock, and each worker is a scheduler core in a separate loop that really waits as long as a pass takes.
+// Package online replays a workload in real time. Requests arrive at their instants of the wall clock. Each worker is
+// a scheduler core in a separate loop that waits for the duration of each pass.
 //
-// A driver takes requests from the feed and starts a task for each. The task finds a worker through the router and
-// waits for the end. Workers report the results of their passes. One demux receives them, owns the collector and
-// notifies routers and tasks. What was planned for the same instant happens in the order of the logical clock
+// A driver takes requests from the feed and starts a task for each. The task routes the request and waits for its
+// end. Workers report the results of their passes. A single demux receives the results, owns the collector and
+// notifies routers and tasks. Events planned for the same instant happen in the order of the logical clock
 // (instants.go).
 //
-// Read run.go, driver.go, instants.go, demux.go, pool.go; then worker.go, which an engine can use
-// alone, and timer.go; result.go has the report.
+// Read run.go, driver.go, instants.go, demux.go, pool.go; then worker.go, which is also usable alone, and timer.go;
+// result.go has the report.
 package online
 
 import (
@@ -29,46 +29,44 @@ type Config struct {
 
 	Pace
 
-	// Warn, when not nil, is called with what went wrong without ending the replay.
+	// Warn, if not nil, is called with errors that do not end the replay.
 	Warn func(string)
-	// Raw, when not nil, is called with all changes of the workers' caches, worker by
-	// worker in order; the engines are built to capture events then. It is
-	// called from the workers' goroutines.
+	// Raw, if not nil, is called with all cache changes, worker by worker in order. The engines then capture events.
+	// It is called from the goroutines of workers.
 	Raw func(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass)
 
 	hooks hooks
 }
 
-// Pace is how a replay follows the real clock.
+// Pace configures how a replay follows the real clock.
 type Pace struct {
-	// NoBarrier lets a worker begin its next pass before what a completion
-	// released has found its place, as the reference does.
+	// NoBarrier lets a worker begin its next pass before requests released by a completion have been placed, as in
+	// the reference.
 	NoBarrier bool
-	// Precise spends the end of each sleep looking at the clock, which takes a
-	// processor per worker.
+	// Precise polls the clock at the end of each sleep, which uses one processor per worker.
 	Precise bool
 	// Deadline ends the replay after this real time; 0: never.
 	Deadline time.Duration
 }
 
-// hooks are what tests get to see.
+// hooks are callbacks for tests.
 type hooks struct {
-	task    func(*sim.Request)                               // at the start of a request's task
-	looked  func()                                           // between a read of the feed and the wait for more
-	came    func(q *sim.Request, at sim.Time)                // at the instant at which it arrives
-	arrived func(q *sim.Request, scheduled, really sim.Time) // as the demux takes it in
-	pass    func(w sim.WorkerID)                             // as a pass ends, on the worker's goroutine
-	alarm   func() alarm                                     // that timers sleep on
+	task func(*sim.Request) // at the start of a request's task
+	// looked is called between a read of the feed and the wait for the next event.
+	looked  func()
+	came    func(q *sim.Request, at sim.Time)                // at its arrival
+	arrived func(q *sim.Request, scheduled, really sim.Time) // when the demux records it
+	pass    func(w sim.WorkerID)                             // at the end of a pass, on the worker's goroutine
+	alarm   func() alarm                                     // for the timers to sleep on
 }
 
-// ErrDeadline is the cause of a replay that its deadline ended.
+// ErrDeadline is the cause of the end of a replay by its deadline.
 var ErrDeadline = errors.New("the deadline passed")
 
-// Target serves requests: workers of this process, or an endpoint elsewhere.
+// Target serves requests. It is the workers of this process, or a remote endpoint.
 type Target interface {
-	// Serve serves q, telling the run's Recorder of it, and returns when that is
-	// over or ctx is. It calls placed when q has found a worker or waits
-	// for one.
+	// Serve serves q and reports its events to the run's Recorder. It returns at the end of q, or when ctx is done.
+	// It calls placed after q has been placed or queued.
 	Serve(ctx context.Context, q *sim.Request, placed func()) error
 }
 
@@ -80,22 +78,21 @@ type run struct {
 	rec    *Recorder
 	driver *driver
 	target Target
-	pools  []*pool // none for a target elsewhere
+	pools  []*pool // none for a remote target
 
 	instants  *instants
-	unordered bool // what happens follows the clock alone
+	unordered bool // the order of events follows only the clock
 
 	mu      sync.Mutex
 	entries []*entry // by request
 
-	finished, cancelled int // the driver's, until it has returned
+	finished, cancelled int // written by the driver until it has returned
 	failed              []harness.Failure
 }
 
-// Run replays cfg.Workload on workers of this process. When ctx is done, or the
-// deadline has passed, it stops everything and returns what there is. A request
-// that ends with an error is in Result.Failed; the error is that of the first,
-// or of a worker that cannot continue.
+// Run replays cfg.Workload on workers of this process. If ctx is done or the deadline passes, it stops and returns
+// the result so far. A request that ends with an error is in Result.Failed. The returned error is that of the first
+// such request, or of a worker that cannot continue.
 func Run(ctx context.Context, cfg Config) (*harness.Result, error) {
 	x, err := prepareRun(&cfg)
 	if err != nil {
@@ -116,8 +113,8 @@ func Run(ctx context.Context, cfg Config) (*harness.Result, error) {
 	return r, nil
 }
 
-// Drive replays cfg.Workload through a target, which newTarget makes when the
-// clock has started. Pools and router of cfg are not read.
+// Drive replays cfg.Workload on a target, which newTarget makes after the start of the clock. The pools and the
+// router of cfg are ignored.
 func Drive(ctx context.Context, cfg Config, newTarget func(*Recorder, *Clock) (Target, error)) (*harness.Result, error) {
 	x, err := prepareRun(&cfg)
 	if err != nil {
@@ -147,7 +144,7 @@ func prepareRun(cfg *Config) (*run, error) {
 // makePools makes the workers of this process.
 func (x *run) makePools() error {
 	if x.cfg.Raw != nil || x.FollowsCaches() {
-		x.Use.Tree.HashAll() // the workers share the tree, and name blocks in events by its hashes
+		x.Use.Tree.HashAll() // workers share the tree, and events use its hashes as names of blocks
 	}
 	if err := x.MakeStages(); err != nil {
 		return err
@@ -170,7 +167,7 @@ func (x *run) makePools() error {
 	return nil
 }
 
-// playWorkload runs everything and takes it down again.
+// playWorkload starts all goroutines, runs the workload, and stops them.
 func (x *run) playWorkload(ctx context.Context) (*harness.Result, error) {
 	if x.cfg.Deadline > 0 {
 		timed, stop := context.WithTimeoutCause(ctx, x.cfg.Deadline, ErrDeadline)
@@ -212,13 +209,13 @@ func (x *run) playWorkload(ctx context.Context) (*harness.Result, error) {
 	return x.makeResult(cause, wall), nil
 }
 
-// workerError is a worker that cannot continue.
+// workerError is the error of a worker that cannot continue.
 type workerError struct{ err error }
 
 func (e *workerError) Error() string { return e.err.Error() }
 
-// startWorkers starts the workers' loops and returns what ends them. A worker
-// that cannot continue ends the run.
+// startWorkers starts the workers' loops and returns a function that stops them. A worker that cannot continue ends
+// the run.
 func (x *run) startWorkers(end context.CancelCauseFunc) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var all sync.WaitGroup
@@ -242,7 +239,7 @@ func (x *run) startWorkers(end context.CancelCauseFunc) (stop func()) {
 	}
 }
 
-// explainFailure adds place and time to the reason why a worker cannot continue.
+// explainFailure adds the worker, the time and the request to the error of a worker that cannot continue.
 func (x *run) explainFailure(w *Worker, err error) error {
 	var stall *scheduler.StallError
 	if errors.As(err, &stall) {
@@ -251,10 +248,10 @@ func (x *run) explainFailure(w *Worker, err error) error {
 	return err
 }
 
-// local is the target of this process's workers.
+// local is the target with the workers of this process.
 type local struct{ run *run }
 
-// Serve gives q to a worker and waits for its last token.
+// Serve places q on a worker and waits for its last token.
 func (l local) Serve(ctx context.Context, q *sim.Request, placed func()) error {
 	e := l.run.entryOf(q.ID)
 	if err := l.run.pools[0].enterRequest(e.came, q); err != nil {
@@ -269,7 +266,7 @@ func (l local) Serve(ctx context.Context, q *sim.Request, placed func()) error {
 	}
 }
 
-// registerEntry makes a request one that can be found.
+// registerEntry adds an entry for entryOf.
 func (x *run) registerEntry(e *entry) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -279,7 +276,7 @@ func (x *run) registerEntry(e *entry) {
 	x.entries = append(x.entries, e)
 }
 
-// entryOf finds a request; nil once it has ended.
+// entryOf returns the entry of a request.
 func (x *run) entryOf(id sim.RequestID) *entry {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// config is a run of a trace on vLLM engines with blocks of 64 tokens.
+// config returns the configuration of a run of a trace on vLLM engines with blocks of 64 tokens.
 func config(t testing.TB, workers int, trace string) Config {
 	t.Helper()
 	a := engineargs.Default()
@@ -32,15 +32,15 @@ func config(t testing.TB, workers int, trace string) Config {
 	}}
 }
 
-// closed keeps that many requests in flight.
+// closed sets the closed loop with the given number of requests in flight.
 func (c *Config) closed(inFlight int) {
 	c.Admission = loadgen.Admission{Mode: loadgen.Concurrency, MaxInFlight: inFlight}
 }
 
-// kv routes by cache and load.
+// kv sets the KV router.
 func (c *Config) kv() { c.Router = policy.KV }
 
-// line is a request of a trace.
+// line returns a line of a trace.
 func line(at, input, output int, ids string) string {
 	return fmt.Sprintf(`{"timestamp":%d,"input_length":%d,"output_length":%d,"hash_ids":[%s]}`+"\n", at, input, output, ids)
 }
@@ -58,7 +58,7 @@ func mustRun(t testing.TB, c Config) *harness.Result {
 	return r
 }
 
-// Two requests on one worker get all their tokens.
+// TestTwoRequests checks that two requests on one worker get all their tokens.
 func TestTwoRequests(t *testing.T) {
 	r := mustRun(t, config(t, 1, line(0, 64, 3, "1")+line(1, 64, 2, "2")))
 	if r.Report.Completed != 2 || r.Report.OutputTokens != 5 || r.Report.WallMS <= 0 {
@@ -71,7 +71,8 @@ func TestTwoRequests(t *testing.T) {
 	}
 }
 
-// A prompt that is too long is rejected, and a closed loop continues; an answer ends at the longest sequence.
+// TestRejected checks that a prompt that is too long is rejected and that a closed loop continues. An answer ends at
+// the maximum sequence length.
 func TestRejected(t *testing.T) {
 	for _, inFlight := range []int{0, 1} {
 		c := config(t, 1, line(0, 64, 3, "1")+line(0, 128, 3, "2,3")+line(0, 126, 9, "4,5"))
@@ -85,8 +86,8 @@ func TestRejected(t *testing.T) {
 	}
 }
 
-// A request that outgrows SGLang's pool of layers with a window is aborted and counted. Its place in a closed loop
-// and in the router's load is free, and the requests after it get all their tokens.
+// TestAborted checks that a request that outgrows SGLang's pool of layers with a window is aborted and counted. It no
+// longer counts in a closed loop and in the router's load, and later requests get all their tokens.
 func TestAborted(t *testing.T) {
 	for _, inFlight := range []int{0, 1, 2} {
 		c := config(t, 1, line(0, 64, 3, "1")+line(0, 64, 300, "2")+line(0, 64, 5, "3")+line(0, 64, 5, "4"))
@@ -108,7 +109,7 @@ func TestAborted(t *testing.T) {
 	}
 }
 
-// Round robin takes the workers in turn.
+// TestRoundRobin checks that round robin uses the workers in turn.
 func TestRoundRobin(t *testing.T) {
 	var trace string
 	for i := range 5 {
@@ -120,12 +121,12 @@ func TestRoundRobin(t *testing.T) {
 	}
 }
 
-// A prompt goes where the same one is cached. SGLang's overlap is none in the
-// reference's rules; the tie goes to the lowest id.
+// TestSamePromptSameWorker checks that a prompt goes to the worker that has it cached. Under the reference's rules,
+// SGLang has no overlap, and the tie goes to the lowest id.
 func TestSamePromptSameWorker(t *testing.T) {
 	for _, engine := range []engineargs.Engine{engineargs.VLLM, engineargs.SGLang} {
 		turn := `{"session_id":"a","timestamp":%d,"input_length":512,"output_length":2,"hash_ids":[1,2,3,4,5,6,7,8]}` + "\n"
-		c := config(t, 2, fmt.Sprintf(turn+turn, 0, 20)) // the second comes 20 ms after the first has ended
+		c := config(t, 2, fmt.Sprintf(turn+turn, 0, 20)) // the second turn arrives 20 ms after the end of the first
 		c.kv()
 		c.Pools[0].Engine.Engine = engine
 		c.Compat = engine == engineargs.SGLang
@@ -136,7 +137,7 @@ func TestSamePromptSameWorker(t *testing.T) {
 	}
 }
 
-// In closed loop no more requests are in flight than allowed.
+// TestInFlight checks the limit of requests in flight in closed loop.
 func TestInFlight(t *testing.T) {
 	c := config(t, 2, line(0, 64, 2, "1")+line(0, 64, 3, "2")+line(0, 64, 2, "3")+line(0, 64, 1, "4"))
 	c.closed(2)
@@ -151,7 +152,7 @@ func TestInFlight(t *testing.T) {
 	}
 }
 
-// Turns come in order, each after the one before was planned to end, on the real clock.
+// TestSessions checks that turns arrive in order, each after the planned end of the previous turn, on the real clock.
 func TestSessions(t *testing.T) {
 	var trace string
 	for s := range 3 {
@@ -176,7 +177,7 @@ func TestSessions(t *testing.T) {
 	}
 }
 
-// workersOf are the workers that requests went to, by request.
+// workersOf returns the workers of requests, by request.
 func workersOf(r *harness.Result) (all []sim.WorkerID) {
 	for _, q := range r.Collector.Requests() {
 		all = append(all, q.Worker)
@@ -184,7 +185,7 @@ func workersOf(r *harness.Result) (all []sim.WorkerID) {
 	return all
 }
 
-// mostInFlight is the largest number of requests between arrival and last token.
+// mostInFlight returns the maximum number of requests between arrival and last token.
 func mostInFlight(r *harness.Result) int {
 	most := 0
 	for _, q := range r.Collector.Requests() {

@@ -6,8 +6,8 @@ import (
 	"github.com/replay-llm/replay/router/policy"
 )
 
-// A policy of a file works in real time and sees the caches: long prompts go to worker 0, short ones to worker 1,
-// unless they are cached on the other worker.
+// TestTextPolicy checks that a policy in a file works in real time and reads caches. Long prompts go to worker 0 and
+// short prompts to worker 1, unless the other worker has them cached.
 func TestTextPolicy(t *testing.T) {
 	c := config(t, 2, line(0, 640, 2, ids(0, 10))+line(150, 128, 2, ids(20, 2))+line(300, 192, 2, ids(0, 3))+line(450, 192, 2, ids(30, 3))+line(600, 512, 2, ids(20, 8)))
 	c.Router = &policy.Text{Name: "mine", Picker: policy.TakeHighest, Scorers: []policy.TextScorer{

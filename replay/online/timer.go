@@ -10,33 +10,31 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Timer lets one goroutine sleep until an instant of a clock, or until another
-// goroutine wakes it.
+// Timer lets one goroutine sleep until an instant of a clock, or until another goroutine wakes it.
 //
-// Go's own timers are up to a millisecond late when nothing else runs, which is
-// a good part of a pass. On Linux a Timer is a timer of the kernel, read like a
-// file.
+// Go's timers are up to one millisecond late when the program is otherwise idle, which is a large part of a pass. On
+// Linux, a Timer is a kernel timer that is read like a file.
 type Timer struct {
 	clock *Clock
-	spin  bool // read the clock before the end
+	spin  bool // poll the clock before the end
 	woken atomic.Bool
 	alarm alarm
 
-	mu     sync.Mutex // between Wake and Close
+	mu     sync.Mutex // for Wake and Close
 	closed bool
 }
 
-// alarm is what a Timer sleeps on.
+// alarm is the mechanism on which a Timer sleeps.
 type alarm interface {
-	// set makes a wait of now or later end after d, which is > 0.
+	// set makes a current or later wait end after d, which must be > 0.
 	set(d time.Duration)
-	// wait returns once the alarm goes off; now and then it returns too early.
+	// wait returns when the alarm ends. It may also return too early.
 	wait()
 	close()
 }
 
-// newTimer returns a timer of the clock. A precise one spends the end of each
-// sleep reading the clock, which takes a processor.
+// newTimer returns a timer of the clock. A precise timer polls the clock at the end of each sleep, which uses one
+// processor.
 func newTimer(c *Clock, precise bool) *Timer {
 	make := newAlarm
 	if c.newAlarm != nil {
@@ -45,8 +43,8 @@ func newTimer(c *Clock, precise bool) *Timer {
 	return &Timer{clock: c, spin: precise, alarm: make()}
 }
 
-// Sleep returns once the clock shows at, or once Wake was called since the last
-// Sleep returned. It reports whether it was woken.
+// Sleep returns when the clock reaches at, or after a call of Wake since the previous Sleep returned. It reports
+// whether it was woken.
 func (t *Timer) Sleep(at sim.Time) (woken bool) {
 	end := at
 	if t.spin {
@@ -75,8 +73,7 @@ func (t *Timer) Sleep(at sim.Time) (woken bool) {
 	return false
 }
 
-// Wake ends the Sleep in progress, or the next one. On a closed timer it does
-// nothing.
+// Wake ends the Sleep in progress, or the next Sleep. It has no effect on a closed timer.
 func (t *Timer) Wake() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -87,7 +84,7 @@ func (t *Timer) Wake() {
 	t.alarm.set(1)
 }
 
-// Close frees what the timer holds. No goroutine may sleep on it any more.
+// Close releases the resources of the timer. No goroutine may sleep on it afterwards.
 func (t *Timer) Close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -97,7 +94,7 @@ func (t *Timer) Close() {
 	}
 }
 
-// sleeper is an alarm made of Go's timers.
+// sleeper is an alarm with a timer of Go.
 type sleeper struct{ timer *time.Timer }
 
 func newSleeper() alarm {
@@ -113,27 +110,27 @@ func (s sleeper) close()              { s.timer.Stop() }
 // Clock is the real clock of a run, in ms since its start.
 type Clock struct {
 	start    time.Time
-	newAlarm func() alarm // of its timers; nil: the system's
+	newAlarm func() alarm // makes the alarms of timers; nil: the default
 }
 
-// NewClock is a clock that starts now.
+// NewClock returns a clock that starts now.
 func NewClock() *Clock { return &Clock{start: time.Now()} }
 
-// Now is the time on the clock.
+// Now returns the time on the clock.
 func (c *Clock) Now() sim.Time { return sim.Time(time.Since(c.start).Nanoseconds()) / 1e6 }
 
-// At is the time on the clock at an instant.
+// At returns the time on the clock at t.
 func (c *Clock) At(t time.Time) sim.Time { return sim.Time(t.Sub(c.start).Nanoseconds()) / 1e6 }
 
-// timeUntil is how long it takes until the clock shows at.
+// timeUntil returns the time until the clock reaches at.
 func (c *Clock) timeUntil(at sim.Time) time.Duration {
 	ms := min(float64(at-c.Now()), maxSleepMS)
-	return time.Duration(math.Ceil(ms * 1e6)) // rounded up: after the sleep the clock shows at
+	return time.Duration(math.Ceil(ms * 1e6)) // rounded up, so that the clock has reached at after the sleep
 }
 
-// maxSleepMS bounds one sleep; a longer one is several sleeps.
+// maxSleepMS is the maximum duration of one sleep in ms. A longer sleep is divided.
 const maxSleepMS = 1e9
 
-// spin is how long before its end a sleep turns into reading the clock, for
-// precision at any price. It is longer than a timer is late.
+// spin is the time in ms before its end at which a precise sleep begins to poll the clock. It is longer than the
+// delay of a timer.
 const spin = sim.Time(1.2)

@@ -9,8 +9,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// A sleep is never too short, and a wake ends it or the next one, whatever the
-// timer is made of.
+// TestTimer checks that a sleep is never too short, and that a wake ends it or the next sleep, for every kind of
+// alarm.
 func TestTimer(t *testing.T) {
 	for name, make := range map[string]func() alarm{"of the system": newAlarm, "of Go": newSleeper} {
 		for _, precise := range []bool{false, true} {
@@ -31,7 +31,7 @@ func TestTimer(t *testing.T) {
 					t.Errorf("%s: not woken by what came before", name)
 				}
 			})
-			for range 200 { // at any moment of falling asleep
+			for range 200 { // at any moment
 				go timer.Wake()
 				within(t, func() { timer.Sleep(farOff) })
 			}
@@ -41,7 +41,7 @@ func TestTimer(t *testing.T) {
 	}
 }
 
-// A sampler keeps evenly spaced values, and a quantile is one of them.
+// TestSampler checks that a sampler keeps evenly spaced values, and that a quantile is one of them.
 func TestSampler(t *testing.T) {
 	var s sampler
 	const n = 5 * maxSamples
@@ -64,7 +64,7 @@ func TestSampler(t *testing.T) {
 	}
 }
 
-// Spans between planned ends become spans between real ones.
+// TestRealize checks that spans between planned ends become spans between real ends.
 func TestRealize(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var e ends
@@ -95,7 +95,7 @@ func TestRealize(t *testing.T) {
 	}
 }
 
-// A party that acts at an instant waits for all parties that may act before it then, and for no longer than its patience.
+// TestInstants checks that a party waits for all parties that may act before it at an instant, up to patience.
 func TestInstants(t *testing.T) {
 	s := new(instants)
 	one, two := s.addWorker(), s.addWorker()

@@ -12,80 +12,78 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// WorkerConfig is what a live worker is made of.
+// WorkerConfig configures a live worker.
 type WorkerConfig struct {
 	ID      sim.WorkerID
 	Core    scheduler.Core
 	Clock   *Clock
-	Precise bool // spend the end of each sleep reading the clock
+	Precise bool // poll the clock at the end of each sleep
 
-	// Changed, when not nil, receives changes of the worker's cache, in the order of its passes, at the instant at which they
-	// become visible: p.KV, and p.Events if the core was built to capture them. p is valid during the call, which must not block,
-	// for the pass waits.
+	// Changed, if not nil, receives changes of the worker's cache, in the order of its passes, at the instant at
+	// which they become visible. They are p.KV, and p.Events if the core captures events. p is valid during the call.
+	// The call delays the pass, so it must not block.
 	Changed func(p *scheduler.Pass)
-	// Prepare, when not nil, is called with each request before the core gets it,
-	// on the goroutine that runs the core.
+	// Prepare, if not nil, is called with each request before the core gets it, on the goroutine of the core.
 	Prepare func(q *sim.Request)
-	// Admitted, when not nil, receives the requests that got a place in the pass that has just begun, at a real instant. The
-	// slice is valid during the call.
+	// Admitted, if not nil, receives the requests that were admitted to the pass that has just begun, with the real
+	// instant. The slice is valid during the call.
 	Admitted func(at sim.Time, a []scheduler.Admission)
-	// Output receives each pass that has ended, once, with the real instants of its begin and its end; every token of it has the
-	// time of the end. p is valid during the call, on the goroutine that runs the core, between two passes.
+	// Output receives each ended pass once, with the real instants of its begin and end. All tokens of the pass have
+	// the time of the end. p is valid during the call, which is on the goroutine of the core between two passes.
 	Output func(p *scheduler.Pass, planned Span)
-	// Pacer, when not nil, is asked before each pass.
+	// Pacer, if not nil, is called before each pass.
 	Pacer Pacer
-	// Canceled, when not nil, is called with a request that was taken out by Cancel,
-	// with a pass of no length that describes the engine without it.
+	// Canceled, if not nil, is called with each request removed by Cancel. Its pass has no duration and describes the
+	// engine without the request.
 	Canceled func(id sim.RequestID, p *scheduler.Pass)
-	// Detail asks for details of passes.
+	// Detail requests details of passes.
 	Detail bool
 }
 
 // Pacer keeps the passes of several workers in order.
 type Pacer interface {
-	// Await returns when all has happened that comes before a pass that begins at an
-	// instant.
+	// Await returns when all actions that must precede a pass at the given instant are done.
 	Await(at sim.Time)
-	// Begin is called when a pass has begun that is planned to end at an instant.
+	// Begin is called when a pass has begun, with its planned end.
 	Begin(end sim.Time)
-	// Rest is called when the worker has no work and was given nothing. It must
-	// not block, and not call the worker.
+	// Rest is called when the worker has no work and its inbox is empty. It must not block and must not call the
+	// worker.
 	Rest()
 }
 
-// Span is when a pass was planned to begin and to end. Where it ended too late to continue
-// from there, its end is when it really did.
+// Span is the planned begin and end of a pass. If the pass ended too late for the next pass to continue from its
+// planned end, End is its real end.
 type Span struct{ Start, End sim.Time }
 
-// Worker is a scheduler core on a real clock: it really waits as long as a pass
-// takes. Run is its loop; requests are given to it at any time.
+// Worker is a scheduler core on a real clock, which waits for the duration of each pass. Run is its loop. Requests
+// may be submitted at any time.
 type Worker struct {
 	cfg   WorkerConfig
 	timer *Timer
 
 	mu      sync.Mutex
 	inbox   []*sim.Request
-	came    sim.Time // the latest instant of those in the inbox; farBack: no request has one
+	came    sim.Time // latest instant of requests in the inbox; farBack: none has an instant
 	cancels []sim.RequestID
-	wake    chan struct{} // of capacity 1: the inbox has something
+	wake    chan struct{} // of capacity 1; signals that the inbox is not empty
 
-	pass    scheduler.Pass // as the core filled it, in planned instants
-	real    scheduler.Pass // the same, in real ones
+	pass    scheduler.Pass // pass of the core, in planned instants
+	real    scheduler.Pass // the same pass in real instants
 	ends    ends
-	next    sim.Time // where the next pass begins, if the clock shows not much more; farBack: where the clock is
-	planned sim.Time // end of the pass before
-	open    bool     // a pass has begun and not ended
+	next    sim.Time // planned begin of the next pass; farBack: the current time
+	planned sim.Time // planned end of the previous pass
+	open    bool     // a pass has begun and has not ended
 
-	due atomic.Uint64 // float64 bits of the instant at which the pass is to end, or the next one to begin; 0: idle
+	due atomic.Uint64 // float64 bits of the planned end of the pass, or of the planned begin of the next; 0: idle
 
 	overshoot, lengths sampler
-	slipped            float64 // ms by which passes ended too late for the next to begin where they should have
+	slipped            float64 // ms by which passes ended too late for the next pass to begin as planned
 }
 
-// farBack is earlier than anything that happens.
+// farBack is earlier than every event.
 const farBack = -farOff
 
-// NewWorker returns a worker that does nothing yet.
+// NewWorker returns an idle worker.
 func NewWorker(cfg WorkerConfig) *Worker {
 	w := &Worker{
 		cfg: cfg, timer: newTimer(cfg.Clock, cfg.Precise), wake: make(chan struct{}, 1), came: farBack, next: farBack, planned: farBack,
@@ -96,11 +94,11 @@ func NewWorker(cfg WorkerConfig) *Worker {
 	return w
 }
 
-// Submit gives the worker a request, which its next pass sees.
+// Submit gives the worker a request for its next pass.
 func (w *Worker) Submit(q *sim.Request) { w.SubmitAt(farBack, q) }
 
-// SubmitAt gives the worker a request that was planned to come at an instant. If the worker is
-// idle, and this is not long ago, its next pass begins then.
+// SubmitAt gives the worker a request that was planned to arrive at an instant. If the worker is idle and the instant
+// is not long ago, its next pass begins then.
 func (w *Worker) SubmitAt(at sim.Time, q *sim.Request) {
 	w.mu.Lock()
 	w.inbox = append(w.inbox, q)
@@ -109,7 +107,7 @@ func (w *Worker) SubmitAt(at sim.Time, q *sim.Request) {
 	w.wakeUp()
 }
 
-// Cancel takes a request out before its next pass, and frees its blocks.
+// Cancel removes a request before the next pass and frees its blocks.
 func (w *Worker) Cancel(id sim.RequestID) {
 	w.mu.Lock()
 	w.cancels = append(w.cancels, id)
@@ -117,8 +115,8 @@ func (w *Worker) Cancel(id sim.RequestID) {
 	w.wakeUp()
 }
 
-// Overdue returns for how long, in ms, the worker is late with the end of its pass, or with the next one. Any goroutine may
-// call it.
+// Overdue returns the delay in ms of the end of the current pass, or of the begin of the next. Any goroutine may call
+// it.
 func (w *Worker) Overdue() sim.Time {
 	due := w.due.Load()
 	if due == 0 {
@@ -134,7 +132,7 @@ func (w *Worker) wakeUp() {
 	}
 }
 
-// PanicError is a core or a sink that panicked.
+// PanicError is the error of a core or a sink that panicked.
 type PanicError struct {
 	Worker sim.WorkerID
 	Value  any
@@ -142,8 +140,8 @@ type PanicError struct {
 
 func (e *PanicError) Error() string { return fmt.Sprintf("worker %d: panic: %v", e.Worker, e.Value) }
 
-// Run is the worker's loop. It returns nil once ctx is done, whatever is left
-// to do, and an error when the core stalls or something panics.
+// Run is the worker's loop. It returns nil when ctx is done, even with work left. It returns an error if the core
+// stalls or a callback panics.
 func (w *Worker) Run(ctx context.Context) (err error) {
 	stop := context.AfterFunc(ctx, w.timer.Wake)
 	defer func() {
@@ -177,8 +175,7 @@ func (w *Worker) Run(ctx context.Context) (err error) {
 	return nil
 }
 
-// findNext finds where an idle worker's next pass begins, and reports whether there is
-// anything to take in.
+// findNext sets the begin of an idle worker's next pass, and reports whether the inbox has work.
 func (w *Worker) findNext() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -194,7 +191,7 @@ func (w *Worker) findNext() bool {
 	return true
 }
 
-// takeInbox takes in what has come since the pass before.
+// takeInbox processes the inbox.
 func (w *Worker) takeInbox() {
 	w.mu.Lock()
 	inbox, cancels := w.inbox, w.cancels
@@ -221,9 +218,8 @@ func (w *Worker) cancelRequest(id sim.RequestID) {
 	}
 }
 
-// chainable is how long ago the planned end of a pass may be, in ms, for the next one to
-// begin there. Without that the small delays of all passes would add up; after a
-// longer one the worker continues from where the clock is.
+// chainable is the maximum delay in ms of a pass after which the next pass begins at its planned end. Without it, the
+// small delays of all passes would add up. After a longer delay, the worker continues from the current time.
 const chainable = sim.Time(25)
 
 // stepCore runs one pass in real time.
@@ -261,14 +257,14 @@ func (w *Worker) stepCore(ctx context.Context) error {
 	return nil
 }
 
-// showChanges shows what the pass changed in the cache.
+// showChanges reports the cache changes of the pass.
 func (w *Worker) showChanges() {
 	if w.cfg.Changed != nil && len(w.pass.KV)+len(w.pass.Events) > 0 {
 		w.cfg.Changed(&w.pass)
 	}
 }
 
-// handOutPass hands out the pass.
+// handOutPass reports the pass.
 func (w *Worker) handOutPass(begun sim.Time) {
 	ended := w.cfg.Clock.Now()
 	w.planned = instantOf(w.pass.End, ended)
@@ -280,27 +276,25 @@ func (w *Worker) handOutPass(begun sim.Time) {
 	w.cfg.Output(&w.real, Span{w.pass.Start, w.planned})
 }
 
-// Close frees the worker's timer, once Run has returned.
+// Close releases the worker's timer. It must be called after Run has returned.
 func (w *Worker) Close() { w.timer.Close() }
 
-// ends are the latest passes of a worker: when they were to end and when they
-// did. They turn spans between planned ends into spans between real ones.
+// ends is the planned and the real ends of the latest passes of a worker. It converts spans between planned ends to
+// spans between real ends.
 type ends struct {
 	planned, real []sim.Time // ascending
 }
 
-// keptEnds is the number of passes that are remembered at most; a request that
-// was without a token for longer gets its gap in planned time.
+// keptEnds is the maximum number of passes in ends. A request without a token for longer has a gap in planned time.
 const keptEnds = 1 << 14
 
-// realizePass fills real with the pass p as it happened, from begun to ended. Spans
-// since the pass before are taken between the instants at which tokens were
-// handed out.
+// realizePass sets real to the pass p in real time, from begun to ended. Spans since the previous pass are computed
+// between the real ends of the passes.
 func (e *ends) realizePass(p, real *scheduler.Pass, begun, ended sim.Time) {
 	gaps := real.Gaps[:0]
 	detail := real.Detail
 	*real = *p
-	real.Ends, real.Nanos = nil, nil // nothing takes whole nanoseconds
+	real.Ends, real.Nanos = nil, nil // real times are not whole nanoseconds
 	real.Start, real.End = begun, ended
 	real.Gap = ended - begun
 	if n := len(e.real); n > 0 {
@@ -329,9 +323,9 @@ func (e *ends) addEnd(planned, real sim.Time) {
 	e.planned, e.real = append(e.planned, planned), append(e.real, real)
 }
 
-// realEnd is when the pass ended that was to end at about planned.
+// realEnd returns the real end of the pass with a planned end near planned.
 func (e *ends) realEnd(planned sim.Time) sim.Time {
-	const slack = 1e-6 // ms: a difference of float64s, added again
+	const slack = 1e-6 // ms: rounding differences of float64 sums
 	i := sort.Search(len(e.planned), func(i int) bool { return e.planned[i] >= planned-slack })
 	if i < len(e.planned) && e.planned[i] <= planned+slack {
 		return e.real[i]
