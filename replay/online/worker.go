@@ -28,8 +28,8 @@ type WorkerConfig struct {
 	// Admitted, if not nil, receives the requests that were admitted to the pass that has just begun, with the real
 	// instant. The slice is valid during the call.
 	Admitted func(at sim.Time, a []scheduler.Admission)
-	// Output receives each ended pass once, with the real instants of its begin and end. All tokens of the pass have
-	// the time of the end. p is valid during the call, which is on the goroutine of the core between two passes.
+	// Output receives each pass that has ended, once, with the real instants of its begin and its end; every token of it has the
+	// time of the end. p is valid during the call, on the goroutine that runs the core, between two passes.
 	Output func(p *scheduler.Pass, planned Span)
 	// Pacer, if not nil, is called before each pass.
 	Pacer Pacer
