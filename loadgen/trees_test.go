@@ -8,7 +8,8 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// Replays of a workload that shares its trees get one tree for each block size, with the prompts of a tree of their own.
+// TestSharedTree checks that replays of a workload that shares its trees get one tree for each block size, with the
+// prompts of a separate tree.
 func TestSharedTree(t *testing.T) {
 	w := &loadgen.Workload{}
 	for i := range uint64(200) {

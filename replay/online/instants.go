@@ -102,7 +102,7 @@ func (s *instants) awaitArrivals(at sim.Time) (may bool) {
 }
 
 // awaitCarry waits until the effects of a pass that ended at an instant may be applied: no pass that the demux does
-// not know ends by then. It also returns if others reports that more passes are available.
+// not know ends by then. It also returns if other passes are available.
 func (s *instants) awaitCarry(at sim.Time, others func() bool) {
 	s.await(func() bool {
 		if others() {
