@@ -13,26 +13,26 @@ import (
 	"github.com/replay-llm/replay/live/standalone"
 )
 
-// generateRequest is the body of /generate. What it has besides is passed over.
+// generateRequest is the body of /generate. Other keys are ignored.
 type generateRequest struct {
-	Text     json.RawMessage            `json:"text"`      // a text, or a list of them
-	InputIDs json.RawMessage            `json:"input_ids"` // tokens, or a list of such lists
+	Text     json.RawMessage            `json:"text"`      // a string, or a list of strings
+	InputIDs json.RawMessage            `json:"input_ids"` // token ids, or a list of such lists
 	Sampling map[string]json.RawMessage `json:"sampling_params"`
 	Stream   bool                       `json:"stream"`
-	ID       json.RawMessage            `json:"rid"` // a text, or a list of them
+	ID       json.RawMessage            `json:"rid"` // a string, or a list of strings
 	LogProb  bool                       `json:"return_logprob"`
 }
 
-// openAINames are the names that OpenAI's API has for sampling parameters that it calls otherwise.
+// openAINames maps sampling parameters of SGLang to the names in OpenAI's API, if the two differ.
 func openAINames() map[string]string {
 	return map[string]string{"max_new_tokens": "max_tokens", "min_new_tokens": "min_tokens", "sampling_seed": "seed"}
 }
 
-// usualNewTokens is the length of answers without a limit.
+// usualNewTokens is the default of max_new_tokens.
 const usualNewTokens = "128"
 
-// parseGenerate reads the body of /generate. It becomes a request for completions, with the rules of that from
-// there on; list reports that the answer is a list.
+// parseGenerate converts the body of /generate to a completion request and checks it as such. ids are the request ids
+// in the body. list reports that the response is a list.
 func (s *Server) parseGenerate(body []byte) (rq *openai.Request, ids []string, list bool, err error) {
 	var g generateRequest
 	if err := json.Unmarshal(body, &g); err != nil {
@@ -71,17 +71,17 @@ func (s *Server) parseGenerate(body []byte) (rq *openai.Request, ids []string, l
 	return rq, readIDs(g.ID), list, nil
 }
 
-// readIDs returns the ids that a request gives itself.
+// readIDs returns the ids in the key rid of a request.
 func readIDs(raw json.RawMessage) (ids []string) {
 	var one string
 	if json.Unmarshal(raw, &one) == nil && one != "" {
 		return []string{one}
 	}
-	_ = json.Unmarshal(raw, &ids) // nil: it gives none
+	_ = json.Unmarshal(raw, &ids) // nil: the request has no ids
 	return ids
 }
 
-// answered is an answer in the making.
+// answered is the state of one answer.
 type answered struct {
 	text    []byte
 	tokens  []uint32
@@ -89,7 +89,7 @@ type answered struct {
 	matched json.RawMessage
 }
 
-// finish is why an answer ended.
+// finish is the finish reason in a response.
 type finish struct {
 	Type    string          `json:"type"`
 	Length  int             `json:"length,omitempty"`
@@ -97,7 +97,7 @@ type finish struct {
 	Message string          `json:"message,omitempty"`
 }
 
-// result is an answer in the layout of the response.
+// result is one answer in the response format.
 type result struct {
 	Text      string   `json:"text"`
 	OutputIDs []uint32 `json:"output_ids"`
@@ -112,7 +112,7 @@ type meta struct {
 	WeightVersion    string  `json:"weight_version"`
 	CompletionTokens int     `json:"completion_tokens"`
 	CachedTokens     uint32  `json:"cached_tokens"`
-	Latency          float64 `json:"e2e_latency,omitempty"` // in seconds, once it has ended
+	Latency          float64 `json:"e2e_latency,omitempty"` // in seconds; only after the end
 }
 
 // generating is one request to /generate.
@@ -128,7 +128,7 @@ type generating struct {
 	all    []answered
 }
 
-// serveGenerate answers SGLang's own kind of request.
+// serveGenerate serves /generate, the native API of SGLang.
 func (s *Server) serveGenerate(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
 	body, err := standalone.ReadBody(w, r)
@@ -153,7 +153,7 @@ func (s *Server) serveGenerate(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// writeFailure answers with an error.
+// writeFailure writes an error response.
 func writeFailure(w http.ResponseWriter, err error) {
 	e := openai.ErrorOf(err)
 	if e.Flat {
@@ -163,13 +163,13 @@ func writeFailure(w http.ResponseWriter, err error) {
 	standalone.WriteJSON(w, e.Status, map[string]any{"error": map[string]string{"message": e.Message}})
 }
 
-// addPiece adds a piece to its answer.
+// addPiece adds a piece to the text and tokens of its answer.
 func (g *generating) addPiece(p *openai.Piece) {
 	a := &g.all[p.Choice]
 	a.text, a.tokens, a.reason, a.matched = append(a.text, p.Text...), append(a.tokens, p.TokenIDs()...), p.Reason, p.StopReason()
 }
 
-// resultOf returns an answer in the layout of the response.
+// resultOf returns answer i in the response format.
 func (g *generating) resultOf(i int) *result {
 	a := &g.all[i]
 	prompt := i / g.rq.N
@@ -191,7 +191,7 @@ func (g *generating) resultOf(i int) *result {
 	return r
 }
 
-// idOf returns the id of an answer.
+// idOf returns the id of answer i.
 func (g *generating) idOf(i int) string {
 	switch {
 	case i < len(g.ids):
@@ -202,11 +202,11 @@ func (g *generating) idOf(i int) string {
 	return g.rc.ID() + "_" + strconv.Itoa(i)
 }
 
-// writeWhole answers once everything is there.
+// writeWhole writes the response after all answers have ended.
 func (g *generating) writeWhole(ctx context.Context) {
 	for p, err := range g.answer.Generate(ctx, g.rc, g.server.Served.Target, nil) {
 		if err != nil {
-			if !g.rc.IsStopped() { // the client is there
+			if !g.rc.IsStopped() { // the client is still connected
 				writeFailure(g.w, err)
 			}
 			return
@@ -214,7 +214,7 @@ func (g *generating) writeWhole(ctx context.Context) {
 		g.addPiece(p)
 	}
 	if g.rc.IsStopped() {
-		return // the client has left
+		return // the client has disconnected
 	}
 	if !g.list {
 		standalone.WriteJSON(g.w, http.StatusOK, g.resultOf(0))
@@ -227,7 +227,7 @@ func (g *generating) writeWhole(ctx context.Context) {
 	standalone.WriteJSON(g.w, http.StatusOK, all)
 }
 
-// writeStream answers with events, each with all of its answer so far.
+// writeStream writes a stream of events. Each event has the whole text of its answer so far.
 func (g *generating) writeStream(ctx context.Context) {
 	begun := false
 	control := http.NewResponseController(g.w)

@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/live/standalone"
 )
 
-// newHandler returns what serves SGLang's paths. own answers OpenAI's.
+// newHandler returns the handler of SGLang's paths. own is the handler of OpenAI's paths.
 func (s *Server) newHandler(own http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("POST /v1/completions", own)
@@ -47,7 +47,7 @@ func (s *Server) serveModels(w http.ResponseWriter, _ *http.Request) {
 	standalone.WriteJSON(w, http.StatusOK, map[string]any{"object": "list", "data": []model{{m.Name, "model", m.Since.Unix(), "sglang", m.Name, nil, m.ContextLength}}})
 }
 
-// serveHealth answers when the engine has generated a token.
+// serveHealth responds after the engine has generated a token.
 func (s *Server) serveHealth(w http.ResponseWriter, r *http.Request) {
 	rq := &engine.Request{TokenIDs: []uint32{0}, HealthCheck: true}
 	rq.SetMaxTokens(1)

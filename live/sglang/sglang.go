@@ -1,5 +1,5 @@
-// Package sglang serves a simulated engine as SGLang's own server serves a real one: over HTTP,
-// with its native API, OpenAI's and SGLang's metrics, alone, without etcd and NATS.
+// Package sglang serves a simulated engine like SGLang's server: over HTTP, with its native API, OpenAI's API and
+// SGLang's metrics. It requires neither etcd nor NATS.
 //
 // Read sglang.go, handlers.go, generate.go.
 package sglang
@@ -14,10 +14,10 @@ import (
 	"github.com/replay-llm/replay/live/telemetry"
 )
 
-// Server is one worker.
+// Server serves one engine.
 type Server struct{ *standalone.Server }
 
-// Start starts an engine and makes a server for it that listens nowhere yet.
+// Start starts an engine and returns a server for it. The server does not listen yet.
 func Start(ctx context.Context, o standalone.Options) (*Server, error) {
 	s := &Server{standalone.New(o)}
 	a := &o.Engine.Engine
@@ -26,16 +26,16 @@ func Start(ctx context.Context, o standalone.Options) (*Server, error) {
 	return s, s.Server.Start(ctx, meter{metrics}, s, s.newHandler)
 }
 
-// Models lists the one model, which never changes.
+// Models returns the only model. The channel is nil, since the model never changes.
 func (s *Server) Models() ([]route.Served, <-chan struct{}) { return []route.Served{s.Served}, nil }
 
-// Find returns it for whatever name: SGLang's server asks for none.
+// Find returns the only model for every name, since SGLang's server ignores the name.
 func (s *Server) Find(string) (route.Served, bool) { return s.Served, true }
 
-// meter counts what the engine does. It is a mocker.Watcher.
+// meter counts the events of the engine. It implements mocker.Watcher.
 type meter struct{ *telemetry.SGLang }
 
-// Over counts a request that is over.
+// Over counts a finished request.
 func (m meter) Over(r *mocker.RequestFacts) {
 	m.SGLang.Over(&r.Request, r.Reason == engine.FinishCancelled)
 }

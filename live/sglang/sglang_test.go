@@ -18,7 +18,7 @@ import (
 	"github.com/replay-llm/replay/replay/engineargs"
 )
 
-// serve serves an engine, and returns its address.
+// serve starts a server and returns its URL.
 func serve(t *testing.T, change ...func(*standalone.Options)) string {
 	t.Helper()
 	args, err := engineargs.Parse([]byte(`{"engine_type": "sglang", "block_size": 16, "num_gpu_blocks": 100, "speedup_ratio": 50}`), engineargs.Options{})
@@ -52,7 +52,7 @@ func serve(t *testing.T, change ...func(*standalone.Options)) string {
 	return "http://" + l.Addr().String()
 }
 
-// ask asks a path, with a body if there is one.
+// ask sends a request to a URL: POST if there is a body, else GET.
 func ask(t *testing.T, url, body string) (status int, answer string) {
 	t.Helper()
 	method := http.MethodGet
@@ -76,7 +76,7 @@ func ask(t *testing.T, url, body string) (status int, answer string) {
 	return r.StatusCode, string(b)
 }
 
-// told is an answer of /generate.
+// told is a response of /generate.
 type told struct {
 	Text string `json:"text"`
 	IDs  []int  `json:"output_ids"`
@@ -96,8 +96,8 @@ type told struct {
 
 const prompt = "[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20]"
 
-// One prompt has an object for an answer, several have a list; a prompt is cached the second time; a stream
-// tells all of the answer so far with each event.
+// The response is an object for one prompt, and a list for several. The second request for a prompt is cached. Each
+// event of a stream has the whole text of the answer so far.
 func TestGenerate(t *testing.T) {
 	url := serve(t)
 	var one told
@@ -133,7 +133,7 @@ func TestGenerate(t *testing.T) {
 	}
 }
 
-// What makes no sense is refused with a sentence.
+// Requests that are not valid are rejected with an error message.
 func TestGenerateRefuses(t *testing.T) {
 	url := serve(t)
 	for body, want := range map[string]string{
@@ -150,7 +150,7 @@ func TestGenerateRefuses(t *testing.T) {
 	}
 }
 
-// The paths that gateways ask answer, and metrics count.
+// The paths that gateways request work, and the metrics count requests.
 func TestPaths(t *testing.T) {
 	url := serve(t)
 	for path, want := range map[string]string{
@@ -195,8 +195,8 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// With --max-queued-requests, requests that would wait behind that number get SGLang's 503, and are counted as aborted. Requests that
-// run do not count.
+// With --max-queued-requests, requests above that number of waiting requests get SGLang's 503 and are counted as
+// aborted. Running requests do not count.
 func TestQueueLimit(t *testing.T) {
 	url := serve(t, func(o *standalone.Options) {
 		o.Engine.MaxWaiting, o.Engine.Engine.Speedup, o.Engine.Engine.SGLang.MaxRunning = 2, 1, 1
@@ -228,5 +228,5 @@ func TestQueueLimit(t *testing.T) {
 	}
 }
 
-// labels are those of the engine's metrics.
+// labels are the labels of the engine's metrics.
 const labels = `engine_type="unified",model_name="tiny",moe_ep_rank="0",pp_rank="0",tp_rank="0"`

@@ -17,12 +17,12 @@ import (
 	"github.com/replay-llm/replay/live/openai"
 )
 
-// openFaults prepares the faults of the server.
+// openFaults prepares the fault injection of the server.
 func (s *Server) openFaults() {
 	o := &s.Options
 	s.faults = httpfault.Injector{Proven: o.Proven, Count: s.Metrics.Faults(), Fail: writeFault, Crash: func() {
 		s.crashed.Store(true)
-		_ = s.Front.Close() // its connections are to break
+		_ = s.Front.Close() // breaks its connections
 	}}
 	s.faults.Set(o.Faults)
 	if k := o.Engine.KVSockets; k != nil {
@@ -31,7 +31,7 @@ func (s *Server) openFaults() {
 	}
 }
 
-// writeFault answers with an error.
+// writeFault writes an error response.
 func writeFault(w http.ResponseWriter, status, retry int, message string) {
 	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", strconv.Itoa(retry))
@@ -39,7 +39,7 @@ func writeFault(w http.ResponseWriter, status, retry int, message string) {
 	WriteBytes(w, status, (&openai.Error{Status: status, Message: message}).AppendJSON(nil))
 }
 
-// askKey asks for an API key below /v1, if there are any.
+// askKey requires an API key for paths below /v1, if any keys are configured.
 func (s *Server) askKey(next http.Handler) http.Handler {
 	if len(s.Options.APIKeys) == 0 {
 		return next
@@ -57,14 +57,14 @@ func (s *Server) askKey(next http.Handler) http.Handler {
 	})
 }
 
-// limited rejects requests by the queue limits of the faults, and holds them while the server sleeps, before they reach the engine.
+// limited applies the queue limits of the faults to requests. It delays requests while the server sleeps.
 type limited struct {
 	engine.Target
 	queue *httpfault.Queue[*engine.Group]
 	sleep *vllmpaths.Sleep
 }
 
-// Generate asks the engine, or returns the error of a limit.
+// Generate sends the request to the engine, or returns the error of a queue limit.
 func (l limited) Generate(ctx context.Context, rc cancel.Context, rq *engine.Request, headers map[string]string) (iter.Seq2[*engine.Chunk, error], error) {
 	group := &engine.Group{Size: 1}
 	if rq.Local != nil && rq.Local.Group != nil {
@@ -75,7 +75,7 @@ func (l limited) Generate(ctx context.Context, rc cancel.Context, rq *engine.Req
 		f := l.queue.Injector.Faults()
 		return nil, &openai.Error{Status: f.QueueStatus, RetryAfter: f.RetryAfterS, Message: "the queue of the engine is full (" + reason + "): retry later, or ask another instance"}
 	}
-	child := cancel.New(rc.ID()) // the client has not left when the server aborts
+	child := cancel.New(rc.ID()) // an abort by the server must not look like a client that disconnected
 	rc.LinkChild(child)
 	awake, end := cancel.WithStop(ctx, child)
 	stay, err := l.sleep.Enter(awake, child.Stop)

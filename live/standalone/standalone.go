@@ -1,5 +1,5 @@
-// Package standalone serves a mocker alone, without etcd and NATS, behind the frontend's HTTP. vLLM's and SGLang's
-// servers are made of it.
+// Package standalone serves a mocker without etcd and NATS, with the HTTP server of the frontend. The packages vllm
+// and sglang build on it.
 package standalone
 
 import (
@@ -24,25 +24,26 @@ import (
 	"github.com/replay-llm/replay/live/telemetry"
 )
 
-// Options are what a Server serves.
+// Options configure a Server.
 type Options struct {
 	Engine  mocker.Options
-	Version string // of the program that the server answers as
+	Version string // version of the server that is simulated
 
-	// Ask puts the question for credentials before all paths; nil: none.
+	// Ask adds authentication to all paths; nil: none.
 	Ask func(http.Handler) http.Handler
 
-	// Proven reports whether every client has proven itself. Such a client may replace Faults at httpfault.Path, as clients on loopback may.
+	// Proven reports whether every client is authenticated. An authenticated client may replace Faults at
+	// httpfault.Path, like a client on loopback.
 	Proven  bool
 	Faults  *httpfault.Faults // nil: none
-	Aliases []string          // more names of the model
-	APIKeys []string          // one of which requests below /v1 have as Authorization: Bearer; none: all are answered
+	Aliases []string          // additional names of the model
+	APIKeys []string          // keys for the header Authorization: Bearer below /v1; none: no key is required
 
-	Tokenize func(text string) []uint32 // nil is openai.Tokenize
+	Tokenize func(text string) []uint32 // nil: openai.Tokenize
 	Log      *slog.Logger               // nil: none
 }
 
-// Server is one worker.
+// Server serves one engine.
 type Server struct {
 	Options Options
 	Metrics *telemetry.Metrics
@@ -57,7 +58,7 @@ type Server struct {
 	crashed atomic.Bool
 }
 
-// New returns a server without an engine.
+// New returns a server. Start starts its engine.
 func New(o Options) *Server {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -68,8 +69,8 @@ func New(o Options) *Server {
 	return &Server{Options: o, Metrics: telemetry.NewMetrics(), Rejected: func(string) {}}
 }
 
-// Start starts the engine, which reports its passes to watch. Requests for models are answered by what handler returns,
-// which is given OpenAI's paths.
+// Start starts the engine, which reports its events to watch. handler returns the handler of all paths, and receives
+// the handler of OpenAI's paths.
 func (s *Server) Start(ctx context.Context, watch mocker.Watcher, models frontend.Models, handler func(own http.Handler) http.Handler) (err error) {
 	o := &s.Options
 	o.Engine.Watch = watch
@@ -97,10 +98,10 @@ func (s *Server) Start(ctx context.Context, watch mocker.Watcher, models fronten
 	return nil
 }
 
-// ErrCrashed is the error of a server that a fault has ended.
+// ErrCrashed is the error of a server that a fault has stopped.
 var ErrCrashed = errors.New("crashed: crash_after_requests of the faults")
 
-// Serve serves connections at l until Shutdown, and returns nil then.
+// Serve serves connections at l. It returns nil after Shutdown.
 func (s *Server) Serve(l net.Listener) error {
 	err := s.Front.Serve(l)
 	if s.crashed.Load() {
@@ -109,13 +110,13 @@ func (s *Server) Serve(l net.Listener) error {
 	return err
 }
 
-// Shutdown takes no more requests, waits for those in flight, until ctx ends, and ends the engine.
+// Shutdown stops accepting requests and waits for the requests in flight until ctx ends. Then it stops the engine.
 func (s *Server) Shutdown(ctx context.Context) error {
 	err := s.Front.Shutdown(ctx)
 	return errors.Join(err, s.Engine.Cleanup(context.WithoutCancel(ctx)))
 }
 
-// ReadBody returns the body of a request for one of the server's own paths. Its errors are of openai.
+// ReadBody returns the body of a request. Errors are *openai.Error.
 func ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	const most = 8 << 20
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
@@ -125,19 +126,19 @@ func ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return body, nil
 }
 
-// WriteJSON answers with JSON.
+// WriteJSON writes a value as a JSON response.
 func WriteJSON(w http.ResponseWriter, status int, answer any) {
 	b, err := json.MarshalUnescaped(answer)
 	if err != nil {
-		panic(err) // texts and numbers cannot fail
+		panic(err) // strings and numbers always encode
 	}
 	WriteBytes(w, status, b)
 }
 
-// WriteBytes answers with a document of JSON.
+// WriteBytes writes a JSON document as a response.
 func WriteBytes(w http.ResponseWriter, status int, b []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(b)))
 	w.WriteHeader(status)
-	_, _ = w.Write(b) // the client may have left
+	_, _ = w.Write(b) // the client may have disconnected
 }

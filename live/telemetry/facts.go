@@ -2,20 +2,20 @@ package telemetry
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Pass is what a pass of an engine did, and how full the engine is after it.
+// Pass describes one pass of an engine and the load after it.
 type Pass struct {
-	Running, Waiting int       // requests
-	Held, Blocks     int       // KV blocks held by requests, and all
-	PromptTokens     int       // computed, of requests that got their first token
-	Generated        int       // tokens
-	Preempted        int       // requests
-	Firsts           []float64 // seconds from the arrivals of requests to their first tokens
+	Running, Waiting int       // requests after the pass
+	Held, Blocks     int       // KV blocks in use, and all KV blocks
+	PromptTokens     int       // prompt tokens of requests that got their first token
+	Generated        int       // generated tokens
+	Preempted        int       // preempted requests
+	Firsts           []float64 // seconds from the arrival of a request to its first token
 	Gaps             []float64 // seconds between the tokens of requests
-	// LoRA adapters of running and waiting requests, in order of their names.
+	// LoRA adapters of the running and the waiting requests, sorted by name.
 	RunningAdapters, WaitingAdapters []string
 }
 
-// observeTimes adds the times to the first tokens and between tokens to histograms.
+// observeTimes adds the times to first token and between tokens to histograms.
 func (p *Pass) observeTimes(first, gap prometheus.Observer) {
 	for _, t := range p.Firsts {
 		first.Observe(t)
@@ -25,9 +25,9 @@ func (p *Pass) observeTimes(first, gap prometheus.Observer) {
 	}
 }
 
-// Request is how a request fared. Times are in seconds.
+// Request describes a finished request. Times are in seconds.
 type Request struct {
 	Prompt, Cached, Generated, Limit int     // tokens
-	Queued, Prefill, Decode, Total   float64 // until it was admitted, its first, its last token; in all
+	Queued, Prefill, Decode, Total   float64 // time in the queue, from admission to first token, from first to last token, and in all
 	Preemptions                      int
 }

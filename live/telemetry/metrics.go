@@ -11,18 +11,18 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Metrics are the metrics of one process.
+// Metrics is the metric registry of one process.
 type Metrics struct{ registry *prometheus.Registry }
 
-// NewMetrics returns metrics without any.
+// NewMetrics returns an empty registry.
 func NewMetrics() *Metrics { return &Metrics{prometheus.NewRegistry()} }
 
-// Handler serves them as text.
+// Handler serves the metrics in the Prometheus text format.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 }
 
-// Register adds a collector of an engine's own, a prometheus.Collector.
+// Register adds a prometheus.Collector of an engine.
 func (m *Metrics) Register(collector any) error {
 	c, ok := collector.(prometheus.Collector)
 	if !ok {
@@ -31,11 +31,10 @@ func (m *Metrics) Register(collector any) error {
 	return m.registry.Register(c)
 }
 
-// Name is the origin of metrics.
+// Name is the origin of metrics. Its fields are labels.
 type Name struct {
 	Namespace, Component, Endpoint string
-	// WorkerID, if not 0, is a label worker_id more. The same Metrics have it
-	// everywhere or nowhere.
+	// WorkerID, if not 0, is the label worker_id. Within one Metrics, either all names have it or none.
 	WorkerID uint64
 }
 
@@ -49,7 +48,7 @@ func (n Name) labelSet() prometheus.Labels {
 	return l
 }
 
-// sanitizeLabel has _ for what is neither a letter nor a digit.
+// sanitizeLabel replaces each character that is no ASCII letter or digit with _.
 func sanitizeLabel(text string) string {
 	return strings.Map(func(r rune) rune {
 		if (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') {
@@ -65,7 +64,7 @@ type maker struct {
 	labels   prometheus.Labels
 }
 
-// registerOnce registers c, or releases what was registered as c before.
+// registerOnce registers c, or returns the collector that is already registered for it.
 func registerOnce[C prometheus.Collector](m maker, c C) C {
 	err := m.registry.Register(c)
 	if already, ok := err.(prometheus.AlreadyRegisteredError); ok {
@@ -74,7 +73,7 @@ func registerOnce[C prometheus.Collector](m maker, c C) C {
 		}
 	}
 	if err != nil {
-		panic("metrics: " + err.Error()) // two metrics of this file have one name
+		panic("metrics: " + err.Error()) // two metrics of this file have the same name
 	}
 	return c
 }
@@ -91,17 +90,17 @@ func (m maker) newHistogram(name, help string, buckets []float64, labels ...stri
 	return registerOnce(m, prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, ConstLabels: m.labels, Buckets: buckets}, labels))
 }
 
-// requestBuckets returns the buckets of what takes as long as a request, in seconds.
+// requestBuckets returns the histogram buckets for durations of requests, in seconds.
 func requestBuckets() []float64 {
 	return []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600}
 }
 
-// messageBuckets returns the buckets of what takes as long as a message, in seconds.
+// messageBuckets returns the histogram buckets for durations of messages, in seconds.
 func messageBuckets() []float64 {
 	return []float64{0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10}
 }
 
-// Endpoint counts the events of the requests of one endpoint of a worker.
+// Endpoint counts the requests of one endpoint of a worker.
 type Endpoint struct {
 	requests, requestBytes, responseBytes, cancellations prometheus.Counter
 	inflight                                             prometheus.Gauge
@@ -109,12 +108,12 @@ type Endpoint struct {
 	errors                                               *prometheus.CounterVec
 }
 
-// errorTypes returns how errors of requests are counted.
+// errorTypes returns the label values of request errors.
 func errorTypes() []string {
 	return []string{"deserialization", "invalid_message", "response_stream", "generate", "publish_response", "publish_final"}
 }
 
-// Endpoint makes the metrics of an endpoint, all at 0.
+// Endpoint makes the metrics of an endpoint. All are 0.
 func (m *Metrics) Endpoint(n Name) *Endpoint {
 	k := maker{m.registry, n.labelSet()}
 	e := &Endpoint{
@@ -134,7 +133,7 @@ func (m *Metrics) Endpoint(n Name) *Endpoint {
 	return e
 }
 
-// Received counts a request and its bytes; transit 0 is unknown.
+// Received counts a request and its bytes. A transit of 0 is unknown.
 func (e *Endpoint) Received(bytes int, transit time.Duration) {
 	e.requests.Inc()
 	e.requestBytes.Add(float64(bytes))
@@ -146,32 +145,32 @@ func (e *Endpoint) Received(bytes int, transit time.Duration) {
 // Started counts a request in flight.
 func (e *Endpoint) Started() { e.inflight.Inc() }
 
-// Finished ends that.
+// Finished ends a request in flight.
 func (e *Endpoint) Finished(took time.Duration) {
 	e.inflight.Dec()
 	e.duration.Observe(took.Seconds())
 }
 
-// First notes the time to the first item.
+// First records the time to the first item.
 func (e *Endpoint) First(took time.Duration) { e.first.Observe(took.Seconds()) }
 
-// Sent counts bytes of items.
+// Sent counts the bytes of items.
 func (e *Endpoint) Sent(bytes int) { e.responseBytes.Add(float64(bytes)) }
 
-// Failed counts an error: deserialization, invalid_message, response_stream,
-// generate, publish_response or publish_final.
+// Failed counts an error. kind is one of deserialization, invalid_message, response_stream, generate,
+// publish_response and publish_final.
 func (e *Endpoint) Failed(kind string) { e.errors.WithLabelValues(kind).Inc() }
 
-// Cancelled counts a request that received a signal to end, once for each.
+// Cancelled counts a cancelled request. It is called once per request.
 func (e *Endpoint) Cancelled() { e.cancellations.Inc() }
 
-// Worker are the metrics of a worker's life and of the ranks of its engine.
+// Worker has the metrics of a worker and of the ranks of its engine.
 type Worker struct {
 	load, drain, cleanup   prometheus.Gauge
 	blocks, usage, hitRate *prometheus.GaugeVec
 }
 
-// Worker makes the metrics of a worker that started now.
+// Worker makes the metrics of a worker that starts now.
 func (m *Metrics) Worker(n Name) *Worker {
 	k := maker{m.registry, n.labelSet()}
 	started := time.Now()
@@ -188,16 +187,16 @@ func (m *Metrics) Worker(n Name) *Worker {
 	}
 }
 
-// Loaded notes how long the engine took to start.
+// Loaded records how long the engine took to start.
 func (w *Worker) Loaded(took time.Duration) { w.load.Set(took.Seconds()) }
 
-// Drained notes how long the engine took to drain.
+// Drained records how long the engine took to drain.
 func (w *Worker) Drained(took time.Duration) { w.drain.Set(took.Seconds()) }
 
-// CleanedUp notes how long the engine took to clean up.
+// CleanedUp records how long the engine took to clean up.
 func (w *Worker) CleanedUp(took time.Duration) { w.cleanup.Set(took.Seconds()) }
 
-// Rank notes how full a rank is. A negative hit rate is unknown.
+// Rank records the KV cache usage of a rank. A negative hit rate is unknown.
 func (w *Worker) Rank(rank, active, total int, hitRate float64) {
 	label := strconv.Itoa(rank)
 	w.blocks.WithLabelValues(label).Set(float64(total))
@@ -235,28 +234,29 @@ func (m *Metrics) Client(n Name) *Client {
 // Started counts a call in flight.
 func (c *Client) Started() { c.inflight.Inc() }
 
-// Finished ends that.
+// Finished ends a call in flight.
 func (c *Client) Finished() { c.inflight.Dec() }
 
-// Queued notes the time until the request was sent.
+// Queued records the time until the request was sent.
 func (c *Client) Queued(took time.Duration) { c.queue.Observe(took.Seconds()) }
 
-// Sent notes the time until it was acknowledged.
+// Sent records the time until the request was acknowledged.
 func (c *Client) Sent(took time.Duration) { c.send.Observe(took.Seconds()) }
 
-// First notes the time until the first item.
+// First records the time until the first item.
 func (c *Client) First(took time.Duration) { c.first.Observe(took.Seconds()) }
 
-// Moved counts a request that went to another worker.
+// Moved counts a request that was moved to another worker. begun reports whether the first worker had begun to
+// answer.
 func (c *Client) Moved(begun bool) { c.moved.WithLabelValues(strconv.FormatBool(begun)).Inc() }
 
-// The kinds of requests that a frontend counts.
+// Kinds of requests at a frontend.
 const (
 	Unary  = "unary"
 	Stream = "stream"
 )
 
-// Requests counts the requests of users to a frontend.
+// Requests counts the requests of clients to a frontend.
 type Requests struct {
 	total, refused, cancellations, inputTokens, outputTokens *prometheus.CounterVec
 	inflight                                                 *prometheus.GaugeVec
@@ -280,27 +280,27 @@ func (m *Metrics) Requests() *Requests {
 	}
 }
 
-// SlowReaders returns what counts a client of a model that was cut because it did not read its answer.
+// SlowReaders returns a function that counts connections that were closed because the client did not read its answer.
 func (m *Metrics) SlowReaders() func(model string) {
 	count := maker{registry: m.registry}.newCounter("replay_slow_readers_total", "Connections closed because the client did not read its answer.", "model")
 	return func(model string) { count.WithLabelValues(model).Inc() }
 }
 
-// Faults returns what counts a fault that was injected.
+// Faults returns a function that counts injected faults by kind.
 func (m *Metrics) Faults() func(kind string) {
 	count := maker{registry: m.registry}.newCounter("replay_faults_injected_total", "Faults that were injected, by kind.", "fault")
 	return func(kind string) { count.WithLabelValues(kind).Inc() }
 }
 
-// Stale adds the age of the known workers, by staleFor at each scrape: 0 while discovery works.
+// Stale adds a gauge for the age of the known workers. Each scrape calls staleFor, which returns 0 while discovery
+// works.
 func (m *Metrics) Stale(staleFor func() time.Duration) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "replay_discovery_stale_seconds", Help: "Age of the known workers; 0 while discovery works.",
 	}, func() float64 { return staleFor().Seconds() }))
 }
 
-// Known shows the cancellations of a model at 0 for some endpoints (completions,
-// chat_completions).
+// Known sets the cancellations of a model to 0 for the given endpoints (completions, chat_completions).
 func (r *Requests) Known(model string, endpoints ...string) {
 	for _, e := range endpoints {
 		for _, kind := range []string{Unary, Stream} {
@@ -312,41 +312,41 @@ func (r *Requests) Known(model string, endpoints ...string) {
 // Started counts a request in flight.
 func (r *Requests) Started(model string) { r.inflight.WithLabelValues(model).Inc() }
 
-// Finished counts a request that has ended. status is that of its answer.
+// Finished counts a finished request. status is the HTTP status of its answer.
 func (r *Requests) Finished(model, endpoint, kind string, status int, took time.Duration) {
 	r.inflight.WithLabelValues(model).Dec()
 	r.total.WithLabelValues(model, endpoint, kind, strconv.Itoa(status)).Inc()
 	r.duration.WithLabelValues(model).Observe(took.Seconds())
 }
 
-// Refused counts a request that reached no model; param is the wrong parameter, "" if there is none.
+// Refused counts a request that reached no model. param is the wrong parameter, or "".
 func (r *Requests) Refused(endpoint string, status int, param string) {
 	r.refused.WithLabelValues(endpoint, strconv.Itoa(status), param).Inc()
 }
 
-// Queued adds to the requests that wait for running requests to end; more may be negative.
+// Queued adds to the number of waiting requests. more may be negative.
 func (r *Requests) Queued(more int) { r.queued.Add(float64(more)) }
 
-// First notes the time to the first token.
+// First records the time to the first token.
 func (r *Requests) First(model string, took time.Duration) {
 	r.first.WithLabelValues(model).Observe(took.Seconds())
 }
 
-// Tokens counts the tokens of a request that has ended.
+// Tokens counts the tokens of a finished request.
 func (r *Requests) Tokens(model string, input, output int) {
 	r.inputTokens.WithLabelValues(model).Add(float64(input))
 	r.outputTokens.WithLabelValues(model).Add(float64(output))
 }
 
-// Cancelled counts a request with a client that left before the whole answer was written.
+// Cancelled counts a request of a client that disconnected before the end of the answer.
 func (r *Requests) Cancelled(model, endpoint, kind string) {
 	r.cancellations.WithLabelValues(model, endpoint, kind).Inc()
 }
 
-// Value returns the value of a counter or gauge, or the count of a histogram, by name and labels; all labels
-// given must be equal, and the sum is over all other labels.
+// Value returns the value of a counter or gauge, or the count of a histogram. It sums all metrics of that name that
+// have the given labels.
 func (m *Metrics) Value(name string, labels map[string]string) (sum float64) {
-	families, _ := m.registry.Gather() // without families that fail
+	families, _ := m.registry.Gather() // omits families with an error
 	for _, f := range families {
 		if f.GetName() != name {
 			continue

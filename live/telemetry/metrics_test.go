@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// text is the metrics as they are served, without help and types.
+// text returns the served metrics without comment lines.
 func text(t *testing.T, m *Metrics) string {
 	t.Helper()
 	rec := httptest.NewRecorder()
@@ -32,7 +32,7 @@ func hasAll(t *testing.T, text string, want ...string) {
 	}
 }
 
-// The lines of the documents, for the events of the documents.
+// The cancellation metrics have the documented lines.
 func TestCancellationLines(t *testing.T) {
 	m := NewMetrics()
 	front := m.Requests()
@@ -56,7 +56,7 @@ func TestCancellationLines(t *testing.T) {
 	hasAll(t, text(t, m), `dynamo_component_cancellation_total{dynamo_component="c",dynamo_endpoint="e",dynamo_namespace="n",worker_id="ff"} 1`)
 }
 
-// All documented names are there, under the documented labels.
+// All documented metrics exist with their documented labels.
 func TestNames(t *testing.T) {
 	m := NewMetrics()
 	n := Name{Namespace: "n", Component: "c", Endpoint: "e"}

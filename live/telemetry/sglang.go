@@ -6,8 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// SGLang are the metrics of one engine under the names that SGLang's own server has for
-// them, with its types and buckets.
+// SGLang has the metrics of one engine with the names, types and buckets of SGLang's server.
 type SGLang struct {
 	running, queued, usage, used, capacity, hitRate, throughput prometheus.Gauge
 	prompt, generated, cached, requests, aborted, retracted     prometheus.Counter
@@ -15,8 +14,8 @@ type SGLang struct {
 	first, gap, perToken, total, queue                          prometheus.Observer
 	blockTokens                                                 int
 
-	since           time.Time // of the latest pass
-	admitted, found int       // prompt tokens of requests admitted since then, and those of them that were cached
+	since           time.Time // end of the latest pass
+	admitted, found int       // prompt tokens of requests admitted since then: all, and cached
 }
 
 func sglangFirstBuckets() []float64 {
@@ -48,11 +47,11 @@ func sglangTokenBuckets() []float64 {
 // SGLangConfig is the configuration of an engine.
 type SGLangConfig struct {
 	Model       string
-	BlockTokens int // of a page
-	Blocks      int // pages
+	BlockTokens int // tokens of a page
+	Blocks      int // number of pages
 }
 
-// SGLang makes the metrics of one engine, all at 0.
+// SGLang makes the metrics of one engine. All are 0.
 func (m *Metrics) SGLang(c SGLangConfig) *SGLang {
 	k := maker{m.registry, prometheus.Labels{"model_name": c.Model, "engine_type": "unified", "tp_rank": "0", "pp_rank": "0", "moe_ep_rank": "0"}}
 	gauge := func(name, help string) prometheus.Gauge { return k.newGauge("sglang:"+name, help).WithLabelValues() }
@@ -91,7 +90,7 @@ func (m *Metrics) SGLang(c SGLangConfig) *SGLang {
 	return s
 }
 
-// Passed counts a pass.
+// Passed records a pass.
 func (s *SGLang) Passed(p *Pass) {
 	now := time.Now()
 	s.running.Set(float64(p.Running))
@@ -109,18 +108,18 @@ func (s *SGLang) Passed(p *Pass) {
 	s.since, s.admitted, s.found = now, 0, 0
 }
 
-// Admitted counts a request that was admitted.
+// Admitted counts the prompt tokens and the cached tokens of an admitted request.
 func (s *SGLang) Admitted(prompt, cached int) {
 	s.admitted, s.found = s.admitted+prompt, s.found+cached
 }
 
-// Rejected counts a request that did not fit in the queue, as one that was aborted.
+// Rejected counts a request that the full queue rejected. It is counted as aborted.
 func (s *SGLang) Rejected() { s.aborted.Inc() }
 
-// Prefilled counts nothing.
+// Prefilled does nothing.
 func (s *SGLang) Prefilled(int, int) {}
 
-// Over counts a request that is over.
+// Over counts a finished request.
 func (s *SGLang) Over(r *Request, aborted bool) {
 	s.requests.Inc()
 	if aborted {

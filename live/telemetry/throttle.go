@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	throttleTime = 10 * time.Second // in which one line of a kind is written
-	longestText  = 600              // bytes of a message, and of each of its attributes
-	longestKind  = 60               // bytes of a message that tell its kind
-	mostKinds    = 200              // the rest are one kind
+	throttleTime = 10 * time.Second // minimum time between two lines of a kind
+	longestText  = 600              // maximum bytes of a message, and of each of its attributes
+	longestKind  = 60               // first bytes of a message that identify its kind
+	mostKinds    = 200              // maximum number of kinds; further lines are one kind
 )
 
-// Throttle returns h, limited to one line of a kind in ten seconds. The number of lines that were left out
-// follows at their end. Text after 600 bytes is cut. A kind is a level and the beginning of a message, without
-// its numbers.
+// Throttle returns h limited to one line of a kind in ten seconds. After this time, the last omitted line is written
+// with the number of omitted lines. Texts of more than 600 bytes are cut. A kind is a level and the beginning of a
+// message without numbers.
 func Throttle(h slog.Handler) slog.Handler {
 	return throttled{h, &kinds{known: make(map[string]*kind), wait: throttleTime}}
 }
@@ -29,17 +29,17 @@ type throttled struct {
 	kinds *kinds
 }
 
-// kinds are the lines that were written lately.
+// kinds contains the kinds of recent lines.
 type kinds struct {
 	wait  time.Duration
 	mu    sync.Mutex
 	known map[string]*kind
 }
 
-// kind is the lines of a kind since one of them was written.
+// kind counts the lines of a kind since the last written line.
 type kind struct {
-	left int         // that were not written
-	last slog.Record // of those
+	left int         // lines that were not written
+	last slog.Record // the last line that was not written
 }
 
 func (h throttled) Handle(ctx context.Context, r slog.Record) error {
@@ -60,7 +60,7 @@ func (h throttled) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, cutRecord(&r))
 }
 
-// endWait writes how many lines of a kind were left out, if there are any, and the last.
+// endWait writes the last omitted line of a kind with the number of omitted lines, if there are any.
 func (h throttled) endWait(name string) {
 	h.kinds.mu.Lock()
 	k := h.kinds.known[name]
@@ -85,7 +85,7 @@ func (h throttled) WithGroup(name string) slog.Handler {
 	return throttled{h.Handler.WithGroup(name), h.kinds}
 }
 
-// kindOf returns what lines of a kind have in common.
+// kindOf returns the kind of a line.
 func kindOf(r *slog.Record) string {
 	var b strings.Builder
 	digits := false
@@ -106,7 +106,7 @@ func kindOf(r *slog.Record) string {
 	return r.Level.String() + " " + b.String()
 }
 
-// cutRecord returns a record with all its texts cut.
+// cutRecord returns a record with its texts cut to longestText bytes.
 func cutRecord(r *slog.Record) slog.Record {
 	cut := slog.NewRecord(r.Time, r.Level, cutText(r.Message), r.PC)
 	r.Attrs(func(a slog.Attr) bool {
@@ -119,7 +119,7 @@ func cutRecord(r *slog.Record) slog.Record {
 	return cut
 }
 
-// cutText returns a text of at most longestText bytes, with the number of bytes that were cut.
+// cutText returns a text cut to about longestText bytes. It appends the number of bytes that were cut.
 func cutText(text string) string {
 	if len(text) <= longestText {
 		return text
@@ -131,14 +131,13 @@ func cutText(text string) string {
 	return fmt.Sprintf("%s… (%d bytes more)", text[:n], len(text)-n)
 }
 
-// ThrottleWarnings returns a function that hands texts to warn, one at a time, throttled as
-// Throttle does.
+// ThrottleWarnings returns a function that passes texts to warn, one at a time, with the limits of Throttle.
 func ThrottleWarnings(warn func(text string)) func(text string) {
 	log := slog.New(Throttle(&textHandler{warn: warn}))
 	return func(text string) { log.Warn(text) }
 }
 
-// textHandler hands lines on as texts.
+// textHandler passes log lines to warn as texts.
 type textHandler struct {
 	mu   sync.Mutex
 	warn func(text string)

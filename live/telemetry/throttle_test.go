@@ -12,7 +12,7 @@ import (
 	"github.com/replay-llm/replay/internal/poll"
 )
 
-// lines is what was written, for several goroutines.
+// lines collects the written lines. It is safe for concurrent use.
 type lines struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -30,7 +30,7 @@ func (l *lines) all() []string {
 	return strings.Split(strings.TrimSuffix(l.b.String(), "\n"), "\n")
 }
 
-// One line of a kind is written at once, and the lines after it as one with their number.
+// The first line of a kind is written at once. The following lines become one line with their number.
 func TestThrottle(t *testing.T) {
 	var out lines
 	h := throttled{slog.NewTextHandler(&out, nil), &kinds{known: make(map[string]*kind), wait: time.Second}}
@@ -49,7 +49,7 @@ func TestThrottle(t *testing.T) {
 	}
 }
 
-// Kinds are bounded, and so is the length of a line.
+// The number of kinds and the length of a line are limited.
 func TestThrottleBounds(t *testing.T) {
 	var out lines
 	log := slog.New(Throttle(slog.NewTextHandler(&out, nil)))
@@ -68,7 +68,7 @@ func TestThrottleBounds(t *testing.T) {
 	}
 }
 
-// Warnings that are texts are throttled, too.
+// ThrottleWarnings throttles texts too.
 func TestThrottleWarnings(t *testing.T) {
 	var got []string
 	warn := ThrottleWarnings(func(text string) { got = append(got, text) })

@@ -1,9 +1,7 @@
-// Package telemetry is the one door to OpenTelemetry and Prometheus: the spans
-// and the metrics of workers, their callers and frontends, with the names they
-// have elsewhere.
+// Package telemetry wraps OpenTelemetry and Prometheus. It defines the spans and metrics of workers, their clients
+// and frontends, with the names that Dynamo, vLLM and SGLang use.
 //
-// Nothing here happens before it is asked for, and no state is shared between callers: a Tracing and a Metrics
-// are values that a worker makes at its start.
+// Nothing is recorded by default, and no state is global. A worker makes a Tracing and a Metrics at its start.
 //
 // Read trace.go, then metrics.go.
 package telemetry
@@ -34,18 +32,17 @@ import (
 // scope is the instrumentation scope of all spans.
 const scope = "github.com/replay-llm/replay"
 
-// Tracing makes spans. Without an exporter they have ids, which log lines carry
-// and callees get, and nothing is recorded.
+// Tracing makes spans. Without an exporter nothing is recorded, but spans still have ids. Log lines contain the ids,
+// and calls pass them on.
 type Tracing struct {
 	provider  *sdktrace.TracerProvider
 	tracer    trace.Tracer
 	recording bool
 }
 
-// Open returns tracing as the environment wants it, which getenv tells: nothing
-// leaves the process unless OTEL_EXPORT_ENABLED is set. Then spans go by
-// OTLP/gRPC to OTEL_EXPORTER_OTLP_TRACES_ENDPOINT (127.0.0.1:4317, if
-// unset) under the service OTEL_SERVICE_NAME (dynamo, if unset).
+// Open returns tracing according to the environment, which getenv reads. Spans are exported only if
+// OTEL_EXPORT_ENABLED is set. They are sent by OTLP/gRPC to OTEL_EXPORTER_OTLP_TRACES_ENDPOINT, default
+// 127.0.0.1:4317. The service name is OTEL_SERVICE_NAME, default dynamo.
 func Open(ctx context.Context, getenv func(string) string) (*Tracing, error) {
 	if !isTruthy(getenv("OTEL_EXPORT_ENABLED")) {
 		return New(nil, ""), nil
@@ -53,11 +50,11 @@ func Open(ctx context.Context, getenv func(string) string) (*Tracing, error) {
 	endpoint := getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 	switch {
 	case endpoint == "":
-		endpoint = "http://127.0.0.1:4317" // and not a name, which DNS may not know
+		endpoint = "http://127.0.0.1:4317" // an address, since DNS may not resolve localhost
 	case !strings.Contains(endpoint, "://"):
 		endpoint = "http://" + endpoint
 	}
-	endpoint, _, err := credential.Split(endpoint) // its user is not needed
+	endpoint, _, err := credential.Split(endpoint) // the user is not used
 	if err != nil {
 		return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: %w", err)
 	}
@@ -75,7 +72,7 @@ func Open(ctx context.Context, getenv func(string) string) (*Tracing, error) {
 	return New(sdktrace.NewBatchSpanProcessor(exporter), service), nil
 }
 
-// New returns tracing that sends its spans to a processor, or nowhere if that is nil.
+// New returns tracing that sends its spans to a processor; nil: nothing is sent.
 func New(to sdktrace.SpanProcessor, service string) *Tracing {
 	options := []sdktrace.TracerProviderOption{
 		sdktrace.WithResource(resource.NewSchemaless(attribute.String("service.name", service))),
@@ -89,7 +86,7 @@ func New(to sdktrace.SpanProcessor, service string) *Tracing {
 	return &Tracing{provider, provider.Tracer(scope), to != nil}
 }
 
-// isTruthy reports whether a variable of the environment means yes.
+// isTruthy reports whether the value of an environment variable means yes.
 func isTruthy(text string) bool {
 	switch strings.ToLower(strings.TrimSpace(text)) {
 	case "1", "true", "yes", "on":
@@ -98,12 +95,12 @@ func isTruthy(text string) bool {
 	return false
 }
 
-// Close sends what was not sent yet.
+// Close sends the remaining spans.
 func (t *Tracing) Close(ctx context.Context) error {
 	return t.provider.Shutdown(ctx)
 }
 
-// Span is a stretch of work with a name. End it.
+// Span is a span. The caller must end it.
 type Span struct{ trace.Span }
 
 // Fail marks the span as failed.
@@ -111,7 +108,8 @@ func (s Span) Fail(err error) {
 	s.SetStatus(codes.Error, err.Error())
 }
 
-// Follow returns an answer with its error. It ends the span when the answer is over, and marks it as failed by errors.
+// Follow returns the answer and its error. It ends the span at the end of the answer, and marks it as failed after an
+// error.
 func Follow[T any](s Span, answer iter.Seq2[T, error], err error) (iter.Seq2[T, error], error) {
 	if err != nil {
 		s.Fail(err)
@@ -131,7 +129,7 @@ func Follow[T any](s Span, answer iter.Seq2[T, error], err error) (iter.Seq2[T, 
 	}, nil
 }
 
-// startSpan begins a span of a stage.
+// startSpan starts a span.
 func (t *Tracing) startSpan(ctx context.Context, name string, kind trace.SpanKind, attributes ...attribute.KeyValue) (context.Context, Span) {
 	options := []trace.SpanStartOption{trace.WithSpanKind(kind)}
 	if t.recording {
@@ -141,13 +139,12 @@ func (t *Tracing) startSpan(ctx context.Context, name string, kind trace.SpanKin
 	return ctx, Span{s}
 }
 
-// StartHTTP begins the span http-request of a frontend.
+// StartHTTP starts the span http-request of a frontend.
 func (t *Tracing) StartHTTP(ctx context.Context, method, path string) (context.Context, Span) {
 	return t.startSpan(ctx, "http-request", trace.SpanKindServer, attribute.String("method", method), attribute.String("uri", path))
 }
 
-// StartRoute begins the span router.route_request, of the choice of a worker for a
-// request.
+// StartRoute starts the span router.route_request for the choice of a worker.
 func (t *Tracing) StartRoute(ctx context.Context, requestID string, workerID uint64, routerMode string) (context.Context, Span) {
 	return t.startSpan(ctx, "router.route_request", trace.SpanKindClient,
 		attribute.String("request_id", requestID),
@@ -155,8 +152,7 @@ func (t *Tracing) StartRoute(ctx context.Context, requestID string, workerID uin
 		attribute.String("router_mode", routerMode))
 }
 
-// StartPayload begins the span handle_payload of a worker, as a child of the span
-// that the headers of the request tell of.
+// StartPayload starts the span handle_payload of a worker. Its parent is the span in the headers of the request.
 func (t *Tracing) StartPayload(ctx context.Context, worker Name, requestID string, headers map[string]string) (context.Context, Span) {
 	ctx = Extract(ctx, headers)
 	attributes := []attribute.KeyValue{
@@ -174,27 +170,25 @@ func (t *Tracing) StartPayload(ctx context.Context, worker Name, requestID strin
 	return t.startSpan(ctx, "handle_payload", trace.SpanKindServer, attributes...)
 }
 
-// StartSpan begins a span of an engine's own, with any name, below the span that
-// ctx is in and by the same tracing. Without one it does nothing.
+// StartSpan starts a span of an engine as a child of the span in ctx. The name is arbitrary. If ctx has no span,
+// nothing is recorded.
 func StartSpan(ctx context.Context, name string) (context.Context, Span) {
 	tracer := trace.SpanFromContext(ctx).TracerProvider().Tracer(scope)
 	ctx, s := tracer.Start(ctx, name)
 	return ctx, Span{s}
 }
 
-// Inject writes the span that ctx is in into the headers of a request: traceparent
-// and tracestate.
+// Inject writes the span of ctx to the headers traceparent and tracestate of a request.
 func Inject(ctx context.Context, headers map[string]string) {
 	propagation.TraceContext{}.Inject(ctx, propagation.MapCarrier(headers))
 }
 
-// Extract returns ctx in the span that headers tell of, if they do.
+// Extract returns ctx with the span in the headers, if there is one.
 func Extract(ctx context.Context, headers map[string]string) context.Context {
 	return propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier(headers))
 }
 
-// LogHandler returns h, with trace_id and span_id of the span that a line's context is
-// in.
+// LogHandler returns h with the attributes trace_id and span_id. They identify the span in the context of a line.
 func LogHandler(h slog.Handler) slog.Handler { return logHandler{h} }
 
 type logHandler struct{ slog.Handler }
@@ -215,32 +209,31 @@ func (h logHandler) WithGroup(name string) slog.Handler {
 	return logHandler{h.Handler.WithGroup(name)}
 }
 
-// Start has the known facts of a request when an engine gets it.
+// Start contains the facts of a request that are known when an engine gets it.
 type Start struct {
 	Model       string
 	InputTokens int
 	Role        string // agg, prefill or decode
-	// MigrationTraceID and MigrationSpanID point at the span of the stage before,
-	// in hex; empty without one.
+	// MigrationTraceID and MigrationSpanID identify the span of the previous stage, in hex; "": there is none.
 	MigrationTraceID, MigrationSpanID string
 }
 
-// Generation is the span engine.generate of one request. It is used by one
-// goroutine at a time. Without an exporter it records nothing.
+// Generation is the span engine.generate of one request. It is not safe for concurrent use. Without an exporter it
+// records nothing.
 type Generation struct {
 	span      trace.Span
 	recording bool
 
-	begun    time.Time // Generate returned
-	last     time.Time // the last chunk with tokens
-	chunks   int       // with tokens
+	begun    time.Time // when Generate returned
+	last     time.Time // time of the last chunk with tokens
+	chunks   int       // chunks with tokens
 	tokens   int
-	gaps     []float64 // between chunks with tokens, ms
-	firstGap float64   // ttft, ms
+	gaps     []float64 // times between chunks with tokens, in ms
+	firstGap float64   // time to first token, in ms
 	ended    bool
 }
 
-// StartGeneration begins the span.
+// StartGeneration starts the span engine.generate.
 func (t *Tracing) StartGeneration(ctx context.Context, s Start) (context.Context, *Generation) {
 	options := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindInternal)}
 	if t.recording {
@@ -261,7 +254,7 @@ func (t *Tracing) StartGeneration(ctx context.Context, s Start) (context.Context
 	return ctx, &Generation{span: span, recording: t.recording}
 }
 
-// remoteSpan returns the span with these ids, somewhere else, sampled.
+// remoteSpan returns a remote, sampled span with the given ids.
 func remoteSpan(traceID, spanID string) (trace.SpanContext, bool) {
 	id, err := trace.TraceIDFromHex(traceID)
 	if err != nil {
@@ -276,7 +269,7 @@ func remoteSpan(traceID, spanID string) (trace.SpanContext, bool) {
 	}), true
 }
 
-// Link returns the ids of the span in hex, for the stage after; empty if it is not recorded.
+// Link returns the ids of the span in hex for the next stage. They are "" if the span is not recorded.
 func (g *Generation) Link() (traceID, spanID string) {
 	if !g.recording {
 		return "", ""
@@ -285,18 +278,17 @@ func (g *Generation) Link() (traceID, spanID string) {
 	return c.TraceID().String(), c.SpanID().String()
 }
 
-// Recording reports whether the span goes anywhere.
+// Recording reports whether the span is exported.
 func (g *Generation) Recording() bool { return g.recording }
 
-// Begun notes that Generate has returned.
+// Begun records that Generate has returned.
 func (g *Generation) Begun() {
 	if g.recording {
 		g.begun = time.Now()
 	}
 }
 
-// Tokens notes a chunk with n tokens. It reports whether it is the first that has
-// any.
+// Tokens records a chunk with n tokens. It reports whether this is the first chunk with tokens.
 func (g *Generation) Tokens(n int) bool {
 	if !g.recording || n == 0 {
 		return false
@@ -316,7 +308,7 @@ func (g *Generation) Tokens(n int) bool {
 
 func toMilliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// Finished ends the span with the terminal chunk. reason is its name; cancelled means that the request was
+// Finished ends the span at the terminal chunk. reason is the finish reason. cancelled reports that the request was
 // stopped.
 func (g *Generation) Finished(reason string, cancelled, failed bool) {
 	if failed {
@@ -325,15 +317,15 @@ func (g *Generation) Finished(reason string, cancelled, failed bool) {
 	g.endSpan(attribute.String("finish_reason", reason), attribute.Bool("cancelled", cancelled))
 }
 
-// Failed ends the span with an error: kind is its type's name.
+// Failed ends the span with an error. kind is the name of the error type.
 func (g *Generation) Failed(kind string, err error, cancelled bool) {
 	g.span.SetStatus(codes.Error, err.Error())
 	g.endSpan(attribute.String("error_kind", kind), attribute.Bool("cancelled", cancelled),
 		attribute.String("finish_reason", "Error("+err.Error()+")"))
 }
 
-// SetupFailed ends the span of a request that the engine did not begin: its kind
-// of error is setup_failed, whatever type kind names.
+// SetupFailed ends the span of a request that the engine did not start. Its error_kind is always setup_failed, and
+// kind is its error_type.
 func (g *Generation) SetupFailed(kind string, err error) {
 	g.span.SetStatus(codes.Error, err.Error())
 	g.endSpan(attribute.String("error_kind", "setup_failed"), attribute.String("error_type", kind))
@@ -345,7 +337,7 @@ func (g *Generation) Dropped() {
 	g.endSpan(attribute.String("finish_reason", "Dropped"), attribute.Bool("cancelled", true))
 }
 
-// endSpan adds what was counted and ends the span, once.
+// endSpan adds the counts to the span and ends it. Later calls do nothing.
 func (g *Generation) endSpan(attributes ...attribute.KeyValue) {
 	if g.ended {
 		return
@@ -358,7 +350,8 @@ func (g *Generation) endSpan(attributes ...attribute.KeyValue) {
 	g.span.End()
 }
 
-// gapAttributes describe the time between chunks, if there were two with tokens.
+// gapAttributes returns the statistics of the times between chunks with tokens. It returns nil for fewer than two
+// such chunks.
 func (g *Generation) gapAttributes() []attribute.KeyValue {
 	if len(g.gaps) == 0 {
 		return nil

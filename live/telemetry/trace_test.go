@@ -20,7 +20,7 @@ import (
 	"google.golang.org/grpc"
 )
 
-// memory is tracing that keeps its spans in memory.
+// memory returns tracing that keeps its spans in memory.
 func memory() (*Tracing, *tracetest.InMemoryExporter) {
 	e := tracetest.NewInMemoryExporter()
 	return New(sdktrace.NewSimpleSpanProcessor(e), "test"), e
@@ -34,7 +34,7 @@ func values(s tracetest.SpanStub) map[string]any {
 	return all
 }
 
-// A generation's span has its attributes, by how it ended.
+// The span of a generation has the attributes of its finish reason.
 func TestGenerationAttributes(t *testing.T) {
 	const traceID, spanID = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 	start := Start{Model: "m", InputTokens: 3, Role: "decode", MigrationTraceID: traceID, MigrationSpanID: spanID}
@@ -51,7 +51,7 @@ func TestGenerationAttributes(t *testing.T) {
 				t.Error("the wrong chunk is the first with tokens")
 			}
 			g.Finished("Length", false, false)
-			g.Dropped() // too late
+			g.Dropped() // does nothing after Finished
 		}, map[string]any{"output_tokens": int64(4), "finish_reason": "Length", "cancelled": false},
 			[]string{"ttft_ms", "avg_itl_ms", "itl_p50_ms", "itl_p99_ms", "itl_max_ms"}, codes.Unset},
 		{"cancelled", func(g *Generation) { g.Finished("Cancelled", true, false) },
@@ -102,7 +102,7 @@ func TestGenerationAttributes(t *testing.T) {
 			t.Errorf("%s: links %+v", test.name, s.Links)
 		}
 	}
-	// Ids that are none give no link.
+	// An id that is not valid adds no link.
 	tracing, spans := memory()
 	_, g := tracing.StartGeneration(t.Context(), Start{MigrationTraceID: "x", MigrationSpanID: spanID})
 	g.Dropped()
@@ -123,7 +123,7 @@ func TestNearestRank(t *testing.T) {
 	}
 }
 
-// The spans of all stages are one tree, over the headers of a request.
+// The spans of all stages form one tree, connected by the headers of a request.
 func TestTree(t *testing.T) {
 	front, frontSpans := memory()
 	work, workSpans := memory()
@@ -173,8 +173,7 @@ func TestTree(t *testing.T) {
 	}
 }
 
-// Without an exporter spans have ids, for log lines and callees, and record
-// nothing.
+// Without an exporter spans have ids for log lines and calls, but record nothing.
 func TestOff(t *testing.T) {
 	tracing, err := Open(t.Context(), func(string) string { return "" })
 	if err != nil {
@@ -216,7 +215,7 @@ func TestTruthy(t *testing.T) {
 	}
 }
 
-// sink is a collector that spans are exported to.
+// sink is a collector that receives the exported spans.
 type sink struct {
 	collector.UnimplementedTraceServiceServer
 	mu   sync.Mutex
@@ -242,8 +241,7 @@ func (s *sink) Export(_ context.Context, rq *collector.ExportTraceServiceRequest
 	return &collector.ExportTraceServiceResponse{}, nil
 }
 
-// With OTEL_EXPORT_ENABLED spans reach a collector over OTLP/gRPC, at the latest
-// with Close.
+// With OTEL_EXPORT_ENABLED, spans reach a collector over OTLP/gRPC before Close returns.
 func TestExport(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -280,7 +278,7 @@ func TestExport(t *testing.T) {
 	}
 }
 
-// Attributes are numbers where they count something.
+// Attributes for counts are numbers.
 func TestNumbers(t *testing.T) {
 	tracing, spans := memory()
 	_, g := tracing.StartGeneration(t.Context(), Start{InputTokens: 5})

@@ -8,28 +8,26 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// VLLM are the metrics of one engine under the names that vLLM's own server has for
-// them, with its types, labels and buckets.
+// VLLM has the metrics of one engine with the names, types, labels and buckets of vLLM's server.
 type VLLM struct {
 	running, waiting, capacity, usage                  prometheus.Gauge
 	queries, hits, preemptions, prompt, cached, device prometheus.Counter
 	computed, local, generated                         prometheus.Counter
 	success                                            *prometheus.CounterVec
 	rejections                                         map[string]prometheus.Counter
-	adapters                                           *prometheus.GaugeVec // nil: there are none
+	adapters                                           *prometheus.GaugeVec // nil: no adapters
 
 	promptTokens, generatedTokens, iteration, maxGenerated, choices, limit prometheus.Observer
 	latencies
 	requestPreemptions, requestComputed prometheus.Observer
 }
 
-// latencies are the histograms of times of requests.
+// latencies contains the histograms of request times.
 type latencies struct {
 	first, gap, perToken, total, queued, inference, prefill, decode prometheus.Observer
 }
 
-// vllmMaker makes metrics of vLLM's kind: each counter and histogram comes with a gauge of the time since which
-// it counts.
+// vllmMaker makes metrics like vLLM's: each counter and histogram has a gauge with its creation time.
 type vllmMaker struct {
 	maker
 	since float64
@@ -62,7 +60,7 @@ func (k vllmMaker) histogram(name, help string, buckets []float64) prometheus.Ob
 	return k.newHistogram(name, help, buckets).WithLabelValues()
 }
 
-// oneTwoFive returns 1, 2, 5, 10 and so on up to most.
+// oneTwoFive returns 1, 2, 5, 10, 20, 50 and further numbers up to most.
 func oneTwoFive(most float64) (all []float64) {
 	for unit := 1.0; ; unit *= 10 {
 		for _, n := range []float64{1, 2, 5} {
@@ -74,7 +72,7 @@ func oneTwoFive(most float64) (all []float64) {
 	}
 }
 
-// Buckets of vLLM's histograms of times, in seconds, and of tokens in a pass.
+// vllmFirstBuckets returns vLLM's histogram buckets for the time to first token, in seconds.
 func vllmFirstBuckets() []float64 {
 	return []float64{0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560}
 }
@@ -97,12 +95,12 @@ type VLLMConfig struct {
 	BlockTokens   int
 	Blocks        int
 	PrefixCaching bool
-	Longest       int     // tokens of prompt and answer
-	Utilization   float64 // share of a GPU's memory
-	MaxAdapters   int     // LoRA adapters that may be in use; 0: there are none
+	Longest       int     // maximum tokens of prompt and answer
+	Utilization   float64 // used share of the GPU's memory
+	MaxAdapters   int     // maximum number of LoRA adapters in use; 0: no adapters
 }
 
-// VLLM makes the metrics of one engine, all at 0.
+// VLLM makes the metrics of one engine. All are 0.
 func (m *Metrics) VLLM(c VLLMConfig) *VLLM {
 	labels := prometheus.Labels{"engine": "0", "model_name": c.Model}
 	k := vllmMaker{maker{m.registry, labels}, float64(time.Now().UnixNano()) / 1e9}
@@ -143,7 +141,7 @@ func (m *Metrics) VLLM(c VLLMConfig) *VLLM {
 	return v
 }
 
-// addParts adds the counters by reason or source, and the constant facts of the engine.
+// addParts adds the counters by reason or source, and the constant values of the engine.
 func (v *VLLM) addParts(k vllmMaker, c VLLMConfig) {
 	v.local = k.counter("vllm:prompt_tokens_by_source", "Prompt tokens, by where they come from.", "source", "local_cache_hit")
 	k.counter("vllm:prompt_tokens_by_source", "Prompt tokens, by where they come from.", "source", "external_kv_transfer")
@@ -174,7 +172,7 @@ func (v *VLLM) addParts(k vllmMaker, c VLLMConfig) {
 	v.addConfig(k, c)
 }
 
-// addConfig adds the counters that are 0 on this engine, and its configuration.
+// addConfig adds the counters that stay 0, and the configuration of the engine.
 func (v *VLLM) addConfig(k vllmMaker, c VLLMConfig) {
 	for _, what := range []string{"flops", "read_bytes", "write_bytes"} {
 		k.counter("vllm:estimated_"+what+"_per_gpu", "Not estimated.")
@@ -199,7 +197,7 @@ func (v *VLLM) addConfig(k vllmMaker, c VLLMConfig) {
 	config.newGauge("vllm:cache_config_info", "The KV cache, in labels.").WithLabelValues().Set(1)
 }
 
-// Passed counts a pass.
+// Passed records a pass.
 func (v *VLLM) Passed(p *Pass) {
 	v.running.Set(float64(p.Running))
 	v.waiting.Set(float64(p.Waiting))
@@ -216,15 +214,14 @@ func (v *VLLM) Passed(p *Pass) {
 	p.observeTimes(v.first, v.gap)
 }
 
-// Admitted counts the look-up of a prompt in the prefix cache.
+// Admitted counts the lookup of a prompt in the prefix cache.
 func (v *VLLM) Admitted(prompt, cached int) {
 	v.queries.Add(float64(prompt))
 	v.hits.Add(float64(cached))
 	v.device.Add(float64(cached))
 }
 
-// Prefilled counts the prompt of a request that has got its first token, and how much of it
-// was cached.
+// Prefilled counts the prompt tokens and cached tokens of a request that got its first token.
 func (v *VLLM) Prefilled(prompt, cached int) {
 	v.prompt.Add(float64(prompt))
 	v.cached.Add(float64(cached))
@@ -232,7 +229,7 @@ func (v *VLLM) Prefilled(prompt, cached int) {
 	v.computed.Add(float64(prompt - cached))
 }
 
-// Over counts a request that is over, because of stop, length, abort or error.
+// Over counts a finished request. reason is stop, length, abort or error.
 func (v *VLLM) Over(r *Request, reason string) {
 	v.success.WithLabelValues(reason).Inc()
 	v.promptTokens.Observe(float64(r.Prompt))
@@ -248,12 +245,11 @@ func (v *VLLM) Over(r *Request, reason string) {
 	v.perToken.Observe(r.Decode / float64(max(1, r.Generated-1)))
 }
 
-// Answered counts a prompt after the end of all its answers: the number of answers, and the tokens of the
-// longest.
+// Answered counts a prompt after all its answers have ended. longest is the number of tokens of the longest answer.
 func (v *VLLM) Answered(answers, longest int) {
 	v.choices.Observe(float64(answers))
 	v.maxGenerated.Observe(float64(longest))
 }
 
-// Rejected counts a request that a queue limit rejected: max_num_queued_reqs or max_num_queued_tokens.
+// Rejected counts a request that a queue limit rejected. reason is max_num_queued_reqs or max_num_queued_tokens.
 func (v *VLLM) Rejected(reason string) { v.rejections[reason].Inc() }

@@ -9,8 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
-// HTTP are the metrics of an HTTP server under the names that vLLM's own server has for
-// them.
+// HTTP has the metrics of an HTTP server with the names of vLLM's server.
 type HTTP struct {
 	requests *prometheus.CounterVec
 	in, out  *prometheus.SummaryVec
@@ -20,7 +19,7 @@ type HTTP struct {
 	since    float64
 }
 
-// HTTP makes the metrics of an HTTP server, and those of the process.
+// HTTP makes the metrics of an HTTP server and of the process.
 func (m *Metrics) HTTP() *HTTP {
 	k := maker{m.registry, nil}
 	registerOnce(k, collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -46,7 +45,7 @@ func (m *Metrics) HTTP() *HTTP {
 	return h
 }
 
-// recorder notes what is answered.
+// recorder records the status of a response.
 type recorder struct {
 	http.ResponseWriter
 	status int
@@ -66,10 +65,10 @@ func (r *recorder) Write(b []byte) (int, error) {
 	return r.ResponseWriter.Write(b)
 }
 
-// Unwrap returns what is written to, for http.ResponseController.
+// Unwrap returns the wrapped writer, for http.ResponseController.
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
-// Through returns what every Write is written to unchanged.
+// Through returns the wrapped writer, since Write forwards bytes unchanged.
 func (r *recorder) Through() http.ResponseWriter { return r.ResponseWriter }
 
 // Observe serves a request with next, and counts it under a path.
@@ -79,7 +78,7 @@ func (h *HTTP) Observe(path string, next http.Handler, w http.ResponseWriter, r 
 	next.ServeHTTP(seen, r)
 	took := time.Since(began).Seconds()
 	status := strconv.Itoa(max(seen.status, http.StatusOK)/100) + "xx"
-	size, _ := strconv.ParseFloat(w.Header().Get("Content-Length"), 64) // 0 where it was not told
+	size, _ := strconv.ParseFloat(w.Header().Get("Content-Length"), 64) // 0 if the length is unknown
 	h.count("http_requests", func(l ...string) { h.requests.WithLabelValues(l...).Inc() }, r.Method, status, path)
 	h.count("http_request_size_bytes", func(l ...string) { h.in.WithLabelValues(l...).Observe(max(0, float64(r.ContentLength))) }, path)
 	h.count("http_response_size_bytes", func(l ...string) { h.out.WithLabelValues(l...).Observe(size) }, path)
@@ -87,7 +86,7 @@ func (h *HTTP) Observe(path string, next http.Handler, w http.ResponseWriter, r 
 	h.all.Observe(took)
 }
 
-// count adds one under labels, and sets the time since which it counts.
+// count adds a value with labels, and sets the creation time of the metric.
 func (h *HTTP) count(name string, add func(labels ...string), labels ...string) {
 	add(labels...)
 	h.created[name].WithLabelValues(labels...).Set(h.since)

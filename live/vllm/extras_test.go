@@ -14,7 +14,7 @@ import (
 	"github.com/replay-llm/replay/live/vllm"
 )
 
-// post posts a body and returns the status and the answer.
+// post posts a body and returns the status and the body of the response.
 func post(t *testing.T, url, body string) (int, string) {
 	t.Helper()
 	r, err := http.Post(url, "application/json", strings.NewReader(body))
@@ -29,7 +29,7 @@ func post(t *testing.T, url, body string) (int, string) {
 	return r.StatusCode, string(b)
 }
 
-// expect posts a body and checks the status and parts of the answer.
+// expect posts a body and checks the status and parts of the response.
 func expect(t *testing.T, url, body string, status int, parts ...string) {
 	t.Helper()
 	got, answer := post(t, url, body)
@@ -40,7 +40,7 @@ func expect(t *testing.T, url, body string, status int, parts ...string) {
 	}
 }
 
-// Embeddings and responses are computed by the engine, and counted in its metrics.
+// The engine computes embeddings and responses, and its metrics count them.
 func TestEmbeddingsAndResponses(t *testing.T) {
 	url := serve(t)
 	expect(t, url+"/v1/embeddings", `{"model":"tiny","input":["t1 t2","t3"],"dimensions":2}`, 200, `"object":"embedding"`, `"index":1`, `"prompt_tokens":3`, `"model":"tiny"`)
@@ -73,7 +73,7 @@ func TestEmbeddingsAndResponses(t *testing.T) {
 	}
 }
 
-// As vLLM's, a server has the paths of development mode in that mode only. There they require no API key.
+// The paths of development mode exist only in that mode, as in vLLM. They require no API key.
 func TestDevMode(t *testing.T) {
 	keyed := func(o *vllm.Options) { o.APIKeys = []string{"secret"} }
 	url := serve(t, keyed)
@@ -85,7 +85,8 @@ func TestDevMode(t *testing.T) {
 	expect(t, url+"/v1/completions", `{"prompt":[5],"max_tokens":2}`, 401, "Unauthorized")
 }
 
-// A sleeping server ends requests in flight with reason abort, and answers later ones when it has woken up.
+// A server that is put to sleep ends its requests in flight with the reason abort. It answers later requests after
+// the wake-up.
 func TestSleep(t *testing.T) {
 	url := serve(t, func(o *vllm.Options) { o.Engine.Engine.Speedup, o.DevMode = 1, true })
 	const running = `vllm:num_requests_running{engine="0",model_name="tiny"} 1`
@@ -115,7 +116,7 @@ func TestSleep(t *testing.T) {
 	expect(t, url+"/sleep?level=3", "", 400, "must be 0 to 2")
 }
 
-// Adapters are loaded and unloaded at run time, have their own prefix cache, and are models.
+// Adapters are loaded and unloaded at run time. Each adapter is a model with a separate prefix cache.
 func TestAdaptersAtRunTime(t *testing.T) {
 	url := serve(t, func(o *vllm.Options) { o.MaxAdapters = 2 })
 	const ask = `{"model":"sql","prompt":"t1","max_tokens":1}`
@@ -131,7 +132,7 @@ func TestAdaptersAtRunTime(t *testing.T) {
 	expect(t, serve(t)+"/v1/load_lora_adapter", `{"lora_name":"sql","lora_path":"/x"}`, 404, "Not Found")
 }
 
-// With plausible tools the engine generates the tokens of a call, and rejects tools without them.
+// With PlausibleTools, the engine generates the tokens of a tool call. Without it, requests with tools are rejected.
 func TestPlausibleTools(t *testing.T) {
 	const ask = `{"messages":[{"role":"user","content":"t1"}],"tool_choice":"required","tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object","required":["a"],"properties":{"a":{"enum":[7]}}}}}]`
 	url := serve(t, func(o *vllm.Options) { o.PlausibleTools = true })
@@ -145,7 +146,7 @@ func TestPlausibleTools(t *testing.T) {
 	expect(t, serve(t)+"/v1/chat/completions", ask+"}", 400, "not supported")
 }
 
-// A prefill worker answers with the keys of vLLM's NIXL connector, which a decode worker accepts.
+// A prefill worker returns the keys of vLLM's NIXL connector, and a decode worker accepts them.
 func TestTransferParams(t *testing.T) {
 	url := serve(t, func(o *vllm.Options) {
 		o.Transfer = vllmpaths.NewTransfer(`{"kv_connector":"NixlConnector"}`, "10.0.0.1", 1)

@@ -15,11 +15,11 @@ import (
 // path is the handler of a path.
 type path struct {
 	serve   http.HandlerFunc
-	methods []string // nil: any
+	methods []string // nil: all methods
 	quiet   bool     // requests are not counted
 }
 
-// newHandler returns what serves vLLM's paths. own answers requests for completions.
+// newHandler returns the handler of vLLM's paths. own is the handler of completions and chat completions.
 func (s *Server) newHandler(own http.Handler) http.Handler {
 	if !s.plain {
 		own = plausible.Wrap(own, s.Options.Tokenize, func(w http.ResponseWriter, key, message string) {
@@ -77,7 +77,7 @@ func (s *Server) newHandler(own http.Handler) http.Handler {
 	})
 }
 
-// writeDetail answers with an error of the path.
+// writeDetail writes an error response of FastAPI.
 func writeDetail(w http.ResponseWriter, status int, detail string) {
 	standalone.WriteJSON(w, status, map[string]string{"detail": detail})
 }
@@ -87,7 +87,7 @@ func writeError(w http.ResponseWriter, err error) {
 	standalone.WriteBytes(w, e.Status, e.AppendJSON(nil))
 }
 
-// onlyJSON accepts bodies with the content type of JSON.
+// onlyJSON rejects requests without the content type application/json.
 func onlyJSON(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
@@ -101,7 +101,7 @@ func onlyJSON(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// countLoad counts the requests that are being answered.
+// countLoad counts the requests in flight.
 func (s *Server) countLoad(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		s.load.Add(1)
@@ -119,7 +119,7 @@ func (s *Server) serveVersion(w http.ResponseWriter, _ *http.Request) {
 	standalone.WriteJSON(w, http.StatusOK, map[string]string{"version": s.Options.Version})
 }
 
-// KVConfig is how vLLM has it where an engine publishes KV events: in --kv-events-config and at /kv_event_sources.
+// KVConfig is vLLM's configuration of KV events, in --kv-events-config and at /kv_event_sources.
 type KVConfig struct {
 	Enable    bool    `json:"enable_kv_cache_events"`
 	Publisher *string `json:"publisher"`
@@ -131,7 +131,7 @@ type KVConfig struct {
 	Topic     string  `json:"topic"`
 }
 
-// serveSources answers where KV events are published, by rank.
+// serveSources returns the sockets of KV events by rank.
 func (s *Server) serveSources(w http.ResponseWriter, _ *http.Request) {
 	all, publisher := map[string]KVConfig{}, "zmq"
 	if o := s.Options.Engine.KVSockets; o != nil {
@@ -148,7 +148,7 @@ func (s *Server) serveLoad(w http.ResponseWriter, _ *http.Request) {
 	standalone.WriteJSON(w, http.StatusOK, map[string]int64{"server_load": s.load.Load()})
 }
 
-// permission is vLLM's entry for each model.
+// permission is vLLM's permission entry of a model.
 type permission struct {
 	ID       string  `json:"id"`
 	Object   string  `json:"object"`
@@ -164,7 +164,7 @@ type permission struct {
 	Blocking bool    `json:"is_blocking"`
 }
 
-// model is a model as /v1/models tells it.
+// model is a model in the response of /v1/models.
 type model struct {
 	ID         string       `json:"id"`
 	Object     string       `json:"object"`
@@ -192,7 +192,7 @@ func (s *Server) serveModels(w http.ResponseWriter, _ *http.Request) {
 	standalone.WriteJSON(w, http.StatusOK, list)
 }
 
-// knows reports whether a model is served, and answers if it is not.
+// knows reports whether a model is served. If not, it writes an error response.
 func (s *Server) knows(w http.ResponseWriter, name string) bool {
 	_, ok := s.Find(name)
 	if !ok {

@@ -10,18 +10,18 @@ import (
 	"testing"
 )
 
-// pathsFile is what vLLM's own server answers at each path.
+// pathsFile contains the responses of vLLM's server at each path.
 const pathsFile = "testdata/vllm-0.32.0.paths.json"
 
-// exchange is a request and what it was answered.
+// exchange is a request and its response.
 type exchange struct {
 	Method, Path, Kind, Body string
 	Status                   int
 	Allow                    string
-	Answer                   any // JSON, without what differs between two servers
+	Answer                   any // JSON without the values that differ between two servers
 }
 
-// exchanges are the requests.
+// exchanges returns the requests, without responses.
 func exchanges() (all []exchange) {
 	const kind = "application/json"
 	for _, path := range []string{"/health", "/ping", "/version", "/load", "/v1/models", "/v1/models/tiny", "/nope", "/", "/live", "/tokenize", "/detokenize", "/v1/completions", "/v1/chat/completions", "/metrics/", "/kv_event_sources"} {
@@ -49,7 +49,7 @@ func exchanges() (all []exchange) {
 	return all
 }
 
-// ask asks a server, and fills in what it answers.
+// ask sends the request to a server and stores the response.
 func (e *exchange) ask(t *testing.T, url string) {
 	t.Helper()
 	r, err := http.NewRequest(e.Method, url+e.Path, strings.NewReader(e.Body))
@@ -77,7 +77,7 @@ func (e *exchange) ask(t *testing.T, url string) {
 	e.Answer = mask("", e.Answer)
 }
 
-// mask removes values that differ between two servers of one kind, and keys without a value.
+// mask removes values that differ between two servers, and keys without a value.
 func mask(key string, v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -104,7 +104,7 @@ func mask(key string, v any) any {
 	return v
 }
 
-// takeMessage removes the message of an error from an answer, and returns it.
+// takeMessage removes the error message from an answer and returns it.
 func takeMessage(answer any) string {
 	all, _ := answer.(map[string]any)
 	e, _ := all["error"].(map[string]any)
@@ -113,8 +113,8 @@ func takeMessage(answer any) string {
 	return message
 }
 
-// Every path answers with the status, the headers and the shape of vLLM's own server, and errors have its types and
-// parameters. The sentences of errors are those of this program.
+// Every path returns the status, the headers and the shape of vLLM's server. Errors have the same types and
+// parameters. Only the error messages differ.
 func TestPathsEqualVLLM(t *testing.T) {
 	if *vllmServer != "" && *rewrite {
 		all := exchanges()

@@ -14,7 +14,7 @@ import (
 	"github.com/replay-llm/replay/replay/engineargs"
 )
 
-// serve serves an engine like the server that was recorded, and returns its address.
+// serve starts a server like the recorded one, and returns its URL.
 func serve(t *testing.T, change ...func(*vllm.Options)) string {
 	t.Helper()
 	args, err := engineargs.Parse([]byte(`{"scheduler_profile": "vllm-0.32", "block_size": 128, "num_gpu_blocks": 9, "max_num_batched_tokens": 256, "speedup_ratio": 50}`), engineargs.Options{})
@@ -50,7 +50,7 @@ func serve(t *testing.T, change ...func(*vllm.Options)) string {
 	return "http://" + l.Addr().String()
 }
 
-// tokenize cuts texts as the tokenizer of the server that was recorded does: at spaces.
+// tokenize splits texts at spaces, as the tokenizer of the recorded server does.
 func tokenize(text string) []uint32 {
 	tokens := []uint32{}
 	for _, word := range strings.Fields(text) {

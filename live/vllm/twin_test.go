@@ -20,10 +20,10 @@ var (
 	rewrite    = flag.Bool("rewrite", false, "with -vllm-server: put what it answers into testdata")
 )
 
-// metricsFile is what vLLM's own server has counted after askAll.
+// metricsFile contains the counts of vLLM's server after all requests.
 const metricsFile = "testdata/vllm-0.32.0.metrics.json"
 
-// ids returns a list of token ids, in JSON: runs of first, of as many tokens.
+// ids returns a list of token ids in JSON. Each run has a first token and a length.
 func ids(runs ...[2]int) string {
 	var all []int
 	for _, r := range runs {
@@ -35,7 +35,7 @@ func ids(runs ...[2]int) string {
 	return string(b)
 }
 
-// requests are asked one after the other, of vLLM's own server and of ours.
+// requests returns the bodies that are sent to vLLM's server and to this server, one after the other.
 func requests() []string {
 	ask := func(prompt, more string) string {
 		return `{"model":"tiny","ignore_eos":true,"prompt":` + prompt + `,` + more + `}`
@@ -46,7 +46,7 @@ func requests() []string {
 		ask(ids(a), `"max_tokens":5`), // all but the last block is cached
 		ask(ids(a, c), `"max_tokens":20`),
 		ask(ids(a, b), `"max_tokens":30,"stream":true`),
-		ask(ids(b), `"max_tokens":300`), // long answers evict
+		ask(ids(b), `"max_tokens":300`), // long answers evict blocks
 		ask(ids(a, b, c), `"max_tokens":7`),
 		ask(ids([2]int{5, 300}), `"max_tokens":200`),
 		ask(ids([2]int{6, 300}), `"max_tokens":200`),
@@ -56,20 +56,20 @@ func requests() []string {
 		ask(ids(a), `"max_tokens":4,"temperature":0`),
 		ask(ids(a), `"max_tokens":0`),
 		ask(ids([2]int{1, 600}), `"max_tokens":5`), // too long
-		ask(ids(c), `"max_tokens":5,"n":0`),        // refused
-		ask(ids(c), `"max_tokens":5,"top_p":7`),    // refused
-		`{"model":"none","prompt":[1],"n":1}`,      // unknown
+		ask(ids(c), `"max_tokens":5,"n":0`),        // rejected
+		ask(ids(c), `"max_tokens":5,"top_p":7`),    // rejected
+		`{"model":"none","prompt":[1],"n":1}`,      // unknown model
 		ask(ids(c), `"min_tokens":3,"max_tokens":3`),
-		// Four that grow until two of them are preempted.
+		// Four prompts that grow until two of them are preempted.
 		ask(`[`+ids([2]int{11, 200})+`,`+ids([2]int{12, 200})+`,`+ids([2]int{13, 200})+`,`+ids([2]int{14, 200})+`]`, `"max_tokens":300`),
 	}
 }
 
-// alone is how many of them come first that are one request to the engine each. The passes of the rest depend
-// on their arrivals, which differ by microseconds.
+// alone is the number of leading requests with one engine request each. The passes of later requests depend on
+// arrivals that differ by microseconds.
 const alone = 8
 
-// askAll asks, and returns the statuses.
+// askAll sends all requests and returns the statuses.
 func askAll(t *testing.T, url string, bodies []string) (statuses []int) {
 	t.Helper()
 	for _, body := range bodies {
@@ -86,15 +86,15 @@ func askAll(t *testing.T, url string, bodies []string) (statuses []int) {
 	return statuses
 }
 
-// counted is the counts of a server: the types of its metrics, the samples that count tokens or requests, and the names
-// of the samples that depend on time.
+// counted contains the counts of a server. Samples has the counts of tokens and requests. Samples that depend on time
+// are 0.
 type counted struct {
 	Statuses []int
 	Types    map[string]string
 	Samples  map[string]float64
 }
 
-// scrape reads the metrics of a server once nothing runs there.
+// scrape reads the metrics of a server when no request is in flight.
 func scrape(t *testing.T, url string) (c *counted) {
 	t.Helper()
 	poll.Until(t, "no request is in flight", func() bool {
@@ -117,11 +117,11 @@ func scrape(t *testing.T, url string) (c *counted) {
 	return c
 }
 
-// readCounts takes what two servers have in common from metrics.
+// readCounts extracts the counts that must be equal on two servers.
 func readCounts(m *telemetrytest.Metrics) *counted {
 	c := &counted{Types: map[string]string{}, Samples: map[string]float64{}}
 	for name, kind := range m.Types {
-		if !strings.HasPrefix(name, "python_") && !strings.HasPrefix(name, "process_") { // those of a program in Go
+		if !strings.HasPrefix(name, "python_") && !strings.HasPrefix(name, "process_") { // metrics of the Python or Go process
 			c.Types[name] = kind
 		}
 	}
@@ -131,15 +131,14 @@ func readCounts(m *telemetrytest.Metrics) *counted {
 			continue
 		}
 		if timed := strings.HasSuffix(name, "_seconds"); strings.HasSuffix(name, "_created") || timed && !strings.HasSuffix(key, " count") {
-			value = 0 // it is there
+			value = 0 // only the name is compared
 		}
 		c.Samples[key] = value
 	}
 	return c
 }
 
-// count asks a server for everything, and returns what it has counted in between and at the
-// end.
+// count sends all requests to a server. It returns the counts after the first `alone` requests and at the end.
 func count(t *testing.T, url string) (all [2]*counted) {
 	t.Helper()
 	some := requests()
@@ -156,10 +155,9 @@ func count(t *testing.T, url string) (all [2]*counted) {
 	return all
 }
 
-// After the same requests our server's metrics have the names, types, labels and buckets of
-// vLLM's own server, and count the same: tokens of prompts, generated and cached ones,
-// look-ups in the prefix cache and hits, requests by how they ended, tokens of every
-// pass.
+// After the same requests, the metrics have the names, types, labels and buckets of vLLM's server. They also have the
+// same counts. The counts cover prompt tokens, generated tokens, cached tokens, prefix cache lookups, finish reasons
+// and tokens of every pass.
 func TestMetricsEqualVLLM(t *testing.T) {
 	if *vllmServer != "" {
 		all := count(t, "http://"+*vllmServer)
@@ -175,7 +173,7 @@ func TestMetricsEqualVLLM(t *testing.T) {
 	compare(t, readCounted(t), count(t, serve(t)))
 }
 
-// readCounted reads what was recorded.
+// readCounted reads the recorded counts.
 func readCounted(t *testing.T) (all [2]*counted) {
 	t.Helper()
 	b, err := os.ReadFile(metricsFile)
@@ -188,7 +186,7 @@ func readCounted(t *testing.T) (all [2]*counted) {
 	return all
 }
 
-// compare complains of what two servers have counted otherwise.
+// compare reports the differences between the counts of two servers.
 func compare(t *testing.T, all, gots [2]*counted) {
 	t.Helper()
 	for i, want := range all {

@@ -1,6 +1,5 @@
-// Package vllm serves a simulated engine as vLLM's own server serves a real one: over HTTP,
-// with OpenAI's API and vLLM's metrics. It needs neither etcd nor NATS. A gateway
-// or an endpoint picker takes it for vLLM.
+// Package vllm serves a simulated engine like vLLM's server: over HTTP, with OpenAI's API and vLLM's metrics. It
+// requires neither etcd nor NATS. Gateways and endpoint pickers treat it as vLLM.
 //
 // Read vllm.go, then handlers.go.
 package vllm
@@ -21,21 +20,21 @@ import (
 	"github.com/replay-llm/replay/live/telemetry"
 )
 
-// Options are what a Server serves.
+// Options configure a Server.
 type Options struct {
 	standalone.Options
-	MaxAdapters int // told as the adapters that may be in use at once; 0: there are none
-	// PlausibleTools calls tools, and answers with JSON that schemas accept.
+	MaxAdapters int // reported maximum number of adapters in use; 0: no adapters
+	// PlausibleTools generates tool calls, and JSON that matches the schema of a request.
 	PlausibleTools bool
-	Transfer       *vllmpaths.Transfer // of KV blocks; nil: none
-	DevMode        bool                // serves the paths of vLLM's development mode that there are: /sleep, /wake_up and /is_sleeping
+	Transfer       *vllmpaths.Transfer // transfer of KV blocks; nil: none
+	DevMode        bool                // serves /sleep, /wake_up and /is_sleeping of vLLM's development mode
 }
 
-// Server is one worker.
+// Server serves one engine.
 type Server struct {
 	*standalone.Server
 	requests *telemetry.HTTP
-	load     atomic.Int64 // requests that are being answered
+	load     atomic.Int64 // requests in flight
 	id       string
 	adapters *vllmpaths.Adapters
 	transfer *vllmpaths.Transfer
@@ -43,7 +42,7 @@ type Server struct {
 	dev      bool // Options.DevMode
 }
 
-// Start starts an engine and makes a server for it that listens nowhere yet.
+// Start starts an engine and returns a server for it. The server does not listen yet.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	s := &Server{Server: standalone.New(o.Options), id: strings.ReplaceAll(cancel.NewID(), "-", "")[:16], plain: !o.PlausibleTools, dev: o.DevMode, transfer: o.Transfer}
 	s.adapters = vllmpaths.NewAdapters(append([]string{o.Engine.Model}, o.Aliases...), o.Engine.Adapters)
@@ -57,16 +56,16 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	a := &o.Engine.Engine
 	metrics := s.Metrics.VLLM(telemetry.VLLMConfig{
 		Model: o.Engine.Model, BlockTokens: a.BlockTokens, Blocks: a.Blocks, PrefixCaching: a.PrefixCaching, Longest: o.Engine.ContextLength,
-		Utilization: 0.92, MaxAdapters: o.MaxAdapters, // the share of a GPU's memory that vLLM takes by default
+		Utilization: 0.92, MaxAdapters: o.MaxAdapters, // vLLM's default share of the GPU's memory
 	})
 	s.Rejected = metrics.Rejected
 	return s, s.Server.Start(ctx, &meter{metrics, map[*engine.Group]tally{}}, s, s.newHandler)
 }
 
-// Source returns where the worker publishes KV events; nothing, if it does not.
+// Source returns the sockets of the KV events; the zero value if there are none.
 func (s *Server) Source() kvevents.Source { return s.Engine.Source() }
 
-// Models lists the model and its adapters; no channel tells of changes.
+// Models returns the model and its adapters. The channel is nil, so changes are not reported.
 func (s *Server) Models() ([]route.Served, <-chan struct{}) {
 	all := []route.Served{s.Served}
 	for _, name := range slices.Concat(s.Options.Aliases, s.adapters.Names()) {
@@ -77,7 +76,7 @@ func (s *Server) Models() ([]route.Served, <-chan struct{}) {
 	return all, nil
 }
 
-// Find returns the model of that name. Requests that name none are for the base.
+// Find returns the model with a name. "" is the base model.
 func (s *Server) Find(name string) (route.Served, bool) {
 	found := s.Served
 	if name != "" && !slices.Contains(s.Options.Aliases, name) {
@@ -86,16 +85,16 @@ func (s *Server) Find(name string) (route.Served, bool) {
 	return found, found.Name == s.Served.Name || s.adapters.Has(name)
 }
 
-// meter counts what the engine does. It is a mocker.Watcher.
+// meter counts the events of the engine. It implements mocker.Watcher.
 type meter struct {
 	*telemetry.VLLM
 	groups map[*engine.Group]tally
 }
 
-// tally is how far the answers to a prompt are.
+// tally counts the finished answers to a prompt.
 type tally struct{ over, longest int }
 
-// Over counts a request that is over.
+// Over counts a finished request.
 func (m *meter) Over(r *mocker.RequestFacts) {
 	reason := "stop"
 	switch r.Reason {

@@ -16,7 +16,7 @@ import (
 	"github.com/replay-llm/replay/live/vllm"
 )
 
-// complete asks for a completion and returns its text.
+// complete sends a completion request and returns the text.
 func complete(t *testing.T, url, body string) (text string) {
 	t.Helper()
 	r, err := http.Post(url+"/v1/completions", "application/json", strings.NewReader(body))
@@ -33,7 +33,7 @@ func complete(t *testing.T, url, body string) (text string) {
 	return answer.Choices[0].Text
 }
 
-// sample returns a sample of the metrics, once nothing runs.
+// sample returns a sample of the metrics when no request is in flight.
 func sample(t *testing.T, url, name string) float64 {
 	t.Helper()
 	v, ok := scrape(t, url).Samples[name]
@@ -43,8 +43,8 @@ func sample(t *testing.T, url, name string) float64 {
 	return v
 }
 
-// A request with an answer that met a stop string has ended alone, and a request with a client that left
-// was aborted: vLLM's server reports them as different reasons, and so does this one.
+// A request that a stop string ended has the reason stop. A request of a client that disconnected has the reason
+// abort. vLLM's server does the same.
 func TestReasons(t *testing.T) {
 	success := func(reason string) string {
 		return `vllm:request_success_total{engine="0",finished_reason="` + reason + `",model_name="tiny"}`
@@ -66,7 +66,7 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// leaveEarly asks for a stream and leaves after its first event.
+// leaveEarly starts a stream and disconnects after the first event.
 func leaveEarly(t *testing.T, url, body string) {
 	t.Helper()
 	ctx, leave := context.WithCancel(t.Context())
@@ -86,8 +86,8 @@ func leaveEarly(t *testing.T, url, body string) {
 	}
 }
 
-// LoRA adapters are models with a parent; their prompts are cached apart from each other's
-// and the base model's, and metrics tell which are in use.
+// LoRA adapters are models with a parent. Each adapter and the base model have separate prefix caches. The metrics
+// list the adapters in use.
 func TestAdapters(t *testing.T) {
 	url := serve(t, func(o *vllm.Options) { o.Engine.Adapters, o.MaxAdapters = []string{"sql", "chat"}, 2 })
 	r, err := http.Get(url + "/v1/models")
@@ -106,7 +106,7 @@ func TestAdapters(t *testing.T) {
 		hits  float64
 	}{{"tiny", 0}, {"sql", 0}, {"sql", 256}, {"chat", 256}, {"chat", 512}, {"tiny", 512}} {
 		complete(t, url, `{"model":"`+ask.model+`",`+prompt)
-		if n := hits(); n != ask.hits && (i < 5 || n != ask.hits+256) { // the first may have been evicted by then
+		if n := hits(); n != ask.hits && (i < 5 || n != ask.hits+256) { // the first blocks may have been evicted by then
 			t.Errorf("request %d, for %s: %v tokens were hit so far, want %v", i, ask.model, n, ask.hits)
 		}
 	}
@@ -117,8 +117,7 @@ func TestAdapters(t *testing.T) {
 	}
 }
 
-// Eight blocks hold an answer of 512 tokens twice; a third waits, and metrics say so while it
-// does.
+// With max_num_seqs 2, the third request waits, and the metrics count it as waiting.
 func TestLoadIsTold(t *testing.T) {
 	url := serve(t, func(o *vllm.Options) { o.Engine.Engine.Speedup = 1; o.Engine.Engine.MaxSeqs = 2 })
 	ctx, leave := context.WithCancel(t.Context())
@@ -157,8 +156,8 @@ func get(t *testing.T, url string) string {
 	return string(b)
 }
 
-// Requests above the queue limits get the status and Retry-After of the faults, and are counted under vLLM's name. Each
-// of several answers counts. Faults at run time change what the next requests get.
+// Requests above the queue limits get the status and the Retry-After of the faults. They are counted under vLLM's
+// metric name. Each choice of a request counts. A change of the faults at run time affects the next requests.
 func TestFaults(t *testing.T) {
 	url := serve(t, func(o *vllm.Options) {
 		o.Engine.Engine.Speedup, o.Tokenize = 1, openai.Tokenize
@@ -181,7 +180,7 @@ func TestFaults(t *testing.T) {
 	if status, retry, body := post(path, `{"prompt":[1,2],"max_tokens":2,"n":3}`); status != 429 || retry != "9" || !strings.Contains(body, "max_num_queued_reqs") {
 		t.Errorf("three answers of two: %d, Retry-After %q: %s", status, retry, body)
 	}
-	for range 2 { // both places are free again
+	for range 2 { // both slots are free again
 		if status, _, body := post(path, two); status != http.StatusOK {
 			t.Errorf("two answers of two: %d %s", status, body)
 		}
@@ -214,7 +213,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// A request above the limit of tokens without a first token gets 503. Requests require one of the API keys.
+// A request above the limit of queued tokens gets 503. Requests require one of the API keys.
 func TestQueuedTokensAndKeys(t *testing.T) {
 	url := serve(t, func(o *vllm.Options) {
 		o.Engine.Engine.Speedup, o.APIKeys = 0.01, []string{"one", "two"}

@@ -1,4 +1,4 @@
-// Package telemetrytest reads metrics as Prometheus does, for tests.
+// Package telemetrytest parses metrics in the Prometheus text format, for tests.
 package telemetrytest
 
 import (
@@ -12,15 +12,14 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// Metrics are the content of a Prometheus text: the type of each family, such as counter, and the samples by
-// name and labels, name{a="b",c="d"}. Of a histogram the samples have " count", " sum" and " le BOUND" at the
-// end.
+// Metrics is a parsed Prometheus text. Types has the type of each family, such as counter. Samples are keyed by name
+// and labels, as in name{a="b",c="d"}. The keys of a histogram also end in " count", " sum" or " le BOUND".
 type Metrics struct {
 	Types   map[string]string
 	Samples map[string]float64
 }
 
-// Parse reads such a text.
+// Parse parses a Prometheus text.
 func Parse(text []byte) (*Metrics, error) {
 	parser := expfmt.NewTextParser(model.LegacyValidation)
 	families, err := parser.TextToMetricFamilies(bytes.NewReader(text))

@@ -1,5 +1,4 @@
-// Command echo is the engine of docs/runtime.md: it answers with the tokens of the
-// prompt, one after the other.
+// Command echo is the engine of docs/runtime.md. It answers with the tokens of the prompt, one after the other.
 package main
 
 import (
@@ -13,27 +12,27 @@ import (
 	"github.com/replay-llm/replay/live/fault"
 )
 
-// Echo answers with the tokens of the prompt.
+// Echo is an engine that answers with the tokens of the prompt.
 type Echo struct {
 	engine.Defaults
 
 	model string
-	pace  time.Duration // between two tokens
+	pace  time.Duration // time between two tokens
 
 	mu     sync.Mutex
 	up     bool
 	active int
-	quiet  sync.Cond // active has become 0
+	quiet  sync.Cond // signalled when active becomes 0
 }
 
-// New is an engine that has not started.
+// New returns an engine that is not started.
 func New(model string, pace time.Duration) *Echo {
 	e := &Echo{model: model, pace: pace}
 	e.quiet.L = &e.mu
 	return e
 }
 
-// FromArgs makes the engine that a command line describes.
+// FromArgs returns the engine and the worker configuration of a command line.
 func FromArgs(args []string) (*Echo, engine.WorkerConfig, error) {
 	var c engine.WorkerConfig
 	flags := flag.NewFlagSet("echo", flag.ContinueOnError)
@@ -46,7 +45,7 @@ func FromArgs(args []string) (*Echo, engine.WorkerConfig, error) {
 	return New(*model, *pace), c, nil
 }
 
-// Start makes the engine ready.
+// Start makes the engine ready for requests.
 func (e *Echo) Start(context.Context, uint64) (engine.EngineConfig, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -72,13 +71,13 @@ func (e *Echo) Generate(ctx context.Context, rq *engine.Request, rc engine.GenCo
 	}, nil
 }
 
-// yieldAnswer yields token after token, and then why there are no more.
+// yieldAnswer yields one token after another, and then the finish reason.
 func (e *Echo) yieldAnswer(ctx context.Context, rq *engine.Request, rc engine.GenContext, yield func(*engine.Chunk, error) bool) {
 	reason, sent := engine.FinishLength, uint32(0)
 	for limit := rq.MaxTokens(16); sent < limit; sent++ {
 		select {
 		case <-ctx.Done():
-			return // the consumer is gone
+			return // the consumer has left
 		case <-time.After(e.pace):
 		case <-rc.Stopped():
 		}
@@ -97,7 +96,7 @@ func (e *Echo) yieldAnswer(ctx context.Context, rq *engine.Request, rc engine.Ge
 	}, nil)
 }
 
-// countIn counts a request in; it reports false when the engine is not running.
+// countIn adds a request to the active requests. It reports false if the engine is not running.
 func (e *Echo) countIn() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -107,7 +106,7 @@ func (e *Echo) countIn() bool {
 	return e.up
 }
 
-// countOut counts a request out.
+// countOut removes a request from the active requests.
 func (e *Echo) countOut() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -116,14 +115,14 @@ func (e *Echo) countOut() {
 	}
 }
 
-// ActiveRequests is the number of requests that are being answered.
+// ActiveRequests returns the number of requests in flight.
 func (e *Echo) ActiveRequests() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.active
 }
 
-// Drain waits for the requests that are being answered.
+// Drain waits for the requests in flight.
 func (e *Echo) Drain(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() {
 		e.mu.Lock()
@@ -138,7 +137,7 @@ func (e *Echo) Drain(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Cleanup ends the engine. Calling it again, or without a Start, does nothing.
+// Cleanup stops the engine. It does nothing if it is called again or without Start.
 func (e *Echo) Cleanup(context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

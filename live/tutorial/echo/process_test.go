@@ -19,7 +19,7 @@ import (
 	"github.com/replay-llm/replay/live/fault"
 )
 
-// asProgram makes this test binary the program itself.
+// asProgram is the environment variable that makes this test binary run main.
 const asProgram = "ECHO_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -30,8 +30,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// The blocks of Go in docs/runtime.md are the files of this directory, or parts of
-// them as they stand.
+// TestDocumented checks that each Go block of docs/runtime.md is a part of a file of this directory.
 func TestDocumented(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "runtime.md"))
 	if err != nil {
@@ -62,8 +61,7 @@ func TestDocumented(t *testing.T) {
 	}
 }
 
-// The program serves over etcd and NATS, in a separate process, and a SIGTERM in the middle of an answer lets
-// it end.
+// The program serves over etcd and NATS in a separate process. After a SIGTERM it still completes the current answer.
 func TestProgram(t *testing.T) {
 	s, err := stack.Start(t.Context(), stack.Options{})
 	if err != nil {
