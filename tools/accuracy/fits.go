@@ -11,8 +11,7 @@ import (
 	"github.com/replay-llm/replay/internal/accuracy"
 )
 
-// judgeFits returns the rows of what replay calibrate fits to runs of a server, held to
-// requests that it has not seen.
+// judgeFits returns the errors of replay calibrate on the runs of servers. Each fit is judged by held-out requests.
 func judgeFits(ctx context.Context, servers []*server, data, dir string) (all []accuracy.Fit, err error) {
 	for _, s := range servers {
 		if !s.halves {
@@ -34,7 +33,7 @@ func judgeFits(ctx context.Context, servers []*server, data, dir string) (all []
 	return all, nil
 }
 
-// fillErrors fills in the errors of a fit.
+// fillErrors sets the errors in the row of a fit.
 func fillErrors(row *accuracy.Fit, all []calibrate.Errors) {
 	for _, e := range all {
 		p50, p99 := toPercent(float64(e.P50)), toPercent(float64(e.P99))
@@ -50,8 +49,8 @@ func fillErrors(row *accuracy.Fit, all []calibrate.Errors) {
 	}
 }
 
-// judgeHalves fits to the first half of a run's requests, by the rules of vLLM and by those
-// of the reference, and judges by the second.
+// judgeHalves fits to the first half of a run's requests, once by vLLM's rules and once by the reference's. It judges
+// each fit by the second half.
 func (s *server) judgeHalves(ctx context.Context, data string) ([]accuracy.Fit, error) {
 	dir := filepath.Join(data, s.path)
 	m, err := calibrate.Read(dir, 0)

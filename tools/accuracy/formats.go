@@ -14,7 +14,7 @@ import (
 	"github.com/replay-llm/replay/calibrate"
 )
 
-// readOwnTimes reads the times that a server's engine kept, with the prompts' blocks.
+// readOwnTimes reads the times that the engine of a server recorded, and the blocks of the prompts.
 func readOwnTimes(dir string) ([]request, error) {
 	prompts, err := readLines[struct {
 		Hashes []uint64 `json:"hash_ids"`
@@ -44,12 +44,12 @@ func readOwnTimes(dir string) ([]request, error) {
 	return all, nil
 }
 
-// promptsOf returns the file of the prompts of a run with the times of its engine.
+// promptsOf returns the file with the prompts of a run that has engine times.
 func promptsOf(dir string) string {
 	return filepath.Join(filepath.Dir(dir), "prompts_llama-3.1-8b.jsonl")
 }
 
-// readTurns reads the turns of a closed loop, as replay calibrate does.
+// readTurns reads the turns of a closed loop, like replay calibrate.
 func (s *server) readTurns(path string) (all []request, err error) {
 	if s.turns, err = calibrate.ReadTimesOf(path, s.inFlight); err != nil {
 		return nil, err
@@ -78,7 +78,7 @@ func readSummary(path string) (metric, error) {
 	return metric{mean: rows[0].ITL.Mean, p99: rows[0].ITL.P99}, nil
 }
 
-// openFile opens a file that may be packed.
+// openFile opens a file that may be compressed with gzip.
 func openFile(path string) (io.ReadCloser, error) {
 	f, err := os.Open(path)
 	if err != nil || !strings.HasSuffix(path, ".gz") {
@@ -91,7 +91,7 @@ func openFile(path string) (io.ReadCloser, error) {
 	}{unpacked, f}, err
 }
 
-// readLines reads a value per line of JSON.
+// readLines decodes one JSON value per line.
 func readLines[T any](path string) ([]T, error) {
 	f, err := openFile(path)
 	if err != nil {
@@ -129,7 +129,7 @@ func readTable(path string) ([]request, error) {
 	next, shared := uint64(1<<32), map[string]uint64{}
 	for _, row := range rows[1:] {
 		of := func(name string) int {
-			n, _ := strconv.Atoi(row[columns[name]]) // empty fields are of requests that failed
+			n, _ := strconv.Atoi(row[columns[name]]) // the fields of failed requests are empty
 			return n
 		}
 		output := of("output_tokens")

@@ -16,26 +16,26 @@ import (
 	"github.com/replay-llm/replay/tools/stopwatch"
 )
 
-// jointFit is a fit of replay calibrate to several runs of one server. replay validate compares it with these and
-// with further runs.
+// jointFit is a fit of replay calibrate to several runs of one server. replay validate judges it by these runs and by
+// further runs.
 type jointFit struct {
 	name   string
-	folder string   // of the runs, in the folder of data
+	folder string   // folder of the runs, below the folder of data
 	fitted []string // runs
 	judged []judgedRun
-	flags  []string // of replay validate
-	sheets []string // flags of replay calibrate that name GPU and model; nil: h100
-	rules  string   // the engine of the scheduler's rules; "": vLLM
-	noise  string   // of repeats that are not at hand
+	flags  []string // flags of replay validate
+	sheets []string // flags of replay calibrate with the GPU and the model; nil: h100
+	rules  string   // possessive of the engine with the scheduler rules, such as SGLang's; "": vLLM's
+	noise  string   // published noise, if the repeats are not part of the data
 }
 
-// disturbed begins the name of the set without the time in which a server was disturbed.
+// disturbed is the prefix of the set of requests that excludes the time of a disturbance.
 const disturbed = "all but "
 
-// judgedRun is a run that a fit is held to.
+// judgedRun is a run that a fit is compared with.
 type judgedRun struct {
 	run  string
-	sets []string // of its requests, as replay validate names them
+	sets []string // sets of requests, as named by replay validate
 }
 
 // listJointFits returns the fits to several runs.
@@ -116,7 +116,7 @@ func (f *jointFit) judge(ctx context.Context, data, dir string) ([]accuracy.Fit,
 	return rows, nil
 }
 
-// row returns the row of a set of requests.
+// row returns the row for one set of requests.
 func (f *jointFit) row(name, noise string, j *judgedRun, c *calibrate.Judged) accuracy.Fit {
 	row := accuracy.Fit{Fitted: name, Judged: nameRun(j.run) + ", " + c.Set, Rules: cmp.Or(f.rules, "vLLM's"), Noise: noise}
 	switch {
@@ -129,7 +129,7 @@ func (f *jointFit) row(name, noise string, j *judgedRun, c *calibrate.Judged) ac
 	return row
 }
 
-// nameRun returns the name of a run, which is a directory or a file of turns.
+// nameRun returns the name of a run: the directory, or the concurrency of a file of turns.
 func nameRun(run string) string {
 	if n, ok := strings.CutPrefix(run, "raw_conc"); ok {
 		return strings.TrimSuffix(n, ".jsonl.gz") + " at once"
@@ -137,7 +137,7 @@ func nameRun(run string) string {
 	return run
 }
 
-// runCommand runs a command and reads what it prints as JSON into result, unless that is nil.
+// runCommand runs a command and decodes its JSON output into result, if result is not nil.
 func runCommand(ctx context.Context, result any, name string, args ...string) error {
 	c := exec.CommandContext(ctx, name, args...)
 	c.Stderr = os.Stderr

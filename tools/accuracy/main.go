@@ -1,14 +1,14 @@
-// Command accuracy replays what measured servers served, and prints how far data sheets and
-// calibrated profiles are off.
+// Command accuracy replays the requests of measured servers. It prints the errors of data sheets and of calibrated
+// profiles.
 //
 //	go run ./tools/accuracy [-data DIR] [-write docs/accuracy.md]
 //	go run ./tools/accuracy -turns turns.jsonl -in-flight 16 -hardware 'gb300/kimi-k2.5?tp=4' -page 256
 //
-// With -write the rows replace those of internal/accuracy, which the program quotes, and
-// the tables those between the marks of a document. Read main.go,
-// servers.go, then formats.go, replay.go, fits.go, joint.go, noise.go and turns.go. It exits with 3 when a bound is
-// missed: by data sheets and by measured operators, mean TPOT within 15 % and KV tokens within 5 %, of the servers
-// that the bounds are for.
+// With -write, the rows replace the rows of internal/accuracy, which the program quotes. The tables replace the
+// tables between the marks of a document.
+// Read main.go, servers.go, then formats.go, replay.go, fits.go, joint.go, noise.go and turns.go. The exit code is 3
+// if a bound is missed. The bounds are mean TPOT within 15 % and KV tokens within 5 %. They apply to data sheets and
+// measured operators, on the servers that are not marked as unbounded.
 package main
 
 import (
@@ -64,7 +64,8 @@ func main() {
 	}
 }
 
-// run prints the tables, writes them into a document if there is one, and counts values out of bounds.
+// run prints the tables, and writes them into a document if one is given. It returns the number of values out of
+// bounds.
 func run(out io.Writer, data, document string) (missed int, err error) {
 	dir, err := os.MkdirTemp("", "accuracy")
 	if err != nil {
@@ -77,7 +78,7 @@ func run(out io.Writer, data, document string) (missed int, err error) {
 			return 0, fmt.Errorf("%s: %w", s.name, err)
 		}
 	}
-	all, err := accuracy.Load() // of which the published servers are tools/judge's
+	all, err := accuracy.Load() // includes the published servers of tools/judge
 	if err != nil {
 		return 0, err
 	}
@@ -104,8 +105,7 @@ func run(out io.Writer, data, document string) (missed int, err error) {
 	return missed, accuracy.ReplaceTables(document, all.PageTables())
 }
 
-// judgeSheets returns the rows of data sheets, and how many of their values are out of
-// bounds.
+// judgeSheets returns the rows of data sheets and the number of their values out of bounds.
 func judgeSheets(servers []*server, dir string) (rows []accuracy.Sheet, missed int, err error) {
 	for _, s := range servers {
 		row, n, err := s.judgeSheet(dir)
@@ -118,7 +118,7 @@ func judgeSheets(servers []*server, dir string) (rows []accuracy.Sheet, missed i
 	return rows, missed, nil
 }
 
-// judgeOperators returns the rows of measured operators, of servers with a GPU that has some, and how many are out of bounds.
+// judgeOperators returns the rows of servers with measured operators, and the number of their values out of bounds.
 func judgeOperators(servers []*server, dir string) (rows []accuracy.Sheet, missed int, err error) {
 	for _, s := range servers {
 		if s.operators == "" {
@@ -139,7 +139,7 @@ func judgeOperators(servers []*server, dir string) (rows []accuracy.Sheet, misse
 	return rows, missed, nil
 }
 
-// newRow returns the server's row without errors.
+// newRow returns a row of the server without errors.
 func (s *server) newRow() accuracy.Sheet {
 	row := accuracy.Sheet{Run: s.name, Class: accuracy.Other, Queue: s.overload}
 	if s.engine == vllmEngine && s.pods > 0 && !strings.Contains(s.hardware, "tp=") {
@@ -148,7 +148,7 @@ func (s *server) newRow() accuracy.Sheet {
 	return row
 }
 
-// fillRow fills in the times that were measured, and the errors of those of a replay.
+// fillRow sets the measured times and the errors of the simulated times got.
 func (got *metrics) fillRow(row *accuracy.Sheet, measured metrics) {
 	row.TPOTMS, row.TPOT = roundTo(measured.tpot.mean, 1), got.tpot.off(&measured.tpot)
 	row.TTFTMS, row.TTFT = roundTo(measured.ttft.mean, 0), got.ttft.off(&measured.ttft)
@@ -159,7 +159,7 @@ func (got *metrics) fillRow(row *accuracy.Sheet, measured metrics) {
 	}
 }
 
-// judgeSheet returns the server's row, and how many of its values are out of bounds.
+// judgeSheet returns the row of the server and the number of its values out of bounds.
 func (s *server) judgeSheet(dir string) (row accuracy.Sheet, missed int, err error) {
 	_, budget, err := s.fit()
 	if err != nil {
@@ -193,7 +193,7 @@ func (s *server) judgeSheet(dir string) (row accuracy.Sheet, missed int, err err
 	return row, missed, nil
 }
 
-// countBeyond returns 1 for a relative error above its bound.
+// countBeyond returns 1 if a relative error exceeds its bound, else 0.
 func countBeyond(off, bound float64) int {
 	if math.Abs(off) > bound {
 		return 1
@@ -201,14 +201,14 @@ func countBeyond(off, bound float64) int {
 	return 0
 }
 
-// toPercent returns a relative error in %, with as many digits as the rows have.
+// toPercent returns a relative error in percent, rounded as in the rows.
 func toPercent(off float64) float64 { return roundTo(100*off, 1) }
 
 func roundTo(v float64, digits int) float64 {
 	return math.Round(v*math.Pow10(digits)) / math.Pow10(digits)
 }
 
-// metric is a time of requests, in ms. A quantile of 0 is not known.
+// metric contains the statistics of one time, in ms. A quantile of 0 is unknown.
 type metric struct{ mean, p50, p99 float64 }
 
 // off returns the error of m relative to the measured value.

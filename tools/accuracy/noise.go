@@ -8,15 +8,15 @@ import (
 	"github.com/replay-llm/replay/calibrate"
 )
 
-// unknownNoise is the noise of a run that was not repeated.
+// unknownNoise is the noise of a run without repeats.
 const unknownNoise = "–"
 
-// statedNoise is the range around the median of nine repeats of each of the one-pod runs at 5, 8 and 10 requests/s.
-// The publisher of the runs states it. The repeats are not part of the optional data.
+// statedNoise is the published range around the median of nine repeats. It covers the one-pod runs at 5, 8 and 10
+// requests/s. The repeats are not part of the optional data.
 const statedNoise = "TPOT, E2E ±2 %, TTFT -7 to +25 %, ±2.6 % of those not held"
 
-// noiseOf returns by how much the real server differs from itself: between a run and its repeats, if the directories
-// RUN.2, RUN.3 and so on exist in the same folder, and otherwise the stated noise.
+// noiseOf returns the differences between a run and its repeats. The repeats are the directories RUN.2, RUN.3 and so
+// on in the same folder. Without repeats it returns the published noise.
 func (f *jointFit) noiseOf(data, run string) (string, error) {
 	dirs, err := filepath.Glob(filepath.Join(data, f.folder, run+".*"))
 	if err != nil || len(dirs) == 0 {
@@ -39,7 +39,7 @@ func (f *jointFit) noiseOf(data, run string) (string, error) {
 	return text, nil
 }
 
-// meansOf returns the means of a run, in s.
+// meansOf returns the mean times of a run, in s.
 func meansOf(m *calibrate.Measured) map[string]float64 {
 	var first, each, whole, several float64
 	served := m.Requests[m.Lead:]
@@ -53,7 +53,7 @@ func meansOf(m *calibrate.Measured) map[string]float64 {
 	return map[string]float64{"TTFT": first / n, "TPOT": each / max(several, 1), "E2E": whole / n}
 }
 
-// describeNoise returns how far the least and the largest of values are from their median.
+// describeNoise returns the range of values around their median, in percent.
 func describeNoise(values []float64) string {
 	slices.Sort(values)
 	n := len(values)

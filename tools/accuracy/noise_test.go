@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The noise of a repeated run is that of the repeats, and otherwise the stated one.
+// The noise of a run is computed from its repeats. Without repeats it is the published noise.
 func TestNoise(t *testing.T) {
 	data := t.TempDir()
 	f := &jointFit{folder: "runs", noise: "stated"}

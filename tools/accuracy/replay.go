@@ -17,14 +17,13 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// The rules that vLLM's engines follow.
+// Scheduler profiles for vLLM engines.
 const (
 	ownRules       = "vllm-0.19"
 	referenceRules = "reference"
 )
 
-// replay returns the times of a replay of the server's requests, with pass times of
-// a source.
+// replay returns the times of a replay of the server's requests. The pass times come from a source.
 func (s *server) replay(passes timing.Source, rules, dir string) (metrics, error) {
 	trace := filepath.Join(dir, "trace.jsonl")
 	if err := s.writeTrace(trace); err != nil {
@@ -55,8 +54,8 @@ func (s *server) replay(passes timing.Source, rules, dir string) (metrics, error
 	return metrics{ttft: of(&r.TTFT), tpot: of(&r.TPOT), itl: of(&r.ITL), e2e: of(&r.E2E)}, nil
 }
 
-// endless is the factor on the pool of an SGLang server by the reference's rules, which otherwise lose so much of it
-// that they stall.
+// endless multiplies the pool of an SGLang server with the reference's rules. With a smaller pool these rules leak
+// blocks until the replay stalls.
 const endless = 100
 
 // engineArgs returns the arguments of the server's engines.

@@ -19,25 +19,25 @@ const (
 	sglangEngine = "sglang"
 )
 
-// server is a run of a measured server: how it ran, and what it reported.
+// server is a run of a measured server: its configuration and its measurements.
 type server struct {
 	name      string
-	path      string                               // in the folder of data
+	path      string                               // path below the folder of data
 	format    func(path string) ([]request, error) // nil: turns in a closed loop
 	engine    string
-	hardware  string // as hardware.ParseFit reads it
-	operators string // settings of measured operators behind it, as weights=nvfp4&engine=sglang; "": the GPU has none
+	hardware  string // in the format of hardware.ParseFit
+	operators string // settings of the measured operators, such as weights=nvfp4&engine=sglang; "": the GPU has no measured operators
 	pods      int
-	inFlight  int // requests at once, in a closed loop; 0: they arrive at their times
+	inFlight  int // concurrency of a closed loop; 0: open loop
 	change    func(*hardware.Fit)
-	kvTokens  int    // it reported; 0: it did not
-	overload  bool   // its queue grew, so that the time to the first token is a waiting time
-	unbounded bool   // the bounds are for other servers, not for: experts on several GPUs, servers that were still starting
-	summary   string // in the folder of data: a file with the mean and p99 of itl_ms; "": there is none
-	halves    bool   // calibrate is fitted to the first half of the run's requests and judged by the second
+	kvTokens  int    // KV tokens that the server reported; 0: not reported
+	overload  bool   // the queue grew, so the time to first token is mostly waiting time
+	unbounded bool   // the bounds do not apply, because of experts on several GPUs or a server that was still starting
+	summary   string // file below the folder of data with the mean and p99 of itl_ms; "": none
+	halves    bool   // calibrate is fitted to the first half of the requests and judged by the second half
 
-	requests []request           // by arrival
-	turns    *calibrate.Measured // of a closed loop; nil: there is none
+	requests []request           // in order of arrival
+	turns    *calibrate.Measured // turns of a closed loop; nil: open loop
 	itl      metric
 }
 
@@ -45,8 +45,8 @@ type server struct {
 type request struct {
 	arrival       float64
 	input, output int
-	block         int      // tokens of a hash
-	hashes        []uint64 // of its blocks
+	block         int      // tokens per hash
+	hashes        []uint64 // block hashes of the prompt
 	ttft, tpot    float64
 	e2e           float64
 }
@@ -99,7 +99,7 @@ func listServers() []*server {
 	}
 }
 
-// byOperators returns the source of pass times by measured operators.
+// byOperators returns a source of pass times from measured operators.
 func (s *server) byOperators() timing.Source {
 	mark := "?"
 	if strings.Contains(s.hardware, mark) {
@@ -108,7 +108,7 @@ func (s *server) byOperators() timing.Source {
 	return timing.ParseSource("silicon:" + s.hardware + mark + s.operators)
 }
 
-// fit returns the server's GPU and model with its settings, and what memory leaves.
+// fit returns the server's GPU, model and settings, and its memory budget.
 func (s *server) fit() (hardware.Fit, hardware.Budget, error) {
 	f, err := hardware.ParseFit(s.hardware)
 	if err != nil {
@@ -122,7 +122,7 @@ func (s *server) fit() (hardware.Fit, hardware.Budget, error) {
 	return f, budget, err
 }
 
-// read returns the server's requests, by arrival.
+// read returns the requests of the server, in order of arrival.
 func (s *server) read(data string) ([]request, error) {
 	format := s.format
 	if s.inFlight > 0 {
@@ -142,10 +142,10 @@ func (s *server) read(data string) ([]request, error) {
 	return all, err
 }
 
-// metrics are the times of a run.
+// metrics contains the times of a run.
 type metrics struct{ ttft, tpot, itl, e2e metric }
 
-// measure returns the times that were measured.
+// measure returns the measured times.
 func (s *server) measure() metrics {
 	of := func(least int, value func(*request) float64) (m metric) {
 		var values []float64
@@ -158,7 +158,7 @@ func (s *server) measure() metrics {
 			m.mean += v / float64(len(values))
 		}
 		slices.Sort(values)
-		rank := func(p float64) float64 { return values[int(math.Round(p*float64(len(values)-1)))] } // as reports have it
+		rank := func(p float64) float64 { return values[int(math.Round(p*float64(len(values)-1)))] } // nearest rank, as in reports
 		m.p50, m.p99 = rank(0.5), rank(0.99)
 		return m
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/hardware"
 )
 
-// turns are the flags of a closed loop on a server of one's own.
+// turns are the flags for a closed loop on a server of the user.
 type turns struct {
 	path, hardware        string
 	inFlight, page, seats int
@@ -24,7 +24,7 @@ func (t *turns) bindFlags(fs *flag.FlagSet) {
 	fs.IntVar(&t.seats, "seats", 128, "its --max-running-requests")
 }
 
-// judge prints the row of the server, by SGLang's rules and by the reference's.
+// judge prints the row of the server, by SGLang's rules and by the reference's rules.
 func (t *turns) judge(out io.Writer) error {
 	s := &server{
 		name: t.path, path: t.path, engine: sglangEngine, hardware: t.hardware, pods: 1, inFlight: t.inFlight, unbounded: true,

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Rates of results count if they meet the limits, once for each tensor parallelism.
+// Only the best rate within the limits counts for each tensor parallelism.
 func TestResultsAreRead(t *testing.T) {
 	q := listQuestions()[0] // TTFT 1000 ms, TPOT 30 ms
 	one, two := map[int]rate{}, map[int]rate{}
@@ -23,7 +23,7 @@ func TestResultsAreRead(t *testing.T) {
 	}
 }
 
-// The load of even gaps is that of the gaps, and a plan in which no load meets the limits has none.
+// With even gaps the rate is computed from the gap. A plan without a load within the limits has no rate.
 func TestPlansAreRead(t *testing.T) {
 	q := listQuestions()[0] // 256 output tokens
 	const text = `{"variants":[{"highest_load":{"load":2,"output_throughput_tok_s":5000}}]}`
@@ -37,7 +37,7 @@ func TestPlansAreRead(t *testing.T) {
 	}
 }
 
-// Rankings are the same, differ by rates of at most 5 % apart only, or differ.
+// Two rankings are the same, a tie of rates at most 5 % apart, or different.
 func TestRankingsAreJudged(t *testing.T) {
 	rates := func(a, b, c float64) map[int]rate {
 		return map[int]rate{1: {tokens: a}, 2: {tokens: b}, 4: {tokens: c}}
@@ -66,7 +66,8 @@ func TestRankingsAreJudged(t *testing.T) {
 	}
 }
 
-// Experiments have the factors of two pools set to 1 once for each tensor parallelism that two workers fit with.
+// One experiment per tensor parallelism sets the correction factors of two pools to 1. Only a tensor parallelism that
+// leaves room for two workers counts.
 func TestExperimentsAreWritten(t *testing.T) {
 	q := listQuestions()[0]
 	text := q.writeExperiments()
@@ -77,7 +78,7 @@ func TestExperimentsAreWritten(t *testing.T) {
 	}
 }
 
-// A table has a row for each question and one of counts, all of as many cells.
+// A table has a row for each question and a row of counts. All rows have the same number of cells.
 func TestTablesAreWritten(t *testing.T) {
 	a := func(one, two float64) *answer {
 		return &answer{one: map[int]rate{1: {tokens: one}, 2: {tokens: 10}}, two: map[int]rate{1: {tokens: two, split: "3+5"}}}

@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// comparison is a question with its answers.
+// comparison is a question and its answers.
 type comparison struct {
 	question
-	peer, plain  *answer // of aiconfigurator, and without its factors for two pools
-	closed, even *answer // of replay in a closed loop, and of one pool with arrivals at even gaps
+	peer, plain  *answer // aiconfigurator with and without its correction factors for two pools
+	closed, even *answer // replay in a closed loop, and replay with arrivals at even gaps (one pool only)
 }
 
-// compareAnswers asks both programs.
+// compareAnswers gets the answers of both programs.
 func compareAnswers(ctx context.Context, q question, program, binary, dir string) (c comparison, err error) {
 	c.question = q
 	if c.peer, c.plain, err = askPeer(ctx, &q, program, dir); err == nil {
@@ -30,10 +30,10 @@ func compareAnswers(ctx context.Context, q question, program, binary, dir string
 	return c, err
 }
 
-// near is the difference of two rates, as a share, up to which they are a tie.
+// near is the relative difference up to which two rates are a tie.
 const near = 0.05
 
-// rankRates returns tensor parallelism from the highest rate to the lowest, of what meets the limits.
+// rankRates returns the tensor parallelisms with a rate, in descending order of the rate.
 func rankRates(all map[int]rate) []int {
 	order := make([]int, 0, len(all))
 	for tp, r := range all {
@@ -66,8 +66,8 @@ func formatRank(all map[int]rate) string {
 	return strings.Join(parts, ", ")
 }
 
-// judgeRank compares two rankings: yes, tie where rates that change places are at most 5 % apart in one of them, or no. Rankings of other
-// tensor parallelism differ.
+// judgeRank compares two rankings and returns yes, tie or no. It returns tie if all rates in different order are at
+// most 5 % apart in one ranking. Rankings with different tensor parallelisms return no.
 func judgeRank(a, b map[int]rate) string {
 	x, y := rankRates(a), rankRates(b)
 	if slices.Equal(x, y) {
@@ -93,10 +93,10 @@ func isOpposite(a, b, c, d float64) bool {
 
 func isNear(a, b float64) bool { return math.Abs(a-b) <= near*max(a, b) }
 
-// isNearPools reports whether one pool and two are a tie.
+// isNearPools reports whether the best rates of one pool and of two pools are a tie.
 func (a *answer) isNearPools() bool { return isNear(findBest(a.two).tokens, findBest(a.one).tokens) }
 
-// judgePools compares which of one pool and two is better: yes, tie or no.
+// judgePools reports whether both answers prefer the same number of pools. It returns yes, tie or no.
 func judgePools(a, b *answer) string {
 	switch {
 	case (findBest(a.two).tokens-findBest(a.one).tokens)*(findBest(b.two).tokens-findBest(b.one).tokens) > 0:
@@ -107,7 +107,7 @@ func judgePools(a, b *answer) string {
 	return "no"
 }
 
-// formatGain returns how much higher the best rate of two pools is than that of one.
+// formatGain returns the relative gain of the best rate of two pools over one pool.
 func formatGain(a *answer) string {
 	one, two := findBest(a.one).tokens, findBest(a.two).tokens
 	switch {
@@ -121,7 +121,7 @@ func formatGain(a *answer) string {
 	return fmt.Sprintf("%+.0f %%", 100*(two/one-1))
 }
 
-// formatTables returns the answers to each question, and how many rankings are the same.
+// formatTables returns tables with the answers to each question and the number of equal rankings.
 func formatTables(all []comparison) string {
 	one := func(a *answer) string { return formatRank(a.one) }
 	two := func(a *answer) string { return formatRank(a.two) }
@@ -139,11 +139,11 @@ func formatTables(all []comparison) string {
 	return strings.Join(tables, "\n")
 }
 
-// column is an answer next to that of aiconfigurator.
+// column is an answer that is compared with the answer of aiconfigurator.
 type column struct {
 	title string
 	of    func(c *comparison) *answer
-	judge func(a, b *answer) string // compares aiconfigurator's ranking with it; nil: not compared
+	judge func(a, b *answer) string // compares the ranking of aiconfigurator with this ranking; nil: not compared
 }
 
 // formatTable returns a table with a row for each question.

@@ -1,11 +1,12 @@
-// Command aiconf answers questions with NVIDIA's aiconfigurator and with replay plan, and compares the rankings of both.
+// Command aiconf compares the rankings of NVIDIA's aiconfigurator and of replay plan for a list of questions.
 //
 //	python3 -m venv .venv && .venv/bin/pip install aiconfigurator==0.12.0
 //	go run ./tools/aiconf -aiconfigurator .venv/bin/aiconfigurator [-write internal/accuracy/tables.txt]
 //
-// A question has a model, a GPU, fixed lengths of prompts and answers, and limits on TTFT and TPOT. Both programs rank tensor
-// parallelism, and one pool against prefill and decode pools, by output tokens a second and GPU within the limits. With -write
-// the tables replace those of a document. Without aiconfigurator the tool prints one line and ends with exit code 0.
+// A question has a model, a GPU, fixed lengths of prompts and answers, and limits on TTFT and TPOT. Both programs
+// rank tensor parallelisms, and compare one pool with prefill and decode pools. The rate is output tokens per second
+// and GPU within the limits. With -write the tables replace the tables of a document. Without aiconfigurator, the
+// tool prints one line and ends with exit code 0.
 //
 // Read questions.go, peer.go (aiconfigurator), own.go (replay plan), compare.go, then main.go.
 package main
@@ -27,7 +28,7 @@ import (
 	"github.com/replay-llm/replay/tools/stopwatch"
 )
 
-// tableName names the tables in a document.
+// tableName is the name of the tables in a document.
 const tableName = "aiconfigurator"
 
 // settings are the flags.
@@ -55,7 +56,7 @@ func main() {
 	}
 }
 
-// run answers questions, prints the tables, and writes them where a document is given.
+// run answers the questions, prints the tables, and writes them into a document if one is given.
 func (s *settings) run(out io.Writer) error {
 	if _, err := exec.LookPath(s.program); err != nil {
 		return fmt.Errorf("%w: %w", errNoPeer, err)

@@ -13,16 +13,16 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/cli"
 )
 
-// requests is the number of requests of a replay: many times those in flight, so that the first and last ones have
-// little weight.
+// requests is the number of requests of a replay. It is much larger than the number in flight, so that start and end
+// have little weight.
 const requests = 4000
 
 // interval is the time between arrivals at a load of 1, in ms.
 const interval = 100
 
-// askOwn returns the answer of replay plan: the highest load of one worker of one pool and, in a closed loop, of each split of the
-// GPUs. The limits are those of the median request. In a closed loop the load is the number of requests in flight; otherwise
-// requests arrive at even gaps.
+// askOwn returns the answer of replay plan: the highest load of each configuration. It plans one worker of one pool
+// and, in a closed loop, each split of the GPUs. The limits apply to the median request. In a closed loop the load is
+// the number of requests in flight. Otherwise requests arrive at even gaps.
 func askOwn(ctx context.Context, q *question, binary string, closed bool) (*answer, error) {
 	a := newAnswer()
 	for _, tp := range q.tps {
@@ -32,7 +32,7 @@ func askOwn(ctx context.Context, q *question, binary string, closed bool) (*answ
 		}
 		r.tokens /= float64(tp)
 		keepBest(a.one, tp, r)
-		if !closed { // at even gaps the queue of two pools would still grow when the last request arrives
+		if !closed { // at even gaps, the queue of two pools still grows when the last request arrives
 			continue
 		}
 		for _, s := range q.splits(tp) {
@@ -48,8 +48,8 @@ func askOwn(ctx context.Context, q *question, binary string, closed bool) (*answ
 	return a, nil
 }
 
-// findHighestLoad returns the output tokens a second of a cluster at its highest load; 0: the model does not fit, or no load meets
-// the limits.
+// findHighestLoad returns the output tokens per second of a cluster at its highest load. It returns 0 if the model
+// does not fit or no load meets the limits.
 func (q *question) findHighestLoad(ctx context.Context, binary string, tp int, closed bool, pools ...string) (r rate, err error) {
 	args := append([]string{
 		"plan", "--input-tokens", strconv.Itoa(q.input), "--output-tokens", strconv.Itoa(q.output), "--request-count", strconv.Itoa(requests),
@@ -76,8 +76,8 @@ func (q *question) findHighestLoad(ctx context.Context, binary string, tp int, c
 	return q.readHighestLoad(out.Bytes(), closed)
 }
 
-// readHighestLoad reads the output tokens a second of a plan at its highest load. Of even gaps they follow from the gap, since the
-// throughput of a replay includes the time until the last request ends.
+// readHighestLoad reads the output tokens per second of a plan at its highest load. For even gaps it computes them
+// from the gap. The throughput of the replay would include the time after the last arrival.
 func (q *question) readHighestLoad(text []byte, closed bool) (r rate, err error) {
 	type loads struct {
 		Highest *struct {

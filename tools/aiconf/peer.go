@@ -15,14 +15,14 @@ import (
 	"strings"
 )
 
-// errNoPeer is the error if aiconfigurator is not installed.
+// errNoPeer reports that aiconfigurator is not installed.
 var errNoPeer = errors.New("aiconfigurator is not installed (pip install aiconfigurator==0.12.0)")
 
-// resultFile has the configurations that aiconfigurator found best, below the directory of an experiment.
+// resultFile contains the best configurations of aiconfigurator, below the directory of an experiment.
 const resultFile = "best_config_topn.csv"
 
-// writeExperiments returns the file of experiments of a question: one pool, and for each tensor parallelism prefill and decode
-// pools, with aiconfigurator's factors and without them.
+// writeExperiments returns the experiment file of a question. It has one experiment for one pool. For each tensor
+// parallelism it has two experiments for prefill and decode pools, with and without aiconfigurator's factors.
 func (q *question) writeExperiments() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "agg:\n  serving_mode: agg\n  model_path: %s\n  system_name: %s_sxm\n  backend_name: vllm\n", q.checkpoint, q.gpu)
@@ -55,7 +55,7 @@ func (q *question) writeLimits(b *strings.Builder) {
 	fmt.Fprintf(b, "  total_gpus: %d\n  isl: %d\n  osl: %d\n  ttft: %d.0\n  tpot: %d.0\n", q.gpus, q.input, q.output, q.ttft, q.tpot)
 }
 
-// writeCandidates writes the parallelism that workers of a role may have: tensor parallelism alone, of experts too.
+// writeCandidates writes the allowed parallelism of a role. Only tensor parallelism is allowed, also for experts.
 func writeCandidates(b *strings.Builder, role string, tps []int) {
 	list := strings.ReplaceAll(fmt.Sprint(tps), " ", ", ")
 	for _, kind := range []string{"num_gpu", "tp", "moe_tp"} {
@@ -66,7 +66,7 @@ func writeCandidates(b *strings.Builder, role string, tps []int) {
 	}
 }
 
-// askPeer returns the answer of aiconfigurator, and its answer without its factors for two pools.
+// askPeer returns the answer of aiconfigurator with its factors for two pools, and the answer without them.
 func askPeer(ctx context.Context, q *question, program, dir string) (a, plain *answer, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, nil, err
@@ -107,7 +107,8 @@ func askPeer(ctx context.Context, q *question, program, dir string) (a, plain *a
 	return a, plain, err
 }
 
-// readResults reads the configurations of an experiment, and keeps the best one of each tensor parallelism that meets the limits.
+// readResults reads the configurations of an experiment. For each tensor parallelism it keeps the best configuration
+// within the limits.
 func (q *question) readResults(text []byte, into map[int]rate) error {
 	rows, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
 	if err != nil || len(rows) == 0 {

@@ -4,16 +4,16 @@ import "fmt"
 
 // question is a model on a GPU with fixed lengths and limits.
 type question struct {
-	model, checkpoint string   // as replay and as aiconfigurator name it
-	gpu               string   // as replay names it
-	gpus              int      // of the cluster; aiconfigurator divides them into replicas
-	input, output     int      // tokens
-	ttft, tpot        int      // limits, ms
-	tps               []int    // tensor parallelism to rank
-	flags             []string // of replay, for what aiconfigurator reads from the checkpoint
+	model, checkpoint string   // names of replay and of aiconfigurator
+	gpu               string   // name of replay
+	gpus              int      // GPUs of the cluster; aiconfigurator divides them into replicas
+	input, output     int      // in tokens
+	ttft, tpot        int      // limits in ms
+	tps               []int    // tensor parallelisms to rank
+	flags             []string // flags of replay for values that aiconfigurator reads from the checkpoint
 }
 
-// listQuestions returns the questions. Neither program has a rate for tensor parallelism that the weights do not fit on.
+// listQuestions returns the questions. If the weights do not fit, neither program reports a rate.
 func listQuestions() []question {
 	const small, large, middle, moe, big, deepseek = "meta-llama/Meta-Llama-3.1-8B", "meta-llama/Meta-Llama-3.1-70B", "Qwen/Qwen3-32B", "Qwen/Qwen3-30B-A3B", "Qwen/Qwen3-235B-A22B", "deepseek-ai/DeepSeek-V3"
 	node := []int{1, 2, 4, 8}
@@ -31,33 +31,33 @@ func listQuestions() []question {
 	}
 }
 
-// name describes the question in a table.
+// name returns the description of the question in a table.
 func (q *question) name() string {
 	return fmt.Sprintf("%s, %d × %s, %d + %d tokens, TTFT %d ms, TPOT %d ms", q.model, q.gpus, q.gpu, q.input, q.output, q.ttft, q.tpot)
 }
 
-// answer is the answer of a program: output tokens a second and GPU by tensor parallelism, if it meets the limits.
+// answer is the answer of a program: rates by tensor parallelism. Configurations that miss the limits have no rate.
 type answer struct {
-	one, two map[int]rate // one pool; prefill and decode pools
+	one, two map[int]rate // one: one pool; two: prefill and decode pools
 }
 
 // newAnswer returns an answer without rates.
 func newAnswer() *answer { return &answer{one: map[int]rate{}, two: map[int]rate{}} }
 
-// rate is a highest load.
+// rate is the rate at the highest load.
 type rate struct {
-	tokens float64 // output tokens a second and GPU
-	split  string  // prefill and decode workers of two pools
+	tokens float64 // output tokens per second and GPU
+	split  string  // prefill and decode workers, such as 3+5; "": one pool
 }
 
-// keepBest stores a rate if it is higher than the one that is there.
+// keepBest stores a rate if it is higher than the stored rate.
 func keepBest(all map[int]rate, tp int, r rate) {
 	if r.tokens > all[tp].tokens {
 		all[tp] = r
 	}
 }
 
-// findBest returns the highest rate; 0: none meets the limits.
+// findBest returns the highest rate; 0: no rate.
 func findBest(all map[int]rate) (b rate) {
 	for _, r := range all {
 		if r.tokens > b.tokens {
@@ -67,7 +67,7 @@ func findBest(all map[int]rate) (b rate) {
 	return b
 }
 
-// splits returns how prefill and decode workers divide the GPUs.
+// splits returns all pairs of prefill and decode workers that use the GPUs.
 func (q *question) splits(tp int) (all [][2]int) {
 	n := q.gpus / tp
 	for prefill := 1; prefill < n; prefill++ {

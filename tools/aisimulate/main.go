@@ -1,13 +1,14 @@
-// Command aisimulate replays a trace with NVIDIA's AISimulate and with replay, on the same cluster, and compares their
+// Command aisimulate replays a trace on the same cluster with NVIDIA's AISimulate and with replay. It compares their
 // reports, time and memory.
 //
 //	python3.11 -m venv .venv && .venv/bin/pip install aisimulate==0.13.0.dev202610130000000070
 //	.venv/bin/pip install --no-deps ai-dynamo==1.6.1 ai-dynamo-runtime==1.6.1 && .venv/bin/pip install uvloop fastapi pyzmq msgspec blake3
 //	go run ./tools/aisimulate -aisimulate .venv/bin/aisimulate [-trace FILE] [-write internal/accuracy/tables.txt]
 //
-// Both have 8 workers of an H100 with Llama-3.1-8B, KV caches of 6,765 blocks of 64 tokens, 1,024 seats and 8,192 tokens a
-// pass. The KV router of AISimulate is that of its stack "dynamo"; where that is not installed, its rows are left out. With -write
-// the table replaces that of a document. Without AISimulate, or without the trace, the tool prints one line and ends with exit code 0.
+// Both use 8 workers of an H100 with Llama-3.1-8B. Each worker has 6,765 KV blocks of 64 tokens, 1,024 seats and
+// 8,192 tokens per pass. AISimulate's KV router belongs to its stack "dynamo". If the stack is not installed, the
+// rows are omitted. With -write the table replaces the table of a document. Without AISimulate or the trace, the tool
+// prints one line and ends with exit code 0.
 package main
 
 import (
@@ -27,10 +28,10 @@ import (
 	"github.com/replay-llm/replay/tools/stopwatch"
 )
 
-// tableName names the table in a document.
+// tableName is the name of the table in a document.
 const tableName = "aisimulate"
 
-// The cluster of both.
+// The cluster of both programs.
 const (
 	workers     = 8
 	blocks      = 6765
@@ -39,7 +40,7 @@ const (
 	passTokens  = 8192
 )
 
-// errNoPeer reports that there is nothing to compare with.
+// errNoPeer reports that a comparison is not possible.
 var errNoPeer = errors.New("nothing to compare with")
 
 // settings are the flags.
@@ -67,7 +68,8 @@ func main() {
 	}
 }
 
-// run measures both programs with both routers, prints the table, and writes it where a document is given.
+// run measures both programs with both routers and prints the table. It writes the table into a document if one is
+// given.
 func (s *settings) run(ctx context.Context, out io.Writer) error {
 	if _, err := exec.LookPath(s.program); err != nil {
 		return fmt.Errorf("%w: %w", errNoPeer, err)
@@ -79,7 +81,7 @@ func (s *settings) run(ctx context.Context, out io.Writer) error {
 		}
 		s.trace = found
 	}
-	if err := os.Setenv("DYN_LOG", "error"); err != nil { // a line for each request otherwise
+	if err := os.Setenv("DYN_LOG", "error"); err != nil { // otherwise AISimulate logs a line per request
 		return err
 	}
 	dir, err := os.MkdirTemp("", "aisimulate")
@@ -106,7 +108,7 @@ func (s *settings) run(ctx context.Context, out io.Writer) error {
 	return accuracy.ReplaceTables(s.document, map[string]string{tableName: table})
 }
 
-// routing is a router by the names of both programs.
+// routing is a router with its names in both programs.
 type routing struct{ title, stack, theirs, ours string }
 
 func listRouters() []routing {
@@ -116,7 +118,7 @@ func listRouters() []routing {
 	}
 }
 
-// report is what both programs report, under the same keys.
+// report contains the values that both programs report with the same keys.
 type report struct {
 	Requests   int     `json:"completed_requests"`
 	Reused     float64 `json:"prefix_cache_reused_ratio"`
@@ -128,15 +130,15 @@ type report struct {
 	Duration   float64 `json:"duration_ms"`
 }
 
-// comparison is what both programs report with a router, and the medians of what it took them.
+// comparison contains the reports of both programs with one router, and the medians of their costs.
 type comparison struct {
 	routing
 	ours, theirs       report
-	ourWall, theirWall float64 // seconds by the clock
-	ourCPU, theirCPU   float64 // seconds of the processor
+	ourWall, theirWall float64 // wall time in seconds
+	ourCPU, theirCPU   float64 // CPU time in seconds
 }
 
-// compare runs both programs in turn with a router.
+// compare runs both programs alternately with one router.
 func (s *settings) compare(ctx context.Context, dir string, r routing) (comparison, error) {
 	c := comparison{routing: r}
 	config := filepath.Join(dir, "config.yaml")
@@ -187,7 +189,7 @@ engine:
 %s`, s.trace, workers, passTokens, seats, blockTokens, blocks, r.theirs)
 }
 
-// runOnce runs a program and reads the report that it prints.
+// runOnce runs a program and decodes the report that it prints.
 func runOnce(ctx context.Context, program string, args []string, into *report) (stopwatch.Cost, error) {
 	cost, err := stopwatch.Once(ctx, program, args...)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// program writes a program that prints a report, whatever it is asked.
+// program writes a program that always prints the same report.
 func program(t *testing.T, name, report string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
@@ -19,7 +19,8 @@ func program(t *testing.T, name, report string) string {
 	return path
 }
 
-// Both programs are asked for the same cluster, and the table has what they report; reports of other work are refused.
+// Both programs get the same cluster, and the table contains their reports. Reports with different numbers of
+// requests are rejected.
 func TestCompare(t *testing.T) {
 	trace := filepath.Join(t.TempDir(), "trace.jsonl")
 	if err := os.WriteFile(trace, nil, 0o600); err != nil {

@@ -1,4 +1,4 @@
-// Command api holds the stable part of the Go API to testdata/api, with apidiff:
+// Command api compares the stable part of the Go API with testdata/api, by means of apidiff:
 //
 //	go run ./tools/api            # fails when a program that uses it would no longer build
 //	go run ./tools/api -update    # accepts the present API
@@ -18,7 +18,7 @@ import (
 	"strings"
 )
 
-// apidiff is the program that compares, at a version that does not change alone.
+// apidiff is the comparison program at a fixed version.
 const apidiff = "golang.org/x/exp/cmd/apidiff@v0.0.0-20261014143641-f0251eb4aa3e"
 
 // module is the path of the module.
@@ -40,17 +40,17 @@ func main() {
 
 // api is the stable part of a module's API.
 type api struct {
-	root     string // folder of the module; baselines are in testdata/api there
+	root     string // module folder, with the baselines in testdata/api
 	module   string
 	packages []stable
 	out      io.Writer
 }
 
-// incompatible is what check ends with when the API is not as promised.
+// incompatible is the error if the stable API has changed incompatibly.
 const incompatible = `the stable Go API has changed so that programs that use it may no longer build.
 Undo that, or, if it is meant, run "go run ./tools/api -update", commit testdata/api with it and say so in CHANGELOG.md`
 
-// check compares each package with its baseline and prints what is incompatible.
+// check compares each package with its baseline and prints the incompatible changes.
 func (a *api) check() error {
 	broken := false
 	for _, p := range a.packages {
@@ -69,7 +69,7 @@ func (a *api) check() error {
 	return nil
 }
 
-// compare returns the incompatible changes of what is stable in p.
+// compare returns the incompatible changes in the stable part of p.
 func (a *api) compare(p *stable) ([]string, error) {
 	dir, err := os.MkdirTemp("", "api")
 	if err != nil {
@@ -106,16 +106,16 @@ func (a *api) update() error {
 	return nil
 }
 
-// baseline returns the name of the file with the export data of p.
+// baseline returns the file with the export data of p.
 func (a *api) baseline(p *stable) string {
 	return filepath.Join(a.root, "testdata", "api", strings.ReplaceAll(p.path, "/", "-")+".gz")
 }
 
-// apidiff runs apidiff in the module and returns what it prints.
+// apidiff runs apidiff in the module and returns its output.
 func (a *api) apidiff(args ...string) (string, error) {
 	cmd := exec.Command("go", append([]string{"run", apidiff}, args...)...)
 	cmd.Dir = a.root
-	cmd.Env = append(os.Environ(), "GOFLAGS=-trimpath", "GOWORK=off") // no names of folders of this machine
+	cmd.Env = append(os.Environ(), "GOFLAGS=-trimpath", "GOWORK=off") // omits the folder names of this machine
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -125,7 +125,7 @@ func (a *api) apidiff(args ...string) (string, error) {
 	return string(out), nil
 }
 
-// packFile writes from, packed, to a file.
+// packFile writes a compressed copy of a file.
 func packFile(from, to string) error {
 	data, err := os.ReadFile(from)
 	if err != nil {
@@ -143,7 +143,7 @@ func packFile(from, to string) error {
 	return errors.Join(err, w.Close(), f.Close())
 }
 
-// unpackFile writes what is packed in from to a file.
+// unpackFile writes an uncompressed copy of a file.
 func unpackFile(from, to string) error {
 	f, err := os.Open(from)
 	if err != nil {

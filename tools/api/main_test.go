@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// A change of what is stable fails until the baseline is taken anew, and one of what is not passes.
+// A change of a stable name fails until the baseline is updated. A change of an unstable name passes.
 func TestIncompatibleChangesFail(t *testing.T) {
 	if out, err := exec.Command("go", "mod", "download", strings.Replace(apidiff, "/cmd/apidiff", "", 1)).CombinedOutput(); err != nil {
 		t.Skipf("skipped: apidiff cannot be downloaded: %v: %s", err, out[:min(len(out), 200)])
@@ -66,7 +66,7 @@ func TestIncompatibleChangesFail(t *testing.T) {
 	}
 }
 
-// What apidiff prints is sifted by the names that are stable.
+// keep selects the changes of stable names in the output of apidiff.
 func TestKeep(t *testing.T) {
 	const text = "Incompatible changes:\n- (*Report).Write: removed\n- (*Reporter).Write: removed\n- Report.TTFT: changed from int to float64\n- Pair[T].A: removed\n- Run: removed\n"
 	p := stable{names: []string{"Report", "Pair"}}
@@ -79,7 +79,8 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// docs/api.md has a row of each stable package, with the names that are stable in it; each stable package has a baseline, and no other has.
+// docs/api.md has a row for each stable package with its stable names. Each stable package has a baseline, and there
+// are no further baselines.
 func TestPageListsWhatIsStable(t *testing.T) {
 	page, err := os.ReadFile("../../docs/api.md")
 	if err != nil {
@@ -116,7 +117,7 @@ func TestPageListsWhatIsStable(t *testing.T) {
 	}
 }
 
-// Every name that is stable is one that its package has.
+// Every stable name exists in its package.
 func TestStableNamesExist(t *testing.T) {
 	for _, p := range listPackages() {
 		for _, name := range p.names {
@@ -127,7 +128,7 @@ func TestStableNamesExist(t *testing.T) {
 	}
 }
 
-// The program on the page is that of an example with tested numbers.
+// The program on the page is equal to a tested example.
 func TestPageHasTheExample(t *testing.T) {
 	page, err := os.ReadFile("../../docs/api.md")
 	if err != nil {

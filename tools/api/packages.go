@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// stable is a package with a part that other programs may use.
+// stable is a package with a stable API.
 type stable struct {
-	path  string   // below the module
-	names []string // of what is stable in it; none: everything it exports
+	path  string   // path below the module
+	names []string // stable names; none: all exported names
 }
 
-// listPackages returns what is stable. docs/api.md has a row of each.
+// listPackages returns the stable packages. docs/api.md has a row for each of them.
 func listPackages() []stable {
 	return []stable{
 		{path: "replay"},
@@ -29,7 +29,7 @@ func listPackages() []stable {
 	}
 }
 
-// keep returns the changes in what apidiff printed that are of something stable.
+// keep returns the changes in the output of apidiff that concern stable names.
 func (p *stable) keep(text string) []string {
 	var kept []string
 	for line := range strings.Lines(text) {
@@ -44,8 +44,8 @@ func (p *stable) keep(text string) []string {
 	return kept
 }
 
-// nameOf returns the name that a change is about, in the scope of its package: Report in "(*Report).Write: removed" and
-// in "Report.TTFT: changed from ...".
+// nameOf returns the package-level name that a change concerns, such as Report in "(*Report).Write: removed" and in
+// "Report.TTFT: changed from ...".
 func nameOf(change string) string {
 	change = strings.TrimLeft(change, "(*")
 	end := strings.IndexFunc(change, func(r rune) bool { return strings.ContainsRune(".:)[ ,", r) })

@@ -1,11 +1,10 @@
-// Package bench holds the benchmarks of whole replays, with the cases of the
-// comparison with the reference.
+// Package bench contains benchmarks of whole replays. The cases are those of the comparison with the reference.
 //
 //	go test ./tools/bench -run '^$' -bench Replay
 //	go test ./tools/bench -run '^$' -bench Replay -rows 'KV router' -profiles DIR
 //
-// A replay begins with the workload in memory and ends with the report, as the
-// reference times it. Read replay_test.go, workload_test.go, scale_test.go.
+// A replay starts with the workload in memory and ends with the report, like the time in the reference's report. Read
+// replay_test.go, workload_test.go, scale_test.go.
 package bench
 
 import (
@@ -43,11 +42,11 @@ func BenchmarkReplay(b *testing.B) {
 	}
 }
 
-// benchmark replays a row again and again.
+// benchmark replays a row repeatedly.
 func benchmark(b *testing.B, r *row.Row) {
 	w := workload(b, r)
 	cfg := config(b, r, w)
-	report := replay(b, cfg) // caches are warm from here on
+	report := replay(b, cfg) // the first replay fills the caches
 	stop := profile(b, r)
 	for b.Loop() {
 		replay(b, cfg)
@@ -61,8 +60,7 @@ func benchmark(b *testing.B, r *row.Row) {
 	b.ReportMetric(each/float64(report.OutputTokens), "ns/token")
 }
 
-// profile starts a CPU profile of the row, if one is wanted. What it returns
-// ends it.
+// profile starts a CPU profile of the row if -profiles is set. It returns a function that stops the profile.
 func profile(b *testing.B, r *row.Row) (stop func()) {
 	if *profiles == "" {
 		return func() {}

@@ -6,8 +6,7 @@ import (
 	"github.com/replay-llm/replay/tools/benchpeer/row"
 )
 
-// Every row is a replay that ends with all requests answered, also when it is
-// small. A row without its trace says so.
+// Every row, also a small one, ends with all requests answered. A row without its trace is skipped.
 func TestRowsRun(t *testing.T) {
 	for _, r := range row.All() {
 		t.Run(r.Name(), func(t *testing.T) {

@@ -7,9 +7,8 @@ import (
 	"github.com/replay-llm/replay/tools/benchpeer/row"
 )
 
-// BenchmarkScale replays more requests, and more workers: ns/request should not
-// grow with the one, and little with the other. Numbers of the size that counts
-// come from tools/benchpeer -scale.
+// BenchmarkScale replays more requests and more workers. The time per request should not grow with requests, and only
+// a little with workers. tools/benchpeer -scale measures the real size.
 func BenchmarkScale(b *testing.B) {
 	for _, size := range []struct{ requests, workers int }{
 		{row.ConversationRequests, 8}, {row.ConversationRequests, 64}, {row.ConversationRequests, 512},

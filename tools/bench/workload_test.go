@@ -18,7 +18,7 @@ import (
 	"github.com/replay-llm/replay/tools/benchpeer/row"
 )
 
-// workload reads or makes the requests of a row.
+// workload reads or generates the requests of a row.
 func workload(tb testing.TB, r *row.Row) *loadgen.Workload {
 	tb.Helper()
 	if r.Source == row.Synthetic {
@@ -53,10 +53,10 @@ func workload(tb testing.TB, r *row.Row) *loadgen.Workload {
 	return w
 }
 
-// seed is the command's own default.
+// seed is the default seed of the command.
 const seed = 42
 
-// config returns the replay of a row, as the command makes it of the row's arguments.
+// config returns the configuration of a row, as the command makes it from the row's arguments.
 func config(tb testing.TB, r *row.Row, w *loadgen.Workload) offline.Config {
 	tb.Helper()
 	c := offline.Config{Config: harness.Config{

@@ -32,8 +32,8 @@ say() { echo "{\"wall_time_ms\": $1, \"completed_requests\": $2}" > "$out"; }
 	return path
 }
 
-// table runs the command on one row, ours and the reference being scripts, and
-// returns the row's line and the calls that were made.
+// table runs the command on one row. Scripts replace this program and the reference. It returns the line of the row
+// and the calls of the scripts.
 func table(t *testing.T, ours, theirs string, flags ...string) (code int, line string, calls []string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -71,8 +71,8 @@ func table(t *testing.T, ours, theirs string, flags ...string) (code int, line s
 	return code, line, calls
 }
 
-// Every release runs once, ours once to warm up, then ours and the release that
-// is the fastest in its simulation in turn; here it is also that of the command.
+// Every release runs once, and this program runs once to warm up. Then this program and the fastest release run
+// alternately. Here one release is the fastest by both figures.
 func TestPairs(t *testing.T) {
 	code, line, calls := table(t, `say 2 7`, `
 case $version in
@@ -85,13 +85,13 @@ esac`, "-pairs", "2")
 	if want := "| 2 ms / 900 ms / 100 ms | 50x [50x–50x] (1.4.2) | ≥ 40x |"; !strings.Contains(line, want) {
 		t.Errorf("row %s, want %s", line, want)
 	}
-	// Two shells take the same memory, and the sleeping one is not 30 times slower.
+	// both shells need the same memory, and the sleeping shell is less than 30 times slower
 	if code != 1 || !regexp.MustCompile(`\| MISSED: (command, )?memory \|$`).MatchString(line) {
 		t.Errorf("exit %d, row %s, want memory missed", code, line)
 	}
 }
 
-// Which release is the fastest is asked for each figure.
+// The fastest release is selected for each figure.
 func TestPairsWithTwoReleases(t *testing.T) {
 	_, line, calls := table(t, `say 2 7`, `
 case $version in
@@ -106,8 +106,7 @@ esac`, "-pairs", "1")
 	}
 }
 
-// A release that does not finish is slower than one that does, however long
-// that takes, and is not run again.
+// A release that does not finish counts as slower than any release that finishes. It is not run again.
 func TestUnfinished(t *testing.T) {
 	_, line, calls := table(t, `say 2 7`, `
 case $version in
@@ -142,7 +141,7 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// A release gets no longer than it takes to be the slower one for certain.
+// The time limit of a release is long enough to be certain that it is the slower release.
 func TestEnough(t *testing.T) {
 	for _, c := range []struct {
 		first outcome
@@ -158,7 +157,7 @@ func TestEnough(t *testing.T) {
 	}
 }
 
-// A program of ours that fails fails its row alone.
+// An error of this program fails only its row.
 func TestOursFails(t *testing.T) {
 	code, line, _ := table(t, `echo no such flag >&2; exit 2`, `say 100 7`, "-pairs", "1")
 	if code != 1 || !strings.HasSuffix(line, "ours did not finish: exit 2: no such flag |") {
@@ -204,7 +203,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// The memory of a release that was ended early is no measure next to one that finished.
+// The memory of a release that was stopped early is not compared with the memory of a release that finished.
 func TestPeak(t *testing.T) {
 	ours, early, late := outcome{peakMiB: 5}, outcome{peakMiB: 60, unfinished: "time was up"}, outcome{peakMiB: 100}
 	for _, c := range []struct {
@@ -225,7 +224,7 @@ func TestPeak(t *testing.T) {
 	}
 }
 
-// The peak of a command is its own, not that of the program that measures.
+// The measured peak is the peak of the command, not of the program that measures.
 func TestPeakIsTheCommandsOwn(t *testing.T) {
 	ballast := bytes.Repeat([]byte{1}, 100<<20)
 	dir := t.TempDir()

@@ -1,5 +1,5 @@
-// Command benchpeer measures the speed-up over the published reference, the growth of time and memory with the work,
-// and the cost of sweeps and files.
+// Command benchpeer measures the speed-up over the published reference. It also measures the growth of time and
+// memory with the workload, and the cost of sweeps and output files.
 //
 //	go run ./tools/benchpeer                    the whole table; takes ten minutes
 //	go run ./tools/benchpeer -only 'KV router'  some rows, by title or name
@@ -10,8 +10,7 @@
 //	go run ./tools/benchpeer outputs            the files that a run leaves
 //	go run ./tools/benchpeer tile -n 1000000 SHORT.jsonl LONG.jsonl
 //
-// Each ends with exit code 1 when a bound is missed. Times are real time, so it
-// wants a machine with nothing else to do.
+// The exit code is 1 if a bound is missed. Times are wall times, so the machine must be idle.
 //
 // Read main.go, then program.go (one run), pairs.go (one row), table.go (what is
 // printed), peers.go (the whole table), scale.go; rules.go, sweep.go and outputs.go
@@ -43,17 +42,17 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return runPeers(args, stdout, stderr)
 }
 
-// bench is what all measurements share.
+// bench contains the settings that all measurements share.
 type bench struct {
 	flags  *flag.FlagSet
 	pairs  int
-	binary string    // the program to measure
-	dir    string    // of whatever is removed in the end
-	out    io.Writer // the tables
-	status io.Writer // what is being run
+	binary string    // program to measure
+	dir    string    // folder of temporary files
+	out    io.Writer // receives the tables
+	status io.Writer // receives the progress
 }
 
-// newBench returns a measurement that is made this number of times unless -pairs sets another; unit is what they are.
+// newBench returns a measurement with a default number of repetitions for -pairs. unit describes them.
 func newBench(name string, pairs int, unit string, out, status io.Writer) *bench {
 	b := &bench{flags: flag.NewFlagSet(name, flag.ContinueOnError), out: out, status: status}
 	b.flags.SetOutput(status)
@@ -62,7 +61,7 @@ func newBench(name string, pairs int, unit string, out, status io.Writer) *bench
 	return b
 }
 
-// run carries out the measurement of a command line and returns the exit code.
+// run executes the measurement of a command line and returns the exit code.
 func (b *bench) run(args []string, check func() error, measure func(context.Context) (missed int, err error)) int {
 	if err := b.flags.Parse(args); err != nil {
 		return 2
@@ -90,7 +89,7 @@ func (b *bench) run(args []string, check func() error, measure func(context.Cont
 	return 0
 }
 
-// measure measures in a separate directory, once the program is there.
+// measure runs the measurement in a temporary directory, after building the program if needed.
 func (b *bench) measure(ctx context.Context, measure func(context.Context) (missed int, err error)) (missed int, err error) {
 	if b.dir, err = os.MkdirTemp("", "benchpeer"); err != nil {
 		return 0, err
@@ -102,8 +101,8 @@ func (b *bench) measure(ctx context.Context, measure func(context.Context) (miss
 	return measure(ctx)
 }
 
-// findTrace returns the given trace, or the conversation trace if none is given. If there is
-// none it prints that the measurement is skipped.
+// findTrace returns the given trace, or the conversation trace if none is given. Without a trace it prints that the
+// measurement is skipped.
 func (b *bench) findTrace(given string) (path string, ok bool) {
 	if given != "" {
 		return given, true
@@ -115,7 +114,7 @@ func (b *bench) findTrace(given string) (path string, ok bool) {
 	return path, err == nil
 }
 
-// countMissed returns a verdict and counts one that is bad.
+// countMissed returns the verdict of a bound, and counts it if it is missed.
 func countMissed(missed *int, held bool) string {
 	if held {
 		return "ok"
@@ -124,7 +123,7 @@ func countMissed(missed *int, held bool) string {
 	return "MISSED"
 }
 
-// runTile makes a long trace.
+// runTile writes a long trace.
 func runTile(args []string, _, stderr io.Writer) int {
 	fs := flag.NewFlagSet("benchpeer tile", flag.ContinueOnError)
 	fs.SetOutput(stderr)

@@ -13,12 +13,12 @@ import (
 	"github.com/replay-llm/replay/tools/stopwatch"
 )
 
-// outputs measures the cost of the files of a run: it runs one replay plain and with them, in turn, and compares whole
-// commands.
+// outputs measures the cost of the output files of a run. It runs one replay with and without files alternately, and
+// compares whole commands.
 type outputs struct {
 	*bench
 	trace string
-	bound float64 // of per-request file and timeline together
+	bound float64 // maximum cost of per-request file and timeline together
 }
 
 func runOutputs(args []string, stdout, stderr io.Writer) int {
@@ -28,7 +28,7 @@ func runOutputs(args []string, stdout, stderr io.Writer) int {
 	return o.run(args, func() error { return nil }, o.measure)
 }
 
-// measure prints the table and counts the bounds that are missed.
+// measure prints the table and returns the number of missed bounds.
 func (o *outputs) measure(ctx context.Context) (missed int, err error) {
 	var ok bool
 	if o.trace, ok = o.findTrace(o.trace); !ok {
@@ -64,11 +64,10 @@ func (o *outputs) measure(ctx context.Context) (missed int, err error) {
 	return missed, table.Flush()
 }
 
-// plainAndWith are a run without files, and one with some.
+// plainAndWith is a pair of runs without files and with files.
 type plainAndWith struct{ plain, with stopwatch.Cost }
 
-// runPairs runs the pairs of a row; the first pair is not counted. No file is there
-// yet when it is written.
+// runPairs runs the pairs of a row, except the first pair, which is not counted. Each run writes to a new directory.
 func (o *outputs) runPairs(ctx context.Context, files string) ([]plainAndWith, error) {
 	plain := []string{"trace", o.trace, "--workers", "8", "--router", "kv", "--block-size", "512"}
 	var pairs []plainAndWith

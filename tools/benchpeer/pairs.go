@@ -12,19 +12,19 @@ import (
 	"github.com/replay-llm/replay/tools/benchpeer/row"
 )
 
-// pair is one run of ours and the run of the reference after it.
+// pair is a run of this program and the following run of the reference.
 type pair struct{ ours, theirs outcome }
 
-// measured is everything that was run for a row.
+// measured contains all runs of a row.
 type measured struct {
 	row     row.Row
 	peers   []program
-	first   []outcome // of each peer, once, to find the fastest
-	pairs   [][]pair  // of each peer that is the fastest in something
-	fastest [2]int    // peers, by figure
+	first   []outcome // first run of each peer, to find the fastest peers
+	pairs   [][]pair  // pairs of each peer that is the fastest by some figure
+	fastest [2]int    // indices of the fastest peers, by figure
 }
 
-// measureRow runs a row: every peer once, then ours and the fastest peers in turn.
+// measureRow runs a row: every peer once, then this program and the fastest peers alternately.
 func (c *comparison) measureRow(ctx context.Context, r row.Row) (*measured, error) {
 	trace, err := c.tracePath(r.Source, r.Requests)
 	if err != nil {
@@ -36,7 +36,7 @@ func (c *comparison) measureRow(ctx context.Context, r row.Row) (*measured, erro
 		first: make([]outcome, len(c.peers)), pairs: make([][]pair, len(c.peers)),
 	}
 	limit := c.timeout
-	for i := len(c.peers) - 1; i >= 0; i-- { // the last named is most likely the fastest
+	for i := len(c.peers) - 1; i >= 0; i-- { // the last peer is most likely the fastest
 		p := c.peers[i].withTimeout(limit)
 		if m.first[i], err = c.runOnce(ctx, &p, r.Title, args); err != nil {
 			return nil, err
@@ -44,7 +44,7 @@ func (c *comparison) measureRow(ctx context.Context, r row.Row) (*measured, erro
 		limit = min(limit, m.first[i].patience())
 	}
 	m.chooseFastest()
-	if _, err := c.runOnce(ctx, &c.ours, r.Title, args); err != nil { // not counted: files get into memory
+	if _, err := c.runOnce(ctx, &c.ours, r.Title, args); err != nil { // not counted: this run loads the files into memory
 		return nil, err
 	}
 	for i := range c.peers {
@@ -62,12 +62,11 @@ func (c *comparison) measureRow(ctx context.Context, r row.Row) (*measured, erro
 	return m, nil
 }
 
-// hopeless is the least time after which a release that is not done is given up
-// as slower than one that is.
+// hopeless is the minimum time limit of a release, if another release has finished.
 const hopeless = time.Minute
 
-// patience returns the time after which another release can no longer be the fastest in anything: it would have taken
-// three times the whole command in its simulation alone. The time of a run that did not finish does not count.
+// patience returns the time after which another release cannot be the fastest by any figure. Its simulation alone
+// would then have taken three times the whole command. A run that did not finish sets no limit.
 func (o *outcome) patience() time.Duration {
 	if o.unfinished != "" {
 		return math.MaxInt64
@@ -75,7 +74,7 @@ func (o *outcome) patience() time.Duration {
 	return max(hopeless, 3*o.took[command]+reading)
 }
 
-// runOnce runs a program once and prints what it took.
+// runOnce runs a program once and prints its time and memory.
 func (c *comparison) runOnce(ctx context.Context, p *program, title string, args []string) (outcome, error) {
 	o, err := p.run(ctx, c.dir, args)
 	if err != nil {
@@ -92,7 +91,7 @@ func (c *comparison) runOnce(ctx context.Context, p *program, title string, args
 	return o, nil
 }
 
-// runPair runs ours and peer i. A peer that did not finish alone is not run again.
+// runPair runs this program and peer i. A peer that did not finish its first run is not run again.
 func (c *comparison) runPair(ctx context.Context, m *measured, i int, args []string) (pair, error) {
 	ours, err := c.runOnce(ctx, &c.ours, m.row.Title, args)
 	if err != nil || m.first[i].unfinished != "" {
@@ -102,7 +101,7 @@ func (c *comparison) runPair(ctx context.Context, m *measured, i int, args []str
 	return pair{ours, theirs}, err
 }
 
-// chooseFastest finds the fastest peers; of equals the first.
+// chooseFastest selects the fastest peer for each figure. The first of several equal peers wins.
 func (m *measured) chooseFastest() {
 	for f := range m.fastest {
 		for i := range m.first {
@@ -113,8 +112,7 @@ func (m *measured) chooseFastest() {
 	}
 }
 
-// isFaster reports whether o is faster than other. A run that finished is faster
-// than one that did not.
+// isFaster reports whether o is faster than other. A finished run is faster than an unfinished run.
 func (o *outcome) isFaster(other *outcome, f figure) bool {
 	if finished := o.unfinished == ""; finished != (other.unfinished == "") {
 		return finished
@@ -122,8 +120,8 @@ func (o *outcome) isFaster(other *outcome, f figure) bool {
 	return o.took[f] < other.took[f]
 }
 
-// tracePath returns the file with the given number of requests, made when it is not there yet; requests is 0 for the
-// unchanged trace.
+// tracePath returns a file with the given number of requests, and creates it if needed. If requests is 0, it returns
+// the unchanged trace.
 func (c *comparison) tracePath(s row.Source, requests int) (string, error) {
 	if s == row.Synthetic {
 		return "", nil

@@ -16,7 +16,7 @@ import (
 	"github.com/replay-llm/replay/tools/stopwatch"
 )
 
-// comparison measures rows, ours against the reference.
+// comparison measures rows with this program and the reference.
 type comparison struct {
 	*bench
 	only     string
@@ -44,7 +44,7 @@ func runPeers(args []string, stdout, stderr io.Writer) int {
 	return c.run(args, c.chooseRows, c.measure)
 }
 
-// chooseRows complains about flags and finds the rows that they ask for.
+// chooseRows checks the flags and selects the rows.
 func (c *comparison) chooseRows() error {
 	switch {
 	case c.timeout < time.Second:
@@ -76,7 +76,7 @@ func (c *comparison) chooseRows() error {
 	return nil
 }
 
-// measure prints the tables and returns how many rows missed a bound.
+// measure prints the tables and returns the number of rows that missed a bound.
 func (c *comparison) measure(ctx context.Context) (missed int, err error) {
 	if err := stopwatch.Build(ctx, filepath.Join(c.dir, "launch"), "./tools/benchpeer/launch"); err != nil {
 		return 0, err
@@ -101,15 +101,14 @@ func (c *comparison) measure(ctx context.Context) (missed int, err error) {
 	return missed, err
 }
 
-// needTrace reports whether a chosen row replays the conversation trace.
+// needTrace reports whether a selected row replays the conversation trace.
 func (c *comparison) needTrace() bool {
 	return slices.ContainsFunc(c.rules, func(r row.RulesRow) bool { return r.Source == row.Conversation }) ||
 		slices.ContainsFunc(c.rows, func(r row.Row) bool { return r.Source == row.Conversation })
 }
 
-// measureRows measures the rows that were chosen: those of engines' own rules, for which the
-// reference need not be there, and those against it. Without the conversation trace its rows
-// are left out.
+// measureRows measures the selected rows. Rows of engine rules do not require the reference. Without the conversation
+// trace, the rows that replay it are omitted.
 func (c *comparison) measureRows(ctx context.Context, hasTrace bool) (missed int, err error) {
 	if !hasTrace {
 		c.rules = slices.DeleteFunc(c.rules, func(r row.RulesRow) bool { return r.Source == row.Conversation })
@@ -131,7 +130,7 @@ func (c *comparison) measureRows(ctx context.Context, hasTrace bool) (missed int
 	return missed + more, err
 }
 
-// measureTable measures the rows, prints each at once, and counts the rows that miss a bound.
+// measureTable measures the rows, prints each row at once, and returns the number of rows that miss a bound.
 func (c *comparison) measureTable(ctx context.Context) (missed int, err error) {
 	for version := range strings.SplitSeq(c.versions, ",") {
 		p, err := c.installPeer(ctx, version)
@@ -146,7 +145,7 @@ func (c *comparison) measureTable(ctx context.Context) (missed int, err error) {
 		if ctx.Err() != nil {
 			return missed, ctx.Err()
 		}
-		if err != nil { // the other rows may do better
+		if err != nil { // the remaining rows may succeed
 			fmt.Fprintf(c.out, "| %s | | | | | | | | | | FAILED: %v |\n", r.Title, err)
 			missed++
 			continue
@@ -165,7 +164,7 @@ func (c *comparison) measureTable(ctx context.Context) (missed int, err error) {
 	return missed, nil
 }
 
-// installPeer returns a release of the reference, installed when it is not yet.
+// installPeer returns a release of the reference. It installs the release if needed.
 func (c *comparison) installPeer(ctx context.Context, version string) (program, error) {
 	script, err := filepath.Abs(c.peer)
 	if err != nil {

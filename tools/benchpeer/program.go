@@ -16,54 +16,54 @@ import (
 	"time"
 )
 
-// program takes the command lines of the reference.
+// program is a program with the command line of the reference.
 type program struct {
 	name    string
-	argv    []string // the command, by its whole path, and its first arguments
-	tail    []string // its last arguments
-	env     []string // besides our own
+	argv    []string // absolute path of the command, and its first arguments
+	tail    []string // last arguments
+	env     []string // additional environment variables
 	timeout time.Duration
 }
 
-// withTimeout returns a release of the reference that gets some time. Its script is given the time, since it has a
-// separate limit.
+// withTimeout returns a release of the reference with a time limit. The script gets the limit too, since it enforces
+// a limit itself.
 func (p program) withTimeout(limit time.Duration) program {
 	p.timeout = limit
 	p.env = []string{fmt.Sprintf("PEER_S=%g", limit.Seconds())}
 	return p
 }
 
-// figure is a time of a run.
+// figure is a measured time of a run.
 type figure int
 
 const (
-	simulation figure = iota // as the report has it
+	simulation figure = iota // time in the report
 	command                  // from start to exit
 )
 
 func (f figure) String() string { return [...]string{"simulation", "command"}[f] }
 
-// outcome is what one run took.
+// outcome is the result of one run.
 type outcome struct {
 	took      [2]time.Duration // by figure
-	peakMiB   float64          // resident memory, that of the command's children included
+	peakMiB   float64          // resident memory, including the children of the command
 	completed int              // requests
-	// unfinished is why the run was ended before its time, "" when it was not. The numbers are lower bounds then.
+	// unfinished is why the run was stopped early; "": it finished. The numbers of an unfinished run are lower
+	// bounds.
 	unfinished string
 }
 
-// reading is the time that a run gets for starting and for reading its input
-// before the rest counts as simulation, when it does not live to tell.
+// reading is the assumed time for start and input in the first run of a release. The remaining time counts as
+// simulation, if the run does not finish.
 const reading = 10 * time.Second
 
-// grace is the time in which a run that has timed out ends alone.
+// grace is the time in which a run must end after its timeout.
 const grace = 15 * time.Second
 
-// run runs the program once, in dir with the program launch. That it does not
-// finish is no error.
+// run runs the program once in dir, by means of the program launch. A run that does not finish is not an error.
 func (p *program) run(ctx context.Context, dir string, args []string) (outcome, error) {
 	report, result := filepath.Join(dir, "report.json"), filepath.Join(dir, "result")
-	for _, path := range []string{report, result} { // so that they are not taken for those of this run
+	for _, path := range []string{report, result} { // remove the files of an earlier run
 		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return outcome{}, err
 		}
@@ -73,7 +73,7 @@ func (p *program) run(ctx context.Context, dir string, args []string) (outcome, 
 	all := slices.Concat([]string{result}, p.argv, args, p.tail, []string{"--report-json", report})
 	cmd := exec.CommandContext(bounded, filepath.Join(dir, "launch"), all...)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), p.env...)
-	// A signal that can be passed on, down to the reference.
+	// The program launch passes this signal on, down to the reference.
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = grace
 	var said bytes.Buffer
@@ -91,7 +91,7 @@ func (p *program) run(ctx context.Context, dir string, args []string) (outcome, 
 // timedOut is the exit code of timeout(1) after a timeout.
 const timedOut = 124
 
-// readOutcome reads what the launcher and the program wrote.
+// readOutcome reads the result files of launch and of the program.
 func (p *program) readOutcome(result, report, said string) (outcome, error) {
 	text, err := os.ReadFile(result)
 	if err != nil {
@@ -104,7 +104,7 @@ func (p *program) readOutcome(result, report, said string) (outcome, error) {
 		return o, fmt.Errorf("%s: result %q: %w", p.name, text, err)
 	}
 	o.peakMiB = float64(peak) / (1 << 20)
-	if runtime.GOOS == "linux" { // it counts in KiB
+	if runtime.GOOS == "linux" { // Linux counts in KiB
 		o.peakMiB *= 1 << 10
 	}
 	switch {
@@ -125,7 +125,7 @@ func lastLine(text string) string {
 	return lines[len(lines)-1]
 }
 
-// readReport takes from the report what a program states about itself.
+// readReport reads the report of a program.
 func (o *outcome) readReport(path string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {

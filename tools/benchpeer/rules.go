@@ -12,8 +12,8 @@ import (
 	"github.com/replay-llm/replay/tools/stopwatch"
 )
 
-// measureRules measures the rows of engines' own rules against other rules, this program in both. It prints each
-// at once, and counts the rows that miss a bound.
+// measureRules measures the rows of engine rules; this program runs both sides. It prints each row at once, and
+// returns the number of rows that miss a bound.
 func (c *comparison) measureRules(ctx context.Context) (missed int, err error) {
 	c.printPreface(fmt.Sprintf("Pairs per row, in turn: %d; a ratio is their median [least–most], of an engine's own rules to the reference's, or to vLLM's where a row says so; of a model with sliding windows to Llama 3.1 8B; of the whole command with two threads to one; all by this program", c.pairs))
 	fmt.Fprintln(c.out, "| case | time: own / reference | ratio | bound | peak MiB: own / reference | ratio | bound | verdict |")
@@ -28,7 +28,7 @@ func (c *comparison) measureRules(ctx context.Context) (missed int, err error) {
 		if ctx.Err() != nil {
 			return missed, ctx.Err()
 		}
-		if err != nil { // the other rows may do better
+		if err != nil { // the remaining rows may succeed
 			fmt.Fprintf(c.out, "| %s | | | | | | | FAILED: %v |\n", r.Title, err)
 			missed++
 			continue
@@ -39,8 +39,8 @@ func (c *comparison) measureRules(ctx context.Context) (missed int, err error) {
 	return missed, nil
 }
 
-// runRules runs a row by own rules and by other rules, in turn. In its pairs the other rules stand in the place of the
-// reference.
+// runRules runs a row alternately with the engine's rules and with the rules for the comparison. In its pairs, theirs
+// is the run with the rules for the comparison.
 func (c *comparison) runRules(ctx context.Context, r *row.RulesRow, profile string) (pairs []pair, err error) {
 	requests := 0
 	if r.Source != row.Synthetic {
@@ -68,15 +68,15 @@ func (c *comparison) runRules(ctx context.Context, r *row.RulesRow, profile stri
 		}
 		pairs = append(pairs, p)
 	}
-	return pairs[1:], nil // in the first, files get into memory
+	return pairs[1:], nil // the first pair loads the files into memory
 }
 
-// describeRules returns the cells of a row and counts it when it misses a bound.
+// describeRules returns the cells of a row, and counts the row if it misses a bound.
 func describeRules(r *row.RulesRow, pairs []pair, missed *int) string {
 	median := func(value func(p pair) float64) float64 { return stopwatch.Median(pairs, value) }
 	figure := simulation
 	if r.Threads {
-		figure = command // which reads the trace and writes the report on its threads, too
+		figure = command // the command also reads the trace and writes the report with its threads
 	}
 	slower := func(p pair) float64 { return float64(p.ours.took[figure]) / float64(p.theirs.took[figure]) }
 	larger := func(p pair) float64 { return p.ours.peakMiB / p.theirs.peakMiB }
@@ -99,5 +99,5 @@ func describeRules(r *row.RulesRow, pairs []pair, missed *int) string {
 		formatTimes(memory), row.RulesMemory, verdict)
 }
 
-// formatTimes rounds up, so that no bound is kept by rounding.
+// formatTimes rounds up, so that rounding cannot meet a bound.
 func formatTimes(v float64) string { return fmt.Sprintf("%.2fx", math.Ceil(v*100)/100) }

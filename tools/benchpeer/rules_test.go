@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Rows of own rules run this program by both, in turn, and nothing else.
+// Rows of engine rules run only this program, alternately with both rules.
 func TestRules(t *testing.T) {
 	for _, c := range []struct{ times, want, verdict string }{
 		{"20 7 8 7", "| 20 ms / 8 ms | 2.50x [2.50x–2.50x] | ≤ 2.5x |", "| ok |"},

@@ -8,22 +8,22 @@ import (
 	"github.com/replay-llm/replay/tools/stopwatch"
 )
 
-// What growth may cost.
+// Bounds of growth.
 const (
-	proportion   = 1.15 // of the time per request in a smaller trace
+	proportion   = 1.15 // factor on the time per request of a smaller trace
 	scaleMiB     = 2048 // peak memory of the largest trace
-	manyWorkers  = 2.0  // times the time of few workers
+	manyWorkers  = 2.0  // factor on the time with few workers
 	scaleWorkers = 64
 )
 
-// growth is the time and memory of a case, relative to a smaller one.
+// growth contains the time and memory of one case.
 type growth struct {
 	row                 row.Row
-	simulation, command float64 // medians, in ms
-	peakMiB             float64 // the most
+	simulation, command float64 // medians in ms
+	peakMiB             float64 // the maximum of the runs
 }
 
-// measureScaling measures growth and counts what misses a bound.
+// measureScaling measures the growth and returns the number of missed bounds.
 func (c *comparison) measureScaling(ctx context.Context) (missed int, err error) {
 	c.printPreface(fmt.Sprintf("Rounds: %d; times are medians", c.pairs))
 	share := 1
@@ -42,7 +42,7 @@ func (c *comparison) measureScaling(ctx context.Context) (missed int, err error)
 	return c.printRequests(requests) + c.printWorkers(workers), nil
 }
 
-// onConversation returns the conversation trace with the KV router.
+// onConversation returns a row of the conversation trace with the KV router.
 func onConversation(workers, requests int) row.Row {
 	return row.Row{
 		Title:  fmt.Sprintf("%d requests, %d workers", requests, workers),
@@ -50,7 +50,7 @@ func onConversation(workers, requests int) row.Row {
 	}
 }
 
-// measureGrowth runs the rows in turn, in round after round.
+// measureGrowth runs all rows once in each round.
 func (c *comparison) measureGrowth(ctx context.Context, rows ...row.Row) ([]growth, error) {
 	runs := make([][]outcome, len(rows))
 	for round := range c.pairs + 1 {
@@ -63,7 +63,7 @@ func (c *comparison) measureGrowth(ctx context.Context, rows ...row.Row) ([]grow
 			if err != nil {
 				return nil, err
 			}
-			if round > 0 { // in the first, files get into memory
+			if round > 0 { // the first round loads the files into memory
 				runs[i] = append(runs[i], o)
 			}
 		}
@@ -81,8 +81,7 @@ func (c *comparison) measureGrowth(ctx context.Context, rows ...row.Row) ([]grow
 	return all, nil
 }
 
-// printRequests holds the time per request of each trace against that of each
-// smaller one.
+// printRequests compares the time per request of each trace with that of each smaller trace.
 func (c *comparison) printRequests(all []growth) (missed int) {
 	fmt.Fprintf(c.out, "| requests on %d workers | simulation | µs per request | against fewer, bound %.2f | command | µs per request | peak MiB, bound %d | verdict |\n",
 		scaleWorkers, proportion, scaleMiB)
@@ -109,7 +108,7 @@ func (c *comparison) printRequests(all []growth) (missed int) {
 	return missed
 }
 
-// printWorkers holds the time with many workers against that with few.
+// printWorkers compares the time with many workers with the time with few workers.
 func (c *comparison) printWorkers(all []growth) (missed int) {
 	fmt.Fprintf(c.out, "\n| workers, %d requests | simulation | against fewer, bound %.1f | command | peak MiB | verdict |\n",
 		all[0].row.Requests, manyWorkers)

@@ -13,8 +13,8 @@ import (
 	"github.com/replay-llm/replay/tools/stopwatch"
 )
 
-// sweeps measures sweeps of 200 cells: their speed-up on two cores, and the cost of a cell in addition to its replay.
-// It prints processor time and real time; their difference shows what other processes took.
+// sweeps measures sweeps of 200 cells: their speed-up on two cores, and the overhead per cell. It prints CPU time and
+// wall time. The difference shows the load of other processes.
 type sweeps struct {
 	*bench
 	trace    string
@@ -33,7 +33,7 @@ func runSweeps(args []string, stdout, stderr io.Writer) int {
 // cells is the number of cells of both grids.
 const cells = 200
 
-// replayGrid returns a grid of replays of some 20 ms each.
+// replayGrid returns a grid of replays of about 20 ms each.
 func (s *sweeps) replayGrid() []string {
 	return []string{
 		"--trace", s.trace, "--set", "block-size=512", "--output", "csv",
@@ -42,7 +42,7 @@ func (s *sweeps) replayGrid() []string {
 	}
 }
 
-// emptyGrid returns a grid of cells in which next to nothing is replayed.
+// emptyGrid returns a grid of very small replays.
 func emptyGrid() []string {
 	return []string{
 		"--set", "input-tokens=10", "--set", "output-tokens=1", "--set", "request-count=1", "--output", "csv",
@@ -50,7 +50,7 @@ func emptyGrid() []string {
 	}
 }
 
-// measure prints what it measures and counts the bounds that are missed.
+// measure prints the results and returns the number of missed bounds.
 func (s *sweeps) measure(ctx context.Context) (missed int, err error) {
 	var ok bool
 	if s.trace, ok = s.findTrace(s.trace); !ok {
@@ -72,7 +72,7 @@ func (s *sweeps) measure(ctx context.Context) (missed int, err error) {
 	return missed, nil
 }
 
-// compareCores compares one core with two.
+// compareCores compares the time of a sweep on one core and on two cores.
 func (s *sweeps) compareCores(ctx context.Context) (missed int, err error) {
 	least, err := s.runInTurn(ctx, append([]string{"sweep", "--jobs", "1"}, s.replayGrid()...), append([]string{"sweep", "--jobs", "2"}, s.replayGrid()...))
 	if err != nil {
@@ -91,8 +91,8 @@ func (s *sweeps) compareCores(ctx context.Context) (missed int, err error) {
 	return missed, nil
 }
 
-// runInTurn runs sweeps in turn, again and again, and returns the least that each
-// took and the last that it printed.
+// runInTurn runs the sweeps alternately and repeatedly. It returns the lowest cost of each sweep with its last
+// output.
 func (s *sweeps) runInTurn(ctx context.Context, sweeps ...[]string) ([]stopwatch.Cost, error) {
 	least := make([]stopwatch.Cost, len(sweeps))
 	for round := range s.pairs {

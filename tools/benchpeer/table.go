@@ -12,7 +12,7 @@ import (
 	"github.com/replay-llm/replay/tools/stopwatch"
 )
 
-// printHead prints where and how the rows are measured, and the head of the table.
+// printHead prints the conditions of the measurement and the head of the table.
 func (c *comparison) printHead() {
 	c.printPreface(fmt.Sprintf("Pairs per row, in turn: %d; a ratio is their median [least–most], against the release named", c.pairs))
 	var names []string
@@ -25,9 +25,9 @@ func (c *comparison) printHead() {
 	fmt.Fprintln(c.out, "|---|---|---|---|---|---|---|---|---|---|---|")
 }
 
-// printPreface prints where and how the rows are measured.
+// printPreface prints the machine, its load and the conditions of the measurement.
 func (c *comparison) printPreface(how string) {
-	load := "unknown" // how busy the machine was in the last minute
+	load := "unknown" // load average of the last minute
 	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
 		load, _, _ = strings.Cut(string(text), " ")
 	}
@@ -38,12 +38,12 @@ func (c *comparison) printPreface(how string) {
 	fmt.Fprintln(c.out)
 }
 
-// judged is what the table has of a row.
+// judged contains the cells and verdicts of a row.
 type judged struct {
 	cells      []string // times, ratio and bound of each figure, and of memory
 	missed     []string
-	open       []string // figures that might be reached with more patience
-	unfinished []string // releases of the reference, and why
+	open       []string // figures that might meet their bound with a longer time limit
+	unfinished []string // releases of the reference that did not finish, and why
 }
 
 func judgeRow(m *measured) judged {
@@ -78,8 +78,8 @@ func judgeRow(m *measured) judged {
 	return j
 }
 
-// holdLeast holds a ratio against its bound. One that is known to be larger than
-// something below its bound is neither reached nor missed.
+// holdLeast compares a ratio with its minimum. If the ratio is only a lower bound and below the minimum, the result
+// is open.
 func (j *judged) holdLeast(name string, r ratio, bound float64) {
 	switch {
 	case bound == 0 || r.median >= bound:
@@ -90,7 +90,7 @@ func (j *judged) holdLeast(name string, r ratio, bound float64) {
 	}
 }
 
-// checkSameWork complains when a run that was compared completed other requests.
+// checkSameWork reports runs of the reference that completed a different number of requests.
 func (j *judged) checkSameWork(m *measured) {
 	for i, pairs := range m.pairs {
 		for _, p := range pairs {
@@ -117,10 +117,10 @@ func (j *judged) String() string {
 	return strings.Join(append(parts, j.unfinished...), "; ")
 }
 
-// ratio is how many times more something of the reference is.
+// ratio is a value of the reference divided by the value of this program.
 type ratio struct {
 	median, least, most float64
-	atLeast             bool // some run of the reference did not finish
+	atLeast             bool // a run of the reference did not finish
 }
 
 // compareWith compares the pairs with peer i.
@@ -134,16 +134,15 @@ func (m *measured) compareWith(i int, f figure) ratio {
 	return r
 }
 
-// ourMedian returns the median of all runs of ours that were counted.
+// ourMedian returns the median of all counted runs of this program.
 func (m *measured) ourMedian(f figure) time.Duration {
 	return time.Duration(stopwatch.Median(slices.Concat(m.pairs...), func(p pair) float64 { return float64(p.ours.took[f]) }))
 }
 
-// peaks returns the most memory that a run of ours took, and the least that a peer
-// takes in the median of its runs. Peers that did not finish count only when
-// none did: they might have taken more.
+// peaks returns the highest memory of this program, and the lowest median memory of a peer. Unfinished peers count
+// only if no peer finished, since their memory is only a lower bound.
 func (m *measured) peaks() (ours, theirs float64, atLeast bool) {
-	atLeast = m.first[m.fastest[command]].unfinished != "" // the fastest finished if any did
+	atLeast = m.first[m.fastest[command]].unfinished != "" // the fastest peer finished if any peer did
 	for i := range m.first {
 		runs := []outcome{m.first[i]}
 		for _, p := range m.pairs[i] {
@@ -160,7 +159,7 @@ func (m *measured) peaks() (ours, theirs float64, atLeast bool) {
 	return ours, theirs, atLeast
 }
 
-// formatTimes returns our time and those of each peer's first run.
+// formatTimes returns the time of this program and the time of each peer's first run.
 func (m *measured) formatTimes(ours time.Duration, f figure) string {
 	all := []string{formatTime(ours)}
 	for i := range m.first {
@@ -180,7 +179,7 @@ func (r ratio) String() string {
 	return formatRatio(r.median)
 }
 
-// formatRatio rounds down, so that no bound is reached by rounding.
+// formatRatio rounds down, so that rounding cannot meet a bound.
 func formatRatio(v float64) string {
 	if v >= 10 {
 		return fmt.Sprintf("%.0fx", math.Floor(v))
@@ -195,7 +194,7 @@ func formatBound(bound float64) string {
 	return fmt.Sprintf("≥ %.4gx", bound)
 }
 
-// formatTime writes a time with three digits.
+// formatTime formats a time with three digits.
 func formatTime(d time.Duration) string {
 	ms := float64(d) / 1e6
 	switch {

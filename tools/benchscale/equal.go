@@ -14,9 +14,9 @@ import (
 	"github.com/replay-llm/replay/tools/stopwatch"
 )
 
-// compare replays a trace that is kept and one that is not, and compares all entries of their reports. With exact
-// quantiles all entries must be equal. With sketches, quantiles may differ by the error that the report states.
-// Standard deviations, which are added up in another order, may differ by a billionth.
+// compare replays the same trace from memory and as a stream, and compares all entries of the reports. With exact
+// quantiles, all entries must be equal. With sketches, quantiles may differ by the error that the report states.
+// Standard deviations may differ by a billionth, since their order of addition differs.
 func (b *bench) compare(ctx context.Context, dir string, workers int) error {
 	path := filepath.Join(dir, "week.jsonl")
 	if _, err := stopwatch.Once(ctx, b.binary, append(b.traffic(workers), "--out", path)...); err != nil {
@@ -57,8 +57,8 @@ func (b *bench) replay(ctx context.Context, path string, workers int, more ...st
 	return report, nil
 }
 
-// compareReports counts the equal entries and the near ones, which sketches may be. It returns the largest difference
-// of the near ones, as a share.
+// compareReports counts the equal entries and the entries within the error of sketches. worst is the largest relative
+// difference.
 func compareReports(kept, streamed map[string]any) (same, near int, worst float64, err error) {
 	var wrong []string
 	allowed, _ := streamed["quantile_error"].(float64)
@@ -85,7 +85,7 @@ func compareReports(kept, streamed map[string]any) (same, near int, worst float6
 	return same, near, worst, nil
 }
 
-// flattenReport returns the entries of a report without objects in it: a.b for b in a.
+// flattenReport returns the entries of a report with nested keys such as a.b.
 func flattenReport(prefix string, report map[string]any) map[string]any {
 	flat := make(map[string]any)
 	for key, value := range report {
@@ -98,14 +98,14 @@ func flattenReport(prefix string, report map[string]any) map[string]any {
 	return flat
 }
 
-// ofWallTime reports whether an entry is another in each run.
+// ofWallTime reports whether an entry depends on the wall time.
 func ofWallTime(key string) bool {
 	return key == "wall_time_ms" || strings.HasPrefix(key, "processed_") && strings.HasSuffix(key, "_per_s")
 }
 
 // ofSketch reports whether an entry is a quantile.
 func ofSketch(key string) bool {
-	for _, p := range []string{"median_", "p75_", "p90_", "p95_", "p99_", "saturation_test.wait_"} { // medians
+	for _, p := range []string{"median_", "p75_", "p90_", "p95_", "p99_", "saturation_test.wait_"} { // "median_" is a quantile too
 		if strings.HasPrefix(key, p) {
 			return true
 		}

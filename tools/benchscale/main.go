@@ -1,13 +1,13 @@
-// Command benchscale replays more requests than memory holds: a made-up week of code and chat traffic, which `replay
-// generate` makes and `replay trace --stream` reads from a pipe.
+// Command benchscale replays more requests than fit in memory. `replay generate` generates a week of code and chat
+// traffic, and `replay trace --stream` reads it from a pipe.
 //
 //	go run ./tools/benchscale                         44 million requests on 256 workers, 10 million on 1,000
 //	go run ./tools/benchscale -requests 1e6           fewer, on both
 //	go run ./tools/benchscale -rules                  by vLLM's own rules, on H100s
 //	go run ./tools/benchscale -equal 1e7              the report of a trace that is kept is the same
 //
-// It prints requests, workers, microseconds and MiB. They are of the process that replays; the one that makes the
-// trace has its own. Read main.go, then equal.go.
+// It prints requests, workers, microseconds and MiB. The measurements are for the process that replays, without the
+// process that generates. Read main.go, then equal.go.
 package main
 
 import (
@@ -40,12 +40,12 @@ func main() {
 	}
 }
 
-// bench is what is measured, and with which program.
+// bench contains the settings of a measurement.
 type bench struct {
 	binary   string
 	requests int
-	rate     float64 // requests a second
-	rules    bool    // vLLM's own, on H100s
+	rate     float64 // requests per second
+	rules    bool    // vLLM's rules on H100s
 	quantile string
 	out      io.Writer
 }
@@ -103,8 +103,8 @@ func readCounts(list string) (counts []int, err error) {
 	return counts, nil
 }
 
-// traffic returns the arguments that make b.requests requests. Six in ten are of a chat, with lengths as in the
-// public traces of Azure's conversations; four in ten are of code, with lengths as in Azure's code completions.
+// traffic returns the arguments that generate b.requests requests. Six in ten are chat requests, with the lengths of
+// Azure's public conversation traces. Four in ten are code requests, with the lengths of Azure's code completions.
 func (b *bench) traffic(workers int) []string {
 	return []string{
 		"generate", "--seed", "1", "--requests", strconv.Itoa(b.requests), "--rate", strconv.FormatFloat(b.rate*float64(workers)/256, 'f', -1, 64),
@@ -113,7 +113,7 @@ func (b *bench) traffic(workers int) []string {
 	}
 }
 
-// cluster are the arguments that replay a trace.
+// cluster returns the arguments that replay a trace.
 func (b *bench) cluster(trace string, workers int) []string {
 	args := []string{"trace", trace, "--workers", strconv.Itoa(workers), "--router", "kv", "--output", "json"}
 	if b.rules {
@@ -122,7 +122,7 @@ func (b *bench) cluster(trace string, workers int) []string {
 	return args
 }
 
-// measure replays the traffic while it is made, and prints the time and memory.
+// measure replays the traffic during its generation, and prints time and memory.
 func (b *bench) measure(ctx context.Context, workers int) error {
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -138,7 +138,7 @@ func (b *bench) measure(ctx context.Context, workers int) error {
 		return errors.Join(err, read.Close(), write.Close())
 	}
 	err = replay.Start()
-	err = errors.Join(err, read.Close(), write.Close()) // the processes have them
+	err = errors.Join(err, read.Close(), write.Close()) // both processes have copies
 	if err == nil {
 		err = replay.Wait()
 	}

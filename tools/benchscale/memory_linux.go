@@ -6,7 +6,7 @@ import (
 	"syscall"
 )
 
-// peakMemory returns the most memory that a process had, in MiB.
+// peakMemory returns the peak resident memory of a process, in MiB.
 func peakMemory(state *os.ProcessState) string {
 	usage, ok := state.SysUsage().(*syscall.Rusage)
 	if !ok {

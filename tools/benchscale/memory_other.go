@@ -4,5 +4,5 @@ package main
 
 import "os"
 
-// peakMemory is unknown where the system does not report it in the same unit.
+// peakMemory returns "?", since the unit of the system is unknown.
 func peakMemory(*os.ProcessState) string { return "?" }

@@ -1,9 +1,7 @@
-// Package draw makes random replays from seeds: a trace and the command line of
-// the reference.
+// Package draw generates random replays from seeds. A replay consists of a trace and a command line of the reference.
 //
-// Read draw.go, then requests.go (the trace), engine.go (engines and the router)
-// and profile.go; scaling.go is the same for a planner that changes the size of
-// the pools.
+// Read draw.go, then requests.go (the trace), engine.go (engines and the router) and profile.go. scaling.go generates
+// replays with a planner that changes the size of the pools.
 package draw
 
 import (
@@ -14,19 +12,19 @@ import (
 	"strings"
 )
 
-// Workload is one random run: a trace and the command line of the reference.
+// Workload is a random replay: a trace and a command line of the reference.
 type Workload struct {
 	Seed  uint64
 	Tags  Tags
-	Trace string   // text of the trace file; "" for a synthetic workload
+	Trace string   // content of the trace file; "" for a synthetic workload
 	Args  []string // without the trace and the report
-	// Profile is a file of pass times for the engines that ask for it; nil: none.
+	// Profile is a file of pass times, if the engines use one; nil: none.
 	Profile []byte
-	Plan    *Schedule // of a planner that goes along; nil: none
-	Ties    bool      // the reference breaks ties by lot: any of its outcomes will do
+	Plan    *Schedule // schedule of a planner; nil: none
+	Ties    bool      // the reference breaks ties at random, so any of its outcomes is accepted
 }
 
-// AllTags lists the words that a workload of New can be chosen by.
+// AllTags returns the tags that New may set.
 func AllTags() []string {
 	return []string{
 		"vllm", "sglang", "alone", "pool", "kv", "disagg", "flat", "sessions", "synthetic", "agentic",
@@ -39,10 +37,10 @@ func AllTags() []string {
 type Drawer struct {
 	*rand.Rand
 	Workload
-	tiny bool // the engines have hardly any memory and hardly any budget
+	tiny bool // the engines have very few blocks and a very small token budget
 }
 
-// New makes the workload of a seed.
+// New returns the workload of a seed.
 func New(seed uint64) *Workload {
 	if seed%10 == 9 {
 		return newScaling(seed)
@@ -52,9 +50,8 @@ func New(seed uint64) *Workload {
 	return &d.Workload
 }
 
-// NewTiny makes another workload of a seed, for engines with hardly any memory and
-// hardly any budget, on which some requests can never run. What it returns may
-// draw more.
+// NewTiny starts a workload for engines with very few blocks and a very small token budget. Some requests can never
+// run. The caller may draw more from the result.
 func NewTiny(seed uint64) *Drawer {
 	d := newDrawer(seed, 7)
 	d.tiny = true
@@ -69,7 +66,7 @@ func newDrawer(seed, stream uint64) *Drawer {
 	return &Drawer{Rand: rand.New(rand.NewPCG(seed, stream)), Workload: Workload{Seed: seed}}
 }
 
-// drawCluster draws everything but the engine.
+// drawCluster draws everything except the engine type.
 func (d *Drawer) drawCluster(engine string) {
 	d.Tags.Add(engine)
 	d.Tags.Add(Pick(d.Rand, "alone", "alone", "pool", "pool", "kv", "disagg", "disagg"))
@@ -97,23 +94,23 @@ func (d *Drawer) addArgs(args ...any) {
 	}
 }
 
-// Chance reports true once in n times.
+// Chance returns true with probability 1/n.
 func (d *Drawer) Chance(n int) bool { return d.IntN(n) == 0 }
 
-// maybe gives a member one of the choices, once in n times.
+// maybe sets a member to one of the choices with probability 1/n.
 func (d *Drawer) maybe(n int, members map[string]any, key string, choices ...any) {
 	if d.Chance(n) {
 		members[key] = Pick(d.Rand, choices...)
 	}
 }
 
-// Pick returns one of the choices.
+// Pick returns one of the choices at random.
 func Pick[T any](rng *rand.Rand, choices ...T) T { return choices[rng.IntN(len(choices))] }
 
-// Tags are the words that a workload is chosen by.
+// Tags are the words that select a workload.
 type Tags []string
 
-// Add adds a tag that is not there yet.
+// Add adds a tag, if it is missing.
 func (t *Tags) Add(tag string) {
 	if !t.Has(tag) {
 		*t = append(*t, tag)
@@ -123,8 +120,7 @@ func (t *Tags) Add(tag string) {
 // Has reports whether the workload has the tag.
 func (t *Tags) Has(tag string) bool { return slices.Contains(*t, tag) }
 
-// Match reports whether the workload has all tags of only, by comma, and none of
-// skip.
+// Match reports whether the workload has all tags of only and no tag of skip. Both lists are separated by commas.
 func (t *Tags) Match(only, skip string) bool {
 	missing := func(tag string) bool { return tag != "" && !t.Has(tag) }
 	return !slices.ContainsFunc(strings.Split(only, ","), missing) && !slices.ContainsFunc(strings.Split(skip, ","), t.Has)

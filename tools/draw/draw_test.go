@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A seed is a workload, and every tag can be asked for.
+// Each seed always draws the same workload, and every tag occurs.
 func TestDraw(t *testing.T) {
 	met := make(map[string]int)
 	for seed := range uint64(2000) {

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// ProfilePlace stands in arguments for the path of the workload's profile.
+// ProfilePlace is a placeholder in arguments for the path of the workload's profile.
 const ProfilePlace = "@profile.npz"
 
-// drawBlock draws the engine's block size.
+// drawBlock draws the block size of the engine.
 func (d *Drawer) drawBlock() int {
 	switch {
 	case d.tiny && d.Tags.Has("sglang"):
@@ -21,7 +21,7 @@ func (d *Drawer) drawBlock() int {
 	return Pick(d.Rand, 2, 4, 8, 16, 16, 32, 64, 64, 128, 512)
 }
 
-// drawTopology draws workers, their engines and the router.
+// drawTopology draws workers, engines and the router.
 func (d *Drawer) drawTopology(block int, largest int) {
 	switch {
 	case d.Tags.Has("alone"):
@@ -50,7 +50,7 @@ func (d *Drawer) drawDisaggregated(block, largest int) {
 		"--decode-engine-args", d.drawEngine(block, largest, "decode"))
 }
 
-// drawRouter draws what the KV router weighs and when it holds requests back.
+// drawRouter draws the configuration of the KV router, including its queue.
 func (d *Drawer) drawRouter() {
 	config := map[string]any{}
 	if d.Chance(2) {
@@ -75,7 +75,7 @@ func (d *Drawer) drawRouter() {
 	}
 }
 
-// drawEngine draws the arguments of an engine that can hold the largest request.
+// drawEngine draws the arguments of an engine with room for the largest request.
 func (d *Drawer) drawEngine(block, largest int, role string) string {
 	args := map[string]any{"block_size": block}
 	if role != "" {
@@ -145,8 +145,8 @@ func (d *Drawer) drawVLLM(args map[string]any) {
 	}
 }
 
-// drawSGLang draws the engine's own arguments. Its tight pools are wider: it never
-// ends where two requests do not fit.
+// drawSGLang draws the arguments of an SGLang engine. Its tight pools are larger, since a replay never ends if two
+// requests do not fit.
 func (d *Drawer) drawSGLang(args map[string]any, tight bool, block, blocks int) {
 	args["engine_type"] = "sglang"
 	if tight {
@@ -165,7 +165,7 @@ func (d *Drawer) drawSGLang(args map[string]any, tight bool, block, blocks int) 
 	}
 }
 
-// squeeze leaves an engine hardly any memory and hardly any budget.
+// squeeze reduces the memory and the token budget of an engine.
 func (d *Drawer) squeeze(args map[string]any, block, blocks int) {
 	args["num_gpu_blocks"] = blocks + Pick(d.Rand, 0, 0, 1, 2, blocks)
 	if d.Tags.Has("oversize") {
@@ -195,8 +195,7 @@ func (d *Drawer) squeeze(args map[string]any, block, blocks int) {
 	}
 }
 
-// makeHopeless makes it likely that some request can never run, or that two keep
-// pushing each other out.
+// makeHopeless makes it likely that a request can never run, or that two requests keep preempting each other.
 func (d *Drawer) makeHopeless(args map[string]any, blocks int) {
 	d.Tags.Add("hopeless")
 	switch d.IntN(3) {
@@ -213,8 +212,7 @@ func (d *Drawer) makeHopeless(args map[string]any, blocks int) {
 	d.Trace = strings.Replace(d.Trace, `"output_length":1,`, `"output_length":0,`, d.IntN(2))
 }
 
-// makeOdd gives an argument a value of the wrong type, which the reference passes
-// over, or one without effect.
+// makeOdd sets an argument to a value of the wrong type, which the reference ignores, or to a value without effect.
 func (d *Drawer) makeOdd(args map[string]any) {
 	d.Tags.Add("odd")
 	key := Pick(d.Rand, "max_num_seqs", "startup_time", "enable_local_indexer", "max_num_batched_tokens", "preemption_mode", "dp_size")

@@ -8,8 +8,7 @@ import (
 	"slices"
 )
 
-// drawProfile draws a table of pass times as an .npz file: rising axes, and
-// times that rise and fall.
+// drawProfile draws a table of pass times as an .npz file. Its axes are ascending. Its times rise and fall.
 func (d *Drawer) drawProfile() []byte {
 	axis := func(largest int) []float64 {
 		points := make([]float64, 2+d.IntN(5))
@@ -45,7 +44,7 @@ func (d *Drawer) drawProfile() []byte {
 	} {
 		w, err := archive.Create(a.name + ".npy")
 		if err != nil {
-			panic(err) // into memory
+			panic(err) // writes to memory always succeed
 		}
 		if _, err := w.Write(encodeNPY(a.shape, a.values)); err != nil {
 			panic(err)
@@ -69,7 +68,7 @@ func encodeNPY(shape string, values []float64) []byte {
 	out = append(out, header...)
 	out, err := binary.Append(out, binary.LittleEndian, values)
 	if err != nil {
-		panic(err) // a slice of float64 has a size
+		panic(err) // float64 slices always encode
 	}
 	return out
 }

@@ -6,15 +6,15 @@ import (
 	"strconv"
 )
 
-// shape is how large a workload is.
+// shape is the size of a workload.
 type shape struct {
-	requests int // lines, sessions or synthetic requests
-	turns    int // at most, in a session
-	tokens   int // of a hash id
-	prompt   int // at most, in hash ids
-	answer   int // at most, in tokens
+	requests int // number of lines, sessions or synthetic requests
+	turns    int // maximum turns of a session
+	tokens   int // tokens per hash id
+	prompt   int // maximum hash ids of a prompt
+	answer   int // maximum tokens of an answer
 	gap      float64
-	variety  int // prompts that share their beginnings
+	variety  int // number of distinct prefixes
 }
 
 func (d *Drawer) drawShape(block int) shape {
@@ -44,7 +44,7 @@ func (d *Drawer) drawShape(block int) shape {
 		d.Tags.Add("long")
 		s.requests, s.answer = s.requests+d.IntN(400), Pick(d.Rand, 50, 300, 2000)
 	}
-	if d.Tags.Has("kv") && !d.tiny { // few ties to win
+	if d.Tags.Has("kv") && !d.tiny { // limits the number of ties
 		s.requests, s.turns = min(s.requests, 5), min(s.turns, 2)
 	}
 	for s.tokens*s.prompt > 6000 && s.prompt > 1 {
@@ -53,8 +53,7 @@ func (d *Drawer) drawShape(block int) shape {
 	return s
 }
 
-// drawRequests draws the trace, or the flags of a synthetic one, and returns
-// the tokens of the largest request.
+// drawRequests draws the trace, or the flags of a synthetic workload. It returns the tokens of the largest request.
 func (d *Drawer) drawRequests(block int) int {
 	s := d.drawShape(block)
 	switch {
@@ -74,7 +73,7 @@ func (d *Drawer) drawRequests(block int) int {
 	return d.drawFlat(s)
 }
 
-// drawIDs draws hash ids that begin like those of other requests.
+// drawIDs draws hash ids with a prefix that other requests share.
 func (d *Drawer) drawIDs(s shape) []uint64 {
 	ids := make([]uint64, 1+d.IntN(s.prompt))
 	branch := uint64(0)
@@ -98,7 +97,7 @@ func (d *Drawer) drawInput(s shape, ids []uint64) int {
 // addRecord adds a line to the trace.
 func (d *Drawer) addRecord(record map[string]any) { d.Trace += formatObject(record) + "\n" }
 
-// drawFlat draws requests that come one by one or together, not always in order.
+// drawFlat draws single requests. Some arrive at the same time, and some are out of order.
 func (d *Drawer) drawFlat(s shape) (largest int) {
 	at := 0.0
 	for range s.requests {
@@ -117,7 +116,7 @@ func (d *Drawer) drawFlat(s shape) (largest int) {
 	return largest
 }
 
-// drawSessions draws conversations: each turn's prompt begins with the one before.
+// drawSessions draws conversations. The prompt of each turn begins with the prompt of the previous turn.
 func (d *Drawer) drawSessions(s shape) (largest int) {
 	at := 0.0
 	for n := range max(1, s.requests/2) {
@@ -166,7 +165,7 @@ func (d *Drawer) drawAgentic(s shape) (largest int) {
 	return largest
 }
 
-// drawSynthetic draws the flags of a made-up workload, with turns or without.
+// drawSynthetic draws the flags of a synthetic workload, with or without turns.
 func (d *Drawer) drawSynthetic(s shape) (largest int) {
 	in, out := 1+d.IntN(min(s.prompt*s.tokens, 3000)), 1+d.IntN(s.answer)
 	d.addArgs("--input-tokens", in, "--output-tokens", out, "--request-count", s.requests)
@@ -184,8 +183,8 @@ func (d *Drawer) drawSynthetic(s shape) (largest int) {
 	return in + out
 }
 
-// formatNumber writes v so that every reader reads it alike. Under the tag digits it writes all digits of v, which
-// the reference rounds in its own way.
+// formatNumber formats v so that all readers parse the same number. With the tag digits it writes all digits of v,
+// which the reference rounds differently.
 func (d *Drawer) formatNumber(v float64) json.Number {
 	if d.Tags.Has("digits") {
 		return json.Number(strconv.FormatFloat(v, 'f', -1, 64))
@@ -193,6 +192,5 @@ func (d *Drawer) formatNumber(v float64) json.Number {
 	return json.Number(formatDecimal(v))
 }
 
-// formatDecimal writes v with at most 15 significant digits, which every reader reads
-// alike.
+// formatDecimal formats v with 12 significant digits, so that all readers parse the same number.
 func formatDecimal(v float64) string { return strconv.FormatFloat(v, 'g', 12, 64) }

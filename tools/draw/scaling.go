@@ -2,31 +2,30 @@ package draw
 
 import "strconv"
 
-// Schedule is the actions of a planner in a replay: it reads the cluster at times, changes the size of its pools, and
-// takes the report in the end.
-//
-// It is also what the reference is given, as JSON.
+// Schedule contains the calls of a planner during a replay. The planner reads the state of the cluster, changes the
+// size of the pools, and reads the report at the end.
+// The reference gets the schedule as JSON.
 type Schedule struct {
 	Trace        string   `json:"trace"` // path of the file
 	TraceBlock   int      `json:"trace_block_size"`
 	Speedup      float64  `json:"arrival_speedup_ratio"`
-	Engines      []string `json:"engines"` // arguments of one pool, or of prefill and decode
-	Workers      []int    `json:"workers"` // of each
+	Engines      []string `json:"engines"` // arguments of one pool, or of the prefill and the decode pool
+	Workers      []int    `json:"workers"` // workers of each pool
 	RouterMode   string   `json:"router_mode"`
-	RouterConfig string   `json:"router_config"` // "": the defaults
+	RouterConfig string   `json:"router_config"` // "": defaults
 	Calls        []Call   `json:"calls"`
-	Out          string   `json:"out"` // path for the results
+	Out          string   `json:"out"` // path of the results
 }
 
-// Call is one thing a planner does.
+// Call is one call of a planner.
 type Call struct {
 	Do      string  `json:"do"`      // advance, scale or drain
-	Until   float64 `json:"until"`   // of advance, in ms
-	Prefill int     `json:"prefill"` // of scale, workers; without a prefill pool it has no meaning
+	Until   float64 `json:"until"`   // for advance, in ms
+	Prefill int     `json:"prefill"` // for scale, in workers; ignored without a prefill pool
 	Decode  int     `json:"decode"`
 }
 
-// Args returns the schedule, except its calls, on the command line of the reference.
+// Args returns the schedule, without its calls, as a command line of the reference.
 func (p *Schedule) Args() []string {
 	args := []string{
 		"--trace-block-size", strconv.Itoa(p.TraceBlock), "--arrival-speedup-ratio", formatDecimal(p.Speedup), "--router-mode", p.RouterMode,
@@ -41,10 +40,10 @@ func (p *Schedule) Args() []string {
 		"--num-decode-workers", strconv.Itoa(p.Workers[1]), "--decode-engine-args", p.Engines[1])
 }
 
-// atEnd is when every replay has ended.
+// atEnd is a time in ms after the end of every replay.
 const atEnd = 1e12
 
-// newScaling makes a workload with a planner.
+// newScaling returns a workload with a planner.
 func newScaling(seed uint64) *Workload {
 	d := newDrawer(seed, 8)
 	d.Plan = &Schedule{Speedup: Pick(d.Rand, 1., 1, 0.5, 4), RouterMode: "round_robin"}
@@ -60,7 +59,7 @@ func newScaling(seed uint64) *Workload {
 	d.Tags.Add(Pick(d.Rand, "flat", "flat", "sessions"))
 	block := d.drawBlock()
 	s := d.drawShape(block)
-	if d.Tags.Has("kv") { // the numbers of workers are seen here, so that ties are many
+	if d.Tags.Has("kv") { // the planner sees the worker numbers, so ties are frequent
 		s.requests = min(s.requests, 3)
 	}
 	d.Plan.TraceBlock = s.tokens
@@ -87,7 +86,7 @@ func newScaling(seed uint64) *Workload {
 	return &d.Workload
 }
 
-// drawCalls draws what the planner does, mostly while requests arrive.
+// drawCalls draws the calls of the planner, mostly during the arrivals.
 func (d *Drawer) drawCalls(span float64, maxWorkers int) {
 	var calls []Call
 	until := 0.0

@@ -1,11 +1,11 @@
-// Command footprint holds the program to bounds of its size, of its memory and of the time in which it starts.
+// Command footprint checks the limits of the program's size, memory and start time.
 //
 //	go run ./tools/footprint [-binary FILE]
 //
-// Without -binary it builds cmd/replay as a release has it, without symbols. What replay --version and a replay of 100
-// requests take is the least of several runs, so that other work on the machine does not count. It exits with 3 when a bound is missed. Memory is
-// measured on Linux alone. A program that it builds must not look methods up by names that are not constant: the linker
-// then keeps every exported method of every type, some 5 MB.
+// Without -binary it builds cmd/replay like a release, without symbols. It measures replay --version and a replay of
+// 100 requests several times. It uses the lowest values, so that the load of the machine does not matter. The exit
+// code is 3 if a limit is exceeded. Memory is measured only on Linux. The built program must not look up methods by
+// names that are not constant. Otherwise the linker keeps every exported method of every type, which adds about 5 MB.
 package main
 
 import (
@@ -24,14 +24,14 @@ import (
 	"github.com/replay-llm/replay/tools/stopwatch"
 )
 
-// Bounds of the program.
+// Limits of the program.
 const (
-	mostBytes    = 27_500_000            // of the stripped binary
-	mostResident = 16 << 20              // bytes that replay --version has at once, and a replay of 100 requests
-	mostTime     = 15 * time.Millisecond // of replay --version
+	mostBytes    = 27_500_000            // size of the stripped binary
+	mostResident = 16 << 20              // peak resident bytes of replay --version, and of a replay of 100 requests
+	mostTime     = 15 * time.Millisecond // time of replay --version
 )
 
-// Runs of replay --version: at least the first, and up to the second while a bound is missed.
+// Number of runs of replay --version. Runs after fewestRuns are made only while a limit is exceeded.
 const (
 	fewestRuns = 20
 	mostRuns   = 200
@@ -51,7 +51,7 @@ func main() {
 	}
 }
 
-// measureProgram prints what the program takes, and returns which bounds it misses.
+// measureProgram prints the measurements of the program, and returns the exceeded limits.
 func measureProgram(ctx context.Context, binary string) (missed, err error) {
 	dir, err := os.MkdirTemp("", "footprint")
 	if err != nil {
@@ -88,7 +88,7 @@ func measureProgram(ctx context.Context, binary string) (missed, err error) {
 	return took.missed(), nil
 }
 
-// checkLookups links the program and returns which of its functions look methods up by names that are not constant.
+// checkLookups links the program and returns its functions that look up methods by names that are not constant.
 func checkLookups(ctx context.Context, binary string) (missed, err error) {
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-dumpdep", "-o", binary, "./cmd/replay")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -102,7 +102,8 @@ func checkLookups(ctx context.Context, binary string) (missed, err error) {
 	return nil, nil
 }
 
-// listLookups returns the functions with the linker's mark of such a lookup in its list of dependencies, one a line: A -> B.
+// listLookups returns the functions that the linker marks with <ReflectMethod>. The input has one dependency per
+// line: A -> B.
 func listLookups(dependencies string) []string {
 	var all []string
 	for line := range strings.Lines(dependencies) {
@@ -116,15 +117,15 @@ func listLookups(dependencies string) []string {
 	return slices.Compact(all)
 }
 
-// taken is what the program takes.
+// taken contains the measurements of the program.
 type taken struct {
 	bytes    int64
-	resident int64 // bytes, 0: not measured
-	replay   int64 // the same of a replay of 100 requests
+	resident int64 // in bytes; 0: not measured
+	replay   int64 // in bytes, for a replay of 100 requests; 0: not measured
 	time     time.Duration
 }
 
-// missed returns which bounds are missed, nil if none is.
+// missed returns the exceeded limits; nil: none.
 func (t *taken) missed() error {
 	var all []error
 	if t.bytes > mostBytes {
@@ -142,7 +143,8 @@ func (t *taken) missed() error {
 	return errors.Join(all...)
 }
 
-// takeLeast returns the least of several runs: of more while a bound is missed, which a busy machine may be why.
+// takeLeast returns the lowest values of several runs. It makes more runs while a limit is exceeded, since the
+// machine may be busy.
 func takeLeast(once func() (taken, error)) (least taken, err error) {
 	for i := range mostRuns {
 		if i >= fewestRuns && least.missed() == nil {
@@ -169,7 +171,7 @@ func runBoth(ctx context.Context, launch, binary, result string) (t taken, err e
 	return t, err
 }
 
-// runOnce runs a command line, and returns how long that takes and how many bytes it has resident.
+// runOnce runs a command line and returns its wall time and its peak resident bytes.
 func runOnce(ctx context.Context, launch, result string, command ...string) (wall time.Duration, resident int64, err error) {
 	if out, err := exec.CommandContext(ctx, launch, append([]string{result}, command...)...).CombinedOutput(); err != nil {
 		return 0, 0, fmt.Errorf("%w: %s", err, out)
@@ -185,7 +187,7 @@ func runOnce(ctx context.Context, launch, result string, command ...string) (wal
 	if code != 0 {
 		return 0, 0, fmt.Errorf("%q: exit code %d", command, code)
 	}
-	if runtime.GOOS != "linux" { // other systems count in other units
+	if runtime.GOOS != "linux" { // other systems use different units
 		return wall, 0, nil
 	}
 	return wall, 1024 * resident, nil

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// What is missed is named, all of it.
+// The error names every exceeded limit.
 func TestMissed(t *testing.T) {
 	for _, c := range []struct {
 		took taken
@@ -35,7 +35,7 @@ func TestMissed(t *testing.T) {
 	}
 }
 
-// The least of the runs counts. A busy machine gets more of them, up to a bound.
+// The lowest value of the runs counts. More runs are made while a limit is exceeded, up to a maximum.
 func TestTakeLeast(t *testing.T) {
 	for _, c := range []struct{ quickAt, runs int }{{0, fewestRuns}, {5, fewestRuns}, {50, 51}, {mostRuns, mostRuns}} {
 		runs := 0
@@ -52,7 +52,7 @@ func TestTakeLeast(t *testing.T) {
 	}
 }
 
-// Functions with the linker's mark are found on both sides of a dependency, each once.
+// Marked functions are found on both sides of a dependency, each once.
 func TestListLookups(t *testing.T) {
 	const dependencies = `main.main -> fmt.Println
 text/template.(*state).evalFieldChain -> text/template.(*state).evalField <ReflectMethod>

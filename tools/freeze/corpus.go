@@ -12,14 +12,13 @@ import (
 	"github.com/replay-llm/replay/replay/engineargs"
 )
 
-// corpus is what the checkout shows of command lines that work.
+// corpus contains the known command lines of the checkout.
 type corpus struct {
-	lines [][]string // words after the program
-	keys  []string   // of engine arguments
+	lines [][]string // words after the program name
+	keys  []string   // keys of engine arguments
 }
 
-// collectCorpus collects the command lines of transcripts and documents, and the keys of
-// engine arguments.
+// collectCorpus collects the command lines of transcripts and documents, and the keys of engine arguments.
 func collectCorpus(root string) (*corpus, error) {
 	c := &corpus{}
 	seen := map[string]bool{}
@@ -59,8 +58,8 @@ func collectCorpus(root string) (*corpus, error) {
 	return c, nil
 }
 
-// splitWords splits a line as a shell does; it is nil for a line that takes a shell, or names
-// files outside the directory in which it runs.
+// splitWords splits a line like a shell. It returns nil if the line requires a shell or names files outside the
+// working directory.
 func splitWords(line string) []string {
 	var words []string
 	var word strings.Builder
@@ -74,7 +73,7 @@ func splitWords(line string) []string {
 		case r == '\'' || r == '"':
 			quote, open = r, true
 		case strings.ContainsRune("|<>;&$`\\(", r):
-			if r == '|' || r == '>' || r == '<' { // what follows is not of the program
+			if r == '|' || r == '>' || r == '<' { // the rest of the line belongs to the shell
 				return endWords(words, word.String(), open)
 			}
 			return nil

@@ -14,10 +14,10 @@ type command struct {
 	index int
 	verb  string
 	args  []string
-	extra map[string]string // files that are written before it, by name
+	extra map[string]string // additional input files, by name
 }
 
-// target is a flag of a verb, which a command line is drawn for.
+// target is a flag of a verb for which command lines are drawn.
 type target struct {
 	verb *verb
 	flag string
@@ -25,21 +25,21 @@ type target struct {
 
 func (t target) name() string { return t.verb.name + " --" + t.flag }
 
-// drawer draws command lines. Each depends on the seed, its index, and the lines of
-// the checkout that succeed with the old program.
+// drawer draws command lines. A command line depends on the seed, its index, and the corpus lines that succeed with
+// the old program.
 type drawer struct {
 	seed    uint64
 	verbs   []*verb
-	active  []*verb             // those with lines
+	active  []*verb             // verbs with lines
 	inputs  []string            // paths of files and recorded runs
-	targets []target            // each name of a flag once, then the flags of all verbs
-	lines   map[*verb][][]part  // of the corpus, that succeed
-	donors  map[string][][]part // of any verb, by a flag that they have
+	targets []target            // one target for each flag name, then the remaining flags of all verbs
+	lines   map[*verb][][]part  // lines of the corpus that succeed
+	donors  map[string][][]part // lines of all verbs, by flag
 	values  *values
 	drawn   map[string]bool
 }
 
-// newDrawer prepares for drawing.
+// newDrawer prepares the drawing.
 func newDrawer(seed uint64, verbs []*verb, c *corpus, r *rig) (*drawer, error) {
 	d := &drawer{seed: seed, verbs: verbs, inputs: r.inputs, drawn: map[string]bool{},
 		lines: map[*verb][][]part{}, donors: map[string][][]part{}}
@@ -78,7 +78,7 @@ func newDrawer(seed uint64, verbs []*verb, c *corpus, r *rig) (*drawer, error) {
 	return d, nil
 }
 
-// aim lists the flags that command lines are drawn for.
+// aim sets the targets in random order, and the verbs with lines.
 func (d *drawer) aim() {
 	var all, rest []target
 	for _, v := range d.verbs {
@@ -103,7 +103,7 @@ func (d *drawer) aim() {
 	d.targets = append(d.targets, rest...)
 }
 
-// coverage returns how many flags command lines have had, and the flags that none has had.
+// coverage returns the number of drawn flags, and the flags that no command line had.
 func (d *drawer) coverage() (drawn string, missing []string) {
 	names, pairs := map[string]bool{}, 0
 	for _, t := range d.targets {
@@ -119,8 +119,8 @@ func (d *drawer) coverage() (drawn string, missing []string) {
 	return fmt.Sprintf("%d of %d; of the flags of each verb, %d of %d", len(names)-len(missing), len(names), pairs, len(d.targets)), missing
 }
 
-// draw draws the command line of an index: of every ten, three for the flags in
-// turn, six for a verb as the checkout has it, one that asks for help.
+// draw returns the command line of an index. Of ten command lines, three are for the targets in turn, six vary a
+// corpus line, and one requests help.
 func (d *drawer) draw(i int) *command {
 	s := &sketch{drawer: d, Rand: rand.New(rand.NewPCG(d.seed, uint64(i)+1)), extra: map[string]string{}}
 	c := &command{index: i, extra: s.extra}
@@ -146,22 +146,22 @@ func (d *drawer) draw(i int) *command {
 	return c
 }
 
-// sketch is a command line while it is drawn.
+// sketch is a command line during its drawing.
 type sketch struct {
 	*drawer
 	*rand.Rand
 	verb  *verb
 	parts []part
 	extra map[string]string
-	named []string // flags that it has, wherever they are written
+	named []string // flags of the command line, including those in a config file
 }
 
 func pickFrom[T any](rng *rand.Rand, of []T) T { return of[rng.IntN(len(of))] }
 
-// chance reports true once in n times.
+// chance returns true with probability 1/n.
 func (s *sketch) chance(n int) bool { return s.IntN(n) == 0 }
 
-// drawHelp draws a command line for the help of the program.
+// drawHelp returns a command line that requests help.
 func (s *sketch) drawHelp() []string {
 	v := pickFrom(s.Rand, s.verbs)
 	words, flag := v.words(), "--"
@@ -184,8 +184,7 @@ func (s *sketch) drawHelp() []string {
 		{misspellWord(s.Rand, v.name)}})
 }
 
-// drawLine draws a line with a flag; if it is "", with one that a line of the
-// checkout has.
+// drawLine draws a line with a flag. If the flag is "", it selects a flag of the corpus line.
 func (s *sketch) drawLine(flag string) {
 	s.drawBase(flag)
 	if flag == "" && len(s.parts) > 0 {
@@ -215,8 +214,8 @@ func (s *sketch) drawLine(flag string) {
 	}
 }
 
-// drawBase chooses a line to begin with. It is a line of this verb with this flag, or a line of this verb with the
-// parts that another verb's line has next to the flag.
+// drawBase selects the first version of a line. It prefers a corpus line of this verb with the flag. Otherwise it
+// combines a line of this verb with the parts of another verb's line with the flag.
 func (s *sketch) drawBase(flag string) {
 	own := s.lines[s.verb]
 	with := slices.DeleteFunc(slices.Clone(own), func(parts []part) bool {
@@ -247,7 +246,7 @@ func (s *sketch) drawBase(flag string) {
 	}
 }
 
-// poolOf returns the pool of a flag of one pool, and the flag of all.
+// poolOf returns the pool prefix of a flag, and the flag without this prefix.
 func poolOf(flag string) (pool, bare string) {
 	for _, pool := range []string{"prefill-", "decode-"} {
 		if bare, ok := strings.CutPrefix(flag, pool); ok {
@@ -257,7 +256,7 @@ func poolOf(flag string) (pool, bare string) {
 	return "", flag
 }
 
-// put replaces a flag of the same name, or adds the flag.
+// put replaces a flag with the same name, or adds the flag.
 func (s *sketch) put(p part) {
 	at := slices.IndexFunc(s.parts, func(q part) bool { return q.flag == p.flag })
 	if at >= 0 && !s.chance(15) {
@@ -267,16 +266,16 @@ func (s *sketch) put(p part) {
 	s.parts = append(s.parts, p)
 }
 
-// setFlag gives a flag a value that it takes, or one that is wrong.
+// setFlag sets a flag to a valid or a wrong value.
 func (s *sketch) setFlag(name string, wrong bool) {
 	value, bare := s.values.draw(s.Rand, s.verb.flags.Lookup(name), wrong)
 	if !wrong && s.chance(3) && slices.ContainsFunc(s.parts, func(p part) bool { return p.flag == name }) {
-		return // what the line has
+		return // keeps the value of the line
 	}
 	s.put(part{name, value, bare})
 }
 
-// spoil makes the line wrong in its form.
+// spoil makes the syntax of the line wrong.
 func (s *sketch) spoil() {
 	at := s.IntN(len(s.parts) + 1)
 	if at == len(s.parts) || s.chance(4) {
@@ -293,7 +292,7 @@ func (s *sketch) spoil() {
 	}
 }
 
-// settleRuns replaces recorded runs that are not there by some that are.
+// settleRuns replaces missing recorded runs by existing runs.
 func (d *drawer) settleRuns(rng *rand.Rand, parts []part) {
 	for i, p := range parts {
 		first, _, _ := strings.Cut(p.value, "/")
@@ -303,7 +302,7 @@ func (d *drawer) settleRuns(rng *rand.Rand, parts []part) {
 	}
 }
 
-// changeFiles replaces some files by copies with a change.
+// changeFiles replaces some files by changed copies.
 func (s *sketch) changeFiles() {
 	for i, p := range s.parts {
 		kind := filepath.Ext(p.value)
@@ -315,7 +314,7 @@ func (s *sketch) changeFiles() {
 	}
 }
 
-// writeConfig moves half of the flags to a file.
+// writeConfig moves half of the flags to a config file.
 func (s *sketch) writeConfig() {
 	lines := map[string]string{}
 	s.parts = slices.DeleteFunc(s.parts, func(p part) bool {

@@ -12,7 +12,7 @@ import (
 	"github.com/replay-llm/replay/internal/optional"
 )
 
-// newTestRig makes a rig of two shell scripts.
+// newTestRig returns a rig of two shell scripts.
 func newTestRig(t *testing.T, before, after string) *rig {
 	t.Helper()
 	dir := t.TempDir()
@@ -32,11 +32,11 @@ func newTestRig(t *testing.T, before, after string) *rig {
 	return r
 }
 
-// A difference is found wherever it is, and a difference in real time is none.
+// Every kind of difference is found, but different wall times are ignored.
 func TestDifferencesAreFound(t *testing.T) {
 	for _, c := range []struct {
 		name, before, after string
-		want                []string // what differs
+		want                []string // expected differences
 	}{
 		{"nothing", "echo a; echo b >&2; echo c > f", "echo a; echo b >&2; echo c > f", nil},
 		{"output", "echo a", "echo b", []string{"standard output"}},
@@ -60,7 +60,7 @@ func TestDifferencesAreFound(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for range 2 { // the second time in the directory that the first one leaves
+			for range 2 { // the second run uses the directory of the first run
 				o := s.compare(&command{})
 				var got []string
 				for _, p := range o.parts() {
@@ -74,7 +74,7 @@ func TestDifferencesAreFound(t *testing.T) {
 	}
 }
 
-// A program that takes too long with both builds is counted, with the new build alone a difference.
+// A timeout with both builds is counted. A timeout with the new build only is a difference.
 func TestSlowPrograms(t *testing.T) {
 	r := newTestRig(t, "true", "exec sleep 60")
 	r.patience = time.Second
@@ -91,7 +91,8 @@ func TestSlowPrograms(t *testing.T) {
 	}
 }
 
-// The same seed draws the same command lines, another seed different ones, over all verbs and most flags.
+// The same seed draws the same command lines, and another seed draws different ones. They cover all verbs and most
+// flags.
 func TestDrawingIsDeterministic(t *testing.T) {
 	r := newTestRig(t, "true", "true")
 	c, err := collectCorpus(optional.Root())
@@ -119,7 +120,7 @@ func TestDrawingIsDeterministic(t *testing.T) {
 	if !reflect.DeepEqual(a, b) || reflect.DeepEqual(a, other) {
 		t.Errorf("seed 1 twice: equal %v; seed 2: equal %v", reflect.DeepEqual(a, b), reflect.DeepEqual(a, other))
 	}
-	if _, missing := d.coverage(); len(missing) > 20 { // 2,000 of 5,000
+	if _, missing := d.coverage(); len(missing) > 20 { // with 2,000 command lines; 5,000 are the default
 		t.Errorf("not drawn: %q", missing)
 	}
 	text := strings.Join(a, "\n")
@@ -130,7 +131,7 @@ func TestDrawingIsDeterministic(t *testing.T) {
 	}
 }
 
-// Words are split as a shell splits them, and what takes a shell is left out.
+// Lines are split like a shell does. Lines that require a shell are dropped.
 func TestSplitWords(t *testing.T) {
 	for line, want := range map[string][]string{
 		`trace a.jsonl --x 'a b' --y="c d"`: {"trace", "a.jsonl", "--x", "a b", "--y=c d"},
@@ -146,7 +147,7 @@ func TestSplitWords(t *testing.T) {
 	}
 }
 
-// Options that a comparison cannot do without are required.
+// The options -old and -new are required.
 func TestUsage(t *testing.T) {
 	var out, errs strings.Builder
 	if code := run([]string{"-old", "x"}, &out, &errs); code != 2 || !strings.Contains(errs.String(), "-new") {

@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// rows is the number of rows that traces have here: thousands of replays take a few minutes.
+// rows is the maximum number of rows of the copied traces, so that thousands of replays take a few minutes.
 const rows = 120
 
-// inputFolders returns the folders with files that command lines read, by where they are put.
+// inputFolders maps the folders with input files to their destinations.
 func inputFolders() map[string]string {
 	all := map[string]string{"cmd/replay/testdata/files": "."}
 	for _, name := range []string{"testdata/traces", "testdata/policies", "testdata/faults", "testdata/classes", "testdata/scaling"} {
@@ -19,7 +19,7 @@ func inputFolders() map[string]string {
 	return all
 }
 
-// copyInputs copies the files that command lines read.
+// copyInputs copies the input files of command lines.
 func copyInputs(root, to string) error {
 	for from, at := range inputFolders() {
 		dir := filepath.Join(root, from)
@@ -45,7 +45,7 @@ func copyInputs(root, to string) error {
 	return nil
 }
 
-// recordedRuns returns the command lines of runs that reports, diffs and explanations read.
+// recordedRuns returns the command lines of recorded runs, which reports, diffs and explanations read.
 func recordedRuns() [][]string {
 	first := []string{"trace", "requests.jsonl", "--trace-block-size=64", "--workers=2"}
 	chat := []string{"trace", "testdata/traces/chat-hour.jsonl", "--gpu=h100", "--model=llama-3.1-8b", "--workers=2", "--slo=p99:ttft=1s,itl=30ms"}

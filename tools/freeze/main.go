@@ -1,14 +1,11 @@
-// Command freeze runs the same command lines with two builds of replay and
-// compares standard output, standard error, exit codes and every byte of the
-// files that they write. A change that must not change behaviour shows 0
-// differences.
+// Command freeze runs the same command lines with two builds of replay. It compares standard output, standard error,
+// exit codes and every byte of the written files. A change without new behaviour must show 0 differences.
 //
 //	go run ./tools/freeze -old OLD -new NEW -n 5000
 //	go run ./tools/freeze -old OLD -new NEW -seed 7 -only 1234    one command line, as a difference prints it
 //
-// The command lines are drawn from the transcripts and documents of the checkout
-// and from all flags of the program (draw.go, values.go), so that a new flag is
-// drawn without a change here. Read main.go, then draw.go, then run.go.
+// The command lines are drawn from the transcripts and documents of the checkout and from all flags of the program
+// (draw.go, values.go). New flags are drawn automatically. Read main.go, then draw.go, then run.go.
 package main
 
 import (
@@ -29,7 +26,7 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 // settings are the flags.
 type settings struct {
-	before, after string // the programs
+	before, after string // the two programs
 	n, only       int
 	seed          uint64
 	show          int
@@ -48,8 +45,7 @@ func (s *settings) bindFlags(fs *flag.FlagSet) {
 	fs.DurationVar(&s.patience, "patience", 20*time.Second, "time a command line may take")
 }
 
-// leastShare is the share of command lines that must succeed. A drawing in which
-// most are refused shows little.
+// leastShare is the minimum share of command lines that must succeed. Rejected command lines test little.
 const leastShare = 0.5
 
 func run(args []string, stdout, stderr io.Writer) int {
@@ -80,8 +76,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// compareAll draws the command lines, runs them on all cores and prints the first
-// differences.
+// compareAll draws the command lines, runs them on all cores and prints the first differences.
 func (s *settings) compareAll(stdout io.Writer) (*tally, error) {
 	rig, err := newRig(optional.Root(), s.before, s.after, s.patience)
 	if err != nil {
@@ -127,18 +122,18 @@ func (s *settings) compareAll(stdout io.Writer) (*tally, error) {
 	return t, <-failed
 }
 
-// mostNamed is the number of flags without a command line that are named.
+// mostNamed is the maximum number of flags without a command line that are printed.
 const mostNamed = 100
 
-// counts are those of the command lines of a verb.
+// counts contains the numbers of command lines of one verb.
 type counts struct{ run, succeeded, slow, differ int }
 
 // tally counts command lines by verb.
 type tally struct {
 	verbs   map[string]*counts
 	sum     counts
-	drawn   string   // how many flags were
-	missing []string // flags that were not
+	drawn   string   // the number of drawn flags, as text
+	missing []string // flags that were not drawn
 }
 
 func (t *tally) add(o *outcome) {

@@ -20,15 +20,15 @@ import (
 	"time"
 )
 
-// result is what one run of a command line leaves.
+// result is the result of one run of a command line.
 type result struct {
 	code           int
 	stdout, stderr []byte
-	files          map[string][]byte // by path; nil is a directory
+	files          map[string][]byte // by path; nil: a directory
 	late           bool
 }
 
-// outcome is the result of a command line with both programs.
+// outcome contains the results of a command line with both programs.
 type outcome struct {
 	*command
 	old, new *result
@@ -40,7 +40,7 @@ func (o *outcome) differs() bool {
 	return !o.slow() && len(o.parts()) > 0 || o.old.late != o.new.late && o.new.late
 }
 
-// parts returns what differs, with both sides.
+// parts returns the names of the differing parts, with the texts of both programs.
 func (o *outcome) parts() [][3]string {
 	var all [][3]string
 	note := func(name string, a, b []byte) {
@@ -77,7 +77,7 @@ func nameWritten(there bool) string {
 	return "not written"
 }
 
-// trimCommon leaves out the lines that both texts begin and end with.
+// trimCommon removes the common first and last lines of two texts.
 func trimCommon(a, b string) (string, string) {
 	x, y := strings.SplitAfter(a, "\n"), strings.SplitAfter(b, "\n")
 	head := 0
@@ -117,7 +117,7 @@ func quoteBinary(text string) string {
 	return text
 }
 
-// quoteArgs joins arguments as a shell reads them.
+// quoteArgs joins arguments with shell quoting.
 func quoteArgs(args []string) string {
 	words := make([]string, len(args))
 	for i, a := range args {
@@ -129,10 +129,10 @@ func quoteArgs(args []string) string {
 	return strings.Join(words, " ")
 }
 
-// rig holds the programs and the files that command lines read.
+// rig contains the programs and the input files of command lines.
 type rig struct {
 	dir      string
-	template string // the directory that every command line finds
+	template string // template of the working directory of every command line
 	programs [2]string
 	inputs   []string // paths of files and recorded runs
 	masks    []mask
@@ -175,7 +175,7 @@ func newRig(root, before, after string, patience time.Duration) (*rig, error) {
 	return r, nil
 }
 
-// try reports which command lines succeed with the old program.
+// try reports for each command line whether it succeeds with the old program.
 func (r *rig) try(n int, line func(i int) []string) ([]bool, error) {
 	works := make([]bool, n)
 	var next atomic.Int64
@@ -186,7 +186,7 @@ func (r *rig) try(n int, line func(i int) []string) ([]bool, error) {
 	})
 }
 
-// each calls a function on each core with a separate directory.
+// each calls do concurrently on each core, with a separate directory.
 func (r *rig) each(do func(s *slot)) error {
 	var slots []*slot
 	for k := range runtime.GOMAXPROCS(0) {
@@ -204,12 +204,12 @@ func (r *rig) each(do func(s *slot)) error {
 	return nil
 }
 
-// slot is a directory in which command lines run one after the other. Both programs
-// run in it, so that the paths that they print are the same.
+// slot is a directory in which command lines run one after the other. Both programs run in the same directory, so
+// that printed paths are equal.
 type slot struct {
 	*rig
 	dir  string
-	home map[string]fs.FileInfo // what is there before
+	home map[string]fs.FileInfo // files before the run
 }
 
 func (r *rig) newSlot(k int) (*slot, error) {
@@ -232,7 +232,7 @@ func (s *slot) compare(c *command) *outcome {
 	return o
 }
 
-// runIn runs a command line, takes the files that it has written and removes them.
+// runIn runs a command line, reads the files that it has written, and restores the directory.
 func (s *slot) runIn(program string, c *command) *result {
 	for name, text := range c.extra {
 		_ = os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o644)
@@ -261,7 +261,7 @@ func (s *slot) runIn(program string, c *command) *result {
 	return got
 }
 
-// restore makes the directory what it was.
+// restore restores the files of the directory.
 func (s *slot) restore() {
 	now := listFiles(s.dir)
 	for path := range now {
@@ -282,7 +282,7 @@ func (s *slot) restore() {
 	}
 }
 
-// run runs a program with an environment that is the same everywhere.
+// run runs a program with a fixed environment.
 func (r *rig) run(program, dir string, args []string) *result {
 	ctx, cancel := context.WithTimeout(context.Background(), r.patience)
 	defer cancel()
@@ -291,7 +291,7 @@ func (r *rig) run(program, dir string, args []string) *result {
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &errs
 	cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + dir, "TZ=UTC", "GOMAXPROCS=1"}
 	cmd.WaitDelay = time.Second
-	_ = cmd.Run() // the exit code tells
+	_ = cmd.Run() // the exit code contains the result
 	code := -1
 	if cmd.ProcessState != nil {
 		code = cmd.ProcessState.ExitCode()
@@ -315,7 +315,7 @@ func listFiles(dir string) map[string]fs.FileInfo {
 	return all
 }
 
-// copyFile copies a file, or its first rows if most is above 0.
+// copyFile copies a file, or its first rows if most is more than 0.
 func copyFile(to, from string, most int) error {
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		return err

@@ -13,13 +13,13 @@ import (
 
 // values draws values of flags.
 type values struct {
-	given  map[string][]string // by flag, in the corpus
+	given  map[string][]string // values in the corpus, by flag
 	inputs []string
-	keys   []string // of engine arguments
-	dir    string   // where inputs are
+	keys   []string // keys of engine arguments
+	dir    string   // folder of the inputs
 }
 
-// plainValues returns values of every kind. None is large: a command line takes moments.
+// plainValues returns values of all types. No value is large, so that a command line is fast.
 func plainValues() []string {
 	return []string{
 		"0", "1", "2", "3", "4", "7", "8", "16", "64", "100", "512", "1000", "4096", "-1", "1.5", "0.5", "0.9", "0.01", "1e2", "007", "+1", "1e400", "nan", "inf",
@@ -28,7 +28,7 @@ func plainValues() []string {
 	}
 }
 
-// draw returns a value of a flag, or of a wrong one.
+// draw returns a value for a flag. If wrong is true, the value may be wrong.
 func (v *values) draw(rng *rand.Rand, f *pflag.Flag, wrong bool) (value string, bare bool) {
 	if f.NoOptDefVal != "" && (!wrong || rng.IntN(2) == 0) && rng.IntN(4) > 0 {
 		return "", true
@@ -53,7 +53,7 @@ func (v *values) draw(rng *rand.Rand, f *pflag.Flag, wrong bool) (value string, 
 	if wrong && (rng.IntN(4) == 0 || len(choices) == 0) {
 		choices = []string{misspellWord(rng, f.DefValue), "none.yaml", "directory", pickFrom(rng, v.inputs)}
 	}
-	if !wrong && rng.IntN(8) > 0 { // of what a flag takes, numbers below 0 are rarely right
+	if !wrong && rng.IntN(8) > 0 { // negative numbers are rarely valid
 		if usual := slices.DeleteFunc(slices.Clone(choices), func(text string) bool { return text == "" || strings.ContainsAny(text[:1], "-ni0") }); len(usual) > 0 {
 			choices = usual
 		}
@@ -64,7 +64,7 @@ func (v *values) draw(rng *rand.Rand, f *pflag.Flag, wrong bool) (value string, 
 	return pickFrom(rng, choices), false
 }
 
-// takesValue reports whether a flag takes a value.
+// takesValue reports whether a flag accepts a value.
 func takesValue(f *pflag.Flag, text string) (ok bool) {
 	defer func() { ok = ok && recover() == nil }()
 	return f.Value.Set(text) == nil
@@ -97,7 +97,7 @@ func (v *values) object(rng *rand.Rand, wrong bool) string {
 	return text
 }
 
-// changed returns the text of an input with a change.
+// changed returns the text of an input file with one change.
 func (v *values) changed(rng *rand.Rand, path string) string {
 	text, err := os.ReadFile(filepath.Join(v.dir, path))
 	if err != nil {
@@ -106,7 +106,7 @@ func (v *values) changed(rng *rand.Rand, path string) string {
 	return changeText(rng, string(text))
 }
 
-// changeText makes one change in a text: a row less, a row twice, another number, a misspelled word.
+// changeText makes one change in a text: it deletes or repeats a row, changes a number, or misspells a word.
 func changeText(rng *rand.Rand, text string) string {
 	rows := strings.SplitAfter(text, "\n")
 	at := rng.IntN(len(rows))
@@ -123,7 +123,7 @@ func changeText(rng *rand.Rand, text string) string {
 	return strings.Join(rows, "")
 }
 
-// replaceWord replaces one of the words of a row that consist of some letters.
+// replaceWord replaces one of the words of a row that consist of the given letters.
 func replaceWord(rng *rand.Rand, row, letters string, by func(string) string) string {
 	words := strings.FieldsFunc(row, func(r rune) bool { return !strings.ContainsRune(letters, r) })
 	if len(words) == 0 {
@@ -133,7 +133,7 @@ func replaceWord(rng *rand.Rand, row, letters string, by func(string) string) st
 	return strings.Replace(row, word, by(word), 1)
 }
 
-// misspellWord changes a letter.
+// misspellWord changes one letter of a word.
 func misspellWord(rng *rand.Rand, word string) string {
 	if word == "" {
 		return "x"

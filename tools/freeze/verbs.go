@@ -10,20 +10,20 @@ import (
 	"github.com/replay-llm/replay/cmd/replay/root"
 )
 
-// verb is a command of the program that is run here.
+// verb is a command of the program.
 type verb struct {
-	name  string // "traces convert"; "" for the program itself
+	name  string // such as "traces convert"; "": the program without a command
 	flags *pflag.FlagSet
-	names []string // of all flags
+	names []string // names of all flags
 }
 
 func (v *verb) words() []string { return strings.Fields(v.name) }
 
-// listUnfit returns the verbs that are not run, which either serve until they are stopped or are
-// carried out by another program.
+// listUnfit returns the commands that are not run. They serve until they are stopped, or another program implements
+// them.
 func listUnfit() []string { return []string{"ui", "completion"} }
 
-// unfitFlags returns the flags that a command line may not have, with the reason.
+// unfitFlags returns the excluded flags and the reasons.
 func unfitFlags() map[string]string {
 	return map[string]string{
 		"mode":           "real time: no two runs are the same",
@@ -33,7 +33,7 @@ func unfitFlags() map[string]string {
 	}
 }
 
-// listVerbs returns the commands of the program, with their flags.
+// listVerbs returns the commands of the program with their flags.
 func listVerbs() []*verb {
 	var all []*verb
 	var visit func(cmd *cobra.Command, name string)
@@ -57,14 +57,14 @@ func listVerbs() []*verb {
 	return all
 }
 
-// makeTree makes all commands without streams.
+// makeTree returns the command tree without input and output streams.
 func makeTree[S any](program func(S, []string) *cobra.Command) *cobra.Command {
 	var none S
 	return program(none, nil)
 }
 
-// findVerb returns the verb that words begin with, and the words after it. It is nil for
-// verbs that are not run here.
+// findVerb returns the verb at the beginning of words, and the remaining words. It returns nil for verbs that are not
+// run.
 func findVerb(verbs []*verb, words []string) (*verb, []string) {
 	var best *verb
 	for _, v := range verbs {
@@ -80,12 +80,12 @@ func findVerb(verbs []*verb, words []string) (*verb, []string) {
 
 // part is a flag or another argument of a command line.
 type part struct {
-	flag  string // without dashes; "": an argument
+	flag  string // without dashes; "": not a flag
 	value string
 	bare  bool // a flag without a value
 }
 
-// split reads the arguments of a verb.
+// split parses the arguments of a verb.
 func (v *verb) split(words []string) []part {
 	var parts []part
 	for i := 0; i < len(words); i++ {
@@ -105,7 +105,7 @@ func (v *verb) split(words []string) []part {
 	return parts
 }
 
-// joinParts is the opposite of split.
+// joinParts is the inverse of split.
 func joinParts(parts []part) []string {
 	var words []string
 	for _, p := range parts {

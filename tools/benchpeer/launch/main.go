@@ -1,12 +1,12 @@
-// Command launch runs a command and writes how long it took and how much memory.
+// Command launch runs a command and writes its time and its peak memory.
 //
 //	launch RESULT COMMAND [ARGUMENT]...
 //
-// RESULT gets three numbers: the real time in ns, the peak of resident memory as
-// the system counts it, and the exit code.
+// RESULT gets three numbers: the wall time in ns, the peak of resident memory in the unit of the system, and the exit
+// code.
 //
-// It is a separate program because it is small. On Linux the peak of a process begins with that of its parent. The peak
-// of the program that prints the tables would hide ours.
+// It is a separate program because it is small. On Linux the peak of a process starts with the peak of its parent.
+// The larger peak of the measuring program would hide the peak of the command.
 package main
 
 import (
@@ -30,7 +30,7 @@ func main() {
 	if err != nil {
 		exitWith(err.Error())
 	}
-	go func() { _ = p.Signal(<-signals) }() // it may have ended by then
+	go func() { _ = p.Signal(<-signals) }() // the process may have ended already
 	state, err := p.Wait()
 	took := time.Since(started)
 	if err != nil {
@@ -46,7 +46,7 @@ func main() {
 	}
 }
 
-// exitWith does without fmt, to stay small.
+// exitWith avoids the package fmt to keep the program small.
 func exitWith(why string) {
 	_, _ = os.Stderr.WriteString("launch: " + why + "\n")
 	os.Exit(1)

@@ -64,7 +64,7 @@ func TestArgs(t *testing.T) {
 	}
 }
 
-// Only closed loops get smaller: the conversation trace is short already.
+// Quick reduces closed loops only, since the conversation trace is short already.
 func TestQuick(t *testing.T) {
 	for _, r := range row.All() {
 		q := r.Quick()

@@ -6,34 +6,35 @@ import (
 	"strings"
 )
 
-// RulesRow is a case in which this program is compared with itself. Most compare an engine's own rules with the reference's: the
-// same requests on the same workers, which have as many KV blocks, seats and tokens in a pass. They differ in the rules and in how
-// long a pass takes. Further rows compare a model that has sliding windows with one that has none, and two threads with one.
+// RulesRow is a case in which this program is compared with itself. Most rows compare an engine's rules with the
+// reference's rules. Both runs have the same requests, workers, KV blocks, seats and tokens per pass. Only the rules
+// and the pass times differ. Further rows compare a model with sliding windows with a model without, and two threads
+// with one.
 type RulesRow struct {
 	Title         string
-	Windows       string // arguments that choose a model with sliding windows, compared with Llama 3.1 8B
-	Threads       bool   // two threads are compared with one, over the whole command
-	SGLang        bool   // otherwise vLLM
-	AgainstVLLM   bool   // SGLang's own rules are compared with vLLM's own
+	Windows       string // arguments that select a model with sliding windows, which is compared with Llama 3.1 8B
+	Threads       bool   // compares two threads with one, over the whole command
+	SGLang        bool   // false: vLLM
+	AgainstVLLM   bool   // compares SGLang's rules with vLLM's rules
 	Source        Source
-	Requests      int // of Synthetic, or of the tiled trace; 0: the trace unchanged
+	Requests      int // number of synthetic requests, or of requests in the tiled trace; 0: the trace unchanged
 	Input, Output int // tokens of a synthetic request
-	InFlight      int // requests in flight in closed loop; 0: open loop
+	InFlight      int // concurrency of a closed loop; 0: open loop
 	Workers       int
 	Router        string
-	Speedup       int // of arrivals; 0: unchanged
+	Speedup       int // factor on the arrival rate; 0: unchanged
 	BlockTokens   int
-	// Calibrated has pass times of a profile, and a worker as small as such servers are;
-	// otherwise they are those of data sheets, on an H100.
+	// Calibrated uses the pass times of a profile and a small worker that fits them. Otherwise the pass times come
+	// from the data sheet of an H100.
 	Calibrated bool
 
-	Simulation float64 // most times the simulation of the reference's rules, or of what else it is compared with
+	Simulation float64 // maximum ratio of the simulation time to that of the compared run
 }
 
-// RulesMemory is the most memory that own rules take, in times that of the reference's.
+// RulesMemory is the maximum ratio of peak memory between an engine's rules and the reference's rules.
 const RulesMemory = 1.5
 
-// RulesTable returns the cases of own rules.
+// RulesTable returns the rows of engine rules.
 func RulesTable() []RulesRow {
 	all := []RulesRow{
 		{Title: "conversation, 8 workers, KV router, block 64", Workers: 8, Router: "kv", BlockTokens: 64},
@@ -81,12 +82,12 @@ func RulesTable() []RulesRow {
 	return all
 }
 
-// Args returns the command line without rules and pass times; trace is the file to replay.
+// Args returns the command line without rules and pass times. trace is the file to replay.
 func (r *RulesRow) Args(trace string) []string {
-	tokens, seats, budget := 443_024, 1024, 8192 // what vLLM has on an H100 with Llama 3.1 8B
+	tokens, seats, budget := 443_024, 1024, 8192 // values of vLLM on an H100 with Llama 3.1 8B
 	switch {
 	case r.Windows != "" || r.Threads:
-		tokens, seats, budget = 0, 0, 0 // by default
+		tokens, seats, budget = 0, 0, 0 // defaults
 	case r.Calibrated:
 		tokens, seats, budget = 612_368, 128, 2048
 	case r.SGLang:
@@ -120,7 +121,7 @@ func (r *RulesRow) Args(trace string) []string {
 	return args
 }
 
-// Own returns the arguments by which the engine's own rules hold; profile is a file with Profile.
+// Own returns the arguments that select the engine's rules. profile is a file with the content of Profile.
 func (r *RulesRow) Own(profile string) []string {
 	switch {
 	case r.Windows != "":
@@ -137,7 +138,7 @@ func (r *RulesRow) Own(profile string) []string {
 	return []string{"--scheduler-profile=vllm", "--gpu=h100", "--model=llama-3.1-8b"}
 }
 
-// The arguments of the rules that they are compared with.
+// The arguments that select the rules for the comparison.
 func (r *RulesRow) Others() []string {
 	switch {
 	case r.Windows != "":
@@ -152,7 +153,7 @@ func (r *RulesRow) Others() []string {
 	return []string{"--scheduler-profile=reference"}
 }
 
-// kind is what titles of such rows begin with.
+// kind returns the beginning of the title of such a row.
 func (r *RulesRow) kind() string {
 	switch {
 	case r.Windows != "":
@@ -165,7 +166,7 @@ func (r *RulesRow) kind() string {
 	return "vllm rules"
 }
 
-// Profile returns a timing profile of the form that replay calibrate writes, in round numbers.
+// Profile returns a timing profile in the format of replay calibrate, with round numbers.
 func Profile() string {
 	return `{"form": "roofline4-knee1", "version": 1, "source": "benchpeer", "parameters": {"weights_s": 0.014, "token_s": 0.00004,
 "context_s": 7e-8, "mixed_context_s": 1.3e-7, "knee": 1, "graph_sizes_tokens": [1, 2, 4, 8, 16, 32, 64, 96, 128, 192, 256]}}`

@@ -7,7 +7,7 @@ import (
 	"github.com/replay-llm/replay/tools/benchpeer/row"
 )
 
-// The two runs of a row differ in rules and pass times alone.
+// The two runs of a row differ only in rules and pass times.
 func TestRulesTable(t *testing.T) {
 	titles := map[string]bool{}
 	for _, r := range row.RulesTable() {
@@ -24,7 +24,7 @@ func TestRulesTable(t *testing.T) {
 			want = 0.8
 		case r.Threads:
 			want = 1 / 1.8
-		case r.Calibrated: // there is a queue
+		case r.Calibrated: // a queue forms
 			want = 4
 		case r.AgainstVLLM:
 			want = 3

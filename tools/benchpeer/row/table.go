@@ -2,14 +2,14 @@ package row
 
 import "time"
 
-// Shares of the reference's peak memory.
+// Maximum shares of the reference's peak memory.
 const (
 	tenth = 0.1
 	fifth = 0.2
-	small = 1 / 3.5 // of rows with a peak below 40 MiB, to which the program itself contributes most
+	small = 1 / 3.5 // for rows with a peak below 40 MiB, of which the program itself is the largest part
 )
 
-// All lists the rows in the order of the table.
+// All returns the rows in the order of the table.
 func All() []Row {
 	return append(conversationRows(), append(syntheticRows(), otherRows()...)...)
 }
@@ -63,8 +63,8 @@ func syntheticRows() []Row {
 	return rows
 }
 
-// endlessBlocks is a pool so large that the reference's SGLang never has to
-// take a request back, which is where some of its runs do not end.
+// endlessBlocks is a pool so large that the reference's SGLang never retracts a request. After a retraction some of
+// its runs do not end.
 const endlessBlocks = 200_000
 
 func otherRows() []Row {

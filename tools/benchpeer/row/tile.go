@@ -11,13 +11,12 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/write"
 )
 
-// maxID bounds hash ids, those of copies too: of larger ones the reference reads
-// the lower 32 bits only.
+// maxID is the limit of hash ids, including those of copies. The reference reads only the lower 32 bits of an id.
 const maxID = 1 << 32
 
-// Tile writes the first requests of an endless trace: a trace in the mooncake format, called name in errors, again and
-// again. Each copy comes after the one before, with separate hash ids and sessions. So every stretch of the long trace
-// is as much work as the short one. The same call always writes the same bytes.
+// Tile writes the given number of requests by repeating a trace in the Mooncake format. name is the name of the trace
+// in errors. Each copy follows the previous copy, with separate hash ids and sessions. Each part of the long trace is
+// thus as much work as the short trace. Equal calls write equal bytes.
 func Tile(out io.Writer, in io.Reader, name string, requests int) error {
 	short, err := readShort(in, name)
 	if err != nil {
@@ -46,7 +45,7 @@ func Tile(out io.Writer, in io.Reader, name string, requests int) error {
 	for i := range requests {
 		n := i / len(short)
 		r := short[i%len(short)].Clone()
-		// All readers agree on so few digits.
+		// All readers parse three decimals to the same number.
 		r.At = math.Round((r.At+float64(float64(n)*period))*1e3) / 1e3
 		if r.Session != nil && n > 0 {
 			r.Session = fmt.Appendf(r.Session, "+%d", n)

@@ -28,8 +28,8 @@ func tile(t *testing.T, text string, requests int) string {
 	return out.String()
 }
 
-// A copy has separate times, ids and sessions; the last one is cut short. The period is the last arrival and a mean
-// gap, 10 + 10/1.
+// Each copy has separate times, ids and sessions. The last copy is cut. The period is the last arrival and a mean
+// gap: 10 + 10/1.
 func TestWrite(t *testing.T) {
 	want := `{"timestamp":1.5,"input_length":600,"output_length":7,"hash_ids":[0,2]}
 {"session_id":"a","timestamp":10,"input_length":3,"output_length":1,"hash_ids":[1]}
@@ -44,7 +44,7 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// The program reads a long trace as the short one, copy by copy.
+// A long trace has the same turns as the short trace in each copy.
 func TestWriteRepeatsSessions(t *testing.T) {
 	text, err := os.ReadFile("../../../testdata/traces/sessions.jsonl")
 	if err != nil {
