@@ -110,7 +110,7 @@ func (w *Workload) CountDropped() Dropped {
 
 // Session is a conversation. Each turn waits for the completion of the previous turn.
 type Session struct {
-	ID         string   // as the trace has it; see Workload.SessionID for automatic ones
+	ID         string   // name in the trace; see Workload.SessionID for automatic names
 	First      int32    // index of the first turn
 	Turns      int32    // number of turns, at least 1
 	Arrival    sim.Time // arrival of the first turn in the trace

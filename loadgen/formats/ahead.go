@@ -6,16 +6,16 @@ import (
 	"github.com/replay-llm/replay/loadgen"
 )
 
-// ahead reads a source in another goroutine, a few batches ahead. It returns the same requests, error and counts as the
-// source. Sessions are not supported.
+// ahead reads a source in another goroutine, a few batches in advance. It returns the same requests, errors and
+// counts as the source. Sessions are not supported.
 type ahead struct {
-	loadgen.Source // for methods that read no rows
+	loadgen.Source // for methods that do not read rows
 
-	full, empty chan *batch // batches to take from and to fill
-	filled      *batch      // the batch that the goroutine fills
-	now         *batch      // the batch that Next takes from
-	taken       int         // requests of now that Next has returned
-	told        int         // notes of now that were passed on
+	full, empty chan *batch // full batches to read from, and empty batches to fill
+	filled      *batch      // batch that the goroutine fills
+	now         *batch      // batch that Next reads from
+	taken       int         // number of requests of now that Next has returned
+	told        int         // number of notes of now that were reported
 	warn        func(string)
 	bad         func(error)
 	stop        func()
@@ -25,17 +25,17 @@ type ahead struct {
 // batchRows is the number of requests of a batch.
 const batchRows = 256
 
-// batch has consecutive requests of a source, and the error after the last of them.
+// batch has consecutive requests of a source, and the error after the last request.
 type batch struct {
 	rows    [batchRows]loadgen.Incoming
-	dropped [batchRows + 1]loadgen.Dropped // by the number of requests that Next has returned
-	last    loadgen.Dropped                // after err
+	dropped [batchRows + 1]loadgen.Dropped // counts by the number of requests that Next has returned
+	last    loadgen.Dropped                // counts after err
 	count   int
-	err     error // instead of the next request
+	err     error // returned instead of the next request
 	notes   []note
 }
 
-// note is a warning, or the error of a skipped row, before a request of a batch.
+// note is a warning or the error of a skipped row. It is reported before the request with the index before.
 type note struct {
 	before  int
 	warning string
@@ -66,7 +66,7 @@ func readAhead(o *Ordered) *ahead {
 	return a
 }
 
-// fillBatches fills batches until the source ends or Close stops it.
+// fillBatches fills batches until the source ends or Close is called.
 func (a *ahead) fillBatches() {
 	for {
 		var b *batch
@@ -88,7 +88,7 @@ func (a *ahead) fillBatches() {
 	}
 }
 
-// fill reads as many requests as there is room for.
+// fill reads requests until the batch is full or the source ends.
 func (b *batch) fill(from loadgen.Source) {
 	b.count, b.notes = 0, b.notes[:0]
 	for b.err == nil && b.count < batchRows {
@@ -102,7 +102,7 @@ func (b *batch) fill(from loadgen.Source) {
 	}
 }
 
-// Next fills in with the next request; io.EOF comes after the last.
+// Next reads the next request into in. It returns io.EOF after the last request.
 func (a *ahead) Next(in *loadgen.Incoming) error {
 	if a.taken == a.now.count && a.now.err == nil {
 		if a.now.count > 0 {
@@ -115,12 +115,12 @@ func (a *ahead) Next(in *loadgen.Incoming) error {
 		a.now.dropped[a.taken] = a.now.last
 		return a.now.err
 	}
-	*in, a.now.rows[a.taken] = a.now.rows[a.taken], *in // in.IDs is reused
+	*in, a.now.rows[a.taken] = a.now.rows[a.taken], *in // the memory of in.IDs is reused
 	a.taken++
 	return nil
 }
 
-// passNotes passes on the warnings and errors of skipped rows before the next request.
+// passNotes reports the warnings and errors of skipped rows before the next request.
 func (a *ahead) passNotes() {
 	for ; a.told < len(a.now.notes) && a.now.notes[a.told].before <= a.taken; a.told++ {
 		if n := &a.now.notes[a.told]; n.bad != nil {
@@ -134,8 +134,8 @@ func (a *ahead) passNotes() {
 // Dropped returns the number of rows dropped before the next request.
 func (a *ahead) Dropped() loadgen.Dropped { return a.now.dropped[a.taken] }
 
-// Close stops the goroutine, which closes the source after the read in progress. Close does not wait for it: a read from
-// an idle pipe may block.
+// Close stops the goroutine, which closes the source after the current read. Close does not wait for this, because a
+// read from an idle pipe may block.
 func (a *ahead) Close() error {
 	a.stop()
 	return nil

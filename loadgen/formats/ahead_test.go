@@ -13,7 +13,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// listSteps returns the requests, warnings and errors of a source, in order, with GOMAXPROCS set to processors.
+// listSteps returns the requests, warnings and errors of a source in order. processors is the value of GOMAXPROCS.
 func listSteps(t *testing.T, text string, o formats.Options, window float64, processors, most int) (steps []string) {
 	t.Helper()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(processors))
@@ -38,8 +38,8 @@ func listSteps(t *testing.T, text string, o formats.Options, window float64, pro
 	return steps
 }
 
-// A source that is read ahead returns the same requests, errors, warnings and counts in the same order as the plain source,
-// also if it is closed early.
+// A source that is read ahead returns the same requests, errors, warnings and counts in the same order as the plain
+// source, even if it is closed early.
 func TestReadAhead(t *testing.T) {
 	if runtime.GOMAXPROCS(0) < 2 {
 		t.Skip("one processor")

@@ -13,20 +13,20 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// assumption makes up what prompts share, for files that do not have it.
+// assumption generates shared prefixes for files without information about prefixes.
 type assumption struct {
-	system  int // tokens that all prompts begin with
-	groups  int // of requests that begin alike; 0: none
+	system  int // number of tokens at the begin of all prompts
+	groups  int // number of groups of requests with a common prefix; 0: none
 	ratio   float64
-	session bool // a turn's prompt begins with the one before
+	session bool // the prompt of a turn begins with the prompt of the previous turn
 
 	block  int
 	random *rand.Rand
 	unique uint64
-	turns  map[string][]uint64 // ids of the last turn by conversation
+	turns  map[string][]uint64 // block ids of the last turn, by conversation
 }
 
-// parseAssumption is nil for none.
+// parseAssumption parses the option AssumePrefix. It returns nil for none.
 func parseAssumption(text string) (*assumption, error) {
 	if text == "" || text == "none" {
 		return nil, nil
@@ -67,19 +67,19 @@ func (a *assumption) begin(s *Stream) {
 	s.Private = false
 }
 
-// Ids of what is made up: the place in the high bits keeps them apart.
+// Bits of generated ids. Different high bits separate unique blocks from blocks of groups.
 const (
 	uniqueIDs = 1 << 62
 	groupBits = 32
 )
 
-// fillIDs gives r ids.
+// fillIDs generates the block ids of r.
 func (a *assumption) fillIDs(r *Record) {
 	r.Private = false
 	full := r.Input / a.block
 	r.IDs = r.IDs[:0]
 	if a.session && r.Group != nil {
-		// What an answer adds is not known from the prompt: its blocks are new.
+		// The tokens of an answer are not known, so its blocks are new.
 		last := a.turns[string(r.Group)]
 		r.IDs = append(r.IDs, last[:min(len(last), full)]...)
 	}
@@ -102,14 +102,13 @@ func (a *assumption) fillIDs(r *Record) {
 	}
 }
 
-// jitter spreads the requests of one whole second evenly over it, in their
-// order, for files that tell no less than seconds. It holds the requests of one
-// second. Delays after other requests stay as they were recorded.
+// jitter spreads the requests of each second evenly over the second, in their order. It is for files with times in
+// whole seconds. It keeps the requests of one second in memory. Delays after other requests do not change.
 type jitter struct {
 	rows  Reader
 	held  Gathered
-	ahead *Record // the first of the next second
-	end   error   // what came after the last row
+	ahead *Record // the first request of the next second
+	end   error   // the error after the last row
 }
 
 func (j *jitter) Next(r *Record) error {
@@ -124,7 +123,7 @@ func (j *jitter) Next(r *Record) error {
 	return err
 }
 
-// holdSecond holds the requests of the next second.
+// holdSecond reads the requests of the next second.
 func (j *jitter) holdSecond() {
 	held := j.held.All[:0]
 	if j.ahead != nil {

@@ -10,20 +10,20 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// cover compares the numbers of hash ids of a file's rows with the lengths of their prompts.
+// cover finds the block sizes that match the number of hash ids and the prompt length of all rows.
 type cover struct {
-	begun       bool   // there was a row
-	least, most uint64 // the block sizes that fit all rows so far, in tokens
-	reading     bool   // the rest of the file is read for least and most alone
+	begun       bool   // add was called
+	least, most uint64 // smallest and largest block size that match all rows, in tokens
+	reading     bool   // the remaining rows are only read for least and most
 
-	// Rows that do not fit and are replayed as the reference replays them.
+	// Rows that do not match, and are replayed like in the reference.
 	rows  int
-	lost  uint64 // tokens of their prompts that are not replayed
-	first string // what is wrong with the first
+	lost  uint64 // prompt tokens of these rows that are not replayed
+	first string // error of the first of these rows
 }
 
-// add takes a row of n ids and tokens into account. With spare, a last block that is not full may have no id; with
-// more, any number of further ids may follow.
+// add adds a row with n ids and the given number of prompt tokens. If spare is true, an incomplete last block may
+// have no id. If more is true, any number of additional ids may follow.
 func (c *cover) add(n, tokens uint64, spare, more bool) {
 	if !c.begun {
 		c.begun, c.least, c.most = true, 1, scan.MaxTokens
@@ -46,12 +46,12 @@ func (c *cover) add(n, tokens uint64, spare, more bool) {
 	}
 }
 
-// fitting is the roundest block size that fits all rows, 0 when there is none.
+// fitting returns the roundest block size that matches all rows, or 0 if there is none.
 func (c *cover) fitting() uint64 {
 	if c.least > c.most {
 		return 0
 	}
-	most := min(c.most, 2*c.least-1) // holds a power of two
+	most := min(c.most, 2*c.least-1) // this range contains a power of two
 	for shift := bits.Len64(most); shift > 0; shift-- {
 		if size := (c.least + 1<<shift - 1) >> shift << shift; size <= most {
 			return size
@@ -60,7 +60,7 @@ func (c *cover) fitting() uint64 {
 	return c.least
 }
 
-// fitText is which block size fits all rows read so far.
+// fitText describes the block size that matches all rows read so far.
 func (s *Stream) fitText() string {
 	switch size := s.cover.fitting(); {
 	case size == 0:
@@ -72,8 +72,8 @@ func (s *Stream) fitText() string {
 	}
 }
 
-// Misfit returns, once all rows are read, which block size would have fitted them; "" if the one they were
-// read with did.
+// Misfit returns the block size that matches all rows, after all rows were read. It returns "" if the current block
+// size matches.
 func (s *Stream) Misfit() string {
 	if !s.cover.begun || s.cover.least <= uint64(s.Block) && uint64(s.Block) <= s.cover.most {
 		return ""
@@ -81,7 +81,7 @@ func (s *Stream) Misfit() string {
 	return s.fitText()
 }
 
-// misfitText is what is wrong with a row of n ids for a prompt of this number of tokens.
+// misfitText returns the error of a row with n ids and the given number of prompt tokens.
 func (s *Stream) misfitText(n, tokens uint64, spare bool) string {
 	full, rest := tokens/uint64(s.Block), tokens%uint64(s.Block)
 	want := fmt.Sprint(full)
@@ -94,24 +94,24 @@ func (s *Stream) misfitText(n, tokens uint64, spare bool) string {
 	return fmt.Sprintf("number of hash ids is %d for %d prompt tokens, must be %s with blocks of %d tokens", n, tokens, want, s.Block)
 }
 
-// UnknownError refuses a file of no known format that has rows with keys.
+// UnknownError is the error for a file of unknown format that has rows with keys.
 type UnknownError struct {
 	Row     *loadgen.SyntaxError
 	Keys    []string
-	Columns string // what --columns may be; "": the keys suggest nothing
+	Columns string // suggested value of --columns; "": no suggestion
 }
 
 func (e *UnknownError) Error() string { return e.Row.Error() }
 func (e *UnknownError) Unwrap() error { return e.Row }
 
-// MisfitError refuses a row with hash ids that do not fit its prompt.
+// MisfitError is the error for a row with hash ids that do not match the length of its prompt.
 type MisfitError struct{ row *loadgen.SyntaxError }
 
 func (e *MisfitError) Error() string { return e.row.Error() }
 func (e *MisfitError) Unwrap() error { return e.row }
 
-// coverError refuses a row of n ids that do not fit its prompt of tokens. Where it is the last that is read, the rest
-// of the file shows which block size would fit.
+// coverError returns the error for a row with n ids that do not match its prompt tokens. If reading stops at this
+// row, it reads the remaining rows to find a matching block size.
 func (s *Stream) coverError(r *Record, n, tokens uint64, spare bool) error {
 	if s.cover.reading {
 		return nil
@@ -124,7 +124,7 @@ func (s *Stream) coverError(r *Record, n, tokens uint64, spare bool) error {
 	return &MisfitError{&loadgen.SyntaxError{Name: s.Name, Line: line, Msg: text}}
 }
 
-// readRest reads the rest of the file for the sake of its block size.
+// readRest reads the remaining rows to find a matching block size.
 func (s *Stream) readRest() {
 	s.cover.reading = true
 	var r Record
@@ -140,7 +140,8 @@ func (s *Stream) readRest() {
 	}
 }
 
-// takeLess notes a row of n ids: its prompt is replayed as what the ids hold, like in the reference.
+// takeLess records a row with n ids that is replayed like in the reference: the prompt has only the tokens in its
+// ids.
 func (s *Stream) takeLess(r *Record, n, tokens uint64) {
 	c := &s.cover
 	if c.rows++; c.rows == 1 {
@@ -151,15 +152,15 @@ func (s *Stream) takeLess(r *Record, n, tokens uint64) {
 	}
 }
 
-// WarnLess warns of the rows of which less is replayed, once all are read.
+// WarnLess prints a warning about the rows of which tokens are dropped, after all rows were read.
 func (s *Stream) WarnLess() {
 	if c := &s.cover; c.rows > 0 {
 		s.Warn(fmt.Sprintf("%s; %s; %d rows do not fit, and %d prompt tokens are dropped as in the reference", c.first, s.fitText(), c.rows, c.lost))
 	}
 }
 
-// CheckWhole counts a row with n ids, of a format with one for each block. It refuses ids that do not fit the prompt of the row,
-// which has the given tokens. The reference replays less.
+// CheckWhole checks a row with n ids in a format with one id per block. It returns an error if misfit is true, unless
+// the reference is repeated. The reference drops the other tokens.
 func (s *Stream) CheckWhole(r *Record, n, tokens uint64, misfit bool) error {
 	s.cover.add(n, tokens, false, false)
 	switch {
@@ -172,7 +173,7 @@ func (s *Stream) CheckWhole(r *Record, n, tokens uint64, misfit bool) error {
 	return s.coverError(r, n, tokens, false)
 }
 
-// checkTimes refuses a time that is not on the clock of a replay.
+// checkTimes returns an error for a time that a replay does not support.
 func (s *Stream) checkTimes(r *Record) error {
 	if s.Shape.Raw && s.Options.Compat {
 		return nil
@@ -196,11 +197,11 @@ func (s *Stream) checkTimes(r *Record) error {
 	return nil
 }
 
-// mostChecked bounds the sessions with a checked order, of a trace that is not kept.
+// mostChecked is the maximum number of sessions of which the order of turns is checked, for a trace that is not kept.
 const mostChecked = 1 << 18
 
-// checkReplayed refuses a row that is well-formed and that no engine can run, that arrives before the
-// trace begins, or that does not fit the rows above it, where that is asked for.
+// checkReplayed returns an error for a valid row that cannot be replayed. It does nothing unless Options.Check is
+// set.
 func (s *Stream) checkReplayed(r *Record) error {
 	if s.order == nil {
 		return nil

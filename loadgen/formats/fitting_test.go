@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The block sizes that fit all rows are the sizes that fit each of them.
+// The block sizes that match all rows are the sizes that match each single row.
 func TestFittingBlockSizes(t *testing.T) {
 	const largest = 100
 	r := rand.New(rand.NewPCG(1, 2))

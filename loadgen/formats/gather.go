@@ -8,13 +8,12 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/scan"
 )
 
-// Gathered is records that are made in advance: those of a line, or those of a file that must be read to its end before
-// its first request is known.
+// Gathered has records that were read in advance: the records of a line, or of a file that must be read completely.
 type Gathered struct {
 	S   *Stream
-	Bad []error // rows that were bad; they are given first
+	Bad []error // errors of invalid rows, which are returned first
 	All []Record
-	at  int // of all: the next to be given
+	at  int // index in All of the next record
 }
 
 func (g *Gathered) Next(r *Record) error {
@@ -33,7 +32,7 @@ func (g *Gathered) Next(r *Record) error {
 	return g.S.LoadIDs(r)
 }
 
-// Add makes room for one more record.
+// Add appends an empty record.
 func (g *Gathered) Add(line int) *Record {
 	if len(g.All) < cap(g.All) {
 		g.All = g.All[:len(g.All)+1]
@@ -65,23 +64,23 @@ func (l *LineRows) Next(r *Record) error {
 	}
 }
 
-// EachLine calls do with every line and keeps the complaints about them.
+// EachLine calls do with every line and records errors.
 func (g *Gathered) EachLine(do func(f *scan.Fields) error) error {
 	return g.S.Lines.EachLine(do, g.keepBad)
 }
 
-// EachObject calls do with every object of the file and keeps the complaints about them.
+// EachObject calls do with every object of the file and records errors.
 func (g *Gathered) EachObject(do func(f *scan.Fields) error) error {
 	return g.S.Lines.EachObject(do, g.keepBad)
 }
 
-// keepBad keeps a complaint about a row, and reports whether further ones are of use.
+// keepBad records the error of a row. It reports whether reading should continue.
 func (g *Gathered) keepBad(err error) (more bool) {
 	g.Bad = append(g.Bad, err)
 	return !g.S.Options.StopsAtBad()
 }
 
-// Numbers numbers keys from 0 up, in the order in which they come.
+// Numbers assigns numbers to keys, starting at 0, in order of appearance.
 type Numbers[K comparable] map[K]uint64
 
 func (n Numbers[K]) Of(key K) uint64 {
@@ -93,20 +92,20 @@ func (n Numbers[K]) Of(key K) uint64 {
 	return number
 }
 
-// Scoped is an id that means something inside one scope only.
+// Scoped is an id that is only valid in one scope.
 type Scoped struct {
 	scope string
 	id    uint64
 }
 
-// ReplaceScoped replaces the ids of a scope by their numbers.
+// ReplaceScoped replaces the ids of a scope with numbers.
 func ReplaceScoped(n Numbers[Scoped], scope string, ids []uint64) {
 	for i, id := range ids {
 		ids[i] = n.Of(Scoped{scope, id})
 	}
 }
 
-// RefuseDAG refuses requests that start, or wait for, several requests, unless they are to be made chains.
+// RefuseDAG returns an error for requests that start or wait for several requests, unless the option DAG is chain.
 func (s *Stream) RefuseDAG(spawns, joins int) error {
 	edges := spawns + joins
 	if edges == 0 {
@@ -119,10 +118,10 @@ func (s *Stream) RefuseDAG(spawns, joins int) error {
 	return nil
 }
 
-// LastEnds is when the last turn of each session ended.
+// LastEnds has the end of the last turn of each session.
 type LastEnds map[string]scan.Stamp
 
-// Chain makes r, which ended at an instant of the file, wait for the turn of its session before.
+// Chain makes r wait for the previous turn of its session. end is the recorded completion of r.
 func (e LastEnds) Chain(r *Record, session []byte, end scan.Stamp) {
 	if before, ok := e[string(session)]; ok {
 		r.HasDelay, r.Delay = true, max(0, r.When.Since(before))
@@ -130,7 +129,7 @@ func (e LastEnds) Chain(r *Record, session []byte, end scan.Stamp) {
 	e[string(session)] = end
 }
 
-// LinkAfter keeps r, waiting for the turn of its session before.
+// LinkAfter adds r, which waits for the previous turn of its session.
 func (g *Gathered) LinkAfter(r *Record, ends LastEnds) {
 	if r.Session != nil {
 		ends.Chain(r, r.Session, r.Ended)

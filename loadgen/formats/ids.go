@@ -14,8 +14,8 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/scan"
 )
 
-// Trie numbers paths of edges, from 1 up: equal paths have equal numbers. The
-// root, of no edge, is 0.
+// Trie assigns numbers to paths of edges. Equal paths have equal numbers. The root has the number 0, and other nodes
+// start at 1.
 type Trie Numbers[step]
 
 const TrieRoot = uint32(0)
@@ -25,29 +25,29 @@ type step struct {
 	piece  Piece
 }
 
-// Piece is the content of one block, or of a part of one.
+// Piece is the content of a block or of a part of a block.
 type Piece struct {
 	ID           uint64
 	From, Tokens int32
-	Own          bool // id is of another count than those of the file
+	Own          bool // ID is not an id of the file
 }
 
-// Child is the node one edge further than parent, made if it is new.
+// Child returns the child of parent for a piece. It creates the child if it does not exist.
 func (t Trie) Child(parent uint32, e Piece) uint32 {
 	return uint32(Numbers[step](t).Of(step{parent, e}) + 1)
 }
 
-// Reblock gives prompts ids of blocks of another size. Only prompts that shared whole new blocks before share them
-// after.
+// Reblock changes the block size of prompts. Two prompts share a new block if they shared all its tokens and all
+// previous tokens.
 type Reblock struct {
-	from, to int // tokens
-	common   int // tokens of the parts that both are made of
+	from, to int // block sizes in tokens
+	common   int // size in tokens of the parts that both block sizes consist of
 	paths    Trie
 	ids      Numbers[uint32] // by node of the last part of a block
 	parts    []uint64
 }
 
-// NewReblock goes from blocks of one size to blocks of another, both > 0.
+// NewReblock returns a Reblock for two block sizes > 0.
 func NewReblock(from, to int) *Reblock {
 	a, b := from, to
 	for b > 0 {
@@ -66,7 +66,7 @@ func (b *Reblock) Apply(r *Record) {
 	for i, id := range r.IDs {
 		for k := range split {
 			if i*b.from+int(k)*b.common >= r.Input {
-				break // of a last block that is not full
+				break // the last block is not full
 			}
 			b.parts = append(b.parts, id*split+k)
 		}
@@ -84,14 +84,14 @@ func (b *Reblock) Apply(r *Record) {
 			r.IDs = append(r.IDs, b.ids.Of(node))
 		}
 	}
-	// A part of a block left out, which no other prompt shares, is of the last group now.
+	// An omitted incomplete block, which no other prompt shares, is now in the last group.
 	if r.Full && len(b.parts)%group != 0 {
 		r.IDs = r.IDs[:len(r.IDs)-1]
 	}
 }
 
-// Stretch makes prompts factor times as long. Where two began alike for some
-// part, they begin alike for the same part after.
+// Stretch multiplies the lengths of prompts by a factor. If two prompts shared a part of their tokens, the new
+// prompts share the same part.
 type Stretch struct {
 	block  int
 	factor float64
@@ -100,18 +100,18 @@ type Stretch struct {
 	nodes  []uint32
 }
 
-// stretched is a new block: its place, and the beginning it was made of.
+// stretched is a new block: its index, and the old prefix from which it was created.
 type stretched struct {
 	node  uint32
 	place int32
 }
 
-// NewStretch is for prompts in blocks of the given size; factor is > 0.
+// NewStretch returns a Stretch for prompts with blocks of the given size. factor must be > 0.
 func NewStretch(block int, factor float64) *Stretch {
 	return &Stretch{block: block, factor: factor, paths: make(Trie), ids: make(Numbers[stretched])}
 }
 
-// Scale is a length times the factor, at least 1 unless it was 0.
+// Scale returns a length multiplied by the factor, at least 1 unless tokens is 0.
 func (s *Stretch) Scale(tokens int) int {
 	if tokens == 0 {
 		return 0
@@ -119,7 +119,7 @@ func (s *Stretch) Scale(tokens int) int {
 	return int(min(max(float64(tokens)*s.factor+0.5, 1), scan.MaxTokens))
 }
 
-// Apply changes the prompt of r.
+// Apply changes the length and the ids of r.
 func (s *Stretch) Apply(r *Record) {
 	old := r.Input
 	r.Input = s.Scale(r.Input)
@@ -135,9 +135,9 @@ func (s *Stretch) Apply(r *Record) {
 	blocks := (r.Input + s.block - 1) / s.block
 	r.IDs = r.IDs[:0]
 	for j := range blocks {
-		last := float64((j+1)*s.block-1) / s.factor // the token of old that the block ends with
+		last := float64((j+1)*s.block-1) / s.factor // the last token of the block, in tokens of the old prompt
 		at := min(int(last)/s.block, (old-1)/s.block)
-		if at >= len(s.nodes) { // of the rest that no other prompt shares
+		if at >= len(s.nodes) { // the block is in the part that no other prompt shares
 			r.Full = true
 			if j < r.Input/s.block {
 				r.IDs = append(r.IDs, s.fresh(j))
@@ -151,31 +151,30 @@ func (s *Stretch) Apply(r *Record) {
 	}
 }
 
-// fresh is an id that is not taken.
+// fresh returns an unused id.
 func (s *Stretch) fresh(place int) uint64 {
 	node := s.paths.Child(TrieRoot, Piece{ID: uint64(len(s.ids)), Own: true})
 	return s.ids.Of(stretched{node, int32(place)})
 }
 
-// Dense gives ids new numbers from 0 up, in the order in which they appear, and
-// ids to blocks that have none. It keeps 32 to 64 bytes per id.
+// Dense replaces ids with numbers from 0 in order of appearance. It adds ids for blocks without ids. It uses 32 to 64
+// bytes of memory per id.
 type Dense struct {
 	block int
-	to    probe.Table[uint64, uint32] // by id except lastID: the new number and 1
-	last  uint32                      // that of lastID; 0: none
+	to    probe.Table[uint64, uint32] // new number + 1 by id, except for lastID
+	last  uint32                      // new number + 1 of lastID; 0: none
 	next  uint64
 }
 
-// lastID is the key of free places in the table.
+// lastID is the key of free slots in the table.
 const lastID = 1<<64 - 1
 
-// NewDense is for blocks of the given number of tokens.
+// NewDense returns a Dense for blocks of the given number of tokens.
 func NewDense(block int) *Dense {
 	return &Dense{block: block, to: probe.New[uint64, uint32](lastID)}
 }
 
-// Apply changes the ids of r. After it there is one for every block, the last
-// one perhaps not full.
+// Apply replaces the ids of r. The new list has an id for every block, including an incomplete last block.
 func (d *Dense) Apply(r *Record) {
 	if r.Private {
 		r.IDs = r.IDs[:0]
@@ -200,7 +199,7 @@ func (d *Dense) numberOf(id uint64) uint64 {
 	return uint64(*to - 1)
 }
 
-// place is where the number of id and 1 is kept; it is 0 when there is none yet.
+// place returns a pointer to the new number of id + 1. It is 0 for a new id.
 func (d *Dense) place(id uint64) *uint32 {
 	if id == lastID {
 		return &d.last
@@ -209,11 +208,10 @@ func (d *Dense) place(id uint64) *uint32 {
 	return to
 }
 
-// idMapHead is the first line of a file of numbers; the number of the next new
-// id follows.
+// idMapHead is the start of the first line of a file of numbers. The next unused number follows it.
 const idMapHead = "hash_id,number,next="
 
-// WriteMap writes which id has which number, so that ReadIDMap can continue with it.
+// WriteMap writes the number of each id. ReadIDMap reads this file.
 func (d *Dense) WriteMap(w io.Writer) error {
 	type pair struct {
 		id     uint64
@@ -235,8 +233,8 @@ func (d *Dense) WriteMap(w io.Writer) error {
 	return out.Flush()
 }
 
-// ReadIDMap reads the output of WriteMap, for blocks of the given number of tokens; name is the name of the file in
-// messages.
+// ReadIDMap reads a file of WriteMap for blocks of the given number of tokens. name is the name of the file in
+// errors.
 func ReadIDMap(r io.Reader, name string, block int) (*Dense, error) {
 	d := NewDense(block)
 	lines := bufio.NewScanner(r)

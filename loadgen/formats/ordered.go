@@ -14,35 +14,36 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Ordered gives the requests of a stream in the order of their arrivals, and keeps no more of them than
-// the file is in disorder: a loadgen.Source.
+// Ordered returns the requests of a stream in order of arrival. It implements loadgen.Source. It keeps only the rows
+// that are within the window of disorder.
 type Ordered struct {
 	s      *Stream
-	window float64 // ms by which a row may come before an earlier one in time
+	window float64 // ms by which a row may arrive before an earlier row
 	record Record
-	peeked bool    // record is the first, of which nothing was made yet
-	seen   float64 // the latest arrival read
-	read   int32   // rows read
+	peeked bool    // record has the first row, which was not processed yet
+	seen   float64 // latest arrival so far
+	read   int32   // number of rows read
 	ended  bool
 	ids    privateIDs
 	names  classNames
 
-	first   scan.Stamp // the earliest arrival, once there is one
+	first   scan.Stamp // earliest arrival; valid if started
 	started bool
 	waiting heap.Heap[float64, int32, *waitingRow]
 	unused  []*waitingRow
 }
 
-// waitingRow is a row before which further rows may come in time.
+// waitingRow is a row that later rows may precede in time.
 type waitingRow struct {
 	loadgen.Incoming
-	when    scan.Stamp // its arrival, where stamped
+	when    scan.Stamp // arrival, valid if stamped
 	stamped bool
 }
 
-// Source returns the requests of s, of which nothing has been read, in the order of their arrivals. If the first is of a session or a graph,
-// all are read into a temporary file, since a row may wait for any other row. Otherwise no row is kept, and a row may
-// come up to window ms before a row that stands above it in the file.
+// Source returns the requests of s in order of arrival. Nothing of s may have been read.
+//
+// If the first row belongs to a session or a graph, all rows are read into a temporary file, because a row may wait
+// for any other row. Otherwise no rows are kept, and a row may arrive up to window ms before an earlier row.
 func (s *Stream) Source(window float64) (loadgen.Source, error) {
 	switch {
 	case s.Untimed:
@@ -72,7 +73,7 @@ func (s *Stream) Source(window float64) (loadgen.Source, error) {
 	return o, nil
 }
 
-// Next fills in with the next request; io.EOF comes after the last.
+// Next reads the next request into in. It returns io.EOF after the last request.
 func (o *Ordered) Next(in *loadgen.Incoming) error {
 	for !o.ended && (len(o.waiting) == 0 || o.waiting[0].Key > o.seen-o.window) {
 		switch err := o.readRow(); {
@@ -97,7 +98,7 @@ func (o *Ordered) Next(in *loadgen.Incoming) error {
 	return nil
 }
 
-// readRow puts the next row among those waiting.
+// readRow adds the next row to the waiting rows.
 func (o *Ordered) readRow() error {
 	r := &o.record
 	if !o.peeked {
@@ -127,7 +128,7 @@ func (o *Ordered) readRow() error {
 	return nil
 }
 
-// check refuses a row that cannot be replayed without keeping other rows.
+// check returns an error for a row that cannot be replayed without keeping other rows.
 func (o *Ordered) check(r *Record) error {
 	switch {
 	case o.read == math.MaxInt32:
@@ -148,7 +149,7 @@ func (o *Ordered) check(r *Record) error {
 	return o.s.checkAlone(r)
 }
 
-// checkAlone refuses a row of a graph behind rows without one.
+// checkAlone returns an error for a row of a graph after rows without a graph.
 func (s *Stream) checkAlone(r *Record) error {
 	if r.Name == "" {
 		return nil
@@ -156,13 +157,13 @@ func (s *Stream) checkAlone(r *Record) error {
 	return s.RowError(r, "request %q is of a graph, and the first row is not: replay the trace without --stream", excerpt.Cut(r.Name))
 }
 
-// classNames numbers the classes of rows in the order in which they come.
+// classNames assigns numbers to classes in order of appearance.
 type classNames struct {
-	known bool // rows may have one
+	known bool // rows may have a class
 	w     loadgen.Workload
 }
 
-// place returns the number of a class, nil for none.
+// place returns the number of a class. name is nil for a row without a class.
 func (c *classNames) place(name []byte) int32 {
 	switch {
 	case name == nil && c.w.Classes == nil:
@@ -173,19 +174,19 @@ func (c *classNames) place(name []byte) int32 {
 	return c.w.AddClass(string(name))
 }
 
-// Classes returns the names of the classes of rows.
+// Classes returns the names of the classes.
 func (o *Ordered) Classes() []string { return o.names.w.Classes }
 
-// formatMS writes ms without an exponent.
+// formatMS formats ms without an exponent.
 func formatMS(ms float64) string { return strconv.FormatFloat(ms, 'f', -1, 64) }
 
-// privateIDs makes up ids.
+// privateIDs generates block ids.
 type privateIDs struct {
 	s     *Stream
-	fresh uint64 // that were made up
+	fresh uint64 // number of generated ids
 }
 
-// nameBlocks gives names to the blocks of a prompt that no prompt shares and that have none.
+// nameBlocks generates ids for blocks without ids. No prompt shares these blocks.
 func (o *privateIDs) nameBlocks(r *Record) error {
 	if o.s.Shape.Raw {
 		return nil
@@ -205,18 +206,18 @@ func (o *privateIDs) nameBlocks(r *Record) error {
 	return nil
 }
 
-// MultiTurn reports false: requests of sessions are refused.
+// MultiTurn returns false, because rows with sessions are rejected.
 func (o *Ordered) MultiTurn() bool { return false }
 
-// Later is of no use: no request waits for another.
+// Later returns io.EOF, because no request waits for another request.
 func (o *Ordered) Later(int64, *loadgen.Incoming) error { return io.EOF }
 
-// SessionID returns what the session of a request in a line is called.
+// SessionID returns the name of the session of the request in a line.
 func (o *Ordered) SessionID(_, line int32) (string, error) {
 	return loadgen.RequestPrefix + strconv.Itoa(int(line)), nil
 }
 
-// Dropped counts the rows that were left out so far.
+// Dropped returns the counts of dropped rows so far.
 func (o *Ordered) Dropped() loadgen.Dropped { return o.s.Dropped() }
 
 // Close closes the file.

@@ -1,15 +1,17 @@
-// Package formats has the common part of all trace formats: a Record per request, and the Stream that gives them one
-// after the other, in bounded memory where the format allows it.
+// Package formats contains the common part of all trace formats. A Record is a request of a trace. A Stream returns
+// records in order, in bounded memory if the format permits it.
 //
-// A format is read by mapping it onto Record, with ids for the blocks of the prompt where the file has some. Nothing is
-// sorted, shifted or made up without an option that asks for it. Package registry lists the formats, tells them apart and
-// opens a trace. Their readers are in mooncake, tables (CSV, and columns that the user names), texts (prompts as text),
-// sessions (conversations, agents and graphs), results (results of benchmark tools) and servegen. They read text with
-// package scan; entries reads what results and spans hold of a request, for calibrate too. Package write writes traces.
+// The reader of a format converts rows to Records. It adds ids of the blocks of prompts if the file has them. Nothing
+// is sorted, shifted or generated unless an option requests it.
 //
-// Read record.go and stream.go, then gather.go (helpers of readers), cover.go (checks of rows) and assume.go (what is made
-// up). workload.go and tasks.go make a workload of a stream; ordered.go and spilled.go give its requests in order of arrival
-// without a workload; ids.go numbers blocks.
+// Package registry lists the formats, detects them and opens traces. Readers are in mooncake, tables (CSV and named
+// columns), texts (prompts as text), sessions (conversations, agents and graphs), results (results of benchmark
+// tools) and servegen. Package scan parses text. Package entries parses requests in results and spans, also for
+// calibrate. Package write writes traces.
+//
+// Read record.go and stream.go, then gather.go (helpers of readers), cover.go (checks of rows) and assume.go
+// (generated data). The files workload.go and tasks.go create a workload from a stream. The files ordered.go and
+// spilled.go return requests in order of arrival without a workload. The file ids.go assigns ids to blocks.
 package formats
 
 import (
@@ -18,59 +20,59 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/scan"
 )
 
-// Record is one request of a trace. A reader fills the same Record again and
-// again: its slices are valid until the next.
+// Record is a request of a trace. A reader reuses the Record, so its slices are only valid until the next call of
+// Next.
 type Record struct {
-	Line int // in the file, from 1; of its beginning, where a request takes several
-	// Session names the conversation of which the request waits for its predecessor; nil: it waits for no request.
+	Line int // line in the file, starting at 1; the first line of a request with several lines
+	// Session is the name of the conversation. The request waits for the previous request of its session. It is nil
+	// if the request does not wait.
 	Session []byte
-	// Group names what belongs together when a part of the trace is taken. It is
-	// Session where that is not nil.
+	// Group is the name of the unit that is kept together if only a part of the trace is used. It equals Session if
+	// Session is not nil.
 	Group []byte
-	// At is the arrival in ms from the origin of the stream. Turns that wait for other turns may have one too, as it
-	// was recorded.
+	// At is the arrival in ms from the origin of the stream. Turns that wait for other turns may also have a recorded
+	// arrival.
 	At    float64
 	HasAt bool
-	// Delay is the time in ms from the completion of the turn before.
+	// Delay is the time in ms from the completion of the previous turn.
 	Delay    float64
 	HasDelay bool
 	Input    int // prompt tokens
 	Output   int // answer tokens
-	// Priority is the priority, the least the most urgent; 0 if the file has none.
+	// Priority is the priority of the request. The lowest value is the most urgent. It is 0 if the file has none.
 	Priority int32
-	Class    []byte // nil if the file has none
-	// IDs names the blocks of the prompt; equal ids at equal places after equal
-	// ids are equal text.
+	Class    []byte // nil if the file has no classes
+	// IDs are the ids of the blocks of the prompt. Two blocks have equal text if their ids and all previous ids are
+	// equal.
 	IDs []uint64
-	// Full is true if IDs leaves out a last block that is not full, which no prompt shares.
+	// Full is true if IDs omits an incomplete last block, which no prompt shares.
 	Full bool
 	// Private is true if the file has only the length of the prompt.
 	Private bool
-	// Name, Agent and After replace Session and Delay in a graph: the request's name, its session within Group, and the
-	// requests that it waits for.
+	// Name, Agent and After are used in a graph instead of Session and Delay. They are the name of the request, its
+	// session within Group, and the requests for which it waits.
 	Name  string
 	Agent string
 	After []Edge
 
-	When    scan.Stamp // the arrival as the file has it; Stream makes At of it
-	Stamped bool       // when is set
-	stored  int64      // 1 + where Stream.StoreIDs has put the ids; 0: they are in IDs
-	Ended   scan.Stamp // the recorded completion
+	When    scan.Stamp // arrival in the file; Stream computes At from it
+	Stamped bool       // When is set
+	stored  int64      // 1 + offset of the ids in the file of Stream.StoreIDs; 0: they are in IDs
+	Ended   scan.Stamp // recorded completion
 }
 
-// Edge is a request's wait for another.
+// Edge is a dependency of a request on another request.
 type Edge struct {
-	Name     string // of the other
-	Dispatch bool   // for its start; otherwise for its completion
+	Name     string // name of the other request
+	Dispatch bool   // wait for its start; false: wait for its completion
 	Relation string // sequence, spawn, join or replay_barrier
 	Delay    float64
 }
 
-// Sequence reports whether e is one of a chain.
+// Sequence reports whether e is part of a chain.
 func (e *Edge) Sequence() bool { return !e.Dispatch && e.Relation == "sequence" }
 
-// Quicken divides the times at which things came, which dispatches are, too, and
-// multiplies waits after completions.
+// Quicken divides arrivals and delays after starts by rate. It multiplies delays after completions by delays.
 func (r *Record) Quicken(rate, delays float64) {
 	r.At /= rate
 	r.Delay *= delays
@@ -83,14 +85,14 @@ func (r *Record) Quicken(rate, delays float64) {
 	}
 }
 
-// Reset empties r but keeps the memory of its ids.
+// Reset clears r but keeps the memory of its slices.
 func (r *Record) Reset(line int) { *r = Record{Line: line, IDs: r.IDs[:0], After: r.After[:0]} }
 
-// Arrives sets the arrival from an instant of the file.
+// Arrives sets the arrival.
 func (r *Record) Arrives(at scan.Stamp) { r.When, r.Stamped, r.HasAt = at, true, true }
 
-// Negative is the arrival in ms as the file has it, if the file counts from its
-// own beginning and the request came before that.
+// Negative returns the arrival in ms if it is before the beginning of the file's clock. It reports false for other
+// arrivals.
 func (r *Record) Negative() (ms float64, ok bool) {
 	switch {
 	case r.Stamped && r.When.Free, !r.HasAt:
@@ -101,132 +103,128 @@ func (r *Record) Negative() (ms float64, ok bool) {
 	return r.At, r.At < 0
 }
 
-// Reader gives records.
+// Reader reads records.
 type Reader interface {
-	// Next fills r with the next request; io.EOF comes after the last. After a
-	// *loadgen.SyntaxError about a row, reading may continue.
+	// Next reads the next request into r. It returns io.EOF after the last request. After a *loadgen.SyntaxError
+	// about a row, reading may continue.
 	Next(r *Record) error
 }
 
-// Options set how a trace is read. The zero value detects the format and refuses whatever is not right.
+// Options configure how a trace is read. The zero value detects the format and rejects invalid rows.
 type Options struct {
-	// Format is the name of the format; "" and "auto" read the file.
+	// Format is the name of the format. "" and "auto" detect it.
 	Format string
-	// TraceBlock is the number of tokens of a hash id, where the file does not have it and the format does not fix it;
-	// 0: 512.
+	// TraceBlock is the number of tokens of a hash id if neither the file nor the format defines it. 0 means 512.
 	TraceBlock int
 	LeftOpen
-	// ReadLaw reads a law of times in ms; nil: the times of tools are numbers.
+	// ReadLaw parses a random distribution of times in ms. If it is nil, the times of tools must be numbers.
 	ReadLaw func(text string) (draw func(random *rand.Rand) float64, err error)
-	// Compat reads the decimals of Mooncake files as the reference does.
+	// Compat parses the decimals of Mooncake files like the reference.
 	Compat bool
-	// KeepGoing continues after bad rows of any format and any number of them, for commands that only read a file.
+	// KeepGoing continues after any number of invalid rows in any format. It is for commands that only read a file.
 	KeepGoing bool
-	// Graph keeps the dependencies of requests as in the file, if it has more than chains. Requests come after those
-	// they wait for.
+	// Graph keeps all dependencies of requests, if the file has more than chains. Requests are returned after the
+	// requests for which they wait.
 	Graph bool
-	// Unkept is true if the requests are not kept. The ids of graphs' prompts wait in a temporary file while the file
-	// is read.
+	// Unkept is true if requests are not kept in memory. The block ids of graphs are stored in a temporary file while
+	// the file is read.
 	Unkept bool
-	// Tasks takes it so where chains are not enough, unless DAG sets another way.
+	// Tasks sets Graph for files in which chains are not sufficient, unless DAG is set.
 	Tasks bool
-	// Bad, when not nil, is called for every skipped row.
+	// Bad is called for every skipped row. It may be nil.
 	Bad func(error)
-	// Seed of whatever is drawn.
+	// Seed is the seed of random draws.
 	Seed uint64
-	// SharedRatio and Groups are those of loadgen.AgenticOptions.
+	// SharedRatio is the share of the first prompt that the sessions of a group have in common. Groups is the number
+	// of groups.
 	SharedRatio float64
 	Groups      int
-	// Key makes the ids of texts, at least 32 bytes; nil: a fixed one.
+	// Key is the key for hashes of texts, at least 32 bytes. nil means a fixed key.
 	Key []byte
-	// Earliest is the earliest arrival of the file, from Stream.Earliest; nil:
-	// that of the first row.
+	// Earliest is the earliest arrival of the file, from Stream.Earliest. If it is nil, the arrival of the first row
+	// is used.
 	Earliest *Instant
-	// Strict refuses options for which the format found has no use.
+	// Strict rejects options that have no effect on the detected format.
 	Strict bool
-	// Check rejects rows that cannot be replayed, also of Mooncake, and rows that are invalid only in their
-	// dependencies.
+	// Check rejects rows that cannot be replayed, also in Mooncake files, and rows with invalid dependencies.
 	Check bool
-	// Threads is the number of goroutines that may parse the rows of a Mooncake file; 0 is 1. The workload does not
-	// depend on it.
+	// Threads is the maximum number of goroutines that parse the rows of a Mooncake file. 0 means 1. The workload
+	// does not depend on it.
 	Threads int
-	// Stop, when not nil, is asked now and then whether to stop reading.
+	// Stop is called regularly to check whether reading must stop. It may be nil.
 	Stop func() error
-	// Warn, when not nil, is called once for whatever is remarkable.
+	// Warn is called once for each kind of warning. It may be nil.
 	Warn func(string)
 }
 
-// LeftOpen is what files leave open, and the handling of rows that are
-// not right. The zero value makes nothing up and refuses them.
+// LeftOpen has options for properties that files do not contain, and for invalid rows. The zero value generates
+// nothing and rejects invalid rows.
 type LeftOpen struct {
-	// SkipBad is the number of bad rows to skip, in all formats but mooncake;
-	// negative: any number.
+	// SkipBad is the maximum number of invalid rows to skip, in all formats except mooncake. A negative value means
+	// any number.
 	SkipBad int
-	// ZeroOutput sets the handling of requests for 0 answer tokens: drop them, make it one, or error. "": drop. As the
-	// reference reads its formats, such requests stay unchanged.
+	// ZeroOutput is the handling of requests with 0 output tokens: drop, one (output token) or error. "" means drop.
+	// In Compat mode such requests do not change.
 	ZeroOutput string
-	// Sessions is auto, flat (no request waits for another) or chain (requests
-	// of one conversation wait for each other). "": auto.
+	// Sessions is auto, flat (no request waits for another request) or chain (requests of a conversation wait for
+	// each other). "" means auto.
 	Sessions string
-	// DAG is the reading of requests that wait for, or start, several requests: refuse; chain, which keeps only the
-	// links of chains; or graph, which keeps all links, also if chains would suffice. "": a graph where chains are not
-	// enough, if the caller takes one.
+	// DAG is the handling of requests that start or wait for several requests: refuse, chain or graph. The value
+	// chain keeps only the links of chains, and graph keeps all links. "" means graph if chains are not sufficient
+	// and the caller supports graphs.
 	DAG string
-	// AssumePrefix makes up shared prefixes if the file has none: none, system:TOKENS, groups:N:RATIO, session, or
+	// AssumePrefix generates shared prefixes if the file has none: none, system:TOKENS, groups:N:RATIO, session, or
 	// system:TOKENS,session.
 	AssumePrefix string
-	// TokensPerByte counts the tokens of texts, approximately; 0: refuse them.
+	// TokensPerByte estimates the tokens of texts by their length. 0 rejects texts.
 	TokensPerByte float64
-	// Tokenizer is the path of a tokenizer.json that counts them exactly; "": none.
+	// Tokenizer is the path of a tokenizer.json for counting tokens exactly. "" means none.
 	Tokenizer string
 	// OutputTokens is the answer of requests without an output length; 0: refuse them.
 	OutputTokens int
-	// Columns names the columns of a table, or members of JSON objects, of requests, such as
-	// arrival=time,input=prompt_tokens,output=completion_tokens; "": the file is in a known format.
+	// Columns names the columns of a table or the members of JSON objects, such as
+	// arrival=time,input=prompt_tokens,output=completion_tokens. "" means that the file has a known format.
 	Columns string
-	// PriorityFrom names the field of a request's priority, instead of "priority";
-	// mooncake only.
+	// PriorityFrom is the name of the field for priorities instead of "priority". It is supported for mooncake only.
 	PriorityFrom string
-	// Model keeps only requests to that model; "": all.
+	// Model selects requests to one model. "" selects all requests.
 	Model string
-	// Jitter is "" for unchanged arrivals, or second to spread those of the same whole second evenly over it; BurstGPT
-	// only.
+	// Jitter is "" for unchanged arrivals, or second to spread requests of the same second evenly over it.
 	Jitter string
-	// Run is the number, from 1, of the run in files with several; 0: the only
-	// one.
+	// Run is the number of the run in files with several runs, starting at 1. 0 selects the only run.
 	Run int
 	// ImageTokens is the number of prompt tokens of an image.
 	ImageTokens int
-	// Rate is the rate of made-up arrivals, requests per second, for files without arrivals, and scales those of
-	// ServeGen; 0: none are made.
+	// Rate is the rate of generated arrivals in requests per second, for files without arrivals. For ServeGen it is a
+	// factor of the rate. 0 generates no arrivals.
 	Rate float64
-	// From and To bound the seconds of ServeGen clients; To 0: up to their end.
+	// From and To limit the time range of ServeGen clients, in s. To 0 means no limit.
 	From, To float64
 }
 
-// WantsGraph reports whether the file is to be given as a graph.
+// WantsGraph reports whether the file is read as a graph.
 func (o *Options) WantsGraph() bool {
 	return (o.Graph && o.DAG == "" || o.DAG == "graph") && o.Sessions != "flat"
 }
 
-// WantsGraphOf reports whether a file with this number of edges that are no chain is to be given as a graph.
+// WantsGraphOf reports whether a file is read as a graph. edges is the number of edges that do not belong to chains.
 func (o *Options) WantsGraphOf(edges int) bool {
 	return o.WantsGraph() || edges > 0 && o.Tasks && o.DAG == "" && o.Sessions != "flat"
 }
 
-// StopsAtBad reports whether the first bad row is the end.
+// StopsAtBad reports whether reading stops at the first invalid row.
 func (o *Options) StopsAtBad() bool { return o.SkipBad == 0 && !o.KeepGoing }
 
 const DefaultBlock = 512
 
-// Instant is an instant of a file, to count other instants from.
+// Instant is a point in time of a file, for computing differences to other times.
 type Instant struct{ stamp scan.Stamp }
 
-// The formats that the reference reads.
+// Formats that the reference also supports.
 const (
 	Mooncake = "mooncake"                // a request per line
-	Agentic  = "applied_compute_agentic" // an agent per line; it has no timestamps
+	Agentic  = "applied_compute_agentic" // an agent per line, without timestamps
 )
 
-// Tasks is Mooncake's rows with ids, some of which name those they wait for.
+// Tasks is the format of Mooncake rows with request ids, in which rows name the requests that they wait for.
 const Tasks = "tasks"

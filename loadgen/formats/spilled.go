@@ -15,62 +15,62 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// spilled gives the turns of sessions that are not kept: they are in a temporary file, which is read when they are wanted. It is
-// a loadgen.Source.
+// spilled returns the turns of sessions that are not kept in memory. It implements loadgen.Source. The turns are in a
+// temporary file.
 //
-// For each session it keeps the place and the arrival of its first turn. In the file a turn knows where the next of its
-// session stands, and how long after it that comes.
+// For each session it keeps the offset and the arrival of the first turn in memory. A turn in the file has the offset
+// of the next turn of its session, and the delay before it.
 type spilled struct {
 	s      *Stream
 	ids    privateIDs
 	file   *os.File
-	name   string // that is still to be removed; "": none
-	buf    []byte // written, and not in the file
-	length int64  // of the file, without buf
+	name   string // name of the file if it must be removed at the end; "": already removed
+	buf    []byte // data that are not in the file yet
+	length int64  // length of the file, without buf
 
-	firsts  []firstTurn // by arrival
-	offsets []int64     // of first turns, by session
-	given   int         // of firsts
-	turns   []int32     // by session: how many there are
-	linked  bool        // some turn has a next one
+	firsts  []firstTurn // ordered by arrival
+	offsets []int64     // offset of the first turn, by session
+	given   int         // number of firsts that Next has returned
+	turns   []int32     // number of turns, by session
+	linked  bool        // a session has more than one turn
 	names   classNames
-	raw     []byte // memory of reads
+	raw     []byte // memory for reads
 
-	// Where rows have no sessions, they are in the file in the order in which they arrive.
+	// Rows without sessions are in the file in order of arrival.
 	inOrder bool
-	next    int64 // offset of the next
+	next    int64 // offset of the next row
 }
 
 // firstTurn is the first turn of a session.
 type firstTurn struct {
 	at      float64
-	when    scan.Stamp // the arrival, where stamped
+	when    scan.Stamp // arrival, valid if stamped
 	stamped bool
 	session int32
 }
 
-// A turn in the file is a header, the name of its session (of first turns), and its ids.
+// Layout of a turn in the file: a header, the name of its session (only in first turns), and its block ids.
 const (
-	atNext      = 8 * iota // 1 + the offset of the next turn, 0 without one
-	atNextDelay            // ms after this turn
-	atLine                 // with the prompt's tokens
-	atOutput               // with the priority
-	atSession              // with the place in it
-	atLengths              // of the name, in bytes, and of the ids
-	atArrival              // of rows without sessions
-	atClass                // in four bytes
+	atNext      = 8 * iota // 1 + offset of the next turn, or 0
+	atNextDelay            // delay of the next turn in ms
+	atLine                 // line and prompt tokens
+	atOutput               // output tokens and priority
+	atSession              // session and index in the session
+	atLengths              // length of the name in bytes, and number of ids
+	atArrival              // arrival of rows without sessions
+	atClass                // class, 4 bytes
 	headerBytes
 )
 
-// spillBytes is how much is written at once.
+// spillBytes is the size of writes in bytes.
 const spillBytes = 1 << 20
 
-// spill reads s to its end, of which the first record has been read, into a temporary file.
+// spill reads all rows of s into a temporary file. r has the first record of s.
 func (s *Stream) spill(r *Record) (*spilled, error) {
 	return s.spillBy(func(x *spilled) error { return x.readAll(r) })
 }
 
-// spill reads o to its end into a temporary file, since rows have classes, of which all are to be known.
+// spill reads all rows of o into a temporary file, because the names of all classes must be known before the replay.
 func (o *Ordered) spill() (*spilled, error) {
 	return o.s.spillBy(func(x *spilled) error {
 		x.inOrder = true
@@ -90,14 +90,14 @@ func (o *Ordered) spill() (*spilled, error) {
 	})
 }
 
-// spillBy opens a temporary file that read fills.
+// spillBy creates a temporary file and calls read to fill it.
 func (s *Stream) spillBy(read func(x *spilled) error) (*spilled, error) {
 	file, err := os.CreateTemp("", ".replay-turns-*.tmp")
 	if err != nil {
 		return nil, fmt.Errorf("a temporary file for turns of sessions: %w", err)
 	}
 	x := &spilled{s: s, file: file, name: file.Name(), ids: privateIDs{s: s}, buf: make([]byte, 0, spillBytes)}
-	if os.Remove(x.name) == nil { // an open file stays without its name, except some systems
+	if os.Remove(x.name) == nil { // on most systems the open file remains usable
 		x.name = ""
 	}
 	if err := read(x); err != nil {
@@ -109,7 +109,7 @@ func (s *Stream) spillBy(read func(x *spilled) error) (*spilled, error) {
 // readAll writes all turns to the file.
 func (x *spilled) readAll(r *Record) error {
 	order := NewOrder(x.s.Name)
-	var last []int64 // by session: the offset of its latest turn
+	var last []int64 // offset of the latest turn, by session
 	for line := 0; ; line++ {
 		if line == math.MaxInt32 {
 			return x.s.RowError(r, "more than %d requests, must be no more", math.MaxInt32)
@@ -165,7 +165,7 @@ func (x *spilled) readAll(r *Record) error {
 	return x.flush()
 }
 
-// sessionName returns what a session is called that has a first turn in a line.
+// sessionName returns the name of a session. line is the line of its first turn.
 func (x *spilled) sessionName(name []byte, line int) string {
 	if name == nil {
 		return loadgen.RequestPrefix + strconv.Itoa(line)
@@ -173,7 +173,7 @@ func (x *spilled) sessionName(name []byte, line int) string {
 	return string(name)
 }
 
-// write appends a turn, with the name of its session where it is the first.
+// write appends a turn. name is the name of its session if it is the first turn.
 func (x *spilled) write(in *loadgen.Incoming, name []byte) error {
 	if len(x.buf) >= spillBytes {
 		if err := x.flush(); err != nil {
@@ -194,7 +194,7 @@ func (x *spilled) write(in *loadgen.Incoming, name []byte) error {
 	return nil
 }
 
-// link notes at a turn where the next one of its session stands.
+// link sets the offset and the delay of the next turn in a turn of the file.
 func (x *spilled) link(turn, next int64, delay float64) error {
 	x.linked = true
 	var text [16]byte
@@ -208,7 +208,7 @@ func (x *spilled) link(turn, next int64, delay float64) error {
 	return x.nameError(err)
 }
 
-// flush writes what has been added.
+// flush writes buf to the file.
 func (x *spilled) flush() error {
 	n, err := x.file.WriteAt(x.buf, x.length)
 	x.length += int64(n)
@@ -216,7 +216,7 @@ func (x *spilled) flush() error {
 	return x.nameError(err)
 }
 
-// nameError returns an error with the name of its stream.
+// nameError adds a description of the temporary file to an error.
 func (x *spilled) nameError(err error) error {
 	if err != nil {
 		err = fmt.Errorf("the temporary file of turns, after %d bytes: %w", x.length, err)
@@ -224,7 +224,7 @@ func (x *spilled) nameError(err error) error {
 	return err
 }
 
-// Next fills in with the first turn of the next session.
+// Next reads the first turn of the next session into in.
 func (x *spilled) Next(in *loadgen.Incoming) error {
 	if x.inOrder {
 		if x.next == x.length {
@@ -248,10 +248,10 @@ func (x *spilled) Next(in *loadgen.Incoming) error {
 	return nil
 }
 
-// MultiTurn reports whether some session has two turns or more.
+// MultiTurn reports whether a session has two or more turns.
 func (x *spilled) MultiTurn() bool { return x.linked }
 
-// Later fills in with the turn at a place that an earlier turn has named.
+// Later reads the turn with the given value of Incoming.Next into in.
 func (x *spilled) Later(next int64, in *loadgen.Incoming) error {
 	if err := x.readTurn(next-1, in); err != nil {
 		return err
@@ -262,7 +262,7 @@ func (x *spilled) Later(next int64, in *loadgen.Incoming) error {
 	return nil
 }
 
-// readTurn fills in with the turn at an offset of the file, except the number of turns of its session.
+// readTurn reads the turn at an offset of the file into in, without the number of turns of its session.
 func (x *spilled) readTurn(at int64, in *loadgen.Incoming) error {
 	head, err := x.read(at, headerBytes)
 	if err != nil {
@@ -285,7 +285,7 @@ func (x *spilled) readTurn(at int64, in *loadgen.Incoming) error {
 	return err
 }
 
-// read returns bytes of the file, which are x's own until the next call.
+// read returns bytes of the file. They are valid until the next call.
 func (x *spilled) read(at int64, bytes int) ([]byte, error) {
 	if bytes > cap(x.raw) {
 		x.raw = make([]byte, 2*bytes)
@@ -297,7 +297,7 @@ func (x *spilled) read(at int64, bytes int) ([]byte, error) {
 	return text, nil
 }
 
-// SessionID returns what a session is called.
+// SessionID returns the name of a session.
 func (x *spilled) SessionID(session, line int32) (string, error) {
 	if x.inOrder {
 		return x.sessionName(nil, int(line)), nil
@@ -315,13 +315,13 @@ func (x *spilled) SessionID(session, line int32) (string, error) {
 	return string(name), err
 }
 
-// Classes returns the names of the classes of rows.
+// Classes returns the names of the classes.
 func (x *spilled) Classes() []string { return x.names.w.Classes }
 
-// Dropped counts the rows that were left out.
+// Dropped returns the counts of dropped rows.
 func (x *spilled) Dropped() loadgen.Dropped { return x.s.Dropped() }
 
-// Close gives up the files.
+// Close closes the temporary file and the trace.
 func (x *spilled) Close() error { return cmp.Or(x.closeFile(), x.s.Close()) }
 
 func (x *spilled) closeFile() error {

@@ -7,18 +7,19 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/scan"
 )
 
-// spilledGraph gives the requests of a graph that is not kept. Memory has what requests wait for and their lengths, a temporary file has
-// the ids of their prompts. It is a loadgen.GraphSource.
+// spilledGraph returns the requests of a graph that is not kept in memory. It implements loadgen.GraphSource. Memory
+// has the dependencies and lengths of requests. A temporary file has the block ids of prompts.
 type spilledGraph struct {
 	*spilled
 	skeleton *loadgen.Workload // its turns have no ids
 }
 
-// spillGraph reads s to its end, of which the first record has been read, and writes the ids of prompts to a temporary file.
+// spillGraph reads all rows of s and writes the block ids of prompts to a temporary file. first has the first record
+// of s.
 func (s *Stream) spillGraph(first *Record) (*spilledGraph, error) {
 	g := new(spilledGraph)
 	c := NewCollector(s)
-	c.OwnIDs = true // AddRecord is given none
+	c.OwnIDs = true // AddRecord gets records without ids
 	var err error
 	g.spilled, err = s.spillBy(func(x *spilled) error {
 		var err error
@@ -34,7 +35,7 @@ func (s *Stream) spillGraph(first *Record) (*spilledGraph, error) {
 	return g, nil
 }
 
-// addTurn writes the ids of a record to the file, and gives c the record without them.
+// addTurn writes the ids of a record to the file, and adds the record without ids to c.
 func (x *spilled) addTurn(c *Collector, r *Record) error {
 	if err := x.ids.nameBlocks(r); err != nil {
 		return err
@@ -50,7 +51,7 @@ func (x *spilled) addTurn(c *Collector, r *Record) error {
 	return x.write(&loadgen.Incoming{IDs: ids}, nil)
 }
 
-// StoreIDs moves the ids of a record of an Unkept stream to a temporary file, from which LoadIDs brings them back.
+// StoreIDs moves the ids of a record of an Unkept stream to a temporary file. LoadIDs reads them back.
 func (s *Stream) StoreIDs(r *Record) error {
 	if !s.Options.Unkept {
 		return nil
@@ -70,7 +71,7 @@ func (s *Stream) StoreIDs(r *Record) error {
 	return nil
 }
 
-// LoadIDs brings the ids of a record back from the temporary file.
+// LoadIDs reads the ids of a record from the temporary file.
 func (s *Stream) LoadIDs(r *Record) error {
 	if r.stored == 0 {
 		return nil
@@ -97,9 +98,9 @@ func (s *Stream) dropIDs() error {
 	return x.closeFile()
 }
 
-// begunReader gives a record that has been read already, and then the rest of the stream.
+// begunReader returns a record that was already read, and then the remaining records of a reader.
 type begunReader struct {
-	first *Record // nil: it has been given
+	first *Record // nil: it was returned
 	rest  Reader
 }
 
@@ -111,10 +112,10 @@ func (b *begunReader) Next(r *Record) error {
 	return nil
 }
 
-// Skeleton returns the workload, of which turns have no ids.
+// Skeleton returns the workload. Its turns have no ids.
 func (g *spilledGraph) Skeleton() *loadgen.Workload { return g.skeleton }
 
-// Later fills in with the turn at place next - 1 of the skeleton.
+// Later reads the turn with index next - 1 in the skeleton into in.
 func (g *spilledGraph) Later(next int64, in *loadgen.Incoming) error {
 	if err := g.spilled.readTurn(g.offsets[next-1], in); err != nil {
 		return err
@@ -128,10 +129,10 @@ func (g *spilledGraph) Later(next int64, in *loadgen.Incoming) error {
 	return nil
 }
 
-// MultiTurn reports whether some task has two requests or more.
+// MultiTurn reports whether a task has two or more requests.
 func (g *spilledGraph) MultiTurn() bool { return g.skeleton.MultiTurn() }
 
-// SessionID returns what a task is called.
+// SessionID returns the name of a task.
 func (g *spilledGraph) SessionID(session, _ int32) (string, error) {
 	return g.skeleton.SessionID(int(session)), nil
 }

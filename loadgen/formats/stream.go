@@ -14,17 +14,17 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Stream gives the requests of a trace in the order of the file.
+// Stream returns the requests of a trace in file order.
 type Stream struct {
-	Name    string // of the file, for messages
-	Format  string // as it was given or detected
+	Name    string // name of the file in errors
+	Format  string // given or detected format
 	Also    []string
-	Block   int  // tokens of an id
-	Private bool // the file has nothing of what prompts share
-	// Chained: requests wait for other requests. Untimed: none has an arrival. Measured: the times are those of a
-	// client that waited.
+	Block   int  // tokens per id
+	Private bool // the file has no information about shared prefixes
+	// Chained means that requests wait for other requests. Untimed means that no request has an arrival. Measured
+	// means that times were recorded by a client that waited for answers.
 	Chained, Untimed, Measured bool
-	Approximate                bool // lengths were estimated from bytes
+	Approximate                bool // lengths are estimated from bytes
 
 	Lines   *scan.Lines
 	Options Options
@@ -33,34 +33,34 @@ type Stream struct {
 
 	origin  scan.Stamp
 	started bool
-	read    int // records asked for
-	skipped int // bad rows
-	dropped int // rows left out by a rule of the format, such as failures
-	Zeroes  int // requests for no output, skipped
+	read    int // number of records requested
+	skipped int // number of invalid rows skipped
+	dropped int // number of rows that the format excludes, such as failures
+	Zeroes  int // number of skipped requests with 0 output tokens
 	cover   cover
 	order   *Order      // nil unless rows are checked
-	assume  *assumption // nil unless prefixes are made up
-	pacer   *pacer      // nil unless arrivals are made up
-	file    io.Closer   // nil: none
-	ids     *spilled    // of StoreIDs; nil: none
+	assume  *assumption // nil unless prefixes are generated
+	pacer   *pacer      // nil unless arrivals are generated
+	file    io.Closer   // file to close with the stream; nil: none
+	ids     *spilled    // temporary file of StoreIDs; nil: none
 }
 
-// shape is what sets a format apart after reading.
+// shape has properties of a format after reading.
 type shape struct {
-	Raw      bool // times and ids are as they are to be: no origin, no new numbers
-	Exact    bool // there is an id for each block of a prompt, and no other
-	Inexact  bool // there may be any number of ids after those of full blocks
-	ownBlock bool // the file or the format has the block size
+	Raw      bool // times and ids do not change: no shift to the origin, no new numbers
+	Exact    bool // a prompt has exactly one id for each block
+	Inexact  bool // any number of ids may follow the ids of full blocks
+	ownBlock bool // the file or the format defines the block size
 }
 
-// Start returns the stream of a trace from r, which has size bytes and is unpacked already; 0 if that is not known. name
-// stands for it in messages. It is for the reader of a format, which begin takes.
+// Start returns the stream of an uncompressed trace in r. size is its size in bytes, or 0 if it is unknown. name is
+// its name in errors. The caller must call Begin with the reader of the format.
 func Start(r io.Reader, name string, size int64, o Options) (*Stream, error) {
 	s := &Stream{Name: name, Lines: scan.NewLines(r, name, size), Options: o}
 	return s, s.checkOptions()
 }
 
-// Begin takes the reader of the stream's format, and settles what that left open.
+// Begin sets the reader of the stream's format, and initializes the options that depend on it.
 func (s *Stream) Begin(rows Reader) error {
 	if s.rows = rows; s.Options.Jitter != "" {
 		s.rows = &jitter{rows: rows}
@@ -86,7 +86,7 @@ func (s *Stream) Begin(rows Reader) error {
 	return nil
 }
 
-// Own closes file with the stream.
+// Own makes Close close the file.
 func (s *Stream) Own(file io.Closer) { s.file = file }
 
 func (s *Stream) checkOptions() error {
@@ -119,7 +119,7 @@ func (s *Stream) checkOptions() error {
 	return nil
 }
 
-// Next fills r with the next request.
+// Next reads the next request into r.
 func (s *Stream) Next(r *Record) error {
 	if s.read++; s.read&1023 == 0 && s.Options.Stop != nil {
 		if err := s.Options.Stop(); err != nil {
@@ -144,7 +144,7 @@ func (s *Stream) Next(r *Record) error {
 	}
 }
 
-// countBad counts err as a bad row, or gives it back when it is one too many.
+// countBad counts err as an invalid row. It returns err if too many rows are invalid.
 func (s *Stream) countBad(err error) error {
 	if !isBadRow(err) || s.Options.StopsAtBad() {
 		return err
@@ -159,24 +159,24 @@ func (s *Stream) countBad(err error) error {
 	return nil
 }
 
-// isBadRow reports whether err is about a row, after which further rows can be read.
+// isBadRow reports whether err is about a row and later rows can be read.
 func isBadRow(err error) bool {
 	var row *loadgen.SyntaxError
 	return errors.As(err, &row) && !scan.IsFatal(err)
 }
 
-// Raw reports whether times and ids are to stay as the file has them.
+// Raw reports whether times and ids must not change.
 func (s *Stream) Raw() bool { return s.Shape.Raw }
 
-// Drop counts a row that a rule of the format leaves out.
+// Drop counts a row that the format excludes.
 func (s *Stream) Drop() { s.dropped++ }
 
-// Dropped counts the rows left out so far.
+// Dropped returns the counts of dropped rows so far.
 func (s *Stream) Dropped() loadgen.Dropped {
 	return loadgen.Dropped{ZeroOutput: s.Zeroes, Other: s.dropped, Bad: s.skipped}
 }
 
-// finishRecord brings a record from the form of its format into that of all.
+// finishRecord completes a record of the format's reader with the rules for all formats.
 func (s *Stream) finishRecord(r *Record) (keep bool, err error) {
 	if r.Session != nil && s.Options.Sessions == "flat" && r.HasAt {
 		r.Session, r.HasDelay, r.Delay = nil, false, 0
@@ -205,7 +205,7 @@ func (s *Stream) finishRecord(r *Record) (keep bool, err error) {
 	return true, nil
 }
 
-// ApplyZeroOutput applies the rule for requests of no output.
+// ApplyZeroOutput applies the option ZeroOutput to a request.
 func (s *Stream) ApplyZeroOutput(r *Record) (keep bool, err error) {
 	if r.Output > 0 {
 		return true, nil
@@ -217,7 +217,7 @@ func (s *Stream) ApplyZeroOutput(r *Record) (keep bool, err error) {
 	return keep, err
 }
 
-// ReplaceZero returns the output of a request for 0 tokens by the rule for those.
+// ReplaceZero returns the output length for a request with 0 output tokens by the option ZeroOutput.
 func (s *Stream) ReplaceZero() (output int, keep bool, err error) {
 	switch {
 	case s.Shape.Raw && s.Options.Compat:
@@ -231,12 +231,12 @@ func (s *Stream) ReplaceZero() (output int, keep bool, err error) {
 	return 0, false, nil
 }
 
-// maxBlocks bounds the blocks of one prompt, since a short row can ask for any
-// number of them.
+// maxBlocks is the maximum number of blocks of a prompt. Without a limit, a short row could require any number of
+// blocks.
 const maxBlocks = 1 << 24
 
-// countIDs checks that there are ids for all full blocks, and one more for the rest, which
-// some formats may leave out.
+// countIDs checks that a prompt has an id for each full block. An incomplete last block has one more id, which some
+// formats may omit.
 func (s *Stream) countIDs(r *Record) error {
 	if blocks := r.Input / s.Block; blocks > maxBlocks {
 		return s.RowError(r, "the prompt is %d blocks of %d tokens, must be at most %d", blocks, s.Block, maxBlocks)
@@ -261,7 +261,7 @@ func (s *Stream) countIDs(r *Record) error {
 	return s.coverError(r, uint64(n), uint64(r.Input), spare)
 }
 
-// countArrival counts the arrival from the origin.
+// countArrival computes the arrival relative to the origin.
 func (s *Stream) countArrival(r *Record) {
 	if !r.Stamped {
 		return
@@ -276,8 +276,8 @@ func (s *Stream) RowError(r *Record, format string, args ...any) error {
 	return &loadgen.SyntaxError{Name: s.Name, Line: r.Line, Msg: excerpt.Sprintf(format, args...)}
 }
 
-// Earliest reads the stream to its end and gives the earliest arrival in it,
-// for the Options of another pass; nil when there is none to count from.
+// Earliest reads all records of the stream. It returns the earliest arrival, for the Options of another pass, or nil
+// if there is none.
 func (s *Stream) Earliest() (*Instant, error) {
 	var first *Instant
 	err := Each(s, func(r *Record) error {
@@ -289,7 +289,7 @@ func (s *Stream) Earliest() (*Instant, error) {
 	return first, err
 }
 
-// Close closes the file that is read, and the temporary file of StoreIDs.
+// Close closes the file of the trace and the temporary file of StoreIDs.
 func (s *Stream) Close() error {
 	if err := s.dropIDs(); err != nil {
 		return err
@@ -300,15 +300,14 @@ func (s *Stream) Close() error {
 	return s.file.Close()
 }
 
-// pacer makes arrivals for a file that has none: gaps of an exponential law.
+// pacer generates arrivals for a file without arrivals. The gaps are exponentially distributed.
 type pacer struct {
 	random *rand.Rand
-	rate   float64 // per ms
+	rate   float64 // requests per ms
 	at     float64
 }
 
-// PaceArrivals makes up arrivals for a format that has none, if a rate was asked
-// for.
+// PaceArrivals enables generated arrivals for a format without arrivals, if the option Rate is set.
 func (s *Stream) PaceArrivals() {
 	s.Untimed = s.Options.Rate <= 0
 	if !s.Untimed {
@@ -316,7 +315,7 @@ func (s *Stream) PaceArrivals() {
 	}
 }
 
-// ArrivePaced gives r the next made-up arrival, if there are to be any.
+// ArrivePaced sets the arrival of r to the next generated arrival, if they are enabled.
 func (s *Stream) ArrivePaced(r *Record) {
 	if s.pacer == nil {
 		return
@@ -325,7 +324,7 @@ func (s *Stream) ArrivePaced(r *Record) {
 	s.pacer.at += s.pacer.random.ExpFloat64() / s.pacer.rate
 }
 
-// Warn passes text to the Warn of the options, if there is one.
+// Warn calls the Warn of the options, if it is set.
 func (s *Stream) Warn(text string) {
 	if s.Options.Warn != nil {
 		s.Options.Warn(text)

@@ -7,15 +7,15 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// taskMaker makes a workload's graph of records that name those they wait for.
+// taskMaker creates the graph of a workload from records that name the requests for which they wait.
 type taskMaker struct {
 	named map[string]int32 // turn by name
-	waits [][]Edge         // by turn
-	group []string         // by turn; "": of none
-	lost  int              // waits for requests that were left out
+	waits [][]Edge         // edges by turn
+	group []string         // name of the group by turn; "": none
+	lost  int              // number of waits for requests that were dropped
 }
 
-// add notes the next turn. Its record has a name.
+// add adds the record of the next turn. The record must have a name.
 func (m *taskMaker) add(r *Record) {
 	if m.named == nil {
 		m.named = make(map[string]int32)
@@ -25,7 +25,7 @@ func (m *taskMaker) add(r *Record) {
 	m.group = append(m.group, string(r.Group))
 }
 
-// link makes tasks of the workload's turns, each of which is a separate session so far.
+// link creates the graph and the tasks of a workload. Before the call each turn is a separate session.
 func (m *taskMaker) link(w *loadgen.Workload) {
 	n := len(w.Turns)
 	g := &loadgen.Graph{First: make([]int32, 1, n+1), Arrival: make([]sim.Time, n)}
@@ -58,11 +58,11 @@ func (m *taskMaker) link(w *loadgen.Workload) {
 	m.makeTasks(w, tasks)
 }
 
-// makeTasks makes the sessions of w, one for each tree.
+// makeTasks creates a session of w for each tree.
 func (m *taskMaker) makeTasks(w *loadgen.Workload, tasks Forest) {
-	of := make([]int32, len(w.Turns)) // by turn that is the root of a tree: its task, from 1
+	of := make([]int32, len(w.Turns)) // number of the task, starting at 1, by the root turn of its tree
 	var sessions []loadgen.Session
-	var last []int32 // by task: its last turn so far
+	var last []int32 // last turn so far, by task
 	for turn := range w.Turns {
 		root := tasks.RootOf(int32(turn))
 		t, at := &w.Turns[turn], w.Graph.Arrival[turn]
@@ -90,10 +90,10 @@ func (m *taskMaker) makeTasks(w *loadgen.Workload, tasks Forest) {
 	w.Sessions, w.SessionPrefix = sessions, loadgen.RequestPrefix
 }
 
-// Forest is trees of things that belong together; the root of each is its first.
+// Forest is a set of trees (union-find). The root of each tree is its smallest element.
 type Forest []int32
 
-// NewForest returns n trees of one thing each.
+// NewForest returns n trees with one element each.
 func NewForest(n int) Forest {
 	f := make(Forest, n)
 	for i := range f {
@@ -102,7 +102,7 @@ func NewForest(n int) Forest {
 	return f
 }
 
-// RootOf returns the root of the tree of i.
+// RootOf returns the root of the tree that contains i.
 func (f Forest) RootOf(i int32) int32 {
 	for f[i] != i {
 		f[i] = f[f[i]]
@@ -111,7 +111,7 @@ func (f Forest) RootOf(i int32) int32 {
 	return i
 }
 
-// Join makes one of the trees of a and b.
+// Join joins the trees that contain a and b.
 func (f Forest) Join(a, b int32) {
 	a, b = f.RootOf(a), f.RootOf(b)
 	f[max(a, b)] = min(a, b)

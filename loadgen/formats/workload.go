@@ -12,13 +12,12 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// wholeReader are rows that make a workload better than row by row: to the last
-// digit as the reference reads it.
+// wholeReader is a Reader that can create a workload exactly like the reference.
 type wholeReader interface {
 	Workload() (*loadgen.Workload, error)
 }
 
-// Workload makes a workload of the stream, of which nothing has been read.
+// Workload creates a workload from the stream. Nothing of the stream may have been read.
 func (s *Stream) Workload() (*loadgen.Workload, error) {
 	if whole, ok := s.rows.(wholeReader); ok && s.Options.SkipBad == 0 {
 		return whole.Workload()
@@ -26,7 +25,7 @@ func (s *Stream) Workload() (*loadgen.Workload, error) {
 	return Collect(s)
 }
 
-// Each calls do with every record of from, which is the same Record each time.
+// Each calls do with every record of from. All calls get the same Record.
 func Each(from Reader, do func(r *Record) error) error {
 	var r Record
 	for {
@@ -43,7 +42,7 @@ func Each(from Reader, do func(r *Record) error) error {
 	}
 }
 
-// Collect makes a workload of the rest of a stream.
+// Collect creates a workload from the remaining records of a stream.
 func Collect(s *Stream) (*loadgen.Workload, error) {
 	renumber := NewDense(s.Block)
 	c := NewCollector(s)
@@ -55,7 +54,7 @@ func Collect(s *Stream) (*loadgen.Workload, error) {
 	})
 }
 
-// collect makes a workload of the records of from, which add gives to c.
+// collect creates a workload from the records of from. add adds a record to c.
 func (s *Stream) collect(c *Collector, from Reader, add func(r *Record) error) (*loadgen.Workload, error) {
 	c.W.Untimed, c.W.Renumbered = s.Untimed, !s.Shape.Raw
 	err := Each(from, func(r *Record) error {
@@ -72,31 +71,31 @@ func (s *Stream) collect(c *Collector, from Reader, add func(r *Record) error) (
 	return w, err
 }
 
-// CollectRecords makes a workload of records that were made, not read; block is the number of tokens of their ids,
-// which stay unchanged.
+// CollectRecords creates a workload from generated records. block is the number of tokens per id. The ids do not
+// change.
 func CollectRecords(from Reader, name string, block int) (*loadgen.Workload, error) {
 	c := NewCollector(&Stream{Name: name, Block: block})
 	return c.Finish("no requests, must have at least one", Each(from, c.AddRecord))
 }
 
-// Collector builds a workload.
+// Collector creates a workload from records.
 type Collector struct {
 	W      *loadgen.Workload
 	Place  func(*Record) (Place, error)
-	lines  *scan.Lines  // of the file, to make room by; nil: none
-	OwnIDs bool         // the ids of records are kept by the reader of the records
-	last   []int32      // by session: its last turn
-	stamps []scan.Stamp // by session: when it starts; of ns 0 and not exact where At has it
+	lines  *scan.Lines  // lines of the file, for estimates of the number of records; nil: none
+	OwnIDs bool         // the ids of records are stored elsewhere
+	last   []int32      // last turn by session
+	stamps []scan.Stamp // start by session; ns 0 and not exact if Arrival is set from At
 	ids    scan.Arena
-	tasks  *taskMaker // nil while no record has a name
+	tasks  *taskMaker // nil until a record has a name
 }
 
-// NewCollector is for the requests of s.
+// NewCollector returns a Collector for the requests of s.
 func NewCollector(s *Stream) *Collector {
 	return &Collector{W: &loadgen.Workload{Name: s.Name, TraceBlock: s.Block}, lines: s.Lines, Place: NewOrder(s.Name).Place}
 }
 
-// Finish returns the workload, if reading ended without err. none is the error of an empty one.
+// Finish returns the workload. err is the error of reading. none is the error text for an empty workload.
 func (c *Collector) Finish(none string, err error) (*loadgen.Workload, error) {
 	if n := c.W.Dropped.ZeroOutput; n > 0 {
 		none = fmt.Sprintf("all requests are for 0 output tokens (%d dropped), must be at least 1 token in one of them (--zero-output one)", n)
@@ -172,7 +171,7 @@ func (c *Collector) AddRecord(r *Record) error {
 	return nil
 }
 
-// countArrivals counts arrivals from the earliest.
+// countArrivals computes arrivals relative to the earliest arrival.
 func (c *Collector) countArrivals() {
 	if len(c.stamps) == 0 {
 		return
@@ -191,15 +190,14 @@ func (c *Collector) countArrivals() {
 	}
 }
 
-// Order finds the place of requests in their sessions, and the delays that
-// recorded times imply.
+// Order determines the positions of requests in their sessions, and delays from recorded times.
 type Order struct {
 	name     string
 	sessions int
 	named    map[string]int
-	ends     []sessionEnd // of the named ones
-	most     int          // named ones to remember; 0: all
-	beyond   int          // requests of other sessions
+	ends     []sessionEnd // ends of named sessions
+	most     int          // maximum number of named sessions; 0: no limit
+	beyond   int          // number of requests of other sessions
 }
 
 type sessionEnd struct {
@@ -208,17 +206,17 @@ type sessionEnd struct {
 	has     bool
 }
 
-// Place is where a request stands.
+// Place is the position of a request.
 type Place struct {
-	Session int // number of its session, from 0
+	Session int // number of its session, starting at 0
 	First   bool
-	Delay   float64 // ms after the turn before; 0 on the first
+	Delay   float64 // delay after the previous turn in ms; 0 for the first turn
 }
 
-// NewOrder starts with no session; name stands for the file in messages.
+// NewOrder returns an Order without sessions. name is the name of the file in errors.
 func NewOrder(name string) *Order { return &Order{name: name, named: make(map[string]int)} }
 
-// Place finds the place of r, which comes after all that were asked for before.
+// Place returns the position of r. It must be called in file order.
 func (o *Order) Place(r *Record) (Place, error) {
 	if bad := math.IsNaN(r.At) || math.IsInf(r.At, 0) || math.IsNaN(r.Delay) || math.IsInf(r.Delay, 0); bad {
 		return Place{}, o.errorf(r, "arrival is %v and delay %v, must be finite numbers", r.At, r.Delay)
@@ -265,7 +263,7 @@ func (o *Order) errorf(r *Record, format string, args ...any) error {
 	return &loadgen.SyntaxError{Name: o.name, Line: r.Line, Msg: excerpt.Sprintf(format, args...)}
 }
 
-// Clone is a copy of r that does not change with the next.
+// Clone returns a copy of r that does not share slices with r.
 func (r *Record) Clone() Record {
 	c := *r
 	c.IDs, c.Session, c.Group = slices.Clone(r.IDs), slices.Clone(r.Session), slices.Clone(r.Group)
