@@ -8,8 +8,8 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// TestSharedTree checks that replays of a workload that shares its trees get one tree for each block size, with the
-// prompts of a separate tree.
+// TestSharedTree checks that replays of a workload that shares its trees get the same tree and prompts if their block
+// size is the same.
 func TestSharedTree(t *testing.T) {
 	w := &loadgen.Workload{}
 	for i := range uint64(200) {

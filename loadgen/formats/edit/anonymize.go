@@ -7,19 +7,19 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats"
 )
 
-// Anonymize takes names, ids and exact times out of a trace.
+// Anonymize removes names, ids and exact times from a trace.
 type Anonymize struct {
-	// RoundMS rounds times to multiples of this number of ms; 0: they stay.
+	// RoundMS is the multiple in ms to which times are rounded. 0 means no rounding.
 	RoundMS float64
-	// First is the earliest arrival, which becomes 0.
+	// First is the earliest arrival in ms. It becomes 0.
 	First float64
-	// IDs has the numbers that ids were given before and gets the new ones; nil:
-	// it begins at 0 and is forgotten.
+	// IDs maps the ids of the trace to new ids. Several traces can share it. nil means a new mapping that starts at
+	// 0.
 	IDs *formats.Dense
 }
 
-// Run writes the trace with other names and ids. Lengths, times and what prompts
-// share stay: they can identify, too.
+// Run writes the trace with new names and ids. Lengths, arrival times and shared prefixes do not change, so they can
+// still identify a trace.
 func (p Anonymize) Run(from Source, to Sink) error {
 	names, agents := make(map[string]int), make(map[string]int)
 	ids := p.IDs
@@ -39,7 +39,7 @@ func (p Anonymize) Run(from Source, to Sink) error {
 			name = appendNumber(names, r.Session, append(name[:0], 's'))
 			r.Session, r.Group = name, name
 		}
-		if r.Name != "" { // requests get their numbers when they are written
+		if r.Name != "" { // requests get new names when they are written
 			group := string(r.Group)
 			name = appendNumber(names, r.Group, append(name[:0], 'p'))
 			r.Group, r.Agent = name, string(appendNumber(agents, []byte(group+"/"+r.Agent), []byte{'s'}))
@@ -51,7 +51,7 @@ func (p Anonymize) Run(from Source, to Sink) error {
 	})
 }
 
-// appendNumber appends the number of a name, in the order in which they came.
+// appendNumber appends the number of a name to dst. Names are numbered in the order of their first appearance.
 func appendNumber(names map[string]int, name, dst []byte) []byte {
 	n, ok := names[string(name)]
 	if !ok {

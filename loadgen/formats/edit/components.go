@@ -2,15 +2,15 @@ package edit
 
 import "github.com/replay-llm/replay/loadgen/formats"
 
-// connectSessions gives sessions that share leading blocks one key, so that chance keeps
-// or drops them together.
+// connectSessions assigns the same key to sessions with shared leading blocks. A random sample therefore keeps or
+// drops them together.
 func (p *Sample) connectSessions(from Source, units map[string]*unit) error {
 	common, err := p.findCommon(from, units)
 	if err != nil {
 		return err
 	}
 	sets := formats.NewForest(len(units))
-	first := make(map[uint64]int32) // session by the beginning it has
+	first := make(map[uint64]int32) // session by hash of its leading blocks
 	var name []byte
 	err = eachRecord(from, func(_ *formats.Stream, r *formats.Record) error {
 		name = unitName(r, name)
@@ -39,8 +39,8 @@ func (p *Sample) connectSessions(from Source, units map[string]*unit) error {
 	return nil
 }
 
-// beginning is a number for the leading blocks of r up to MinShared that are not
-// common.
+// beginning returns a hash of the leading blocks of r, up to the block number MinShared after the common blocks. It
+// returns false if r has fewer blocks.
 func (p *Sample) beginning(r *formats.Record, common map[uint64]bool) (uint64, bool) {
 	chain, own := uint64(0), 0
 	for _, id := range r.IDs {
@@ -56,7 +56,7 @@ func (p *Sample) beginning(r *formats.Record, common map[uint64]bool) (uint64, b
 	return 0, false
 }
 
-// findCommon finds the ids that more than the share Common of all sessions have.
+// findCommon returns the ids that occur in more than the share Common of all sessions.
 func (p *Sample) findCommon(from Source, units map[string]*unit) (map[uint64]bool, error) {
 	type count struct{ sessions, last int32 }
 	counts := make(map[uint64]count)

@@ -1,19 +1,18 @@
-// Package edit makes traces of traces: a part of one, several in one, scaled or
-// anonymous ones. Sessions stay whole, and prompts that began alike still do.
+// Package edit writes a sample of a trace, merges several traces, and scales or anonymizes a trace. Sessions remain
+// complete, and shared prefixes of prompts remain shared.
 //
-// Read edit.go for what all have in common, then sample.go (with components.go),
-// merge.go, scale.go and anonymize.go.
+// Read edit.go for the shared types, then sample.go (with components.go), merge.go, scale.go and anonymize.go.
 package edit
 
 import "github.com/replay-llm/replay/loadgen/formats"
 
-// Source gives a trace as often as it is read.
+// Source is a trace that can be read several times.
 type Source interface {
-	// Open starts reading from the beginning. The stream is to be closed.
+	// Open starts reading at the first record. The caller must close the stream.
 	Open() (*formats.Stream, error)
 }
 
-// Sink takes records.
+// Sink receives the records of an edited trace.
 type Sink interface {
 	Write(*formats.Record) error
 }

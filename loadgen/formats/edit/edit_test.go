@@ -11,14 +11,14 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/write"
 )
 
-// text is a trace in memory.
+// text is a Source in memory.
 type text string
 
 func (s text) Open() (*formats.Stream, error) {
 	return registry.NewStream(strings.NewReader(string(s)), "a.jsonl", formats.Options{})
 }
 
-// list takes records as lines of Mooncake.
+// list collects records as lines in the Mooncake format.
 type list struct {
 	bytes.Buffer
 	w *write.Writer
@@ -46,8 +46,8 @@ func (s sink) Write(r *formats.Record) error {
 	return s.l.w.Flush()
 }
 
-// conversations has sessions of three turns, in families of four that begin
-// alike, after one block that all have.
+// conversations returns a trace of n sessions with three turns each. All prompts have the same first block. The
+// prompts of four consecutive sessions share further blocks.
 func conversations(n int) text {
 	var b strings.Builder
 	for turn := range 3 {
@@ -62,7 +62,7 @@ func conversations(n int) text {
 	return text(b.String())
 }
 
-// sessions counts the turns of each session.
+// sessions returns the number of turns by session.
 func sessions(l *list) map[string]int {
 	counts := map[string]int{}
 	for line := range strings.Lines(l.String()) {
@@ -74,8 +74,8 @@ func sessions(l *list) map[string]int {
 	return counts
 }
 
-// A sample has whole sessions, nests in larger ones of its seed, and its rows
-// are those of the trace.
+// A sample contains complete sessions, and its rows are unchanged. A larger fraction with the same seed contains all
+// sessions of a smaller fraction.
 func TestSample(t *testing.T) {
 	trace := conversations(400)
 	before := map[string]int{}
@@ -108,7 +108,7 @@ func TestSample(t *testing.T) {
 	}
 }
 
-// Families of prompts are kept or dropped together.
+// With KeepPrefixes, sessions with shared leading blocks are kept or dropped together.
 func TestSampleKeepsPrefixes(t *testing.T) {
 	l := newList(t)
 	if _, err := (Sample{Fraction: 0.5, KeepPrefixes: true, MinShared: 1, Common: 0.5, Seed: 1}).Run(conversations(400), sink{l}); err != nil {
@@ -131,7 +131,7 @@ func TestSampleKeepsPrefixes(t *testing.T) {
 	}
 }
 
-// Numbers and times choose sessions by their first arrival.
+// A sample can select a number of sessions, or sessions with a first arrival in a time range.
 func TestSampleByNumberAndTime(t *testing.T) {
 	for _, c := range []struct {
 		sample Sample
@@ -154,7 +154,7 @@ const two = `{"session_id":"x","timestamp":100,"input_length":1024,"output_lengt
 {"session_id":"x","timestamp":300,"input_length":1024,"output_length":10,"hash_ids":[70,80]}
 `
 
-// What the edits write, for a trace of two sessions.
+// Each edit writes the expected rows for a trace of two sessions.
 func TestEdits(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -195,7 +195,7 @@ func TestEdits(t *testing.T) {
 	}
 }
 
-// Factors that mean nothing are refused.
+// Invalid factors, fractions and counts are rejected.
 func TestRefused(t *testing.T) {
 	for _, err := range []error{
 		Scale{Rate: -1}.Run(text(two), nil),

@@ -8,11 +8,12 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats"
 )
 
-// Merge makes one trace of several.
+// Merge writes several traces as one trace.
 type Merge struct {
-	// SharedIDs leaves ids unchanged, for parts of one trace; otherwise no id of a file is one of another.
+	// SharedIDs keeps ids unchanged, for files that are parts of one trace. If it is false, ids of different files
+	// become different.
 	SharedIDs bool
-	// KeepTimes leaves arrivals unchanged; otherwise every file starts at 0.
+	// KeepTimes keeps arrivals unchanged. If it is false, the first arrival of every file becomes 0.
 	KeepTimes bool
 }
 
@@ -21,15 +22,15 @@ type head struct {
 	stream *formats.Stream
 	number int
 	rec    formats.Record
-	at     float64 // of the record, or of the last one with an arrival
+	at     float64 // arrival of rec, or of the last record with an arrival
 	origin float64
 	ended  bool
 	order  *formats.Reblock
 	name   []byte
 }
 
-// Run writes the records of all files by arrival. Files that are not sorted are
-// taken in their own order. firsts are the earliest arrivals of the files.
+// Run writes the records of all files sorted by arrival. The records of an unsorted file are written in the order of
+// the file. firsts are the earliest arrivals of the files.
 func (p Merge) Run(from []Source, firsts []float64, block int, to Sink) error {
 	var heads []*head
 	defer func() {

@@ -11,34 +11,33 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/inspect"
 )
 
-// Sample is a choice of sessions to keep. All conditions hold together.
+// Sample has the conditions for sessions to keep. A session must meet all of them.
 type Sample struct {
-	// Fraction keeps sessions by chance, 0 to 1; samples of one seed nest as it
-	// grows. 0: all.
+	// Fraction is the probability to keep a session, 0 to 1. With the same seed, a larger fraction keeps all sessions
+	// of a smaller fraction. 0 keeps all.
 	Fraction float64
-	// Sessions keeps this number by chance; 0: all.
+	// Sessions is the number of sessions to keep, randomly selected. 0 keeps all.
 	Sessions int
-	// Head keeps this number of sessions from the start of the file; 0: all.
+	// Head is the number of sessions to keep from the start of the file. 0 keeps all.
 	Head int
-	// From and To bound the first arrival of a session in ms; To 0: no bound.
+	// From and To limit the first arrival of a session, in ms. If To is 0, there is no upper limit.
 	From, To float64
-	// Rescale divides the rate of the sample back up: arrivals are multiplied by
-	// the part of sessions that was kept.
+	// Rescale multiplies arrivals by the share of kept sessions. The sample then has about the arrival rate of the
+	// trace.
 	Rescale bool
-	// KeepPrefixes keeps or drops sessions together that share at least
-	// MinShared leading blocks, except blocks that more than the share Common of
-	// all sessions have.
+	// KeepPrefixes keeps or drops sessions with at least MinShared shared leading blocks together. Blocks that occur
+	// in more than the share Common of all sessions do not count.
 	KeepPrefixes bool
 	MinShared    int
 	Common       float64
 	Seed         uint64
 }
 
-// Kept sums up what a sample kept.
+// Kept has statistics of a trace and of its sample.
 type Kept struct {
 	Sessions, OfSessions    inspect.Figure
 	Requests, OfRequests    int64
-	Reuse, OfReuse          float64 // shares of prompt tokens that an infinite cache would have had
+	Reuse, OfReuse          float64 // share of prompt tokens that an infinite cache reuses
 	ReuseKnown, Approximate bool
 }
 
@@ -54,16 +53,15 @@ func (p *Sample) check() error {
 	return nil
 }
 
-// unit is a session as a sample sees it.
+// unit is a session with its random key.
 type unit struct {
 	number int
-	key    uint64 // by which chance decides
+	key    uint64 // random; compared with Fraction
 	chosen bool
 }
 
-// Run writes the sample of a trace. It reads the trace once when chance alone
-// decides, and keeps nothing of it; otherwise it keeps the sessions' names and
-// reads the trace twice, four times to keep prefixes.
+// Run writes the sample of a trace. If only Fraction is set, it reads the trace once. Otherwise it keeps the names of
+// sessions in memory and reads the trace twice, or four times with KeepPrefixes.
 func (p Sample) Run(from Source, to Sink) (*Kept, error) {
 	if err := p.check(); err != nil {
 		return nil, err
@@ -84,7 +82,7 @@ func (p Sample) Run(from Source, to Sink) (*Kept, error) {
 	return p.writeKept(from, to, units)
 }
 
-// listUnits lists the sessions.
+// listUnits returns all sessions by name. A session is chosen if its first arrival is between From and To.
 func (p *Sample) listUnits(from Source) (map[string]*unit, error) {
 	units := make(map[string]*unit)
 	var name []byte
@@ -103,7 +101,7 @@ func (p *Sample) listUnits(from Source) (map[string]*unit, error) {
 	return units, err
 }
 
-// unitName is the name of the conversation of r, of the row when it has none.
+// unitName returns the name of the session of r. If r has no session, the name is its line number.
 func unitName(r *formats.Record, dst []byte) []byte {
 	if r.Group != nil {
 		return append(append(dst[:0], 'g'), r.Group...)
@@ -111,7 +109,7 @@ func unitName(r *formats.Record, dst []byte) []byte {
 	return strconv.AppendInt(append(dst[:0], 'l'), int64(r.Line), 10)
 }
 
-// hashName is a number by chance for a name.
+// hashName returns a hash of a name, uniform in 64 bits.
 func hashName(seed uint64, name []byte) uint64 {
 	h := uint64(14695981039346656037) ^ seed*0x9e3779b97f4a7c15
 	for _, c := range name {
@@ -124,7 +122,7 @@ func hashName(seed uint64, name []byte) uint64 {
 	return h ^ h>>32
 }
 
-// chooseUnits applies the rules of chance and number.
+// chooseUnits applies Head, Fraction and Sessions, in this order.
 func (p *Sample) chooseUnits(units map[string]*unit) {
 	var all []*unit
 	for _, u := range units {
@@ -151,12 +149,12 @@ func (p *Sample) chooseUnits(units map[string]*unit) {
 	}
 }
 
-// chance decides on a session by its key.
+// chance reports whether Fraction keeps a session with this key.
 func (p *Sample) chance(key uint64) bool {
 	return p.Fraction == 0 || p.Fraction == 1 || key < uint64(math.Ldexp(p.Fraction, 64))
 }
 
-// chosen reports whether a request is kept; units is nil when chance alone decides.
+// chosen reports whether a request is kept. If only Fraction is set, units is nil.
 func (p *Sample) chosen(name []byte, units map[string]*unit) bool {
 	if units == nil {
 		return p.chance(hashName(p.Seed, name))

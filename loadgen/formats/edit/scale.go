@@ -7,12 +7,12 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats"
 )
 
-// Scale changes rate and lengths. A factor of 0 is 1.
+// Scale changes the arrival rate and the lengths of requests. A factor of 0 means 1.
 type Scale struct {
-	Rate   float64 // arrivals are this many times as fast
+	Rate   float64 // factor of the arrival rate
 	Delays float64 // factor of the delays within sessions
-	Input  float64 // factor of prompts, ids included
-	Output float64 // factor of answers
+	Input  float64 // factor of prompt lengths; ids are changed accordingly
+	Output float64 // factor of output lengths
 }
 
 // Run writes the scaled trace.
@@ -47,8 +47,7 @@ func (p Scale) Run(from Source, to Sink) error {
 	})
 }
 
-// delays makes explicit the delays that later turns leave to their times, so that times
-// can be changed and delays stay.
+// delays replaces the arrivals of later turns by delays. Arrivals can then be scaled without a change of the delays.
 type delays struct {
 	on    bool
 	turns map[string]turnEnd

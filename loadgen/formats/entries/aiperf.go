@@ -11,8 +11,8 @@ import (
 type Export struct {
 	*scan.Fields
 	Metadata *scan.Fields
-	Profiled bool // it is of the phase that is measured
-	Failed   bool // or was cancelled
+	Profiled bool // the record is of the measured phase
+	Failed   bool // the request failed or was cancelled
 	metrics  *scan.Fields
 }
 
@@ -25,7 +25,7 @@ func ReadExport(f *scan.Fields) *Export {
 	return x
 }
 
-// Metric returns where the value of a metric is: a number, or an object with a value.
+// Metric returns the object and the key of the value of a metric. A metric is a number or an object with the key value.
 func (x *Export) Metric(name string) (f *scan.Fields, key string) {
 	if x.metrics == nil {
 		x.metrics = x.OpenSub("metrics")
@@ -36,17 +36,18 @@ func (x *Export) Metric(name string) (f *scan.Fields, key string) {
 	return x.metrics, name
 }
 
-// Number returns a metric in its unit; NaN if there is none.
+// Number returns the value of a metric in its unit. It returns NaN if there is no value.
 func (x *Export) Number(name string) float64 { return numberOr(x.Metric(name)) }
 
-// Seconds returns a metric that is a time, in ms unless it has another unit; NaN if there is none.
+// Seconds returns a duration in seconds. Its unit is ms if the record has no unit. It returns NaN if there is no
+// value.
 func (x *Export) Seconds(name string) float64 {
 	perSecond := map[string]float64{"ns": 1e9, "us": 1e6, "s": 1, "sec": 1}
 	f, key := x.Metric(name)
 	return numberOr(f, key) / cmp.Or(perSecond[string(f.ReadText("unit"))], 1e3)
 }
 
-// numberOr returns a number of f, or NaN.
+// numberOr returns the number with the given key. It returns NaN if there is none.
 func numberOr(f *scan.Fields, key string) float64 {
 	if v, ok := f.ReadFloat(key); ok {
 		return v

@@ -1,7 +1,7 @@
-// Package entries reads single requests from results of vllm bench serve and sglang.bench_serving (bench.go), of AIPerf
-// (aiperf.go) and GuideLLM (guidellm.go) and from spans (spans.go), with all that these hold of a request.
+// Package entries reads single requests with all their fields from benchmark results and traces. The sources are vllm
+// bench serve and sglang.bench_serving (bench.go), AIPerf (aiperf.go), GuideLLM (guidellm.go) and spans (spans.go).
 //
-// Package results makes records of a trace of them, and calibrate/measured requests with measured times.
+// Package results converts the requests to records of a trace. Package calibrate/measured reads their measured times.
 package entries
 
 import (
@@ -12,14 +12,14 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/scan"
 )
 
-// Bench is a result: lists with an entry per request, which are JSON values.
+// Bench is a result of a benchmark. It has lists of JSON values with an entry per request.
 type Bench struct {
 	Inputs, Outputs          [][]byte // tokens
-	Starts, Queues, Failures [][]byte // instants and waits in s, errors; nil if there is no list
+	Starts, Queues, Failures [][]byte // start times and queue times in s, errors; nil if there is no list
 	TTFTs, ITLs, Cached      [][]byte // s, lists of s, tokens
 }
 
-// ReadBench reads the lists of a result, which stay when the line is gone.
+// ReadBench returns the lists of a result. The values remain valid after the next line is read.
 func ReadBench(f *scan.Fields) *Bench {
 	for i, m := range f.Members {
 		if len(m.Value) > 0 && m.Value[0] == '[' {
@@ -36,7 +36,7 @@ func ReadBench(f *scan.Fields) *Bench {
 // Failed reports whether request i failed.
 func (b *Bench) Failed(i int) bool { return i < len(b.Failures) && !IsBlank(b.Failures[i]) }
 
-// Lengths returns the tokens of request i.
+// Lengths returns the input and output tokens of request i.
 func (b *Bench) Lengths(i int) (input, output int, err error) {
 	if input, err = countOf("input_lens", i, b.Inputs[i]); err == nil {
 		output, err = countOf("output_lens", i, b.Outputs[i])
@@ -52,7 +52,8 @@ func countOf(name string, i int, value []byte) (int, error) {
 	return int(n), nil
 }
 
-// Start returns the instant at which request i was sent: its wait in a queue ends where the list of starts has it.
+// Start returns the time at which request i was sent. If there are queue times, it is the start time minus the queue
+// time.
 func (b *Bench) Start(i int) (scan.Stamp, error) {
 	at, ok := scan.DecimalStamp(b.Starts[i], 9)
 	if !ok || !scan.IsNumeric(b.Starts[i]) {
@@ -69,7 +70,7 @@ func (b *Bench) Start(i int) (scan.Stamp, error) {
 	return at, nil
 }
 
-// Numbers returns the numbers of a list of f, 0 for null. The list has the given name in complaints.
+// Numbers returns the numbers of a list. null becomes 0. name is the name of the list in error messages.
 func Numbers(f *scan.Fields, name string, list [][]byte) []float64 {
 	all := make([]float64, len(list))
 	for i, v := range list {
@@ -81,7 +82,7 @@ func Numbers(f *scan.Fields, name string, list [][]byte) []float64 {
 	return all
 }
 
-// IsBlank reports whether a value stands for no error.
+// IsBlank reports whether the value of an error field means that there was no error.
 func IsBlank(v []byte) bool {
 	switch string(bytes.TrimSpace(v)) {
 	case "", `""`, "null", "false", "[]", "{}":

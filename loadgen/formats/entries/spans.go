@@ -2,18 +2,19 @@ package entries
 
 import "github.com/replay-llm/replay/loadgen/formats/scan"
 
-// Span is a span of OpenTelemetry in OTLP's JSON, as the collector's file exporter writes it.
+// Span is a span of OpenTelemetry in the JSON encoding of OTLP, as written by the file exporter of the collector.
 type Span struct {
 	*scan.Fields
 	ID          string
-	Key, Parent string // trace and id: of the span, and of the span around it; "": none
+	Key, Parent string // trace id/span id of the span and of its parent; "" if there is no parent
 	attributes  map[string][]byte
 }
 
 // HasSpans reports whether an object is a batch of spans.
 func HasSpans(o *scan.Object) bool { return o.Has("resourceSpans", "resource_spans") }
 
-// EachSpan calls do with the spans of a batch, each of which is valid until the next, up to the first complaint.
+// EachSpan calls do with each span of a batch. It stops at the first error. A span is valid until the next call of
+// do.
 func EachSpan(f *scan.Fields, do func(*Span)) {
 	for _, resource := range f.Elements(firstOf(f, "resourceSpans", "resource_spans")) {
 		for _, scope := range resource.Elements(firstOf(resource, "scopeSpans", "scope_spans", "instrumentationLibrarySpans")) {
@@ -26,7 +27,7 @@ func EachSpan(f *scan.Fields, do func(*Span)) {
 	}
 }
 
-// firstOf returns the first of several keys that an object has, or the first of all.
+// firstOf returns the first of keys that exists in the object. It returns keys[0] if none exists.
 func firstOf(f *scan.Fields, keys ...string) string {
 	for _, key := range keys {
 		if f.Has(key) {
@@ -47,7 +48,7 @@ func newSpan(f *scan.Fields) *Span {
 	return s
 }
 
-// readAttributes reads the attributes of a span with values that are no lists or objects.
+// readAttributes returns the attributes of a span with string or number values.
 func readAttributes(f *scan.Fields) map[string][]byte {
 	all := map[string][]byte{}
 	for _, a := range f.Elements("attributes") {
@@ -64,7 +65,7 @@ func readAttributes(f *scan.Fields) map[string][]byte {
 	return all
 }
 
-// Attribute returns the first of several attributes that is there, and its key; nil if there is none.
+// Attribute returns the value and the key of the first of keys that exists. It returns nil if none exists.
 func (s *Span) Attribute(keys ...string) (value []byte, key string) {
 	for _, key := range keys {
 		if v, ok := s.attributes[key]; ok {
@@ -80,15 +81,15 @@ func (s *Span) Failed() bool {
 	return code == "2" || code == "STATUS_CODE_ERROR"
 }
 
-// NeedStart returns when the span began.
+// NeedStart returns the start time of the span. A missing time is an error.
 func (s *Span) NeedStart() scan.Stamp {
 	return s.needInstant("startTimeUnixNano", "start_time_unix_nano")
 }
 
-// NeedEnd returns when the span ended.
+// NeedEnd returns the end time of the span. A missing time is an error.
 func (s *Span) NeedEnd() scan.Stamp { return s.needInstant("endTimeUnixNano", "end_time_unix_nano") }
 
-// needInstant reads ns since 1970, which OTLP has as text.
+// needInstant reads a time in ns since 1970. OTLP encodes it as a string.
 func (s *Span) needInstant(keys ...string) scan.Stamp {
 	key := firstOf(s.Fields, keys...)
 	v := s.ReadName(key)

@@ -10,15 +10,15 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// fileMagic is what a file begins with; a stream begins with its first message.
+// fileMagic is the start of an Arrow file. An Arrow stream starts with its first message.
 const fileMagic = "ARROW1"
 
 const (
 	maxMessage = 64 << 20 // bytes of the metadata of a message
-	maxBody    = 2 << 30  // bytes of a batch
+	maxBody    = 2 << 30  // bytes of the body of a message
 )
 
-// Types of Arrow's Schema.fbs.
+// Types in Schema.fbs of Arrow.
 const (
 	isNull            = 1
 	isInt             = 2
@@ -42,23 +42,23 @@ const (
 	isUTF8View        = 24
 )
 
-// field is a column, or a column in another one.
+// field is a column, or a child of a column.
 type field struct {
 	name     string
 	kind     byte
-	width    int           // bytes of a number, or of a fixed size
-	signed   bool          // of whole numbers
-	unit     time.Duration // of instants
+	width    int           // bytes of a number, or length of a fixed-size value
+	signed   bool          // for integers
+	unit     time.Duration // of timestamps and dates
 	children []*field
-	words    int64  // the dictionary that values are indices of
-	index    *field // of what type the indices are; nil: there is no dictionary
+	words    int64  // id of the dictionary
+	index    *field // integer type of the indices into the dictionary; nil if there is no dictionary
 }
 
-// arrow reads the batches of a file or a stream.
+// arrow reads the record batches of a file or a stream.
 type arrow struct {
 	in     io.Reader
-	file   io.ReaderAt // nil: a stream
-	blocks []block     // of a file: the messages that are left
+	file   io.ReaderAt // nil for a stream
+	blocks []block     // messages of the file not read yet
 	fields []*field
 	words  map[int64]*array
 	zstd   *zstd.Decoder
@@ -66,10 +66,10 @@ type arrow struct {
 	row, n int
 }
 
-// block is the place of a message in a file.
+// block is the offset and size of a message in a file.
 type block struct{ from, size int64 }
 
-// openArrow reads the schema.
+// openArrow opens a file or a stream and reads its schema.
 func openArrow(in io.ReaderAt, size int64) (*arrow, error) {
 	a := &arrow{in: io.NewSectionReader(in, 0, size), words: map[int64]*array{}}
 	head := make([]byte, len(fileMagic))
@@ -101,7 +101,7 @@ func openArrow(in io.ReaderAt, size int64) (*arrow, error) {
 	return a, err
 }
 
-// readFooter reads where the messages of a file are, and returns its schema.
+// readFooter reads the offsets of the messages of a file, and returns its schema.
 func (a *arrow) readFooter(size int64) (schema table, err error) {
 	end := make([]byte, 4+len(fileMagic))
 	at := size - int64(len(end))
@@ -117,7 +117,7 @@ func (a *arrow) readFooter(size int64) (schema table, err error) {
 		return schema, err
 	}
 	footer := rootOf(text)
-	for _, slot := range []int{2, 3} { // dictionaries, batches
+	for _, slot := range []int{2, 3} { // dictionaries, record batches
 		from, count := footer.list(slot, 24)
 		for i := range count {
 			b := from + 24*i
@@ -142,11 +142,11 @@ func (a *arrow) next() (m table, body []byte, err error) {
 	return a.message()
 }
 
-// message reads a message and its body. A message without metadata ends a stream.
+// message reads a message and its body. A message without metadata is the end of a stream.
 func (a *arrow) message() (m table, body []byte, err error) {
 	head := make([]byte, 8)
 	if _, err := io.ReadFull(a.in, head); err != nil {
-		return m, nil, err // a stream may end without a mark
+		return m, nil, err // the end marker of a stream is optional
 	}
 	size := int(int32(binary.LittleEndian.Uint32(head[4:])))
 	if binary.LittleEndian.Uint32(head) != 1<<32-1 {
@@ -174,10 +174,10 @@ func (a *arrow) message() (m table, body []byte, err error) {
 	return m, body, err
 }
 
-// errCut is a file that ends too early.
+// errCut is the error for a truncated file.
 var errCut = io.ErrUnexpectedEOF
 
-// fieldsOf returns the fields of a list in a table.
+// fieldsOf returns the fields in the list at a slot of a table.
 func fieldsOf(t table, slot, deep int) (all []*field, err error) {
 	from, n := t.list(slot, 4)
 	if deep > 32 {
@@ -206,7 +206,7 @@ func fieldsOf(t table, slot, deep int) (all []*field, err error) {
 	return all, nil
 }
 
-// setType sets what values of a type are.
+// setType sets the type of a field. t has the parameters of the type.
 func (f *field) setType(kind byte, t table) error {
 	f.kind = kind
 	units := [...]time.Duration{time.Second, time.Millisecond, time.Microsecond, time.Nanosecond}
@@ -245,7 +245,7 @@ func (f *field) setType(kind byte, t table) error {
 	return nil
 }
 
-// Append appends the next row to a line, io.EOF after the last row.
+// Append appends the next row to line as JSON. It returns io.EOF after the last row.
 func (a *arrow) Append(line []byte) ([]byte, error) {
 	for a.row == a.n {
 		m, body, err := a.next()
@@ -280,7 +280,7 @@ func (a *arrow) Append(line []byte) ([]byte, error) {
 	return append(line, '}'), nil
 }
 
-// addWords reads a dictionary.
+// addWords reads a dictionary batch.
 func (a *arrow) addWords(t table, body []byte) error {
 	id := t.long(0)
 	f := findWords(a.fields, id)
@@ -299,7 +299,7 @@ func (a *arrow) addWords(t table, body []byte) error {
 	return err
 }
 
-// findWords returns a field with a dictionary, nil if there is none.
+// findWords returns the field with the dictionary id. It returns nil if there is none.
 func findWords(all []*field, id int64) *field {
 	for _, f := range all {
 		if f.index != nil && f.words == id {

@@ -13,33 +13,33 @@ import (
 	"github.com/replay-llm/replay/internal/parquetfile"
 )
 
-// array is the values of a field in a batch.
+// array has the values of a field in a batch.
 type array struct {
 	*field
 	n        int
-	valid    []byte   // a bit for each value; nil: all are there
+	valid    []byte   // validity bitmap; nil if no value is null
 	data     []byte   // numbers, texts, or views of texts
-	ends     []byte   // where texts and lists begin and end
-	more     [][]byte // texts of views
+	ends     []byte   // offsets of texts and lists
+	more     [][]byte // data buffers of views
 	children []*array
 	words    *array // the dictionary
 }
 
-// batch takes arrays off the body of a batch.
+// batch is a reader of the arrays of a record batch.
 type batch struct {
 	*arrow
 	t             table
 	body          []byte
-	nodes         int // where the lengths begin
+	nodes         int // offset of the next field node
 	nodesLeft     int
-	buffers       int // where the places of buffers begin
+	buffers       int // offset of the next buffer description
 	buffersLeft   int
 	packed        bool
 	codec         byte
-	views, viewed int // counts of texts of views
+	views, viewed int // offset of the next variadic buffer count, and number of counts left
 }
 
-// decode returns the arrays of fields in a batch.
+// decode returns the arrays of fields in a record batch.
 func (a *arrow) decode(t table, body []byte, fields []*field) (all []*array, err error) {
 	b := &batch{arrow: a, t: t, body: body}
 	b.nodes, b.nodesLeft = t.list(1, 16)
@@ -62,7 +62,7 @@ func (b *batch) arrays(fields []*field) (all []*array, err error) {
 	return all, nil
 }
 
-// array takes the array of a field.
+// array reads the next array, for field f.
 func (b *batch) array(f *field) (*array, error) {
 	if b.nodesLeft == 0 {
 		return nil, errors.New("the batch has no length for it")
@@ -125,12 +125,12 @@ func (b *batch) array(f *field) (*array, error) {
 	return x, err
 }
 
-// isWide reports whether places in texts and lists have 64 bits.
+// isWide reports whether offsets have 64 bits.
 func (f *field) isWide() bool {
 	return f.kind == isLargeBinary || f.kind == isLargeUTF8 || f.kind == isLargeList
 }
 
-// ends takes the places of the values of an array.
+// ends reads the offsets of the values of x.
 func (b *batch) ends(x *array) ([]byte, error) {
 	width := 4
 	if x.isWide() {
@@ -142,7 +142,7 @@ func (b *batch) ends(x *array) ([]byte, error) {
 	return b.sized(x.n+1, width)
 }
 
-// sized takes a buffer of n values of a width in bytes.
+// sized reads a buffer of at least n values. width is the size of a value in bytes.
 func (b *batch) sized(n, width int) ([]byte, error) {
 	text, err := b.buffer()
 	if err == nil && len(text)/width < n {
@@ -151,7 +151,7 @@ func (b *batch) sized(n, width int) ([]byte, error) {
 	return text, err
 }
 
-// buffer takes the next buffer off the body.
+// buffer reads and decompresses the next buffer of the body.
 func (b *batch) buffer() ([]byte, error) {
 	if b.buffersLeft == 0 {
 		return nil, errCut
@@ -177,7 +177,7 @@ func (b *batch) buffer() ([]byte, error) {
 	return unpackLZ4(text, int(plain))
 }
 
-// unpackLZ4 returns the size bytes of a frame of LZ4.
+// unpackLZ4 decompresses an LZ4 frame to size bytes.
 func unpackLZ4(text []byte, size int) ([]byte, error) {
 	if len(text) < 7 || binary.LittleEndian.Uint32(text) != 0x184d2204 {
 		return nil, errors.New("a buffer is no frame of LZ4")
@@ -185,10 +185,10 @@ func unpackLZ4(text []byte, size int) ([]byte, error) {
 	flags := text[4]
 	head := 7
 	if flags&8 != 0 {
-		head += 8 // the size
+		head += 8 // content size
 	}
 	if flags&1 != 0 {
-		head += 4 // a dictionary
+		head += 4 // dictionary id
 	}
 	out := make([]byte, 0, min(size, 256*len(text)))
 	for text = text[min(head, len(text)):]; len(text) >= 4; {
@@ -202,7 +202,7 @@ func unpackLZ4(text []byte, size int) ([]byte, error) {
 		}
 		block := text[:n]
 		if text = text[n:]; flags&16 != 0 {
-			text = text[min(4, len(text)):] // a checksum
+			text = text[min(4, len(text)):] // block checksum
 		}
 		if word>>31 != 0 {
 			out = append(out, block...)
@@ -221,7 +221,8 @@ func unpackLZ4(text []byte, size int) ([]byte, error) {
 	return out, nil
 }
 
-// appendMember appends a value with the name of its column.
+// appendMember appends the name of the column and its value i as a JSON member. place is the index of the member in
+// its object.
 func (x *array) appendMember(line []byte, place, i int) ([]byte, error) {
 	if place > 0 {
 		line = append(line, ',')
@@ -230,7 +231,7 @@ func (x *array) appendMember(line []byte, place, i int) ([]byte, error) {
 	return x.append(line, i)
 }
 
-// append appends a value as JSON.
+// append appends value i as JSON.
 func (x *array) append(line []byte, i int) ([]byte, error) {
 	if i < 0 || i >= x.n {
 		return line, errCut
@@ -279,12 +280,12 @@ func (x *array) append(line []byte, i int) ([]byte, error) {
 		return line, err
 	}
 	if !utf8.Valid(text) {
-		return append(line, "null"...), nil // pictures and the like
+		return append(line, "null"...), nil // binary data, for example an image
 	}
 	return parquetfile.AppendText(line, text), nil
 }
 
-// appendList appends entries of the only child.
+// appendList appends the values from to to-1 of the child array as a JSON list.
 func (x *array) appendList(line []byte, from, to int) ([]byte, error) {
 	line = append(line, '[')
 	for i := from; i < to; i++ {
@@ -299,7 +300,7 @@ func (x *array) appendList(line []byte, from, to int) ([]byte, error) {
 	return append(line, ']'), nil
 }
 
-// span returns where a value begins and ends.
+// span returns the offsets of the start and the end of value i.
 func (x *array) span(i int) (from, to int) {
 	if x.isWide() {
 		return int(binary.LittleEndian.Uint64(x.ends[8*i:])), int(binary.LittleEndian.Uint64(x.ends[8*i+8:]))
@@ -307,7 +308,7 @@ func (x *array) span(i int) (from, to int) {
 	return int(int32(binary.LittleEndian.Uint32(x.ends[4*i:]))), int(int32(binary.LittleEndian.Uint32(x.ends[4*i+4:])))
 }
 
-// text returns the bytes of a text.
+// text returns the bytes of value i.
 func (x *array) text(i int) ([]byte, error) {
 	data, from, to := x.data, 0, 0
 	switch x.kind {
@@ -335,7 +336,7 @@ func (x *array) text(i int) ([]byte, error) {
 	return data[from:to], nil
 }
 
-// readNumber returns the number at a place, in its lowest bits.
+// readNumber returns number i. A float is returned as its bits.
 func readNumber(data []byte, f *field, i int) int64 {
 	at := data[i*f.width:]
 	switch f.width {

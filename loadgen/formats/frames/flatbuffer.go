@@ -2,16 +2,17 @@ package frames
 
 import "encoding/binary"
 
-// table is a table of a flatbuffer, as Arrow's metadata is written. What lies outside of the buffer is 0 or empty.
+// table is a table of a flatbuffer, the encoding of Arrow's metadata. Values outside of the buffer are read as 0 or
+// empty.
 type table struct {
 	b  []byte
 	at int
 }
 
-// rootOf returns the table of a buffer.
+// rootOf returns the root table of a buffer.
 func rootOf(b []byte) table { return table{b, 0}.follow(0) }
 
-// u16 and the functions after it return the number at a place.
+// u16, i32 and i64 return the number at an offset.
 func (t table) u16(at int) int {
 	if at < 0 || at > len(t.b)-2 {
 		return 0
@@ -33,10 +34,10 @@ func (t table) i64(at int) int64 {
 	return int64(binary.LittleEndian.Uint64(t.b[at:]))
 }
 
-// follow returns the table that the offset at a place leads to.
+// follow returns the table at an indirect offset.
 func (t table) follow(at int) table { return table{t.b, at + t.i32(at)} }
 
-// slot returns the place of a field, -1 where it is absent.
+// slot returns the offset of field n. It returns -1 if the field is absent.
 func (t table) slot(n int) int {
 	names := t.at - t.i32(t.at)
 	if entry := 4 + 2*n; t.at > 0 && entry+2 <= t.u16(names) {
@@ -47,7 +48,7 @@ func (t table) slot(n int) int {
 	return -1
 }
 
-// byteOf returns a field of one byte.
+// byteOf returns the value of a field of one byte.
 func (t table) byteOf(n int) byte {
 	if at := t.slot(n); at >= 0 && at < len(t.b) {
 		return t.b[at]
@@ -55,15 +56,15 @@ func (t table) byteOf(n int) byte {
 	return 0
 }
 
-// has reports whether a field is there.
+// has reports whether field n is present.
 func (t table) has(n int) bool { return t.slot(n) >= 0 }
 
-// short, whole and long return a field that is a number.
+// short, whole and long return the value of a field with 16, 32 or 64 bits.
 func (t table) short(n int) int  { return t.u16(t.slot(n)) }
 func (t table) whole(n int) int  { return t.i32(t.slot(n)) }
 func (t table) long(n int) int64 { return t.i64(t.slot(n)) }
 
-// inner returns a field that is a table.
+// inner returns the table in field n.
 func (t table) inner(n int) table {
 	at := t.slot(n)
 	if at < 0 {
@@ -72,7 +73,7 @@ func (t table) inner(n int) table {
 	return t.follow(at)
 }
 
-// list returns where the entries of a field begin, and how many there are of a size in bytes.
+// list returns the offset and the number of the entries in field n. size is the size of an entry in bytes.
 func (t table) list(n, size int) (from, count int) {
 	at := t.slot(n)
 	if at < 0 {
@@ -86,7 +87,7 @@ func (t table) list(n, size int) (from, count int) {
 	return from, count
 }
 
-// text returns a field that is a text.
+// text returns the string in field n.
 func (t table) text(n int) string {
 	from, count := t.list(n, 1)
 	return string(t.b[from : from+count])

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// readLines returns the lines of a file of testdata, which testdata/write.py writes.
+// readLines returns the rows of a data frame file as lines. testdata/write.py writes the files of testdata.
 func readLines(t *testing.T, text []byte) ([]string, error) {
 	t.Helper()
 	r, err := Open(KindOf(text[:min(24, len(text))]), bytes.NewReader(text), int64(len(text)))
@@ -27,7 +27,7 @@ func readLines(t *testing.T, text []byte) ([]string, error) {
 	return all, s.Err()
 }
 
-// TestFilesAreLines reads the same table as pyarrow and Polars write it.
+// TestFilesAreLines checks that files written by pyarrow and Polars give the same lines for the same table.
 func TestFilesAreLines(t *testing.T) {
 	want := []string{
 		`{"time":"2024-05-01T12:00:00Z","prompt":100,"answer":5,"ids":null,"model":null,"score":0,"turns":[],"ok":true}`,
@@ -58,7 +58,7 @@ func TestFilesAreLines(t *testing.T) {
 	}
 }
 
-// TestDamagedFiles holds that damaged files are errors or lines, and never a panic.
+// TestDamagedFiles checks that damaged files cause no panic.
 func TestDamagedFiles(t *testing.T) {
 	draw := rand.New(rand.NewPCG(1, 2))
 	for _, name := range []string{"lz4.feather", "stream.arrow", "polars.arrow", "pyarrow.parquet"} {
@@ -79,7 +79,7 @@ func TestDamagedFiles(t *testing.T) {
 	}
 }
 
-// TestReadAll reads a file as from a pipe.
+// TestReadAll reads a file from a reader without random access.
 func TestReadAll(t *testing.T) {
 	text, err := os.ReadFile("testdata/pyarrow.parquet")
 	if err != nil {

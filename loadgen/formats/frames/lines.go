@@ -1,5 +1,5 @@
-// Package frames reads files of data frames, Parquet and Arrow IPC (Feather), as lines of JSON: an object for each row, with the names
-// of columns as keys.
+// Package frames reads Parquet and Arrow IPC (Feather) files as lines of JSON. Each line is an object for a row, with
+// the column names as keys.
 //
 // Read lines.go, then arrow.go, batch.go and flatbuffer.go.
 package frames
@@ -13,13 +13,13 @@ import (
 	"github.com/replay-llm/replay/internal/parquetfile"
 )
 
-// rows are the rows of a file.
+// rows iterates over the rows of a file.
 type rows interface {
-	// Append appends the next row to a line, io.EOF after the last row.
+	// Append appends the next row to line as JSON. It returns io.EOF after the last row.
 	Append(line []byte) ([]byte, error)
 }
 
-// KindOf returns the name of the format of a file of frames that begins with head, "" for other files.
+// KindOf returns the format of a data frame file by its first bytes. It returns "" for other files.
 func KindOf(head []byte) string {
 	switch text := string(head); {
 	case strings.HasPrefix(text, parquetfile.Magic):
@@ -30,13 +30,13 @@ func KindOf(head []byte) string {
 	return ""
 }
 
-// Source is a file of frames: an os.File, or a bytes.Reader.
+// Source is a data frame file with random access, for example an os.File or a bytes.Reader.
 type Source interface {
 	io.Reader
 	io.ReaderAt
 }
 
-// Open returns the lines of a file of size bytes of a kind.
+// Open returns the rows of a file as lines. kind is the result of KindOf. size is the file size in bytes.
 func Open(kind string, in Source, size int64) (io.Reader, error) {
 	if kind == "Parquet" {
 		f, err := parquetfile.Open(in, size)
@@ -52,7 +52,7 @@ func Open(kind string, in Source, size int64) (io.Reader, error) {
 	return &lines{rows: r}, nil
 }
 
-// ReadAll returns the lines of a file that cannot be read at any place.
+// ReadAll returns the rows of a file without random access as lines. It reads the file into memory.
 func ReadAll(kind string, in io.Reader) (io.Reader, error) {
 	text, err := io.ReadAll(io.LimitReader(in, maxFile+1))
 	if err != nil {
@@ -64,10 +64,10 @@ func ReadAll(kind string, in io.Reader) (io.Reader, error) {
 	return Open(kind, bytes.NewReader(text), int64(len(text)))
 }
 
-// maxFile bounds a file in memory.
+// maxFile is the maximum size of a file in memory, in bytes.
 const maxFile = 4 << 30
 
-// lines are rows as a text.
+// lines implements io.Reader for rows.
 type lines struct {
 	rows rows
 	line []byte

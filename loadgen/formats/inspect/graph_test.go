@@ -6,8 +6,8 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats"
 )
 
-// A diamond and a chain of one more: four wait, one of them for two; two wait for the first, and
-// the longest chain has four.
+// The graph is a diamond (a, b, c, d) with one more request (e) after it. Four requests wait, and d waits for two
+// requests. Two requests wait for a. The longest chain has four requests.
 func TestGraph(t *testing.T) {
 	var g Graph
 	for _, r := range []formats.Record{

@@ -1,8 +1,8 @@
-// Package inspect sums up a trace of any length in bounded memory: lengths,
-// rate over time, and how much of the prompts an infinite cache would hold.
+// Package inspect computes statistics of a trace of any length in bounded memory. They include the lengths, the
+// arrival rate over time, and the share of prompts that an infinite cache reuses.
 //
-// Figures are exact while what they need fits; above that they are marked estimates. Read inspect.go, then lengths.go,
-// timeline.go, prefixes.go and text.go.
+// Statistics are exact until their memory limit is reached, and are then marked as estimates. Read inspect.go, then
+// lengths.go, timeline.go, prefixes.go and text.go.
 package inspect
 
 import (
@@ -12,54 +12,54 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats"
 )
 
-// Summary has the known facts of a trace.
+// Summary has the statistics of a trace.
 type Summary struct {
 	Name, Format string
-	Also         []string // formats that the file could be, too
-	Block        int      // tokens of an id
-	Private      bool     // the file has nothing of what prompts share
+	Also         []string // formats that also match the file
+	Block        int      // tokens of a hash id
+	Private      bool     // the file has no information on shared prefixes
 	Untimed      bool
-	Measured     bool // times are those of a client that waited for answers
+	Measured     bool // arrivals depend on a client that waited for answers
 	Estimated    bool // lengths were estimated from bytes
 	Requests     int64
 	Dropped      loadgen.Dropped
-	Waiting      int64 // requests that wait for another to complete
+	Waiting      int64 // requests that wait for another request to complete
 	InputTokens  int64
 	OutputTokens int64
 	Input        Lengths
 	Output       Lengths
 	Delays       Lengths // ms
-	Turns        Lengths // per conversation
-	Sessions     Figure  // conversations, requests of none counting as one each
+	Turns        Lengths // requests per conversation
+	Sessions     Figure  // conversations; each request without a conversation counts as one
 	Arrivals     Timeline
-	Unsorted     int64 // requests that arrive before the one above them
-	Blocks       int64 // of all prompts
+	Unsorted     int64 // requests with an arrival before that of the previous row
+	Blocks       int64 // blocks of all prompts
 	Distinct     Figure
-	Reused       Figure // blocks that an infinite cache would have had
-	ReusedTokens Figure // tokens of those
-	WithReuse    Figure // requests of which it would have had some
+	Reused       Figure // blocks that an infinite cache reuses
+	ReusedTokens Figure // tokens of reused blocks
+	WithReuse    Figure // requests with reused blocks
 
 	Graph Graph
 
 	tracking
 }
 
-// tracking is what a summary keeps while it reads.
+// tracking has the state of a summary between records.
 type tracking struct {
 	last   float64
 	timed  bool
 	shared seen
 	groups counter
-	single int64 // requests of no conversation
+	single int64 // requests without a conversation
 }
 
-// Figure is a number that may be an estimate.
+// Figure is a number that can be an estimate.
 type Figure struct {
 	Value       float64
 	Approximate bool
 }
 
-// New starts a summary of what a stream gives.
+// New returns an empty summary for the records of a stream.
 func New(s *formats.Stream) *Summary {
 	return &Summary{
 		Name: s.Name, Format: s.Format, Also: s.Also, Block: s.Block, Private: s.Private,
@@ -68,7 +68,7 @@ func New(s *formats.Stream) *Summary {
 	}
 }
 
-// Read sums up the rest of a stream.
+// Read returns the summary of all remaining records of a stream.
 func Read(s *formats.Stream) (*Summary, error) {
 	sum := New(s)
 	err := formats.Each(s, func(r *formats.Record) error {
@@ -83,7 +83,7 @@ func Read(s *formats.Stream) (*Summary, error) {
 	return sum, nil
 }
 
-// Add counts a request.
+// Add adds a request to the statistics.
 func (s *Summary) Add(r *formats.Record) {
 	s.Requests++
 	s.InputTokens += int64(r.Input)
@@ -124,7 +124,7 @@ func (s *Summary) addPrefix(r *formats.Record) {
 		return
 	}
 	if r.Full {
-		s.Distinct.Value++ // a rest that no prompt shares
+		s.Distinct.Value++ // the last, partial block, which no prompt shares
 	}
 	hits, tokens := 0.0, 0.0
 	chain := uint64(0)
@@ -146,7 +146,7 @@ func (s *Summary) addPrefix(r *formats.Record) {
 	}
 }
 
-// Finish brings the figures together.
+// Finish computes the statistics that depend on all requests.
 func (s *Summary) Finish() {
 	approximate := s.shared.sampled()
 	s.Distinct.Approximate, s.Reused.Approximate = approximate, approximate
@@ -159,7 +159,7 @@ func (s *Summary) Finish() {
 	s.Turns.Approximate = s.Turns.Approximate || weight > 1
 }
 
-// Reuse is the share of prompt tokens that an infinite cache would have had.
+// Reuse returns the share of prompt tokens that an infinite cache reuses.
 func (s *Summary) Reuse() float64 {
 	if s.InputTokens == 0 {
 		return 0
@@ -167,20 +167,20 @@ func (s *Summary) Reuse() float64 {
 	return s.ReusedTokens.Value / float64(s.InputTokens)
 }
 
-// Graph is the dependencies of requests, if they name other requests.
+// Graph has statistics of dependencies, for traces with named requests.
 type Graph struct {
-	Waiting int64 `json:"waiting_requests"` // that wait for other requests
-	Joins   int64 `json:"joins"`            // of them, for several
-	Widest  int   `json:"most_waiting"`     // requests that wait for one
-	Deepest int   `json:"longest_chain"`    // requests of which each waits for the one before
+	Waiting int64 `json:"waiting_requests"` // requests that wait for other requests
+	Joins   int64 `json:"joins"`            // requests that wait for two or more requests
+	Widest  int   `json:"most_waiting"`     // maximum number of requests that wait for the same request
+	Deepest int   `json:"longest_chain"`    // length of the longest chain of dependent requests
 
 	nodes map[string]node
 }
 
-// node has the known facts of a request that other requests may wait for.
+// node has the depth of a request in the graph and the number of requests that wait for it.
 type node struct{ depth, heirs int }
 
-// add counts a request, which comes after all that it waits for.
+// add adds a request. All requests for which r waits must be added before.
 func (g *Graph) add(r *formats.Record) {
 	if g.nodes == nil {
 		g.nodes = make(map[string]node)

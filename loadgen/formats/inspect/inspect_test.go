@@ -28,7 +28,7 @@ func summary(t testing.TB, text string, o formats.Options) *Summary {
 	return sum
 }
 
-// reuseOf counts, the plain way, the leading blocks of prompts that came before.
+// reuseOf counts reused and distinct blocks with a map of all prefixes.
 func reuseOf(prompts [][]uint64) (reused, distinct int) {
 	seen := map[string]bool{}
 	for _, ids := range prompts {
@@ -46,7 +46,8 @@ func reuseOf(prompts [][]uint64) (reused, distinct int) {
 	return reused, distinct
 }
 
-// Reuse equals that of a list of all prefixes, whether or not an id always has the same prefix, for ids of any size.
+// The statistics equal those of a map of all prefixes, for small and for large ids. An id can have different
+// prefixes.
 func TestReuseIsExact(t *testing.T) {
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 1))
@@ -73,7 +74,7 @@ func TestReuseIsExact(t *testing.T) {
 	}
 }
 
-// When blocks are too many, estimates come near and are marked.
+// If there are too many blocks, the statistics are close to the exact values and marked as estimates.
 func TestEstimates(t *testing.T) {
 	c := newCounter(1000)
 	hits := 0.0
@@ -98,7 +99,7 @@ func TestEstimates(t *testing.T) {
 	}
 }
 
-// Quantiles are those of the sorted list; long lengths are near it.
+// Quantiles of short lengths are exact. The error of long lengths is at most 1/2000.
 func TestQuantiles(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
 	var l Lengths
@@ -125,7 +126,7 @@ func TestQuantiles(t *testing.T) {
 	}
 }
 
-// No arrival is lost when the timeline grows, to either side.
+// The timeline counts all arrivals when it grows before its start and after its end.
 func TestTimeline(t *testing.T) {
 	random := rand.New(rand.NewPCG(2, 1))
 	line := newTimeline()
@@ -151,7 +152,7 @@ func TestTimeline(t *testing.T) {
 	}
 }
 
-// The conversation trace of Mooncake, as published.
+// The statistics of the published conversation trace of Mooncake have the expected values.
 func TestMooncakeConversation(t *testing.T) {
 	s, err := registry.OpenPath(optional.Data(t, "traces/mooncake_conversation.jsonl"), nil, formats.Options{})
 	if err != nil {
@@ -174,7 +175,7 @@ func TestMooncakeConversation(t *testing.T) {
 	}
 }
 
-// BenchmarkInspect reports rows per second and the memory that stays.
+// BenchmarkInspect measures rows per second and retained memory.
 func BenchmarkInspect(b *testing.B) {
 	var text bytes.Buffer
 	const rows = 100_000

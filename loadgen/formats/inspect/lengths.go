@@ -5,15 +5,15 @@ import (
 	"math/bits"
 )
 
-// Lengths is a distribution of whole numbers ≥ 0. Numbers below 2^18 are counted one by one, larger ones in steps of
-// 1/2048 of their size.
+// Lengths is a histogram of integers ≥ 0. Each number below 2^18 has a separate bin. The width of the bins for larger
+// numbers is at most 1/2048 of the number.
 type Lengths struct {
 	N           int64
 	Sum         float64
 	Min, Max    int
-	Approximate bool // some were too large to be counted one by one
+	Approximate bool // at least one number is 2^18 or larger
 
-	counts []int64 // by place, see placeOf
+	counts []int64 // by bin, see placeOf
 }
 
 const (
@@ -37,7 +37,7 @@ func (l *Lengths) add(n int) {
 	l.counts[at]++
 }
 
-// placeOf is the bin of n: small numbers have a bin each, larger ones share bins.
+// placeOf returns the bin of n. Numbers below exactLengths have separate bins, and larger numbers share bins.
 func placeOf(n int) int {
 	if n < exactLengths {
 		return n
@@ -45,19 +45,19 @@ func placeOf(n int) int {
 	return exactLengths + stepOf(n)
 }
 
-// stepOf numbers the steps from exactLengths up.
+// stepOf returns the number of the shared bin of n, counted from exactLengths.
 func stepOf(n int) int {
 	shift := bits.Len(uint(n)) - 1 - stepBits
 	return (shift-(18-stepBits))<<stepBits + n>>shift - 1<<stepBits
 }
 
-// floorOf is the least number of a step.
+// floorOf returns the least number in a shared bin.
 func floorOf(at int) int {
 	shift := at>>stepBits + 18 - stepBits
 	return (at&(1<<stepBits-1) + 1<<stepBits) << shift
 }
 
-// Mean is 0 of nothing.
+// Mean returns the mean, or 0 if there are no numbers.
 func (l *Lengths) Mean() float64 {
 	if l.N == 0 {
 		return 0
@@ -65,8 +65,7 @@ func (l *Lengths) Mean() float64 {
 	return l.Sum / float64(l.N)
 }
 
-// Quantile is the number at round((N-1)·q), halves up, of all in ascending
-// order.
+// Quantile returns the number at index round((N-1)·q) in ascending order. Halves are rounded up.
 func (l *Lengths) Quantile(q float64) int {
 	if l.N == 0 {
 		return 0

@@ -8,27 +8,27 @@ import (
 	"github.com/replay-llm/replay/internal/probe"
 )
 
-// seen remembers blocks by their content and all content before them.
+// seen is a set of blocks. A block is identified by its content and by the content of all blocks before it.
 //
-// A prefix of blocks is one number, chained from its ids. Small ids, which most traces have, index a table that keeps
-// half of that number, if an id always has the same prefix. Other ids go to a set that is thinned out when it is full:
-// each remaining id stands for weight ids.
+// A prefix of blocks is one number, hashed from its ids. Ids below pagedIDs, as in most traces, index a table. The
+// table has half of the hash of the first prefix that ends with the id. All other prefixes are stored in a counter,
+// which keeps only a sample if it is full.
 type seen struct {
-	pages [][]uint32 // of halves of chains, by id; 0: not seen
+	pages [][]uint32 // half of the hash of the prefix, by id; 0 if the id was not seen
 	rest  counter
 }
 
 const (
 	pageBits   = 16
-	pagedIDs   = 1 << 25 // ids below it are in pages, 128 MiB in all
+	pagedIDs   = 1 << 25 // ids below it have an entry in pages, 128 MiB in total
 	setEntries = 1 << 21 // 2 Mi entries, 64 MiB
-	// groupEntries is for conversations: 1 Mi entries, 32 MiB.
+	// groupEntries is the limit for conversations: 1 Mi entries, 32 MiB.
 	groupEntries = 1 << 20
 )
 
 func newSeen() seen { return seen{rest: newCounter(setEntries)} }
 
-// linkChain is the number of a beginning that is one id longer.
+// linkChain returns the hash of a prefix that is extended by id.
 func linkChain(chain, id uint64) uint64 { return mixBits(chain ^ mixBits(id+1)) }
 
 func mixBits(x uint64) uint64 {
@@ -36,8 +36,8 @@ func mixBits(x uint64) uint64 {
 	return hi ^ lo
 }
 
-// visitBlock reports whether the block was there before, and for how many blocks the
-// answer stands: 0 for one that is not read.
+// visitBlock adds a block and reports whether it was known. weight is the number of blocks that it represents, or 0
+// if the block is not in the sample.
 func (s *seen) visitBlock(id, chain uint64) (weight float64, known bool) {
 	if id < pagedIDs {
 		page := int(id >> pageBits)
@@ -60,25 +60,26 @@ func (s *seen) visitBlock(id, chain uint64) (weight float64, known bool) {
 	return s.rest.visitKey(chain)
 }
 
-// sampled reports whether not all blocks were read.
+// sampled reports whether only a sample of the blocks is stored.
 func (s *seen) sampled() bool { return s.rest.weight() > 1 }
 
-// counter counts how often keys come, each a hash. When there are too many, it
-// keeps only every second, fourth, … of them.
+// counter counts how often each key occurs. Keys are hashes. If there are too many keys, it keeps only every second,
+// every fourth, … of them.
 type counter struct {
-	counts probe.Table[uint64, uint32] // by key, which is never 0
-	most   int                         // entries
-	thin   int                         // keys with their lowest thin bits 0 are kept
+	counts probe.Table[uint64, uint32] // by key; 0 is not a key
+	most   int                         // maximum number of keys
+	thin   int                         // only keys with this number of lowest bits 0 are kept
 }
 
 func newCounter(most int) counter {
 	return counter{counts: probe.New[uint64, uint32](0), most: most}
 }
 
-// weight is for how many keys each that is held stands.
+// weight returns the number of keys that each stored key represents.
 func (c *counter) weight() float64 { return math.Ldexp(1, c.thin) }
 
-// visitKey counts key, and returns whether it came before and for how many keys it stands: 0 when it is not kept.
+// visitKey counts key and reports whether it was known. weight is the number of keys that it represents, or 0 if the
+// key is not kept.
 func (c *counter) visitKey(key uint64) (weight float64, known bool) {
 	if key == 0 {
 		key = 1 << 63
@@ -88,14 +89,14 @@ func (c *counter) visitKey(key uint64) (weight float64, known bool) {
 	}
 	weight = c.weight()
 	n, fresh := c.counts.Put(key)
-	*n = max(*n, *n+1) // it stays where it would begin anew
+	*n = max(*n, *n+1) // on overflow the count stays at its maximum
 	for c.counts.Len() > c.most {
 		c.thinOut()
 	}
 	return weight, !fresh
 }
 
-// thinOut keeps half of the keys.
+// thinOut drops about half of the keys.
 func (c *counter) thinOut() {
 	c.thin++
 	left := probe.New[uint64, uint32](0)
@@ -108,7 +109,7 @@ func (c *counter) thinOut() {
 	c.counts = left
 }
 
-// hashBytes is a number for a name.
+// hashBytes returns a hash of a name.
 func hashBytes(name []byte) uint64 {
 	h := uint64(len(name))
 	for len(name) >= 8 {

@@ -1,9 +1,9 @@
 package inspect
 
-// leastReuse is the share of prompt tokens from which a router that follows caches may help.
+// leastReuse is the minimum share of reused prompt tokens at which Suits recommends the router kv.
 const leastReuse = 0.05
 
-// Suits returns the commands that the trace suits, most telling first. FILE stands for the trace.
+// Suits returns commands that are useful for the trace, most useful first. FILE is the placeholder for the file name.
 func (s *Summary) Suits() []string {
 	file := "FILE"
 	if s.Estimated {

@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats"
 )
 
-// A summary names the commands that its trace suits.
+// Suits returns the expected commands for each kind of trace.
 func TestSuits(t *testing.T) {
 	rows := `{"timestamp":0,"input_length":1024,"output_length":2,"hash_ids":[1,2]}
 {"timestamp":100,"input_length":1024,"output_length":2,"hash_ids":[1,3]}

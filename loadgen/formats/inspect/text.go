@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	rows     = 20 // of the timeline
+	rows     = 20 // maximum number of rows of the timeline
 	barWidth = 40
 )
 
-// WriteText writes the summary for people. A ~ stands before estimates.
+// WriteText writes the summary as text. Estimates have the prefix ~.
 func (s *Summary) WriteText(w io.Writer) error {
 	var b strings.Builder
 	line := func(label, format string, args ...any) {
@@ -57,12 +57,12 @@ func (s *Summary) WriteText(w io.Writer) error {
 	return err
 }
 
-// wrapLabelled is a line of the summary with its label.
+// wrapLabelled returns a line of the summary with its label, wrapped.
 func wrapLabelled(label, text string) string {
 	return terminal.WrapLine(fmt.Sprintf("%-16s%s", label, text), 16) + "\n"
 }
 
-// medianTurns is the median number of requests of a conversation.
+// medianTurns returns the median number of requests per conversation.
 func (s *Summary) medianTurns() string {
 	if s.Turns.N == 0 || s.single > s.Turns.N {
 		return "1"
@@ -106,7 +106,7 @@ func (s *Summary) writeArrivals(b *strings.Builder) {
 	}
 }
 
-// processName returns what arrivals of a coefficient of variation are like.
+// processName returns a description of the arrivals by their coefficient of variation.
 func processName(variation float64) string {
 	switch {
 	case variation < 0.7:
@@ -137,7 +137,7 @@ func markEstimate(approximate bool) string {
 	return ""
 }
 
-// formatDecimal has three digits, or all of a whole number.
+// formatDecimal formats x with three digits. Integers and numbers of 1000 or more have no decimals.
 func formatDecimal(x float64) string {
 	if a := math.Abs(x); a >= 1000 || a == math.Trunc(a) {
 		return strconv.FormatFloat(math.Round(x), 'f', -1, 64)
@@ -145,7 +145,7 @@ func formatDecimal(x float64) string {
 	return strconv.FormatFloat(x, 'g', 3, 64)
 }
 
-// WriteJSON writes the summary as one object. Keys ending in _approximate mark estimates.
+// WriteJSON writes the summary as a JSON object. Keys that end in _approximate mark estimates.
 func (s *Summary) WriteJSON(w io.Writer) error {
 	timeline := []map[string]any{}
 	for _, span := range s.Arrivals.Spans(rows) {
@@ -179,7 +179,7 @@ func (s *Summary) WriteJSON(w io.Writer) error {
 	return err
 }
 
-// values is the distribution for JSON.
+// values returns the statistics of the distribution for JSON.
 func (l *Lengths) values(estimated bool) map[string]any {
 	return map[string]any{
 		"mean": l.Mean(), "min": l.Min, "p50": l.Quantile(0.5), "p90": l.Quantile(0.9), "p95": l.Quantile(0.95),

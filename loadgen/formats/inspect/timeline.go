@@ -2,19 +2,18 @@ package inspect
 
 import "math"
 
-// Timeline counts arrivals in equal spans of time. When what arrives lies
-// further apart than the spans reach, they are made twice as long: counts stay
-// exact.
+// Timeline counts arrivals in time spans of equal width. If an arrival is outside of the range of all spans, their
+// width is doubled. The counts remain exact.
 type Timeline struct {
 	N           int64
-	First, Last float64 // ms
+	First, Last float64 // arrivals, ms
 	Width       float64 // ms of a span
 	gaps        int64
-	gapMean     float64 // ms, in the order of the file
-	gapSquares  float64 // sum of squared distances from it
+	gapMean     float64 // mean gap in ms; gaps are between consecutive rows of the file
+	gapSquares  float64 // sum of squared differences from the mean
 	previous    float64
 
-	from   int64 // number of the first span; it starts at from × Width
+	from   int64 // index of the first span, which starts at from × Width
 	counts []int64
 }
 
@@ -48,7 +47,7 @@ func (t *Timeline) add(at float64) {
 	t.counts[i-t.from]++
 }
 
-// gap keeps mean and spread of gaps.
+// gap updates the mean and the variance of gaps.
 func (t *Timeline) gap(g float64) {
 	t.gaps++
 	off := g - t.gapMean
@@ -56,8 +55,8 @@ func (t *Timeline) gap(g float64) {
 	t.gapSquares += float64(off * (g - t.gapMean))
 }
 
-// Burstiness is the coefficient of variation of the gaps between arrivals: 1
-// for Poisson, 0 for a steady beat.
+// Burstiness returns the coefficient of variation of the gaps between arrivals: 1 for a Poisson process, 0 for equal
+// gaps.
 func (t *Timeline) Burstiness() float64 {
 	if t.gaps == 0 || t.gapMean == 0 {
 		return 0
@@ -65,10 +64,10 @@ func (t *Timeline) Burstiness() float64 {
 	return math.Sqrt(t.gapSquares/float64(t.gaps)) / math.Abs(t.gapMean)
 }
 
-// widen makes spans twice as long.
+// widen doubles the width of spans.
 func (t *Timeline) widen() {
 	if len(t.counts) > 0 {
-		from, last := t.from>>1, (t.from+int64(len(t.counts))-1)>>1 // rounded down, below 0 too
+		from, last := t.from>>1, (t.from+int64(len(t.counts))-1)>>1 // >> rounds down, also for negative numbers
 		counts := make([]int64, last-from+1)
 		for k, n := range t.counts {
 			counts[(t.from+int64(k))>>1-from] += n
@@ -81,7 +80,7 @@ func (t *Timeline) widen() {
 // Duration is the time from the first arrival to the last, in ms.
 func (t *Timeline) Duration() float64 { return t.Last - t.First }
 
-// Rate is arrivals per second between the first and the last.
+// Rate returns the mean number of arrivals per second between the first and the last arrival.
 func (t *Timeline) Rate() float64 {
 	if t.Duration() <= 0 {
 		return 0
@@ -89,16 +88,16 @@ func (t *Timeline) Rate() float64 {
 	return float64(t.N-1) / t.Duration() * 1000
 }
 
-// Span is one piece of the timeline.
+// Span is a range of the timeline.
 type Span struct {
-	Start, Width float64 // ms, Start from the first arrival
+	Start, Width float64 // ms; Start is relative to the first arrival
 	Arrivals     int64
 }
 
-// Rate is arrivals per second.
+// Rate returns arrivals per second.
 func (s Span) Rate() float64 { return float64(s.Arrivals) / s.Width * 1000 }
 
-// Spans joins the counts to at most the given number of equal pieces.
+// Spans returns the timeline as at most most spans of equal width.
 func (t *Timeline) Spans(most int) []Span {
 	if len(t.counts) == 0 {
 		return nil
@@ -116,7 +115,7 @@ func (t *Timeline) Spans(most int) []Span {
 	return all
 }
 
-// Peak is the span of at least a second with the most arrivals.
+// Peak returns the span with the most arrivals. Its width is at least one second.
 func (t *Timeline) Peak() Span {
 	join := max(1, int(math.Ceil(1000/t.Width)))
 	var best Span

@@ -11,24 +11,23 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/scan"
 )
 
-// file joins the rows of a file to sessions, to the last digit as the
-// reference does.
+// file joins the rows of a file to sessions. Delays are computed exactly as in the reference.
 type file struct {
 	*formats.Collector
 	lines *scan.Lines
 	tails []tail           // by session
-	named map[string]int32 // session by explicit id
-	// lineNamed has the sessions with an explicit id that is the automatic one of a line.
+	named map[string]int32 // session by its id in the file
+	// lineNamed maps the line number in an id like that of an automatic session to its session.
 	lineNamed map[int]int32
 }
 
-// tail is the end of a session as read so far.
+// tail is the latest turn of a session.
 type tail struct {
-	has  bool    // time is known
+	has  bool    // the turn has a timestamp
 	time float64 // the last timestamp
 }
 
-// Workload reads all rows, on several goroutines where that is allowed and worth it.
+// Workload reads all rows. It uses several goroutines if Threads permits it and the file is long enough.
 func (m *rows) Workload() (*loadgen.Workload, error) {
 	if n := m.s.Options.Threads; n > 1 && m.s.Lines.IsLong(parallelFrom) {
 		m.parallel = parseParallel(m.s, n, partBytes)
@@ -37,7 +36,7 @@ func (m *rows) Workload() (*loadgen.Workload, error) {
 	return m.readAll()
 }
 
-// readAll makes a workload of all rows.
+// readAll returns the workload of all rows.
 func (m *rows) readAll() (*loadgen.Workload, error) {
 	file := file{Collector: formats.NewCollector(m.s), lines: m.s.Lines, named: make(map[string]int32)}
 	file.Place, file.OwnIDs, file.W.SessionPrefix = file.placeRow, true, loadgen.RequestPrefix
@@ -60,7 +59,7 @@ func (m *rows) readAll() (*loadgen.Workload, error) {
 	}
 }
 
-// placeRow finds the place of a row.
+// placeRow returns the session and the delay of a row.
 func (m *file) placeRow(r *formats.Record) (formats.Place, error) {
 	session := m.sessionOf(r)
 	if int(session) == len(m.tails) {
@@ -95,7 +94,7 @@ func (m *file) placeRow(r *formats.Record) (formats.Place, error) {
 	return formats.Place{Session: int(session), Delay: delay}, nil
 }
 
-// nameSession notes the names by which later rows may call the session that r begins.
+// nameSession stores the session under the id of its first row r.
 func (m *file) nameSession(session int32, r *formats.Record) {
 	if r.Session == nil {
 		return
@@ -109,7 +108,7 @@ func (m *file) nameSession(session int32, r *formats.Record) {
 	}
 }
 
-// sessionOf is the index of the record's session; of the one to come when new.
+// sessionOf returns the index of the session of r. For a new session it returns the index of the next session.
 func (m *file) sessionOf(r *formats.Record) int32 {
 	if r.Session == nil {
 		if i, ok := m.lineNamed[r.Line]; ok {
@@ -126,11 +125,11 @@ func (m *file) sessionOf(r *formats.Record) int32 {
 	return int32(len(m.W.Sessions))
 }
 
-// findAutomatic is the session that the given line opened without an id, or the
-// one to come.
+// findAutomatic returns the index of the automatic session that started at the given line. If there is none, it
+// returns the index of the next session.
 func (m *file) findAutomatic(line int) int32 {
 	at, found := slices.BinarySearchFunc(m.W.Sessions, line, func(s loadgen.Session, line int) int {
-		return int(m.W.Turns[s.First].Line) - line // sessions are in order of their first line
+		return int(m.W.Turns[s.First].Line) - line // sessions are sorted by their first line
 	})
 	if found && m.W.Sessions[at].Automatic {
 		return int32(at)
@@ -138,7 +137,7 @@ func (m *file) findAutomatic(line int) int32 {
 	return int32(len(m.W.Sessions))
 }
 
-// requestLine returns the line with the automatic session id.
+// requestLine returns the line number in an automatic session id.
 func requestLine(id []byte) (int, bool) {
 	if len(id) <= len(loadgen.RequestPrefix) || string(id[:len(loadgen.RequestPrefix)]) != loadgen.RequestPrefix {
 		return 0, false

@@ -1,6 +1,7 @@
-// Package mooncake reads Mooncake traces: a request per line, with the hash ids of its prompt's blocks.
+// Package mooncake reads traces in the Mooncake format. Each line is a request with the hash ids of the blocks of its
+// prompt.
 //
-// Read row.go, mooncake.go, join.go (sessions as the reference joins them) and parallel.go (several cores).
+// Read row.go, mooncake.go, join.go (sessions joined like in the reference) and parallel.go (several cores).
 package mooncake
 
 import (
@@ -11,18 +12,17 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/scan"
 )
 
-// rows gives Mooncake rows one by one and keeps nothing of earlier ones.
-// What a whole file comes to, where sessions are joined as the reference joins
-// them, is mooncakeFile.
+// rows reads Mooncake rows one by one and stores no earlier rows. Type file joins the rows of a complete file to
+// sessions.
 type rows struct {
 	s      *formats.Stream
 	row    row
-	ranked bool // a row had a priority
+	ranked bool // at least one row had a priority
 
-	parallel *parallelRows // nil: one goroutine parses
+	parallel *parallelRows // nil if only one goroutine parses
 }
 
-// Open reads rows of mooncake.
+// Open returns a reader of the format mooncake.
 func Open(s *formats.Stream) (formats.Reader, error) {
 	s.Shape.Raw, s.Chained = true, true
 	m := newRows(s)
@@ -41,7 +41,7 @@ func newRows(s *formats.Stream) rows {
 	return rows{s: s, row: row}
 }
 
-// readRow reads the next row into r, its ids into memory of the arena.
+// readRow reads the next row into r. The arena stores its ids.
 func (m *rows) readRow(r *formats.Record) error {
 	err := m.nextRow()
 	if name := m.row.priorityName; err == io.EOF && name != "" && !m.ranked {
@@ -87,7 +87,7 @@ func (m *rows) nextRow() error {
 	return nil
 }
 
-// checkCover refuses the row just read if it has not one id for each block of its prompt.
+// checkCover returns an error if the number of ids of the latest row is not the number of blocks of its prompt.
 func (m *rows) checkCover(r *formats.Record) error {
 	f := &m.row
 	if f.delta || !f.has(fieldInput) || f.input == 0 {
@@ -107,24 +107,24 @@ func (m *rows) Next(r *formats.Record) error {
 	return nil
 }
 
-// deltaRows reads Mooncake rows with only new tokens in later turns: a prompt is the prompt before, its answer, and
-// what the row adds.
+// deltaRows reads Mooncake rows of which the later turns contain only new tokens. The prompt of a turn is the prompt
+// of the previous turn, its answer and the tokens in the row.
 type deltaRows struct {
 	s       *formats.Stream
 	rows    rows
 	chains  map[string][]segment
 	blocks  formats.Trie
-	answers uint64 // segments of answers so far, each with different content
+	answers uint64 // answers read so far; the number is the id of an answer
 }
 
-// segment is a run of tokens: the beginning of the tokens of an id.
+// segment is the first tokens of a block or of an answer.
 type segment struct {
 	id     uint64
 	answer bool
 	tokens int
 }
 
-// OpenDelta reads rows of mooncake-delta.
+// OpenDelta returns a reader of the format mooncake-delta.
 func OpenDelta(s *formats.Stream) (formats.Reader, error) {
 	s.Chained = true
 	d := &deltaRows{s: s, rows: newRows(s), chains: make(map[string][]segment), blocks: make(formats.Trie)}
@@ -163,8 +163,8 @@ func (d *deltaRows) Next(r *formats.Record) error {
 	return nil
 }
 
-// chopBlocks cuts the segments into blocks. Blocks of the same parts after the same
-// blocks are the same.
+// chopBlocks divides the segments into blocks and appends their ids to dst. Blocks with equal segments after equal
+// blocks get the same id.
 func (d *deltaRows) chopBlocks(past []segment, dst []uint64) []uint64 {
 	node, room := formats.TrieRoot, d.s.Block
 	for _, p := range past {

@@ -9,52 +9,52 @@ import (
 )
 
 const (
-	partBytes    = 128 << 10 // of a file, parsed by one goroutine, and the rest of the last line
-	parallelFrom = 1 << 20   // bytes of a file from which on several goroutines parse
+	partBytes    = 128 << 10 // bytes of a part without the end of its last line; one goroutine parses a part
+	parallelFrom = 1 << 20   // minimum size in bytes of a file that is parsed by several goroutines
 )
 
-// parallelRows parses the rows of a file on several goroutines. It returns the same rows and errors in the same order as
-// one goroutine does.
+// parallelRows parses the rows of a file on several goroutines. It returns the same rows and errors as one goroutine,
+// in the same order.
 type parallelRows struct {
-	bytes int         // of a part, without the rest of the last line
-	mu    sync.Mutex  // of file and ended
-	file  *scan.Lines // to cut parts from
+	bytes int         // size of a part without the end of its last line
+	mu    sync.Mutex  // protects file and ended
+	file  *scan.Lines // input that is divided into parts
 	ended bool
 
-	free    chan *part // to fill
-	ordered chan *part // in the order of the file; closed after the last
+	free    chan *part // parts that can be filled
+	ordered chan *part // parts in the order of the file; closed after the last part
 	stopped chan struct{}
-	own     *parser // of the goroutine that takes the rows
+	own     *parser // parser of the goroutine that calls next
 
 	now   *part
-	taken int // rows of now that next has returned
+	taken int // number of rows of now that next has returned
 }
 
-// part is consecutive lines of a file.
+// part has consecutive lines of a file.
 type part struct {
 	text  scan.Part
 	rows  []parsedRow
-	names []byte // sessions and classes of rows
+	names []byte // session names and class names of rows
 	ready chan struct{}
 }
 
-// parsedRow is a row, or what is wrong with it.
+// parsedRow is a row or its error.
 type parsedRow struct {
 	values
 	place scan.Place
 	err   error
 }
 
-// parser is what a goroutine parses rows with.
+// parser has the state for parsing rows on one goroutine.
 type parser struct {
 	lines *scan.Lines
 	row   row
 }
 
-// parseParallel starts threads-1 goroutines, at least 1, that parse the rows of s until stop, in parts of some bytes. The
-// goroutine that takes the rows parses some too.
+// parseParallel starts threads-1 goroutines that parse the rows of s until stop is called. bytes is the size of a
+// part. The goroutine that calls next parses parts too.
 func parseParallel(s *formats.Stream, threads, bytes int) *parallelRows {
-	const perThread = 4 // parts
+	const perThread = 4 // parts per goroutine
 	p := &parallelRows{
 		bytes: bytes, file: s.Lines.TakeRest(), free: make(chan *part, threads*perThread), ordered: make(chan *part, threads*perThread),
 		stopped: make(chan struct{}), own: newParser(s), now: new(part),
@@ -81,7 +81,7 @@ func newParser(s *formats.Stream) *parser {
 // stop ends the goroutines. It does not wait for a read in progress.
 func (p *parallelRows) stop() { close(p.stopped) }
 
-// waitPart parses a part once there is a free one. It returns false after the last.
+// waitPart waits for a free part and parses the next lines into it. It returns false after the end of the file.
 func (p *parallelRows) waitPart(x *parser) bool {
 	select {
 	case q := <-p.free:
@@ -91,7 +91,7 @@ func (p *parallelRows) waitPart(x *parser) bool {
 	}
 }
 
-// parsePart reads and parses the next part of the file. It returns false after the last.
+// parsePart reads the next part of the file into q and parses it. It returns false after the end of the file.
 func (p *parallelRows) parsePart(x *parser, q *part) bool {
 	if !p.cutPart(q) {
 		return false
@@ -101,7 +101,7 @@ func (p *parallelRows) parsePart(x *parser, q *part) bool {
 	return true
 }
 
-// cutPart reads the next part of the file.
+// cutPart reads the next part of the file into q. It returns false after the end of the file.
 func (p *parallelRows) cutPart(q *part) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -139,7 +139,7 @@ func (x *parser) parseRows(q *part) {
 	}
 }
 
-// keepName copies a name, nil or not, into the memory of the part.
+// keepName copies a name into the memory of the part. It returns nil for nil.
 func (q *part) keepName(name []byte) []byte {
 	if name == nil {
 		return nil
@@ -149,7 +149,7 @@ func (q *part) keepName(name []byte) []byte {
 	return q.names[from:len(q.names):len(q.names)]
 }
 
-// next replaces *v with the next row and moves lines to its place. io.EOF comes after the last.
+// next sets *v to the next row and lines to its position. It returns io.EOF after the last row.
 func (p *parallelRows) next(v *values, lines *scan.Lines) error {
 	for p.taken == len(p.now.rows) {
 		if !p.nextPart() {
@@ -163,7 +163,8 @@ func (p *parallelRows) next(v *values, lines *scan.Lines) error {
 	return r.err
 }
 
-// nextPart replaces the part of which all rows are taken. While the next one is not ready, it parses further parts.
+// nextPart replaces the current part after all its rows were returned. It parses further parts until the next part is
+// ready.
 func (p *parallelRows) nextPart() bool {
 	if p.now.ready != nil {
 		p.free <- p.now

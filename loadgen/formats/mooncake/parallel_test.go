@@ -13,8 +13,8 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats"
 )
 
-// Several goroutines read the same workload as one, or complain of the same row: rows and broken ones, of sessions and
-// classes, in parts of any size.
+// Several goroutines return the same workload or the same error as one goroutine. The files have valid and invalid
+// rows with sessions and classes. The size of the parts is random.
 func TestParallelEqualsOne(t *testing.T) {
 	failed := 0
 	for trial := range 1500 {
@@ -59,7 +59,7 @@ func TestParallelEqualsOne(t *testing.T) {
 	}
 }
 
-// drawRows returns a file of some rows, few of them broken.
+// drawRows returns a random file. A few of its rows are invalid.
 func drawRows(random *rand.Rand) string {
 	var text strings.Builder
 	for i := range 1 + random.IntN(60) {

@@ -8,32 +8,31 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/scan"
 )
 
-// row reads rows in the Mooncake format: one request each, with the hash
-// id of every block of its prompt.
+// row parses rows in the Mooncake format. Each row is a request with the hash ids of all blocks of its prompt.
 type row struct {
 	scanner      scan.Scanner
 	arena        scan.Arena
 	block        int           // tokens of a hash id
-	delta        bool          // ids are those of new tokens alone
-	seen         scan.FieldSet // fields of the row
-	priorityName string        // of its field; "": priority
+	delta        bool          // ids are those of the new tokens only
+	seen         scan.FieldSet // all fields of the row
+	priorityName string        // name of the priority field; "" means priority
 	values
 }
 
-// values are what a row gives.
+// values has the values of a row.
 type values struct {
 	set            scan.FieldSet // fields that are not null
-	session        []byte        // in the line
+	session        []byte        // a copy of the session id
 	times          [4]float64    // timestamp, created_time, delay, delay_ms
-	input, output  uint64        // as given
+	input, output  uint64        // lengths in the row
 	ids            []uint64
 	prompt, answer int32 // tokens
 	priority       int32
 	class          []byte
-	misfit         bool // the number of ids is not that of the prompt's blocks
+	misfit         bool // the number of ids is not the number of blocks of the prompt
 }
 
-// The fields, in the order in which a list gives them.
+// The fields are in the order of a row that is a JSON list.
 const (
 	fieldSession scan.FieldSet = 1 << iota
 	fieldTimestamp
@@ -43,12 +42,12 @@ const (
 	fieldIDs
 	fieldDelay
 	fieldDelayMS
-	fieldPriority // never in a list, nor what follows
+	fieldPriority // this and the following fields cannot be in a list
 	fieldClass
-	fieldAfter // of another format
+	fieldAfter // only in the format tasks
 )
 
-// FieldOf returns the field of a key, 0 for a key of no field.
+// FieldOf returns the field of a JSON key. It returns 0 for an unknown key.
 func FieldOf(key []byte) scan.FieldSet {
 	switch string(key) {
 	case "session_id":
@@ -77,7 +76,7 @@ func FieldOf(key []byte) scan.FieldSet {
 	return 0
 }
 
-// ownKey is mooncakeKey where the file has priorities under another name.
+// ownKey is FieldOf for files with a different name of the priority field.
 func (m *row) ownKey(key []byte) scan.FieldSet {
 	if string(key) == m.priorityName {
 		return fieldPriority
@@ -85,12 +84,12 @@ func (m *row) ownKey(key []byte) scan.FieldSet {
 	return FieldOf(key) &^ fieldPriority
 }
 
-// fieldNames are the names of the fields in messages.
+// fieldNames returns the names of the fields for error messages.
 func fieldNames() [11]string {
 	return [...]string{"session_id", "timestamp", "created_time", "input_length", "output_length", "hash_ids", "delay", "delay_ms", "priority", "class", "after"}
 }
 
-// readLine reads the row of a line.
+// readLine parses the row in a line.
 func (m *row) readLine(line []byte) error {
 	m.scanner.Reset(line)
 	m.seen, m.set, m.priority = 0, 0, 0
@@ -113,7 +112,7 @@ func (m *row) readLine(line []byte) error {
 	return m.checkLengths()
 }
 
-// readList reads a record given as the list of its fields.
+// readList parses a row that is a JSON list.
 func (m *row) readList() error {
 	s := &m.scanner
 	more, err := s.OpenValue('[', ']')
@@ -129,7 +128,7 @@ func (m *row) readList() error {
 	return err
 }
 
-// readValue reads the value of f.
+// readValue parses the value of field f.
 func (m *row) readValue(f scan.FieldSet) error {
 	s := &m.scanner
 	if s.ReadNull() {
@@ -174,7 +173,7 @@ func (m *row) readValue(f scan.FieldSet) error {
 	return nil
 }
 
-// sessionID reads the id and keeps it after the strings that follow. It is not nil: a name without letters is one.
+// sessionID reads the session id and copies it. The id is never nil, because an empty string is a valid id.
 func (m *row) sessionID() error {
 	id, err := m.scanner.ReadString()
 	if m.session == nil {
@@ -184,7 +183,7 @@ func (m *row) sessionID() error {
 	return err
 }
 
-// readClass reads the class and keeps it after the strings that follow.
+// readClass reads the class and copies it.
 func (m *row) readClass() error {
 	if m.scanner.Peek() != '"' {
 		return m.scanner.MismatchOf("a string")
@@ -199,7 +198,7 @@ func (m *row) readClass() error {
 
 func (m *row) has(field scan.FieldSet) bool { return m.set&field != 0 }
 
-// either is the first of two times that is given.
+// either returns the first available of the times i and i+1. a and b are their fields.
 func (m *row) either(a, b scan.FieldSet, i int) (float64, bool) {
 	if m.has(a) {
 		return m.times[i], true
@@ -210,7 +209,7 @@ func (m *row) either(a, b scan.FieldSet, i int) (float64, bool) {
 	return 0, false
 }
 
-// checkLengths finds the lengths of the row just read.
+// checkLengths sets the prompt and answer lengths of the row, and checks them.
 func (m *row) checkLengths() error {
 	if !m.has(fieldIDs) {
 		return fmt.Errorf("hash_ids is missing")
@@ -226,7 +225,7 @@ func (m *row) checkLengths() error {
 	return err
 }
 
-// inputTokens is the length of the prompt. Where the ids do not fit it, it is what they hold, or less.
+// inputTokens returns the length of the prompt. It is at most the number of tokens in the blocks of the ids.
 func (m *row) inputTokens() (int32, error) {
 	ids, block := uint64(len(m.ids)), uint64(m.block)
 	held := ids * block

@@ -7,7 +7,7 @@ import (
 	gojson "github.com/replay-llm/replay/internal/json"
 )
 
-// A Mooncake row by the scanner and by the libraries.
+// BenchmarkRow compares the scanner with JSON libraries for a Mooncake row.
 func BenchmarkRow(b *testing.B) {
 	line := []byte(`{"timestamp":27482.25,"input_length":6758,"output_length":500,"hash_ids":[46,47,48,49,50,51,52,53,54,55,56,57,2353,2354]}`)
 	type members struct {
