@@ -202,7 +202,7 @@ func TestAction(t *testing.T) {
 	}{
 		{"holds", "--workers 2", 0, ": all budgets hold\n", "p99_ttft_ms              +2%      24.19839  24.19839  0       ok"},
 		{"exceeded", "--workers 1", 5, ": 3 of 5 budgets exceeded\n", "::error file=service one/exceeded.yaml,line=4,title=budget of p99_ttft_ms exceeded::"},
-		{"broken", "--workers x", 2, "", "::error title=replay check::broken.yaml: no run to hold to budgets, exit code 2; the log says why"},
+		{"broken", "--workers x", 2, "", "::error title=replay check::broken.yaml: no run to compare with budgets, exit code 2; the log has the reason"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			text := strings.Replace(string(budgets), "trace requests.jsonl --trace-block-size 64 --workers 2", "trace ../requests.jsonl --trace-block-size 64 "+c.run, 1)

@@ -185,6 +185,9 @@ func (f *planFlags) findSheet(ctx context.Context, env *surroundings, o *options
 		}
 		warnings = append(append(warnings, choices[i].spec.Warnings()...), choices[i].overruled...)
 	}
+	if warning := o.WarnInterval(); warning != "" {
+		warnings = append(warnings, warning)
+	}
 	slices.Sort(warnings)
 	for _, warning := range slices.Compact(warnings) {
 		env.Warn(warning)

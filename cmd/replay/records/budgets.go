@@ -81,7 +81,7 @@ func readCommand(node ast.Node, to *[]string) error {
 	switch n := node.(type) {
 	case *ast.StringNode:
 		if *to = strings.Fields(n.Value); strings.ContainsAny(n.Value, "'\"\\`$") {
-			return errors.New("quotes are not supported, must be a list of words")
+			return errors.New(`quotes are not supported, must be a list of words: [trace, FILE, --policy-process, "python3 policy.py"]`)
 		}
 	case *ast.LiteralNode:
 		*to = strings.Fields(n.Value.Value)

@@ -88,6 +88,15 @@ func (in *input) isSynthetic() bool {
 	return in.FirstChanged(countFlags()...) != "" || in.turns != 1 || in.ratio != 0 || in.groups != 0 || in.delayMS != 0
 }
 
+// WarnInterval returns a warning for a synthetic workload in open loop with the default interval of arrivals, which is
+// shorter than that of most services. Otherwise it returns "".
+func (o *Options) WarnInterval() string {
+	if !o.input.isSynthetic() || o.Changed("arrival-interval-ms") || o.Changed("max-in-flight") || o.input.speedup != 1 {
+		return ""
+	}
+	return "a request arrives every 1 ms, 1000 a second: --arrival-interval-ms sets the interval"
+}
+
 // fillInput sets the workload in spec. file is "" if the command line names no trace.
 func (in *input) fillInput(spec *replay.Spec, file string) error {
 	spec.Speedup, spec.MaxInFlight = in.speedup, in.maxInFlight
@@ -155,7 +164,7 @@ func (in *input) checkSource(file string) error {
 	case made != "":
 		return in.Only(made, "without a trace file")
 	case file == "" && !in.isSynthetic():
-		return cli.Usagef("no workload: must be a trace file, or --input-tokens, --output-tokens and --request-count")
+		return cli.Usagef("no workload: must be a trace file, --generate-rate with its flags (docs/traces.md), or --input-tokens, --output-tokens and --request-count")
 	case file != "" && in.isSynthetic():
 		return in.Only(synthetic, "without a trace file")
 	case file != "":
