@@ -1,18 +1,20 @@
-// Package caches reads and writes files of the prefix caches of a cluster, with which another replay begins
+// Package caches reads and writes files of the prefix caches of a cluster, with which another replay can begin
 // (docs/sweep.md).
 //
-// A file is JSON Lines of these kinds, in this order:
+// A file is in the JSON Lines format. It has these kinds of lines, in this order:
 //
-//   - A header: format (replay-caches), version (1), at_ms of caches that were not written at the end, block_size and
-//     trace_block_size in tokens, and the numbers of prefixes and workers that follow.
-//   - A prefix: prefix, its number from 0, and hash_ids, which follow those of its parent, an earlier prefix.
-//   - A worker: pool (prefill or decode, with two pools), worker, engine, kv_blocks, cached_blocks, and entries, the
-//     number of entries that follow. SGLang has decode_passes since the last KV events and admission_attempts since
-//     the last aging.
-//   - An entry: blocks [from, to) of the prompt that begins with prefix; without prefix, blocks of answers. Entries of
-//     vLLM are in the order of eviction, the last block of an entry first; copy numbers blocks with equal content, and
-//     blank blocks are empty. Entries of SGLang are nodes of the radix tree, the least recently used first; blocks
-//     after shared are of sequence own of the worker.
+//   - A header: format (replay-caches), version (1), block_size and trace_block_size in tokens, and the numbers of
+//     prefixes and workers that follow. The key at_ms is the instant of the caches; it is absent if they were written
+//     at the end of the replay.
+//   - A prefix: prefix is its number, counted from 0. The hash_ids follow the hash ids of parent, which is the number
+//     of an earlier prefix.
+//   - A worker: pool (prefill or decode, if there are two pools), worker, engine, kv_blocks, cached_blocks and
+//     entries. The last is the number of entries that follow. For SGLang, the line also has decode_passes since the
+//     last KV events and admission_attempts since the last aging.
+//   - An entry: blocks [from, to) of the prompt that begins with prefix, or blocks of answers if there is no prefix.
+//     Entries of vLLM are in the order of eviction, and the last block of an entry is evicted first. For vLLM, copy
+//     numbers blocks with equal content, and blank blocks are empty. Entries of SGLang are nodes of the radix tree,
+//     with the least recently used node first. For SGLang, blocks after shared belong to sequence own of the worker.
 //
 // Read file.go, then write.go and read.go.
 package caches
@@ -26,23 +28,23 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// Format and Version begin a file.
+// Format and Version are the first values in the header of a file.
 const (
 	Format  = "replay-caches"
 	Version = 1
 )
 
-// File is the caches of a cluster at an instant of a replay.
+// File holds the caches of a cluster at one instant of a replay.
 type File struct {
-	Path       string   // where it was read, for messages
-	At         sim.Time // of the clock of the replay that left it; 0: its end
-	Block      int      // tokens of a KV block
-	TraceBlock int      // tokens of a hash id
-	Prefixes   []Prefix // a prefix tree of hash ids
+	Path       string   // the path from which it was read, for messages
+	At         sim.Time // instant on the clock of the replay that wrote the file; 0: the end of that replay
+	Block      int      // tokens in a KV block
+	TraceBlock int      // tokens in the block of a hash id
+	Prefixes   []Prefix // they form a tree of prefixes
 	Workers    []Worker
 }
 
-// Recorded returns the path of the file that a run directory has, "" if there is none.
+// Recorded returns the path of the file for the record of a run directory. It returns "" if f is nil.
 func (f *File) Recorded() any {
 	if f == nil {
 		return ""
@@ -50,35 +52,35 @@ func (f *File) Recorded() any {
 	return f.Path
 }
 
-// Prefix is hash ids that follow those of its parent.
+// Prefix is a list of hash ids that follow the hash ids of its parent.
 type Prefix struct {
-	Parent int // in File.Prefixes, and before it; -1: none
+	Parent int // index of an earlier prefix in File.Prefixes; -1: no parent
 	IDs    []uint64
 }
 
-// Worker is what the cache of a worker holds.
+// Worker is the content of the cache of one worker.
 type Worker struct {
-	Pool   string // the role of its pool, "" for the only one
+	Pool   string // the role of its pool; "": the cluster has one pool
 	ID     sim.WorkerID
 	Engine string
-	Blocks int // KV blocks of the engine, cached or not
-	// Decodes and Attempts are those of scheduler.Cache.
+	Blocks int // number of KV blocks of the engine, cached or not
+	// Decodes and Attempts are the fields of scheduler.Cache with these names.
 	Decodes, Attempts int
 	Runs              []Run
-	Line              int // in the file
+	Line              int // line number in the file
 }
 
-// Run is blocks of scheduler.CachedBlocks.
+// Run is one scheduler.CachedBlocks in the form that the file has.
 type Run struct {
-	Prefix      int // the blocks are the first ones of this prefix and its parents; -1: of none
+	Prefix      int // the blocks are the first blocks of this prefix, its parents included; -1: they have no prefix
 	From, To    int32
 	Copy        int32
 	Own, Shared int32
 	Blank       bool
-	Line        int // in the file
+	Line        int // line number in the file
 }
 
-// Cached returns the number of blocks of w's cache.
+// Cached returns the number of blocks in the cache of w, without blank blocks.
 func (w *Worker) Cached() int {
 	n := 0
 	for i := range w.Runs {
@@ -89,7 +91,7 @@ func (w *Worker) Cached() int {
 	return n
 }
 
-// IDs returns the hash ids of a prefix and of all before it.
+// IDs returns the hash ids of a prefix after those of its parents.
 func (f *File) IDs(prefix int) []uint64 {
 	n := 0
 	for i := prefix; i >= 0; i = f.Prefixes[i].Parent {
@@ -102,12 +104,12 @@ func (f *File) IDs(prefix int) []uint64 {
 	return ids
 }
 
-// count returns how many hash ids blocks take that begin a prompt.
+// count returns the number of hash ids that the first blocks of a prompt take.
 func (f *File) count(blocks int32) int {
 	return (int(blocks)*f.Block + f.TraceBlock - 1) / f.TraceBlock
 }
 
-// shared returns how many of the first blocks of the sequence of r a prompt has.
+// shared returns how many of the first blocks of the sequence of r come from a prompt.
 func (r *Run) shared() int32 {
 	switch {
 	case r.Prefix < 0:
@@ -118,17 +120,19 @@ func (r *Run) shared() int32 {
 	return r.To
 }
 
-// Prompts are prompts that begin with all prefixes of a file: to be interned with those of a workload.
+// Prompts holds prompts that together begin with every prefix of a file. They are interned with the prompts of a
+// workload.
 type Prompts struct {
 	ids    [][]uint64
 	tokens []int
-	at     []int // by prefix: its prompt; -1: none is needed
+	at     []int // index of the prompt, by prefix; -1: it needs none
 }
 
-// Prompts returns prompts with the blocks of the file. Those of a prefix that continues begin with it.
+// Prompts returns prompts that hold the blocks of the file. A prefix that another prefix continues shares the prompt
+// of that prefix.
 func (f *File) Prompts() *Prompts {
 	p := &Prompts{at: make([]int, len(f.Prefixes))}
-	most := make([]int32, len(f.Prefixes)) // blocks, by prefix
+	most := make([]int32, len(f.Prefixes)) // number of blocks, by prefix
 	for i := range f.Workers {
 		for k := range f.Workers[i].Runs {
 			if r := &f.Workers[i].Runs[k]; r.Prefix >= 0 {
@@ -157,10 +161,11 @@ func (f *File) Prompts() *Prompts {
 // Len returns the number of prompts.
 func (p *Prompts) Len() int { return len(p.ids) }
 
-// At returns the hash ids and the tokens of prompt i.
+// At returns the hash ids and the number of tokens of prompt i.
 func (p *Prompts) At(i int) (ids []uint64, tokens int) { return p.ids[i], p.tokens[i] }
 
-// CacheOf returns the cache of a worker, in a tree where list returns prompt i of p.
+// CacheOf returns the cache of a worker with the nodes of tree t. The function list returns prompt i of p as it is
+// interned in t.
 func (f *File) CacheOf(w *Worker, t *prompt.Tree, p *Prompts, list func(i int) prompt.Prompt) scheduler.Cache {
 	c := scheduler.Cache{Decodes: w.Decodes, Attempts: w.Attempts, Blocks: make([]scheduler.CachedBlocks, len(w.Runs))}
 	for i := range w.Runs {
@@ -175,7 +180,7 @@ func (f *File) CacheOf(w *Worker, t *prompt.Tree, p *Prompts, list func(i int) p
 	return c
 }
 
-// Find returns the cache of a worker; nil if the file has none.
+// Find returns the cache of a worker, nil if the file has none.
 func (f *File) Find(pool string, id sim.WorkerID) *Worker {
 	for i := range f.Workers {
 		if w := &f.Workers[i]; w.Pool == pool && w.ID == id {
@@ -185,10 +190,10 @@ func (f *File) Find(pool string, id sim.WorkerID) *Worker {
 	return nil
 }
 
-// ErrorAt returns an error about a line of the file.
+// ErrorAt returns an error that names a line of the file.
 func (f *File) ErrorAt(line int, format string, args ...any) error {
 	return fmt.Errorf("%s:%d: %s", f.Path, line, fmt.Sprintf(format, args...))
 }
 
-// maxBlock bounds sizes of blocks and numbers of them.
+// maxBlock is the upper bound of block sizes and of numbers of blocks.
 const maxBlock = math.MaxInt32

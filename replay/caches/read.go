@@ -12,15 +12,15 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// maxLine bounds a line, maxIDs the hash ids of a prefix with those before it, and mostIDs those of all
-// prefixes that no other prefix continues.
+// maxLine bounds the bytes of a line. maxIDs bounds the hash ids of a prefix with its parents. mostIDs bounds the sum
+// of those numbers over all prefixes that no other prefix continues.
 const (
 	maxLine = 1 << 28
 	maxIDs  = 1 << 24
 	mostIDs = 1 << 28
 )
 
-// Read reads a file; path stands for it in errors.
+// Read reads a file. Errors name it by path.
 func Read(in io.Reader, path string) (*File, error) {
 	r := &reader{file: &File{Path: path}, lines: bufio.NewScanner(in)}
 	r.lines.Buffer(nil, maxLine)
@@ -30,20 +30,20 @@ func Read(in io.Reader, path string) (*File, error) {
 	return r.file, nil
 }
 
-// reader reads line by line.
+// reader reads a file line by line.
 type reader struct {
 	file    *File
 	lines   *bufio.Scanner
 	line    int
-	lengths []int // hash ids, by prefix, with those before it
+	lengths []int // number of hash ids with those of the parents, by prefix
 }
 
-// fail returns an error about the line at hand.
+// fail returns an error that names the current line.
 func (r *reader) fail(format string, args ...any) error {
 	return r.file.ErrorAt(r.line, format, args...)
 }
 
-// next reads the next line into to. what is the name of the expected line in errors.
+// next decodes the next line into to. The text what names the expected line in errors.
 func (r *reader) next(to any, what string) error {
 	if !r.lines.Scan() {
 		if err := r.lines.Err(); errors.Is(err, bufio.ErrTooLong) {
@@ -95,7 +95,8 @@ func (r *reader) readAll() error {
 
 func (r *reader) readHead() (*head, error) {
 	f := r.file
-	// What is no file of caches has other keys, which are not worth a word.
+	// The first decoding allows unknown keys. A file of another format then gets an error about its format, not about
+	// its keys.
 	var kind struct {
 		Format  string
 		Version int
@@ -161,7 +162,7 @@ func (r *reader) readPrefix(i, of int) error {
 	return nil
 }
 
-// checkSize refuses prefixes that would take all memory.
+// checkSize returns an error if the prefixes would need too much memory.
 func (r *reader) checkSize() error {
 	goesOn := make([]bool, len(r.lengths))
 	total := 0

@@ -42,7 +42,7 @@ func TestReadGood(t *testing.T) {
 	}
 }
 
-// Every error names the line and what was wanted.
+// TestReadErrors checks that every error names the line and the expected content.
 func TestReadErrors(t *testing.T) {
 	replace := func(old, by string) string { return strings.Replace(goodFile(), old, by, 1) }
 	for _, x := range []struct{ text, want string }{
@@ -79,7 +79,7 @@ func TestReadErrors(t *testing.T) {
 	}
 }
 
-// What is read without complaint is written so that it reads the same.
+// FuzzRead checks that a file that was read without an error is written such that it reads the same again.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(goodFile()))
 	f.Add([]byte(strings.Replace(goodFile(), `{"blocks":[0,2]}`, `{"prefix":0,"blocks":[1,3],"own":1,"shared":1}`, 1)))

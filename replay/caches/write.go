@@ -9,30 +9,31 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// Collector makes a File of caches.
+// Collector builds a File from caches.
 type Collector struct {
 	file  *File
 	tree  *prompt.Tree
-	at    map[span]int // of ids
+	at    map[span]int // index in ids
 	ids   [][]uint64
 	wants []want
 }
 
-// span is the first blocks of the path to a node.
+// span is the first blocks of the path to a node of the tree.
 type span struct {
 	node   prompt.NodeID
 	blocks int32
 }
 
-// want is a run with a prefix that is yet to be found.
+// want is a run that still needs the number of its prefix. Its hash ids are at index ids of Collector.ids.
 type want struct{ worker, run, ids int }
 
-// NewCollector returns a collector of the caches of engines with prompts in t; f has everything but prefixes and workers.
+// NewCollector returns a collector for the caches of engines with prompts in t. The file f has all its fields except
+// prefixes and workers.
 func NewCollector(f *File, t *prompt.Tree) *Collector {
 	return &Collector{file: f, tree: t, at: make(map[span]int)}
 }
 
-// Add adds the cache of a worker, of which w has the rest.
+// Add adds the cache of a worker. The other fields of the worker come from w.
 func (c *Collector) Add(w Worker, of *scheduler.Cache) {
 	w.Decodes, w.Attempts = of.Decodes, of.Attempts
 	for i := range of.Blocks {
@@ -53,7 +54,7 @@ func (c *Collector) Add(w Worker, of *scheduler.Cache) {
 	c.file.Workers = append(c.file.Workers, w)
 }
 
-// File returns the file. Its prefixes are numbered in the order in which the runs come by them.
+// File returns the file. Its prefixes are numbered in the order in which the runs refer to them.
 func (c *Collector) File() *File {
 	t := prompt.NewTree(1, 1, prompt.Options{Joined: true})
 	list := t.AddAll(len(c.ids), func(i int) ([]uint64, int) { return c.ids[i], len(c.ids[i]) })
@@ -69,7 +70,7 @@ func (c *Collector) File() *File {
 	return c.file
 }
 
-// The lines of a file: the head, prefixes, then each worker with its entries.
+// These types are the lines of a file: the head, the prefixes, then each worker with its entries.
 type (
 	head struct {
 		Format     string  `json:"format"`
@@ -105,7 +106,7 @@ type (
 	}
 )
 
-// Write writes the file.
+// Write writes the file to w.
 func (f *File) Write(w io.Writer) error {
 	out := bufio.NewWriter(w)
 	e := json.NewEncoder(out)

@@ -13,15 +13,16 @@ import (
 
 // Command is the command that starts a server.
 type Command struct {
-	Engine string            // vllm, sglang or trtllm
-	Model  string            // as given
-	Args   map[string]string // values by the engine's own names, with underscores; a switch is True or False
-	Config string            // file of further settings of trtllm-serve; "": none
-	Role   string            // prefill or decode; "": both
+	Engine string // vllm, sglang or trtllm
+	Model  string // as in the command
+	// Args holds values by the engine's own names, with underscores. The value of a switch is True or False.
+	Args   map[string]string
+	Config string // file with further settings of trtllm-serve; "": none
+	Role   string // prefill or decode; "": both
 }
 
-// ReadCommands returns the commands of a shell script that start a server of vLLM, SGLang or TensorRT-LLM, by their own
-// programs or by Dynamo's.
+// ReadCommands returns the commands of a shell script that start a server of vLLM, SGLang or TensorRT-LLM. They use
+// the engine's own program or the one of Dynamo.
 func ReadCommands(script string) []Command {
 	var all []Command
 	for _, words := range splitCommands(script) {
@@ -32,8 +33,8 @@ func ReadCommands(script string) []Command {
 	return all
 }
 
-// splitCommands returns the words of each line of a shell script, without comments and quotes. Lines that end in a backslash
-// continue.
+// splitCommands returns the words of each command in a shell script, without comments and quotes. A line that ends in
+// a backslash continues on the next line.
 func splitCommands(script string) [][]string {
 	var all [][]string
 	var words []string
@@ -79,11 +80,11 @@ func splitCommands(script string) [][]string {
 	return all
 }
 
-// starter is how a command that starts a server begins.
+// starter is the beginning of a command that starts a server.
 type starter struct {
 	words  []string
 	engine string
-	model  bool // the model is its first word
+	model  bool // the first word after words is the model
 }
 
 func listStarters() []starter {
@@ -100,7 +101,8 @@ func listStarters() []starter {
 	}
 }
 
-// ReadCommand returns the command of these words, and false where it starts no server that is known.
+// ReadCommand returns the command that has these words. It returns false if the command does not start a server that
+// the package supports.
 func ReadCommand(words []string) (Command, bool) {
 	for _, s := range listStarters() {
 		for i := range words {
@@ -109,7 +111,7 @@ func ReadCommand(words []string) (Command, bool) {
 			}
 			rest := words[i+len(s.words):]
 			if s.engine == "trtllm" && s.model && (len(rest) == 0 || rest[0] == "disaggregated") {
-				return Command{}, false // a router
+				return Command{}, false // the command starts a router
 			}
 			c := Command{Engine: s.engine, Args: map[string]string{}}
 			c.read(rest, s.model)
@@ -119,7 +121,7 @@ func ReadCommand(words []string) (Command, bool) {
 	return Command{}, false
 }
 
-// read takes in the words after the name of the program.
+// read reads the words after the name of the program.
 func (c *Command) read(words []string, model bool) {
 	for i := 0; i < len(words); i++ {
 		word := words[i]
@@ -161,7 +163,7 @@ func isNumber(text string) bool {
 	return err == nil
 }
 
-// isSwitch reports whether an argument takes no value, so that the word behind it may be the model.
+// isSwitch reports whether an argument has no value. The word after such an argument may be the model.
 func (c *Command) isSwitch(name string) bool {
 	switch name {
 	case "trust_remote_code", "enforce_eager", "enable_expert_parallel", "enable_prefix_caching", "enable_chunked_prefill":
@@ -170,7 +172,7 @@ func (c *Command) isSwitch(name string) bool {
 	return false
 }
 
-// otherNames returns the names in the logs of an engine for other names of its arguments.
+// otherNames maps alternative names of an engine's arguments to the names that its log uses.
 func otherNames(engine string) map[string]string {
 	switch engine {
 	case "vllm":
@@ -187,20 +189,21 @@ func otherNames(engine string) map[string]string {
 	}
 }
 
-// Settings returns the arguments of the command, with those of the file of settings that it names, by names with dots between
-// objects.
+// Settings returns the arguments of the command together with the settings of the file that the command names. In
+// config, names have dots between objects.
 func (c *Command) Settings(config map[string]string) map[string]string {
 	args := map[string]string{}
 	for name, value := range c.Args {
 		args[name] = value
 	}
-	for name, value := range config { // which wins over the command line
+	for name, value := range config { // the file takes precedence over the command line
 		args[cmp.Or(otherNames(c.Engine)[name], name)] = value
 	}
 	return args
 }
 
-// FlattenSettings adds the scalars of a file of settings to all, by prefix and names with dots between objects.
+// FlattenSettings adds the scalars of a settings file to all. Their names start with prefix and have dots between
+// objects.
 func FlattenSettings(all map[string]string, prefix string, value any) {
 	object, ok := value.(map[string]any)
 	if !ok {
@@ -216,8 +219,8 @@ func FlattenSettings(all map[string]string, prefix string, value any) {
 	}
 }
 
-// Flags returns the flags of this program that a command stands for. config has the settings of the file that it names, by
-// names with dots between objects.
+// Flags returns the flags of this program that correspond to a command. The map config has the settings of the file
+// that the command names, with dots between objects.
 func (c *Command) Flags(config map[string]string) (map[string]string, error) {
 	args := c.Settings(config)
 	var known map[string]string
@@ -284,7 +287,7 @@ func flagsOfVLLM(args map[string]string) (map[string]string, error) {
 	return known, nil
 }
 
-// expandSize returns a number that may end in a unit, as 16k (thousands) or 16K (1,024), as vLLM reads it.
+// expandSize expands a number with a unit as vLLM does: 16k is 16 thousands, and 16K is 16 times 1,024.
 func expandSize(text string) (string, error) {
 	units := map[string]float64{"k": 1e3, "m": 1e6, "g": 1e9, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 	if text == "" || units[text[len(text)-1:]] == 0 {
@@ -297,7 +300,7 @@ func expandSize(text string) (string, error) {
 	return strconv.Itoa(int(n * units[text[len(text)-1:]])), nil
 }
 
-// multiplySizes returns the product of two sizes, of which each is 1 if it is not given.
+// multiplySizes returns the product of two sizes. An empty size counts as 1.
 func multiplySizes(a, b string) (string, error) {
 	product := 1
 	for _, text := range []string{a, b} {
@@ -322,7 +325,7 @@ func flagsOfSGLang(args map[string]string) (map[string]string, error) {
 		return nil, err
 	}
 	delete(known, "model")
-	for _, r := range listRows() { // rows that its log does not have
+	for _, r := range listRows() { // settings that are not in the server's log
 		name, own := strings.CutPrefix(r.Key, "sglang.")
 		text := args[name]
 		switch text {
@@ -333,14 +336,14 @@ func flagsOfSGLang(args map[string]string) (map[string]string, error) {
 			known[r.Flag] = text
 		}
 	}
-	delete(known, "context-length") // another name of max-model-len
+	delete(known, "context-length") // an alternative name of max-model-len
 	if args["disable_overlap_schedule"] == "" {
 		delete(known, "overlap")
 	}
 	return known, nil
 }
 
-// namesOfTRTLLM returns the flags that settings of a TensorRT-LLM server stand for, by their names.
+// namesOfTRTLLM returns the flag of this program for each setting of a TensorRT-LLM server.
 func namesOfTRTLLM() map[string]string {
 	return map[string]string{
 		"tensor_parallel_size": "tp", "pipeline_parallel_size": "pp", "moe_expert_parallel_size": "ep",
@@ -355,8 +358,8 @@ func namesOfTRTLLM() map[string]string {
 	}
 }
 
-// NamesOfTRTLLM returns the names of settings of a TensorRT-LLM server by the flags that stand for them, with dots between
-// objects.
+// NamesOfTRTLLM returns the setting of a TensorRT-LLM server for each flag of this program. The names of settings
+// have dots between objects.
 func NamesOfTRTLLM() map[string]string {
 	all := map[string]string{}
 	for name, flag := range namesOfTRTLLM() {

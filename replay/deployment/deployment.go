@@ -1,6 +1,6 @@
-// Package deployment holds the contents of a deployment file, which describes a served model: the GPU, the model and how it is
-// spread, the engine and its settings. The file is YAML, with the names of flags as keys; package options reads it as it reads a
-// file of flags.
+// Package deployment holds the contents of a deployment file, which describes a served model: the GPU, the model and
+// its parallelism, the engine and its settings. The file is YAML, and its keys are the names of flags. Package
+// options reads it in the same way as a file of flags.
 //
 // Read deployment.go, vllmlog.go and sglanglog.go.
 package deployment
@@ -16,16 +16,15 @@ import (
 	"github.com/replay-llm/replay/schema"
 )
 
-// Setting is a line of the file.
+// Setting is one line of the file.
 type Setting struct {
 	Flag    string
-	Value   string // "": not known, written as a comment with Default
-	Default string // what holds when nothing is said; "": the line is left out where nothing is known
+	Value   string // "": not known; the line is a comment with Default
+	Default string // the value that holds without the line; "": an unknown setting has no line
 	Help    string
 }
 
-// Settings returns all settings a file may have, in the order in which they are
-// written, none of them known.
+// Settings returns all settings that a file may have, in the order of their lines. None of them has a value.
 func Settings() (all []Setting) {
 	for _, r := range schema.Placed(listRows()) {
 		all = append(all, Setting{r.Flag, "", r.File.Default, r.File.Help})
@@ -33,10 +32,11 @@ func Settings() (all []Setting) {
 	return all
 }
 
-// listRows returns the settings of engines, and of what they run on.
+// listRows returns the settings of the hardware and of the engines.
 func listRows() []schema.Row { return append(hardware.Settings(), engineargs.Rows()...) }
 
-// readLogged sets the flags that arguments of an engine's server stand for, by the names that its log has.
+// readLogged sets the flags that correspond to the arguments of an engine's server. The arguments have the names that
+// the engine's log uses.
 func readLogged(known map[string]string, engine string, args map[string]string) {
 	for _, l := range schema.Logs(listRows(), engine) {
 		text := args[l.Name]
@@ -51,7 +51,7 @@ func readLogged(known map[string]string, engine string, args map[string]string) 
 	}
 }
 
-// Flags returns the names of all settings.
+// Flags returns the names of the flags of all settings.
 func Flags() []string {
 	var names []string
 	for _, s := range Settings() {
@@ -60,7 +60,7 @@ func Flags() []string {
 	return names
 }
 
-// Fill sets the known settings, and the defaults of all other settings, by flag.
+// Fill returns the settings with known values, and with the defaults in usual. Both maps have flags as keys.
 func Fill(settings []Setting, known, usual map[string]string) []Setting {
 	filled := slices.Clone(settings)
 	for i := range filled {
@@ -74,7 +74,7 @@ func Fill(settings []Setting, known, usual map[string]string) []Setting {
 	return filled
 }
 
-// Write writes a file with a comment on every line. What is not known is commented out.
+// Write writes a file with a comment on every line. A setting without a value is commented out.
 func Write(w io.Writer, title string, settings []Setting) error {
 	text := &strings.Builder{}
 	fmt.Fprintf(text, "# %s\n# replay trace requests.jsonl --deployment FILE --workers 4\n", title)

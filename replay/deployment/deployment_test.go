@@ -34,7 +34,7 @@ func TestReadLog(t *testing.T) {
 	}
 }
 
-// The length that the engine uses wins over the one that the server was asked for, each time.
+// TestLengthOfEngine checks that the length that the engine uses takes precedence over the requested one.
 func TestLengthOfEngine(t *testing.T) {
 	other := strings.Replace(log, "'max_model_len': 40960", "'max_model_len': -1", 1)
 	for range 50 {
@@ -60,7 +60,8 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// A deployment file has every setting of a TensorRT-LLM server that is read.
+// TestFileHasSettingsOfTRTLLM checks that a deployment file has every setting that is read from a TensorRT-LLM
+// server.
 func TestFileHasSettingsOfTRTLLM(t *testing.T) {
 	for flag, name := range NamesOfTRTLLM() {
 		if !slices.Contains(Flags(), flag) {

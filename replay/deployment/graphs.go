@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// graphReader reads which graphs a vLLM server captures from the configuration in its log.
+// graphReader finds the graphs that a vLLM server captures in the configuration that its log has.
 type graphReader struct{ mode, sizes *regexp.Regexp }
 
 func newGraphReader() graphReader {
@@ -16,10 +16,10 @@ func newGraphReader() graphReader {
 	}
 }
 
-// read adds the values of a line of the log.
+// read adds the values in a line of the log to l.
 func (g *graphReader) read(l *Log, line string) {
 	if m := g.mode.FindStringSubmatch(line); m != nil {
-		l.GraphMode = m[1] + m[2] + m[3] // one of them
+		l.GraphMode = m[1] + m[2] + m[3] // at most one of them is not empty
 	}
 	if m := g.sizes.FindStringSubmatch(line); m != nil {
 		l.GraphSizes = nil

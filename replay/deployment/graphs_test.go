@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What a server captures is read in the forms that its releases print.
+// TestReadGraphs checks the reading of captured graphs in the forms that the releases print.
 func TestReadGraphs(t *testing.T) {
 	for config, want := range map[string]struct {
 		mode  string

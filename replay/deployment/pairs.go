@@ -2,9 +2,9 @@ package deployment
 
 import "strings"
 
-// addPairs adds the names and values of a list as Python prints it, of an object's fields (name=value)
-// or of a dictionary ('name': value). What stands inside a value is part of
-// that value, and the first of several values counts.
+// addPairs adds the names and values of a list that Python printed. The sign is = for the fields of an object
+// (name=value) and : for a dictionary ('name': value). Lists and objects inside a value belong to that value. If a
+// name occurs several times, its first value counts.
 func addPairs(into map[string]string, list, sign string) {
 	depth, quote, from := 0, rune(0), 0
 	add := func(text string) {

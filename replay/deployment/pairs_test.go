@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Pairs are those of the list, not of the objects in it.
+// TestAddPairs checks that only the pairs of the list itself are read, not those of nested objects.
 func TestAddPairs(t *testing.T) {
 	for _, c := range []struct {
 		list, sign string

@@ -2,13 +2,14 @@ package deployment
 
 import "strings"
 
-// Publisher is where a server of vLLM publishes its KV events.
+// Publisher describes where a server of vLLM publishes its KV events.
 type Publisher struct {
 	Enabled         bool
 	Endpoint, Topic string
 }
 
-// ReadPublisher returns the publisher of kv_events_config, as vLLM prints it or as JSON; "" and None: nothing is published.
+// ReadPublisher returns the publisher that kv_events_config describes, in vLLM's printed form or as JSON. For "" and
+// None, nothing is published.
 func ReadPublisher(text string) Publisher {
 	p := Publisher{Endpoint: "tcp://*:5557"}
 	all := map[string]string{}

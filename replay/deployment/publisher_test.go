@@ -2,7 +2,7 @@ package deployment
 
 import "testing"
 
-// What a server publishes is read as vLLM prints it and as its flag has it.
+// TestReadPublisher checks the reading of both forms: the one that vLLM prints and the one of its flag.
 func TestReadPublisher(t *testing.T) {
 	for text, want := range map[string]Publisher{
 		"":     {false, "tcp://*:5557", ""},

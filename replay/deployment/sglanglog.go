@@ -8,9 +8,9 @@ import (
 	"github.com/replay-llm/replay/internal/excerpt"
 )
 
-// sglangLines collects the lines of a log about the start of an SGLang server.
+// sglangLines collects the lines of a log that describe the start of an SGLang server.
 type sglangLines struct {
-	args                      map[string]string // nil: nothing
+	args                      map[string]string // nil: no line was found
 	given, sized, pair, field *regexp.Regexp
 }
 
@@ -23,7 +23,7 @@ func newSGLangLines() *sglangLines {
 	}
 }
 
-// read takes in a line. Sizes that the scheduler found in memory win over the given ones.
+// read reads a line. Sizes that the scheduler determined from the memory take precedence over given sizes.
 func (l *sglangLines) read(line string) {
 	if !strings.Contains(line, "server_args=") && !strings.Contains(line, "max_total_num_tokens=") {
 		return
@@ -47,18 +47,18 @@ func (l *sglangLines) read(line string) {
 	}
 }
 
-// makeLog returns what the lines said.
+// makeLog returns the Log for the lines that were read.
 func (l *sglangLines) makeLog() (*Log, error) {
 	known, err := SGLangFlags(l.args)
 	if err != nil {
 		return nil, err
 	}
-	tokens, _ := strconv.Atoi(l.args["max_total_num_tokens"]) // it is all digits
+	tokens, _ := strconv.Atoi(l.args["max_total_num_tokens"]) // the expressions allow only digits
 	return &Log{Release: l.args["version"], KVTokens: tokens, Known: known, SGLang: l.args}, nil
 }
 
-// SGLangFlags returns the flags for the arguments of a server of SGLang, by their names in its log, where
-// max_total_num_tokens is the size of its KV pool.
+// SGLangFlags returns the flags that correspond to the arguments of a server of SGLang. The arguments have the names
+// of its log, where max_total_num_tokens is the size of the KV pool.
 func SGLangFlags(args map[string]string) (map[string]string, error) {
 	known := map[string]string{"engine": "sglang"}
 	readLogged(known, "sglang", args)
@@ -70,7 +70,7 @@ func SGLangFlags(args map[string]string) (map[string]string, error) {
 	}
 	if n := args["dp_size"]; n != "" && args["enable_dp_attention"] == "True" {
 		known["dp"] = n
-		if ranks, _ := strconv.Atoi(n); ranks > 1 { // which are among the GPUs of tp_size
+		if ranks, _ := strconv.Atoi(n); ranks > 1 { // the ranks share the GPUs of tp_size
 			tp, _ := strconv.Atoi(args["tp_size"])
 			known["tp"] = strconv.Itoa(max(1, tp/ranks))
 		}
@@ -80,7 +80,7 @@ func SGLangFlags(args map[string]string) (map[string]string, error) {
 		return nil, err
 	}
 	tokens, err := countOf(args, "max_total_num_tokens", 0)
-	if strings.HasPrefix(args["chunked_prefill_size"], "-") { // prompts are not cut
+	if strings.HasPrefix(args["chunked_prefill_size"], "-") { // a negative size: prompts are not split into chunks
 		known["chunked-prefill-size"] = strconv.Itoa(max(tokens, 1<<20) / page * page)
 	}
 	if err != nil || tokens == 0 {
@@ -90,7 +90,7 @@ func SGLangFlags(args map[string]string) (map[string]string, error) {
 	return known, nil
 }
 
-// countOf returns an argument that is a number of tokens, unset where it is not told.
+// countOf returns the value of an argument that is a number of tokens, or unset if the argument is absent.
 func countOf(args map[string]string, key string, unset int) (int, error) {
 	text := args[key]
 	if text == "" || text == "None" {

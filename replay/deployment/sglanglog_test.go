@@ -10,7 +10,8 @@ const sglangLog = `[2026-05-01 10:00:00] server_args=ServerArgs(model_path='/mod
 [2026-05-01 10:00:40 TP0] max_total_num_tokens=198208, chunked_prefill_size=4096, max_prefill_tokens=16384, max_running_requests=256, context_len=40960, available_gpu_mem=9.21 GB
 `
 
-// Start-up logs of SGLang servers of older and newer releases are read; values of the scheduler take precedence.
+// TestReadSGLangLog reads start-up logs of older and newer releases of SGLang. The scheduler's values take
+// precedence.
 func TestReadSGLangLog(t *testing.T) {
 	want := map[string]string{
 		"engine": "sglang", "model": "/models/Qwen3-14B", "tp": "2", "block-size": "64", "gpu-memory-utilization": "0.837", "max-running-requests": "256",
@@ -42,7 +43,7 @@ func TestReadSGLangLog(t *testing.T) {
 	}
 }
 
-// Whatever a log holds, it is refused in words or becomes settings.
+// FuzzReadLog checks that every log yields either an error message or settings.
 func FuzzReadLog(f *testing.F) {
 	f.Add(log)
 	f.Add(sglangLog)

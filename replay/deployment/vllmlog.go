@@ -13,25 +13,25 @@ import (
 	"github.com/replay-llm/replay/internal/excerpt"
 )
 
-// maxLine bounds a line of a log: a configuration of vLLM is one line.
+// maxLine bounds a line of a log. vLLM prints its whole configuration in one line.
 const maxLine = 1 << 20
 
-// Log is the start-up log of a server.
+// Log is the content of a server's start-up log.
 type Log struct {
-	Release  string            // of vLLM, as 0.20.2; "" of SGLang, which does not log it
-	KVTokens int               // GPU KV cache size, 0: not printed
-	Async    string            // scheduling of passes ahead: enabled or disabled; "": not printed
-	Known    map[string]string // values of flags
-	Told     map[string]string // all that vLLM printed of its arguments and configuration, by its own names
-	Asked    []string          // names of the arguments with which vLLM was started
-	// GraphMode is cudagraph_mode and GraphSizes the sizes of captured graphs; "" and none: not printed.
+	Release  string            // of the engine, such as 0.20.2; "": not in the log
+	KVTokens int               // GPU KV cache size; 0: not printed
+	Async    string            // asynchronous scheduling: enabled or disabled; "": not printed
+	Known    map[string]string // values by flag
+	Told     map[string]string // all printed arguments and configuration values of vLLM, by its own names
+	Asked    []string          // names of the arguments in vLLM's start command
+	// GraphMode is cudagraph_mode, and GraphSizes are the sizes of captured graphs. They are empty if not printed.
 	GraphMode  string
 	GraphSizes []int
-	SGLang     map[string]string // arguments of SGLang's server by its own names; nil: the server is vLLM
+	SGLang     map[string]string // arguments of an SGLang server by its own names; nil: the server is vLLM
 }
 
-// ReadLog reads the settings of a server of vLLM or SGLang from its start-up log. It fails when neither has printed
-// any.
+// ReadLog reads the settings of a server of vLLM or SGLang from its start-up log. It returns an error if the log has
+// neither engine's settings.
 func ReadLog(r io.Reader) (*Log, error) {
 	v, s := newVLLMLines(), newSGLangLines()
 	lines := bufio.NewScanner(r)
@@ -53,14 +53,14 @@ func ReadLog(r io.Reader) (*Log, error) {
 	return &v.Log, v.translate(v.given)
 }
 
-// NoServerError reports a file that no server logged to as it started.
+// NoServerError reports a file that has no log lines of a server's start.
 type NoServerError struct{}
 
 func (*NoServerError) Error() string {
 	return "no line has \"Initializing a V1 LLM engine\" or \"server_args=\", and none starts a server as \"vllm serve\": must be the log of a vLLM or SGLang server from its start, or its start command"
 }
 
-// vllmLines collects the lines of a log about the start of a vLLM server.
+// vllmLines collects the lines of a log that describe the start of a vLLM server.
 type vllmLines struct {
 	Log
 	given  map[string]string
@@ -81,7 +81,7 @@ func newVLLMLines() *vllmLines {
 	}
 }
 
-// read takes in a line.
+// read reads a line.
 func (l *vllmLines) read(line string) {
 	if list, ok := findArguments(line); ok {
 		l.Asked = slices.Sorted(maps.Keys(pairsOf(list)))
@@ -101,11 +101,11 @@ func (l *vllmLines) read(line string) {
 		l.Async = m[1]
 	}
 	if m := l.cache.FindStringSubmatch(line); m != nil {
-		l.KVTokens, _ = strconv.Atoi(strings.ReplaceAll(m[1], ",", "")) // it is all digits
+		l.KVTokens, _ = strconv.Atoi(strings.ReplaceAll(m[1], ",", "")) // the expression allows only digits and commas
 	}
 }
 
-// findArguments returns the list of arguments in a line of a log of vLLM.
+// findArguments returns the list of arguments in a line of a vLLM log.
 func findArguments(line string) (string, bool) {
 	_, list, ok := strings.Cut(line, "non-default args: {")
 	end := strings.LastIndex(list, "}")
@@ -115,8 +115,8 @@ func findArguments(line string) (string, bool) {
 	return list[:end], true
 }
 
-// ReadArguments returns the arguments with which a server of vLLM was started, by its own names, from the line of its log
-// that has them.
+// ReadArguments returns the arguments in a line of a log that lists the arguments of a vLLM server. They have vLLM's
+// own names.
 func ReadArguments(line string) (map[string]string, bool) {
 	list, ok := findArguments(line)
 	if !ok {
@@ -125,14 +125,14 @@ func ReadArguments(line string) (map[string]string, bool) {
 	return pairsOf(list), true
 }
 
-// pairsOf returns the names and values of a dictionary.
+// pairsOf returns the names and values of a printed dictionary.
 func pairsOf(list string) map[string]string {
 	all := map[string]string{}
 	addPairs(all, list, ":")
 	return all
 }
 
-// collectPairs adds the pairs of names and values.
+// collectPairs adds pairs of names and values. The first value of a name counts.
 func collectPairs(into map[string]string, pairs [][]string) {
 	for _, pair := range pairs {
 		if _, ok := into[pair[1]]; !ok {
@@ -141,7 +141,7 @@ func collectPairs(into map[string]string, pairs [][]string) {
 	}
 }
 
-// translate turns arguments of vLLM into flags; given ones win.
+// translate converts arguments of vLLM to flags. Given arguments take precedence over the configuration.
 func (l *Log) translate(given map[string]string) error {
 	raw := l.Known
 	for key, text := range given {

@@ -16,16 +16,16 @@ import (
 	"github.com/replay-llm/replay/schema"
 )
 
-// argument is one of a command. It is a switch where it has no value.
+// argument is one argument of a command. It is a switch if its value is empty.
 type argument struct{ name, value string }
 
-// arguments are those of the servers of a pool.
+// arguments holds the arguments of the servers of a pool.
 type arguments struct {
 	list   []argument
-	config [][2]string // settings of TensorRT-LLM that stand in a file, by names with dots
+	config [][2]string // settings of TensorRT-LLM in its settings file, by names with dots between objects
 }
 
-// words returns arguments as the words of a command.
+// words returns the arguments as words of a command.
 func (a *arguments) words() []string {
 	var all []string
 	for _, x := range a.list {
@@ -37,18 +37,20 @@ func (a *arguments) words() []string {
 	return all
 }
 
-// add adds an argument by its name with underscores.
+// add adds an argument. The name may have underscores.
 func (a *arguments) add(name, value string) {
 	a.list = append(a.list, argument{"--" + strings.ReplaceAll(name, "_", "-"), value})
 }
 
-// rowsInOrder returns the settings of engines and hardware, those of deployment files in their order first.
+// rowsInOrder returns the settings of engines and hardware. The settings of deployment files come first, in the order
+// of those files.
 func rowsInOrder() []schema.Row {
 	all := append(hardware.Settings(), engineargs.Rows()...)
 	return append(schema.Placed(all), slices.DeleteFunc(all, func(r schema.Row) bool { return r.File.Place != 0 })...)
 }
 
-// isSimulated reports whether a setting is one of the simulation, of the hardware or of requests, which no server is started with.
+// isSimulated reports whether a setting describes the simulation, the hardware or the requests. Servers have no
+// argument for it.
 func isSimulated(flag string) bool {
 	switch flag {
 	case "gpu", "model", "engine", "gpu-file", "op-tables", "timing-profile", "planner-profile-data", "speedup-ratio", "decode-speedup-ratio", "startup-time",
@@ -59,8 +61,8 @@ func isSimulated(flag string) bool {
 	return false
 }
 
-// engineName returns the name that a setting has in the arguments of an engine, "" if it has none. negated reports whether the
-// argument is the opposite.
+// engineName returns the name of a setting in the arguments of an engine, "" if it has none. The result negated
+// reports whether the argument is the opposite of the setting.
 func engineName(r *schema.Row, engine string) (name string, negated bool) {
 	for field := range strings.FieldsSeq(r.Log) {
 		of, name, _ := strings.Cut(field, ":")
@@ -69,7 +71,8 @@ func engineName(r *schema.Row, engine string) (name string, negated bool) {
 			return name, negated
 		}
 	}
-	if own, ok := strings.CutPrefix(r.Key, "sglang."); ok && engine == "sglang" && !strings.Contains(own, ".") && !slices.Contains([]string{"clip_max_new_tokens", "overlap", "sliding_window_size"}, own) { // which it has no arguments for
+	// The engine has no arguments for the three excluded keys.
+	if own, ok := strings.CutPrefix(r.Key, "sglang."); ok && engine == "sglang" && !strings.Contains(own, ".") && !slices.Contains([]string{"clip_max_new_tokens", "overlap", "sliding_window_size"}, own) {
 		return own, false
 	}
 	if engine == "vllm" {
@@ -116,7 +119,7 @@ func (w *writer) writeArguments(p *Pool) arguments {
 		case isSimulated(key):
 		case w.target == "dynamo" && name == "schedule_low_priority_values_first" && value == "true":
 			w.miss("%s %s: Dynamo's worker of SGLang refuses it", key, value)
-		case key == "speculative-config": // of SGLang's engines it has what is simulated alone
+		case key == "speculative-config": // for SGLang, it holds only what is simulated
 		case r.Only != "" && r.Only != w.Engine:
 		case name == "" && value == r.Preset():
 		case name == "":
@@ -131,7 +134,7 @@ func (w *writer) writeArguments(p *Pool) arguments {
 	return a
 }
 
-// addSetting adds a value, or the switch that it stands for.
+// addSetting adds an argument with a value, or the switch that the value selects.
 func (w *writer) addSetting(a *arguments, name, value string, negated, isBool bool) {
 	switch {
 	case value == "unlimited":
@@ -145,7 +148,7 @@ func (w *writer) addSetting(a *arguments, name, value string, negated, isBool bo
 	}
 }
 
-// sizeOf returns a number that may not be given, 1 then.
+// sizeOf returns the number in text, and 1 if text is not a number.
 func sizeOf(text string) int {
 	n, err := strconv.Atoi(text)
 	if err != nil {
@@ -154,11 +157,11 @@ func sizeOf(text string) int {
 	return max(n, 1)
 }
 
-// addParallel adds how the model is divided among GPUs.
+// addParallel adds the division of the model among GPUs.
 func (w *writer) addParallel(a *arguments, take func(string) string) {
 	tp, pp, dp, ep := sizeOf(take("tp")), sizeOf(take("pp")), max(sizeOf(take("dp")), sizeOf(take("attn-dp-size"))), sizeOf(take("ep"))
 	if w.Engine == "sglang" {
-		a.add("tp_size", strconv.Itoa(tp*dp)) // attention is divided into dp of them
+		a.add("tp_size", strconv.Itoa(tp*dp)) // each of the dp attention groups has tp of these GPUs
 		if pp > 1 {
 			a.add("pp_size", strconv.Itoa(pp))
 		}
@@ -183,7 +186,7 @@ func (w *writer) addParallel(a *arguments, take func(string) string) {
 	}
 }
 
-// addPrecision adds the types of weights and KV cache.
+// addPrecision adds the types of the weights and of the KV cache.
 func (w *writer) addPrecision(a *arguments, take func(string) string) {
 	switch weights := take("quantization"); weights {
 	case "", "auto":
@@ -200,7 +203,7 @@ func (w *writer) addPrecision(a *arguments, take func(string) string) {
 	}
 }
 
-// addGraphs adds the mode of graphs, if it is not the server's default.
+// addGraphs adds the mode of graphs if it is not the server's default.
 func (w *writer) addGraphs(a *arguments, take func(string) string) {
 	switch graphs := take("graphs"); {
 	case graphs == "none" && w.Engine == "vllm":
@@ -214,7 +217,7 @@ func (w *writer) addGraphs(a *arguments, take func(string) string) {
 	}
 }
 
-// addBlocks adds the size of the KV cache, if it is given and does not follow from the memory.
+// addBlocks adds the size of the KV cache if it is given. Otherwise the size follows from the memory.
 func (w *writer) addBlocks(a *arguments, p *Pool, take func(string) string) {
 	blocks := take("num-gpu-blocks")
 	switch {
@@ -226,7 +229,7 @@ func (w *writer) addBlocks(a *arguments, p *Pool, take func(string) string) {
 	}
 }
 
-// addDrafts adds vLLM's own keys of a speculative configuration, without those of the simulation.
+// addDrafts adds vLLM's own keys of a speculative configuration, without the keys of the simulation.
 func (w *writer) addDrafts(a *arguments, text, tokens string) {
 	all := map[string]json.RawMessage{}
 	if text != "" {
@@ -253,7 +256,7 @@ func (w *writer) addDrafts(a *arguments, text, tokens string) {
 	}
 }
 
-// quoteWord returns a word as a shell takes it.
+// quoteWord quotes a word for a shell if necessary.
 func quoteWord(word string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:=@,+*", r)
@@ -264,7 +267,7 @@ func quoteWord(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// writeFlat returns settings of a file with dots between objects as YAML.
+// writeFlat returns settings as YAML. Their names have dots between objects.
 func writeFlat(config [][2]string) string {
 	var b strings.Builder
 	open := ""
@@ -284,7 +287,7 @@ func writeFlat(config [][2]string) string {
 	return b.String()
 }
 
-// writeTRTLLM returns the arguments of a TensorRT-LLM server, on the command line and in its file.
+// writeTRTLLM returns the arguments of a TensorRT-LLM server for its command line and for its settings file.
 func (w *writer) writeTRTLLM(p *Pool) arguments {
 	var a arguments
 	rest := maps.Clone(p.Settings)
@@ -330,16 +333,17 @@ func (w *writer) writeTRTLLM(p *Pool) arguments {
 	return a
 }
 
-// tokensPerBlock is TensorRT-LLM's default.
+// tokensPerBlock is the default of TensorRT-LLM.
 const tokensPerBlock = "32"
 
-// placeTRTLLM returns the settings that follow from the pool's place in the cluster: top-level settings, and those in objects.
+// placeTRTLLM returns the settings that follow from the pool's role and the router. They are separated into top-level
+// settings and settings inside objects.
 func (w *writer) placeTRTLLM(p *Pool, rest map[string]string) (flat, nested [][2]string) {
 	if p.Role == "" {
 		return nil, nil
 	}
 	nested = append(nested, [2]string{"cache_transceiver_config.backend", "DEFAULT"})
-	if p.Role == "prefill" && rest["disable-overlap-scheduler"] != "true" { // which workers that only prefill do not support
+	if p.Role == "prefill" && rest["disable-overlap-scheduler"] != "true" { // workers that only prefill do not support it
 		delete(rest, "disable-overlap-scheduler")
 		flat = append(flat, [2]string{"disable_overlap_scheduler", "true"})
 	}

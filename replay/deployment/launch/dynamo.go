@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// dynamoRelease is the release of Dynamo with the examples that graphs follow.
+// dynamoRelease is the release of Dynamo that has the examples for these graphs.
 const dynamoRelease = "1.3.1"
 
 // runtimeImage returns Dynamo's image of the engine.
@@ -14,12 +14,13 @@ func (w *writer) runtimeImage() string {
 	return fmt.Sprintf("nvcr.io/nvidia/ai-dynamo/%s-runtime:%s", name, dynamoRelease)
 }
 
-// runtimeRelease returns the release of the engine in Dynamo's image, as the requirements of ai-dynamo on PyPI have it.
+// runtimeRelease returns the release of the engine in Dynamo's image, from the requirements of the package ai-dynamo
+// on PyPI.
 func (w *writer) runtimeRelease() string {
 	return map[string]string{"vllm": "0.23.0", "sglang": "0.5.14", "trtllm": "1.3.0rc19"}[w.Engine]
 }
 
-// writeDynamo returns a DynamoGraphDeployment.
+// writeDynamo returns the files of a DynamoGraphDeployment.
 func (w *writer) writeDynamo() []File {
 	mode := "round-robin"
 	if w.needsRouter() {
@@ -64,7 +65,7 @@ func (w *writer) writeDynamoPool(b *strings.Builder, pool int) {
 	writeList(b, "          ", w.dynamoArguments(pool))
 }
 
-// dynamoArguments returns the arguments of Dynamo's worker of an engine, which takes the engine's own.
+// dynamoArguments returns the arguments of Dynamo's worker, which include the arguments of the engine.
 func (w *writer) dynamoArguments(pool int) []string {
 	p := &w.Pools[pool]
 	model := "--model"
@@ -93,7 +94,8 @@ func (w *writer) dynamoArguments(pool int) []string {
 		}
 	default:
 		words = append(words, "--extra-engine-args", "/config/"+w.configOf(p))
-		if block := p.Settings["block-size"]; block != "" { // the worker announces this number, not that of the file
+		// The worker announces this number and not the one in the settings file.
+		if block := p.Settings["block-size"]; block != "" {
 			words = append(words, "--kv-block-size", block)
 		}
 		if events {

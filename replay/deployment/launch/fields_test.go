@@ -15,7 +15,7 @@ import (
 	"github.com/replay-llm/replay/schema"
 )
 
-// fields are names that a program takes, with their types or values, by the kind of file.
+// fields lists the names that a program accepts, by the kind of file. Each name has its types or values.
 type fields map[string]map[string][]string
 
 // readFields reads lists of fields.
@@ -37,7 +37,7 @@ func readFields(t *testing.T, name string) fields {
 	return all
 }
 
-// check reports what a kind of file must not have: a name that is not listed, a value of another type.
+// check returns an error if a file of this kind has a name that is not listed, or a value of another type.
 func (f fields) check(kind, name string, value any) error {
 	types, ok := f[kind][name]
 	if !ok {
@@ -66,7 +66,7 @@ func (f fields) check(kind, name string, value any) error {
 		ok = isBool
 	case "null":
 		ok = value == nil
-	case "string", "strings": // of a list each
+	case "string", "strings": // a scalar, or each scalar of a list
 		ok = isText
 	default:
 		ok = isText && slices.Contains(types, text)
@@ -77,7 +77,7 @@ func (f fields) check(kind, name string, value any) error {
 	return nil
 }
 
-// checkAll checks each scalar of a value.
+// checkAll checks each scalar inside a value.
 func (f fields) checkAll(kind, name string, value any) []error {
 	var all []error
 	switch v := value.(type) {
@@ -97,7 +97,7 @@ func (f fields) checkAll(kind, name string, value any) []error {
 	return all
 }
 
-// readDocuments returns the documents of a YAML text.
+// readDocuments returns the documents in a YAML text.
 func readDocuments(t *testing.T, name, text string) []any {
 	t.Helper()
 	all, err := yamlfile.ListValues(name, []byte(text))
@@ -107,7 +107,8 @@ func readDocuments(t *testing.T, name, text string) []any {
 	return all
 }
 
-// clustersOfEachValue returns clusters of TensorRT-LLM with each setting that its engine has, in each of its values, for one pool and for two.
+// clustersOfEachValue returns clusters of TensorRT-LLM that together have each value of each setting of the engine,
+// for one pool and for two.
 func clustersOfEachValue() map[string]*Cluster {
 	all := map[string]*Cluster{}
 	for name, c := range cases() {
@@ -137,7 +138,8 @@ func clustersOfEachValue() map[string]*Cluster {
 	return all
 }
 
-// The files of trtllm-serve have only settings that TensorRT-LLM has, with values of their types, whatever is planned.
+// TestFieldsOfTRTLLM checks that the files for trtllm-serve have only settings of TensorRT-LLM, with values of the
+// correct types.
 func TestFieldsOfTRTLLM(t *testing.T) {
 	f := readFields(t, "trtllm.fields")
 	checkFile := func(name, file, text string) {
@@ -193,7 +195,7 @@ func TestFieldsOfTRTLLM(t *testing.T) {
 	}
 }
 
-// checkWords checks the arguments of the commands of a script of trtllm-serve.
+// checkWords checks the arguments of the commands in a script for trtllm-serve.
 func checkWords(f fields, script string) (all []error) {
 	for line := range strings.Lines(strings.ReplaceAll(script, "\\\n", " ")) {
 		words := strings.Fields(line)
@@ -216,7 +218,8 @@ func checkWords(f fields, script string) (all []error) {
 	return all
 }
 
-// Graphs of Dynamo have only fields that its operator's DynamoGraphDeployment has, and name ConfigMaps that are in the file.
+// TestFieldsOfGraphs checks that graphs of Dynamo have only fields of its operator's DynamoGraphDeployment. The
+// ConfigMaps they name must be in the file.
 func TestFieldsOfGraphs(t *testing.T) {
 	f := readFields(t, "dynamo.fields")
 	graphs := 0
@@ -239,8 +242,8 @@ func TestFieldsOfGraphs(t *testing.T) {
 	}
 }
 
-// Every target gives the workers of a pool the GPUs and the parallelism of that pool: a container may use exactly the GPUs that
-// its command uses.
+// TestPoolsHaveTheirGPUs checks that every target gives the workers of a pool the GPUs and the parallelism of that
+// pool. A container may use exactly the GPUs that its command uses.
 func TestPoolsHaveTheirGPUs(t *testing.T) {
 	for name, c := range cases() {
 		if len(c.Pools) < 2 {
@@ -252,7 +255,7 @@ func TestPoolsHaveTheirGPUs(t *testing.T) {
 				t.Fatal(err)
 			}
 			configs, got := map[string]string{}, map[string]string{}
-			for range 2 { // a ConfigMap may be the last
+			for range 2 { // twice, because a ConfigMap may be the last document
 				for _, document := range readDocuments(t, name, out.Files[0].Text) {
 					collectPools(got, configs, document)
 				}

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// image returns the image of the engine's release.
+// image returns the image with the engine's release.
 func (w *writer) image() string {
 	switch w.Engine {
 	case "vllm":
@@ -13,7 +13,7 @@ func (w *writer) image() string {
 	case "sglang":
 		return "lmsysorg/sglang:v" + w.Release
 	}
-	if w.Release == "1.3.0" { // which has no final release yet
+	if w.Release == "1.3.0" { // it has no final release yet
 		return "nvcr.io/nvidia/tensorrt-llm/release:" + latestTRTLLM
 	}
 	return "nvcr.io/nvidia/tensorrt-llm/release:" + w.Release
@@ -44,7 +44,7 @@ func writeTexts(b *strings.Builder, files []File) {
 	}
 }
 
-// poolName returns the name of a pool's objects.
+// poolName returns the name of the objects of a pool.
 func (w *writer) poolName(p *Pool) string {
 	if p.Role == "" {
 		return w.Name + "-worker"
@@ -52,7 +52,7 @@ func (w *writer) poolName(p *Pool) string {
 	return w.Name + "-" + p.Role
 }
 
-// podHosts returns the names of the pods of a pool, which its headless service makes.
+// podHosts returns the host names of the pods of a pool. The headless service of the pool provides these names.
 func (w *writer) podHosts(p *Pool) []string {
 	all := make([]string, p.Workers)
 	for i := range all {
@@ -61,8 +61,8 @@ func (w *writer) podHosts(p *Pool) []string {
 	return all
 }
 
-// writeKubernetes returns manifests: workers and, where there are several, a router. Several workers behind a router
-// are a StatefulSet, a single worker is a Deployment.
+// writeKubernetes returns the manifests of the workers and, if there are several workers, of a router. Several
+// workers behind a router are a StatefulSet, and a single worker is a Deployment.
 func (w *writer) writeKubernetes() []File {
 	var b strings.Builder
 	routed := w.needsRouter() && (w.Engine != "trtllm" || w.isSplit())
@@ -140,7 +140,7 @@ func (w *writer) writePool(b *strings.Builder, pool int, routed bool) {
 	fmt.Fprintf(b, "  selector: {app: %s}\n  ports:\n  - {name: http, port: %d, targetPort: http}\n", name, serverPort)
 }
 
-// writeEnvironment writes the variables of a server.
+// writeEnvironment writes the environment variables of a server.
 func (w *writer) writeEnvironment(b *strings.Builder, p *Pool) {
 	b.WriteString("        env:\n        - name: HF_TOKEN\n          valueFrom:\n            secretKeyRef: {name: hf-token, key: token, optional: true}\n")
 	if p.Role != "" && w.Engine == "vllm" {

@@ -1,6 +1,6 @@
 // Package launch writes the start commands of a cluster of servers: commands of vLLM, SGLang and TensorRT-LLM,
-// manifests of Kubernetes, and graphs of Dynamo, each with its own names of settings. Package deployment reads them
-// back.
+// manifests of Kubernetes, and graphs of Dynamo. Each of them has its own names of settings. Package deployment can
+// read them.
 //
 // Read launch.go, then arguments.go, router.go, shell.go, kubernetes.go and dynamo.go.
 package launch
@@ -11,28 +11,28 @@ import (
 	"strings"
 )
 
-// Cluster is what is started.
+// Cluster describes the servers to start.
 type Cluster struct {
-	Name    string // of objects of Kubernetes, which is also in the names of hosts
+	Name    string // name of the Kubernetes objects and part of the host names
 	Engine  string // vllm, sglang or trtllm
-	Release string // of the engine, as 0.33.0
-	Model   string // as the Hugging Face hub has it, or a directory
-	GPU     string // by its name in this program
-	Router  string // policy of this program
+	Release string // release of the engine, such as 0.33.0
+	Model   string // name on the Hugging Face hub, or a directory
+	GPU     string // this program's name of the GPU
+	Router  string // policy by this program's name
 	Pools   []Pool
-	Unknown []string // settings that no target has, with their values
+	Unknown []string // settings that no target supports, with their values
 }
 
-// Pool is workers with the same settings.
+// Pool describes workers with equal settings.
 type Pool struct {
 	Role     string // prefill or decode; "": both
 	Workers  int
-	GPUs     int               // of a worker
-	Nodes    int               // over which the GPUs of a worker are spread
-	Settings map[string]string // by flags of this program; engine arguments without a flag by their keys
+	GPUs     int               // GPUs per worker
+	Nodes    int               // nodes per worker
+	Settings map[string]string // by flags of this program; an engine argument without a flag has its key
 }
 
-// File is a file that a target consists of.
+// File is one of the files of a target.
 type File struct {
 	Name, Text string
 }
@@ -41,13 +41,13 @@ type File struct {
 type Output struct {
 	Target  string
 	Files   []File
-	Missing []string // settings that the target cannot express, as they are in comments of the first file
+	Missing []string // settings that the target does not support, as in the comments of the first file
 }
 
-// Targets returns the names of targets.
+// Targets returns the names of all targets.
 func Targets() []string { return []string{"vllm", "sglang", "trtllm", "dynamo", "kubernetes"} }
 
-// Write returns what starts a cluster.
+// Write returns the files that start a cluster.
 func Write(target string, c *Cluster) (*Output, error) {
 	if err := c.check(target); err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func Write(target string, c *Cluster) (*Output, error) {
 	return &Output{Target: target, Files: files, Missing: w.missing}, nil
 }
 
-// check refuses a target of another engine.
+// check returns an error for an unknown target and for a target of another engine.
 func (c *Cluster) check(target string) error {
 	switch {
 	case !slices.Contains(Targets(), target):
@@ -84,7 +84,7 @@ func (c *Cluster) check(target string) error {
 	return nil
 }
 
-// writer writes one target.
+// writer writes the files of one target.
 type writer struct {
 	*Cluster
 	target  string
@@ -92,7 +92,7 @@ type writer struct {
 	missing []string
 }
 
-// miss notes something that the target cannot express, once.
+// miss records, once, something that the target does not support.
 func (w *writer) miss(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if !slices.Contains(w.missing, text) {
@@ -103,7 +103,7 @@ func (w *writer) miss(format string, args ...any) {
 // isSplit reports whether prefill and decode have separate workers.
 func (w *writer) isSplit() bool { return len(w.Pools) > 1 }
 
-// countWorkers returns the number of workers of all pools.
+// countWorkers returns the number of workers in all pools.
 func (w *writer) countWorkers() int {
 	n := 0
 	for i := range w.Pools {
@@ -120,12 +120,12 @@ func (w *writer) writeHead(b *strings.Builder) {
 	}
 }
 
-// nameEngine returns the engine's name as its makers write it.
+// nameEngine returns the usual spelling of the engine's name.
 func (w *writer) nameEngine() string {
 	return map[string]string{"vllm": "vLLM", "sglang": "SGLang", "trtllm": "TensorRT-LLM"}[w.Engine]
 }
 
-// countAll returns how many workers there are, of how many GPUs.
+// countAll returns a text with the number of workers and of their GPUs.
 func (w *writer) countAll() string {
 	of := func(p *Pool) string {
 		if p.GPUs == 1 {

@@ -15,7 +15,8 @@ import (
 	"github.com/replay-llm/replay/schema"
 )
 
-// cases returns clusters of each engine by name, of which one sets all that its engine has arguments for.
+// cases returns clusters of each engine by name. One cluster of each engine sets every setting that the engine has
+// arguments for.
 func cases() map[string]*Cluster {
 	base := func(engine, release string, pools ...Pool) *Cluster {
 		for i := range pools {
@@ -62,10 +63,10 @@ func cases() map[string]*Cluster {
 	return all
 }
 
-// targetsOf returns the targets that a cluster can be written for.
+// targetsOf returns the targets that support the engine of a cluster.
 func targetsOf(c *Cluster) []string { return []string{c.Engine, "dynamo", "kubernetes"} }
 
-// rewrite makes the files of testdata anew.
+// rewrite reports whether the test must write the files in testdata again.
 func rewrite() bool { return flag.Lookup("rewrite").Value.String() == "true" }
 
 func TestMain(m *testing.M) {
@@ -74,7 +75,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// The output equals testdata, which the engines' own parsers and Kubernetes' own types have read (make launch).
+// TestFiles checks that the output equals testdata. The target make launch checks testdata with the parsers of the
+// engines and the types of Kubernetes.
 func TestFiles(t *testing.T) {
 	for name, c := range cases() {
 		for _, target := range targetsOf(c) {
@@ -102,8 +104,8 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// The start commands, read back, have exactly the settings that were to be written. What is read of the other targets is the same
-// (cmd/replay/machines, TestReadsWhatIsEmitted).
+// TestCommandsHaveTheSettings checks that the start commands, when read again, have exactly the settings that were to
+// be written. TestReadsWhatIsEmitted in cmd/replay/machines checks that the other targets read the same.
 func TestCommandsHaveTheSettings(t *testing.T) {
 	for name, c := range cases() {
 		out, err := Write(c.Engine, c)
@@ -116,7 +118,7 @@ func TestCommandsHaveTheSettings(t *testing.T) {
 		}
 		for i := range commands {
 			config := map[string]string{}
-			if files := out.Files[1:]; len(files) > 0 { // one for all pools, or one for each
+			if files := out.Files[1:]; len(files) > 0 { // one for all pools, or one for each pool
 				config = flattenText(files[min(i, len(files)-1)].Text)
 			}
 			got, err := commands[i].Flags(config)
@@ -138,7 +140,7 @@ func TestCommandsHaveTheSettings(t *testing.T) {
 	}
 }
 
-// flattenText returns the settings of a file by names with dots between objects.
+// flattenText returns the settings of a file. Their names have dots between objects.
 func flattenText(text string) map[string]string {
 	all, object := map[string]string{}, ""
 	for line := range strings.Lines(text) {
@@ -155,8 +157,8 @@ func flattenText(text string) map[string]string {
 	return all
 }
 
-// Every setting of an engine changes what is written, as an argument or as one that is missing, except those of the
-// simulation.
+// TestNoSettingIsLost checks that every setting of an engine changes the output, as an argument or as a missing one.
+// Settings of the simulation are excepted.
 func TestNoSettingIsLost(t *testing.T) {
 	for _, engine := range []string{"vllm", "sglang", "trtllm"} {
 		c := cases()[engine]
@@ -187,7 +189,8 @@ func TestNoSettingIsLost(t *testing.T) {
 	}
 }
 
-// What a target cannot express is said: engine settings without an argument, policies that a router does not have.
+// TestMissing checks that the output names what a target does not support: engine settings without an argument, and
+// policies that a router does not have.
 func TestMissing(t *testing.T) {
 	c := cases()["vllm"]
 	c.Pools[0].Settings = maps.Clone(c.Pools[0].Settings)

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// Releases of the routers. Their arguments were checked with the parsers of these.
+// These are the releases of the routers. Their arguments were checked with the parsers of these releases.
 const (
 	vllmRouter = "vllm-router==0.1.17"
 )
 
-// Ports of servers.
+// These are the ports of the servers.
 const (
 	serverPort    = 8000
 	eventsPort    = 5557
@@ -19,7 +19,7 @@ const (
 	bootstrapPort = 8998
 )
 
-// needsRouter reports whether requests must be spread over servers.
+// needsRouter reports whether the cluster has several workers that need a router.
 func (w *writer) needsRouter() bool { return w.isSplit() || w.countWorkers() > 1 }
 
 // followsEvents reports whether the router reads the KV events of the servers.
@@ -27,7 +27,7 @@ func (w *writer) followsEvents() bool {
 	return w.needsRouter() && w.Router == "kv" && (w.target == "dynamo" || w.Engine == "vllm" && !w.isSplit())
 }
 
-// policy returns what the router of the target calls the policy.
+// policy returns the name of the policy in the router of the target.
 func (w *writer) policy() string {
 	names := map[string]string{"round_robin": "round_robin", "random": "random", "p2c": "power_of_two"}
 	if w.target == "dynamo" {
@@ -61,7 +61,8 @@ func (w *writer) policy() string {
 	return "power_of_two"
 }
 
-// routerCommand returns the command of the router in front of servers at these addresses, by pool.
+// routerCommand returns the command of the router and the groups of its arguments. The hosts of the servers are
+// listed by pool.
 func (w *writer) routerCommand(hosts [][]string) (words []string, groups [][]string) {
 	if w.Engine == "trtllm" {
 		return []string{"trtllm-serve", "disaggregated"}, [][]string{{"--config", w.place(splitName)}}
@@ -95,7 +96,7 @@ func (w *writer) routerCommand(hosts [][]string) (words []string, groups [][]str
 	if policy == "kv_aware" {
 		block := w.Pools[0].Settings["block-size"]
 		if block == "" {
-			block = "16" // vLLM's
+			block = "16" // vLLM's default
 		}
 		groups = append(groups, []string{"--kv-event-block-size", block}, []string{"--kv-event-model", w.Model})
 		for _, host := range hosts[0] {
@@ -105,10 +106,10 @@ func (w *writer) routerCommand(hosts [][]string) (words []string, groups [][]str
 	return words, groups
 }
 
-// splitName is the file of the router of trtllm-serve, which sends prompts to prefill servers and answers to decode servers.
+// splitName is the settings file of the router of trtllm-serve for separate prefill and decode servers.
 const splitName = "disaggregated.yaml"
 
-// place returns the path of a file of settings where the target has it.
+// place returns the path of a settings file in the target.
 func (w *writer) place(name string) string {
 	if w.target == "kubernetes" {
 		return "/config/" + name
@@ -116,7 +117,7 @@ func (w *writer) place(name string) string {
 	return name
 }
 
-// writeSplit returns the file of the router of trtllm-serve.
+// writeSplit returns the settings file of the router of trtllm-serve.
 func (w *writer) writeSplit(hosts [][]string) File {
 	policy := w.policy()
 	var b strings.Builder

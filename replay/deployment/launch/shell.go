@@ -6,10 +6,11 @@ import (
 	"strings"
 )
 
-// configName is the file of settings of a TensorRT-LLM server.
+// configName is the settings file of a TensorRT-LLM server.
 const configName = "trtllm.yaml"
 
-// configOf returns the file of a pool: there is one for all, unless pools differ.
+// configOf returns the name of the settings file of a pool. All pools have one common file unless their settings
+// differ.
 func (w *writer) configOf(p *Pool) string {
 	if slices.ContainsFunc(w.pools, func(a arguments) bool { return !slices.Equal(a.config, w.pools[0].config) }) {
 		return p.Role + "-" + configName
@@ -17,7 +18,7 @@ func (w *writer) configOf(p *Pool) string {
 	return configName
 }
 
-// listConfigs returns the files of settings of TensorRT-LLM servers.
+// listConfigs returns the settings files of the TensorRT-LLM servers.
 func (w *writer) listConfigs() []File {
 	var all []File
 	for i := range w.Pools {
@@ -29,7 +30,7 @@ func (w *writer) listConfigs() []File {
 	return all
 }
 
-// serverCommand returns the words that start a server, before its arguments.
+// serverCommand returns the words of a command that starts a server, up to its arguments.
 func (w *writer) serverCommand() []string {
 	switch w.Engine {
 	case "vllm":
@@ -40,7 +41,7 @@ func (w *writer) serverCommand() []string {
 	return []string{"trtllm-serve", "serve", w.Model}
 }
 
-// ownArguments returns the arguments of a server of a pool that follow from its place in the cluster.
+// ownArguments returns the arguments that follow from the role of a server's pool and from the router.
 func (w *writer) ownArguments(p *Pool, config string) []argument {
 	all := []argument{{"--host", "0.0.0.0"}, {"--port", fmt.Sprint(serverPort)}}
 	switch w.Engine {
@@ -64,7 +65,7 @@ func (w *writer) ownArguments(p *Pool, config string) []argument {
 	return all
 }
 
-// hostsOf returns names of the hosts of a pool.
+// hostsOf returns the host names of a pool.
 func (w *writer) hostsOf(p *Pool, pattern string) []string {
 	name := p.Role
 	if name == "" {
@@ -77,7 +78,7 @@ func (w *writer) hostsOf(p *Pool, pattern string) []string {
 	return all
 }
 
-// writeShell returns the start commands of the servers and of the router before them.
+// writeShell returns the start commands of the servers and of their router.
 func (w *writer) writeShell() []File {
 	var b strings.Builder
 	var hosts [][]string
@@ -134,7 +135,7 @@ func (w *writer) writeShellRouter(b *strings.Builder, hosts [][]string) {
 	b.WriteString("\n")
 }
 
-// nameHosts names the first and the last of hosts.
+// nameHosts returns a text with the first and the last of the hosts.
 func nameHosts(hosts []string) string {
 	if len(hosts) == 1 {
 		return hosts[0]
