@@ -4,7 +4,7 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// planWaiting admits requests from the head of the line.
+// planWaiting admits requests from the head of the queue.
 func (c *Core) planWaiting(p *pass) {
 	p.ran = len(p.flight.shares)
 	for c.waiting.Len() > 0 && !c.cfg.Crowded(len(c.running)+c.apart.gone) && p.lost == 0 {
@@ -14,8 +14,8 @@ func (c *Core) planWaiting(p *pass) {
 	}
 }
 
-// admitHead lets the head of the line in and gives it its first chunk, if there
-// is room for it. It reports whether there was.
+// admitHead admits the head of the queue and plans its first chunk if there is room for it. It returns false if
+// planWaiting must stop.
 func (c *Core) admitHead(p *pass) bool {
 	s := c.waiting.Front()
 	hits := c.pool.Cached(s)
@@ -25,7 +25,7 @@ func (c *Core) admitHead(p *pass) bool {
 	return c.admitRequest(p, s, hits, min(hits<<c.shift, c.findableTokens(&c.requests[s])))
 }
 
-// admitRequest admits s, of which the given number of tokens is cached, as admitHead does.
+// admitRequest admits s like admitHead. Its first hits blocks are cached; cached is their number of tokens to reuse.
 func (c *Core) admitRequest(p *pass, s slot, hits, cached int) bool {
 	r := &c.requests[s]
 	want := r.target - cached
@@ -69,13 +69,12 @@ func (c *Core) admitRequest(p *pass, s slot, hits, cached int) bool {
 	p.out.Admitted = append(p.out.Admitted, scheduler.Admission{
 		Request: r.id, Again: again, Reused: min(cached, r.input), FromHost: c.pool.FromHost(s, cached),
 	})
-	r.midway = prompt // until its share is known
+	r.midway = prompt // until scheduleTokens sets it
 	c.scheduleTokens(p, s, want)
 	return !(want == 0 && p.budget == 0)
 }
 
-// findableTokens returns the number of tokens of r that may be found cached at
-// most.
+// findableTokens returns the maximum number of tokens of r that a lookup may find in the cache.
 func (c *Core) findableTokens(r *request) int {
 	if c.rules.RecomputeLast {
 		return r.target - 1
@@ -83,8 +82,7 @@ func (c *Core) findableTokens(r *request) int {
 	return r.input
 }
 
-// findableBlocks returns the number of blocks of r that may be found cached at
-// most.
+// findableBlocks returns the maximum number of blocks of r that a lookup may find in the cache.
 func (c *Core) findableBlocks(r *request) int {
 	most := c.findableTokens(r)
 	switch {
@@ -96,9 +94,8 @@ func (c *Core) findableBlocks(r *request) int {
 	return (most + c.mask) >> c.shift
 }
 
-// hasRoom reports whether r, with its first blocks cached, can be admitted
-// with the given number of its tokens computed, and that all of its tokens
-// would fit.
+// hasRoom reports whether there is room to admit r, with its first hits blocks cached and the given number of its
+// tokens computed. With ReserveWhole, all tokens of r must fit.
 func (c *Core) hasRoom(r *request, hits, tokens int) bool {
 	whole := 0
 	if c.rules.ReserveWhole {

@@ -9,8 +9,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// If a block is named with the token after it, its content is stored with its first block and removed with its last,
-// for any tokens after these.
+// If the name of a block includes the next token, events report the content without it. The content is stored with
+// its first block and removed with its last block, for any next token.
 func TestAheadEvents(t *testing.T) {
 	copies, removed := 0, 0
 	for seed := range uint64(400) {
@@ -42,7 +42,7 @@ func TestAheadEvents(t *testing.T) {
 	}
 }
 
-// drive runs the requests as far as they go, and shows the events.
+// drive runs the requests as far as possible and calls each with the events.
 func (d *drawn) drive(t *testing.T, each func(*scheduler.KVEvent)) {
 	t.Helper()
 	core, err := vllm.New(d.cfg)

@@ -11,7 +11,8 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// A pass allocates nothing after a warm-up with requests of a repeated trace on a pool that is too small for them.
+// After a warm-up, a pass allocates no memory. The requests are of a repeated trace, on a pool that is too small for
+// them.
 func TestPassDoesNotAllocate(t *testing.T) {
 	for name, engine := range map[string]struct {
 		rules   vllm.Rules
@@ -26,7 +27,7 @@ func TestPassDoesNotAllocate(t *testing.T) {
 			tree := prompt.NewTree(64, 16, prompt.Options{Joined: true})
 			prompts := tree.AddAll(300, func(i int) (ids []uint64, tokens int) {
 				for k := range uint64(4 + i%17) {
-					ids = append(ids, k+uint64(k/4*1000*uint64(i%100))) // the first four in common
+					ids = append(ids, k+uint64(k/4*1000*uint64(i%100))) // the first four ids are common
 				}
 				return ids, len(ids)*64 - i%64
 			})

@@ -8,29 +8,28 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// calm is the account of requests that are steady: they gain one token in every
-// pass and nothing else happens to them, so no pass reads them. They wake
-// when they open a block, sample their last token or lose their place.
+// calm is the state of steady requests: requests that gain one token in every pass and do nothing else, so that
+// passes need not read them. A steady request wakes up when it opens a block, samples its last token or is preempted.
 type calm struct {
-	off bool // no request is ever steady
-	// byBlocks is whether how long a pass takes depends on the blocks that are held.
+	off bool // requests never become steady
+	// byBlocks reports whether the duration of a pass depends on the number of held blocks.
 	byBlocks bool
 	lively   []slot // running requests that are not steady, in order of admission
-	count    int    // steady requests
-	targets  int64  // Σ (target - since) over them: at plan n they have targets + count·n tokens
-	// calendar lists the requests that wake in a plan, by its number modulo len. An entry is
-	// stale when the request is not steady or wakes in another plan.
+	count    int    // number of steady requests
+	targets  int64  // Σ (target - since) over steady requests: at plan n they have targets + count·n tokens
+	// calendar contains the requests that wake up in a plan, indexed by the number of the plan modulo its length. An
+	// entry is stale if the request is not steady or wakes up in another plan.
 	calendar [][]slot
-	marked   []uint64 // a bit for each entry of calendar that is not empty
+	marked   []uint64 // a bit for each non-empty entry of calendar
 
-	delivered int64    // the latest plan with an ended pass
-	lastEnd   sim.Time // its end
+	delivered int64    // the latest plan of a finished pass
+	lastEnd   sim.Time // end of this pass
 }
 
 func (k *calm) init(cfg *Config) {
 	r := &cfg.Rules
-	// Where a request can lose its place after it has been given tokens, or a
-	// planner reads all requests, all are read.
+	// No request becomes steady if a request can be preempted after its tokens were planned, or if a planner reads
+	// all requests.
 	k.off = cfg.Planner || cfg.Speculation != nil || cfg.Scheduling == ByPriority || !r.WholeAllocation || !r.LastVictim || !r.AdmitIdle
 	k.calendar = make([][]slot, 2*cfg.BlockTokens)
 	k.marked = make([]uint64, (len(k.calendar)+63)/64)
@@ -38,20 +37,20 @@ func (k *calm) init(cfg *Config) {
 	k.byBlocks = !whole || !r.MixedStep
 }
 
-// addWake enters s, which wakes in a plan.
+// addWake adds s to the calendar for a plan.
 func (k *calm) addWake(s slot, plan int64) {
 	at := plan % int64(len(k.calendar))
 	k.calendar[at] = append(k.calendar[at], s)
 	k.marked[at/64] |= 1 << (at % 64)
 }
 
-// clearBucket empties an entry of the calendar.
+// clearBucket clears an entry of the calendar.
 func (k *calm) clearBucket(at int64) {
 	k.calendar[at] = k.calendar[at][:0]
 	k.marked[at/64] &^= 1 << (at % 64)
 }
 
-// removeLively takes s from the lively ones; it stands far back.
+// removeLively removes s from lively. It searches from the end, because s is usually near the end.
 func (k *calm) removeLively(s slot) {
 	for i := len(k.lively) - 1; i >= 0; i-- {
 		if k.lively[i] == s {
@@ -61,7 +60,7 @@ func (k *calm) removeLively(s slot) {
 	}
 }
 
-// wakeDue makes the requests lively that are due in the plan that begins.
+// wakeDue wakes up the requests that are due in the plan that begins.
 func (c *Core) wakeDue() {
 	at := c.plans % int64(len(c.calm.calendar))
 	if c.calm.marked[at/64]>>(at%64)&1 == 0 {
@@ -76,7 +75,7 @@ func (c *Core) wakeDue() {
 	c.calm.clearBucket(at)
 }
 
-// insertLively puts s among the lively ones, in its place.
+// insertLively inserts s into lively in order of admission.
 func (c *Core) insertLively(s slot) {
 	all := append(c.calm.lively, s)
 	i := len(all) - 1
@@ -87,8 +86,8 @@ func (c *Core) insertLively(s slot) {
 	c.calm.lively = all
 }
 
-// endSteady writes out the numbers of s, which is steady no more. When the pass
-// before has not ended, its token is still to come.
+// endSteady updates the counters of s, which is no longer steady. If the previous pass has not ended, s still gains a
+// token from it.
 func (c *Core) endSteady(s slot) {
 	r := &c.requests[s]
 	n := c.plans - r.since
@@ -110,14 +109,14 @@ func (c *Core) endSteady(s slot) {
 	}
 }
 
-// reserveSteady takes the tokens of the steady requests from the budget. Where
-// other requests may have to take precedence over one of them, all become lively.
+// reserveSteady subtracts the tokens of the steady requests from the budget. If other requests may take precedence
+// over a steady request, all requests become lively.
 func (c *Core) reserveSteady(p *pass) {
 	if c.calm.count == 0 {
 		return
 	}
 	wants, singles := 0, 0
-	ahead := uint64(1) << 63 // order of the first request that wants several tokens
+	ahead := uint64(1) << 63 // order of the first request with more than one token to compute
 	for _, s := range c.calm.lively {
 		r := &c.requests[s]
 		switch want := r.target - r.computed; {
@@ -142,7 +141,7 @@ func (c *Core) reserveSteady(p *pass) {
 	c.calm.lively = append(c.calm.lively[:0], c.running...)
 }
 
-// lastSteady returns the order of the steady request that was admitted last.
+// lastSteady returns the order of the last admitted steady request.
 func (c *Core) lastSteady() uint64 {
 	for i := len(c.running) - 1; i >= 0; i-- {
 		if r := &c.requests[c.running[i]]; r.state == steady {
@@ -152,8 +151,8 @@ func (c *Core) lastSteady() uint64 {
 	return 0
 }
 
-// markSteady makes steady, from the next plan on, the requests that have decoded in f and will
-// do nothing else for a while.
+// markSteady marks requests as steady, from the next plan on, if they have decoded in f and only gain tokens for a
+// while.
 func (c *Core) markSteady(f *flight) {
 	if c.calm.off {
 		return
@@ -162,7 +161,7 @@ func (c *Core) markSteady(f *flight) {
 	for i := range f.shares {
 		x := &f.shares[i]
 		r := &c.requests[x.slot]
-		// Its second token at least, so that all to come are like each other.
+		// From its second token on, all further tokens are alike.
 		if !x.samples || x.tokens != 1 || r.target < r.input+2 || r.state != running {
 			continue
 		}
@@ -185,8 +184,7 @@ func (c *Core) markSteady(f *flight) {
 	}
 }
 
-// windowLag returns how many computed tokens of a request that decodes windows do not
-// count yet.
+// windowLag returns how many computed tokens of a decoding request do not count for windows yet.
 func (c *Core) windowLag() int {
 	if c.rules.WindowLag && c.rules.TwoInFlight {
 		return 1
@@ -194,7 +192,7 @@ func (c *Core) windowLag() int {
 	return 0
 }
 
-// deliverSteady ends the pass f for requests without a share in it.
+// deliverSteady ends pass f for requests without a share in it.
 func (c *Core) deliverSteady(f *flight, p *scheduler.Pass) {
 	n := f.steady + len(f.extra)
 	p.Tokens += n

@@ -30,8 +30,8 @@ func passes(t *testing.T, core scheduler.Core, arrivals []schedulertest.Arrival)
 	return all
 }
 
-// A planner has every request read in every pass. Without one the passes
-// are the same, in tight memory and wide, with short budgets and long prompts.
+// With a planner, every request is read in every pass. Without a planner the passes are the same, with little and
+// much memory, small budgets and long prompts.
 func TestSteadyRequestsChangeNothing(t *testing.T) {
 	preempted, cut, cases := 0, 0, long.Cases(uint64(100), 400)
 	for seed := range cases {
@@ -75,8 +75,7 @@ func TestSteadyRequestsChangeNothing(t *testing.T) {
 	}
 }
 
-// With every choice as in the reference and memory for all, this core is the
-// reference's, to the last digit.
+// With all rules of the reference and enough memory, this core equals the reference's core to the last digit.
 func TestReferenceRules(t *testing.T) {
 	for seed := range uint64(60) {
 		rng := rand.New(rand.NewPCG(seed, 4))

@@ -9,7 +9,7 @@ import (
 
 var _ scheduler.Core = (*Core)(nil)
 
-// Cancel removes a request from any state, and from the pass that is already planned, which takes as long as planned.
+// Cancel removes a request in any state. It is also removed from the planned pass, which keeps its planned duration.
 func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
 	p.Reset(now)
 	s, ok := c.findSlot(id)
@@ -23,7 +23,7 @@ func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
 	}
 	switch r.state {
 	case steady:
-		c.plans++ // as if the next plan had begun, which is when requests settle
+		c.plans++ // as in the next plan, because steady requests are updated there
 		c.endSteady(s)
 		c.plans--
 	case running:
@@ -40,13 +40,13 @@ func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
 	return true
 }
 
-// findSlot is the slot of a request, when it is here.
+// findSlot returns the slot of a request; the result is false if it is not on the core.
 func (c *Core) findSlot(id sim.RequestID) (slot, bool) {
 	i := slices.IndexFunc(c.requests, func(r request) bool { return r.id == id && r.state != gone })
 	return slot(i), i >= 0
 }
 
-// remove takes s out of a planned pass.
+// remove removes s from a planned pass.
 func (f *flight) remove(s slot) {
 	for i := range f.shares {
 		if x := &f.shares[i]; x.slot == s && !x.dropped {

@@ -7,7 +7,7 @@ import (
 	"github.com/replay-llm/replay/internal/invariant"
 )
 
-// checkAccounts holds the core's accounts against each other.
+// checkAccounts panics if the counters of the core do not agree.
 func (c *Core) checkAccounts() {
 	if !invariant.Enabled {
 		return
@@ -39,22 +39,21 @@ func (c *Core) checkAccounts() {
 	}
 }
 
-// largeCheck is the number of blocks that are checked after every pass. Of a larger
-// pool all are checked after several passes, the more the larger it is.
+// largeCheck is the maximum number of blocks for a check after every pass. A larger pool is checked less often,
+// depending on its size.
 const largeCheck = 2048
 
-// Check holds the pool's accounts against each other.
+// Check panics if the counters of the pool do not agree.
 func (p *device) Check() { p.checkHolders(p.noHolders()) }
 
-// noHolders returns a count of holders for every block, all 0, until the next
-// call.
+// noHolders returns a slice with a zero holder count per block, valid until the next call.
 func (p *device) noHolders() []int32 {
 	p.counts = slices.Grow(p.counts[:0], len(p.all))[:len(p.all)]
 	clear(p.counts)
 	return p.counts
 }
 
-// checkHolders counts holders of blocks other than those in holders.
+// checkHolders adds the holders of running and kept requests to holders, and compares the sums with the blocks.
 func (p *device) checkHolders(holders []int32) {
 	for _, all := range [...][]slot{p.core.running, p.core.kept} {
 		for _, s := range all {

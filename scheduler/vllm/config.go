@@ -6,12 +6,12 @@ import (
 	"github.com/replay-llm/replay/scheduler/vllm/windows"
 )
 
-// What an engine is made with.
+// Types of the configuration of an engine.
 type (
 	Config      = config.Config
 	Settings    = config.Settings
-	Rules       = rules.Rules    // chooses, rule by rule, between vLLM's own scheduler and the reference simulator
-	Windows     = windows.Groups // the groups of KV blocks of a model with layers that do not attend to every token before one
+	Rules       = rules.Rules    // selects, rule by rule, between vLLM's own scheduler and the reference simulator
+	Windows     = windows.Groups // groups of KV blocks of a model with layers that do not attend to all earlier tokens
 	Warmup      = config.Warmup
 	Speculation = config.Speculation
 	Preemption  = config.Preemption

@@ -11,16 +11,15 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// A request of 4 tokens and answers of 5 needs two blocks of 4 by vLLM's own
-// rules, since its last token gets no place, and three by the reference's; vLLM
-// keeps one block more out of use.
+// A request with 4 prompt and 5 answer tokens needs two blocks of 4 by vLLM's own rules, because its last token is
+// not stored. By the reference's rules it needs three. vLLM keeps one additional block unused.
 func TestFits(t *testing.T) {
 	for _, c := range []struct {
 		rules         vllm.Rules
 		blocks        int
 		input, output int
 		fits          bool
-		want          int // blocks that would do
+		want          int // sufficient number of blocks
 	}{
 		{vllm.Rules{}, 2, 4, 4, true, 0},
 		{vllm.Rules{}, 2, 4, 5, false, 3},
@@ -40,7 +39,7 @@ func TestFits(t *testing.T) {
 	}
 }
 
-// A prompt that may not be cut must not exceed a pass.
+// A prompt that may not be cut must fit in a pass.
 func TestTakesWhole(t *testing.T) {
 	cfg := vllm.Config{Settings: vllm.Settings{MaxBatchedTokens: 8}}
 	if cfg.TakesWhole(8, 1) != nil || cfg.TakesWhole(9, 1) == nil {
@@ -54,14 +53,14 @@ func TestTakesWhole(t *testing.T) {
 	}
 }
 
-// Slots have as many bits as the ids of requests, so there are enough of them.
+// A slot has as many bits as the id of a request, so that there are enough slots.
 func TestSlotsSuffice(t *testing.T) {
 	if s, id := unsafe.Sizeof(blocks.Slot(0)), unsafe.Sizeof(sim.RequestID(0)); s < id {
 		t.Errorf("slots have %d bytes, request ids %d", s, id)
 	}
 }
 
-// The profiles are the releases behind the reference, and each is its name's.
+// Profiles begin with the reference and vLLM 0.19, and each name gives its own rules.
 func TestProfiles(t *testing.T) {
 	names := releases.Profiles()
 	if len(names) < 2 || names[0] != "reference" || names[1] != "vllm-0.19" {

@@ -12,55 +12,55 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// connector is vLLM's OffloadingConnector in the scheduler: what it does to admission and to KV blocks
+// connector is vLLM's OffloadingConnector in the scheduler: its effects on admission and on KV blocks
 // (docs/rules/vllm.md, "Host memory").
 type connector struct {
 	*host.Connector
 	core     *Core
 	blocks   stock
-	device   *device     // the same one by one, nil if they are kept in segments
+	device   *device     // blocks as single blocks; nil if blocks are segments
 	hosts    bool        // there is host memory
-	fences   bool        // blocks that a running pass writes to are released when it has ended
-	simple   *simple     // the SimpleCPUOffloadConnector behind it, or nil
-	remote   *nixl.Ended // KV caches that have gone from prefill to decode workers, or nil
-	aside    []slot      // requests out of the line, in order: they load, have loaded or, by the rules of 0.24, wait for a copy
-	admitted []slot      // by the pass that is planned, or loading from it on
-	away     int         // transfers between workers that are to be reported as ended
-	watching bool        // taken is kept
+	fences   bool        // blocks that a running pass writes to are released after the pass
+	simple   *simple     // the SimpleCPUOffloadConnector; nil: none
+	remote   *nixl.Ended // KV caches transferred from prefill to decode workers; nil: none
+	aside    []slot      // requests out of the queue, in order: they load, have loaded or, by the rules of 0.24, wait for a copy
+	admitted []slot      // requests admitted by the current plan, or with a load that starts with it
+	away     int         // number of pending transfers between workers
+	watching bool        // taken is recorded
 	taken    []takenBlock
 	fenced   []fence
 	fencing  bool        // a running pass writes to the blocks that are released next
-	orphans  []*host.Job // loads for requests that were cancelled
+	orphans  []*host.Job // loads of canceled requests
 	loop
-	written []scheduler.Pull // KV caches of requests that have left since the plan before, to be written to decode workers
+	written []scheduler.Pull // KV caches to be written to decode workers, of requests that have left since the previous plan
 }
 
-// takenBlock is a block that a request has taken.
+// takenBlock is a block that a request has allocated.
 type takenBlock struct {
 	slot  slot
 	block blockID
 }
 
-// fence is the blocks that a request has held, which are released when the pass of that plan has ended.
+// fence contains the blocks of a request that are released after the pass of plan has ended.
 type fence struct {
 	plan     int64
-	blocks   []blockID         // on a device
-	holdings []segment.Holding // in segments: those with names,
-	unnamed  int               // and the number of the rest
+	blocks   []blockID         // blocks of a device
+	holdings []segment.Holding // named blocks in segments
+	unnamed  int               // number of unnamed blocks in segments
 }
 
-// keys names the blocks of a request for host memory.
+// keys computes the keys of a request's blocks for host memory.
 type keys struct {
 	device  *device
-	request request // what names them
+	request request // the data of the request for its keys
 }
 
-// Span returns the key of block i, and for how many blocks from there on, at most a number, the keys follow one another.
+// Span returns the key of block i, and the number of blocks from i on, at most most, with consecutive keys.
 func (k *keys) Span(i, most int) (key int64, blocks int) {
 	return k.device.keyOf(&k.request, i), k.device.countAlike(&k.request, i, most)
 }
 
-// Hashes returns what events report of block i.
+// Hashes returns the data of block i for events.
 func (k *keys) Hashes(i int) blocks.Hashes {
 	return k.device.core.events.HashesOf(k.request.names(), i)
 }
@@ -80,7 +80,7 @@ func newConnector(c *Core, all stock, d *device) *connector {
 	return k
 }
 
-// beginRequest makes r known to the connector.
+// beginRequest registers r with the connector.
 func (k *connector) beginRequest(r *request) {
 	if r.offload = k.Add(r.id, r.input>>k.core.shift); k.device == nil {
 		return
@@ -96,7 +96,7 @@ func (k *connector) beginRequest(r *request) {
 	names.request = request{id: r.id, keeping: keeping{path: r.path, full: r.full, shared: r.shared}}
 }
 
-// endRequest notes that s, which holds nothing, is gone.
+// endRequest unregisters the request in slot s, which has left and holds no blocks.
 func (k *connector) endRequest(s slot) {
 	k.forgetTransfer(&k.core.requests[s])
 	k.aside = slices.DeleteFunc(k.aside, func(x slot) bool { return x == s })
@@ -107,15 +107,15 @@ func (k *connector) endRequest(s slot) {
 	k.End(k.core.requests[s].offload)
 }
 
-// releaseBlocks releases the blocks of r, which may end, last to first: at once, or when the running pass has ended that writes
-// to them. Those of a load in progress are released when that has ended.
+// releaseBlocks releases the blocks of r, last to first; ends tells whether r ends. If a running pass writes to the
+// blocks, they are released after the pass. The blocks of a load in progress are released after the load.
 func (k *connector) releaseBlocks(r *request, ends bool) {
 	f := r.offload
 	if ends {
 		k.leave(r)
 	}
 	switch load := k.LoadOf(f); {
-	case ends && k.simple.orphan(f, r.held): // they are released with the load
+	case ends && k.simple.orphan(f, r.held): // the blocks are released with the load
 	case load != nil && ends:
 		load.Held = slices.Clone(r.held)
 		k.orphans = append(k.orphans, load)
@@ -130,7 +130,7 @@ func (k *connector) releaseBlocks(r *request, ends bool) {
 	r.held, r.holdings, r.blocks, r.named = r.held[:0], r.holdings[:0], 0, 0
 }
 
-// leave notes that r, which is about to end, holds its blocks no more.
+// leave tells the connectors that r, which is about to end, releases its blocks.
 func (k *connector) leave(r *request) {
 	if k.hosts {
 		k.Leave(r.offload, r.held, r.computed>>k.core.shift)
@@ -140,7 +140,7 @@ func (k *connector) leave(r *request) {
 	}
 }
 
-// latestPlan returns the number of the latest plan with something to compute that has not ended, 0 if there is none.
+// latestPlan returns the number of the latest plan of an unfinished pass with any work, or 0 if there is none.
 func (k *connector) latestPlan() int64 {
 	if k.core.rules.TwoInFlight && k.queued > 0 && k.core.next.ran {
 		return k.core.next.plan
@@ -148,18 +148,19 @@ func (k *connector) latestPlan() int64 {
 	return 0
 }
 
-// isInFlight reports whether a running pass computes something of s.
+// isInFlight reports whether a running pass computes tokens of s.
 func (k *connector) isInFlight(s slot) bool {
 	r, plan := &k.core.requests[s], k.latestPlan()
 	return plan > 0 && (r.state == steady || r.plan == plan || r.plan == k.core.plans && r.before == plan)
 }
 
-// keepsVictim reports whether no request loses its place: the blocks of the one that would could not be used at once.
+// keepsVictim reports whether preemption is useless, because the blocks of the victim could not be reused
+// immediately.
 func (k *connector) keepsVictim() bool {
 	return k.fences && k.Memory.Ranked && k.isInFlight(k.core.running[k.core.victim()])
 }
 
-// preempt notes that s loses its place.
+// preempt tells the connectors that s is preempted.
 func (k *connector) preempt(s slot) {
 	if k.fencing = k.fences && k.isInFlight(s); !k.fences && k.Memory.Ranked {
 		k.dropToken(s)
@@ -179,7 +180,7 @@ func (k *connector) drainFences(f *flight) {
 	}
 }
 
-// countReserved returns the blocks that requests with prompts in progress have yet to take.
+// countReserved returns the number of blocks that requests with unfinished prompts will still allocate.
 func (k *connector) countReserved() (n int) {
 	for _, all := range [...][]slot{k.core.calm.lively, k.aside} {
 		for _, s := range all {
@@ -191,8 +192,9 @@ func (k *connector) countReserved() (n int) {
 	return n
 }
 
-// planWaiting admits requests from the line, or begins to load for them, which takes them out of the line. Requests out of the line
-// come first; by the rules of 0.24 with priorities the more urgent of the first of both does.
+// planWaiting admits requests from the queue, or starts to load for them, which moves them out of the queue. Requests
+// out of the queue are tried first. By the rules of 0.24 with priorities, the more urgent of the two first requests
+// is tried.
 func (k *connector) planWaiting(p *pass) {
 	c := k.core
 	p.ran = len(p.flight.shares)
@@ -224,16 +226,16 @@ func (k *connector) planWaiting(p *pass) {
 	}
 }
 
-// answer is the outcome of a request in line.
+// answer is the result of trying to admit a request.
 type answer uint8
 
 const (
 	admitted answer = iota
-	skipped         // the next one may overtake it
-	refused         // no other one is tried
+	skipped         // later requests may overtake it
+	refused         // no later request is tried
 )
 
-// admit admits s, if there is room for it, or lets it load.
+// admit admits s if there is room for it, or starts to load its blocks.
 func (k *connector) admit(p *pass, s slot) answer {
 	c := k.core
 	r := &c.requests[s]
@@ -275,7 +277,8 @@ func (k *connector) admit(p *pass, s slot) answer {
 	return admitted
 }
 
-// lookUp returns how many blocks r can load from host memory after its cached ones (hits); ok is false where it is to be asked again later.
+// lookUp returns how many blocks r can load from host memory after its hits cached blocks. ok is false if the lookup
+// must be repeated later.
 func (k *connector) lookUp(r *request, hits int) (blocks int, ok bool) {
 	switch {
 	case k.hosts:
@@ -286,7 +289,7 @@ func (k *connector) lookUp(r *request, hits int) (blocks int, ok bool) {
 	return 0, true
 }
 
-// load begins to load the blocks of r after the cached ones, up to an end, if there is room for them.
+// load starts to load the blocks of r from hits up to end, if there is room for them.
 func (k *connector) load(r *request, hits, end int) answer {
 	if !k.takeRoom(r, hits, end) {
 		return refused
@@ -302,7 +305,7 @@ func (k *connector) load(r *request, hits, end int) answer {
 	return skipped
 }
 
-// takeRoom gives r blocks to copy into, from its cached ones up to an end, if there is room for them.
+// takeRoom allocates blocks for r from hits up to end if there is room for them.
 func (k *connector) takeRoom(r *request, hits, end int) bool {
 	c := k.core
 	free, whole := c.supply.free, 0
@@ -319,7 +322,7 @@ func (k *connector) takeRoom(r *request, hits, end int) bool {
 	return c.pool.takeBlocks(r, end)
 }
 
-// endLoad makes the blocks of r, which have been loaded, ones that can be found.
+// endLoad names the loaded blocks of r, so that they can be found.
 func (k *connector) endLoad(r *request) {
 	k.core.nameBlocks(r, r.computed)
 	r.computed = min(r.computed, r.target-1)
@@ -329,7 +332,7 @@ func (k *connector) endLoad(r *request) {
 	}
 }
 
-// closePlan gives the worker the pass f, which was planned at an instant.
+// closePlan passes f, which was planned at the given instant, to the worker.
 func (k *connector) closePlan(f *flight, at sim.Time) (err error) {
 	if k.Storing {
 		k.eachTaken(f, k.Reuse)
@@ -362,7 +365,8 @@ func (k *connector) closePlan(f *flight, at sim.Time) (err error) {
 	return err
 }
 
-// eachTaken calls use with the blocks that requests have taken with the plan of f, and with all blocks of the admitted ones.
+// eachTaken calls use with the blocks that requests allocated in the plan of f, and with all blocks of the admitted
+// requests.
 func (k *connector) eachTaken(f *flight, use func(blockID)) {
 	for _, s := range k.admitted {
 		if r := &k.core.requests[s]; r.state == loading || r.isPlanned(f) {
@@ -378,12 +382,12 @@ func (k *connector) eachTaken(f *flight, use func(blockID)) {
 	}
 }
 
-// isPlanned reports whether f, which was planned last, computes something of r.
+// isPlanned reports whether f, the latest plan, computes tokens of r.
 func (r *request) isPlanned(f *flight) bool {
 	return r.state == steady || r.state == running && r.plan == f.plan
 }
 
-// offerBlocks offers blocks of prompts that f fills to host memory.
+// offerBlocks offers prompt blocks that f fills to host memory.
 func (k *connector) offerBlocks(f *flight) {
 	c := k.core
 	if k.Failing > 0 {
@@ -404,13 +408,13 @@ func (k *connector) offerBlocks(f *flight) {
 	}
 }
 
-// offerShare offers the blocks of the request of x that x fills.
+// offerShare offers the blocks that share x fills.
 func (k *connector) offerShare(x *share) {
 	r := &k.core.requests[x.slot]
 	k.Offer(r.offload, min(int(x.before+x.tokens), r.input)>>k.core.shift)
 }
 
-// finishJobs ends the transfers that f reports.
+// finishJobs completes the transfers that f reports.
 func (k *connector) finishJobs(f *flight) {
 	for _, j := range f.done {
 		if j.Orphan {

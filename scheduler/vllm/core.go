@@ -1,17 +1,16 @@
-// Package vllm is the scheduler core of a simulated vLLM engine, by vLLM's own
-// rules (docs/rules/vllm.md). Prompts and answers share a pass. The core plans a pass
-// while the one before it runs, and takes blocks when it schedules tokens. A value of Rules
-// selects the release with the rules that it follows. The package reference below it is the core with the rules of the
+// Package vllm is the scheduler core of a simulated vLLM engine by vLLM's own rules (docs/rules/vllm.md). Prompts and
+// answers share a pass. The core plans a pass while the previous pass runs, and allocates blocks when it schedules
+// tokens. A value of Rules selects the rules of a release. Package reference is a core with the rules of the
 // reference simulator, for the same Config.
 //
 // A request has no prefill and no decode state. Its target is the number of its tokens that are known or in flight. A
 // pass computes some of the missing tokens, and a request that reaches its target gains a token.
 //
-// Read the package config, then core.go, request.go, plan.go, admit.go,
-// the package gate, deliver.go, calm.go and run.go, then pool.go for the KV blocks with
-// segments.go, layer.go and the package segment, device.go for single ones, offloaded.go, connector.go, loop.go and simple.go for host memory behind these, rank.go for
-// data-parallel ranks, pull.go for KV caches that go from prefill to decode workers, layered.go and groups.go for groups of layers, measure.go for
-// what a pass costs, and the package events and view.go for the views of it.
+// Read package config, then core.go, request.go, plan.go, admit.go, package gate, deliver.go, calm.go and run.go. KV
+// blocks are in pool.go, with segments.go, layer.go and package segment for segments and device.go for single blocks.
+// Host memory is in offloaded.go, connector.go, loop.go and simple.go, data-parallel ranks in rank.go, and transfers
+// from prefill to decode workers in pull.go. Groups of layers are in layered.go and groups.go, the work of a pass in
+// measure.go, and its reports in package events and view.go.
 package vllm
 
 import (
@@ -27,7 +26,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Core is one vLLM engine's scheduler.
+// Core is the scheduler of one vLLM engine.
 type Core struct {
 	scheduler.Base
 	cfg   Config
@@ -41,31 +40,29 @@ type Core struct {
 	live     int
 	waiting  scheduler.Line[slot]
 	running  []slot     // in order of admission
-	kept     []slot     // gone, with KV blocks that are to be sent, in the order in which they went
-	arrived  uint64     // requests submitted so far
-	admitted uint64     // admissions so far
+	kept     []slot     // requests that have left while their KV blocks are to be sent, in the order in which they left
+	arrived  uint64     // number of submitted requests
+	admitted uint64     // number of admissions
 	pool     pool       // the KV blocks
-	groups   groupPool  // the same where layers have windows, or nil
-	conn     *connector // to host memory behind them, or nil
-	supply   supply     // of them
+	groups   groupPool  // the same pool if layers have windows; otherwise nil
+	conn     *connector // connector to host memory; nil: none
+	supply   supply     // numbers of KV blocks
 	events   events.Log
 	calm     calm
 	gate     gate.Gate
 
-	// Passes that are planned: the one that runs next, and with two in flight
-	// the one after it.
+	// Planned passes: the next pass, and with two passes in flight the pass after it.
 	next, after *flight
-	passes      int64 // passes run so far
-	plans       int64 // passes planned so far
-	stuck       bool  // the line was read and its head found no place, and nothing has left one since
-	idle        bool  // the running pass computes nothing: it waits for a transfer, or naps
+	passes      int64 // number of passes run
+	plans       int64 // number of plans
+	stuck       bool  // the head of the queue was not admitted, and no slot or block has become free since
+	idle        bool  // the running pass has no work: it waits for a transfer, or sleeps
 	progress    progress
-	apart       apart // of a data-parallel rank
-	cold        bool  // the pass that takes longer on a fresh engine is to come
+	apart       apart // state of a data-parallel rank
+	cold        bool  // the longer first pass of a fresh engine has not run yet
 }
 
-// New returns an idle engine. Requests that Config.Fits refuses must not reach
-// it.
+// New returns an idle engine. Requests that Config.Fits rejects must not be submitted.
 func New(cfg Config) (*Core, error) {
 	if err := cfg.CheckWindows(); err != nil {
 		return nil, err
@@ -94,7 +91,7 @@ func New(cfg Config) (*Core, error) {
 	return c, nil
 }
 
-// Able returns what the core can do apart from running passes.
+// Able returns the optional abilities of the core.
 func (c *Core) Able() scheduler.Ability {
 	able := scheduler.Rooms | scheduler.Keeps | scheduler.Shows | scheduler.Warms
 	if c.cfg.Pull {
@@ -106,10 +103,10 @@ func (c *Core) Able() scheduler.Ability {
 	return able
 }
 
-// Load returns the number of requests submitted and not finished.
+// Load returns the number of submitted requests that are not finished.
 func (c *Core) Load() int { return c.live }
 
-// Submit queues r, which Config.Fits, at the end.
+// Submit appends r to the queue. Config.Fits must accept r.
 func (c *Core) Submit(r *sim.Request) {
 	s := c.takeSlot()
 	c.requests[s].init(s, r, &c.cfg)
@@ -124,8 +121,7 @@ func (c *Core) Submit(r *sim.Request) {
 	c.events.AddRequest(r)
 }
 
-// joinLine puts s into the line: where its rank is, or first come, first served,
-// at the end or at the front.
+// joinLine inserts s into the queue: by rank with priorities, otherwise at the end or at the front.
 func (c *Core) joinLine(s slot, front bool) {
 	switch {
 	case c.cfg.Scheduling == ByPriority:
@@ -139,9 +135,8 @@ func (c *Core) joinLine(s slot, front bool) {
 	}
 }
 
-// Step runs the pass that starts at now, and those after it in which nothing happens
-// but more tokens for steady requests. With two passes in flight it also plans the pass
-// that follows, by what is known now.
+// Step runs the pass that starts at now, and the following passes if steady requests only gain tokens in them. With
+// two passes in flight, Step also plans the pass after it, with the state known at now.
 func (c *Core) Step(now, until sim.Time, p *scheduler.Pass) error {
 	if until > now {
 		if n := c.countAlike(now); n > 0 {
@@ -166,16 +161,16 @@ func (c *Core) Step(now, until sim.Time, p *scheduler.Pass) error {
 	return c.End(p)
 }
 
-// progress is what keeps a core from passes without end.
+// progress detects endless passes without progress.
 type progress struct {
-	barren  int  // passes in a row without a token or a request further on
-	further bool // a pass without its token got a request further than ever before
-	held    int  // requests that no worker has taken, and transfers, after the latest pass
+	barren  int  // number of consecutive passes without a token and without further
+	further bool // in a pass without a token, some request computed more tokens than ever before
+	held    int  // number of kept requests and pending transfers after the latest pass
 }
 
-// Begin is the first half of Step for a pass with an external duration, as with several engines in lockstep: it plans
-// the pass that starts at now and returns its work, which is valid until the next Begin. The caller sets p.End and then
-// calls End.
+// Begin is the first half of Step. It is used if the caller determines the duration of a pass, for example with
+// several engines in lockstep. Begin plans the pass that starts at now and returns its work, which is valid until the
+// next Begin. The caller sets p.End and then calls End.
 func (c *Core) Begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error) {
 	p.Reset(now)
 	c.events.BeginPass(p)
@@ -216,7 +211,7 @@ func (c *Core) Begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error) {
 	return &c.next.step, nil
 }
 
-// End is the second half of Step: the pass that Begin planned ends at p.End.
+// End is the second half of Step: it ends the pass that Begin planned, at p.End.
 func (c *Core) End(p *scheduler.Pass) error {
 	if c.conn != nil {
 		return c.conn.end(p)
@@ -237,13 +232,12 @@ func (c *Core) End(p *scheduler.Pass) error {
 	return c.checkProgress(p)
 }
 
-// Line returns the number of requests that wait and that run, as the server
-// tells its front end.
+// Line returns the numbers of waiting and running requests that the server reports to its front end.
 func (c *Core) Line() (waiting, running int) {
 	return c.waiting.Len() + c.pool.Fetching(), len(c.running)
 }
 
-// Room returns the free KV blocks, less what the requests in line need.
+// Room returns the free KV blocks minus the blocks that queued requests need.
 func (c *Core) Room() int {
 	room := c.supply.free
 	for _, s := range c.waiting.All() {
@@ -252,14 +246,14 @@ func (c *Core) Room() int {
 	return room
 }
 
-// barrenLimit is the number of passes in a row without a token and without a
-// request further on that counts as a stall.
+// barrenLimit is the number of consecutive passes without progress that counts as a stall.
 const barrenLimit = 100_000
 
-// heldLimit is the same while blocks are held for a copy, or for workers that may still read them. The end of either ends a row.
+// heldLimit is the limit instead of barrenLimit while blocks are held for copies, or for workers that may still read
+// them. The end of a copy or of a read resets the count.
 const heldLimit = 10 * barrenLimit
 
-// checkProgress complains about requests that keep preempting each other.
+// checkProgress returns an error if requests keep preempting each other.
 func (c *Core) checkProgress(p *scheduler.Pass) error {
 	held, limit := len(c.kept), barrenLimit
 	if c.conn != nil {
@@ -290,7 +284,7 @@ func (c *Core) nextInLine() slot {
 	return c.running[0]
 }
 
-// stallError explains why nothing can run.
+// stallError returns the reason why nothing can run.
 func (c *Core) stallError() error {
 	r := &c.requests[c.nextInLine()]
 	reason := fmt.Sprintf("nothing can run: %d of %d tokens computed, %d of %d KV blocks to be had",

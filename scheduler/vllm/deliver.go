@@ -6,8 +6,7 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// deliverTokens ends the pass f: its tokens become known, and requests that
-// have all of theirs leave.
+// deliverTokens ends pass f: its tokens become known, and complete requests leave.
 func (c *Core) deliverTokens(f *flight, p *scheduler.Pass) {
 	c.deliverSteady(f, p)
 	ended := false
@@ -29,7 +28,7 @@ func (c *Core) deliverTokens(f *flight, p *scheduler.Pass) {
 	c.calm.lively = slices.DeleteFunc(c.calm.lively, isGone)
 }
 
-// giveToken gives s one token and reports whether that was its last.
+// giveToken gives s one token and reports whether it was the last.
 func (c *Core) giveToken(s slot, p *scheduler.Pass) (last bool) {
 	r := &c.requests[s]
 	r.given++
@@ -59,9 +58,8 @@ func (c *Core) giveToken(s slot, p *scheduler.Pass) (last bool) {
 	return true
 }
 
-// finishRequest releases a request; the caller takes it out of the running
-// ones. One that has all its tokens may have lost its place while the last was in
-// flight.
+// finishRequest releases a request; the caller removes it from the running requests. A request with all its tokens
+// may have been preempted while its last token was in flight.
 func (c *Core) finishRequest(s slot) {
 	r := &c.requests[s]
 	if r.state == preempted || r.state == waiting {

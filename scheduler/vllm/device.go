@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/vllm/residency"
 )
 
-// blockID is a KV block's place in the pool.
+// blockID is the index of a KV block in the pool.
 type blockID = host.Block
 
 const noBlock blockID = -1
@@ -21,40 +21,40 @@ const unnamed int64 = -1
 
 // block is one KV block.
 type block struct {
-	place   uint32 // in the queue of blocks that no request holds
+	place   uint32 // position in the queue of blocks without holders
 	holders int32
-	// later and earlier are its neighbours in the ring of blocks of equal content, by
-	// when they were named; noBlock where there never was another.
+	// later and earlier are the neighbors in the ring of blocks with equal content, in order of naming. They are
+	// noBlock if there was no other block.
 	later, earlier blockID
-	// key is the content of the block: a place in the tree of prompts, a name of a single request (below unnamed), or
-	// unnamed.
+	// key identifies the content of the block: a position in the prompt tree, a key of a single request (below
+	// unnamed), or unnamed.
 	key int64
 }
 
-// device is the single KV blocks of an engine, with a queue of the blocks that no request holds; the next one to take is in
-// front. A request holds a list of blocks.
+// device is the KV blocks of an engine as single blocks, with a queue of blocks without holders; the front is
+// allocated next. A request holds a list of blocks.
 type device struct {
 	*supply
 	core    *Core
 	told    bool // events are captured
 	all     []block
-	fresh   int // blocks never used, which stand at the front
+	fresh   int // number of blocks that were never used, which are allocated first
 	queue   queue.Queue
-	plain   []blockID // blocks without a name, where these go first
-	split   bool      // they do
-	ordered bool      // and they go before fresh ones, those first that were released with the latest call, in the order of that
+	plain   []blockID // unnamed blocks without holders, if split
+	split   bool      // unnamed blocks are allocated before all blocks of the queue
+	ordered bool      // unnamed blocks are allocated before fresh blocks; blocks of the latest release come first, in the order of that release
 	perNode int
-	groups  int              // of layers, each of which has a block for the same tokens
-	watched int              // of these, the one that events tell of
-	nodes   *residency.Nodes // if a router follows what is cached
-	found   places.Table     // the first block that holds a place of the tree, once or still
-	// firstOwn is the first block by key, for what only one request can name and
-	// several blocks hold. A single one stands in the request itself.
+	groups  int              // number of groups of layers; each group has a block for the same tokens
+	watched int              // the group that events report
+	nodes   *residency.Nodes // set if a router reads changes of cached nodes
+	found   places.Table     // the first block, now or before, with the content at a position in the prompt tree
+	// firstOwn maps keys of a single request to their first block, if several blocks have the key. A single block is
+	// found by request.former.
 	firstOwn map[int64]blockID
-	counts   []int32 // of noHolders
+	counts   []int32 // scratch memory of noHolders
 }
 
-// leastGrowth is the number of blocks by which a pool grows at least.
+// leastGrowth is the minimum number of blocks by which the pool grows.
 const leastGrowth = 1 << 12
 
 func newDevice(c *Core) *device {
@@ -66,10 +66,10 @@ func newDevice(c *Core) *device {
 	}
 }
 
-// isIdle reports whether b is free.
+// isIdle reports whether b has no holder.
 func (p *device) isIdle(b blockID) bool { return p.all[b].holders == 0 }
 
-// takeBlock takes the next block. There must be one.
+// takeBlock allocates the next block. There must be a free block.
 func (p *device) takeBlock() blockID {
 	p.free--
 	if p.fresh > 0 && (!p.ordered || len(p.plain) == 0) {
@@ -92,12 +92,12 @@ func (p *device) takeBlock() blockID {
 	return b
 }
 
-// appendTaken appends a number of blocks, the next ones. There must be as many.
+// appendTaken allocates the next n blocks and appends them to dst. There must be n free blocks.
 func (p *device) appendTaken(dst []blockID, n int) []blockID {
 	for ; n > 0 && p.fresh+len(p.plain) > 0; n-- {
 		dst = append(dst, p.takeBlock())
 	}
-	key, alike := unnamed, int32(0) // of blocks that were evicted one after the other, the last one's key
+	key, alike := unnamed, int32(0) // key of the last of consecutively evicted blocks, and their number
 	all := p.all
 	for left := n; left > 0; {
 		b, place := p.queue.Pop()
@@ -124,14 +124,14 @@ func (p *device) appendTaken(dst []blockID, n int) []blockID {
 	return dst
 }
 
-// noteEvicted notes that blocks with keys from one on are evicted, the last of them first.
+// noteEvicted records the eviction of blocks with consecutive keys from key on; the last of them was evicted first.
 func (p *device) noteEvicted(key int64, blocks int32) {
 	if p.cached -= int(blocks); p.nodes != nil && blocks > 0 {
 		p.nodes.NoteEvicted(p.core.events.Out, key, blocks)
 	}
 }
 
-// unnameBlock makes b, which is evicted, a block that cannot be found.
+// unnameBlock removes the key of the evicted block b, so that it cannot be found.
 func (p *device) unnameBlock(b blockID) {
 	k := &p.all[b]
 	if k.key == unnamed {
@@ -149,7 +149,7 @@ func (p *device) unnameBlock(b blockID) {
 	p.cached--
 }
 
-// popBlock takes the first block out of the queue.
+// popBlock removes the first block from the queue.
 func (p *device) popBlock() blockID {
 	for {
 		if b, place := p.queue.Pop(); p.isQueued(b, place) {
@@ -158,12 +158,12 @@ func (p *device) popBlock() blockID {
 	}
 }
 
-// isQueued reports whether b stands at a place in the queue.
+// isQueued reports whether b is at the given position in the queue.
 func (p *device) isQueued(b blockID, place uint32) bool {
 	return p.all[b].holders == 0 && p.all[b].place == place
 }
 
-// holdBlock adds a holder to b, which can be found.
+// holdBlock adds a holder to the named block b.
 func (p *device) holdBlock(b blockID) {
 	k := &p.all[b]
 	if k.holders == 0 {
@@ -173,7 +173,7 @@ func (p *device) holdBlock(b blockID) {
 	k.holders++
 }
 
-// letGoBlock takes a holder from b; without any it joins the queue.
+// letGoBlock removes a holder from b. Without holders, b joins the queue.
 func (p *device) letGoBlock(b blockID) {
 	k := &p.all[b]
 	if k.holders--; k.holders > 0 {
@@ -188,14 +188,14 @@ func (p *device) letGoBlock(b blockID) {
 		p.cached++
 	}
 	if p.queue.IsFull() {
-		k.holders = -1 // it has no place yet
+		k.holders = -1 // the block has no position yet
 		p.queue.MakeRoom(p.isQueued, func(b blockID, place uint32) { p.all[b].place = place })
 		k.holders = 0
 	}
 	k.place = p.queue.Push(b)
 }
 
-// letGoBlocks takes a holder from blocks, last to first.
+// letGoBlocks removes a holder from each block, last to first.
 func (p *device) letGoBlocks(all []blockID) {
 	blocks := p.all
 	plain := len(p.plain)
@@ -214,8 +214,8 @@ func (p *device) letGoBlocks(all []blockID) {
 	}
 }
 
-// setKey makes b, which holds block i of r, one that can be found, and reports
-// whether other blocks hold the same.
+// setKey names b, which contains block i of r, so that it can be found. It reports whether other blocks have the same
+// content.
 func (p *device) setKey(r *request, i int, b blockID) (isCopy bool) {
 	key := p.keyOf(r, i)
 	if key >= 0 {
@@ -230,8 +230,8 @@ func (p *device) setKey(r *request, i int, b blockID) (isCopy bool) {
 	return first != noBlock
 }
 
-// setSharedKey makes b one that can be found by key, a place in the tree. Of
-// several blocks of equal content the first to be named is found.
+// setSharedKey gives b a key in the prompt tree, so that it can be found. Of several blocks with equal content,
+// lookups find the first named one.
 func (p *device) setSharedKey(b blockID, key int64) (isCopy bool) {
 	at := &p.found.Enter(key)[0]
 	if isCopy = *at != 0 && p.all[*at-1].key == key; isCopy {
@@ -243,7 +243,7 @@ func (p *device) setSharedKey(b blockID, key int64) (isCopy bool) {
 	return isCopy
 }
 
-// addCopy puts b last in the ring that begins with first.
+// addCopy appends b to the ring that begins with first.
 func (p *device) addCopy(first, b blockID) {
 	f := &p.all[first]
 	if f.later == noBlock {
@@ -254,8 +254,8 @@ func (p *device) addCopy(first, b blockID) {
 	p.all[last].later, f.earlier = b, b
 }
 
-// removeCopy takes b, which is evicted, out of its ring, and reports whether
-// other copies are left. The next of them is found in its place.
+// removeCopy removes the evicted block b from its ring and reports whether other copies are left. Lookups then find
+// the next copy.
 func (p *device) removeCopy(b blockID) (left bool) {
 	k := &p.all[b]
 	next := k.later
@@ -274,7 +274,7 @@ func (p *device) removeCopy(b blockID) (left bool) {
 	return next != b
 }
 
-// findBlock returns the block that is found for block i of r, or noBlock.
+// findBlock returns the block that a lookup finds for block i of r, or noBlock.
 func (p *device) findBlock(r *request, i int) blockID {
 	key := p.keyOf(r, i)
 	if key < 0 {
@@ -283,7 +283,7 @@ func (p *device) findBlock(r *request, i int) blockID {
 	return p.findShared(key)
 }
 
-// findShared returns the block that is found by key, a place in the tree, or noBlock.
+// findShared returns the block that a lookup finds for key, a position in the prompt tree, or noBlock.
 func (p *device) findShared(key int64) blockID {
 	if row := p.found.Row(key); len(row) > 0 && row[0] > 0 && p.all[row[0]-1].key == key {
 		return row[0] - 1
@@ -291,8 +291,7 @@ func (p *device) findShared(key int64) blockID {
 	return noBlock
 }
 
-// findOwn returns the block that is found for block i of r, which only r can
-// name.
+// findOwn returns the block that a lookup finds for block i of r, which only r can have, or noBlock.
 func (p *device) findOwn(r *request, i int, key int64) blockID {
 	if len(p.firstOwn) > 0 {
 		if b, ok := p.firstOwn[key]; ok {
@@ -305,8 +304,8 @@ func (p *device) findOwn(r *request, i int, key int64) blockID {
 	return noBlock
 }
 
-// placesOf returns the entries of found for blocks of r from i on, before a block that has a key of the tree: at least one, as many
-// as are in a row.
+// placesOf returns consecutive entries of found for blocks of r from i up to before, at least one entry. The blocks must
+// have keys of the tree.
 func (p *device) placesOf(r *request, i, before int) []blockID {
 	row := p.found.Enter(p.keyOf(r, i))
 	n := min(len(row), before-i, p.perNode-i%p.perNode)
@@ -316,19 +315,19 @@ func (p *device) placesOf(r *request, i, before int) []blockID {
 	return row[:n]
 }
 
-// keyOf returns the key of what block i of r holds.
+// keyOf returns the key for the content of block i of r.
 func (p *device) keyOf(r *request, i int) int64 {
 	switch {
 	case i >= r.shared:
 		return events.OwnKey(r.id, i)
-	case p.core.drafts.ahead: // the place of the block after it, or of another that begins alike
+	case p.core.drafts.ahead: // the position of the next block, or of another block that begins with the same token
 		i++
 		return int64(p.core.cfg.Tree.Lead(r.path[i/p.perNode]))*int64(p.perNode) + int64(i%p.perNode)
 	}
 	return int64(r.path[i/p.perNode])*int64(p.perNode) + int64(i%p.perNode)
 }
 
-// countAlike returns for how many blocks of r from i on, at most a number, the keys follow one another.
+// countAlike returns the number of blocks of r from i on, at most most, with consecutive keys.
 func (p *device) countAlike(r *request, i, most int) int {
 	if p.core.drafts.ahead {
 		return 1
@@ -343,7 +342,7 @@ func (p *device) countAlike(r *request, i, most int) int {
 	return min(n, most)
 }
 
-// parseGroup returns the key of what a block of that key holds, and the group it is of.
+// parseGroup splits a key into the key of the content and the group.
 func (p *device) parseGroup(key int64) (content int64, group int) {
 	if key >= 0 {
 		return key / int64(p.groups), int(key % int64(p.groups))
@@ -352,7 +351,7 @@ func (p *device) parseGroup(key int64) (content int64, group int) {
 	return events.OwnKey(id, i/p.groups), i % p.groups
 }
 
-// Cached returns how many of the first blocks of s can be found.
+// Cached returns how many of the first blocks of s a lookup finds.
 func (p *device) Cached(s slot) int {
 	r := &p.core.requests[s]
 	n, most := 0, p.core.findableBlocks(r)
@@ -374,15 +373,14 @@ func (p *device) Cached(s slot) int {
 	return n
 }
 
-// hasRoom reports whether n free blocks are enough for r to have the first blocks
-// of its list, hits of which are cached: a chunk of them and the whole.
+// hasRoom reports whether free blocks are enough for the first blocks of r, of which hits are cached: chunk blocks
+// now, and whole blocks in total.
 func (p *device) hasRoom(r *request, hits, chunk, whole, free int) bool {
 	need := max(chunk, whole) - hits
 	return need <= free && need+p.idleHits(r, hits) <= free
 }
 
-// idleHits returns how many of the first blocks of r, which are cached, no request
-// holds.
+// idleHits returns how many of the first hits blocks of r, which are cached, have no holder.
 func (p *device) idleHits(r *request, hits int) (idle int) {
 	shared := min(hits, r.shared)
 	for i := 0; i < shared; {
@@ -402,7 +400,7 @@ func (p *device) idleHits(r *request, hits int) (idle int) {
 	return idle
 }
 
-// holdHits makes r a holder of its first blocks, which are cached.
+// holdHits adds r as a holder of its first hits blocks, which are cached.
 func (p *device) holdHits(r *request, hits int) {
 	shared := min(hits, r.shared)
 	for i := 0; i < shared; {
@@ -421,7 +419,7 @@ func (p *device) holdHits(r *request, hits int) {
 	r.blocks, r.named = hits, hits
 }
 
-// takeBlocks takes the missing blocks of the first blocks of r's list and reports whether there were enough.
+// takeBlocks allocates the missing blocks of the first blocks of r and reports whether there were enough.
 func (p *device) takeBlocks(r *request, blocks int) (enough bool) {
 	n := blocks - r.blocks
 	enough = n <= p.free
@@ -436,7 +434,7 @@ func (p *device) takeBlocks(r *request, blocks int) (enough bool) {
 	return enough
 }
 
-// nameBlocks makes the first blocks of r ones that can be found.
+// nameBlocks names the first blocks of r, so that they can be found.
 func (p *device) nameBlocks(r *request, blocks int) {
 	for ; r.named < blocks; r.named++ {
 		isCopy := p.setKey(r, r.named, r.held[r.named])
@@ -454,11 +452,11 @@ func (p *device) releaseBlocks(r *request) {
 	r.held, r.blocks, r.named = r.held[:0], 0, 0
 }
 
-// stripBlocks takes all blocks from r, which remembers the ones that can be found.
+// stripBlocks releases all blocks of r, which remembers the named ones.
 func (p *device) stripBlocks(r *request) {
 	r.former = append(r.former[:0], r.held[:r.named]...)
 	p.releaseBlocks(r)
 }
 
-// Forget drops what is kept for s, which holds nothing and is gone.
+// Forget drops all data of s, which has no blocks and has left.
 func (p *device) Forget(s slot) { p.core.events.RemoveRequest(p.core.requests[s].id) }

@@ -23,7 +23,7 @@ type drawn struct {
 	arrivals []schedulertest.Arrival
 }
 
-// draw draws an engine, tight for most seeds, under the given rules.
+// draw draws an engine with the given rules; most engines have few resources.
 func draw(seed uint64, rules vllm.Rules) drawn {
 	rng := rand.New(rand.NewPCG(seed, 5))
 	block, planner := 2<<rng.IntN(3), seed%4 == 0
@@ -72,7 +72,7 @@ func draw(seed uint64, rules vllm.Rules) drawn {
 	return d
 }
 
-// fate is what happened in a differential run.
+// fate counts the events of a differential run.
 type fate struct{ passes, preempted, reused, cut, stalled, accepted, rejected int }
 
 // compare runs a core and its twin side by side.
@@ -119,16 +119,16 @@ func (d *drawn) compare(core, plain scheduler.Core, seen *fate) error {
 		seen.note(&d.cfg, &got)
 		now = got.End
 	}
-	return nil // they take each other's places for ever
+	return nil // requests preempt each other forever
 }
 
-// token is the number and the instant of a request's latest token.
+// token is the number and the time of a request's latest token.
 type token struct {
 	number int
 	at     sim.Time
 }
 
-// progress returns how far the requests on a core are.
+// progress returns the latest tokens of the requests on a core.
 func progress(core scheduler.Core) map[sim.RequestID]token {
 	all := make(map[sim.RequestID]token)
 	core.Progress(func(id sim.RequestID, tokens int, last sim.Time) { all[id] = token{tokens, last} })
@@ -148,7 +148,8 @@ func (f *fate) note(cfg *vllm.Config, p *scheduler.Pass) {
 	}
 }
 
-// Under vLLM's own rules, also without one of them or with a single one, the core equals its twin pass by pass.
+// The core equals its twin pass by pass: with all of vLLM's own rules, with any one rule missing, and with any single
+// rule.
 func TestDifferential(t *testing.T) {
 	cases := long.Cases(uint64(50), 250)
 	rules := flips()

@@ -5,29 +5,28 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// drafts is speculative decoding.
+// drafts is the state of speculative decoding.
 type drafts struct {
 	core *Core
-	// Of requests that ended with the latest pass and with the one before: a pass that is planned may have
-	// a share for them.
+	// Slots of requests that ended with the latest pass, and with the previous pass. A planned pass may still have
+	// shares for them.
 	parting, parted []slot
-	ahead           bool     // a block is known by the token after it, too
-	draftSlots      int      // tokens of the budget that the drafter takes for each request of a pass
-	left            sim.Time // when no request was left for the planned pass; 0: one is
-	awake           sim.Time // the end of the latest nap
+	ahead           bool     // a block is identified by its tokens and the next token
+	draftSlots      int      // tokens of the budget that the drafter uses for each request of a pass
+	left            sim.Time // time at which no request was left for the planned pass; 0: not the case
+	awake           sim.Time // end of the latest sleep
 }
 
-// speculation is the state of a request of an engine with speculative decoding. Its target counts drafts in flight as
-// accepted, as vLLM does until their pass has ended.
+// speculation is the state of a request with speculative decoding. Its target counts drafts in flight as accepted, as
+// vLLM does until their pass has ended.
 type speculation struct {
-	draws    uint64 // what is accepted depends on
-	drafts   int    // proposed for its next pass; without any those of a share are padding
-	sampled  int    // answer tokens that passes have sampled, delivered or not
-	rejected int    // drafts that passes in flight have rejected, while the request keeps its place
+	draws    uint64 // key for the random draws of acceptance
+	drafts   int    // drafts proposed for its next pass; if 0, the drafts of a share are padding
+	sampled  int    // answer tokens sampled by passes, delivered or not
+	rejected int    // drafts that passes in flight have rejected, since the latest admission
 }
 
-// lookahead returns for how many tokens more than it computes a request gets
-// blocks, so that the drafter finds room.
+// lookahead returns the number of additional tokens for which a request gets blocks, to make room for drafts.
 func (d *drafts) lookahead(r *request) int {
 	s := d.core.cfg.Speculation
 	if s == nil || s.Method == scheduler.ByLookup || r.state != running && !d.core.rules.DraftRoom {
@@ -36,7 +35,7 @@ func (d *drafts) lookahead(r *request) int {
 	return s.Tokens
 }
 
-// addLookahead returns tokens and lookahead, as far as the longest sequence goes.
+// addLookahead returns tokens plus lookahead, limited to the longest sequence.
 func (d *drafts) addLookahead(r *request, tokens int) int {
 	if tokens += d.lookahead(r); d.boundsDrafts() {
 		return min(tokens, d.core.cfg.MaxLength)
@@ -44,19 +43,19 @@ func (d *drafts) addLookahead(r *request, tokens int) int {
 	return tokens
 }
 
-// boundsDrafts reports whether drafts may exceed the longest sequence.
+// boundsDrafts reports whether drafts must be limited to the longest sequence.
 func (d *drafts) boundsDrafts() bool {
 	return d.core.cfg.Speculation != nil && d.core.cfg.MaxLength != Unlimited
 }
 
-// recomputesHit reports whether the last block that a request finds is computed again,
-// for the hidden states that the drafter reads.
+// recomputesHit reports whether the last cached block of a request is computed again, because the drafter reads its
+// hidden states.
 func (d *drafts) recomputesHit() bool {
 	return d.core.cfg.Speculation != nil && d.core.cfg.Speculation.Method == scheduler.ByHead && !d.core.rules.HashAhead
 }
 
-// padsDrafts reports whether a request that is admitted with one token to compute gets padding drafts: if all running
-// requests verify as many.
+// padsDrafts reports whether a request that is admitted with one token to compute gets padding drafts. This is the
+// case if all running requests verify the maximum number of drafts.
 func (d *drafts) padsDrafts(p *pass, cached int) bool {
 	s := d.core.cfg.Speculation
 	if s == nil || !d.core.rules.PadDrafts || p.ran == 0 && !(d.core.rules.PadAlone && cached > 0) {
@@ -70,15 +69,15 @@ func (d *drafts) padsDrafts(p *pass, cached int) bool {
 	return true
 }
 
-// padsTooFar reports whether drafts that are none would leave a request with that many cached tokens no
-// room for the token that it samples.
+// padsTooFar reports whether padding drafts would leave a request with the given number of cached tokens no room for
+// its sampled token.
 func (d *drafts) padsTooFar(cached int) bool {
 	return d.core.rules.PadAlone && d.core.cfg.MaxLength != Unlimited && cached+2+d.core.cfg.Speculation.Tokens > d.core.cfg.MaxLength
 }
 
-// wantsDrafts reports whether r, which the planned pass computes by x, may verify
-// the drafts that are made after it. It may not if x ends before the last token that is known,
-// and if it samples the last token of the answer, however many drafts in flight are rejected.
+// wantsDrafts reports whether r, which the planned pass computes by x, may verify the drafts that are made after it.
+// It may not if x ends before the last known token. It also may not if x samples the last token of the answer, even
+// if all drafts in flight are rejected.
 func (d *drafts) wantsDrafts(r *request, x *share) bool {
 	sure := r.given + 1
 	if int(x.target) > d.core.knownTokens(r) {
@@ -87,7 +86,7 @@ func (d *drafts) wantsDrafts(r *request, x *share) bool {
 	return x.samples && sure < r.end-r.input
 }
 
-// draftsAfter returns how many drafts of each request are made after the pass f.
+// draftsAfter returns how many drafts per request are made after pass f.
 func (d *drafts) draftsAfter(f *flight) int {
 	s := d.core.cfg.Speculation
 	if s == nil || d.core.rules.SkipDrafts && s.Method != scheduler.ByLookup && !f.drafted {
@@ -96,20 +95,19 @@ func (d *drafts) draftsAfter(f *flight) int {
 	return s.Tokens
 }
 
-// endsInFlight reports whether r has all its tokens once the pass in flight ends,
-// however many drafts that accepts.
+// endsInFlight reports whether r has all its tokens after the pass in flight, even if that pass accepts no drafts.
 func (d *drafts) endsInFlight(r *request) bool {
 	return r.target >= r.end && (d.core.cfg.Speculation == nil || r.target > d.core.knownTokens(r) && d.core.knownTokens(r)+1 >= r.end)
 }
 
-// namesAtEnd reports whether blocks that passes have filled since the request was planned
-// last can be found once it loses its place or ends.
+// namesAtEnd reports whether blocks that were filled since the latest plan of a request are named when it ends or is
+// preempted.
 func (d *drafts) namesAtEnd() bool {
 	return d.core.cfg.Speculation == nil || d.core.rules.TwoInFlight || d.core.rules.NameAccepted
 }
 
-// sampleDrafts enters the drafts of a share that samples: how many are accepted shows
-// only when the pass ends.
+// sampleDrafts records the drafts of a share that samples. The number of accepted drafts becomes known to the
+// scheduler only when the pass ends.
 func (d *drafts) sampleDrafts(x *share, r *request, drafts int) {
 	s := d.core.cfg.Speculation
 	x.before -= int32(r.spec.rejected)
@@ -123,11 +121,11 @@ func (d *drafts) sampleDrafts(x *share, r *request, drafts int) {
 	r.spec.drafts = s.Tokens
 }
 
-// giveDrafts gives the request of x the tokens that its pass sampled, as many as it
-// still wants, and reports whether the last was among them.
+// giveDrafts gives the request of x the tokens that its pass sampled, up to the end of its answer, and reports
+// whether it gained its last token.
 func (d *drafts) giveDrafts(x *share, p *scheduler.Pass) (last bool) {
 	r := &d.core.requests[x.slot]
-	if r.state == gone { // the pass before had all that it wanted
+	if r.state == gone { // the previous pass completed the request
 		return false
 	}
 	rejected := int(x.drafts - x.accepted)
@@ -148,9 +146,8 @@ func (d *drafts) giveDrafts(x *share, p *scheduler.Pass) (last bool) {
 	return d.core.giveToken(x.slot, p)
 }
 
-// runEmptyPass runs the pass that is planned when the one before it ends at p.End and
-// no request is left: the drafts of that turned out to end all requests. A request that
-// comes while it runs waits for its end.
+// runEmptyPass runs a planned pass for which no request is left, because accepted drafts of the previous pass
+// completed all requests. A request that arrives during this pass waits for its end.
 func (d *drafts) runEmptyPass(now sim.Time) error {
 	if d.left == 0 || now <= d.left {
 		return nil
@@ -161,8 +158,7 @@ func (d *drafts) runEmptyPass(now sim.Time) error {
 	return err
 }
 
-// freeSlots ends a pass: it makes the slots of requests that have ended free for other requests once no pass
-// that is planned speaks of them.
+// freeSlots ends a pass. It makes slots of ended requests available when no planned pass refers to them.
 func (d *drafts) freeSlots(now sim.Time) {
 	if d.left = 0; d.core.live == 0 && !d.core.next.isEmpty() {
 		d.left = now

@@ -13,8 +13,8 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// The blocks that a request stores in a pass are one event, also across copies, and also if blocks of another request
-// precede them.
+// The blocks that a request stores in a pass are one event. This is also the case if some are copies, or if blocks of
+// another request precede them.
 func TestEventsAreOfRequests(t *testing.T) {
 	tree := prompt.NewTree(16, 16, prompt.Options{})
 	core := build(t, vllm.Config{
@@ -39,12 +39,12 @@ func TestEventsAreOfRequests(t *testing.T) {
 		}
 		return strings.Join(text, "; ")
 	}
-	submit(1, 40, 1, 2, 3) // two whole blocks
+	submit(1, 40, 1, 2, 3) // two full blocks
 	submit(2, 60, 1, 2, 4, 5)
 	if got, want := drain(), "2 blocks, after another false, copies false, goes on false; 1 blocks, after another true, copies false, goes on false"; got != want {
 		t.Errorf("two requests: %s, want %s", got, want)
 	}
-	// The last block of a prompt of whole blocks is computed again, a copy.
+	// The last block of a prompt of full blocks is computed again, as a copy.
 	submit(3, 48, 7, 8, 9)
 	drain()
 	submit(4, 48, 7, 8, 9)

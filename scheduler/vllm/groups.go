@@ -6,9 +6,9 @@ import (
 	"github.com/replay-llm/replay/scheduler/vllm/windows"
 )
 
-// grouping is the groups of layers of a core, which take their blocks from one pool as in vLLM's
-// hybrid KV cache manager. Of each block of tokens a request holds one for each group. Groups with
-// windows have released its first r.passed.
+// grouping is the groups of layers of a core, which allocate their blocks from one pool as in vLLM's hybrid KV cache
+// manager. A request holds one block per group for each block of tokens. Groups with windows have released its first
+// r.passed blocks.
 type grouping struct {
 	windows.Layout
 	core *Core
@@ -16,26 +16,26 @@ type grouping struct {
 
 func newGrouping(c *Core) grouping { return grouping{windows.NewLayout(c.cfg.Windows, c.shift), c} }
 
-// countNeeded returns the number of blocks that a request takes for the first blocks of its list, hits of which are
-// cached: those of a chunk, and those of all groups for the whole list.
+// countNeeded returns the number of KV blocks that a request needs for its first blocks, of which hits are cached. It
+// is the larger of the blocks of all groups for chunk, and of the blocks for whole.
 func (p *grouping) countNeeded(hits, chunk, whole int) int {
 	windowed := max(0, p.core.cfg.AdmittedBlocks(whole)-hits)
 	return max(p.All*(chunk-hits), p.Windows.Full*(whole-hits)+p.Windows.Groups*windowed)
 }
 
-// passedBlocks returns how many of the first blocks of r its layers with windows have
-// passed once a number of tokens is computed.
+// passedBlocks returns how many of the first blocks of r are before the windows after the given number of computed
+// tokens.
 func (p *grouping) passedBlocks(r *request, computed int) int {
 	return min(p.Windows.Passed(computed)>>p.Shift, r.blocks)
 }
 
-// calmFor returns in how many plans, after the one that has just been made, the groups
-// with windows released a block of r, which computes a token in each.
+// calmFor returns the number of plans after the current plan until groups with windows release a block of r, which
+// computes a token in each plan.
 func (p *grouping) calmFor(r *request, lag int) int {
 	return p.Windows.Passing((r.passed+1)<<p.Shift) + lag - r.computed
 }
 
-// groupPool is a pool of blocks of groups of layers.
+// groupPool is a pool of KV blocks for several groups of layers.
 type groupPool interface {
 	pool
 	passedBlocks(r *request, computed int) int
@@ -44,8 +44,8 @@ type groupPool interface {
 	dropBlocks(r *request, n int)
 }
 
-// grouped is a device from which several groups of layers take their blocks. Of block i a request
-// has r.held[i*groups+g], which are noBlock where groups with windows have released them.
+// grouped is a device with blocks of several groups of layers. r.held[i*groups+g] is block i of group g, or noBlock
+// if a group with windows has released it.
 type grouped struct {
 	deviceOnly
 	grouping
@@ -58,7 +58,7 @@ func newGrouped(c *Core) *grouped {
 	return p
 }
 
-// keyOf returns the key of what group g has of block i of r.
+// keyOf returns the key for block i of group g of r.
 func (p *grouped) keyOf(r *request, i, g int) int64 {
 	if i < r.shared {
 		return p.device.keyOf(r, i)*int64(p.All) + int64(g)
@@ -66,8 +66,7 @@ func (p *grouped) keyOf(r *request, i, g int) int64 {
 	return events.OwnKey(r.id, i*p.All+g)
 }
 
-// findBlock returns the block that is found for what group g has of block i of r, or
-// noBlock.
+// findBlock returns the block that a lookup finds for block i of group g of r, or noBlock.
 func (p *grouped) findBlock(r *request, i, g int) blockID {
 	key := p.keyOf(r, i, g)
 	if key >= 0 {
@@ -79,7 +78,7 @@ func (p *grouped) findBlock(r *request, i, g int) blockID {
 	return noBlock
 }
 
-// has reports whether block i of r can be found in the groups from one up to another.
+// has reports whether a lookup finds block i of r in all groups from from up to to.
 func (p *grouped) has(r *request, i, from, to int) bool {
 	for g := from; g < to; g++ {
 		if p.findBlock(r, i, g) == noBlock {
@@ -89,8 +88,8 @@ func (p *grouped) has(r *request, i, from, to int) bool {
 	return true
 }
 
-// Cached returns how many of the first blocks of s are cached: all of them in the groups
-// without windows, and in those with windows the ones that the next token attends to.
+// Cached returns how many of the first blocks of s are cached. Groups without windows must have all of these blocks,
+// and groups with windows the blocks that the next token attends to.
 func (p *grouped) Cached(s slot) int {
 	c, r := p.core, &p.core.requests[s]
 	n, most := 0, c.findableBlocks(r)
@@ -100,8 +99,8 @@ func (p *grouped) Cached(s slot) int {
 	return p.inWindows(r, n)
 }
 
-// inWindows returns how many of the first n blocks of r, groups with
-// windows have cached as far as the token after them attends to them.
+// inWindows returns the largest number of first blocks of r, at most most, for which groups with windows have the
+// blocks that the next token attends to.
 func (p *grouped) inWindows(r *request, most int) int {
 	if p.Windows.Chunked {
 		n := p.Windows.Passed(most<<p.core.shift) >> p.core.shift
@@ -122,15 +121,14 @@ func (p *grouped) inWindows(r *request, most int) int {
 	return run
 }
 
-// hasRoom reports whether n free blocks are enough for r to have the first blocks
-// of its list, hits of which are cached: a chunk of them and the whole, of which groups
-// with windows need some at a time.
+// hasRoom reports whether free blocks are enough for the first blocks of r, of which hits are cached: chunk blocks
+// now, and whole blocks in total. Groups with windows need only some of these at a time.
 func (p *grouped) hasRoom(r *request, hits, chunk, whole, free int) bool {
 	need := p.countNeeded(hits, chunk, whole)
 	return need <= free && need+p.idleHits(r, hits) <= free
 }
 
-// idleHits returns how many blocks of r's hits are free.
+// idleHits returns how many cached blocks of r have no holder.
 func (p *grouped) idleHits(r *request, hits int) (idle int) {
 	first := p.FirstHeld(hits)
 	for g := range p.All {
@@ -143,7 +141,7 @@ func (p *grouped) idleHits(r *request, hits int) (idle int) {
 	return idle
 }
 
-// holdHits makes r a holder of its first blocks, which are cached.
+// holdHits adds r as a holder of its first hits blocks, which are cached.
 func (p *grouped) holdHits(r *request, hits int) {
 	r.blocks, r.named, r.passed = hits, hits, p.FirstHeld(hits)
 	r.held = r.held[:0]
@@ -159,8 +157,8 @@ func (p *grouped) holdHits(r *request, hits int) {
 	}
 }
 
-// takeBlocks takes the missing blocks of the first blocks of r's list, for one group after the other, and reports
-// whether there were enough. Otherwise it takes none.
+// takeBlocks allocates the missing blocks of the first blocks of r, group by group, and reports whether there were
+// enough. If not, it allocates none.
 func (p *grouped) takeBlocks(r *request, blocks int) (enough bool) {
 	if (blocks-r.blocks)*p.All > p.free {
 		return false
@@ -177,7 +175,7 @@ func (p *grouped) takeBlocks(r *request, blocks int) (enough bool) {
 	return true
 }
 
-// nameBlocks makes the first blocks of r ones that can be found.
+// nameBlocks names the first blocks of r, so that they can be found.
 func (p *grouped) nameBlocks(r *request, blocks int) {
 	for g := range p.All {
 		for i := max(r.named, p.Skip(g, r.passed)); i < blocks; i++ {
@@ -187,7 +185,7 @@ func (p *grouped) nameBlocks(r *request, blocks int) {
 	r.named = max(r.named, blocks)
 }
 
-// setKey makes what group g has of block i of r a block that can be found.
+// setKey names block i of group g of r, so that it can be found.
 func (p *grouped) setKey(r *request, i, g int) {
 	b, key := r.held[i*p.All+g], p.keyOf(r, i, g)
 	isCopy := false
@@ -199,7 +197,7 @@ func (p *grouped) setKey(r *request, i, g int) {
 			first = b
 			p.firstOwn[key] = b
 		}
-		p.addCopy(first, b) // in a ring even if alone: its last eviction forgets the key
+		p.addCopy(first, b) // also a single block is in a ring, so that its eviction removes the key
 		p.all[b].key = key
 	}
 	if p.told {
@@ -230,7 +228,7 @@ func (p *grouped) releaseBlocks(r *request) {
 	r.held, r.blocks, r.named, r.passed = r.held[:0], 0, 0, 0
 }
 
-// stripBlocks takes all blocks from r.
+// stripBlocks releases all blocks of r.
 func (p *grouped) stripBlocks(r *request) { p.releaseBlocks(r) }
 
 var _ blocks.Pool = (*grouped)(nil)

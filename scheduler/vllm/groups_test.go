@@ -14,7 +14,7 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// drawWindows draws an engine in which some layers have windows, with as many blocks as their groups need, or few more.
+// drawWindows draws an engine with windows in some layers, with as many blocks as their groups need or a few more.
 func drawWindows(seed uint64, rules vllm.Rules) drawn {
 	d := draw(seed, rules)
 	rng := rand.New(rand.NewPCG(seed, 11))
@@ -43,7 +43,7 @@ func drawWindows(seed uint64, rules vllm.Rules) drawn {
 	return d
 }
 
-// With windows in layers, the core equals its twin, pass by pass.
+// With windows in layers, the core equals its twin pass by pass.
 func TestWindowsDifferential(t *testing.T) {
 	cases := long.Cases(uint64(300), 1500)
 	for name, rules := range map[string]vllm.Rules{"0.19": releases.Rules019(), "0.20": releases.Rules020(), "0.24": releases.Rules024(), "0.33": releases.Rules033()} {
@@ -61,7 +61,7 @@ func TestWindowsDifferential(t *testing.T) {
 	}
 }
 
-// An engine with windows does what every core owes, with blocks for two groups.
+// An engine with windows passes the suite of all cores, with blocks for two groups.
 func TestWindowsSuite(t *testing.T) {
 	for _, w := range []vllm.Windows{{Tokens: 6, Groups: 1, Full: 1}, {Tokens: 8, Chunked: true, Groups: 1, Full: 1}} {
 		schedulertest.Run(t, func(s schedulertest.Setup) scheduler.Core {
@@ -72,7 +72,7 @@ func TestWindowsSuite(t *testing.T) {
 	}
 }
 
-// Groups that cannot be are refused.
+// Invalid groups are rejected.
 func TestWindowsRefused(t *testing.T) {
 	plain := draw(1, releases.Rules033()).cfg
 	for name, change := range map[string]func(*vllm.Config){
@@ -94,8 +94,8 @@ func TestWindowsRefused(t *testing.T) {
 	}
 }
 
-// vLLM groups layers by the fewer of two kinds, or in two groups where there are hardly
-// fewer of one (tools/vllmoracle asked it).
+// vLLM uses groups of the size of the less frequent kind of layers, or two groups if both kinds are almost equally
+// frequent. The results were read from vLLM by tools/vllmoracle.
 func TestGroupLayers(t *testing.T) {
 	for _, c := range []struct {
 		windowed, full int
@@ -111,8 +111,8 @@ func TestGroupLayers(t *testing.T) {
 	}
 }
 
-// Every group announces its blocks. Without copies, events report the blocks of the last group, which attends to everything, and
-// residency reports the same of the tree.
+// Every group publishes its blocks. Without copies, events report the blocks of the last group, which has no window,
+// and residency reports the same blocks of the tree.
 func TestWindowsEvents(t *testing.T) {
 	changes := 0
 	for seed := range uint64(400) {

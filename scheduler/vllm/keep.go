@@ -6,8 +6,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// keepBlocks lets a request that has its last token leave as finishRequest does, except its KV
-// blocks: they are the KV cache that a decode worker is to have, and stay until Release.
+// keepBlocks removes a request with its last token like finishRequest, but keeps its KV blocks. They are the KV cache
+// for a decode worker, and are kept until Release.
 func (c *Core) keepBlocks(s slot) {
 	c.requests[s].state = gone
 	c.kept = append(c.kept, s)
@@ -17,7 +17,7 @@ func (c *Core) keepBlocks(s slot) {
 	}
 }
 
-// Release releases the KV blocks of a prompt that has been sent, or will not be.
+// Release releases the KV blocks of a prompt that was sent, or that will not be sent.
 func (c *Core) Release(id sim.RequestID) bool {
 	i := slices.IndexFunc(c.kept, func(s slot) bool { return c.requests[s].id == id })
 	if i < 0 {
@@ -30,7 +30,7 @@ func (c *Core) Release(id sim.RequestID) bool {
 	return true
 }
 
-// freeRequest releases what a request has held that is gone.
+// freeRequest releases the blocks and the slot of a request that has left.
 func (c *Core) freeRequest(s slot) {
 	c.pool.Release(s)
 	c.stuck = false

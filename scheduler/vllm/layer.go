@@ -5,7 +5,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/vllm/segment"
 )
 
-// layerOf returns the layer of an owner that has one.
+// layerOf returns the layer of a known owner.
 func (p *segments) layerOf(o segment.Owner) *segment.Layer {
 	if n, ok := o.Node(); ok {
 		return p.nodes.Get(n)
@@ -13,8 +13,8 @@ func (p *segments) layerOf(o segment.Owner) *segment.Layer {
 	return &p.core.requests[o.Slot()].own
 }
 
-// forgetBlocks takes n blocks from a layer, evicted from the end of segment i. Where
-// there are copies of them these are found in their place.
+// forgetBlocks removes n blocks, evicted from the end of segment i, from their layer. Lookups find copies of these
+// blocks instead, if there are any.
 func (p *segments) forgetBlocks(i segment.ID, n int32) {
 	s := p.store.At(i)
 	of, from := s.Owner, s.Hi
@@ -35,8 +35,7 @@ func (p *segments) forgetBlocks(i segment.ID, n int32) {
 	}
 }
 
-// useCopies has copies found instead of the blocks that segment i had up to the given
-// one; those without can be found no more.
+// useCopies replaces the blocks of segment i up to block to by copies. Blocks without copies can no longer be found.
 func (p *segments) useCopies(l *segment.Layer, i segment.ID, to int32) {
 	of, from := p.store.At(i).Owner, p.store.At(i).Hi
 	for to > from {
@@ -50,9 +49,8 @@ func (p *segments) useCopies(l *segment.Layer, i segment.ID, to int32) {
 	}
 }
 
-// promoteCopy lets lookups find the last blocks of copy c, from the given one on, after those of segment i. A copy is
-// found from its end on: as long as one of a block that was named before it exists, there is such a one of the block
-// before, too.
+// promoteCopy makes lookups find the blocks of copy c from block from on, after the blocks of segment i. Copies are
+// promoted from the end: if a named block has a copy, the block before it has one, too.
 func (p *segments) promoteCopy(l *segment.Layer, i, c segment.ID, from int32) {
 	if p.store.At(c).Lo < from {
 		c = p.splitSegment(c, from)
@@ -61,7 +59,7 @@ func (p *segments) promoteCopy(l *segment.Layer, i, c segment.ID, from int32) {
 	p.store.InsertAbove(l, i, c)
 }
 
-// setEnd notes up to which block a layer can be found.
+// setEnd sets the end of the blocks of a layer that can be found.
 func (p *segments) setEnd(l *segment.Layer, of segment.Owner, end int32) {
 	l.End = end
 	n, ok := of.Node()

@@ -8,8 +8,8 @@ import (
 	"github.com/replay-llm/replay/scheduler/vllm/layers"
 )
 
-// layered is the KV blocks of several groups of layers as segments, where no block is shown by
-// itself. It does what grouped does.
+// layered is the KV blocks of several groups of layers as segments, for engines without observers of single blocks.
+// It behaves like grouped.
 type layered struct {
 	blocks.DeviceOnly
 	grouping
@@ -23,7 +23,7 @@ func newLayered(c *Core) *layered {
 	return p
 }
 
-// sequenceOf returns what r has in the groups.
+// sequenceOf returns the blocks of r in the groups.
 func (p *layered) sequenceOf(r *request) *layers.Sequence {
 	if r.sequence == nil {
 		r.sequence = new(layers.Sequence)
@@ -38,13 +38,13 @@ func (p *layered) Cached(s slot) int {
 	return p.named.Cached(p.sequenceOf(r), p.core.findableBlocks(r))
 }
 
-// hasRoom reports what grouped.hasRoom does.
+// hasRoom returns the same as grouped.hasRoom.
 func (p *layered) hasRoom(r *request, hits, chunk, whole, free int) bool {
 	need := p.countNeeded(hits, chunk, whole)
 	return need <= free && need+p.named.CountIdle(p.sequenceOf(r), p.FirstHeld(hits), hits) <= free
 }
 
-// holdHits makes r a holder of its first blocks, which are cached.
+// holdHits adds r as a holder of its first hits blocks, which are cached.
 func (p *layered) holdHits(r *request, hits int) {
 	r.blocks, r.named, r.passed = hits, hits, p.FirstHeld(hits)
 	idle := p.named.Hold(p.sequenceOf(r), r.passed, hits)
@@ -52,8 +52,8 @@ func (p *layered) holdHits(r *request, hits int) {
 	p.cached -= idle
 }
 
-// takeBlocks takes the missing blocks of the first blocks of r's list, in all groups, and reports whether there were
-// enough. Otherwise it takes none.
+// takeBlocks allocates the missing blocks of the first blocks of r in all groups, and reports whether there were
+// enough. If not, it allocates none.
 func (p *layered) takeBlocks(r *request, blocks int) (enough bool) {
 	n := (blocks - r.blocks) * p.All
 	if n > p.free {
@@ -65,7 +65,7 @@ func (p *layered) takeBlocks(r *request, blocks int) (enough bool) {
 	return true
 }
 
-// nameBlocks makes the first blocks of r ones that can be found.
+// nameBlocks names the first blocks of r, so that they can be found.
 func (p *layered) nameBlocks(r *request, blocks int) {
 	p.named.Name(r.sequence, r.passed, r.named, blocks, p.core.events.Out)
 	r.named = max(r.named, blocks)
@@ -82,7 +82,7 @@ func (p *layered) dropBlocks(r *request, n int) {
 // Release releases all blocks of s, group by group, last to first.
 func (p *layered) Release(s slot) { p.releaseBlocks(&p.core.requests[s]) }
 
-// stripBlocks takes all blocks from r, which may return for the ones that can be found.
+// stripBlocks releases all blocks of r, which may find the named ones again later.
 func (p *layered) stripBlocks(r *request) { p.releaseBlocks(r) }
 
 func (p *layered) releaseBlocks(r *request) {
@@ -92,10 +92,10 @@ func (p *layered) releaseBlocks(r *request) {
 	r.blocks, r.named, r.passed = 0, 0, 0
 }
 
-// Forget gives up what only s can name, which is gone.
+// Forget drops the blocks that only s could find. The request s has left.
 func (p *layered) Forget(s slot) { p.named.Forget(p.sequenceOf(&p.core.requests[s])) }
 
-// Check holds the pool's accounts against each other.
+// Check panics if the counters of the pool do not agree.
 func (p *layered) Check() {
 	p.named.BeginCheck()
 	unnamed := 0

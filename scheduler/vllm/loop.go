@@ -8,31 +8,31 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// loop is the loop of vLLM's EngineCore with a connector: it accepts arrivals, plans a pass, and waits for the end of
-// the oldest pass if two are in progress or nothing is left to plan. After an iteration that planned nothing to
-// compute, while requests or transfers are left, it sleeps.
+// loop is the loop of vLLM's EngineCore with a connector: it accepts arrivals and plans a pass. It waits for the end
+// of the oldest pass if two passes are in progress or nothing is left to plan. It sleeps after an iteration with an
+// empty plan, while requests or transfers are left.
 type loop struct {
-	queued   int      // passes in progress: Core.next, and Core.after
-	executed bool     // the latest plan computes something
-	napping  bool     // the running pass is a nap
-	slept    bool     // it has nothing to compute and ends with the nap after it
-	awake    sim.Time // the end of the latest nap
-	resumes  sim.Time // when the next iteration begins
-	begun    sim.Time // when the step began
-	unread   sim.Time // when the worker begins with the pass that has ended, where more KV caches may be read until then
-	nanos    []int64  // of timePass
-	alone    bool     // nothing can run, and the iterations since are to be made up for
+	queued   int      // number of passes in progress: Core.next and Core.after
+	executed bool     // the latest plan has work
+	napping  bool     // the running pass is a sleep
+	slept    bool     // the running pass has no work and ends with the sleep after it
+	awake    sim.Time // end of the latest sleep
+	resumes  sim.Time // start of the next iteration
+	begun    sim.Time // start of the step
+	unread   sim.Time // time at which the worker starts the pass that has ended, if more reads of KV caches may end until then
+	nanos    []int64  // scratch memory of timePass
+	alone    bool     // nothing can run, and later iterations must be caught up
 }
 
-// transit is what a connector keeps of a pass.
+// transit is the connector's data of a pass.
 type transit struct {
-	ran    bool     // it computes something
-	start  sim.Time // of its computation
+	ran    bool     // the pass has work
+	start  sim.Time // start of its computation
 	end    sim.Time
-	nanos  int64            // how long it takes, in ns, 0 if that is not whole
-	done   []*host.Job      // transfers that it reports as ended
-	copied []*simplecpu.Job // likewise of the SimpleCPUOffloadConnector
-	taken  sim.Time         // when the worker begins with it
+	nanos  int64            // its duration in ns; 0 if not an integer
+	done   []*host.Job      // transfers that the pass reports as ended
+	copied []*simplecpu.Job // transfers of the SimpleCPUOffloadConnector that the pass reports as ended
+	taken  sim.Time         // time at which the worker starts the pass
 }
 
 // hasWork reports whether vLLM's scheduler has work.
@@ -40,7 +40,8 @@ func (k *connector) hasWork() bool {
 	return k.isBusy(0)
 }
 
-// isBusy reports the same without a number of transfers. In 0.24 those of the SimpleCPUOffloadConnector do not count.
+// isBusy reports whether vLLM's scheduler has work, not counting the given number of transfers. In 0.24, transfers of
+// the SimpleCPUOffloadConnector do not count.
 func (k *connector) isBusy(without int) bool {
 	pending := k.Pending - without
 	if k.simple != nil && !k.simple.Finishes {
@@ -49,7 +50,8 @@ func (k *connector) isBusy(without int) bool {
 	return k.core.live > 0 || pending > 0 || len(k.written) > 0 || len(k.Ended) > 0 && k.core.rules.EmptyPassIdle
 }
 
-// QuietUntil returns the instant, at most the given one, up to which no transfer ends; 0 if one begins with the next pass.
+// QuietUntil returns the instant, at most until, up to which no transfer ends. It returns 0 if a transfer starts with
+// the next pass.
 func (k *connector) QuietUntil(until sim.Time) sim.Time {
 	if until = k.Connector.QuietUntil(until); k.simple == nil {
 		return until
@@ -63,7 +65,7 @@ func (k *connector) QuietUntil(until sim.Time) sim.Time {
 	return until
 }
 
-// NextEnd returns when the next transfer ends after an instant, or that instant if there is none.
+// NextEnd returns the next end of a transfer after now, or now if there is none.
 func (k *connector) NextEnd(now sim.Time) sim.Time {
 	if k.simple != nil {
 		if end, ok := k.simple.Next(now); ok {
@@ -73,15 +75,15 @@ func (k *connector) NextEnd(now sim.Time) sim.Time {
 	return k.Connector.NextEnd(now)
 }
 
-// napEnd returns the end of a nap that begins at now.
+// napEnd returns the end of a sleep that begins at now.
 func (k *connector) napEnd(now sim.Time) sim.Time {
 	if ms := k.core.rules.EmptyPassMs; ms > 0 {
 		return now + sim.Time(ms)
 	}
-	return k.NextEnd(now) // without naps it would ask again and again until a transfer ends
+	return k.NextEnd(now) // without sleeps, the engine polls until a transfer ends
 }
 
-// begin is Core.Begin with a connector.
+// begin implements Core.Begin with a connector.
 func (k *connector) begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error) {
 	c := k.core
 	k.finishLate(now)
@@ -144,12 +146,12 @@ func (k *connector) plan(now sim.Time, p *scheduler.Pass) error {
 	return err
 }
 
-// isStalled reports whether the plan that was made found nothing to compute and nothing is in progress that could change that.
+// isStalled reports whether the plan is empty and nothing in progress can change that.
 func (k *connector) isStalled(p *scheduler.Pass) bool {
 	return !k.executed && k.Pending == 0 && len(k.fenced) == 0 && k.core.live > 0 && p.Preempted == 0 && (k.queued < 2 || !k.core.next.ran)
 }
 
-// end is Core.End with a connector.
+// end implements Core.End with a connector.
 func (k *connector) end(p *scheduler.Pass) error {
 	c := k.core
 	if k.napping {
@@ -186,7 +188,7 @@ func (k *connector) end(p *scheduler.Pass) error {
 	return c.checkProgress(p)
 }
 
-// catchUp makes up for the iterations before now in which no request was left.
+// catchUp runs the iterations before now in which no request was left.
 func (k *connector) catchUp(now sim.Time, p *scheduler.Pass) error {
 	c := k.core
 	live := c.live
@@ -217,7 +219,7 @@ func (k *connector) catchUp(now sim.Time, p *scheduler.Pass) error {
 	return nil
 }
 
-// endEmptyIteration ends the iteration at t, which has planned a pass with nothing to compute, and returns when the next one begins.
+// endEmptyIteration ends the iteration at t with an empty plan, and returns the start of the next iteration.
 func (k *connector) endEmptyIteration(t sim.Time) sim.Time {
 	if k.core.rules.TwoInFlight && k.queued < 2 && k.hasWork() {
 		return k.napEnd(t)
@@ -225,7 +227,8 @@ func (k *connector) endEmptyIteration(t sim.Time) sim.Time {
 	return k.takeOldest(t)
 }
 
-// takeOldest ends the oldest running pass, which has no token, in the iteration at t. It returns when the next iteration begins.
+// takeOldest ends the oldest running pass, which has no tokens, in the iteration at t. It returns the start of the
+// next iteration.
 func (k *connector) takeOldest(t sim.Time) sim.Time {
 	c := k.core
 	f := c.next
@@ -242,7 +245,7 @@ func (k *connector) takeOldest(t sim.Time) sim.Time {
 	return t
 }
 
-// timePass fills f with the end of its pass.
+// timePass sets the end of the pass of f.
 func (k *connector) timePass(f *flight) error {
 	p := scheduler.Pass{Start: f.end, End: f.end, Nanos: k.nanos[:0]}
 	idle := k.core.idle
@@ -257,7 +260,7 @@ func (k *connector) timePass(f *flight) error {
 	return err
 }
 
-// setEnd fills p with the end of the running pass.
+// setEnd sets p.End to the end of the running pass.
 func (k *connector) setEnd(p *scheduler.Pass) error {
 	c := k.core
 	f := c.next
@@ -287,14 +290,14 @@ func (k *connector) setEnd(p *scheduler.Pass) error {
 	return nil
 }
 
-// isQuiet reports whether nothing happens except passes and transfers, none of which begins or ends at now, so that
-// equal passes can be taken at once.
+// isQuiet reports whether only passes and transfers are in progress, and no transfer starts or ends at now. Equal
+// passes can then run together.
 func (k *connector) isQuiet(now sim.Time) bool {
 	passes := 0
 	if k.core.rules.TwoInFlight {
 		passes = 1
 	}
-	if k.away > 0 { // when a KV cache will have been read is not known here
+	if k.away > 0 { // the ends of reads of KV caches are not known here
 		return false
 	}
 	for _, s := range k.aside {
@@ -302,16 +305,16 @@ func (k *connector) isQuiet(now sim.Time) bool {
 			return false
 		}
 	}
-	// A request in line may wait for a transfer.
+	// A queued request may wait for a transfer.
 	waits := min(k.Pending, k.core.waiting.Len()) + len(k.Ended) + len(k.fenced) + k.Failing + len(k.core.next.done) + len(k.core.next.copied)
 	if k.simple != nil {
 		waits += k.simple.Dues
 	}
-	onTime := passes == 0 || k.core.next.start == now // the worker may have hung meanwhile
+	onTime := passes == 0 || k.core.next.start == now // false if the worker was delayed
 	return waits == 0 && k.queued == passes && onTime && !k.alone && now >= k.awake && k.QuietUntil(now+1) > now
 }
 
-// endRun brings the loop to the end of the run p.
+// endRun moves the loop to the end of the run p.
 func (k *connector) endRun(p *scheduler.Pass) (err error) {
 	k.Free = p.End
 	if f := k.core.next; k.core.rules.TwoInFlight {
@@ -323,7 +326,7 @@ func (k *connector) endRun(p *scheduler.Pass) (err error) {
 	return err
 }
 
-// WaitsUntil returns when the pass that has begun ends, where the engine waits for transfers and computes nothing.
+// WaitsUntil returns the end of the current pass if the engine waits for transfers and computes nothing.
 func (c *Core) WaitsUntil() sim.Time {
 	switch k := c.conn; {
 	case k == nil:

@@ -6,12 +6,11 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// setEnd fills p with the end of the pass, and with how much of it prompts are to
-// account for, if an observer reads it.
+// setEnd sets the end of the pass, and for observers the part of its duration for prompts.
 func (c *Core) setEnd(step *timing.Step, p *scheduler.Pass) error {
 	clock := &c.cfg.Clock
 	if c.idle {
-		p.End = max(p.Start, c.drafts.awake) // while it waits for a transfer no time passes
+		p.End = max(p.Start, c.drafts.awake) // without a sleep, waiting for a transfer takes no time here
 		if p.Detail != nil {
 			p.Detail.PrefillEnd = p.Start
 		}
@@ -38,7 +37,7 @@ func (c *Core) setEnd(step *timing.Step, p *scheduler.Pass) error {
 	if p.Detail == nil {
 		return nil
 	}
-	// Prompts account for what the pass takes more than its decodes alone would.
+	// The prompt part is the duration of the pass without the duration of its decodes alone.
 	p.Detail.PrefillEnd = p.Start
 	if step.Mixed() {
 		var without float64
@@ -48,17 +47,17 @@ func (c *Core) setEnd(step *timing.Step, p *scheduler.Pass) error {
 	return err
 }
 
-// setNanos fills p with its length, which is ms.
+// setNanos records the duration of the pass, ms, in ns.
 func setNanos(ms float64, p *scheduler.Pass) {
 	if n, ok := timing.InNanos(ms); ok {
 		p.Nanos = append(p.Nanos, n)
 	}
 }
 
-// activeTokens returns the number of tokens that there is room for in the blocks that are held.
+// activeTokens returns the capacity of the held blocks in tokens.
 func (c *Core) activeTokens() int { return c.supply.held() << c.shift }
 
-// measurePass adds up the work of a pass.
+// measurePass computes the work of a pass.
 func (c *Core) measurePass(f *flight) timing.Step {
 	s := timing.Step{Active: c.activeTokens(), Capacity: c.cfg.Blocks << c.shift}
 	if n := c.calm.count; n > 0 {
@@ -80,14 +79,14 @@ func (c *Core) measurePass(f *flight) timing.Step {
 	return s
 }
 
-// addShare enters what a pass computes for one request.
+// addShare adds the work of one request in a pass.
 func (c *Core) addShare(s *timing.Step, x *share) {
 	decodeRole, counted := c.cfg.Role == scheduler.Decode && !c.cfg.Pull, !c.rules.FirstTokenFree
 	if !c.rules.WholeAllocation && x.samples && int(x.target)&c.mask == 0 {
-		s.Active -= c.cfg.BlockTokens // the block of a token that is not there yet
+		s.Active -= c.cfg.BlockTokens // without the block of the sampled token
 	}
 	input := int32(c.requests[x.slot].input)
-	handed := decodeRole && !c.requests[x.slot].local // the prompt's cache came over the network
+	handed := decodeRole && !c.requests[x.slot].local // the KV cache of the prompt came over the network
 	switch {
 	case x.tokens == 0 || x.tokens-x.drafts == 1 && (x.before >= input || c.rules.MixedStep && !handed && c.cfg.Clock.TimesWhole()):
 		addDecode(s, x)
@@ -106,8 +105,8 @@ func (c *Core) addShare(s *timing.Step, x *share) {
 	}
 }
 
-// addDecode enters a request that computes one token: of its answer, the last or, of an answer computed again in small
-// chunks, one before it; by vLLM's own rules also of its prompt. An engine runs the kernels of decoding for a single token.
+// addDecode adds a request that computes one token of its answer. By vLLM's own rules, it may also be one token of
+// its prompt. An engine runs the decode kernels for a single token.
 func addDecode(s *timing.Step, x *share) {
 	reached := int(x.before + x.tokens)
 	if x.tokens == 0 {
@@ -116,5 +115,5 @@ func addDecode(s *timing.Step, x *share) {
 	s.AddDecode(1+int(x.drafts), reached)
 }
 
-// SetClock sets the clock that times later passes.
+// SetClock sets the clock of later passes.
 func (c *Core) SetClock(clock timing.Clock) { c.cfg.Clock = clock }

@@ -6,19 +6,19 @@ import (
 	"github.com/replay-llm/replay/scheduler/vllm/residency"
 )
 
-// stock is the KV blocks in front of a connector.
+// stock is a pool of KV blocks for use with a connector.
 type stock interface {
 	pool
 	// releaseBlocks releases all blocks of r, last to first.
 	releaseBlocks(r *request)
 	// releaseFence releases the blocks of f, last to first.
 	releaseFence(f *fence)
-	// checkWith panics where the accounts do not add up, with the blocks that only the connector of c holds.
+	// checkWith panics if the counters do not agree; the connector of c may hold further blocks.
 	checkWith(c *connector)
 }
 
-// offloaded is KV blocks with a connector: single blocks if a connector copies them or events are captured, segments
-// with pulls alone.
+// offloaded is a pool of KV blocks with a connector. It uses single blocks if a connector copies them or events are
+// captured, and segments with pulls alone.
 type offloaded struct {
 	stock
 	conn *connector
@@ -39,13 +39,13 @@ func newOffloaded(c *Core) *offloaded {
 	return &offloaded{stock: all, conn: c.conn}
 }
 
-// singles is the KV blocks of a device in front of a connector.
+// singles is a device for use with a connector.
 type singles struct {
 	*device
 	blocks.DeviceOnly
 }
 
-// nameBlocks makes the first blocks of r ones that can be found.
+// nameBlocks names the first blocks of r, so that they can be found.
 func (p singles) nameBlocks(r *request, blocks int) {
 	shared := min(blocks, r.shared)
 	if p.told {
@@ -71,8 +71,8 @@ func (p singles) nameBlocks(r *request, blocks int) {
 	p.device.nameBlocks(r, blocks)
 }
 
-// hasRoom reports whether a number of free blocks is enough for r to have the first blocks of its list. Of one that was loaded it
-// holds some already.
+// hasRoom reports whether free blocks are enough for the first blocks of r. If r was loaded, it already holds some of
+// them.
 func (o *offloaded) hasRoom(r *request, hits, chunk, whole, free int) bool {
 	if r.blocks > 0 {
 		return max(chunk, whole)-r.blocks <= free
@@ -80,14 +80,14 @@ func (o *offloaded) hasRoom(r *request, hits, chunk, whole, free int) bool {
 	return o.stock.hasRoom(r, hits, chunk, whole, free)
 }
 
-// holdHits makes r a holder of its first blocks, which are cached, unless it holds them already.
+// holdHits adds r as a holder of its first hits blocks, which are cached, unless r holds them already.
 func (o *offloaded) holdHits(r *request, hits int) {
 	if r.blocks == 0 {
 		o.stock.holdHits(r, hits)
 	}
 }
 
-// takeBlocks takes what r lacks of the first blocks of its list.
+// takeBlocks allocates the missing blocks of the first blocks of r.
 func (o *offloaded) takeBlocks(r *request, blocks int) (enough bool) {
 	had := r.blocks
 	enough = o.stock.takeBlocks(r, blocks)
@@ -99,10 +99,10 @@ func (o *offloaded) takeBlocks(r *request, blocks int) (enough bool) {
 	return enough
 }
 
-// Release releases all blocks of s, last to first, when no pass in progress writes to them.
+// Release releases all blocks of s, last to first, after the passes in progress that write to them.
 func (o *offloaded) Release(s slot) { o.conn.releaseBlocks(&o.conn.core.requests[s], true) }
 
-// stripBlocks takes all blocks from r, which remembers the ones that can be found.
+// stripBlocks releases all blocks of r, which remembers the named ones.
 func (o *offloaded) stripBlocks(r *request) {
 	if o.conn.device != nil {
 		r.former = append(r.former[:0], r.held[:r.named]...)
@@ -110,13 +110,13 @@ func (o *offloaded) stripBlocks(r *request) {
 	o.conn.releaseBlocks(r, false)
 }
 
-// Forget drops what is kept for s, which holds nothing and is gone.
+// Forget drops all data of s, which has no blocks and has left.
 func (o *offloaded) Forget(s slot) {
 	o.stock.Forget(s)
 	o.conn.endRequest(s)
 }
 
-// FromHost returns how many of the first tokens of s, all cached, were loaded for it.
+// FromHost returns how many of the first tokens of s, which are cached, were loaded for it.
 func (o *offloaded) FromHost(s slot, tokens int) int {
 	c := o.conn.core
 	f := c.requests[s].offload
@@ -126,19 +126,19 @@ func (o *offloaded) FromHost(s slot, tokens int) int {
 	return n
 }
 
-// Fetching is the number of requests that wait outside of the line.
+// Fetching is the number of requests out of the queue.
 func (o *offloaded) Fetching() int { return len(o.conn.aside) }
 
-// Busy reports whether something is being copied.
+// Busy reports whether any transfer is pending.
 func (o *offloaded) Busy() bool { return o.conn.Pending > 0 }
 
-// Check holds the accounts of both memories against each other.
+// Check panics if the counters of device or host memory do not agree.
 func (o *offloaded) Check() {
 	o.stock.checkWith(o.conn)
 	o.conn.Memory.Check()
 }
 
-// checkWith holds the accounts against each other, with the blocks that only the connector k holds.
+// checkWith panics if the counters do not agree, including the blocks that only the connector k holds.
 func (p singles) checkWith(k *connector) {
 	holders := p.noHolders()
 	count := func(all []blockID) {
@@ -161,5 +161,5 @@ func (p singles) checkWith(k *connector) {
 	p.checkHolders(holders)
 }
 
-// releaseFence releases blocks that were held until the end of a pass.
+// releaseFence releases the blocks that were held until the end of a pass.
 func (p singles) releaseFence(f *fence) { p.letGoBlocks(f.blocks) }

@@ -19,8 +19,7 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// oracleCase is a workload and what vLLM's own scheduler did with it, as
-// tools/vllmoracle writes them down.
+// oracleCase is a workload with the results of vLLM's own scheduler, as written by tools/vllmoracle.
 type oracleCase struct {
 	Name     string `json:"name"`
 	Release  string `json:"vllm"`
@@ -104,7 +103,7 @@ func (c *oracleCase) config(t *testing.T) vllm.Config {
 		Offload:    blocks.Offload{Blocks: s.HostBlocks, BytesPerToken: s.TokenBytes, BatchBlocks: 32, ToHostGBPerSecond: s.ToHost, ToGPUGBPerSecond: s.ToGPU},
 		RankedHost: releases.RanksHost(c.Profile), SimpleHost: s.HostConnector == "simple",
 	}
-	joined := !windows.Given() && !cfg.HashesAhead() && !cfg.Offload.Given() // as replays have it
+	joined := !windows.Given() && !cfg.HashesAhead() && !cfg.Offload.Given() // as in replays
 	cfg.Tree = prompt.NewTree(c.TraceTokens, s.BlockTokens, prompt.Options{Joined: joined})
 	return cfg
 }
@@ -126,7 +125,7 @@ func (c *oracleCase) windows() vllm.Windows {
 	return w
 }
 
-// speculation returns how the case decodes speculatively, nil if it does not.
+// speculation returns the speculative decoding of the case, or nil.
 func (c *oracleCase) speculation() *vllm.Speculation {
 	d := c.Settings.Speculative
 	if d == nil {
@@ -149,7 +148,7 @@ func (c *oracleCase) speculation() *vllm.Speculation {
 	return s
 }
 
-// answer returns the length of an answer that ends at the longest sequence.
+// answer returns the length of an answer, limited by the longest sequence.
 func (c *oracleCase) answer(input, output int) int {
 	if longest := c.Settings.MaxLength; longest > 0 {
 		return min(output, longest-input)
@@ -157,7 +156,7 @@ func (c *oracleCase) answer(input, output int) int {
 	return output
 }
 
-// replay returns what happens to the requests here.
+// replay returns the results of the requests in this core.
 func (c *oracleCase) replay(t *testing.T) []oracleRequest {
 	t.Helper()
 	cfg := c.config(t)
@@ -184,7 +183,7 @@ func (c *oracleCase) replay(t *testing.T) []oracleRequest {
 			now = c.arrival(next)
 			continue
 		}
-		until := sim.Time(math.Inf(1)) // in runs, which vLLM does not know
+		until := sim.Time(math.Inf(1)) // in runs of passes, which vLLM does not have
 		if next < len(c.Rows) {
 			until = c.arrival(next)
 		}
@@ -197,10 +196,10 @@ func (c *oracleCase) replay(t *testing.T) []oracleRequest {
 	return did
 }
 
-// arrival returns when request i arrives: the first does at 0.
+// arrival returns the arrival of request i; the first request arrives at 0.
 func (c *oracleCase) arrival(i int) sim.Time { return sim.Time(c.Rows[i].At - c.Rows[0].At) }
 
-// noteFates enters what a pass did to requests.
+// noteFates records the results of a pass for requests.
 func noteFates(did []oracleRequest, p *scheduler.Pass) {
 	set := func(id sim.RequestID, column int, at sim.Time) {
 		if did[id][column] == nil {
@@ -230,17 +229,17 @@ func noteFates(did []oracleRequest, p *scheduler.Pass) {
 
 var oracleCases = flag.String("cases", "../../testdata/vllm/cases.jsonl", "file of cases, as tools/vllmoracle/run --record leaves them")
 
-// What vLLM's data-parallel engines did behind their front end and coordinator, to the last bit.
+// The results equal those of vLLM's data-parallel engines with their front end and coordinator, to the last bit.
 func TestRanksEqualVLLM(t *testing.T) { compareCases(t, "../../testdata/vllm/ranks.jsonl", 20) }
 
-// What vLLM's own scheduler did with its SimpleCPUOffloadConnector, to the last bit.
+// The results equal those of vLLM's own scheduler with its SimpleCPUOffloadConnector, to the last bit.
 func TestSimpleEqualsVLLM(t *testing.T) { compareCases(t, "../../testdata/vllm/simple.jsonl", 20) }
 
-// What vLLM's own scheduler did with small random workloads and with one for each
-// rule that was once wrong here, to the last bit.
+// The results equal those of vLLM's own scheduler to the last bit, for small random workloads and for a case of each
+// rule that was once wrong.
 func TestEqualsVLLM(t *testing.T) { compareCases(t, *oracleCases, 36) }
 
-// compareCases replays the cases of a file, of which there must be at least the given number.
+// compareCases replays the cases of a file. The file must contain at least the given number of cases.
 func compareCases(t *testing.T, path string, least int) {
 	file, err := os.Open(path)
 	if err != nil {

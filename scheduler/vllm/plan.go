@@ -10,30 +10,29 @@ import (
 	"github.com/replay-llm/replay/scheduler/vllm/gate"
 )
 
-// share is what a pass computes for one request.
+// share is the work for one request in a pass.
 type share struct {
 	slot    slot
 	before  int32 // tokens computed before
-	tokens  int32 // computed by the pass
-	target  int32 // of the request when it was planned
+	tokens  int32 // tokens computed by the pass
+	target  int32 // target of the request when it was planned
 	samples bool  // the request gains a token
-	dropped bool  // it lost its place in the same pass
+	dropped bool  // it was preempted in the same plan
 
-	// Of speculative decoding: drafts among tokens, how many of them are accepted, and
-	// whether a drafter proposed them.
+	// With speculative decoding: drafts among tokens, how many of them are accepted, and whether a drafter proposed
+	// them.
 	drafts, accepted int32
 	verifies         bool
 }
 
-// flight is a pass that is planned and has not ended.
+// flight is a planned pass that has not ended.
 type flight struct {
-	plan   int64 // its number
+	plan   int64 // number of the plan
 	shares []share
-	live   int    // shares that are not dropped
-	steady int    // requests that gain a token without a share
-	extra  []slot // as well, but they are steady no more
-	// drafted is whether a request, which may have lost its place since, can use the drafts
-	// that are made after it.
+	live   int    // number of shares that are not dropped
+	steady int    // number of steady requests, which gain a token without a share
+	extra  []slot // requests that gain a token without a share, but are no longer steady
+	// drafted reports whether a request could use the drafts made after the pass; it may have been preempted since.
 	drafted bool
 	step    timing.Step
 	transit
@@ -45,20 +44,20 @@ func (f *flight) clear() {
 	f.shares, f.extra, f.live, f.steady, f.drafted = f.shares[:0], f.extra[:0], 0, 0, false
 }
 
-// pass is what planning keeps in mind.
+// pass is the state of planning a pass.
 type pass struct {
 	flight   *flight
 	out      *scheduler.Pass
-	budget   int  // tokens left
-	limit    int  // the most tokens of one request; 0: none
-	shut     bool // for prompts
-	prefills bool // it computes some
-	ran      int  // shares of requests that ran before
-	lost     int  // requests preempted
-	stripped int  // of these, the ones that have left
+	budget   int  // remaining tokens
+	limit    int  // maximum tokens per request; 0: no limit
+	shut     bool // no prompts are computed
+	prefills bool // prompts are computed
+	ran      int  // number of shares of requests that ran before
+	lost     int  // number of preempted requests
+	stripped int  // number of these that have left
 }
 
-// planPass decides what the next pass computes. It reports admissions and preemptions in out, the pass that starts now.
+// planPass plans the next pass. It records admissions and preemptions in out, the pass that starts now.
 func (c *Core) planPass(f *flight, out *scheduler.Pass) {
 	f.clear()
 	c.plans++
@@ -84,8 +83,7 @@ func (c *Core) planPass(f *flight, out *scheduler.Pass) {
 	out.Preempted += p.lost - p.stripped
 }
 
-// planRunning gives running requests their tokens, in order of admission, but
-// for the steady ones, which have theirs.
+// planRunning plans the tokens of lively requests, in order of admission. Steady requests have their tokens already.
 func (c *Core) planRunning(p *pass) {
 	for i := 0; i < len(c.calm.lively) && p.budget > 0; i++ {
 		s := c.calm.lively[i]
@@ -110,7 +108,7 @@ func (c *Core) planRunning(p *pass) {
 			c.scheduleTokens(p, s, 1)
 			continue
 		}
-		left := 0 // requests after r that get nothing
+		left := 0 // number of requests after r that are skipped
 		for !c.allocBlocks(r, r.computed+want) {
 			if c.conn != nil && c.conn.keepsVictim() {
 				c.pauseAfter(p, r)
@@ -122,7 +120,7 @@ func (c *Core) planRunning(p *pass) {
 				return
 			}
 			if i >= len(c.calm.lively) || c.calm.lively[i] != s {
-				i-- // a victim stood in front, or was s
+				i-- // the victim was before s, or was s
 				if v != s && p.flight.live == live && c.cfg.Scheduling == ByPriority && !c.rules.KeepNext {
 					left++
 				}
@@ -138,7 +136,7 @@ func (c *Core) planRunning(p *pass) {
 	}
 }
 
-// pauseAfter leaves steady requests that were admitted after r out of the pass.
+// pauseAfter removes steady requests that were admitted after r from the pass.
 func (c *Core) pauseAfter(p *pass, r *request) {
 	for _, s := range c.running {
 		if x := &c.requests[s]; x.state == steady && x.order > r.order {
@@ -149,9 +147,9 @@ func (c *Core) pauseAfter(p *pass, r *request) {
 	}
 }
 
-// hasPlace reports whether one more token of r has a place in its last block without filling it with a token that is
-// known at the plan: such a full block could be found. A block that a token of an answer fills can be found when the
-// next one is opened.
+// hasPlace reports whether the next token of r fits in its last block without completing a block that must be named
+// now. A completed block of known tokens must be named now. A block completed by an answer token is named when the
+// next block is opened.
 func (c *Core) hasPlace(r *request) bool {
 	if r.computed&c.mask == 0 {
 		return false
@@ -159,7 +157,7 @@ func (c *Core) hasPlace(r *request) bool {
 	return (r.computed+1)&c.mask != 0 || !r.midway && r.computed >= r.input && !(c.rules.TwoInFlight && c.knownTokens(r) > r.computed)
 }
 
-// dropPassed releases the blocks of r that its layers with windows have passed.
+// dropPassed releases the blocks of r that are before the windows of all its layers with windows.
 func (c *Core) dropPassed(p *pass, r *request) {
 	n := c.groups.passedBlocks(r, r.computed-c.unfinishedTokens(p, r))
 	if n > r.passed {
@@ -168,8 +166,8 @@ func (c *Core) dropPassed(p *pass, r *request) {
 	}
 }
 
-// unfinishedTokens returns how many of the computed tokens of r, in the pass that runs
-// while another is planned, count as not computed for windows.
+// unfinishedTokens returns how many computed tokens of r, in the pass that runs during planning, do not count for
+// windows.
 func (c *Core) unfinishedTokens(p *pass, r *request) int {
 	switch {
 	case !c.rules.WindowLag || p.flight != c.after:
@@ -177,10 +175,10 @@ func (c *Core) unfinishedTokens(p *pass, r *request) int {
 	case r.plan == c.plans-1:
 		return int(c.next.shares[r.planned].tokens)
 	}
-	return r.target - c.knownTokens(r) // of one that was steady
+	return r.target - c.knownTokens(r) // for a request that was steady
 }
 
-// scheduleTokens enters tokens of s into the pass.
+// scheduleTokens adds tokens of s to the pass.
 func (c *Core) scheduleTokens(p *pass, s slot, tokens int) {
 	r := &c.requests[s]
 	f := p.flight
@@ -208,8 +206,7 @@ func (c *Core) scheduleTokens(p *pass, s slot, tokens int) {
 	f.live++
 }
 
-// allocBlocks gives r blocks for the given number of its tokens and reports
-// whether there were enough.
+// allocBlocks allocates the blocks for the given number of tokens of r and reports whether there were enough.
 func (c *Core) allocBlocks(r *request, tokens int) bool {
 	n := c.blocksFor(r, c.drafts.addLookahead(r, tokens))
 	if n <= r.blocks {
@@ -225,9 +222,8 @@ func (c *Core) allocBlocks(r *request, tokens int) bool {
 	return enough
 }
 
-// blocksFor returns the number of blocks r holds once the given number of its
-// tokens is computed. Where a token's block is taken with the pass that samples
-// it, that token counts too.
+// blocksFor returns the number of blocks that r needs for the given number of computed tokens. Without
+// WholeAllocation, the sampled token counts too, because its block is allocated with the pass that samples it.
 func (c *Core) blocksFor(r *request, tokens int) int {
 	if !c.rules.WholeAllocation && tokens == r.target {
 		tokens++
@@ -235,8 +231,8 @@ func (c *Core) blocksFor(r *request, tokens int) int {
 	return (tokens + c.mask) >> c.shift
 }
 
-// knownTokens returns the number of tokens of r that have a known value. A plan that has waited for the end of a pass is made before the
-// tokens of that pass are known.
+// knownTokens returns the number of tokens of r with a known value. A plan that waited for the end of a pass is made
+// before the tokens of that pass are known.
 func (c *Core) knownTokens(r *request) int {
 	if c.apart.late && r.pass == c.passes-1 {
 		return r.input + r.given - 1
@@ -244,7 +240,7 @@ func (c *Core) knownTokens(r *request) int {
 	return r.input + r.given
 }
 
-// nameBlocks makes the full blocks of r's first tokens ones that can be found.
+// nameBlocks names the full blocks of the first tokens of r, so that they can be found.
 func (c *Core) nameBlocks(r *request, tokens int) {
 	if !c.cfg.PrefixCaching {
 		return
@@ -257,7 +253,7 @@ func (c *Core) nameBlocks(r *request, tokens int) {
 	}
 }
 
-// victim returns the place in running of the request that loses its place.
+// victim returns the index in running of the request to preempt.
 func (c *Core) victim() int {
 	last := len(c.running) - 1
 	switch {
@@ -274,7 +270,7 @@ func (c *Core) victim() int {
 	return last
 }
 
-// preemptVictim takes its place from a running request and returns it.
+// preemptVictim preempts a running request and returns it.
 func (c *Core) preemptVictim(p *pass) slot {
 	i := c.victim()
 	s := c.running[i]
@@ -314,7 +310,7 @@ func (c *Core) preemptVictim(p *pass) slot {
 	return s
 }
 
-// dropShare takes r out of the pass that is being planned.
+// dropShare removes r from the pass that is being planned.
 func (c *Core) dropShare(p *pass, r *request) {
 	x := &p.flight.shares[r.planned]
 	x.dropped = true

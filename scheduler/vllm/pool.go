@@ -5,38 +5,37 @@ import (
 	"github.com/replay-llm/replay/scheduler/blocks"
 )
 
-// pool is the KV blocks of the engine for the scheduler: segments of prompts and answers (segments), single blocks
-// (device) for observers of blocks, optionally with host memory (offloaded), or either for several groups of layers
-// (layered, grouped). A request holds the first r.blocks of its list of blocks, of which the first r.named can be
-// found; both numbers are the pool's to keep.
+// pool is the KV blocks of the engine for the scheduler. Blocks of prompts and answers are segments, or single blocks
+// (device) for observers of blocks, optionally with host memory (offloaded). With several groups of layers they are
+// layered or grouped. A request holds the first r.blocks blocks of its list, of which lookups can find the first
+// r.named; the pool updates both numbers.
 type pool interface {
 	blocks.Pool
-	// hasRoom reports whether n free blocks are enough for r, which holds none: for a chunk of the first blocks of its
-	// list now, and for all of them in the end. hits of them are cached.
+	// hasRoom reports whether free blocks are enough for r, which holds none: for chunk first blocks now, and for
+	// whole blocks in total. The first hits of these blocks are cached.
 	hasRoom(r *request, hits, chunk, whole, free int) bool
-	// holdHits makes r, which holds none, a holder of its first blocks, which are cached.
+	// holdHits adds r, which holds no blocks, as a holder of its first hits blocks, which are cached.
 	holdHits(r *request, hits int)
-	// takeBlocks takes the missing blocks of the first blocks of r's list and reports whether there were enough.
-	// Otherwise it takes none or, without WholeAllocation, all free blocks.
+	// takeBlocks allocates the missing blocks of the first blocks of r and reports whether there were enough. If not,
+	// it allocates none or, without WholeAllocation, all free blocks.
 	takeBlocks(r *request, blocks int) (enough bool)
-	// nameBlocks makes the first blocks of r, which holds them, ones that can be found.
+	// nameBlocks names the first blocks of r, which holds them, so that they can be found.
 	nameBlocks(r *request, blocks int)
-	// stripBlocks takes all blocks from r, which may return for the ones that can be
-	// found.
+	// stripBlocks releases all blocks of r, which may find the named ones again later.
 	stripBlocks(r *request)
 }
 
-// supply is how many KV blocks there are of each kind, which a pool keeps.
+// supply is the numbers of KV blocks, which the pool updates.
 type supply struct {
-	usable int // by requests
-	free   int // not held
-	cached int // of these, the ones that can be found
+	usable int // blocks that requests can use
+	free   int // blocks without holders
+	cached int // free blocks that lookups can find
 }
 
-// held returns the number of blocks that requests, or copies in progress, hold.
+// held returns the number of blocks held by requests or by copies in progress.
 func (n *supply) held() int { return n.usable - n.free }
 
-// newPool returns the KV blocks of c, which keep c.supply.
+// newPool returns the pool of c, which updates c.supply.
 func newPool(c *Core) pool {
 	c.supply = supply{usable: c.cfg.UsableBlocks(), free: c.cfg.UsableBlocks()}
 	switch {
@@ -53,7 +52,7 @@ func newPool(c *Core) pool {
 	return newSegments(c)
 }
 
-// deviceOnly is a device with nothing behind it.
+// deviceOnly is a device without host memory.
 type deviceOnly struct {
 	*device
 	blocks.DeviceOnly

@@ -7,22 +7,22 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// NoteTransfer notes that a KV cache was read as a whole at an instant.
+// NoteTransfer records the instant at which a KV cache was read completely.
 func (c *Core) NoteTransfer(id sim.RequestID, at sim.Time) { c.conn.remote.Note(id, at) }
 
-// pulls reports whether the prompt of r is to be read from a prefill worker.
+// pulls reports whether the KV cache of r's prompt is to be read from a prefill worker.
 func (k *connector) pulls(r *request) bool {
 	return k.remote != nil && k.core.cfg.Role == scheduler.Decode && !r.local
 }
 
-// isPulled reports whether the connector loads, or has loaded, the blocks of r from a prefill worker.
+// isPulled reports whether the connector reads, or has read, the blocks of r from a prefill worker.
 func (r *request) isPulled() bool { return r.local && r.offload.From == r.offload.To }
 
-// awaitTransfer counts a transfer between workers that begins or is to come, endTransfer one that has ended.
+// awaitTransfer counts a pending transfer between workers, and endTransfer a transfer that has ended.
 func (k *connector) awaitTransfer() { k.Pending, k.away = k.Pending+1, k.away+1 }
 func (k *connector) endTransfer()   { k.Pending, k.away = k.Pending-1, k.away-1 }
 
-// pull begins to read the prompt of r after its cached blocks (hits), if there is room for it.
+// pull starts to read the prompt of r after its hits cached blocks, if there is room for it.
 func (k *connector) pull(r *request, hits int) answer {
 	c, f := k.core, r.offload
 	end := (r.input + c.mask) >> c.shift
@@ -31,7 +31,7 @@ func (k *connector) pull(r *request, hits int) answer {
 	}
 	k.Out.Pulls = append(k.Out.Pulls, scheduler.Pull{Request: r.id, Tokens: (end - hits) << c.shift, Begins: unknown})
 	k.awaitTransfer()
-	if k.Memory.Ranked { // its blocks are those of the connector to host memory, too
+	if k.Memory.Ranked { // the connector to host memory also tracks these blocks
 		k.admitted = append(k.admitted, r.slot)
 	}
 	if k.simple != nil {
@@ -42,10 +42,10 @@ func (k *connector) pull(r *request, hits int) answer {
 	return skipped
 }
 
-// unknown is when a pull begins until its plan is closed: a step may make two plans.
+// unknown is the start of a pull until its plan is closed. A step may make two plans.
 const unknown = sim.Time(-1)
 
-// beginPulls has the pulls of the plan that is closed begin at an instant.
+// beginPulls sets the start of the pulls of the plan that is closed.
 func (k *connector) beginPulls(at sim.Time) {
 	for i := range k.Out.Pulls {
 		if x := &k.Out.Pulls[i]; x.Begins == unknown {
@@ -54,7 +54,7 @@ func (k *connector) beginPulls(at sim.Time) {
 	}
 }
 
-// dropToken drops the token of s that a running pass samples: s is about to lose its blocks.
+// dropToken drops the token of s that a running pass samples, because s is about to lose its blocks.
 func (k *connector) dropToken(s slot) {
 	if k.queued == 0 {
 		return
@@ -67,7 +67,7 @@ func (k *connector) dropToken(s slot) {
 	}
 }
 
-// keepSent notes that r has left with its last token, and that its blocks stay until they have been read.
+// keepSent records that r has left with its last token. Its blocks are kept until they have been read.
 func (k *connector) keepSent(r *request) {
 	k.leave(r)
 	k.End(r.offload)
@@ -75,7 +75,8 @@ func (k *connector) keepSent(r *request) {
 	k.awaitTransfer()
 }
 
-// finishTransfers ends the transfers that f reports: the ones that are known to have ended, and the rest at the next step.
+// finishTransfers ends the transfers that f reports. Transfers that are not known to have ended yet are ended in the
+// next step.
 func (k *connector) finishTransfers(f *flight) {
 	if k.remote == nil {
 		return
@@ -86,7 +87,7 @@ func (k *connector) finishTransfers(f *flight) {
 	}
 }
 
-// finishLate ends the transfers that have ended since the pass before began, which reports them.
+// finishLate ends the transfers that ended since the start of the previous pass and that this pass reports.
 func (k *connector) finishLate(now sim.Time) {
 	if k.begun = now; k.unread > 0 {
 		k.finishEnded(k.remote.TakeMore(k.unread))
@@ -100,7 +101,7 @@ func (k *connector) finishEnded(all []sim.RequestID) {
 	}
 }
 
-// finishTransfer ends the transfer of a KV cache that has been read, if it is still there.
+// finishTransfer ends the read of a KV cache, unless its request has left.
 func (k *connector) finishTransfer(id sim.RequestID) {
 	c := k.core
 	if i := slices.IndexFunc(c.kept, func(s slot) bool { return c.requests[s].id == id }); i >= 0 {
@@ -118,8 +119,7 @@ func (k *connector) finishTransfer(id sim.RequestID) {
 	c.stuck = false
 }
 
-// forgetTransfer drops the report of the transfer of r, which leaves while it loads: another request may come with its
-// id.
+// forgetTransfer drops the report of r's transfer, because r leaves during the load and its id may be reused.
 func (k *connector) forgetTransfer(r *request) {
 	if r.state != loading || !r.isPulled() {
 		return
@@ -130,7 +130,7 @@ func (k *connector) forgetTransfer(r *request) {
 	k.remote.Forget(r.id)
 }
 
-// waitsForOthers reports whether the plan that was made found nothing to compute, and nothing changes before a KV cache was read or a request comes.
+// waitsForOthers reports whether the plan is empty, and can change only after a read of a KV cache or an arrival.
 func (k *connector) waitsForOthers(p *scheduler.Pass) bool {
 	c := k.core
 	return k.remote != nil && !k.remote.Any() && !k.executed && k.away > 0 && k.away == k.Pending && p.Preempted == 0 && len(k.fenced) == 0 &&

@@ -24,8 +24,8 @@ func newDecode(t *testing.T) (*vllm.Core, *sim.Request) {
 	return core, request(tree, 0, 3*cfg.BlockTokens, 4, 1, 2, 3)
 }
 
-// A request that leaves after its KV cache was read and before a pass reports it takes the report along. A new request
-// with its id reads its own blocks, and the worker waits for nothing.
+// If a request leaves after its KV cache was read and before a pass reports the read, the report is dropped. A new
+// request with the same id reads its own blocks, and the worker waits for no transfer.
 func TestTransferOfTheOneBefore(t *testing.T) {
 	for _, reported := range []bool{false, true} {
 		core, q := newDecode(t)
@@ -76,8 +76,8 @@ func TestTransferOfTheOneBefore(t *testing.T) {
 	}
 }
 
-// In a step with two plans the pull of the first one begins at once, even if the worker waits for a store before the
-// second one, which preempts a request.
+// In a step with two plans, the pull of the first plan begins immediately. This is the case even if the worker waits
+// for a store before the second plan, which preempts a request.
 func TestPullBeginsWithItsOwnPlan(t *testing.T) {
 	cfg, tree := small(func(c *vllm.Config) {
 		c.Rules, c.Role, c.Pull, c.Blocks = releases.Rules024(), scheduler.Decode, true, 7

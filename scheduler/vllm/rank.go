@@ -7,34 +7,34 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Counts is the report of a data-parallel rank to the server's coordinator.
+// Counts is the load report of a data-parallel rank to the server's coordinator.
 type Counts struct {
 	Waiting, Running int     // requests
-	Usage            float64 // the share of KV blocks that requests hold
+	Usage            float64 // share of KV blocks in use
 }
 
-// apart is what a core keeps as a data-parallel rank.
+// apart is the state of a core as a data-parallel rank.
 type apart struct {
-	tells   *Counts // after a plan of a pass that begins at once, or nil
-	drained bool    // a plan was made while a pass ran, and found nothing to compute
-	waits   bool    // the running pass is the only one that is planned
-	late    bool    // a plan is made that has waited for the end of a pass
-	leaving []slot  // have left with the latest pass; their blocks are not free for the next plan
-	gone    int     // requests that a plan counts as running, though they have left with the pass before it
-	running int     // before that pass was delivered
+	tells   *Counts // receives the load after the plan of a pass that begins immediately; nil: none
+	drained bool    // a plan made while a pass ran was empty
+	waits   bool    // no pass is planned while the running pass runs
+	late    bool    // the current plan was delayed until the end of a pass
+	leaving []slot  // requests that left with the latest pass; their blocks are not free for the next plan
+	gone    int     // number of requests that a plan counts as running, although they left with the previous pass
+	running int     // number of running requests before this pass was delivered
 }
 
-// countRequests returns what the rank must do now.
+// countRequests returns the current load of the rank.
 func (c *Core) countRequests() Counts {
 	n := Counts{Usage: 1 - float64(c.supply.free)/float64(c.cfg.Blocks-1)}
 	n.Waiting, n.Running = c.Line()
 	return n
 }
 
-// Rank is a core as one of several data-parallel ranks, of which another package times the passes.
+// Rank is a core as one of several data-parallel ranks. Package ranks times its passes.
 type Rank struct{ *Core }
 
-// NewRank returns an idle rank that writes its load to told when it has planned a pass that begins at once.
+// NewRank returns an idle rank that writes its load to told after the plan of a pass that begins immediately.
 func NewRank(cfg Config, told *Counts) (Rank, error) {
 	c, err := New(cfg)
 	if err == nil {
@@ -43,24 +43,24 @@ func NewRank(cfg Config, told *Counts) (Rank, error) {
 	return Rank{c}, err
 }
 
-// Counts returns what the rank must do now.
+// Counts returns the current load of the rank.
 func (r Rank) Counts() Counts { return r.countRequests() }
 
-// CountHeld returns what the rank had to do before its latest pass was delivered, with what has come since.
+// CountHeld returns the load of the rank before its latest pass was delivered, plus later arrivals.
 func (r Rank) CountHeld() Counts {
 	n := r.countRequests()
 	n.Running = r.apart.running
 	return n
 }
 
-// TwoInFlight reports whether the rank plans a pass while the one before it runs.
+// TwoInFlight reports whether the rank plans a pass while the previous pass runs.
 func (r Rank) TwoInFlight() bool { return r.rules.TwoInFlight }
 
 // IsAhead reports whether the rank has planned the next pass.
 func (r Rank) IsAhead() bool { return r.rules.TwoInFlight && !r.next.isEmpty() }
 
-// IsDrained reports whether the plan of the next pass, made while the latest one ran, found nothing to compute, and for how long, in ms, the
-// engine sleeps after it.
+// IsDrained reports whether the plan of the next pass, made while the latest pass ran, was empty. ms is the time in
+// ms for which the engine sleeps after it.
 func (r Rank) IsDrained() (ms int, drained bool) {
 	if r.apart.drained && r.drafts.awake > 0 {
 		ms = r.rules.EmptyPassMs
@@ -68,8 +68,8 @@ func (r Rank) IsDrained() (ms int, drained bool) {
 	return ms, r.apart.drained
 }
 
-// TakeNap returns for how long, in ms, the engine sleeps before the pass that starts at now, and whether the plan of that pass found nothing
-// to compute, so that the rank runs a dummy pass. The rank forgets both.
+// TakeNap returns the time in ms for which the engine sleeps before the pass that starts at now. drained reports
+// whether the plan of that pass was empty, so that the rank runs a dummy pass. TakeNap resets both values.
 func (r Rank) TakeNap(now sim.Time) (ms int, drained bool) {
 	if r.drafts.awake > now {
 		ms = r.rules.EmptyPassMs
@@ -79,7 +79,8 @@ func (r Rank) TakeNap(now sim.Time) (ms int, drained bool) {
 	return ms, drained
 }
 
-// NapTime returns for how long, in ms, the engine sleeps after it has planned nothing, with requests left or without.
+// NapTime returns the time in ms for which the engine sleeps after an empty plan; left tells whether requests are
+// left.
 func (r Rank) NapTime(left bool) int {
 	if left || r.rules.EmptyPassIdle {
 		return r.rules.EmptyPassMs
@@ -87,16 +88,18 @@ func (r Rank) NapTime(left bool) int {
 	return 0
 }
 
-// CanWait reports whether the rank can plan a pass after the one before it has ended: not with host memory, for which two are in flight.
+// CanWait reports whether the rank can delay a plan until the previous pass has ended. It cannot with host memory,
+// which requires two passes in flight.
 func (r Rank) CanWait() bool { return r.rules.TwoInFlight && r.conn == nil }
 
-// WaitToPlan makes the pass that begins next the only one in flight, or not: PlanLate plans the one after it.
+// WaitToPlan controls whether the next pass is the only one in flight. If so, PlanLate plans the pass after it.
 func (r Rank) WaitToPlan(waits bool) { r.apart.waits = waits }
 
-// NoteSeats notes the seats that are taken before a pass is delivered.
+// NoteSeats records the number of running requests before a pass is delivered.
 func (r Rank) NoteSeats() { r.apart.running = len(r.Core.running) }
 
-// PlanLate plans the next pass with the blocks and seats that were free before the latest was delivered. It reports whether that computes anything.
+// PlanLate plans the next pass with the blocks and the running requests from before the latest pass was delivered. It
+// reports whether the plan has any work.
 func (r Rank) PlanLate(out *scheduler.Pass) bool {
 	r.events.BeginPass(out)
 	r.apart.gone = r.apart.running - len(r.Core.running)
@@ -107,7 +110,7 @@ func (r Rank) PlanLate(out *scheduler.Pass) bool {
 	return !r.next.isEmpty()
 }
 
-// FreeLeaving releases the blocks of the requests that have left with a pass after which the rank waited to plan.
+// FreeLeaving releases the blocks of requests that left with the pass that PlanLate waited for.
 func (r Rank) FreeLeaving() {
 	for _, s := range r.apart.leaving {
 		r.Release(r.requests[s].id)
@@ -115,7 +118,8 @@ func (r Rank) FreeLeaving() {
 	r.apart.leaving = r.apart.leaving[:0]
 }
 
-// stripLeaving takes the blocks of a request that has left with the pass before, if it would lose its place in a plan before v does.
+// stripLeaving releases the blocks of a request that left with the previous pass, if a plan would preempt it before
+// v.
 func (c *Core) stripLeaving(v *request) (s slot, ok bool) {
 	best := -1
 	for i, s := range c.apart.leaving {
@@ -133,7 +137,7 @@ func (c *Core) stripLeaving(v *request) (s slot, ok bool) {
 	return s, true
 }
 
-// losesBefore reports whether r loses its place before v does.
+// losesBefore reports whether r would be preempted before v.
 func (c *Core) losesBefore(r, v *request) bool {
 	if c.cfg.Scheduling == ByPriority {
 		return r.rank.lessUrgent(&v.rank)

@@ -2,7 +2,7 @@ package vllm
 
 import "github.com/replay-llm/replay/sim/prompt"
 
-// Nodes calls need with every prompt node of which something is cached.
+// Nodes calls need with every prompt node that has cached blocks.
 func (c *Core) Nodes(need func(prompt.NodeID)) {
 	pool := c.pool
 	if o, ok := pool.(*offloaded); ok {
@@ -24,7 +24,7 @@ func (c *Core) Nodes(need func(prompt.NodeID)) {
 	}
 }
 
-// remembers reports whether Nodes lists all cached nodes. It does not list host memory.
+// remembers reports whether Nodes lists all cached nodes. Nodes does not list nodes in host memory.
 func (c *Core) remembers() bool {
 	p, ok := c.pool.(*offloaded)
 	return !ok || !p.conn.hosts && p.conn.simple == nil

@@ -10,80 +10,79 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// slot is a request's place in Core.requests.
+// slot is the index of a request in Core.requests.
 type slot = blocks.Slot
 
-// state is where a request stands.
+// state is the progress of a request.
 type state uint8
 
 const (
 	gone      state = iota
 	waiting         // not admitted yet
-	preempted       // lost its place; waiting again
-	loading         // waits for blocks from host memory
-	running         // and to be read in every plan
+	preempted       // preempted and waiting again
+	loading         // waiting for blocks from host memory or another worker
+	running         // running, and read in every plan
 	steady          // running, and gains a token in every plan from since on
 )
 
-// request is a request with its blocks. What every pass reads comes first. While it is steady, target, computed and
-// given are those before plan since.
+// request is a request with its blocks. Fields that every pass reads come first. For a steady request, target,
+// computed and given are as of the plan before since.
 type request struct {
-	// target is the number of tokens with a value that is known or will be when the
-	// passes in flight have ended; computed of them are computed by these
-	// passes.
+	// target is the number of tokens with a value that is known, or will be after the passes in flight. computed is
+	// the number of tokens computed after these passes.
 	target   int
 	computed int
 	input    int // prompt tokens
-	end      int // target once every token is sampled
-	given    int // tokens delivered
+	end      int // target after every token is sampled
+	given    int // number of delivered tokens
 
-	pass    int64    // of the latest token; -1 before the first
-	lastAt  sim.Time // its time
-	plan    int64    // the plan that planned speaks of
-	before  int64    // the one before it that computes something of it
-	planned int32    // place in its shares
+	pass    int64    // pass of the latest token; -1 before the first
+	lastAt  sim.Time // time of the latest token
+	plan    int64    // plan of its latest share, for planned
+	before  int64    // the previous plan with a share of this request
+	planned int32    // index of its share in this plan
 	slot    slot
 	id      sim.RequestID
 	state   state
 	local   bool   // a decode worker computes its prompt
-	midway  bool   // its latest share in a pass left tokens to compute
+	midway  bool   // tokens remain to be computed after its latest share
 	since   int64  // first plan in which it is steady
 	wake    int64  // plan in which it opens a block or samples its last token
-	order   uint64 // of admission; running is sorted by it
+	order   uint64 // number of its admission; running is sorted by it
 	rank    rank
 
 	keeping
 
 	spec speculation
 
-	offload *host.Request // what the connector keeps of it, or nil
+	offload *host.Request // data of the connector; nil: none
 }
 
-// keeping is the blocks that a request has and had.
+// keeping is the data about the current and earlier blocks of a request.
 type keeping struct {
-	path     []prompt.NodeID // names the first full blocks by content
+	path     []prompt.NodeID // prompt nodes that name the first full blocks by content
 	full     int             // full prompt blocks named by content in events
-	shared   int             // of these, the ones that other requests can find
-	blocks   int             // that it holds
-	named    int             // of these, the first ones, which can be found
-	passed   int             // and the first ones, of which groups with windows have let go
-	furthest int             // largest computed that passes with prompts got to
+	shared   int             // number of full blocks that other requests can find
+	blocks   int             // number of blocks that it holds
+	named    int             // number of its first blocks that can be found
+	passed   int             // number of its first blocks that groups with windows have released
+	furthest int             // maximum of computed in passes with prompts
 
-	// held are the blocks of the request on a device, in order. A preempted request
-	// keeps the list in former, to find the rest of it.
+	// held are the blocks of the request on a device, in order. A preempted request keeps them in former, to find the
+	// remaining ones again.
 	held, former []blockID
-	// holdings are the named blocks of the request in segments, in order; own is its blocks that only it can name and
-	// find.
+	// holdings are the named blocks of the request in segments, in order. own is the layer of blocks that only this
+	// request can find.
 	holdings []segment.Holding
 	own      segment.Layer
-	sequence *layers.Sequence // has the same of several groups of layers
+	sequence *layers.Sequence // blocks in several groups of layers
 }
 
-// rank orders requests by priority, then by arrival. In line, requests of one moment
-// stand in the order in which they came; none of them loses its place before another.
+// rank orders requests by priority, then by arrival. Requests with the same arrival are queued in the order of
+// submission, and none of them is preempted before another.
 type rank struct {
 	priority int32
-	number   uint64 // of the submission
+	number   uint64 // number of the submission
 	arrived  sim.Time
 }
 
@@ -104,7 +103,7 @@ func (r *request) init(s slot, q *sim.Request, cfg *Config) {
 	if (cfg.PrefixCaching || cfg.Offload.Given()) && !q.Prompt.Unique() {
 		r.full = int(q.Prompt.Blocks)
 		r.shared, r.path = r.full, cfg.Tree.Full(&q.Prompt)
-		if cfg.HashesAhead() { // by the token after a block, which must be one of the prompt
+		if cfg.HashesAhead() { // a block is named by the next token, which must be a prompt token
 			r.shared, r.path = (q.InputTokens-1)/cfg.BlockTokens, q.Prompt.Nodes
 		}
 	}
@@ -121,7 +120,7 @@ func (c *Core) takeSlot() slot {
 	return slot(len(c.requests) - 1)
 }
 
-// names returns what names the blocks of r in events.
+// names returns the data for the names of r's blocks in events.
 func (r *request) names() events.Request {
 	return events.Request{ID: r.id, Path: r.path, Full: r.full, Shared: r.shared}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// A core reports the same caches by nodes of the tree and by events. Cached blocks are the first of their node, and
-// copies are not reported.
+// A core reports the same cached blocks by nodes of the tree and by events. Cached blocks are the first blocks of
+// their node, and copies are not reported.
 func TestResidencyIsWhatEventsTell(t *testing.T) {
 	copies, changes := 0, 0
 	for seed := range uint64(400) {
@@ -63,13 +63,13 @@ func TestResidencyIsWhatEventsTell(t *testing.T) {
 	}
 }
 
-// place is a block of a node.
+// place is a block of a prompt node.
 type place struct {
 	node  prompt.NodeID
 	index int
 }
 
-// treeBlocks returns the full blocks of all prompts in the tree by sequence hash.
+// treeBlocks returns the full blocks of all prompts in the tree, by sequence hash.
 func (d *drawn) treeBlocks() map[uint64]place {
 	all := map[uint64]place{}
 	per := d.cfg.Tree.PerNode()
@@ -84,7 +84,7 @@ func (d *drawn) treeBlocks() map[uint64]place {
 	return all
 }
 
-// follow runs two cores side by side and shows their passes.
+// follow runs two cores side by side and calls visit with their passes.
 func (d *drawn) follow(cores [2]scheduler.Core, visit func(a, b *scheduler.Pass) error) error {
 	var passes [2]scheduler.Pass
 	arrivals, now := d.arrivals, sim.Time(0)
@@ -103,7 +103,7 @@ func (d *drawn) follow(cores [2]scheduler.Core, visit func(a, b *scheduler.Pass)
 		}
 		for i, c := range cores {
 			if err := c.Step(now, now, &passes[i]); err != nil {
-				return nil // a stall, which other tests read
+				return nil // a stall, which other tests check
 			}
 		}
 		now = passes[0].End

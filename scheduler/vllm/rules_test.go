@@ -31,8 +31,8 @@ func build(t testing.TB, cfg vllm.Config) scheduler.Core {
 	return c
 }
 
-// flips returns the rules of vLLM 0.19 with one of them as in the reference, by
-// the rule's name, and all of them.
+// flips returns the rules of vLLM 0.19 with one rule changed to the reference's, by the name of the rule, and with
+// all of them changed.
 func flips() map[string]vllm.Rules {
 	all := map[string]vllm.Rules{"all": releases.Rules019(), "none": {}}
 	v := reflect.TypeFor[vllm.Rules]()
@@ -57,7 +57,7 @@ func flips() map[string]vllm.Rules {
 	return all
 }
 
-// Every choice alone, and every choice left out, is still a scheduler.
+// The suite passes with each rule alone, and with each rule left out.
 func TestSuite(t *testing.T) {
 	for name, rules := range flips() {
 		t.Run(name, func(t *testing.T) {
@@ -71,7 +71,7 @@ func request(tree *prompt.Tree, id, input, output int, ids ...uint64) *sim.Reque
 	return &sim.Request{ID: sim.RequestID(id), InputTokens: input, OutputTokens: output, Prompt: tree.Add(ids, input)}
 }
 
-// run replays arrivals and returns each pass as a line.
+// run replays arrivals and returns one line per pass.
 func run(t *testing.T, cfg vllm.Config, arrivals ...schedulertest.Arrival) []string {
 	t.Helper()
 	var lines []string
@@ -97,7 +97,7 @@ func run(t *testing.T, cfg vllm.Config, arrivals ...schedulertest.Arrival) []str
 	return lines
 }
 
-// second returns a model in which every pass takes 1 s.
+// second returns a clock in which every pass takes 1 s.
 func second() timing.Clock {
 	return timing.Clock{Model: &timing.Parameters{Base: 1}}
 }
@@ -110,7 +110,7 @@ func small(change func(*vllm.Config)) (vllm.Config, *prompt.Tree) {
 	return c, tree
 }
 
-// Transcripts of single rules. Every pass takes 1000 ms.
+// Transcripts of single rules.
 func TestRules(t *testing.T) {
 	type at = schedulertest.Arrival
 	for _, c := range []struct {
@@ -201,7 +201,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// Requests can be taken out under every choice, also of a pass that is planned.
+// Requests can be canceled under every rule, also from a planned pass.
 func TestCancel(t *testing.T) {
 	for name, rules := range flips() {
 		t.Run(name, func(t *testing.T) {

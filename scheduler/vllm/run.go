@@ -8,8 +8,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// countAlike returns the largest number of passes from now on in which every steady request only gains one more token,
-// and plans stay uneventful. Of the first, some may have woken up to open a block, and be steady again.
+// countAlike returns the maximum number of uneventful passes from now on, in which every steady request only gains
+// one token. In the first pass, requests may just have opened a block and be steady again.
 func (c *Core) countAlike(now sim.Time) int {
 	k := &c.calm
 	if k.count == 0 || len(k.lively) > 0 || c.waiting.Len() > 0 && !c.stuck || now < c.drafts.awake {
@@ -28,8 +28,8 @@ func (c *Core) countAlike(now sim.Time) int {
 	return int(c.nextWake() - c.plans - 1)
 }
 
-// isUneventful reports whether every steady request gains a token in f that is neither its first nor its last, and
-// whether f takes as long as a plan of now: no request has been cancelled since.
+// isUneventful reports whether every steady request gains a token in f that is neither its first nor its last. f must
+// also take as long as a current plan, because no request was canceled since.
 func (c *Core) isUneventful(f *flight) bool {
 	n := c.calm.count
 	if f.steady+f.live != n || f.step.Requests != n || c.calm.byBlocks && f.step.Active != c.activeTokens() {
@@ -43,8 +43,8 @@ func (c *Core) isUneventful(f *flight) bool {
 	return len(f.extra) == 0
 }
 
-// nextWake returns the next plan in which a steady request wakes. There is one within the
-// length of the calendar.
+// nextWake returns the next plan in which a steady request wakes up. There is such a plan within the length of the
+// calendar.
 func (c *Core) nextWake() int64 {
 	k := &c.calm
 	for plan, size := c.plans+1, int64(len(k.calendar)); ; plan++ {
@@ -63,7 +63,7 @@ func (c *Core) nextWake() int64 {
 	}
 }
 
-// wakesAny reports whether one of these wakes in a plan.
+// wakesAny reports whether any request of bucket wakes up in a plan.
 func (c *Core) wakesAny(bucket []slot, plan int64) bool {
 	for _, s := range bucket {
 		if r := &c.requests[s]; r.state == steady && r.wake == plan {
@@ -73,8 +73,8 @@ func (c *Core) wakesAny(bucket []slot, plan int64) bool {
 	return false
 }
 
-// takeRun runs up to n uneventful passes, of which none but the first starts at until or
-// later, and plans as many. It touches no steady request.
+// takeRun runs up to n uneventful passes and plans as many. Except for the first, no pass starts at until or later.
+// takeRun does not access steady requests.
 func (c *Core) takeRun(n int, until sim.Time, p *scheduler.Pass) error {
 	k, f := &c.calm, c.next
 	if !c.rules.TwoInFlight {
@@ -117,7 +117,7 @@ func (c *Core) takeRun(n int, until sim.Time, p *scheduler.Pass) error {
 	return nil
 }
 
-// countPasses notes n uneventful passes more, or fewer, the last of which ends at end.
+// countPasses adds n uneventful passes to the counters, or removes them if n is negative. The last pass ends at end.
 func (c *Core) countPasses(n int, end sim.Time) {
 	c.passes += int64(n)
 	c.plans += int64(n)

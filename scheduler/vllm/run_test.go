@@ -18,7 +18,7 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// drawLong draws an engine, with queues for every other seed, and requests with long answers, so that runs are long.
+// drawLong draws an engine and requests with long answers, so that runs are long. Every other seed has a queue.
 func drawLong(seed uint64) drawn {
 	rng := rand.New(rand.NewPCG(seed, 21))
 	rules, block := releases.Rules019(), 4<<rng.IntN(4)
@@ -67,7 +67,7 @@ func drawLong(seed uint64) drawn {
 	return d
 }
 
-// runs is two cores that do the same, one of which takes runs of passes.
+// runs is two cores with the same requests, of which only one runs several passes per Step.
 type runs struct {
 	rng       *rand.Rand
 	fast      scheduler.Core
@@ -78,8 +78,8 @@ type runs struct {
 	passes, steps, cut, queued int
 }
 
-// Runs of passes, cut anywhere, are the passes one by one, also for requests that wait
-// in line meanwhile and for requests that are canceled.
+// Runs of passes, cut anywhere, equal the single passes. This is also the case for requests that wait in the queue
+// during a run, and for canceled requests.
 func TestRuns(t *testing.T) {
 	cases := long.Cases(uint64(100), 400)
 	var all runs
@@ -127,7 +127,7 @@ func (r *runs) compare(arrivals []schedulertest.Arrival) error {
 	}
 }
 
-// takeStep lets one core take a run and cuts it, and the other take the same passes.
+// takeStep runs one core for a run of passes, which it cuts, and the other core for the same passes.
 func (r *runs) takeStep(next sim.Time) error {
 	until := next
 	if r.rng.IntN(2) == 0 {
@@ -174,7 +174,7 @@ func (r *runs) takeStep(next sim.Time) error {
 	return nil
 }
 
-// cancel takes some request out of both cores.
+// cancel cancels a random request on both cores.
 func (r *runs) cancel() error {
 	id := sim.RequestID(r.rng.IntN(20))
 	x := r.fast.Cancel(r.now, id, &r.got)

@@ -8,12 +8,11 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// segments is the KV blocks of an engine without observers of single blocks: a request finds, holds and releases a few
-// segments, for any length of its prompt. It does what device does.
+// segments is the KV blocks of an engine without observers of single blocks. A request finds, holds and releases a
+// few segments, for any length of its prompt. segments behaves like device.
 //
-// It rests on this: a request that holds a block holds all before it, and releases them after
-// it. So the blocks of a node that can be found are its first ones, and a segment in
-// the queue is taken from its end.
+// A request that holds a block holds all preceding blocks of its prompt, and releases them after it. So lookups find
+// the first blocks of a node, and evictions remove blocks from the end of a segment.
 type segments struct {
 	blocks.DeviceOnly
 	*supply
@@ -21,13 +20,13 @@ type segments struct {
 	tree  *prompt.Tree
 	store segment.Store
 	nodes probe.Table[prompt.NodeID, segment.Layer]
-	// blank is the number of free blocks that are taken before all in the queue: never
-	// used or, unless there is one queue for all, released without a name.
+	// blank is the number of free blocks that are allocated before all blocks of the queue. They were never used or,
+	// unless there is one queue for all blocks, released without a name.
 	blank    int
 	oneQueue bool
-	counted  bool         // cached blocks are reported by node
-	pieces   []segment.ID // of releaseHolding
-	counts   []int32      // of Check, by segment
+	counted  bool         // changes of cached blocks are reported by node
+	pieces   []segment.ID // scratch memory of releaseHolding
+	counts   []int32      // scratch memory of Check, by segment
 }
 
 func newSegments(c *Core) *segments {
@@ -38,7 +37,7 @@ func newSegments(c *Core) *segments {
 	}
 }
 
-// Cached returns how many of the first blocks of s can be found.
+// Cached returns how many of the first blocks of s a lookup finds.
 func (p *segments) Cached(s slot) int {
 	r := &p.core.requests[s]
 	most := p.core.findableBlocks(r)
@@ -59,8 +58,8 @@ func (p *segments) Cached(s slot) int {
 	return min(found, most)
 }
 
-// visitHits shows the segments with the first blocks of r, which are cached, and of each
-// up to which block they are asked for.
+// visitHits calls visit with the segments of the first hits blocks of r, which are cached. For each segment, end is
+// the end of the requested blocks.
 func (p *segments) visitHits(r *request, hits int, visit func(i segment.ID, end int32)) {
 	at := int32(0)
 	for k := 0; int(at) < hits; k++ {
@@ -79,8 +78,8 @@ func (p *segments) visitHits(r *request, hits int, visit func(i segment.ID, end 
 	}
 }
 
-// hasRoom reports whether n free blocks are enough for r to have the first blocks
-// of its list, hits of which are cached: a chunk of them and the whole.
+// hasRoom reports whether free blocks are enough for the first blocks of r, of which hits are cached: chunk blocks
+// now, and whole blocks in total.
 func (p *segments) hasRoom(r *request, hits, chunk, whole, free int) bool {
 	need := max(chunk, whole) - hits
 	if need > free {
@@ -94,7 +93,7 @@ func (p *segments) hasRoom(r *request, hits, chunk, whole, free int) bool {
 	return need <= free
 }
 
-// holdHits makes r a holder of its first blocks, which are cached.
+// holdHits adds r as a holder of its first hits blocks, which are cached.
 func (p *segments) holdHits(r *request, hits int) {
 	p.visitHits(r, hits, func(i segment.ID, end int32) {
 		if end < p.store.At(i).Hi {
@@ -112,7 +111,7 @@ func (p *segments) holdHits(r *request, hits int) {
 	r.blocks, r.named = hits, hits
 }
 
-// splitSegment makes the blocks of i from at on a separate segment.
+// splitSegment splits segment i before block at, and returns the new segment with the second part.
 func (p *segments) splitSegment(i segment.ID, at int32) segment.ID {
 	upper := p.store.Split(i, at)
 	s := p.store.At(i)
@@ -122,7 +121,7 @@ func (p *segments) splitSegment(i segment.ID, at int32) segment.ID {
 	return upper
 }
 
-// takeBlocks takes the missing blocks of the first blocks of r's list and reports whether there were enough.
+// takeBlocks allocates the missing blocks of the first blocks of r and reports whether there were enough.
 func (p *segments) takeBlocks(r *request, blocks int) (enough bool) {
 	n := blocks - r.blocks
 	enough = n <= p.free
@@ -142,7 +141,7 @@ func (p *segments) takeBlocks(r *request, blocks int) (enough bool) {
 	return enough
 }
 
-// evictBlocks takes up to n blocks from the front of the queue.
+// evictBlocks removes up to n blocks from the front of the queue, and returns their number.
 func (p *segments) evictBlocks(n int32) int {
 	i := p.store.Oldest
 	s := p.store.At(i)
@@ -162,7 +161,7 @@ func (p *segments) evictBlocks(n int32) int {
 	return int(n)
 }
 
-// nameBlocks makes the first blocks of r, which holds them, ones that can be found.
+// nameBlocks names the first blocks of r, which holds them, so that they can be found.
 func (p *segments) nameBlocks(r *request, blocks int) {
 	at := int32(r.named)
 	shared := min(blocks, r.shared)
@@ -187,8 +186,7 @@ func (p *segments) nameBlocks(r *request, blocks int) {
 	r.named = blocks
 }
 
-// nameSpan makes blocks of r ones that can be found in a layer: as copies, as far as
-// there are other copies.
+// nameSpan names a span of blocks of r in a layer. Blocks that the layer has already become copies.
 func (p *segments) nameSpan(r *request, l *segment.Layer, of segment.Owner, span [2]int32) {
 	if at, end := span[0], min(span[1], l.End); at < end {
 		i := p.store.Add(segment.Segment{Owner: of, Lo: at, Hi: end, Holders: 1, IsCopy: true, Below: segment.None, Above: segment.None})
@@ -213,8 +211,8 @@ func (p *segments) nameSpan(r *request, l *segment.Layer, of segment.Owner, span
 	r.holdings = append(r.holdings, segment.Holding{Segment: i, Blocks: span[1] - span[0]})
 }
 
-// extendLast makes blocks part of the last segment of a layer, if r alone holds that and
-// has no other blocks after it.
+// extendLast adds blocks to the last segment of a layer, if r is its only holder and has no later blocks. It reports
+// whether it did.
 func (p *segments) extendLast(r *request, l *segment.Layer, span [2]int32) bool {
 	if l.Last == segment.None || len(r.holdings) == 0 {
 		return false
@@ -232,7 +230,7 @@ func (p *segments) extendLast(r *request, l *segment.Layer, span [2]int32) bool 
 // Release releases all blocks of s, last to first.
 func (p *segments) Release(s slot) { p.releaseBlocks(&p.core.requests[s]) }
 
-// stripBlocks takes all blocks from r, which may return for the ones that can be found.
+// stripBlocks releases all blocks of r, which may find the named ones again later.
 func (p *segments) stripBlocks(r *request) { p.releaseBlocks(r) }
 
 func (p *segments) releaseBlocks(r *request) {
@@ -243,7 +241,7 @@ func (p *segments) releaseBlocks(r *request) {
 // releaseFence releases the blocks of f, last to first.
 func (p *segments) releaseFence(f *fence) { p.release(f.unnamed, f.holdings) }
 
-// release releases a number of blocks without a name and then those of holdings, last to first.
+// release releases n unnamed blocks, and then the blocks of holdings, last to first.
 func (p *segments) release(n int, holdings []segment.Holding) {
 	if n > 0 {
 		p.free += n
@@ -258,7 +256,7 @@ func (p *segments) release(n int, holdings []segment.Holding) {
 	}
 }
 
-// releaseHolding takes a holder from blocks; those without any join the queue.
+// releaseHolding removes a holder from blocks. Blocks without holders join the queue.
 func (p *segments) releaseHolding(h segment.Holding) {
 	p.pieces = p.store.AppendPieces(p.pieces[:0], h)
 	for k := len(p.pieces) - 1; k >= 0; k-- {
@@ -271,7 +269,7 @@ func (p *segments) releaseHolding(h segment.Holding) {
 	}
 }
 
-// Forget releases the blocks that only s could name. The request s is gone.
+// Forget drops the names of the blocks that only s could find. The request s has left.
 func (p *segments) Forget(s slot) {
 	l := &p.core.requests[s].own
 	if l.End == 0 {

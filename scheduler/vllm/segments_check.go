@@ -7,10 +7,10 @@ import (
 	"github.com/replay-llm/replay/scheduler/vllm/segment"
 )
 
-// Check holds the pool's accounts against each other.
+// Check panics if the counters of the pool do not agree.
 func (p *segments) Check() { p.checkWith(nil) }
 
-// checkWith holds the accounts against each other, with the blocks that only the connector k, which may be nil, holds.
+// checkWith panics if the counters do not agree, including the blocks that only the connector k holds; k may be nil.
 func (p *segments) checkWith(k *connector) {
 	p.counts = slices.Grow(p.counts[:0], len(p.store.All))[:len(p.store.All)]
 	clear(p.counts)
@@ -56,7 +56,7 @@ func (p *segments) checkWith(k *connector) {
 	}
 }
 
-// countHolders counts a holder of each segment of holdings, and returns the number of their blocks.
+// countHolders counts one holder for each segment of holdings, and returns the number of their blocks.
 func (p *segments) countHolders(holdings []segment.Holding) (blocks int) {
 	for _, h := range holdings {
 		blocks += int(h.Blocks)
@@ -68,7 +68,7 @@ func (p *segments) countHolders(holdings []segment.Holding) (blocks int) {
 	return blocks
 }
 
-// holderAt returns a request that holds blocks: one that runs or, behind these, one with kept blocks.
+// holderAt returns holder k of blocks: first running requests, then requests with kept blocks.
 func (c *Core) holderAt(k int) *request {
 	if n := len(c.running); k >= n {
 		return &c.requests[c.kept[k-n]]
@@ -76,7 +76,7 @@ func (c *Core) holderAt(k int) *request {
 	return &c.requests[c.running[k]]
 }
 
-// checkLayer holds what can be found of a layer against its segments.
+// checkLayer panics if the blocks of a layer that can be found do not match its segments.
 func (p *segments) checkLayer(l *segment.Layer, of segment.Owner, start int32) {
 	if fault := p.store.Fault(l, of, start); fault != "" {
 		panic(fault)

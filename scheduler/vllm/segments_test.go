@@ -16,8 +16,8 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// sharing is a random workload of prompts that begin alike, for two engines: each request once for blocks in segments, and once
-// for single blocks, with prompts in a tree of equal nodes.
+// sharing is a random workload of prompts with common prefixes, for two engines. Each request exists once for blocks
+// in segments, and once for single blocks, with prompts in a tree of equal nodes.
 type sharing struct {
 	segments, blocks vllm.Config
 	pairs            [][2]*sim.Request
@@ -37,7 +37,7 @@ func drawSharing(seed uint64, rules vllm.Rules) *sharing {
 		Capture:       scheduler.CaptureResidency,
 		Clock:         timing.Clock{Speedup: 1, DecodeSpeedup: 1, Model: &timing.Parameters{Base: 0.01, Token: 1e-4}},
 	}}
-	if rng.IntN(3) == 0 { // several prompts are computed at a time, so that blocks have copies
+	if rng.IntN(3) == 0 { // several prompts are computed together, so that blocks have copies
 		w.segments.Rules.LongPrefillTokens = 1 + rng.IntN(4*block)
 	}
 	var ids [][]uint64
@@ -72,8 +72,7 @@ func drawSharing(seed uint64, rules vllm.Rules) *sharing {
 	return w
 }
 
-// run holds the engines against each other, pass by pass, cancels some requests, and
-// counts blocks that were found.
+// run compares the engines pass by pass, cancels some requests, and counts reused blocks.
 func (w *sharing) run(t *testing.T, seed uint64) (preempted, reused int, err error) {
 	rng := rand.New(rand.NewPCG(seed, 3))
 	cores := [2]scheduler.Core{build(t, w.segments), build(t, w.blocks)}
@@ -146,7 +145,7 @@ func (w *sharing) run(t *testing.T, seed uint64) (preempted, reused int, err err
 	return preempted, reused, nil
 }
 
-// named returns the blocks of a cache that hold something. It joins adjacent blocks that no request can find.
+// named returns the named blocks of a cache. It joins adjacent blocks that no request can find.
 func named(c *scheduler.Cache) (all []scheduler.CachedBlocks) {
 	for _, b := range c.Blocks {
 		n := len(all) - 1
@@ -161,8 +160,8 @@ func named(c *scheduler.Cache) (all []scheduler.CachedBlocks) {
 	return all
 }
 
-// release lets all cores release the blocks of the first request that they keep those of. One that had
-// lost its place when its last token came has none.
+// release releases the blocks of the first kept request on all cores. A request that was preempted when its last
+// token came has no blocks.
 func release(t *testing.T, kept []sim.RequestID, cores []scheduler.Core) []sim.RequestID {
 	if len(kept) == 0 {
 		return nil
@@ -174,10 +173,10 @@ func release(t *testing.T, kept []sim.RequestID, cores []scheduler.Core) []sim.R
 	return kept[1:]
 }
 
-// cached is the reported caches of cores: by node, and block by block.
+// cached is the cached blocks that cores reported: by node, and block by block.
 type cached struct {
 	nodes  map[prompt.NodeID]int32
-	blocks map[uint64]int // 1 for a block that is cached, by sequence hash
+	blocks map[uint64]int // 1 for a cached block, by sequence hash
 }
 
 func (c *cached) note(p *scheduler.Pass) {
@@ -208,7 +207,7 @@ func (c *cached) ofNodes(tree *prompt.Tree, p *prompt.Prompt) (n int32) {
 	return min(n, p.Blocks)
 }
 
-// ofBlocks returns the same, by single blocks.
+// ofBlocks returns how many of the first blocks of a prompt are cached, by single blocks.
 func (c *cached) ofBlocks(tree *prompt.Tree, p *prompt.Prompt) (n int32) {
 	for n < p.Blocks && c.blocks[tree.SequenceHash(p.Nodes[int(n)/tree.PerNode()], int(n)%tree.PerNode())] > 0 {
 		n++
@@ -216,8 +215,7 @@ func (c *cached) ofBlocks(tree *prompt.Tree, p *prompt.Prompt) (n int32) {
 	return n
 }
 
-// Blocks in segments are what single blocks are: the same passes, the same cached
-// blocks after each.
+// Blocks in segments give the same passes as single blocks, and the same cached blocks after each pass.
 func TestSegmentsEqualBlocks(t *testing.T) {
 	cases := long.Cases(uint64(100), 300)
 	rules := []vllm.Rules{releases.Rules019(), releases.Rules024(), releases.Rules033(), {MixedStep: true, RecomputeLast: true}}
@@ -236,7 +234,7 @@ func TestSegmentsEqualBlocks(t *testing.T) {
 	}
 }
 
-// addWindows gives some layers of both engines windows, and as many blocks as their groups need, or few more.
+// addWindows adds windows to some layers of both engines, with as many blocks as their groups need or a few more.
 func (w *sharing) addWindows(seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 12))
 	block := w.blocks.BlockTokens
@@ -254,7 +252,7 @@ func (w *sharing) addWindows(seed uint64) {
 	}
 }
 
-// With windows in layers, too, blocks in segments equal single blocks.
+// With windows in layers, blocks in segments also equal single blocks.
 func TestWindowsInSegments(t *testing.T) {
 	cases := long.Cases(uint64(150), 2000)
 	rules := []vllm.Rules{releases.Rules019(), releases.Rules020(), releases.Rules024(), releases.Rules033()}

@@ -22,7 +22,7 @@ func newSimple(k *connector) *simple {
 	}
 }
 
-// preempt notes that r loses its place with the pass that is planned.
+// preempt records that r is preempted by the current plan.
 func (s *simple) preempt(r *request) {
 	u := s.User(r.slot)
 	if s.Flush = true; s.Finishes {
@@ -34,14 +34,14 @@ func (s *simple) preempt(r *request) {
 	s.SetDue(r.slot, false)
 }
 
-// lookUp returns how many blocks r can load after its cached ones (hits).
+// lookUp returns how many blocks r can load after its hits cached blocks.
 func (s *simple) lookUp(r *request, hits int) int {
 	c := s.conn.core
 	key := func(i int) simplecpu.Key { return s.conn.device.keyOf(r, i) }
 	return s.Lookup(s.User(r.slot), hits, c.findableTokens(r)>>c.shift, key)
 }
 
-// load begins to load the found blocks of r from one on and before an end.
+// load starts to load the found blocks of r, from from up to end.
 func (s *simple) load(r *request, from, end int) {
 	f := r.offload
 	f.Prefilling, f.Arrived, f.From, f.To = true, false, from, end
@@ -50,7 +50,7 @@ func (s *simple) load(r *request, from, end int) {
 	}
 }
 
-// offerBlocks offers what the requests of f have computed before it, those first that it admits.
+// offerBlocks offers the blocks that the requests of f have computed before f. Requests admitted in f come first.
 func (s *simple) offerBlocks(f *flight) {
 	c := s.conn.core
 	for _, all := range [...][]slot{s.Fresh, s.Again} {
@@ -81,15 +81,16 @@ func (s *simple) offerBlocks(f *flight) {
 	}
 }
 
-// countSteady returns the tokens of r, which is steady, that passes before the planned one compute, and the known ones.
+// countSteady returns the tokens of the steady request r that are computed before the planned pass, and its known
+// tokens.
 func (s *simple) countSteady(r *request) (computed, known int) {
 	c := s.conn.core
 	n := c.plans - r.since
 	return r.computed + int(n), c.knownTokens(r) + int(n-min(n, c.plans-1-c.calm.delivered))
 }
 
-// nameFilled makes b one that can be found if the pass that is planned fills it with an answer. Otherwise the plan that opens the next
-// block does.
+// nameFilled names b if the planned pass fills it with answer tokens. Otherwise the plan that opens the next block
+// names it.
 func (s *simple) nameFilled(b blockID) {
 	c := s.conn.core
 	for _, at := range c.running {
@@ -106,14 +107,15 @@ func (s *simple) nameFilled(b blockID) {
 	}
 }
 
-// offerShare offers blocks of the request of x.
+// offerShare offers blocks of the request of share x.
 func (s *simple) offerShare(x *share) {
 	r := &s.conn.core.requests[x.slot]
 	before := int(x.before)
 	s.offer(r, before-(int(x.target)-s.conn.core.knownTokens(r)), before+int(x.tokens))
 }
 
-// offer offers the blocks of r that are computed with a number of tokens. The pass that is planned gets to another number.
+// offer offers the blocks of r that are complete with the given number of computed tokens; after is this number after
+// the planned pass.
 func (s *simple) offer(r *request, tokens, after int) {
 	shift := s.conn.core.shift
 	u := s.User(r.slot)
@@ -122,7 +124,7 @@ func (s *simple) offer(r *request, tokens, after int) {
 	s.SetDue(r.slot, u.Next < after>>shift)
 }
 
-// leave offers the rest of r, which is about to end.
+// leave offers the remaining blocks of r, which is about to end.
 func (s *simple) leave(r *request) {
 	if c := s.conn.core; s.Finishes && len(r.held) > 0 && r.state != loading {
 		o := s.offerOf(r, (r.computed-(r.target-c.knownTokens(r)))>>c.shift)
@@ -131,7 +133,7 @@ func (s *simple) leave(r *request) {
 	}
 }
 
-// begin counts a transfer that begins, and writes down what was evicted for it.
+// begin counts a transfer if one begins, and records the evictions for it.
 func (s *simple) begin(begins bool) {
 	if begins {
 		s.conn.Pending++
@@ -139,7 +141,7 @@ func (s *simple) begin(begins bool) {
 	s.NoteGone(s.TakeGone(), s.conn.Out)
 }
 
-// offerOf returns the offer of the first blocks of r.
+// offerOf returns an offer of the blocks of r, of which the first ready are computed.
 func (s *simple) offerOf(r *request, ready int) *simplecpu.Offer {
 	d, u := s.conn.device, s.User(r.slot)
 	return &simplecpu.Offer{
@@ -184,5 +186,5 @@ func (s *simple) complete(j *simplecpu.Job) {
 	}
 }
 
-// orphan reports whether f loads, and has it release blocks when that has ended.
+// orphan reports whether f loads, and if so makes the load release the held blocks at its end.
 func (s *simple) orphan(f *host.Request, held []blockID) bool { return s != nil && s.Orphan(f, held) }

@@ -12,14 +12,14 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// A core in which nothing can get on is an error that names a request and why.
+// A core that cannot make progress returns an error with the request and the reason.
 func TestStalls(t *testing.T) {
 	type at = schedulertest.Arrival
 	for _, c := range []struct {
 		name    string
 		change  func(*vllm.Config)
 		inputs  []int
-		passes  int // run before it
+		passes  int // number of passes before the stall
 		request int
 		reason  string
 	}{

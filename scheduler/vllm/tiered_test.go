@@ -14,8 +14,7 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// hosts returns host memories, large and small, fast and slow, for blocks of
-// four tokens of 1 MiB.
+// hosts returns host memories of different sizes and bandwidths, for blocks of four tokens of 1 MiB.
 func hosts() map[string]blocks.Offload {
 	all := make(map[string]blocks.Offload)
 	for _, room := range []int{3, 400} {
@@ -28,8 +27,7 @@ func hosts() map[string]blocks.Offload {
 	return all
 }
 
-// With host memory behind the blocks the core is still a scheduler, and
-// requests can be taken out wherever they are.
+// With host memory, the core passes the suite, and requests can be canceled in any state.
 func TestHostMemory(t *testing.T) {
 	for name, host := range hosts() {
 		if testing.Short() && host.ToGPUGBPerSecond != 0.05 {
@@ -49,7 +47,7 @@ func TestHostMemory(t *testing.T) {
 	}
 }
 
-// With SimpleCPUOffloadConnector of both releases the core is a scheduler too.
+// With the SimpleCPUOffloadConnector of both releases, the core passes the suite too.
 func TestSimpleHostMemory(t *testing.T) {
 	for name, host := range hosts() {
 		if testing.Short() && host.ToGPUGBPerSecond != 0.05 {
@@ -69,9 +67,9 @@ func TestSimpleHostMemory(t *testing.T) {
 	}
 }
 
-// Two prompts of 20 blocks take turns on a device for 25. Without host memory each
-// evicts the other; with it, from the second turn on all blocks of a prompt that are not
-// there are loaded, in the time of the transfer, and its last token is computed.
+// Two prompts of 20 blocks alternate on a device with 25 blocks. Without host memory, each prompt evicts the other.
+// With host memory, from the second use on, missing blocks of a prompt are loaded in the time of the transfer, and
+// only its last token is computed.
 func TestHostMemoryBringsReuse(t *testing.T) {
 	tree := prompt.NewTree(4, 4, prompt.Options{})
 	cfg := config(schedulertest.Setup{Tree: tree, BlockTokens: 4, Blocks: 26, MaxSeqs: 4, MaxBatchedTokens: 256}, releases.Rules019())
@@ -89,11 +87,11 @@ func TestHostMemoryBringsReuse(t *testing.T) {
 			if a.Request < 2 {
 				continue
 			}
-			// Five blocks of its prompt are still on the device at most.
+			// At most five blocks of its prompt are still on the device.
 			if a.Reused != 79 || a.FromHost < 59 {
 				t.Errorf("request %d reuses %d tokens, %d from the host, want 79, at least 59", a.Request, a.Reused, a.FromHost)
 			}
-			want := sim.Time(1000*int(a.Request)) + sim.Time(a.FromHost+1) // 4 ms a block of 4 tokens
+			want := sim.Time(1000*int(a.Request)) + sim.Time(a.FromHost+1) // 4 ms per block of 4 tokens
 			if s.Start < want || s.Start > want+2 {
 				t.Errorf("request %d is admitted at %v, want %v to %v, after a nap or two", a.Request, s.Start, want, want+2)
 			}
@@ -101,8 +99,8 @@ func TestHostMemoryBringsReuse(t *testing.T) {
 	}
 }
 
-// Equal passes are taken at once while a transfer is in progress, up to its end: a prompt is copied for 80 ms while its
-// request decodes, and passes one at a time end at the same instants.
+// Equal passes run together during a transfer, up to its end. A prompt is copied for 80 ms while its request decodes,
+// and single passes end at the same instants.
 func TestRunsWhileBlocksAreCopied(t *testing.T) {
 	t.Run("offloading", func(t *testing.T) { compareRuns(t, false) })
 	t.Run("simple", func(t *testing.T) { compareRuns(t, true) })
@@ -148,7 +146,7 @@ func compareRuns(t *testing.T, simple bool) {
 	}
 }
 
-// Ranks in lockstep with host memory wait for loads: each of the two prompts of a rank evicts the other.
+// Ranks in lockstep with host memory wait for loads: the two prompts of a rank evict each other.
 func TestHostMemoryOfRanks(t *testing.T) {
 	tree := prompt.NewTree(4, 4, prompt.Options{})
 	cfg := config(schedulertest.Setup{Tree: tree, BlockTokens: 4, Blocks: 26, MaxSeqs: 4, MaxBatchedTokens: 256}, releases.Rules033())
@@ -167,7 +165,7 @@ func TestHostMemoryOfRanks(t *testing.T) {
 		}
 		core.Submit(request(tree, turn, 80, 2+turn/12*16, ids...))
 		if turn%2 == 0 && turn < 12 {
-			continue // the last turns have one rank alone, while the other runs dummy passes
+			continue // in the last turns only one rank has requests, and the other runs dummy passes
 		}
 		for steps := 0; core.Load() > 0; steps++ {
 			if err := core.Step(now, now, &p); err != nil || steps > 1000 {

@@ -10,12 +10,19 @@ import (
 	"github.com/replay-llm/replay/scheduler/vllm/releases"
 )
 
-// The transcripts of vLLM's own rules. A core line also knows async (two passes
-// in flight), long-prefill=N, unnamed-first (blocks that were never cached are
-// taken first), priorities (the most urgent goes first), host=N blocks of host memory, 4 ms a block each way, and window=N tokens, or chunk=N, of the layers
-// in windows=N groups (1), with `others=N` groups without windows (1); window-lag keeps what a running pass needs, and
-// window-bound admits by what groups with windows hold at a time; drafts=N decodes speculatively, with accepted=P percent (100)
-// of drafts, method=1 a draft model and 2 a head; draft-room and pad-drafts are rules.
+// Transcripts of vLLM's own rules. A core line also supports these settings; N is an integer:
+//
+//   - async: two passes are in flight
+//   - long-prefill=N: maximum tokens of one request per pass
+//   - unnamed-first: blocks that were never cached are allocated first
+//   - priorities: the most urgent requests are admitted first
+//   - host=N: blocks of host memory; a copy takes 4 ms per block in each direction
+//   - window=N or chunk=N (tokens): layers with windows or chunks, in windows=N groups (1)
+//   - `others=N` (1): groups without windows
+//   - window-lag: blocks are kept while tokens of a running pass attend to them
+//   - window-bound: admission counts the blocks that groups with windows need at once
+//   - drafts=N per request and pass, with accepted=N (percent, 100) and method=N (a scheduler.Drafter)
+//   - draft-room and pad-drafts: the rules of these names
 func TestTranscripts(t *testing.T) {
 	schedulertest.RunTranscripts(t, "testdata", func(e *schedulertest.Engine) (scheduler.Core, error) {
 		c := config(e.Setup, releases.Rules019())

@@ -14,7 +14,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// slots returns how many tokens of a pass a draft model takes for each request.
+// slots returns how many tokens of a pass a draft model uses for each request.
 func (t *twin) slots() int {
 	if s := t.cfg.Speculation; s != nil && s.Method == scheduler.ByDraftModel && t.rules.DraftSlots {
 		return 1
@@ -22,7 +22,7 @@ func (t *twin) slots() int {
 	return 0
 }
 
-// budget returns the tokens that a pass may compute.
+// budget returns the maximum number of tokens of a pass.
 func (t *twin) budget() int {
 	s := t.cfg.Speculation
 	switch {
@@ -34,13 +34,13 @@ func (t *twin) budget() int {
 	return t.cfg.MaxBatchedTokens
 }
 
-// ahead reports whether a block's name has the token after it.
+// ahead reports whether a block is identified by its tokens and the next token.
 func (t *twin) ahead() bool {
 	s := t.cfg.Speculation
 	return t.rules.HashAhead && t.cfg.PrefixCaching && s != nil && s.Method == scheduler.ByHead
 }
 
-// usesDrafts reports whether r, which is given that many tokens, may verify drafts after them.
+// usesDrafts reports whether r, with the given number of planned tokens, may verify drafts after them.
 func (t *twin) usesDrafts(r *twinRequest, tokens int) bool {
 	sure := r.given + 1
 	if r.target > r.known() {
@@ -49,7 +49,7 @@ func (t *twin) usesDrafts(r *twinRequest, tokens int) bool {
 	return r.computed+tokens >= r.target && sure < r.OutputTokens
 }
 
-// lookahead returns for how many tokens more r gets blocks, for its drafts.
+// lookahead returns the number of additional tokens for which r gets blocks, for its drafts.
 func (t *twin) lookahead(r *twinRequest) int {
 	s := t.cfg.Speculation
 	if s == nil || s.Method == scheduler.ByLookup || !t.rules.DraftRoom && !slices.Contains(t.running, r) {
@@ -58,7 +58,7 @@ func (t *twin) lookahead(r *twinRequest) int {
 	return s.Tokens
 }
 
-// withLookahead returns tokens and lookahead, up to the longest sequence.
+// withLookahead returns tokens plus lookahead, limited to the longest sequence.
 func (t *twin) withLookahead(r *twinRequest, tokens int) int {
 	if longest := t.cfg.MaxLength; longest > 0 && t.cfg.Speculation != nil {
 		return min(tokens+t.lookahead(r), longest)
@@ -66,13 +66,13 @@ func (t *twin) withLookahead(r *twinRequest, tokens int) int {
 	return tokens + t.lookahead(r)
 }
 
-// endsInFlight reports whether one token of the pass in flight is the last of r.
+// endsInFlight reports whether the pass in flight samples the last token of r in any case.
 func (t *twin) endsInFlight(r *twinRequest) bool {
 	inFlight := r.target - r.known()
 	return inFlight > 0 && r.computed+2-inFlight >= r.end()
 }
 
-// pads reports whether a request with want tokens to compute gets padding as drafts.
+// pads reports whether a request with want tokens to compute gets padding drafts.
 func (t *twin) pads(f *twinFlight, want, cached int) bool {
 	if t.cfg.Speculation == nil || !t.rules.PadDrafts || want != 1 {
 		return false
@@ -86,8 +86,8 @@ func (t *twin) pads(f *twinFlight, want, cached int) bool {
 	return !slices.ContainsFunc(f.shares[:f.ran], func(x *twinShare) bool { return x.drafts != t.cfg.Speculation.Tokens })
 }
 
-// sample enters the token that x samples, and which of its drafts are right. The passes in
-// flight sample tokens before these.
+// sample records the token that x samples, and which of its drafts are accepted. Passes in flight sample earlier
+// tokens.
 func (t *twin) sample(x *twinShare) {
 	r := x.r
 	x.samples, x.drafts = true, r.computed-r.target
@@ -111,7 +111,7 @@ func (t *twin) sample(x *twinShare) {
 	}
 }
 
-// isRight reports whether the draft behind that many tokens of r's answer, and that many other drafts, is right.
+// isRight reports whether a draft of r is accepted, after the given numbers of answer tokens and of earlier drafts.
 func (t *twin) isRight(r *twinRequest, answered, drafts int) bool {
 	s := t.cfg.Speculation
 	number := func(place int) float64 {
@@ -127,8 +127,7 @@ func (t *twin) isRight(r *twinRequest, answered, drafts int) bool {
 	return number(answered) < rate
 }
 
-// namesAtEnd reports whether what a pass has filled can be found when its request loses its
-// place or ends.
+// namesAtEnd reports whether blocks filled by a pass are named when their request ends or is preempted.
 func (t *twin) namesAtEnd() bool {
 	return t.cfg.Speculation == nil || t.rules.TwoInFlight || t.rules.NameAccepted
 }
@@ -136,7 +135,7 @@ func (t *twin) namesAtEnd() bool {
 // deliver gives the request of x its next tokens.
 func (t *twin) deliver(x *twinShare, p *scheduler.Pass) {
 	r := x.r
-	if t.requests[r.ID] != r { // the pass before had all that it wanted
+	if t.requests[r.ID] != r { // the previous pass completed the request
 		return
 	}
 	rejected, before := x.drafts-x.accepted, r.given
@@ -183,11 +182,10 @@ func (t *twin) deliver(x *twinShare, p *scheduler.Pass) {
 	}
 }
 
-// computesMore reports whether the pass that is planned has anything to compute.
+// computesMore reports whether the planned pass has any work.
 func (t *twin) computesMore() bool { return len(t.planned) > 0 && len(t.planned[0].shares) > 0 }
 
-// runEmptyPass runs the pass that was planned when the last request had its last token, for
-// nothing: requests that came meanwhile wait.
+// runEmptyPass runs a planned pass for which no request is left. Requests that arrive during the pass wait.
 func (t *twin) runEmptyPass(now sim.Time) {
 	if t.vacant > 0 && now > t.vacant {
 		ms, _ := t.cfg.Clock.Step(&t.planned[0].step)
@@ -196,7 +194,7 @@ func (t *twin) runEmptyPass(now sim.Time) {
 	t.vacant = 0
 }
 
-// drawDrafts draws an engine that decodes speculatively, by a release's rules, with some rules drawn.
+// drawDrafts draws an engine with speculative decoding by the rules of a release, with some rules drawn.
 func drawDrafts(seed uint64) drawn {
 	rng := rand.New(rand.NewPCG(seed, 17))
 	all := releases.Profiles()[1:]
@@ -219,7 +217,7 @@ func drawDrafts(seed uint64) drawn {
 		s.Rates = []float64{0.9, 0.8, 0.5, 0.7, 0}
 	}
 	d.cfg.Speculation, d.cfg.Clock.DraftMs, d.cfg.Clock.DraftShare = s, float64(rng.IntN(2)), float64(rng.IntN(3))/10
-	if d.cfg.MaxBatchedTokens != vllm.Unlimited { // or no pass has room for anything
+	if d.cfg.MaxBatchedTokens != vllm.Unlimited { // otherwise no pass has room for any token
 		d.cfg.MaxBatchedTokens = max(d.cfg.MaxBatchedTokens, s.Tokens+1, d.cfg.MaxSeqs+1+rng.IntN(9))
 	}
 	d.cfg.Blocks += rng.IntN(4) * (1 + s.Tokens/d.cfg.BlockTokens)
@@ -232,7 +230,7 @@ func drawDrafts(seed uint64) drawn {
 	return d
 }
 
-// An engine that decodes speculatively does what its twin does, pass by pass.
+// An engine with speculative decoding equals its twin pass by pass.
 func TestDraftsDifferential(t *testing.T) {
 	cases := long.Cases(uint64(1500), 8000)
 	var seen fate

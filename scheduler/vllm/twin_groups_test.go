@@ -10,7 +10,7 @@ func (t *twin) cached(r *twinRequest, i, g int) *twinBlock {
 	return nil
 }
 
-// hits returns the first blocks of r that are found, at most most, for each group; nil for blocks that the group does not need.
+// hits returns the cached first blocks of r, at most most, by group. A block is nil if the group does not need it.
 func (t *twin) hits(r *twinRequest, most int) [][]*twinBlock {
 	found := make([][]*twinBlock, len(t.groups))
 	if !t.cfg.PrefixCaching {
@@ -40,8 +40,7 @@ func (t *twin) hits(r *twinRequest, most int) [][]*twinBlock {
 	return found
 }
 
-// servesWindows reports whether groups with windows have what they need of r's first n
-// blocks.
+// servesWindows reports whether groups with windows have the blocks that they need after the first n blocks of r.
 func (t *twin) servesWindows(r *twinRequest, n int) bool {
 	for g, w := range t.groups {
 		if !w.Given() {
@@ -56,7 +55,7 @@ func (t *twin) servesWindows(r *twinRequest, n int) bool {
 	return true
 }
 
-// passed returns how many blocks of a request group g has passed.
+// passed returns how many blocks of a request group g has released after the given number of computed tokens.
 func (t *twin) passed(g, computed int) int {
 	w := t.groups[g]
 	tokens := max(0, computed-w.Tokens+1)
@@ -66,7 +65,7 @@ func (t *twin) passed(g, computed int) int {
 	return tokens / t.cfg.BlockTokens
 }
 
-// admitted returns how many of whole blocks group g is assumed to need at once.
+// admitted returns how many blocks group g needs at the same time for a request with whole blocks.
 func (t *twin) admitted(g, whole int) int {
 	w := t.groups[g]
 	if !w.Given() || !t.rules.WindowBound || t.cfg.MaxBatchedTokens == 0 {
@@ -82,7 +81,7 @@ func (t *twin) admitted(g, whole int) int {
 	return min(whole, (tokens-1+t.cfg.BlockTokens-1)/t.cfg.BlockTokens+1)
 }
 
-// dropPassed releases what groups with windows have passed of r, last to first.
+// dropPassed releases the blocks of r that are before the windows, last to first.
 func (t *twin) dropPassed(r *twinRequest) {
 	computed := r.computed
 	for _, f := range t.planned {

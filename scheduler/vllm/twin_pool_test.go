@@ -2,28 +2,28 @@ package vllm_test
 
 import "slices"
 
-// twinPool is the blocks that no request holds, the next one to take first, and where content is found.
+// twinPool is the free blocks in order of allocation, and the named blocks.
 type twinPool struct {
 	free         []*twinBlock
-	found        map[twinName][]*twinBlock // in the order they were named
+	found        map[twinName][]*twinBlock // by name, in order of naming
 	usable       int
-	unnamedFirst bool // released blocks without a name go before all other blocks
+	unnamedFirst bool // unnamed blocks are allocated before all other blocks
 }
 
-// twinBlock is a KV block; one that was never used has no release.
+// twinBlock is a KV block. A block that was never used has no release.
 type twinBlock struct {
 	holders int
 	name    twinName
 	used    bool
 }
 
-// twinName is content: a node of the tree of prompts and a block of it, or the
-// block of a request that has no other name. The zero value is none.
+// twinName identifies the content of a block: a prompt node and a block of it, or a request and a block of it. The
+// zero value means no name.
 type twinName struct {
 	own   bool
-	of    int64 // 1 + node or request
+	of    int64 // 1 + id of the node or request
 	index int
-	group int // of layers
+	group int // group of layers
 }
 
 func (t *twin) nameOf(r *twinRequest, i, g int) twinName {
@@ -49,8 +49,8 @@ func (p *twinPool) cached() (n int) {
 	return n
 }
 
-// take takes the first block and forgets its content. If blocks without a name are taken first, it is the latest
-// released of these, behind the fresh ones.
+// take allocates the first block and forgets its content. If unnamed blocks are allocated first, it takes the latest
+// released of these, after the fresh ones.
 func (p *twinPool) take() *twinBlock {
 	at := 0
 	if p.unnamedFirst && p.free[0].used {
@@ -86,7 +86,7 @@ func (p *twinPool) letGo(b *twinBlock) {
 	}
 }
 
-// name gives b a name, which other blocks may have too.
+// name gives b a name, which other blocks may also have.
 func (p *twinPool) name(b *twinBlock, name twinName) {
 	if b == nil {
 		return

@@ -7,14 +7,14 @@ import (
 	"github.com/replay-llm/replay/scheduler/vllm"
 )
 
-// sortWaiting brings the most urgent requests to the front, if priorities count.
+// sortWaiting moves the most urgent requests to the front, with priorities.
 func (t *twin) sortWaiting() {
 	if t.cfg.Scheduling == vllm.ByPriority {
 		slices.SortFunc(t.waiting, func(a, b *twinRequest) int { return cmp.Or(cmp.Compare(a.Priority, b.Priority), a.number-b.number) })
 	}
 }
 
-// planRunning gives running requests their missing tokens, in order of admission.
+// planRunning plans the missing tokens of running requests, in order of admission.
 func (t *twin) planRunning(f *twinFlight) {
 	for i := 0; i < len(t.running) && f.budget > 0; i++ {
 		r := t.running[i]
@@ -30,8 +30,8 @@ func (t *twin) planRunning(f *twinFlight) {
 		}
 		t.dropPassed(r)
 		if want == 1 && r.computed%t.cfg.BlockTokens != 0 && t.rules.WholeAllocation && t.cfg.Speculation == nil {
-			// A block of a prompt, or one computed again, is there once it is planned, as is one that a token fills which is known when
-			// it is planned while another pass runs.
+			// A block of a prompt, or one computed again, is named when it is planned. With two passes in flight,
+			// this also applies to a block completed by a token with a known value.
 			if r.computed < r.InputTokens || r.midway || t.rules.TwoInFlight && r.known() > r.computed {
 				t.name(r, r.computed+1)
 			}
@@ -63,11 +63,11 @@ func (t *twin) planRunning(f *twinFlight) {
 	}
 }
 
-// preempt takes its place from a running request.
+// preempt preempts a running request.
 func (t *twin) preempt(f *twinFlight) *twinRequest {
 	i := len(t.running) - 1
 	switch {
-	case t.cfg.Scheduling == vllm.ByPriority: // the greatest priority, of these the latest arrival, of these the first
+	case t.cfg.Scheduling == vllm.ByPriority: // the greatest priority value, of these the latest arrival, of these the first
 		i = 0
 		for k, r := range t.running {
 			if v := t.running[i]; r.Priority > v.Priority || r.Priority == v.Priority && r.Arrived > v.Arrived {
@@ -91,7 +91,7 @@ func (t *twin) preempt(f *twinFlight) *twinRequest {
 	}
 	t.running = slices.Delete(t.running, i, i+1)
 	if t.namesAtEnd() {
-		t.name(r, r.computed-(r.target-r.known())) // what is in flight is not there yet
+		t.name(r, r.computed-(r.target-r.known())) // without the tokens in flight
 	}
 	t.release(r)
 	r.computed, r.drafts, r.preempted = 0, 0, true
@@ -111,13 +111,13 @@ func (t *twin) release(r *twinRequest) {
 	r.held, r.named = nil, 0
 }
 
-// isShut reports whether the next pass leaves prompts alone.
+// isShut reports whether the next pass computes no prompts.
 func (t *twin) isShut() bool {
 	return t.prompts > 0 && !t.left && t.worked+1-t.prompts < t.cfg.PrefillInterval &&
 		slices.ContainsFunc(t.running, func(r *twinRequest) bool { return !r.midway })
 }
 
-// closePlan enters a pass that has been planned.
+// closePlan updates the state after the plan of a pass.
 func (t *twin) closePlan(f *twinFlight) {
 	if len(f.shares) > 0 {
 		t.worked++

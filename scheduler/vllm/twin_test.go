@@ -11,9 +11,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// twin is the plain twin of the core: vLLM's rules as they are written down
-// (docs/rules/vllm.md), every running request read in every plan, and a
-// pool that is a list. It is right by reading it, not fast.
+// twin is the literal twin of the core: it implements vLLM's rules as documented (docs/rules/vllm.md), reads every
+// running request in every plan, and has a list as pool. Its code is meant to be obviously right, not fast.
 type twin struct {
 	schedulertest.Twin
 	cfg      vllm.Config
@@ -22,42 +21,42 @@ type twin struct {
 	waiting  []*twinRequest
 	running  []*twinRequest
 	pool     twinPool
-	planned  []*twinFlight // the pass that runs next, and perhaps the one after it
+	planned  []*twinFlight // the next pass, and possibly the pass after it
 	latest   *twinFlight
 	passes   int
 	number   int
-	worked   int  // passes planned that compute anything
-	prompts  int  // of these, the latest that computes prompts
-	left     bool // the latest open pass that read the line left a request in it
+	worked   int  // number of plans with any work
+	prompts  int  // the latest of these with prompts
+	left     bool // the latest pass that read the queue left a request in it
 	awake    sim.Time
-	vacant   sim.Time       // when no request was left for the planned pass; 0: one is left
-	limit    int            // the most tokens of one request in the pass that is planned, or 0
-	groups   []vllm.Windows // of layers: with windows, where Tokens is not 0, or without
+	vacant   sim.Time       // time at which no request was left for the planned pass; 0: not the case
+	limit    int            // maximum tokens per request in the planned pass, or 0
+	groups   []vllm.Windows // groups of layers: with windows if Tokens is not 0, otherwise without
 }
 
 type twinRequest struct {
 	*sim.Request
-	number    int // of the submission
+	number    int // number of the submission
 	target    int // tokens known or in flight
-	computed  int // tokens computed by the passes planned
-	given     int // tokens delivered
+	computed  int // tokens computed after the planned passes
+	given     int // number of delivered tokens
 	preempted bool
-	pass      int // of the latest token
+	pass      int // pass of the latest token
 	at        sim.Time
-	held      [][]*twinBlock // of each group of layers; nil if it released one
-	named     int            // blocks of a group that could be named
-	flight    *twinFlight    // that was planned last with a share for it
-	midway    bool           // its latest share left tokens to compute
-	drafts    int            // proposed for its next pass
+	held      [][]*twinBlock // by group of layers; nil if the group has released the block
+	named     int            // number of blocks of a group that could be named
+	flight    *twinFlight    // the latest planned pass with a share for it
+	midway    bool           // tokens remain to be computed after its latest share
+	drafts    int            // drafts proposed for its next pass
 }
 
-// twinFlight is a pass that is planned.
+// twinFlight is a planned pass.
 type twinFlight struct {
-	drafted        bool // a request can use the drafts after it
+	drafted        bool // a request can use the drafts made after it
 	shares         []*twinShare
 	budget         int
-	shut, prefills bool // for prompts; it computes some
-	ran            int  // shares of requests that ran before
+	shut, prefills bool // shut: no prompts are computed; prefills: prompts are computed
+	ran            int  // number of shares of requests that ran before
 	lost           int
 	gone           []sim.RequestID
 	step           timing.Step
@@ -67,8 +66,8 @@ type twinShare struct {
 	r                      *twinRequest
 	before, tokens, target int
 	samples                bool
-	drafts, accepted       int  // drafts among tokens, and how many of these are right
-	verifies               bool // a drafter proposed them
+	drafts, accepted       int  // drafts among tokens, and how many of them are accepted
+	verifies               bool // a drafter proposed the drafts
 }
 
 func newTwin(c vllm.Config) *twin {
@@ -105,8 +104,7 @@ func (t *twin) Submit(q *sim.Request) {
 	t.sortWaiting()
 }
 
-// Step plans a pass unless that has been done, with two in flight the one after
-// it too, and ends the first.
+// Step plans a pass if none is planned, with two in flight also the pass after it, and ends the first.
 func (t *twin) Step(now, _ sim.Time, p *scheduler.Pass) error {
 	p.Reset(now)
 	t.runEmptyPass(now)
@@ -151,7 +149,7 @@ func (t *twin) Step(now, _ sim.Time, p *scheduler.Pass) error {
 	return nil
 }
 
-// nap is a pass of nothing until the engine is awake again.
+// nap runs an empty pass until the engine is awake again.
 func (t *twin) nap(p *scheduler.Pass) {
 	p.End, p.Detail.PrefillEnd, p.Gap = t.awake, p.Start, t.awake-p.Start
 	t.latest = &twinFlight{}
@@ -159,8 +157,8 @@ func (t *twin) nap(p *scheduler.Pass) {
 	t.describe(t.latest, p.Detail)
 }
 
-// last ends the pass: with mixed steps after one duration, else after two. The prompts of a pass account for its
-// duration less that of its decodes alone.
+// last sets the end of the pass. With mixed steps the pass has one duration, otherwise two. The prompt part is the
+// duration of the pass without the duration of its decodes alone.
 func (t *twin) last(f *twinFlight, p *scheduler.Pass) error {
 	s := f.step
 	if !t.rules.MixedStep {
@@ -184,7 +182,7 @@ func (t *twin) last(f *twinFlight, p *scheduler.Pass) error {
 	return err
 }
 
-// describe lists the requests that computed prompt tokens, or tokens of their answers again, and the state after the pass.
+// describe records the requests that computed prompt tokens, or answer tokens again, and the state after the pass.
 func (t *twin) describe(f *twinFlight, d *scheduler.Detail) {
 	if d == nil {
 		return
@@ -196,7 +194,7 @@ func (t *twin) describe(f *twinFlight, d *scheduler.Detail) {
 		w.Prompt = min(x.before+x.tokens, x.r.InputTokens) - w.Prefix
 		w.Recomputed = x.tokens - w.Prompt
 		if x.samples && x.target > x.r.InputTokens {
-			w.Recomputed -= 1 + x.drafts // the latest token was never computed
+			w.Recomputed -= 1 + x.drafts // the latest token was never computed before
 		}
 		if w.Recomputed = max(0, w.Recomputed); x.before < x.r.InputTokens || x.tokens-x.drafts > 1 {
 			d.Work = append(d.Work, w)
@@ -204,7 +202,7 @@ func (t *twin) describe(f *twinFlight, d *scheduler.Detail) {
 	}
 }
 
-// Snapshot is what the latest pass computed, and the requests in line.
+// Snapshot returns the work of the latest pass and the queued requests.
 func (t *twin) Snapshot(*scheduler.Pass) (s scheduler.Snapshot) {
 	for _, x := range t.latest.shares {
 		if input := x.r.InputTokens; x.before < input {
@@ -233,7 +231,7 @@ func (t *twin) Progress(yield func(id sim.RequestID, tokens int, last sim.Time))
 	}
 }
 
-// plan decides what a pass computes.
+// plan plans a pass.
 func (t *twin) plan(p *scheduler.Pass) *twinFlight {
 	f := &twinFlight{budget: t.budget()}
 	t.limit = t.rules.LongPrefillTokens
@@ -255,7 +253,7 @@ func (t *twin) plan(p *scheduler.Pass) *twinFlight {
 	return f
 }
 
-// cut returns a number of tokens, cut to what a pass may compute of a request.
+// cut returns the number of tokens, limited to what a pass may compute of a request.
 func (t *twin) cut(tokens, budget int) int {
 	if t.limit > 0 {
 		tokens = min(tokens, t.limit)
@@ -263,7 +261,7 @@ func (t *twin) cut(tokens, budget int) int {
 	return min(tokens, budget)
 }
 
-// admit lets the head of the line in.
+// admit admits the head of the queue and reports whether it did.
 func (t *twin) admit(f *twinFlight, p *scheduler.Pass) bool {
 	r := t.waiting[0]
 	most := r.InputTokens
@@ -272,7 +270,7 @@ func (t *twin) admit(f *twinFlight, p *scheduler.Pass) bool {
 		most = r.target - 1
 		hits = t.hits(r, most/t.cfg.BlockTokens)
 	}
-	if s := t.cfg.Speculation; s != nil && s.Method == scheduler.ByHead && !t.rules.HashAhead && len(hits[0]) > 0 { // the drafter needs what the last gives
+	if s := t.cfg.Speculation; s != nil && s.Method == scheduler.ByHead && !t.rules.HashAhead && len(hits[0]) > 0 { // the drafter needs the hidden states of the last block
 		hits[0] = hits[0][:len(hits[0])-1]
 	}
 	cached := min(len(hits[0])*t.cfg.BlockTokens, most)
@@ -318,7 +316,7 @@ func (t *twin) admit(f *twinFlight, p *scheduler.Pass) bool {
 	return want > 0 || f.budget > 0
 }
 
-// fits reports whether the chunk, and all that is known of r, would fit.
+// fits reports whether the chunk, and all known tokens of r, would fit.
 func (t *twin) fits(r *twinRequest, hits [][]*twinBlock, tokens int) bool {
 	chunk, whole := 0, 0
 	for g, group := range hits {
@@ -340,15 +338,15 @@ func (t *twin) fits(r *twinRequest, hits [][]*twinBlock, tokens int) bool {
 	return chunk <= left && (!t.rules.ReserveWhole || whole <= left)
 }
 
-// need returns the number of blocks for that many tokens of r.
+// need returns the number of blocks for the given number of tokens of r.
 func (t *twin) need(r *twinRequest, tokens int) int {
 	if !t.rules.WholeAllocation && tokens == r.target {
-		tokens++ // the token to come
+		tokens++ // the sampled token
 	}
 	return (tokens + t.cfg.BlockTokens - 1) / t.cfg.BlockTokens
 }
 
-// cover takes the blocks for that many tokens of r.
+// cover allocates the blocks for the given number of tokens of r and reports whether there were enough.
 func (t *twin) cover(r *twinRequest, tokens int) bool {
 	for len(r.held) < len(t.groups) {
 		r.held = append(r.held, nil)
@@ -373,7 +371,7 @@ func (t *twin) cover(r *twinRequest, tokens int) bool {
 	return n*len(t.groups) == lack
 }
 
-// name makes full blocks of r's first tokens findable. The values of the tokens are known.
+// name names the full blocks of the first tokens of r, with known values, so that they can be found.
 func (t *twin) name(r *twinRequest, tokens int) {
 	if !t.cfg.PrefixCaching {
 		return
@@ -392,7 +390,7 @@ func (t *twin) name(r *twinRequest, tokens int) {
 	}
 }
 
-// schedule enters tokens of r into the pass.
+// schedule adds tokens of r to the pass.
 func (t *twin) schedule(f *twinFlight, r *twinRequest, tokens int) {
 	x := &twinShare{r: r, before: r.computed, tokens: tokens, target: r.target}
 	f.drafted = f.drafted || t.usesDrafts(r, tokens)
@@ -412,7 +410,7 @@ func (t *twin) measure(f *twinFlight) (s timing.Step) {
 	held := t.pool.usable - len(t.pool.free)
 	for _, x := range f.shares {
 		if !t.rules.WholeAllocation && x.samples && x.target%t.cfg.BlockTokens == 0 {
-			held-- // the block of a token that is not there yet
+			held-- // without the block of the sampled token
 		}
 		input := x.r.InputTokens
 		alone := x.tokens == 0 || x.tokens-x.drafts == 1 && (x.before >= input || t.rules.MixedStep && t.cfg.Role != scheduler.Decode && t.cfg.Clock.TimesWhole()) // one token only
@@ -429,7 +427,7 @@ func (t *twin) measure(f *twinFlight) (s timing.Step) {
 		}
 		if alone || x.samples && (!computes || !t.rules.FirstTokenFree) {
 			reached := x.target
-			if !computes && x.tokens > 0 { // up to the last draft, or perhaps one of an answer computed again
+			if !computes && x.tokens > 0 { // up to the last draft; possibly one token of an answer computed again
 				reached = x.before + x.tokens
 			}
 			s.Decodes++

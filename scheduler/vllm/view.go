@@ -5,8 +5,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// describePass fills p with the work of the pass f, and p.Detail, if there is one. The requests that ended with it are
-// still where they were.
+// describePass records the work of pass f in p and, if there is one, in p.Detail. The requests that ended with f are
+// still in their slots.
 func (c *Core) describePass(f *flight, p *scheduler.Pass) {
 	d := p.Detail
 	for i := range f.shares {
@@ -31,8 +31,8 @@ func (c *Core) describePass(f *flight, p *scheduler.Pass) {
 	d.Blocks, d.Held, d.Cached = c.cfg.Blocks, c.supply.held(), c.supply.cached
 }
 
-// countDecoded returns 1, and the drafts behind it, when the last of x's tokens is an
-// answer token that was never computed before.
+// countDecoded returns 1 plus the number of drafts, if the last token of x is an answer token that was never computed
+// before, and otherwise 0.
 func (x *share) countDecoded(input int32) int32 {
 	if x.samples && x.target > input {
 		return 1 + x.drafts
@@ -40,7 +40,7 @@ func (x *share) countDecoded(input int32) int32 {
 	return 0
 }
 
-// Snapshot returns what a planner sees of the latest pass.
+// Snapshot returns a planner's view of the latest pass.
 func (c *Core) Snapshot(*scheduler.Pass) scheduler.Snapshot {
 	var s scheduler.Snapshot
 	for i := range c.after.shares {
@@ -65,7 +65,7 @@ func (c *Core) Snapshot(*scheduler.Pass) scheduler.Snapshot {
 	return s
 }
 
-// Progress yields the requests that have gained a token and not their last.
+// Progress yields the requests that have gained a token but not their last.
 func (c *Core) Progress(yield func(id sim.RequestID, tokens int, last sim.Time)) {
 	lines := [][]slot{c.running, c.waiting.All()}
 	if c.conn != nil {

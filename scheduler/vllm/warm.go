@@ -10,8 +10,8 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// Cache returns what the prefix cache holds, as if all requests left now. Requests with blocks that are kept until
-// they have been sent leave first, then running ones, in order of admission.
+// Cache returns the content of the prefix cache, assuming that all requests leave now. Requests with kept blocks
+// leave first, then running requests in order of admission.
 func (c *Core) Cache() scheduler.Cache {
 	p, ok := c.pool.(*segments)
 	if !ok {
@@ -21,7 +21,7 @@ func (c *Core) Cache() scheduler.Cache {
 	for i := p.store.Oldest; i != segment.None; i = p.store.At(i).Newer {
 		l.Add(i)
 	}
-	left := make([]int32, len(p.store.All)) // holders that have left
+	left := make([]int32, len(p.store.All)) // number of holders that have left
 	for _, leaving := range [...][]slot{c.kept, c.running} {
 		for _, s := range leaving {
 			for _, h := range slices.Backward(c.requests[s].holdings) {
@@ -36,7 +36,7 @@ func (c *Core) Cache() scheduler.Cache {
 	return scheduler.Cache{Blocks: l.All}
 }
 
-// Warm fills the cache of a core that has done nothing yet.
+// Warm fills the cache of a new core.
 func (c *Core) Warm(from *scheduler.Cache, pass *scheduler.Pass) error {
 	p, ok := c.pool.(*segments)
 	if !ok || !c.cfg.PrefixCaching {
@@ -55,14 +55,14 @@ func (c *Core) Warm(from *scheduler.Cache, pass *scheduler.Pass) error {
 	if err := p.fill(from.Blocks); err != nil {
 		return err
 	}
-	c.cold = false // it is no fresh engine
+	c.cold = false // the engine is not fresh any more
 	pass.Reset(0)
 	c.events.BeginPass(pass)
 	p.tellCached()
 	return nil
 }
 
-// fill makes segments of blocks in order of eviction, and evicts what is too much.
+// fill adds a segment for each entry, in order of eviction, and evicts blocks that exceed the capacity.
 func (p *segments) fill(all []scheduler.CachedBlocks) error {
 	capacity, total := p.usable, 0
 	fresh := newSegments(p.core)
@@ -98,9 +98,9 @@ func (p *segments) fill(all []scheduler.CachedBlocks) error {
 	return nil
 }
 
-// tryEviction evicts everything, and returns an error where blocks that can be found lose those before them.
+// tryEviction evicts all blocks. It returns an error if a block would be evicted before a later block of its prompt.
 func (p *segments) tryEviction() error {
-	below := make(map[prompt.NodeID]int) // by node: nodes right after it of which something is cached
+	below := make(map[prompt.NodeID]int) // by node: number of child nodes with cached blocks
 	for n := range p.nodes.All() {
 		below[p.tree.Parent(n)]++
 	}
@@ -130,7 +130,7 @@ func (p *segments) tryEviction() error {
 	return nil
 }
 
-// tellCached enters into the pass the cached part of each node, if an observer reads it.
+// tellCached records the cached blocks of each node in the pass, if an observer reads them.
 func (p *segments) tellCached() {
 	if !p.counted {
 		return

@@ -2,8 +2,8 @@ package vllm
 
 import "github.com/replay-llm/replay/sim"
 
-// warmUp returns by how much longer the pass that begins now takes since it is the first of its kind. A pass that is
-// planned while another runs is launched then, and holds that one up.
+// warmUp returns the additional duration of the pass that begins now, if it is the first warm-up pass of a fresh
+// engine. A pass planned while another pass runs is launched at that time, and delays the running pass.
 func (c *Core) warmUp(now sim.Time) sim.Time {
 	if until := c.cfg.Warmup.Until; until > 0 && now > until {
 		c.cold = false

@@ -12,14 +12,14 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// A fresh engine stands still once, in the first pass in which as many requests gain a token as
-// its warm-up has. Where a pass is planned while another runs, that one is held up.
+// A fresh engine pauses once: in the first pass in which at least Warmup.Requests requests gain a token. If a pass is
+// planned while another runs, the running pass is delayed.
 func TestWarmup(t *testing.T) {
 	for _, c := range []struct {
 		name        string
 		twoInFlight bool
 		requests    int
-		held        int // the pass that takes longer; -1: none
+		held        int // the delayed pass; -1: none
 	}{
 		{"the first", false, 1, 0},
 		{"the first with two", false, 2, 2},
