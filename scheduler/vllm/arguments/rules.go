@@ -5,7 +5,7 @@ import (
 	"github.com/replay-llm/replay/schema"
 )
 
-// DeclareRules declares single rules.
+// DeclareRules declares the single rules of scheduler_rules.
 func DeclareRules(r *vllm.Rules, d *schema.Decl) {
 	d.Size(&r.LongPrefillTokens, schema.Row{Key: "long_prefill_tokens"})
 	d.Size(&r.EmptyPassMs, schema.Row{Key: "empty_pass_ms"})

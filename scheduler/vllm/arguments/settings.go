@@ -27,7 +27,7 @@ func DeclareLimits(s *vllm.Settings, d *schema.Decl) {
 	})
 }
 
-// DeclareChunks declares whether prompts are cut.
+// DeclareChunks declares whether long prompts are split into chunks.
 func DeclareChunks(s *vllm.Settings, d *schema.Decl) {
 	d.Bool(&s.ChunkedPrefill, schema.Row{
 		Key: "enable_chunked_prefill", Value: true, Help: "cut prompts that exceed the rest of a pass; =false turns it off", Only: "vllm",
@@ -61,7 +61,7 @@ func DeclareOrders(s *vllm.Settings, d *schema.Decl) {
 	}
 }
 
-// DeclareWarmup declares for how long a worker that has never served stands still, once.
+// DeclareWarmup declares the one-time delay of a fresh worker.
 func DeclareWarmup(s *vllm.Settings, d *schema.Decl) {
 	d.Members(schema.Row{
 		Key: "warmup",

@@ -1,4 +1,5 @@
-// Package arguments declares the engine arguments that vLLM alone has: limits and order of a pass, windows of layers, and single rules.
+// Package arguments declares engine arguments that only vLLM has: limits and order of a pass, windows of layers, and
+// single rules.
 package arguments
 
 import (
@@ -11,15 +12,15 @@ import (
 	"github.com/replay-llm/replay/schema"
 )
 
-// What layers attend to, by the names that config.json has for layer_types.
+// Values of layer_types in a config.json: the tokens that a layer attends to.
 const (
 	fullAttention    = "full_attention"
 	slidingAttention = "sliding_attention"
 	chunkedAttention = "chunked_attention"
 )
 
-// LayerTypes returns the value of layer_types for a model with windowed layers that have a window and full layers that have none.
-// The windowed layers are the first unless fullFirst is set.
+// LayerTypes returns layer_types for a model with a number of layers with windows and of full layers without windows.
+// The layers with windows are first unless fullFirst is set.
 func LayerTypes(windowed, full int, chunked, fullFirst bool) []string {
 	types := make([]string, windowed+full)
 	for i := range types {
@@ -35,8 +36,7 @@ func LayerTypes(windowed, full int, chunked, fullFirst bool) []string {
 	return types
 }
 
-// DeclareWindows declares which layers attend to the last tokens alone. Without layer_types all
-// do.
+// DeclareWindows declares windows, and which layers have them. Without layer_types all layers have them.
 func DeclareWindows(s *vllm.Settings, d *schema.Decl) {
 	var sliding, chunk int
 	d.Limit(&sliding, schema.Row{
@@ -88,7 +88,7 @@ func DeclareWindows(s *vllm.Settings, d *schema.Decl) {
 	s.Windows.Groups, s.Windows.Full = windows.GroupLayers(windowed, full)
 }
 
-// declareLayerTypes declares what each layer attends to.
+// declareLayerTypes declares layer_types: the tokens that each layer attends to.
 func declareLayerTypes(d *schema.Decl) (types []string) {
 	text := d.Any(schema.Row{
 		Key: "layer_types",

@@ -2,8 +2,8 @@ package config
 
 import "errors"
 
-// AdmittedBlocks returns how many blocks a group of layers with a window is taken to need
-// when a request is admitted that has a number of blocks in all (whole).
+// AdmittedBlocks returns how many blocks of a group with windows admission counts for a request that has `whole`
+// blocks in total.
 func (c *Config) AdmittedBlocks(whole int) int {
 	if !c.Rules.WindowBound || c.MaxBatchedTokens == Unlimited {
 		return whole
@@ -15,8 +15,8 @@ func (c *Config) AdmittedBlocks(whole int) int {
 	return min(whole, c.Windows.MostBlocks(tokens, c.BlockTokens))
 }
 
-// groupBlocks returns the blocks that all groups need at once of a request that is alone:
-// need of each that attends to everything, of which the prompt takes some.
+// groupBlocks returns the blocks that a request without competition needs at once in all groups. It needs need blocks
+// in each group without windows; prompt is the number of blocks of its prompt.
 func (c *Config) groupBlocks(need, prompt int) int {
 	w := &c.Windows
 	if !w.Given() {
@@ -32,8 +32,8 @@ func (c *Config) groupBlocks(need, prompt int) int {
 	return w.Full*need + w.Groups*windowed
 }
 
-// SequenceBlocks returns the blocks that a sequence of a number of tokens needs in all groups: in those with windows
-// the blocks that it holds at a time.
+// SequenceBlocks returns the blocks that a sequence of that many tokens needs in all groups. Groups with windows
+// count the blocks they need at once.
 func (c *Config) SequenceBlocks(tokens int) int {
 	one := *c
 	one.Rules.WindowBound = true
@@ -41,7 +41,7 @@ func (c *Config) SequenceBlocks(tokens int) int {
 	return c.Windows.Full*whole + c.Windows.Groups*one.AdmittedBlocks(whole)
 }
 
-// CheckWindows refuses what cannot be simulated together with windows.
+// CheckWindows returns an error if the configuration has windows and a setting that does not support them.
 func (c *Config) CheckWindows() error {
 	switch r := &c.Rules; {
 	case !c.Windows.Given():
@@ -53,7 +53,7 @@ func (c *Config) CheckWindows() error {
 	return c.Windows.Check(c.BlockTokens)
 }
 
-// UsableBlocks returns the number of blocks of the pool that requests can have.
+// UsableBlocks returns the number of blocks in the pool that requests can use.
 func (c *Config) UsableBlocks() int {
 	if c.Rules.NullBlock {
 		return c.Blocks - 1
@@ -61,7 +61,7 @@ func (c *Config) UsableBlocks() int {
 	return c.Blocks
 }
 
-// lastTokenPlace returns 1 when the last token of an answer needs a place in a block.
+// lastTokenPlace returns 1 if the last token of an answer needs a slot in a block, otherwise 0.
 func (c *Config) lastTokenPlace() int {
 	if c.Rules.WholeAllocation {
 		return 0

@@ -1,4 +1,4 @@
-// Package config is the configuration of a vLLM engine, and the requests that it can run to their end.
+// Package config is the configuration of a vLLM engine, and determines which requests the engine can complete.
 //
 // Read config.go, then settings.go and blocks.go.
 package config
@@ -13,70 +13,72 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// Unlimited lifts a limit of Config.
+// Unlimited is the value of a limit in Config that is switched off.
 const Unlimited = 0
 
-// Preemption is which running request loses its place when KV blocks run out.
+// Preemption selects the running request that is preempted when no KV blocks are free.
 type Preemption uint8
 
 const (
-	LIFO Preemption = iota // the one admitted last
-	FIFO                   // the one admitted first
+	LIFO Preemption = iota // the request admitted last
+	FIFO                   // the request admitted first
 )
 
 func (p Preemption) String() string { return [...]string{"lifo", "fifo"}[p] }
 
-// Policy is the order in which requests are admitted and preempted.
+// Policy is the order of admission and preemption.
 type Policy uint8
 
 const (
-	FirstCome  Policy = iota // first come, first served; the last admitted loses its place
-	ByPriority               // the least sim.Request.Priority first, then the first come; the last in that order loses its place
+	FirstCome  Policy = iota // first come, first served; the request admitted last is preempted
+	ByPriority               // lowest sim.Request.Priority first, then by arrival; the last request in this order is preempted
 )
 
 func (p Policy) String() string { return [...]string{"fcfs", "priority"}[p] }
 
-// Config is the configuration of one simulated vLLM engine. It has no defaults: a field that is not set is zero.
+// Config is the configuration of one simulated vLLM engine. Config has no defaults: fields that are not set are zero.
 type Config struct {
 	Settings
-	Blocks        int          // KV blocks of the pool, > 0
-	BlockTokens   int          // tokens per KV block, 2 to 1024, a power of two
-	MaxLength     int          // tokens of the longest sequence, drafts included; no request is longer; Unlimited lifts the limit
+	Blocks        int          // number of KV blocks in the pool, > 0
+	BlockTokens   int          // tokens per KV block, a power of two from 2 to 1024
+	MaxLength     int          // maximum tokens of a sequence, including drafts; Unlimited switches the limit off
 	PrefixCaching bool         // reuse cached blocks across requests
-	Speculation   *Speculation // nil: none; not for the reference's rules
+	Speculation   *Speculation // nil: no speculative decoding; not supported by the reference's rules
 	Role          scheduler.Role
-	Transfer      scheduler.Transfer // read on prefill workers only
-	KeepSent      bool               // KV blocks of a prompt are held until Release when it has left; not for the reference's rules, nor with Windows
-	// Pull transfers KV caches as vLLM's NixlConnector, on both roles: a decode worker takes blocks for a prompt and
-	// reads the uncached part, and a prefill worker with KeepSent keeps its blocks until then. Not for the reference's
-	// rules, nor with Windows or Speculation. With Offload it is one connector of vLLM's MultiConnector, before the one
-	// to host memory.
+	Transfer      scheduler.Transfer // used on prefill workers only
+	KeepSent      bool               // the KV blocks of a prompt are kept after it has left, until Release; not supported by the reference's rules or with Windows
+	// Pull transfers KV caches like vLLM's NixlConnector, on both roles. A decode worker allocates blocks for a
+	// prompt and reads the uncached part, and a prefill worker with KeepSent keeps its blocks until then. Pull is not
+	// supported by the reference's rules or with Windows or Speculation. With Offload it is a connector of vLLM's
+	// MultiConnector, in front of the host memory connector.
 	Pull bool
-	// Push has prefill workers write what decode workers have taken blocks for, as with vLLM's NixlPushConnector. It takes Pull.
+	// Push makes prefill workers write to the blocks that decode workers have allocated, like vLLM's
+	// NixlPushConnector. Push requires Pull.
 	Push    bool
 	Clock   timing.Clock
-	Tree    *prompt.Tree // the tree of the requests' prompts, for BlockTokens
+	Tree    *prompt.Tree // tree of the requests' prompts, built for BlockTokens
 	Capture scheduler.Capture
-	Planner bool           // keep what Snapshot tells, and take one pass at a time
-	Offload blocks.Offload // host memory behind the KV blocks
-	// SimpleHost keeps host memory as vLLM's SimpleCPUOffloadConnector does. Read with Offload only; not for the reference's rules, nor
-	// with Speculation or Windows, nor on data-parallel ranks.
+	Planner bool           // record the data that Snapshot returns, and run one pass per step
+	Offload blocks.Offload // host memory for KV blocks
+	// SimpleHost manages host memory like vLLM's SimpleCPUOffloadConnector. It is used with Offload only. It is not
+	// supported by the reference's rules, with Speculation or Windows, or on data-parallel ranks.
 	SimpleHost bool
-	// RankedHost keeps host memory as the connector of vLLM 0.33: blocks of a request are evicted by the time of its
-	// end, its last block first. Loads begin after a pass, and no request is preempted while a running pass computes
-	// it. Otherwise as that of 0.24 does. Read with Offload or Pull only; not for the reference's rules.
+	// RankedHost manages host memory like the connector of vLLM 0.33; otherwise it is managed like in 0.24. Blocks of
+	// a request are evicted by the time the request ended, its last block first. Loads begin after a pass, and a
+	// request is not preempted while a running pass computes it. RankedHost is used with Offload or Pull only, and is
+	// not supported by the reference's rules.
 	RankedHost bool
 }
 
-// Speculation is how an engine decodes speculatively: after every pass a drafter
-// proposes tokens for each request that gained one, and the next pass verifies them.
+// Speculation describes the speculative decoding of an engine. After every pass a drafter proposes tokens for each
+// request that got a token, and the next pass verifies them.
 type Speculation struct {
 	Method scheduler.Drafter
 	Tokens int // drafts per request and pass, > 0
 	scheduler.Acceptance
 }
 
-// Budget returns the number of tokens a pass may compute.
+// Budget returns the maximum number of tokens that a pass computes.
 func (c *Config) Budget() int {
 	switch s := c.Speculation; {
 	case c.MaxBatchedTokens == Unlimited:
@@ -84,28 +86,27 @@ func (c *Config) Budget() int {
 	case s != nil && s.Method == scheduler.ByDraftModel && c.Rules.DraftBudget:
 		if left := c.MaxBatchedTokens - c.MaxSeqs; left != 0 || c.Rules.DraftRoom {
 			return left
-		} // 0.19 takes a budget of 0 for none, and later releases do not start with it
+		} // vLLM 0.19 ignores a budget of 0, and later releases do not start with it
 	}
 	return c.MaxBatchedTokens
 }
 
-// HashesAhead reports whether a block is known by the token after it, too.
+// HashesAhead reports whether the name of a block depends on the token after it, too.
 func (c *Config) HashesAhead() bool {
 	return c.PrefixCaching && c.Rules.HashAhead && c.Speculation != nil && c.Speculation.Method == scheduler.ByHead
 }
 
-// Crowded reports whether no more requests may run together with a number of them.
+// Crowded reports whether no more requests are admitted while that many requests run.
 func (c *Config) Crowded(running int) bool {
 	return c.MaxSeqs != Unlimited && running >= c.MaxSeqs
 }
 
-// maxTokens is the most tokens that a request may have in all: the cores count
-// those of a pass, and the blocks of a prompt, in 32 bits.
+// maxTokens is the maximum number of tokens of a request. Cores count the tokens of a pass and the blocks of a prompt
+// in 32 bits.
 const maxTokens = math.MaxInt32
 
-// TakesWhole returns why the prompt of a request that finds nothing cached
-// could never be computed, because it exceeds a pass and may not be cut; nil
-// when it can.
+// TakesWhole returns an error if a prompt without cached tokens exceeds a pass and chunked prefill is off, otherwise
+// nil.
 func (c *Config) TakesWhole(input, output int) *scheduler.OversizeError {
 	most := c.Budget()
 	if c.ChunkedPrefill || input <= most {
@@ -115,8 +116,7 @@ func (c *Config) TakesWhole(input, output int) *scheduler.OversizeError {
 		"with chunked prefill off a prompt is computed whole, must be at most %s %d", TokensKey, most)}
 }
 
-// Fits returns why an idle engine cannot run a request of the given lengths to
-// its end; nil when it can.
+// Fits returns an error if an idle engine cannot complete a request of these lengths, otherwise nil.
 func (c *Config) Fits(input, output int) *scheduler.OversizeError {
 	if output < 1 {
 		return &scheduler.OversizeError{Input: input, Output: output, Reason: "an answer of 0 tokens never ends, expected output_length > 0"}

@@ -6,30 +6,30 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Names of the limits of a pass: of the arguments, in the logs of servers and in errors.
+// Names of the limits of a pass, for arguments, logs of servers and errors.
 const (
 	SeqsKey   = "max_num_seqs"
 	TokensKey = "max_num_batched_tokens"
 )
 
-// Settings are the arguments of an engine that vLLM alone has, as its server takes them.
+// Settings are the engine arguments that only vLLM has, with the meanings of its server.
 type Settings struct {
-	MaxSeqs          int  // requests running at once; default 256; Unlimited lifts the limit
-	MaxBatchedTokens int  // tokens computed per pass; default 8192; Unlimited lifts the limit
-	ChunkedPrefill   bool // cut prompts that exceed the rest of MaxBatchedTokens; default true
+	MaxSeqs          int  // maximum running requests; default 256; Unlimited switches the limit off
+	MaxBatchedTokens int  // maximum tokens computed per pass; default 8192; Unlimited switches the limit off
+	ChunkedPrefill   bool // split prompts that exceed the remaining MaxBatchedTokens; default true
 	Preemption       Preemption
-	ActiveSeqs       int            // max_num_active_seqs, a further limit besides MaxSeqs; 0: none
-	PrefillInterval  int            // passes from one that computes prompts to the next, while requests decode; up to 1: any; not for the reference's rules
-	Scheduling       Policy         // ByPriority is not for the reference's rules; default FirstCome
-	Warmup           Warmup         // of a worker that has never served; not for the reference's rules; none by default
-	Rules            rules.Rules    // of the scheduler; default those of the reference
-	Uncertain        string         // what is not known of Rules, as those of a release that was not compared; "": nothing
-	Profile          string         // the set that Rules are of, single ones apart, as vllm-0.33; "": the reference's
-	Windows          windows.Groups // groups of layers some of which attend to the last tokens alone; not for the reference's rules, nor with Offload; none by default
-	NoHybrid         bool           // disable_hybrid_kv_cache_manager: layers are one group, and keep all tokens
+	ActiveSeqs       int            // max_num_active_seqs, an additional limit of running requests; 0: none
+	PrefillInterval  int            // minimum distance between passes that compute prompts while requests decode; 0 or 1: no limit; not supported by the reference's rules
+	Scheduling       Policy         // ByPriority is not supported by the reference's rules; default FirstCome
+	Warmup           Warmup         // delay of a fresh worker; not supported by the reference's rules; default none
+	Rules            rules.Rules    // rules of the scheduler; default the reference's
+	Uncertain        string         // text about the uncertainty of Rules, for example if the release was not compared; "": none
+	Profile          string         // name of the set that Rules are based on, for example vllm-0.33; "": the reference's
+	Windows          windows.Groups // groups of layers with and without windows; not supported by the reference's rules or with Offload; default no windows
+	NoHybrid         bool           // disable_hybrid_kv_cache_manager: all layers are one group and keep all tokens
 }
 
-// Complete returns s with the lower of the two limits of requests at once.
+// Complete returns s with MaxSeqs set to the lower of the two limits of running requests.
 func (s Settings) Complete() Settings {
 	if s.ActiveSeqs > 0 && (s.MaxSeqs == Unlimited || s.ActiveSeqs < s.MaxSeqs) {
 		s.MaxSeqs = s.ActiveSeqs
@@ -37,12 +37,12 @@ func (s Settings) Complete() Settings {
 	return s
 }
 
-// Warmup is how long a fresh engine stands still once, as while it compiles a kernel that no
-// pass has needed before: its first pass in which that many requests gain a token takes longer.
+// Warmup is a one-time delay of a fresh engine, for example for compiling a kernel. The first pass in which at least
+// Requests requests get a token takes longer.
 type Warmup struct {
-	Requests int      // that gain a token in the pass
-	Time     sim.Time // by which it takes longer; 0: the engine is not fresh
-	Until    sim.Time // a pass that begins later is as any other; 0: none is
+	Requests int      // minimum number of requests that get a token in the pass
+	Time     sim.Time // extra duration of the pass; 0: the engine is not fresh
+	Until    sim.Time // passes that begin later are not delayed; 0: no pass is
 }
 
 // Given reports whether the engine is fresh.

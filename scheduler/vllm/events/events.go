@@ -1,4 +1,4 @@
-// Package events writes down what becomes cached on the device of a vLLM engine and what is evicted.
+// Package events records which blocks become cached on the device of a vLLM engine, and which blocks are evicted.
 package events
 
 import (
@@ -10,40 +10,41 @@ import (
 
 // Log records cached and evicted blocks if events are captured.
 type Log struct {
-	names *blocks.Names // nil if no events are captured
+	names *blocks.Names // nil if events are not captured
 	tree  *prompt.Tree
-	own   map[sim.RequestID]*ownBlocks // by request, as long as one of them can be found
+	own   map[sim.RequestID]*ownBlocks // blocks by request, as long as lookups can find one of them
 	Out   *scheduler.Pass              // the current pass
-	last  sim.RequestID                // of the block that was stored last
-	// copies counts the blocks of the same content where the token after a block names it, too.
-	// Events do not name them. It is nil elsewhere.
+	last  sim.RequestID                // request of the block that was stored last
+	// copies counts the blocks with the same content if names depend on the next token, too. Hashes in events do not
+	// depend on it. Otherwise copies is nil.
 	copies map[uint64]int32
 }
 
-// Request is what names the blocks of a request.
+// Request has the data that the names of a request's blocks depend on.
 type Request struct {
 	ID     sim.RequestID
-	Path   []prompt.NodeID // of the first full blocks by content
-	Full   int             // full prompt blocks named by content in events
-	Shared int             // of these, the blocks that other requests can find
+	Path   []prompt.NodeID // content of the first full blocks
+	Full   int             // number of full prompt blocks that events name by content
+	Shared int             // number of full prompt blocks that other requests can find
 }
 
-// OwnKey names block i of a request, which only that can find. ParseKey is its inverse.
+// OwnKey returns the key of block i of a request if only that request can find it. ParseKey is the inverse.
 func OwnKey(id sim.RequestID, i int) int64 { return -2 - (int64(id)<<32 | int64(i)) }
 
-// ParseKey returns the request and the index of a block with such a key.
+// ParseKey returns the request and the block index of a key from OwnKey.
 func ParseKey(key int64) (id sim.RequestID, i int) {
 	own := -2 - key
 	return sim.RequestID(own >> 32), int(own & (1<<32 - 1))
 }
 
-// ownBlocks counts the blocks that only one request can name.
+// ownBlocks counts the blocks of a request that only this request can find.
 type ownBlocks struct {
-	named int // blocks that can be found
+	named int // number of blocks that lookups can find
 	gone  bool
 }
 
-// Init makes e write events where they are captured. ahead is whether the token after a block names it, too.
+// Init makes e record events if capture asks for them. ahead tells whether names of blocks depend on the next token,
+// too.
 func (e *Log) Init(capture scheduler.Capture, tree *prompt.Tree, ahead bool) {
 	if capture == scheduler.CaptureEvents {
 		*e = Log{names: blocks.NewNames(tree, true), tree: tree, own: make(map[sim.RequestID]*ownBlocks)}
@@ -53,10 +54,10 @@ func (e *Log) Init(capture scheduler.Capture, tree *prompt.Tree, ahead bool) {
 	}
 }
 
-// BeginPass makes p the pass that gets events.
+// BeginPass sets the pass to which events are appended.
 func (e *Log) BeginPass(p *scheduler.Pass) { e.Out = p }
 
-// AddRequest makes the blocks of r ones that can be named.
+// AddRequest registers the tokens of r, so that events can name its blocks.
 func (e *Log) AddRequest(r *sim.Request) {
 	if e.names != nil {
 		e.names.Add(r)
@@ -64,8 +65,7 @@ func (e *Log) AddRequest(r *sim.Request) {
 	}
 }
 
-// RemoveRequest forgets a request, or leaves it to the eviction of its last
-// block.
+// RemoveRequest unregisters a request that has ended, or leaves that to the eviction of its last block.
 func (e *Log) RemoveRequest(id sim.RequestID) {
 	if o := e.own[id]; o != nil {
 		o.gone = true
@@ -73,7 +73,7 @@ func (e *Log) RemoveRequest(id sim.RequestID) {
 	}
 }
 
-// dropUnnamed forgets a request that is gone, if no own block can be found.
+// dropUnnamed unregisters a request that has ended if lookups find none of its private blocks.
 func (e *Log) dropUnnamed(id sim.RequestID, o *ownBlocks) {
 	if o.gone && o.named == 0 {
 		delete(e.own, id)
@@ -81,7 +81,8 @@ func (e *Log) dropUnnamed(id sim.RequestID, o *ownBlocks) {
 	}
 }
 
-// NoteStored writes down that block i of r can be found: before other blocks with the same content or, as a copy, after them.
+// NoteStored records that lookups can find block i of r. If isCopy is set, they find other blocks with the same
+// content first.
 func (e *Log) NoteStored(r Request, i int, isCopy bool) {
 	if e.names == nil {
 		return
@@ -97,8 +98,8 @@ func (e *Log) NoteStored(r Request, i int, isCopy bool) {
 	e.appendStored(r.ID, h, isCopy)
 }
 
-// appendStored writes down a block of a request that can be found: in the event before it, if that ends
-// with the block before and is of the same request.
+// appendStored records a stored block. It is appended to the previous event if that ends with the previous block of
+// the same request.
 func (e *Log) appendStored(of sim.RequestID, b blocks.Hashes, isCopy bool) {
 	if e.names == nil {
 		return
@@ -118,7 +119,8 @@ func (e *Log) appendStored(of sim.RequestID, b blocks.Hashes, isCopy bool) {
 	})
 }
 
-// NoteRemoved writes down that a block of that key is evicted; as a copy, other blocks with the same content are left.
+// NoteRemoved records that the block with that key is evicted. If isCopy is set, other blocks with the same content
+// remain.
 func (e *Log) NoteRemoved(key int64, isCopy bool) {
 	if e.names == nil {
 		return
@@ -151,7 +153,7 @@ func (e *Log) NoteRemoved(key int64, isCopy bool) {
 	e.Out.Events = append(e.Out.Events, scheduler.KVEvent{Removed: []uint64{hash}, Copy: isCopy})
 }
 
-// placeHash returns the name of a block of that key, a place in the tree.
+// placeHash returns the hash of the block with that key, which is a position in the prompt tree.
 func (e *Log) placeHash(key int64) uint64 {
 	per := int64(e.tree.PerNode())
 	node, i := prompt.NodeID(key/per), int(key%per)
@@ -164,14 +166,14 @@ func (e *Log) placeHash(key int64) uint64 {
 	return e.tree.SequenceHash(e.tree.Parent(node), int(per)-1)
 }
 
-// HashesOf returns the hashes of block i of r in events.
+// HashesOf returns the hashes of block i of r for events.
 func (e *Log) HashesOf(r Request, i int) (h blocks.Hashes) {
 	if e.names == nil {
 		return h
 	}
 	h.KVBlock = scheduler.KVBlock{Seq: e.sequenceHash(r, i)}
 	if i < r.Full {
-		h.Tokens = e.names.PathTokens(r.Path, i) // also of a request that has ended
+		h.Tokens = e.names.PathTokens(r.Path, i) // works for ended requests, too
 	} else {
 		h.Tokens = e.names.Tokens(r.ID, i)
 	}
@@ -181,7 +183,7 @@ func (e *Log) HashesOf(r Request, i int) (h blocks.Hashes) {
 	return h
 }
 
-// sequenceHash returns the name of block i of r.
+// sequenceHash returns the sequence hash of block i of r.
 func (e *Log) sequenceHash(r Request, i int) uint64 {
 	if i < r.Full {
 		return e.names.Path(r.Path, i)

@@ -9,61 +9,62 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Block is a KV block of the device.
+// Block is the number of a KV block on the device.
 type Block = int32
 
-// Connector is both sides of the OffloadingConnector, the scheduler's and the worker's, without admission.
+// Connector is the scheduler side and the worker side of the OffloadingConnector, without admission.
 type Connector struct {
 	Memory   *Memory
-	Pending  int             // transfers that have not been reported as ended
-	Failing  int             // running requests that found no room in host memory for their blocks
-	Ended    []*Request      // since the pass before was planned
-	Out      *scheduler.Pass // the running pass, which gets events
-	Storing  bool            // blocks of requests that have ended are being copied
-	Free     sim.Time        // when the device has computed what it was given so far
-	blocks   float64         // bytes of a block
+	Pending  int             // number of transfers not yet reported as ended
+	Failing  int             // number of running requests with blocks that did not fit into host memory
+	Ended    []*Request      // requests that ended since the previous pass was planned
+	Out      *scheduler.Pass // the running pass, to which events are appended
+	Storing  bool            // blocks of ended requests are being copied
+	Free     sim.Time        // when the device completes the work it has got so far
+	blocks   float64         // size of a block in bytes
 	toHost   Link[*Job]
 	toDevice Link[*Job]
 
-	unsubmitted []*Job   // stores of passes planned before
-	planned     []*Job   // stores of the pass that is planned
-	loads       []*Job   // of the pass that is planned
-	flushed     []*Job   // that must have ended before it begins
-	Taken       sim.Time // when the worker begins with the latest pass that it was given
-	watched     []*Job   // stores of requests that have ended
-	copied      []int32  // by block, how many of these copy it
+	unsubmitted []*Job   // stores planned with earlier passes
+	planned     []*Job   // stores of the pass being planned
+	loads       []*Job   // loads of the pass being planned
+	flushed     []*Job   // transfers that must end before the pass being planned begins
+	Taken       sim.Time // when the worker starts the latest pass that it got
+	watched     []*Job   // stores of ended requests
+	copied      []int32  // by block: number of stores in watched that copy it
 	unused      []*Request
-	hashes      map[Key]blocks.Hashes // of blocks in host memory, while events are captured
+	hashes      map[Key]blocks.Hashes // hashes of blocks in host memory, if events are captured
 }
 
-// Request is what the connector keeps of a request. It may outlive it.
+// Request is the connector's data of a request. It may remain after the request has ended.
 type Request struct {
 	User
 	ID         sim.RequestID
-	Chunks     int     // full blocks of the prompt
-	Next       int     // the first block that has not been offered
-	Held       []Block // of a request that has ended with blocks that were not offered
-	Prefilling bool    // it is loading, or a pass has left prompt tokens of it to compute
-	Arrived    bool    // its load has ended
-	Lost       bool    // it was preempted before it was loaded
-	From, To   int     // blocks that were loaded for its admission
+	Chunks     int     // number of full blocks of the prompt
+	Next       int     // index of the first block not yet offered
+	Held       []Block // blocks of an ended request, if some were not offered
+	Prefilling bool    // the request is loading, or a pass left some of its prompt tokens to compute
+	Arrived    bool    // the load has ended
+	Lost       bool    // the request was preempted before its load
+	From, To   int     // blocks that were loaded for the admission
 	jobs       []*Job
-	failed     bool // its blocks found no room in host memory
-	over       bool // it has ended
-	told       bool // and a pass was planned since
+	failed     bool // blocks of the request did not fit into host memory
+	over       bool // the request has ended
+	told       bool // a pass was planned since the end
 }
 
 // Job is a transfer.
 type Job struct {
 	of     *Request
 	Load   bool
-	Orphan bool    // the request of a load was cancelled
-	Held   []Block // that it releases then
+	Orphan bool    // the request of the load was cancelled
+	Held   []Block // blocks to release after an orphaned load
 	spans  []Span
-	places []Block // that it reads, of a store of a request that has ended
+	places []Block // blocks that a store of an ended request reads
 }
 
-// NewConnector returns a connector to empty host memory for blocks of a number of tokens. It writes down its events when they are captured.
+// NewConnector returns a connector with empty host memory. A block has blockTokens tokens. The connector appends
+// events to passes if capture asks for them.
 func NewConnector(o *blocks.Offload, blockTokens int, ranked bool, capture scheduler.Capture) *Connector {
 	c := &Connector{
 		Memory: New(o.Blocks, ranked), blocks: float64(blockTokens) * float64(o.BytesPerToken),
@@ -75,7 +76,7 @@ func NewConnector(o *blocks.Offload, blockTokens int, ranked bool, capture sched
 	return c
 }
 
-// Add returns a new request with that many full blocks in its prompt, named by keys.
+// Add returns a new request with that many full blocks in its prompt. The caller must set its Keyer.
 func (c *Connector) Add(id sim.RequestID, chunks int) *Request {
 	r := new(Request)
 	if n := len(c.unused); n > 0 {
@@ -85,7 +86,7 @@ func (c *Connector) Add(id sim.RequestID, chunks int) *Request {
 	return r
 }
 
-// recycle makes r usable for another request, if it has ended and nothing is left of it.
+// recycle makes r available to another request if r has ended and has no transfers.
 func (c *Connector) recycle(r *Request) {
 	if r.told && len(r.jobs) == 0 {
 		r.User.Reset()
@@ -94,7 +95,7 @@ func (c *Connector) recycle(r *Request) {
 	}
 }
 
-// End notes that r has ended.
+// End records that r has ended.
 func (c *Connector) End(r *Request) {
 	c.setFailed(r, false)
 	for _, j := range r.jobs {
@@ -104,8 +105,8 @@ func (c *Connector) End(r *Request) {
 	c.Ended = append(c.Ended, r)
 }
 
-// Leave notes that r, which is about to end, holds these KV blocks, of which the first ones are computed. It keeps
-// blocks that are being copied, and blocks that are still to be offered.
+// Leave records the KV blocks of r, which is about to end; the first `computed` blocks are computed. The connector
+// keeps blocks that are being copied and blocks that must still be offered.
 func (c *Connector) Leave(r *Request, held []Block, computed int) {
 	if c.Memory.Ranked && r.Next < r.Chunks {
 		r.Held = append(r.Held[:0], held[:min(len(held), computed)]...)
@@ -117,7 +118,7 @@ func (c *Connector) Leave(r *Request, held []Block, computed int) {
 	}
 }
 
-// watchStore watches the blocks that j copies, of those of its request.
+// watchStore adds j to the watched stores; held are the blocks of its request.
 func (c *Connector) watchStore(j *Job, held []Block) {
 	for _, s := range j.spans {
 		first, end := min(int(s.Index), len(held)), min(int(s.Index+s.Blocks), len(held))
@@ -143,7 +144,7 @@ func (j *Job) countBlocks() (n int) {
 	return n
 }
 
-// LoadOf returns the load of r that is in progress, or nil.
+// LoadOf returns the running load of r, or nil if there is none.
 func (c *Connector) LoadOf(r *Request) *Job {
 	if len(r.jobs) > 0 && r.jobs[0].Load {
 		return r.jobs[0]
@@ -151,7 +152,7 @@ func (c *Connector) LoadOf(r *Request) *Job {
 	return nil
 }
 
-// setFailed notes whether blocks of r found no room in host memory.
+// setFailed records whether blocks of r did not fit into host memory.
 func (c *Connector) setFailed(r *Request, failed bool) {
 	if r.failed == failed {
 		return
@@ -163,8 +164,9 @@ func (c *Connector) setFailed(r *Request, failed bool) {
 	}
 }
 
-// Lookup returns how many blocks of r, after the first ones, it can load. It is to be asked again later where ok is false: r has
-// transfers in progress, or one of the blocks is being copied or, if that counts, read.
+// Lookup returns how many blocks of r after the first `hits` blocks can be loaded. If ok is false, the caller must
+// ask again later: r has running transfers, or a found block is being copied. If reads is set, a found block that is
+// being read delays, too.
 func (c *Connector) Lookup(r *Request, hits int, reads bool) (blocks int, ok bool) {
 	if c.Memory.Ranked {
 		r.Next = 0
@@ -183,7 +185,7 @@ func (c *Connector) Lookup(r *Request, hits int, reads bool) (blocks int, ok boo
 	return found.Blocks, true
 }
 
-// Load begins to load blocks of r with the pass that is planned.
+// Load starts a load of blocks of r with the pass being planned.
 func (c *Connector) Load(r *Request, from, to int) {
 	r.Prefilling, r.Arrived = true, false
 	r.From, r.To, r.Next = from, to, to
@@ -193,14 +195,15 @@ func (c *Connector) Load(r *Request, from, to int) {
 	c.Pending++
 }
 
-// Preempt notes that r loses its place with the pass that is planned, before which its stores must end.
+// Preempt records that the pass being planned preempts r. The stores of r must end before the pass.
 func (c *Connector) Preempt(r *Request) {
 	c.setFailed(r, false)
 	r.Prefilling = false
 	c.flushed = append(c.flushed, r.jobs...)
 }
 
-// Reuse notes that the pass that is planned gives a request block b: stores of it by requests that have ended must end before.
+// Reuse records that the pass being planned allocates block b. Stores of b by ended requests must end before the
+// pass.
 func (c *Connector) Reuse(b Block) {
 	if int(b) >= len(c.copied) || c.copied[b] == 0 {
 		return
@@ -218,7 +221,8 @@ func (c *Connector) flush(j *Job) {
 	}
 }
 
-// Offer offers the blocks of r before an end that have not been offered yet to host memory. It returns the store, or nil.
+// Offer offers the blocks of r up to end that were not offered yet to host memory. It returns the store, or nil if
+// nothing is stored.
 func (c *Connector) Offer(r *Request, end int) *Job {
 	if end <= r.Next {
 		if !c.Memory.Ranked {
@@ -246,8 +250,8 @@ func (c *Connector) Offer(r *Request, end int) *Job {
 	return j
 }
 
-// OfferEnded offers the rest of the requests that have ended, by the rules of 0.33. taken reports whether the pass that is
-// planned gives a request one of these blocks.
+// OfferEnded offers the remaining blocks of ended requests, by the rules of vLLM 0.33. taken reports whether the pass
+// being planned allocates one of these blocks.
 func (c *Connector) OfferEnded(taken func([]Block) bool) {
 	slices.SortFunc(c.Ended, func(a, b *Request) int { return cmp.Compare(a.ID, b.ID) })
 	for _, r := range c.Ended {
@@ -268,8 +272,8 @@ func (c *Connector) OfferEnded(taken func([]Block) bool) {
 	c.Ended = c.Ended[:0]
 }
 
-// Begin lets the worker take the pass that was planned, at an instant, and returns when the pass may begin: it submits the stores
-// of earlier passes and waits for the stores that must have ended.
+// Begin passes the planned pass to the worker at an instant, and returns when the pass may begin. The worker submits
+// the stores of earlier passes, and waits for stores that must end before the pass.
 func (c *Connector) Begin(at sim.Time) sim.Time {
 	c.Taken = max(c.Taken, at)
 	if c.Memory.Ranked {
@@ -292,8 +296,8 @@ func (c *Connector) Begin(at sim.Time) sim.Time {
 	return max(at, c.Free, c.Taken)
 }
 
-// Finish ends the pass that Begin began when the end of its computation is known: it begins loads, by the rules of
-// 0.33, and appends the transfers that the pass reports as ended.
+// Finish completes the pass of Begin after the end of its computation is known. By the rules of vLLM 0.33 loads begin
+// then. Finish appends the transfers that the pass reports as ended.
 func (c *Connector) Finish(free sim.Time, done []*Job) []*Job {
 	c.Free = free
 	from := c.Taken
@@ -307,7 +311,7 @@ func (c *Connector) Finish(free sim.Time, done []*Job) []*Job {
 	return c.toDevice.AppendEnded(c.toHost.AppendEnded(done, c.Taken), c.Taken)
 }
 
-// Complete ends j, which a pass has reported as ended.
+// Complete completes a transfer that a pass has reported as ended.
 func (c *Connector) Complete(j *Job) {
 	r := j.of
 	c.Pending--
@@ -323,7 +327,7 @@ func (c *Connector) Complete(j *Job) {
 	c.recycle(r)
 }
 
-// unwatchStore forgets the blocks that j copied.
+// unwatchStore removes j from the watched stores.
 func (c *Connector) unwatchStore(j *Job) {
 	for _, b := range j.places {
 		c.copied[b]--
@@ -334,7 +338,8 @@ func (c *Connector) unwatchStore(j *Job) {
 	}
 }
 
-// QuietUntil returns the instant, at most the given one, up to which no transfer ends; 0 if one begins with the next pass.
+// QuietUntil returns the first instant, at most until, at which a transfer ends. It returns 0 if a transfer begins
+// with the next pass.
 func (c *Connector) QuietUntil(until sim.Time) sim.Time {
 	if len(c.unsubmitted)+len(c.planned)+len(c.loads) > 0 {
 		return 0
@@ -347,7 +352,7 @@ func (c *Connector) QuietUntil(until sim.Time) sim.Time {
 	return until
 }
 
-// NextEnd returns when the next transfer ends after an instant, or that instant if there is none.
+// NextEnd returns when the next transfer ends after now, or now if there is none.
 func (c *Connector) NextEnd(now sim.Time) sim.Time {
 	end := now
 	for _, l := range [...]*Link[*Job]{&c.toHost, &c.toDevice} {

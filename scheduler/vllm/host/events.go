@@ -5,10 +5,10 @@ import (
 	"github.com/replay-llm/replay/scheduler/blocks"
 )
 
-// hasher returns the hashes of block i of a list in events. A Keyer is a hasher if events are captured.
+// hasher returns the hashes of block i of a list for events. Keyers implement hasher if events are captured.
 type hasher interface{ Hashes(i int) blocks.Hashes }
 
-// noteHashes keeps the names of the blocks that j stores, for events.
+// noteHashes records the hashes of the blocks that j stores, for events.
 func (c *Connector) noteHashes(j *Job) {
 	if c.Memory.Watcher == nil {
 		return
@@ -20,7 +20,7 @@ func (c *Connector) noteHashes(j *Job) {
 	}
 }
 
-// noteStored writes down that the blocks of j are in host memory.
+// noteStored appends events for the stored blocks of j to the pass.
 func (c *Connector) noteStored(j *Job) {
 	if c.Memory.Watcher == nil {
 		return
@@ -35,7 +35,7 @@ func (c *Connector) noteStored(j *Job) {
 	}
 }
 
-// NoteEvicted writes down that the block of a key is in host memory no more.
+// NoteEvicted appends an event for an evicted block to the pass.
 func (c *Connector) NoteEvicted(key Key) {
 	c.Out.Events = append(c.Out.Events, scheduler.KVEvent{Removed: []uint64{c.hashes[key].Seq}, Tier: scheduler.HostPinned})
 	delete(c.hashes, key)

@@ -2,43 +2,44 @@ package host
 
 import "fmt"
 
-// id is an extent's place in a Memory. Places are used again.
+// id is the index of an extent in a Memory. Indexes are reused.
 type id int32
 
 const none id = -1
 
-// extent is blocks in host memory with keys that follow one another, or the mark of a user in the order of eviction.
+// extent is a range of blocks in host memory with consecutive keys, or the mark of a user in the order of eviction.
 type extent struct {
-	key          Key   // of the first
-	rank         int64 // of all or, where place is 0, of the last one; then each before it has one more
+	key          Key   // key of the first block
+	rank         int64 // rank of all blocks or, if place is 0, of the last block; then each block has 1 more than the next block
 	older, newer id
 	blocks       int32
-	place        int32 // of the first in the list of its user, from 1 on; 0 once that has ended
-	readers      int32 // loads that read it
-	offer        int32 // the latest offer that had it
+	place        int32 // 1 + index of the first block in the list of its user; 0 after that user has ended
+	readers      int32 // number of loads that read the blocks
+	offer        int32 // the latest offer that contained the blocks
 	state        state
-	upward       bool // the first block is evicted first; otherwise the last one
+	upward       bool // the first block is evicted first; otherwise the last block is
 }
 
-// state is what an extent is.
+// state is the state of an extent.
 type state uint8
 
 const (
 	unused state = iota
-	coming       // its copy has not ended
+	coming       // the copy has not ended
 	ready
-	mark // of a user
+	mark // mark of a user, without blocks
 )
 
 func (k *extent) end() Key { return k.key + Key(k.blocks) }
 
-// isIdle reports whether k may be evicted.
+// isIdle reports whether the blocks of k may be evicted.
 func (k *extent) isIdle() bool { return k.state == ready && k.readers == 0 }
 
-// isUpward reports whether the blocks of k may be taken as ones that are evicted from the first one on, or with false from the last.
+// isUpward reports whether the blocks of k are in order of eviction from the first to the last; or, if upward is
+// false, from the last to the first. A single block is both.
 func (k *extent) isUpward(upward bool) bool { return k.upward == upward || k.blocks == 1 }
 
-// add puts an extent that is in no list into m.
+// add adds an extent to m, but to no list.
 func (m *Memory) add(k extent) id {
 	k.older, k.newer = none, none
 	if n := len(m.free); n > 0 {
@@ -51,13 +52,13 @@ func (m *Memory) add(k extent) id {
 	return id(len(m.all) - 1)
 }
 
-// drop takes out b, which is in no page.
+// drop deletes an extent that is in no page.
 func (m *Memory) drop(b id) {
 	m.all[b].state = unused
 	m.free = append(m.free, b)
 }
 
-// cut makes the first blocks of b from a key on, at most a number, an extent, and returns it.
+// cut splits b, so that one extent begins with the key from and has at most that many blocks. It returns that extent.
 func (m *Memory) cut(b id, from Key, blocks int32) id {
 	if m.all[b].key < from {
 		b = m.split(b, from)
@@ -68,7 +69,7 @@ func (m *Memory) cut(b id, from Key, blocks int32) id {
 	return b
 }
 
-// split makes the blocks of b from a key on another extent, which it returns.
+// split moves the blocks of b from the key at on into a new extent, which it returns.
 func (m *Memory) split(b id, at Key) (upper id) {
 	k := m.all[b]
 	below := int32(at - k.key)
@@ -91,7 +92,7 @@ func (m *Memory) split(b id, at Key) (upper id) {
 	return upper
 }
 
-// join makes b and those with the keys before and after it, which are evicted right after or before it, one extent.
+// join merges b with its neighbors by key if they are neighbors in the order of eviction, too.
 func (m *Memory) join(b id) {
 	page := m.pageOf(m.all[b].key)
 	i := m.search(page, m.all[b].key)
@@ -103,7 +104,7 @@ func (m *Memory) join(b id) {
 	}
 }
 
-// areAlike reports whether upper begins where lower ends, in keys and in the order of eviction.
+// areAlike reports whether upper follows lower both by keys and in the order of eviction.
 func (m *Memory) areAlike(lower, upper id) bool {
 	a, b := &m.all[lower], &m.all[upper]
 	switch {
@@ -121,7 +122,7 @@ func (m *Memory) areAlike(lower, upper id) bool {
 	return b.place == 0 && a.rank == b.rank+int64(b.blocks)
 }
 
-// merge makes upper, which begins where lower ends, part of lower.
+// merge appends the blocks of upper to lower and deletes upper.
 func (m *Memory) merge(lower, upper id) {
 	m.leavePage(upper)
 	a, b := &m.all[lower], &m.all[upper]
@@ -134,7 +135,7 @@ func (m *Memory) merge(lower, upper id) {
 	m.drop(upper)
 }
 
-// shrink takes out a number of blocks of b, the next to be evicted.
+// shrink removes the blocks of b that are evicted next.
 func (m *Memory) shrink(b id, blocks int32) {
 	k := &m.all[b]
 	if m.Watcher != nil {
@@ -161,7 +162,7 @@ func (m *Memory) shrink(b id, blocks int32) {
 	}
 }
 
-// Check counts blocks.
+// Check panics if the counters or the order of eviction are wrong.
 func (m *Memory) Check() {
 	used, idle := 0, 0
 	for i := range m.all {
@@ -181,7 +182,8 @@ func (m *Memory) Check() {
 	m.checkOrder()
 }
 
-// checkOrder holds the order of eviction against ranks, by the rules of 0.24 against what is idle.
+// checkOrder panics if the order of eviction is not the order of ranks or, by the rules of vLLM 0.24, does not have
+// all idle blocks.
 func (m *Memory) checkOrder() {
 	last, listed := int64(-1), 0
 	for b := m.oldest; b != none; b = m.all[b].newer {

@@ -6,10 +6,10 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Link copies blocks in one direction: transfers one after the other.
+// Link copies blocks in one direction, one transfer after the other.
 type Link[T comparable] struct {
 	bytesPerMS float64 // 0: transfers take no time
-	busy       float64 // until when
+	busy       float64 // end of the last transfer
 	queue      []transfer[T]
 }
 
@@ -18,12 +18,13 @@ type transfer[T comparable] struct {
 	end float64
 }
 
-// NewLink returns an idle link with a bandwidth in 10^9 bytes per second; 0 makes transfers take no time.
+// NewLink returns an idle link with a bandwidth in 10^9 bytes per second. Transfers take no time if it is 0.
 func NewLink[T comparable](gbPerSecond float64) Link[T] {
 	return Link[T]{bytesPerMS: max(gbPerSecond, 0) * 1e6}
 }
 
-// Submit begins a transfer of a number of bytes, at an instant or when those before it have ended.
+// Submit adds a transfer of a number of bytes. The transfer starts at the instant `at`, or when earlier transfers
+// have ended.
 func (l *Link[T]) Submit(of T, at sim.Time, bytes float64) {
 	took := 0.0
 	if l.bytesPerMS > 0 {
@@ -33,7 +34,7 @@ func (l *Link[T]) Submit(of T, at sim.Time, bytes float64) {
 	l.queue = append(l.queue, transfer[T]{of, l.busy})
 }
 
-// AppendEnded appends the transfers that have ended by now, in order, and forgets them.
+// AppendEnded appends the transfers that have ended by now, in order, and removes them from l.
 func (l *Link[T]) AppendEnded(all []T, now sim.Time) []T {
 	n := 0
 	for n < len(l.queue) && l.queue[n].end <= float64(now) {
@@ -44,7 +45,7 @@ func (l *Link[T]) AppendEnded(all []T, now sim.Time) []T {
 	return all
 }
 
-// EndOf returns the later of an instant and the end of a transfer, if that is in progress.
+// EndOf returns the later of `at` and the end of a transfer that has not been reported as ended.
 func (l *Link[T]) EndOf(of T, at sim.Time) sim.Time {
 	for i := range l.queue {
 		if l.queue[i].of == of {
@@ -54,7 +55,7 @@ func (l *Link[T]) EndOf(of T, at sim.Time) sim.Time {
 	return at
 }
 
-// Next returns when the next transfer ends; ok is false where none is in progress.
+// Next returns when the next transfer ends; ok is false if there is none.
 func (l *Link[T]) Next() (end sim.Time, ok bool) {
 	if len(l.queue) == 0 {
 		return 0, false

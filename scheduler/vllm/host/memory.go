@@ -1,69 +1,69 @@
-// Package host is the host memory of vLLM's OffloadingConnector: which KV blocks are there, in which order they
-// are evicted, and the links to it (docs/rules/vllm.md, "Host memory").
+// Package host is the host memory of vLLM's OffloadingConnector: its KV blocks, the order of eviction, and the links
+// between host memory and device (docs/rules/vllm.md, "Host memory").
 //
-// A block is known by a key, which names its content. Blocks with keys that follow one another, and that were stored or read
-// together, are one extent. Read memory.go, then pages.go, extents.go, order.go, connector.go and link.go.
+// A key names the content of a block. An extent is a range of blocks with consecutive keys that were stored or read
+// together. Read memory.go, then pages.go, extents.go, order.go, connector.go and link.go.
 package host
 
-// Memory is host memory for a number of blocks.
+// Memory is host memory with a fixed number of blocks.
 type Memory struct {
-	Ranked bool // evicts as vLLM 0.33 does; otherwise as 0.24
+	Ranked bool // evict like vLLM 0.33; otherwise like 0.24
 	room   int
-	used   int // blocks that are there or coming
-	idle   int // of these, the ones that may be evicted
+	used   int // number of blocks that are stored or being copied
+	idle   int // number of blocks that may be evicted
 	offers int32
 	all    []extent
 	free   []id
 	pages
 	order
-	stored []Span  // by the latest offer
-	pieces []piece // of the blocks of a user
-	// Watcher, if not nil, sees each block that is evicted.
+	stored []Span  // result of the latest Offer
+	pieces []piece // pieces of the blocks of a user, reused
+	// Watcher, if not nil, is called for each evicted block.
 	Watcher Watcher
 }
 
-// Watcher sees blocks that are evicted.
+// Watcher is notified of evicted blocks.
 type Watcher interface{ NoteEvicted(key Key) }
 
-// New returns empty host memory for a number of blocks.
+// New returns empty host memory for that many blocks.
 func New(room int, ranked bool) *Memory {
 	return &Memory{Ranked: ranked, room: room, pages: newPages(), order: order{oldest: none, newest: none}}
 }
 
-// Keyer returns the key of block i of a list, and of how many blocks from there on, at most a number, the keys follow one another:
-// upwards from 0 on, downwards below 0.
+// Keyer names the blocks of a list. Span returns the key of block i, and the number of blocks from i on with
+// consecutive keys, at most `most`. Keys from 0 on ascend with the index, and keys below 0 descend.
 type Keyer interface {
 	Span(i, most int) (key int64, blocks int)
 }
 
-// Span is blocks with keys that follow one another.
+// Span is a range of blocks with consecutive keys.
 type Span struct {
-	Key    Key   // of the first
-	Index  int32 // of the first in the list of its user
+	Key    Key   // key of the first block
+	Index  int32 // index of the first block in the list of its user
 	Blocks int32
 }
 
-// User is a request as host memory knows it.
+// User is a request that uses host memory.
 type User struct {
-	Keyer        // of its list of blocks
-	seen   runs  // the blocks it has stored or read
-	mark   id    // 0: none; otherwise 1 + the place of its mark
-	marked int64 // the rank of its mark
+	Keyer        // names the blocks of the request
+	seen   runs  // indexes of blocks that were stored or read
+	mark   id    // 1 + id of its mark; 0: none
+	marked int64 // rank of its mark
 }
 
-// Reset makes u a new user.
+// Reset prepares u for another request.
 func (u *User) Reset() {
 	u.seen, u.mark = u.seen[:0], 0
 }
 
-// Found is what Lookup finds.
+// Found is the result of Lookup.
 type Found struct {
-	Blocks int  // without a gap
-	Coming bool // the copy of one of them has not ended
-	Read   bool // one of them is being read
+	Blocks int  // number of consecutive blocks that were found
+	Coming bool // the copy of a found block has not ended
+	Read   bool // a found block is being read
 }
 
-// Lookup returns how many blocks of u, from the first one on and before the end, are there.
+// Lookup returns how many consecutive blocks of u from index from on, and before end, are in host memory.
 func (m *Memory) Lookup(u *User, from, end int) (f Found) {
 	c := cursor{user: u, at: from, end: end}
 	for c.next(m) && c.found != none {
@@ -75,9 +75,9 @@ func (m *Memory) Lookup(u *User, from, end int) (f Found) {
 	return f
 }
 
-// Offer stores the blocks of u from the first one on and before the end that are neither there nor coming,
-// evicting other blocks for them. It returns them, until the next call; ok is false if there is no room for all of them, and
-// then none is stored.
+// Offer stores the blocks of u with indexes from `from` up to end that are not in host memory yet, and evicts other
+// blocks for them. The returned spans are valid until the next call. If there is not enough room for all, nothing is
+// stored and ok is false.
 func (m *Memory) Offer(u *User, from, end int) (stored []Span, ok bool) {
 	m.offers++
 	m.stored = m.stored[:0]
@@ -112,7 +112,7 @@ func (m *Memory) Offer(u *User, from, end int) (stored []Span, ok bool) {
 	return m.stored, true
 }
 
-// Stored ends the copies of blocks, which are ready from now on.
+// Stored completes the copies of blocks, which are ready then.
 func (m *Memory) Stored(all []Span) {
 	for i := range all {
 		s := &all[i]
@@ -125,7 +125,7 @@ func (m *Memory) Stored(all []Span) {
 	}
 }
 
-// Load pins blocks of u, from the first one on and before the end, which are there, and returns them.
+// Load pins and returns the blocks of u with indexes from `from` up to end. All must be in host memory.
 func (m *Memory) Load(u *User, from, end int) (loaded []Span) {
 	c := cursor{user: u, at: from, end: end}
 	for c.next(m) {
@@ -149,7 +149,7 @@ func (m *Memory) Load(u *User, from, end int) (loaded []Span) {
 	return loaded
 }
 
-// Loaded ends a load of blocks.
+// Loaded completes a load and unpins its blocks.
 func (m *Memory) Loaded(all []Span) {
 	for i := range all {
 		s := &all[i]
@@ -164,7 +164,7 @@ func (m *Memory) Loaded(all []Span) {
 	}
 }
 
-// release makes b, which nothing reads or writes any more, one that may be evicted.
+// release makes b evictable after its last copy or read.
 func (m *Memory) release(b id) {
 	m.idle += int(m.all[b].blocks)
 	if !m.Ranked {
@@ -174,8 +174,8 @@ func (m *Memory) release(b id) {
 	m.join(b)
 }
 
-// evict takes out a number of blocks, the next in order, but none of the latest offer. It evicts none and returns false
-// where there are fewer.
+// evict removes the next n blocks in order, except blocks of the latest offer. If there are fewer, evict removes none
+// and returns false.
 func (m *Memory) evict(n int) bool {
 	m.pieces = m.pieces[:0]
 	left := n

@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/vllm/host"
 )
 
-// list is the blocks of a user: keys that follow one another, in parts.
+// list is the list of keys of a user: parts with consecutive keys.
 type list []int64
 
 func (l list) Span(i, most int) (key int64, blocks int) {
@@ -24,12 +24,12 @@ func (l list) Span(i, most int) (key int64, blocks int) {
 	}
 }
 
-// evicted is the keys of blocks that were evicted, in order.
+// evicted lists the keys of evicted blocks, in order.
 type evicted []host.Key
 
 func (e *evicted) NoteEvicted(key host.Key) { *e = append(*e, key) }
 
-// indicesOf returns the indices of spans.
+// indicesOf returns the indices of the blocks of spans.
 func indicesOf(all []host.Span) (indices []int32) {
 	for _, s := range all {
 		for d := range s.Blocks {
@@ -39,8 +39,8 @@ func indicesOf(all []host.Span) (indices []int32) {
 	return indices
 }
 
-// plain is host memory as vLLM's manager and its policy have it: every block with its rank, and the least of all that may be
-// evicted found by reading all.
+// plain is a literal implementation of vLLM's manager and its policy. Every block has a rank, and evictions search
+// all blocks for the lowest rank.
 type plain struct {
 	room   int
 	ranked bool
@@ -52,7 +52,7 @@ type plain struct {
 type plainBlock struct {
 	ready   bool
 	readers int
-	rank    [2]int // the lesser is evicted first
+	rank    [2]int // the block with the lowest rank is evicted first
 }
 
 func (a *plainBlock) before(b *plainBlock) bool { return slices.Compare(a.rank[:], b.rank[:]) < 0 }
@@ -119,7 +119,7 @@ func (m *plain) offer(u *plainUser, from, end int) (stored []int32, ok bool) {
 	return stored, true
 }
 
-// release gives a block that may be evicted again its turn, by the rules of 0.24.
+// release sets the rank of a block that may be evicted again, by the rules of vLLM 0.24.
 func (m *plain) release(key int64) {
 	if !m.ranked {
 		m.blocks[key].rank = [2]int{m.next(), 0}
@@ -143,8 +143,8 @@ func (m *plain) touch(u *plainUser) {
 	}
 }
 
-// After random stores, loads, touches and ends on lists with common parts, Memory stores, finds and evicts the same
-// blocks as the plain one.
+// TestMemoryEqualsPlain runs random stores, loads, touches and ends on lists with common parts. Memory stores, finds
+// and evicts the same blocks as the literal implementation.
 func TestMemoryEqualsPlain(t *testing.T) {
 	for seed := range uint64(400) {
 		ranked := seed%2 == 0
@@ -167,7 +167,7 @@ func TestMemoryEqualsPlain(t *testing.T) {
 			for range 6 {
 				var l list
 				for range 1 + r.IntN(4) {
-					part := int64(1000 + size*r.IntN(5)) // parts of keys that follow one another, and of two pages
+					part := int64(1000 + size*r.IntN(5)) // a part has consecutive keys on two pages
 					if r.IntN(6) == 0 {
 						part = -1000 - 100*int64(len(users)) - int64(len(l))
 					}
@@ -250,9 +250,9 @@ func TestMemoryEqualsPlain(t *testing.T) {
 	}
 }
 
-// A link takes one transfer after the other.
+// TestLink checks that a link runs one transfer after the other.
 func TestLink(t *testing.T) {
-	l := host.NewLink[string](1e-6) // a byte per ms
+	l := host.NewLink[string](1e-6) // 1 byte per ms
 	l.Submit("a", 10, 5)
 	l.Submit("b", 11, 2)
 	l.Submit("c", 30, 1)

@@ -2,14 +2,15 @@ package host
 
 import "slices"
 
-// order is the order of eviction, the next one first. By the rules of 0.24 it has the idle blocks. By those of 0.33 it has
-// all, by rank; the blocks that a user has stored or read have its rank, the last of its list first, until it ends.
+// order is the order of eviction, next block first. By the rules of vLLM 0.24 it contains the idle blocks. By the
+// rules of 0.33 it contains all blocks by rank. Until a user ends, the blocks that it stored or read have its rank,
+// with the last block of its list first.
 type order struct {
 	oldest, newest id
 	rank           int64
 }
 
-// link puts b before another in order, or last before none.
+// link inserts b in front of another extent, or appends it if before is none.
 func (m *Memory) link(b, before id) {
 	k := &m.all[b]
 	k.newer = before
@@ -25,7 +26,7 @@ func (m *Memory) link(b, before id) {
 	}
 }
 
-// unlink takes b out of the order.
+// unlink removes b from the order.
 func (m *Memory) unlink(b id) {
 	k := &m.all[b]
 	if k.older == none {
@@ -40,8 +41,8 @@ func (m *Memory) unlink(b id) {
 	}
 }
 
-// use notes that u uses the blocks of x. The blocks have a separate extent or, as none, are not there yet. They have the rank of
-// u from now on, unless it is lower than their rank or u has used them before.
+// use records that u uses the blocks of x. The blocks must have a separate extent, or x.found is none if they are not
+// in host memory yet. Blocks get the rank of u, unless it is lower than their rank or u has used them before.
 func (m *Memory) use(u *User, x *piece) {
 	for from, end := int32(x.index), int32(x.index)+x.blocks; ; {
 		first, last := u.seen.addNext(from, end)
@@ -66,7 +67,7 @@ func (m *Memory) use(u *User, x *piece) {
 	}
 }
 
-// enter gives u a rank, unless it has one.
+// enter assigns a rank to u if it has none.
 func (m *Memory) enter(u *User) {
 	if u.mark != 0 {
 		return
@@ -77,7 +78,8 @@ func (m *Memory) enter(u *User) {
 	u.mark, u.marked = b+1, m.rank
 }
 
-// insert puts b among the blocks that have the rank of u, behind the blocks that come later in the list of u.
+// insert sets the rank of b to that of u. b is inserted in front of the blocks of this rank that are
+// earlier in the list of u.
 func (m *Memory) insert(u *User, b id) {
 	m.enter(u)
 	k := &m.all[b]
@@ -89,7 +91,7 @@ func (m *Memory) insert(u *User, b id) {
 	m.link(b, at)
 }
 
-// findPieces fills m.pieces with the blocks of u from the first one on and before the end that are there.
+// findPieces sets m.pieces to the blocks of u with indexes from `from` up to end that are in host memory.
 func (m *Memory) findPieces(u *User, from, end int) {
 	m.pieces = m.pieces[:0]
 	c := cursor{user: u, at: from, end: end}
@@ -100,7 +102,7 @@ func (m *Memory) findPieces(u *User, from, end int) {
 	}
 }
 
-// Touch moves the idle ones of the first blocks of u behind all other blocks, the last of its list first.
+// Touch moves the idle blocks among the first blocks of u to the end of the order, the last block of its list first.
 func (m *Memory) Touch(u *User, blocks int) {
 	m.findPieces(u, 0, blocks)
 	for i := range slices.Backward(m.pieces) {
@@ -114,7 +116,7 @@ func (m *Memory) Touch(u *User, blocks int) {
 	}
 }
 
-// moveLast makes b, which is in order, the last, and its last block the one that is evicted first.
+// moveLast moves b to the end of the order. The last block of b is then evicted before its other blocks.
 func (m *Memory) moveLast(b id) {
 	m.unlink(b)
 	m.link(b, none)
@@ -122,7 +124,8 @@ func (m *Memory) moveLast(b id) {
 	m.join(b)
 }
 
-// End ends u: those of its blocks that are still in host memory come behind all other blocks, the last of its list first.
+// End ends u. Its blocks that are still in host memory move to the end of the order, the last block of its list
+// first.
 func (m *Memory) End(u *User) {
 	if u.mark == 0 {
 		return
@@ -142,14 +145,14 @@ func (m *Memory) End(u *User) {
 	u.mark = 0
 }
 
-// run is the indices from one on and before another.
+// run is the range of indices from from up to end.
 type run struct{ from, end int32 }
 
-// runs is a set of indices, in order.
+// runs is a set of indices as a sorted list of ranges.
 type runs []run
 
-// addNext adds to the set the first indices from one on and before an end that are not in it and follow one another. It returns the
-// first and the end of these, which are the same where all are in it.
+// addNext adds the first range of indices from `from` up to end that are missing in the set. It returns the bounds of
+// that range, which are equal if no index is missing.
 func (s *runs) addNext(from, end int32) (first, last int32) {
 	all, i := *s, 0
 	for i < len(all) && all[i].end < from {

@@ -5,10 +5,11 @@ import (
 	"sort"
 )
 
-// Key names the content of a block: keys of lists from 0 on, and behind these the ones below 0, in the order of their lists.
+// Key names the content of a block. Keyer keys from 0 on keep their values, and keys below 0 come after them, in the
+// order of their lists.
 type Key uint64
 
-// ownKeys is the first key that only one user has.
+// ownKeys is the first key of blocks that only one user has.
 const ownKeys Key = 1 << 63
 
 func asKey(key int64) Key {
@@ -18,19 +19,19 @@ func asKey(key int64) Key {
 	return Key(key)
 }
 
-// pageBlocks is the number of keys of a page. No extent has keys of two pages.
+// pageBlocks is the number of keys per page. An extent never has keys of two pages.
 const pageBlocks = 1024
 
 // pages finds extents by their keys.
 type pages struct {
-	shared [][]id       // by key / pageBlocks, in order of keys
-	own    map[Key][]id // likewise
-	spare  [][]id       // pages without extents
+	shared [][]id       // indexed by key / pageBlocks; each page is sorted by key
+	own    map[Key][]id // the same for keys from ownKeys on
+	spare  [][]id       // empty pages for reuse
 }
 
 func newPages() pages { return pages{own: map[Key][]id{}} }
 
-// pageOf returns the extents of the page of a key.
+// pageOf returns the page that contains a key.
 func (p *pages) pageOf(key Key) []id {
 	switch page := key / pageBlocks; {
 	case key >= ownKeys:
@@ -60,7 +61,7 @@ func (p *pages) setPage(key Key, all []id) {
 	}
 }
 
-// search returns the index in a page of the first extent that ends behind a key.
+// search returns the index in a page of the first extent that ends after a key.
 func (m *Memory) search(page []id, key Key) int {
 	if len(page) > 8 {
 		return sort.Search(len(page), func(i int) bool { return m.all[page[i]].end() > key })
@@ -73,7 +74,7 @@ func (m *Memory) search(page []id, key Key) int {
 	return len(page)
 }
 
-// find returns the extent that has a key, or none.
+// find returns the extent that contains a key, or none.
 func (m *Memory) find(key Key) id {
 	page := m.pageOf(key)
 	if i := m.search(page, key); i < len(page) && m.all[page[i]].key <= key {
@@ -92,7 +93,7 @@ func (m *Memory) enterPage(b id) {
 	m.setPage(key, slices.Insert(page, m.search(page, key), b))
 }
 
-// leavePage makes b one that is not found any more.
+// leavePage removes b from the index.
 func (m *Memory) leavePage(b id) {
 	key := m.all[b].key
 	page := m.pageOf(key)
@@ -100,21 +101,22 @@ func (m *Memory) leavePage(b id) {
 	m.setPage(key, slices.Delete(page, i, i+1))
 }
 
-// piece is blocks of a user with keys that follow one another, which one extent has or, at none, no extent.
+// piece is a range of blocks of a user with consecutive keys in one extent. found is none if the blocks are not in
+// host memory.
 type piece struct {
-	key    Key // of the first
-	index  int // of the first
+	key    Key // key of the first block
+	index  int // index of the first block
 	blocks int32
 	found  id
 }
 
-// cursor goes through blocks of a user, piece by piece.
+// cursor iterates over blocks of a user, piece by piece.
 type cursor struct {
 	user    *User
-	at, end int // the blocks to come
-	piece       // that next found
-	span    Key // the key of the next block, where left is not 0
-	left    int // blocks to come with keys that follow one another
+	at, end int // indices of the remaining blocks
+	piece       // result of next
+	span    Key // key of the next block, if left is not 0
+	left    int // number of remaining blocks with consecutive keys
 }
 
 // next moves to the next piece and reports whether there is one.

@@ -1,5 +1,6 @@
-// Package layers has the KV blocks of several groups of layers as segments: the blocks that a request finds and holds
-// in each group, and the blocks that windows have passed. The caller counts free blocks and those without a name.
+// Package layers manages the KV blocks of several groups of layers as segments. It records the blocks that requests
+// find and hold in each group, and the blocks that windows have passed. The caller counts free blocks and blocks
+// without a name.
 package layers
 
 import (
@@ -13,30 +14,30 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// Pool is the KV blocks of the groups.
+// Pool manages the KV blocks of all groups.
 type Pool struct {
 	windows.Layout
 	tree  *prompt.Tree
 	lists segment.Lists
-	// blank is the number of free blocks that are taken before all in the queue: never
-	// used or, unless there is one queue for all, released without a name.
+	// blank is the number of free blocks that are allocated before all blocks in the queue. They were never used or,
+	// without oneQueue, were released without a name.
 	blank    int
 	oneQueue bool
 	latest   lookup
-	counts   []int32      // of Check, by segment
-	pieces   []segment.ID // of piecesOf
+	counts   []int32      // by segment: number of holders that Check counted
+	pieces   []segment.ID // result of piecesOf
 }
 
-// Sequence is what a request has in the groups.
+// Sequence is the data of a request in all groups.
 type Sequence struct {
-	Number uint64          // of the request, which no other has
-	Path   []prompt.NodeID // names the first full blocks by content
-	Shared int             // the number of these
-	entry  segment.Entry   // of the blocks that only the request can name
+	Number uint64          // unique number of the request
+	Path   []prompt.NodeID // names of the first full blocks
+	Shared int             // number of blocks that Path names
+	entry  segment.Entry   // entry of the blocks that only the request can find
 	held   [][]segment.Holding
 }
 
-// New returns a pool of a number of blocks, none of which has a name. It reports what changes in the watched group, or nothing.
+// New returns a pool of blocks without names. If reports is set, the pool reports changes in the watched group.
 func New(w windows.Layout, tree *prompt.Tree, blocks int, oneQueue, reports bool) *Pool {
 	watched := -1
 	if reports {
@@ -45,7 +46,7 @@ func New(w windows.Layout, tree *prompt.Tree, blocks int, oneQueue, reports bool
 	return &Pool{Layout: w, tree: tree, lists: segment.NewLists(w.All, watched), blank: blocks, oneQueue: oneQueue}
 }
 
-// entryAt returns the entry of what names a block of q, and the blocks that it names.
+// entryAt returns the entry that names a block of q, and the range of blocks that it names.
 func (p *Pool) entryAt(q *Sequence, block int) (e segment.Entry, start, end int) {
 	if block >= q.Shared {
 		return q.entry, q.Shared, math.MaxInt32
@@ -54,7 +55,7 @@ func (p *Pool) entryAt(q *Sequence, block int) (e segment.Entry, start, end int)
 	return p.lists.Find(n), int(p.tree.Start(n)), min(int(p.tree.End(n)), q.Shared)
 }
 
-// reachUp returns the first block of q from one on that is not cached in group g, at most end.
+// reachUp returns the first block of q from `from` on that is not cached in group g, or end if all are.
 func (p *Pool) reachUp(q *Sequence, g, from, end int) int {
 	for from < end {
 		e, _, stop := p.entryAt(q, from)
@@ -66,8 +67,8 @@ func (p *Pool) reachUp(q *Sequence, g, from, end int) int {
 	return from
 }
 
-// reachDown returns from which block of q on, at least the given one, group g has all up to end cached. If that is not
-// the given one, before is the end of the last blocks in front of it that may be cached as well.
+// reachDown returns the first block, at least from, such that group g has all blocks of q from there up to end
+// cached. If that is not from, before is the end of the last blocks in front of it that may be cached, too.
 func (p *Pool) reachDown(q *Sequence, g, from, end int) (at, before int) {
 	for at = end; at > from; {
 		e, start, _ := p.entryAt(q, at-1)
@@ -79,18 +80,18 @@ func (p *Pool) reachDown(q *Sequence, g, from, end int) (at, before int) {
 	return at, at
 }
 
-// lookup is what Cached has found. The head of the line looks the same up in every plan.
+// lookup is the result of Cached. Planning looks up the first waiting request again for every pass.
 type lookup struct {
-	number uint64 // of the sequence
+	number uint64 // number of the sequence
 	most   int
 	entry  segment.Entry
-	nodes  int   // the first of the path, which have entries; the next has none
-	change int64 // the latest before it
+	nodes  int   // number of nodes at the start of the path that have entries; the next node has none
+	change int64 // number of changes before the lookup
 	cached int
 }
 
-// Cached returns how many of the first blocks of q, at most a number, are cached: all of them in the groups
-// without windows, and in those with windows the ones that the next token attends to.
+// Cached returns how many of the first blocks of q are cached, at most `most`. Groups without windows must have all
+// these blocks, and groups with windows must have the blocks that the next token attends to.
 func (p *Pool) Cached(q *Sequence, most int) int {
 	if p.Windows.Full == 0 {
 		return p.findCached(q, most)
@@ -105,8 +106,8 @@ func (p *Pool) Cached(q *Sequence, most int) int {
 	return p.latest.cached
 }
 
-// isCurrent reports whether the latest lookup was that of q and nothing has changed of its nodes since. Groups without windows have nothing cached
-// after the first node without an entry.
+// isCurrent reports whether the latest lookup was for q and its nodes have not changed since. Groups without windows
+// have no blocks cached after the first node without an entry.
 func (p *Pool) isCurrent(q *Sequence, most int) bool {
 	l := &p.latest
 	if l.number != q.Number || l.most != most || l.entry != q.entry {
@@ -127,7 +128,7 @@ func (p *Pool) isCurrent(q *Sequence, most int) bool {
 	return true
 }
 
-// findCached returns what Cached returns.
+// findCached computes the result of Cached.
 func (p *Pool) findCached(q *Sequence, most int) int {
 	n := most
 	for g := range p.All {
@@ -152,8 +153,8 @@ func (p *Pool) findCached(q *Sequence, most int) int {
 	return 0
 }
 
-// lacksWindow returns -1 if groups with windows have cached what the token after the first n blocks of q attends to.
-// Otherwise it returns the most blocks, fewer than n, of which they may have.
+// lacksWindow returns -1 if groups with windows have cached all blocks that the token after the first n blocks of q
+// attends to. Otherwise it returns the highest number of blocks, below n, for which they may have.
 func (p *Pool) lacksWindow(q *Sequence, n int) int {
 	from := max(0, n-(p.Windows.Tokens-1+1<<p.Shift-1)>>p.Shift)
 	for g := p.From; g < p.To; g++ {
@@ -164,7 +165,8 @@ func (p *Pool) lacksWindow(q *Sequence, n int) int {
 	return -1
 }
 
-// visitHits shows the segments of group g with the blocks of q from one up to another, which are cached.
+// visitHits calls visit with the segments of group g that contain the blocks of q from `from` up to hits. All these
+// blocks must be cached.
 func (p *Pool) visitHits(q *Sequence, g, from, hits int, visit func(i segment.ID, from, end int32)) {
 	for from < hits {
 		e, _, stop := p.entryAt(q, from)
@@ -175,8 +177,8 @@ func (p *Pool) visitHits(q *Sequence, g, from, hits int, visit func(i segment.ID
 	}
 }
 
-// CountIdle returns how many of the first blocks of q, which are cached, no request holds. Groups with windows do without the
-// first of them, up to passed.
+// CountIdle returns how many of the first `hits` blocks of q no request holds. All these blocks must be cached.
+// Groups with windows skip the first `passed` blocks.
 func (p *Pool) CountIdle(q *Sequence, passed, hits int) (idle int) {
 	for g := range p.All {
 		p.visitHits(q, g, p.Skip(g, passed), hits, func(i segment.ID, from, end int32) {
@@ -188,7 +190,8 @@ func (p *Pool) CountIdle(q *Sequence, passed, hits int) (idle int) {
 	return idle
 }
 
-// Hold makes q, which holds none, a holder of the blocks that CountIdle counts. It returns how many were idle.
+// Hold makes q a holder of the same blocks as in CountIdle. q must not hold any blocks. Hold returns how many of the
+// blocks were idle.
 func (p *Pool) Hold(q *Sequence, passed, hits int) (idle int) {
 	if q.held == nil {
 		q.held = make([][]segment.Holding, p.All)
@@ -203,7 +206,7 @@ func (p *Pool) Hold(q *Sequence, passed, hits int) (idle int) {
 	return idle
 }
 
-// Take takes n blocks. It returns how many of them were cached, and reports changes to out.
+// Take allocates n blocks. It returns how many of them were cached, and reports changes to out.
 func (p *Pool) Take(n int, out *scheduler.Pass) (cached int) {
 	blank := min(n, p.blank)
 	p.blank -= blank
@@ -225,7 +228,8 @@ func (p *Pool) reportEnd(n prompt.NodeID, end int32, out *scheduler.Pass) {
 	out.KV = append(out.KV, scheduler.KVChange{Node: n, Blocks: max(0, end-p.tree.Start(n))})
 }
 
-// Name makes blocks of q from one up to another, which it holds, ones that can be found: in groups with windows from passed on.
+// Name names the blocks of q from `from` up to end, so that lookups can find them. q must hold them. Groups with
+// windows skip the first `passed` blocks.
 func (p *Pool) Name(q *Sequence, passed, from, end int, out *scheduler.Pass) {
 	for at := max(from, p.leastSkipped(passed)); at < end; {
 		e, _, stop := p.entryAt(q, at)
@@ -246,7 +250,7 @@ func (p *Pool) Name(q *Sequence, passed, from, end int, out *scheduler.Pass) {
 	}
 }
 
-// leastSkipped returns the first block that any group has, where those with windows have passed some.
+// leastSkipped returns how many blocks all groups skip if groups with windows skip `passed` blocks.
 func (p *Pool) leastSkipped(passed int) int {
 	if p.Windows.Full > 0 {
 		return 0
@@ -254,7 +258,7 @@ func (p *Pool) leastSkipped(passed int) int {
 	return passed
 }
 
-// addEntry returns a new entry of what names a block of q.
+// addEntry returns a new entry for the names of a block of q and its neighbors.
 func (p *Pool) addEntry(q *Sequence, block int) segment.Entry {
 	if block < q.Shared {
 		return p.lists.Enter(q.Path[p.tree.Index(q.Path, block)])
@@ -263,8 +267,8 @@ func (p *Pool) addEntry(q *Sequence, block int) segment.Entry {
 	return q.entry
 }
 
-// Drop takes q as a holder from the first n blocks in groups with windows, last to first: those from the given one on. The blocks of q before named have
-// names. It returns how many blocks are free then, and how many of them are cached.
+// Drop removes q as a holder of its blocks from `from` up to n in groups with windows, last to first. The blocks of q
+// before named have names. Drop returns how many blocks became free, and how many of them are cached.
 func (p *Pool) Drop(q *Sequence, from, n, named int) (free, cached int) {
 	for g := p.From; g < p.To; g++ {
 		free += p.freeUnnamed(n - max(named, from))
@@ -275,7 +279,8 @@ func (p *Pool) Drop(q *Sequence, from, n, named int) (free, cached int) {
 	return free + cached, cached
 }
 
-// Release takes q as a holder from all its blocks, group by group, last to first. It returns what Drop returns.
+// Release removes q as a holder of all its blocks, group by group, last to first. It returns the same numbers as
+// Drop.
 func (p *Pool) Release(q *Sequence, passed, blocks, named int) (free, cached int) {
 	for g := range q.held {
 		free += p.freeUnnamed(blocks - max(named, p.Skip(g, passed)))
@@ -285,7 +290,7 @@ func (p *Pool) Release(q *Sequence, passed, blocks, named int) (free, cached int
 	return free + cached, cached
 }
 
-// freeUnnamed releases n blocks without a name, if that is more than 0. It returns how many.
+// freeUnnamed releases n blocks without a name, if n is positive. It returns how many blocks it released.
 func (p *Pool) freeUnnamed(n int) int {
 	switch {
 	case n <= 0:
@@ -298,7 +303,7 @@ func (p *Pool) freeUnnamed(n int) int {
 	return n
 }
 
-// Forget gives up what only q can name, which is gone.
+// Forget removes the entry of the blocks that only q can find. q must have left.
 func (p *Pool) Forget(q *Sequence) {
 	if q.entry != segment.NoEntry {
 		p.lists.Leave(q.entry)
@@ -306,11 +311,12 @@ func (p *Pool) Forget(q *Sequence) {
 	}
 }
 
-// VisitNodes calls use with every node of which something is cached.
+// VisitNodes calls use with every node that has cached blocks.
 func (p *Pool) VisitNodes(use func(prompt.NodeID)) { p.lists.VisitNodes(use) }
 
-// Check panics where the accounts do not add up, after BeginCheck and CheckHeld of each request that holds blocks. It returns how many blocks
-// are held with a name, how many are free and how many of these are cached.
+// Check panics if the counters do not agree. The caller must call BeginCheck, and then CheckHeld for each request
+// that holds blocks. Check returns how many blocks are held and have a name, how many are free, and how many free
+// blocks are cached.
 func (p *Pool) Check() (held, free, cached int) {
 	for i, n := range p.counts {
 		if s := p.lists.At(segment.ID(i)); n > 0 {
@@ -326,19 +332,20 @@ func (p *Pool) Check() (held, free, cached int) {
 	return held, free + p.blank, cached
 }
 
-// BeginCheck begins a check.
+// BeginCheck resets the counters for a check.
 func (p *Pool) BeginCheck() {
 	p.counts = slices.Grow(p.counts[:0], len(p.lists.All))[:len(p.lists.All)]
 	clear(p.counts)
 }
 
-// piecesOf returns the segments that a holding is made of. They are valid until the next call.
+// piecesOf returns the segments of a holding. They are valid until the next call.
 func (p *Pool) piecesOf(h segment.Holding) []segment.ID {
 	p.pieces = p.lists.AppendPieces(p.pieces[:0], h)
 	return p.pieces
 }
 
-// CheckHeld counts the blocks of q, the first of which have names. It returns how many of its blocks have none.
+// CheckHeld counts the blocks of q, and panics if its holdings do not match the number of named blocks. It returns
+// the number of blocks without a name.
 func (p *Pool) CheckHeld(q *Sequence, passed, named, blocks int) (unnamed int) {
 	for g, all := range q.held {
 		first, n := p.Skip(g, passed), 0

@@ -1,4 +1,4 @@
-// Package nixl has the reports of workers with vLLM's NIXL connectors about KV caches between prefill and decode
+// Package nixl has the worker reports of vLLM's NIXL connectors about KV cache transfers between prefill and decode
 // workers (docs/rules/vllm.md, "Prefill and decode workers").
 package nixl
 
@@ -8,21 +8,21 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Ended is the transfers of a worker that have ended and of which no pass has reported it. The zero value is ready to use.
+// Ended contains the ended transfers of a worker that no pass has reported yet. The zero value is ready to use.
 type Ended struct {
-	Late  bool            // a pass finds them, and the next one reports them
-	all   []transfer      // in order
-	found []sim.RequestID // with Late
+	Late  bool            // a pass detects the end of transfers, and the next pass reports it
+	all   []transfer      // transfers in order of their ends
+	found []sim.RequestID // detected transfers, if Late
 	told  []sim.RequestID
 }
 
-// transfer is a KV cache that was transferred as a whole at an instant.
+// transfer is a KV cache transfer that ended at an instant.
 type transfer struct {
 	id sim.RequestID
 	at sim.Time
 }
 
-// Note notes that a transfer has ended at an instant.
+// Note adds a transfer that ends at an instant.
 func (e *Ended) Note(id sim.RequestID, at sim.Time) {
 	i := len(e.all)
 	for i > 0 && e.all[i-1].at == at && e.all[i-1].id > id {
@@ -31,10 +31,11 @@ func (e *Ended) Note(id sim.RequestID, at sim.Time) {
 	e.all = slices.Insert(e.all, i, transfer{id, at})
 }
 
-// Any reports whether there are any.
+// Any reports whether transfers are waiting for a report.
 func (e *Ended) Any() bool { return len(e.all)+len(e.found) > 0 }
 
-// Take returns what a pass reports that the worker begins with at an instant. The list is valid until the next call.
+// Take returns the transfers that a pass reports if the worker starts the pass at that instant. The list is valid
+// until the next call.
 func (e *Ended) Take(at sim.Time) []sim.RequestID {
 	e.told = e.told[:0]
 	to := &e.told
@@ -46,7 +47,7 @@ func (e *Ended) Take(at sim.Time) []sim.RequestID {
 	return e.told
 }
 
-// TakeMore returns what else the latest pass reports, which the worker begins with at this instant.
+// TakeMore returns additional transfers that the latest pass reports if the worker starts it at that instant.
 func (e *Ended) TakeMore(at sim.Time) []sim.RequestID {
 	e.told = e.told[:0]
 	to := &e.told
@@ -57,7 +58,7 @@ func (e *Ended) TakeMore(at sim.Time) []sim.RequestID {
 	return e.told
 }
 
-// cut moves those of an instant or before to a list.
+// cut moves the transfers that ended by an instant to a list.
 func (e *Ended) cut(to []sim.RequestID, at sim.Time) []sim.RequestID {
 	n := 0
 	for n < len(e.all) && e.all[n].at <= at {
@@ -68,7 +69,7 @@ func (e *Ended) cut(to []sim.RequestID, at sim.Time) []sim.RequestID {
 	return to
 }
 
-// Forget drops the transfer of a request.
+// Forget removes the transfer of a request.
 func (e *Ended) Forget(id sim.RequestID) {
 	e.all = slices.DeleteFunc(e.all, func(x transfer) bool { return x.id == id })
 	e.found = slices.DeleteFunc(e.found, func(x sim.RequestID) bool { return x == id })

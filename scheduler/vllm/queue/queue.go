@@ -1,20 +1,21 @@
-// Package queue is a queue of KV blocks that leave it in turn or out of turn.
+// Package queue is a queue of KV blocks that supports lazy removal from the middle.
 package queue
 
-// Queue is the blocks of a pool that no request holds, the one to be taken next in front. A block that leaves it out of turn stays
-// where it stood until its turn comes or the queue is full. The caller knows it by its place, which Push has returned.
+// Queue contains the free blocks of a pool; the front block is allocated next. A block removed from the middle
+// remains in its slot until it reaches the front or the queue is full. The caller detects it by the position that
+// Push returned.
 type Queue struct {
-	slots      []int32 // a power of two of them
-	head, tail uint32  // places, modulo len(slots)
+	slots      []int32 // the length is a power of two
+	head, tail uint32  // positions, modulo len(slots)
 }
 
-// leastSlots is the number of slots of a queue that has any.
+// leastSlots is the minimum number of slots of a non-empty queue.
 const leastSlots = 64
 
-// IsFull reports whether Push requires MakeRoom before it.
+// IsFull reports whether MakeRoom must be called before Push.
 func (q *Queue) IsFull() bool { return q.tail-q.head == uint32(len(q.slots)) }
 
-// Push puts b at the end of q, which is not full, and returns its place.
+// Push appends b to q and returns its position. q must not be full.
 func (q *Queue) Push(b int32) (place uint32) {
 	place = q.tail
 	q.slots[place&uint32(len(q.slots)-1)] = b
@@ -22,15 +23,15 @@ func (q *Queue) Push(b int32) (place uint32) {
 	return place
 }
 
-// Pop takes out what is in front of q, which is not empty.
+// Pop removes and returns the front block of q. q must not be empty.
 func (q *Queue) Pop() (b int32, place uint32) {
 	place = q.head
 	q.head++
 	return q.slots[place&uint32(len(q.slots)-1)], place
 }
 
-// MakeRoom drops the blocks that have left out of turn, as stands reports, and gives each remaining block a new place with move.
-// At least half of the slots are free then.
+// MakeRoom drops the blocks for which stands returns false, and calls move with the new position of each remaining
+// block. At least half of the slots are free then.
 func (q *Queue) MakeRoom(stands func(b int32, place uint32) bool, move func(b int32, place uint32)) {
 	var all []int32
 	q.Visit(func(b int32, place uint32) {
@@ -49,7 +50,7 @@ func (q *Queue) MakeRoom(stands func(b int32, place uint32) bool, move func(b in
 	}
 }
 
-// Visit calls use with what is in q, in order.
+// Visit calls use with every block in q, in order.
 func (q *Queue) Visit(use func(b int32, place uint32)) {
 	for place := q.head; place != q.tail; place++ {
 		use(q.slots[place&uint32(len(q.slots)-1)], place)

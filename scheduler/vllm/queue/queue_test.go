@@ -8,7 +8,8 @@ import (
 	"github.com/replay-llm/replay/scheduler/vllm/queue"
 )
 
-// Blocks that join, leave in turn and leave out of turn: the queue has those of a plain list, in its order.
+// TestQueueEqualsPlain adds blocks, and removes them at the front and from the middle. The queue has the same blocks
+// in the same order as a slice.
 func TestQueueEqualsPlain(t *testing.T) {
 	for seed := range uint64(50) {
 		r := rand.New(rand.NewPCG(seed, 2))

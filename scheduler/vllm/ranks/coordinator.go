@@ -8,21 +8,21 @@ import (
 )
 
 const (
-	everyMs   = 100  // the least time between its reports of changes
-	silenceMs = 50   // without a report of a rank, before it reports a pass that other ranks may still run
-	aliveMs   = 5000 // between its reports where nothing has changed
+	everyMs   = 100  // minimum time between reports of changes
+	silenceMs = 50   // minimum time without reports of ranks before a report, if other ranks may still run the pass
+	aliveMs   = 5000 // time between reports if nothing has changed
 )
 
-// coordinator collects the loads of ranks and reports them to the front end, as vLLM's does: the numbers from before
-// the first report of a later pass, or the latest numbers of silent ranks.
+// coordinator collects the loads of ranks and reports them to the front end, like vLLM's coordinator. It reports the
+// loads before the first report of a later pass, or the latest loads if ranks do not report.
 type coordinator struct {
-	counts     []vllm.Counts // the latest of each rank
-	step       []vllm.Counts // of the pass before the latest reported
+	counts     []vllm.Counts // latest load of each rank
+	step       []vllm.Counts // loads after the previous reported pass
 	hasStep    bool
 	changed    bool
 	wave, pass int
-	told       int      // when it last reported to the front end, in whole ms
-	due        sim.Time // when it reports next, if it hears nothing before
+	told       int      // time of the latest report to the front end, in whole ms
+	due        sim.Time // time of the next report if no rank reports before
 }
 
 func newCoordinator(n int) coordinator {
@@ -31,7 +31,7 @@ func newCoordinator(n int) coordinator {
 	return c
 }
 
-// listen sets when the coordinator, which has no work at now, is to report to the front end.
+// listen sets the time of the next report to the front end. The coordinator is idle at now.
 func (c *coordinator) listen(now sim.Time) {
 	wait, least := aliveMs, silenceMs
 	if c.changed {
@@ -43,7 +43,7 @@ func (c *coordinator) listen(now sim.Time) {
 	c.due = now + sim.Time(max(0, least, wait-(int(math.Floor(float64(now)))-c.told)))
 }
 
-// hear receives the report of a rank.
+// hear processes the report of a rank.
 func (c *coordinator) hear(n *news) {
 	if n.wave > c.wave || n.wave == c.wave && n.pass > c.pass {
 		if c.changed {
@@ -57,7 +57,8 @@ func (c *coordinator) hear(n *news) {
 	c.listen(n.at)
 }
 
-// advance reports to the front end what was due before now, or by then.
+// advance sends the reports to the front end that were due before now or, if by is set, at now. It writes the loads
+// to seen.
 func (c *coordinator) advance(now sim.Time, by bool, seen []vllm.Counts) {
 	for c.due < now || by && c.due == now {
 		at := c.due

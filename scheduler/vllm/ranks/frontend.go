@@ -5,7 +5,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// news is a report of a rank at an instant: its load, the number of completed requests, or the begin or end of a wave.
+// news is a report of a rank at an instant: its load, the number of completed requests, or the start or end of a
+// wave.
 type news struct {
 	at         sim.Time
 	turn       turn
@@ -13,27 +14,27 @@ type news struct {
 	done       int
 	counts     vllm.Counts
 	wave, pass int
-	tells      bool // counts is given
+	tells      bool // counts is set
 }
 
-// turn is the order of the events at one instant. The coordinator acts after each.
+// turn orders the events at the same instant. The coordinator acts after each turn.
 type turn uint8
 
 const (
 	ended   turn = iota // passes end
 	planned             // ranks plan
-	agreed              // ranks plan that have waited for other ranks
+	agreed              // ranks plan that waited for other ranks
 )
 
-// frontEnd chooses ranks for requests, as vLLM's API server does.
+// frontEnd assigns requests to ranks, like vLLM's API server.
 type frontEnd struct {
 	rules    Rules
-	now      sim.Time // of the latest pass
-	queue    []news   // that has not been heard, by time
-	heard    news     // the latest
+	now      sim.Time // start of the latest pass
+	queue    []news   // reports not yet processed, by time
+	heard    news     // latest processed report
 	seen     []vllm.Counts
-	inFlight []int // requests sent and not done
-	first    int   // the rank that goes first where several are alike
+	inFlight []int // by rank: number of assigned requests that have not completed
+	first    int   // rank that is preferred among ranks with equal scores
 	hub      coordinator
 }
 
@@ -41,7 +42,7 @@ func newFrontEnd(n int, r Rules) *frontEnd {
 	return &frontEnd{rules: r, seen: make([]vllm.Counts, n), inFlight: make([]int, n), hub: newCoordinator(n)}
 }
 
-// add notes news, which is heard when its time has come.
+// add adds a report, to be processed at its time.
 func (f *frontEnd) add(n news) {
 	i := len(f.queue)
 	for i > 0 && f.queue[i-1].isAfter(n.at, n.turn) {
@@ -52,10 +53,10 @@ func (f *frontEnd) add(n news) {
 	f.queue[i] = n
 }
 
-// isAfter reports whether n is heard after what a turn at an instant brings.
+// isAfter reports whether n is later than turn t of an instant.
 func (n *news) isAfter(at sim.Time, t turn) bool { return n.at > at || n.at == at && n.turn > t }
 
-// hear lets the coordinator and the front end act up to an instant.
+// hear processes all reports up to an instant.
 func (f *frontEnd) hear(now sim.Time) {
 	n := 0
 	for ; n < len(f.queue) && f.queue[n].at <= now; n++ {
@@ -73,7 +74,7 @@ func (f *frontEnd) hear(now sim.Time) {
 	f.hub.advance(now, true, f.seen)
 }
 
-// Choose returns the rank that r goes to: the one with the lowest score.
+// Choose returns the rank for r: the rank with the lowest score.
 func (f *frontEnd) Choose(r *sim.Request) int {
 	f.hear(max(r.Arrived, f.now))
 	best, least := 0, 0.0
@@ -91,7 +92,7 @@ func (f *frontEnd) Choose(r *sim.Request) int {
 	return best
 }
 
-// score returns how much a rank must do, as the front end knows.
+// score returns a measure of the load of a rank that the front end knows.
 func (f *frontEnd) score(rank int) float64 {
 	s := &f.seen[rank]
 	if !f.rules.InFlight {

@@ -9,25 +9,26 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// dummyStep returns the work of a dummy pass: one token of one request, without KV cache.
+// dummyStep returns the work of a dummy pass: one token of one request without KV cache.
 func dummyStep() *timing.Step { return &timing.Step{Tokens: 1, Requests: 1, Readers: 1, Decodes: 1} }
 
-// member is a rank with what it does in the running pass.
+// member is a rank with its data of the running pass.
 type member struct {
 	vllm.Rank
-	load    int         // requests before the pass
-	left    int         // requests that it counts when ranks agree, where it runs a dummy pass
-	told    vllm.Counts // to the coordinator, the latest
-	arrived vllm.Counts // when it had taken in what had come
-	planned vllm.Counts // when it had planned a pass that began at once
-	nap     int         // ms before the pass
-	ahead   bool        // the pass was planned while the one before it ran
-	waits   bool        // the plan of the next pass waits for the end of this one
-	waited  bool        // the plan of the pass waits for the end of the one before it
+	load    int         // number of requests before the pass
+	left    int         // number of requests that count for agreement if the rank runs a dummy pass
+	told    vllm.Counts // load in the latest report to the coordinator
+	arrived vllm.Counts // load after new requests were queued
+	planned vllm.Counts // load after planning, if the pass began at once
+	nap     int         // ms of sleep before the pass
+	ahead   bool        // the pass was planned while the previous pass ran
+	waits   bool        // the next pass is planned after the end of this pass
+	waited  bool        // this pass is planned after the end of the previous pass
 	late    scheduler.Pass
 	dummy   *timing.Step
-	sits    bool // it runs a dummy pass, having planned nothing to compute
-	// computes is whether it computes something in the pass; unfinished is its value when ranks agree.
+	sits    bool // the rank runs a dummy pass because its plan is empty
+	// computes tells whether the rank computes tokens in the pass. unfinished tells whether the rank counts as
+	// unfinished when ranks agree.
 	computes, unfinished bool
 }
 
@@ -42,7 +43,7 @@ func (m *member) open(now sim.Time) {
 	m.computes, m.unfinished = false, m.sits && m.left > 0
 }
 
-// beginDummyPass begins a dummy pass at now of a rank that had no request then, and returns for how long it sleeps before, in ms.
+// beginDummyPass starts a dummy pass at now on a rank without requests. It returns the sleep before the pass in ms.
 func (m *member) beginDummyPass(now sim.Time) int {
 	nap, _ := m.TakeNap(now)
 	if m.waited {
@@ -53,7 +54,7 @@ func (m *member) beginDummyPass(now sim.Time) int {
 	return nap
 }
 
-// planLate plans the pass that starts at now with requests that have come by then.
+// planLate plans the pass that starts at now, including requests that arrived by then.
 func (m *member) planLate(now sim.Time) {
 	if m.late.Detail == nil {
 		m.late.Detail = new(scheduler.Detail)
@@ -91,7 +92,7 @@ func (m *member) Begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error) {
 	return step, nil
 }
 
-// addLate enters what planLate did.
+// addLate adds the results of planLate to p.
 func (m *member) addLate(p *scheduler.Pass) {
 	if m.waited {
 		p.Admitted = slices.Insert(p.Admitted, 0, m.late.Admitted...)
@@ -105,7 +106,7 @@ func (m *member) addLate(p *scheduler.Pass) {
 	}
 }
 
-// End runs the pass that has begun.
+// End completes the current pass.
 func (m *member) End(p *scheduler.Pass) error {
 	if m.computes {
 		m.NoteSeats()
@@ -118,14 +119,14 @@ func (m *member) End(p *scheduler.Pass) error {
 	return nil
 }
 
-// Planned reports false: ranks that have planned nothing join a pass of the other ranks.
+// Planned returns false: ranks with empty plans join a pass of other ranks.
 func (m *member) Planned() bool { return false }
 
-// Wait begins a pass that other ranks run.
+// Wait starts a pass that other ranks run.
 func (m *member) Wait(now sim.Time, p *scheduler.Pass) float64 {
 	p.Reset(now)
 	return float64(m.nap)
 }
 
-// CopyTime returns for how long the rank sleeps before its pass, in ms.
+// CopyTime returns the sleep before the pass in ms.
 func (m *member) CopyTime(sim.Time) float64 { return float64(m.nap) }

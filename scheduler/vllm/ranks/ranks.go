@@ -1,7 +1,7 @@
-// Package ranks is a vLLM server of several data-parallel engines in lockstep, by the rules of vLLM's own processes
-// (docs/rules/vllm.md, "Data-parallel ranks"): a rank without a pass runs a dummy pass, and a wave of passes ends when
-// all ranks agree that nothing is left. The front end spreads requests by the coordinator's latest message and the
-// requests sent since.
+// Package ranks is a vLLM server of several data-parallel engines in lockstep, by the rules of vLLM's separate
+// processes (docs/rules/vllm.md, "Data-parallel ranks"). A rank without a pass runs a dummy pass. A wave of passes
+// ends when all ranks agree that no requests are left. The front end distributes requests by the coordinator's latest
+// message and the requests assigned since.
 //
 // Read ranks.go, member.go, then frontend.go and coordinator.go.
 package ranks
@@ -14,28 +14,28 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Rules are what releases of vLLM do differently.
+// Rules are the differences between releases of vLLM.
 type Rules struct {
-	SyncPasses int  // ranks agree in every pass with a number in its wave that divides by it
-	SyncFirst  bool // and in the first
-	InFlight   bool // the front end goes by the requests it has sent, and by how full KV caches are where requests wait
+	SyncPasses int  // ranks agree after every pass of a wave with a number divisible by SyncPasses
+	SyncFirst  bool // ranks agree after the first pass of a wave, too
+	InFlight   bool // the front end counts the requests it has assigned, and considers KV cache usage if requests wait
 }
 
-// Core is a worker of several ranks.
+// Core is a worker with several ranks.
 type Core struct {
 	*lockstep.Core
 	rules   Rules
 	clock   *timing.Clock
 	members []*member
 	front   *frontEnd
-	running bool     // a wave has begun and not ended
-	wave    int      // its number
-	passes  int      // passes of the wave so far
-	free    sim.Time // the end of the latest pass
-	failed  error    // of a dummy pass
+	running bool     // a wave is running
+	wave    int      // number of the wave
+	passes  int      // number of passes in the wave so far
+	free    sim.Time // end of the latest pass
+	failed  error    // error of a dummy pass
 }
 
-// New returns an idle worker of n ranks with the settings cfg.
+// New returns an idle worker of n ranks with configuration cfg.
 func New(cfg vllm.Config, n int, r Rules) (*Core, error) {
 	c := &Core{rules: r, front: newFrontEnd(n, r)}
 	var all []lockstep.Rank
@@ -53,7 +53,7 @@ func New(cfg vllm.Config, n int, r Rules) (*Core, error) {
 	return c, nil
 }
 
-// Submit queues r at the rank that the front end chooses.
+// Submit queues r on the rank that the front end chooses.
 func (c *Core) Submit(r *sim.Request) {
 	if at := max(r.Arrived, c.front.now); c.Load() == 0 && c.failed == nil {
 		c.failed = c.runDummyPasses(at)
@@ -61,7 +61,7 @@ func (c *Core) Submit(r *sim.Request) {
 	c.Core.Submit(r)
 }
 
-// Step runs the pass that starts at now on all ranks, or waits for the end of a dummy pass that has begun.
+// Step runs the pass that starts at now on all ranks, or waits for the end of a running dummy pass.
 func (c *Core) Step(now, until sim.Time, p *scheduler.Pass) error {
 	if c.failed != nil {
 		return c.failed
@@ -89,8 +89,8 @@ func (c *Core) Step(now, until sim.Time, p *scheduler.Pass) error {
 	return nil
 }
 
-// openPass prepares all ranks for the pass that starts at now. If ranks agree after it, computing ranks wait for the dummy passes
-// of the other ranks. It reports whether a rank runs a dummy pass.
+// openPass prepares all ranks for the pass that starts at now. If ranks agree after the pass, computing ranks wait
+// for dummy passes of other ranks. openPass reports whether a rank runs a dummy pass.
 func (c *Core) openPass(now sim.Time) (dummies bool) {
 	for _, m := range c.members {
 		m.open(now)
@@ -103,7 +103,7 @@ func (c *Core) openPass(now sim.Time) (dummies bool) {
 	return dummies
 }
 
-// tellPass reports to the front end what a pass from now to end did on rank i.
+// tellPass reports a pass of rank i, from now to end, to the front end.
 func (c *Core) tellPass(i int, m *member, now, end sim.Time) {
 	switch {
 	case m.waited:
@@ -132,7 +132,7 @@ func (c *Core) tellPass(i int, m *member, now, end sim.Time) {
 	}
 }
 
-// asNumber returns 1 for true.
+// asNumber returns 1 for true and 0 for false.
 func asNumber(is bool) int {
 	if is {
 		return 1
@@ -140,7 +140,8 @@ func asNumber(is bool) int {
 	return 0
 }
 
-// tellFront reports the load of rank i to the coordinator, if it has changed: in its next pass, or n.pass passes later.
+// tellFront reports the load of rank i to the coordinator if it has changed. The report belongs to the next pass, or
+// to the pass n.pass passes later.
 func (c *Core) tellFront(i int, n news) {
 	m := c.members[i]
 	if n.counts.Waiting == m.told.Waiting && n.counts.Running == m.told.Running {
@@ -151,12 +152,13 @@ func (c *Core) tellFront(i int, n news) {
 	c.front.add(n)
 }
 
-// agree reports whether ranks agree in a pass of a wave whether requests are left.
+// agree reports whether ranks exchange after a pass whether requests are left. pass is the number of the pass in its
+// wave.
 func (c *Core) agree(pass int) bool {
 	return pass%c.rules.SyncPasses == 0 || pass == 1 && c.rules.SyncFirst
 }
 
-// endPass counts a pass, and ends the wave where ranks agree that none has a request left.
+// endPass counts a pass. It ends the wave if ranks agree that no requests are left.
 func (c *Core) endPass(unfinished bool) {
 	c.passes++
 	if unfinished || !c.agree(c.passes) {
@@ -167,7 +169,7 @@ func (c *Core) endPass(unfinished bool) {
 	c.front.add(news{at: c.free})
 }
 
-// runDummyPasses runs the dummy passes that begin before now on idle ranks.
+// runDummyPasses runs the dummy passes on idle ranks that begin before now.
 func (c *Core) runDummyPasses(now sim.Time) error {
 	for c.running && c.free < now {
 		nap := 0
@@ -188,7 +190,7 @@ func (c *Core) runDummyPasses(now sim.Time) error {
 	return nil
 }
 
-// Cancel takes a request out of the rank that has it.
+// Cancel removes a request from its rank.
 func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
 	for _, m := range c.members {
 		m.load = m.Load()

@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// busy is a core in the middle of a trace that goes round and round.
+// busy is a core that replays a trace again and again.
 type busy struct {
 	core     *reference.Core
 	arrivals []*sim.Request
@@ -23,13 +23,13 @@ type busy struct {
 func newBusy(change func(*vllm.Config), joined bool) *busy {
 	var lines []line
 	for i := range 300 {
-		ids := sequence(1, uint64(4+i%5)) // in common with other requests
+		ids := sequence(1, uint64(4+i%5)) // prefix shared with other requests
 		ids = append(ids, sequence(uint64(1000*(i+1)), uint64(1000*(i+1)+i%17))...)
 		lines = append(lines, line{in: len(ids)*64 - i%64, out: 1 + i*37%400, ids: ids})
 	}
 	whole, tree := arrivals(lines, 64, 16, prompt.Options{Joined: joined})
 	c := plain(16)
-	c.Blocks, c.MaxBatchedTokens, c.Tree = 700, 512, tree // too few blocks for all that runs
+	c.Blocks, c.MaxBatchedTokens, c.Tree = 700, 512, tree // too few blocks for all running requests
 	change(&c)
 	b := &busy{core: reference.New(c)}
 	for _, a := range whole {
@@ -38,7 +38,7 @@ func newBusy(change func(*vllm.Config), joined bool) *busy {
 	return b
 }
 
-// step takes a pass, or a run of them, with some requests to choose from.
+// step runs one call of Step with at least 12 unfinished requests.
 func (b *busy) step() error {
 	for b.core.Load() < 12 {
 		b.core.Submit(b.arrivals[b.next%len(b.arrivals)])
@@ -51,7 +51,7 @@ func (b *busy) step() error {
 	return nil
 }
 
-// A pass costs no memory once the core has seen what there is to see.
+// TestPassDoesNotAllocate checks that passes do not allocate memory after a warmup of 20,000 steps.
 func TestPassDoesNotAllocate(t *testing.T) {
 	for name, change := range map[string]func(*vllm.Config){
 		"plain":     func(*vllm.Config) {},

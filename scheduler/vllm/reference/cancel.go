@@ -9,7 +9,7 @@ import (
 
 var _ scheduler.Core = (*Core)(nil)
 
-// Cancel takes a request out, wherever it stands.
+// Cancel removes a request, waiting or running.
 func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
 	p.Reset(now)
 	s := c.findSlot(id)
@@ -29,7 +29,7 @@ func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
 	return true
 }
 
-// findSlot returns the slot of a request, none when it is not here.
+// findSlot returns the slot of a request, or none if the core does not have it.
 func (c *Core) findSlot(id sim.RequestID) slot {
 	return slot(slices.IndexFunc(c.requests, func(r request) bool { return r.id == id && r.state != gone }))
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/vllm/reference"
 )
 
-// Requests can be taken out with every capture level and every kind of cache.
+// TestCancel runs the tests of cancellation with every capture level and every kind of cache.
 func TestCancel(t *testing.T) {
 	for name, change := range map[string]func(*vllm.Config){
 		"plain":          func(*vllm.Config) {},

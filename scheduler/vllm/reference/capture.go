@@ -8,15 +8,15 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// capture writes down what happens to the cache, as far as an observer reads it.
+// capture records changes of the cache, as far as the capture level requires.
 type capture struct {
 	level  scheduler.Capture
 	tree   *prompt.Tree
-	names  *blocks.Names // for CaptureEvents
-	chains bool          // blocks are named by content, not each alone
+	names  *blocks.Names // set for CaptureEvents
+	chains bool          // blocks are named by content; otherwise every block has a unique name
 	out    *scheduler.Pass
-	event  scheduler.KVEvent // Stored of the order in progress
-	gone   []uint64          // Removed of the order in progress
+	event  scheduler.KVEvent // stored blocks of the current use
+	gone   []uint64          // evicted blocks of the current use
 }
 
 func (k *capture) init(cfg *vllm.Config) {
@@ -29,14 +29,14 @@ func (k *capture) init(cfg *vllm.Config) {
 // hasEvents reports whether events are captured.
 func (k *capture) hasEvents() bool { return k.level == scheduler.CaptureEvents }
 
-// addRequest makes the blocks of r ones that can be named.
+// addRequest registers the tokens of r, so that events can name its blocks.
 func (k *capture) addRequest(r *sim.Request) {
 	if k.hasEvents() {
 		k.names.Add(r)
 	}
 }
 
-// removeRequest forgets r, or leaves it to the eviction of its first block.
+// removeRequest unregisters r, or leaves that to the eviction of its first block.
 func (k *capture) removeRequest(r *request) {
 	if k.hasEvents() && (!k.names.Hashed(r.id) || r.own.resident == 0) {
 		k.names.Remove(r.id)
@@ -45,14 +45,14 @@ func (k *capture) removeRequest(r *request) {
 
 func (k *capture) beginPass(p *scheduler.Pass) { k.out = p }
 
-// noteResidency notes that the first blocks of a node are cached.
+// noteResidency records how many of the first blocks of a node are cached.
 func (k *capture) noteResidency(n prompt.NodeID, blocks int32) {
 	if k.level == scheduler.CaptureResidency {
 		k.out.KV = append(k.out.KV, scheduler.KVChange{Node: n, Blocks: blocks})
 	}
 }
 
-// beginUse begins a use of r's blocks from the given one.
+// beginUse begins the allocation of blocks of r from block `from` on.
 func (k *capture) beginUse(r *request, from int) {
 	if k.hasEvents() {
 		k.event = scheduler.KVEvent{}
@@ -60,22 +60,21 @@ func (k *capture) beginUse(r *request, from int) {
 	}
 }
 
-// noteHit notes that r got block i of its list and found it cached: it becomes the
-// parent of what is stored.
+// noteHit records that block i of r was found in the cache. Blocks stored after it have it as their parent.
 func (k *capture) noteHit(r *request, i int) {
 	if k.hasEvents() {
 		k.setParent(r, i)
 	}
 }
 
-// setParent makes block i of r, if there is one, the parent of the stored blocks.
+// setParent makes block i of r the parent of the stored blocks, if i >= 0.
 func (k *capture) setParent(r *request, i int) {
 	if i >= 0 {
 		k.event.Parent, k.event.HasParent = k.sequenceHash(r, i), true
 	}
 }
 
-// noteStored notes that r got blocks from..to-1 and none of them was cached.
+// noteStored records that r allocated blocks from..to-1, which were not cached.
 func (k *capture) noteStored(r *request, from, to int) {
 	if k.hasEvents() {
 		for i := from; i < to; i++ {
@@ -84,8 +83,7 @@ func (k *capture) noteStored(r *request, from, to int) {
 	}
 }
 
-// noteEvicted notes that the n highest blocks of a segment go. It is called for
-// CaptureEvents alone.
+// noteEvicted records the eviction of the last n blocks of a segment. It must be called with CaptureEvents only.
 func (k *capture) noteEvicted(s *segment, n int32) {
 	node := s.node
 	for i := s.hi - 1; i >= s.hi-n; i-- {
@@ -99,19 +97,18 @@ func (k *capture) noteEvicted(s *segment, n int32) {
 		k.gone = append(k.gone, k.tree.SequenceHash(node, int(i-k.tree.Start(node))))
 	}
 	if node == prompt.None && s.owner == none && k.chains && s.hi == n {
-		k.names.Remove(s.uid) // its first block goes last
+		k.names.Remove(s.uid) // the first block of a request is evicted last
 	}
 }
 
-// noteLeft notes that b of a tiered pool was evicted from the device.
+// noteLeft records that block b of a tiered pool was evicted from the device.
 func (k *capture) noteLeft(b *blocks.Block) {
 	if k.hasEvents() {
 		k.gone = append(k.gone, b.Hashes.Seq)
 	}
 }
 
-// noteFetched notes that b came from host memory; consecutive ones are
-// published together.
+// noteFetched records that b was copied from host memory. Consecutive blocks are published together.
 func (k *capture) noteFetched(b *blocks.Block) {
 	if !k.hasEvents() {
 		return
@@ -122,7 +119,7 @@ func (k *capture) noteFetched(b *blocks.Block) {
 	k.event.Stored = append(k.event.Stored, b.Hashes.KVBlock)
 }
 
-// publishUse ends a use: one Stored, then one Removed.
+// publishUse appends the events of a use: one for stored blocks, then one for removed blocks.
 func (k *capture) publishUse() {
 	if !k.hasEvents() {
 		return
@@ -137,7 +134,7 @@ func (k *capture) publishUse() {
 	k.event = scheduler.KVEvent{}
 }
 
-// notePromoted notes that r's partial block became its last full one.
+// notePromoted records that the partial block of r became its last full block.
 func (k *capture) notePromoted(r *request) {
 	if k.hasEvents() {
 		h := k.hashesOf(r, r.full-1)
@@ -147,7 +144,7 @@ func (k *capture) notePromoted(r *request) {
 	}
 }
 
-// hashesOf returns what events report of block i of r's list.
+// hashesOf returns the hashes of block i of r for events.
 func (k *capture) hashesOf(r *request, i int) (h blocks.Hashes) {
 	if !k.hasEvents() {
 		return h
@@ -159,12 +156,12 @@ func (k *capture) hashesOf(r *request, i int) (h blocks.Hashes) {
 	return h
 }
 
-// nameBlock names block i of r's list.
+// nameBlock returns the name of block i of r for events.
 func (k *capture) nameBlock(r *request, i int) scheduler.KVBlock {
 	return scheduler.KVBlock{Seq: k.sequenceHash(r, i), Tokens: k.names.Tokens(r.id, i)}
 }
 
-// sequenceHash returns the sequence hash of block i of r's list.
+// sequenceHash returns the sequence hash of block i of r.
 func (k *capture) sequenceHash(r *request, i int) uint64 {
 	if i < r.shared {
 		return k.names.Path(r.path, i)

@@ -6,7 +6,7 @@ import (
 	"github.com/replay-llm/replay/internal/invariant"
 )
 
-// checkAccounts holds the core's accounts against each other.
+// checkAccounts panics if the counters of the core or of its pool do not agree.
 func (c *Core) checkAccounts() {
 	if !invariant.Enabled {
 		return
@@ -45,7 +45,7 @@ func (c *Core) checkQueues() {
 	}
 }
 
-// Check holds the pool's accounts against each other.
+// Check panics if the counters of the pool do not agree.
 func (p *device) Check() {
 	c := p.core
 	idle := 0
@@ -72,8 +72,8 @@ func (p *device) Check() {
 	}
 }
 
-// countPartials returns the number of partial blocks held. A request in line
-// holds blocks when it found too few to continue with.
+// countPartials returns the number of partial blocks that requests hold. A waiting request can hold blocks if it got
+// too few blocks to continue.
 func (c *Core) countPartials() (n int) {
 	for _, r := range c.inLine() {
 		if r.state == steady && r.part || r.state != steady && c.heldBlocks(r) > r.full {

@@ -1,16 +1,14 @@
-// Package reference is the scheduler core of a simulated vLLM engine by the
-// rules of the reference simulator (docs/rules/vllm.md), which are the default
-// and those of --compat: chunked prefill, a prefix cache with lineage eviction,
-// preemption, and one token per running request and pass. vLLM's own rules are
-// those of the package vllm above it.
+// Package reference is the scheduler core of a simulated vLLM engine by the rules of the reference simulator
+// (docs/rules/vllm.md). These rules are the default, and the rules of --compat: chunked prefill, a prefix cache with
+// lineage eviction, preemption, and one token per running request and pass. The rules of vLLM itself are
+// in the package vllm above it.
 //
-// A request that merely decodes is not touched pass by pass: it is steady, its
-// length a base plus the passes since, and it wakes when it opens a block or
-// ends. Everything else is irregular and goes by the letter of the rules.
+// A request that only decodes is steady: passes do not visit it, and its length is a base plus the number of passes
+// since. It wakes when it opens a block or ends. All other running requests are irregular and follow the rules
+// literally.
 //
-// Read request.go, core.go, plan.go, emit.go, preempt.go, then device.go with
-// nodes.go and lru.go for the KV blocks, and capture.go. For KV blocks with
-// host memory behind them read tiered.go and fetch.go.
+// Read request.go, core.go, plan.go, emit.go, preempt.go, then device.go with nodes.go and lru.go for the KV blocks,
+// and capture.go. For KV blocks with host memory read tiered.go and fetch.go.
 package reference
 
 import (
@@ -23,7 +21,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Core is one vLLM engine's scheduler.
+// Core is the scheduler of one vLLM engine.
 type Core struct {
 	scheduler.Base
 	cfg   vllm.Config
@@ -35,37 +33,35 @@ type Core struct {
 	waiting  queue
 	running  queue
 	pool     pool
-	supply   supply // of the pool's blocks
+	supply   supply // numbers of blocks in the pool
 
-	// Steady requests gain one token in every pass, step counts the passes.
+	// Steady requests get one token in every pass; step counts the passes.
 	step      int64
 	steady    int
-	steadyLen int64 // Σ (length - base) over steady requests
-	irregular int   // running requests that are not steady
-	// wakes has steady requests by the step in which they open a block or end.
-	// Entries of requests that are no longer steady stay until they come up and
-	// are passed over then.
+	steadyLen int64 // sum of length - base over steady requests
+	irregular int   // number of running requests that are not steady
+	// wakes contains steady requests by the step in which they open a block or end. Entries of requests that are not
+	// steady any more are skipped when they become due.
 	wakes    heap.Keys[wake]
-	fresh    []slot   // gained their first token in the last pass
-	admitted uint64   // admissions so far: the order of running
-	passes   int64    // passes so far
-	lastEnd  sim.Time // end of the last pass
-	// blocked is whether the head of the line cannot be admitted while
-	// nothing but steady decoding happens.
+	fresh    []slot   // requests that got their first token in the latest pass
+	admitted uint64   // number of admissions so far, which orders running requests
+	passes   int64    // number of passes so far
+	lastEnd  sim.Time // end of the latest pass
+	// blocked tells that the first waiting request cannot be admitted until an event other than steady decoding.
 	blocked bool
-	barren  int // passes in a row without a token or a prompt further on
+	barren  int // number of consecutive passes without a token or progress of a prompt
 
 	pass    planned
 	ready   []slot
-	notes   []entry // see isNoting
+	notes   []entry // recorded if isNoting
 	capture capture
 
-	decodeActive int     // KV blocks in use that decodeMS was computed for
-	decodeMS     float64 // duration of a decode part
+	decodeActive int     // number of held KV blocks for which decodeMS was computed
+	decodeMS     float64 // duration of a decode part in ms
 }
 
-// New returns an idle engine. Requests that Config.Fits refuses must not reach
-// it: they take what blocks there are and never end.
+// New returns an idle engine. Requests for which Config.Fits returns an error must not be submitted: they would
+// occupy blocks and never end.
 func New(cfg vllm.Config) *Core {
 	c := &Core{
 		cfg:          cfg,
@@ -83,18 +79,18 @@ func New(cfg vllm.Config) *Core {
 	return c
 }
 
-// Able returns what the core can do apart from running passes.
+// Able returns the optional abilities of the core.
 func (c *Core) Able() scheduler.Ability {
 	if _, ok := c.pool.(*device); !ok {
-		return scheduler.Shows // what is in host memory is not known to Nodes
+		return scheduler.Shows // Nodes does not know the blocks in host memory
 	}
 	return scheduler.Remembers | scheduler.Shows
 }
 
-// Load returns the number of requests submitted and not finished.
+// Load returns the number of requests that were submitted and have not ended.
 func (c *Core) Load() int { return c.live }
 
-// Submit queues r, which Config.Fits, at the end.
+// Submit appends r to the queue. Config.Fits must return nil for r.
 func (c *Core) Submit(r *sim.Request) {
 	s := c.takeSlot()
 	q := &c.requests[s]
@@ -107,8 +103,7 @@ func (c *Core) Submit(r *sim.Request) {
 	c.capture.addRequest(r)
 }
 
-// Step runs the pass that starts at now, or a run of passes in which steady
-// requests decode and nothing else happens.
+// Step runs the pass that starts at now, or a run of passes in which only steady requests decode.
 func (c *Core) Step(now, until sim.Time, p *scheduler.Pass) error {
 	p.Reset(now)
 	if n := c.countUneventful(); n > 0 {
@@ -117,8 +112,8 @@ func (c *Core) Step(now, until sim.Time, p *scheduler.Pass) error {
 	return c.runPass(now, p)
 }
 
-// countUneventful returns the number of passes to come in which nothing happens
-// but one more token for every steady request.
+// countUneventful returns the number of coming passes in which every steady request gets a token and nothing else
+// happens.
 func (c *Core) countUneventful() int {
 	if c.cfg.Planner || c.pool.Busy() {
 		return 0
@@ -132,7 +127,7 @@ func (c *Core) countUneventful() int {
 	return int(c.nextWake() - c.step)
 }
 
-// decodeRun takes up to n uneventful passes.
+// decodeRun runs up to n uneventful passes.
 func (c *Core) decodeRun(now, until sim.Time, n int, p *scheduler.Pass) error {
 	d, err := c.decodeTime(c.steady, c.steadyLen+int64(c.steady)*c.step)
 	if err != nil {
@@ -155,7 +150,7 @@ func (c *Core) decodeRun(now, until sim.Time, n int, p *scheduler.Pass) error {
 	return nil
 }
 
-// Cut releases the passes of the run p after the first keep.
+// Cut undoes the passes of run p after the first keep passes.
 func (c *Core) Cut(p *scheduler.Pass, keep int) {
 	back := int64(p.Count - keep)
 	c.step -= back
@@ -164,8 +159,7 @@ func (c *Core) Cut(p *scheduler.Pass, keep int) {
 	c.lastEnd = p.End
 }
 
-// decodeTime returns the duration in ms of a decode part for n requests of
-// length tokens in all.
+// decodeTime returns the duration in ms of a decode part for n requests with a total of length tokens.
 func (c *Core) decodeTime(n int, length int64) (float64, error) {
 	clock := &c.cfg.Clock
 	active := c.supply.active()
@@ -180,5 +174,5 @@ func (c *Core) decodeTime(n int, length int64) (float64, error) {
 	return ms, nil
 }
 
-// SetClock sets the clock that times later passes.
+// SetClock sets the clock for the durations of later passes.
 func (c *Core) SetClock(clock timing.Clock) { c.cfg.Clock, c.decodeActive = clock, -1 }

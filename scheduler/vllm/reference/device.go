@@ -7,43 +7,38 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// pool is the engine's KV blocks: on the device alone (device), or with host
-// memory behind them (tiered). Every block is free, held by requests (active),
-// or cached without a holder (inactive) and then evictable.
+// pool manages the KV blocks of the engine, on the device alone (device) or with host memory (tiered). Every block is
+// free, held by requests (active), or cached without a holder (inactive) and evictable.
 type pool interface {
 	blocks.Pool
-	// use gives s the blocks from..to-1 of its list, cached ones first, and
-	// returns how many it got.
+	// useBlocks allocates blocks from..to-1 of the list of s, cached blocks first. It returns how many blocks it
+	// allocated.
 	useBlocks(s slot, from, to int) int
-	// openBlock gives s a block for the tokens after its full ones, which no request can have cached, and reports whether there
-	// was one.
+	// openBlock allocates a block for the tokens after the full blocks of s, and reports whether there was one. Such
+	// a block is never cached.
 	openBlock(s slot) bool
-	// promote makes the partial block of s, now full of known tokens, one that
-	// can be cached.
+	// promotePartial makes the partial block of s a full block that can be cached. All its tokens must be known.
 	promotePartial(s slot)
-	// noteProgress counts a pass that preempted a request, or in which a request
-	// ended.
+	// noteProgress counts passes that preempted a request. It starts over when a request has ended.
 	noteProgress(lost, ended bool)
-	// passesTime reports whether a pass that led nowhere only passed the time
-	// of a transfer, canRetry whether the next may get further for other
-	// reasons.
+	// passesTime reports whether a pass without progress only waited for a transfer. canRetry reports whether the
+	// next pass may make progress for other reasons.
 	passesTime() bool
 	canRetry(idle bool) bool
 }
 
-// supply is the number of KV blocks of each kind.
+// supply has the numbers of KV blocks by state.
 type supply struct {
 	blocks   int
 	free     int
 	inactive int
 }
 
-// active returns the number of blocks held by requests, shared ones counted
-// once.
+// active returns the number of blocks held by requests; a shared block counts once.
 func (n *supply) active() int { return n.blocks - n.free - n.inactive }
 
-// device is a pool without host memory. It knows blocks as runs of a path:
-// nodes has the cached part of each node, lru the free runs.
+// device is a pool without host memory. It records blocks as ranges of a path: nodes has the cached part of each
+// node, and lru has the inactive ranges.
 type device struct {
 	blocks.DeviceOnly
 	*supply
@@ -61,7 +56,7 @@ func (p *device) noteProgress(bool, bool) {}
 func (p *device) passesTime() bool        { return false }
 func (p *device) canRetry(bool) bool      { return false }
 
-// takeBlocks gets up to n blocks, free ones first, evicting for the rest.
+// takeBlocks allocates up to n blocks, free blocks first. Then it evicts blocks.
 func (p *device) takeBlocks(n int) int {
 	got := min(n, p.free)
 	p.free -= got
@@ -71,7 +66,7 @@ func (p *device) takeBlocks(n int) int {
 	return got
 }
 
-// evictBlocks takes up to n blocks from the oldest segment.
+// evictBlocks evicts up to n blocks from the oldest segment.
 func (p *device) evictBlocks(n int) int {
 	i := p.lru.oldest
 	s := p.lru.at(i)
@@ -95,7 +90,7 @@ func (p *device) evictBlocks(n int) int {
 	return int(k)
 }
 
-// shrinkNodes takes the blocks from end on from the nodes they are in.
+// shrinkNodes removes the blocks of s from end on from their nodes.
 func (p *device) shrinkNodes(s *segment, end int32) {
 	for {
 		start := p.tree.Start(s.node)
@@ -117,7 +112,7 @@ func (p *device) shrinkNodes(s *segment, end int32) {
 	}
 }
 
-// dropSegment ends the segment i, which has no block left. A younger one may continue where it began.
+// dropSegment deletes segment i, which is empty. A younger segment may continue where i began.
 func (p *device) dropSegment(i int32) {
 	s := p.lru.at(i)
 	switch {
@@ -135,8 +130,8 @@ func (p *device) dropSegment(i int32) {
 	p.lru.drop(i)
 }
 
-// useBlocks gives s the blocks from..to-1 of its list, cached ones first, and
-// returns how many it got.
+// useBlocks allocates blocks from..to-1 of the list of s, cached blocks first. It returns how many blocks it
+// allocated.
 func (p *device) useBlocks(s slot, from, to int) int {
 	p.core.capture.beginUse(&p.core.requests[s], from)
 	at := p.reuseCached(s, from, to)
@@ -149,8 +144,8 @@ func (p *device) useBlocks(s slot, from, to int) int {
 	return at - from
 }
 
-// openBlock gives s a block for the tokens after its full ones, which no request can have cached, and reports whether there was
-// one.
+// openBlock allocates a block for the tokens after the full blocks of s, and reports whether there was one. Such a
+// block is never cached.
 func (p *device) openBlock(s slot) bool {
 	if p.core.capture.level == scheduler.CaptureEvents {
 		full := p.core.requests[s].full
@@ -159,8 +154,8 @@ func (p *device) openBlock(s slot) bool {
 	return p.takeBlocks(1) == 1
 }
 
-// reuseCached gives s those of blocks at..to-1 of its list that are cached.
-// They come first. It returns the first block that is not.
+// reuseCached makes s a holder of the cached blocks among blocks at..to-1 of its list, which precede the uncached
+// blocks. It returns the first block that is not cached.
 func (p *device) reuseCached(s slot, at, to int) int {
 	r := &p.core.requests[s]
 	from := at
@@ -191,8 +186,7 @@ func (p *device) reuseCached(s slot, at, to int) int {
 	return at
 }
 
-// pathIndex returns the place in r's path of the node with block at, if there
-// is one.
+// pathIndex returns the index in the path of r of the node with block at. It returns 0 if at is 0 or not in a node.
 func (p *device) pathIndex(r *request, at int) int {
 	if at == 0 || at >= r.shared {
 		return 0
@@ -200,8 +194,8 @@ func (p *device) pathIndex(r *request, at int) int {
 	return p.tree.Index(r.path, at)
 }
 
-// reviveSpan makes the first cached blocks of a span, which begins base blocks
-// into its segments' path, active.
+// reviveSpan makes the first `cached` blocks of a span active. base is the index of the first block of the span in
+// the path of its segments.
 func (p *device) reviveSpan(s *span, cached int32, base int) {
 	if cached > s.active {
 		p.inactive -= int(cached - s.active)
@@ -210,8 +204,7 @@ func (p *device) reviveSpan(s *span, cached int32, base int) {
 	}
 }
 
-// storeBlocks makes blocks at..end-1 of s's list, which were not cached, its
-// own taken blocks.
+// storeBlocks records newly allocated blocks at..end-1 of the list of s, which were not cached.
 func (p *device) storeBlocks(s slot, at, end int) {
 	r := &p.core.requests[s]
 	p.core.capture.noteStored(r, at, min(end, r.full))
@@ -232,7 +225,7 @@ func (p *device) storeBlocks(s slot, at, end int) {
 	}
 }
 
-// holdNode makes s a holder of blocks 0..hi-1 of node n, of which it held lo.
+// holdNode makes s a holder of blocks 0..hi-1 of node n. It held lo blocks before.
 func (p *device) holdNode(s slot, n *node, id prompt.NodeID, lo, hi int32) {
 	r := &p.core.requests[s]
 	if hi > n.active {
@@ -255,7 +248,7 @@ func (p *device) holdNode(s slot, n *node, id prompt.NodeID, lo, hi int32) {
 	}
 }
 
-// leaveTail takes s from the partial holders of n.
+// leaveTail removes s from the partial holders of n.
 func (p *device) leaveTail(s slot, n *node) {
 	r := &p.core.requests[s]
 	if r.tailPrev == none {
@@ -269,7 +262,7 @@ func (p *device) leaveTail(s slot, n *node) {
 	r.tail = prompt.None
 }
 
-// promotePartial makes s's partial block, now full of known tokens, one of s's own full blocks.
+// promotePartial makes the partial block of s one of its private full blocks. All its tokens must be known.
 func (p *device) promotePartial(s slot) {
 	r := &p.core.requests[s]
 	r.part = false
@@ -279,7 +272,7 @@ func (p *device) promotePartial(s slot) {
 	p.core.capture.notePromoted(r)
 }
 
-// Release releases every block s holds, last to first.
+// Release releases all blocks of s, last to first.
 func (p *device) Release(s slot) {
 	r := &p.core.requests[s]
 	held := p.core.heldBlocks(r)
@@ -299,8 +292,8 @@ func (p *device) Release(s slot) {
 	p.releasePath(s, held)
 }
 
-// releasePath takes s from the holders of the first held blocks of its path. A
-// tail of them, perhaps empty, has no holder left then and becomes a segment.
+// releasePath removes s as a holder of the first `held` blocks of its path. The last of these blocks that have no
+// holder then become a segment.
 func (p *device) releasePath(s slot, held int) {
 	if held == 0 {
 		return
@@ -326,7 +319,7 @@ func (p *device) releasePath(s slot, held int) {
 		if id == noSeg {
 			seg := segment{above: noSeg, hi: int32(held), node: r.path[last], owner: none}
 			if i == last && n.resident > int32(held)-tree.Start(r.path[i]) {
-				seg.above = n.seg // another prompt continues from here
+				seg.above = n.seg // another prompt continues here
 			}
 			id = p.lru.add(seg)
 		}
@@ -339,8 +332,7 @@ func (p *device) releasePath(s slot, held int) {
 	}
 }
 
-// widestPartial returns the number of blocks of n that its partial holders
-// hold.
+// widestPartial returns the maximum number of blocks of n that a partial holder holds.
 func (p *device) widestPartial(n *node) int32 {
 	active := 0
 	for t := n.partial; t != none; t = p.core.requests[t].tailNext {
@@ -368,7 +360,7 @@ func (p *device) Cached(s slot) int {
 	return blocks
 }
 
-// Forget releases the own cached blocks of s, which no request can name once it is gone.
+// Forget abandons the private cached blocks of s, which no request can find after s has left.
 func (p *device) Forget(s slot) {
 	r := &p.core.requests[s]
 	p.core.capture.removeRequest(r)

@@ -19,12 +19,12 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// differentialPatience bounds how long a case may get nowhere; the twin gives
-// up then, and the rest is not compared.
+// differentialPatience is the number of passes without progress after which the twin stops and the comparison of the
+// case ends.
 const differentialPatience = 300
 
-// Random small cases through the core and its twin: every pass is the same.
-// A failure names its seed; to see it alone:
+// TestCoreEqualsTwin runs random small cases with the core and its twin, and compares every pass. A failure prints
+// its seed; to run it alone:
 //
 //	REPLAY_LONG=1 go test ./scheduler/vllm/reference -run 'TestCoreEqualsTwin/^1234$'
 func TestCoreEqualsTwin(t *testing.T) {
@@ -54,12 +54,12 @@ func TestCoreEqualsTwin(t *testing.T) {
 	}
 }
 
-// twinCase is an engine and what is asked of it.
+// twinCase is the configuration of an engine and its requests.
 type twinCase struct {
-	config      vllm.Config // without a tree
+	config      vllm.Config // Tree is nil
 	traceTokens int
-	synthetic   bool // unique prompts, all as long as the first line's
-	joined      bool // the prompts are in a joined tree
+	synthetic   bool // prompts are unique and have the length of the first line's prompt
+	joined      bool // prompts are in a joined tree
 	stride      schedulertest.Stride
 	lines       []line
 }
@@ -75,7 +75,7 @@ func (c *twinCase) String() string {
 	return b.String()
 }
 
-// pick returns one of the choices.
+// pick returns a random choice.
 func pick[T any](rng *rand.Rand, choices ...T) T { return choices[rng.IntN(len(choices))] }
 
 func newCase(seed uint64) *twinCase { return drawCase(rand.New(rand.NewPCG(seed, 42))) }
@@ -120,7 +120,7 @@ func drawCase(rng *rand.Rand) *twinCase {
 	return c
 }
 
-// drawLines draws prompts that share beginnings, often arriving together.
+// drawLines draws prompts with common prefixes, which often arrive together.
 func (c *twinCase) drawLines(rng *rand.Rand) {
 	at := sim.Time(0)
 	longest := pick(rng, 1, 3, 12)
@@ -156,7 +156,7 @@ func (c *twinCase) drawLines(rng *rand.Rand) {
 	}
 }
 
-// drawPool draws a pool that holds the largest request, mostly just so.
+// drawPool draws a pool size, mostly just enough for the largest request.
 func (c *twinCase) drawPool(rng *rand.Rand) {
 	largest := 0
 	for _, l := range c.lines {
@@ -168,8 +168,8 @@ func (c *twinCase) drawPool(rng *rand.Rand) {
 	}
 }
 
-// crowd makes a case of many cached prompts that run with a prompt which comes in chunks and lacks blocks, so that passes leave
-// requests out.
+// crowd makes a case with many cached prompts, and prompts that are computed in chunks and lack blocks, so that
+// passes skip requests.
 func (c *twinCase) crowd(rng *rand.Rand) {
 	size := c.config.BlockTokens
 	c.synthetic, c.traceTokens = false, size
@@ -195,7 +195,7 @@ func (c *twinCase) crowd(rng *rand.Rand) {
 	c.config.Blocks = largest + rng.IntN(max(1, total/3))
 }
 
-// moveToPassEnds makes some requests arrive at the very end of a pass.
+// moveToPassEnds moves the arrivals of some requests to exact ends of passes.
 func (c *twinCase) moveToPassEnds(rng *rand.Rand) {
 	if rng.IntN(3) > 0 || len(c.lines) < 2 {
 		return
@@ -237,7 +237,7 @@ func (c *twinCase) open() ([]schedulertest.Arrival, vllm.Config) {
 	return out, config
 }
 
-// shrink drops requests while a difference stays.
+// shrink removes requests as long as a difference remains.
 func (c *twinCase) shrink() *twinCase {
 	for i := 0; i < len(c.lines); {
 		smaller := *c
@@ -251,8 +251,8 @@ func (c *twinCase) shrink() *twinCase {
 	return c
 }
 
-// run returns how the core differs from the twin, or nothing. It counts in met
-// what the case was about.
+// run returns the difference between the core and the twin, or "" if there is none. It counts events of the case in
+// met.
 func (c *twinCase) run(met map[string]int) (difference string) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -269,7 +269,7 @@ func (c *twinCase) run(met map[string]int) (difference string) {
 	return ""
 }
 
-// tally counts what a case was about.
+// tally counts events of the case.
 func (c *twinCase) tally(p *pair, met map[string]int) {
 	p.met["joined"] = p.tree.PerNode() == 0 && p.met["evicted"]
 	p.met["unchunked"] = !c.config.ChunkedPrefill

@@ -8,15 +8,15 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// emitTokens is the decode part of a pass: one token for every request with all tokens computed, in order of admission
-// (docs/rules/vllm.md "The reference's rules"). It reports whether a request ended.
+// emitTokens runs the decode part of a pass (docs/rules/vllm.md "The reference's rules"). Every request with all
+// tokens computed gets one token, in order of admission. emitTokens reports whether a request ended.
 func (c *Core) emitTokens(start sim.Time, p *scheduler.Pass) (ended bool, err error) {
 	p.End = start
 	length := c.steadyLen + int64(c.steady)*c.step
 	n := c.steady
 	c.ready = c.ready[:0]
 	for i, s := c.irregular, c.running.back; i > 0; i, s = i-1, c.requests[s].prev {
-		r := &c.requests[s] // irregular requests stand last
+		r := &c.requests[s] // irregular requests are at the end of the queue
 		if r.computed >= r.length && r.generated() < r.output {
 			c.ready = append(c.ready, s)
 			n, length = n+1, length+int64(r.length)
@@ -52,8 +52,7 @@ func (c *Core) emitTokens(start sim.Time, p *scheduler.Pass) (ended bool, err er
 	return ended, nil
 }
 
-// wakeDue makes irregular the steady requests that open a block or end in this
-// pass, and readies them.
+// wakeDue makes steady requests irregular that open a block or end in this pass, and appends them to ready.
 func (c *Core) wakeDue() {
 	for len(c.wakes) > 0 && c.wakes[0].step() <= c.step {
 		w := c.wakes.Pop()
@@ -61,14 +60,13 @@ func (c *Core) wakeDue() {
 		r := &c.requests[s]
 		if r.state == steady && r.wake == at {
 			c.endSteady(s, false)
-			r.computed = r.length // this pass computes it, like every steady one
+			r.computed = r.length // this pass computes the latest token of every steady request
 			c.ready = append(c.ready, s)
 		}
 	}
 }
 
-// nextWake returns the step in which the first steady request opens a block or
-// ends.
+// nextWake returns the step in which the first steady request opens a block or ends.
 func (c *Core) nextWake() int64 {
 	for len(c.wakes) > 0 {
 		s, at := c.wakes[0].slot(), c.wakes[0].step()
@@ -80,8 +78,8 @@ func (c *Core) nextWake() int64 {
 	return c.step
 }
 
-// endSteady makes a steady request irregular, with its numbers written out.
-// emitted is whether it has gained this pass's token.
+// endSteady makes a steady request irregular and updates its numbers. emitted tells whether the request already got
+// its token of this pass.
 func (c *Core) endSteady(s slot, emitted bool) {
 	r := &c.requests[s]
 	c.steady--
@@ -99,7 +97,7 @@ func (c *Core) endSteady(s slot, emitted bool) {
 	c.irregular++
 }
 
-// endAllSteady makes every steady request irregular and unplanned.
+// endAllSteady makes every steady request irregular, with no plan for the pass.
 func (c *Core) endAllSteady() {
 	for s := c.running.front; s != none; s = c.requests[s].next {
 		if c.requests[s].state == steady {
@@ -109,8 +107,8 @@ func (c *Core) endAllSteady() {
 	}
 }
 
-// giveToken gives s one token, preempting other requests when the token opens a block
-// and none is left; s may be the one to go. It reports whether s ended.
+// giveToken gives s one token. If the token opens a block and no block is free, it preempts requests, possibly s.
+// giveToken reports whether s ended.
 func (c *Core) giveToken(s slot, p *scheduler.Pass) (ended bool) {
 	r := &c.requests[s]
 	for {
@@ -137,7 +135,7 @@ func (c *Core) giveToken(s slot, p *scheduler.Pass) (ended bool) {
 	return true
 }
 
-// noteToken writes r's new token into the pass.
+// noteToken records the new token of r in the pass.
 func (c *Core) noteToken(r *request, p *scheduler.Pass) {
 	m := p.AddToken(r.id, r.generated(), r.output, r.emittedAt, r.emitted != c.passes-1)
 	r.emitted, r.emittedAt = c.passes, p.End
@@ -146,8 +144,7 @@ func (c *Core) noteToken(r *request, p *scheduler.Pass) {
 	}
 }
 
-// listSeconds lists the second tokens of requests that were fresh and are
-// steady.
+// listSeconds appends the requests to p.Second that are steady now and got their first token in the previous pass.
 func (c *Core) listSeconds(p *scheduler.Pass) {
 	for _, s := range c.fresh {
 		if r := &c.requests[s]; r.state == steady && r.base <= c.step {
@@ -157,7 +154,7 @@ func (c *Core) listSeconds(p *scheduler.Pass) {
 	c.fresh = c.fresh[:0]
 }
 
-// finishRequest frees everything s holds and forgets it, wherever it stands.
+// finishRequest releases the blocks of s and removes the request, running or waiting.
 func (c *Core) finishRequest(s slot) {
 	r := &c.requests[s]
 	c.pool.Release(s)

@@ -14,7 +14,7 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// example is a run with numbers that the reference printed.
+// example is a run with the results that the reference printed.
 type example struct {
 	name        string
 	blockTokens int
@@ -23,14 +23,14 @@ type example struct {
 	want        printed
 }
 
-// printed is the numbers to compare; a zero is unknown, unless exact is set for it.
+// printed has the results to compare. Zero fields are not compared.
 type printed struct {
 	duration         sim.Time
 	minTTFT, maxTTFT sim.Time
 	meanTTFT         sim.Time
 	minITL, maxITL   sim.Time
 	reuse            float64
-	tokens           [][]sim.Time // times of every token by request
+	tokens           [][]sim.Time // times of all tokens by request
 }
 
 func sequence(from, to uint64) []uint64 {
@@ -148,7 +148,7 @@ func workedProfile(scale float64, ttft ...float64) *timing.Table {
 	}
 }
 
-// The plain twin prints what the reference printed, token by token.
+// TestTwinExamples checks that the literal twin has the same results as the reference, token by token.
 func TestTwinExamples(t *testing.T) {
 	for _, e := range examples() {
 		t.Run(e.name, func(t *testing.T) {
@@ -227,7 +227,7 @@ func (w *printed) check(t *testing.T, got outcome) {
 	}
 }
 
-// cores returns the twin and the core it is the twin of.
+// cores returns constructors of the twin and of the core.
 func cores() map[string]func(vllm.Config) scheduler.Core {
 	return map[string]func(vllm.Config) scheduler.Core{
 		"twin": func(c vllm.Config) scheduler.Core { return newNaive(c) },
@@ -235,8 +235,8 @@ func cores() map[string]func(vllm.Config) scheduler.Core {
 	}
 }
 
-// One prefill and one decode worker, one request: the second starts when the
-// first has handed over.
+// TestHandsOver runs one request on a prefill worker and a decode worker. The decode worker starts after the
+// handover.
 func TestHandsOver(t *testing.T) {
 	for _, c := range []struct {
 		name                  string
@@ -294,7 +294,7 @@ func hopeless() []example {
 	}
 }
 
-// What never ends is an error.
+// TestStalls checks that runs without end return a scheduler.StallError.
 func TestStalls(t *testing.T) {
 	for _, e := range hopeless() {
 		for name, open := range cores() {

@@ -7,9 +7,8 @@ import (
 	"github.com/replay-llm/replay/scheduler/blocks"
 )
 
-// Fetch starts to bring in what the head of the line, s, finds in host memory
-// after its prefix on the device. A request that holds blocks is not looked up
-// again: it continues with what it has.
+// Fetch starts to copy the blocks of s, the first waiting request, that are in host memory and follow its prefix on
+// the device. If s already holds blocks, it continues with them, and nothing is fetched.
 func (o *tiered) Fetch(s slot) blocks.Fetching {
 	c, r := o.core, &o.core.requests[s]
 	if o.isImpatient() && c.running.len > 0 {
@@ -39,7 +38,7 @@ func (o *tiered) Fetch(s slot) blocks.Fetching {
 	return how
 }
 
-// findInHost returns the blocks of r from skip on that are in host memory.
+// findInHost returns the consecutive blocks of r from skip on that are in host memory.
 func (o *tiered) findInHost(r *request, skip int) (found []blocks.ID) {
 	for i := skip; i < r.full; i++ {
 		b, ok := o.Has(o.nameOf(r, i))
@@ -51,9 +50,8 @@ func (o *tiered) findInHost(r *request, skip int) (found []blocks.ID) {
 	return found
 }
 
-// reservePlaces keeps n places on the device for a fetch. The head of the line must
-// wait when some of them must be emptied first; when not even that gets n,
-// fetching is not possible.
+// reservePlaces reserves n blocks on the device for a fetch. If some of them must be copied to host memory first, the
+// request must wait. If there are not enough blocks even then, nothing is fetched.
 func (o *tiered) reservePlaces(n int) blocks.Fetching {
 	got := o.takeBlocks(n)
 	emptied := o.Bursting()
@@ -70,7 +68,7 @@ func (o *tiered) reservePlaces(n int) blocks.Fetching {
 	return blocks.Ready
 }
 
-// parkRequest takes s out of the line while its blocks after skip are transferred.
+// parkRequest removes s from the queue while its blocks after skip are transferred.
 func (o *tiered) parkRequest(s slot, skip int, found []blocks.ID) {
 	o.Host.Fetch(s, found, slices.Clone(o.pinned))
 	o.core.removeFrom(&o.core.waiting, s)
@@ -79,15 +77,15 @@ func (o *tiered) parkRequest(s slot, skip int, found []blocks.ID) {
 	t.fetched = append(t.fetched, stretch{skip, skip + len(found)})
 }
 
-// unpinBlocks releases a prefix, first block first.
+// unpinBlocks releases the pinned prefix, first block first.
 func (o *tiered) unpinBlocks(pins []int32) {
 	for _, b := range pins {
 		o.letGoBlock(blocks.ID(b))
 	}
 }
 
-// FromHost returns how many of the first tokens of s, all cached, were fetched
-// for it. It forgets those after them: they are computed anew.
+// FromHost returns how many of the first `tokens` tokens of s were fetched. All these tokens must be cached. Fetched
+// blocks after them are forgotten, because their tokens are computed again.
 func (o *tiered) FromHost(s slot, tokens int) int {
 	t := o.seatOf(s)
 	t.cutFetched(tokens >> o.core.shift)
@@ -98,7 +96,7 @@ func (o *tiered) FromHost(s slot, tokens int) int {
 	return n << o.core.shift
 }
 
-// cutFetched drops what was fetched from block n on.
+// cutFetched removes blocks from n on from the fetched blocks.
 func (t *seat) cutFetched(n int) {
 	for i := range t.fetched {
 		f := &t.fetched[i]
@@ -107,23 +105,22 @@ func (t *seat) cutFetched(n int) {
 	t.fetched = slices.DeleteFunc(t.fetched, func(f stretch) bool { return f.from >= f.to })
 }
 
-// patience is the number of passes in a row without a token and without a prompt
-// further on after which requests run one at a time.
+// patience is the number of consecutive passes without a token or progress of a prompt after which requests run one
+// at a time.
 //
-// If an eviction waits for its copy, requests that do not fit together would preempt each other without progress. By
-// the letter of the rules that can continue for ever; here the first one continues alone.
+// If evictions wait for copies, requests that do not fit together could preempt each other without progress. By the
+// literal rules this could continue forever. With patience the first request continues alone.
 const patience = 1000
 
-// dragPatience is the number of passes with a preemption, since a request last ended,
-// after which requests run one at a time until one ends.
+// dragPatience is the number of passes with preemptions, since the latest end of a request, after which requests run
+// one at a time until one ends.
 const dragPatience = 2000
 
 func (o *tiered) isImpatient() bool {
 	return o.Given() && (o.core.barren >= patience || o.dragged >= dragPatience)
 }
 
-// noteProgress counts a pass that preempted a request, and starts over when a
-// request has ended.
+// noteProgress counts passes that preempted a request. It starts over when a request has ended.
 func (o *tiered) noteProgress(lost, ended bool) {
 	switch {
 	case ended:
@@ -133,12 +130,11 @@ func (o *tiered) noteProgress(lost, ended bool) {
 	}
 }
 
-// passesTime reports whether a pass that led nowhere only passed the time of a
-// transfer.
+// passesTime reports whether a pass without progress only waited for a transfer.
 func (o *tiered) passesTime() bool { return o.Busy() && !o.Stirred() }
 
-// canRetry reports whether after a pass that led nowhere, and was idle or not,
-// the next may get further.
+// canRetry reports whether the next pass may make progress after a pass without progress. idle tells whether that
+// pass did nothing at all.
 func (o *tiered) canRetry(idle bool) bool {
 	if idle && o.Busy() {
 		return true
@@ -146,11 +142,11 @@ func (o *tiered) canRetry(idle bool) bool {
 	return (idle || o.isImpatient()) && o.yieldBlocks()
 }
 
-// yieldBlocks makes the requests in line, except the head, release the blocks
-// they hold. It reports whether there were any.
+// yieldBlocks makes all waiting requests except the first release their blocks. It reports whether any request held
+// blocks.
 //
-// A request that found no block to continue keeps its blocks while other requests come before it; the head may need
-// just those blocks.
+// A request that got too few blocks to continue keeps its blocks while other requests are before it. The first
+// waiting request may need exactly those blocks.
 func (o *tiered) yieldBlocks() (gave bool) {
 	c := o.core
 	if c.waiting.front == none {
@@ -167,7 +163,7 @@ func (o *tiered) yieldBlocks() (gave bool) {
 	return gave
 }
 
-// Check holds the accounts of both memories against each other.
+// Check panics if the counters of the two memories do not agree.
 func (o *tiered) Check() {
 	o.checkHolders()
 	o.checkPlaces()
@@ -175,7 +171,7 @@ func (o *tiered) Check() {
 	o.idle.Check("device")
 }
 
-// checkHolders counts the holders of blocks on the device.
+// checkHolders panics if the holders of blocks on the device are counted wrong.
 func (o *tiered) checkHolders() {
 	c := o.core
 	holders := make(map[blocks.ID]int32)
@@ -207,7 +203,7 @@ func (o *tiered) checkHolders() {
 	}
 }
 
-// checkPlaces counts the places on the device.
+// checkPlaces panics if the blocks on the device are counted wrong.
 func (o *tiered) checkPlaces() {
 	held := o.core.countPartials()
 	for _, k := range o.Catalog.Blocks {

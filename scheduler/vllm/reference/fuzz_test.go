@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// FuzzPool runs an engine with hardly more blocks than it needs, drawn from
-// bytes, together with its twin, which has a map as block pool.
+// FuzzPool draws engines with few spare blocks from fuzzed bytes, and compares them with their twins, which have a
+// map as block pool.
 func FuzzPool(f *testing.F) {
 	for seed := range uint64(8) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -27,8 +27,7 @@ func FuzzPool(f *testing.F) {
 	})
 }
 
-// dice is a source of random numbers from bytes, so that each byte decides a choice; after the bytes come random
-// numbers.
+// dice is a random source that takes each value from one fuzzed byte. After the last byte it returns random numbers.
 type dice struct {
 	data []byte
 	rest *rand.PCG

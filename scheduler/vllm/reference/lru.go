@@ -5,40 +5,38 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// segment is a run of free cached blocks: blocks lo..hi-1 of the
-// path to a node or, where that is prompt.None, of what is a request's own,
-// released one after the other from hi-1 down.
+// segment is a range of inactive blocks: blocks lo..hi-1 of the path to a node or, if node is prompt.None, of the
+// private blocks of a request. They were released one after the other from block hi-1 down.
 //
-// All segments form one list by age. Evicting takes from the oldest segment its
-// highest block. That is the order of docs/rules/vllm.md "The reference's rules"
-// (the oldest leaf first): a holder of a block holds its parent and
-// releases the parent later, so a cached parent is always younger than its
-// cached children, and the oldest block is a leaf.
+// All segments form one list by age. An eviction removes the last block of the oldest segment. This is the order of
+// docs/rules/vllm.md "The reference's rules" (the oldest leaf first). A holder of a block also holds its parent and
+// releases the parent later. So a cached parent is always younger than its cached children, and the oldest block is a
+// leaf.
 type segment struct {
 	older, younger int32
-	// above is the segment that continues from hi, in the node where this one ends (or among the request's own blocks);
-	// noSeg if there is none.
+	// above is the segment that continues at hi in the same node, or in the private blocks of the same request; noSeg
+	// if there is none.
 	above  int32
 	lo, hi int32
-	node   prompt.NodeID // with block hi-1 of a path
-	owner  slot          // of own blocks; none when it is gone, and for paths
-	uid    sim.RequestID // of own blocks, for events
+	node   prompt.NodeID // node with block hi-1, for blocks of a path
+	owner  slot          // owner of private blocks; none for paths and after the owner has left
+	uid    sim.RequestID // request of private blocks, for events
 }
 
 const noSeg int32 = -1
 
-// span is the account of the blocks of a node, or of a request's own: the first
-// resident are cached, the first active of these are held by a request.
+// span counts the blocks of a node, or the private blocks of a request. The first resident blocks are cached, and
+// requests hold the first active of them.
 type span struct {
 	resident int32
 	active   int32
-	seg      int32 // segment of block active; means nothing while resident = active
+	seg      int32 // segment of block active; undefined while resident = active
 }
 
-// lru is the list of segments. They lie on sheets that stay where they are.
+// lru is the list of segments by age. Segments are allocated in sheets, and are never moved.
 type lru struct {
 	sheets   []*[sheetSegments]segment
-	used     int32 // segments of the sheets that have been in the list
+	used     int32 // number of segments in sheets that were ever used
 	unused   []int32
 	oldest   int32
 	youngest int32
@@ -46,7 +44,7 @@ type lru struct {
 
 func newLRU() lru { return lru{oldest: noSeg, youngest: noSeg} }
 
-// add makes a segment the youngest.
+// add appends a segment as the youngest.
 func (l *lru) add(s segment) int32 {
 	var i int32
 	if n := len(l.unused); n > 0 {
@@ -66,7 +64,7 @@ func (l *lru) add(s segment) int32 {
 	return i
 }
 
-// sheetSegments is the number of segments of a sheet.
+// sheetSegments is the number of segments per sheet.
 const sheetSegments = 128
 
 // at returns segment i.
@@ -74,7 +72,7 @@ func (l *lru) at(i int32) *segment {
 	return &l.sheets[uint32(i)/sheetSegments][uint32(i)%sheetSegments]
 }
 
-// newIndex returns the number of a segment never used before.
+// newIndex returns the index of a segment that was never used.
 func (l *lru) newIndex() int32 {
 	if l.used%sheetSegments == 0 {
 		l.sheets = append(l.sheets, new([sheetSegments]segment))
@@ -83,7 +81,7 @@ func (l *lru) newIndex() int32 {
 	return l.used - 1
 }
 
-// drop takes an emptied segment out of the list.
+// drop removes an empty segment from the list.
 func (l *lru) drop(i int32) {
 	s := l.at(i)
 	if s.older == noSeg {
@@ -99,9 +97,8 @@ func (l *lru) drop(i int32) {
 	l.unused = append(l.unused, i)
 }
 
-// revive takes the blocks of a node (or of a request's own) below hi out of
-// their segments, the lowest of which is first. It returns the lowest one that
-// is left.
+// revive removes the blocks below hi of a node, or of the private blocks of a request, from their segments. first is
+// the lowest of these segments. revive returns the lowest remaining segment.
 func (l *lru) revive(first, hi int32) int32 {
 	for first != noSeg {
 		s := l.at(first)
@@ -119,8 +116,7 @@ func (l *lru) revive(first, hi int32) int32 {
 	return first
 }
 
-// unlink takes the emptied segment i, the last of the ones that start with first,
-// out of their chain.
+// unlink removes the empty segment i from the chain that starts with first. i must be the last segment of the chain.
 func (l *lru) unlink(first, i int32) {
 	if first == i {
 		return

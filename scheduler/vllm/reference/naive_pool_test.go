@@ -7,14 +7,13 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// naivePool is the literal block pool: every block is free, held,
-// or inactive (cached and held by no request).
+// naivePool is a literal block pool: every block is free, held, or inactive (cached and held by no request).
 type naivePool struct {
 	free       int
 	full       map[uint64]*naiveHeld // by sequence hash
 	partial    map[uint64]bool
 	inactive   naiveLineage
-	registered map[naiveKey]uint64 // sequence hash of every full block there is
+	registered map[naiveKey]uint64 // sequence hash of every cached full block
 
 	names   uint64
 	capture bool
@@ -26,7 +25,7 @@ type naiveHeld struct {
 	key     naiveKey
 }
 
-// naiveKey names a block's content by its place and the block before it.
+// naiveKey names a block's content by its position, its hash and the hash of the previous block.
 type naiveKey struct {
 	position  int
 	content   uint64
@@ -50,10 +49,10 @@ func (p *naivePool) unique() uint64 {
 	return 1<<63 | p.names
 }
 
-// active returns the number of blocks held.
+// active returns the number of held blocks.
 func (p *naivePool) active() int { return len(p.full) + len(p.partial) }
 
-// cachedPrefix returns the number of prompt tokens in blocks that are there.
+// cachedPrefix returns the number of prompt tokens of s in consecutive cached blocks from the first one on.
 func (p *naivePool) cachedPrefix(s *naiveSequence) int {
 	n := 0
 	for _, b := range s.blocks {
@@ -71,8 +70,7 @@ func (p *naivePool) has(b naiveBlock) bool {
 	return held || there
 }
 
-// use takes the blocks in order until one cannot be had, and returns how many
-// it got.
+// use allocates the blocks in order until no block is available, and returns how many blocks it allocated.
 func (p *naivePool) use(blocks []naiveBlock, parent *naiveBlock) int {
 	var stored []naiveBlock
 	var evicted []naiveKey
@@ -108,7 +106,7 @@ func (p *naivePool) use(blocks []naiveBlock, parent *naiveBlock) int {
 	return got
 }
 
-// hit holds a block that is there.
+// hit adds a holder to a full block if it is cached.
 func (p *naivePool) hit(b naiveBlock) bool {
 	if h, ok := p.full[b.hash]; ok {
 		h.holders++
@@ -121,7 +119,7 @@ func (p *naivePool) hit(b naiveBlock) bool {
 	return false
 }
 
-// take makes one block free for use, evicting only when none is.
+// take allocates one block. It evicts a block only if none is free.
 func (p *naivePool) take() (evicted naiveKey, evicts, ok bool) {
 	if p.free > 0 {
 		p.free--
@@ -131,7 +129,7 @@ func (p *naivePool) take() (evicted naiveKey, evicts, ok bool) {
 	return key, ok, ok
 }
 
-// deref lets a block go.
+// deref removes a holder from a block.
 func (p *naivePool) deref(b naiveBlock) {
 	if !b.full {
 		if !p.partial[b.hash] {
@@ -190,21 +188,21 @@ func (p *naivePool) publishRemoved(keys []naiveKey) {
 	}
 }
 
-// naiveLineage holds inactive blocks and evicts the leaf that came first: a
-// block with cached descendants stays.
+// naiveLineage contains inactive blocks and evicts the leaf that was inserted first. A block with cached descendants
+// is not a leaf.
 type naiveLineage struct {
 	tick   int
 	nodes  map[naivePlace]*naiveNode
 	leaves map[naivePlace]bool // nodes with a block and without children
 }
 
-// naivePlace names a node.
+// naivePlace identifies a node.
 type naivePlace struct {
 	position int
 	content  uint64
 }
 
-// naiveNode is a block's place; without a block it is a ghost.
+// naiveNode is a node of the lineage. A node without a block only connects its children to their ancestors.
 type naiveNode struct {
 	key      naiveKey
 	block    bool
@@ -215,8 +213,8 @@ type naiveNode struct {
 
 func (k naiveKey) place() naivePlace { return naivePlace{k.position, k.content} }
 
-// parentPlace returns the place of the block before; with caching off all
-// blocks of a position share one that never holds a block.
+// parentPlace returns the node of the previous block. Without caching, all blocks at a position have the same parent,
+// which never contains a block.
 func (k naiveKey) parentPlace() *naivePlace {
 	if k.position == 0 {
 		return nil
@@ -272,8 +270,7 @@ func (l *naiveLineage) evict() (naiveKey, bool) {
 	return key, true
 }
 
-// remove takes a block out if it is there, and with it the ghosts that led to
-// nothing else.
+// remove removes a block if it is inactive. It also removes nodes without blocks and children that result.
 func (l *naiveLineage) remove(key naiveKey) bool {
 	at := key.place()
 	n, ok := l.nodes[at]
@@ -298,7 +295,7 @@ func (l *naiveLineage) remove(key naiveKey) bool {
 	return true
 }
 
-// cached reports whether a full block of that sequence hash is there.
+// cached reports whether a full block with that sequence hash is cached.
 func (p *naivePool) cached(hash uint64) bool {
 	if _, held := p.full[hash]; held {
 		return true

@@ -7,21 +7,20 @@ type naiveSequence struct {
 	size              int // tokens per block
 	input, len        int
 	generated, output int
-	allocated         int // tokens covered by blocks held
+	allocated         int // number of tokens in held blocks
 	blocks            []naiveBlock
-	locals, hashes    []uint64 // of the full blocks of the prompt
+	locals, hashes    []uint64 // hashes of the full blocks of the prompt
 }
 
-// naiveBlock is an entry of a sequence. One that is not full is known by a
-// unique number in hash.
+// naiveBlock is an entry of a sequence. A partial block has a unique number as its hash.
 type naiveBlock struct {
 	full  bool
-	hash  uint64 // of the block and all before it
-	local uint64 // of its tokens
+	hash  uint64 // hash of the block and all blocks before it
+	local uint64 // hash of the tokens in the block
 	key   naiveKey
 }
 
-// newSequence names the blocks of a prompt.
+// newSequence returns the blocks of a prompt with their names.
 func (n *naive) newSequence(r *sim.Request) *naiveSequence {
 	s := &naiveSequence{size: n.config.BlockTokens, input: r.InputTokens, len: r.InputTokens, output: r.OutputTokens}
 	s.locals, s.hashes = n.config.Tree.Hashes(r.Prompt)
@@ -34,8 +33,8 @@ func (n *naive) newSequence(r *sim.Request) *naiveSequence {
 	return s
 }
 
-// fullBlock returns block i of s with all its tokens: known by its content, or by a separate name when it holds generated tokens
-// or caching is off.
+// fullBlock returns block i of s as a full block. Its name is unique if it contains generated tokens or caching is
+// off, and depends on the content otherwise.
 func (n *naive) fullBlock(s *naiveSequence, i int) naiveBlock {
 	b := naiveBlock{full: true, hash: n.pool.unique()}
 	b.local = b.hash
@@ -55,8 +54,7 @@ func (n *naive) fullBlock(s *naiveSequence, i int) naiveBlock {
 	return b
 }
 
-// useFor lists the blocks to take to cover the first target tokens, and the
-// block before them.
+// useFor returns the blocks to allocate for the first target tokens, and the block before them.
 func (s *naiveSequence) useFor(target int) ([]naiveBlock, *naiveBlock) {
 	p := min(cdiv(s.allocated, s.size), len(s.blocks))
 	q := min(cdiv(target, s.size), len(s.blocks))
@@ -69,8 +67,8 @@ func (s *naiveSequence) useFor(target int) ([]naiveBlock, *naiveBlock) {
 	return s.blocks[p:q], &s.blocks[p-1]
 }
 
-// grow appends a generated token. The token that opens a block makes the previous block a full one and needs a new one;
-// grow reports whether there was one.
+// grow appends a generated token. A token that opens a block makes the previous block full and requires a new block.
+// grow reports false if no block was available.
 func (n *naive) grow(s *naiveSequence) bool {
 	s.len++
 	s.generated++
@@ -90,7 +88,7 @@ func (n *naive) grow(s *naiveSequence) bool {
 	return n.pool.use(s.blocks[len(s.blocks)-1:], nil) == 1
 }
 
-// undo takes back a grow that found no block; the full block stays one.
+// undo removes the token of a grow that returned false. The previous block remains full.
 func (s *naiveSequence) undo() {
 	s.len--
 	s.generated--

@@ -11,9 +11,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// naive is the plain twin of the core: the rules as they are written down, one
-// pass per Step, every running request visited in every pass, and a pool of
-// maps. It is right by reading it, not fast.
+// naive is the literal twin of the core. It implements the rules as they are documented: one pass per Step, every
+// running request is visited in every pass, and the pool consists of maps. It is simple rather than fast.
 type naive struct {
 	schedulertest.Twin
 	config   vllm.Config
@@ -22,26 +21,26 @@ type naive struct {
 	running  []sim.RequestID
 	pool     *naivePool
 
-	idle     int // passes in a row without a token or a new computed length
-	patience int // idle passes that are an error
-	skips    int // running requests that a pass left out
+	idle     int // number of consecutive passes without a token or a new maximum of computed tokens
+	patience int // number of idle passes that is an error
+	skips    int // number of running requests that passes skipped
 	times    map[sim.RequestID][]sim.Time
 
 	pass naivePass
 }
 
-// naivePass is what lasts for one pass.
+// naivePass is the state of one pass.
 type naivePass struct {
 	budget     uint64
 	scheduled  map[sim.RequestID]naiveShare
-	batch      int // requests with prompt tokens to compute
+	batch      int // number of requests with prompt tokens to compute
 	batchISL   int
-	batchStart int // sum of prefixes
+	batchStart int // sum of prefixes in the batch
 	preempted  int
 	advanced   bool
 }
 
-// naiveShare is what one request got of a pass.
+// naiveShare is the number of tokens that one request got in the pass.
 type naiveShare struct{ total, prompt, prefix int }
 
 type naiveStatus int
@@ -56,7 +55,7 @@ type naiveRequest struct {
 	id       sim.RequestID
 	status   naiveStatus
 	computed int
-	furthest int // largest computed so far
+	furthest int // maximum of computed so far
 	seq      *naiveSequence
 }
 
@@ -114,7 +113,7 @@ func (n *naive) Step(now, _ sim.Time, p *scheduler.Pass) error {
 	return n.stalled(p)
 }
 
-// compact drops requests from the running queue that left it.
+// compact removes requests from the running list that do not run any more.
 func (n *naive) compact() {
 	n.running = slices.DeleteFunc(n.running, func(id sim.RequestID) bool {
 		r, ok := n.requests[id]
@@ -122,8 +121,8 @@ func (n *naive) compact() {
 	})
 }
 
-// scheduleRunning walks a queue that changes under its feet: victims taken from
-// the front make it skip requests.
+// scheduleRunning iterates over the running list by index while preemptions change the list. Victims at the front of
+// the list make it skip requests.
 func (n *naive) scheduleRunning() {
 	for i := 0; i < len(n.running) && n.pass.budget > 0; {
 		id := n.running[i]
@@ -153,7 +152,7 @@ func (n *naive) scheduleWaiting(p *scheduler.Pass) {
 	}
 }
 
-// schedule gives a request its share of the pass.
+// schedule schedules tokens of a request in the pass.
 func (n *naive) schedule(id sim.RequestID, fromWaiting bool) (naiveOutcome, int) {
 	r := n.requests[id]
 	s := r.seq
@@ -195,8 +194,8 @@ func (n *naive) schedule(id sim.RequestID, fromWaiting bool) (naiveOutcome, int)
 	return scheduled, cached
 }
 
-// allocate finds blocks for the first target tokens of r, preempting other requests and in the end r itself, which it reports. It
-// returns the tokens then computed.
+// allocate allocates blocks for the first target tokens of r. It preempts other requests and finally r, and reports
+// that as gone. The result after is the number of tokens that are then computed.
 func (n *naive) allocate(r *naiveRequest, target int) (after int, gone bool) {
 	s := r.seq
 	after = target
@@ -236,7 +235,7 @@ func (n *naive) allocate(r *naiveRequest, target int) (after int, gone bool) {
 	}
 }
 
-// count adds a share to the prefill batch, or takes it out again.
+// count adds a share to the prefill batch, or removes it if sign is -1.
 func (n *naive) count(s naiveShare, sign int) {
 	if s.prompt > 0 && n.config.Role != scheduler.Decode {
 		n.pass.batch += sign
@@ -245,8 +244,8 @@ func (n *naive) count(s naiveShare, sign int) {
 	}
 }
 
-// preempt takes the newest or the oldest running request out, its blocks with
-// it, and puts it before all that wait. It is nil when no request runs.
+// preempt preempts the newest or the oldest running request, releases its blocks, and moves it to the front of the
+// queue. It returns nil if no request runs.
 func (n *naive) preempt() *naiveRequest {
 	for len(n.running) > 0 {
 		at := len(n.running) - 1
@@ -268,7 +267,7 @@ func (n *naive) preempt() *naiveRequest {
 	return nil
 }
 
-// release returns the blocks of the first tokens, last block first.
+// release releases the blocks of the first tokens, last block first.
 func (n *naive) release(s *naiveSequence, tokens int) {
 	for i := min(cdiv(tokens, s.size), len(s.blocks)) - 1; i >= 0; i-- {
 		n.pool.deref(s.blocks[i])
@@ -284,7 +283,7 @@ func (n *naive) prefillTime() (sim.Time, error) {
 	return sim.Time(ms), err
 }
 
-// emit gives every request with all tokens computed its next one.
+// emit gives the next token to every request with all tokens computed.
 func (n *naive) emit(p *scheduler.Pass) error {
 	var ready []sim.RequestID
 	length := 0
@@ -319,7 +318,7 @@ func (n *naive) emit(p *scheduler.Pass) error {
 	return nil
 }
 
-// generate appends a token to r, preempting other requests for its block. It reports false when r gets no block.
+// generate appends a token to r and preempts other requests if it needs a block. It reports false if r gets no block.
 func (n *naive) generate(r *naiveRequest) bool {
 	s := r.seq
 	for !n.grow(s) {
@@ -337,7 +336,7 @@ func (n *naive) generate(r *naiveRequest) bool {
 	return true
 }
 
-// signal reports the token r just gained.
+// signal reports the latest token of r.
 func (n *naive) signal(r *naiveRequest, p *scheduler.Pass) {
 	s := r.seq
 	p.Tokens++
@@ -363,8 +362,7 @@ func (n *naive) signal(r *naiveRequest, p *scheduler.Pass) {
 	p.Marks = append(p.Marks, m)
 }
 
-// stalled returns an error when a pass shows that the core will never get
-// anywhere.
+// stalled returns an error if a pass shows that the core will never make progress.
 func (n *naive) stalled(p *scheduler.Pass) error {
 	computed := 0
 	for _, s := range n.pass.scheduled {

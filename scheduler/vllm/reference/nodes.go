@@ -2,17 +2,16 @@ package reference
 
 import "github.com/replay-llm/replay/sim/prompt"
 
-// node is the state of one prompt node in an engine: its cached blocks and their holders. Holders hold the first blocks
-// of a node, mostly all of them.
+// node is the state of one prompt node in an engine: its cached blocks and their holders. A holder holds the first
+// blocks of the node, usually all.
 type node struct {
 	span
-	holders int32 // requests that hold the whole node
-	partial slot  // requests that hold only a part of it, linked by tailNext
+	holders int32 // number of requests that hold the whole node
+	partial slot  // first request that holds only a part of the node; the list continues with tailNext
 }
 
-// nodeOf returns the state of a prompt node, made when there is none. An engine
-// knows few of a long trace's nodes at once, and they had better lie close
-// together; so they move when other requests come or leave.
+// nodeOf returns the state of a prompt node, and adds it if there is none. An engine uses few nodes of a long trace
+// at a time, and they should be close together in memory. So nodes can move when nodes are added or deleted.
 func (p *device) nodeOf(id prompt.NodeID) *node {
 	n, entered := p.nodes.Put(id)
 	if entered {
@@ -21,5 +20,5 @@ func (p *device) nodeOf(id prompt.NodeID) *node {
 	return n
 }
 
-// isEmpty reports whether the engine need not remember the node.
+// isEmpty reports whether the node can be deleted.
 func (n *node) isEmpty() bool { return n.resident == 0 && n.holders == 0 && n.partial == none }

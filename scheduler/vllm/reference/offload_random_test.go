@@ -17,7 +17,7 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// offloadCase returns case seed of the differential test with host memory.
+// offloadCase returns the differential case with that seed, with host memory added.
 func offloadCase(seed uint64) *twinCase {
 	c := newCase(seed)
 	rng := rand.New(rand.NewPCG(seed, 43))
@@ -39,8 +39,8 @@ func offloadCase(seed uint64) *twinCase {
 	return c
 }
 
-// Random cases end, keep their accounts (with -tags invariants those of every
-// block), and come out the same however many passes are asked for at once.
+// TestOffloadRandom checks that random cases end with consistent counters, with -tags invariants for every block.
+// Results must not depend on the number of passes per Step.
 func TestOffloadRandom(t *testing.T) {
 	cases := long.Cases(100, 300)
 	met := make(map[string]int)
@@ -72,8 +72,7 @@ func TestOffloadRandom(t *testing.T) {
 	}
 }
 
-// follow holds the passes of a run against what a run owes, and its events
-// against the sizes of both memories.
+// follow checks the admissions and tokens of a run, and compares its events with the sizes of the two memories.
 func follow(config vllm.Config, arrivals []schedulertest.Arrival, steps []schedulertest.Step, met map[string]int) error {
 	tiers := [2]map[uint64]bool{make(map[uint64]bool), make(map[uint64]bool)}
 	tokens := make([]int, len(arrivals))
@@ -100,7 +99,7 @@ func follow(config vllm.Config, arrivals []schedulertest.Arrival, steps []schedu
 				return fmt.Errorf("pass %d: %d blocks in host memory, want at most %d", i, n, config.Offload.Blocks)
 			}
 		}
-		// Stored blocks of a pass are announced before blocks that it removed for them.
+		// Events for stored blocks of a pass come before events for the blocks that it removed for them.
 		if n := len(tiers[scheduler.Device]); n > config.Blocks {
 			return fmt.Errorf("pass %d: %d blocks cached, want at most %d", i, n, config.Blocks)
 		}
@@ -113,7 +112,7 @@ func follow(config vllm.Config, arrivals []schedulertest.Arrival, steps []schedu
 	return nil
 }
 
-// apply enters an event in what each memory holds.
+// apply applies an event to the contents of its memory.
 func apply(tiers [2]map[uint64]bool, e scheduler.KVEvent, met map[string]int) error {
 	tier := tiers[e.Tier]
 	for _, b := range e.Stored {
@@ -143,7 +142,7 @@ func apply(tiers [2]map[uint64]bool, e scheduler.KVEvent, met map[string]int) er
 	return nil
 }
 
-// Host memory that is never needed changes nothing.
+// TestOffloadUnneeded checks that host memory has no effect if the device has enough blocks.
 func TestOffloadUnneeded(t *testing.T) {
 	for seed := range uint64(300) {
 		c := offloadCase(seed)
@@ -158,7 +157,7 @@ func TestOffloadUnneeded(t *testing.T) {
 	}
 }
 
-// Either setting alone leaves host memory out.
+// TestOffloadGate checks that host memory is used only if Blocks and BytesPerToken are both set.
 func TestOffloadGate(t *testing.T) {
 	run := func(o blocks.Offload) outcome {
 		arrivals, config := rounds(3)
@@ -181,7 +180,8 @@ func TestOffloadGate(t *testing.T) {
 	}
 }
 
-// rounds returns ten prompts of 32 blocks, one after the other, n times, on an engine that holds three of them.
+// rounds returns n rounds of ten prompts of 32 blocks, one prompt after the other, and an engine with blocks for
+// three of them.
 func rounds(n int) ([]schedulertest.Arrival, vllm.Config) {
 	var lines []line
 	for i := range 10 * n {
@@ -194,8 +194,8 @@ func rounds(n int) ([]schedulertest.Arrival, vllm.Config) {
 	return arrivals, config
 }
 
-// Ten prompts in turn never meet their own blocks in a cache for three; host
-// memory for ten brings them back, all but the first round.
+// TestOffloadBringsReuse runs ten prompts in turn with a cache for three, so that prompts never find their blocks.
+// With host memory for ten prompts, all rounds except the first reuse blocks.
 func TestOffloadBringsReuse(t *testing.T) {
 	arrivals, config := rounds(3)
 	without, err := replay(reference.New(config), arrivals)
@@ -210,14 +210,14 @@ func TestOffloadBringsReuse(t *testing.T) {
 	if without.reuse() > 0.05 || with.reuse() < 0.6 {
 		t.Errorf("%v of the prompts reused without host memory and %v with, want none and two thirds", without.reuse(), with.reuse())
 	}
-	// 32 blocks of 1.6 MB take 3.66 ms, computing 512 tokens takes longer.
+	// copying 32 blocks of 1.6 MB takes 3.66 ms; computing 512 tokens takes longer
 	if a, b := without.records[25], with.records[25]; b.first-b.arrived >= a.first-a.arrived {
 		t.Errorf("first token after %v ms with host memory, %v without", b.first-b.arrived, a.first-a.arrived)
 	}
 }
 
-// With host memory without end and transfers that take no time, every prefix
-// that was ever there is found again, however small the GPU.
+// TestOffloadFindsEverything runs cases with unlimited host memory and instant transfers. Every earlier prefix is
+// found again, independent of the size of the device.
 func TestOffloadFindsEverything(t *testing.T) {
 	found := 0
 	for seed := range uint64(300) {
@@ -263,8 +263,8 @@ func firstAdmissions(steps []schedulertest.Step, n int) []scheduler.Admission {
 	return first
 }
 
-// longestBefore returns the number of tokens of request id in full blocks that
-// some request before it has too.
+// longestBefore returns the number of tokens in the longest prefix of full blocks that request id has in common with
+// an earlier request.
 func longestBefore(config vllm.Config, arrivals []schedulertest.Arrival, id int) int {
 	longest := 0
 	r := arrivals[id].Request

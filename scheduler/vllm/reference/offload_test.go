@@ -14,8 +14,8 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// The exact lineage of blocks equals the nodes and segments of the plain pool, on the cases of the differential test:
-// an engine with single blocks and no host memory has the same passes.
+// TestBlockByBlockEqualsPlain runs the cases of the differential test on an engine that manages single blocks,
+// without host memory. Its passes equal those of the engine with nodes and segments.
 func TestBlockByBlockEqualsPlain(t *testing.T) {
 	cases := long.Cases(500, 2000)
 	met := make(map[string]int)
@@ -56,11 +56,10 @@ func fits(config vllm.Config, arrivals []schedulertest.Arrival) error {
 	return nil
 }
 
-// errLong ends cases with requests that preempt each other for ever.
+// errLong ends cases in which requests preempt each other for too long.
 var errLong = errors.New("too many passes")
 
-// recordOf returns every pass of a run, with what is cached after it instead of
-// the changes.
+// recordOf returns every pass of a run. Its changes of the cache are replaced by the whole content of the cache.
 func recordOf(core scheduler.Core, tree *prompt.Tree, arrivals []schedulertest.Arrival, stride schedulertest.Stride) ([]schedulertest.Step, error) {
 	var steps []schedulertest.Step
 	resident := make(map[prompt.NodeID]int32)

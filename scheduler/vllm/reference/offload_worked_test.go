@@ -13,22 +13,21 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// flat is a model with a constant time for each part.
+// flat is a model with constant durations of the two parts.
 type flat struct{ prefill, decode float64 }
 
 func (f flat) Prefill(int, int, int) float64     { return f.prefill }
 func (f flat) Decode(int, int, int, int) float64 { return f.decode }
 func (flat) ByContext() bool                     { return false }
 
-// Worked out by hand: six blocks of 4 tokens on the GPU, a link that moves a
-// block per ms, prefill 10 ms, decode 2 ms.
+// TestOffloadWorked is an example calculated by hand. The device has six blocks of 4 tokens, and a link copies one
+// block per ms. Prefill takes 10 ms, and decode takes 2 ms.
 //
-// Request 0 leaves its blocks 1-4 cached. Request 1 finds two places and evicts
-// 4 and 3; it starts with half its prompt and gets the rest when they have
-// moved. Its token needs a fifth place: 2 moves out, and 1 loses its place for
-// one pass. Request 2 finds block 1 on the GPU and 2-4 in host memory: it waits
-// for places (8 and 7 move out, 2 ms), then for its blocks (3 ms), then loses
-// its place for one pass while 6 moves out for its token (1 ms).
+// Request 0 leaves its blocks 1-4 cached. Request 1 gets two free blocks and evicts 4 and 3. It computes half of its
+// prompt, and the other half after 4 and 3 are copied. Its token needs a fifth block: 2 is copied, and the request is
+// preempted for one pass. Request 2 finds block 1 on the device and 2-4 in host memory. It waits for free blocks (8
+// and 7 are copied, 2 ms), then for the fetch of its blocks (3 ms). Then it is preempted for one pass while 6 is
+// copied to free a block for its token (1 ms).
 func TestOffloadWorked(t *testing.T) {
 	const want = `
 0-12: admit 0 (0, 0 from host); stored 1 2 3 4; last 0
@@ -71,8 +70,7 @@ func hashNames(tree *prompt.Tree) map[uint64]int {
 	return names
 }
 
-// transcript returns what a pass did: admissions, events, places lost, last
-// tokens.
+// transcript describes a pass: admissions, events, preemptions, and last tokens.
 func transcript(s schedulertest.Step, names map[uint64]int) (out []string) {
 	for _, a := range s.Admitted {
 		out = append(out, fmt.Sprintf("admit %d (%d, %d from host)", a.Request, a.Reused, a.FromHost))

@@ -13,20 +13,19 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// errBothStall ends a case that gets nowhere, in the core and in the twin.
+// errBothStall ends a case in which neither the core nor the twin makes progress.
 var errBothStall = errors.New("both stall")
 
-// pair is a core with its twin at its side: the core is asked for runs of
-// passes, the twin repeats them one by one.
+// pair is a core with its twin. The core runs several passes per Step, and the twin repeats them one by one.
 type pair struct {
 	scheduler.Core
 	twin *naive
 	tree *prompt.Tree
 
-	residency bool                    // the core's report of its cache is complete
-	resident  map[prompt.NodeID]int32 // blocks cached by node, as the core reports
-	hashes    [][]uint64              // of the blocks of every node
-	names     [2]namer                // of the core and of the twin
+	residency bool                    // the core reports all changes of its cache
+	resident  map[prompt.NodeID]int32 // number of cached blocks by node, as reported by the core
+	hashes    [][]uint64              // hashes of the blocks of every node
+	names     [2]namer                // namers of the core and of the twin
 	passes    int
 	recent    []string
 	met       map[string]bool
@@ -50,7 +49,7 @@ func newPair(c vllm.Config, arrivals []schedulertest.Arrival) *pair {
 	known := make(map[uint64]bool)
 	for _, a := range arrivals {
 		local, sequence := c.Tree.Hashes(a.Request.Prompt)
-		if c.PrefixCaching { // without, every block has a separate name
+		if c.PrefixCaching { // without prefix caching every block has a unique name
 			local = append(local, sequence...)
 		}
 		for _, h := range local {
@@ -66,7 +65,7 @@ func (p *pair) Submit(r *sim.Request) {
 	p.twin.Submit(r)
 }
 
-// Step steps the core; the twin follows when the passes are visited.
+// Step steps the core. The twin runs the same passes in visit.
 func (p *pair) Step(now, until sim.Time, pass *scheduler.Pass) error {
 	if p.Load() != p.twin.Load() {
 		return fmt.Errorf("load is %d, want %d", p.Load(), p.twin.Load())
@@ -84,7 +83,7 @@ func (p *pair) Step(now, until sim.Time, pass *scheduler.Pass) error {
 	return err
 }
 
-// visit compares a pass of the core with that of the twin.
+// visit compares a pass of the core with a pass of the twin.
 func (p *pair) visit(got schedulertest.Step) error {
 	var pass scheduler.Pass
 	if err := p.twin.Step(got.Start, got.Start, &pass); err != nil {
@@ -137,8 +136,7 @@ func (p *pair) checkResidency() error {
 	return nil
 }
 
-// namer gives hashes that are the core's own choice numbers in order of
-// appearance; those of prompts stay.
+// namer replaces hashes by numbers in order of appearance. Hashes of prompts are not replaced.
 type namer struct {
 	known map[uint64]bool
 	names map[uint64]uint64

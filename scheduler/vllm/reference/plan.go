@@ -10,36 +10,35 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// planned is what a pass has decided so far.
+// planned is the state of the plan of a pass.
 type planned struct {
-	budget  int  // tokens left
-	batch   int  // requests with prompt tokens to compute
-	isl     int  // Σ prompt tokens reached over the batch
-	prefix  int  // Σ prompt tokens there before
-	total   int  // tokens computed
-	lost    int  // requests preempted
-	fronted int  // of these, from the front of running, by the schedule call in progress
-	further bool // some prompt got further than ever before
+	budget  int  // remaining tokens
+	batch   int  // number of requests with prompt tokens to compute
+	isl     int  // sum of cached and computed prompt tokens over the batch
+	prefix  int  // sum of prompt tokens computed before, over the batch
+	total   int  // number of tokens computed
+	lost    int  // number of preempted requests
+	fronted int  // number of requests that the current scheduleTokens call preempted from the front of running
+	further bool // a prompt has more tokens computed than ever before
 
-	emitting bool // the pass is in its decode part
+	emitting bool // the decode part of the pass is running
 	out      *scheduler.Pass
 }
 
-// outcome is how scheduling a request went.
+// outcome is the result of scheduling a request.
 type outcome uint8
 
 const (
 	scheduled outcome = iota
 	blocked
-	ousted // it was itself preempted
+	ousted // the request was preempted
 )
 
-// barrenLimit is the number of passes in a row without a token and without a
-// prompt further on that counts as a stall: requests that keep preempting each
-// other (docs/rules/vllm.md "Requests that can never run").
+// barrenLimit is the number of consecutive passes without a token or progress of a prompt that counts as a stall.
+// Requests then keep preempting each other (docs/rules/vllm.md "Requests that can never run").
 const barrenLimit = 100_000
 
-// runPass runs one pass by the letter of docs/rules/vllm.md "The reference's rules".
+// runPass runs one pass by the literal rules of docs/rules/vllm.md "The reference's rules".
 func (c *Core) runPass(now sim.Time, p *scheduler.Pass) error {
 	c.pass = planned{budget: c.cfg.Budget(), out: p}
 	c.notes = c.notes[:0]
@@ -73,7 +72,7 @@ func (c *Core) runPass(now sim.Time, p *scheduler.Pass) error {
 	return c.checkProgress(p)
 }
 
-// planRunning gives running requests their tokens, in order of admission.
+// planRunning plans tokens for running requests, in order of admission.
 func (c *Core) planRunning() {
 	s := c.firstIrregular()
 	if s == none && c.irregular > 0 || c.steady > c.pass.budget || c.cfg.Planner {
@@ -88,12 +87,12 @@ func (c *Core) planRunning() {
 		c.pass.fronted = 0
 		o := c.scheduleTokens(s, false)
 		if o == blocked || o == ousted && c.cfg.Preemption == vllm.LIFO {
-			return // ousted as the last of running: none stands behind
+			return // an ousted request was the last running request
 		}
 		if o == scheduled {
 			next = c.requests[s].next
 		}
-		// Victims from the front shift the queue under the index that walks it.
+		// Victims at the front shift the list, so that the next index skips as many requests.
 		for i := c.pass.fronted; i > 0 && next != none; i-- {
 			next = c.requests[next].next
 		}
@@ -101,8 +100,8 @@ func (c *Core) planRunning() {
 	}
 }
 
-// firstIrregular returns the first of the irregular requests when they all
-// stand behind the steady ones, or none.
+// firstIrregular returns the first irregular request if all irregular requests are after all steady requests.
+// Otherwise it returns none.
 func (c *Core) firstIrregular() slot {
 	s, first := c.running.back, none
 	for range c.irregular {
@@ -114,8 +113,8 @@ func (c *Core) firstIrregular() slot {
 	return first
 }
 
-// planWaiting admits requests from the head of the line. It reports whether the
-// head was tried and blocked.
+// planWaiting admits requests from the front of the queue. It reports whether the first request was tried and could
+// not be admitted.
 func (c *Core) planWaiting() bool {
 	for c.pass.lost == 0 && !c.cfg.Crowded(c.running.len) && c.waiting.len > 0 {
 		s := c.waiting.front
@@ -123,7 +122,7 @@ func (c *Core) planWaiting() bool {
 		case blocks.Parked:
 			continue
 		case blocks.Waiting:
-			return false // what it waits for may come at any pass
+			return false // the wait can end in any pass
 		}
 		if c.scheduleTokens(s, true) != scheduled {
 			return true
@@ -135,14 +134,14 @@ func (c *Core) planWaiting() bool {
 	return false
 }
 
-// scheduleTokens computes as many tokens of s as budget and blocks allow,
-// preempting other requests for blocks (docs/rules/vllm.md "The reference's rules").
+// scheduleTokens plans as many tokens of s as budget and blocks allow, and preempts other requests for blocks
+// (docs/rules/vllm.md "The reference's rules").
 func (c *Core) scheduleTokens(s slot, admit bool) outcome {
 	r := &c.requests[s]
 	cached := 0
 	if r.computed == 0 {
 		if c.pass.budget == 0 && (r.length > r.input || r.input&(c.cfg.BlockTokens-1) != 0) {
-			return blocked // cached are full blocks of the prompt, so a token is left
+			return blocked // only full blocks of the prompt are cached, so at least one token must be computed
 		}
 		cached = c.cachedPrefix(s)
 	}
@@ -179,8 +178,8 @@ func (c *Core) scheduleTokens(s slot, admit bool) outcome {
 	return scheduled
 }
 
-// allocBlocks covers s with blocks up to target tokens and returns how many
-// tokens are computed then; false when s was preempted for it.
+// allocBlocks allocates blocks for the first target tokens of s. It returns how many tokens are computed then; ok is
+// false if s was preempted.
 func (c *Core) allocBlocks(s slot, target int) (after int, ok bool) {
 	r := &c.requests[s]
 	after = target
@@ -211,7 +210,7 @@ func (c *Core) allocBlocks(s slot, target int) (after int, ok bool) {
 	}
 }
 
-// countShare adds a share to the pass (sign 1) or takes it back (sign -1).
+// countShare adds a share to the pass (sign 1) or subtracts it (sign -1).
 func (c *Core) countShare(x share, sign int) {
 	c.pass.total += sign * x.total
 	if x.prompt > 0 && c.cfg.Role != scheduler.Decode {
@@ -222,8 +221,8 @@ func (c *Core) countShare(x share, sign int) {
 	c.pass.out.PrefillTokens += sign * x.prompt
 }
 
-// admitHead moves s, which found the given prompt tokens cached, from the line
-// to the back of running.
+// admitHead moves s from the front of the queue to the end of running. reused is the number of its prompt tokens that
+// were cached.
 func (c *Core) admitHead(s slot, reused int) {
 	r := &c.requests[s]
 	c.removeFrom(&c.waiting, s)
@@ -237,7 +236,7 @@ func (c *Core) admitHead(s slot, reused int) {
 	})
 }
 
-// prefillEnd returns when the prefill part of the pass ends.
+// prefillEnd returns the end of the prefill part of the pass.
 func (c *Core) prefillEnd(now sim.Time) (sim.Time, error) {
 	if c.pass.batch == 0 {
 		return now, nil
@@ -247,7 +246,7 @@ func (c *Core) prefillEnd(now sim.Time) (sim.Time, error) {
 	return now + sim.Time(ms), err
 }
 
-// markSteady makes steady what has just decoded.
+// markSteady makes the requests steady that got a token in this pass.
 func (c *Core) markSteady() {
 	for _, s := range c.ready {
 		r := &c.requests[s]
@@ -270,7 +269,7 @@ func (c *Core) markSteady() {
 	}
 }
 
-// checkProgress reports a pass that led nowhere.
+// checkProgress counts passes without progress, and returns an error if the core has stalled.
 func (c *Core) checkProgress(p *scheduler.Pass) error {
 	if p.Tokens > 0 || c.pass.further {
 		c.barren = 0
@@ -302,10 +301,10 @@ func (c *Core) nextInLine() (s slot, r *request) {
 		return s, r
 	}
 	i := slices.IndexFunc(c.requests, func(r request) bool { return r.state != gone })
-	return slot(i), &c.requests[i] // it waits for a fetch
+	return slot(i), &c.requests[i] // a request that waits for a fetch
 }
 
-// stallError explains why nothing can run.
+// stallError returns an error that explains why nothing can run.
 func (c *Core) stallError() error {
 	s, r := c.nextInLine()
 	reason := fmt.Sprintf("nothing can run: %d of %d tokens computed, %d KV blocks free or evictable of %d",
@@ -318,15 +317,14 @@ func (c *Core) stallError() error {
 	return &scheduler.StallError{Request: r.id, Reason: reason}
 }
 
-// blocksOf returns the number of blocks that cover tokens.
+// blocksOf returns the number of blocks for that many tokens.
 func (c *Core) blocksOf(tokens int) int { return (tokens + c.cfg.BlockTokens - 1) >> c.shift }
 
-// heldBlocks returns the number of blocks of its list that r holds: always the
-// first ones.
+// heldBlocks returns the number of blocks that r holds. They are always the first blocks of its list.
 func (c *Core) heldBlocks(r *request) int { return min(c.blocksOf(r.allocated), r.countBlocks()) }
 
-// cachedPrefix returns the number of prompt tokens of s with cached KV,
-// from the first on; blocks s generated count up to the prompt's length.
+// cachedPrefix returns the number of consecutive prompt tokens of s with cached KV, from the first token on. Blocks
+// that s generated count up to the length of the prompt.
 func (c *Core) cachedPrefix(s slot) int {
 	if !c.cfg.PrefixCaching {
 		return 0

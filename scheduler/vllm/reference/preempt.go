@@ -8,9 +8,8 @@ import (
 	"github.com/replay-llm/replay/scheduler/vllm"
 )
 
-// preemptVictim takes its place from a running request, the last or the first
-// admitted, so that serving gets on; it may be serving itself. It returns none
-// when no request runs.
+// preemptVictim preempts the running request admitted last or first to get blocks for serving. The victim can be
+// serving itself. It returns none if no request runs.
 func (c *Core) preemptVictim(serving slot) slot {
 	v := c.running.back
 	if c.cfg.Preemption == vllm.FIFO {

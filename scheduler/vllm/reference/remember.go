@@ -2,8 +2,7 @@ package reference
 
 import "github.com/replay-llm/replay/sim/prompt"
 
-// Nodes calls need with every prompt node of which something is cached. A pool with host memory behind it knows of
-// none.
+// Nodes calls need with every prompt node that has cached blocks. A pool with host memory reports no nodes.
 func (c *Core) Nodes(need func(prompt.NodeID)) {
 	p, ok := c.pool.(*device)
 	if !ok {

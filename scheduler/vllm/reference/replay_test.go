@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// line is a request as a trace has it.
+// line is a request of a trace.
 type line struct {
 	at      sim.Time
 	in, out int
@@ -31,8 +31,7 @@ func arrivals(lines []line, traceTokens, blockTokens int, o prompt.Options) ([]s
 	return out, tree
 }
 
-// plain returns an engine with the default arguments and blocks of the given
-// size.
+// plain returns a configuration with default arguments and blocks of that many tokens.
 func plain(blockTokens int) vllm.Config {
 	return vllm.Config{
 		Settings: vllm.Settings{MaxSeqs: 256, MaxBatchedTokens: 8192, ChunkedPrefill: true},
@@ -54,7 +53,7 @@ type record struct {
 type outcome struct {
 	records []record
 	gaps    []sim.Time // inter-token latencies, ascending
-	end     sim.Time   // of the last token
+	end     sim.Time   // time of the last token
 }
 
 // replay runs one worker and returns the outcome.
@@ -71,7 +70,7 @@ func replay(core scheduler.Core, arrivals []schedulertest.Arrival) (outcome, err
 	return out, err
 }
 
-// take records a pass.
+// take records the results of a pass.
 func (o *outcome) take(s schedulertest.Step) {
 	for _, a := range s.Admitted {
 		r := &o.records[a.Request]
@@ -95,7 +94,7 @@ func (o *outcome) take(s schedulertest.Step) {
 	}
 }
 
-// reuse returns the share of prompt tokens found in the cache.
+// reuse returns the share of prompt tokens that were cached.
 func (o *outcome) reuse() float64 {
 	reused, input := 0, 0
 	for _, r := range o.records {

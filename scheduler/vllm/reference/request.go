@@ -10,19 +10,19 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// slot is a request's place in Core.requests.
+// slot is the index of a request in Core.requests.
 type slot = blocks.Slot
 
 const none = blocks.NoSlot
 
-// state is where a request stands.
+// state is the state of a request.
 type state uint8
 
 const (
 	gone      state = iota
 	waiting         // not admitted yet
-	preempted       // lost its place; waiting again
-	irregular       // running, and to be read in every pass
+	preempted       // preempted, and waiting again
+	irregular       // running, and visited in every pass
 	steady          // running and decoding: computed = length-1, allocated = length
 )
 
@@ -30,9 +30,9 @@ func (s state) String() string {
 	return [...]string{"gone", "waiting", "preempted", "irregular", "steady"}[s]
 }
 
-// request is a request and its block list. The list is, in order: the prompt's
-// full blocks (the first shared of them named by content, as nodes of path),
-// then promoted blocks that hold generated tokens, then perhaps a partial one.
+// request is a request and its block list. The list starts with the full blocks of the prompt; the first shared of
+// them are named by content, as nodes of path. Then follow promoted blocks with generated tokens, and possibly a
+// partial block.
 type request struct {
 	id            sim.RequestID
 	input, output int // tokens
@@ -41,49 +41,48 @@ type request struct {
 	queue queueID
 	prev  slot
 	next  slot
-	order uint64 // of admission; running is sorted by it
+	order uint64 // number of the admission; running is sorted by order
 
 	path   []prompt.NodeID
-	shared int // full prompt blocks named by content
-	full   int // full blocks: prompt's and promoted
+	shared int // number of full prompt blocks that are named by content
+	full   int // number of full blocks, of the prompt and promoted
 	part   bool
 
-	// While steady, length stands for the step base: the request is length +
-	// step - base long, the rest follows from that.
+	// While a request is steady, length is its length at step base. Its current length is length + step - base, and
+	// the other numbers follow from that.
 	base      int64
-	length    int // prompt and generated tokens
-	computed  int // tokens with KV; 0 after a preemption
-	allocated int // tokens covered by the blocks held
-	furthest  int // largest computed so far
+	length    int // number of prompt and generated tokens
+	computed  int // number of tokens with KV; 0 after a preemption
+	allocated int // number of tokens in held blocks
+	furthest  int // maximum of computed so far
 
 	wake int64 // step in which a steady request opens a block or ends
 
-	// own is the account of the full blocks that no other request can name:
-	// blocks shared.. of the list.
+	// own counts the private full blocks, which no other request can find: blocks from index shared on.
 	own span
-	// A request that holds a part of its last node stands in that node's list.
+	// A request that holds a part of its last node is in the node's list of partial holders.
 	tail     prompt.NodeID
 	tailHeld int
 	tailPrev slot
 	tailNext slot
 
-	emitted   int64    // pass of the latest token, -1 before the first
-	emittedAt sim.Time // its time
-	planned   int64    // pass in which plan speaks of it
+	emitted   int64    // pass of the latest token; -1 before the first token
+	emittedAt sim.Time // time of the latest token
+	planned   int64    // pass to which plan belongs
 	plan      share
 }
 
-// share is what a pass computes for one request.
+// share is the work of a pass for one request.
 type share struct {
-	total, prompt, prefix int // tokens; prefix of the prompt was there before
+	total, prompt, prefix int // numbers of tokens; prefix is the number of prompt tokens computed before
 }
 
-// init makes s the request r.
+// init initializes s for request r.
 func (s *request) init(r *sim.Request, cfg *vllm.Config) {
 	*s = request{
 		id: r.ID, input: r.InputTokens, output: r.OutputTokens,
 		state: waiting, prev: none, next: none,
-		full: r.InputTokens / cfg.BlockTokens, length: r.InputTokens, // more than in its Prompt, where tokens of an answer follow
+		full: r.InputTokens / cfg.BlockTokens, length: r.InputTokens, // can exceed the blocks in Prompt if the prompt contains tokens of an answer
 		part: r.InputTokens%cfg.BlockTokens != 0,
 		own:  span{seg: noSeg}, tail: prompt.None,
 		emitted: -1, planned: -1,
@@ -94,7 +93,7 @@ func (s *request) init(r *sim.Request, cfg *vllm.Config) {
 	}
 }
 
-// countBlocks returns the number of blocks of the list.
+// countBlocks returns the length of the block list.
 func (s *request) countBlocks() int {
 	if s.part {
 		return s.full + 1
@@ -119,7 +118,7 @@ func (c *Core) takeSlot() slot {
 	return slot(len(c.requests) - 1)
 }
 
-// queueID is which queue a request is in.
+// queueID identifies the queue that contains a request.
 type queueID uint8
 
 const (
@@ -128,7 +127,7 @@ const (
 	runningQueue
 )
 
-// queue is a double-ended queue of requests, linked through them.
+// queue is a doubly linked list of requests.
 type queue struct {
 	id    queueID
 	front slot
@@ -141,8 +140,7 @@ func newQueue(id queueID) queue { return queue{id: id, front: none, back: none} 
 func (c *Core) pushBack(q *queue, s slot)  { c.insertBetween(q, q.back, s, none) }
 func (c *Core) pushFront(q *queue, s slot) { c.insertBetween(q, none, s, q.front) }
 
-// insertBetween puts s into a queue between two that stand there side by side,
-// none outside of its ends.
+// insertBetween inserts s into a queue between two neighbors; none means the front or the end.
 func (c *Core) insertBetween(q *queue, prev, s, next slot) {
 	r := &c.requests[s]
 	r.queue, r.prev, r.next = q.id, prev, next
@@ -158,7 +156,7 @@ func (c *Core) removeFrom(q *queue, s slot) {
 	q.len--
 }
 
-// joinSlots makes next follow prev.
+// joinSlots makes next the successor of prev.
 func (c *Core) joinSlots(q *queue, prev, next slot) {
 	if prev == none {
 		q.front = next
@@ -172,7 +170,7 @@ func (c *Core) joinSlots(q *queue, prev, next slot) {
 	}
 }
 
-// inLine yields the waiting and the running requests, in order.
+// inLine yields the waiting requests, then the running requests, in order.
 func (c *Core) inLine() iter.Seq2[slot, *request] {
 	return func(yield func(slot, *request) bool) {
 		for _, q := range []queue{c.waiting, c.running} {

@@ -11,13 +11,13 @@ type entry struct {
 	id     sim.RequestID
 	share  share
 	prompt int // prompt length
-	length int // prompt and generated tokens when it was planned
+	length int // number of prompt and generated tokens at the time of planning
 }
 
 // isNoting reports whether plans of single requests are recorded.
 func (c *Core) isNoting() bool { return c.cfg.Planner || c.pass.out.Detail != nil }
 
-// notePlan keeps what the pass planned for s.
+// notePlan records the plan of the pass for s.
 func (c *Core) notePlan(s slot) {
 	if c.isNoting() {
 		r := &c.requests[s]
@@ -25,8 +25,7 @@ func (c *Core) notePlan(s slot) {
 	}
 }
 
-// Snapshot returns what a planner sees of the latest pass. The core must have
-// been made with Config.Planner.
+// Snapshot returns the data of the latest pass for planners. Config.Planner must be set.
 func (c *Core) Snapshot(*scheduler.Pass) scheduler.Snapshot {
 	var s scheduler.Snapshot
 	for i := range c.notes {
@@ -47,7 +46,7 @@ func (c *Core) Snapshot(*scheduler.Pass) scheduler.Snapshot {
 	return s
 }
 
-// Progress yields the requests that have gained a token and not their last.
+// Progress yields the requests that have got a token and not their last one.
 func (c *Core) Progress(yield func(id sim.RequestID, tokens int, last sim.Time)) {
 	for s := c.running.front; s != none; s = c.requests[s].next {
 		r := &c.requests[s]
@@ -64,7 +63,7 @@ func (c *Core) Progress(yield func(id sim.RequestID, tokens int, last sim.Time))
 	}
 }
 
-// fillDetail fills p.Detail, if there is one.
+// fillDetail fills p.Detail if it is not nil.
 func (c *Core) fillDetail(p *scheduler.Pass, prefillEnd sim.Time) {
 	d := p.Detail
 	if d == nil {
@@ -78,7 +77,7 @@ func (c *Core) fillDetail(p *scheduler.Pass, prefillEnd sim.Time) {
 	}
 	for i := range c.notes {
 		e := &c.notes[i]
-		again := max(0, e.share.total-e.share.prompt-1) // the latest token was never computed
+		again := max(0, e.share.total-e.share.prompt-1) // the latest token was never computed before
 		if e.share.prompt > 0 || again > 0 {
 			d.Work = append(d.Work, scheduler.Work{
 				Request: e.id, Prefix: e.share.prefix, Prompt: e.share.prompt, Recomputed: again,

@@ -19,7 +19,7 @@ func TestSuite(t *testing.T) {
 	schedulertest.Run(t, func(s schedulertest.Setup) scheduler.Core { return reference.New(suiteConfig(s)) })
 }
 
-// The twin is held to the same rules; its runs are one pass long.
+// TestTwinSuite runs the same tests with the twin, which runs one pass per Step.
 func TestTwinSuite(t *testing.T) {
 	schedulertest.Run(t, func(s schedulertest.Setup) scheduler.Core { return newNaive(suiteConfig(s)) })
 }

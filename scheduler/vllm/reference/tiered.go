@@ -10,32 +10,30 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// tiered is a pool with host memory behind it (docs/rules/vllm.md "Host
-// memory"). It knows every block alone.
+// tiered is a pool with host memory (docs/rules/vllm.md "Host memory"). It manages single blocks.
 //
-// A cached block that is evicted moves to the host: its place on the device
-// serves again when the copy is done, and the allocation that evicted it goes
-// without. What a new request finds in host memory after its prefix on the
-// device is fetched before the request is admitted.
+// An evicted block is copied to host memory. Its slot on the device is free after the copy, too late for the
+// allocation that caused the eviction. If a new request finds blocks in host memory after its prefix on the device,
+// they are fetched before it is admitted.
 type tiered struct {
 	*blocks.Host
 	*supply
 	core   *Core
-	idle   blocks.Lineage // free blocks on the device
-	seats  []seat         // by slot
-	pinned []int32        // see Fetch
+	idle   blocks.Lineage // inactive blocks on the device
+	seats  []seat         // indexed by slot
+	pinned []int32        // used by Fetch
 
-	reserved int // places on the device kept for fetches
-	dragged  int // see noteProgress
+	reserved int // number of blocks on the device reserved for fetches
+	dragged  int // counted by noteProgress
 }
 
-// seat is what a tiered pool keeps for a request.
+// seat is the data of a request in a tiered pool.
 type seat struct {
-	held    []blocks.ID // the full blocks it holds: the first of its list
-	fetched []stretch   // fetched for it, ascending and apart
+	held    []blocks.ID // full blocks that the request holds, from the start of its list
+	fetched []stretch   // ranges of fetched blocks, ascending and disjoint
 }
 
-// stretch is blocks from..to-1 of a request's list.
+// stretch is the range of blocks from..to-1 in the list of a request.
 type stretch struct{ from, to int }
 
 func newTiered(c *Core) *tiered {
@@ -43,15 +41,15 @@ func newTiered(c *Core) *tiered {
 	return &tiered{Host: h, supply: &c.supply, core: c, idle: blocks.NewLineage(h.Catalog)}
 }
 
-// Begin brings the pool to now, the start of the pass p.
+// Begin processes the transfers that have ended by now, the start of pass p.
 func (o *tiered) Begin(now sim.Time, p *scheduler.Pass) []slot {
 	copied, fetched := o.Host.Begin(now, p)
 	o.free += len(copied)
 	return o.Arrive(fetched, o.cacheFetched)
 }
 
-// cacheFetched puts the blocks of a fetch in the places kept for them, held by
-// no request; requests that came to the device meanwhile only free theirs.
+// cacheFetched stores the blocks of a fetch in their reserved slots on the device, without holders. If a block was
+// stored on the device meanwhile, its slot is freed.
 func (o *tiered) cacheFetched(f *blocks.Fetch) {
 	k := &o.core.capture
 	for _, b := range f.Blocks {
@@ -84,8 +82,8 @@ func (o *tiered) Cached(s slot) int {
 	return r.full
 }
 
-// useBlocks gives s the blocks from..to-1 of its list and returns how many it
-// got. Cached ones stand first: a block is cached only after those before it.
+// useBlocks allocates blocks from..to-1 of the list of s and returns how many it allocated. Cached blocks are first,
+// because a block is cached only after all blocks before it.
 func (o *tiered) useBlocks(s slot, from, to int) int {
 	c, r := o.core, &o.core.requests[s]
 	t := o.seatOf(s)
@@ -115,15 +113,14 @@ func (o *tiered) useBlocks(s slot, from, to int) int {
 	return at - from
 }
 
-// openBlock gives s a block for the tokens after its full ones.
+// openBlock allocates a block for the tokens after the full blocks of s.
 func (o *tiered) openBlock(s slot) bool {
 	full := o.core.requests[s].full
 	return o.useBlocks(s, full, full+1) == 1
 }
 
-// takeBlocks gets up to n places on the device, free ones first. For the rest
-// it evicts cached blocks; the place of one that host memory has already, or is
-// being sent, serves at once.
+// takeBlocks allocates up to n blocks on the device, free blocks first. Then it evicts cached blocks. The slot of an
+// evicted block is available at once if host memory has the block already, or is receiving it.
 func (o *tiered) takeBlocks(n int) int {
 	got := min(n, o.free)
 	o.free -= got
@@ -147,8 +144,8 @@ func (o *tiered) takeBlocks(n int) int {
 	return got
 }
 
-// storeBlock puts block i of r, held by r, in a place on the device that was
-// taken. before are the blocks that r holds.
+// storeBlock stores block i of r in an allocated slot of the device, with r as the holder. before are the previous
+// blocks of r.
 func (o *tiered) storeBlock(r *request, i int, before []blocks.ID) blocks.ID {
 	parent := blocks.NoBlock
 	if i > 0 && o.core.cfg.PrefixCaching {
@@ -167,7 +164,7 @@ func (o *tiered) storeBlock(r *request, i int, before []blocks.ID) blocks.ID {
 	return b
 }
 
-// holdBlock adds a holder to b, which is on the device.
+// holdBlock adds a holder to b, which must be on the device.
 func (o *tiered) holdBlock(b blocks.ID) {
 	k := o.Catalog.At(b)
 	if k.Holders == 0 {
@@ -177,7 +174,7 @@ func (o *tiered) holdBlock(b blocks.ID) {
 	k.Holders++
 }
 
-// letGoBlock takes a holder from b.
+// letGoBlock removes a holder from b.
 func (o *tiered) letGoBlock(b blocks.ID) {
 	k := o.Catalog.At(b)
 	if k.Holders--; k.Holders == 0 {
@@ -186,7 +183,7 @@ func (o *tiered) letGoBlock(b blocks.ID) {
 	}
 }
 
-// promotePartial enters the last full block of s, until now its partial one.
+// promotePartial stores the last full block of s, which was a partial block before.
 func (o *tiered) promotePartial(s slot) {
 	t, r := o.seatOf(s), &o.core.requests[s]
 	r.part = false
@@ -195,7 +192,7 @@ func (o *tiered) promotePartial(s slot) {
 	o.core.capture.notePromoted(r)
 }
 
-// Release releases every block s holds, last to first.
+// Release releases all blocks of s, last to first.
 func (o *tiered) Release(s slot) {
 	t := o.seatOf(s)
 	if r := &o.core.requests[s]; o.core.heldBlocks(r) > r.full {
@@ -207,7 +204,7 @@ func (o *tiered) Release(s slot) {
 	t.held = t.held[:0]
 }
 
-// Forget drops what is kept for s, which holds nothing and is gone.
+// Forget removes the data of s, which has left and holds no blocks.
 func (o *tiered) Forget(s slot) {
 	t := o.seatOf(s)
 	t.fetched = t.fetched[:0]
@@ -215,12 +212,12 @@ func (o *tiered) Forget(s slot) {
 	o.Abandon(s)
 }
 
-// nameOf returns the content of block i of r's list, a full one.
+// nameOf returns the name of full block i of r.
 func (o *tiered) nameOf(r *request, i int) blocks.Name {
 	return blocks.NameOf(o.core.cfg.Tree, r.path, r.shared, r.id, i)
 }
 
-// findBlock returns block i of r's list when it is cached on the device.
+// findBlock returns block i of r if it is cached on the device, otherwise blocks.NoBlock.
 func (o *tiered) findBlock(r *request, i int) blocks.ID {
 	b := o.Catalog.Find(o.nameOf(r, i))
 	if b != blocks.NoBlock && !o.Catalog.At(b).OnDevice {
@@ -237,8 +234,8 @@ func (o *tiered) seatOf(s slot) *seat {
 	return &o.seats[s]
 }
 
-// noteResidency notes for the router's index that block b is now the last of
-// its node, or, when gone, that the one before is.
+// noteResidency records for the router's index that block b is now the last cached block of its node. If gone is set,
+// the block before b is.
 func (o *tiered) noteResidency(b blocks.ID, gone bool) {
 	n, last, ok := o.Catalog.At(b).Name.Node()
 	if !ok {

@@ -10,9 +10,8 @@ import (
 	"github.com/replay-llm/replay/scheduler/vllm/reference"
 )
 
-// The transcripts of the reference's rules. A core line also knows fifo (the
-// request admitted first is preempted), and host=N blocks of host memory, 4 ms a
-// block each way.
+// Transcripts of the reference's rules. A core line also supports fifo (preempt the request admitted first) and
+// host=N blocks of host memory, with 4 ms per block and direction.
 func TestTranscripts(t *testing.T) {
 	schedulertest.RunTranscripts(t, "testdata", func(e *schedulertest.Engine) (scheduler.Core, error) {
 		c := suiteConfig(e.Setup)

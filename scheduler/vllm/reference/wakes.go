@@ -2,12 +2,12 @@ package reference
 
 import "fmt"
 
-// wake is a step and the slot of the request that wakes in it, in one word that sorts by step. A heap of such words
-// costs two thirds of a heap of pairs, and is a large part of the cost of a decode pass.
+// wake combines a step and the slot of the request that wakes in it, in one word that sorts by step. A heap of such
+// words has two thirds of the size of a heap of pairs. The heap is a large part of the cost of a decode pass.
 type wake uint64
 
-// slotBits is enough for every slot, which is an int32 of at least 0, and leaves
-// 33 bits for steps: more than eight thousand million passes of one worker.
+// slotBits is the number of bits of a slot, an int32 >= 0. It leaves 33 bits for steps, more than 8 * 10^9 passes of
+// one worker.
 const slotBits = 31
 
 func newWake(step int64, s slot) wake {

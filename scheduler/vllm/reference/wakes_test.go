@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A wake holds every slot and 2^33 steps; more is refused.
+// TestWakes checks that wakes store all slots and steps up to 2^33-1, and that larger steps panic.
 func TestWakes(t *testing.T) {
 	for _, step := range []int64{0, 1, 1<<33 - 1} {
 		for _, s := range []slot{0, 1, 1 << 24, math.MaxInt32} {

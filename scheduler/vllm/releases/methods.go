@@ -6,20 +6,19 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// Method is a method of vLLM's speculative_config: what the scheduler does for it, and how the
-// releases schedule with it.
+// Method is a method of vLLM's speculative_config, with the work of the scheduler and the support by release.
 type Method struct {
 	Name string
 	Kind scheduler.Drafter
-	// The first release that can schedule asynchronously with it, and the first that does so by default; laterThanAll if there is
-	// none.
+	// First release that supports asynchronous scheduling with the method, and first release that uses it by default.
+	// The value is laterThanAll if there is none.
 	can, does [2]int
 }
 
-// laterThanAll returns a release later than any.
+// laterThanAll returns a version later than all releases.
 func laterThanAll() [2]int { return [2]int{1 << 30, 0} }
 
-// Methods returns all that are known.
+// Methods returns all known methods.
 func Methods() []Method {
 	return []Method{
 		{Name: "eagle", Kind: scheduler.ByHead}, {Name: "eagle3", Kind: scheduler.ByHead}, {Name: "mtp", Kind: scheduler.ByHead},
@@ -29,15 +28,14 @@ func Methods() []Method {
 	}
 }
 
-// FindMethod returns the method of that name, which must be one of Methods.
+// FindMethod returns the method with that name, which must be in Methods.
 func FindMethod(name string) Method {
 	all := Methods()
 	return all[slices.IndexFunc(all, func(m Method) bool { return m.Name == name })]
 }
 
-// Asynchronous reports whether the releases of a profile schedule asynchronously with m where
-// nothing is said of it, and whether they can. A name that is none of a profile stands for the
-// newest.
+// Asynchronous reports whether the releases of a profile schedule asynchronously with m by default, and whether they
+// support it. An unknown profile counts as the newest profile.
 func (m *Method) Asynchronous(profile string) (does, can bool) {
 	k := findProfile(profile)
 	if k == nil {

@@ -1,4 +1,4 @@
-// Package releases has the rules of vLLM's schedulers by release, and the limits and checks of its servers.
+// Package releases has the rules of vLLM's schedulers by release, and the limits and checks of vLLM's servers.
 //
 // Read profiles.go, then release.go, server.go and methods.go.
 package releases
@@ -11,19 +11,18 @@ import (
 	"github.com/replay-llm/replay/scheduler/vllm/ranks"
 )
 
-// profile is what a range of releases of vLLM does: the rules they follow, and the limits
-// of their servers.
+// profile describes a range of vLLM releases: their scheduler rules, and the limits of their servers.
 type profile struct {
 	name  string
-	from  [2]int // the first release known to follow them
+	from  [2]int // first release known to follow the rules
 	rules vllm.Rules
-	large bool // ServerLimits has more for GPUs of 160 GiB
+	large bool // ServerLimits are higher on GPUs with at least 160 GiB
 	start Start
-	// compared lists the releases of which the scheduler did the same as these rules.
+	// compared lists the releases with schedulers that behaved like these rules in comparisons.
 	compared []string
 }
 
-// knownProfiles lists the known profiles, the oldest first.
+// knownProfiles returns the known profiles, oldest first.
 func knownProfiles() []profile {
 	oldest, early := Start{Medusa: true, NoSlots: true, TimesYarn: true}, Start{Medusa: true, SeqSlots: true, TimesYarn: true}
 	later, scaled := Start{Medusa: true, LongBounded: true, TimesYarn: true}, Start{Medusa: true, LongBounded: true}
@@ -44,17 +43,17 @@ func knownProfiles() []profile {
 	}
 }
 
-// newestProfile stands for the newest profile that is known.
+// newestProfile is an alias of the newest known profile.
 const newestProfile = "vllm"
 
-// Newest returns the name of the newest set of rules that is known.
+// Newest returns the name of the newest known profile.
 func Newest() string {
 	all := knownProfiles()
 	return all[len(all)-1].name
 }
 
-// Release returns the first release of vLLM that follows a set of rules, such as 0.33.0; for an unknown name the newest
-// known one.
+// Release returns the first release of vLLM with the rules of a profile, for example 0.33.0. For an unknown name it
+// returns the release of the newest profile.
 func Release(name string) string {
 	k := findProfile(name)
 	if k == nil {
@@ -125,7 +124,7 @@ func Rules033() vllm.Rules {
 	return r
 }
 
-// Profiles returns the names of the sets of rules that users may ask for.
+// Profiles returns the names of the sets of rules that users can select.
 func Profiles() []string {
 	names := []string{"reference"}
 	for _, k := range knownProfiles() {
@@ -134,14 +133,15 @@ func Profiles() []string {
 	return append(names, newestProfile)
 }
 
-// RanksHost reports whether the releases of a profile keep host memory by rank, as in vllm.Config.RankedHost. A name without a
-// profile stands for the newest.
+// RanksHost reports whether the releases of a profile evict from host memory by rank, like vllm.Config.RankedHost. An
+// unknown name counts as the newest profile.
 func RanksHost(name string) bool {
 	k := findProfile(name)
 	return k == nil || slices.Compare(k.from[:], []int{0, 33}) >= 0
 }
 
-// RanksOf returns what the releases of a profile do with data-parallel ranks. A name that is none of a profile stands for the newest.
+// RanksOf returns the rules of data-parallel ranks in the releases of a profile. An unknown name counts as the newest
+// profile.
 func RanksOf(name string) ranks.Rules {
 	from := []int{0, 33}
 	if k := findProfile(name); k != nil {

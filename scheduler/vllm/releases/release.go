@@ -12,15 +12,14 @@ import (
 	"github.com/replay-llm/replay/scheduler/vllm"
 )
 
-// Nearest returns the name of the set of rules that a release of vLLM, as 0.20.2,
-// follows as far as is known: the newest of no later release, or else the oldest.
+// Nearest returns the name of the most likely profile of a vLLM release such as 0.20.2. That is the newest profile
+// that begins no later than the release, or else the oldest profile.
 func Nearest(version string) string { return nearestProfile(version).name }
 
-// RulesOf returns the rules of Nearest.
+// RulesOf returns the rules of the profile that Nearest names.
 func RulesOf(version string) vllm.Rules { return nearestProfile(version).rules }
 
-// nearestProfile returns the newest profile that begins no later than a release, or else the
-// oldest.
+// nearestProfile returns the newest profile that begins no later than a release, or else the oldest profile.
 func nearestProfile(version string) profile {
 	all := knownProfiles()
 	nearest := all[0]
@@ -33,8 +32,8 @@ func nearestProfile(version string) profile {
 	return nearest
 }
 
-// parseRelease returns the release that a name of a set of rules has in it, as 0.29.1 in
-// vllm-0.29.1; false where it has none.
+// parseRelease returns the release in the name of a set of rules, for example 0.29.1 in vllm-0.29.1. ok is false if
+// there is none.
 func parseRelease(name string) (version string, ok bool) {
 	version, ok = strings.CutPrefix(name, newestProfile+"-")
 	var parts [2]int
@@ -42,8 +41,8 @@ func parseRelease(name string) (version string, ok bool) {
 	return version, ok && n == 2
 }
 
-// ParseRelease returns the name of a set of rules in a JSON string, if it is that of a release,
-// as "vllm-0.29.1".
+// ParseRelease returns the name of a set of rules in a JSON string, for example "vllm-0.29.1". ok is false if the
+// name does not contain a release.
 func ParseRelease(text string) (name string, ok bool) {
 	name, err := strconv.Unquote(text)
 	if err != nil {
@@ -53,13 +52,13 @@ func ParseRelease(text string) (name string, ok bool) {
 	return name, ok
 }
 
-// listCompared reports whether the scheduler of a release was compared with the rules of Nearest.
+// listCompared reports whether the scheduler of a release was compared with the rules of its profile.
 func listCompared(version string) bool {
 	return slices.Contains(nearestProfile(version).compared, version)
 }
 
-// RulesName returns the value of scheduler_profile for a release: the name of its rules, or of the release itself if it
-// was not compared.
+// RulesName returns the value of scheduler_profile for a release. That is the name of its profile, or the name of the
+// release if it was not compared.
 func RulesName(version string) string {
 	name := newestProfile + "-" + version
 	if _, ok := parseRelease(name); !ok || listCompared(version) {
@@ -68,8 +67,8 @@ func RulesName(version string) string {
 	return name
 }
 
-// Uncertainty returns the uncertainty of a name of scheduler_profile: for a release that was not compared, its rules
-// and their differences to the next ones. It is "" for all other names.
+// Uncertainty returns a text about the uncertainty of a scheduler_profile. For a release that was not compared it
+// names the rules in use and the differences to the next profile. For other names it returns "".
 func Uncertainty(name string) string {
 	version, ok := parseRelease(name)
 	if !ok || listCompared(version) || NameProfile(name) == name {
@@ -84,8 +83,7 @@ func Uncertainty(name string) string {
 	return text
 }
 
-// listDifferences returns the names of the rules in which two profiles differ, as scheduler_rules
-// has them.
+// listDifferences returns the names of rules in which two profiles differ, as in scheduler_rules.
 func listDifferences(a, b profile) (names []string) {
 	x, y := reflect.ValueOf(a.rules), reflect.ValueOf(b.rules)
 	for i := range x.NumField() {
@@ -99,7 +97,7 @@ func listDifferences(a, b profile) (names []string) {
 	return names
 }
 
-// snakeCase returns the key of a field of Rules.
+// snakeCase returns the JSON key of a field of Rules.
 func snakeCase(name string) string {
 	var b strings.Builder
 	for i, r := range name {
@@ -111,8 +109,7 @@ func snakeCase(name string) string {
 	return b.String()
 }
 
-// ParseProfile returns the set of rules of the given name; "" is the
-// reference's.
+// ParseProfile returns the rules of the profile with that name; "" means the reference.
 func ParseProfile(name string) (vllm.Rules, error) {
 	if k := findProfile(name); k != nil {
 		return k.rules, nil
@@ -123,8 +120,7 @@ func ParseProfile(name string) (vllm.Rules, error) {
 	return vllm.Rules{}, excerpt.Errorf("scheduler_profile is %q, must be %s", name, strings.Join(Profiles(), " or "))
 }
 
-// NameProfile returns the name of a set of rules of vLLM's own by one of its names, "" if
-// there is none.
+// NameProfile returns the name of the vLLM profile that a name or alias selects, or "" if there is none.
 func NameProfile(name string) string {
 	if k := findProfile(name); k != nil {
 		return k.name
@@ -132,7 +128,7 @@ func NameProfile(name string) string {
 	return ""
 }
 
-// findProfile returns the profile of a name, nil if there is none.
+// findProfile returns the profile that a name or alias selects, or nil if there is none.
 func findProfile(name string) *profile {
 	if name == newestProfile {
 		name = Newest()

@@ -6,11 +6,11 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// ServerBlock is the tokens of a KV block of a vLLM server where nothing is said.
+// ServerBlock is the default number of tokens per KV block in a vLLM server.
 const ServerBlock = 16
 
-// ServerLimits returns the default token budget and number of requests of a vLLM server of the releases of a profile:
-// by the name of the GPU and its memory in GiB.
+// ServerLimits returns the defaults of max_num_batched_tokens and max_num_seqs in the releases of a profile. They
+// depend on the name of the GPU and its memory in GiB.
 func ServerLimits(profile, gpu string, memory float64) (batchedTokens, seqs int) {
 	k := findProfile(profile)
 	switch {
@@ -23,18 +23,18 @@ func ServerLimits(profile, gpu string, memory float64) (batchedTokens, seqs int)
 	}
 }
 
-// Start is what the releases of a profile check when a server starts, and the settings that they have.
+// Start describes the checks and settings at the start of a server in the releases of a profile.
 type Start struct {
-	ActiveSeqs  bool // max_num_active_seqs
-	Medusa      bool // the method medusa of speculative_config
-	LongBounded bool // long_prefill_token_threshold is at most the longest sequence
-	NoSlots     bool // a draft model may take all tokens of a pass, which counts as none
-	SeqSlots    bool // a draft model takes a token of each pass for every request at once
-	TimesYarn   bool // the longest sequence of a model with YaRN is the original one times the factor
-	Lookahead   bool // a pass has more tokens than a request has drafts
+	ActiveSeqs  bool // max_num_active_seqs is supported
+	Medusa      bool // the method medusa of speculative_config is supported
+	LongBounded bool // long_prefill_token_threshold must not exceed the maximum sequence length
+	NoSlots     bool // drafts of a draft model may use the whole budget of a pass; a remaining budget of 0 counts as no limit
+	SeqSlots    bool // a draft model uses one token of each pass for each of max_num_seqs requests
+	TimesYarn   bool // the maximum sequence length with YaRN is the original length times the factor
+	Lookahead   bool // a pass must have more tokens than a request has drafts
 }
 
-// StartOf returns what the releases of a profile check; ok reports whether it is known.
+// StartOf returns the checks and settings of the releases of a profile; ok reports whether the profile is known.
 func StartOf(profile string) (s Start, ok bool) {
 	if k := findProfile(profile); k != nil {
 		return k.start, true
@@ -42,8 +42,8 @@ func StartOf(profile string) (s Start, ok bool) {
 	return s, false
 }
 
-// DraftSlots returns the tokens of a pass that a server reserves for drafts when it starts, by the numbers of drafts
-// and of requests at once; Unlimited without a limit of requests.
+// DraftSlots returns the number of tokens per pass that a starting server reserves for drafts. drafts is the number
+// per request, and seqs is max_num_seqs, or Unlimited.
 func (s *Start) DraftSlots(method scheduler.Drafter, drafts, seqs int) int {
 	switch {
 	case s.Lookahead && method != scheduler.ByLookup:

@@ -1,4 +1,4 @@
-// Package residency counts the KV blocks of each node of a tree of prompts that an engine has cached.
+// Package residency counts the cached KV blocks of an engine for each node of a prompt tree.
 package residency
 
 import (
@@ -10,23 +10,25 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// Nodes counts the cached blocks of each node of the tree, where scheduler.CaptureResidency is asked for. A request
-// holds all blocks before one that it holds and releases them after it, so that those of a node come and go in order.
+// Nodes counts the cached blocks of each node of the tree, for scheduler.CaptureResidency. Requests allocate their
+// blocks in order and release them in reverse order. So the blocks of a node are cached in order and evicted in
+// reverse order.
 type Nodes struct {
 	tree    *prompt.Tree
 	perNode int64
 	blocks  []int32
-	node    int   // the latest that was noted
-	first   int64 // its first block
+	node    int   // node of the latest call
+	first   int64 // first block of that node
 }
 
-// New returns counts of the nodes of tree.
+// New returns empty counts for the nodes of tree.
 func New(tree *prompt.Tree) *Nodes {
 	per := int64(tree.PerNode())
 	return &Nodes{tree: tree, perNode: per, first: -1 - per}
 }
 
-// NoteEvicted notes in out that a number of blocks with keys from one on is evicted, the last of them first.
+// NoteEvicted reports the eviction of a number of blocks with consecutive keys to out. The last block is evicted
+// first.
 func (n *Nodes) NoteEvicted(out *scheduler.Pass, key int64, blocks int32) {
 	for end := key + int64(blocks); end > key; {
 		first := max(key, (end-1)/n.perNode*n.perNode)
@@ -35,8 +37,8 @@ func (n *Nodes) NoteEvicted(out *scheduler.Pass, key int64, blocks int32) {
 	}
 }
 
-// Note notes in out that the content of a key, the first or last copy of it, is evicted, with -1, or cached, and that after it likewise,
-// as much in all.
+// Note reports to out that the content at a key and after it is cached (by > 0) or evicted (by < 0). by is the number
+// of blocks. Only the first or last copy of a content counts.
 func (n *Nodes) Note(out *scheduler.Pass, key int64, by int32) {
 	if key < 0 {
 		return

@@ -1,98 +1,98 @@
-// Package rules names the choices between vLLM's own scheduler and the reference simulator, one by one.
+// Package rules names the differences between vLLM's scheduler and the reference simulator, one by one.
 package rules
 
-// Rules chooses, rule by rule, between vLLM's own scheduler and the reference
-// simulator (false, 0). What releases of vLLM follow are the rows of
-// package releases; each is a value of Rules.
+// Rules selects, rule by rule, the behavior of vLLM's scheduler or of the reference simulator (false, 0). Package
+// releases has a value of Rules for each range of vLLM releases.
 //
-// Rules that are all as in the reference are followed by the package reference;
-// any other choice is followed by this one, with each rule as set.
+// Package reference implements the zero value. All other values are implemented by package vllm, including rules that
+// are not set.
 type Rules struct {
-	// MixedStep runs prompt chunks and decodes in one forward pass of one
-	// duration; otherwise prefill comes first, then decode, each with its own.
+	// MixedStep runs prompt chunks and decodes in one forward pass. Otherwise prefill runs first and decode second,
+	// each with a separate duration.
 	MixedStep bool
-	// BudgetGate admits requests only while tokens are left in the budget; otherwise the head of the line is tried with
-	// none left, and is admitted if it needs none.
+	// BudgetGate admits requests only while the budget has tokens left. Otherwise the first waiting request is tried
+	// with an empty budget, too, and is admitted if it needs no tokens.
 	BudgetGate bool
-	// RecomputeLast computes at least one token of a prompt that is cached as a
-	// whole; otherwise such a prompt costs nothing.
+	// RecomputeLast computes at least one token of a fully cached prompt. Otherwise a fully cached prompt needs no
+	// computation.
 	RecomputeLast bool
-	// AdmitIdle admits the head of the line into blocks that no request holds and lets it wait otherwise; otherwise running
-	// requests are preempted for it.
+	// AdmitIdle admits the first waiting request only if enough blocks are free. Otherwise running requests are
+	// preempted for it.
 	AdmitIdle bool
-	// ReserveWhole admits a request only when all of its known tokens would fit;
-	// otherwise when its first chunk does. Read with AdmitIdle only.
+	// ReserveWhole admits a request only if all of its known tokens fit. Otherwise it is enough if the first chunk
+	// fits. ReserveWhole is used with AdmitIdle only.
 	ReserveWhole bool
-	// WholeAllocation takes all blocks of a chunk or none, and the block of a token when it is fed back. Otherwise the
-	// free blocks serve a part of the chunk, and the block of a token is taken with the pass that samples it.
+	// WholeAllocation allocates all blocks of a chunk or none, and the block of an output token in the next pass,
+	// where the token is an input. Otherwise free blocks are used for a part of the chunk, and the block of a token
+	// is allocated in the pass that samples it.
 	WholeAllocation bool
-	// OneQueue evicts by time of release, cached or not; otherwise blocks that
-	// were never cached go first.
+	// OneQueue evicts blocks by time of release, cached or not. Otherwise blocks that were never cached are allocated
+	// first.
 	OneQueue bool
-	// NullBlock keeps one block of the pool out of use.
+	// NullBlock reserves one block of the pool, which requests cannot use.
 	NullBlock bool
-	// LastVictim preempts the last of the running requests; otherwise the one
-	// that Config.Preemption names.
+	// LastVictim preempts the last running request. Otherwise Config.Preemption selects the request.
 	LastVictim bool
-	// PastSelf continues with the next of the running requests after one that lost its own
-	// place; otherwise it is the last that gets tokens. If it is the last of the running, as with first come, first served, no
-	// request follows.
+	// PastSelf plans the next running request after a request was preempted for lack of blocks for its next tokens.
+	// Otherwise no further running request gets tokens in the pass. With first come, first served, such a request is
+	// always the last one running.
 	PastSelf bool
-	// KeepNext gives the request after one that preempted its turn; otherwise, by priority,
-	// as many requests after it get nothing in the pass as lost a place in front of it
-	// without tokens in this pass.
+	// KeepNext plans the request after a request that preempted another request. Otherwise, by priority, requests are
+	// skipped in this pass: one for each preempted request in front that had no tokens in the pass.
 	KeepNext bool
-	// TwoInFlight plans a pass while the one before it runs; otherwise when that
-	// has ended.
+	// TwoInFlight plans a pass while the previous pass runs. Otherwise passes are planned after the previous pass has
+	// ended.
 	TwoInFlight bool
-	// LongPrefillTokens is the most a pass computes of one request; 0: no limit.
+	// LongPrefillTokens is the maximum number of tokens that a pass computes of one request; 0: no limit.
 	LongPrefillTokens int
-	// WholeAlone does not hold the only request, running or waiting, to
-	// LongPrefillTokens.
+	// WholeAlone exempts a request from LongPrefillTokens if it is the only request, running or waiting.
 	WholeAlone bool
-	// Watermark is the share of the pool, from 0 to 1, that admissions leave free while any request runs.
+	// Watermark is the share of the pool, from 0 to 1, that admission keeps free while any request runs.
 	Watermark float64
-	// EmptyPassMs is how long the engine sleeps after a pass that was planned with nothing
-	// to compute, while requests are unfinished, in ms.
+	// EmptyPassMs is the time in ms for which the engine sleeps after an empty plan while requests are unfinished.
 	EmptyPassMs int
-	// EmptyPassIdle has it sleep too when it has nothing left to do.
+	// EmptyPassIdle makes the engine sleep after an empty plan even if no requests are left.
 	EmptyPassIdle bool
-	// NameAtEnd makes a block that the last computed token of an answer fills one
-	// that can be found when the request ends; otherwise it never is.
+	// NameAtEnd names the block that the last computed token of an answer completes, when the request ends, so that
+	// lookups can find it. Otherwise this block is never named.
 	NameAtEnd bool
-	// WindowBound admits a request if groups with windows have room for the blocks that they hold of it at once;
-	// otherwise if they have room for all its blocks.
+	// WindowBound admits a request if groups with windows have room for the blocks that they need of it at once.
+	// Otherwise they must have room for all its blocks.
 	WindowBound bool
-	// WindowLag keeps a block that tokens of a running pass attend to; otherwise it is
-	// given up when they are planned.
+	// WindowLag keeps blocks that tokens of a running pass attend to. Otherwise such blocks are released when the
+	// tokens are planned.
 	WindowLag bool
-	// DraftRoom gives a request its room for drafts with its prompt; otherwise with its
-	// first drafts.
+	// DraftRoom reserves room for the drafts of a request together with its prompt. Otherwise room is reserved with
+	// the first drafts.
 	DraftRoom bool
-	// NameAccepted names blocks that accepted drafts fill when the request is preempted or ends, also with one pass in
-	// flight; otherwise only with TwoInFlight.
+	// NameAccepted names the blocks that accepted drafts complete when a request is preempted or ends, even with one
+	// pass in flight. Otherwise they are named only with TwoInFlight.
 	NameAccepted bool
-	// PadDrafts gives a request that is admitted with one token to compute drafts that are
-	// none, so that it looks like one that decodes.
+	// PadDrafts adds empty drafts to a request that is admitted with one token to compute, so that it looks like a
+	// decoding request.
 	PadDrafts bool
-	// PadAlone does so too if no other request is in the pass and the rest was cached.
+	// PadAlone makes PadDrafts apply to a request without other requests in the pass, too, if all its other tokens
+	// were cached.
 	PadAlone bool
-	// DraftSlots takes a token of the budget of a pass for each request in it if a draft model computes, too.
+	// DraftSlots reserves one token of the budget for each request in the pass if drafts are computed by a draft
+	// model.
 	DraftSlots bool
-	// DraftBudget leaves a token of the budget of a pass for each of MaxSeqs requests, present or not, if a draft model computes,
-	// too.
+	// DraftBudget reserves one token of the budget for each of MaxSeqs requests, present or not, if drafts are
+	// computed by a draft model.
 	DraftBudget bool
-	// SkipDrafts makes no drafts after a pass if none of its requests can use them; otherwise the drafter runs after every pass.
+	// SkipDrafts skips the drafter after a pass if none of its requests can use drafts. Otherwise the drafter runs
+	// after every pass.
 	SkipDrafts bool
-	// HashAhead names a block by the token after it, too, where the drafter reads hidden states;
-	// otherwise the last block that a request finds is computed again.
+	// HashAhead makes the name of a block depend on the next token, too, if the drafter reads hidden states.
+	// Otherwise the last block that a request finds is computed again.
 	HashAhead bool
-	// OwnInterval holds Config.PrefillInterval for an engine alone; otherwise it has no effect.
+	// OwnInterval applies Config.PrefillInterval to engines without data-parallel ranks. Otherwise it has no effect
+	// there.
 	OwnInterval bool
-	// FirstTokenFree makes a prompt's first token part of the pass that covers
-	// it; otherwise it counts as a decode in that pass too.
+	// FirstTokenFree makes the first token of a prompt part of the pass that completes the prompt. Otherwise the
+	// token counts as a decode in that pass, too.
 	FirstTokenFree bool
 }
 
-// Reference reports whether every choice is the reference's.
+// Reference reports whether all rules are the reference's.
 func (r Rules) Reference() bool { return r == Rules{} }

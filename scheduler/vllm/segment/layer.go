@@ -6,20 +6,20 @@ import (
 	"github.com/replay-llm/replay/internal/invariant"
 )
 
-// Layer is what can be found of a node, or of the blocks that only one request can
-// name. Blocks count from the start of the request.
+// Layer lists the segments in which lookups find the blocks of a node, or the blocks that only one request can find.
+// Block numbers count from the start of the request.
 type Layer struct {
-	End         int32 // of the blocks that can be found; 0 if there are none
-	First, Last ID    // that are found, in order, up to End
-	Copies      ID    // that are found once these are evicted, by when they were named
+	End         int32 // end of the blocks that lookups find; the first block number if there are none
+	First, Last ID    // first and last segment that lookups find, in order of blocks
+	Copies      ID    // first of the copies, in the order in which they were named; lookups find copies after the other segments are evicted
 }
 
-// NewLayer returns a layer of which nothing can be found, from its first block on.
+// NewLayer returns an empty layer with that first block number.
 func NewLayer(start int32) Layer {
 	return Layer{End: start, First: None, Last: None, Copies: None}
 }
 
-// InsertAbove puts a segment after another of a layer, among those found or the copies.
+// InsertAbove inserts i after below in a layer, among the found segments or among the copies.
 func (t *Store) InsertAbove(l *Layer, below, i ID) {
 	b, s := t.At(below), t.At(i)
 	s.Below, s.Above, s.IsCopy = below, b.Above, b.IsCopy
@@ -31,7 +31,7 @@ func (t *Store) InsertAbove(l *Layer, below, i ID) {
 	b.Above = i
 }
 
-// Remove takes a segment out of its layer.
+// Remove removes a segment from its layer.
 func (t *Store) Remove(l *Layer, i ID) {
 	s := t.At(i)
 	switch {
@@ -49,7 +49,7 @@ func (t *Store) Remove(l *Layer, i ID) {
 	}
 }
 
-// AppendCopy puts i behind all other copies of a layer.
+// AppendCopy appends i to the copies of a layer.
 func (t *Store) AppendCopy(l *Layer, i ID) {
 	if l.Copies == None {
 		l.Copies = i
@@ -63,8 +63,9 @@ func (t *Store) AppendCopy(l *Layer, i ID) {
 	t.At(i).Below = last
 }
 
-// FindCopy returns the first copy that has block to-1, and the block from which on it is the first to have them; None,
-// and the block from which on no copy has any.
+// FindCopy returns the first copy that contains block to-1. It also returns the first block, at least from, from which
+// on this is the first copy. If no copy contains block to-1, FindCopy returns None and the end of the last copy before
+// that block, at least from.
 func (t *Store) FindCopy(l *Layer, from, to int32) (ID, int32) {
 	for i := l.Copies; i != None; i = t.At(i).Above {
 		switch s := t.At(i); {
@@ -80,7 +81,7 @@ func (t *Store) FindCopy(l *Layer, from, to int32) (ID, int32) {
 	return None, from
 }
 
-// Fault returns the difference between the index of a layer and its segments; "" if there is none.
+// Fault returns a difference between the index of a layer and its segments, or "" if there is none.
 func (t *Store) Fault(l *Layer, of Owner, start int32) string {
 	at, below := start, None
 	for i := l.First; i != None; i = t.At(i).Above {

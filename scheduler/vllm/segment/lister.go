@@ -10,7 +10,7 @@ type Lister struct {
 	Store  *Store
 	Tree   *prompt.Tree
 	All    []scheduler.CachedBlocks
-	Bottom prompt.NodeID // the node of the first block of the last of All
+	Bottom prompt.NodeID // node of the first block of the last element of All
 }
 
 // Add appends segment i.
@@ -38,8 +38,7 @@ func (l *Lister) Add(i ID) {
 	l.All, l.Bottom = append(l.All, scheduler.CachedBlocks{Node: node, From: s.Lo, To: s.Hi, Copy: rank}), node
 }
 
-// rankCopy returns 1 more than the number of copies of one content that are found before copy i; 0 when it
-// is no copy.
+// rankCopy returns 1 + the number of copies of the same content in front of copy i, or 0 if i is not a copy.
 func (t *Store) rankCopy(i ID) int32 {
 	of := t.At(i)
 	if !of.IsCopy {

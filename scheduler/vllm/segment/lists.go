@@ -10,49 +10,48 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// Lists is the segments of a pool for several groups of layers, with the blocks of each prompt node and of each request
-// that can be found in each group.
+// Lists contains the segments of a pool for several groups of layers. Each prompt node and each request has a list
+// per group, with the blocks that lookups can find.
 //
-// The segments of a list stand in the order in which their blocks were named. A block is found
-// in the first of them that has it. A list may have gaps, since layers with windows give up the
-// first blocks of a request before the last.
+// The segments of a list are in the order in which their blocks were named. A block is found in the first segment
+// that contains it. Lists can have gaps, because layers with windows release the first blocks of a request before the
+// last blocks.
 type Lists struct {
 	Store
 	groups  int
-	shift   uint    // an entry has 1 << shift places for lists, at least groups
-	watched int     // the group of which Name and Evict report what can be found; -1: none
-	lists   []Layer // what can be found of an entry in one group, without copies; End is kept where the group is watched
+	shift   uint    // each entry has 1 << shift slots for lists, at least as many as groups
+	watched int     // the group for which Name and Evict report changes; -1: none
+	lists   []Layer // lists by entry and group, without copies; End is maintained in the watched group only
 	entries []entry
 	unused  []Entry
 	nodes   probe.Table[prompt.NodeID, Entry]
-	pieces  []ID // of Release and DropFirst
+	pieces  []ID // segments in Release and DropFirst
 	changes int64
 }
 
-// Entry is a node's or a request's place among the lists, of which it has one for each group.
-// NoEntry has none.
+// Entry refers to the lists of a node or a request, one list per group. NoEntry has no lists.
 type Entry int32
 
-// NoEntry is the entry of a node of which nothing can be found.
+// NoEntry is the entry of nodes without blocks.
 const NoEntry Entry = 0
 
-// entry is what the lists of a node or a request have in common.
+// entry is the common data of the lists of a node or a request.
 type entry struct {
-	node     prompt.NodeID // prompt.None of a request
-	segments int32         // of all groups
-	kept     bool          // the request may name more
-	changed  int64         // the number of the latest change of what can be found
+	node     prompt.NodeID // prompt.None for requests
+	segments int32         // number of segments in all groups
+	kept     bool          // the request has not left and may name more blocks
+	changed  int64         // number of the latest change of the lists
 }
 
-// NewLists returns lists without segments for a number of groups, of which one is watched.
+// NewLists returns empty lists for a number of groups; watched is a group or -1.
 func NewLists(groups, watched int) Lists {
 	return Lists{Store: NewStore(), groups: groups, shift: uint(bits.Len(uint(groups - 1))), watched: watched, nodes: probe.New[prompt.NodeID, Entry](prompt.None)}
 }
 
-// Find returns the entry of a node.
+// Find returns the entry of a node, or NoEntry.
 func (t *Lists) Find(n prompt.NodeID) Entry { return *t.nodes.Get(n) }
 
-// Enter returns the entry of a node, a new one where it has none.
+// Enter returns the entry of a node, and adds it if there is none.
 func (t *Lists) Enter(n prompt.NodeID) Entry {
 	e, isNew := t.nodes.Put(n)
 	if isNew {
@@ -61,7 +60,7 @@ func (t *Lists) Enter(n prompt.NodeID) Entry {
 	return *e
 }
 
-// EnterRequest returns a new entry for the blocks that only one request can name.
+// EnterRequest returns a new entry for the blocks that only one request can find.
 func (t *Lists) EnterRequest() Entry { return t.addEntry(entry{node: prompt.None, kept: true}) }
 
 func (t *Lists) addEntry(x entry) Entry {
@@ -86,13 +85,13 @@ func (t *Lists) noteChange(e Entry) {
 	t.entries[e-1].changed = t.changes
 }
 
-// Changes returns the number of changes of what can be found.
+// Changes returns the number of changes of all lists.
 func (t *Lists) Changes() int64 { return t.changes }
 
 // Changed returns the number of the latest change of an entry.
 func (t *Lists) Changed(e Entry) int64 { return t.entries[e-1].changed }
 
-// Leave gives up the entry of a request that is gone. The entry lasts as long as its segments.
+// Leave marks the entry of a request that has left. The entry is removed with its last segment.
 func (t *Lists) Leave(e Entry) {
 	t.entries[e-1].kept = false
 	t.dropEmpty(e)
@@ -111,21 +110,22 @@ func (t *Lists) dropEmpty(e Entry) {
 
 func (t *Lists) listOf(e Entry, g int) *Layer { return &t.lists[int(e-1)<<t.shift+g] }
 
-// ownerOf returns the owner of the blocks of an entry in a group; parseOwner is its inverse.
+// ownerOf returns the owner of the blocks of an entry in a group. parseOwner is the inverse.
 func (t *Lists) ownerOf(e Entry, g int) Owner { return Owner(int(e-1)<<t.shift + g) }
 
 func (t *Lists) parseOwner(o Owner) (e Entry, g int) {
 	return Entry(o>>t.shift + 1), int(o & (1<<t.shift - 1))
 }
 
-// VisitNodes calls use with every node of which something can be found.
+// VisitNodes calls use with every node that has blocks in a list.
 func (t *Lists) VisitNodes(use func(prompt.NodeID)) {
 	for n := range t.nodes.All() {
 		use(n)
 	}
 }
 
-// Get returns the segment in which a block of an entry is found, and up to which block; None where it cannot be found.
+// Get returns the segment in which lookups find a block of an entry, and the end of the blocks that they find in it.
+// It returns None if the block cannot be found.
 func (t *Lists) Get(e Entry, g int, block int32) (i ID, end int32) {
 	if e == NoEntry {
 		return None, 0
@@ -142,7 +142,7 @@ func (t *Lists) Get(e Entry, g int, block int32) (i ID, end int32) {
 	return None, 0
 }
 
-// ReachUp returns the first block from one on that cannot be found, at most end.
+// ReachUp returns the first block from `from` on that cannot be found, or end if all can.
 func (t *Lists) ReachUp(e Entry, g int, from, end int32) int32 {
 	for from < end {
 		i, to := t.Get(e, g, from)
@@ -154,7 +154,7 @@ func (t *Lists) ReachUp(e Entry, g int, from, end int32) int32 {
 	return end
 }
 
-// ReachDown returns from which block on, at least the given one, all up to end can be found.
+// ReachDown returns the first block, at least from, such that all blocks from there up to end can be found.
 func (t *Lists) ReachDown(e Entry, g int, from, end int32) int32 {
 	for end > from {
 		i, _ := t.Get(e, g, end-1)
@@ -166,7 +166,7 @@ func (t *Lists) ReachDown(e Entry, g int, from, end int32) int32 {
 	return from
 }
 
-// LastBelow returns the end of the last blocks before one, at least from, that can be found; from if there are none.
+// LastBelow returns the end of the last blocks before block that can be found, or from if there are none after from.
 func (t *Lists) LastBelow(e Entry, g int, from, block int32) int32 {
 	if e == NoEntry {
 		return from
@@ -179,8 +179,8 @@ func (t *Lists) LastBelow(e Entry, g int, from, block int32) int32 {
 	return from
 }
 
-// Name makes blocks from one up to another, which one request holds after those in held, ones that can be found. It returns
-// held with them, and whether more can be found of a node in the watched group, up to end.
+// Name names the blocks from `from` up to end of one request, so that lookups can find them. They follow the blocks
+// in held. Name returns held with the new blocks. more is true if end has grown for a node in the watched group.
 func (t *Lists) Name(e Entry, g int, held []Holding, from, end int32) (all []Holding, more bool) {
 	l := t.listOf(e, g)
 	t.noteChange(e)
@@ -207,7 +207,7 @@ func (t *Lists) Name(e Entry, g int, held []Holding, from, end int32) (all []Hol
 	return append(held, Holding{Segment: i, Blocks: end - from}), more
 }
 
-// cut makes the blocks of i from at on another segment, which is found after i.
+// cut moves the blocks of i from block at on into a new segment, which follows i in its list.
 func (t *Lists) cut(i ID, at int32) (upper ID) {
 	upper = t.Split(i, at)
 	s := &t.All[i]
@@ -220,8 +220,8 @@ func (t *Lists) cut(i ID, at int32) (upper ID) {
 	return upper
 }
 
-// Hold adds a holder to the blocks of i from one up to another, which are one segment from then on. It returns
-// held with them, and how many of them were idle.
+// Hold adds a holder to the blocks of i from `from` up to end, which become a separate segment. It returns held with
+// these blocks, and how many of them were idle.
 func (t *Lists) Hold(i ID, held []Holding, from, end int32) (all []Holding, idle int) {
 	if t.All[i].Lo < from {
 		i = t.cut(i, from)
@@ -237,7 +237,7 @@ func (t *Lists) Hold(i ID, held []Holding, from, end int32) (all []Holding, idle
 	s.Holders++
 	if n := len(held); n > 0 && s.Holders == 1 && held[n-1].Segment == s.Below {
 		h, b := &held[n-1], &t.All[s.Below]
-		if b.Holders == 1 && b.Hi == from && b.Size() == int(h.Blocks) { // one holder, which has them all
+		if b.Holders == 1 && b.Hi == from && b.Size() == int(h.Blocks) { // one holder, which holds all blocks of the segment
 			b.Hi = end
 			h.Blocks += end - from
 			t.dropSegment(i)
@@ -247,7 +247,7 @@ func (t *Lists) Hold(i ID, held []Holding, from, end int32) (all []Holding, idle
 	return append(held, Holding{Segment: i, Blocks: end - from}), idle
 }
 
-// dropSegment takes i, which is not in the queue, out of its list and the store.
+// dropSegment removes i from its list and from the store. i must not be in the queue.
 func (t *Lists) dropSegment(i ID) {
 	if s := &t.All[i]; s.Owner.IsKnown() {
 		e, g := t.parseOwner(s.Owner)
@@ -257,7 +257,8 @@ func (t *Lists) dropSegment(i ID) {
 	t.Drop(i)
 }
 
-// Release takes a holder from the blocks of all holdings of one group, last to first. It returns how many of them are idle then.
+// Release removes a holder from the blocks of all holdings of one group, last to first. It returns how many of them
+// became idle.
 func (t *Lists) Release(held []Holding) (idle int) {
 	t.pieces = t.pieces[:0]
 	for _, h := range held {
@@ -274,7 +275,7 @@ func (t *Lists) releasePieces() (idle int) {
 			continue
 		}
 		idle += s.Size()
-		if t.Newest != None && t.Newest == s.Above { // found after it, taken before it
+		if t.Newest != None && t.Newest == s.Above { // the next segment in the list is the last in the queue
 			if a := &t.All[t.Newest]; s.Hi == a.Lo {
 				a.Lo = s.Lo
 				t.dropSegment(i)
@@ -286,8 +287,8 @@ func (t *Lists) releasePieces() (idle int) {
 	return idle
 }
 
-// DropFirst takes a holder from the blocks before end, last to first. It returns the holdings that are left, and how many of
-// these blocks are idle then.
+// DropFirst removes a holder from the blocks before end, last to first. It returns the remaining holdings, and how
+// many blocks became idle.
 func (t *Lists) DropFirst(held []Holding, end int32) (left []Holding, idle int) {
 	if len(held) > 0 {
 		if idle = t.dropOwn(&held[0], end); idle > 0 {
@@ -316,8 +317,8 @@ func (t *Lists) DropFirst(held []Holding, end int32) (left []Holding, idle int) 
 	return slices.Delete(held, 0, gone), t.releasePieces()
 }
 
-// dropOwn is DropFirst for the blocks before end of a holding of a whole segment that no other request holds, and keeps
-// a part. It returns how many there are, 0 for another holding.
+// dropOwn is DropFirst for a holding of a whole segment without other holders, if a part of the segment remains. It
+// returns the number of blocks before end, or 0 if the holding is not of this kind.
 func (t *Lists) dropOwn(h *Holding, end int32) (idle int) {
 	s := t.At(h.Segment)
 	if s.Holders != 1 || end <= s.Lo || end >= s.Hi || s.Hi-s.Lo != h.Blocks {
@@ -339,15 +340,15 @@ func (t *Lists) dropOwn(h *Holding, end int32) (idle int) {
 	return int(n)
 }
 
-// Eviction is what Evict has taken.
+// Eviction is the result of Evict.
 type Eviction struct {
 	Blocks  int32
-	Unnamed bool          // they had no name
-	Node    prompt.NodeID // of which less can be found in the watched group, or prompt.None
-	End     int32         // of what still can
+	Unnamed bool          // the blocks had no name
+	Node    prompt.NodeID // the node with fewer blocks in the watched group, or prompt.None
+	End     int32         // new end of the blocks of Node
 }
 
-// Evict takes up to a number of blocks from the front of the queue.
+// Evict allocates up to `most` blocks from the front of the queue.
 func (t *Lists) Evict(most int32) Eviction {
 	i := t.Oldest
 	s := &t.All[i]
@@ -381,7 +382,7 @@ func (t *Lists) Evict(most int32) Eviction {
 	return x
 }
 
-// findEnd returns the end of what can be found of a list; 0 if nothing can.
+// findEnd returns the end of the blocks in a list, or 0 if it is empty.
 func (t *Lists) findEnd(l *Layer) (end int32) {
 	for i := l.First; i != None; i = t.All[i].Above {
 		end = max(end, t.All[i].Hi)
@@ -389,8 +390,8 @@ func (t *Lists) findEnd(l *Layer) (end int32) {
 	return end
 }
 
-// Fault returns where the lists differ from their segments; "" if they do not. In whole groups all blocks of a node up
-// to its end can be found.
+// Fault returns a difference between the lists and their segments, or "" if there is none. In groups for which whole
+// returns true, the blocks of a node must have no gaps.
 func (t *Lists) Fault(whole func(g int) bool, start func(prompt.NodeID) int32) string {
 	for n, e := range t.nodes.All() {
 		if t.entries[*e-1].node != n {

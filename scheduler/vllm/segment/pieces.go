@@ -18,16 +18,17 @@ type Pieces struct {
 	all   []piece
 }
 
-// piece is the blocks of a node that become one segment.
+// piece is a segment with blocks of one node.
 type piece struct {
 	segment ID
 	node    prompt.NodeID
-	index   int // of the cached blocks it is of
+	index   int // index of its element in the list of cached blocks
 	rank    int32
 	lo, hi  int32
 }
 
-// Add makes segments of b, node by node, the last of them the first in line. index is that of b among the cached blocks.
+// Add adds segments for b, one per node. The last one is the first in the queue. index is the index of b in the list
+// of cached blocks.
 func (p *Pieces) Add(index int, b *scheduler.CachedBlocks) {
 	for hi := b.To; hi > b.From; {
 		n := p.Tree.NodeOf(b.Node, hi-1)
@@ -39,7 +40,7 @@ func (p *Pieces) Add(index int, b *scheduler.CachedBlocks) {
 	}
 }
 
-// Link makes layers of the segments of pieces.
+// Link builds the layers from all segments.
 func (p *Pieces) Link() error {
 	all := p.all
 	slices.SortStableFunc(all, func(a, b piece) int {

@@ -1,6 +1,6 @@
-// Package segment has the KV blocks of an engine as segments: runs of blocks with the content of one prompt node or one request
-// that the same requests hold. segment.go has the store and its queue, layer.go what can be found of a node, and lists.go the same for
-// several groups of layers.
+// Package segment manages the KV blocks of an engine as segments. A segment is a range of blocks of one prompt node
+// or one request that have the same holders. segment.go has the store and its queue, layer.go the found segments of a
+// node, and lists.go the same for several groups of layers.
 package segment
 
 import (
@@ -11,56 +11,55 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// Segment is blocks with the content of blocks Lo..Hi-1 of a node's path, or of a
-// request, that the same requests hold. Without any it stands in the queue of
-// free blocks, and is taken from Hi-1 down.
+// Segment is a range of blocks with the same holders. Their content is that of blocks Lo..Hi-1 on the path of a node,
+// or of a request. A segment without holders is in the queue of free blocks, and is allocated from block Hi-1 down.
 type Segment struct {
 	Owner        Owner
 	Lo, Hi       int32
 	Holders      int32
-	Older, Newer ID   // in the queue
-	Below, Above ID   // in the layer
-	Rest         ID   // what was split off and follows, as long as both are held
-	IsCopy       bool // other segments of the layer are found before it
+	Older, Newer ID   // neighbors in the queue
+	Below, Above ID   // neighbors in the layer
+	Rest         ID   // segment that was split off at Hi; valid while both have holders
+	IsCopy       bool // lookups find other segments of the layer first
 }
 
-// Size returns the number of its blocks.
+// Size returns the number of blocks in s.
 func (s *Segment) Size() int { return int(s.Hi - s.Lo) }
 
-// ID is a segment's place in a store.
+// ID is the index of a segment in a store.
 type ID int32
 
-// None is the ID of no segment.
+// None is the ID for no segment.
 const None ID = -1
 
-// Owner is what names the blocks of a segment: a prompt node, or a request alone.
+// Owner names the blocks of a segment: a prompt node, or a request that alone can find them.
 type Owner int32
 
 const (
-	Gone    Owner = math.MinInt32 // it is gone
-	Unnamed Owner = Gone + 1      // they never had a name
+	Gone    Owner = math.MinInt32 // the owner has left
+	Unnamed Owner = Gone + 1      // the blocks never had a name
 )
 
 // NodeOwner returns the owner of the blocks of a node.
 func NodeOwner(n prompt.NodeID) Owner { return Owner(n) }
 
-// RequestOwner returns the owner of the blocks that only one request can name.
+// RequestOwner returns the owner of blocks that only one request can find.
 func RequestOwner(s blocks.Slot) Owner { return ^Owner(s) }
 
-// Node returns the node that names the blocks, if one does.
+// Node returns the node that names the blocks; ok is false if the owner is not a node.
 func (o Owner) Node() (n prompt.NodeID, ok bool) { return prompt.NodeID(o), o >= 0 }
 
-// Slot returns the request that names the blocks, where no node does.
+// Slot returns the slot of the request that names the blocks. The owner must not be a node.
 func (o Owner) Slot() blocks.Slot { return blocks.Slot(^o) }
 
-// IsKnown reports whether the blocks can be found.
+// IsKnown reports whether lookups can find the blocks.
 func (o Owner) IsKnown() bool { return o > Unnamed }
 
-// Store is the segments of a pool, and the queue of free ones.
+// Store contains the segments of a pool, and the queue of free segments.
 type Store struct {
 	All            []Segment
 	unused         []ID
-	Oldest, Newest ID // the first and the last of the queue
+	Oldest, Newest ID // first and last segment of the queue
 }
 
 // NewStore returns an empty store.
@@ -69,7 +68,7 @@ func NewStore() Store { return Store{Oldest: None, Newest: None} }
 // At returns a segment.
 func (t *Store) At(i ID) *Segment { return &t.All[i] }
 
-// Add puts a segment into the store.
+// Add adds a segment to the store.
 func (t *Store) Add(s Segment) ID {
 	if n := len(t.unused); n > 0 {
 		i := t.unused[n-1]
@@ -81,10 +80,10 @@ func (t *Store) Add(s Segment) ID {
 	return ID(len(t.All) - 1)
 }
 
-// Drop takes a segment out of the store that is in no list.
+// Drop deletes a segment that is in no list.
 func (t *Store) Drop(i ID) { t.unused = append(t.unused, i) }
 
-// Push puts i, which is held no more, at the end of the queue.
+// Push appends i to the queue. i must not have holders.
 func (t *Store) Push(i ID) {
 	t.All[i].Older, t.All[i].Newer = t.Newest, None
 	if t.Newest == None {
@@ -95,7 +94,7 @@ func (t *Store) Push(i ID) {
 	t.Newest = i
 }
 
-// PushUnnamed puts blocks without a name at the end of the queue.
+// PushUnnamed appends n blocks without a name to the queue.
 func (t *Store) PushUnnamed(n int32) {
 	if t.Newest != None && t.All[t.Newest].Owner == Unnamed {
 		t.All[t.Newest].Hi += n
@@ -104,7 +103,7 @@ func (t *Store) PushUnnamed(n int32) {
 	t.Push(t.Add(Segment{Owner: Unnamed, Hi: n}))
 }
 
-// CountQueued returns the number of blocks in the queue, and of those among them that were named.
+// CountQueued returns the number of blocks in the queue, and how many of them have or had names.
 func (t *Store) CountQueued() (queued, cached int) {
 	for i := t.Oldest; i != None; i = t.All[i].Newer {
 		s := &t.All[i]
@@ -118,7 +117,7 @@ func (t *Store) CountQueued() (queued, cached int) {
 	return queued, cached
 }
 
-// Unlink takes i out of the queue.
+// Unlink removes i from the queue.
 func (t *Store) Unlink(i ID) {
 	s := &t.All[i]
 	if s.Older == None {
@@ -133,8 +132,8 @@ func (t *Store) Unlink(i ID) {
 	}
 }
 
-// Split makes the blocks of i from at on a separate segment, which in the queue stands before it. The caller puts it into the
-// layer.
+// Split moves the blocks of i from block at on into a new segment, which precedes i in the queue. The caller must add
+// it to the layer.
 func (t *Store) Split(i ID, at int32) (upper ID) {
 	s := t.All[i]
 	s.Lo = at
@@ -161,8 +160,8 @@ func (t *Store) AppendPieces(dst []ID, h Holding) []ID {
 	return dst
 }
 
-// Holding is a number of blocks that a request holds, from the first of a segment on. If that segment was split since,
-// they continue in its rest.
+// Holding is a number of blocks that a request holds, starting with the first block of a segment. If that segment was
+// split, the holding continues in its Rest.
 type Holding struct {
 	Segment ID
 	Blocks  int32

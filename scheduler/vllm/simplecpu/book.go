@@ -5,15 +5,15 @@ import (
 	"github.com/replay-llm/replay/scheduler/blocks"
 )
 
-// Book is what the connector keeps of requests by their slots, and of events.
+// Book has the connector's data of requests by slot, and of events.
 type Book struct {
-	Dues   int           // requests with full blocks that have not been offered
-	Fresh  []blocks.Slot // admitted for the first time by the pass that is planned
-	Again  []blocks.Slot // admitted again by it
-	Before uint64        // admissions before it
+	Dues   int           // number of requests with full blocks that were not offered
+	Fresh  []blocks.Slot // requests that the pass being planned admits for the first time
+	Again  []blocks.Slot // requests that the pass being planned admits again
+	Before uint64        // number of admissions before this pass
 	users  []User
 	due    []bool
-	hashes map[Key]blocks.Hashes // of blocks in host memory, while events are captured
+	hashes map[Key]blocks.Hashes // hashes of blocks in host memory, if events are captured
 }
 
 // NewBook returns an empty book.
@@ -24,12 +24,12 @@ func NewBook(capture scheduler.Capture) (b Book) {
 	return b
 }
 
-// BeginPlan notes that a pass is about to be planned, after a number of admissions.
+// BeginPlan starts the plan of a pass; admitted is the number of admissions so far.
 func (b *Book) BeginPlan(admitted uint64) {
 	b.Fresh, b.Again, b.Before = b.Fresh[:0], b.Again[:0], admitted
 }
 
-// NoteAdmitted notes that the pass that is planned admits the request in a slot.
+// NoteAdmitted records that the pass being planned admits the request in a slot.
 func (b *Book) NoteAdmitted(at blocks.Slot, again bool) {
 	if again {
 		b.Again = append(b.Again, at)
@@ -38,7 +38,7 @@ func (b *Book) NoteAdmitted(at blocks.Slot, again bool) {
 	}
 }
 
-// BeginRequest makes the request in a slot known.
+// BeginRequest registers the request in a slot.
 func (b *Book) BeginRequest(at blocks.Slot) {
 	for int(at) >= len(b.users) {
 		b.users, b.due = append(b.users, User{}), append(b.due, false)
@@ -49,10 +49,10 @@ func (b *Book) BeginRequest(at blocks.Slot) {
 // User returns the user in a slot.
 func (b *Book) User(at blocks.Slot) *User { return &b.users[at] }
 
-// IsDue reports whether the request in a slot has full blocks that have not been offered.
+// IsDue reports whether the request in a slot has full blocks that were not offered.
 func (b *Book) IsDue(at blocks.Slot) bool { return b.due[at] }
 
-// SetDue notes whether it has.
+// SetDue records whether the request in a slot has full blocks that were not offered.
 func (b *Book) SetDue(at blocks.Slot, due bool) {
 	if due == b.due[at] {
 		return
@@ -64,14 +64,14 @@ func (b *Book) SetDue(at blocks.Slot, due bool) {
 	}
 }
 
-// NoteHashes keeps the names of a block that is stored, for events.
+// NoteHashes records the hashes of a block that is being stored, for events.
 func (b *Book) NoteHashes(key Key, h blocks.Hashes) {
 	if b.hashes != nil {
 		b.hashes[key] = h
 	}
 }
 
-// NoteStored writes down that the block of a key is in host memory.
+// NoteStored appends the event of a stored block to out.
 func (b *Book) NoteStored(key Key, out *scheduler.Pass) {
 	if h, ok := b.hashes[key]; ok {
 		out.Events = append(out.Events, scheduler.KVEvent{
@@ -80,7 +80,7 @@ func (b *Book) NoteStored(key Key, out *scheduler.Pass) {
 	}
 }
 
-// NoteGone writes down that the blocks of keys are in host memory no more.
+// NoteGone appends the events of blocks that are no longer in host memory to out.
 func (b *Book) NoteGone(keys []Key, out *scheduler.Pass) {
 	for _, key := range keys {
 		if h, ok := b.hashes[key]; ok {

@@ -1,5 +1,6 @@
-// Package simplecpu is vLLM's SimpleCPUOffloadConnector: which full blocks are copied to host memory, which are found there, and
-// when copies end (docs/rules/vllm.md, "SimpleCPUOffloadConnector"). Admission and the KV blocks of the device are the caller's.
+// Package simplecpu is vLLM's SimpleCPUOffloadConnector: copies of full blocks to host memory, lookups, and ends of
+// copies (docs/rules/vllm.md, "SimpleCPUOffloadConnector"). The caller handles admission and the KV blocks of the
+// device.
 //
 // Read connector.go, then memory.go.
 package simplecpu
@@ -12,37 +13,37 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Connector is both sides of the connector.
+// Connector is the scheduler side and the worker side of the connector.
 type Connector struct {
-	Flush    bool // a request loses its place with the pass that is planned
-	Finishes bool // blocks of requests that end are stored, as from 0.33 on
+	Flush    bool // the pass being planned preempts a request
+	Finishes bool // blocks of ended requests are stored, since vLLM 0.33
 	memory   Memory
-	bytes    float64 // of a block
+	bytes    float64 // size of a block in bytes
 	toHost   host.Link[*Job]
 	toDevice host.Link[*Job]
-	now      sim.Time // when the worker has taken what it was given so far
-	copied   []bool   // by block of the device: it is being copied
-	store    *Job     // of the pass that is planned, or nil
-	left     *Job     // of requests that have ended since, or nil
-	load     *Job     // of the pass that is planned, or nil
-	running  []*Job   // that have begun and have not been reported
+	now      sim.Time // when the worker starts the latest pass that it got
+	copied   []bool   // by block of the device: whether it is being copied
+	store    *Job     // store of the pass being planned, or nil
+	left     *Job     // store of requests that ended since the previous pass, or nil
+	load     *Job     // load of the pass being planned, or nil
+	running  []*Job   // transfers that were started and not reported as ended
 }
 
-// User is what the connector keeps of a request.
+// User is the connector's data of a request.
 type User struct {
-	Next   int          // the first block that has not been offered
-	Known  int          // blocks of the request that the connector knows
-	Former []host.Block // that it knew when the request lost its place, by the rules of 0.24
-	pinned []int32      // of host memory, which were found and are not loaded
+	Next   int          // index of the first block not yet offered
+	Known  int          // number of blocks of the request that the connector knows
+	Former []host.Block // blocks that the connector knew when the request was preempted, by the rules of vLLM 0.24
+	pinned []int32      // blocks of host memory that were found and are not loaded yet
 }
 
-// Reset makes u that of another request.
+// Reset prepares u for another request.
 func (u *User) Reset() { *u = User{Former: u.Former[:0], pinned: u.pinned[:0]} }
 
-// Job is a transfer: the blocks of one pass, in one direction.
+// Job is a transfer of the blocks of one pass in one direction.
 type Job struct {
 	Load   bool
-	Places []host.Block // of the device, of a store
+	Places []host.Block // blocks of the device that a store copies
 	Loads  []Load
 	keys   []Key
 	blocks []int32
@@ -50,11 +51,11 @@ type Job struct {
 
 // Load is the part of a request in a transfer to the device.
 type Load struct {
-	Of   *host.Request // nil: it was cancelled
-	Held []host.Block  // that it releases at the end then
+	Of   *host.Request // nil if the request was cancelled
+	Held []host.Block  // blocks that a cancelled request releases at the end of the transfer
 }
 
-// New returns a connector to empty host memory for blocks of a number of tokens.
+// New returns a connector with empty host memory. A block has blockTokens tokens.
 func New(o *blocks.Offload, blockTokens int, finishes bool) *Connector {
 	return &Connector{
 		Finishes: finishes, memory: NewMemory(o.Blocks), bytes: float64(blockTokens) * float64(o.BytesPerToken),
@@ -62,13 +63,14 @@ func New(o *blocks.Offload, blockTokens int, finishes bool) *Connector {
 	}
 }
 
-// Unpin releases the blocks that a lookup of u has found.
+// Unpin releases the blocks that the latest lookup of u found.
 func (c *Connector) Unpin(u *User) {
 	c.memory.letGo(u.pinned)
 	u.pinned = u.pinned[:0]
 }
 
-// Lookup returns how many blocks u can load from one on and before an end, and keeps them from eviction until the next lookup.
+// Lookup returns how many consecutive blocks u can load with indexes from `from` up to end. It pins them until the
+// next lookup.
 func (c *Connector) Lookup(u *User, from, end int, key func(i int) Key) int {
 	c.Unpin(u)
 	for i := from; i < end; i++ {
@@ -84,7 +86,8 @@ func (c *Connector) Lookup(u *User, from, end int, key func(i int) Key) int {
 	return len(u.pinned)
 }
 
-// Load begins to load what the lookup of u has found, for r, with the pass that is planned. It reports whether that begins a transfer.
+// Load starts a load of the blocks that the lookup of u found, for r, with the pass being planned. It reports whether
+// a new transfer begins.
 func (c *Connector) Load(u *User, r *host.Request) (begins bool) {
 	if begins = c.load == nil; begins {
 		c.load = &Job{Load: true}
@@ -96,7 +99,8 @@ func (c *Connector) Load(u *User, r *host.Request) (begins bool) {
 	return begins
 }
 
-// Orphan notes that r, which loads, is gone, and gives up blocks when that has ended. It reports whether r loads.
+// Orphan records that r was cancelled during its load. The blocks in held are released when the load has ended.
+// Orphan returns false if r is not loading.
 func (c *Connector) Orphan(r *host.Request, held []host.Block) bool {
 	for _, j := range c.running {
 		for i := range j.Loads {
@@ -109,16 +113,17 @@ func (c *Connector) Orphan(r *host.Request, held []host.Block) bool {
 	return false
 }
 
-// Offer is blocks of a request that are offered to host memory.
+// Offer describes the blocks of a request that are offered to host memory.
 type Offer struct {
-	Ready int                              // blocks that are computed
-	At    func(i int) (host.Block, bool)   // block i of the request; false where it has none
-	Key   func(b host.Block) (Key, bool)   // false where the block has no name
-	Hold  func(b host.Block, i int, k Key) // holds a block that is stored
+	Ready int                              // number of computed blocks
+	At    func(i int) (host.Block, bool)   // returns block i of the request, or false if there is none
+	Key   func(b host.Block) (Key, bool)   // returns false if the block has no name
+	Hold  func(b host.Block, i int, k Key) // holds a block while it is being stored
 	Ended bool                             // the request has ended
 }
 
-// Offer stores blocks of u that have not been offered, as many as there is room for. It reports whether that begins a transfer.
+// Offer stores blocks of u that were not offered yet, until host memory is full. It reports whether a new transfer
+// begins.
 func (c *Connector) Offer(u *User, o *Offer) (begins bool) {
 	room := c.memory.free
 	if c.Finishes && room == 0 {
@@ -176,7 +181,7 @@ func (c *Connector) setCopied(b host.Block) {
 	c.copied[b] = true
 }
 
-// Begin lets the worker take the pass that was planned, at an instant, and returns when the pass may begin.
+// Begin passes the planned pass to the worker at an instant, and returns when the pass may begin.
 func (c *Connector) Begin(at sim.Time) sim.Time {
 	c.now = max(c.now, at)
 	if c.Flush {
@@ -188,7 +193,8 @@ func (c *Connector) Begin(at sim.Time) sim.Time {
 	return c.now
 }
 
-// Finish ends what Begin began when it is known until when the device computes. It appends the transfers that the pass reports.
+// Finish completes the pass of Begin after the end of its computation is known. It appends the transfers that the
+// pass reports as ended.
 func (c *Connector) Finish(free sim.Time, done []*Job) []*Job {
 	if j := c.load; j != nil {
 		c.toDevice.Submit(j, c.now, float64(len(j.blocks))*c.bytes)
@@ -207,7 +213,8 @@ func (c *Connector) Finish(free sim.Time, done []*Job) []*Job {
 	return c.toHost.AppendEnded(c.toDevice.AppendEnded(done, c.now), c.now)
 }
 
-// Complete ends j, which a pass has reported as ended, and calls stored with each key that is in host memory from then on.
+// Complete completes a transfer that a pass has reported as ended. It calls stored with each key that is newly in
+// host memory.
 func (c *Connector) Complete(j *Job, stored func(Key)) {
 	c.running = slices.DeleteFunc(c.running, func(x *Job) bool { return x == j })
 	for i, key := range j.keys {
@@ -219,17 +226,18 @@ func (c *Connector) Complete(j *Job, stored func(Key)) {
 	c.memory.letGo(j.blocks)
 }
 
-// TakeGone returns the keys that have left host memory since the call before. The list is valid until the next one leaves.
+// TakeGone returns the keys that were removed from host memory since the previous call. The list is valid until the
+// next key is removed.
 func (c *Connector) TakeGone() []Key {
 	gone := c.memory.gone
 	c.memory.gone = gone[:0]
 	return gone
 }
 
-// IsQuiet reports whether the next pass begins no transfer.
+// IsQuiet reports whether the next pass starts no transfer.
 func (c *Connector) IsQuiet() bool { return c.store == nil && c.left == nil && c.load == nil }
 
-// Next returns when the next transfer ends after an instant; ok is false where none does.
+// Next returns when the next transfer ends after now; ok is false if there is none.
 func (c *Connector) Next(now sim.Time) (end sim.Time, ok bool) {
 	for _, l := range [...]*host.Link[*Job]{&c.toHost, &c.toDevice} {
 		if at, has := l.Next(); has && at > now && (!ok || at < end) {
@@ -239,7 +247,7 @@ func (c *Connector) Next(now sim.Time) (end sim.Time, ok bool) {
 	return end, ok
 }
 
-// EachHeld calls count with the blocks of the device that copies hold.
+// EachHeld calls count with the blocks of the device that transfers hold.
 func (c *Connector) EachHeld(count func([]host.Block)) {
 	for _, j := range append([]*Job{c.store, c.left}, c.running...) {
 		if j == nil {

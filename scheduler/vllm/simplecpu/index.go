@@ -2,7 +2,8 @@ package simplecpu
 
 import "github.com/replay-llm/replay/scheduler/vllm/places"
 
-// index maps keys to blocks: those of shared prompts, 0 and above, and those of single requests, below 0.
+// index maps keys to blocks. Keys from 0 on name blocks of shared prompts, and keys below 0 name blocks of single
+// requests.
 type index struct {
 	shared places.Table
 	own    map[Key]int32
@@ -10,7 +11,7 @@ type index struct {
 
 func newIndex() index { return index{own: map[Key]int32{}} }
 
-// get returns the block of a key; ok is false if there is none.
+// get returns the block with a key; ok is false if there is none.
 func (x *index) get(key Key) (b int32, ok bool) {
 	if key < 0 {
 		b, ok = x.own[key]
@@ -22,7 +23,7 @@ func (x *index) get(key Key) (b int32, ok bool) {
 	return none, false
 }
 
-// set enters the block of a key.
+// set sets the block of a key.
 func (x *index) set(key Key, b int32) {
 	if key < 0 {
 		x.own[key] = b
@@ -31,7 +32,7 @@ func (x *index) set(key Key, b int32) {
 	}
 }
 
-// remove removes a key, which has a block.
+// remove removes a key, which must have a block.
 func (x *index) remove(key Key) {
 	if key < 0 {
 		delete(x.own, key)

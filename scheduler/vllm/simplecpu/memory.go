@@ -10,39 +10,40 @@ import (
 // Key names the content of a block.
 type Key = int64
 
-// none is the number of no block.
+// none is the number for no block.
 const none int32 = -1
 
 // block is a block of host memory.
 type block struct {
 	key     Key
-	found   bool // it has a copy of the block with this key
+	found   bool // the block contains a copy of the block with this key
 	holders int32
-	place   uint32 // in the queue, while it has no holder
-	later   int32  // the copy of the same block that was stored after this one
+	place   uint32 // position in the queue, if the block has no holder
+	later   int32  // the next copy with the same key, or none
 }
 
-// Memory is the blocks of host memory. The one without holders that lost its last holder first is evicted first.
+// Memory contains the blocks of host memory. Blocks without holders are evicted in the order in which they lost their
+// last holder.
 type Memory struct {
 	usable, free int
 	all          []block
-	queue        queue.Queue // of blocks without holders
-	first        index       // the copy of a block that was stored first
-	gone         []Key       // keys that no block has any more, since the latest call of Connector.TakeGone
+	queue        queue.Queue // blocks without holders
+	first        index       // by key: the copy that was stored first
+	gone         []Key       // keys without copies since the latest call of Connector.TakeGone
 }
 
-// NewMemory returns empty memory. One of its blocks is the null block, which has no copy.
+// NewMemory returns empty memory. One block is the null block, which never has a copy.
 func NewMemory(blocks int) Memory {
 	usable := max(blocks-1, 0)
 	return Memory{usable: usable, free: usable, first: newIndex()}
 }
 
-// find returns the copy of the block with a key.
+// find returns the first copy of the block with a key.
 func (m *Memory) find(key Key) (b int32, ok bool) {
 	return m.first.get(key)
 }
 
-// takeBlock takes the next block, which it evicts. There must be one.
+// takeBlock evicts and returns the next block. There must be a block without holders.
 func (m *Memory) takeBlock() int32 {
 	m.free--
 	if len(m.all) < m.usable {
@@ -58,12 +59,12 @@ func (m *Memory) takeBlock() int32 {
 	return b
 }
 
-// isQueued reports whether b stands at a place in the queue.
+// isQueued reports whether b is at that position in the queue.
 func (m *Memory) isQueued(b int32, place uint32) bool {
 	return m.all[b].holders == 0 && m.all[b].place == place
 }
 
-// evict makes b a block that is not found.
+// evict removes the copy in b, so that lookups do not find it.
 func (m *Memory) evict(b int32) {
 	k := &m.all[b]
 	if !k.found {
@@ -85,7 +86,7 @@ func (m *Memory) evict(b int32) {
 	k.later = none
 }
 
-// name makes b the copy of the block with a key, and reports whether it is the only one.
+// name makes b a copy of the block with a key, and reports whether it is the only copy.
 func (m *Memory) name(b int32, key Key) (only bool) {
 	k := &m.all[b]
 	k.key, k.found = key, true
@@ -109,7 +110,7 @@ func (m *Memory) hold(b int32) {
 	m.all[b].holders++
 }
 
-// letGo takes a holder from each of the blocks, in order.
+// letGo removes a holder from each of the blocks, in order.
 func (m *Memory) letGo(all []int32) {
 	for _, b := range all {
 		k := &m.all[b]

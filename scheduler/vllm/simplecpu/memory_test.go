@@ -10,11 +10,11 @@ import (
 	"github.com/replay-llm/replay/scheduler/vllm/host"
 )
 
-// plain is Memory in the obvious way.
+// plain is a literal implementation of Memory.
 type plain struct {
 	usable  int
 	blocks  map[int32]*plainBlock
-	waiting []int32 // blocks without holders, the next one to be evicted first
+	waiting []int32 // blocks without holders in order of eviction
 	copies  map[Key][]int32
 }
 
@@ -51,7 +51,8 @@ func (m *plain) hold(b int32) {
 	}
 }
 
-// After random stores and lookups, Memory takes, finds and evicts the same blocks as the plain one.
+// TestMemoryEqualsPlain runs random stores and lookups. Memory allocates, finds and evicts the same blocks as the
+// literal implementation.
 func TestMemoryEqualsPlain(t *testing.T) {
 	for seed := range uint64(200) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -100,8 +101,9 @@ func TestMemoryEqualsPlain(t *testing.T) {
 	}
 }
 
-// A store of two blocks begins when the device has computed, takes the time of its bytes, and lets lookups find the
-// blocks when it is complete. A pass with which a request loses its place waits for it.
+// TestStoreAndLoad checks that a store of two blocks begins after the computation, and that its duration depends on
+// its bytes. Lookups find the blocks after the store has completed. A pass that preempts a request waits for the
+// store.
 func TestStoreAndLoad(t *testing.T) {
 	c := New(&blocks.Offload{Blocks: 4, BytesPerToken: 1000, ToHostGBPerSecond: 0.004, ToGPUGBPerSecond: 0.004}, 4, true)
 	var u User

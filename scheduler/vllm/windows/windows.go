@@ -1,22 +1,23 @@
-// Package windows is how vLLM groups the layers of a model with sliding windows, and which tokens such layers have passed.
+// Package windows determines how vLLM groups the layers of a model with sliding windows, and which tokens their
+// windows have passed.
 package windows
 
 import "fmt"
 
-// Groups are the groups of KV blocks of a model with layers that do not attend to
-// every token before one. vLLM groups layers by what they attend to, so that every group
-// has about as many; for each block of tokens each group has one block.
+// Groups are the groups of layers of a model in which some layers attend to recent tokens only. vLLM groups layers by
+// the tokens that they attend to, with about as many layers in each group. Each group has one KV block for each block
+// of tokens.
 type Groups struct {
-	Tokens  int  // that a layer with a window attends to; 0: no layer has one
-	Chunked bool // it attends to the tokens of its chunk of Tokens; otherwise to the last Tokens
-	Groups  int  // of layers with a window, > 0 if Tokens are
-	Full    int  // of layers that attend to everything
-	// FullFirst puts the groups of layers that attend to everything first, as vLLM does
-	// where the first layer of the model does; otherwise the groups with windows come first.
+	Tokens  int  // number of tokens that a layer with a window attends to; 0: no layer has a window
+	Chunked bool // windows are chunks: a token attends to its chunk of Tokens tokens; otherwise to the last Tokens tokens
+	Groups  int  // number of groups of layers with windows, > 0 if Tokens is
+	Full    int  // number of groups of layers that attend to all tokens
+	// FullFirst puts the groups without windows first, as vLLM does if the first layer of the model has no window.
+	// Otherwise the groups with windows are first.
 	FullFirst bool
 }
 
-// First returns the first group of layers with a window; the other such groups follow it.
+// First returns the first group of layers with windows. The other groups with windows follow it.
 func (w *Groups) First() int {
 	if w.FullFirst {
 		return w.Full
@@ -24,8 +25,8 @@ func (w *Groups) First() int {
 	return 0
 }
 
-// Watched returns the group that sends events to routers: the last that attends to all tokens,
-// or without one the last.
+// Watched returns the group that sends events to routers. That is the last group without windows, or the last group
+// if all have windows.
 func (w *Groups) Watched() int {
 	if w.FullFirst && w.Full > 0 {
 		return w.Full - 1
@@ -33,11 +34,11 @@ func (w *Groups) Watched() int {
 	return w.Groups + w.Full - 1
 }
 
-// Given reports whether any layers have a window.
+// Given reports whether any layer has a window.
 func (w *Groups) Given() bool { return w.Tokens > 0 }
 
-// GroupLayers returns in how many groups vLLM puts layers with windows and layers without. A group has as many layers as the
-// rarer kind, or as the more frequent kind if that has hardly more.
+// GroupLayers returns the number of groups of layers with windows, and of layers without. A group has as many layers
+// as the rarer kind, or as the more frequent kind if that has fewer than 1.5 times as many.
 func GroupLayers(windowed, full int) (groups, others int) {
 	size := min(windowed, full)
 	if most := max(windowed, full); 2*most < 3*size || size == 0 {
@@ -46,8 +47,7 @@ func GroupLayers(windowed, full int) (groups, others int) {
 	return (windowed + size - 1) / size, (full + size - 1) / size
 }
 
-// Passed returns how many of the first tokens no layer with a window attends to any
-// more when that many are computed.
+// Passed returns how many of the first tokens are before all windows after that many tokens are computed.
 func (w *Groups) Passed(computed int) int {
 	if w.Chunked {
 		return computed / w.Tokens * w.Tokens
@@ -55,7 +55,7 @@ func (w *Groups) Passed(computed int) int {
 	return max(0, computed-w.Tokens+1)
 }
 
-// Passing returns how many tokens must be computed to pass the first ones, that many.
+// Passing returns how many tokens must be computed before the windows have passed the first `tokens` tokens.
 func (w *Groups) Passing(tokens int) int {
 	if w.Chunked {
 		return (tokens + w.Tokens - 1) / w.Tokens * w.Tokens
@@ -63,8 +63,8 @@ func (w *Groups) Passing(tokens int) int {
 	return tokens + w.Tokens - 1
 }
 
-// MostBlocks returns how many blocks of a request a group of layers with a window needs
-// at most, where passes in flight compute that many tokens of it.
+// MostBlocks returns the maximum number of blocks of a request that a group with windows needs. inFlight is the
+// number of its tokens that passes in flight compute.
 func (w *Groups) MostBlocks(inFlight, blockTokens int) int {
 	tokens, more := w.Tokens+inFlight, 0
 	if !w.Chunked {
@@ -73,7 +73,7 @@ func (w *Groups) MostBlocks(inFlight, blockTokens int) int {
 	return (tokens+blockTokens-1)/blockTokens + more
 }
 
-// Check returns what is wrong with w if blocks have blockTokens tokens.
+// Check returns an error if w is invalid for blocks of blockTokens tokens.
 func (w *Groups) Check(blockTokens int) error {
 	switch {
 	case *w == Groups{}:
@@ -88,18 +88,18 @@ func (w *Groups) Check(blockTokens int) error {
 	return nil
 }
 
-// leastWindow is the shortest window, in tokens: the token itself and one before it.
+// leastWindow is the shortest window in tokens: the token and the previous token.
 const leastWindow = 2
 
-// mostGroups is the most groups of layers: keys of blocks hold the group and 2^28
-// blocks of a request.
+// mostGroups is the maximum number of groups of layers. Keys of blocks contain the group and 2^28 blocks of a
+// request.
 const mostGroups = 16
 
-// Layout is the groups of layers by number, with blocks of 1 << Shift tokens.
+// Layout numbers the groups of layers; blocks have 1 << Shift tokens.
 type Layout struct {
 	Windows  Groups
-	All      int // groups
-	From, To int // the groups from one up to another have windows
+	All      int // number of groups
+	From, To int // groups from From up to To have windows
 	Shift    uint
 }
 
@@ -111,7 +111,7 @@ func NewLayout(w Groups, shift uint) Layout {
 // IsWindowed reports whether the layers of group g have windows.
 func (l *Layout) IsWindowed(g int) bool { return l.From <= g && g < l.To }
 
-// Skip returns n for groups with windows, which do without their first n blocks, and 0 for the groups without windows.
+// Skip returns n for groups with windows, which skip their first n blocks, and 0 for groups without windows.
 func (l *Layout) Skip(g, n int) int {
 	if l.IsWindowed(g) {
 		return n
@@ -119,7 +119,7 @@ func (l *Layout) Skip(g, n int) int {
 	return 0
 }
 
-// FirstHeld returns the first of a number of cached blocks that groups with windows need.
+// FirstHeld returns the first of `hits` cached blocks that groups with windows need.
 func (l *Layout) FirstHeld(hits int) int {
 	return min(hits, l.Windows.Passed(hits<<l.Shift)>>l.Shift)
 }
