@@ -36,7 +36,8 @@ func TestReadsAgents(t *testing.T) {
 3 applied_compute_agentic_session_3/1 in=140 out=20 ids=[6 7 8] delay=500
 3 applied_compute_agentic_session_3/2 in=200 out=5 ids=[6 7 8 9] delay=1250
 `},
-		// Groups go by line, blank ones too; 2.5 of 5 blocks rounds away from 0.
+		// The group of a session depends on its line number, with blank lines counted. 2.5 shared blocks of 5 are
+		// rounded up to 3.
 		{"groups share", single + "\n\n" + single + "\n" + single, formats.Options{SharedRatio: 0.5, Groups: 2}, `1 applied_compute_agentic_session_1/0 in=300 out=7 ids=[11979012058852098048 11979012058852098049 11979012058852098050 1 2]
 3 applied_compute_agentic_session_3/0 in=300 out=7 ids=[11979012058852098048 11979012058852098049 11979012058852098050 3 4]
 4 applied_compute_agentic_session_4/0 in=300 out=7 ids=[11979012063147065344 11979012063147065345 11979012063147065346 5 6]
@@ -118,7 +119,7 @@ func TestRefusesAgents(t *testing.T) {
 	}
 }
 
-// A trace of agents is distinguished from one of Mooncake rows by the first key that only one of them has.
+// The first key of a row that is a field of only one format decides between agents and Mooncake rows.
 func TestDetectsAgents(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{agent, formats.Agentic},
@@ -135,7 +136,7 @@ func TestDetectsAgents(t *testing.T) {
 	}
 }
 
-// An agent with a single prompt that is too long is refused, also as the first of a file.
+// An agent with a too long prompt is rejected, even if it is the first agent of the file.
 func TestRefusesALongFirstAgent(t *testing.T) {
 	_, err := readAgents(`{"num_turns":0,"input_prompt_length":2147483647,"assistant_response_length":[],"tool_call_output_length":[],"tool_call_latency":[],"final_assistant_response_length":1}`, formats.Options{})
 	if err == nil || !strings.Contains(err.Error(), "must be at most 16777216") {

@@ -20,10 +20,10 @@ const (
 	v2       = `{"schema":"dynamo.agentic_mooncake","version":2,"block_size":64}`
 )
 
-// badRow is a file with something wrong in it, and the complaint.
+// badRow is a file with an error, and the expected error message.
 type badRow struct {
 	name, text, want string
-	// skipped is how many requests are left with --skip-bad; -1: it does not help.
+	// left is the number of requests read with --skip-bad. -1 means that reading fails even with --skip-bad.
 	left int
 	o    formats.Options
 }
@@ -123,7 +123,8 @@ func badRows() []badRow {
 	}
 }
 
-// Every error names file, line, value and requirement. What can be skipped is.
+// Every error contains the file, the line, the value and the requirement. With --skip-bad only the bad row is
+// missing.
 func TestBadRows(t *testing.T) {
 	rows := badRows()
 	if len(rows) < 30 {
@@ -153,7 +154,7 @@ func TestBadRows(t *testing.T) {
 	}
 }
 
-// collected counts the requests of a text, read row by row.
+// collected returns the number of requests in a text, read row by row.
 func collected(text string, o formats.Options) (int, error) {
 	s, err := NewStream(strings.NewReader(text), "f", o)
 	if err != nil {
@@ -166,7 +167,7 @@ func collected(text string, o formats.Options) (int, error) {
 	return len(w.Turns), nil
 }
 
-// A line that is longer than the read window may be cut in a character.
+// A line that is longer than the read window is read, even if the window ends within a character.
 func TestLongFirstLine(t *testing.T) {
 	for k := range 3 {
 		row := `{"prompt":"` + strings.Repeat("x", k) + strings.Repeat("日", 64<<10) + `"}`
@@ -176,7 +177,7 @@ func TestLongFirstLine(t *testing.T) {
 	}
 }
 
-// More bad rows than are allowed are an error.
+// More bad rows than --skip-bad permits are an error.
 func TestSkipBadHasABound(t *testing.T) {
 	text := chatRow + "\n{}\n{}\n" + strings.Replace(chatRow, ":7", ":8", 1) + "\n{}\n"
 	n, err := collected(text, formats.Options{LeftOpen: formats.LeftOpen{SkipBad: 3}})
@@ -189,7 +190,7 @@ func TestSkipBadHasABound(t *testing.T) {
 	}
 }
 
-// Mooncake has no bad rows to skip.
+// --skip-bad is rejected for Mooncake files.
 func TestMooncakeSkipsNothing(t *testing.T) {
 	for _, n := range []int{1, -1} {
 		_, err := collected(moon, formats.Options{LeftOpen: formats.LeftOpen{SkipBad: n}})
@@ -199,7 +200,7 @@ func TestMooncakeSkipsNothing(t *testing.T) {
 	}
 }
 
-// Files that are no text, or not complete, and directories.
+// Files that are not text, truncated files and directories are rejected.
 func TestBadFiles(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range []struct{ name, text, want string }{

@@ -10,13 +10,13 @@ import (
 
 const theirs = "arrival=time,input=prompt_tokens,output=completion_tokens"
 
-// readColumns returns the result of describe for a file by its columns.
+// readColumns reads a file with the given --columns. It returns the result of describe.
 func readColumns(text, columns string, o formats.LeftOpen) string {
 	o.Columns = columns
 	return describe("f", text, formats.Options{LeftOpen: o, TraceBlock: 16})
 }
 
-// Any table and any JSON objects are read by the columns that are named.
+// --columns reads tables and JSON objects of any format.
 func TestColumns(t *testing.T) {
 	const want = "columns of 16: 120/33@0 900/5@750"
 	for _, c := range []struct{ name, text, columns, want string }{
@@ -51,7 +51,7 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-// Errors have file, line, column and value.
+// Errors contain the file, the line, the column and the value.
 func TestColumnsRefused(t *testing.T) {
 	const head = "time,prompt_tokens,completion_tokens\n1,2,3\n"
 	const object = `{"time":1,"prompt_tokens":2,"completion_tokens":3}` + "\n"
@@ -99,7 +99,7 @@ func TestColumnsRefused(t *testing.T) {
 	}
 }
 
-// Files of any bytes are read or refused, by any columns.
+// No file causes a panic with any --columns.
 func FuzzColumns(f *testing.F) {
 	f.Add("time;prompt_tokens;completion_tokens\n1;2;3\n", theirs)
 	f.Add(`{"t":1,"u":{"a":2,"b":3},"h":["x"]}`, "arrival=t,input=u.a,output=u.b,hash=h,session=t")
@@ -111,7 +111,7 @@ func FuzzColumns(f *testing.F) {
 	})
 }
 
-// Columns may have the class and the priority of requests; an empty cell sets neither.
+// --columns can name the class and the priority of requests. An empty cell sets neither.
 func TestColumnsOfClasses(t *testing.T) {
 	for _, text := range []string{
 		"a,b,k,p\n7,8,Team A/é,2\n9,1,,\n7,8,b,-1\n7,8,Team A/é,2\n",

@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats"
 )
 
-// Data sets of conversations are requests for their answers, in every form that people have them.
+// Data sets of conversations are read in all their common forms. Each answer becomes a request.
 func TestConversations(t *testing.T) {
 	share := `{"id":"a","conversations":[{"from":"human","value":"1 2 3"},{"from":"gpt","value":"4 5"},{"from":"human","value":"6"},{"from":"gpt","value":"7 8 9"}]}`
 	for name, text := range map[string]string{
@@ -32,7 +32,7 @@ func TestConversations(t *testing.T) {
 	}
 }
 
-// A file of no known format is answered with the columns that its names suggest.
+// The error for an unknown format suggests --columns with guessed column names.
 func TestColumnsAreGuessed(t *testing.T) {
 	for text, want := range map[string]string{
 		"time,prompt_tokens,completion_tokens\n1,2,3":                                             " arrival=time,input=prompt_tokens,output=completion_tokens",
@@ -47,7 +47,7 @@ func TestColumnsAreGuessed(t *testing.T) {
 	}
 }
 
-// Dates are read by a format of strptime.
+// arrival_format reads dates in a format of strptime.
 func TestArrivalFormat(t *testing.T) {
 	const columns = "arrival=at,input=in,output=out,arrival_format="
 	for format, at := range map[string]string{
@@ -70,7 +70,7 @@ func TestArrivalFormat(t *testing.T) {
 	}
 }
 
-// Mooncake rows without ids of blocks are a workload in which prompts share nothing.
+// Mooncake rows without hash ids become requests without shared prefixes.
 func TestMooncakeWithoutIDs(t *testing.T) {
 	s, all := records(t, `{"timestamp":40,"input_length":700,"output_length":20}`+"\n"+`{"timestamp":80.5,"input_length":5,"output_length":1}`+"\n", formats.Options{})
 	if len(all) != 2 || s.Format != "mooncake-lengths" || !s.Private || all[1].Input != 5 || all[1].When.MS != 80.5 {

@@ -10,13 +10,13 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats"
 )
 
-// moonRow is a Mooncake row of n ids, and a prompt of this number of tokens.
+// moonRow returns a Mooncake row with n ids and a prompt length of the given tokens.
 func moonRow(n int, tokens uint64) string {
 	ids := strings.TrimSuffix(strings.Repeat("7,", n), ",")
 	return fmt.Sprintf(`{"timestamp":0,"input_length":%d,"output_length":2,"hash_ids":[%s]}`, tokens, ids)
 }
 
-// readers are the ways in which rows of a file are read.
+// readers returns all functions that read the rows of a file, by name.
 func readers() map[string]func(s *formats.Stream) error {
 	return map[string]func(s *formats.Stream) error{
 		"whole":      func(s *formats.Stream) error { _, err := s.Workload(); return err },
@@ -39,8 +39,8 @@ func readers() map[string]func(s *formats.Stream) error {
 	}
 }
 
-// A row with ids that do not fit the blocks of its prompt is refused. The error has both numbers, and the block size
-// that fits all rows.
+// A row is rejected if the number of its ids is not the number of blocks of its prompt. The error contains both
+// numbers and the block size that fits all rows.
 func TestIDsThatDoNotFit(t *testing.T) {
 	task := func(row string) string { return strings.Replace(row, "{", `{"id":"a","after":[],`, 1) }
 	for name, c := range map[string]struct {
@@ -70,7 +70,7 @@ func TestIDsThatDoNotFit(t *testing.T) {
 	}
 }
 
-// As the reference reads them, such rows are replayed as what their ids hold, with a warning.
+// In Compat mode such a row is read with a warning. Its prompt length is the number of tokens in its ids.
 func TestIDsThatDoNotFitInTheReference(t *testing.T) {
 	text := moonRow(1, 512) + "\n" + moonRow(8, 8000) + "\n" + moonRow(3, 2500)
 	for way, read := range readers() {
@@ -93,7 +93,7 @@ func TestIDsThatDoNotFitInTheReference(t *testing.T) {
 	}
 }
 
-// A file is read to its end, whatever its rows are. Misfit then returns once which block size fits.
+// Misfit reads the file to its end even if rows are invalid. It returns the block size that fits once.
 func TestMisfit(t *testing.T) {
 	for text, want := range map[string]string{
 		moonRow(1, 512):  "",
@@ -114,7 +114,7 @@ func TestMisfit(t *testing.T) {
 	}
 }
 
-// Rows of new tokens alone need not have an id for each block of the prompt.
+// Rows of mooncake-delta do not need an id for each block of the prompt.
 func TestDeltasNeedNotFit(t *testing.T) {
 	if n, err := collected(moonRow(1, 512)+"\n"+moonRow(8, 8000), formats.Options{Format: "mooncake-delta"}); err != nil || n != 2 {
 		t.Errorf("%d rows, %v", n, err)

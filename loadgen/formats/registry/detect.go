@@ -1,4 +1,4 @@
-// Package registry lists the trace formats, tells them apart by their first rows, and opens traces.
+// Package registry lists the trace formats, detects the format of a file by its first rows, and opens traces.
 //
 // Read detect.go (the list), then open.go.
 package registry
@@ -22,14 +22,14 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/texts"
 )
 
-// kind is a format: how to tell it and how to read it.
+// kind is a format with functions to detect and to read it.
 type kind struct {
 	name string
-	test func(*scan.Object) bool // whether a record is of the format; nil: never guessed
+	test func(*scan.Object) bool // reports whether a record matches the format; nil if the format is not detected by records
 	open func(*formats.Stream) (formats.Reader, error)
 }
 
-// listKinds are the formats in the order in which they are tried.
+// listKinds returns the formats in the order of detection.
 func listKinds() []kind {
 	return []kind{
 		{"dynamo", sessions.IsDynamo, sessions.OpenDynamo},
@@ -57,17 +57,17 @@ func listKinds() []kind {
 		{formats.Mooncake, func(o *scan.Object) bool { return mooncake.Is(o) && !tables.IsLengths(o) }, mooncake.Open},
 		{"mooncake-delta", nil, mooncake.OpenDelta},
 		{"aiperf-turns", func(o *scan.Object) bool { return o.Has("turns", "text", "texts") }, texts.Open},
-		{texts.VLLMLog, nil, texts.OpenVLLMLog}, // told by lines that are no JSON
+		{texts.VLLMLog, nil, texts.OpenVLLMLog}, // detected by lines that are not JSON
 		{"openai-batch", func(o *scan.Object) bool { return o.HasAll("custom_id", "body") }, texts.Open},
 		{texts.Conversations, texts.IsConversation, texts.OpenConversations},
 		{"vllm-custom", func(o *scan.Object) bool { v := o.Find("prompt"); return v != nil && v[0] == '"' }, texts.Open},
 	}
 }
 
-// isReferences reports whether the reference reads a format, so that it is read in the same way.
+// isReferences reports whether the reference can read the format. Such a format must be read like in the reference.
 func isReferences(name string) bool { return name == formats.Mooncake || name == formats.Agentic }
 
-// findKind finds a format by its name.
+// findKind returns the format with a name.
 func findKind(name string) (kind, bool) {
 	kinds := listKinds()
 	for _, t := range tables.List() {
@@ -80,7 +80,7 @@ func findKind(name string) (kind, bool) {
 	return kinds[i], true
 }
 
-// Names are the names of all formats that can be read.
+// Names returns the names of all formats that can be read.
 func Names() []string {
 	var names []string
 	for _, k := range listKinds() {
@@ -115,16 +115,16 @@ func isRetokenized(o *scan.Object) bool {
 	return slices.ContainsFunc(o.Members, func(m scan.Member) bool { return bytes.HasSuffix(m.Key, []byte("_retokenized")) })
 }
 
-const maxSamples = 20 // records that are read
+const maxSamples = 20 // maximum number of samples
 
-// sample is a record that is read.
+// sample is a line that is used to detect the format.
 type sample struct {
 	line  int
 	text  []byte
-	whole bool // not cut off by the window
+	whole bool // the line is completely in the read window
 }
 
-// detectKind detects the format, or takes the given one.
+// detectKind returns the format of the options, or detects it.
 func detectKind(s *formats.Stream) (kind, error) {
 	if s.Options.Columns != "" {
 		s.Lines.SkipBOM()
@@ -171,7 +171,7 @@ func detectKind(s *formats.Stream) (kind, error) {
 	return kind{name: t.Name, open: t.Open}, nil
 }
 
-// findTold is the format named by the options.
+// findTold returns the format that is named in the options.
 func findTold(s *formats.Stream) (kind, error) {
 	if k, ok := findKind(s.Options.Format); ok {
 		return k, nil
@@ -179,8 +179,7 @@ func findTold(s *formats.Stream) (kind, error) {
 	return kind{}, excerpt.Errorf("trace format is %q, must be auto, %s", s.Options.Format, strings.Join(Names(), ", "))
 }
 
-// readSamples are the first lines that are not blank, complete ones only but for
-// the first.
+// readSamples returns the first lines that are not blank. Except for the first, all of them are complete.
 func readSamples(s *formats.Stream) ([]sample, error) {
 	head, err := s.Lines.Peek()
 	if err != nil && err != io.EOF {
@@ -199,7 +198,7 @@ func readSamples(s *formats.Stream) ([]sample, error) {
 	return all, nil
 }
 
-// detectJSON finds the first format that a record is of.
+// detectJSON returns the first format that a sample matches.
 func detectJSON(s *formats.Stream, samples []sample) (kind, error) {
 	if _, _, err := matchKinds(samples[0].text); err != nil {
 		switch {
@@ -219,7 +218,7 @@ func detectJSON(s *formats.Stream, samples []sample) (kind, error) {
 		all, keys, err := matchKinds(p.text)
 		switch {
 		case err != nil:
-			continue // the reader has a word on it
+			continue // the reader returns an error for this line
 		case len(all) == 0 && firstLine == 0 && s.Options.StopsAtBad():
 			return kind{}, unknownFormat(s.Name, p.line, keys)
 		case len(all) == 0:
@@ -228,7 +227,7 @@ func detectJSON(s *formats.Stream, samples []sample) (kind, error) {
 			first, firstLine = all[0], p.line
 			s.Also = namesOf(all[1:])
 		case first.name == formats.Mooncake && all[0].name == formats.Tasks:
-			first = all[0] // the rows before wait for no other
+			first = all[0] // the rows before have no dependencies
 		case s.Options.StopsAtBad() && !mayFollow(first.name, all[0].name):
 			return kind{}, &loadgen.SyntaxError{Name: s.Name, Line: p.line, Msg: fmt.Sprintf("line %d is %s, line %d was %s, must be one format", p.line, all[0].name, firstLine, first.name)}
 		}
@@ -244,15 +243,15 @@ func detectJSON(s *formats.Stream, samples []sample) (kind, error) {
 	return first, nil
 }
 
-// mayFollow reports whether a row that resembles one format may be in a file of another: rows need not have the
-// distinguishing keys.
+// mayFollow reports whether a row that matches one format can be in a file of another format. Distinguishing keys are
+// optional in some rows.
 func mayFollow(first, row string) bool {
 	return row == first || first == "agentic_mooncake" || first == formats.Tasks && row == formats.Mooncake || first == "mooncake-text" && row == "mooncake" ||
-		first == formats.Mooncake && row == tables.Lengths // the reader complains
+		first == formats.Mooncake && row == tables.Lengths // the reader returns an error for this row
 }
 
-// isDocument reports whether the file looks like one value over several lines, or like
-// one line longer than the window, although its first line is no value.
+// isDocument reports whether the file seems to be a single JSON value. Either the value has several lines, or its
+// line is longer than the window.
 func isDocument(s *formats.Stream, samples []sample) bool {
 	head, err := s.Lines.Peek()
 	if err == io.EOF {
@@ -266,7 +265,7 @@ func isDocument(s *formats.Stream, samples []sample) bool {
 	return second != nil || len(bytes.TrimSpace(samples[0].text)) == 1
 }
 
-// matchKinds lists the formats that text, one JSON value, is of.
+// matchKinds returns all formats that a JSON value matches.
 func matchKinds(text []byte) (all []kind, keys []string, err error) {
 	var o scan.Object
 	trimmed := bytes.TrimSpace(text)
@@ -282,8 +281,7 @@ func matchKinds(text []byte) (all []kind, keys []string, err error) {
 	return all, tables.MemberNames(&o), err
 }
 
-// matchList is match for a list: of objects, or of the fields of a Mooncake
-// record.
+// matchList is matchKinds for a list. It is a list of objects, or a list of the fields of a Mooncake record.
 func matchList(text []byte) (all []kind, keys []string, err error) {
 	if err := scan.CheckValue(text); err != nil {
 		return nil, nil, err
@@ -327,7 +325,7 @@ func unknownFormat(name string, line int, keys []string) error {
 	return &formats.UnknownError{Row: row, Keys: keys, Columns: guess}
 }
 
-// quoteWord returns a word as a shell takes it.
+// quoteWord quotes a word for the shell, if needed.
 func quoteWord(text string) string {
 	if strings.ContainsAny(text, " \"'$`\\&;|()<>*?!#~") {
 		return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
@@ -335,7 +333,7 @@ func quoteWord(text string) string {
 	return text
 }
 
-// isValue reports whether text is one JSON value.
+// isValue reports whether text is a JSON value.
 func isValue(text []byte) bool {
 	_, _, err := matchKinds(text)
 	return err == nil

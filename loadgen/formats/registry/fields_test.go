@@ -13,15 +13,15 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/scan"
 )
 
-// spot is a value in a text, and where its key begins; -1 without one.
+// spot is the position of a value in a text. key is the position of its key, or -1 if it has none.
 type spot struct {
 	name     string
 	key      int
 	from, to int
 }
 
-// findSpots lists the values of the JSON value that text has at from, those of
-// lists by their first element.
+// findSpots returns the values in a JSON value that starts at offset from of text. Of each list only the first
+// element is returned.
 func findSpots(text []byte, from int, value []byte, name string) []spot {
 	var all []spot
 	var o scan.Object
@@ -40,7 +40,7 @@ func findSpots(text []byte, from int, value []byte, name string) []spot {
 	return all
 }
 
-// cellSpots lists the cells of the first row of a table.
+// cellSpots returns the cells of the first row of a table.
 func cellSpots(text []byte) []spot {
 	header, rest, _ := bytes.Cut(text, []byte{'\n'})
 	row, _, _ := bytes.Cut(rest, []byte{'\n'})
@@ -54,8 +54,8 @@ func cellSpots(text []byte) []spot {
 	return all
 }
 
-// spotsOf lists the values of an example's first two rows, or of all of it where
-// it is one value.
+// spotsOf returns the values in the first two rows of an example. In a file with a single JSON value it returns all
+// values.
 func spotsOf(name string, text []byte) []spot {
 	if strings.HasSuffix(name, ".csv") {
 		return cellSpots(text)
@@ -73,7 +73,7 @@ func spotsOf(name string, text []byte) []spot {
 	return all
 }
 
-// describe reads a text and sums up what it becomes, or returns why it is refused.
+// describe returns a description of all requests in a text, or the error.
 func describe(name, text string, o formats.Options) string {
 	s, err := NewStream(strings.NewReader(text), "f", o)
 	if err != nil {
@@ -106,8 +106,8 @@ func describe(name, text string, o formats.Options) string {
 	}
 }
 
-// Every value of every example is left out, or replaced by another value. The results are in testdata/fields.txt,
-// which -rewrite writes.
+// Each value of each example is removed or replaced by other values. -rewrite writes the expected results to
+// testdata/fields.txt.
 func TestEveryField(t *testing.T) {
 	others := []string{"null", `"x"`, "-1", "0", "1.5", "2147483647", "2147483648", "1e400", "[]", "{}", `""`}
 	var b strings.Builder
@@ -122,7 +122,7 @@ func TestEveryField(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			o.Format = s.Format // a changed value must not change the format
+			o.Format = s.Format // a replaced value must not change the format
 		}
 		fmt.Fprintf(&b, "%s\n    %s\n", name, describe(name, string(text), o))
 		seen := map[string]string{}

@@ -21,7 +21,7 @@ var rewrite = flag.Bool("rewrite", false, "write what the examples become into t
 
 const examples = "../../../testdata/traces/formats"
 
-// exampleOptions are what some examples cannot be read without.
+// exampleOptions returns the options that are required to read an example.
 func exampleOptions(name string) formats.Options {
 	o := formats.Options{LeftOpen: formats.LeftOpen{TokensPerByte: 0.25}}
 	switch name {
@@ -33,8 +33,7 @@ func exampleOptions(name string) formats.Options {
 	return o
 }
 
-// exampleNames are the files of testdata/traces/formats, and the directory of
-// ServeGen.
+// exampleNames returns the files of testdata/traces/formats and the ServeGen directory.
 func exampleNames(t testing.TB) []string {
 	t.Helper()
 	entries, err := os.ReadDir(examples)
@@ -53,7 +52,7 @@ func exampleNames(t testing.TB) []string {
 	return names
 }
 
-// convert reads a trace and writes it as Mooncake. An earlier pass finds the earliest arrival.
+// convert reads a trace and writes it in the Mooncake format. A first pass determines the earliest arrival.
 func convert(t testing.TB, path string, o formats.Options) (text string, s *formats.Stream) {
 	t.Helper()
 	s, err := OpenPath(path, nil, o)
@@ -98,7 +97,7 @@ func convert(t testing.TB, path string, o formats.Options) (text string, s *form
 	return b.String(), s
 }
 
-// The format of every example is detected, and it becomes the rows in converted.txt.
+// The format of every example is detected. Its rows in the Mooncake format equal those in converted.txt.
 func TestExamples(t *testing.T) {
 	var b strings.Builder
 	seen := map[string]bool{}
@@ -127,7 +126,7 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// same compares what two workloads replay: everything but names and lines.
+// same compares two workloads without names and line numbers.
 func same(t *testing.T, name string, got, want *loadgen.Workload) {
 	t.Helper()
 	if len(got.Sessions) != len(want.Sessions) || len(got.Turns) != len(want.Turns) || len(got.Turns) == 0 {
@@ -151,7 +150,7 @@ func same(t *testing.T, name string, got, want *loadgen.Workload) {
 	}
 }
 
-// A trace that was converted to Mooncake is the same workload, bit for bit.
+// A trace and its conversion to Mooncake are the same workload, bit for bit.
 func TestConversionIsExact(t *testing.T) {
 	paths := []string{}
 	for _, name := range exampleNames(t) {
@@ -165,7 +164,7 @@ func TestConversionIsExact(t *testing.T) {
 	}
 }
 
-// checkConversion checks that a trace which is converted to Mooncake is the same workload.
+// checkConversion checks that a trace and its conversion to Mooncake are the same workload.
 func checkConversion(t *testing.T, path string) {
 	t.Helper()
 	o := exampleOptions(filepath.Base(path))
@@ -184,7 +183,7 @@ func checkConversion(t *testing.T, path string) {
 	}
 }
 
-// The reader of rows and that of workloads agree on Mooncake files.
+// Mooncake files give the same workload if they are read row by row and if they are read as a workload.
 func TestRowsAreThoseOfTheWorkload(t *testing.T) {
 	for _, path := range []string{"../../../testdata/traces/sessions.jsonl", "../../../testdata/traces/burst.jsonl", "../../../testdata/traces/prefix_tree.jsonl", "../../../testdata/traces/agentic.jsonl"} {
 		want, err := readPath(path, formats.Options{})
@@ -202,7 +201,7 @@ func TestRowsAreThoseOfTheWorkload(t *testing.T) {
 	}
 }
 
-// A run keeps its numbers while the runs after it are read, however many they are.
+// The lists of a run are unchanged after the lines of later runs are read.
 func TestRunsOfALongFile(t *testing.T) {
 	const requests, runs = 4_000, 9 // a run is short enough to be read as a line
 	var text strings.Builder
@@ -237,7 +236,7 @@ func rowByRow(path string) (*loadgen.Workload, error) {
 	return formats.Collect(s)
 }
 
-// Published facts about the public traces.
+// The public traces have their published numbers of rows, and the expected minimum and maximum lengths.
 func TestPublicTraces(t *testing.T) {
 	for _, c := range []struct {
 		name, format                string
@@ -269,7 +268,7 @@ func TestPublicTraces(t *testing.T) {
 	}
 }
 
-// Blocks of another size share the same tokens as the old ones, in whole blocks.
+// Reblock keeps shared prefixes, rounded down to complete new blocks.
 func TestReblock(t *testing.T) {
 	for _, c := range []struct {
 		from, to, input int
@@ -292,7 +291,7 @@ func TestReblock(t *testing.T) {
 	}
 }
 
-// Prompts that are half alike are half alike when they are longer, or shorter.
+// Stretch keeps the shared share of prompts when it makes them longer or shorter.
 func TestStretch(t *testing.T) {
 	for _, c := range []struct {
 		factor       float64
@@ -317,7 +316,7 @@ func TestStretch(t *testing.T) {
 	}
 }
 
-// What is made up is shared as it was asked for.
+// AssumePrefix generates ids with the requested shared prefixes.
 func TestAssumedPrefix(t *testing.T) {
 	const rows = "Timestamp,Session ID,Elapsed time,Model,Request tokens,Response tokens,Total tokens,Log Type\n" +
 		"1,a,1,G,100,5,105,Conversation log\n2,b,1,G,100,5,105,Conversation log\n9,a,1,G,200,5,205,Conversation log\n"
@@ -345,7 +344,7 @@ func TestAssumedPrefix(t *testing.T) {
 	}
 }
 
-// readPath makes a workload of the trace at path.
+// readPath returns the workload of the trace at path.
 func readPath(path string, o formats.Options) (*loadgen.Workload, error) {
 	s, err := OpenPath(path, nil, o)
 	if err != nil {

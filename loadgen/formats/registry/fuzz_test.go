@@ -15,7 +15,7 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/scan"
 )
 
-// Any file is refused with an error, or becomes a workload with linked turns that have an id for each block.
+// Any file is rejected with an error or becomes a workload. Its turns are linked and have an id for each block.
 func FuzzRead(f *testing.F) {
 	for _, name := range exampleNames(f) {
 		if text, err := os.ReadFile(filepath.Join(examples, name)); err == nil {
@@ -73,7 +73,7 @@ func checkWorkload(t *testing.T, w *loadgen.Workload) {
 	}
 }
 
-// Rows after a fatal error are not read.
+// No rows are read after a fatal error.
 func TestFatalErrors(t *testing.T) {
 	long := append(bytes.Repeat([]byte(" "), scan.MaxLine+9), '\n')
 	_, err := collected(moon+"\n"+string(long)+moon, formats.Options{KeepGoing: true})
@@ -82,7 +82,7 @@ func TestFatalErrors(t *testing.T) {
 	}
 }
 
-// No input makes the readers panic; what they refuse they name the place of.
+// No input causes a panic. Errors contain the name of the file.
 func FuzzTrace(f *testing.F) {
 	for _, seed := range []string{
 		twoSessions, unsorted, agent, "",

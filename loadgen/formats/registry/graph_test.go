@@ -12,8 +12,8 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/write"
 )
 
-// asGraph writes a trace as agentic_mooncake with all that requests wait for,
-// and gives the rows without header, prompts and models.
+// asGraph reads a trace as a graph and writes it as agentic_mooncake. rows are the written rows without header,
+// prompts and models.
 func asGraph(t *testing.T, text string, o formats.Options) (rows []string, whole string, lost int) {
 	t.Helper()
 	o.Graph = true
@@ -58,7 +58,7 @@ func asGraph(t *testing.T, text string, o formats.Options) (rows []string, whole
 	return rows, out.String(), w.Lost()
 }
 
-// A graph that is written holds every edge of the source, as the source has it.
+// A written graph has all edges of the source, with their delays, triggers and relations.
 func TestGraphsKeepTheirEdges(t *testing.T) {
 	node := func(id, session, rest string) string {
 		return fmt.Sprintf(`{"request_id":"%s","play_id":"p","session_id":"%s","input_length":64,"output_length":9,"hash_ids":[1]%s}`, id, session, rest) + "\n"
@@ -135,15 +135,14 @@ func TestGraphsKeepTheirEdges(t *testing.T) {
 		if _, again, _ := asGraph(t, whole, formats.Options{}); again != whole {
 			t.Errorf("%s: written and read back:\n%s\nwant\n%s", c.name, again, whole)
 		}
-		// What of it is a chain is replayed at the recorded times.
+		// With --dag chain the written graph can be read, too.
 		if _, err := collected(whole, formats.Options{LeftOpen: formats.LeftOpen{DAG: "chain"}}); err != nil {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
 }
 
-// Edges from requests that are left out are counted; their requests start at the
-// recorded time.
+// Edges from dropped requests are counted. The dependent requests start at the recorded time.
 func TestLostEdges(t *testing.T) {
 	text := v2 + `
 {"request_id":"a","play_id":"p","session_id":"m","input_length":64,"output_length":0,"hash_ids":[1],"not_before_ms":0}
@@ -155,7 +154,8 @@ func TestLostEdges(t *testing.T) {
 	}
 }
 
-// As chains, later children of one chat begin separate conversations, at their recorded times.
+// With Sessions "chain", only the first child of a chat continues its session. Later children start separate sessions
+// at their recorded times.
 func TestForksAsChains(t *testing.T) {
 	var text strings.Builder
 	for _, c := range [][3]int{{1, -1, 1}, {2, 1, 2}, {3, 1, 4}, {4, 3, 5}, {5, 2, 6}} {

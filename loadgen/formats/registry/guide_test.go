@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats"
 )
 
-// Reports of GuideLLM before 0.4 have everything in the row.
+// GuideLLM reports before release 0.4, with all fields in the row, can be read.
 func TestOldReports(t *testing.T) {
 	var all []string
 	for _, row := range []string{

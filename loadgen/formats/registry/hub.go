@@ -16,14 +16,15 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/sessions"
 )
 
-// hubTable is a table of a data set in one or several files.
+// hubTable is a table of a data set. It consists of one or several files.
 type hubTable struct {
-	name  string // of the directory and the split
+	name  string // directory and split
 	files []string
 }
 
-// findHubTable returns the files of a data set that was downloaded from a hub, in their order: a directory of the cache
-// (datasets--OWNER--NAME), a plain copy of the repository, or one that the library datasets saved. It returns none for other directories.
+// findHubTable returns the sorted files of a data set from a hub. dir can be a directory of the cache
+// (datasets--OWNER--NAME), a copy of the repository, or a directory saved by the library datasets. For other
+// directories it returns no files.
 func findHubTable(dir string) ([]string, error) {
 	root, err := findSnapshot(dir)
 	if err != nil {
@@ -56,10 +57,12 @@ func findHubTable(dir string) ([]string, error) {
 	return nil, nil
 }
 
-// dataKinds returns the extensions of data files. Of files of several kinds those of the first count.
+// dataKinds returns the extensions of data files. If a directory has files with several of them, the first extension
+// is used.
 func dataKinds() []string { return []string{".parquet", ".arrow", ".jsonl", ".csv", ".json"} }
 
-// findSnapshot returns the directory of the files of a download: that of the only or the main revision in a directory of the cache.
+// findSnapshot returns the directory with the files of a download. In a directory of the cache, this is the main
+// revision or the only revision.
 func findSnapshot(dir string) (string, error) {
 	snapshots := filepath.Join(dir, "snapshots")
 	all, err := os.ReadDir(snapshots)
@@ -82,7 +85,7 @@ func isDir(path string) bool {
 	return err == nil && stat.IsDir()
 }
 
-// isHub reports whether a directory with data files of a kind is a data set.
+// isHub reports whether a directory with data files of a kind is a data set from a hub.
 func isHub(dir, kind string) bool {
 	if kind == ".parquet" || kind == ".arrow" {
 		return true
@@ -95,7 +98,7 @@ func isHub(dir, kind string) bool {
 	return false
 }
 
-// listData returns the data files of a directory by their kind, sorted.
+// listData returns the data files in a directory by extension, sorted.
 func listData(root string) (map[string][]string, error) {
 	all := map[string][]string{}
 	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
@@ -115,13 +118,13 @@ func listData(root string) (map[string][]string, error) {
 	return all, err
 }
 
-// isAbout reports whether a file is about the data, and not data.
+// isAbout reports whether a file has only metadata.
 func isAbout(name string) bool {
 	return slices.Contains([]string{"dataset_info.json", "dataset_infos.json", "dataset_dict.json", "state.json", "config.json"}, name) || strings.HasPrefix(name, "cache-") ||
 		strings.HasPrefix(name, ".")
 }
 
-// groupTables returns the tables that files are parts of.
+// groupTables combines the files of each table.
 func groupTables(root string, files []string) (all []hubTable) {
 	part := regexp.MustCompile(`[-_]\d+-of-\d+.*$|\.[a-z].*$`)
 	for _, path := range files {
@@ -139,7 +142,8 @@ func groupTables(root string, files []string) (all []hubTable) {
 	return all
 }
 
-// chooseTable returns the files of the only table, or of the only one for training.
+// chooseTable returns the files of the only table. If there are several tables, it returns the files of the only
+// table named train.
 func chooseTable(root string, all []hubTable) ([]string, error) {
 	chosen := all
 	if len(all) > 1 {
@@ -162,7 +166,7 @@ func chooseTable(root string, all []hubTable) ([]string, error) {
 	return nil, fmt.Errorf("%d tables (%s), must be one, or one called train: name its file or its directory", len(all), strings.Join(names, ", "))
 }
 
-// startsWeka reports whether a file begins with a conversation of WEKA, a directory of which is a trace.
+// startsWeka reports whether a file starts with a conversation in the format weka.
 func startsWeka(path string) bool {
 	in, err := scan.Open(path, nil)
 	if err != nil {
@@ -179,11 +183,11 @@ func startsWeka(path string) bool {
 	return o.ParseText(line) == nil && sessions.IsWeka(&o)
 }
 
-// chain reads files one after the other, each from a new line on.
+// chain reads several files as one file. Each file starts on a new line.
 type chain struct {
 	files []string
-	in    *scan.Input // nil: the next one is to be opened
-	last  byte        // that was read of it
+	in    *scan.Input // nil if the next file is not open yet
+	last  byte        // last byte read from in
 }
 
 func (c *chain) Read(p []byte) (int, error) {

@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats"
 )
 
-// putFiles makes files of a directory: texts, or copies of the frames of package frames.
+// putFiles writes files with the given contents to a directory. Some are copies of test files of package frames.
 func putFiles(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -32,13 +32,13 @@ func putFiles(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-// TestHubDirectories reads data sets as a hub's download and the library datasets leave them on disk.
+// TestHubDirectories reads data sets in the directory layouts of hub downloads and of the library datasets.
 func TestHubDirectories(t *testing.T) {
 	const row = `{"time": 1, "prompt": 100, "answer": 5}`
 	for name, c := range map[string]struct {
 		files map[string]string
-		want  int    // requests
-		err   string // in the error
+		want  int    // number of requests
+		err   string // part of the error
 	}{
 		"cache": {map[string]string{
 			"refs/main": "abc", "blobs/x": "x", "snapshots/abc/README.md": "#", "snapshots/old/data/train-00000-of-00001.parquet": "PAR1",

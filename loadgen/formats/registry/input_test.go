@@ -122,7 +122,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// stripPlace gives the cause of a read error, which the reader puts a line to.
+// stripPlace returns the cause of a read error without its line number.
 func stripPlace(err error) error {
 	if scan.IsFatal(err) {
 		return errors.Unwrap(errors.Unwrap(err))

@@ -9,8 +9,8 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats"
 )
 
-// The libraries take the last of two members with one name, and do not report where in a line a value of a wrong type
-// is. A trace with such a row is refused, with the place.
+// JSON libraries use the last of two members with the same name, and do not report the position of a value of a wrong
+// type. A trace with such a row is rejected with its position.
 func TestWhyAScanner(t *testing.T) {
 	const (
 		twice = `{"input_length":64,"output_length":1,"output_length":2,"hash_ids":[1]}`

@@ -43,7 +43,7 @@ func mustRead(t *testing.T, text string) *loadgen.Workload {
 	return w
 }
 
-// dump writes a workload as a transcript: a line per turn, in file order.
+// dump returns a workload as text, with a line for each turn in file order.
 func dump(w *loadgen.Workload) string {
 	var b strings.Builder
 	for _, t := range w.Turns {
@@ -117,7 +117,7 @@ func TestReadsLines(t *testing.T) {
 	}
 }
 
-// A session without a name is one from the first row on, whichever way the rows are read.
+// Rows with an empty session id belong to one session, for all readers.
 func TestSessionWithoutAName(t *testing.T) {
 	const row = `{"session_id":"","delay":0,"input_length":10,"output_length":4,"hash_ids":[9]}` + "\n"
 	s, err := NewStream(strings.NewReader(row+row+row), "f", formats.Options{})
@@ -174,7 +174,7 @@ func TestJoinsSessions(t *testing.T) {
 	}
 }
 
-// checkLinks holds a workload to its invariants.
+// checkLinks checks the invariants of a workload.
 func checkLinks(t testing.TB, w *loadgen.Workload) {
 	t.Helper()
 	turns := 0
@@ -327,7 +327,7 @@ func TestRefusesOptionsAndLimits(t *testing.T) {
 			}
 		})
 	}
-	// At the limit, and with line ends that do not count, all is well.
+	// The maximum line length is valid. Line ends do not count.
 	for _, text := range []string{ok, ok + "\n", ok + "\r\n" + ok + "\r\n"} {
 		if _, err := readTrace(text, formats.Options{}); err != nil {
 			t.Errorf("%q: %v", text, err)
@@ -338,7 +338,7 @@ func TestRefusesOptionsAndLimits(t *testing.T) {
 	}
 }
 
-// Lists of ids must stay whole and apart when the pieces that hold them fill.
+// The ids of a request are complete and separate from other lists when an arena of ids is full.
 func TestManyIDs(t *testing.T) {
 	var b strings.Builder
 	next := 0

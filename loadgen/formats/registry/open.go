@@ -17,9 +17,8 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/texts"
 )
 
-// OpenPath starts reading the trace at path: a file, plain or packed, a
-// directory of ServeGen clients or of conversations, or "-" for stdin. The
-// stream is to be closed.
+// OpenPath opens the trace at path. It can be a file (also compressed), a data set directory, or "-" for stdin. The
+// caller must close the stream.
 func OpenPath(path string, stdin io.Reader, o formats.Options) (*formats.Stream, error) {
 	if path != "-" && isDir(path) {
 		files, err := findHubTable(path)
@@ -46,7 +45,7 @@ func OpenPath(path string, stdin io.Reader, o formats.Options) (*formats.Stream,
 	return s, nil
 }
 
-// openHub starts reading the files of a data set in a directory.
+// openHub opens the files of a data set in a directory.
 func openHub(dir string, files []string, o formats.Options) (*formats.Stream, error) {
 	in := &chain{files: files}
 	s, err := openStream(untilStopped{in, o.Stop}, dir, 0, o)
@@ -58,13 +57,12 @@ func openHub(dir string, files []string, o formats.Options) (*formats.Stream, er
 	return s, nil
 }
 
-// NewStream starts reading a trace from r, which is unpacked already; name
-// stands for it in messages.
+// NewStream opens a trace that is read from r. r must not be compressed. Messages contain name.
 func NewStream(r io.Reader, name string, o formats.Options) (*formats.Stream, error) {
 	return openStream(r, name, 0, o)
 }
 
-// Read makes a workload of a trace of any format.
+// Read returns the workload of a trace in any format.
 func Read(r io.Reader, name string, o formats.Options) (*loadgen.Workload, error) {
 	s, err := NewStream(r, name, o)
 	if err != nil {
@@ -73,7 +71,7 @@ func Read(r io.Reader, name string, o formats.Options) (*loadgen.Workload, error
 	return s.Workload()
 }
 
-// openStream starts reading size bytes of r; 0 if that is not known.
+// openStream opens a trace that is read from r. size is the number of bytes, or 0 if unknown.
 func openStream(r io.Reader, name string, size int64, o formats.Options) (*formats.Stream, error) {
 	s, err := formats.Start(r, name, size, o)
 	if err != nil {
@@ -97,7 +95,7 @@ func openStream(r io.Reader, name string, size int64, o formats.Options) (*forma
 	return s, s.Begin(rows)
 }
 
-// untilStopped is a reader that fails once stop says so.
+// untilStopped is a reader that fails after stop returns an error.
 type untilStopped struct {
 	in   io.Reader
 	stop func() error
@@ -112,7 +110,7 @@ func (u untilStopped) Read(p []byte) (int, error) {
 	return u.in.Read(p)
 }
 
-// openDirectory reads all files of a directory at once.
+// openDirectory opens a directory in the format servegen or weka.
 func openDirectory(dir string, o formats.Options) (*formats.Stream, error) {
 	entries, err := os.ReadDir(dir) // sorted by name
 	if err != nil {
@@ -160,18 +158,18 @@ func openDirectory(dir string, o formats.Options) (*formats.Stream, error) {
 	return s, s.Begin(rows)
 }
 
-// textFormats are those in which prompts are always texts.
+// textFormats returns the formats in which all prompts are text.
 func textFormats() []string {
 	return []string{"mooncake-text", "aiperf-inputs", "aiperf-turns", "openai-batch", texts.Conversations, "vllm-custom"}
 }
 
-// countedFormats returns the formats with texts that a tokenizer can count.
+// countedFormats returns the formats with text of which a tokenizer can count the tokens.
 func countedFormats() []string {
 	return append([]string{"genai-perf", "inference-perf", texts.VLLMLog}, textFormats()...)
 }
 
-// HasTexts reports whether the trace at path is of a format of which a tokenizer can count the texts. Standard input is
-// not read.
+// HasTexts reports whether the trace at path has text of which a tokenizer can count the tokens. It does not read
+// stdin.
 func HasTexts(path string) bool {
 	if path == "-" {
 		return false
@@ -184,7 +182,7 @@ func HasTexts(path string) bool {
 	return slices.Contains(countedFormats(), s.Format)
 }
 
-// refuseUnused refuses options without a use, if that is asked for.
+// refuseUnused returns an error for options that have no effect on the format, if Strict is set.
 func refuseUnused(s *formats.Stream) error {
 	if !s.Options.Strict {
 		return nil

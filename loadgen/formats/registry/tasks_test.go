@@ -11,12 +11,12 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats"
 )
 
-// taskRow is a row of tasks.
+// taskRow returns a row in the format tasks.
 func taskRow(id, rest string) string {
 	return fmt.Sprintf(`{"id":"%s","input_length":64,"output_length":9,"hash_ids":[1]%s}`, id, rest) + "\n"
 }
 
-// readTaskFile reads rows of tasks, with a law that always draws 40.
+// readTaskFile reads a file in the format tasks. Its random delays are always 40 ms.
 func readTaskFile(text string, o formats.Options) (*loadgen.Workload, error) {
 	o.Tasks = true
 	o.ReadLaw = func(text string) (func(*rand.Rand) float64, error) {
@@ -28,7 +28,7 @@ func readTaskFile(text string, o formats.Options) (*loadgen.Workload, error) {
 	return Read(strings.NewReader(text), "f", o)
 }
 
-// showGraph shows the tasks of a workload, a line for each request.
+// showGraph returns the tasks of a workload as text, with a line for each request.
 func showGraph(w *loadgen.Workload) string {
 	var out strings.Builder
 	for i := range w.Turns {
@@ -49,8 +49,8 @@ func showGraph(w *loadgen.Workload) string {
 	return out.String()
 }
 
-// Rows that are connected by waits or by the name of a session are a task; rows of a session without after wait for the
-// previous row; delays are numbers or drawn.
+// Requests connected by dependencies or by a session name form a task. A row without after waits for the previous row
+// of its session. Delays are numbers or random.
 func TestTasks(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"a join, in any order",
@@ -75,8 +75,8 @@ func TestTasks(t *testing.T) {
 	}
 }
 
-// A call that fails is made again: of a thousand that fail half the time, each is made twice
-// on average, and the same ones with every seed.
+// A failed call is repeated. With a failure rate of one half, calls are made twice on average. The repetitions depend
+// only on the seed.
 func TestToolsFail(t *testing.T) {
 	var text strings.Builder
 	text.WriteString(taskRow("a", `,"timestamp":0`))
@@ -105,7 +105,7 @@ func TestToolsFail(t *testing.T) {
 	}
 }
 
-// Each complaint names the line, the value and what was wanted.
+// Each error contains the line, the value and the requirement.
 func TestBadTasks(t *testing.T) {
 	a := taskRow("a", `,"timestamp":0,"after":[]`)
 	for _, c := range []struct{ text, want string }{
@@ -132,8 +132,7 @@ func TestBadTasks(t *testing.T) {
 	}
 }
 
-// Graphs of other formats become tasks where chains are not enough, and stay chains where
-// they are.
+// Graphs in other formats become tasks only if chains are not sufficient.
 func TestOtherFormatsAsTasks(t *testing.T) {
 	node := func(id, rest string) string {
 		return fmt.Sprintf(`{"request_id":"%s","play_id":"p","session_id":"m","input_length":64,"output_length":9,"hash_ids":[1],"not_before_ms":0%s}`, id, rest) + "\n"
@@ -145,7 +144,7 @@ func TestOtherFormatsAsTasks(t *testing.T) {
 	fork := chain + node("c", `,"dependencies":[`+edge("a")+`]`)
 	for _, c := range []struct {
 		text, dag string
-		want      string // "": chains
+		want      string // "" means chains
 	}{
 		{chain, "", ""}, {chain, "graph", "p#0 at 0\np#1 0+3\n"}, {fork, "", "p#0 at 0\np#1 0+3\np#2 0+3\n"}, {fork, "chain", ""},
 	} {

@@ -12,7 +12,7 @@ import (
 
 const smallTokenizer = "../../tokenizer/testdata/llama3.json"
 
-// records reads all requests of a text.
+// records returns all requests in a text.
 func records(t *testing.T, text string, o formats.Options) (*formats.Stream, []formats.Record) {
 	t.Helper()
 	s, err := NewStream(strings.NewReader(text), "f", o)
@@ -33,8 +33,8 @@ func records(t *testing.T, text string, o formats.Options) (*formats.Stream, []f
 	}
 }
 
-// With a tokenizer, lengths and blocks of texts are those of its tokens: texts
-// share a block exactly when they share all of its tokens and all before them.
+// With a tokenizer, lengths are numbers of tokens. Texts share a block exactly if they have the same tokens up to the
+// end of the block.
 func TestTextsInTokens(t *testing.T) {
 	o := formats.Options{TraceBlock: 4, LeftOpen: formats.LeftOpen{Tokenizer: smallTokenizer, OutputTokens: 5}}
 	rows := `{"prompt":"1 2 3 4 5"}
@@ -45,7 +45,7 @@ func TestTextsInTokens(t *testing.T) {
 	if s.Approximate || len(all) != 3 {
 		t.Fatalf("approximate: %v, %d requests", s.Approximate, len(all))
 	}
-	// A first token that every text begins with, then "1", and " " with a digit each in two.
+	// Each prompt has a start token, the token "1", and two tokens for each further number: " " and a digit.
 	for i, r := range all {
 		if r.Input != 10 || len(r.IDs) != 2 || r.Output != 5 || r.Private {
 			t.Errorf("request %d: %d tokens in %d full blocks, %d out; want 10, 2 and 5", i, r.Input, len(r.IDs), r.Output)
@@ -61,7 +61,7 @@ func TestTextsInTokens(t *testing.T) {
 	}
 }
 
-// Answers of GenAI-Perf are counted by their tokens, or by their pieces, with a warning.
+// Answers of GenAI-Perf are counted in tokens. Without a tokenizer their pieces are counted, and there is a warning.
 func TestAnswersInTokens(t *testing.T) {
 	event := func(text string) string {
 		return `{"response":"data: {\"choices\":[{\"delta\":{\"content\":\"` + text + `\"}}]}\n\n"}`
@@ -79,7 +79,7 @@ func TestAnswersInTokens(t *testing.T) {
 	}
 }
 
-// A tokenizer that cannot be read, or has no text to count, is refused.
+// A missing tokenizer file is rejected. So is a tokenizer for a trace without text.
 func TestTokenizerRefused(t *testing.T) {
 	for _, c := range []struct {
 		text, want string

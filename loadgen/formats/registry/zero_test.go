@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats"
 )
 
-// zeroRows are files with three requests, the second for 0 output tokens.
+// zeroRows returns files with three requests. The second request has 0 output tokens.
 func zeroRows() map[string]string {
 	return map[string]string{
 		"burstgpt":      "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n5,G,10,4,14,API log\n6,G,10,0,10,API log\n7,G,10,4,14,API log",
@@ -20,7 +20,8 @@ func zeroRows() map[string]string {
 	}
 }
 
-// Requests for 0 output tokens are dropped and counted, made one token long, or refused, in every format and by every reader.
+// Each reader of each format handles requests with 0 output tokens by ZeroOutput. They are dropped and counted,
+// changed to one token, or rejected.
 func TestZeroOutput(t *testing.T) {
 	for name, text := range zeroRows() {
 		for rule, want := range map[string]int{"": 2, "drop": 2, "one": 3, "error": -1} {
@@ -59,7 +60,7 @@ func TestZeroOutput(t *testing.T) {
 	}
 }
 
-// A turn that is dropped leaves its delay to the one after it.
+// The delay of a dropped turn is added to the next turn.
 func TestZeroOutputOfAgents(t *testing.T) {
 	w, err := Read(strings.NewReader(zeroRows()[formats.Agentic]), "f", formats.Options{})
 	if err != nil {
@@ -70,7 +71,7 @@ func TestZeroOutputOfAgents(t *testing.T) {
 	}
 }
 
-// A trace of which nothing is left is refused.
+// A trace is rejected if all its requests are dropped.
 func TestAllZeroOutput(t *testing.T) {
 	_, err := Read(strings.NewReader(azure[:strings.Index(azure, "\n")]+"\n2023-11-16 18:15:46.6,120,0\n"), "f", formats.Options{})
 	if err == nil || !strings.Contains(err.Error(), "1 dropped") {

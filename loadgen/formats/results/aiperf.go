@@ -9,13 +9,13 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/texts"
 )
 
-// exportRows reads the records that AIPerf writes of a run.
+// exportRows reads the profile export of AIPerf.
 type exportRows struct {
 	formats.LineRows
 	ends formats.LastEnds
 }
 
-// OpenExport reads AIPerf's profile export.
+// OpenExport opens a profile export of AIPerf.
 func OpenExport(s *formats.Stream) (formats.Reader, error) {
 	s.Private, s.Measured = true, true
 	s.Chained = s.Options.Sessions != "flat"
@@ -54,10 +54,10 @@ func (x *exportRows) readRow(f *scan.Fields) error {
 	return nil
 }
 
-// needCount returns a number of tokens that must be there.
+// needCount returns a required number of tokens.
 func needCount(f *scan.Fields, key string) int { return f.NeedCount(key) }
 
-// OpenInputs reads the bodies that AIPerf is to send.
+// OpenInputs opens an input file of AIPerf with request bodies.
 func OpenInputs(s *formats.Stream) (formats.Reader, error) {
 	g := &formats.Gathered{S: s}
 	t, err := texts.New(s)
@@ -76,7 +76,7 @@ func OpenInputs(s *formats.Stream) (formats.Reader, error) {
 	})
 }
 
-// readSession reads the payloads of one session.
+// readSession reads the payloads of a session.
 func readSession(g *formats.Gathered, d *scan.Fields, t *texts.Counter) error {
 	session := d.ReadName("session_id")
 	for k, v := range d.ReadList("payloads") {

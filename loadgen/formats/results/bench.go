@@ -13,16 +13,15 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/scan"
 )
 
-// benchRows reads the results of vllm bench serve and of sglang's bench_serving,
-// where they hold a list of requests.
+// benchRows reads results of vllm bench serve and of sglang.bench_serving with a list of requests.
 type benchRows struct {
 	formats.Gathered
 	runs int
-	run  *entries.Bench // that was asked for
-	line int            // of its beginning
+	run  *entries.Bench // the run selected by --run
+	line int            // line number of the run
 }
 
-// OpenBench reads results of vllm bench serve and of sglang.bench_serving.
+// OpenBench opens results of vllm bench serve or of sglang.bench_serving.
 func OpenBench(s *formats.Stream) (formats.Reader, error) {
 	b := &benchRows{Gathered: formats.Gathered{S: s}}
 	s.Private, s.Measured = true, true
@@ -60,7 +59,7 @@ func (b *benchRows) readRun(f *scan.Fields) error {
 	if !f.HasAll("input_lens", "output_lens") {
 		return fmt.Errorf("summary only, no requests; expected input_lens and output_lens")
 	}
-	// The lists are read when the lines after this one have been: those of no use are not kept.
+	// Only the required lists are kept, because they stay in memory until all lines are read.
 	f.Members = slices.DeleteFunc(f.Members, func(m scan.Member) bool {
 		return !slices.Contains([]string{"input_lens", "output_lens", "start_times", "queue_times", "errors"}, string(m.Key))
 	})
@@ -76,7 +75,7 @@ func (b *benchRows) readRun(f *scan.Fields) error {
 	return nil
 }
 
-// readRequest reads entry i of the lists. Failed requests are not kept.
+// readRequest reads entry i of the lists. It returns keep = false for failed requests.
 func (b *benchRows) readRequest(i int, r *formats.Record) (keep bool, err error) {
 	if b.run.Failed(i) {
 		return false, nil
@@ -93,7 +92,7 @@ func (b *benchRows) readRequest(i int, r *formats.Record) (keep bool, err error)
 	return true, err
 }
 
-// openRun returns the run that was asked for among those of a file.
+// openRun returns the run selected by --run from the list with the given key.
 func openRun(s *formats.Stream, f *scan.Fields, key string) (*scan.Fields, error) {
 	list := f.ReadList(key)
 	n, err := chooseRun(s, len(list))
@@ -103,8 +102,7 @@ func openRun(s *formats.Stream, f *scan.Fields, key string) (*scan.Fields, error
 	return f.OpenElement(key, n, list[n]), nil
 }
 
-// chooseRun returns the place of the run that was asked for among those of a
-// file.
+// chooseRun returns the index of the run selected by --run.
 func chooseRun(s *formats.Stream, runs int) (int, error) {
 	if want := max(s.Options.Run, 1); runs >= want && (s.Options.Run > 0 || runs == 1) {
 		return want - 1, nil

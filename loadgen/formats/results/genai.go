@@ -12,10 +12,10 @@ import (
 type genaiRows struct {
 	formats.Gathered
 	t      *texts.Counter
-	pieces bool // answers are counted by pieces, after a warning
+	pieces bool // the warning on counted pieces was printed
 }
 
-// OpenGenAI reads genai-perf's profile export.
+// OpenGenAI opens a profile export of genai-perf.
 func OpenGenAI(s *formats.Stream) (formats.Reader, error) {
 	t, err := texts.New(s)
 	if err != nil {
@@ -68,7 +68,7 @@ func (g *genaiRows) readRequest(f *scan.Fields, r *formats.Record) error {
 	return g.t.FillPrompt(r, g.t.CollectPrompt(listPayloads(&inputs.Object)...))
 }
 
-// countPieces warns, once, that answers were counted by the pieces they came in.
+// countPieces warns once that the length of answers is their number of pieces.
 func (g *genaiRows) countPieces() {
 	if !g.pieces {
 		g.pieces = true
@@ -76,8 +76,7 @@ func (g *genaiRows) countPieces() {
 	}
 }
 
-// listPayloads are the values of the members, parsed where they are JSON in a
-// string.
+// listPayloads returns the values of the members. A string that contains a JSON object is replaced by the object.
 func listPayloads(f *scan.Object) [][]byte {
 	var all [][]byte
 	for _, m := range f.Members {

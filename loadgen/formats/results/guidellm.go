@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/texts"
 )
 
-// IsGuide reports whether a record is a report of GuideLLM.
+// IsGuide reports whether a record is a GuideLLM report.
 func IsGuide(o *scan.Object) bool {
 	if _, ok := scan.SplitList(o.Find("benchmarks"), nil); !ok {
 		return false
@@ -18,7 +18,7 @@ func IsGuide(o *scan.Object) bool {
 	return o.OpenInner("metadata").Has("guidellm_version") || o.OpenFirst("benchmarks").OpenInner("requests").Has("successful")
 }
 
-// OpenGuide reads the report of GuideLLM.
+// OpenGuide opens a GuideLLM report.
 func OpenGuide(s *formats.Stream) (formats.Reader, error) {
 	g := &formats.Gathered{S: s}
 	s.Private, s.Measured = true, true
@@ -55,7 +55,7 @@ func OpenGuide(s *formats.Stream) (formats.Reader, error) {
 	return g, err
 }
 
-// readGuideRow reads a request and counts its parents after the first.
+// readGuideRow reads a request. joins is its number of parents minus 1.
 func readGuideRow(f *scan.Fields, r *formats.Record) (joins int) {
 	g := entries.ReadGuide(f)
 	r.Input, r.Output = needCount(g.Input()), needCount(g.Output())
@@ -73,7 +73,7 @@ func readGuideRow(f *scan.Fields, r *formats.Record) (joins int) {
 	return joins
 }
 
-// OpenLifecycle reads the per-request report of inference-perf.
+// OpenLifecycle opens a per-request report of inference-perf.
 func OpenLifecycle(s *formats.Stream) (formats.Reader, error) {
 	g := &formats.Gathered{S: s}
 	t, err := texts.New(s)
@@ -90,7 +90,7 @@ func OpenLifecycle(s *formats.Stream) (formats.Reader, error) {
 		}
 		about := f.OpenSub("info")
 		metrics := about.OpenSub("response_metrics")
-		metrics.Parent = nil // a complaint about info comes before its own
+		metrics.Parent = nil // errors in info are reported before errors in its members
 		var ok bool
 		if r.Output, ok = metrics.ReadCount("output_tokens"); !ok {
 			r.Output = about.NeedCount("output_tokens")

@@ -10,21 +10,21 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/scan"
 )
 
-// otlpRows reads spans of OpenTelemetry: requests are the spans with token counts.
+// otlpRows reads OpenTelemetry spans. Spans with token counts are requests.
 type otlpRows struct {
 	formats.Gathered
-	spans map[string]*otlpSpan // by trace and span
-	order []*otlpSpan          // those of requests
+	spans map[string]*otlpSpan // by trace id/span id
+	order []*otlpSpan          // spans that are requests
 }
 
-// otlpSpan is a span as far as it matters.
+// otlpSpan is a span with its request.
 type otlpSpan struct {
-	parent string // its key; "": none
-	outer  bool   // a span within it is a request, too
+	parent string // key of the parent span; "" if there is none
+	outer  bool   // a descendant is also a request
 	record formats.Record
 }
 
-// OpenOTLP reads spans of OpenTelemetry.
+// OpenOTLP opens a file of OpenTelemetry spans.
 func OpenOTLP(s *formats.Stream) (formats.Reader, error) {
 	x := &otlpRows{Gathered: formats.Gathered{S: s}, spans: map[string]*otlpSpan{}}
 	s.Private, s.Measured = true, true
@@ -48,7 +48,7 @@ func OpenOTLP(s *formats.Stream) (formats.Reader, error) {
 	return x, nil
 }
 
-// readSpan keeps a span, and what it has of a request. Failed requests are left out.
+// readSpan stores a span and its request, if it is one. Failed requests are dropped.
 func (x *otlpRows) readSpan(s *entries.Span) {
 	span := &otlpSpan{parent: s.Parent, record: formats.Record{Line: s.Line}}
 	x.spans[s.Key] = span
@@ -74,7 +74,7 @@ func (x *otlpRows) readSpan(s *entries.Span) {
 	}
 }
 
-// readCount reads the first of several attributes that is there, a number of tokens.
+// readCount reads a number of tokens from the first of keys that exists.
 func readCount(s *entries.Span, keys ...string) (n int, ok bool) {
 	v, key := s.Attribute(keys...)
 	u, whole := scan.WholeNumber(v)
@@ -84,8 +84,9 @@ func readCount(s *entries.Span, keys ...string) (n int, ok bool) {
 	return int(u), ok
 }
 
-// dropOuter leaves out spans with a request within them. A client's call and the server's span of it are one request;
-// an agent's span is the sum of its calls. A request without a conversation takes that of its outer span.
+// dropOuter removes requests that contain another request. The span of a client and the span of its server are the
+// same request. The span of an agent has the token sum of its calls. A request without a conversation gets the
+// conversation of its outer span.
 func (x *otlpRows) dropOuter() {
 	for _, span := range x.order {
 		up := x.spans[span.parent]

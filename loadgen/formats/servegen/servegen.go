@@ -1,4 +1,5 @@
-// Package servegen draws requests from what ServeGen measured of clients: arrival rates and length distributions.
+// Package servegen generates requests from client profiles published by ServeGen. A profile has arrival rates and
+// length distributions.
 package servegen
 
 import (
@@ -23,47 +24,46 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// serveRows makes requests of what ServeGen measured of clients: windows of
-// time with a law of gaps, and tables of lengths.
+// serveRows generates the requests of all clients.
 type serveRows struct {
 	s       *formats.Stream
 	clients []*client
 }
 
-// client is one source of requests.
+// client generates the requests of one client profile.
 type client struct {
 	number  int
 	windows []rateWindow
 	lengths []lengthWindow
 
-	next  int // window
+	next  int // index of the next window
 	times []float64
-	at    int // of times
-	index int // of requests so far
+	at    int // index of the next arrival in times
+	index int // number of requests so far
 	draw  *rand.Rand
 }
 
-// rateWindow is 600 s of arrivals.
+// rateWindow has the arrival process of 600 s.
 type rateWindow struct {
-	start, rate  float64 // s, requests/s
+	start, rate  float64 // start in s, rate in requests/s
 	law          string
 	shape, scale float64
 }
 
-// lengthWindow is what lengths were like from an instant on.
+// lengthWindow has the length distributions from start until the next window.
 type lengthWindow struct {
 	start  float64 // s
 	fields []lengthTable
 }
 
-// lengthTable is one field's distribution.
+// lengthTable is the length distribution of a field.
 type lengthTable struct {
 	output bool
 	values []int
-	upTo   []float64 // cumulated probability
+	upTo   []float64 // cumulative probabilities
 }
 
-const rateSeconds = 600 // of a rateWindow
+const rateSeconds = 600 // seconds per rateWindow
 
 // readClient reads the two files of a client.
 func readClient(dir string, number int) (*client, error) {
@@ -153,7 +153,7 @@ func parseLengths(start string, f *scan.Fields) (w lengthWindow, err error) {
 	return w, f.Err
 }
 
-// parseDict reads {10: 0.5, 20: 0.5} as numbers and nothing else.
+// parseDict reads a Python dictionary of numbers, for example {10: 0.5, 20: 0.5}.
 func parseDict(name string, text []byte) (t lengthTable, err error) {
 	inner, ok := bytes.CutPrefix(bytes.TrimSpace(text), []byte{'{'})
 	if inner, _ = bytes.CutSuffix(inner, []byte{'}'}); !ok {
@@ -180,13 +180,13 @@ func parseDict(name string, text []byte) (t lengthTable, err error) {
 	return t, nil
 }
 
-// at is the value that a share u of all are at or below.
+// at returns the u-quantile.
 func (t *lengthTable) at(u float64) int {
 	i, _ := slices.BinarySearch(t.upTo, u)
 	return t.values[min(i, len(t.values)-1)]
 }
 
-// Open reads the clients with the given numbers.
+// Open opens the clients with the given numbers.
 func Open(s *formats.Stream, dir string, numbers []int) (formats.Reader, error) {
 	s.Private = true
 	p := &serveRows{s: s}
@@ -201,7 +201,7 @@ func Open(s *formats.Stream, dir string, numbers []int) (formats.Reader, error) 
 	return p, nil
 }
 
-// next gives the earliest request of all clients.
+// Next returns the earliest next request of all clients.
 func (p *serveRows) Next(r *formats.Record) error {
 	var first *client
 	for _, c := range p.clients {
@@ -226,13 +226,12 @@ func (p *serveRows) Next(r *formats.Record) error {
 		}
 	}
 	if r.Input == 0 {
-		r.Output = 0 // no data on lengths: skipped with those of no output
+		r.Output = 0 // without length data the request is handled like a request with 0 output tokens
 	}
 	return nil
 }
 
-// hasNext reports whether the client has a request to come, and makes those of the
-// next window when the last one is over.
+// hasNext reports whether the client has another request. If needed, it generates the arrivals of the next windows.
 func (c *client) hasNext(o *formats.Options) bool {
 	for c.at == len(c.times) {
 		if c.next == len(c.windows) {
@@ -248,7 +247,8 @@ func (c *client) hasNext(o *formats.Options) bool {
 	return true
 }
 
-// drawArrivals draws the gaps of a window such that they fill it.
+// drawArrivals generates the arrivals in a window. Random gaps are scaled so that their sum is the length of the
+// window.
 func (c *client) drawArrivals(w *rateWindow, o *formats.Options) {
 	rate := w.rate
 	if o.Rate > 0 {
@@ -278,7 +278,7 @@ func (c *client) drawArrivals(w *rateWindow, o *formats.Options) {
 	c.times = c.times[:kept]
 }
 
-// lengthsAt is the tables of the window that holds an instant.
+// lengthsAt returns the length distributions at a time in s.
 func (c *client) lengthsAt(at float64) []lengthTable {
 	for i := len(c.lengths) - 1; i >= 0; i-- {
 		if c.lengths[i].start <= at {
@@ -288,7 +288,7 @@ func (c *client) lengthsAt(at float64) []lengthTable {
 	return nil
 }
 
-// FindClients finds the clients among the files of a directory.
+// FindClients returns the numbers of the clients with files in a directory.
 func FindClients(dir string, names []string) (numbers []int, err error) {
 	for _, n := range names {
 		number, isTrace := strings.CutPrefix(n, "chunk-")

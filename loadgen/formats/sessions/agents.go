@@ -12,29 +12,29 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// agentRows reads the applied_compute_agentic format: one agent per line. Its prompt grows by its answers and what its
-// tools return. It has no timestamps.
+// agentRows reads the format applied_compute_agentic, with an agent per line. The prompt of an agent grows by its
+// answers and by the outputs of its tools. The format has no timestamps.
 type agentRows struct {
 	s       *formats.Stream
 	scanner scan.Scanner
-	w       *loadgen.Workload // what was read; only the last agent, where rows are given one by one
-	turn    int               // of w, to be given next
+	w       *loadgen.Workload // agents read so far; only the latest agent if Next is used
+	turn    int               // index in w of the next turn to return
 
-	seen     scan.FieldSet // of the record at hand
+	seen     scan.FieldSet // fields of the current record
 	lengths  [3]uint64     // num_turns, input_prompt_length, final_assistant_response_length
 	answers  []uint64
-	outputs  []uint64 // of tools
+	outputs  []uint64 // tokens of tool outputs
 	waits    []float64
 	integers scan.Arena
 
-	group  uint64   // of the session at hand
-	shared uint64   // its first blocks that the group shares
-	ids    []uint64 // of its last prompt
-	unique uint64   // the next id that no other prompt has
-	before float64  // delay of the turns dropped just before, in ms
+	group  uint64   // group of the current session
+	shared uint64   // number of leading blocks shared by the group
+	ids    []uint64 // ids of its latest prompt
+	unique uint64   // next id that no prompt has yet
+	before float64  // delay of turns dropped since the latest kept turn, in ms
 }
 
-// OpenAgents reads applied_compute_agentic.
+// OpenAgents opens a file in the format applied_compute_agentic.
 func OpenAgents(s *formats.Stream) (formats.Reader, error) {
 	if err := loadgen.CheckRatio(s.Options.SharedRatio); err != nil {
 		return nil, err
@@ -46,8 +46,8 @@ func OpenAgents(s *formats.Stream) (formats.Reader, error) {
 	return &agentRows{s: s, scanner: scan.Scanner{Compat: s.Options.Compat}, unique: 1, w: new(loadgen.Workload)}, nil
 }
 
-// IsAgents reports whether a record is of an agent, by its first key that only
-// one of this format and Mooncake has.
+// IsAgents reports whether a record is an agent. The first key that is a field of only one format decides between
+// this format and Mooncake.
 func IsAgents(o *scan.Object) bool {
 	for i := range o.Members {
 		key := o.Members[i].Key
@@ -76,7 +76,7 @@ func (a *agentRows) Next(r *formats.Record) error {
 	return nil
 }
 
-// workload reads all agents; the prompts of one share their memory.
+// Workload returns the workload of all agents. The prompts of an agent share memory.
 func (a *agentRows) Workload() (*loadgen.Workload, error) {
 	a.w = &loadgen.Workload{Name: a.s.Name, TraceBlock: a.s.Block, Untimed: true, SessionPrefix: loadgen.AgenticPrefix}
 	var err error
@@ -93,7 +93,7 @@ func (a *agentRows) Workload() (*loadgen.Workload, error) {
 	return a.w, nil
 }
 
-// readLine adds the agent of the next line. Of a bad one nothing is left.
+// readLine adds the agent in the next line. If the line is invalid, nothing is added.
 func (a *agentRows) readLine() error {
 	line, err := a.s.Lines.Next()
 	if err != nil {
@@ -111,8 +111,7 @@ func (a *agentRows) readLine() error {
 	return nil
 }
 
-// agentFields are the names of the fields of a record, from the lowest bit of a
-// rowField on.
+// agentFields returns the names of the fields of a record. Their order is that of the bits of the field set.
 func agentFields() [6]string {
 	return [...]string{
 		"num_turns", "input_prompt_length", "final_assistant_response_length",
@@ -129,7 +128,7 @@ func agentField(key []byte) scan.FieldSet {
 	return 0
 }
 
-// readAgent reads the line in the scanner.
+// readAgent parses the line in the scanner.
 func (a *agentRows) readAgent() error {
 	a.seen = 0
 	a.scanner.SkipSpace()
@@ -168,8 +167,7 @@ func (a *agentRows) integerList(dst []uint64) ([]uint64, error) {
 	return append(dst[:0], list...), err
 }
 
-// addSession adds the session of the record: a turn for every tool call and a final
-// one.
+// addSession adds the session of the current record. It has a turn for every tool call and a last turn.
 func (a *agentRows) addSession() error {
 	turns := a.lengths[0]
 	if err := a.checkLists(turns); err != nil {
@@ -177,7 +175,7 @@ func (a *agentRows) addSession() error {
 	}
 	w := a.w
 	w.Sessions = append(w.Sessions, loadgen.Session{First: int32(len(w.Turns)), Automatic: true})
-	a.ids = nil // the turns of the last session keep theirs
+	a.ids = nil // the ids of the previous session are still in use
 	a.dealGroup()
 	length, delay := a.lengths[1], 0.0
 	for i := range int(turns) {
@@ -198,8 +196,8 @@ func (a *agentRows) addSession() error {
 	return nil
 }
 
-// takesTurn applies the rule for requests of no output to a turn. The delay before a turn that is dropped is
-// a part of the next one's.
+// takesTurn applies ZeroOutput to a turn and reports whether it is kept. The delay of a dropped turn is added to the
+// next turn.
 func (a *agentRows) takesTurn(output *uint64, delay *float64) (bool, error) {
 	if s := &a.w.Sessions[len(a.w.Sessions)-1]; s.Turns > 0 {
 		*delay += a.before
@@ -240,7 +238,7 @@ func (a *agentRows) checkLists(turns uint64) error {
 	return nil
 }
 
-// dealGroup gives the session at hand its group.
+// dealGroup assigns the current session to a group.
 func (a *agentRows) dealGroup() {
 	a.group, a.shared = 0, 0
 	if a.s.Options.SharedRatio <= 0 || a.s.Options.Groups == 0 {
@@ -250,13 +248,13 @@ func (a *agentRows) dealGroup() {
 	a.shared = loadgen.SharedBlocks(a.countBlocks(a.lengths[1]), a.s.Options.SharedRatio)
 }
 
-// countBlocks is how many blocks hold length tokens.
+// countBlocks returns the number of blocks for length tokens.
 func (a *agentRows) countBlocks(length uint64) uint64 {
 	block := uint64(a.s.Block)
 	return (length-1)/block + 1
 }
 
-// extendIDs gives the session's prompt an id for each of its blocks.
+// extendIDs adds ids until the prompt of the session has the given number of blocks.
 func (a *agentRows) extendIDs(blocks uint64) {
 	for b := uint64(len(a.ids)); b < blocks; b++ {
 		if b < a.shared {
@@ -268,12 +266,11 @@ func (a *agentRows) extendIDs(blocks uint64) {
 	}
 }
 
-// maxAgentBlocks bounds the blocks of one agent's prompt, since a short line can
-// ask for any number of them.
+// maxAgentBlocks is the maximum number of blocks of a prompt. Without it, a short line could require unlimited
+// memory.
 const maxAgentBlocks = 1 << 24
 
-// addTurn appends a turn. Its prompt is the session's last one, grown to length. Prompts of a session are beginnings of
-// one list.
+// addTurn appends a turn with a prompt of length tokens. The prompts of a session are prefixes of the same id list.
 func (a *agentRows) addTurn(length, output uint64, delay float64) error {
 	if keep, err := a.takesTurn(&output, &delay); !keep {
 		return err

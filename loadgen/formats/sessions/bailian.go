@@ -9,23 +9,23 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/scan"
 )
 
-// bailianRows reads the traces of Qwen on Bailian: rows that name the chat that they continue.
+// bailianRows reads the traces of Qwen on Bailian. A row contains the id of the chat that it continues.
 type bailianRows struct {
 	formats.LineRows
 	chats map[int64]chat
-	came  map[int64]scan.Stamp // by chat: when it came; only for chains and graphs
+	came  map[int64]scan.Stamp // arrival by chat id; only for chains and graphs
 	graph bool
-	names []byte // of the conversation, then of the chain
+	names []byte // name of the conversation, then of the chain
 }
 
-// chat is the kept part of a row.
+// chat has the fields of an earlier row.
 type chat struct {
 	root, chain int64
 	line        int32
-	heir        bool // another continues it
+	heir        bool // another chat continues it
 }
 
-// OpenBailian reads traces of Qwen on Bailian.
+// OpenBailian opens a trace of Qwen on Bailian.
 func OpenBailian(s *formats.Stream) (formats.Reader, error) {
 	s.Chained = s.Options.Sessions == "chain"
 	if s.Chained {
@@ -70,8 +70,8 @@ func (b *bailianRows) readRow(f *scan.Fields) error {
 	return nil
 }
 
-// joinChat finds the conversation of a row: its parent's, or a new one when the parent is not earlier in the file.
-// The first chat that continues a parent joins the parent's chain; every later one begins a new chain.
+// joinChat assigns a row to the conversation of its parent. If the parent is not earlier in the file, the row starts
+// a new conversation. The first child of a parent continues its chain, and each later child starts a new chain.
 func (b *bailianRows) joinChat(r *formats.Record, id, parent int64) {
 	root, chain := id, id
 	before, known := b.chats[parent]
@@ -106,7 +106,8 @@ func (b *bailianRows) joinChat(r *formats.Record, id, parent int64) {
 	}
 	r.Group, r.Agent, r.Name = b.names[:n:n], string(b.names[n:]), strconv.FormatInt(id, 10)
 	if known {
-		// What is known is when the parent came, unless chains are asked for.
+		// Without --sessions chain the edge starts at the arrival of the parent, because the trace does not contain
+		// its end.
 		e := formats.Edge{Name: strconv.FormatInt(parent, 10), Dispatch: !b.S.Chained, Relation: "sequence", Delay: gap}
 		if !later {
 			e.Relation = "spawn"

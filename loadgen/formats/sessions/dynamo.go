@@ -16,21 +16,21 @@ import (
 
 const dynamoSchema = `"dynamo.request.trace.v1"`
 
-// IsDynamo reports whether a record is of a request trace of Dynamo.
+// IsDynamo reports whether a record is an event of a request trace of Dynamo.
 func IsDynamo(o *scan.Object) bool {
 	return string(o.Find("schema")) == dynamoSchema || string(o.OpenInner("event").Find("schema")) == dynamoSchema
 }
 
-// dynamoRows reads the request traces that a Dynamo deployment writes.
+// dynamoRows reads request traces of a Dynamo deployment.
 type dynamoRows struct {
 	formats.Gathered
 	seen    map[string]int    // line by request id
-	agents  int               // requests with an agent's context
-	parents map[string]string // by session: the one that started it
+	agents  int               // number of requests with an agent context
+	parents map[string]string // parent session by session
 	block   int
 }
 
-// OpenDynamo reads request traces of Dynamo.
+// OpenDynamo opens a request trace of Dynamo.
 func OpenDynamo(s *formats.Stream) (formats.Reader, error) {
 	d := &dynamoRows{Gathered: formats.Gathered{S: s}, seen: make(map[string]int), parents: make(map[string]string)}
 	if err := d.EachLine(d.readLine); err != nil {
@@ -47,7 +47,7 @@ func OpenDynamo(s *formats.Stream) (formats.Reader, error) {
 	return d, d.linkAgents()
 }
 
-// linkAgents makes a graph, or chains, of requests with agents that start other agents and wait for them.
+// linkAgents makes a graph or chains from the requests of agents that start other agents.
 func (d *dynamoRows) linkAgents() error {
 	if len(d.parents) > 0 {
 		spawns, joins := d.agentsOfAgents(false)
@@ -60,7 +60,7 @@ func (d *dynamoRows) linkAgents() error {
 		}
 	}
 	for i := range d.All {
-		d.All[i].Name = "" // all are given as turns
+		d.All[i].Name = "" // without a name, requests are turns and not graph nodes
 	}
 	return nil
 }
@@ -124,7 +124,7 @@ func (d *dynamoRows) checkBlock(p *scan.Fields, block int, r *formats.Record) {
 	}
 }
 
-// readContext reads which agent a request is of.
+// readContext reads the agent of a request.
 func (d *dynamoRows) readContext(event, q *scan.Fields, r *formats.Record) {
 	a := event.OpenSub("agent_context")
 	if len(a.Members) == 0 {
@@ -144,7 +144,7 @@ func (d *dynamoRows) readContext(event, q *scan.Fields, r *formats.Record) {
 	r.Session, r.Group = bytes.Clone(id), bytes.Clone(id)
 }
 
-// sortRequests sorts the requests by start, end and id, and links those of a session.
+// sortRequests sorts the requests by start, end and id. It links the requests of each session.
 func (d *dynamoRows) sortRequests() {
 	sort.SliceStable(d.All, func(i, j int) bool {
 		a, b := &d.All[i], &d.All[j]
@@ -158,11 +158,11 @@ func (d *dynamoRows) sortRequests() {
 	}
 }
 
-// agentsOfAgents finds which request started a sub-agent and which request waited for it. The parent's last request
-// before the sub-agent's first one started it. The parent's first request after the sub-agent's end waited for it. If
-// graph is set, the requests become a graph.
+// agentsOfAgents determines the parent request that started each sub-agent, and the parent request that waited for
+// its end. The first is the parent's last request before the sub-agent's first request. The second is the parent's
+// first request after the sub-agent's end. If graph is set, the requests become a graph.
 func (d *dynamoRows) agentsOfAgents(graph bool) (spawns, joins int) {
-	sessions := make(map[string][]int) // places in all, by start
+	sessions := make(map[string][]int) // indices in All, sorted by start
 	for i := range d.All {
 		id := string(d.All[i].Session)
 		sessions[id] = append(sessions[id], i)
@@ -194,7 +194,7 @@ func (d *dynamoRows) agentsOfAgents(graph bool) (spawns, joins int) {
 	return spawns, joins
 }
 
-// chainSessions makes the requests of sessions wait for each other by edges.
+// chainSessions adds an edge from each request of a session to the next.
 func (d *dynamoRows) chainSessions(sessions map[string][]int) {
 	for id, own := range sessions {
 		root := d.rootOf(id)
@@ -208,9 +208,9 @@ func (d *dynamoRows) chainSessions(sessions map[string][]int) {
 	}
 }
 
-// rootOf is the session that started the session that started the session.
+// rootOf returns the root of the tree of sessions that contains id.
 func (d *dynamoRows) rootOf(id string) []byte {
-	for range len(d.parents) { // at most: parents may go in a circle
+	for range len(d.parents) { // limited, because parents can form a cycle
 		parent, ok := d.parents[id]
 		if !ok {
 			break
@@ -220,7 +220,7 @@ func (d *dynamoRows) rootOf(id string) []byte {
 	return []byte(id)
 }
 
-// lastBefore is the last of ascending places before one, -1 without any.
+// lastBefore returns the last index before one in ascending indices. It returns -1 if there is none.
 func lastBefore(places []int, one int) int {
 	n, _ := slices.BinarySearch(places, one)
 	if n == 0 {
@@ -229,8 +229,8 @@ func lastBefore(places []int, one int) int {
 	return places[n-1]
 }
 
-// spawnOf is the edge to a child's first request: from the completion of the
-// parent's where that was over, from its start otherwise.
+// spawnOf returns the edge from parent to the first request of its child. If the parent was complete, the edge starts
+// at its completion, otherwise at its start.
 func spawnOf(parent *formats.Record, first *formats.Record) formats.Edge {
 	if first.When.Compare(parent.Ended) < 0 {
 		return formats.Edge{Name: parent.Name, Dispatch: true, Relation: "spawn", Delay: first.When.Since(parent.When)}

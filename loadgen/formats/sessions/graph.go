@@ -15,16 +15,16 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/scan"
 )
 
-// graphRows reads agentic_mooncake, in which requests name those they wait for.
+// graphRows reads the format agentic_mooncake. A row contains the ids of the requests for which it waits.
 type graphRows struct {
 	formats.Gathered
 	v2    bool
-	local bool // ids mean something inside one play only
+	local bool // hash ids are valid only within a play
 	nodes []graphNode
-	order []int32        // of a graph: places of nodes that are still to be given
-	named map[string]int // place in nodes
+	order []int32        // for graphs: indices of the nodes that Next has not returned yet
+	named map[string]int // index in nodes
 	ids   formats.Numbers[formats.Scoped]
-	key   string // of the waits of a row, in messages; "": wait_for
+	key   string // name of the field with dependencies, for messages; "" means wait_for
 }
 
 type graphNode struct {
@@ -33,12 +33,12 @@ type graphNode struct {
 	play    string
 	session string
 	waits   []formats.Edge
-	starts  []string // requests that it spawns; version 1 only
-	next    int      // the node that follows in its chain, -1
+	starts  []string // requests that it starts; only in version 1
+	next    int      // index of the next node in its chain, or -1
 	chained bool
 }
 
-// OpenGraph reads agentic_mooncake.
+// OpenGraph opens a file in the format agentic_mooncake.
 func OpenGraph(s *formats.Stream) (formats.Reader, error) {
 	g := &graphRows{Gathered: formats.Gathered{S: s}, named: make(map[string]int), ids: make(formats.Numbers[formats.Scoped])}
 	first := true
@@ -85,7 +85,7 @@ func (g *graphRows) readHeader(f *scan.Fields) error {
 	return nil
 }
 
-// readNode reads a row.
+// readNode adds the request in a row.
 func (g *graphRows) readNode(f *scan.Fields) {
 	n := graphNode{id: string(f.ReadText("request_id")), next: -1, rec: formats.Record{Line: f.Line}}
 	if !f.Has("request_id") {
@@ -113,7 +113,7 @@ func (g *graphRows) readNode(f *scan.Fields) {
 	}
 }
 
-// storeIDs lets the stream store the ids of a row.
+// storeIDs stores the ids of a row in the stream.
 func (g *graphRows) storeIDs(f *scan.Fields, n *graphNode) {
 	if f.Err == nil {
 		f.Err = g.S.StoreIDs(&n.rec)
@@ -135,7 +135,7 @@ func (n *graphNode) waitsV1(f *scan.Fields) {
 	n.starts = readRequests(f, "branches")
 }
 
-// readRequests is a list of request ids.
+// readRequests returns a list of request ids.
 func readRequests(f *scan.Fields, key string) (ids []string) {
 	for i, v := range f.ReadList(key) {
 		if v[0] != '"' {
@@ -168,7 +168,7 @@ func (n *graphNode) waitsV2(f *scan.Fields) {
 
 func (n *graphNode) group() string { return n.play + "/" + n.session }
 
-// linkBranches checks the names of other requests and turns branches into waits of the started requests.
+// linkBranches checks that all named requests exist. It replaces branches by dependencies of the started requests.
 func (g *graphRows) linkBranches() error {
 	for i := range g.nodes {
 		n := &g.nodes[i]
@@ -196,7 +196,7 @@ func (g *graphRows) linkBranches() error {
 	return nil
 }
 
-// startedBy makes n wait for its parent: for its completion where n says so,
+// startedBy makes n wait for its parent. n waits for the completion of the parent if it has such a dependency, and
 // otherwise for its start.
 func (n *graphNode) startedBy(parent *graphNode) {
 	for k := range n.waits {
@@ -212,7 +212,7 @@ func (n *graphNode) startedBy(parent *graphNode) {
 	n.waits = append(n.waits, formats.Edge{Name: parent.id, Dispatch: true, Relation: "spawn", Delay: gap})
 }
 
-// linkChains makes chains of the requests, or returns why they are none.
+// linkChains makes chains of the requests. It returns an error if the dependencies are not chains.
 func (g *graphRows) linkChains() error {
 	spawns, joins := 0, 0
 	for i := range g.nodes {
@@ -247,7 +247,7 @@ func (g *graphRows) linkChains() error {
 	return nil
 }
 
-// addChain gives the requests of the chain that starts at node i.
+// addChain adds the requests of the chain that starts at node i.
 func (g *graphRows) addChain(i int) {
 	name := []byte(g.nodes[i].id)
 	for ; i >= 0; i = g.nodes[i].next {
@@ -257,13 +257,13 @@ func (g *graphRows) addChain(i int) {
 	}
 }
 
-// addWhole gives the requests with all that they wait for, each after those.
+// addWhole sorts the requests so that each request follows its dependencies.
 func (g *graphRows) addWhole() {
 	g.order = orderByWaits(len(g.nodes), g.named, func(i int) []formats.Edge { return g.nodes[i].waits })
 	g.named = nil
 }
 
-// Next gives the next request, of a graph with what it waits for.
+// Next returns the next request. In a graph it has its dependencies.
 func (g *graphRows) Next(r *formats.Record) error {
 	if len(g.Bad) > 0 || len(g.order) == 0 {
 		return g.Gathered.Next(r)
@@ -281,7 +281,7 @@ func (g *graphRows) Next(r *formats.Record) error {
 	return g.S.LoadIDs(r)
 }
 
-// sortAfterOthers moves records that wait for later ones behind these. There is no cycle among them.
+// sortAfterOthers sorts records so that each record follows its dependencies. The dependencies must not have a cycle.
 func sortAfterOthers(all []formats.Record) []formats.Record {
 	named := make(map[string]int, len(all))
 	for i := range all {
@@ -294,11 +294,11 @@ func sortAfterOthers(all []formats.Record) []formats.Record {
 	return sorted
 }
 
-// orderByWaits returns the places of n requests in their order, but requests that wait for later ones come after these.
-// There is no cycle among them, and waits for names that are not named do not count.
+// orderByWaits returns the indices of n requests, sorted so that each request follows its dependencies. Otherwise the
+// order does not change. The dependencies must not have a cycle. Names that are not in named are ignored.
 func orderByWaits(n int, named map[string]int, waitsOf func(i int) []formats.Edge) []int32 {
 	order := make([]int32, 0, n)
-	seen := make([]bool, n) // in order, or to be put there
+	seen := make([]bool, n) // already in order or on the stack
 	type visit struct{ request, wait int }
 	var open []visit
 	for i := range n {
@@ -324,10 +324,10 @@ func orderByWaits(n int, named map[string]int, waitsOf func(i int) []formats.Edg
 	return order
 }
 
-// findCycle looks for requests that wait for each other: those left when all that
-// wait for no other have been taken away again and again.
+// findCycle returns an error if requests wait for each other in a cycle. It repeatedly removes requests without open
+// dependencies. Remaining requests are in a cycle or wait for one.
 func (g *graphRows) findCycle() error {
-	open := make([]int, len(g.nodes)) // waits left
+	open := make([]int, len(g.nodes)) // number of open dependencies
 	heirs := make([][]int, len(g.nodes))
 	var ready []int
 	for i := range g.nodes {

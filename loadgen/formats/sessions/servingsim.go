@@ -7,15 +7,14 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/scan"
 )
 
-// simRows reads the traces of LLMServingSim: requests, sessions of requests, or
-// results, in any order.
+// simRows reads traces of LLMServingSim. Rows can be requests, sessions of requests and results, in any order.
 type simRows struct {
 	formats.LineRows
 	paths formats.Trie
 	name  []byte
 }
 
-// OpenServingSim reads traces of LLMServingSim.
+// OpenServingSim opens a trace of LLMServingSim.
 func OpenServingSim(s *formats.Stream) (formats.Reader, error) {
 	s.Chained = s.Options.Sessions != "flat"
 	p := &simRows{paths: make(formats.Trie)}

@@ -11,13 +11,13 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// taskRows reads tasks: Mooncake rows with an id that name those they wait for.
+// taskRows reads the format tasks. A row is a Mooncake row with an id and the ids of the requests for which it waits.
 type taskRows struct {
 	graphRows
-	last map[string]string // by session: the id of its last row so far
+	last map[string]string // id of the latest row, by session
 }
 
-// OpenTasks reads tasks.
+// OpenTasks opens a file in the format tasks.
 func OpenTasks(s *formats.Stream) (formats.Reader, error) {
 	t := &taskRows{graphRows: graphRows{Gathered: formats.Gathered{S: s}, named: make(map[string]int), key: "after"}, last: make(map[string]string)}
 	err := t.EachLine(func(f *scan.Fields) error {
@@ -28,21 +28,21 @@ func OpenTasks(s *formats.Stream) (formats.Reader, error) {
 		return t, err
 	}
 	s.Chained, s.Shape.Exact = true, true
-	t.v2 = true // waits are as they stand
+	t.v2 = true // dependencies keep their relation
 	if err := t.linkBranches(); err != nil {
 		return t, err
 	}
 	if err := t.findCycle(); err != nil {
 		return t, err
 	}
-	if s.Options.WantsGraphOf(1) { // a file of tasks is one even where all are chains
+	if s.Options.WantsGraphOf(1) { // the requests are a graph even if all dependencies are chains
 		t.addWhole()
 		return t, nil
 	}
 	return t, t.linkChains()
 }
 
-// readRow reads a row.
+// readRow adds the request in a row.
 func (t *taskRows) readRow(f *scan.Fields) {
 	n := graphNode{id: string(f.ReadText("id")), next: -1, rec: formats.Record{Line: f.Line}}
 	if n.id == "" {
@@ -85,7 +85,8 @@ func (n *graphNode) readKind(f *scan.Fields) {
 	}
 }
 
-// readWaits reads the requests that a request waits for: the named ones, or else the previous row of its session.
+// readWaits reads the dependencies of a request. A row without the field after waits for the previous row of its
+// session.
 func (t *taskRows) readWaits(f *scan.Fields, n *graphNode) {
 	tool := t.newTool(f, n.id)
 	delay, own := tool.draw(f, "delay_ms")
@@ -118,14 +119,14 @@ func (t *taskRows) readWaits(f *scan.Fields, n *graphNode) {
 	}
 }
 
-// tool draws the times that tools take before a request.
+// tool generates the durations of tool calls before a request.
 type tool struct {
 	s      *formats.Stream
-	random *rand.Rand // of the request
-	fails  float64    // the share of calls that are made again, 0 to maxFails
+	random *rand.Rand // separate for each request
+	fails  float64    // share of failed calls, 0 to maxFails
 }
 
-// maxFails bounds the share of calls that fail, so that one ends.
+// maxFails is the maximum share of failed calls. Below 1, the repetition of calls ends.
 const maxFails = 0.99
 
 func (t *taskRows) newTool(f *scan.Fields, id string) *tool {
@@ -136,7 +137,7 @@ func (t *taskRows) newTool(f *scan.Fields, id string) *tool {
 	return &tool{s: t.S, random: sim.NewRand(t.S.Options.Seed, "formats/tools/"+id), fails: fails}
 }
 
-// readWait reads an element of after that is an object; e is what it leaves open.
+// readWait reads an object in the list after. e has the defaults.
 func (t *tool) readWait(f *scan.Fields, e formats.Edge) formats.Edge {
 	if e.Name = string(f.ReadText("id")); e.Name == "" {
 		f.Complain("%sid is missing, must be the id of a request", f.Place)
@@ -154,7 +155,7 @@ func (t *tool) readWait(f *scan.Fields, e formats.Edge) formats.Edge {
 	return e
 }
 
-// draw reads a time in ms, a number or a law, and adds those of calls that failed.
+// draw reads a time in ms, which is a number or a random distribution. It adds the times of failed calls.
 func (t *tool) draw(f *scan.Fields, key string) (ms float64, ok bool) {
 	v := f.Value(key)
 	if v == nil || f.Err != nil {

@@ -10,40 +10,40 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/scan"
 )
 
-// IsWeka reports whether a record is a conversation of weka.
+// IsWeka reports whether a record is a conversation in the format weka.
 func IsWeka(o *scan.Object) bool {
 	v := o.Find("requests")
 	return v != nil && v[0] == '[' && o.Has("block_size")
 }
 
-// wekaRows reads conversations of coding agents, each an object.
+// wekaRows reads conversations of coding agents. Each conversation is a JSON object.
 type wekaRows struct {
 	formats.Gathered
 	block    int
-	spawned  int // agents started by other agents
-	joined   int // of them, agents that other agents waited for
+	spawned  int // number of agents started by other agents
+	joined   int // number of those agents for which other agents waited
 	relative bool
 	ids      formats.Numbers[formats.Scoped]
 	scope    string
 	chains   []wekaChain
 }
 
-// wekaChain is one agent's requests.
+// wekaChain has the requests of an agent.
 type wekaChain struct {
 	name   string
-	root   int     // of the conversation, among the chains
-	marker float64 // ms from the conversation's start at which the agent was started
-	start  float64 // ms of its first request, as written
+	root   int     // index of the conversation's first chain
+	marker float64 // start of the agent in ms from the start of the conversation
+	start  float64 // time of its first request in the file, ms
 	all    []formats.Record
 
-	parent  int     // the agent that started it, among the chains
-	after   int     // the parent's request before that; -1: none
-	ended   float64 // ms of that one's end
-	waiting int     // the parent's request that waited for its end; -1: none
+	parent  int     // index of the chain of its parent agent
+	after   int     // index of the parent's request before the start; -1 if none
+	ended   float64 // end of that request, ms
+	waiting int     // index of the parent's request that waited for its end; -1 if none
 	wait    float64 // ms from its end to that request
 }
 
-// OpenWeka reads conversations from one file.
+// OpenWeka opens a file with conversations.
 func OpenWeka(s *formats.Stream) (formats.Reader, error) {
 	w := newWeka(s)
 	if err := w.EachObject(w.readConversation); err != nil {
@@ -85,7 +85,7 @@ func (w *wekaRows) readConversation(f *scan.Fields) error {
 	return nil
 }
 
-// readAgent reads the requests of one agent and of those it started.
+// readAgent reads the requests of an agent and of the agents that it started.
 func (w *wekaRows) readAgent(f *scan.Fields, c wekaChain) error {
 	at := len(w.chains)
 	w.chains = append(w.chains, c)
@@ -129,14 +129,14 @@ func (w *wekaRows) readAgent(f *scan.Fields, c wekaChain) error {
 	return f.Err
 }
 
-// startedAgent is an agent that ended, and when, in ms.
+// startedAgent is a started agent with its end in ms.
 type startedAgent struct {
 	chain int
 	ended float64
 }
 
-// joinAgents notes the agents that a request at an instant had waited for, and returns the agents that were still
-// running. A later request waits for these.
+// joinAgents stores for each agent that ended before the time at that the request waited for it. left are the agents
+// still running at this time.
 func (w *wekaRows) joinAgents(started []startedAgent, request int, at float64) (left []startedAgent) {
 	for _, a := range started {
 		if a.ended > at {
@@ -157,7 +157,7 @@ func (w *wekaRows) readRequest(q *scan.Fields) formats.Record {
 	return r
 }
 
-// setDelay is the time to think, or what lies between the recorded times.
+// setDelay sets the delay before a request: its think time, or the gap between the recorded times.
 func (w *wekaRows) setDelay(q *scan.Fields, r *formats.Record, t, end float64, later bool) {
 	think, ok := q.ReadFloat("think_time")
 	if think < 0 {
@@ -172,7 +172,7 @@ func (w *wekaRows) setDelay(q *scan.Fields, r *formats.Record, t, end float64, l
 	}
 }
 
-// addRecords makes records of the chains.
+// addRecords adds the records of all chains.
 func (w *wekaRows) addRecords() error {
 	w.S.Block = w.block
 	for i := range w.chains {
@@ -221,8 +221,7 @@ func (w *wekaRows) addRecords() error {
 	return nil
 }
 
-// OpenFiles reads conversations from several files, one object or one per line
-// each.
+// OpenFiles opens several files with conversations. A file has one object, or one object per line.
 func OpenFiles(s *formats.Stream, names []string) (formats.Reader, error) {
 	w := newWeka(s)
 	for _, name := range names {
@@ -243,8 +242,9 @@ func OpenFiles(s *formats.Stream, names []string) (formats.Reader, error) {
 	return w, w.addRecords()
 }
 
-// addEdges makes the dependencies of requests explicit: the previous request, the request of another agent that started
-// theirs, the ends of agents that they started.
+// addEdges adds the dependencies of all requests. A request waits for the previous request of its agent. The first
+// request of a started agent waits for a request of its parent. A request of the parent waits for the end of started
+// agents.
 func (w *wekaRows) addEdges() {
 	name := func(c *wekaChain, k int) string { return c.name + "#" + strconv.Itoa(k) }
 	for i := range w.chains {

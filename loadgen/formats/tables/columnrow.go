@@ -14,7 +14,7 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/scan"
 )
 
-// openTable reads a table with a header, of commas, tabs or semicolons.
+// openTable opens a table with a header. Columns are separated by commas, tabs or semicolons.
 func (c *columnRows) openTable(head string) (formats.Reader, error) {
 	t := &csvRows{s: c.s, comma: ',', ends: c.ends, table: table{Name: Columns, row: c.readCells}}
 	header, _, _ := strings.Cut(strings.TrimLeft(head, "\r\n"), "\n")
@@ -44,7 +44,7 @@ func (c *columnRows) openTable(head string) (formats.Reader, error) {
 	return t, nil
 }
 
-// readCells makes r of a row of a table.
+// readCells fills r from a row of a table.
 func (c *columnRows) readCells(t *csvRows, r *formats.Record) bool {
 	if err := c.fill(t.cells, r); err != nil {
 		t.complain("%v", err)
@@ -52,7 +52,7 @@ func (c *columnRows) readCells(t *csvRows, r *formats.Record) bool {
 	return true
 }
 
-// fill makes r of the cells of a row, by role.
+// fill fills r from the cells of a row. The index of a cell is its role.
 func (c *columnRows) fill(cells [][]byte, r *formats.Record) (err error) {
 	if r.Input, err = c.readTokens(roleInput, cells); err != nil {
 		return err
@@ -89,8 +89,7 @@ func (c *columnRows) fill(cells [][]byte, r *formats.Record) (err error) {
 	return nil
 }
 
-// begins reports whether a request is the first of its session, of which no time is
-// known.
+// begins reports whether a request is the first of its session. It is for tables without arrivals.
 func (c *columnRows) begins(session []byte) bool {
 	_, known := c.ends[string(session)]
 	if !known {
@@ -99,8 +98,8 @@ func (c *columnRows) begins(session []byte) bool {
 	return !known
 }
 
-// readTokens reads a number of tokens, such as 12 or 12.0, which tables with gaps
-// make of it.
+// readTokens reads a number of tokens. It accepts 12.0, because some tools write integers of columns with empty cells
+// as decimals.
 func (c *columnRows) readTokens(which role, cells [][]byte) (int, error) {
 	name, cell := c.plan.names[which], cells[which]
 	digits := cell
@@ -117,10 +116,11 @@ func (c *columnRows) readTokens(which role, cells [][]byte) (int, error) {
 	return int(n), nil
 }
 
-// latest is a number of seconds that no trace reaches: the year 5138.
+// latest is an upper limit for arrivals in seconds: the year 5138.
 const latest = 100_000_000_000
 
-// readArrival reads a number in the unit said, or a date and time where none is.
+// readArrival reads an arrival by arrival_format or arrival_unit. Without them it is a number of seconds, or a date
+// and time.
 func (c *columnRows) readArrival(cell []byte) (scan.Stamp, error) {
 	name, kind := c.plan.names[roleArrival], "a number"
 	if c.plan.layout != "" {
@@ -152,7 +152,7 @@ func (c *columnRows) readArrival(cell []byte) (scan.Stamp, error) {
 	return at, nil
 }
 
-// readRank reads the class of a request, with a dash for each invalid character, and its priority.
+// readRank reads the class and the priority of a request. Invalid characters of the class are replaced by dashes.
 func (c *columnRows) readRank(cells [][]byte, r *formats.Record) error {
 	if name := cells[roleClass]; len(name) > 0 {
 		r.Class = append(r.Class[:0], name...)
@@ -175,8 +175,8 @@ func (c *columnRows) readRank(cells [][]byte, r *formats.Record) error {
 	return nil
 }
 
-// readIDs reads the ids of blocks, numbers or names, as a list of JSON or with blanks,
-// commas, semicolons or bars between them.
+// readIDs reads block ids, which are numbers or names. They are a JSON list, or separated by blanks, commas,
+// semicolons or bars.
 func (c *columnRows) readIDs(cell []byte, r *formats.Record) error {
 	if len(cell) == 0 {
 		return nil

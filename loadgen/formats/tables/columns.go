@@ -12,10 +12,10 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/scan"
 )
 
-// Columns is the format of files with columns that are named by a flag.
+// Columns is the format of files with columns that --columns names.
 const Columns = "columns"
 
-// role is what a column is to a request.
+// role is the field of a request that a column contains.
 type role int
 
 const (
@@ -33,17 +33,17 @@ func roleNames() [roles]string {
 	return [...]string{"arrival", "input", "output", "session", "hash", "class", "priority"}
 }
 
-// columnPlan is the columns of a file for each value of its requests.
+// columnPlan is the parsed value of --columns.
 type columnPlan struct {
-	names [roles]string // of the columns; "": there is none
-	unit  string        // of arrivals; "": seconds, or dates
-	// layout is how arrivals are written, as time.Parse takes it; "": as numbers, or by ISO 8601.
+	names [roles]string // column names; "" if there is no column
+	unit  string        // unit of arrivals; "" means seconds or dates
+	// layout is the format of arrivals for time.Parse. "" means numbers or ISO 8601.
 	layout, format string
 }
 
 const wantColumns = "must be arrival=COLUMN,input=COLUMN,output=COLUMN, with session=, hash=, class=, priority=, arrival_unit= and arrival_format= where they help"
 
-// CheckColumns reports what is wrong with the columns of LeftOpen.
+// CheckColumns returns an error if text is not a valid value of --columns.
 func CheckColumns(text string) error {
 	if text == "" {
 		return nil
@@ -52,7 +52,7 @@ func CheckColumns(text string) error {
 	return err
 }
 
-// parseColumns reads pairs such as input=prompt_tokens, in quotes where a name has a comma.
+// parseColumns parses pairs such as input=prompt_tokens. A pair with a comma in its name must be in quotes.
 func parseColumns(text string) (columnPlan, error) {
 	var p columnPlan
 	parts, err := csv.NewReader(strings.NewReader(text)).Read()
@@ -98,7 +98,8 @@ func parseColumns(text string) (columnPlan, error) {
 	return p, nil
 }
 
-// parseLayout returns a format of strptime, as %d/%m/%Y %H:%M:%S, as time.Parse takes it. A fraction of a second is read after any seconds.
+// parseLayout converts a format of strptime, for example %d/%m/%Y %H:%M:%S, to a layout for time.Parse. Parsing then
+// accepts a fraction after seconds.
 func parseLayout(format string) (string, error) {
 	layout := strings.NewReplacer(".%f", "", "%Y", "2006", "%y", "06", "%m", "1", "%d", "2", "%b", "Jan", "%B", "January", "%H", "15", "%I", "3", "%M", "4", "%S", "5",
 		"%p", "PM", "%z", "-0700", "%T", "15:04:05", "%F", "2006-1-2", "%%", "%").Replace(format)
@@ -108,7 +109,7 @@ func parseLayout(format string) (string, error) {
 	return layout, nil
 }
 
-// offerNearest offers the name that is nearest to one that nothing has.
+// offerNearest returns a suggestion for a mistyped name.
 func offerNearest(typed string, names []string) string {
 	if near := nearest.Name(typed, names); near != "" {
 		return fmt.Sprintf(" (did you mean %s?)", near)
@@ -116,7 +117,7 @@ func offerNearest(typed string, names []string) string {
 	return ""
 }
 
-// refuseColumn complains of a column that a row or header has not.
+// refuseColumn returns an error for a column that a row or header does not contain.
 func refuseColumn(name string, have []string) error {
 	const most = 20
 	if len(have) == 0 {
@@ -126,7 +127,7 @@ func refuseColumn(name string, have []string) error {
 	return excerpt.Errorf("no column %q%s, must be one of %s", name, offer, excerpt.List(have, most))
 }
 
-// scale is the power of ten of the unit of arrivals, in ns.
+// scale returns the decimal exponent of the unit of arrivals in ns.
 func (p *columnPlan) scale() int {
 	switch p.unit {
 	case "ns":
@@ -139,18 +140,17 @@ func (p *columnPlan) scale() int {
 	return 9
 }
 
-// columnRows makes requests of the cells of rows.
+// columnRows reads requests from rows by --columns.
 type columnRows struct {
 	s    *formats.Stream
 	plan columnPlan
-	kind string                  // of the arrivals so far: a number, or a date and time with or without a zone
-	seen [roles]bool             // roles with a member in some object
-	ids  formats.Numbers[string] // of blocks
+	kind string                  // type of the arrivals so far: number, date and time with a zone, or without a zone
+	seen [roles]bool             // roles that occurred in an object
+	ids  formats.Numbers[string] // block ids
 	ends formats.LastEnds
 }
 
-// OpenColumns opens a file of rows by the columns that options name: a table with a
-// header, or JSON objects.
+// OpenColumns opens a file by the columns in the options. It is a table with a header, or it has JSON objects.
 func OpenColumns(s *formats.Stream) (formats.Reader, error) {
 	plan, err := parseColumns(s.Options.Columns)
 	if err != nil {
@@ -173,7 +173,7 @@ func OpenColumns(s *formats.Stream) (formats.Reader, error) {
 	return c.openTable(string(head))
 }
 
-// openObjects reads JSON: an object per line, or a list of them.
+// openObjects opens JSON: an object per line, or a list of objects.
 func (c *columnRows) openObjects(head string) (formats.Reader, error) {
 	g := formats.Gathered{S: c.s}
 	first, rest, ended := strings.Cut(head, "\n")
@@ -194,7 +194,7 @@ func (c *columnRows) openObjects(head string) (formats.Reader, error) {
 	})
 }
 
-// readObject makes r of an object.
+// readObject fills r from an object.
 func (c *columnRows) readObject(f *scan.Fields, r *formats.Record) error {
 	var cells [roles][]byte
 	for i, name := range c.plan.names {
@@ -214,8 +214,7 @@ func (c *columnRows) readObject(f *scan.Fields, r *formats.Record) error {
 	return c.fill(cells[:], r)
 }
 
-// findColumn is the value of a member, or, by a name with points, of a member of a
-// member.
+// findColumn returns the value of a member. A name with points is the path to a member of an inner object.
 func findColumn(f *scan.Fields, name string) (value []byte, ok bool) {
 	if f.Has(name) {
 		return f.Value(name), true
@@ -228,7 +227,7 @@ func findColumn(f *scan.Fields, name string) (value []byte, ok bool) {
 	return findColumn(sub, rest)
 }
 
-// columnNames are the names of the members, and of the members of those.
+// columnNames returns the names of all members, with those of inner objects.
 func columnNames(f *scan.Fields) []string {
 	var names []string
 	for _, m := range f.Members {

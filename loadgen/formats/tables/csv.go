@@ -12,18 +12,18 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/scan"
 )
 
-// table is a CSV format: its columns, and what makes a record of a row.
+// table is a CSV format with its columns and functions.
 type table struct {
 	Name   string
-	needed string // columns that a table must have, a comma after each but the last
-	maybe  string // columns that it may have, a comma before each
-	// row makes r of a row and reports whether it is kept.
+	needed string // required columns, separated by commas
+	maybe  string // optional columns, with a comma before each
+	// row fills r from a row and reports whether it is kept.
 	row func(c *csvRows, r *formats.Record) (keep bool)
-	// begin sets what the format fixes of the stream.
+	// begin sets fields of the stream that the format defines.
 	begin func(s *formats.Stream, have []bool)
 }
 
-// Open starts reading a file with its header in the first line.
+// Open opens a file with its header in the first line.
 func (t table) Open(s *formats.Stream) (formats.Reader, error) {
 	c := &csvRows{s: s, table: t, comma: ',', ends: make(formats.LastEnds)}
 	header, err := c.readHeader()
@@ -42,22 +42,22 @@ func (t table) Open(s *formats.Stream) (formats.Reader, error) {
 type csvRows struct {
 	s      *formats.Stream
 	table  table
-	names  []string // of the columns
-	where  []int    // by column: its place in the file, or -1
-	fields int      // of the header
-	comma  byte     // between cells
+	names  []string // column names
+	where  []int    // index in the row, by column; -1 if the column is missing
+	fields int      // number of fields in the header
+	comma  byte     // separator
 
-	row   [][]byte // cells as the file has them
-	cells [][]byte // in the order of the columns, without blanks around; nil if a column is not there
-	first int      // line of the row's beginning
-	err   error    // the first complaint about the row; what is read after it is 0
+	row   [][]byte // cells in the order of the file
+	cells [][]byte // trimmed cells in the order of names; nil if the column is missing
+	first int      // line number of the start of the row
+	err   error    // first error in the row; later reads of the row return 0
 
-	zoned, told bool // whether the first row has a time zone; whether there was one
+	zoned, told bool // the first timestamp has a time zone; there was a timestamp
 	warned      bool
 	ends        formats.LastEnds
 }
 
-// readHeader returns the columns of the first line.
+// readHeader returns the column names in the first line.
 func (c *csvRows) readHeader() ([]string, error) {
 	line, err := c.s.Lines.Next()
 	if err == io.EOF {
@@ -78,7 +78,7 @@ func (c *csvRows) splitHeader(line []byte) (names []string, err error) {
 	return names, err
 }
 
-// placeColumns finds the columns in the header.
+// placeColumns finds the index of each column in the header.
 func (c *csvRows) placeColumns(header []string) ([]bool, error) {
 	var needed int
 	c.names, needed = c.table.listColumns()
@@ -95,7 +95,7 @@ func (c *csvRows) placeColumns(header []string) ([]bool, error) {
 	return have, nil
 }
 
-// listColumns lists the columns, needed ones first, and returns how many those are.
+// listColumns returns the columns. The first needed columns are required.
 func (t table) listColumns() (names []string, needed int) {
 	return strings.Split(t.needed+t.maybe, ","), strings.Count(t.needed, ",") + 1
 }
@@ -129,7 +129,7 @@ func (c *csvRows) Next(r *formats.Record) error {
 	}
 }
 
-// complain keeps the first complaint about a row.
+// complain stores the first error of a row.
 func (c *csvRows) complain(format string, args ...any) {
 	if c.err == nil {
 		c.err = c.errorf(format, args...)
@@ -140,7 +140,7 @@ func (c *csvRows) errorf(format string, args ...any) error {
 	return &loadgen.SyntaxError{Name: c.s.Name, Line: c.first, Msg: excerpt.Sprintf(format, args...)}
 }
 
-// splitCells cuts a row into cells; a quoted cell may continue over further lines.
+// splitCells divides a row into cells. A quoted cell can contain line ends.
 func (c *csvRows) splitCells(line []byte) ([][]byte, error) {
 	c.row = c.row[:0]
 	if bytes.IndexByte(line, '"') >= 0 {
@@ -156,7 +156,7 @@ func (c *csvRows) splitCells(line []byte) ([][]byte, error) {
 
 func (c *csvRows) splitQuoted(line []byte) ([][]byte, error) {
 	c.first = c.s.Lines.Line
-	line = bytes.Clone(line) // more lines may be read
+	line = bytes.Clone(line) // ReadLine may overwrite line
 	for {
 		if len(line) == 0 || line[0] != '"' {
 			cell, rest, more := bytes.Cut(line, []byte{c.comma})
@@ -182,7 +182,7 @@ func (c *csvRows) splitQuoted(line []byte) ([][]byte, error) {
 	}
 }
 
-// nameComma is what is between cells, for messages.
+// nameComma returns the name of the separator, for messages.
 func (c *csvRows) nameComma() string {
 	switch c.comma {
 	case '\t':
@@ -193,7 +193,7 @@ func (c *csvRows) nameComma() string {
 	return "a comma"
 }
 
-// quotedCell reads up to the closing quote; a doubled quote is one.
+// quotedCell reads up to the closing quote. Two quotes in the cell are one quote character.
 func (c *csvRows) quotedCell(line []byte) (cell, rest []byte, err error) {
 	for {
 		i := bytes.IndexByte(line, '"')
@@ -220,7 +220,7 @@ func (c *csvRows) quotedCell(line []byte) (cell, rest []byte, err error) {
 	}
 }
 
-// readTokens reads a number of tokens from the cell of column i.
+// readTokens reads the number of tokens in column i.
 func (c *csvRows) readTokens(i int) int {
 	if c.err != nil {
 		return 0
@@ -238,12 +238,12 @@ func (c *csvRows) readTokens(i int) int {
 	return int(n)
 }
 
-// readLengths reads input and output from the cells of columns i and i+1.
+// readLengths reads the input and output lengths in columns i and i+1.
 func (c *csvRows) readLengths(i int, r *formats.Record) {
 	r.Input, r.Output = c.readTokens(i), c.readTokens(i+1)
 }
 
-// readSeconds reads a number of seconds from the cell of column i.
+// readSeconds reads the number of seconds in column i.
 func (c *csvRows) readSeconds(i int) scan.Stamp {
 	cell := c.cells[i]
 	if s, ok := scan.DecimalStamp(cell, 9); ok && scan.IsNumeric(cell) {
@@ -253,7 +253,7 @@ func (c *csvRows) readSeconds(i int) scan.Stamp {
 	return scan.Stamp{}
 }
 
-// readCalendar reads the time of an Azure row.
+// readCalendar reads the time of a row in an Azure trace.
 func (c *csvRows) readCalendar(r *formats.Record) {
 	if c.err != nil {
 		return
@@ -274,8 +274,8 @@ func (c *csvRows) readCalendar(r *formats.Record) {
 	r.Arrives(at)
 }
 
-// Detect returns the table with the columns of a header, or the nearest table. The table has no name if the header
-// has no column of any.
+// Detect returns the table with all required columns in the header. If there is none, it returns the table with the
+// most columns in the header. The name of the table is empty if the header has no known column.
 func Detect(s *formats.Stream, header []byte) (best table, names []string, err error) {
 	c := &csvRows{s: s, comma: ','}
 	names, err = c.splitHeader(bytes.TrimSuffix(header, []byte{'\r'}))

@@ -8,8 +8,8 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/scan"
 )
 
-// GuessColumns returns the columns that names of a file of no known format may stand for, as --columns takes them. It returns "" if
-// prompts or answers are not among them.
+// GuessColumns returns a value for --columns, guessed from the column names of an unknown format. It returns "" if it
+// finds no column for input or output.
 func GuessColumns(names []string) string {
 	list := []struct{ role, words, not string }{
 		{"arrival", "arriv created start timestamp when datetime time date ts", "duration elapsed end finish first_token taken output response latency"},
@@ -36,7 +36,8 @@ func GuessColumns(names []string) string {
 	return text
 }
 
-// guessColumn returns the first of names with the first of words, the most telling one, that fits.
+// guessColumn returns the first name that contains one of words and none of not. The first of words has the highest
+// priority.
 func guessColumn(names []string, words, not string) string {
 	for word := range strings.FieldsSeq(words) {
 		for _, name := range names {
@@ -56,7 +57,7 @@ func guessColumn(names []string, words, not string) string {
 	return ""
 }
 
-// MemberNames returns the names of the members of an object, and of the members of those.
+// MemberNames returns the names of all members of an object, with those of inner objects.
 func MemberNames(o *scan.Object) []string {
 	var names []string
 	for _, m := range o.Members {
@@ -71,21 +72,21 @@ func MemberNames(o *scan.Object) []string {
 	return names
 }
 
-// Lengths is the format of rows as Mooncake has them, without ids of blocks.
+// Lengths is the format of Mooncake rows without hash ids.
 const Lengths = "mooncake-lengths"
 
-// lengthKeys are the members of such rows, by what they are.
+// lengthKeys returns pairs of a role and a key of such rows.
 func lengthKeys() [][2]string {
 	return [][2]string{{"input", "input_length"}, {"input", "input_tokens"}, {"output", "output_length"}, {"output", "output_tokens"},
 		{"arrival", "timestamp"}, {"arrival", "created_time"}, {"session", "session_id"}, {"class", "class"}, {"priority", "priority"}}
 }
 
-// IsLengths reports whether a record has lengths and no ids of blocks.
+// IsLengths reports whether a record has lengths and no hash ids.
 func IsLengths(o *scan.Object) bool {
 	return o.Has("input_length", "input_tokens") && o.Has("output_length", "output_tokens") && !o.Has("hash_ids", "prompt", "text", "texts", "text_input", "messages", "payload", "turns", "delay", "delay_ms", "id")
 }
 
-// OpenLengths reads rows of lengths, by the members that the first has.
+// OpenLengths opens a file of such rows. Its columns are the members of the first row.
 func OpenLengths(s *formats.Stream) (formats.Reader, error) {
 	head, _ := s.Lines.Peek()
 	line, _, _ := bytes.Cut(bytes.TrimSpace(head), []byte{'\n'})

@@ -1,4 +1,5 @@
-// Package tables reads tables with a header in known formats, and rows or JSON objects by columns that the user names.
+// Package tables reads tables with a header in known formats. It also reads rows and JSON objects by the columns that
+// the user names.
 //
 // Read csv.go and tables.go, then columns.go and columnrow.go.
 package tables
@@ -13,7 +14,7 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/scan"
 )
 
-// List returns the CSV formats; the first with all its columns present is the format of a file.
+// List returns the CSV formats. The format of a file is the first with all its required columns in the header.
 func List() []table {
 	return []table{
 		{"azure-mm", "TIMESTAMP,NumImages,ContextTokens,GeneratedTokens", "", azureImagesRow, beginLengths},
@@ -79,8 +80,8 @@ func burstRow(c *csvRows, r *formats.Record) bool {
 	return true
 }
 
-// chainTurn makes r wait for the turn of its session before, which ended at an
-// instant that earlier rows said.
+// chainTurn makes r wait for the previous turn of its session. end is the end of r, which the next turn of the
+// session uses.
 func (c *csvRows) chainTurn(session []byte, end scan.Stamp, r *formats.Record) {
 	r.Group = session
 	if c.s.Chained && c.err == nil {

@@ -10,13 +10,13 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/scan"
 )
 
-// Conversations is the format of data sets of conversations: ShareGPT, LMSYS-Chat-1M, WildChat and their like.
+// Conversations is the format of conversation data sets, for example ShareGPT, LMSYS-Chat-1M and WildChat.
 const Conversations = "conversations"
 
 // IsConversation reports whether an object has a list of messages.
 func IsConversation(o *scan.Object) bool { return messagesKey(o.Find) != "" }
 
-// messagesKey returns the member that has the messages; "": none.
+// messagesKey returns the key of the list of messages. It returns "" if there is none.
 func messagesKey(find func(key string) []byte) string {
 	for _, key := range []string{"conversations", "conversation", "messages"} {
 		if v := find(key); len(v) > 0 && v[0] == '[' {
@@ -26,14 +26,14 @@ func messagesKey(find func(key string) []byte) string {
 	return ""
 }
 
-// conversationRows makes requests of conversations: one of each answer, with all messages before it as its prompt.
+// conversationRows makes a request for each answer in conversations. Its prompt contains all earlier messages.
 type conversationRows struct {
 	formats.LineRows
 	t    *Counter
-	text []byte // the messages so far
+	text []byte // all messages so far
 }
 
-// OpenConversations reads conversations, one per line or in one list.
+// OpenConversations opens a file with a conversation per line, or with a list of conversations.
 func OpenConversations(s *formats.Stream) (formats.Reader, error) {
 	s.Chained = s.Options.Sessions != "flat"
 	s.PaceArrivals()
@@ -102,7 +102,7 @@ func (c *conversationRows) readConversation(f *scan.Fields) error {
 	return nil
 }
 
-// isAnswer reports whether message i of a conversation is one of the model.
+// isAnswer reports whether message i of a conversation is from the model.
 func isAnswer(speaker []byte, i int) bool {
 	if len(speaker) == 0 {
 		return i%2 == 1
@@ -110,7 +110,7 @@ func isAnswer(speaker []byte, i int) bool {
 	return slices.Contains([]string{"assistant", "gpt", "chatgpt", "model", "bing", "bard"}, string(speaker))
 }
 
-// addTurn adds a request with the messages so far as its prompt.
+// addTurn adds a request. All messages so far are its prompt.
 func (c *conversationRows) addTurn(line int, session []byte, turn, output int) error {
 	r := c.Add(line)
 	if turn == 0 {
@@ -124,7 +124,7 @@ func (c *conversationRows) addTurn(line int, session []byte, turn, output int) e
 	return c.t.FillPrompt(r, c.text)
 }
 
-// countTokens returns the length of an answer, estimated without a tokenizer.
+// countTokens returns the tokens of an answer. Without a tokenizer it is an estimate.
 func (c *conversationRows) countTokens(content []byte) int {
 	text := c.t.CollectPrompt(content)
 	if c.t.tokens == nil {

@@ -1,6 +1,6 @@
-// Package texts reads prompts that are given as text, and the requests in vLLM's log.
+// Package texts reads prompts that are text, and the requests in the log of vLLM.
 //
-// Counter makes lengths and block ids of texts. Read text.go, then conversations.go and vllmlog.go.
+// Counter computes the lengths and block ids of texts. Read text.go, then conversations.go and vllmlog.go.
 package texts
 
 import (
@@ -18,20 +18,20 @@ import (
 	"github.com/replay-llm/replay/loadgen/tokenizer"
 )
 
-// Counter makes lengths and ids of prompts that are given as text. Without a
-// tokenizer the length is estimated, and blocks are runs of bytes.
+// Counter computes the length and the block ids of text prompts. Without a tokenizer it estimates the length, and
+// blocks are byte ranges.
 type Counter struct {
 	s      *formats.Stream
-	tokens *tokenizer.Tokenizer // nil: none
-	ids    []uint32             // tokens of the text at hand
+	tokens *tokenizer.Tokenizer // nil if there is no tokenizer
+	ids    []uint32             // tokens of the current text
 	mac    hash.Hash
 	sum    []byte
-	all    []byte // the prompt at hand
+	all    []byte // current prompt
 }
 
 const textDomain = "replay text blocks"
 
-// New makes the reader of the texts of a stream.
+// New returns a Counter with the options of the stream.
 func New(s *formats.Stream) (*Counter, error) {
 	key := s.Options.Key
 	if key == nil {
@@ -47,7 +47,7 @@ func New(s *formats.Stream) (*Counter, error) {
 	return t, nil
 }
 
-// FillPrompt gives r length and ids of the prompt text.
+// FillPrompt sets the length and the ids of r to those of the text.
 func (t *Counter) FillPrompt(r *formats.Record, text []byte) error {
 	if t.tokens != nil {
 		return t.fillExactly(r, text)
@@ -67,7 +67,7 @@ func (t *Counter) FillPrompt(r *formats.Record, text []byte) error {
 	return nil
 }
 
-// fillExactly gives r length and ids of the tokens of text.
+// fillExactly sets the length and the ids of r with the tokenizer.
 func (t *Counter) fillExactly(r *formats.Record, text []byte) error {
 	t.ids = t.tokens.Append(t.ids[:0], string(text))
 	if len(t.ids) > scan.MaxTokens {
@@ -77,7 +77,7 @@ func (t *Counter) fillExactly(r *formats.Record, text []byte) error {
 	return nil
 }
 
-// fillTokens gives r length and blocks of token ids.
+// fillTokens sets the length and the block ids of r to those of a list of tokens.
 func (t *Counter) fillTokens(r *formats.Record, ids []uint32) {
 	var content []byte
 	t.fillBlocks(r, len(ids), func(from, to int) (int, []byte) {
@@ -89,8 +89,8 @@ func (t *Counter) fillTokens(r *formats.Record, ids []uint32) {
 	})
 }
 
-// fillBlocks sets the length of r and an id for each block. content returns the content of a block and its number of
-// units.
+// fillBlocks sets the length of r and an id for each full block. content returns the content of a block and its
+// length in bytes or tokens.
 func (t *Counter) fillBlocks(r *formats.Record, tokens int, content func(from, to int) (units int, content []byte)) {
 	r.Input = tokens
 	block, chain := cmp.Or(t.s.Options.TraceBlock, formats.DefaultBlock), [16]byte{}
@@ -100,7 +100,8 @@ func (t *Counter) fillBlocks(r *formats.Record, tokens int, content func(from, t
 	}
 }
 
-// linkBlock returns the id of a block of this number of units after the blocks of chain, to which it adds the block.
+// linkBlock returns the id of the block that follows the blocks in chain, and adds the block to chain. units is its
+// length.
 func (t *Counter) linkBlock(chain *[16]byte, units int, content []byte) uint64 {
 	t.mac.Reset()
 	t.mac.Write([]byte(textDomain))
@@ -112,13 +113,13 @@ func (t *Counter) linkBlock(chain *[16]byte, units int, content []byte) uint64 {
 	return binary.LittleEndian.Uint64(t.sum)
 }
 
-// byteOf is where a token starts.
+// byteOf returns the estimated byte offset of a token.
 func byteOf(token int, rate float64, most int) int {
 	return min(int(float64(token)/rate), most)
 }
 
-// CollectPrompt collects what is text in an OpenAI body, a list of messages, a list of
-// strings or a string.
+// CollectPrompt returns all text in the values: OpenAI request bodies, lists of messages, lists of strings, or
+// strings.
 func (t *Counter) CollectPrompt(values ...[]byte) []byte {
 	t.all = t.all[:0]
 	for _, v := range values {
@@ -149,7 +150,7 @@ func (t *Counter) collect(v []byte, depth int) {
 	}
 }
 
-// ReadOutput reads the answer length that a request asks for.
+// ReadOutput reads the requested number of output tokens.
 func (t *Counter) ReadOutput(f *scan.Fields, r *formats.Record, keys ...string) {
 	for _, key := range keys {
 		if n, ok := f.ReadCount(key); ok {
@@ -162,14 +163,14 @@ func (t *Counter) ReadOutput(f *scan.Fields, r *formats.Record, keys ...string) 
 	}
 }
 
-// textRows reads prompts that are given as text, one or several per line.
+// textRows reads requests with text prompts. A line has one request, or several turns.
 type textRows struct {
 	formats.LineRows
 	t     *Counter
-	turns map[string]int // turns so far of a session
+	turns map[string]int // number of turns so far, by session
 }
 
-// Open reads formats in which prompts are always text.
+// Open opens a file in one of the formats in which all prompts are text.
 func Open(s *formats.Stream) (formats.Reader, error) {
 	s.Chained = s.Options.Sessions != "flat"
 	if s.Format == "vllm-custom" || s.Format == "openai-batch" || s.Options.Rate > 0 {
@@ -200,7 +201,7 @@ func (p *textRows) readRow(f *scan.Fields) error {
 	return nil
 }
 
-// readTurn reads one request.
+// readTurn adds a request.
 func (p *textRows) readTurn(f *scan.Fields, session []byte) error {
 	r := p.Add(f.Line)
 	at, timed := f.ReadStamp("timestamp", 6)
@@ -241,8 +242,8 @@ func (p *textRows) readTurn(f *scan.Fields, session []byte) error {
 	return p.t.FillPrompt(r, text)
 }
 
-// CountAnswer is the number of tokens of an answer that came in pieces: bodies, or
-// the events of a stream. It is 0 without a tokenizer, or without a text.
+// CountAnswer returns the number of tokens in an answer. pieces are response bodies or stream events. Without a
+// tokenizer it returns 0.
 func (t *Counter) CountAnswer(pieces [][]byte) int {
 	if t.tokens == nil {
 		return 0
@@ -262,8 +263,8 @@ func (t *Counter) CountAnswer(pieces [][]byte) int {
 	return len(t.tokens.AppendBare(nil, string(said)))
 }
 
-// choiceText is the text of the first choice in a body of OpenAI's, whole or a
-// piece; nil if there is none.
+// choiceText returns the text of the first choice in a response body or stream event of the OpenAI API. It returns
+// nil if there is none.
 func choiceText(body []byte) []byte {
 	var o scan.Object
 	if o.ParseText(body) != nil {

@@ -19,20 +19,20 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/scan"
 )
 
-// VLLMLog is the name of vLLM's log as a format.
+// VLLMLog is the name of the format of vLLM logs.
 const VLLMLog = "vllm-log"
 
-// IsVLLMLog reports whether a line is of vLLM's log.
+// IsVLLMLog reports whether a line is from a vLLM log.
 func IsVLLMLog(line []byte) bool { return newLogStamp().Match(line) }
 
-// newLogStamp matches level and time of a line of vLLM's log, as INFO 06-08 18:55:35 and then
-// the file that logs.
+// newLogStamp matches the level, the time and the source file of a line in a vLLM log. An example of level and time
+// is INFO 06-08 18:55:35.
 func newLogStamp() *regexp.Regexp {
 	return regexp.MustCompile(`(?:DEBUG|INFO|WARNING|ERROR) (\d\d)-(\d\d) (\d\d):(\d\d):(\d\d) \[?[\w./]+\.py:\d+\]`)
 }
 
-// logRows reads the requests that a vLLM server logged with --enable-log-requests. Prompts
-// become lengths and hashes by a key that is drawn anew, and are not kept.
+// logRows reads the requests in the log of a vLLM server that runs with --enable-log-requests. Prompts are replaced
+// by their lengths and by hashes with a random key.
 type logRows struct {
 	formats.Gathered
 	t         *Counter
@@ -40,14 +40,14 @@ type logRows struct {
 	limit     *regexp.Regexp
 	year      int
 	month     int
-	byID      map[string]int            // requests by id: their places in all
-	prompts   map[string]formats.Record // of requests of which a line before told the prompt
-	answered  map[string]int            // tokens of answers that the log tells
-	untold    int                       // requests of which no line tells the prompt
-	firstLine int                       // of those
+	byID      map[string]int            // index in All, by request id
+	prompts   map[string]formats.Record // prompts in earlier lines, by request id
+	answered  map[string]int            // logged output tokens, by request id
+	untold    int                       // number of requests without a logged prompt
+	firstLine int                       // line of the first of them
 }
 
-// OpenVLLMLog reads the requests in the log of a vLLM server.
+// OpenVLLMLog opens the log of a vLLM server.
 func OpenVLLMLog(s *formats.Stream) (formats.Reader, error) {
 	if s.Options.Key == nil {
 		s.Options.Key = make([]byte, 32)
@@ -55,7 +55,7 @@ func OpenVLLMLog(s *formats.Stream) (formats.Reader, error) {
 			return nil, err
 		}
 	}
-	s.Options.TraceBlock = cmp.Or(s.Options.TraceBlock, 16) // vLLM's own
+	s.Options.TraceBlock = cmp.Or(s.Options.TraceBlock, 16) // default block size of vLLM
 	t, err := New(s)
 	if err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func OpenVLLMLog(s *formats.Stream) (formats.Reader, error) {
 	return x, x.finish()
 }
 
-// finish sets the lengths of answers: those of the log, or else the requested ones.
+// finish sets the lengths of answers. A length in the log has priority over the requested length.
 func (x *logRows) finish() error {
 	if x.untold > 0 {
 		return scan.RowError(x.S.Name, x.firstLine, fmt.Errorf("no line tells the prompt of %d requests: must be a log of VLLM_LOGGING_LEVEL=DEBUG, in which releases from 0.11 on have it", x.untold))
@@ -116,7 +116,7 @@ func (x *logRows) finish() error {
 	return nil
 }
 
-// readLine reads a line of the log; most are about something else.
+// readLine reads a line of the log. It ignores lines that are not about requests.
 func (x *logRows) readLine(line []byte) error {
 	at := x.stamp.FindSubmatchIndex(line)
 	if at == nil {
@@ -144,8 +144,8 @@ func (x *logRows) readLine(line []byte) error {
 	return nil
 }
 
-// readRequest reads ID: prompt: 'TEXT', params: SamplingParams(...), prompt_token_ids: [...], of which newer releases
-// log the prompt in a separate line before.
+// readRequest reads ID: prompt: 'TEXT', params: SamplingParams(...), prompt_token_ids: [...]. Newer releases log the
+// prompt in a separate earlier line.
 func (x *logRows) readRequest(line []byte, at []int, message []byte) error {
 	id, rest, ok := bytes.Cut(message, []byte(": "))
 	if !ok {
@@ -158,7 +158,7 @@ func (x *logRows) readRequest(line []byte, at []int, message []byte) error {
 	}
 	params := bytes.Index(rest, []byte("params: SamplingParams("))
 	if params < 0 {
-		x.S.Drop() // to be embedded, or the like
+		x.S.Drop() // not a generation request, for example an embedding request
 		return nil
 	}
 	if r.Private {
@@ -176,7 +176,7 @@ func (x *logRows) readRequest(line []byte, at []int, message []byte) error {
 	if m == nil {
 		return errors.New("no max_tokens in params, requires SamplingParams")
 	}
-	n, _ := strconv.Atoi(string(m[1])) // None counts as 0, which is left out unless something else tells it
+	n, _ := strconv.Atoi(string(m[1])) // None becomes 0; such requests are dropped if the length remains unknown
 	if r.Output = n; n > scan.MaxTokens {
 		return fmt.Errorf("max_tokens is %s, must be at most %d", m[1], scan.MaxTokens)
 	}
@@ -186,11 +186,11 @@ func (x *logRows) readRequest(line []byte, at []int, message []byte) error {
 	return nil
 }
 
-// instantOf is the time of a line. The log has no year: one begins where months fall.
+// instantOf returns the time of a line. The log has no year, so a new year starts when the month decreases.
 func (x *logRows) instantOf(line []byte, at []int) scan.Stamp {
 	var n [5]int
 	for i := range n {
-		n[i], _ = strconv.Atoi(string(line[at[2+2*i]:at[3+2*i]])) // they are digits
+		n[i], _ = strconv.Atoi(string(line[at[2+2*i]:at[3+2*i]])) // always digits
 	}
 	if n[0] < x.month {
 		x.year++
@@ -201,7 +201,7 @@ func (x *logRows) instantOf(line []byte, at []int) scan.Stamp {
 	return s
 }
 
-// readPrompt reads the prompt of a message: its token ids, or its text. It returns what follows the text.
+// readPrompt reads the prompt of a message, as token ids or text. rest is the message after the text.
 func (x *logRows) readPrompt(r *formats.Record, message []byte) (rest []byte, err error) {
 	var text []byte
 	rest = message
@@ -228,7 +228,7 @@ func (x *logRows) readPrompt(r *formats.Record, message []byte) (rest []byte, er
 	return rest, x.t.FillPrompt(r, text)
 }
 
-// fillIDs gives r length and blocks of a list of token ids.
+// fillIDs sets the length and the block ids of r to those of a list of token ids.
 func (x *logRows) fillIDs(r *formats.Record, list []byte) error {
 	ids := x.t.ids[:0]
 	for part := range bytes.SplitSeq(list, []byte{','}) {
@@ -243,8 +243,8 @@ func (x *logRows) fillIDs(r *formats.Record, list []byte) error {
 	return nil
 }
 
-// readAnswer reads ID: output: ..., output_token_ids: [...], which may be a part of a stream
-// or what it came to.
+// readAnswer reads ID: output: ..., output_token_ids: [...]. A line has a part of a streamed answer, or a complete
+// answer.
 func (x *logRows) readAnswer(message []byte) {
 	end := bytes.IndexAny(message, " :")
 	_, list, ok := bytes.Cut(message, []byte("output_token_ids: ["))
@@ -264,7 +264,7 @@ func (x *logRows) readAnswer(message []byte) {
 	x.answered[id] = max(x.answered[id], tokens)
 }
 
-// pythonText reads the string at the begin of text as Python's repr writes it, or None.
+// pythonText parses a Python string literal or None at the start of text. told is false for None.
 func pythonText(text []byte) (value, rest []byte, told bool, err error) {
 	if rest, ok := bytes.CutPrefix(text, []byte("None")); ok {
 		return nil, rest, false, nil
@@ -286,7 +286,8 @@ func pythonText(text []byte) (value, rest []byte, told bool, err error) {
 	return nil, nil, false, errors.New("the text has no end, must be a quote")
 }
 
-// appendEscaped appends the character for a backslash and text, and returns how many bytes more than one it took.
+// appendEscaped appends the character of an escape sequence. text starts after the backslash. The result is the
+// number of used bytes minus 1.
 func appendEscaped(value *[]byte, text []byte) int {
 	digits := map[byte]int{'x': 2, 'u': 4, 'U': 8}[text[0]]
 	if digits > 0 && len(text) > digits {

@@ -17,9 +17,7 @@ type Output struct {
 	gzip *gzip.Writer
 }
 
-// Create starts the file at path, and the directories above it; "" and "-" are
-// stdout. It is to end with
-// Commit or Abort.
+// Create creates a file for path, with its directories. "" and "-" mean stdout. The caller must call Commit or Abort.
 func Create(path string, stdout io.Writer) (*Output, error) {
 	if path == "" || path == "-" {
 		return &Output{w: stdout}, nil
@@ -45,7 +43,7 @@ func Create(path string, stdout io.Writer) (*Output, error) {
 
 func (o *Output) Write(p []byte) (int, error) { return o.w.Write(p) }
 
-// Commit completes the file and gives it its name.
+// Commit completes the file and renames it to its path.
 func (o *Output) Commit() error {
 	if o.gzip != nil {
 		if err := o.gzip.Close(); err != nil {
@@ -68,7 +66,7 @@ func (o *Output) Commit() error {
 	return err
 }
 
-// Abort leaves no file.
+// Abort removes the incomplete file.
 func (o *Output) Abort() {
 	if o.file == nil || o.path == "" {
 		return

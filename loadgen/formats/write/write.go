@@ -1,6 +1,6 @@
-// Package write writes traces, in the formats that Targets lists.
+// Package write writes traces in the formats of Targets.
 //
-// Read write.go, then create.go (files that appear when complete).
+// Read write.go, then create.go (files that exist only when complete).
 package write
 
 import (
@@ -25,21 +25,21 @@ type Writer struct {
 	line    []byte
 	started bool
 	count   int
-	chains  *chains // of agentic_mooncake and tasks
+	chains  *chains // only for agentic_mooncake and tasks
 }
 
-// Targets are the formats that can be written.
+// Targets returns the formats that can be written.
 func Targets() []string {
 	return []string{"mooncake", formats.Tasks, "agentic_mooncake", "vidur", "azure"}
 }
 
-// Lossy reports whether a target holds neither ids nor sessions.
+// Lossy reports whether a format has neither ids nor sessions.
 func Lossy(to string) bool { return to == "vidur" || to == "azure" }
 
-// HoldsGraph reports whether a target has graphs of requests.
+// HoldsGraph reports whether a format supports graphs of requests.
 func HoldsGraph(to string) bool { return to == "agentic_mooncake" || to == formats.Tasks }
 
-// NewWriter writes the named format to w, with ids of block tokens.
+// NewWriter returns a Writer for the named format. block is the number of tokens of a hash id.
 func NewWriter(w io.Writer, to string, block int) (*Writer, error) {
 	if !slices.Contains(Targets(), to) {
 		return nil, excerpt.Errorf("format to write is %q, must be %s", to, strings.Join(Targets(), ", "))
@@ -51,7 +51,7 @@ func NewWriter(w io.Writer, to string, block int) (*Writer, error) {
 	return out, nil
 }
 
-// Write writes r. Ids are written unchanged.
+// Write writes r. The ids do not change.
 func (w *Writer) Write(r *formats.Record) error {
 	w.line = w.line[:0]
 	var err error
@@ -75,10 +75,10 @@ func (w *Writer) Write(r *formats.Record) error {
 	return err
 }
 
-// Count is the number of requests written.
+// Count returns the number of written requests.
 func (w *Writer) Count() int { return w.count }
 
-// Flush writes out what is held back.
+// Flush writes buffered data.
 func (w *Writer) Flush() error { return w.w.Flush() }
 
 func (w *Writer) appendMooncake(r *formats.Record) {
@@ -95,7 +95,7 @@ func (w *Writer) appendMooncake(r *formats.Record) {
 	w.line = append(appendPrompt(appendKind(b, r), r), '}')
 }
 
-// appendKind appends priority and class, if there are any.
+// appendKind appends priority and class, if set.
 func appendKind(b []byte, r *formats.Record) []byte {
 	if r.Priority != 0 {
 		b = append(strconv.AppendInt(append(b, `"priority":`...), int64(r.Priority), 10), ',')
@@ -106,8 +106,7 @@ func appendKind(b []byte, r *formats.Record) []byte {
 	return b
 }
 
-// appendPrompt appends lengths and ids, the same members in all targets that
-// have ids.
+// appendPrompt appends lengths and ids. All JSON formats use the same members for them.
 func appendPrompt(b []byte, r *formats.Record) []byte {
 	b = strconv.AppendInt(append(b, `"input_length":`...), int64(r.Input), 10)
 	b = strconv.AppendInt(append(b, `,"output_length":`...), int64(r.Output), 10)
@@ -121,7 +120,7 @@ func appendPrompt(b []byte, r *formats.Record) []byte {
 	return append(b, ']')
 }
 
-// appendNumber appends x with the fewest digits that read back the same.
+// appendNumber appends x with the minimum number of digits for an exact value.
 func appendNumber(b []byte, x float64) []byte {
 	if a := math.Abs(x); a != 0 && (a < 1e-6 || a >= 1e21) {
 		return strconv.AppendFloat(b, x, 'e', -1, 64)
@@ -149,7 +148,7 @@ func appendString(b, text []byte) []byte {
 	return append(b, '"')
 }
 
-// appendTable writes a row of a format that has arrivals and lengths and no more.
+// appendTable writes a row in a format with only arrivals and lengths.
 func (w *Writer) appendTable(r *formats.Record) error {
 	if err := w.needArrival(r); err != nil {
 		return err
@@ -174,7 +173,7 @@ func (w *Writer) appendTable(r *formats.Record) error {
 	return nil
 }
 
-// needArrival refuses what a format of arrivals and lengths cannot hold.
+// needArrival returns an error if r has no arrival.
 func (w *Writer) needArrival(r *formats.Record) error {
 	if !r.HasAt {
 		return fmt.Errorf("line %d has no arrival, expected one for %s (or --arrival-rate)", r.Line, w.to)
@@ -182,23 +181,22 @@ func (w *Writer) needArrival(r *formats.Record) error {
 	return nil
 }
 
-// chains is the state that is kept to write agentic_mooncake and tasks, in which a turn names the turns that it waits
-// for.
+// chains has the state for formats in which a turn names the turns for which it waits.
 type chains struct {
 	block    int
-	named    map[string]turnBefore // by name; only of graphs
-	lost     int                   // edges from requests that were not written
+	named    map[string]turnBefore // by request name; only for graphs
+	lost     int                   // dependencies on requests that were not written
 	order    *formats.Order
 	sessions map[string]turnBefore
 }
 
-// turnBefore is a turn that was written.
+// turnBefore is a written turn.
 type turnBefore struct {
-	request string  // its name in the file that is written
-	at      float64 // when the session starts, or when it was recorded, ms
+	request string  // its name in the written file
+	at      float64 // start of the session, or recorded arrival, ms
 }
 
-// nameNext returns the name of the request that is written next: in tasks the one that it has.
+// nameNext returns the name of the next written request. In the format tasks, requests keep their names.
 func (w *Writer) nameNext(r *formats.Record) string {
 	if r.Name != "" && w.to == formats.Tasks {
 		return r.Name
@@ -206,8 +204,8 @@ func (w *Writer) nameNext(r *formats.Record) string {
 	return "r" + strconv.Itoa(w.count)
 }
 
-// appendAgentic writes a row of agentic_mooncake, after the header before the first, or of tasks.
-// Requests are numbered, and so are the sessions that have no name.
+// appendAgentic writes a row of agentic_mooncake or tasks. The first row of agentic_mooncake follows a header.
+// Requests are numbered, and so are sessions without a name.
 func (w *Writer) appendAgentic(r *formats.Record) error {
 	c := w.chains
 	if !w.started && w.to != formats.Tasks {
@@ -240,7 +238,7 @@ func (w *Writer) appendAgentic(r *formats.Record) error {
 	return nil
 }
 
-// appendTurn writes the row of r with the requests that it waits for, by the names under which they were written.
+// appendTurn writes the row of r. The names in after are those in the written file.
 func (w *Writer) appendTurn(r *formats.Record, play, session []byte, at float64, after []formats.Edge) {
 	if w.to == formats.Tasks {
 		w.appendTask(r, play, at, after)
@@ -267,7 +265,7 @@ func (w *Writer) appendTurn(r *formats.Record, play, session []byte, at float64,
 	w.line = append(b, '}')
 }
 
-// appendTask writes the row of r with the requests that it waits for, by the names under which they were written.
+// appendTask writes the row of r in the format tasks. The names in after are those in the written file.
 func (w *Writer) appendTask(r *formats.Record, task []byte, at float64, after []formats.Edge) {
 	b := append(appendString(append(w.line, `{"id":`...), []byte(w.nameNext(r))), ',')
 	if len(task) > 0 {
@@ -295,7 +293,7 @@ func (w *Writer) appendTask(r *formats.Record, task []byte, at float64, after []
 	w.line = append(b, `]}`...)
 }
 
-// appendNode writes a request of a graph. The requests that it waits for were written before.
+// appendNode writes a request of a graph. All requests for which it waits were written before.
 func (w *Writer) appendNode(r *formats.Record) error {
 	c := w.chains
 	var after []formats.Edge
@@ -322,8 +320,7 @@ func (w *Writer) appendNode(r *formats.Record) error {
 	return nil
 }
 
-// Lost is the number of dependencies that could not be written, since the
-// requests that they name were left out.
+// Lost returns the number of dependencies that were not written because their requests were dropped.
 func (w *Writer) Lost() int {
 	if w.chains == nil {
 		return 0
