@@ -15,32 +15,33 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// comparison is a gateway with a policy, and what is the same here.
+// comparison is a gateway with one of its policies, and the same policy of package router/policy.
 type comparison struct {
-	program, kind string // of the gateway, and of the servers
-	theirs        string // the policy, as the gateway calls it
+	program, kind string // name of the gateway program, and kind of the servers
+	theirs        string // name of the policy in the gateway
 	args          []string
 	ours          policy.Name
-	settings      string // as --router-config takes them
-	variant       string // of the name
+	settings      string // settings for --router-config
+	variant       string // suffix of the name
 	workers       int
-	sessions      int  // number of sessions that requests are turns of; 0: they have none
-	draws         bool // workers are drawn: of two, the one with less load
-	ties          bool // one of equal workers is drawn
-	open          int  // number of requests without an answer that is seldom exceeded; 0: 12
-	evicts        bool // the tree is evicted from between bursts of requests
+	sessions      int  // number of sessions with several requests; 0: requests have no session
+	draws         bool // the policy draws two workers and chooses the one with less load
+	ties          bool // ties between equal workers are broken at random
+	open          int  // usual maximum number of requests without an answer; 0: 12
+	evicts        bool // blocks are evicted from the tree between bursts of requests
 }
 
-// urlsHere stands in settings for the URLs of the workers.
+// urlsHere is a placeholder in settings for the URLs of the workers.
 const urlsHere = "URLS"
 
-// evictionSecs is the time between evictions where they are compared, and burst the number of requests between two of them.
+// evictionSecs is the time between evictions in comparisons with evictions. burst is the number of requests between
+// two evictions.
 const (
 	evictionSecs = 4
 	burst        = 100
 )
 
-// steadyWorkers keeps smg from leaving out workers that hold back answers.
+// steadyWorkers prevents smg from dropping workers with delayed answers.
 const steadyWorkers = "--worker-wedge-secs=86400"
 
 func listCases() []comparison {
@@ -52,7 +53,7 @@ func listCases() []comparison {
 				program: program, kind: kind, theirs: "cache_aware", args: []string{"--eviction-interval-secs=86400"},
 				ours: "cache_aware", settings: `{"gateway":"` + program + `",` + never + `}`, workers: 4,
 			}
-			if program == "vllm-router" && kind == "sglang" { // a prompt without tokens is known nowhere
+			if program == "vllm-router" && kind == "sglang" { // vllm-router gets no tokens from SGLang servers, so no prompt matches
 				c.settings = `{"gateway":"vllm-router","cache_threshold":1,` + never + `}`
 				all = append(all, c)
 				continue
@@ -91,11 +92,11 @@ func listCases() []comparison {
 	return append(all, comparison{program: "smg", kind: "sglang", theirs: "power_of_two", ours: "p2c", workers: 4, draws: true})
 }
 
-// listEvictions returns the cases in which the gateways evict from their trees.
+// listEvictions returns the cases with evictions from the tree of the gateway.
 func listEvictions() (all []comparison) {
 	for _, x := range []struct {
 		program, kind string
-		most          int // characters of the tree
+		most          int // maximum characters in the tree
 		abs           int // balance_abs_threshold
 		extra         []string
 	}{{"sglang-router", "sglang", 1500, 8, nil}, {"vllm-router", "vllm", 6000, 2, nil}, {"smg", "sglang", 6000, 8, []string{steadyWorkers}}} {
@@ -116,7 +117,7 @@ func (c *comparison) name() string {
 	return strings.Join(strings.Fields(c.program+" "+c.kind+" "+c.theirs+" "+c.variant), " ")
 }
 
-// takesWords reports whether the gateway compares tokens and not characters.
+// takesWords reports whether the gateway compares tokens instead of characters.
 func (c *comparison) takesWords() bool { return c.program == "vllm-router" && c.kind == "vllm" }
 
 func (c *comparison) file() string { return strings.ReplaceAll(c.name(), " ", "-") + ".txt" }
@@ -124,7 +125,7 @@ func (c *comparison) file() string { return strings.ReplaceAll(c.name(), " ", "-
 // result is the outcome of a comparison.
 type result struct {
 	equal, differ, drawn int
-	first                string // of what differs
+	first                string // first difference
 	lines                []string
 }
 
@@ -143,7 +144,7 @@ func (r *result) write(path string) error {
 	return os.WriteFile(path, []byte(strings.Join(r.lines, "\n")+"\n"), 0o644)
 }
 
-// request is one that the gateway has placed and that has no answer yet.
+// request is a request that the gateway has placed and that has no answer yet.
 type request struct {
 	id     int
 	worker int
@@ -151,7 +152,7 @@ type request struct {
 	done   chan error
 }
 
-// pass is a comparison in progress.
+// pass is a running comparison.
 type pass struct {
 	*comparison
 	lines   []string
@@ -159,25 +160,25 @@ type pass struct {
 	twins   []*twin
 	tree    *prompt.Tree
 	rand    *rand.Rand
-	order   []int // the fleet's workers in the gateway's order
-	choice  int   // worker of the request in hand
+	order   []int // workers of the fleet in the order of the gateway
+	choice  int   // worker of the current request
 	seen    router.Candidates
 	waiting []request
 
-	evictions int // that the gateway has logged, up to the latest that was waited for
+	evictions int // evictions in the gateway's log at the latest call of awaitEviction
 }
 
-// twin is the policy here and the outcome of its choices. Of a gateway that evicts there are several twins with
-// different counts of uses before the first request, since one match in eight counts as a use and the count at the
-// start of a gateway is unknown.
+// twin is the policy of this program and the outcome of its choices. A gateway with evictions has several twins with
+// different initial counts of uses. One match in eight counts as a use, and the count at the start of the gateway is
+// unknown.
 type twin struct {
 	policy router.Policy
 	uses   int
-	tied   bool // the request in hand was drawn
+	tied   bool // the worker of the current request was drawn at random
 	result
 }
 
-// usesBefore is the number of twins of a gateway that evicts.
+// usesBefore is the number of twins of a gateway with evictions.
 const usesBefore = 8
 
 // compare runs a gateway and compares n requests.
@@ -211,7 +212,7 @@ func (c *comparison) compare(program, live string, n int, seed uint64) (*result,
 	for i := range n {
 		text, session := texts.next(), -1
 		if len(p.order) < c.workers && i < c.workers {
-			text = string(rune('A'+i)) + " " + text // held, so that each goes to the next worker
+			text = string(rune('A'+i)) + " " + text // a delayed answer, so that the next request goes to the next worker
 		}
 		if c.sessions > 0 {
 			text, session = fmt.Sprintf("r%d", i), p.rand.IntN(c.sessions)
@@ -238,7 +239,7 @@ func (c *comparison) compare(program, live string, n int, seed uint64) (*result,
 	return p.takeBest(), nil
 }
 
-// takeBest returns the result of the twin that differs least, with the lines of the pass.
+// takeBest returns the result of the twin with the fewest differences, and the lines of the pass.
 func (p *pass) takeBest() *result {
 	best := slices.MinFunc(p.twins, func(a, b *twin) int { return a.differ - b.differ })
 	best.lines = p.lines
@@ -248,7 +249,7 @@ func (p *pass) takeBest() *result {
 	return &best.result
 }
 
-// addTwins makes the policies here.
+// addTwins creates the policies of this program.
 func (p *pass) addTwins() error {
 	n := 1
 	if p.evicts {
@@ -260,7 +261,7 @@ func (p *pass) addTwins() error {
 		if t.policy, err = p.newPolicy(t); err != nil {
 			return err
 		}
-		for range i { // the match of a prompt without tokens counts
+		for range i { // each match of a prompt without tokens increases the count
 			t.policy.Choose(&sim.Request{ID: -1}, &p.seen)
 		}
 		p.twins = append(p.twins, t)
@@ -280,8 +281,8 @@ func (p *pass) newPolicy(t *twin) (router.Policy, error) {
 	return policy.New(p.ours, o)
 }
 
-// awaitEviction waits until the gateway has evicted from its tree, and takes the clock here to that instant. Since the eviction before,
-// which it has waited for too, there has been no other.
+// awaitEviction waits until the gateway has evicted from its tree, and advances the simulated clock. It returns an
+// error if the gateway evicted since the previous call.
 func (p *pass) awaitEviction() error {
 	before := p.fleet.log.count(evictionOver)
 	if p.evictions > 0 && before != p.evictions {
@@ -292,14 +293,14 @@ func (p *pass) awaitEviction() error {
 			return errors.New("the gateway does not evict")
 		}
 	}
-	time.Sleep(50 * time.Millisecond) // it prints a line for each tree
+	time.Sleep(50 * time.Millisecond) // the gateway prints a line for each tree
 	p.evictions = p.fleet.log.count(evictionOver)
 	p.seen.Now += sim.Time(1000 * evictionSecs)
 	p.lines = append(p.lines, "evict")
 	return nil
 }
 
-// among follows the gateway where it has drawn a worker, if it may have.
+// among returns the worker that the gateway drew, if it is one of the equal workers.
 func (p *pass) among(t *twin, equal []sim.WorkerID) sim.WorkerID {
 	if theirs := sim.WorkerID(p.choice); slices.Contains(equal, theirs) {
 		t.tied = true
@@ -308,7 +309,7 @@ func (p *pass) among(t *twin, equal []sim.WorkerID) sim.WorkerID {
 	return equal[0]
 }
 
-// send lets the gateway place a request, and compares the worker.
+// send sends a request to the gateway and compares the chosen worker.
 func (p *pass) send(id int, text string, session int) error {
 	var free chan struct{}
 	if id < p.workers || p.rand.IntN(2) == 0 {
@@ -337,7 +338,7 @@ func (p *pass) send(id int, text string, session int) error {
 	return nil
 }
 
-// compareChoice compares the choice of t with that of the gateway.
+// compareChoice compares the choice of t with the choice of the gateway.
 func (p *pass) compareChoice(t *twin, q *sim.Request) {
 	ours := -1
 	t.tied = false
@@ -356,7 +357,7 @@ func (p *pass) compareChoice(t *twin, q *sim.Request) {
 	}
 }
 
-// mayDraw reports whether a worker has no more load than some other.
+// mayDraw reports whether at least one more worker has the same or a higher load.
 func (p *pass) mayDraw(worker int) bool {
 	for w, load := range p.seen.Running {
 		if w != worker && load >= p.seen.Running[worker] {
@@ -366,8 +367,8 @@ func (p *pass) mayDraw(worker int) bool {
 	return false
 }
 
-// split returns the units of a text that the gateway compares: vllm-router compares the tokens of a vLLM server, with
-// one token for every word; the other gateways compare characters.
+// split returns the units of a text that the gateway compares. For vLLM servers, vllm-router compares tokens, and
+// each word is one token. In all other cases gateways compare characters.
 func (p *pass) split(text string) (ids []uint64) {
 	for i := range len(text) {
 		if !p.takesWords() || text[i] != ' ' {
@@ -377,7 +378,7 @@ func (p *pass) split(text string) (ids []uint64) {
 	return ids
 }
 
-// release lets the answer of a request go and waits for it.
+// release lets the proxy send the answer of a request, and waits for the answer.
 func (p *pass) release(i int) error {
 	x := p.waiting[i]
 	p.waiting = slices.Delete(p.waiting, i, i+1)
@@ -387,13 +388,13 @@ func (p *pass) release(i int) error {
 	if err := <-x.done; err != nil {
 		return err
 	}
-	time.Sleep(2 * time.Millisecond) // until the gateway counts it no longer
+	time.Sleep(2 * time.Millisecond) // until the gateway no longer counts the request
 	p.seen.Running[x.worker]--
 	p.lines = append(p.lines, fmt.Sprintf("finish %d", x.id))
 	return nil
 }
 
-// texts makes prompts that begin alike, of words of one letter.
+// texts generates prompts with shared prefixes. Each word is one letter.
 type texts struct {
 	rand   *rand.Rand
 	system string

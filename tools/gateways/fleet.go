@@ -21,26 +21,26 @@ import (
 	"github.com/replay-llm/replay/internal/json"
 )
 
-// fleet is servers with a proxy in front of each, and a gateway in front of those.
+// fleet consists of servers, a proxy in front of each server, and a gateway in front of the proxies.
 type fleet struct {
-	gateway string // URL
+	gateway string // URL of the gateway
 	proxies []*httptest.Server
-	port    int      // of them all; 0: none is known
-	arrived chan int // worker that a request has come to
+	port    int      // port of all proxies; 0: not chosen yet
+	arrived chan int // worker that received a request
 	mu      sync.Mutex
-	held    map[string]chan struct{} // by request: closed when its answer may go
+	held    map[string]chan struct{} // by prompt; closed when the answer may be sent
 	stops   []func()
 	log     gatewayLog
-	ids     map[int64]int64 // of tokens that the gateway compares, by those of the servers
+	ids     map[int64]int64 // token ids for the gateway, by the server's token ids
 }
 
-// gatewayLog is what a gateway prints.
+// gatewayLog collects the output of a gateway.
 type gatewayLog struct {
 	mu   sync.Mutex
 	text strings.Builder
 }
 
-// evictionOver is in the lines that gateways print when they have evicted from a tree of texts.
+// evictionOver is a text in the log lines of gateways after an eviction from a tree of texts.
 const evictionOver = "eviction completed"
 
 func (l *gatewayLog) Write(p []byte) (int, error) {
@@ -55,12 +55,12 @@ func (l *gatewayLog) String() string {
 	return l.text.String()
 }
 
-// count returns how many lines have this text.
+// count returns how often the log contains a text.
 func (l *gatewayLog) count(text string) int { return strings.Count(l.String(), text) }
 
 const startTime = 60 * time.Second
 
-// startFleet starts size servers of a kind, and a gateway with these arguments.
+// startFleet starts size servers of a kind, and a gateway with the given arguments.
 func startFleet(live, kind string, size int, program string, args []string) (*fleet, error) {
 	f := &fleet{arrived: make(chan int, 1), held: map[string]chan struct{}{}, ids: map[int64]int64{}}
 	if err := f.startServers(live, kind, size); err != nil {
@@ -103,7 +103,7 @@ func (f *fleet) startServers(live, kind string, size int) error {
 	return nil
 }
 
-// addProxy adds a proxy in front of a server, at the address of its number.
+// addProxy adds a proxy in front of a server. Its address contains its number.
 func (f *fleet) addProxy(target *url.URL) error {
 	worker, proxy := len(f.proxies), httputil.NewSingleHostReverseProxy(target)
 	listener, err := net.Listen("tcp", fmt.Sprintf(addressOfWorkers, strconv.Itoa(worker), f.port))
@@ -112,7 +112,7 @@ func (f *fleet) addProxy(target *url.URL) error {
 	}
 	f.port = listener.Addr().(*net.TCPAddr).Port
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.Contains(r.URL.Path, "load") || r.URL.Path == "/metrics" { // what the servers report of themselves: the gateway counts requests then
+		if strings.Contains(r.URL.Path, "load") || r.URL.Path == "/metrics" { // without load reports of the servers, the gateway counts requests itself
 			http.NotFound(w, r)
 			return
 		}
@@ -154,8 +154,8 @@ func (f *fleet) addProxy(target *url.URL) error {
 	return nil
 }
 
-// tokenize answers with the tokens of a text under different ids: vllm-router writes an id as eight hexadecimal digits,
-// and these differ from the first on, so that no node of its tree ends inside a token.
+// tokenize replaces the token ids of the server by ids that differ in their first hexadecimal digit. vllm-router
+// writes ids as eight such digits. Thus no node of its tree ends inside a token.
 func (f *fleet) tokenize(w http.ResponseWriter, r *http.Request, server http.Handler) {
 	answer := httptest.NewRecorder()
 	server.ServeHTTP(answer, r)
@@ -168,7 +168,7 @@ func (f *fleet) tokenize(w http.ResponseWriter, r *http.Request, server http.Han
 	f.mu.Lock()
 	for i, id := range tokens {
 		if _, ok := f.ids[id]; !ok {
-			f.ids[id] = int64(len(f.ids)) << 28 // sixteen: four of first requests, and six letters with a blank before them and without
+			f.ids[id] = int64(len(f.ids)) << 28 // at most 16 ids: four for the first requests, and six letters with and without a space
 		}
 		tokens[i] = f.ids[id]
 	}
@@ -178,10 +178,10 @@ func (f *fleet) tokenize(w http.ResponseWriter, r *http.Request, server http.Han
 	_ = json.NewEncoder(w).Encode(body)
 }
 
-// addressOfWorkers is the address of a proxy, by its number and the port of all. They are loopback addresses.
+// addressOfWorkers is the loopback address of a proxy, with its number and the common port.
 const addressOfWorkers = "127.0.1.%s:%d"
 
-// urlOfWorkers returns the URLs of the proxies, with {id} for the number.
+// urlOfWorkers returns the URL pattern of the proxies. {id} is the number of a proxy.
 func (f *fleet) urlOfWorkers() string {
 	return "http://" + fmt.Sprintf(addressOfWorkers, "{id}", f.port)
 }
@@ -213,7 +213,7 @@ func (f *fleet) startGateway(program string, args []string) error {
 		if r, err := http.Get(f.gateway + "/health"); err == nil {
 			r.Body.Close()
 			if r.StatusCode == http.StatusOK {
-				time.Sleep(2 * time.Second) // until it has asked all servers for their models
+				time.Sleep(2 * time.Second) // until the gateway has read the models of all servers
 				return nil
 			}
 		}
@@ -221,7 +221,7 @@ func (f *fleet) startGateway(program string, args []string) error {
 	return errors.New("the gateway does not get up: " + f.log.String())
 }
 
-// freePort returns a port that is free at all addresses, as gateways serve metrics at all.
+// freePort returns a port that is free on all addresses, since gateways serve metrics on all addresses.
 func freePort() (int, error) {
 	l, err := net.Listen("tcp4", ":0")
 	if err != nil {
@@ -231,7 +231,7 @@ func freePort() (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
-// stopWith lets a process end when the fleet is stopped.
+// stopWith registers the end of a process for stop.
 func (f *fleet) stopWith(cmd *exec.Cmd) {
 	f.stops = append(f.stops, func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
@@ -248,8 +248,8 @@ func (f *fleet) stop() {
 	}
 }
 
-// ask sends a prompt and returns the worker that it came to. Its answer stays back until free is closed, unless that is nil; done
-// gets the error of the request, or nil, once the answer is there.
+// ask sends a prompt and returns the worker that received it. If free is not nil, the proxy delays the answer until
+// free is closed. done receives the result of the request.
 func (f *fleet) ask(prompt string, session int, free chan struct{}) (worker int, done chan error, err error) {
 	if free != nil {
 		f.mu.Lock()
@@ -270,7 +270,7 @@ func (f *fleet) ask(prompt string, session int, free chan struct{}) (worker int,
 			return 0, nil, fmt.Errorf("a request came to no worker: %w", err)
 		}
 		select {
-		case worker = <-f.arrived: // the answer was as fast
+		case worker = <-f.arrived: // the answer arrived at the same time
 			done <- nil
 			return worker, done, nil
 		default:

@@ -1,11 +1,11 @@
-// Gateways compares the policies of gateways with the programs that they are of: it starts a fleet of replay-live vllm or sglang
-// servers behind vllm-router or sglang-router, sends requests one after the other, and has every choice of a worker compared
-// with that of the policy in router/policy. Exit code 1 if any differs.
+// Gateways compares the routing policies of gateways with those of package router/policy. It starts replay-live vllm
+// or sglang servers behind vllm-router or sglang-router, and sends requests one after the other. It compares each
+// choice of a worker with the choice of the policy. The exit code is 1 if any choice differs.
 //
 //	go run ./tools/gateways -programs bin/gateways -live bin/replay-live
 //
-// Between the gateway and each server stands a proxy that notes which requests come, and keeps some answers back so that workers have
-// different loads. A prompt is a text for the gateway and a token for each of its characters for the policy.
+// A proxy in front of each server reports the requests. It delays some answers, so that workers have different loads.
+// For the gateway, a prompt is a text. For the policy, each of its characters is a token.
 package main
 
 import (

@@ -18,14 +18,14 @@ import (
 	"github.com/replay-llm/replay/replay"
 )
 
-// outcome is the full result of a case under one of the two sets of rules.
+// outcome is the full result of a case with or without compatibility rules.
 type outcome struct {
 	Case   string `json:"case"`
 	Compat bool   `json:"compat"`
-	Text   string `json:"text"` // the report and all requests, or the error
+	Text   string `json:"text"` // report and all requests, or the error
 }
 
-// replayCases replays every case under both sets of rules.
+// replayCases replays every case with and without compatibility rules.
 func replayCases(ctx context.Context, cases []reference.Case, yield func(outcome) error) error {
 	for i := range cases {
 		for _, compat := range []bool{true, false} {
@@ -54,7 +54,7 @@ func replayText(ctx context.Context, c *reference.Case, compat bool) (string, er
 	return formatResult(result)
 }
 
-// writeOutcomes prints the results of all cases, in the guest.
+// writeOutcomes prints the results of all cases. It runs in the guest.
 func writeOutcomes(ctx context.Context, cases []reference.Case, out io.Writer) error {
 	w := json.NewEncoder(out)
 	return replayCases(ctx, cases, func(o outcome) error { return w.Encode(o) })
@@ -67,11 +67,11 @@ type guest struct {
 	binary   string
 }
 
-// errNoEmulator is the error where programs of the architecture cannot be run.
+// errNoEmulator reports that programs of the architecture cannot run.
 var errNoEmulator = errors.New("no emulator")
 
-// newGuest builds this program for an architecture, of which there is only
-// arm64: there the compiler fuses products and sums.
+// newGuest builds this program for an architecture. Only arm64 is supported, since its compiler fuses multiplications
+// and additions.
 func newGuest(arch, dir string) (*guest, error) {
 	if arch != "arm64" {
 		return nil, fmt.Errorf("-arch is %q, must be arm64", arch)
@@ -92,7 +92,7 @@ func newGuest(arch, dir string) (*guest, error) {
 	return g, nil
 }
 
-// compareAll compares the cases with those of the guest, and counts fused operations of its compiler.
+// compareAll compares the cases with the results of the guest, and counts the fused operations of the guest.
 func (g *guest) compareAll(ctx context.Context, cases []reference.Case, args []string, t *tally) error {
 	places, err := g.listFused()
 	if err != nil {
@@ -108,8 +108,7 @@ func (g *guest) compareAll(ctx context.Context, cases []reference.Case, args []s
 	return nil
 }
 
-// compareCases replays the cases here and in the guest, and counts in t where they
-// differ.
+// compareCases replays the cases here and in the guest, and counts the differences in t.
 func (g *guest) compareCases(ctx context.Context, cases []reference.Case, args []string, t *tally) error {
 	cmd := exec.CommandContext(ctx, g.emulator, append([]string{g.binary, "-outcomes"}, args...)...)
 	cmd.Stderr = os.Stderr
@@ -130,12 +129,12 @@ func (g *guest) compareCases(ctx context.Context, cases []reference.Case, args [
 		return nil
 	})
 	if err != nil {
-		_ = cmd.Process.Kill() // the first error counts
+		_ = cmd.Process.Kill() // only the first error is reported
 	}
 	return errors.Join(err, cmd.Wait())
 }
 
-// diffOutcomes names the first lines in which two outcomes differ.
+// diffOutcomes returns the first differing lines of two outcomes.
 func (g *guest) diffOutcomes(ours, theirs outcome) []string {
 	if ours == theirs {
 		return nil
@@ -151,8 +150,8 @@ func (g *guest) diffOutcomes(ours, theirs outcome) []string {
 	return lines
 }
 
-// listFused lists the places of the project where the guest's compiler made one
-// operation, rounded once, of a product and a sum.
+// listFused returns the source lines of the project with fused operations in the guest. A fused operation computes a
+// product and a sum with a single rounding.
 func (g *guest) listFused() ([]string, error) {
 	out, err := exec.Command("go", "tool", "objdump", g.binary).Output()
 	if err != nil {

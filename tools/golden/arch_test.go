@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/internal/reference"
 )
 
-// A few cases come to the same on another architecture. The tool does them all.
+// A few cases have the same results on another architecture. The tool compares all cases.
 func TestOtherArchitecture(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipped: -short, and a program is built")
@@ -56,7 +56,7 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
-// Outcomes are reports with their requests, or errors.
+// Each outcome is a report with its requests, or an error.
 func TestOutcomes(t *testing.T) {
 	cases, err := reference.Load(filepath.Join("../..", kept))
 	if err != nil {

@@ -18,11 +18,11 @@ import (
 	"github.com/replay-llm/replay/replay/harness"
 )
 
-// patience is how long a replay may take that the reference does not finish.
+// patience is the time limit of a replay that the reference does not finish.
 const patience = 10 * time.Second
 
-// checkInProcess replays c on one processor and on eight, and returns where the
-// results are not the reference's or not the same.
+// checkInProcess replays c on one processor and on eight. It returns the differences to the reference and between the
+// two.
 func checkInProcess(ctx context.Context, c *reference.Case) []string {
 	spec, err := c.Spec()
 	if err != nil {
@@ -53,7 +53,7 @@ func checkInProcess(ctx context.Context, c *reference.Case) []string {
 	return complaints
 }
 
-// checkEnds wants a report or an error, and soon.
+// checkEnds checks that the replay ends with a report or an error within the limit.
 func checkEnds(ctx context.Context, spec *replay.Spec) []string {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -64,8 +64,7 @@ func checkEnds(ctx context.Context, spec *replay.Spec) []string {
 	return nil
 }
 
-// formatResult returns a report as a file without what was measured in real time, and all
-// requests.
+// formatResult returns all requests and the report as a JSON file. It omits wall times.
 func formatResult(r *harness.Result) (string, error) {
 	report := *r.Report
 	report.WallMS, report.ProcessedTokensPerS, report.ProcessedOutputPerS = 0, 0, 0
@@ -79,7 +78,7 @@ func formatResult(r *harness.Result) (string, error) {
 	return b.String(), nil
 }
 
-// compareReport lists where a report is not the reference's.
+// compareReport returns the differences between a report and the reference's report.
 func compareReport(c *reference.Case, ours *collector.Report) []string {
 	theirs, err := c.Report()
 	if err != nil {
@@ -88,7 +87,7 @@ func compareReport(c *reference.Case, ours *collector.Report) []string {
 	return formatDiffs(reference.Compare(theirs, ours))
 }
 
-// compareRequests lists where requests are not the reference's, if it kept them.
+// compareRequests returns the differences between the requests and the reference's requests, if the case has them.
 func compareRequests(c *reference.Case, r *harness.Result) []string {
 	theirs, kept, err := c.Requests()
 	switch {
@@ -108,8 +107,7 @@ func formatDiffs(diffs []reference.Diff) []string {
 	return out
 }
 
-// checkBinary gives the reference's command line to the binary and compares
-// the report it writes.
+// checkBinary runs the reference's command line with the binary and compares the report.
 func checkBinary(ctx context.Context, binary, dir string, c *reference.Case) []string {
 	trace, err := c.TracePath()
 	if err != nil {

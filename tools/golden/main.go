@@ -1,13 +1,12 @@
-// Command golden replays every case of a directory of reference results and
-// compares reports and, where they were kept, single requests.
+// Command golden replays every case of a directory of reference results. It compares the reports and, if available,
+// the single requests.
 //
 //	go run ./tools/golden                          the cases of testdata/reference, and those of the optional data
 //	go run ./tools/golden -dir testdata/reference  those of one directory
 //	go run ./tools/golden -only vllm-4w-kv         some of them
 //	go run ./tools/golden -arch arm64              here and on another architecture
 //
-// Read main.go, then check.go and arch.go. The test in this folder compares the
-// project with testdata/reference.
+// Read main.go, then check.go and arch.go. The test in this folder compares the project with testdata/reference.
 package main
 
 import (
@@ -75,10 +74,10 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return t.printCounts()
 }
 
-// kept is the directory of results in the repository, from the root of the checkout.
+// kept is the directory of reference results in the repository.
 const kept = "testdata/reference"
 
-// listResults returns the directories of reference results: the one that is given, or all.
+// listResults returns the given directory of reference results, or all such directories if none is given.
 func listResults(given string, stderr io.Writer) []string {
 	if given != "" {
 		return []string{given}
@@ -91,7 +90,7 @@ func listResults(given string, stderr io.Writer) []string {
 	return []string{kept, more}
 }
 
-// loadCases reads the cases of the directories with names that contain only.
+// loadCases reads the cases with names that contain only.
 func loadCases(dirs []string, only string) (all []reference.Case, err error) {
 	for _, dir := range dirs {
 		cases, err := reference.Load(dir)
@@ -103,8 +102,7 @@ func loadCases(dirs []string, only string) (all []reference.Case, err error) {
 	return slices.DeleteFunc(all, func(c reference.Case) bool { return !strings.Contains(c.Name, only) }), nil
 }
 
-// checkAll compares the cases with the reference, in process and through the
-// binary.
+// checkAll compares the cases with the reference, both in process and by means of the binary.
 func (t *tally) checkAll(ctx context.Context, binary, dir string, cases []reference.Case) error {
 	binary, err := stopwatch.Find(ctx, binary, dir)
 	if err != nil {
@@ -121,19 +119,18 @@ func (t *tally) checkAll(ctx context.Context, binary, dir string, cases []refere
 	return nil
 }
 
-// tally counts cases by family: all that differ in their trace alone.
+// tally counts cases by family. The cases of a family differ only in their trace.
 type tally struct {
 	out      io.Writer
-	families []string // in the order of the first case of each
+	families []string // in the order of their first cases
 	counts   map[string]*count
 	total    count
-	fused    int // places where another architecture would round otherwise
+	fused    int // fused operations, which round differently on another architecture
 }
 
 type count struct{ cases, compared, differing int }
 
-// addCase counts a case, whether it was compared with anything, and what is wrong
-// with it.
+// addCase counts a case. compared reports whether the case had anything to compare. complaints are the differences.
 func (t *tally) addCase(name string, compared bool, complaints []string) {
 	family := name
 	if at := strings.LastIndexByte(family, '-'); at > 0 {

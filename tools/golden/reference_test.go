@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/internal/reference"
 )
 
-// Every report and every request is the reference's, number for number.
+// Every report and every request equals the reference's, number for number.
 func TestReference(t *testing.T) {
 	cases, err := reference.Load(filepath.Join("../..", kept))
 	if err != nil {
@@ -36,7 +36,7 @@ func TestReference(t *testing.T) {
 	}
 }
 
-// A difference is seen: the results of one case are not those of another.
+// checkInProcess reports a case with the results of another case as different.
 func TestCheckSeesDifferences(t *testing.T) {
 	cases, err := reference.Load(filepath.Join("../..", kept))
 	if err != nil {

@@ -1,11 +1,10 @@
-// Command hpaoracle is Kubernetes' own horizontal controller as an autoscaler that replay asks line
-// by line (docs/autoscaling.md, A program). The controller is unmodified; it runs on a virtual
-// clock against clientsets in memory.
+// Command hpaoracle runs Kubernetes' unmodified horizontal controller on a virtual clock, with clientsets in memory.
+// replay asks it line by line for the number of workers (docs/autoscaling.md, A program).
 //
 //	GOWORK=off go build -C tools/hpaoracle -o ../../bin/hpaoracle .
 //	replay trace TRACE --autoscale FILE     with command: bin/hpaoracle -manifest hpa.yaml
 //
-// Package cluster has the cluster that the controller sees; keda is the same with KEDA.
+// Package cluster contains the simulated cluster. Command keda does the same with KEDA.
 package main
 
 import (

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The manifests of a sweep have only the fields of Kubernetes' own types.
+// The manifests of a sweep contain only fields of Kubernetes' types.
 func TestManifestsOfASweep(t *testing.T) {
 	text, err := os.ReadFile("../../examples/scale/kubernetes.yaml")
 	if err != nil {

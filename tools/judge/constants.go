@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/silicon"
 )
 
-// eraOf names the servers that share corrections: an engine, or releases of it.
+// eraOf returns the name of the group of servers that share corrections: an engine, or some of its releases.
 func eraOf(o *Outcome) string {
 	name := accuracy.NameEngine(o.Engine)
 	switch {
@@ -25,16 +25,16 @@ func eraOf(o *Outcome) string {
 	return name
 }
 
-// step is by how much a constant is changed first, and its range.
+// step is the initial step size of a constant, and its range.
 type step struct{ size, least, most float64 }
 
-// listSteps returns the steps of the constants that are fitted: those of Corrections in their order, and the time of the
-// front end, ms a request and ms a token of its prompt.
+// listSteps returns the steps of the fitted constants: the fields of Corrections, and the times of the front end. The
+// front end has a time per request and a time per prompt token, both in ms.
 func listSteps() (corrections, frontEnd []step) {
 	return []step{{0.2, 1, 1.5}, {20, 0, 100}, {1, 0, 4}, {0.02, 0, 0.08}}, []step{{40, 0, 400}, {0.02, 0, 0.1}}
 }
 
-// findLeast returns the constants with the least error, by changing one after the other in steps that become smaller.
+// findLeast returns the constants with the lowest error. It changes one constant at a time, with decreasing steps.
 func findLeast(x []float64, steps []step, off func(x []float64) float64) []float64 {
 	best := off(x)
 	for round := 0; round < 12; {
@@ -55,7 +55,7 @@ func findLeast(x []float64, steps []step, off func(x []float64) float64) []float
 	return x
 }
 
-// meanOff returns the mean absolute error of mean TPOT of outcomes with other corrections, as a share.
+// meanOff returns the mean absolute relative error of mean TPOT with the given corrections.
 func meanOff(all []Outcome, c *silicon.Corrections) float64 {
 	total := 0.0
 	for i := range all {
@@ -64,7 +64,7 @@ func meanOff(all []Outcome, c *silicon.Corrections) float64 {
 	return total / float64(max(len(all), 1))
 }
 
-// fitCorrections returns the corrections with the least mean absolute error.
+// fitCorrections returns the corrections with the lowest mean absolute error.
 func fitCorrections(all []Outcome) silicon.Corrections {
 	of := func(x []float64) silicon.Corrections {
 		return silicon.Corrections{Prompts: x[0], Prompt: x[1], Base: x[2], Request: x[3]}
@@ -76,8 +76,8 @@ func fitCorrections(all []Outcome) silicon.Corrections {
 	}))
 }
 
-// fitsOf returns the corrections of each era, fitted to all of its servers, and without one model or GPU generation
-// each, with the errors on the held-out servers.
+// fitsOf returns the fitted corrections of each era. One fit uses all servers, and further fits leave out one model
+// or GPU generation each. The errors of these are for the held-out servers.
 func fitsOf(all []Outcome) (fits []accuracy.Constants) {
 	for _, era := range groupBy(all, eraOf) {
 		leaveOut(era.all, func(name string, fitted, judged []Outcome) {
@@ -89,7 +89,8 @@ func fitsOf(all []Outcome) (fits []accuracy.Constants) {
 	return fits
 }
 
-// leaveOut calls fit for all servers, and then without one model or GPU generation each, which is judged.
+// leaveOut calls fit for all servers. Then it leaves out each model and each GPU generation, and judges by the
+// held-out servers.
 func leaveOut(all []Outcome, fit func(name string, fitted, judged []Outcome)) {
 	fit("all servers", all, all)
 	for _, key := range []func(*Outcome) string{
@@ -111,7 +112,7 @@ func leaveOut(all []Outcome, fit func(name string, fitted, judged []Outcome)) {
 	}
 }
 
-// constantsOf returns the row of corrections that are fitted to some servers and judged on other servers.
+// constantsOf returns the row of corrections that are fitted to some servers and judged by other servers.
 func constantsOf(name string, fitted, judged []Outcome) accuracy.Constants {
 	c := fitCorrections(fitted)
 	return accuracy.Constants{

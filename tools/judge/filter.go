@@ -10,27 +10,27 @@ import (
 	"github.com/replay-llm/replay/scheduler/hardware"
 )
 
-// Reason is why rows are left out, and how many.
+// Reason is the reason why rows are dropped, and their number.
 type Reason struct {
 	Reason string
 	Rows   int
 }
 
-// least is how many rows a source has at least.
+// least is the minimum number of rows of a source.
 const least = 10
 
-// mostWait is the highest ratio of the mean time to the first token to the time of the whole answer. In a row above
-// it most requests waited for a place, so that the batch of the server was not the concurrency.
+// mostWait is the maximum ratio of mean TTFT to the time of the whole answer. In a row with a higher ratio, most
+// requests waited in the queue. Its batch size was not the concurrency.
 const mostWait = 2.0
 
-// filter leaves out rows.
+// filter drops rows.
 type filter struct {
 	text string
 	out  func(r *Row) bool
 }
 
-// listFilters returns the filters in the order in which they apply. They are also in internal/accuracy/tables.txt, and were written down
-// before the first fit.
+// listFilters returns the filters in their order. internal/accuracy/tables.txt lists them too. They were fixed before
+// the first fit.
 func listFilters(sources map[string]int) []filter {
 	deepSeek := func(r *Row) bool { return strings.Contains(r.Model, "DeepSeek") }
 	return []filter{
@@ -52,7 +52,7 @@ func listFilters(sources map[string]int) []filter {
 	}
 }
 
-// Filter returns the rows that are replayed, one for each configuration, in a fixed order, and why rows are left out, in the
+// Filter returns one row for each configuration, in a fixed order. It also returns why rows were dropped, in the
 // order of the filters.
 func Filter(rows []Row) (kept []Row, left []Reason) {
 	sources := map[string]int{}
@@ -64,7 +64,7 @@ func Filter(rows []Row) (kept []Row, left []Reason) {
 	return filterBy(rows, listFilters(sources))
 }
 
-// filterBy is Filter with these filters.
+// filterBy is Filter with the given filters.
 func filterBy(rows []Row, filters []filter) (kept []Row, left []Reason) {
 	counts := make([]int, len(filters))
 	for i := range rows {
@@ -86,7 +86,7 @@ func filterBy(rows []Row, filters []filter) (kept []Row, left []Reason) {
 	return kept, left
 }
 
-// compareConfigurations orders rows by what was measured; 0: of the same configuration.
+// compareConfigurations orders rows by their configuration. It returns 0 for equal configurations.
 func compareConfigurations(a, b Row) int {
 	drawn := func(r *Row) int {
 		if r.Drawn() {
@@ -131,9 +131,9 @@ func medianOf(rows []Row, of func(*Row) float64) float64 {
 	return findQuantile(values, 0.5)
 }
 
-// readMs returns the least time in which the GPUs can read what a pass of the whole batch reads, at the full bandwidth of
-// their data sheet, in ms: weights, the experts that its tokens are sent to if they spread evenly, and the KV cache of the
-// requests that are decoded on average.
+// readMs returns the minimum time in ms in which the GPUs can read the data of a pass of the whole batch. It uses the
+// full bandwidth of the data sheet. The data are weights, the experts for evenly spread tokens, and the KV cache of
+// the average decoding requests.
 func (r *Row) readMs() (float64, error) {
 	f, err := hardware.ParseFit(r.fit())
 	if err != nil {
@@ -146,11 +146,11 @@ func (r *Row) readMs() (float64, error) {
 	}
 	decoding := float64(r.Concurrency) * answer / (answer + r.TTFT)
 	length := int(shrink * (float64(r.Input) + float64(r.Output)/2))
-	f.MaxBatch = 1 // windows keep their last tokens alone
+	f.MaxBatch = 1 // windows keep only the last tokens
 	fastest := f.Fastest()
 	seconds := fastest.Weights + decoding/float64(f.DP)*f.ReadBytes(length)/(f.GPU.Bandwidth*1e9)
 	if e := f.Model.MoE; e != nil {
-		missed := math.Pow(1-float64(e.PerToken)/float64(e.Count), decoding) // the share of experts that no token is sent to
+		missed := math.Pow(1-float64(e.PerToken)/float64(e.Count), decoding) // share of experts without a token
 		seconds += fastest.Experts * (1 - missed)
 	}
 	return 1e3 * seconds, nil

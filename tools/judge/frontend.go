@@ -8,12 +8,12 @@ import (
 	"github.com/replay-llm/replay/scheduler/silicon"
 )
 
-// withFrontEnd returns mean TTFT with another front end.
+// withFrontEnd returns mean TTFT with the given front end.
 func (o *Outcome) withFrontEnd(f silicon.FrontEnd) float64 {
 	return o.SimulatedTTFT + float64(f.Of(o.meanInput())-o.frontEnd.Of(o.meanInput()))
 }
 
-// meanInput returns the mean length of prompts.
+// meanInput returns the mean prompt length in tokens.
 func (o *Outcome) meanInput() int {
 	if o.Drawn() {
 		return o.Input * 9 / 10
@@ -21,7 +21,7 @@ func (o *Outcome) meanInput() int {
 	return o.Input
 }
 
-// listFirst returns the outcomes by which TTFT is judged.
+// listFirst returns the outcomes that are used to judge TTFT.
 func listFirst(all []Outcome) (first []Outcome) {
 	for i := range all {
 		if all[i].Concurrency <= mostFirst && all[i].TTFT > 0 {
@@ -31,8 +31,7 @@ func listFirst(all []Outcome) (first []Outcome) {
 	return first
 }
 
-// firstOff returns the mean absolute error of mean TTFT of outcomes with another front end, and their median error, as
-// shares.
+// firstOff returns the mean absolute error and the median error of mean TTFT with the given front end, as shares.
 func firstOff(all []Outcome, f silicon.FrontEnd) (mean, median float64) {
 	off := make([]float64, len(all))
 	for i := range all {
@@ -43,7 +42,7 @@ func firstOff(all []Outcome, f silicon.FrontEnd) (mean, median float64) {
 	return mean, findQuantile(off, 0.5)
 }
 
-// fitFrontEnd returns the front end with the least mean absolute error.
+// fitFrontEnd returns the front end with the lowest mean absolute error.
 func fitFrontEnd(all []Outcome) silicon.FrontEnd {
 	_, steps := listSteps()
 	x := findLeast([]float64{10, 0.002}, steps, func(x []float64) float64 {
@@ -53,8 +52,8 @@ func fitFrontEnd(all []Outcome) silicon.FrontEnd {
 	return silicon.FrontEnd{Base: x[0], Token: x[1]}
 }
 
-// frontEndsOf returns the front end of each engine, fitted to all of its servers, and without one model or GPU
-// generation each, with the errors on the held-out servers.
+// frontEndsOf returns the fitted front ends of each engine. One fit uses all servers, and further fits leave out one
+// model or GPU generation each. The errors of these are for the held-out servers.
 func frontEndsOf(all []Outcome) (fits []accuracy.FrontEnd) {
 	for _, engine := range groupBy(listFirst(all), func(o *Outcome) string { return accuracy.NameEngine(o.Engine) }) {
 		leaveOut(engine.all, func(name string, fitted, judged []Outcome) {

@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/internal/accuracy"
 )
 
-// groupsOf returns the errors of outcomes, by one property after the other.
+// groupsOf returns the errors of outcomes, grouped by one property at a time.
 func groupsOf(all []Outcome) []accuracy.Group {
 	groups := []accuracy.Group{groupOf("all", "", all)}
 	add := func(by string, key func(*Outcome) string) {
@@ -31,7 +31,7 @@ func groupsOf(all []Outcome) []accuracy.Group {
 	return groups
 }
 
-// roundUp returns the power of 4 that a concurrency is at most, from 4 on.
+// roundUp returns n rounded up to a power of 4, at least 4.
 func roundUp(n int) int {
 	most := 4
 	for most < n {
@@ -40,7 +40,7 @@ func roundUp(n int) int {
 	return most
 }
 
-// groupOf returns the errors of outcomes, in %.
+// groupOf returns the errors of outcomes, in percent.
 func groupOf(by, name string, all []Outcome) accuracy.Group {
 	s := StatsOf(all)
 	return accuracy.Group{
@@ -54,7 +54,7 @@ func roundTo(x float64, digits int) float64 {
 	return math.Round(x*math.Pow10(digits))/math.Pow10(digits) + 0
 }
 
-// classesOf returns the bands of all classes that have enough rows, the narrowest first.
+// classesOf returns the error bands of all classes with enough rows, the narrowest class first.
 func classesOf(all []Outcome) []accuracy.Band {
 	var bands []accuracy.Band
 	for level := range len((accuracy.Kind{}).Levels()) {

@@ -12,10 +12,10 @@ import (
 	"github.com/replay-llm/replay/scheduler/silicon"
 )
 
-// mayRise is by how many points the mean error over the rows in the repository may exceed the recorded one.
+// mayRise is the maximum rise of the mean error over the recorded error, in percentage points.
 const mayRise = 0.5
 
-// The mean error over the rows in the repository does not rise.
+// The mean error of the rows in the repository does not rise.
 func TestErrorDoesNotRise(t *testing.T) {
 	recorded, err := accuracy.Load()
 	if err != nil {
@@ -35,7 +35,7 @@ func TestErrorDoesNotRise(t *testing.T) {
 	}
 }
 
-// The rows in the repository pass the filters, except filters that need the rest of the file.
+// The rows in the repository pass all filters that do not require the whole file.
 func TestSamplePassesFilters(t *testing.T) {
 	rows, err := readFile("testdata/silicon_sample.csv")
 	if err != nil {
@@ -51,7 +51,7 @@ func TestSamplePassesFilters(t *testing.T) {
 	}
 }
 
-// Each filter leaves out the rows that it is for, and no other.
+// Each filter drops only the rows that it is for.
 func TestFilters(t *testing.T) {
 	rows, err := readFile("testdata/silicon_sample.csv")
 	if err != nil {
@@ -92,7 +92,7 @@ func TestFilters(t *testing.T) {
 	}
 }
 
-// A configuration that was measured several times counts once, by its medians.
+// A configuration with several measurements counts once, with their medians.
 func TestRepeatsCountOnce(t *testing.T) {
 	rows, err := readFile("testdata/silicon_sample.csv")
 	if err != nil {
@@ -109,8 +109,8 @@ func TestRepeatsCountOnce(t *testing.T) {
 	}
 }
 
-// The lengths of InferenceX are drawn from 0.8 to 1 of those of the row, and ten requests are sent for each in flight; other
-// rows have exact lengths. The passes are those of the row's engine.
+// InferenceX draws lengths from 0.8 to 1 times those of the row, and sends ten requests per request in flight. All
+// other rows have exact lengths. The passes are those of the row's engine.
 func TestRowsAsReplays(t *testing.T) {
 	rows, err := readFile("testdata/silicon_sample.csv")
 	if err != nil {
@@ -154,8 +154,8 @@ func TestRowsAsReplays(t *testing.T) {
 	}
 }
 
-// Rows of TensorRT-LLM run under its own rules. A pass has room for the longest prompt next to a token of each request, and
-// ranks wait for each other's prompts.
+// Rows of TensorRT-LLM use TensorRT-LLM's rules. A pass has room for the longest prompt and a token of each request.
+// Ranks wait for prompts of the remaining ranks.
 func TestRowsOfTensorRT(t *testing.T) {
 	rows, err := readFile("testdata/silicon_sample.csv")
 	if err != nil {
@@ -190,7 +190,7 @@ func TestRowsOfTensorRT(t *testing.T) {
 	}
 }
 
-// Rows of gap analyses are those of InferenceX.
+// Rows of gap analyses are rows of InferenceX.
 func TestDrawnRows(t *testing.T) {
 	for source, want := range map[string]bool{
 		"db-dump/2026-04-27": true, "2026-03-25.csv": true, "kimi-k2.5-gap-analysis.csv": true, "h100_sxm/vllm/0.12.0/Qwen_Qwen3-32B.csv": false,
@@ -201,7 +201,7 @@ func TestDrawnRows(t *testing.T) {
 	}
 }
 
-// Servers are written with their errors, one on a line.
+// The CSV file has one server with its errors per line.
 func TestRowsAreWritten(t *testing.T) {
 	o := Outcome{Row: Row{Engine: vllmEngine, Model: "Qwen/Qwen3-32B", GPU: "h100_sxm", Input: 1024, Output: 128, Concurrency: 8, TP: 1, TPOT: 12.5}, SimulatedTPOT: 12.25}
 	var out strings.Builder
@@ -214,7 +214,7 @@ func TestRowsAreWritten(t *testing.T) {
 	}
 }
 
-// Bad files are errors that name the place.
+// Errors of Read name the header, the missing column, or the line and the column.
 func TestBadFiles(t *testing.T) {
 	text, err := os.ReadFile("testdata/silicon_sample.csv")
 	if err != nil {
@@ -230,7 +230,7 @@ func TestBadFiles(t *testing.T) {
 	}
 }
 
-// Mean TPOT by its parts is that of the replay, and other corrections change both alike.
+// Mean TPOT computed from its parts equals the mean TPOT of the replay, also with different corrections.
 func TestPartsAddUp(t *testing.T) {
 	rows, err := readFile("testdata/silicon_sample.csv")
 	if err != nil {
@@ -248,7 +248,7 @@ func TestPartsAddUp(t *testing.T) {
 	}
 }
 
-// A fit finds the corrections that times were made with.
+// A fit finds the corrections that produced the times.
 func TestFitFindsCorrections(t *testing.T) {
 	want := silicon.Corrections{Prompts: 1.17, Prompt: 12, Base: 0.83, Request: 0.013}
 	all := make([]Outcome, 60)

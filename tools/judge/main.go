@@ -1,13 +1,15 @@
-// Command judge replays published measurements of servers and prints the errors of pass times by measured operators.
+// Command judge replays published measurements of servers. It prints the errors of pass times from measured
+// operators.
 //
 //	go run ./tools/judge [-samples silicon_sample.csv] [-write docs/accuracy.md] [-rows FILE]
 //
-// The file is that of NVIDIA's aiconfigurator-core, of which the repository has 60 rows. Without -samples it is searched for
-// in the optional data. With -write the rows replace those of internal/accuracy, and the tables those of a document; that
-// requires the whole file. With -rows the errors of single servers are written to a CSV file.
+// The file is part of NVIDIA's aiconfigurator-core. The repository has 60 rows of it. Without -samples, the tool
+// reads the file of the optional data, or these rows. With -write, the rows replace those of internal/accuracy, and
+// the tables replace those of a document. -write requires the whole file. With -rows, the errors of single servers
+// are written to a CSV file.
 //
-// Read read.go (a row), filter.go (which rows are left out, and why), replay.go (how a row is replayed), stats.go, groups.go,
-// parts.go and constants.go and frontend.go (fits), rows.go, then main.go.
+// Read read.go (a row), filter.go (dropped rows), replay.go (the replay of a row), stats.go, groups.go, parts.go,
+// constants.go and frontend.go (fits), rows.go, then main.go.
 package main
 
 import (
@@ -23,13 +25,13 @@ import (
 	"github.com/replay-llm/replay/internal/optional"
 )
 
-// Files of rows: that in the optional data, and the part of it in the repository.
+// Files of rows: the whole file of the optional data, and the part of it in the repository.
 const (
 	wholeFile  = "aiconfigurator/silicon_sample.csv"
 	sampleFile = "tools/judge/testdata/silicon_sample.csv"
 )
 
-// origin names the file of rows.
+// origin is the name of the source of the rows.
 const origin = "silicon_sample.csv of aiconfigurator-core 0.12.0"
 
 func main() {
@@ -44,7 +46,7 @@ func main() {
 	}
 }
 
-// run prints the tables, and writes them where a document is given.
+// run prints the tables, and writes them into a document if one is given.
 func run(out io.Writer, samples, document, list string, jobs int) error {
 	whole := samples != ""
 	if !whole {
@@ -59,7 +61,7 @@ func run(out io.Writer, samples, document, list string, jobs int) error {
 		return err
 	}
 	kept, left := rows, []Reason(nil)
-	if whole { // the rows in the repository passed the filters
+	if whole { // the rows in the repository have already passed the filters
 		kept, left = Filter(rows)
 	}
 	outcomes, err := Replay(context.Background(), kept, jobs)
@@ -107,7 +109,7 @@ func judgeOutcomes(all []Outcome) *accuracy.Published {
 	return &accuracy.Published{Groups: groupsOf(all), Classes: classesOf(all), Fits: fitsOf(all), FrontEnds: frontEndsOf(all)}
 }
 
-// judgeSample returns the mean error over the rows in the repository, none of which the filters leave out.
+// judgeSample returns the mean error of the rows in the repository, without filtering them.
 func judgeSample(path string, jobs int) (s accuracy.SampleError, err error) {
 	rows, err := readFile(path)
 	if err != nil {

@@ -13,26 +13,26 @@ import (
 
 // Row is a measured server at one load.
 type Row struct {
-	Engine    string // vllm, sglang, trtllm
-	Release   string // of the engine; "": unknown
-	Model     string // as its publisher names it
-	GPU       string // as the file names it
-	Precision string // of the weights: fp8, fp4, int4; "": bfloat16
-	Products  string // their type, as the file names it
-	Source    string // where the row is from
-	Mode      string // agg, disagg
+	Engine    string // vllm, sglang or trtllm
+	Release   string // release of the engine; "": unknown
+	Model     string // name in the file
+	GPU       string // name in the file
+	Precision string // precision of the weights: fp8, fp4 or int4; "": bfloat16
+	Products  string // type of the weights in matrix products, as named in the file
+	Source    string // source of the row
+	Mode      string // agg or disagg
 
 	Input, Output, Concurrency int
-	TP, DP, MoETP, EP          int // 0: the file has none
+	TP, DP, MoETP, EP          int // 0: not in the file
 
-	TTFT, TPOT float64 // ms, means
-	Repeats    int     // rows of the same configuration, of which these are the medians
+	TTFT, TPOT float64 // means in ms
+	Repeats    int     // number of merged rows of the same configuration; TTFT and TPOT are their medians
 }
 
-// columns maps the columns of a file to the values of a row.
+// columns maps the column names of a file to their positions.
 type columns map[string]int
 
-// Read reads the rows of a file. The columns are found by their names; more columns are ignored.
+// Read reads the rows of a file. It finds columns by name and ignores additional columns.
 func Read(r io.Reader) ([]Row, error) {
 	reader := csv.NewReader(r)
 	names, err := reader.Read()
@@ -66,7 +66,7 @@ func Read(r io.Reader) ([]Row, error) {
 	}
 }
 
-// columnNames returns the columns that are read.
+// columnNames returns the names of the required columns.
 func columnNames() []string {
 	return []string{
 		"silicon_data_source", "backend", "backend_version", "model_path", "system", "precision", "mode", "isl", "osl", "gemm_quant_mode",
@@ -74,7 +74,7 @@ func columnNames() []string {
 	}
 }
 
-// parse returns a row.
+// parse returns the row of a record.
 func (c columns) parse(record []string) (row Row, err error) {
 	text := func(name string) string { return record[c[name]] }
 	whole := func(name string) (n int) {
@@ -100,12 +100,12 @@ func (c columns) parse(record []string) (row Row, err error) {
 		TP: whole("tp_size"), DP: whole("attention_dp_size"), MoETP: whole("moe_tp_size"), EP: whole("moe_ep_size"),
 		TTFT: time("silicon_ttft_ms"), TPOT: time("silicon_tpot_ms"), Repeats: 1,
 	}
-	row.Concurrency *= max(row.DP, 1) // the column is of one rank: silicon_concurrency in the data source is the product
+	row.Concurrency *= max(row.DP, 1) // the column is the concurrency per rank; silicon_concurrency in the data source is the product
 	return row, err
 }
 
-// sourceOf returns the name of a source without the folders of the machine that it was on: the file, and its folders from
-// that of the GPU on.
+// sourceOf returns the path of a source without the folders of its machine. The path begins with the folder of the
+// GPU.
 func sourceOf(text string) string {
 	name, _, _ := strings.Cut(text, ";")
 	name = strings.TrimPrefix(name, "source_file=")
@@ -118,12 +118,11 @@ func sourceOf(text string) string {
 	return name
 }
 
-// Drawn reports whether the lengths of prompts and answers were drawn uniformly from 0.8 to 1 times those of the row,
-// as InferenceX does. All other rows have exactly these lengths. The files of gap analyses have rows of InferenceX with
-// rounded times.
+// Drawn reports whether lengths were drawn uniformly from 0.8 to 1 times those of the row, as in InferenceX. All
+// other rows have exact lengths. The files of gap analyses have rows of InferenceX with rounded times.
 func (r *Row) Drawn() bool {
 	return strings.HasPrefix(r.Source, "db-dump") || r.Source == "2026-03-25.csv" || r.Source == "2026-04-06.csv" || strings.HasSuffix(r.Source, "-gap-analysis.csv")
 }
 
-// GPUs returns the GPUs of attention.
+// GPUs returns the number of GPUs for attention.
 func (r *Row) GPUs() int { return max(r.TP, 1) * max(r.DP, 1) }

@@ -23,7 +23,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Engines, as the rows name them.
+// Names of engines in the rows.
 const (
 	vllmEngine   = "vllm"
 	sglangEngine = "sglang"
@@ -32,12 +32,12 @@ const (
 
 // model is a model of the rows.
 type model struct {
-	name    string // of replay models
+	name    string // name of replay models
 	family  string
 	experts bool
 }
 
-// listModels returns the models that are replayed, by the names of the rows.
+// listModels returns the supported models, by their names in the rows.
 func listModels() map[string]model {
 	return map[string]model{
 		"meta-llama/Llama-3.1-8B-Instruct": {"llama-3.1-8b", "Llama", false},
@@ -58,10 +58,10 @@ func listModels() map[string]model {
 
 func (r *Row) hasExperts() bool { return listModels()[r.Model].experts }
 
-// gpu returns the GPU as replay gpus names it.
+// gpu returns the name of the GPU in replay gpus.
 func (r *Row) gpu() string { return strings.TrimSuffix(r.GPU, "_sxm") }
 
-// quantization returns the type of the weights, as --quantization names it; "": as the checkpoint has them.
+// quantization returns the type of the weights for --quantization; "": the type in the checkpoint.
 func (r *Row) quantization() string {
 	switch m := listModels()[r.Model]; {
 	case m.family == "gpt-oss":
@@ -84,8 +84,8 @@ func (r *Row) quantization() string {
 	return ""
 }
 
-// narrowCache reports whether the KV cache is FP8: with TensorRT-LLM in the quantised rows of InferenceX and with FP8
-// weights per tensor, with SGLang for DeepSeek, and with sparse attention on Blackwell.
+// narrowCache reports whether the KV cache is FP8. This is so for quantized rows of InferenceX with TensorRT-LLM, and
+// for its FP8 weights per tensor. It is also so for DeepSeek with SGLang, and for sparse attention on Blackwell.
 func (r *Row) narrowCache() bool {
 	m := listModels()[r.Model]
 	if m.family == "gpt-oss" || r.Precision != "fp8" && r.Precision != "fp4" {
@@ -97,7 +97,7 @@ func (r *Row) narrowCache() bool {
 	return r.Engine == trtllmEngine && (r.Drawn() || r.quantization() == string(hardware.FP8)) || r.Engine == sglangEngine && m.family == "DeepSeek"
 }
 
-// hardwareSettings returns the flags of the hardware of the server.
+// hardwareSettings returns the hardware flags of the server.
 func (r *Row) hardwareSettings() []plan.Setting {
 	all := []plan.Setting{{Name: "gpu", Value: r.gpu()}, {Name: "model", Value: listModels()[r.Model].name}, {Name: "tp", Value: strconv.Itoa(max(r.TP, 1))}}
 	if r.DP > 1 {
@@ -115,7 +115,7 @@ func (r *Row) hardwareSettings() []plan.Setting {
 	return all
 }
 
-// fit returns the server's hardware as hardware.ParseFit reads it.
+// fit returns the server's hardware in the format of hardware.ParseFit.
 func (r *Row) fit() string {
 	keys := map[string]string{"quantization": "weights", "kv-cache-dtype": "kv"}
 	values := url.Values{}
@@ -130,7 +130,7 @@ func (r *Row) fit() string {
 	return all[0].Value + "/" + all[1].Value + "?" + values.Encode()
 }
 
-// requests returns how many requests are sent: InferenceX sends 10 for each one in flight.
+// requests returns the number of requests. InferenceX sends 10 requests per request in flight.
 func (r *Row) requests() int {
 	if r.Drawn() {
 		return 10 * r.Concurrency
@@ -138,7 +138,7 @@ func (r *Row) requests() int {
 	return max(8, 4*r.Concurrency)
 }
 
-// release returns the engine and release of the passes.
+// release returns the engine and release for the pass times.
 func (r *Row) release() string {
 	pattern, usual := `^\d+\.\d+`, "0.17"
 	switch r.Engine {
@@ -153,8 +153,7 @@ func (r *Row) release() string {
 	return r.Engine + "-" + usual
 }
 
-// spec returns the replay of the row as the command line has it: all that the row does not have is the program's
-// default.
+// spec returns the replay of the row. Values that the row does not have are the defaults of the command line.
 func (r *Row) spec() (replay.Spec, error) {
 	settings := append(r.hardwareSettings(),
 		plan.Setting{Name: "max-in-flight", Value: strconv.Itoa(r.Concurrency)}, plan.Setting{Name: "input-tokens", Value: strconv.Itoa(r.Input)},
@@ -177,8 +176,8 @@ func (r *Row) spec() (replay.Spec, error) {
 	return spec, nil
 }
 
-// trtllmSettings returns the flags of a server of TensorRT-LLM, as InferenceX starts it: a pass has room for the longest prompt
-// next to a token of each request, blocks are not reused, and ranks of attention wait for each other's prompts.
+// trtllmSettings returns the flags of a TensorRT-LLM server, as in InferenceX. A pass has room for the longest prompt
+// and a token of each request. Blocks are not reused. Attention ranks wait for prompts of the remaining ranks.
 func (r *Row) trtllmSettings() []plan.Setting {
 	all := []plan.Setting{
 		{Name: "engine", Value: trtllmEngine}, {Name: "max-num-tokens", Value: strconv.Itoa(max((r.Concurrency+r.Input+64+63)/64*64, leastTokens))},
@@ -190,7 +189,7 @@ func (r *Row) trtllmSettings() []plan.Setting {
 	return all
 }
 
-// leastTokens is what max_num_tokens of a server of TensorRT-LLM is at least.
+// leastTokens is the minimum of max_num_tokens of a TensorRT-LLM server.
 const leastTokens = 8192
 
 // workload returns the requests of the row.
@@ -210,23 +209,23 @@ func (r *Row) workload(ctx context.Context, spec *replay.Spec) (*loadgen.Workloa
 	return w, nil
 }
 
-// Outcome is a row with what its replay gives.
+// Outcome is a row and the result of its replay.
 type Outcome struct {
 	Row
 	Kind                         accuracy.Kind
-	SimulatedTTFT, SimulatedTPOT float64 // ms, means
-	parts                        parts   // of mean TPOT
+	SimulatedTTFT, SimulatedTPOT float64 // means in ms
+	parts                        parts   // parts of mean TPOT
 	corrections                  silicon.Corrections
 	frontEnd                     silicon.FrontEnd
 }
 
-// Off returns the error of mean TPOT, as a share.
+// Off returns the relative error of mean TPOT.
 func (o *Outcome) Off() float64 { return o.SimulatedTPOT/o.TPOT - 1 }
 
-// FirstOff returns the error of mean TTFT, as a share.
+// FirstOff returns the relative error of mean TTFT.
 func (o *Outcome) FirstOff() float64 { return o.SimulatedTTFT/o.TTFT - 1 }
 
-// kindOf returns the kind of the server that a replay is of.
+// kindOf returns the kind of server that a replay simulates.
 func kindOf(spec *replay.Spec) (k accuracy.Kind, err error) {
 	e := spec.Entry().Kinds()[0].Engine
 	return engines.KindOf(&e)
@@ -261,13 +260,13 @@ func (r *Row) replay(ctx context.Context) (Outcome, error) {
 	return o, nil
 }
 
-// isUnfit reports whether the model does not fit into the memory of its GPUs by the program's sum.
+// isUnfit reports whether the program finds that the model does not fit in the memory of its GPUs.
 func (r *Row) isUnfit() bool {
 	_, err := r.spec()
 	return errors.As(err, new(*options.UnfitError))
 }
 
-// Replay replays rows, several at once, and returns their results in the order of the rows.
+// Replay replays rows concurrently. It returns the results in the order of the rows.
 func Replay(ctx context.Context, rows []Row, jobs int) ([]Outcome, error) {
 	all, errs := make([]Outcome, len(rows)), make([]error, len(rows))
 	next := make(chan int)

@@ -20,7 +20,7 @@ func writeRows(path string, all []Outcome) error {
 	return f.Close()
 }
 
-// encodeRows writes outcomes as CSV: a line for each, in their order. Times are ms, and the parts those of mean TPOT.
+// encodeRows writes one CSV line per outcome, in order. Times are in ms, and the parts are those of mean TPOT.
 func encodeRows(out io.Writer, all []Outcome) error {
 	w := csv.NewWriter(out)
 	head := []string{

@@ -6,18 +6,18 @@ import (
 	"slices"
 )
 
-// Stats are the errors of a set of rows. Errors are shares, simulated to measured.
+// Stats contains the errors of a set of rows. Errors are relative: simulated to measured.
 type Stats struct {
 	Rows       int
-	Mean       float64 // of the absolute errors of mean TPOT
+	Mean       float64 // mean of the absolute errors of mean TPOT
 	Median     float64
-	Low, High  float64 // 10th and 90th percentile
+	Low, High  float64 // 10th and 90th percentiles
 	In15, In20 float64 // shares of rows within 15 % and 20 %
-	First      float64 // median error of mean TTFT at most mostFirst in flight
+	First      float64 // median error of mean TTFT in rows with at most mostFirst requests in flight
 	FirstRows  int
 }
 
-// mostFirst is the concurrency up to which TTFT is judged: above it TTFT is a waiting time.
+// mostFirst is the maximum concurrency for judging TTFT. At a higher concurrency, TTFT is mostly waiting time.
 const mostFirst = 8
 
 // StatsOf returns the errors of outcomes.
@@ -45,7 +45,7 @@ func StatsOf(all []Outcome) Stats {
 	return s
 }
 
-// findQuantile returns a quantile of sorted values, linear between them; 0 of none.
+// findQuantile returns an interpolated quantile of sorted values; 0 if there are no values.
 func findQuantile(sorted []float64, share float64) float64 {
 	if len(sorted) == 0 {
 		return 0
@@ -56,13 +56,13 @@ func findQuantile(sorted []float64, share float64) float64 {
 	return sorted[i] + float64((at-float64(i))*(sorted[j]-sorted[i]))
 }
 
-// group is a set of outcomes with one value of a key.
+// group is a set of outcomes with the same key.
 type group[K cmp.Ordered] struct {
 	key K
 	all []Outcome
 }
 
-// groupBy returns outcomes by a key, in the order of the keys.
+// groupBy groups outcomes by a key, in the order of the keys.
 func groupBy[K cmp.Ordered](all []Outcome, key func(*Outcome) K) []group[K] {
 	at := map[K]int{}
 	var groups []group[K]

@@ -16,11 +16,11 @@ import (
 // trial is one random replay.
 type trial struct {
 	draw.Workload
-	spec  replay.Spec // with the trace as standard input
-	steps int         // by which a planner goes; 0: none does
+	spec  replay.Spec // the trace is its standard input
+	steps int         // number of planner steps; 0: no planner
 }
 
-// allTags lists what a trial can be.
+// allTags lists the tags that a trial may have.
 func allTags() []string {
 	return []string{
 		"vllm", "sglang", "alone", "pool", "kv", "disagg", "transfer", "flat", "sessions", "synthetic", "agentic",
@@ -30,14 +30,14 @@ func allTags() []string {
 	}
 }
 
-// String returns x as a person reads it.
+// String returns a readable description of x.
 func (x *trial) String() string {
 	s := &x.spec
 	return fmt.Sprintf("%s%s\ncompat %v, scale %v, steps %d, reject %v, until %v\nfaults %+v\nautoscalers %+v %+v\nadmission %+v\n",
 		x.Trace, strings.Join(x.Args, " "), s.Compat, s.Scale, x.steps, s.Reject, float64(s.Until), s.Faults, s.Autoscale, s.AutoscaleDecode, s.Topology.Admission)
 }
 
-// drawTrial makes the trial of a seed.
+// drawTrial returns the trial of a seed.
 func drawTrial(seed uint64) *trial {
 	d := draw.NewTiny(seed)
 	compat := d.Chance(3)
@@ -67,7 +67,7 @@ func drawTrial(seed uint64) *trial {
 	return x
 }
 
-// drawOwn sets options of SGLang's own rules.
+// drawOwn draws options of SGLang's rules.
 func (x *trial) drawOwn(d *draw.Drawer) {
 	if x.spec.Compat || !d.Tags.Has("sglang") || d.Chance(3) {
 		return
@@ -82,13 +82,13 @@ func (x *trial) drawOwn(d *draw.Drawer) {
 		s.NoOverlap, s.MixedChunk, s.IgnoreEOS = d.Chance(2), d.Chance(3), d.Chance(3)
 		s.PrefillRequests, s.MaxRunning = draw.Pick(d.Rand, 0, 0, 1, 2), draw.Pick(d.Rand, 0, 0, 1, 2, 5)
 		s.LogInterval = draw.Pick(d.Rand, 1, 3, 40)
-		if !d.Tags.Has("order") { // some orders want a cache
+		if !d.Tags.Has("order") { // some orders require a prefix cache
 			a.PrefixCaching = !d.Chance(4)
 		}
 	}
 }
 
-// drawRanks makes workers of some SGLang engines in lockstep.
+// drawRanks makes the workers of some SGLang engines run in lockstep.
 func (x *trial) drawRanks(d *draw.Drawer) {
 	if x.spec.Compat || !d.Tags.Has("sglang") || !d.Chance(3) {
 		return
@@ -102,7 +102,7 @@ func (x *trial) drawRanks(d *draw.Drawer) {
 	}
 }
 
-// drawHost puts host memory behind some SGLang engines.
+// drawHost adds host memory to some SGLang engines.
 func (x *trial) drawHost(d *draw.Drawer) {
 	if x.spec.Compat || !d.Tags.Has("sglang") || d.Tags.Has("ranks") || d.Tags.Has("windows") || d.Tags.Has("drafts") {
 		return
@@ -114,7 +114,7 @@ func (x *trial) drawHost(d *draw.Drawer) {
 		if p.Role == scheduler.Decode || !a.PrefixCaching {
 			continue
 		}
-		a.SGLang.Eviction.Policy = 0 // other policies have no host memory
+		a.SGLang.Eviction.Policy = 0 // the remaining eviction policies do not support host memory
 		a.SGLang.HiCache = engineargs.HiCacheArgs{
 			On: true, Ratio: draw.Pick(d.Rand, 0.1, 0.5, 1, 2), Layers: draw.Pick(d.Rand, 0, 1, 4),
 			Policy: draw.Pick(d.Rand, "write_through", "write_through_selective", "write_back"),
@@ -131,7 +131,7 @@ func (x *trial) drawHost(d *draw.Drawer) {
 	}
 }
 
-// drawEnd draws what ends a replay early, and what changes its pools.
+// drawEnd draws an early end of the replay, and changes of its pools.
 func (x *trial) drawEnd(d *draw.Drawer) {
 	if d.Chance(2) {
 		x.spec.Reject = true
@@ -160,7 +160,7 @@ func (x *trial) drawEnd(d *draw.Drawer) {
 	}
 }
 
-// drawWindows gives layers with a window a separate pool, which hardly holds one.
+// drawWindows gives window layers a separate pool with very little room.
 func (x *trial) drawWindows(d *draw.Drawer) {
 	if x.spec.Compat || !d.Tags.Has("sglang") || !d.Chance(3) {
 		return
@@ -176,7 +176,7 @@ func (x *trial) drawWindows(d *draw.Drawer) {
 	}
 }
 
-// drawDrafts makes some SGLang engines decode speculatively.
+// drawDrafts enables speculative decoding in some SGLang engines.
 func (x *trial) drawDrafts(d *draw.Drawer) {
 	if x.spec.Compat || !d.Tags.Has("sglang") || d.Tags.Has("ranks") || d.Tags.Has("windows") || d.Chance(2) {
 		return

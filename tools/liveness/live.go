@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/tools/draw"
 )
 
-// drawLife draws what may happen in a cluster besides work.
+// drawLife draws events in the cluster, such as scaling and faults.
 func (x *trial) drawLife(d *draw.Drawer) {
 	if d.Chance(3) {
 		x.drawScalers(d)
@@ -27,7 +27,7 @@ func (x *trial) drawLife(d *draw.Drawer) {
 	}
 }
 
-// drawScalers draws an autoscaler of a pool or of both, in tight settings.
+// drawScalers draws an autoscaler for one pool or for both, with extreme settings.
 func (x *trial) drawScalers(d *draw.Drawer) {
 	d.Tags.Add("autoscale")
 	for i := range x.spec.Pools {
@@ -49,7 +49,7 @@ func (x *trial) drawScalers(d *draw.Drawer) {
 	}
 }
 
-// drawFaults draws faults: workers that die for good, or repeatedly.
+// drawFaults draws workers that fail once or repeatedly.
 func (x *trial) drawFaults(d *draw.Drawer) {
 	d.Tags.Add("faults")
 	f := &engines.Faults{

@@ -11,8 +11,7 @@ import (
 	"github.com/replay-llm/replay/replay"
 )
 
-// Every trial ends soon, in a report or in a known error; the default rules of
-// SGLang never get stuck.
+// Every trial ends within the limit with a report or a known error. SGLang's default rules never stall.
 func TestTrialsEnd(t *testing.T) {
 	n := uint64(1000)
 	if testing.Short() {
@@ -46,14 +45,14 @@ func TestTrialsEnd(t *testing.T) {
 	}
 }
 
-// A worker leaves while blocks that it holds are on their way back.
+// A worker leaves while some of its blocks are being loaded back.
 func TestWorkerLeavesWithBlocks(t *testing.T) {
 	if e := watchTrial(drawTrial(60011), time.Minute); e.failed() {
 		t.Error(e.describe())
 	}
 }
 
-// A seed is a trial, and trials are of every kind.
+// Each seed always draws the same trial, and every tag occurs.
 func TestDraw(t *testing.T) {
 	met := make(map[string]int)
 	for seed := range uint64(2000) {
@@ -76,7 +75,7 @@ func TestDraw(t *testing.T) {
 	}
 }
 
-// Runs without an end are distinguished from ended ones.
+// watchTrial distinguishes runs that do not end from runs that end.
 func TestWatch(t *testing.T) {
 	broken := drawTrial(1)
 	broken.spec.Pools[0].Engine.BlockTokens = 0
@@ -93,7 +92,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// A report that leaves requests out is no end.
+// A report that omits requests is wrong.
 func TestJudge(t *testing.T) {
 	for seed := uint64(1); ; seed++ {
 		x := drawTrial(seed)
@@ -135,7 +134,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// A tag that no run has is refused, as there would be no end to looking for one.
+// An unknown tag is rejected, since the search for a run would never end.
 func TestUnknownTag(t *testing.T) {
 	var out, errs strings.Builder
 	if code := run([]string{"-only", "sglagn"}, &out, &errs); code != 2 || !strings.Contains(errs.String(), `"sglagn", did you mean sglang?`) {

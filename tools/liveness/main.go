@@ -1,13 +1,12 @@
-// Command liveness runs random replays on engines with hardly any memory and
-// hardly any budget. Each must end soon: in a report that accounts for every
-// request, or in an error that names what is wrong.
+// Command liveness runs random replays on engines with very few blocks and a very small token budget. Each replay
+// must end within a time limit. It must end with a report of every request, or with an error that names the cause.
 //
 //	go run -tags invariants ./tools/liveness -n 2000
 //	go run -tags invariants ./tools/liveness -n 1 -seed 77 -v    one run, as a failure prints it
 //	go run -tags invariants ./tools/liveness -only sglang -skip compat    SGLang's own rules
 //
-// Package draw makes the workloads. Read main.go, then draw.go (what is run),
-// watch.go (how) and outcome.go (what counts as an end).
+// Package draw generates the workloads. Read main.go, then draw.go (the runs), watch.go (how they run) and outcome.go
+// (the verdicts).
 package main
 
 import (
@@ -49,7 +48,7 @@ func (s *settings) bindFlags(fs *flag.FlagSet) {
 	fs.BoolVar(&s.verbose, "v", false, "print every run")
 }
 
-// checkTags returns an error for a tag that no run has, with which there would be no runs to find.
+// checkTags returns an error for an unknown tag, since no run would have it.
 func (s *settings) checkTags() error {
 	for _, list := range []string{s.only, s.skip} {
 		for tag := range strings.SplitSeq(list, ",") {
@@ -87,11 +86,11 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// hopeless is the number of runs without an end after which no more are
-// started: each of them still takes its part of the machine.
+// hopeless is the number of endless runs after which no further runs are started. Each endless run still uses CPU
+// time.
 const hopeless = 4
 
-// runAll makes the runs.
+// runAll starts the runs and returns a channel of their results.
 func (s *settings) runAll() <-chan ending {
 	seeds, endings := make(chan uint64), make(chan ending)
 	stop := make(chan struct{})
@@ -126,7 +125,7 @@ func (s *settings) runAll() <-chan ending {
 	return endings
 }
 
-// totals counts runs by how they ended.
+// totals counts runs by their result.
 type totals struct {
 	ended  map[kind]int
 	errors map[string]int // by name

@@ -8,8 +8,7 @@ import (
 	"github.com/replay-llm/replay/tools/draw"
 )
 
-// drawOrder draws what SGLang's own rules do by priority, and the places that it takes for
-// requests to be preempted.
+// drawOrder draws the priority settings of SGLang's rules, and seats few enough for preemptions.
 func (x *trial) drawOrder(d *draw.Drawer) {
 	if x.spec.Compat || x.spec.Pools[0].Engine.Engine != engineargs.SGLang || !d.Chance(2) {
 		return

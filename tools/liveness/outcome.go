@@ -12,16 +12,16 @@ import (
 	"github.com/replay-llm/replay/replay/harness"
 )
 
-// kind is how a run ended.
+// kind is the kind of a run's end.
 type kind int
 
 const (
 	reported kind = iota // with a report
-	refused              // with an error that is one of the known ones
-	wrong                // with another error, or a report that leaves requests out
+	refused              // with a known error
+	wrong                // with an unknown error, or with a report that omits requests
 	panicked
-	late    // when its time was over, by being told to
-	endless // it had to be left alone
+	late    // ended only after its time limit
+	endless // did not end even then
 )
 
 func (k kind) String() string {
@@ -32,7 +32,7 @@ func (k kind) String() string {
 type ending struct {
 	trial *trial
 	kind  kind
-	name  string // of an error
+	name  string // name of the error
 	why   string
 	took  time.Duration
 }
@@ -48,7 +48,7 @@ func (e *ending) describe() string {
 	return b.String()
 }
 
-// judgeResult notes the verdict on a result or an error.
+// judgeResult sets the verdict from a result or an error.
 func (e *ending) judgeResult(w *loadgen.Workload, r *harness.Result, err error) {
 	if err != nil {
 		e.name, e.why = errorName(err), err.Error()
@@ -77,7 +77,7 @@ func (e *ending) judgeResult(w *loadgen.Workload, r *harness.Result, err error) 
 	}
 }
 
-// rejectsNone reports whether engines must take all requests. TensorRT-LLM's reject what they can never hold.
+// rejectsNone reports whether engines must accept all requests. TensorRT-LLM rejects requests that can never fit.
 func (x *trial) rejectsNone() bool { return !x.spec.Reject && !x.Tags.Has("trtllm") }
 
 // countAborted returns the number of requests that engines have aborted.
@@ -90,7 +90,7 @@ func countAborted(r *harness.Result) (n int) {
 	return n
 }
 
-// finishedBy returns the number of requests that got every token they asked for.
+// finishedBy returns the number of requests that received all their tokens.
 func finishedBy(r *harness.Result) int {
 	n := 0
 	for _, record := range r.Collector.Requests() {
@@ -101,7 +101,7 @@ func finishedBy(r *harness.Result) int {
 	return n
 }
 
-// errorName returns the kind of an error, "" for one that should not occur.
+// errorName returns the kind of an error; "" for an error that should not occur.
 func errorName(err error) string {
 	switch {
 	case errors.As(err, new(*engines.OversizeError)):

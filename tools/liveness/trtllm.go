@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/tools/draw"
 )
 
-// drawTRTLLM gives some trials TensorRT-LLM engines instead of vLLM's.
+// drawTRTLLM replaces vLLM engines by TensorRT-LLM engines in some trials.
 func (x *trial) drawTRTLLM(d *draw.Drawer) {
 	g := rand.New(rand.NewPCG(d.Seed, 11))
 	if x.spec.Compat || x.steps > 0 || !d.Tags.Has("vllm") || g.IntN(2) == 0 {
@@ -36,7 +36,7 @@ func (x *trial) drawTRTLLM(d *draw.Drawer) {
 	}
 }
 
-// squeezeTRTLLM gives an engine of a pool settings of TensorRT-LLM, with hardly any room.
+// squeezeTRTLLM sets an engine to TensorRT-LLM with very little memory.
 func (x *trial) squeezeTRTLLM(g *rand.Rand, p *replay.Pool) {
 	pick := func(list ...int) int { return list[g.IntN(len(list))] }
 	a := &p.Engine

@@ -12,10 +12,10 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// grace is how much longer than its time a run may take to notice that it must end.
+// grace is the additional time in which a run must react to its cancellation.
 const grace = 2 * time.Second
 
-// watchTrial runs x, for the given time at most.
+// watchTrial runs x with a time limit.
 func watchTrial(x *trial, patience time.Duration) ending {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -59,7 +59,7 @@ func (x *trial) run(ctx context.Context) (e ending) {
 
 func (x *trial) streams() replay.Streams { return replay.Streams{Stdin: strings.NewReader(x.Trace)} }
 
-// runStepwise replays x as a planner does, x.steps looks in all before it lets go.
+// runStepwise replays x like a planner, with x.steps steps. Then it runs to the end.
 func (x *trial) runStepwise(ctx context.Context) (*harness.Result, error) {
 	s, err := x.spec.Steps(ctx, x.streams())
 	if err != nil {

@@ -19,21 +19,21 @@ type trial struct {
 	atLeast bool // the duration must be longer by at least bounds.duration
 }
 
-// bounds are how far a run in real time may be from its twin on the logical clock: by a share of the twin's value, or
-// by the ms of the bound if these are more.
+// bounds are the maximum differences between a run in real time and its twin on the logical clock. A difference is a
+// share of the twin's value. If a bound in ms is higher, it applies instead.
 type bounds struct {
 	duration, ttft, ttftMS, itl, itlMS float64
 	e2e, reuse                         float64
-	countsAndDuration                  bool // nothing else is held to bounds
+	countsAndDuration                  bool // only counts and the duration have bounds
 }
 
-// withE2E returns bounds with another one for whole requests.
+// withE2E returns bounds with the given bound for whole requests.
 func (b bounds) withE2E(share float64) bounds {
 	b.e2e = share
 	return b
 }
 
-// openLoop returns a workload at its own times, changed in places.
+// openLoop returns an open-loop replay with the given changes.
 func openLoop(engine engineargs.Engine, w loadgen.Synthetic, workers int, changes ...func(*replay.Spec)) replay.Spec {
 	a := engineargs.Default()
 	a.Engine, a.BlockTokens = engine, 64
@@ -52,12 +52,12 @@ func withSpeedup(arrivals, engine float64) func(*replay.Spec) {
 	return func(s *replay.Spec) { s.Speedup, s.Entry().Engine.Speedup = arrivals, engine }
 }
 
-// withInFlight keeps this number of requests in flight.
+// withInFlight sets the concurrency of a closed loop.
 func withInFlight(requests int) func(*replay.Spec) {
 	return func(s *replay.Spec) { s.Mode, s.MaxInFlight = loadgen.Concurrency, requests }
 }
 
-// withTwoPools gives prefill and decode as many workers as there are.
+// withTwoPools makes a prefill and a decode pool with the current number of workers each.
 func withTwoPools(s *replay.Spec) {
 	s.Pools = engines.TwoPools(*s.Entry(), *s.Entry())
 	for i := range s.Pools {
@@ -65,8 +65,8 @@ func withTwoPools(s *replay.Spec) {
 	}
 }
 
-// fourInFlight keeps four requests in flight, with answers of different lengths, so
-// that they do not end together.
+// fourInFlight returns a replay with four requests in flight. The answers have different lengths, so that they do not
+// end together.
 func fourInFlight(engine engineargs.Engine, output string, workers int) replay.Spec {
 	return openLoop(engine, loadgen.Synthetic{}, workers, withInFlight(4), func(s *replay.Spec) {
 		s.Trace = &replay.Trace{BlockTokens: 64, Made: generate.Config{
@@ -78,7 +78,7 @@ func fourInFlight(engine engineargs.Engine, output string, workers int) replay.S
 
 // listTrials returns the rows of the table.
 func listTrials() []trial {
-	// Bounds of whole requests are closer where more than half the workers' time is taken.
+	// The bounds of whole requests are closer if workers are used more than half of the time.
 	roundRobin := bounds{duration: 0.005, ttft: 0.04, ttftMS: 1.5, itl: 0.02, itlMS: 0.15, e2e: 0.04}
 	kvRouter := bounds{duration: 0.015, ttft: 0.10, ttftMS: 3, itl: 0.02, itlMS: 0.15, e2e: 0.12, reuse: 0.02}
 	oneWorker := bounds{duration: 0.01, ttft: 0.05, ttftMS: 2, itl: 0.02, itlMS: 0.15, e2e: 0.02, reuse: 0.02}

@@ -1,4 +1,4 @@
-// Command onlineaccuracy replays workloads on the logical clock and in real time, several times each, and compares the
+// Command onlineaccuracy replays workloads on the logical clock and in real time, several times each. It compares the
 // medians with the bounds of each workload. It requires an idle machine.
 //
 //	go run ./tools/onlineaccuracy [-runs 5] [-only TEXT] [-precise]
@@ -38,7 +38,7 @@ func main() {
 	}
 }
 
-// run prints the table and counts the cases out of bounds.
+// run prints the table and returns the number of cases out of bounds.
 func run(out io.Writer, runs int, only string, precise bool) (missed int, err error) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "real time against logical time\tcounts\tduration\tmean TTFT\tmedian ITL\tmean e2e\treuse\tovershoot p99\tverdict")
@@ -59,7 +59,7 @@ func run(out io.Writer, runs int, only string, precise bool) (missed int, err er
 	return missed, w.Flush()
 }
 
-// measureRow returns a row of the table and whether it is within bounds.
+// measureRow returns a row of the table, and whether it is within bounds.
 func (t *trial) measureRow(runs int) (row string, ok bool, err error) {
 	logical, err := t.spec.Run(context.Background(), replay.Streams{})
 	if err != nil {
@@ -86,11 +86,10 @@ func (t *trial) measureRow(runs int) (row string, ok bool, err error) {
 	return strings.Join(append(cells, fmt.Sprintf("%.2f ms", overshoot), word), "\t"), v.ok, nil
 }
 
-// noisy is the overshoot in ms of one pass in a hundred above which a machine has
-// other things to do.
+// noisy is the p99 overshoot of passes in ms above which a machine counts as busy.
 const noisy = 1.0
 
-// A value of a report.
+// meanTTFT returns a value of a report. The functions below do the same.
 func meanTTFT(r *collector.Report) float64   { return r.TTFT.Mean }
 func medianITL(r *collector.Report) float64  { return r.ITL.Median }
 func meanE2E(r *collector.Report) float64    { return r.E2E.Mean }
@@ -117,7 +116,7 @@ func (v *verdict) markMissed(ok bool) string {
 	return " !"
 }
 
-// compareCounts compares what must be equal in every run.
+// compareCounts compares the values that must be equal in every run.
 func (v *verdict) compareCounts() string {
 	for _, r := range v.got {
 		if r.Requests != v.want.Requests || r.Completed != v.want.Completed ||
@@ -128,16 +127,16 @@ func (v *verdict) compareCounts() string {
 	return "equal"
 }
 
-// shareAbove returns how much a value is above its twin's, as a share of that.
+// shareAbove returns the relative difference of the median to the value of the twin.
 func (v *verdict) shareAbove(of func(*collector.Report) float64) float64 {
 	return v.medianOf(of)/of(v.want) - 1
 }
 
-// fastest is how much a run in open loop may be faster than its twin.
+// fastest is the maximum share by which an open-loop run may be faster than its twin.
 const fastest = 0.01
 
-// compareTimes holds the duration and, where they are held to bounds, times of
-// requests and the reuse of prefixes.
+// compareTimes compares the duration with its bounds. If they have bounds, it also compares request times and prefix
+// reuse.
 func (v *verdict) compareTimes(t *trial) []string {
 	b := &t.bounds
 	d := v.shareAbove(durationMS)
@@ -159,7 +158,7 @@ func (v *verdict) compareTimes(t *trial) []string {
 		fmt.Sprintf("%+.3f (%.2f)", r, b.reuse)+v.markMissed(math.Abs(r) <= b.reuse))
 }
 
-// judgeTime compares a time with bounds of a share and, where that is more, of ms.
+// judgeTime compares a time with the larger of two bounds: a share and a number of ms.
 func (v *verdict) judgeTime(of func(*collector.Report) float64, share, ms float64) string {
 	d := v.medianOf(of) - of(v.want)
 	limit := max(ms, share*of(v.want))

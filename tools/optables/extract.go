@@ -8,23 +8,23 @@ import (
 	"github.com/replay-llm/replay/scheduler/optables"
 )
 
-// extract is the part of one engine's tables that the tests look up, for the passes of some models.
+// extract selects the part of one engine's tables that the tests use for some models.
 type extract struct {
 	name    string
 	gpu     string
 	engine  optables.Engine
-	dense   []string // types of matrices
-	kvHeads []int    // of attention on a GPU
+	dense   []string // types of dense matrices
+	kvHeads []int    // key-value heads per GPU
 	latent  []int    // heads of latent attention
 	product int      // heads of the products with absorbed weights
 	experts []int    // hidden, inter, per token, count
-	dtypes  []string // of experts, and of blocks of latent attention
-	gpus    []int    // of all-reduces
+	dtypes  []string // types of experts and of latent attention
+	gpus    []int    // numbers of GPUs of all-reduces
 }
 
 const bf16 = "bfloat16"
 
-// listExtracts returns the parts that are kept in scheduler/optables/testdata.
+// listExtracts returns the extracts in scheduler/optables/testdata.
 func listExtracts() []extract {
 	return []extract{
 		{
@@ -68,7 +68,7 @@ func (x *extract) keeps(c optables.Curve) bool {
 	return false
 }
 
-// writeExtracts writes the parts for the tests, of the engines' own rows.
+// writeExtracts writes the extracts for the tests, from the rows of each engine.
 func writeExtracts(from, dir string) error {
 	for _, x := range listExtracts() {
 		t, err := optables.ReadOwn(from, x.gpu, x.engine)

@@ -1,10 +1,10 @@
-// Command optables writes the compact files of measured operator times (scheduler/optables/systems) from a wheel of
-// aiconfigurator-core, or from an unpacked one.
+// Command optables writes the compact files of measured operator times in scheduler/optables/systems. It reads a
+// wheel of aiconfigurator-core, packed or unpacked.
 //
 //	go run ./tools/optables -from aiconfigurator_core-0.12.0.whl -faults faults.tsv
 //
-// The same wheel gives the same bytes. Rows that were dropped or changed are counted in provenance.json. Rows that
-// cannot be true are listed in the file of -faults: file, shape, reason, milliseconds before and after.
+// Equal wheels give equal bytes. provenance.json counts the rows that were dropped or changed. Rows that cannot be
+// true are listed in the file of -faults: file, shape, reason, and milliseconds before and after.
 package main
 
 import (

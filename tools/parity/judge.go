@@ -14,7 +14,7 @@ import (
 	"github.com/replay-llm/replay/tools/draw"
 )
 
-// kind is what a comparison came to.
+// kind is the result of a comparison.
 type kind int
 
 const (
@@ -25,7 +25,7 @@ const (
 
 func (k kind) String() string { return [...]string{"equal", "skipped", "DIFFERS"}[k] }
 
-// verdict is the outcome of one run.
+// verdict is the result of one run.
 type verdict struct {
 	kind kind
 	seed uint64
@@ -37,12 +37,12 @@ type verdict struct {
 type judge struct {
 	binary string
 	peer   *process
-	alone  bool   // without the peer
-	dir    string // of files that go
-	keep   string // of files that stay
+	alone  bool   // run without the reference
+	dir    string // folder of temporary files
+	keep   string // folder of the files of failures
 }
 
-// draws is how often the reference may roll its dice to meet our outcome.
+// draws is the maximum number of runs of the reference to reach the outcome of this program.
 const draws = 1000
 
 func (j *judge) decide(ctx context.Context, w *draw.Workload) verdict {
@@ -61,8 +61,7 @@ func (j *judge) decide(ctx context.Context, w *draw.Workload) verdict {
 	return v
 }
 
-// writeFiles writes the files of w, which begin with base, and returns its command
-// line.
+// writeFiles writes the files of w with the prefix base, and returns its command line.
 func writeFiles(w *draw.Workload, base string) (args []string, err error) {
 	if w.Trace != "" {
 		args = append(args, base+".jsonl")
@@ -77,8 +76,8 @@ func writeFiles(w *draw.Workload, base string) (args []string, err error) {
 	return args, err
 }
 
-// runBoth runs ours, and then the reference on the same job. It returns an error for a run that did not end as it
-// should.
+// runBoth runs this program and then the reference on the same job. It returns an error for a run that did not end
+// correctly.
 func (j *judge) runBoth(ctx context.Context, w *draw.Workload, args []string, base string) (kind, string, error) {
 	var job any = append(args[:len(args):len(args)], "--report-json", base+".json")
 	var mine *outcome
@@ -109,8 +108,8 @@ func (j *judge) runBoth(ctx context.Context, w *draw.Workload, args []string, ba
 	return equal, fmt.Sprintf("ends with %v and %v", mine, plain), nil
 }
 
-// matchOutcomes runs the reference until an outcome of it, which it writes to path,
-// is ours.
+// matchOutcomes runs the reference until its outcome equals the outcome of this program. The reference writes its
+// outcome to path.
 func (j *judge) matchOutcomes(ctx context.Context, w *draw.Workload, job any, path string, mine *outcome) (kind, string, error) {
 	times := 1
 	if w.Ties {
@@ -130,7 +129,7 @@ func (j *judge) matchOutcomes(ctx context.Context, w *draw.Workload, job any, pa
 		case a.Code != 0:
 			return differing, fmt.Sprintf("the reference fails, ours does not: %s", a.Said), nil
 		case mine.failed():
-			continue // another roll of the dice may lead where ours got stuck
+			continue // a later run of the reference may stall like the run of this program
 		}
 		theirs, err := readOutcome(path, w.Plan != nil)
 		if err != nil {
@@ -144,7 +143,7 @@ func (j *judge) matchOutcomes(ctx context.Context, w *draw.Workload, job any, pa
 		}
 		seen[fmt.Sprint(theirs.seen, fingerprintOf(theirs.report))]++
 	}
-	rare := 0 // where some outcomes are met once, further ones are not met at all
+	rare := 0 // if some outcomes occur only once, further outcomes probably exist
 	for _, times := range seen {
 		if times == 1 {
 			rare++
@@ -159,7 +158,7 @@ func (j *judge) matchOutcomes(ctx context.Context, w *draw.Workload, job any, pa
 	return differing, describeDiffs(diffs), nil
 }
 
-// fingerprintOf returns the part of an outcome that is equal in all runs of the reference: all except real times and
+// fingerprintOf returns the part of a report that is the same in all runs of the reference. It omits wall times and
 // values that depend on an order of summation.
 func fingerprintOf(r *collector.Report) string {
 	var b strings.Builder
@@ -181,7 +180,7 @@ func describeDiffs(diffs []reference.Diff) string {
 	return s
 }
 
-// saveFiles keeps the files of a run and returns how to repeat it by hand.
+// saveFiles writes the files of a run and returns how to repeat the run.
 func (j *judge) saveFiles(w *draw.Workload) string {
 	base := filepath.Join(j.keep, fmt.Sprintf("parity-%d", w.Seed))
 	args, err := writeFiles(w, base)

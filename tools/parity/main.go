@@ -1,14 +1,13 @@
-// Command parity replays random workloads with the published reference and with
-// this program, and compares their reports.
+// Command parity replays random workloads with the published reference and with this program. It compares their
+// reports.
 //
 //	go run ./tools/parity -n 500
 //	go run ./tools/parity -seed 1234 -n 1 -v     one run, as a failure prints it
 //	go run ./tools/parity -only kv,tight -skip sglang
 //	go run ./tools/parity -alone -only hopeless    what can never end does end here
 //
-// Package draw makes the workloads. Read main.go, then peer.go (how the reference is
-// run), judge.go (what counts as equal) and outcome.go (how ours is run, and what
-// both come to).
+// Package draw generates the workloads. Read main.go, then peer.go (runs of the reference), judge.go (the verdicts)
+// and outcome.go (runs of this program, and outcomes).
 package main
 
 import (
@@ -105,7 +104,7 @@ func (s *settings) installPeer(ctx context.Context) error {
 // totals counts runs by verdict.
 type totals struct{ runs, compared, skipped, differing int }
 
-// runAll makes the runs and prints the ones that matter, in order of their seeds.
+// runAll runs the cases and prints the important results, in order of their seeds.
 func (s *settings) runAll(ctx context.Context, stdout io.Writer) (totals, error) {
 	dir, err := os.MkdirTemp("", "parity")
 	if err != nil {
@@ -135,7 +134,7 @@ func (s *settings) runAll(ctx context.Context, stdout io.Writer) (totals, error)
 	return s.printVerdicts(stdout, results), ctx.Err()
 }
 
-// sendCases sends the cases that the flags ask for.
+// sendCases sends the cases that match the flags.
 func (s *settings) sendCases(ctx context.Context) <-chan *draw.Workload {
 	out := make(chan *draw.Workload)
 	go func() {
@@ -145,7 +144,7 @@ func (s *settings) sendCases(ctx context.Context) <-chan *draw.Workload {
 			c := draw.New(seed)
 			if !c.Tags.Match(s.only, s.skip) {
 				if seed-s.seed > uint64(1000*(s.n+1)) {
-					return // nothing has these tags
+					return // no workload has these tags
 				}
 				continue
 			}

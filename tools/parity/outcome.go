@@ -23,14 +23,14 @@ import (
 	"github.com/replay-llm/replay/tools/draw"
 )
 
-// outcome is what a run came to.
+// outcome is the outcome of a run.
 type outcome struct {
-	// seen is the input of a planner: a state for every advance, the traffic for every drain, as JSON in the words of
-	// the reference.
+	// seen is the input of a planner as JSON, with the reference's names. It has a state for each advance and the
+	// traffic for each drain.
 	seen   []any
-	calls  int               // of a planner
-	report *collector.Report // nil: there is none
-	why    string            // there is no report
+	calls  int               // number of planner calls
+	report *collector.Report // nil: no report
+	why    string            // why there is no report
 }
 
 func (o *outcome) failed() bool { return o.report == nil }
@@ -46,13 +46,13 @@ func (o *outcome) String() string {
 	return said
 }
 
-// ourPatience is how long a run of ours may take, whatever is asked.
+// ourPatience is the time limit of a run of this program.
 const ourPatience = 20 * time.Second
 
-// errOursEndless is a run of ours that had to be stopped.
+// errOursEndless reports that a run of this program had to be stopped.
 var errOursEndless = errors.New("ours did not end in time")
 
-// runBinary runs our binary.
+// runBinary runs the binary of this program.
 func (j *judge) runBinary(ctx context.Context, report string, args []string) (*outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, ourPatience)
 	defer cancel()
@@ -74,7 +74,7 @@ func (j *judge) runBinary(ctx context.Context, report string, args []string) (*o
 	return &outcome{report: r}, err
 }
 
-// runSchedule does what a planner does, with this program.
+// runSchedule executes the calls of a planner with this program.
 func runSchedule(ctx context.Context, p *draw.Schedule) (*outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, ourPatience)
 	defer cancel()
@@ -156,7 +156,7 @@ func trafficOf(t offline.Traffic) any {
 	}
 }
 
-// readOutcome reads the output of the reference: a report, and the input of a planner if there was one.
+// readOutcome reads the output of the reference: a report, and the input of the planner if there was one.
 func readOutcome(path string, planned bool) (*outcome, error) {
 	if !planned {
 		r, err := reference.ReadReport(path)
@@ -180,13 +180,13 @@ func readOutcome(path string, planned bool) (*outcome, error) {
 	return &outcome{seen: file.Seen, report: report}, nil
 }
 
-// compareOutcomes lists where ours is not the reference's.
+// compareOutcomes returns the differences between the outcomes of this program and the reference.
 func compareOutcomes(ref, ours *outcome) []reference.Diff {
 	return append(diffValues("", ref.seen, ours.seen), reference.Compare(ref.report, ours.report)...)
 }
 
-// forgivePasses copies our values to ref if the reference's vLLM engine cannot be repeated: it adds up variances in a
-// random order, and counts a preempted request twice.
+// forgivePasses copies values of this program to ref if the reference's vLLM engine cannot reproduce them. It adds up
+// variances in a random order, and counts a preempted request twice.
 func forgivePasses(ref, ours []any) {
 	for i := range min(len(ref), len(ours)) {
 		r, _ := ref[i].(map[string]any)
@@ -216,7 +216,7 @@ func forgivePass(ref, ours map[string]any) {
 	}
 }
 
-// diffValues compares two JSON values. What only ours has differs as well.
+// diffValues compares two JSON values. A value that exists only in ours is a difference too.
 func diffValues(place string, ref, ours any) (all []reference.Diff) {
 	switch r := ref.(type) {
 	case []any:

@@ -12,7 +12,7 @@ import (
 	"github.com/replay-llm/replay/tools/draw"
 )
 
-// A schedule runs here, and the same schedule shows the same.
+// A schedule runs with this program, and a second run sees the same values.
 func TestSchedule(t *testing.T) {
 	states, reports := 0, 0
 	for seed := uint64(9); seed < 400; seed += 10 {
@@ -50,7 +50,7 @@ func TestSchedule(t *testing.T) {
 	}
 }
 
-// Differences are found wherever they are.
+// Differences are found at every position of a JSON value.
 func TestDifferences(t *testing.T) {
 	const text = `[{"now_ms":1,"is_done":false,"passes":[{"a":1},{"a":2,"b":null}]},{"num_req":3}]`
 	for _, c := range []struct{ from, to, place string }{
@@ -73,7 +73,7 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
-// Differences that compare cannot avoid are forgiven, differences in neighboring fields are not.
+// forgivePasses removes only the differences that cannot be avoided. Differences in neighboring fields remain.
 func TestForgive(t *testing.T) {
 	pass := map[string]any{
 		"num_queued_decode": 1., "sum_queued_decode_kv_tokens": 10., "var_queued_decode_kv_tokens": 0.,
@@ -82,7 +82,7 @@ func TestForgive(t *testing.T) {
 	for _, c := range []struct {
 		key   string
 		value float64
-		want  int // differences left
+		want  int // number of remaining differences
 	}{
 		{"num_queued_decode", 2, 0}, {"num_queued_decode", 0, 1}, {"sum_queued_decode_kv_tokens", 11, 1},
 		{"var_prefill_length", 3 + 1e-14, 0}, {"var_decode_kv_tokens", 8.001, 1}, {"wall_time", 1 + 1e-14, 1},

@@ -13,7 +13,7 @@ import (
 	"github.com/replay-llm/replay/tools/peer"
 )
 
-// The reference takes nearly all of what is drawn.
+// The reference accepts nearly all drawn workloads.
 func TestPeerTakesWorkloads(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipped: -short")

@@ -12,18 +12,18 @@ import (
 	"time"
 )
 
-// loop is the program by which Python runs the reference.
+// loop is the Python program that runs the reference.
 //
 //go:embed loop.py
 var loop string
 
-// memoryKB bounds what an endless run of the reference may take.
+// memoryKB is the memory limit of the reference, since some of its runs do not end.
 const memoryKB = 4 << 20
 
-// errEndless is a run of the reference that did not end in time.
+// errEndless reports a run of the reference that did not end in time.
 var errEndless = errors.New("the reference did not end")
 
-// process is the reference, kept running.
+// process is a running process of the reference.
 type process struct {
 	python   string
 	patience time.Duration
@@ -33,14 +33,14 @@ type process struct {
 	replies chan answer
 }
 
-// answer is how a run of the reference ended.
+// answer is the end of a run of the reference.
 type answer struct {
 	Code int    `json:"code"`
 	Said string `json:"said"`
 }
 
-// run runs the reference with a list of arguments, or a schedule. The error is errEndless when
-// it did not end, or died.
+// run runs the reference with a list of arguments or a schedule. The error is errEndless if the run did not end in
+// time or the process died.
 func (p *process) run(ctx context.Context, what any) (answer, error) {
 	if p.cmd == nil {
 		if err := p.start(); err != nil {
@@ -104,7 +104,7 @@ func (p *process) stop() {
 		return
 	}
 	p.in.Close()
-	_ = p.cmd.Process.Kill() // it may have ended already
+	_ = p.cmd.Process.Kill() // the process may have ended already
 	_ = p.cmd.Wait()
 	for range p.replies {
 	}

@@ -15,39 +15,39 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// mostRecorded bounds the ticks of a recorded case.
+// mostRecorded is the maximum number of ticks of a recorded case.
 const mostRecorded = 150
 
-// witness shows each tick to the scaler and to the planner. The scaler decides.
+// witness passes each tick to the scaler and to the planner. The decision of the scaler applies.
 type witness struct {
-	pool        string // that is planned; other pools keep their sizes
+	pool        string // planned pool; other pools keep their size
 	workers     autoscale.Workers
-	peer        *autoscale.Workers // decode workers, where both pools are planned
+	peer        *autoscale.Workers // decode workers if both pools are planned
 	own         autoscale.Scaler
 	theirs      *asked
 	ticks       []tick
 	acts        int
 	differences []difference
-	drawn       int // of these
+	drawn       int // number of differences with drawn set
 }
 
-// difference is a tick at which the two want different numbers of workers.
+// difference is a tick at which the scaler and the planner want different numbers of workers.
 type difference struct {
 	tick  int
 	text  string
-	drawn bool // the planner itself wants or estimates something else in another process
+	drawn bool // a second process of the planner wants or estimates something different too
 }
 
 // tick is the input of a tick, and the decision of the planner.
 type tick struct {
-	Now     sim.Time        `json:"now"` // ms
+	Now     sim.Time        `json:"now"` // in ms
 	Workers int             `json:"workers"`
 	Ready   int             `json:"ready"`
 	Passes  [][11]float64   `json:"passes,omitempty"`
 	Traffic planner.Traffic `json:"traffic"`
 	Want    int             `json:"want"`
-	Peer    *tick           `json:"peer,omitempty"` // of the decode pool, where both are planned
-	why     string          // the planner wants it, with its estimates
+	Peer    *tick           `json:"peer,omitempty"` // tick of the decode pool, if both pools are planned
+	why     string          // the planner's reason for Want, with its estimates
 }
 
 // plannerCase is a recorded run.
@@ -55,14 +55,14 @@ type plannerCase struct {
 	Planner *planner.Config    `json:"planner"`
 	Sync    sim.Time           `json:"sync"`
 	Workers autoscale.Workers  `json:"workers"`
-	Peer    *autoscale.Workers `json:"peer,omitempty"` // those of the decode pool, where both are planned
+	Peer    *autoscale.Workers `json:"peer,omitempty"` // decode pool, if both pools are planned
 	Ticks   []tick             `json:"ticks"`
 }
 
-// SeesPasses reports true: the planner reads passes.
+// SeesPasses returns true, since the planner reads passes.
 func (w *witness) SeesPasses() bool { return true }
 
-// Want asks both.
+// Want asks the scaler and the planner, and returns the answer of the scaler.
 func (w *witness) Want(s *autoscale.Signals) int {
 	if s.Pool != w.pool {
 		return s.Workers
@@ -83,7 +83,8 @@ func (w *witness) Want(s *autoscale.Signals) int {
 	return got
 }
 
-// compareAgain shows the ticks to another planner, and notes at which differences it wants or estimates something else.
+// compareAgain passes the ticks to another planner. It marks the differences at which this planner wants or estimates
+// something different.
 func (w *witness) compareAgain(ask func(*tick) ([2]int, string, error)) error {
 	different := map[int]bool{}
 	for i := range w.ticks {
@@ -103,7 +104,7 @@ func (w *witness) compareAgain(ask func(*tick) ([2]int, string, error)) error {
 	return nil
 }
 
-// newTick returns a tick without what is wanted.
+// newTick returns a tick without the decision of the planner.
 func newTick(s *autoscale.Signals) tick {
 	t := tick{Now: s.Now, Workers: s.Workers, Ready: s.Ready, Traffic: s.Traffic}
 	for i := range s.Each {
@@ -114,7 +115,7 @@ func newTick(s *autoscale.Signals) tick {
 	return t
 }
 
-// Err returns why the planner cannot decide any more.
+// Err returns why the planner cannot decide any more; nil: it can.
 func (w *witness) Err() error { return w.theirs.Scaler.(autoscale.Fallible).Err() }
 
 // listNumbers returns a pass as numbers.
@@ -126,7 +127,7 @@ func listNumbers(p *scheduler.Snapshot) [11]float64 {
 	return n
 }
 
-// signals returns a recorded tick as a scaler sees it.
+// signals converts a recorded tick to the input of a scaler.
 func (t *tick) signals() *autoscale.Signals {
 	s := &autoscale.Signals{Now: t.Now, Workers: t.Workers}
 	s.At, s.Traffic = t.Now, t.Traffic
@@ -161,7 +162,7 @@ func (w *witness) record(folder string, r *run) error {
 	return errors.Join(err, f.Close())
 }
 
-// nameKeys returns a configuration by the planner's names.
+// nameKeys returns a configuration with the planner's names.
 func nameKeys(c *planner.Config) map[string]any {
 	all, v := map[string]any{}, reflect.ValueOf(c).Elem()
 	for i := range v.NumField() {

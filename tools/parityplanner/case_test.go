@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/replay/autoscale"
 )
 
-// Recorded runs of Dynamo's planner: the scaler of this program wants the same number of workers at every tick.
+// At every tick of recorded runs of Dynamo's planner, the scaler of this program wants the same number of workers.
 func TestPlannerEqualsDynamo(t *testing.T) {
 	paths, err := filepath.Glob("testdata/*.json.gz")
 	if err != nil || len(paths) < 10 {
@@ -34,7 +34,8 @@ func TestPlannerEqualsDynamo(t *testing.T) {
 	}
 }
 
-// check returns an error if the scaler wants another number of workers at a tick than the planner did, and the number of acts.
+// check returns the number of changes. It returns an error if the scaler and the planner want different numbers of
+// workers at a tick.
 func (c *plannerCase) check() (acts int, err error) {
 	config := autoscale.Default(autoscale.DynamoPlanner)
 	config.Planner, config.Sync = c.Planner, c.Sync

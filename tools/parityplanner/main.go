@@ -1,12 +1,12 @@
-// Command parityplanner gives scaler: dynamo-planner and the planner of NVIDIA Dynamo the same metrics, at each tick of
-// replays, and compares how many workers they want.
+// Command parityplanner compares scaler: dynamo-planner with the planner of NVIDIA Dynamo. Both get the same metrics
+// at each tick of replays. It compares the wanted numbers of workers.
 //
 //	make parity-planner
 //	go run ./tools/parityplanner -python .venv/bin/python -only chat-hour -v
 //	go run ./tools/parityplanner -python .venv/bin/python -record tools/parityplanner/testdata    cases for the tests
 //
-// The planner runs in tools/dynamoplanner/planner.py, which lists what it requires. Without it the tool prints one line and ends with
-// exit code 0. Read main.go, then runs.go (the replays) and case.go (what is recorded).
+// The planner runs in tools/dynamoplanner/planner.py, which lists its requirements. Without them, the tool prints one
+// line and ends with exit code 0. Read main.go, then runs.go (the replays) and case.go (recorded cases).
 package main
 
 import (
@@ -57,7 +57,7 @@ func main() {
 	}
 }
 
-// tryPlanner returns why the planner cannot run.
+// tryPlanner returns why the planner cannot run; nil: it can.
 func (s *settings) tryPlanner() error {
 	out, err := exec.Command(s.python, filepath.Join(optional.Root(), adapter), "--help").CombinedOutput()
 	if err == nil {
@@ -67,7 +67,7 @@ func (s *settings) tryPlanner() error {
 	return fmt.Errorf("%s does not run the planner of Dynamo: %w: %s", s.python, err, lines[len(lines)-1])
 }
 
-// compareAll compares all runs, and returns how many differ for no known reason.
+// compareAll compares all runs, and returns the number of runs with unexplained differences.
 func (s *settings) compareAll(ctx context.Context, out io.Writer) (differ int, err error) {
 	equal, drawn, ticks, acts := 0, 0, 0, 0
 	for _, r := range listRuns() {
@@ -109,13 +109,13 @@ func (s *settings) compareAll(ctx context.Context, out io.Writer) (differ int, e
 	return differ, nil
 }
 
-// asked is a planner that runs.
+// asked is a running planner.
 type asked struct {
 	autoscale.Scaler
 	process *peer.Peer
 	dir     string
 	stderr  strings.Builder
-	why     string // it wanted what it did last, of both pools
+	why     string // reason for its latest decision about both pools
 }
 
 // launch starts the planner's process.
@@ -137,20 +137,20 @@ func (s *settings) launch(ctx context.Context, config *autoscale.Config) (a *ask
 	return a, err
 }
 
-// start starts a planner of a pool.
+// start starts a planner for one pool.
 func (s *settings) start(ctx context.Context, config *autoscale.Config, workers autoscale.Workers) (a *asked, err error) {
 	if a, err = s.launch(ctx, config); err != nil {
 		return nil, err
 	}
 	loose := *config
-	loose.Min, loose.Max = 0, autoscale.MostWorkers // for what the planner itself wants
+	loose.Min, loose.Max = 0, autoscale.MostWorkers // without limits, so that the planner's decision is visible
 	if a.Scaler, err = autoscale.NewProcess(a.process, &loose, workers, 0); err != nil {
 		return nil, errors.Join(err, a.close(), errors.New(a.stderr.String()))
 	}
 	return a, nil
 }
 
-// close ends the planner, and returns why it could not decide any more.
+// close stops the planner, and returns why it could not decide any more.
 func (a *asked) close() error {
 	var err error
 	if x, ok := a.Scaler.(autoscale.Fallible); ok {
@@ -159,7 +159,7 @@ func (a *asked) close() error {
 	return errors.Join(err, a.process.Close(), os.RemoveAll(a.dir))
 }
 
-// compare replays a run in which the planner is asked at each tick too. The scaler decides.
+// compare replays a run and asks the planner at each tick. The decision of the scaler applies.
 func (s *settings) compare(ctx context.Context, r *run, trace string) (*witness, error) {
 	if r.joint() {
 		return s.comparePair(ctx, r, trace)
@@ -194,10 +194,11 @@ func (s *settings) compare(ctx context.Context, r *run, trace string) (*witness,
 	return w, nil
 }
 
-// again is how often the planner is asked anew where the two differ.
+// again is the number of additional planners that are asked after a difference.
 const again = 8
 
-// askAgain shows a new planner the same ticks, and notes at which differences it wants or estimates something else.
+// askAgain passes the same ticks to a new planner. It marks the differences at which this planner wants or estimates
+// something different.
 func (s *settings) askAgain(ctx context.Context, config *autoscale.Config, w *witness) error {
 	theirs, err := s.start(ctx, config, w.workers)
 	if err != nil {

@@ -18,7 +18,7 @@ type pairWitness struct {
 	err  error
 }
 
-// Want asks both.
+// Want asks the scaler and the planner, and returns the answer of the scaler.
 func (w *pairWitness) Want(s *autoscale.Signals) int {
 	half := 0
 	if s.Pool == "decode" {
@@ -49,10 +49,10 @@ func (w *pairWitness) Want(s *autoscale.Signals) int {
 	return got
 }
 
-// Err returns why the planner cannot decide any more.
+// Err returns why the planner cannot decide any more; nil: it can.
 func (w *pairWitness) Err() error { return w.err }
 
-// nameNumbers returns a pass by the names of the protocol.
+// nameNumbers returns a pass with the names of the protocol.
 func nameNumbers(n [11]float64) map[string]any {
 	all := map[string]any{"worker": int(n[0]), "seconds": n[1], "prefill_cached_tokens": int(n[2])}
 	for i, name := range []string{
@@ -64,7 +64,7 @@ func nameNumbers(n [11]float64) map[string]any {
 	return all
 }
 
-// askPair sends a tick to the planner, and notes its decision.
+// askPair sends a tick to the planner, and stores its decision.
 func (a *asked) askPair(t *tick) error {
 	type pool struct {
 		Ready   int              `json:"ready"`
@@ -95,7 +95,7 @@ func (a *asked) askPair(t *tick) error {
 	return err
 }
 
-// startPair starts a planner of both pools.
+// startPair starts a planner for both pools.
 func (s *settings) startPair(ctx context.Context, config *autoscale.Config, prefill, decode planner.Engine) (*asked, error) {
 	a, err := s.launch(ctx, config)
 	if err != nil {
@@ -111,7 +111,7 @@ func (s *settings) startPair(ctx context.Context, config *autoscale.Config, pref
 	return a, nil
 }
 
-// comparePair is compare with a prefill and a decode pool that are planned together.
+// comparePair does the same as compare for a prefill and a decode pool that are planned together.
 func (s *settings) comparePair(ctx context.Context, r *run, trace string) (*witness, error) {
 	spec := r.spec(trace)
 	config := spec.AutoscalerOf(0)

@@ -14,15 +14,15 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// source is a trace, and how much faster than its clock it is replayed.
+// source is a trace and the speed-up of its arrivals.
 type source struct {
 	name    string
-	data    string // of the optional data; "": of the repository
+	data    string // path in the optional data; "": use file
 	file    string
 	speedup float64
 }
 
-// goal is what is scaled for.
+// goal is a named scaling target.
 type goal struct {
 	name string
 	set  func(*planner.Config)
@@ -32,11 +32,11 @@ type goal struct {
 type run struct {
 	source
 	goal
-	pool     int // that is planned; bothPools: both together
+	pool     int // index of the planned pool; bothPools: both together
 	disagged bool
 }
 
-// bothPools stands for the prefill and the decode pool.
+// bothPools means that the prefill and the decode pool are planned together.
 const bothPools = 2
 
 // joint reports whether both pools are planned together.
@@ -66,7 +66,7 @@ func listSources() []source {
 	}
 }
 
-// listGoals returns the targets, that of TTFT and ITL by passes, by traffic, and by both.
+// listGoals returns the targets. The TTFT and ITL target is listed by passes, by traffic, and by both.
 func listGoals() []goal {
 	sla := func(load, traffic bool) func(*planner.Config) {
 		return func(c *planner.Config) {
@@ -88,7 +88,8 @@ func listGoals() []goal {
 	}
 }
 
-// listRuns returns every trace with every target: of workers of both phases, of each of two pools, and of both together.
+// listRuns returns every trace with every target. Each has runs for an aggregated pool, for each of two pools, and
+// for both pools together.
 func listRuns() []run {
 	var all []run
 	for _, s := range listSources() {

@@ -15,21 +15,21 @@ type scalerCase struct {
 	Ticks  []tick           `json:"ticks"`
 }
 
-// tick is what is seen at a tick. Times are in ms.
+// tick is the input of a tick and the decision. Times are in ms.
 type tick struct {
 	Now      sim.Time     `json:"now"`
-	At       sim.Time     `json:"at,omitempty"` // of the scrape; 0: none has arrived
+	At       sim.Time     `json:"at,omitempty"` // time of the scrape; 0: no scrape has arrived
 	Workers  int          `json:"workers"`
 	Starting int          `json:"starting,omitempty"`
 	Leaving  int          `json:"leaving,omitempty"`
 	Missing  int          `json:"missing,omitempty"`
 	Held     int          `json:"held,omitempty"`
-	Rates    []float64    `json:"rates,omitempty"` // requests, input tokens, output tokens, per second
-	Each     [][3]float64 `json:"each,omitempty"`  // of each ready worker: waiting, running, share of KV blocks
-	Want     int          `json:"want"`            // workers
+	Rates    []float64    `json:"rates,omitempty"` // requests, input tokens and output tokens per second
+	Each     [][3]float64 `json:"each,omitempty"`  // for each ready worker: waiting requests, running requests, share of KV blocks
+	Want     int          `json:"want"`            // wanted workers
 }
 
-// newTick returns a tick without what is wanted.
+// newTick returns a tick without the decision.
 func newTick(s *autoscale.Signals) tick {
 	t := tick{
 		Now: s.Now, At: s.At, Workers: s.Workers, Starting: s.Starting, Leaving: s.Leaving, Missing: s.Missing,
@@ -44,7 +44,7 @@ func newTick(s *autoscale.Signals) tick {
 	return t
 }
 
-// signals returns the tick as a scaler sees it.
+// signals converts the tick to the input of a scaler.
 func (t *tick) signals() *autoscale.Signals {
 	s := &autoscale.Signals{Now: t.Now, Workers: t.Workers, Starting: t.Starting, Leaving: t.Leaving, Missing: t.Missing}
 	s.At, s.Held = t.At, t.Held
@@ -57,14 +57,14 @@ func (t *tick) signals() *autoscale.Signals {
 	return s
 }
 
-// difference is a tick at which the two want different numbers of workers.
+// difference is a tick at which the scaler and the controller want different numbers of workers.
 type difference struct {
 	tick         int
 	own, oracle  int
 	why, because string
 }
 
-// compare sends a tick to both, and notes the decision of the oracle.
+// compare sends a tick to the scaler and the controller, and stores the decision of the controller.
 func (t *tick) compare(own, oracle autoscale.Scaler, i int) (*difference, error) {
 	s := t.signals()
 	got := own.Want(s)
@@ -78,7 +78,7 @@ func (t *tick) compare(own, oracle autoscale.Scaler, i int) (*difference, error)
 	return &difference{i, got, t.Want, own.(autoscale.Explainer).Why(), oracle.(autoscale.Explainer).Why()}, nil
 }
 
-// countActs returns how often the number of workers changes.
+// countActs returns the number of ticks that change the number of workers.
 func (c *scalerCase) countActs() (n int) {
 	for i := range c.Ticks {
 		if c.Ticks[i].Want != c.Ticks[i].Workers {
@@ -88,7 +88,7 @@ func (c *scalerCase) countActs() (n int) {
 	return n
 }
 
-// writeCases writes a file with a case a line.
+// writeCases writes a file with one case per line.
 func writeCases(path string, all []*scalerCase) error {
 	var b bytes.Buffer
 	for _, c := range all {

@@ -10,8 +10,8 @@ import (
 	"github.com/replay-llm/replay/replay/autoscale"
 )
 
-// Recorded cases of Kubernetes' own controller and of KEDA's: this program's scaler wants the same number of
-// workers at every tick.
+// At every tick of recorded cases, this program's scaler wants the same number of workers as the controller. The
+// controllers are those of Kubernetes and of KEDA.
 func TestScalersEqualControllers(t *testing.T) {
 	for _, tc := range []struct {
 		path  string
@@ -40,7 +40,7 @@ func TestScalersEqualControllers(t *testing.T) {
 	}
 }
 
-// check sends the ticks to this program's scaler, and returns an error if its decisions differ from the controller's.
+// check sends the ticks to this program's scaler. It returns an error if a decision differs from the controller's.
 func (c *scalerCase) check() error {
 	own := autoscale.New(&c.Config)
 	for i := range c.Ticks {
@@ -52,7 +52,7 @@ func (c *scalerCase) check() error {
 	return nil
 }
 
-// readCases reads such a file.
+// readCases reads a file of recorded cases.
 func readCases(path string) (all []*scalerCase, err error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

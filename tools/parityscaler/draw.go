@@ -55,7 +55,7 @@ func drawTarget(r *rand.Rand, kind autoscale.Kind) autoscale.Target {
 	return t
 }
 
-// drawBehavior draws how fast the number changes in a direction.
+// drawBehavior draws the limits on changes in one direction.
 func drawBehavior(r *rand.Rand, b *autoscale.Behavior) {
 	b.Set = true
 	if r.IntN(4) > 0 {
@@ -80,7 +80,7 @@ func drawBehavior(r *rand.Rand, b *autoscale.Behavior) {
 	}
 }
 
-// drawActivation draws what KEDA decides alone.
+// drawActivation draws the settings that only KEDA has.
 func drawActivation(r *rand.Rand, c *autoscale.Config) {
 	c.Polling = c.Sync * sim.Time(draw.Pick(r, 1, 1, 2, 3))
 	c.Cooldown = second * sim.Time(draw.Pick(r, 0, 15, 30, 60, 100, 300))

@@ -1,12 +1,12 @@
-// Command parityscaler shows an autoscaler of this program and the controller that it stands for
-// the same random clusters, and compares how many workers they want at each tick.
+// Command parityscaler compares an autoscaler of this program with the controller that it simulates. Both get the
+// same random clusters. It compares the wanted numbers of workers at each tick.
 //
 //	make parity-hpa N=300
 //	go run ./tools/parityscaler -oracle bin/hpaoracle -n 1 -seed 17 -v    one case
 //	go run ./tools/parityscaler -oracle bin/hpaoracle -n 60 -record FILE  cases for the tests
 //
-// Read main.go, then case.go (what a case is, and what both want), draw.go (random settings),
-// world.go (random clusters), manifest.go (settings as Kubernetes has them) and shrink.go.
+// Read main.go, then case.go (cases and decisions), draw.go (random settings), world.go (random clusters),
+// manifest.go (settings as Kubernetes manifests) and shrink.go.
 package main
 
 import (
@@ -35,7 +35,7 @@ type settings struct {
 	seed    uint64
 	verbose bool
 	record  string
-	dir     string // for manifests
+	dir     string // folder of manifests
 }
 
 func run(args []string, stdout, stderr io.Writer) int {
@@ -61,7 +61,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// compareAll runs the cases, prints the cases that differ, and returns how many do.
+// compareAll runs the cases, prints the cases that differ, and returns their number.
 func (s *settings) compareAll(ctx context.Context, stdout io.Writer) (differ int, err error) {
 	if s.dir, err = os.MkdirTemp("", "parityscaler"); err != nil {
 		return 0, err
@@ -99,7 +99,7 @@ func (s *settings) compareAll(ctx context.Context, stdout io.Writer) (differ int
 	return differ, err
 }
 
-// compareSeed runs a random case; d is nil if both always want the same.
+// compareSeed runs the random case of a seed. d is nil if all decisions are equal.
 func (s *settings) compareSeed(ctx context.Context, seed uint64) (c *scalerCase, d *difference, err error) {
 	w := newWorld(autoscale.Kind(s.kind), seed)
 	c = &scalerCase{Config: w.config}
@@ -136,7 +136,7 @@ func (s *settings) ask(ctx context.Context, config *autoscale.Config, f func(aut
 		return err
 	}
 	loose := *config
-	loose.Min, loose.Max = 0, autoscale.MostWorkers // for what the controller itself wants
+	loose.Min, loose.Max = 0, autoscale.MostWorkers // without limits, so that the controller's decision is visible
 	oracle, err := autoscale.NewProcess(p, &loose, autoscale.Workers{}, 0)
 	if err == nil {
 		err = f(oracle)
@@ -153,7 +153,7 @@ func (s *settings) ask(ctx context.Context, config *autoscale.Config, f func(aut
 	return err
 }
 
-// refusal is the error of settings that Kubernetes does not accept.
+// refusal is the error for settings that Kubernetes does not accept.
 type refusal struct{ text string }
 
 func (r *refusal) Error() string { return r.text }

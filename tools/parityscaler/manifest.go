@@ -12,7 +12,7 @@ import (
 // object is an object of a manifest.
 type object = map[string]any
 
-// newManifest returns settings as a manifest for Kubernetes. What has its default is left out.
+// newManifest returns settings as a manifest for Kubernetes. Default values are omitted.
 func newManifest(c *autoscale.Config) object {
 	if c.Kind == autoscale.KEDA {
 		return newScaledObject(c)
@@ -65,7 +65,7 @@ func newScaledObject(c *autoscale.Config) object {
 	return object{"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "metadata": object{"name": "workers"}, "spec": spec}
 }
 
-// isOfPool reports whether a metric is a number of the pool, which an external metric is.
+// isOfPool reports whether a metric is a number for the whole pool. Such a metric is external.
 func isOfPool(m autoscale.Metric) bool {
 	switch m {
 	case autoscale.Waiting, autoscale.Running, autoscale.InFlight, autoscale.KVUsage:
@@ -74,7 +74,7 @@ func isOfPool(m autoscale.Metric) bool {
 	return true
 }
 
-// newBehavior returns the directions that the settings have.
+// newBehavior returns the behavior for the directions in the settings.
 func newBehavior(c *autoscale.Config) object {
 	plain, all := autoscale.Default(c.Kind), object{}
 	if c.Up.Set {
@@ -115,7 +115,7 @@ func newRules(b, plain *autoscale.Behavior) object {
 	return rules
 }
 
-// formatQuantity returns a number as a quantity.
+// formatQuantity returns a number as a Kubernetes quantity.
 func formatQuantity(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
 
 func toSeconds(t sim.Time) int { return int(t / second) }

@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/replay/autoscale"
 )
 
-// explain prints a case that differs, as small as it can be.
+// explain prints a minimal version of a differing case.
 func (s *settings) explain(ctx context.Context, stdout io.Writer, seed uint64, c *scalerCase, d *difference) error {
 	c, d = s.shrink(ctx, c, d)
 	text, err := json.Marshal(c)
@@ -21,7 +21,7 @@ func (s *settings) explain(ctx context.Context, stdout io.Writer, seed uint64, c
 	return nil
 }
 
-// shrink leaves out what a difference does not depend on: metrics, behaviors and ticks.
+// shrink removes the metrics, behaviors and ticks that a difference does not depend on.
 func (s *settings) shrink(ctx context.Context, c *scalerCase, d *difference) (*scalerCase, *difference) {
 	for again := true; again; {
 		again = false
@@ -37,7 +37,7 @@ func (s *settings) shrink(ctx context.Context, c *scalerCase, d *difference) (*s
 	return c, d
 }
 
-// replay shows both the ticks of a case up to the first difference, and returns it.
+// replay passes the ticks of a case to both until the first difference, and returns the difference.
 func (s *settings) replay(ctx context.Context, c *scalerCase) (d *difference, err error) {
 	if err := c.Config.Check(); err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func (s *settings) replay(ctx context.Context, c *scalerCase) (d *difference, er
 	return d, err
 }
 
-// simplify returns cases that have a little less.
+// simplify returns slightly smaller versions of the case.
 func (c *scalerCase) simplify() (all []*scalerCase) {
 	with := func(change func(*scalerCase)) {
 		next := *c
@@ -81,7 +81,7 @@ func (c *scalerCase) simplify() (all []*scalerCase) {
 	return all
 }
 
-// cut leaves out the first n ticks.
+// cut removes the first n ticks.
 func (c *scalerCase) cut(n int) {
 	first := c.Ticks[0].Now - c.Ticks[n].Now
 	c.Ticks = c.Ticks[n:]

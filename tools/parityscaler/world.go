@@ -9,23 +9,23 @@ import (
 	"github.com/replay-llm/replay/tools/draw"
 )
 
-// world is a cluster that serves a random load with the workers that it is given.
+// world is a cluster that serves a random load with its current workers.
 type world struct {
 	r       *rand.Rand
 	config  autoscale.Config
 	ticks   int
 	now     sim.Time
 	workers []worker
-	leaving []sim.Time // until when
-	boot    sim.Time   // from the act to a server that runs
-	warm    sim.Time   // from there to the first scrape
-	late    bool       // a scrape arrives a tick late
+	leaving []sim.Time // time at which each leaving worker is gone
+	boot    sim.Time   // time from the decision until the server runs
+	warm    sim.Time   // time from then until the first scrape
+	late    bool       // scrapes arrive one tick late
 	last    autoscale.Scrape
-	dark    int     // ticks to come without a scrape
-	load    float64 // of a pool on target at its largest
+	dark    int     // number of following ticks without a scrape
+	load    float64 // share of the load of a pool that meets its target at its maximum size
 }
 
-// worker is a worker that is wanted.
+// worker is a wanted worker.
 type worker struct {
 	born sim.Time
 	id   sim.WorkerID
@@ -45,7 +45,7 @@ func newWorld(kind autoscale.Kind, seed uint64) *world {
 	return w
 }
 
-// scale makes the number of workers n. Workers that started last leave first.
+// scale sets the number of workers to n. It removes the latest workers first.
 func (w *world) scale(n int) {
 	for len(w.workers) > n {
 		w.workers = w.workers[:len(w.workers)-1]
@@ -56,10 +56,10 @@ func (w *world) scale(n int) {
 	}
 }
 
-// tick moves to the next tick, and returns what is seen.
+// tick moves to the next tick, and returns the signals.
 func (w *world) tick() *autoscale.Signals {
 	w.now += w.config.Sync
-	if w.r.IntN(50) == 0 { // another hand
+	if w.r.IntN(50) == 0 { // a user changes the number of workers
 		w.scale(w.r.IntN(w.config.Max + 3))
 	}
 	w.changeLoad()
@@ -94,7 +94,7 @@ func (w *world) tick() *autoscale.Signals {
 	return s
 }
 
-// changeLoad moves the load: mostly a little, at times to anywhere.
+// changeLoad changes the load. Most changes are small, and some set a new random load.
 func (w *world) changeLoad() {
 	switch w.r.IntN(12) {
 	case 0:
@@ -102,17 +102,17 @@ func (w *world) changeLoad() {
 	case 1:
 		w.load = 0
 	default:
-		if w.load == 0 && w.r.IntN(2) == 0 { // idle for longer
+		if w.load == 0 && w.r.IntN(2) == 0 { // stays idle for another tick
 			return
 		}
 		w.load = max(w.load+0.2*(w.r.Float64()-0.5), 0)
 	}
 }
 
-// scrape reads all workers that are warm, except some that do not answer.
+// scrape reads all warm workers, except some that do not answer.
 func (w *world) scrape() autoscale.Scrape {
 	s := autoscale.Scrape{At: w.now + 1}
-	ask := func(m autoscale.Metric) float64 { // the sum of a metric: that of a pool on target, by the load
+	ask := func(m autoscale.Metric) float64 { // sum of a metric over the pool, in proportion to target and load
 		for _, t := range w.config.Targets {
 			if t.Metric == m {
 				return roundShare(t.Value * float64(w.config.Max) * w.load * (0.7 + 0.6*w.r.Float64()))
@@ -126,7 +126,7 @@ func (w *world) scrape() autoscale.Scrape {
 			ready = append(ready, k.id)
 		}
 	}
-	share := func(sum float64) int { // whole requests of one worker
+	share := func(sum float64) int { // share of one worker in whole requests
 		if sum == 0 {
 			return 0
 		}
@@ -149,7 +149,7 @@ func (w *world) scrape() autoscale.Scrape {
 	return s
 }
 
-// roundShare rounds to a tenth of what adapters of metrics send.
+// roundShare rounds to a tenth of the unit of metrics adapters.
 func roundShare(x float64) float64 { return math.Round(x*1e4) / 1e4 }
 
 // sees reports whether a metric is among the targets.

@@ -12,18 +12,17 @@ import (
 	"path/filepath"
 )
 
-// Script is the script that installs and runs the reference, from the root of
-// the checkout.
+// Script is the path of the script that installs and runs the reference, relative to the root of the checkout.
 const Script = "tools/peer/run"
 
-// noPython is the script's exit code if this machine has no Python for it.
+// noPython is the script's exit code if the machine has no suitable Python.
 const noPython = 3
 
-// ErrMissing is a reference that this machine cannot install.
+// ErrMissing reports that the machine cannot install the reference.
 var ErrMissing = errors.New("there is no reference")
 
-// Install installs a release of the reference if it is not installed yet, by the
-// script at a path. The error is ErrMissing if the script or its Python is missing.
+// Install installs a release of the reference with the given script, if the release is not installed yet. The error
+// is ErrMissing if the script or a suitable Python is missing.
 func Install(ctx context.Context, script, version string) error {
 	if _, err := os.Stat(script); err != nil {
 		return fmt.Errorf("%w at %s", ErrMissing, script)
@@ -38,7 +37,7 @@ func Install(ctx context.Context, script, version string) error {
 	return nil
 }
 
-// Python returns the interpreter of the environment of a release.
+// Python returns the Python interpreter in the environment of a release.
 func Python(version string) string { return filepath.Join(findHome(), version, "bin", "python") }
 
 // IsInstalled reports whether a release is installed.
@@ -47,7 +46,7 @@ func IsInstalled(version string) bool {
 	return err == nil
 }
 
-// findHome returns the folder of the environments, as the script has it.
+// findHome returns the same folder of environments as the script.
 func findHome() string {
 	cache := cmp.Or(os.Getenv("XDG_CACHE_HOME"), filepath.Join(os.Getenv("HOME"), ".cache"))
 	return cmp.Or(os.Getenv("REPLAY_PEER_HOME"), filepath.Join(cache, "replay-peer"))

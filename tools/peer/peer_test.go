@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Without a Python for it, the reference counts as missing and not as broken.
+// Without a suitable Python, the reference is reported as missing and not as broken.
 func TestWithoutPython(t *testing.T) {
 	if _, err := os.Stat("/bin/bash"); err != nil {
 		t.Skip("skipped: there is no /bin/bash, which the script requires")

@@ -25,26 +25,26 @@ import (
 	"github.com/replay-llm/replay/tools/stopwatch"
 )
 
-// Of the plans at a confidence of 90 % this share must hold, on systems of which the truth is known.
+// The share of plans at 90 % confidence that must meet the objectives, on systems with a known truth.
 const (
 	confidence = 0.9
 	leastHeld  = 0.85
 	mostHeld   = 0.95
 )
 
-// freshDraws is the number of workloads that a system is judged on.
+// freshDraws is the number of new workloads that judge the plan of a system.
 const freshDraws = 3
 
-// system is a made-up server and its load: the process that requests come from, and by how much its passes are longer
-// than in the model. A plan sees one draw of the process and the model.
+// system is a synthetic server and its load. The load is a random process of requests. The passes of the server are
+// longer than in the model by a factor. A plan sees one draw of the process, and the model.
 type system struct {
 	model, gpu, slo string
-	rate            float64 // requests per second, mean
+	rate            float64 // mean requests per second
 	burst           float64 // coefficient of variation of the gaps between arrivals
-	input, output   float64 // tokens, median
-	spread          float64 // sigma of both
+	input, output   float64 // median tokens
+	spread          float64 // sigma of the lognormal lengths
 	requests        int
-	factor          float64 // of pass times
+	factor          float64 // factor on the pass times of the model
 }
 
 // drawSystem returns the i-th system.
@@ -68,8 +68,8 @@ func drawSystem(i int) (*system, error) {
 	return s, err
 }
 
-// drawFactor draws by how much passes of a real server of the class take longer than in the model, from the errors of
-// the published servers.
+// drawFactor draws the factor between the pass times of a real server and of the model. Its distribution follows the
+// errors of the published servers of the same class.
 func (s *system) drawFactor(r *rand.Rand) (float64, error) {
 	a := engineargs.Default()
 	a.PassTimes = timing.ParseSource(fmt.Sprintf("silicon:%s/%s?engine=vllm-0.33", s.gpu, s.model))
@@ -80,8 +80,8 @@ func (s *system) drawFactor(r *rand.Rand) (float64, error) {
 	return factorAt(&b, r.NormFloat64()), nil
 }
 
-// factorAt returns the factor of pass times that is z standard deviations from the median of a band, of which the ends are its 10th
-// and 90th percentiles.
+// factorAt returns the factor of pass times at z standard deviations from the median of a band. The ends of the band
+// are its 10th and 90th percentiles.
 func factorAt(b *accuracy.Band, z float64) float64 {
 	const tenth = 1.2815515655446004
 	centre, end := 1/(1+b.Median/100), 1/(1+b.Low/100)
@@ -98,7 +98,7 @@ func (s *system) writeTrace(path, name string) error {
 		return max(1, int(math.Exp(math.Log(median)+s.spread*r.NormFloat64())))
 	}
 	var b bytes.Buffer
-	fmt.Fprintln(&b, "TIMESTAMP,ContextTokens,GeneratedTokens") // as Azure has it
+	fmt.Fprintln(&b, "TIMESTAMP,ContextTokens,GeneratedTokens") // columns of the Azure traces
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for range s.requests {
 		fmt.Fprintf(&b, "%s,%d,%d\n", at.Format("2006-01-02 15:04:05.0000000"), min(length(s.input), 30000), min(length(s.output), 4000))
@@ -107,8 +107,8 @@ func (s *system) writeTrace(path, name string) error {
 	return os.WriteFile(path, b.Bytes(), 0o600)
 }
 
-// drawGap draws a gap of mean 1 with a coefficient of variation of at least 1: from two exponential distributions that have
-// half of the load each.
+// drawGap draws a gap with mean 1 and a coefficient of variation of at least 1. It mixes two exponential
+// distributions with half of the load each.
 func drawGap(r *rand.Rand, burst float64) float64 {
 	p := (1 + math.Sqrt((burst*burst-1)/(burst*burst+1))) / 2
 	if r.Float64() < p {
@@ -117,14 +117,14 @@ func drawGap(r *rand.Rand, burst float64) float64 {
 	return r.ExpFloat64() / (2 * (1 - p))
 }
 
-// verdict is the outcome of the plan of a system.
+// verdict is the result of the plan of a system.
 type verdict struct {
 	workers int // 0: no cluster is recommended
-	held    int // fresh draws in which it meets the objectives
+	held    int // number of new workloads for which the cluster meets the objectives
 	chance  float64
 }
 
-// checkCalibration plans systems and counts the fresh draws in which the recommended clusters meet the objectives.
+// checkCalibration plans systems. It counts the new workloads for which the recommended clusters meet the objectives.
 func checkCalibration(n int, binary string, out io.Writer) (ok bool, err error) {
 	dir, err := os.MkdirTemp("", "plancheck")
 	if err != nil {
@@ -156,7 +156,7 @@ func checkCalibration(n int, binary string, out io.Writer) (ok bool, err error) 
 	}
 	share := float64(held) / float64(planned*freshDraws)
 	slack := 0.0
-	if planned < 200 { // two standard errors, where chance counts
+	if planned < 200 { // add two standard errors, since few systems give a noisy share
 		slack = 2 * math.Sqrt(confidence*(1-confidence)/float64(planned))
 	}
 	fmt.Fprintf(out, "%d systems, %d plans of %.0f%% (%.1f workers, %.1f%% of the resamples, on average): the cluster meets the objectives in %.1f%% of %d fresh draws, must be %.0f to %.0f%%\n",
@@ -164,7 +164,7 @@ func checkCalibration(n int, binary string, out io.Writer) (ok bool, err error) 
 	return share >= leastHeld-slack && share <= mostHeld+slack, nil
 }
 
-// checkSystem plans a system and judges the recommended cluster by its truth.
+// checkSystem plans a system and judges the recommended cluster by the true pass times.
 func checkSystem(i int, binary, dir string) (v verdict, err error) {
 	s, err := drawSystem(i)
 	if err != nil {
@@ -196,7 +196,7 @@ func checkSystem(i int, binary, dir string) (v verdict, err error) {
 	return v, nil
 }
 
-// judgeTruth reports whether a replay meets its objectives and its queue does not grow to the end, as plans count it.
+// judgeTruth reports whether a replay meets its objectives without a queue that grows until the end, as in plans.
 func judgeTruth(binary string, args []string) (bool, error) {
 	var errs bytes.Buffer
 	cmd := exec.Command(binary, args...)

@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Gaps between arrivals have a mean of 1 and the spread that is asked for.
+// Gaps between arrivals have a mean of 1 and the given coefficient of variation.
 func TestGapsHaveTheirSpread(t *testing.T) {
 	for _, burst := range []float64{1, 1.5, 2.5} {
 		r := sim.NewRand(1, "gaps")
@@ -29,7 +29,7 @@ func TestGapsHaveTheirSpread(t *testing.T) {
 	}
 }
 
-// A tenth of the factors lie on either side of a band.
+// A tenth of the factors is on each side of a band.
 func TestFactorsOfBand(t *testing.T) {
 	b := &accuracy.Band{Median: -20, Low: -36, High: 0}
 	for z, want := range map[float64]float64{0: 1.25, 1.2815515655446004: 1 / 0.64, -1.2815515655446004: 1} {
@@ -39,7 +39,7 @@ func TestFactorsOfBand(t *testing.T) {
 	}
 }
 
-// A draw of a system is the same each time, and another draw is another.
+// The same name draws the same workload of a system, and a different name draws a different one.
 func TestDrawsRepeat(t *testing.T) {
 	s, err := drawSystem(3)
 	if err != nil {

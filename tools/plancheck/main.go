@@ -1,18 +1,20 @@
-// Command plancheck compares the search of replay plan with exhaustive plans. For questions that differ in model, GPU,
-// objectives and trace, every choice of settings is planned in full. The search must find the best one, or one of at
-// most a worker more, with few of the replays.
+// Command plancheck compares the search of replay plan with exhaustive plans. The questions differ in model, GPU,
+// objectives and trace. For each question, every choice of settings is planned in full. The search must find the best
+// choice, or a choice with at most one more worker, with few replays.
 //
 //	go run ./tools/plancheck          40 questions; takes a quarter of an hour
 //	go run ./tools/plancheck -n 2     two of them, as .ci/run has it
 //	go run ./tools/plancheck -calibrate 200
 //
-// One question is also asked for prefill and decode workers with a tensor parallelism for each pool, and the search
-// must find as few GPUs. It prints a line for each question, and what both cost. Cost is counted in requests: a replay
-// of a stretch of the workload has the requests of the stretch. It ends with exit code 1 if the search missed a
-// question, or if it replayed more than 5 % of the requests of the exhaustive plans over all 40 questions. With -keep
-// the answers of exhaustive plans are kept in a directory, and taken from it the next time: that is for changes of the
-// search alone. With -calibrate it plans made-up systems with a known truth instead, and ends with exit code 1 if plans
-// at 90 % hold in less than 85 % or more than 95 % of fresh draws; with few systems two standard errors are added.
+// One question is also planned for prefill and decode workers with a tensor parallelism for each pool. For it, the
+// search must find as few GPUs as the exhaustive plan.
+// The tool prints a line for each question and the costs of both. A cost is a number of replayed requests. A replay
+// of a part of the workload counts only the requests of this part. The exit code is 1 if the search missed a
+// question. It is also 1 if the search replayed more than 5 % of the requests of the exhaustive plans over all 40
+// questions.
+// With -keep, the answers of exhaustive plans are stored in a directory and reused, for changes of the search alone.
+// With -calibrate, it plans synthetic systems with a known truth instead. The exit code is then 1 if plans at 90 %
+// hold for less than 85 % or more than 95 % of new workloads. For few systems, two standard errors are added.
 package main
 
 import (
@@ -65,12 +67,12 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// question is what a plan is asked.
+// question is the input of a plan.
 type question struct {
 	model, gpu, slo, trace string
 }
 
-// listQuestions returns ten models on GPUs that they fit on, with two goals and two traces each.
+// listQuestions returns ten models on GPUs that they fit on, each with two objectives and two traces.
 func listQuestions() []question {
 	var all []question
 	for _, goal := range []string{"p99:ttft=1s,p99:itl=50ms", "p99:ttft=2s,p99:tpot=40ms"} {
@@ -86,15 +88,15 @@ func listQuestions() []question {
 	return all
 }
 
-// listSpeedups returns by how much traces are faster here, for clusters of several workers.
+// listSpeedups returns the speed-ups of the traces, which make clusters of several workers necessary.
 func listSpeedups() map[string]string {
 	return map[string]string{"chat-hour": "20", "prefix_tree": "6"}
 }
 
-// mostRequests is how many requests of a trace are replayed, since the exhaustive plans take thousands of replays.
+// mostRequests is the maximum number of requests of a trace, since the exhaustive plans take thousands of replays.
 const mostRequests = 400
 
-// flags returns the flags that both plans have. Seats are given, since the search ties them to small budgets.
+// flags returns the flags of both plans. The seats are fixed, since the search ties them to small budgets.
 func (q *question) flags(dir string) []string {
 	return []string{
 		"plan", filepath.Join(dir, q.trace+".jsonl"), "--speedup", listSpeedups()[q.trace], "--slo", q.slo, "--gpu", q.gpu, "--model", q.model, "--max-num-seqs", "256", "--max-workers", "32",
@@ -102,25 +104,25 @@ func (q *question) flags(dir string) []string {
 	}
 }
 
-// Values of what varies, as the search has them. Experts are not dealt out over data-parallel ranks here.
+// Values of the varied settings, equal to those of the search. Expert parallelism is not varied.
 const (
 	parallel = "1,2,4,8"
 	budgets  = "256,512,1024,2048,8192,16384"
 	routers  = "round_robin,kv"
 )
 
-// Values of tensor parallelism for each of two pools, for one of the questions.
+// Values for each of two pools, for one of the questions.
 const (
 	poolParallel = "1,2,4"
 	poolBudgets  = "2048,8192"
 )
 
-// hasPools reports whether the question is also asked for two pools: the best ones differ in tensor parallelism.
+// hasPools reports whether the question is also planned for two pools. The best pools differ in tensor parallelism.
 func (q *question) hasPools() bool {
 	return q.model == "llama-3.1-8b" && q.gpu == "h100" && q.trace == "chat-hour" && q.slo == "p99:ttft=2s,p99:tpot=40ms"
 }
 
-// answer is what is read of a plan.
+// answer contains the used part of a plan.
 type answer struct {
 	Found    bool
 	Replays  int
@@ -143,10 +145,10 @@ type answer struct {
 	}
 }
 
-// cost is what a plan replays.
+// cost is the work of a plan: the number of replays and of their requests.
 type cost struct{ replays, requests int }
 
-// cost returns what the plan and its search replayed.
+// cost returns the work of the plan and its search.
 func (a *answer) cost() cost {
 	c := cost{a.Replays, a.Requests}
 	if a.Search != nil {
@@ -161,7 +163,7 @@ func (c *cost) add(d cost) {
 	c.requests += d.requests
 }
 
-// gpus returns the GPUs of the recommended cluster, and those of one of its workers; 0: none is recommended.
+// gpus returns the GPUs of the recommended cluster and the GPUs of one of its workers; 0: no recommendation.
 func (a *answer) gpus() (all, worker int) {
 	if a.Best == nil || a.Best.Confident == nil || !a.Best.Confident.Found {
 		return 0, 0
@@ -170,7 +172,7 @@ func (a *answer) gpus() (all, worker int) {
 	return c.GPUs, c.GPUs / max(1, c.Workers+c.PrefillWorkers+c.DecodeWorkers)
 }
 
-// checkQuestions asks questions and returns how many the search missed.
+// checkQuestions plans the questions, and returns how many the search missed.
 func checkQuestions(n int, binary, keep string, out io.Writer) (missed int, err error) {
 	dir, err := os.MkdirTemp("", "plancheck")
 	if err != nil {
@@ -225,10 +227,11 @@ func checkQuestions(n int, binary, keep string, out io.Writer) (missed int, err 
 	return missed, nil
 }
 
-// mostCost is how many requests the search may replay, as a share of those of the exhaustive plans.
+// mostCost is the maximum share of requests that the search may replay, relative to the exhaustive plans.
 const mostCost = 0.05
 
-// judgeCost returns lines with what the search cost, and reports whether that is little enough, which is judged over all questions.
+// judgeCost returns lines with the cost of the search. It reports whether the cost is within the limit, which applies
+// only to all questions.
 func judgeCost(exhaustive, searched cost, whole bool) (text string, ok bool) {
 	share := func(a, b int) float64 { return float64(a) / float64(max(1, b)) }
 	replayed := share(searched.requests, exhaustive.requests)
@@ -245,7 +248,7 @@ func judgeCost(exhaustive, searched cost, whole bool) (text string, ok bool) {
 
 // checked is a question that was planned in both ways.
 type checked struct {
-	ok                   bool // the search found the best cluster, or one of a worker more
+	ok                   bool // the search found the best cluster, or one with one more worker
 	line                 string
 	exhaustive, searched cost
 }
@@ -273,8 +276,8 @@ func (q *question) check(binary, dir, keep string) (c checked, err error) {
 	return c, nil
 }
 
-// checkPools plans prefill and decode workers in both ways, with a tensor parallelism for each pool. The search must find as few GPUs. What
-// both cost is not added up, since the search is that of another question.
+// checkPools plans prefill and decode workers in both ways, with a tensor parallelism for each pool. The search must
+// find as few GPUs. The costs are not added to the totals, since they belong to a different question.
 func (q *question) checkPools(binary, dir string) (c checked, err error) {
 	two := slices.Clip(append(q.flags(dir), "--topology", "disaggregated"))
 	whole, err := runPlan(binary, append(two, "--vary", "none", "--try", "prefill-tp="+poolParallel, "--try", "decode-tp="+poolParallel, "--try", "max-num-batched-tokens="+poolBudgets))
@@ -298,7 +301,7 @@ func (q *question) checkPools(binary, dir string) (c checked, err error) {
 	return c, nil
 }
 
-// planWhole carries out an exhaustive plan, unless its answer is kept.
+// planWhole runs an exhaustive plan, unless its answer is stored.
 func (q *question) planWhole(binary, keep string, args []string) (*answer, error) {
 	if keep == "" {
 		return runPlan(binary, args)
@@ -320,7 +323,7 @@ func (q *question) planWhole(binary, keep string, args []string) (*answer, error
 	return a, errors.Join(os.MkdirAll(keep, 0o755), os.WriteFile(path, text, 0o600))
 }
 
-// runPlan carries out a plan. One that finds nothing is an answer.
+// runPlan runs a plan. A plan without a result is an answer too.
 func runPlan(binary string, args []string) (*answer, error) {
 	var out, errs bytes.Buffer
 	cmd := exec.Command(binary, args...)

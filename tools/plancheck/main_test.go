@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// The search may replay at most 5 % of the requests of the exhaustive plans, over all questions, however many replays these are.
+// The search may replay at most 5 % of the requests of the exhaustive plans over all questions. The number of replays
+// does not matter.
 func TestCostIsJudged(t *testing.T) {
 	for searched, want := range map[int]bool{0: true, 500: true, 501: false, 10000: false} {
 		if text, ok := judgeCost(cost{1000, 10000}, cost{200, searched}, true); ok != want || !strings.Contains(text, "200 of 1000 replays") {
@@ -17,7 +18,7 @@ func TestCostIsJudged(t *testing.T) {
 	}
 }
 
-// A plan costs what its search costs too.
+// The cost of a plan includes the cost of its search.
 func TestCostHasTheSearch(t *testing.T) {
 	a := &answer{Replays: 3, Requests: 300}
 	if got := a.cost(); got != (cost{3, 300}) {
@@ -32,7 +33,7 @@ func TestCostHasTheSearch(t *testing.T) {
 	}
 }
 
-// One of the two questions of continuous integration is also asked for two pools.
+// One of the two questions of continuous integration is also planned for two pools.
 func TestPoolsAreAsked(t *testing.T) {
 	all, asked := listQuestions(), 0
 	for i := range all {

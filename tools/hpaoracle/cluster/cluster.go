@@ -22,7 +22,7 @@ import (
 	"k8s.io/kubernetes/pkg/controller/podautoscaler"
 )
 
-// Namespace is that of all objects.
+// Namespace is the namespace of all objects.
 const Namespace = "default"
 
 const (
@@ -35,13 +35,13 @@ const (
 	leaving  = "leaving"
 )
 
-// Flags are those of kube-controller-manager that an autoscaler depends on.
+// Flags are the flags of kube-controller-manager that affect an autoscaler.
 type Flags struct {
 	Tolerance float64
 	Window    time.Duration // --horizontal-pod-autoscaler-downscale-stabilization
 }
 
-// Cluster is a deployment of pods, its autoscaler, and the controller that acts on it.
+// Cluster is a deployment of pods, its autoscaler, and the controller that reconciles it.
 type Cluster struct {
 	hpa     *autoscaling.HorizontalPodAutoscaler
 	flags   Flags
@@ -52,13 +52,13 @@ type Cluster struct {
 	pods    map[string]bool
 
 	started    time.Time
-	first      float64 // ms, of the first tick
+	first      float64 // time of the first tick, in ms
 	ticks      int
 	reconciled int
-	workers    int32 // of the deployment's specification
+	workers    int32 // replicas in the deployment's specification
 }
 
-// New returns a cluster with an autoscaler. Its controller has not been started.
+// New returns a cluster with an autoscaler. Step starts its controller.
 func New(hpa *autoscaling.HorizontalPodAutoscaler, flags Flags, sync time.Duration) *Cluster {
 	c := &Cluster{
 		hpa: hpa, flags: flags, sync: sync, pods: map[string]bool{},
@@ -74,7 +74,7 @@ func New(hpa *autoscaling.HorizontalPodAutoscaler, flags Flags, sync time.Durati
 	return c
 }
 
-// addScale lets a client read and change the deployment's scale.
+// addScale adds the get and update of the deployment's scale to a client.
 func (c *Cluster) addScale(client *scalefake.FakeScaleClient) {
 	client.AddReactor("get", "*", func(clienttesting.Action) (bool, runtime.Object, error) { return true, c.scale(), nil })
 	client.AddReactor("update", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
@@ -83,17 +83,17 @@ func (c *Cluster) addScale(client *scalefake.FakeScaleClient) {
 	})
 }
 
-// Scales returns a client of scales for other controllers.
+// Scales returns a scale client for additional controllers.
 func (c *Cluster) Scales() scale.ScalesGetter {
 	client := new(scalefake.FakeScaleClient)
 	c.addScale(client)
 	return client
 }
 
-// Workers returns the number of pods that the deployment is to have.
+// Workers returns the wanted number of pods of the deployment.
 func (c *Cluster) Workers() int32 { return c.workers }
 
-// ServeExternal lets serve answer for external metrics.
+// ServeExternal makes serve the source of external metrics.
 func (c *Cluster) ServeExternal(serve func(name string) ([]int64, error)) { c.metrics.external = serve }
 
 // scale returns the deployment's scale.
@@ -105,8 +105,8 @@ func (c *Cluster) scale() *scaling.Scale {
 	}
 }
 
-// Step moves the clock to a tick, lets the controller reconcile once with the metrics of the tick, and returns the
-// wanted number of pods. It runs within a bubble of testing/synctest.
+// Step moves the clock to a tick and lets the controller reconcile once with the metrics of the tick. It returns the
+// wanted number of pods. It must run within a bubble of testing/synctest.
 func (c *Cluster) Step(ctx context.Context, t *Tick) (int32, error) {
 	c.metrics.tick, c.workers = t, t.Workers
 	if err := c.setPods(ctx, t); err != nil {
@@ -129,7 +129,8 @@ func (c *Cluster) Step(ctx context.Context, t *Tick) (int32, error) {
 	return c.workers, nil
 }
 
-// start runs the controller until the context ends, and returns when it has reconciled once.
+// start starts the controller, and returns after its first reconciliation. The controller runs until the context
+// ends.
 func (c *Cluster) start(ctx context.Context) {
 	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{{Group: "apps", Version: "v1"}})
 	mapper.Add(schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}, meta.RESTScopeNamespace)
@@ -160,10 +161,10 @@ func (c *Cluster) Why(ctx context.Context) string {
 	return strings.Join(parts, ", ")
 }
 
-// podName returns the name of a pod among those in the same state.
+// podName returns the name of pod i in a state.
 func podName(state string, i int) string { return fmt.Sprintf("%s-%d", state, i) }
 
-// setPods makes the pods those of a tick.
+// setPods creates, updates and deletes pods until they match a tick.
 func (c *Cluster) setPods(ctx context.Context, t *Tick) error {
 	want := map[string]string{}
 	list := func(state string, n int) {

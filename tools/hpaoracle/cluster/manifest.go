@@ -6,12 +6,12 @@ import (
 	autoscaling "k8s.io/api/autoscaling/v2"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	internal "k8s.io/kubernetes/pkg/apis/autoscaling"
-	_ "k8s.io/kubernetes/pkg/apis/autoscaling/install" // the defaults and conversions of the API server
+	_ "k8s.io/kubernetes/pkg/apis/autoscaling/install" // defaults and conversions of the API server
 	"k8s.io/kubernetes/pkg/apis/autoscaling/validation"
 )
 
-// Complete makes an autoscaler of the cluster's deployment what the API server stores: with
-// defaults, and only if it is valid.
+// Complete sets the namespace, the scale target and the API server's defaults of an autoscaler. It returns an error
+// if the autoscaler is not valid.
 func Complete(hpa *autoscaling.HorizontalPodAutoscaler) error {
 	hpa.Namespace = Namespace
 	hpa.Spec.ScaleTargetRef = autoscaling.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: app}
@@ -27,5 +27,5 @@ func Complete(hpa *autoscaling.HorizontalPodAutoscaler) error {
 	return nil
 }
 
-// Refuse returns the error of a manifest that is not valid, as tools/parityscaler counts it.
+// Refuse returns the error of a manifest that is not valid. tools/parityscaler recognizes its text.
 func Refuse(err error) error { return fmt.Errorf("the API server refuses it: %w", err) }

@@ -14,13 +14,13 @@ import (
 // tickMetrics serves the metrics of the current tick. It implements metrics.MetricsClient.
 type tickMetrics struct {
 	tick *Tick
-	// external replaces the values of external metrics; nil: those of the tick.
+	// external replaces the values of external metrics; nil: the values of the tick are used.
 	external func(name string) ([]int64, error)
 }
 
 var _ metrics.MetricsClient = (*tickMetrics)(nil)
 
-// GetRawMetric returns a metric of the pods that are ready, and a large one of each pod that is leaving.
+// GetRawMetric returns a metric of the ready pods. Leaving pods have a very large value.
 func (m *tickMetrics) GetRawMetric(name, _ string, _, _ labels.Selector) (metrics.PodMetricsInfo, time.Time, error) {
 	values, ok := m.tick.perPod[name]
 	if !ok {
@@ -49,12 +49,12 @@ func (m *tickMetrics) GetExternalMetric(name, _ string, _ labels.Selector) ([]in
 	return []int64{toMilli(value)}, time.Now(), nil
 }
 
-// GetResourceMetric fails: there are no CPUs here.
+// GetResourceMetric returns an error, since pods have no CPU metrics.
 func (m *tickMetrics) GetResourceMetric(_ context.Context, name core.ResourceName, _ string, _ labels.Selector, _ string) (metrics.PodMetricsInfo, time.Time, error) {
 	return nil, time.Time{}, fmt.Errorf("no resource metric %s", name)
 }
 
-// GetObjectMetric fails: there are no other objects here.
+// GetObjectMetric returns an error, since there are no object metrics.
 func (m *tickMetrics) GetObjectMetric(name, _ string, _ *autoscaling.CrossVersionObjectReference, _ labels.Selector) (int64, time.Time, error) {
 	return 0, time.Time{}, fmt.Errorf("no object metric %s", name)
 }

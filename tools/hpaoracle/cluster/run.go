@@ -19,14 +19,14 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Stepper decides how many pods there are to be, tick by tick.
+// Stepper returns the wanted number of pods at each tick.
 type Stepper interface {
 	Step(ctx context.Context, t *Tick) (int32, error)
-	// Why returns in one line why Step returned what it did last.
+	// Why returns the reason for the latest result of Step, in one line.
 	Why(ctx context.Context) string
 }
 
-// Opener makes a Stepper of a manifest, for ticks that are a time apart.
+// Opener makes a Stepper from a manifest. sync is the time between two ticks.
 type Opener func(manifest []byte, flags Flags, sync time.Duration) (Stepper, error)
 
 // Run is the main function of a program that answers on its standard streams. It does not return.
@@ -55,7 +55,7 @@ func Run(name string, open Opener) {
 	}}}, nil, nil)
 }
 
-// endProcess ends the process: goroutines of event broadcasters have no end, which a bubble would wait for.
+// endProcess ends the process. A bubble would wait for the goroutines of event broadcasters, which never end.
 func endProcess(name string, err error) {
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
@@ -64,15 +64,15 @@ func endProcess(name string, err error) {
 	os.Exit(0)
 }
 
-// setGlobals sets what the controllers' processes have globally.
+// setGlobals sets global variables of the controllers' processes.
 func setGlobals(verbose bool) error {
-	// The second handler limits the rate of errors by sleeping, from an instant outside of the
-	// bubble: for years of its clock.
+	// The second handler limits the rate of errors by sleeping until a time outside of the bubble. This would take
+	// years of the bubble's clock.
 	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1]
 	if !verbose {
 		klog.SetLogger(logr.Discard())
 	}
-	// Its store compares resource versions, which clientsets in memory do not count.
+	// The feature compares resource versions, which clientsets in memory do not maintain.
 	return utilfeature.DefaultMutableFeatureGate.Set("StaleControllerConsistencyHPA=false")
 }
 
@@ -82,7 +82,7 @@ type session struct {
 	answers *json.Encoder
 }
 
-// answerAll answers line by line, up to the end of the input.
+// answerAll answers each line until the end of the input.
 func (s *session) answerAll(ctx context.Context, open func(time.Duration) (Stepper, error)) error {
 	var g Greeting
 	if err := s.lines.Decode(&g); err != nil {
@@ -91,7 +91,7 @@ func (s *session) answerAll(ctx context.Context, open func(time.Duration) (Stepp
 	if g.Protocol != "replay-scaler" || g.Version != 1 {
 		return fmt.Errorf("protocol %s %d, must be replay-scaler 1", g.Protocol, g.Version)
 	}
-	// API servers store times in whole seconds, rounded down: a controller never sees an instant as early as that.
+	// API servers store times in whole seconds, rounded down. The offset keeps stored times before the current time.
 	time.Sleep(500 * time.Millisecond)
 	c, err := open(time.Duration(g.Sync * float64(time.Millisecond)))
 	if err != nil {

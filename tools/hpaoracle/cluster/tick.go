@@ -1,5 +1,5 @@
-// Package cluster runs Kubernetes' own horizontal controller on a cluster that exists in memory
-// only, on a virtual clock: clientsets without a server, metrics from lines of JSON.
+// Package cluster runs Kubernetes' unmodified horizontal controller on a cluster in memory with a virtual clock. The
+// clientsets have no server, and the metrics come from lines of JSON.
 //
 // Read tick.go, then cluster.go, metrics.go and run.go, the main function of the programs.
 package cluster
@@ -16,10 +16,10 @@ type Greeting struct {
 	Sync     float64 `json:"sync"` // ms between two ticks
 }
 
-// Tick is a line that replay sends at a tick. What is scraped is nil until a scrape has arrived.
+// Tick is the line that replay sends at a tick. Scraped values are nil until a scrape has arrived.
 type Tick struct {
 	Now      float64 `json:"now"`     // ms since the start
-	Workers  int32   `json:"workers"` // pods that the deployment has, starting ones among them
+	Workers  int32   `json:"workers"` // pods of the deployment, including starting pods
 	Leaving  int     `json:"leaving"` // pods with a deletion timestamp
 	Missing  *int    `json:"missing"` // running pods without metrics
 	Ready    *int    `json:"ready"`   // running pods with metrics
@@ -28,8 +28,8 @@ type Tick struct {
 	perPod   map[string][]float64
 }
 
-// UnmarshalJSON reads a tick with its metrics: numbers of the pool, and lists with one number for
-// each ready pod.
+// UnmarshalJSON decodes a tick and its metrics. A metric is a number for the pool, or a list with one number per
+// ready pod.
 func (t *Tick) UnmarshalJSON(text []byte) error {
 	type plain Tick
 	if err := json.Unmarshal(text, (*plain)(t)); err != nil {
@@ -68,7 +68,7 @@ func (t *Tick) Sum(name string) (float64, error) {
 	return sum, nil
 }
 
-// countOf returns a number that may be null.
+// countOf returns a number, or 0 for nil.
 func countOf(n *int) int {
 	if n == nil {
 		return 0
@@ -76,5 +76,5 @@ func countOf(n *int) int {
 	return *n
 }
 
-// toMilli returns a value in whole thousandths, as adapters of metrics send it.
+// toMilli returns a value in whole thousandths, the unit of metrics adapters.
 func toMilli(x float64) int64 { return int64(x * 1000.0) }

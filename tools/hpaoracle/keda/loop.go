@@ -24,20 +24,20 @@ import (
 	"github.com/replay-llm/replay/tools/hpaoracle/cluster"
 )
 
-// loop is KEDA's loop over one ScaledObject: its executor and its fallback, which are unmodified.
+// loop is KEDA's loop over one ScaledObject. Its executor and its fallback are unmodified.
 type loop struct {
-	ctx      context.Context // of queries of the HPA
+	ctx      context.Context // for queries of the HPA
 	object   *v1alpha1.ScaledObject
 	hpa      *autoscaling.HorizontalPodAutoscaler
 	cluster  *cluster.Cluster
 	client   runtimeclient.Client
 	executor executor.ScaleExecutor
 	tick     *cluster.Tick
-	next     float64 // ms, of the next poll
+	next     float64 // time of the next poll, in ms
 	began    bool
 }
 
-// newLoop returns the loop of an object with an HPA that acts on a cluster.
+// newLoop returns the loop of an object. Its HPA acts on a cluster.
 func newLoop(ctx context.Context, object *v1alpha1.ScaledObject, flags cluster.Flags, sync time.Duration) (*loop, error) {
 	l := &loop{ctx: ctx, object: object}
 	hpa, err := l.newHPA()
@@ -61,7 +61,7 @@ func newLoop(ctx context.Context, object *v1alpha1.ScaledObject, flags cluster.F
 	return l, nil
 }
 
-// newHPA returns the autoscaler that KEDA's operator makes of the object.
+// newHPA returns the autoscaler that KEDA's operator makes from the object.
 func (l *loop) newHPA() (*autoscaling.HorizontalPodAutoscaler, error) {
 	o := l.object
 	hpa := &autoscaling.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: "keda-hpa-" + o.Name}}
@@ -94,7 +94,7 @@ func newMetricSpec(t *v1alpha1.ScaleTriggers) (spec autoscaling.MetricSpec, err 
 	return spec, nil
 }
 
-// readNumber returns a number of a trigger's metadata, 0 if it is not there.
+// readNumber returns a number of a trigger's metadata; 0 if the key is missing.
 func readNumber(t *v1alpha1.ScaleTriggers, key string) (x float64, err error) {
 	if text := t.Metadata[key]; text != "" {
 		_, err = fmt.Sscan(text, &x)
@@ -102,7 +102,7 @@ func readNumber(t *v1alpha1.ScaleTriggers, key string) (x float64, err error) {
 	return x, err
 }
 
-// serve answers the HPA's query of a metric.
+// serve answers a query of the HPA for a metric.
 func (l *loop) serve(name string) ([]int64, error) {
 	for i := range l.object.Spec.Triggers {
 		if t := &l.object.Spec.Triggers[i]; t.Name == name {
@@ -113,7 +113,7 @@ func (l *loop) serve(name string) ([]int64, error) {
 	return nil, fmt.Errorf("no trigger %s", name)
 }
 
-// observe reads a trigger, with the fallback that KEDA applies, and reports whether it is active.
+// observe reads a trigger with KEDA's fallback, and reports whether the trigger is active.
 func (l *loop) observe(ctx context.Context, t *v1alpha1.ScaleTriggers) (values []int64, active bool, err error) {
 	object := new(v1alpha1.ScaledObject)
 	if err := l.client.Get(ctx, runtimeclient.ObjectKeyFromObject(l.object), object); err != nil {
@@ -141,7 +141,7 @@ func (l *loop) observe(ctx context.Context, t *v1alpha1.ScaleTriggers) (values [
 	return values, replaced || failure == nil && value > activation, err
 }
 
-// Step moves to a tick: the HPA's controller reconciles, then the loop polls if it is time to.
+// Step moves to a tick. The HPA's controller reconciles, and then the loop polls if a poll is due.
 func (l *loop) Step(ctx context.Context, t *cluster.Tick) (int32, error) {
 	l.tick = t
 	n, err := l.cluster.Step(ctx, t)
@@ -174,7 +174,7 @@ func (l *loop) pollingInterval() time.Duration {
 	return 30 * time.Second
 }
 
-// poll reads the triggers, lets the executor act, and notes when a trigger was active last.
+// poll reads the triggers, runs the executor, and records when a trigger was last active.
 func (l *loop) poll(ctx context.Context, workers int32) error {
 	key := runtimeclient.ObjectKeyFromObject(l.object)
 	deployment := new(apps.Deployment)

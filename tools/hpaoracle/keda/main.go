@@ -1,11 +1,11 @@
-// Command keda is KEDA's own executor and fallback, with Kubernetes' own horizontal controller, as an
-// autoscaler that replay asks line by line (docs/autoscaling.md, A program).
+// Command keda runs KEDA's executor and fallback with Kubernetes' horizontal controller, all unmodified. replay asks
+// it line by line for the number of workers (docs/autoscaling.md, A program).
 //
 //	GOWORK=off go build -C tools/hpaoracle -o ../../bin/kedaoracle ./keda
 //	replay trace TRACE --autoscale FILE     with command: bin/kedaoracle -manifest scaledobject.yaml
 //
-// A trigger's name is that of the metric in the HPA. Its metadata are metric (a fact of a tick),
-// threshold and activationThreshold. Read loop.go.
+// The name of a trigger is the name of the metric in the HPA. Its metadata are metric (a fact of a tick), threshold
+// and activationThreshold. Read loop.go.
 package main
 
 import (
