@@ -19,7 +19,7 @@ type Cache struct {
 
 // CachedBlocks are consecutive KV blocks of a sequence: its blocks From to To-1. The last block is evicted first.
 type CachedBlocks struct {
-	// Node is the prompt node with the last of these blocks, or the last of the Shared blocks. It is None if no
+	// Node is the prompt node with the last of these blocks, or the last of the Shared blocks. Node is None if no
 	// prompt has any of them.
 	Node     prompt.NodeID
 	From, To int32

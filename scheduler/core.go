@@ -52,12 +52,12 @@ type Core interface {
 	// Room returns the number of KV blocks without a holder, minus the blocks that queued requests need for their
 	// current tokens. The result can be negative. Room is called between passes. [Rooms]
 	Room() int
-	// Release releases the KV blocks that are kept for a request, last to first; prefixes stay cached. It returns
-	// false if there are none. Release is called between passes. [Keeps]
+	// Release releases the KV blocks that are kept for a request, last to first; prefixes stay cached. Release
+	// returns false if the worker keeps no such blocks. Release is called between passes. [Keeps]
 	Release(id sim.RequestID) bool
-	// NoteTransfer records that a KV cache of Pass.Pulls was read completely at the given instant. It is called on
-	// the decode worker and on the prefill worker, in the order of the instants. NoteTransfer may be called during a
-	// pass. [Pulls]
+	// NoteTransfer records that a KV cache of Pass.Pulls was read completely at the given instant. NoteTransfer is
+	// called on the decode worker and on the prefill worker, in the order of the instants. NoteTransfer may be called
+	// during a pass. [Pulls]
 	NoteTransfer(id sim.RequestID, at sim.Time)
 	// Nodes calls need for every prompt node with cached KV blocks, in unspecified order. Requests on the core are
 	// not counted. [Remembers]
@@ -98,8 +98,8 @@ const (
 // Has reports whether all bits of x are set.
 func (a Ability) Has(x Ability) bool { return a&x == x }
 
-// Base provides the methods for optional abilities to cores that embed it. It has none of the abilities: a core with
-// an ability overrides its method and Able.
+// Base provides the methods for optional abilities to cores that embed it. Base has none of the abilities: a core
+// with an ability overrides its method and Able.
 type Base struct{}
 
 // Able returns no ability.

@@ -18,7 +18,8 @@ const (
 	ByHead                      // eagle, mtp: reads the hidden states of the model
 )
 
-// DrawNumber returns a number from 0 to 1 that depends only on its arguments. It uses the finalizer of SplitMix64.
+// DrawNumber returns a number from 0 to 1 that depends only on its arguments. DrawNumber uses the finalizer of
+// SplitMix64.
 func DrawNumber(seed, request, place uint64) float64 {
 	x := seed*0x9e3779b97f4a7c15 + (request+1)*0xd6e8feb86659fd93 + place*0xa0761d6478bd642f
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9

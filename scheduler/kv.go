@@ -6,8 +6,8 @@ import "github.com/replay-llm/replay/sim/prompt"
 type Capture uint8
 
 const (
-	// CaptureNone reports nothing. It is for workers without a router that reads the changes (round robin, decode
-	// workers).
+	// CaptureNone reports nothing. CaptureNone is for workers without a router that reads the changes (round robin,
+	// decode workers).
 	CaptureNone Capture = iota
 	// CaptureResidency fills Pass.KV with the changes for a router's index.
 	CaptureResidency
@@ -18,8 +18,8 @@ const (
 // KVChange is a change of the cached part of one prompt node: exactly its first Blocks blocks are cached now; 0 means
 // none.
 //
-// The changes are complete if the parent of a cached block is always cached too. This is true if blocks are
-// identified by their content.
+// The changes are complete if the parent of a cached block is always cached too. A cached block always has a cached
+// parent if blocks are identified by their content.
 type KVChange struct {
 	Node   prompt.NodeID
 	Blocks int32

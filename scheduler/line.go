@@ -1,6 +1,6 @@
 package scheduler
 
-// Line is a double-ended queue of requests that wait for an engine. Its zero value is empty.
+// Line is a double-ended queue of requests that wait for an engine. The zero value of Line is empty.
 type Line[T comparable] struct {
 	items []T // items[first:] are in the queue
 	first int

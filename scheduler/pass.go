@@ -19,8 +19,8 @@ type Pass struct {
 	// Ends has the end of each pass if the passes of the run have different durations, all above 0. Ends is empty for
 	// all other runs.
 	Ends []sim.Time
-	// Nanos is the duration of each of the Count passes in ns, if the core has integer durations. Otherwise it is
-	// empty. If it is set, its values are used as inter-token latencies.
+	// Nanos is the duration of each of the Count passes in ns, if the core has integer durations. Nanos is empty for
+	// cores with durations that are not integers. If Nanos is set, its values are used as inter-token latencies.
 	Nanos []int64
 	// Decoding is the number of requests that gained a token in each pass and also in the pass before the run. Gap is
 	// an inter-token latency of these requests.
@@ -33,7 +33,7 @@ type Pass struct {
 	// Tokens is the number of tokens gained in each pass.
 	Tokens int
 	// Verified is the number of requests with drafts that the pass verified. Drafts is the number of these drafts,
-	// and Accepted the number of accepted drafts. They are 0 in runs of several passes.
+	// and Accepted the number of accepted drafts. Verified, Drafts and Accepted are 0 in runs of several passes.
 	Verified, Drafts, Accepted int
 	// Admitted lists the requests that were admitted in this pass, in order. The same request may be admitted again
 	// in a later pass. Admitted is empty for runs of several passes.
@@ -41,28 +41,29 @@ type Pass struct {
 	// Second lists the requests that gained their second token in the first
 	// pass of the run, at FirstEnd.
 	Second []sim.RequestID
-	// Marks lists first and last tokens at End, in the order in which the engine signals them. It is empty for runs
-	// of several passes.
+	// Marks lists first and last tokens at End, in the order in which the engine signals them. Marks is empty for
+	// runs of several passes.
 	Marks []Mark
 
-	// KV lists changes of cached blocks for the router's index, in order. It is empty unless the core captures
+	// KV lists changes of cached blocks for the router's index, in order. KV is empty unless the core captures
 	// residency.
 	KV []KVChange
-	// Events lists the same changes in the form that the engine would publish. It is empty unless the core captures
-	// events.
+	// Events lists the same changes in the form that the engine would publish. Events is empty unless the core
+	// captures events.
 	Events []KVEvent
 	// EventsLost is the number of events that the engine did not publish because its buffer was full.
 	EventsLost int
 	// KVAtEnd reports whether KV and Events become visible at End instead of Start.
 	KVAtEnd bool
 
-	// ToHost and FromHost are the numbers of tokens sent to and fetched from host memory. They are 0 for vLLM.
+	// ToHost and FromHost are the numbers of tokens sent to and fetched from host memory. ToHost and FromHost are 0
+	// for vLLM.
 	ToHost, FromHost int
 
 	// Preempted is the number of requests that were preempted in this pass.
 	Preempted int
-	// Aborted lists the requests that the engine aborted at Start, when it planned this pass or the next. It is empty
-	// for runs of several passes.
+	// Aborted lists the requests that the engine aborted at Start, when it planned this pass or the next. Aborted is
+	// empty for runs of several passes.
 	Aborted []Abort
 	// PrefillTokens is the number of prompt tokens computed in this pass.
 	PrefillTokens int
@@ -72,8 +73,8 @@ type Pass struct {
 	// must be called for it.
 	Pulls []Pull
 
-	// Waits reports whether the pass only waits. Such a pass ends early if a request arrives: the caller that submits
-	// the request calls EndWait. Waits is false for runs of several passes.
+	// Waits reports whether the pass only waits. A pass that only waits ends early if a request arrives: the caller
+	// that submits the request calls EndWait. Waits is false for runs of several passes.
 	Waits bool
 
 	// Blocked reports that there was no pass, because nothing can run yet. The core needs a call of Core.Release, a
@@ -216,20 +217,20 @@ type Mark struct {
 	Last    bool
 	// Tokens is the number of tokens of the request, including this one.
 	Tokens int
-	// Handoff is the time to send the KV cache to the decode worker, for the last token on a prefill worker. It is 0
-	// if the transfer takes no time.
+	// Handoff is the time to send the KV cache to the decode worker, for the last token on a prefill worker. Handoff
+	// is 0 if the transfer takes no time.
 	Handoff sim.Time
 }
 
-// Detail is the result of a pass for single requests, and the occupancy of the engine. It is filled if Pass.Detail is
-// set. Work and Lost are empty for a run of several passes.
+// Detail is the result of a pass for single requests, and the occupancy of the engine. Detail is filled if
+// Pass.Detail is set. Work and Lost are empty for a run of several passes.
 type Detail struct {
 	PrefillEnd sim.Time        // the start of the decode part of the first pass
 	Work       []Work          // requests that computed prompt tokens, in order
 	Lost       []sim.RequestID // requests that were preempted, in order
 	Resumed    []sim.RequestID // the requests of the inter-token latencies Pass.Gaps
 
-	// These counts are from the end of the pass.
+	// Running and Waiting are the counts at the end of the pass.
 	Running, Waiting int // requests
 	Blocks           int // KV blocks of the pool
 	Held, Cached     int // KV blocks in use by requests, and cached blocks without a holder

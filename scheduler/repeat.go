@@ -10,7 +10,7 @@ import (
 // d up to n times while t < until, rounded to float64 each time. The first pass always runs.
 //
 // Repeat returns the number of passes, the end of the last pass, and the common difference between the end and the
-// start of each pass. It stops early if this difference changes, and the caller then calls it again. Within one
+// start of each pass. Repeat stops early if this difference changes, and the caller then calls it again. Within one
 // binade the float64s are evenly spaced by u, so that t + d rounds to t + g for a fixed g. The difference can change
 // at the end of the binade, or if d is halfway between two multiples of u.
 func Repeat(start, d sim.Time, n int, until sim.Time) (count int, end, gap sim.Time) {

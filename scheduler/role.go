@@ -32,7 +32,7 @@ type Transfer struct {
 }
 
 // Delay returns the transfer time of a prompt's KV cache, computed in the reference's order of operations
-// (docs/rules/vllm.md "Handoff delay"). It is not rounded to nanoseconds.
+// (docs/rules/vllm.md "Handoff delay"). The delay is not rounded to nanoseconds.
 func (t Transfer) Delay(promptTokens int) sim.Time {
 	if t.GBPerSecond <= 0 || t.BytesPerToken == 0 {
 		return t.Latency

@@ -13,7 +13,7 @@ import (
 )
 
 // acceptType returns the JSON text of a key if it has the type kind, see isType. With Compat, other types are
-// ignored. Otherwise they are an error with the text want.
+// ignored. Without Compat, other types are an error with the text want.
 func (d *Decl) acceptType(key string, kind byte, want string) (string, bool) {
 	text := d.values[key]
 	if text == nil || !d.OK() || (d.strict && string(text) == "null") {

@@ -1,6 +1,6 @@
 // Package schema declares settings. A setting is declared once, by a call next to the field that it sets. The
 // declarations define the command-line flags, the reading of JSON objects and its errors, and the names in server
-// logs. They also define the lines of deployment files and the list of `replay settings`.
+// logs. The rows also define the lines of deployment files and the list of `replay settings`.
 //
 // Read schema.go, then read.go, object.go and flag.go.
 package schema
@@ -89,7 +89,8 @@ func (e *KeyError) Error() string {
 	return excerpt.Sprintf("%s is %s, %s", e.Key, e.Value, e.Rule)
 }
 
-// Decl is an object with declared settings. It either lists the rows, or reads the values and keeps the first error.
+// Decl is an object with declared settings. Decl either lists the rows, or reads the values and keeps the first
+// error.
 type Decl struct {
 	Compat bool // repeat the reference, which ignores values of a wrong type and rounds decimals differently
 	*state
@@ -363,8 +364,8 @@ func (r *Row) DefaultText() string {
 	return r.Preset()
 }
 
-// Meaning returns the description for the list of settings, or "". It adds a note to settings that the reference does
-// not have.
+// Meaning returns the description for the list of settings, or "". Meaning adds a note to settings that the reference
+// does not have.
 func (r *Row) Meaning() string {
 	text := r.Doc.Text
 	if text == "" {

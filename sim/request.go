@@ -24,8 +24,8 @@ type Request struct {
 	Line         int32 // line of the trace file, 0 when there is none
 	Priority     int32 // the lowest value is the most urgent; 0 if unset
 	Arrived      Time  // the time at which it becomes ready
-	// Draws is the key of the request for random draws. It is the same in all replays of a workload, for any order of
-	// arrivals. 0 means the ID.
+	// Draws is the key of the request for random draws. Draws is the same in all replays of a workload, for any order
+	// of arrivals. 0 means the ID.
 	Draws uint64
 	Local bool // a decode worker computes its prompt, although there are prefill workers
 }

@@ -1,5 +1,5 @@
-// Package sim defines the types that all other packages use: instants, ids and requests. It imports no package of the
-// project except prompt.
+// Package sim defines the types that all other packages use: instants, ids and requests. Package sim imports no
+// package of the project except prompt.
 //
 // Read time.go, then request.go, then rand.go.
 package sim

@@ -22,16 +22,16 @@ const NoSlot Slot = -1
 // without host memory.
 type Pool interface {
 	// Begin advances the pool to now, the start of the pass p, and completes the transfers that have ended by then.
-	// It returns the requests with all fetched blocks on the device, in order of their fetches. The caller puts these
-	// requests at the head of the queue.
+	// Begin returns the requests with all fetched blocks on the device, in order of their fetches. The caller puts
+	// these requests at the head of the queue.
 	Begin(now sim.Time, p *scheduler.Pass) (fetched []Slot)
 	// Cached returns how many of the first blocks of s are cached on the device.
 	Cached(s Slot) int
 	// Fetch starts to load the blocks of s that are in host memory and follow its cached blocks on the device. The
 	// request s is the head of the queue.
 	Fetch(s Slot) Fetching
-	// FromHost returns how many of the first tokens of s, which are cached, were fetched from host memory. It forgets
-	// fetched blocks after these tokens, because their tokens are computed again.
+	// FromHost returns how many of the first tokens of s, which are cached, were fetched from host memory. FromHost
+	// forgets fetched blocks after these tokens, because their tokens are computed again.
 	FromHost(s Slot, tokens int) int
 	// Release releases every block that s holds, last to first.
 	Release(s Slot)

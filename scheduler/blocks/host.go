@@ -9,7 +9,7 @@ import (
 // Host is host memory for the KV blocks of an engine: its blocks, the evictable blocks, and the transfers in both
 // directions.
 //
-// It evicts the oldest block that has no reader and no descendant in host memory.
+// Host evicts the oldest block that has no reader and no descendant in host memory.
 type Host struct {
 	Catalog *Catalog
 	blocks  int // capacity in blocks
@@ -21,7 +21,7 @@ type Host struct {
 	out    *scheduler.Pass // of the running pass
 }
 
-// NewHost returns empty host memory for blocks of n tokens. It appends its events to the pass if capture is
+// NewHost returns empty host memory for blocks of n tokens. The host appends its events to passes if capture is
 // CaptureEvents.
 func NewHost(cfg Offload, blockTokens int, capture scheduler.Capture) *Host {
 	if cfg.BatchBlocks <= 0 {
@@ -50,8 +50,8 @@ func (h *Host) Wants(b ID) bool {
 	return h.blocks > 0 && !k.inHost && !k.sending
 }
 
-// storeBlock makes b resident and evicts the oldest leaf if host memory is full. It stores nothing if b is resident
-// already or no block can be evicted.
+// storeBlock makes b resident and evicts the oldest leaf if host memory is full. storeBlock stores nothing if b is
+// resident already or no block can be evicted.
 func (h *Host) storeBlock(b ID) (evicted ID, ok bool) {
 	evicted = NoBlock
 	if h.Catalog.At(b).inHost {

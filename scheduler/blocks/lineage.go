@@ -6,7 +6,7 @@ import (
 	"github.com/replay-llm/replay/internal/heap"
 )
 
-// Lineage is the set of unused cached blocks. It evicts the oldest block without a cached descendant.
+// Lineage is the set of unused cached blocks. Lineage evicts the oldest block without a cached descendant.
 //
 // A list by age is not sufficient: a fetch releases a prefix first block first, so that a parent can be older than
 // its children.

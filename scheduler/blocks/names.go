@@ -60,8 +60,8 @@ func (n *Names) Own(id sim.RequestID, i int) uint64 {
 	return ownHash(id, i)
 }
 
-// Content returns the name of block i of a request by its content if the block belongs to a shared prompt. Otherwise
-// it returns the name from Own.
+// Content returns the name of block i of a request by its content if the block belongs to a shared prompt. If the
+// block belongs to an answer or a unique prompt, Content returns the name from Own.
 func (n *Names) Content(id sim.RequestID, i int) uint64 {
 	if s := n.sources[id]; s != nil && !s.prompt.Unique() && i < int(s.prompt.Blocks) {
 		return n.Path(s.prompt.Nodes, i)

@@ -50,9 +50,9 @@ func newTransfers(cfg Offload, blockTokens int) transfers {
 	}
 }
 
-// Begin starts the pass p at now and completes the transfers that have ended by then. It returns the places of the
-// blocks that were copied to the host, which their pool may reuse. It also returns the completed fetches in the order
-// of their start. The pool passes these fetches to Arrive, and calls Finish for each.
+// Begin starts the pass p at now and completes the transfers that have ended by then. Begin returns the places of the
+// blocks that were copied to the host, which their pool may reuse. Begin also returns the completed fetches in the
+// order of their start. The pool passes these fetches to Arrive, and calls Finish for each.
 func (h *Host) Begin(now sim.Time, p *scheduler.Pass) (copied []int32, fetched []Fetch) {
 	h.now, h.out = now, p
 	h.done = h.toHost.advance(now, h.done[:0])
@@ -132,8 +132,8 @@ func (h *Host) Fetch(s Slot, blocks []ID, places []int32) {
 	h.fetches = append(h.fetches, f)
 }
 
-// Arrive calls cache for each fetch that Begin returned. It returns the requests that waited for these fetches, in
-// order; the slice is valid until the next call.
+// Arrive calls cache for each fetch that Begin returned. Arrive returns the requests that waited for these fetches,
+// in order; the slice is valid until the next call.
 func (h *Host) Arrive(fetched []Fetch, cache func(*Fetch)) []Slot {
 	h.arrived = h.arrived[:0]
 	for i := range fetched {

@@ -19,7 +19,7 @@ type Config struct {
 	Told  bool         // passes report the changes of the cache to the router
 }
 
-// Core runs an Engine, one pass at a time, and keeps all records. It is a scheduler.Core.
+// Core runs an Engine, one pass at a time, and keeps all records. Core is a scheduler.Core.
 type Core struct {
 	scheduler.Base
 	cfg     Config
@@ -143,8 +143,8 @@ func (c *Core) Step(now, _ sim.Time, p *scheduler.Pass) error {
 // Cut has nothing to release: a Core runs one pass at a time.
 func (c *Core) Cut(*scheduler.Pass, int) {}
 
-// giveTokens adds a share to the planned pass. It admits a waiting request with its first hits blocks, which are
-// cached.
+// giveTokens adds a share to the planned pass. giveTokens admits a waiting request with its first hits blocks, which
+// are cached.
 func (c *Core) giveTokens(r *request, x share, hits int) {
 	if !r.runs {
 		c.waiting.Remove(r)

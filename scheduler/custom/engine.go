@@ -15,8 +15,8 @@ import (
 // Engine decides what the passes of one worker compute. Each worker has a separate engine, and engines must not share
 // mutable state: the order of calls among engines is unspecified.
 //
-// An engine must be deterministic: it must not depend on a clock, a goroutine or the order of a map. Otherwise two
-// replays of one trace differ.
+// An engine must be deterministic: it must not depend on a clock, a goroutine or the order of a map. Two replays of
+// one trace differ if an engine is not deterministic.
 type Engine interface {
 	// Plan decides what the pass that starts now computes, by calling the methods of p. The plan p is valid until
 	// Plan returns. Plan is called when a pass begins, if requests are on the worker. A plan without tokens requires
@@ -37,7 +37,7 @@ type Options struct {
 	Seed             uint64 // seed for random draws
 }
 
-// Request is the engine's view of a request on its worker. It is read-only: the core has separate records, and a
+// Request is the engine's view of a request on its worker. Request is read-only: the core has separate records, and a
 // write to Request affects only the engine.
 type Request struct {
 	ID       sim.RequestID // index in the order of arrivals at the cluster
@@ -55,9 +55,9 @@ type Request struct {
 	Preempted int // number of preemptions
 }
 
-// Left returns the number of tokens to compute before r gains its next token. This is the remaining prompt, 1 during
-// decode, or all tokens of prompt and answer after a preemption. Some tokens of a waiting request may be cached, see
-// Plan.Cached.
+// Left returns the number of tokens to compute before r gains its next token. The tokens are the remaining prompt, 1
+// during decode, or all tokens of prompt and answer after a preemption. Some tokens of a waiting request may be
+// cached, see Plan.Cached.
 func (r *Request) Left() int { return r.Input + r.Generated - r.Computed }
 
 // Decodes reports whether r runs and has only one token to compute before its next answer token.

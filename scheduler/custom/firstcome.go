@@ -27,8 +27,8 @@ func (e *FirstCome) Plan(p *Plan) {
 	}
 }
 
-// planRunning plans the tokens of running requests. It returns the number of requests that still run and the
-// remaining token budget. It also reports whether no request was preempted.
+// planRunning plans the tokens of running requests. planRunning returns the number of requests that still run and the
+// remaining token budget. planRunning also reports whether no request was preempted.
 func (e *FirstCome) planRunning(p *Plan) (count, budget int, ok bool) {
 	running := p.Running
 	budget = e.MaxBatchedTokens

@@ -101,8 +101,9 @@ func (p *Plan) Compute(id sim.RequestID, tokens int) {
 	}
 }
 
-// Preempt preempts a running request that has no tokens in this pass, and releases its KV blocks. Its cached blocks
-// stay cached until other requests need the blocks. The request moves to the front of the waiting requests.
+// Preempt preempts a running request that has no tokens in this pass, and releases its KV blocks. The cached blocks
+// of the request stay cached until other requests need the blocks. The request moves to the front of the waiting
+// requests.
 func (p *Plan) Preempt(id sim.RequestID) {
 	r := p.find(id)
 	if r == nil {

@@ -180,8 +180,8 @@ func isStateful(layer string) bool {
 	return layer != "full_attention" && layer != "sliding_attention" && layer != "chunked_attention" && layer != "attention"
 }
 
-// largestSize is the maximum for numbers of a configuration. It is far above any real model, and products of three
-// such numbers are still exact.
+// largestSize is the maximum for numbers of a configuration. largestSize is far above any real model, and products of
+// three such numbers are still exact.
 const largestSize = 100_000_000
 
 // checkSizes rejects numbers that are impossible for a model.

@@ -1,5 +1,5 @@
-// Package hardware contains public data of GPUs and models. It computes the memory of a model's weights and KV cache,
-// and the remaining memory of a GPU for KV blocks.
+// Package hardware contains public data of GPUs and models. Package hardware computes the memory of a model's weights
+// and KV cache, and the remaining memory of a GPU for KV blocks.
 //
 // A Fit is a model on a GPU with a parallelism and a precision. Budget reports how its memory is used. A model that
 // does not fit gives a *TooLargeError with the budget. Package timing computes pass times from the same values.

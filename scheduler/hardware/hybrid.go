@@ -2,8 +2,8 @@ package hardware
 
 import "math"
 
-// Indexer selects the tokens that latent attention attends to (DeepSeek sparse attention). It has a separate key for
-// each token and layer.
+// Indexer selects the tokens that latent attention attends to (DeepSeek sparse attention). The indexer has a separate
+// key for each token and layer.
 type Indexer struct {
 	Heads, HeadSize int
 	Chosen          int // maximum number of selected tokens
@@ -82,9 +82,9 @@ func (f *Fit) sequenceBytes() float64 {
 	return float64(tokens*blocks) * f.layerBytes() * f.stageShare(f.Model.KVLayers())
 }
 
-// ReadBytes returns the bytes that one GPU reads to compute one token after a sequence of the given length. They are
-// its KV cache and the state of linear layers. Sparse attention reads the keys of the indexer and the KV cache of the
-// selected tokens.
+// ReadBytes returns the bytes that one GPU reads to compute one token after a sequence of the given length. The bytes
+// are its KV cache and the state of linear layers. Sparse attention reads the keys of the indexer and the KV cache of
+// the selected tokens.
 func (f *Fit) ReadBytes(length int) float64 {
 	m := &f.Model
 	bytes := float64(length)*f.windowedBytes(min(float64(m.Window+f.MaxBatch)/float64(length), 1)) + f.StateBytes()

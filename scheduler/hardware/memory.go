@@ -105,8 +105,8 @@ func (f *Fit) liveBytesPerToken() float64 {
 	return f.windowedBytes(min(float64(f.Model.Window+f.BlockTokens)/float64(f.Live), 1)) + f.tokenState(f.Live)
 }
 
-// CacheBytesPerToken returns the bytes of a token in the KV cache of one GPU. It does not include state per sequence,
-// and does not depend on the length.
+// CacheBytesPerToken returns the bytes of a token in the KV cache of one GPU. CacheBytesPerToken does not include
+// state per sequence, and does not depend on the length.
 func (f *Fit) CacheBytesPerToken() float64 { return f.windowedBytes(1) }
 
 // windowedBytes returns the bytes per token if layers with a window keep the share kept of the tokens.
@@ -139,8 +139,8 @@ func (f *Fit) layerBytes() float64 {
 // stageShare returns how many of the given layers the largest stage has.
 func (f *Fit) stageShare(layers int) float64 { return math.Ceil(float64(layers) / float64(f.PP)) }
 
-// TransferBytes returns the bytes of KV cache per token on all GPUs together, without replicas. It is used for
-// transfers from prefill workers.
+// TransferBytes returns the bytes of KV cache per token on all GPUs together, without replicas. TransferBytes is used
+// for transfers from prefill workers.
 func (f *Fit) TransferBytes() int {
 	one := *f
 	one.TP, one.PP = 1, 1
@@ -165,8 +165,8 @@ func (f *Fit) LongestSequence() int {
 	return 32768
 }
 
-// Allowances for memory that no data sheet lists. They were set by servers that log their budget; docs/accuracy.md
-// lists the errors.
+// Allowances for memory that no data sheet lists. The allowances were fitted to servers that log their budget;
+// docs/accuracy.md lists the errors.
 const (
 	runtimeBytes    = 0.35 * GiB  // driver and libraries
 	linkedBytes     = 1.0 * GiB   // buffers between GPUs
@@ -240,7 +240,7 @@ func (e *TooLargeError) Error() string {
 	return text + ": it fits with no --tp up to 64"
 }
 
-// Check returns the budget. It returns a *TooLargeError if there is no room for the tokens of one pass, or for a
+// Check returns the budget. Check returns a *TooLargeError if there is no room for the tokens of one pass, or for a
 // sequence of MaxLength if it is set.
 func (f *Fit) Check() (Budget, error) {
 	longest := *f

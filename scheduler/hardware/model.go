@@ -32,8 +32,8 @@ type Model struct {
 }
 
 // PoolWindow returns the number of tokens that layers with a window attend to, without the computed token, if SGLang
-// has a separate pool for these layers of the model. It returns 0 for other models: in SGLang, all of their layers
-// keep all tokens.
+// has a separate pool for these layers of the model. PoolWindow returns 0 for other models: in SGLang, all of their
+// layers keep all tokens.
 func (m *Model) PoolWindow() int {
 	switch {
 	case m.WindowLayers == 0 || m.WindowLayers == m.Layers:

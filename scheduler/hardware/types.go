@@ -62,8 +62,8 @@ func (t Type) bits() float64 {
 // narrow reports whether activations also have this type in products.
 func (t Type) narrow() bool { return t == FP8 || t == FP8Block || t == INT8 || t == NVFP4 }
 
-// DtypeBits returns the bits per value of the named type, including its share of the scales. It returns 0 for auto,
-// the type of the checkpoint.
+// DtypeBits returns the bits per value of the named type, including its share of the scales. DtypeBits returns 0 for
+// auto, the type of the checkpoint.
 func DtypeBits(name string) (float64, error) {
 	t, err := parseType(name)
 	return t.bits(), err

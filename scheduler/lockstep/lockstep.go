@@ -33,8 +33,8 @@ type Rank interface {
 type Planner interface {
 	// Planned reports whether the next pass is planned.
 	Planned() bool
-	// Wait is called instead of Begin on a rank that does not take part in the next pass. It returns how long, in ms,
-	// the pass waits for this rank. End ends the pass.
+	// Wait is called instead of Begin on a rank that does not take part in the next pass. Wait returns how long, in
+	// ms, the pass waits for this rank. End ends the pass.
 	Wait(now sim.Time, p *scheduler.Pass) float64
 	// CopyTime returns how long, in ms, the current pass waits for copies of KV blocks.
 	CopyTime(now sim.Time) float64
@@ -157,8 +157,8 @@ func (c *Core) waitsUntil(now sim.Time) sim.Time {
 	return end
 }
 
-// beginPasses begins a pass on all ranks that can run. It returns the duration of the pass and its delay by ranks
-// that it waits for, in ms.
+// beginPasses begins a pass on all ranks that can run. beginPasses returns the duration of the pass and its delay by
+// ranks that it waits for, in ms.
 func (c *Core) beginPasses(now sim.Time, detail bool) (ms, delay float64, err error) {
 	planned, begun, did := c.isPlanned(), false, false
 	var all work

@@ -94,7 +94,7 @@ func TestCodesAreWithinHalfAStep(t *testing.T) {
 	}
 }
 
-// Damaged files cause errors. They neither cause a panic nor use more memory than the largest valid file.
+// Damaged files cause errors. Damaged files neither cause a panic nor use more memory than the largest valid file.
 func FuzzOpen(f *testing.F) {
 	f.Add(readFile(f, "l4"))
 	f.Add(readFile(f, "a100")[:4096])

@@ -110,7 +110,7 @@ type neighbour struct {
 	distance float64 // squared distance in binary logarithms
 }
 
-// neighbours returns the four nearest measured matrices with curves that cover m. It prefers matrices within
+// neighbours returns the four nearest measured matrices with curves that cover m. neighbours prefers matrices within
 // nearSite. If one side, for example the vocabulary, is larger than all measured matrices, only the other side must
 // be near. If there are no such matrices, it returns the nearest of all.
 func (q *product) neighbours(m, n, k int) ([nearest]neighbour, Source) {

@@ -17,9 +17,9 @@ type point [3]int
 // first returns the first used index of points: 0 with two key columns, 1 with one.
 func (g *grid) first() int { return 2 - min(2, g.table.form.columns-g.load.fixed) }
 
-// at returns the latency of a shape. It is a measured point, or interpolated linearly between neighbours, level by
-// level. If only one of two neighbours covers the shape, its latency is scaled by the bounds of the data sheet. A
-// shape outside of all curves uses the utilisation of the nearest points.
+// at returns the latency of a shape. The latency is a measured point, or interpolated linearly between neighbours,
+// level by level. If only one of two neighbours covers the shape, its latency is scaled by the bounds of the data
+// sheet. A shape outside of all curves uses the utilisation of the nearest points.
 func (g *grid) at(x point) Time {
 	if ms, source, ok := g.inside(g.span, g.first(), x); ok {
 		return Time{ms, source}

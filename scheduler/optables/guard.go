@@ -147,7 +147,8 @@ func (d *draft) guardGeneration(place int, older *Tables) {
 	}
 }
 
-// same returns the curve with key k, after words maps the indices of its texts. It returns -1 if there is none.
+// same returns the curve with key k, after words maps the indices of its texts. same returns -1 if there is no such
+// row.
 func (t *table) same(k key, words []int32) int {
 	for c := range t.form.texts {
 		if k[c] = words[k[c]]; k[c] < 0 {

@@ -48,8 +48,8 @@ func (t *Tables) LatentProduct(dtype string, post bool, tokens, heads int) Time 
 }
 
 // LatentModule returns the time of a whole block, from hidden state to output projection. With context, the block
-// computes prompts as in LatentContext, and otherwise one token per request as in LatentGeneration. It returns false
-// if no block was measured.
+// computes prompts as in LatentContext, and otherwise one token per request as in LatentGeneration. LatentModule
+// returns false if no block was measured.
 func (t *Tables) LatentModule(l Latent, context bool, batch, length, past int) (Time, bool) {
 	place, x, share := moduleGenerationTable, point{l.Heads, batch, length}, 1.0
 	if context {

@@ -15,7 +15,7 @@ const (
 	ownStep    = 0.0004
 )
 
-// Read reads the tables of a GPU from a directory with the layout of the wheel. It merges the engines and corrects
+// Read reads the tables of a GPU from a directory with the layout of the wheel. Read merges the engines and corrects
 // invalid rows.
 func Read(dir, gpu string) (*Tables, error) {
 	t, _, err := ReadGuarded(dir, gpu, Load)

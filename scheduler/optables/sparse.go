@@ -1,7 +1,7 @@
 package optables
 
-// Sparse describes a block of sparse latent attention (DSA), from hidden state to output projection. It attends only
-// to the tokens selected by an indexer.
+// Sparse describes a block of sparse latent attention (DSA), from hidden state to output projection. Sparse attention
+// attends only to the tokens selected by an indexer.
 type Sparse struct {
 	Architecture string // name in the tables
 	Heads        int

@@ -10,8 +10,9 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// RunCancel tests Cancel on the core that build makes. It cancels requests between passes in any state. All other
-// requests must gain all their tokens, and no block of the pool may be lost. If evictions take time, exact is false.
+// RunCancel tests Cancel on the core that build makes. RunCancel cancels requests between passes in any state. All
+// other requests must gain all their tokens, and no block of the pool may be lost. If evictions take time, exact is
+// false.
 func RunCancel(t *testing.T, exact bool, build func(Setup) scheduler.Core) {
 	const cases = 40
 	canceled := 0

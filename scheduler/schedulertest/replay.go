@@ -28,8 +28,8 @@ const (
 	Overshoot                  // any number of passes, cut at an arrival or at random
 )
 
-// Step is one pass of a core; a run of passes is a sequence of steps. Its Pass has no fields that depend on the
-// length of the run.
+// Step is one pass of a core; a run of passes is a sequence of steps. The Pass of a step has no fields that depend on
+// the length of the run.
 type Step struct {
 	scheduler.Pass
 	Latencies []sim.Time // inter-token latencies, ascending
@@ -59,7 +59,7 @@ func newReplayer(core scheduler.Core, arrivals []Arrival, s Stride) *replayer {
 	return &replayer{core: core, arrivals: arrivals, stride: s, coin: rand.New(rand.NewPCG(uint64(len(arrivals)), 7))}
 }
 
-// run runs passes until no request is left. It calls between before each pass and visit after each.
+// run runs passes until no request is left. run calls between before each pass and visit after each.
 func (r *replayer) run(between func() error, visit func(Step) error) error {
 	for passes := 0; passes <= maxPasses; passes += r.pass.Count {
 		r.submitArrived()

@@ -15,9 +15,9 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// RunTranscripts replays the transcripts in a folder of the caller, file by file, on cores from build. It compares
-// the results with the files. go test -rewrite writes the results to the files instead; read the difference before
-// you commit it.
+// RunTranscripts replays the transcripts in a folder of the caller, file by file, on cores from build. RunTranscripts
+// compares the results with the files. go test -rewrite writes the results to the files instead; read the difference
+// before you commit it.
 //
 // A transcript consists of prose, commands and their output. Each case has a sentence above it and starts a new
 // engine. The output of its commands is below the separator line.
@@ -43,7 +43,7 @@ import (
 //		decodes takes decode ms (2), one that does both takes both. What
 //		follows are arguments of the engine's own, which build reads.
 //	submit ID tokens=CxN[,CxN...] out=N
-//		queues a request. Its prompt is N tokens of content C, then perhaps
+//		queues a request. The prompt of the request is N tokens of content C, then perhaps
 //		more; prompts that begin with the same contents share their blocks.
 //		Only the last content may end inside a block.
 //	step [at=MS] [until=MS]

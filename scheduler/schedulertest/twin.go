@@ -6,7 +6,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Twin is embedded by simple reimplementations of a core. They run one pass at a time and support only Submit, Step
+// Twin is embedded by simple reimplementations of a core. Twins run one pass at a time and support only Submit, Step
 // and Load.
 type Twin struct{ scheduler.Base }
 

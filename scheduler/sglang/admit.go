@@ -73,7 +73,8 @@ func (c *Core) judge(b *budget) verdict {
 	return goOn
 }
 
-// planPrompts plans a batch of prompts and allocates its memory. It reports whether the batch has any prompt.
+// planPrompts plans a batch of prompts and allocates its memory. planPrompts reports whether the batch has any
+// prompt.
 func (c *Core) planPrompts(f *flight, p *scheduler.Pass) bool {
 	if len(c.batch.running) == 0 || c.Window > 0 || c.Priorities.Preempt {
 		c.queue.full = false
@@ -207,8 +208,8 @@ func (c *Core) admitRequest(r *request, b *budget, f *flight) verdict {
 	return c.judge(b)
 }
 
-// cutChunk cuts e, the remaining prompt, to the limit of the pass. It returns whether e may be admitted with host
-// tokens from host memory.
+// cutChunk cuts e, the remaining prompt, to the limit of the pass. cutChunk returns whether e may be admitted with
+// host tokens from host memory.
 func (c *Core) cutChunk(b *budget, f *flight, e *chunk, host int) verdict {
 	need := e.tokens + host + min(max(0, e.maxOut-e.out), c.ClipNewTokens) + c.PageTokens
 	if float64(need) >= c.memoryLeft(b) {

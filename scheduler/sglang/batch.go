@@ -29,8 +29,8 @@ type totals struct {
 	phase  []int32 // number of requests by the decode pass, modulo the page size, that needs a new page for their next token
 }
 
-// noteEnding finds the requests with a last token in one of the first passes decode passes. They stay in the list
-// until a decode pass is planned without them, or until that pass has ended.
+// noteEnding finds the requests with a last token in one of the first passes decode passes. Requests with a last
+// token in flight stay in the list until a decode pass is planned without them, or until that pass has ended.
 func (b *batch) noteEnding(passes int64) {
 	if b.core.Speculation != nil {
 		b.core.drafts.noteDraftsEnding()

@@ -9,8 +9,8 @@ import (
 
 var _ scheduler.Core = (*Core)(nil)
 
-// Cancel removes a request in any state. Its cached pages stay in the tree. A planned token of the request is
-// computed and discarded.
+// Cancel removes a request in any state. The cached pages of the request stay in the tree. A planned token of the
+// request is computed and discarded.
 func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
 	p.Reset(now)
 	p.KVAtEnd = true

@@ -17,7 +17,7 @@ func LongestPrompt(context, reserved int) int { return max(0, context-max(shortB
 // LongestSequence returns the maximum total length of a prompt and its answer on such an engine, in tokens.
 func LongestSequence(context int) int { return max(0, context-2) }
 
-// Fits returns the reason why a request can never run on an engine with the configuration c, even if it is idle. It
+// Fits returns the reason why a request can never run on an engine with the configuration c, even if it is idle. Fits
 // returns nil if the request can run, possibly with a shorter output.
 func Fits(c Config, input, output int) *scheduler.OversizeError {
 	pool := c.Pages * c.PageTokens

@@ -34,7 +34,7 @@ func listPolicies() []string {
 // ParsePolicy returns the policy with the given name, or FIFO if there is none.
 func ParsePolicy(name string) Policy { return Policy(max(0, slices.Index(listPolicies(), name))) }
 
-// Config is the configuration of one simulated SGLang engine. It has no defaults: every field is used unchanged.
+// Config is the configuration of one simulated SGLang engine. Config has no defaults: every field is used unchanged.
 // ChunkTokens must be a multiple of PageTokens, and LogInterval must be > 0.
 type Config struct {
 	Settings

@@ -182,7 +182,7 @@ func (c *Core) Step(now, until sim.Time, p *scheduler.Pass) error {
 	return c.End(p)
 }
 
-// Begin is the first half of Step. It is used if the caller determines the duration of a pass, for example with
+// Begin is the first half of Step. Begin is used if the caller determines the duration of a pass, for example with
 // several engines in lockstep. Begin plans the pass that starts at now and returns its work, which is valid until the
 // next Begin. The caller sets p.End and then calls End. If Begin returns no work, the pass is complete: it has
 // aborted requests, or waits for copies of host memory.

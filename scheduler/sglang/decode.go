@@ -17,13 +17,13 @@ type decoding struct {
 // endedOne is the remaining data of a request that has ended.
 type endedOne struct{ length, longest int }
 
-// receivesKV reports whether requests arrive with the KV cache of their prompts. This is the case on a decode worker
-// of one rank without windows, drafts, priorities and host memory.
+// receivesKV reports whether requests arrive with the KV cache of their prompts. Requests arrive with KV caches only
+// on a decode worker of one rank without windows, drafts, priorities and host memory.
 func (d *decoding) receivesKV() bool {
 	return d.core.Role == scheduler.Decode && !d.core.isRank && d.core.Window == 0 && d.core.Speculation == nil && !d.core.Priorities.On && d.core.tiers == nil
 }
 
-// takeIn admits requests with a received KV cache, each time before a pass is planned. It returns true if the
+// takeIn admits requests with a received KV cache, each time before a pass is planned. takeIn returns true if the
 // admission, or a pass still in progress, takes a separate pass.
 func (d *decoding) takeIn(now sim.Time, p *scheduler.Pass) (bool, error) {
 	d.core.openPass(now, p)
@@ -87,8 +87,8 @@ func (d *decoding) finishLost(now sim.Time, p *scheduler.Pass) (waits bool, err 
 	return true, nil
 }
 
-// lookAtQueues allocates memory for retracted requests, then for waiting requests, and starts as many as may run. It
-// reports whether a request started.
+// lookAtQueues allocates memory for retracted requests, then for waiting requests, and starts as many as may run.
+// lookAtQueues reports whether a request started.
 func (d *decoding) lookAtQueues(p *scheduler.Pass) bool {
 	if len(d.retracted) == 0 && d.core.queue.waiting.Len() == 0 && len(d.arrived) == 0 {
 		return false
@@ -100,8 +100,8 @@ func (d *decoding) lookAtQueues(p *scheduler.Pass) bool {
 	return d.seatArrived(p)
 }
 
-// resumeRetracted allocates memory for retracted requests, in order. It stops if the pool lacks the memory of the
-// next request and a reserve for each request.
+// resumeRetracted allocates memory for retracted requests, in order. resumeRetracted stops if the pool lacks the
+// memory of the next request and a reserve for each request.
 func (d *decoding) resumeRetracted() {
 	active, n := d.countActive(), 0
 	for _, r := range d.retracted {

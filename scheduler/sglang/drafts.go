@@ -36,9 +36,9 @@ func (s *Drafts) Depth() int {
 	return min(s.Steps, s.Tokens-1)
 }
 
-// reserve returns the additional tokens of pool memory per decoding request. They are for two passes, because one
-// pass may be in flight with unknown acceptance. With several tokens per page, each branch of a tree has separate
-// pages.
+// reserve returns the additional tokens of pool memory per decoding request. The additional tokens are for two
+// passes, because one pass may be in flight with unknown acceptance. With several tokens per page, each branch of a
+// tree has separate pages.
 func (s *Drafts) reserve(page int) int {
 	one := s.Steps * s.TopK
 	if page > 1 && s.TopK > 1 && s.Algorithm != scheduler.ByLookup {

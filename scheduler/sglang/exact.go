@@ -11,10 +11,10 @@ type stay struct {
 	held int // tokens that the request releases when it ends
 }
 
-// fitExactly cuts e, the remaining prompt, to the limit of the pass, and returns whether it may be admitted. It is
-// used without a cache, if requests use all their output tokens. A request is admitted if the pool then has enough
-// tokens each time a running or admitted request ends. An idle engine admits any request, because SGLang would wait
-// forever.
+// fitExactly cuts e, the remaining prompt, to the limit of the pass, and returns whether it may be admitted.
+// fitExactly is used without a cache, if requests use all their output tokens. A request is admitted if the pool then
+// has enough tokens each time a running or admitted request ends. An idle engine admits any request, because SGLang
+// would wait forever.
 func (c *Core) fitExactly(b *budget, f *flight, e *chunk) verdict {
 	input := c.pages.poolTokens(e.tokens) + c.PageTokens
 	free := c.pages.free - b.taken

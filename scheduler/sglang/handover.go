@@ -104,8 +104,8 @@ func (o *outbox) nextArrival() (at sim.Time, ok bool) {
 	return at, len(o.inFlight) > 0
 }
 
-// waitForArrival makes p a pass until the next pages are released, if no other work can be done. It returns false if
-// no transfer is in progress.
+// waitForArrival makes p a pass until the next pages are released, if no other work can be done. waitForArrival
+// returns false if no transfer is in progress.
 func (o *outbox) waitForArrival(p *scheduler.Pass) bool {
 	at, ok := o.nextArrival()
 	if !ok {

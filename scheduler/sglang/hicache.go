@@ -138,7 +138,8 @@ func (t *tiers) CopyNow(pages int) {
 	t.blocked = append(t.blocked, t.nanosOf(pages*t.core.PageTokens, t.ToHostGBPerSecond))
 }
 
-// submitWrites submits the queued copies. They begin when the pass in flight has ended, or at now if there is none.
+// submitWrites submits the queued copies. The copies begin when the pass in flight has ended, or at now if there is
+// none.
 func (t *tiers) submitWrites(now sim.Time, inFlight bool) {
 	if len(t.queue) == 0 {
 		return
@@ -165,7 +166,7 @@ func (t *tiers) newTransfer(all *[]transfer) *transfer {
 	return w
 }
 
-// timeWrites sets the ends of copies to the host that waited for a pass. They can begin at from.
+// timeWrites sets the ends of copies to the host that waited for a pass. Copies can begin at the instant from.
 func (t *tiers) timeWrites(from sim.Time) {
 	for i := range t.writes {
 		if w := &t.writes[i]; !w.known {
@@ -222,8 +223,8 @@ func (t *tiers) nextEnd(now sim.Time) (sim.Time, bool) {
 	return next, !math.IsInf(float64(next), 1)
 }
 
-// loadPrefix loads the part of r's prefix that is only in host memory, and evicts other nodes for it. It returns
-// false if it does not load: too few tokens are computed instead, and the pool may lack memory.
+// loadPrefix loads the part of r's prefix that is only in host memory, and evicts other nodes for it. loadPrefix
+// returns false without a load if there are fewer tokens than loadLeast, or if the pool lacks memory.
 func (t *tiers) loadPrefix(r *request, f *flight, tokens int) bool {
 	if tokens < loadLeast {
 		return false

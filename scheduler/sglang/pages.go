@@ -83,8 +83,9 @@ func (g *pages) cachePages(r *request) {
 	r.node, r.prot = n, k
 }
 
-// insertPages caches the first pages of r. It returns how many of them were cached before, and the node that ends
-// there. A new node is split at the end of the prompt, so that the answer can be evicted separately.
+// insertPages caches the first pages of r. insertPages returns how many of these pages were cached before, and the
+// node that ends after them. A new node is split at the end of the prompt, so that the answer can be evicted
+// separately.
 func (g *pages) insertPages(r *request, pages int32) (int32, int32) {
 	prompt := g.pagesOf(r.InputTokens)
 	if g.core.tiers != nil {

@@ -76,8 +76,8 @@ func (c *Core) mergePrompts() {
 	c.merging = c.merging[:0]
 }
 
-// planTokens plans a token for each running request and reports whether there is any work. It removes requests with
-// their last token in flight, and retracts requests if memory is short.
+// planTokens plans a token for each running request and reports whether there is any work. planTokens removes
+// requests with their last token in flight, and retracts requests if memory is short.
 func (c *Core) planTokens(f *flight, p *scheduler.Pass) bool {
 	c.batch.stopEnding()
 	if len(c.batch.running) == 0 {

@@ -44,7 +44,7 @@ func (u *queue) joinQueue(r *request) {
 }
 
 // preemptFor preempts running requests that are less urgent than r, the head of the queue, and reports whether it
-// did. It uses the need of r at its latest lookup. Before the first lookup it counts no prompt tokens.
+// did. preemptFor uses the need of r at its latest lookup. Before the first lookup it counts no prompt tokens.
 func (u *queue) preemptFor(r *request, b *budget) bool {
 	if !u.core.Priorities.Preempt {
 		return false

@@ -124,8 +124,8 @@ func (u *queue) rankOf(r *request) float64 {
 	return float64(u.counted.sum-r.queuedAt) / float64(r.InputTokens-cached)
 }
 
-// beginsAlike reports whether a request ahead of r begins with the same tokens. If not, it adds r to the requests
-// ahead.
+// beginsAlike reports whether a request ahead of r begins with the same tokens. If no request ahead begins with the
+// same tokens, beginsAlike adds r to the requests ahead.
 func (u *queue) beginsAlike(r *request) bool {
 	if u.ownPrompt(r.Request) < lpmShared {
 		return false // its output tokens are among the compared tokens
@@ -149,8 +149,8 @@ func (u *queue) beginsAlike(r *request) bool {
 	return false
 }
 
-// ownPrompt returns how many tokens of a prompt are known from its path. It is all tokens, or only the full pages if
-// tokens of an answer follow that was begun on another worker.
+// ownPrompt returns how many tokens of a prompt are known from its path. These are all tokens of the prompt, or only
+// the full pages if tokens of an answer follow that was begun on another worker.
 func (u *queue) ownPrompt(r *sim.Request) int {
 	if full := int(r.Prompt.Blocks) * u.core.PageTokens; r.InputTokens >= full+u.core.PageTokens {
 		return full

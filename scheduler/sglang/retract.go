@@ -39,7 +39,8 @@ func (c *Core) retractVictims(p *scheduler.Pass) {
 	c.ratio.estimate(len(c.batch.running), gained, asked)
 }
 
-// abortLast aborts the only running request, because its next token has no room. Its tokens in flight are lost.
+// abortLast aborts the only running request, because its next token has no room. The request's tokens in flight are
+// lost.
 func (c *Core) abortLast(p *scheduler.Pass) {
 	r := c.batch.running[0]
 	p.Aborted = append(p.Aborted, scheduler.Abort{Request: r.ID, Tokens: c.batch.gainedBy(r), Last: c.lastTokenOf(r), Reason: c.describeAbort(r)})

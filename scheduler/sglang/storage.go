@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Storage is the storage behind host memory. It has unlimited capacity.
+// Storage is the storage behind host memory. Storage has unlimited capacity.
 type Storage struct {
 	On                   bool
 	Policy               PrefetchPolicy

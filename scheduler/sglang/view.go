@@ -30,7 +30,7 @@ func (c *Core) describeWork(d *scheduler.Detail) {
 	}
 }
 
-// Snapshot returns a planner's view of the latest pass. It requires Config.Planner.
+// Snapshot returns a planner's view of the latest pass. Snapshot requires Config.Planner.
 func (c *Core) Snapshot(*scheduler.Pass) scheduler.Snapshot {
 	s := c.view
 	if c.partial != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/replay-llm/replay/scheduler/sglang/radix"
 )
 
-// windows is the second pool of a model with windows in some layers. It contains the tokens of the first pool that
-// these layers keep. All fields are zero if no layer has a window.
+// windows is the second pool of a model with windows in some layers. The second pool contains the tokens of the first
+// pool that these layers keep. All fields are zero if no layer has a window.
 type windows struct {
 	core       *Core
 	pool, free int // tokens, in whole pages
@@ -109,8 +109,8 @@ func (w *windows) keptTokens() int {
 	return w.core.pages.poolTokens(max(w.core.Window, w.core.PageTokens))
 }
 
-// slideChunks releases tokens before the windows of chunked prompts, on an engine without a cache. It releases tokens
-// only if no pass in flight can read them.
+// slideChunks releases tokens before the windows of chunked prompts, on an engine without a cache. slideChunks
+// releases tokens only if no pass in flight can read them.
 func (w *windows) slideChunks(f *flight) {
 	for i := range f.batch {
 		e := &f.batch[i]
@@ -197,8 +197,8 @@ func (w *windows) cachedPart(r *request, tokens int) (int, bool) {
 	return tokens, false
 }
 
-// insertWindowed caches the first tokens of r. It returns the node that ends there and how many tokens were cached
-// before. taken is the number of r's tokens in the second pool that now belong to the tree.
+// insertWindowed caches the first tokens of r. insertWindowed returns the node that ends there and how many tokens
+// were cached before. taken is the number of r's tokens in the second pool that now belong to the tree.
 func (w *windows) insertWindowed(r *request, tokens int) (n int32, before, taken int) {
 	m, n, t := w.tree.Insert(&r.seq, w.core.pages.pagesOf(tokens), w.core.pages.pagesOf(r.slid), w.core.pages.pagesOf(r.prot))
 	return n, int(m) * w.core.PageTokens, int(t) * w.core.PageTokens

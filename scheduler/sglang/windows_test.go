@@ -7,8 +7,8 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// A request needs room in the second pool for the tokens that it has there at the same time. Its error contains the
-// required size of the first pool.
+// A request needs room in the second pool for the tokens that it has there at the same time. The error for a request
+// that is too long contains the required size of the first pool.
 func TestFitsWindows(t *testing.T) {
 	for _, c := range []struct{ window, windowPages, in, out, blocks int }{
 		{0, 0, 500, 500, 0},

@@ -9,8 +9,8 @@ import (
 	"github.com/replay-llm/replay/scheduler/optables"
 )
 
-// Corrections are adjustments of the time of a pass in addition to its operators. They are a factor for passes with
-// prompts, additions for launches without graphs, and the host time between passes.
+// Corrections are adjustments of the time of a pass in addition to its operators. Corrections are a factor for passes
+// with prompts, additions for launches without graphs, and the host time between passes.
 type Corrections struct {
 	Prompts float64 // factor for passes with prompts
 	Prompt  float64 // ms added to passes with prompts, for launches outside of graphs

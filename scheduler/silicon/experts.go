@@ -38,7 +38,7 @@ func (c *Composer) addExperts(p *parts, x int, prompts bool) {
 // slower measurement is assumed to use the faster kernel, because releases adopt kernels of other engines.
 const slowKernel = 1.25
 
-// expertTime returns the time of a layer of experts for the given number of tokens. It is the time of the engine's
+// expertTime returns the time of a layer of experts for the given number of tokens. The time is that of the engine's
 // own kernel, or of the fastest engine's kernel if the own kernel is much slower or not measured.
 func (c *Composer) expertTime(x optables.Experts, tokens int) optables.Time {
 	x.Type = c.expertTypes[0]

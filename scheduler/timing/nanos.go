@@ -16,8 +16,8 @@ const (
 	nanosPerMs     = 1_000_000
 )
 
-// FromSeconds rounds the exact binary value of x times 10^9 to whole nanoseconds, to nearest, ties to even. It
-// returns an error for NaN, negative values and 2^64 seconds or more.
+// FromSeconds rounds the exact binary value of x times 10^9 to whole nanoseconds, to nearest, ties to even.
+// FromSeconds returns an error for NaN, negative values and 2^64 seconds or more.
 func FromSeconds(x float64) (Nanos, error) {
 	if !(x >= 0 && x < 0x1p64) {
 		return Nanos{}, fmt.Errorf("a duration of %v s, expected one from 0 to below 2^64 s", x)

@@ -6,8 +6,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Polynomial is the reference's default model. It was fitted to one GPU's profile, as polynomials of the prompt
-// tokens to compute and of the used share of the KV cache.
+// Polynomial is the reference's default model. Polynomial was fitted to one GPU's profile, as polynomials of the
+// prompt tokens to compute and of the used share of the KV cache.
 type Polynomial struct{}
 
 // ByContext returns false: times depend only on the KV cache in use.
@@ -37,8 +37,8 @@ func sharesOf(m Model) (p Polynomial, ok bool) {
 	return p, ok
 }
 
-// repeatShares implements Clock.Repeat for passes that only decode, with times divided by factor. It stops before the
-// first pass that needs the slow path of scaleTime.
+// repeatShares implements Clock.Repeat for passes that only decode, with times divided by factor. repeatShares stops
+// before the first pass that needs the slow path of scaleTime.
 func (p Polynomial) repeatShares(factor float64, s *Step, r *Run) {
 	from := len(r.Ends)
 	ends, nanos := slices.Grow(r.Ends, r.Most-from)[:r.Most], slices.Grow(r.Nanos, r.Most-from)[:r.Most]

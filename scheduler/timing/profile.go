@@ -46,8 +46,8 @@ type SlowServer struct {
 	Share  float64 `json:"slower"`
 }
 
-// Warmup is a single pause of a fresh server. It happens in the first pass in which at least Requests requests gain a
-// token.
+// Warmup is a single pause of a fresh server. The pause happens in the first pass in which at least Requests requests
+// gain a token.
 type Warmup struct {
 	Requests int     `json:"requests"`
 	Time     float64 `json:"time_s"`

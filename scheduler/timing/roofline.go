@@ -6,8 +6,8 @@ import (
 	"github.com/replay-llm/replay/scheduler/hardware"
 )
 
-// Roofline returns the profile of a model on GPUs from their data sheets, for use without measurements. It combines
-// the parts of hardware.Pass.
+// Roofline returns the profile of a model on GPUs from their data sheets, for use without measurements. Roofline
+// combines the parts of hardware.Pass.
 func Roofline(f *hardware.Fit) Profile {
 	p := f.Pass()
 	profile := Profile{

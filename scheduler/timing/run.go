@@ -93,8 +93,8 @@ func (c *Clock) timePass(s *Step, apart bool) (float64, error) {
 // scale converts times of a line: they are multiplied by unit to be in ns, and then divided by factor.
 type scale struct{ unit, factor float64 }
 
-// repeatDecodes implements Repeat for passes that only decode, with times on a line. It stops at the end of the line,
-// or before the first pass that needs the slow path of scaleTime.
+// repeatDecodes implements Repeat for passes that only decode, with times on a line. repeatDecodes stops at the end
+// of the line, or before the first pass that needs the slow path of scaleTime.
 func repeatDecodes(line *silicon.Line, by scale, s *Step, r *Run) {
 	from := len(r.Ends)
 	ends, nanos := slices.Grow(r.Ends, r.Most-from)[:r.Most], slices.Grow(r.Nanos, r.Most-from)[:r.Most]

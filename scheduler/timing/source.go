@@ -53,7 +53,7 @@ func BySheets(text string, f hardware.Fit) Source {
 }
 
 // ByOperators returns the source of pass times from measured operators of the same hardware, for an engine and its
-// release, for example vllm-0.33. It returns s if s has no hardware.
+// release, for example vllm-0.33. ByOperators returns s if s has no hardware.
 func (s Source) ByOperators(engine string) Source {
 	if s.fit == nil {
 		return s

@@ -21,7 +21,7 @@ type Step struct {
 	DecodeLength  int // total length of all Decodes, in tokens
 	Active        int // tokens of KV cache in use
 	Capacity      int // tokens of KV cache that fit in memory
-	// ByTokens makes Active follow DecodeLength, up to Capacity, in the passes of a Run. Otherwise Active is
+	// ByTokens makes Active follow DecodeLength, up to Capacity, in the passes of a Run. Without ByTokens, Active is
 	// constant.
 	ByTokens bool
 }

@@ -11,11 +11,11 @@ import "math"
 type Model interface {
 	// Prefill returns the time for batch prompts of isl tokens each, of which the first prefix tokens are cached.
 	Prefill(batch, isl, prefix int) float64
-	// Decode returns the time of one token for batch requests. Their KV cache uses active of capacity tokens, and
-	// each request has context tokens on average.
+	// Decode returns the time of one token for batch requests. The KV cache of the requests uses active of capacity
+	// tokens, and each request has context tokens on average.
 	Decode(batch, active, context, capacity int) float64
-	// ByContext reports whether Decode depends on context. If it does not, passes that differ only in context take
-	// the same time.
+	// ByContext reports whether Decode depends on context. If Decode does not depend on context, passes that differ
+	// only in context take the same time.
 	ByContext() bool
 }
 
@@ -24,19 +24,19 @@ type Clock struct {
 	Model         Model
 	Speedup       float64 // divides both parts; 0 and 1 change nothing
 	DecodeSpeedup float64 // divides the decode part in addition; 0 changes nothing
-	// DraftMs and DraftShare are the time of each token that a drafter proposes, for all requests together. It is
-	// DraftMs, divided by Speedup, plus DraftShare of the duration of the pass without drafts.
+	// DraftMs and DraftShare are the time of each token that a drafter proposes, for all requests together. The time
+	// is DraftMs, divided by Speedup, plus DraftShare of the duration of the pass without drafts.
 	DraftMs, DraftShare float64
 
 	latest apart
 }
 
-// Prefill returns the duration of a prefill part in ms. It returns an error if the time is 2^64 seconds or more.
+// Prefill returns the duration of a prefill part in ms. Prefill returns an error if the time is 2^64 seconds or more.
 func (c *Clock) Prefill(batch, isl, prefix int) (float64, error) {
 	return scaleTime(c.Model.Prefill(batch, isl, prefix), c.Speedup)
 }
 
-// Decode returns the duration of a decode part in ms. It returns an error under the same condition as Prefill.
+// Decode returns the duration of a decode part in ms. Decode returns an error under the same condition as Prefill.
 func (c *Clock) Decode(batch, active, context, capacity int) (float64, error) {
 	return scaleTime(c.Model.Decode(batch, active, context, capacity), float64(c.Speedup*c.DecodeSpeedup))
 }
@@ -58,7 +58,8 @@ func roundNanos(ns float64) (n int64, ok bool) {
 // leavesTimes reports whether division by a factor leaves times below 1 s unchanged.
 func leavesTimes(factor float64) bool { return factor == 1 || factor <= 0 }
 
-// divideNanos divides ns, less than a second, by a factor for which leavesTimes is false. It rounds like roundNanos.
+// divideNanos divides ns, less than a second, by a factor for which leavesTimes is false. divideNanos rounds like
+// roundNanos.
 func divideNanos(n int64, factor float64) (divided int64, ok bool) {
 	return roundNanos(float64(float64(float64(n)/1e9) / factor * nanosPerSecond))
 }

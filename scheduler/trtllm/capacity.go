@@ -6,8 +6,8 @@ type chosen struct {
 	paused []*request
 }
 
-// credit returns how many prefix blocks of r are held by other requests. It sets r.expect, the prompt tokens expected
-// in the cache.
+// credit returns how many prefix blocks of r are held by other requests. credit sets r.expect, the prompt tokens
+// expected in the cache.
 func (c *Core) credit(r *request) int {
 	r.expect = 0
 	if !c.CreditCapacity || !c.Reuse || r.state != inContext || !r.isFirstChunk() || r.blocks > 0 {

@@ -42,7 +42,7 @@ const (
 // chunkingNames returns the names of the chunking policies, from FirstCome on.
 func chunkingNames() []string { return []string{"FIRST_COME_FIRST_SERVED", "EQUAL_PROGRESS"} }
 
-// Config is the configuration of one simulated TensorRT-LLM engine. It has no defaults.
+// Config is the configuration of one simulated TensorRT-LLM engine. Config has no defaults.
 type Config struct {
 	Rules
 	Blocks      int // primary KV blocks, > 0

@@ -9,8 +9,8 @@ import (
 
 // A prefill worker keeps the KV blocks of a prompt until its transfer ends. The request leaves the active requests
 // with its first token. A decode worker allocates the blocks of transferred prompts before it admits other requests.
-// It delivers the first token before the first pass of the request; ranks in lockstep deliver it at the end of the
-// running pass.
+// The worker delivers the first token before the first pass of the request; ranks in lockstep deliver it at the end
+// of the running pass.
 
 // sent is a request that has left while its KV blocks are kept.
 type sent struct {
@@ -82,7 +82,7 @@ func (c *Core) waitForSent(p *scheduler.Pass) {
 }
 
 // admitArrived allocates blocks for prompts that were sent to this decode worker, in order, while there are enough.
-// It gives these requests their first tokens.
+// admitArrived gives these requests their first tokens.
 func (c *Core) admitArrived(p *scheduler.Pass) {
 	if c.Role != scheduler.Decode {
 		return

@@ -70,8 +70,8 @@ func (w *worker) expect(want ...string) {
 }
 
 // A decode worker delivers the first token of a prompt that was sent before the first pass, which computes the second
-// token. It reserves the blocks of the whole answer. The first request without enough blocks makes all later
-// requests wait.
+// token. The decode worker reserves the blocks of the whole answer. The first request without enough blocks makes all
+// later requests wait.
 func TestDecodeWorkerReserves(t *testing.T) {
 	w := newWorker(t, 6, func(c *Config) { c.Role = scheduler.Decode })
 	w.submit(8, 5) // 4 blocks

@@ -825,7 +825,7 @@ func (m *model) buffer(all []string) []string {
 	return all
 }
 
-// step runs one turn of the loop. It returns the result of the pass that ended in this turn, or nil if none ended.
+// step runs one turn of the loop. step returns the result of the pass that ended in this turn, or nil if none ended.
 func (m *model) step() *mLine {
 	m.turn++
 	for len(m.active) < m.c.MaxBatch {

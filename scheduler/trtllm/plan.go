@@ -6,8 +6,8 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// planPass plans a pass from the current state, and allocates its blocks. It returns true if the plan is empty and
-// should be repeated because it has paused requests.
+// planPass plans a pass from the current state, and allocates its blocks. planPass returns true if the plan is empty
+// and should be repeated because it has paused requests.
 func (c *Core) planPass(f *flight, p *scheduler.Pass) (again bool) {
 	f.clear()
 	c.pool.now = p.Start
@@ -76,7 +76,7 @@ func (c *Core) forget(r *request) {
 // recycle keeps the memory of a request for reuse.
 func (c *Core) recycle(r *request) { c.gone[0] = append(c.gone[0], r) }
 
-// launch allocates the blocks of a pass. It removes requests without enough blocks from the pass.
+// launch allocates the blocks of a pass. launch removes requests without enough blocks from the pass.
 func (c *Core) launch(f *flight) {
 	c.claimed = c.claimed[:0]
 	if c.Reuse && c.ClaimFirst && (len(f.ctx) > 1 || c.Host.Blocks > 0) { // a single request holds its prefix before it allocates blocks

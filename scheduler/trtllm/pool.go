@@ -53,8 +53,8 @@ type list struct{ first, last blockID }
 // links are the neighbors of a block in a list.
 type links struct{ older, newer blockID }
 
-// block is a number of consecutive KV blocks of a prompt node or of an answer, each with the same content. They are
-// held and released together. The struct fits in a cache line of 64 bytes.
+// block is a number of consecutive KV blocks of a prompt node or of an answer, each with the same content. All blocks
+// of a struct are held and released together. The struct fits in a cache line of 64 bytes.
 type block struct {
 	ref            int64 // content.ref; the next fields are also of the content
 	owner          int32
@@ -87,8 +87,8 @@ type siblings struct {
 	alike links // in its family, in the order of storing
 }
 
-// holding is a number of KV blocks that a request holds. If they were split later, the first of them are in the
-// before chain.
+// holding is a number of KV blocks that a request holds. If blocks of a holding were split later, the first of them
+// are in the before chain.
 type holding struct {
 	block blockID
 	n     int32
@@ -147,8 +147,8 @@ func shiftOf(n int) int {
 	return bits.TrailingZeros(uint(n))
 }
 
-// contentOf returns the content of block i of the first end tokens of r. It also returns how many blocks from i on
-// have this content.
+// contentOf returns the content of block i of the first end tokens of r. contentOf also returns how many blocks from
+// i on have this content.
 func (p *pool) contentOf(r *request, i, end int) (k content, n int) {
 	size := p.cfg.BlockTokens
 	start, most := i*size, end/size
@@ -260,7 +260,7 @@ func (p *pool) nextAlike(b blockID) blockID {
 }
 
 // match returns the child of parent with the longest common prefix with k, and the length of this prefix in tokens.
-// It returns noBlock if there is none.
+// match returns noBlock if no child has a common prefix.
 func (p *pool) match(parent blockID, k content) (best blockID, tokens int) {
 	if k.tokens() == 0 {
 		return noBlock, 0
@@ -789,9 +789,9 @@ func (p *pool) takeCopy(r *request, b blockID) {
 	p.setPriority(r.held[len(r.held)-1].block, priority, last)
 }
 
-// holdPrefix adds references of r to its cached full blocks, except the block of its last token. It returns the last
-// of them and their number of tokens. It holds none if one of them is in host memory, because loading this block
-// could evict later ones.
+// holdPrefix adds references of r to its cached full blocks, except the block of its last token. holdPrefix returns
+// the last of these blocks and their number of tokens. holdPrefix holds no block if any of them is in host memory,
+// because loading this block could evict later ones.
 func (p *pool) holdPrefix(r *request) (last blockID, tokens int) {
 	w := p.found(r)
 	n := min(w.all, (r.prompt-1)/p.cfg.BlockTokens)

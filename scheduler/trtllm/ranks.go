@@ -113,8 +113,8 @@ func (w *Ranks) spreadRequests() {
 	}
 }
 
-// letPrompts reports whether the ranks compute prompts in the next plan. This is the case if all ranks have prompts,
-// or if prompts have waited long enough.
+// letPrompts reports whether the ranks compute prompts in the next plan. Ranks compute prompts if all ranks have
+// prompts, or if prompts have waited long enough.
 func (w *Ranks) letPrompts() bool {
 	prompts, answers, full := 0, 0, false
 	for _, c := range w.ranks {

@@ -69,7 +69,7 @@ func (r *request) isStarted() bool {
 	return r.state == generating || r.state == retiring || r.state == inContext && !r.isFirstChunk()
 }
 
-// pause resets r to the state of a new request. Its answer so far becomes part of the prompt.
+// pause resets r to the state of a new request. The answer of r so far becomes part of the prompt.
 func (r *request) pause() {
 	g := r.known - r.prompt
 	r.left -= g

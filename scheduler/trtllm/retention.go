@@ -162,8 +162,8 @@ func (w *waiting) of(priority uint8) *list {
 	return &w.others[priority]
 }
 
-// front returns the queue with the next block to allocate. It is the usual queue if no other queue has a block, or if
-// unused blocks come first.
+// front returns the queue with the next block to allocate. The front queue is the usual queue if no other queue has a
+// block, or if unused blocks come first.
 func (w *waiting) front(fresh int) *list {
 	for i := w.least; i < len(w.others); i++ {
 		if i == DefaultPriority {

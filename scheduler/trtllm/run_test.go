@@ -113,7 +113,7 @@ func (x *twins) replay(arrivals []schedulertest.Arrival) error {
 	}
 }
 
-// step runs one core for a run of passes, which it cuts, and the other core for the same passes. It reports whether
+// step runs one core for a run of passes, which it cuts, and the other core for the same passes. step reports whether
 // nothing can run.
 func (x *twins) step(next sim.Time) (stuck bool, err error) {
 	until := next

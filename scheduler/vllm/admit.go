@@ -14,8 +14,8 @@ func (c *Core) planWaiting(p *pass) {
 	}
 }
 
-// admitHead admits the head of the queue and plans its first chunk if there is room for it. It returns false if
-// planWaiting must stop.
+// admitHead admits the head of the queue and plans its first chunk if there is room for it. admitHead returns false
+// if planWaiting must stop.
 func (c *Core) admitHead(p *pass) bool {
 	s := c.waiting.Front()
 	hits := c.pool.Cached(s)
@@ -25,7 +25,8 @@ func (c *Core) admitHead(p *pass) bool {
 	return c.admitRequest(p, s, hits, min(hits<<c.shift, c.findableTokens(&c.requests[s])))
 }
 
-// admitRequest admits s like admitHead. Its first hits blocks are cached; cached is their number of tokens to reuse.
+// admitRequest admits s like admitHead. The first hits blocks of s are cached; cached is their number of tokens to
+// reuse.
 func (c *Core) admitRequest(p *pass, s slot, hits, cached int) bool {
 	r := &c.requests[s]
 	want := r.target - cached

@@ -50,7 +50,7 @@ func (k *calm) clearBucket(at int64) {
 	k.marked[at/64] &^= 1 << (at % 64)
 }
 
-// removeLively removes s from lively. It searches from the end, because s is usually near the end.
+// removeLively removes s from lively. removeLively searches from the end, because s is usually near the end.
 func (k *calm) removeLively(s slot) {
 	for i := len(k.lively) - 1; i >= 0; i-- {
 		if k.lively[i] == s {

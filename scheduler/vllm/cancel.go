@@ -9,7 +9,8 @@ import (
 
 var _ scheduler.Core = (*Core)(nil)
 
-// Cancel removes a request in any state. It is also removed from the planned pass, which keeps its planned duration.
+// Cancel removes a request in any state. The request is also removed from the planned pass, which keeps its planned
+// duration.
 func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
 	p.Reset(now)
 	s, ok := c.findSlot(id)

@@ -3,8 +3,8 @@
 // tokens. A value of Rules selects the rules of a release. Package reference is a core with the rules of the
 // reference simulator, for the same Config.
 //
-// A request has no prefill and no decode state. Its target is the number of its tokens that are known or in flight. A
-// pass computes some of the missing tokens, and a request that reaches its target gains a token.
+// A request has no prefill and no decode state. The target of a request is the number of its tokens that are known or
+// in flight. A pass computes some of the missing tokens, and a request that reaches its target gains a token.
 //
 // Read package config, then core.go, request.go, plan.go, admit.go, package gate, deliver.go, calm.go and run.go. KV
 // blocks are in pool.go, with segments.go, layer.go and package segment for segments and device.go for single blocks.
@@ -168,7 +168,7 @@ type progress struct {
 	held    int  // number of kept requests and pending transfers after the latest pass
 }
 
-// Begin is the first half of Step. It is used if the caller determines the duration of a pass, for example with
+// Begin is the first half of Step. Begin is used if the caller determines the duration of a pass, for example with
 // several engines in lockstep. Begin plans the pass that starts at now and returns its work, which is valid until the
 // next Begin. The caller sets p.End and then calls End.
 func (c *Core) Begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error) {

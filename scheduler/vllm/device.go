@@ -23,8 +23,8 @@ const unnamed int64 = -1
 type block struct {
 	place   uint32 // position in the queue of blocks without holders
 	holders int32
-	// later and earlier are the neighbors in the ring of blocks with equal content, in order of naming. They are
-	// noBlock if there was no other block.
+	// later and earlier are the neighbors in the ring of blocks with equal content, in order of naming. later and
+	// earlier are noBlock if there was no other block.
 	later, earlier blockID
 	// key identifies the content of the block: a position in the prompt tree, a key of a single request (below
 	// unnamed), or unnamed.
@@ -214,8 +214,8 @@ func (p *device) letGoBlocks(all []blockID) {
 	}
 }
 
-// setKey names b, which contains block i of r, so that it can be found. It reports whether other blocks have the same
-// content.
+// setKey names b, which contains block i of r, so that it can be found. setKey reports whether other blocks have the
+// same content.
 func (p *device) setKey(r *request, i int, b blockID) (isCopy bool) {
 	key := p.keyOf(r, i)
 	if key >= 0 {

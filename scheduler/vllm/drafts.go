@@ -17,8 +17,8 @@ type drafts struct {
 	awake           sim.Time // end of the latest sleep
 }
 
-// speculation is the state of a request with speculative decoding. Its target counts drafts in flight as accepted, as
-// vLLM does until their pass has ended.
+// speculation is the state of a request with speculative decoding. The target of such a request counts drafts in
+// flight as accepted, as vLLM does until their pass has ended.
 type speculation struct {
 	draws    uint64 // key for the random draws of acceptance
 	drafts   int    // drafts proposed for its next pass; if 0, the drafts of a share are padding
@@ -54,8 +54,8 @@ func (d *drafts) recomputesHit() bool {
 	return d.core.cfg.Speculation != nil && d.core.cfg.Speculation.Method == scheduler.ByHead && !d.core.rules.HashAhead
 }
 
-// padsDrafts reports whether a request that is admitted with one token to compute gets padding drafts. This is the
-// case if all running requests verify the maximum number of drafts.
+// padsDrafts reports whether a request that is admitted with one token to compute gets padding drafts. Padding drafts
+// are added if all running requests verify the maximum number of drafts.
 func (d *drafts) padsDrafts(p *pass, cached int) bool {
 	s := d.core.cfg.Speculation
 	if s == nil || !d.core.rules.PadDrafts || p.ran == 0 && !(d.core.rules.PadAlone && cached > 0) {
@@ -76,8 +76,8 @@ func (d *drafts) padsTooFar(cached int) bool {
 }
 
 // wantsDrafts reports whether r, which the planned pass computes by x, may verify the drafts that are made after it.
-// It may not if x ends before the last known token. It also may not if x samples the last token of the answer, even
-// if all drafts in flight are rejected.
+// r may not verify drafts if x ends before the last known token. r also may not verify drafts if x samples the last
+// token of the answer, even if all drafts in flight are rejected.
 func (d *drafts) wantsDrafts(r *request, x *share) bool {
 	sure := r.given + 1
 	if int(x.target) > d.core.knownTokens(r) {
@@ -158,7 +158,7 @@ func (d *drafts) runEmptyPass(now sim.Time) error {
 	return err
 }
 
-// freeSlots ends a pass. It makes slots of ended requests available when no planned pass refers to them.
+// freeSlots ends a pass. freeSlots makes slots of ended requests available when no planned pass refers to them.
 func (d *drafts) freeSlots(now sim.Time) {
 	if d.left = 0; d.core.live == 0 && !d.core.next.isEmpty() {
 		d.left = now

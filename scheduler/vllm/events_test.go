@@ -13,8 +13,8 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// The blocks that a request stores in a pass are one event. This is also the case if some are copies, or if blocks of
-// another request precede them.
+// The blocks that a request stores in a pass are one event. Blocks are also one event if some are copies, or if
+// blocks of another request precede them.
 func TestEventsAreOfRequests(t *testing.T) {
 	tree := prompt.NewTree(16, 16, prompt.Options{})
 	core := build(t, vllm.Config{

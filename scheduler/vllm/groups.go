@@ -16,8 +16,8 @@ type grouping struct {
 
 func newGrouping(c *Core) grouping { return grouping{windows.NewLayout(c.cfg.Windows, c.shift), c} }
 
-// countNeeded returns the number of KV blocks that a request needs for its first blocks, of which hits are cached. It
-// is the larger of the blocks of all groups for chunk, and of the blocks for whole.
+// countNeeded returns the number of KV blocks that a request needs for its first blocks, of which hits are cached.
+// The number is the larger of the blocks of all groups for chunk, and of the blocks for whole.
 func (p *grouping) countNeeded(hits, chunk, whole int) int {
 	windowed := max(0, p.core.cfg.AdmittedBlocks(whole)-hits)
 	return max(p.All*(chunk-hits), p.Windows.Full*(whole-hits)+p.Windows.Groups*windowed)
@@ -158,7 +158,7 @@ func (p *grouped) holdHits(r *request, hits int) {
 }
 
 // takeBlocks allocates the missing blocks of the first blocks of r, group by group, and reports whether there were
-// enough. If not, it allocates none.
+// enough. If there are too few free blocks, takeBlocks allocates none.
 func (p *grouped) takeBlocks(r *request, blocks int) (enough bool) {
 	if (blocks-r.blocks)*p.All > p.free {
 		return false

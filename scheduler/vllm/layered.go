@@ -9,7 +9,7 @@ import (
 )
 
 // layered is the KV blocks of several groups of layers as segments, for engines without observers of single blocks.
-// It behaves like grouped.
+// layered behaves like grouped.
 type layered struct {
 	blocks.DeviceOnly
 	grouping
@@ -53,7 +53,7 @@ func (p *layered) holdHits(r *request, hits int) {
 }
 
 // takeBlocks allocates the missing blocks of the first blocks of r in all groups, and reports whether there were
-// enough. If not, it allocates none.
+// enough. If there are too few free blocks, takeBlocks allocates none.
 func (p *layered) takeBlocks(r *request, blocks int) (enough bool) {
 	n := (blocks - r.blocks) * p.All
 	if n > p.free {

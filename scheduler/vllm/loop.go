@@ -8,9 +8,9 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// loop is the loop of vLLM's EngineCore with a connector: it accepts arrivals and plans a pass. It waits for the end
-// of the oldest pass if two passes are in progress or nothing is left to plan. It sleeps after an iteration with an
-// empty plan, while requests or transfers are left.
+// loop is the loop of vLLM's EngineCore with a connector: it accepts arrivals and plans a pass. The loop waits for
+// the end of the oldest pass if two passes are in progress or nothing is left to plan. The loop sleeps after an
+// iteration with an empty plan, while requests or transfers are left.
 type loop struct {
 	queued   int      // number of passes in progress: Core.next and Core.after
 	executed bool     // the latest plan has work
@@ -50,8 +50,8 @@ func (k *connector) isBusy(without int) bool {
 	return k.core.live > 0 || pending > 0 || len(k.written) > 0 || len(k.Ended) > 0 && k.core.rules.EmptyPassIdle
 }
 
-// QuietUntil returns the instant, at most until, up to which no transfer ends. It returns 0 if a transfer starts with
-// the next pass.
+// QuietUntil returns the instant, at most until, up to which no transfer ends. QuietUntil returns 0 if a transfer
+// starts with the next pass.
 func (k *connector) QuietUntil(until sim.Time) sim.Time {
 	if until = k.Connector.QuietUntil(until); k.simple == nil {
 		return until
@@ -227,8 +227,8 @@ func (k *connector) endEmptyIteration(t sim.Time) sim.Time {
 	return k.takeOldest(t)
 }
 
-// takeOldest ends the oldest running pass, which has no tokens, in the iteration at t. It returns the start of the
-// next iteration.
+// takeOldest ends the oldest running pass, which has no tokens, in the iteration at t. takeOldest returns the start
+// of the next iteration.
 func (k *connector) takeOldest(t sim.Time) sim.Time {
 	c := k.core
 	f := c.next

@@ -17,8 +17,8 @@ type stock interface {
 	checkWith(c *connector)
 }
 
-// offloaded is a pool of KV blocks with a connector. It uses single blocks if a connector copies them or events are
-// captured, and segments with pulls alone.
+// offloaded is a pool of KV blocks with a connector. offloaded uses single blocks if a connector copies them or
+// events are captured, and segments with pulls alone.
 type offloaded struct {
 	stock
 	conn *connector

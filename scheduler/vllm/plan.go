@@ -57,7 +57,7 @@ type pass struct {
 	stripped int  // number of these that have left
 }
 
-// planPass plans the next pass. It records admissions and preemptions in out, the pass that starts now.
+// planPass plans the next pass. planPass records admissions and preemptions in out, the pass that starts now.
 func (c *Core) planPass(f *flight, out *scheduler.Pass) {
 	f.clear()
 	c.plans++

@@ -16,8 +16,8 @@ type pool interface {
 	hasRoom(r *request, hits, chunk, whole, free int) bool
 	// holdHits adds r, which holds no blocks, as a holder of its first hits blocks, which are cached.
 	holdHits(r *request, hits int)
-	// takeBlocks allocates the missing blocks of the first blocks of r and reports whether there were enough. If not,
-	// it allocates none or, without WholeAllocation, all free blocks.
+	// takeBlocks allocates the missing blocks of the first blocks of r and reports whether there were enough. If
+	// there are too few free blocks, takeBlocks allocates none or, without WholeAllocation, all free blocks.
 	takeBlocks(r *request, blocks int) (enough bool)
 	// nameBlocks names the first blocks of r, which holds them, so that they can be found.
 	nameBlocks(r *request, blocks int)

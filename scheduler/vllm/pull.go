@@ -67,7 +67,7 @@ func (k *connector) dropToken(s slot) {
 	}
 }
 
-// keepSent records that r has left with its last token. Its blocks are kept until they have been read.
+// keepSent records that r has left with its last token. The blocks of r are kept until they have been read.
 func (k *connector) keepSent(r *request) {
 	k.leave(r)
 	k.End(r.offload)

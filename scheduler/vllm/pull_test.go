@@ -76,8 +76,8 @@ func TestTransferOfTheOneBefore(t *testing.T) {
 	}
 }
 
-// In a step with two plans, the pull of the first plan begins immediately. This is the case even if the worker waits
-// for a store before the second plan, which preempts a request.
+// In a step with two plans, the pull of the first plan begins immediately. The pull begins then even if the worker
+// waits for a store before the second plan, which preempts a request.
 func TestPullBeginsWithItsOwnPlan(t *testing.T) {
 	cfg, tree := small(func(c *vllm.Config) {
 		c.Rules, c.Role, c.Pull, c.Blocks = releases.Rules024(), scheduler.Decode, true, 7

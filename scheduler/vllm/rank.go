@@ -88,18 +88,19 @@ func (r Rank) NapTime(left bool) int {
 	return 0
 }
 
-// CanWait reports whether the rank can delay a plan until the previous pass has ended. It cannot with host memory,
-// which requires two passes in flight.
+// CanWait reports whether the rank can delay a plan until the previous pass has ended. A rank cannot delay plans with
+// host memory, which requires two passes in flight.
 func (r Rank) CanWait() bool { return r.rules.TwoInFlight && r.conn == nil }
 
-// WaitToPlan controls whether the next pass is the only one in flight. If so, PlanLate plans the pass after it.
+// WaitToPlan controls whether the next pass is the only one in flight. If waits is set, PlanLate plans the pass after
+// it.
 func (r Rank) WaitToPlan(waits bool) { r.apart.waits = waits }
 
 // NoteSeats records the number of running requests before a pass is delivered.
 func (r Rank) NoteSeats() { r.apart.running = len(r.Core.running) }
 
-// PlanLate plans the next pass with the blocks and the running requests from before the latest pass was delivered. It
-// reports whether the plan has any work.
+// PlanLate plans the next pass with the blocks and the running requests from before the latest pass was delivered.
+// PlanLate reports whether the plan has any work.
 func (r Rank) PlanLate(out *scheduler.Pass) bool {
 	r.events.BeginPass(out)
 	r.apart.gone = r.apart.running - len(r.Core.running)

@@ -78,8 +78,8 @@ type runs struct {
 	passes, steps, cut, queued int
 }
 
-// Runs of passes, cut anywhere, equal the single passes. This is also the case for requests that wait in the queue
-// during a run, and for canceled requests.
+// Runs of passes, cut anywhere, equal the single passes. Runs also equal the single passes for requests that wait in
+// the queue during a run, and for canceled requests.
 func TestRuns(t *testing.T) {
 	cases := long.Cases(uint64(100), 400)
 	var all runs

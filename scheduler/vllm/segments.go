@@ -20,8 +20,8 @@ type segments struct {
 	tree  *prompt.Tree
 	store segment.Store
 	nodes probe.Table[prompt.NodeID, segment.Layer]
-	// blank is the number of free blocks that are allocated before all blocks of the queue. They were never used or,
-	// unless there is one queue for all blocks, released without a name.
+	// blank is the number of free blocks that are allocated before all blocks of the queue. Blank blocks were never
+	// used or, unless there is one queue for all blocks, released without a name.
 	blank    int
 	oneQueue bool
 	counted  bool         // changes of cached blocks are reported by node
@@ -211,8 +211,8 @@ func (p *segments) nameSpan(r *request, l *segment.Layer, of segment.Owner, span
 	r.holdings = append(r.holdings, segment.Holding{Segment: i, Blocks: span[1] - span[0]})
 }
 
-// extendLast adds blocks to the last segment of a layer, if r is its only holder and has no later blocks. It reports
-// whether it did.
+// extendLast adds blocks to the last segment of a layer, if r is its only holder and has no later blocks. extendLast
+// reports whether the last segment was extended.
 func (p *segments) extendLast(r *request, l *segment.Layer, span [2]int32) bool {
 	if l.Last == segment.None || len(r.holdings) == 0 {
 		return false

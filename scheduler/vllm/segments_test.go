@@ -145,7 +145,7 @@ func (w *sharing) run(t *testing.T, seed uint64) (preempted, reused int, err err
 	return preempted, reused, nil
 }
 
-// named returns the named blocks of a cache. It joins adjacent blocks that no request can find.
+// named returns the named blocks of a cache. named joins adjacent blocks that no request can find.
 func named(c *scheduler.Cache) (all []scheduler.CachedBlocks) {
 	for _, b := range c.Blocks {
 		n := len(all) - 1

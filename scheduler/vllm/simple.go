@@ -89,8 +89,8 @@ func (s *simple) countSteady(r *request) (computed, known int) {
 	return r.computed + int(n), c.knownTokens(r) + int(n-min(n, c.plans-1-c.calm.delivered))
 }
 
-// nameFilled names b if the planned pass fills it with answer tokens. Otherwise the plan that opens the next block
-// names it.
+// nameFilled names b if the planned pass fills it with answer tokens. If b is not filled yet, the plan that opens the
+// next block names it.
 func (s *simple) nameFilled(b blockID) {
 	c := s.conn.core
 	for _, at := range c.running {

@@ -12,7 +12,8 @@ import (
 )
 
 // twin is the literal twin of the core: it implements vLLM's rules as documented (docs/rules/vllm.md), reads every
-// running request in every plan, and has a list as pool. Its code is meant to be obviously right, not fast.
+// running request in every plan, and has a list as pool. The code of the twin is meant to be obviously right, not
+// fast.
 type twin struct {
 	schedulertest.Twin
 	cfg      vllm.Config

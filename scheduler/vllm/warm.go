@@ -98,7 +98,8 @@ func (p *segments) fill(all []scheduler.CachedBlocks) error {
 	return nil
 }
 
-// tryEviction evicts all blocks. It returns an error if a block would be evicted before a later block of its prompt.
+// tryEviction evicts all blocks. tryEviction returns an error if a block would be evicted before a later block of its
+// prompt.
 func (p *segments) tryEviction() error {
 	below := make(map[prompt.NodeID]int) // by node: number of child nodes with cached blocks
 	for n := range p.nodes.All() {

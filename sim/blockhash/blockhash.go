@@ -87,7 +87,7 @@ func Sequence(local []uint64) []uint64 {
 	return out
 }
 
-// Checksum returns the XXH3-64 of the concatenation of parts, with seed 0. It is for frames on a wire, not for
+// Checksum returns the XXH3-64 of the concatenation of parts, with seed 0. Checksum is for frames on a wire, not for
 // blocks.
 func Checksum(parts ...[]byte) uint64 {
 	var only []byte

@@ -27,8 +27,9 @@ type slot struct {
 }
 
 // NewForgetful returns an empty tree like NewTree, but Sweep forgets unneeded nodes. Engine blocks must divide trace
-// blocks. Its prompts are added one by one with Add, and it keeps no hash id longer than its node. Blocks have hashes
-// only with Options.Hashed. The id of a forgotten node may later be the id of another node, even of an ancestor.
+// blocks. Prompts are added one by one with Add, and the tree keeps no hash id longer than its node. Blocks have
+// hashes only with Options.Hashed. The id of a forgotten node may later be the id of another node, even of an
+// ancestor.
 func NewForgetful(traceTokens, blockTokens int, o Options) *Tree {
 	if traceTokens <= 0 || blockTokens <= 0 || traceTokens%blockTokens != 0 {
 		panic(fmt.Sprintf("prompt tree that forgets: blocks of %d and %d tokens, expected the second to divide the first", traceTokens, blockTokens))

@@ -3,7 +3,7 @@ package prompt
 import "slices"
 
 // AppendIDs appends to dst the hash ids that cover the given number of first blocks of the path to n, which has at
-// least as many. It does not support trees that forget, and unique prompts.
+// least as many. AppendIDs does not support trees that forget, and unique prompts.
 func (t *Tree) AppendIDs(dst []uint64, n NodeID, blocks int32) []uint64 {
 	tokens := int(blocks) * t.blockTokens
 	count := (tokens + t.traceTokens - 1) / t.traceTokens

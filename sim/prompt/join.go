@@ -8,8 +8,8 @@ import (
 // joiner builds a joined tree. A node is a longest run of engine blocks that occur only together: every prompt with
 // one of them has all.
 //
-// It is a radix tree that splits a node if a prompt diverges from it or ends in it. The lower half keeps the node's
-// number, so that the last node of a prompt does not change.
+// The joined tree is a radix tree that splits a node if a prompt diverges from it or ends in it. The lower half keeps
+// the node's number, so that the last node of a prompt does not change.
 //
 // Traces number their blocks in the order of first use, and prompts with common blocks are near each other. So the
 // table orders nodes by their first hash ids, one line of the processor's cache per range of ids. If that line is
@@ -102,7 +102,7 @@ func (j *joiner) commonEnd(n *joint, ids []uint64, blocks int) int {
 	return min(i*j.per, end)
 }
 
-// splitNode splits n, which is in the given slot of the table, before block at. It returns the new upper half.
+// splitNode splits n, which is in the given slot of the table, before block at. splitNode returns the new upper half.
 func (j *joiner) splitNode(n int32, slot int, at int32) int32 {
 	upper := j.addLeaf(j.nodes[n])
 	j.nodes[upper].end = at
@@ -175,8 +175,8 @@ func (t *Tree) addJoined(count int, source func(i int) (ids []uint64, tokens int
 	return &List{count: count, paths: t.paths, ends: last, blocks: blocks}
 }
 
-// numberNodes assigns ids to nodes in the order in which prompts first use them. It replaces the last node of each
-// prompt in last with the end of the prompt's path.
+// numberNodes assigns ids to nodes in the order in which prompts first use them. numberNodes replaces the last node
+// of each prompt in last with the end of the prompt's path.
 func (t *Tree) numberNodes(j *joiner, last []int32) {
 	ids := make([]NodeID, len(j.nodes)) // 1 + the id
 	t.parent = make([]NodeID, 0, len(j.nodes))

@@ -38,8 +38,8 @@ type Prompt struct {
 	// Blocks is the number of full engine blocks; the tokens after them fill no block. Node n has the blocks from
 	// Tree.Start(n) up to Tree.End(n).
 	Blocks int32
-	// Seed is > 0 if the prompt is unique: it shares no block with any other prompt. Its tokens are those of the
-	// synthetic request with index Seed - 1.
+	// Seed is > 0 if the prompt is unique: it shares no block with any other prompt. The tokens of a unique prompt
+	// are those of the synthetic request with index Seed - 1.
 	Seed int32
 }
 

@@ -103,8 +103,8 @@ func (s *straddle) intern() int32 {
 }
 
 // AddSynthetic interns the prompts of count synthetic requests of the given length. SyntheticToken draws their
-// tokens. Their blocks differ, except for rare pairs of prompts that begin alike if a block has at most two tokens.
-// Only such pairs get nodes; all other prompts are unique.
+// tokens. The blocks of synthetic prompts differ, except for rare pairs of prompts that begin alike if a block has at
+// most two tokens. Only such pairs get nodes; all other prompts are unique.
 func (t *Tree) AddSynthetic(count, tokens int) *List {
 	list := &List{count: count, alike: Prompt{Blocks: int32(tokens / t.blockTokens)}}
 	if t.blockTokens > 2 || tokens < t.blockTokens {

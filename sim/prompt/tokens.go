@@ -1,7 +1,7 @@
 package prompt
 
-// AppendTokens appends the given number of first tokens of p to dst: every token of a trace block is its hash id. It
-// does not support a joined tree, which does not know the tokens after the last full block.
+// AppendTokens appends the given number of first tokens of p to dst: every token of a trace block is its hash id.
+// AppendTokens does not support a joined tree, which does not know the tokens after the last full block.
 func (t *Tree) AppendTokens(p *Prompt, tokens int, dst []uint64) []uint64 {
 	if p.Unique() {
 		for i := range tokens {

@@ -10,7 +10,8 @@ import (
 // size.
 //
 // If the engine's block size divides the trace's block size, a node is one trace block and has PerNode engine blocks.
-// Otherwise engine blocks straddle trace blocks, and a node is one engine block.
+// If the engine's block size does not divide the trace's, engine blocks straddle trace blocks, and a node is one
+// engine block.
 //
 // In a joined tree a node is a longest run of full engine blocks that occur only together. Most prompts have one or
 // two nodes in a joined tree.
@@ -49,8 +50,8 @@ type edge struct {
 type Options struct {
 	// Wrap makes only the low 32 bits of a hash id count, as in the reference.
 	Wrap bool
-	// Joined makes the tree a joined one: all of its prompts are added with one call of AddAll. It has no effect if
-	// engine blocks straddle trace blocks.
+	// Joined makes the tree a joined one: all of its prompts are added with one call of AddAll. Joined has no effect
+	// if engine blocks straddle trace blocks.
 	Joined bool
 	// Hashed is true for real prompts: a hash id is the hash of its block's tokens, as LocalHash returns it. Trace
 	// and engine blocks then have the same size.
@@ -107,8 +108,8 @@ func (t *Tree) reserve(ids int) {
 	t.paths = slices.Grow(t.paths, ids)
 }
 
-// PerNode returns the number of engine blocks of every node. It returns 0 in a joined tree, because nodes differ in
-// size there.
+// PerNode returns the number of engine blocks of every node. PerNode returns 0 in a joined tree, because nodes differ
+// in size there.
 func (t *Tree) PerNode() int { return t.perNode }
 
 // Start returns the number of engine blocks before those of n.
@@ -228,8 +229,8 @@ type contents struct {
 	wide  map[uint64]int32 // number by id, for all other ids
 }
 
-// denseIDs is the size, in ids, up to which the table of small ids may grow in any case. It may also grow to 16 times
-// the number of ids.
+// denseIDs is the size, in ids, up to which the table of small ids may grow in any case. The table may also grow to
+// 16 times the number of ids.
 const denseIDs = 1 << 16
 
 func (c *contents) intern(id uint64) int32 {

@@ -79,8 +79,8 @@ func (w *Wheel) has(name string) bool {
 	return err == nil
 }
 
-// Find returns the path and the release of a table of an engine on a system. It prefers the engine's current release,
-// then the newest release before it. The path is "" if there is no such table.
+// Find returns the path and the release of a table of an engine on a system. Find prefers the engine's current
+// release, then the newest release before it. The path is "" if there is no such table.
 func (w *Wheel) Find(system, family, engine, table string) (name, release string) {
 	dir := path.Join("data", system, family, engine)
 	current := w.versions.current(system, engine)

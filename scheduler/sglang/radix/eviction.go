@@ -67,7 +67,7 @@ type Visit struct {
 	Prompt int32
 }
 
-// CountInsert records that v has inserted the path to node n. It does nothing under LRU.
+// CountInsert records that v has inserted the path to node n. CountInsert does nothing under LRU.
 func (t *Tree) CountInsert(n int32, v Visit) {
 	r := t.ranks
 	if r == nil || n == Root {

@@ -1,6 +1,6 @@
 package radix
 
-// Host is host memory behind the device memory of a tree. It stores copies of whole nodes.
+// Host is host memory behind the device memory of a tree. Host stores copies of whole nodes.
 //
 // A node with a copy stays in the tree when it is evicted from the device. On every path, nodes on the device come
 // before nodes that are only in host memory.
@@ -55,8 +55,8 @@ func (h *Host) addNode(n, parent int32) {
 	h.nodes[parent].children++
 }
 
-// splitNode initializes the data of up, the first part of the split node low. It reports whether both parts are only
-// in host memory.
+// splitNode initializes the data of up, the first part of the split node low. splitNode reports whether both parts
+// are only in host memory.
 func (h *Host) splitNode(up, low int32) bool {
 	for int(up) >= len(h.nodes) {
 		h.nodes = append(h.nodes, hostNode{})
@@ -171,7 +171,7 @@ func (h *Host) countWalk(n int32) {
 }
 
 // copyPath copies n and its ancestors without a copy to the host, the first ancestor first, as far as there is room.
-// It reports whether n is copied.
+// copyPath reports whether n is copied.
 func (h *Host) copyPath(n int32) bool {
 	if up := h.tree.At(n).Parent; up != Root && !h.nodes[up].copied && !h.copyPath(up) {
 		return false

@@ -44,7 +44,7 @@ func (h *Host) oldestLeaf() int32 {
 	return Root
 }
 
-// reserve allocates pages of host memory and evicts other pages if necessary. It returns false if it cannot free
+// reserve allocates pages of host memory and evicts other pages if necessary. reserve returns false if it cannot free
 // enough pages.
 func (h *Host) reserve(pages int) bool {
 	if short := pages - h.Free; short > 0 && h.evict(short) < short {
@@ -91,7 +91,8 @@ func (h *Host) dropNode(n, parent int32) {
 	h.nodes[parent].children--
 }
 
-// noteDouble adds n to the queue doubly if it is on the device and in host memory. Otherwise it voids the entry of n.
+// noteDouble adds n to the queue doubly if it is on the device and in host memory. If n is only in one of them,
+// noteDouble voids the entry of n.
 func (h *Host) noteDouble(n int32) {
 	if h.Walks > 0 {
 		return
@@ -106,8 +107,8 @@ func (h *Host) noteDouble(n int32) {
 	}
 }
 
-// evictDoubles frees copies of nodes that are on the device. It frees copies of nodes that the device would evict
-// next only in the end.
+// evictDoubles frees copies of nodes that are on the device. Copies of nodes that the device would evict next are
+// freed last.
 func (h *Host) evictDoubles(want int) int {
 	q, freed := &h.doubly, 0
 	for _, spare := range [...]bool{true, false} {
@@ -173,7 +174,7 @@ func (h *Host) leaveDevice(n int32) {
 	}
 }
 
-// dropBelow removes all descendants of n from the tree. They are only in host memory.
+// dropBelow removes all descendants of n from the tree. The descendants are only in host memory.
 func (h *Host) dropBelow(n int32) {
 	if h.nodes[n].children == 0 {
 		return

@@ -47,8 +47,8 @@ func (t *Tree) removeLeaf(n int32) {
 	t.LeafPages -= x.evictPages()
 }
 
-// oldestLeaf returns the evictable node with the lowest stamp, or the first node by the eviction policy. It returns
-// Root if no node is evictable. The entry of the node is then the first of its heap.
+// oldestLeaf returns the evictable node with the lowest stamp, or the first node by the eviction policy. oldestLeaf
+// returns Root if no node is evictable. The entry of the node is then the first of its heap.
 func (t *Tree) oldestLeaf() int32 {
 	if t.ranks != nil {
 		return t.ranks.first(t)

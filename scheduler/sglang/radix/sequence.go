@@ -16,8 +16,8 @@ type Sequence struct {
 	Owner sim.RequestID
 	// Prompt is the number of prompt tokens; generated tokens follow.
 	Prompt int32
-	// Pairs is 1 if a page is identified by its tokens and the next token. Such a page is full only if the next token
-	// is a prompt token. Otherwise Pairs is 0.
+	// Pairs is 1 if a page is identified by its tokens and the next token. A page identified by its next token, too,
+	// is full only if the next token is a prompt token. Pairs is 0 if a page is identified by its own tokens.
 	Pairs int32
 	// Next maps each of Nodes to a representative of all nodes that begin with the same token, if Pairs is 1 and pages
 	// straddle blocks of the trace; otherwise nil.
@@ -32,7 +32,7 @@ func NewSequence(r *sim.Request) Sequence {
 	}
 }
 
-// Key identifies a page together with its prefix, among pages with the same index. It consists of two bits for the
+// Key identifies a page together with its prefix, among pages with the same index. Key consists of two bits for the
 // kind of page and a non-negative number of 31 bits.
 type Key uint64
 

@@ -14,8 +14,8 @@ func (t *Tree) StoredPageOf(s *Sequence, i int32) StoredPage {
 // IsCopied reports whether n has a copy in host memory, which may be in progress. The root counts as copied.
 func (h *Host) IsCopied(n int32) bool { return n == Root || h.nodes[n].copied }
 
-// ReserveFetch reserves pages of host memory for data from storage, and evicts other pages if necessary. It returns
-// the number of reserved pages, or 0 if there are fewer than least.
+// ReserveFetch reserves pages of host memory for data from storage, and evicts other pages if necessary. ReserveFetch
+// returns the number of reserved pages, or 0 if there are fewer than least.
 func (h *Host) ReserveFetch(pages, least int) int {
 	if pages > h.Free {
 		h.evict(pages)

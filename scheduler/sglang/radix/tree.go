@@ -1,5 +1,5 @@
-// Package radix is the radix tree of the pages that a simulated SGLang engine caches. It supports SGLang's own rules
-// and the reference's, and FuzzTree compares it with a simple implementation.
+// Package radix is the radix tree of the pages that a simulated SGLang engine caches. Package radix supports SGLang's
+// own rules and the reference's, and FuzzTree compares it with a simple implementation.
 package radix
 
 import (
@@ -18,7 +18,7 @@ type Tree struct {
 	PerNode int32   // pages per prompt node
 	Watch   Watcher // nil: none
 	// StampSplits renews the stamps of both parts of a split node, as SGLang does; the first part becomes the
-	// younger. Otherwise both parts keep the stamp of the node.
+	// younger. Without StampSplits, both parts keep the stamp of the node.
 	StampSplits bool
 
 	windows  *Windows                   // nil: no layer has a window
@@ -60,7 +60,7 @@ type Watcher interface {
 	Removed(t *Tree, n, from int32)    // the pages of n starting at page from are about to be removed
 }
 
-// Root is the root node. It has no pages and is never locked or evicted.
+// Root is the root node. The root has no pages and is never locked or evicted.
 const Root = int32(0)
 
 // New returns an empty tree for prompts with nodes of perNode pages each.
@@ -91,8 +91,8 @@ func (n *Node) evictPages() int {
 // the page.
 func childKey(parent int32, page Key) uint64 { return uint64(parent)<<33 | uint64(page) }
 
-// child returns the child of a node that begins with a page. It returns Root, which is never a child, if there is
-// none.
+// child returns the child of a node that begins with a page. child returns Root, which is never a child, if there is
+// no such child.
 func (t *Tree) child(parent int32, page Key) int32 {
 	return *t.children.Get(childKey(parent, page))
 }
@@ -108,8 +108,8 @@ func (t *Tree) Tick() int64 {
 	return t.Clock
 }
 
-// Match finds the longest cached prefix of the first pages of s, and stamps its nodes. It returns the number of
-// cached pages and the node that ends there.
+// Match finds the longest cached prefix of the first pages of s, and stamps its nodes. Match returns the number of
+// cached pages and the node that ends after them.
 func (t *Tree) Match(s *Sequence, pages int32) (int32, int32) {
 	return t.walk(s, pages, t.Tick())
 }
@@ -133,9 +133,9 @@ func (t *Tree) walk(s *Sequence, pages int32, now int64) (int32, int32) {
 	return m, at
 }
 
-// step goes from node at, which ends at page from of s, to its next node for s, with a new tick. It returns this node
-// and the page at which it ends, or Root if there is none. The node is split where it differs from s or exceeds page
-// to.
+// step goes from node at, which ends at page from of s, to its next node for s, with a new tick. step returns this
+// node and the page at which it ends, or Root if there is no such node. The node is split where it differs from s or
+// exceeds page to.
 func (t *Tree) step(at int32, s *Sequence, from, to int32) (child, end int32) {
 	if child = t.child(at, s.KeyOf(from, t.PerNode)); child == Root {
 		return Root, from
@@ -149,7 +149,7 @@ func (t *Tree) step(at int32, s *Sequence, from, to int32) (child, end int32) {
 	return child, end
 }
 
-// Lookup returns how many of the first pages of s are cached. It does not change the tree.
+// Lookup returns how many of the first pages of s are cached. Lookup does not change the tree.
 func (t *Tree) Lookup(s *Sequence, pages int32) int32 {
 	at, m := Root, int32(0)
 	for m < pages {
@@ -167,7 +167,8 @@ func (t *Tree) Lookup(s *Sequence, pages int32) int32 {
 	return m
 }
 
-// Insert caches the first pages of s. It returns how many of them were cached before, and the node that ends there.
+// Insert caches the first pages of s. Insert returns how many of these pages were cached before, and the node that
+// ends after them.
 func (t *Tree) Insert(s *Sequence, pages int32) (int32, int32) {
 	if pages == 0 {
 		return 0, Root
@@ -320,7 +321,7 @@ func (t *Tree) Unlock(n int32) {
 	}
 }
 
-// Evict frees at least want pages, oldest leaf first, and returns the number of freed pages. It frees fewer pages
+// Evict frees at least want pages, oldest leaf first, and returns the number of freed pages. Evict frees fewer pages
 // only if no more are evictable.
 func (t *Tree) Evict(want int) int {
 	freed := 0

@@ -58,9 +58,9 @@ func (w *Windows) remove(n int32) {
 	w.nodes[x.prev].next, w.nodes[x.next].prev = x.next, x.prev
 }
 
-// Match finds the longest cached prefix of the first pages of s. It returns the number of usable pages, the node that
-// ends there, and the number of cached pages. Pages are usable up to a node if there is no tombstone within a window
-// before the end of this node, or none at all.
+// Match finds the longest cached prefix of the first pages of s. Match returns the number of usable pages, the node
+// that ends after them, and the number of cached pages. Pages are usable up to a node if there is no tombstone within
+// a window before the end of this node, or none at all.
 func (w *Windows) Match(s *Sequence, pages int32) (usable, best, cached int32) {
 	t := w.tree
 	now := t.Tick()
@@ -202,7 +202,7 @@ func (w *Windows) bury(n int32) {
 	w.freed += size
 }
 
-// Evict frees at least want pages of layers with a window, least recently used first. It returns how many pages of
+// Evict frees at least want pages of layers with a window, least recently used first. Evict returns how many pages of
 // other layers were evicted, because unlocked leaves are evicted as a whole.
 func (w *Windows) Evict(want int) (others int) {
 	done := w.freed + want

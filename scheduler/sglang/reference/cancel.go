@@ -9,7 +9,7 @@ import (
 
 var _ scheduler.Core = (*Core)(nil)
 
-// Cancel removes a request in any state. Its cached pages stay in the tree.
+// Cancel removes a request in any state. The cached pages of the request stay in the tree.
 func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
 	p.Reset(now)
 	p.KVAtEnd = true

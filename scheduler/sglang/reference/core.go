@@ -1,6 +1,6 @@
 // Package reference is the scheduler core of a simulated SGLang engine by the rules of the reference simulator, see
-// docs/rules/sglang.md. A pass in which running requests only gain a token does not update them. These passes are
-// counted, and the tokens are added to a request when another event changes it.
+// docs/rules/sglang.md. A pass in which running requests only gain a token does not update them. Passes without an
+// update are counted, and the tokens are added to a request when another event changes it.
 //
 // Read core.go, request.go, prefill.go, decode.go, retract.go, cancel.go and policy.go. Package radix is the cache,
 // and record.go and ledger.go report its changes to a router. snapshot.go is for planners and observers.
@@ -17,7 +17,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Core is the scheduler of one simulated SGLang engine. It implements scheduler.Core.
+// Core is the scheduler of one simulated SGLang engine. Core implements scheduler.Core.
 type Core struct {
 	scheduler.Base
 	sglang.Config

@@ -219,8 +219,8 @@ const (
 	maxPlaces = 1 << 28   // running requests
 )
 
-// walkTick returns the tick before the walks of the request at index place in a decode step. These walks are later
-// than all walks of earlier steps and places. A request makes fewer than eight walks in a step.
+// walkTick returns the tick before the walks of the request at index place in a decode step. The walks of a request
+// in a step are later than all walks of earlier steps and places. A request makes fewer than eight walks in a step.
 func walkTick(step int64, place int) int64 { return step<<32 | int64(place)<<3 }
 
 // lastWalkTick returns the tick of the last walk over the tree by a request that caches each page when it is full.

@@ -16,7 +16,7 @@ import (
 )
 
 // literal is the state of a literal implementation of the rules, with token slices instead of the counters of the
-// core. Its time depends on the number of tokens.
+// core. The run time of literal depends on the number of tokens.
 type literal struct {
 	schedulertest.Twin
 	sglang.Config

@@ -47,8 +47,8 @@ func (c *Core) rankOf(r *request) int {
 	return cached - lpmShared - 1
 }
 
-// beginsAlike reports whether a request ahead of r begins with the same tokens. If not, it adds r to the requests
-// ahead.
+// beginsAlike reports whether a request ahead of r begins with the same tokens. If no request ahead begins with the
+// same tokens, beginsAlike adds r to the requests ahead.
 func (c *Core) beginsAlike(r *request) bool {
 	i := c.pagesOf(lpmShared + c.PageTokens - 1)
 	if c.pagesOf(r.length()) < i {

@@ -72,16 +72,16 @@ func (c *Core) fillBatch(p *scheduler.Pass) {
 	}
 }
 
-// isHeadBlocked reports whether the head of the queue certainly has too little memory. It avoids the exact reserve,
-// which is a sum over all running requests in order.
+// isHeadBlocked reports whether the head of the queue certainly has too little memory. isHeadBlocked avoids the exact
+// reserve, which is a sum over all running requests in order.
 func (c *Core) isHeadBlocked() bool {
 	if len(c.running) == 0 || c.starved {
 		return false
 	}
 	r := c.waiting.Front()
 	need := c.neededTokens(r, r.length()-r.stored)
-	// The reserve is a sum of rounded products. Its error is at most one rounding per request and one more for the
-	// product.
+	// The reserve is a sum of rounded products. The error of the reserve is at most one rounding per request and one
+	// more for the product.
 	spare := float64(c.spareTokens(c.evictableTokens()))
 	reserve := float64(float64(c.totals.reserve) * c.ratio.now)
 	doubt := float64((float64(max(reserve, -reserve)*float64(len(c.running)+4)) + spare) * 0x1p-51)
@@ -141,8 +141,8 @@ func (c *Core) unlockPrefix(r *request) {
 	r.node, r.prot = radix.Root, 0
 }
 
-// allocChunk makes room for e, looks up its cached part, and allocates memory for the remaining tokens. It returns
-// false if there is no room.
+// allocChunk makes room for e, looks up its cached part, and allocates memory for the remaining tokens. allocChunk
+// returns false if there is no room.
 func (c *Core) allocChunk(e *chunk) bool {
 	r := e.request
 	end := r.stored + e.tokens

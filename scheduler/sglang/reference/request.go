@@ -28,8 +28,8 @@ type request struct {
 	gone    bool  // it was subtracted from the totals, and will be removed from the running requests
 	joined  int64 // decode step after which it started to run
 	clipped bool  // its remaining output is larger than ClipNewTokens
-	// growing is true once it caches its pages in decode. Its pages after prot are not in the tree yet, but count as
-	// cached.
+	// growing is true once it caches its pages in decode. The pages of a growing request after prot are not in the
+	// tree yet, but count as cached.
 	growing bool
 	// stamped is the tick of its last walk over the tree, as of decode step stampedAt. Ticks of later walks are
 	// computed from its index.

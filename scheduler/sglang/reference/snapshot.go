@@ -22,7 +22,7 @@ func (c *Core) keepView() {
 	}
 }
 
-// Snapshot returns a planner's view of the latest pass. It requires Config.Planner.
+// Snapshot returns a planner's view of the latest pass. Snapshot requires Config.Planner.
 func (c *Core) Snapshot(*scheduler.Pass) scheduler.Snapshot {
 	s := c.view
 	for _, r := range c.waiting.All() {

@@ -15,8 +15,8 @@ func (c *Config) AdmittedBlocks(whole int) int {
 	return min(whole, c.Windows.MostBlocks(tokens, c.BlockTokens))
 }
 
-// groupBlocks returns the blocks that a request without competition needs at once in all groups. It needs need blocks
-// in each group without windows; prompt is the number of blocks of its prompt.
+// groupBlocks returns the blocks that a request without competition needs at once in all groups. The request needs
+// need blocks in each group without windows; prompt is the number of blocks of its prompt.
 func (c *Config) groupBlocks(need, prompt int) int {
 	w := &c.Windows
 	if !w.Given() {

@@ -60,8 +60,8 @@ type Config struct {
 	Capture scheduler.Capture
 	Planner bool           // record the data that Snapshot returns, and run one pass per step
 	Offload blocks.Offload // host memory for KV blocks
-	// SimpleHost manages host memory like vLLM's SimpleCPUOffloadConnector. It is used with Offload only. It is not
-	// supported by the reference's rules, with Speculation or Windows, or on data-parallel ranks.
+	// SimpleHost manages host memory like vLLM's SimpleCPUOffloadConnector. SimpleHost is used with Offload only.
+	// SimpleHost is not supported by the reference's rules, with Speculation or Windows, or on data-parallel ranks.
 	SimpleHost bool
 	// RankedHost manages host memory like the connector of vLLM 0.33; otherwise it is managed like in 0.24. Blocks of
 	// a request are evicted by the time the request ended, its last block first. Loads begin after a pass, and a

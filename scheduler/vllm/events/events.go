@@ -16,7 +16,7 @@ type Log struct {
 	Out   *scheduler.Pass              // the current pass
 	last  sim.RequestID                // request of the block that was stored last
 	// copies counts the blocks with the same content if names depend on the next token, too. Hashes in events do not
-	// depend on it. Otherwise copies is nil.
+	// depend on it. If names do not depend on the next token, copies is nil.
 	copies map[uint64]int32
 }
 
@@ -98,8 +98,8 @@ func (e *Log) NoteStored(r Request, i int, isCopy bool) {
 	e.appendStored(r.ID, h, isCopy)
 }
 
-// appendStored records a stored block. It is appended to the previous event if that ends with the previous block of
-// the same request.
+// appendStored records a stored block. The block is appended to the previous event if that ends with the previous
+// block of the same request.
 func (e *Log) appendStored(of sim.RequestID, b blocks.Hashes, isCopy bool) {
 	if e.names == nil {
 		return

@@ -36,7 +36,7 @@ type Connector struct {
 	hashes      map[Key]blocks.Hashes // hashes of blocks in host memory, if events are captured
 }
 
-// Request is the connector's data of a request. It may remain after the request has ended.
+// Request is the connector's data of a request. The data may remain after the request has ended.
 type Request struct {
 	User
 	ID         sim.RequestID
@@ -221,7 +221,7 @@ func (c *Connector) flush(j *Job) {
 	}
 }
 
-// Offer offers the blocks of r up to end that were not offered yet to host memory. It returns the store, or nil if
+// Offer offers the blocks of r up to end that were not offered yet to host memory. Offer returns the store, or nil if
 // nothing is stored.
 func (c *Connector) Offer(r *Request, end int) *Job {
 	if end <= r.Next {
@@ -338,8 +338,8 @@ func (c *Connector) unwatchStore(j *Job) {
 	}
 }
 
-// QuietUntil returns the first instant, at most until, at which a transfer ends. It returns 0 if a transfer begins
-// with the next pass.
+// QuietUntil returns the first instant, at most until, at which a transfer ends. QuietUntil returns 0 if a transfer
+// begins with the next pass.
 func (c *Connector) QuietUntil(until sim.Time) sim.Time {
 	if len(c.unsubmitted)+len(c.planned)+len(c.loads) > 0 {
 		return 0

@@ -58,7 +58,8 @@ func (m *Memory) drop(b id) {
 	m.free = append(m.free, b)
 }
 
-// cut splits b, so that one extent begins with the key from and has at most that many blocks. It returns that extent.
+// cut splits b, so that one extent begins with the key from and has at most that many blocks. cut returns that
+// extent.
 func (m *Memory) cut(b id, from Key, blocks int32) id {
 	if m.all[b].key < from {
 		b = m.split(b, from)

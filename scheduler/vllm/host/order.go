@@ -124,7 +124,7 @@ func (m *Memory) moveLast(b id) {
 	m.join(b)
 }
 
-// End ends u. Its blocks that are still in host memory move to the end of the order, the last block of its list
+// End ends u. The blocks of u that are still in host memory move to the end of the order, the last block of its list
 // first.
 func (m *Memory) End(u *User) {
 	if u.mark == 0 {
@@ -151,8 +151,8 @@ type run struct{ from, end int32 }
 // runs is a set of indices as a sorted list of ranges.
 type runs []run
 
-// addNext adds the first range of indices from `from` up to end that are missing in the set. It returns the bounds of
-// that range, which are equal if no index is missing.
+// addNext adds the first range of indices from `from` up to end that are missing in the set. addNext returns the
+// bounds of that range, which are equal if no index is missing.
 func (s *runs) addNext(from, end int32) (first, last int32) {
 	all, i := *s, 0
 	for i < len(all) && all[i].end < from {

@@ -1,6 +1,6 @@
-// Package layers manages the KV blocks of several groups of layers as segments. It records the blocks that requests
-// find and hold in each group, and the blocks that windows have passed. The caller counts free blocks and blocks
-// without a name.
+// Package layers manages the KV blocks of several groups of layers as segments. The pool records the blocks that
+// requests find and hold in each group, and the blocks that windows have passed. The caller counts free blocks and
+// blocks without a name.
 package layers
 
 import (
@@ -19,8 +19,8 @@ type Pool struct {
 	windows.Layout
 	tree  *prompt.Tree
 	lists segment.Lists
-	// blank is the number of free blocks that are allocated before all blocks in the queue. They were never used or,
-	// without oneQueue, were released without a name.
+	// blank is the number of free blocks that are allocated before all blocks in the queue. Blank blocks were never
+	// used or, without oneQueue, were released without a name.
 	blank    int
 	oneQueue bool
 	latest   lookup
@@ -154,7 +154,8 @@ func (p *Pool) findCached(q *Sequence, most int) int {
 }
 
 // lacksWindow returns -1 if groups with windows have cached all blocks that the token after the first n blocks of q
-// attends to. Otherwise it returns the highest number of blocks, below n, for which they may have.
+// attends to. If blocks are missing, lacksWindow returns the highest number of blocks, below n, for which they may
+// have.
 func (p *Pool) lacksWindow(q *Sequence, n int) int {
 	from := max(0, n-(p.Windows.Tokens-1+1<<p.Shift-1)>>p.Shift)
 	for g := p.From; g < p.To; g++ {
@@ -206,7 +207,7 @@ func (p *Pool) Hold(q *Sequence, passed, hits int) (idle int) {
 	return idle
 }
 
-// Take allocates n blocks. It returns how many of them were cached, and reports changes to out.
+// Take allocates n blocks. Take returns how many of the blocks were cached, and reports changes to out.
 func (p *Pool) Take(n int, out *scheduler.Pass) (cached int) {
 	blank := min(n, p.blank)
 	p.blank -= blank
@@ -279,7 +280,7 @@ func (p *Pool) Drop(q *Sequence, from, n, named int) (free, cached int) {
 	return free + cached, cached
 }
 
-// Release removes q as a holder of all its blocks, group by group, last to first. It returns the same numbers as
+// Release removes q as a holder of all its blocks, group by group, last to first. Release returns the same numbers as
 // Drop.
 func (p *Pool) Release(q *Sequence, passed, blocks, named int) (free, cached int) {
 	for g := range q.held {
@@ -290,7 +291,7 @@ func (p *Pool) Release(q *Sequence, passed, blocks, named int) (free, cached int
 	return free + cached, cached
 }
 
-// freeUnnamed releases n blocks without a name, if n is positive. It returns how many blocks it released.
+// freeUnnamed releases n blocks without a name, if n is positive. freeUnnamed returns how many blocks it released.
 func (p *Pool) freeUnnamed(n int) int {
 	switch {
 	case n <= 0:
@@ -338,14 +339,14 @@ func (p *Pool) BeginCheck() {
 	clear(p.counts)
 }
 
-// piecesOf returns the segments of a holding. They are valid until the next call.
+// piecesOf returns the segments of a holding. The segments are valid until the next call.
 func (p *Pool) piecesOf(h segment.Holding) []segment.ID {
 	p.pieces = p.lists.AppendPieces(p.pieces[:0], h)
 	return p.pieces
 }
 
-// CheckHeld counts the blocks of q, and panics if its holdings do not match the number of named blocks. It returns
-// the number of blocks without a name.
+// CheckHeld counts the blocks of q, and panics if its holdings do not match the number of named blocks. CheckHeld
+// returns the number of blocks without a name.
 func (p *Pool) CheckHeld(q *Sequence, passed, named, blocks int) (unnamed int) {
 	for g, all := range q.held {
 		first, n := p.Skip(g, passed), 0

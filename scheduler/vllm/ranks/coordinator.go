@@ -13,8 +13,8 @@ const (
 	aliveMs   = 5000 // time between reports if nothing has changed
 )
 
-// coordinator collects the loads of ranks and reports them to the front end, like vLLM's coordinator. It reports the
-// loads before the first report of a later pass, or the latest loads if ranks do not report.
+// coordinator collects the loads of ranks and reports them to the front end, like vLLM's coordinator. coordinator
+// reports the loads before the first report of a later pass, or the latest loads if ranks do not report.
 type coordinator struct {
 	counts     []vllm.Counts // latest load of each rank
 	step       []vllm.Counts // loads after the previous reported pass
@@ -57,8 +57,8 @@ func (c *coordinator) hear(n *news) {
 	c.listen(n.at)
 }
 
-// advance sends the reports to the front end that were due before now or, if by is set, at now. It writes the loads
-// to seen.
+// advance sends the reports to the front end that were due before now or, if by is set, at now. advance writes the
+// loads to seen.
 func (c *coordinator) advance(now sim.Time, by bool, seen []vllm.Counts) {
 	for c.due < now || by && c.due == now {
 		at := c.due

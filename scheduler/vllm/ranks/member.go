@@ -43,7 +43,8 @@ func (m *member) open(now sim.Time) {
 	m.computes, m.unfinished = false, m.sits && m.left > 0
 }
 
-// beginDummyPass starts a dummy pass at now on a rank without requests. It returns the sleep before the pass in ms.
+// beginDummyPass starts a dummy pass at now on a rank without requests. beginDummyPass returns the sleep before the
+// pass in ms.
 func (m *member) beginDummyPass(now sim.Time) int {
 	nap, _ := m.TakeNap(now)
 	if m.waited {

@@ -158,7 +158,7 @@ func (c *Core) agree(pass int) bool {
 	return pass%c.rules.SyncPasses == 0 || pass == 1 && c.rules.SyncFirst
 }
 
-// endPass counts a pass. It ends the wave if ranks agree that no requests are left.
+// endPass counts a pass. endPass ends the wave if ranks agree that no requests are left.
 func (c *Core) endPass(unfinished bool) {
 	c.passes++
 	if unfinished || !c.agree(c.passes) {

@@ -83,7 +83,8 @@ func (k *capture) noteStored(r *request, from, to int) {
 	}
 }
 
-// noteEvicted records the eviction of the last n blocks of a segment. It must be called with CaptureEvents only.
+// noteEvicted records the eviction of the last n blocks of a segment. noteEvicted must be called with CaptureEvents
+// only.
 func (k *capture) noteEvicted(s *segment, n int32) {
 	node := s.node
 	for i := s.hi - 1; i >= s.hi-n; i-- {

@@ -1,11 +1,11 @@
 // Package reference is the scheduler core of a simulated vLLM engine by the rules of the reference simulator
-// (docs/rules/vllm.md). These rules are the default, and the rules of --compat: chunked prefill, a prefix cache with
-// lineage eviction, preemption, and one token per running request and pass. The rules of vLLM itself are
+// (docs/rules/vllm.md). The reference's rules are the default, and the rules of --compat: chunked prefill, a prefix
+// cache with lineage eviction, preemption, and one token per running request and pass. The rules of vLLM itself are
 // in the package vllm above it.
 //
 // A request that only decodes is steady: passes do not visit it, and its length is a base plus the number of passes
-// since. It wakes when it opens a block or ends. All other running requests are irregular and follow the rules
-// literally.
+// since. A steady request wakes when it opens a block or ends. All other running requests are irregular and follow
+// the rules literally.
 //
 // Read request.go, core.go, plan.go, emit.go, preempt.go, then device.go with nodes.go and lru.go for the KV blocks,
 // and capture.go. For KV blocks with host memory read tiered.go and fetch.go.

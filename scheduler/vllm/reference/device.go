@@ -11,15 +11,15 @@ import (
 // free, held by requests (active), or cached without a holder (inactive) and evictable.
 type pool interface {
 	blocks.Pool
-	// useBlocks allocates blocks from..to-1 of the list of s, cached blocks first. It returns how many blocks it
-	// allocated.
+	// useBlocks allocates blocks from..to-1 of the list of s, cached blocks first. useBlocks returns how many blocks
+	// it allocated.
 	useBlocks(s slot, from, to int) int
-	// openBlock allocates a block for the tokens after the full blocks of s, and reports whether there was one. Such
-	// a block is never cached.
+	// openBlock allocates a block for the tokens after the full blocks of s, and reports whether there was one. The
+	// opened block is never cached.
 	openBlock(s slot) bool
 	// promotePartial makes the partial block of s a full block that can be cached. All its tokens must be known.
 	promotePartial(s slot)
-	// noteProgress counts passes that preempted a request. It starts over when a request has ended.
+	// noteProgress counts passes that preempted a request. The count starts over when a request has ended.
 	noteProgress(lost, ended bool)
 	// passesTime reports whether a pass without progress only waited for a transfer. canRetry reports whether the
 	// next pass may make progress for other reasons.
@@ -37,7 +37,7 @@ type supply struct {
 // active returns the number of blocks held by requests; a shared block counts once.
 func (n *supply) active() int { return n.blocks - n.free - n.inactive }
 
-// device is a pool without host memory. It records blocks as ranges of a path: nodes has the cached part of each
+// device is a pool without host memory. device records blocks as ranges of a path: nodes has the cached part of each
 // node, and lru has the inactive ranges.
 type device struct {
 	blocks.DeviceOnly
@@ -130,7 +130,7 @@ func (p *device) dropSegment(i int32) {
 	p.lru.drop(i)
 }
 
-// useBlocks allocates blocks from..to-1 of the list of s, cached blocks first. It returns how many blocks it
+// useBlocks allocates blocks from..to-1 of the list of s, cached blocks first. useBlocks returns how many blocks it
 // allocated.
 func (p *device) useBlocks(s slot, from, to int) int {
 	p.core.capture.beginUse(&p.core.requests[s], from)
@@ -144,8 +144,8 @@ func (p *device) useBlocks(s slot, from, to int) int {
 	return at - from
 }
 
-// openBlock allocates a block for the tokens after the full blocks of s, and reports whether there was one. Such a
-// block is never cached.
+// openBlock allocates a block for the tokens after the full blocks of s, and reports whether there was one. The
+// opened block is never cached.
 func (p *device) openBlock(s slot) bool {
 	if p.core.capture.level == scheduler.CaptureEvents {
 		full := p.core.requests[s].full
@@ -155,7 +155,7 @@ func (p *device) openBlock(s slot) bool {
 }
 
 // reuseCached makes s a holder of the cached blocks among blocks at..to-1 of its list, which precede the uncached
-// blocks. It returns the first block that is not cached.
+// blocks. reuseCached returns the first block that is not cached.
 func (p *device) reuseCached(s slot, at, to int) int {
 	r := &p.core.requests[s]
 	from := at
@@ -186,7 +186,8 @@ func (p *device) reuseCached(s slot, at, to int) int {
 	return at
 }
 
-// pathIndex returns the index in the path of r of the node with block at. It returns 0 if at is 0 or not in a node.
+// pathIndex returns the index in the path of r of the node with block at. pathIndex returns 0 if at is 0 or not in a
+// node.
 func (p *device) pathIndex(r *request, at int) int {
 	if at == 0 || at >= r.shared {
 		return 0
@@ -225,7 +226,7 @@ func (p *device) storeBlocks(s slot, at, end int) {
 	}
 }
 
-// holdNode makes s a holder of blocks 0..hi-1 of node n. It held lo blocks before.
+// holdNode makes s a holder of blocks 0..hi-1 of node n. s held blocks 0..lo-1 of n before.
 func (p *device) holdNode(s slot, n *node, id prompt.NodeID, lo, hi int32) {
 	r := &p.core.requests[s]
 	if hi > n.active {

@@ -251,7 +251,7 @@ func (c *twinCase) shrink() *twinCase {
 	return c
 }
 
-// run returns the difference between the core and the twin, or "" if there is none. It counts events of the case in
+// run returns the difference between the core and the twin, or "" if there is none. run counts events of the case in
 // met.
 func (c *twinCase) run(met map[string]int) (difference string) {
 	defer func() {

@@ -120,7 +120,7 @@ func (o *tiered) isImpatient() bool {
 	return o.Given() && (o.core.barren >= patience || o.dragged >= dragPatience)
 }
 
-// noteProgress counts passes that preempted a request. It starts over when a request has ended.
+// noteProgress counts passes that preempted a request. The count starts over when a request has ended.
 func (o *tiered) noteProgress(lost, ended bool) {
 	switch {
 	case ended:
@@ -142,8 +142,8 @@ func (o *tiered) canRetry(idle bool) bool {
 	return (idle || o.isImpatient()) && o.yieldBlocks()
 }
 
-// yieldBlocks makes all waiting requests except the first release their blocks. It reports whether any request held
-// blocks.
+// yieldBlocks makes all waiting requests except the first release their blocks. yieldBlocks reports whether any
+// request held blocks.
 //
 // A request that got too few blocks to continue keeps its blocks while other requests are before it. The first
 // waiting request may need exactly those blocks.

@@ -6,12 +6,12 @@ import (
 )
 
 // segment is a range of inactive blocks: blocks lo..hi-1 of the path to a node or, if node is prompt.None, of the
-// private blocks of a request. They were released one after the other from block hi-1 down.
+// private blocks of a request. The blocks of a segment were released one after the other from block hi-1 down.
 //
-// All segments form one list by age. An eviction removes the last block of the oldest segment. This is the order of
-// docs/rules/vllm.md "The reference's rules" (the oldest leaf first). A holder of a block also holds its parent and
-// releases the parent later. So a cached parent is always younger than its cached children, and the oldest block is a
-// leaf.
+// All segments form one list by age. An eviction removes the last block of the oldest segment. The order of eviction
+// is that of docs/rules/vllm.md "The reference's rules" (the oldest leaf first). A holder of a block also holds its
+// parent and releases the parent later. So a cached parent is always younger than its cached children, and the oldest
+// block is a leaf.
 type segment struct {
 	older, younger int32
 	// above is the segment that continues at hi in the same node, or in the private blocks of the same request; noSeg

@@ -119,7 +119,7 @@ func (p *naivePool) hit(b naiveBlock) bool {
 	return false
 }
 
-// take allocates one block. It evicts a block only if none is free.
+// take allocates one block. take evicts a block only if none is free.
 func (p *naivePool) take() (evicted naiveKey, evicts, ok bool) {
 	if p.free > 0 {
 		p.free--
@@ -270,7 +270,7 @@ func (l *naiveLineage) evict() (naiveKey, bool) {
 	return key, true
 }
 
-// remove removes a block if it is inactive. It also removes nodes without blocks and children that result.
+// remove removes a block if it is inactive. remove also removes nodes that then have neither blocks nor children.
 func (l *naiveLineage) remove(key naiveKey) bool {
 	at := key.place()
 	n, ok := l.nodes[at]

@@ -33,8 +33,8 @@ func (n *naive) newSequence(r *sim.Request) *naiveSequence {
 	return s
 }
 
-// fullBlock returns block i of s as a full block. Its name is unique if it contains generated tokens or caching is
-// off, and depends on the content otherwise.
+// fullBlock returns block i of s as a full block. The name of the block is unique if the block contains generated
+// tokens or caching is off, and depends on the content otherwise.
 func (n *naive) fullBlock(s *naiveSequence, i int) naiveBlock {
 	b := naiveBlock{full: true, hash: n.pool.unique()}
 	b.local = b.hash

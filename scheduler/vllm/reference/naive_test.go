@@ -11,8 +11,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// naive is the literal twin of the core. It implements the rules as they are documented: one pass per Step, every
-// running request is visited in every pass, and the pool consists of maps. It is simple rather than fast.
+// naive is the literal twin of the core. naive implements the rules as they are documented: one pass per Step, every
+// running request is visited in every pass, and the pool consists of maps. naive is simple rather than fast.
 type naive struct {
 	schedulertest.Twin
 	config   vllm.Config
@@ -194,8 +194,8 @@ func (n *naive) schedule(id sim.RequestID, fromWaiting bool) (naiveOutcome, int)
 	return scheduled, cached
 }
 
-// allocate allocates blocks for the first target tokens of r. It preempts other requests and finally r, and reports
-// that as gone. The result after is the number of tokens that are then computed.
+// allocate allocates blocks for the first target tokens of r. allocate preempts other requests and finally r; gone
+// reports whether r was preempted. The result after is the number of tokens that are then computed.
 func (n *naive) allocate(r *naiveRequest, target int) (after int, gone bool) {
 	s := r.seq
 	after = target
@@ -245,7 +245,7 @@ func (n *naive) count(s naiveShare, sign int) {
 }
 
 // preempt preempts the newest or the oldest running request, releases its blocks, and moves it to the front of the
-// queue. It returns nil if no request runs.
+// queue. preempt returns nil if no request runs.
 func (n *naive) preempt() *naiveRequest {
 	for len(n.running) > 0 {
 		at := len(n.running) - 1
@@ -318,7 +318,8 @@ func (n *naive) emit(p *scheduler.Pass) error {
 	return nil
 }
 
-// generate appends a token to r and preempts other requests if it needs a block. It reports false if r gets no block.
+// generate appends a token to r and preempts other requests if it needs a block. generate reports false if r gets no
+// block.
 func (n *naive) generate(r *naiveRequest) bool {
 	s := r.seq
 	for !n.grow(s) {

@@ -15,7 +15,7 @@ import (
 )
 
 // TestBlockByBlockEqualsPlain runs the cases of the differential test on an engine that manages single blocks,
-// without host memory. Its passes equal those of the engine with nodes and segments.
+// without host memory. The passes of this engine equal those of the engine with nodes and segments.
 func TestBlockByBlockEqualsPlain(t *testing.T) {
 	cases := long.Cases(500, 2000)
 	met := make(map[string]int)
@@ -59,7 +59,8 @@ func fits(config vllm.Config, arrivals []schedulertest.Arrival) error {
 // errLong ends cases in which requests preempt each other for too long.
 var errLong = errors.New("too many passes")
 
-// recordOf returns every pass of a run. Its changes of the cache are replaced by the whole content of the cache.
+// recordOf returns every pass of a run. The pass's changes of the cache are replaced by the whole content of the
+// cache.
 func recordOf(core scheduler.Core, tree *prompt.Tree, arrivals []schedulertest.Arrival, stride schedulertest.Stride) ([]schedulertest.Step, error) {
 	var steps []schedulertest.Step
 	resident := make(map[prompt.NodeID]int32)

@@ -100,8 +100,8 @@ func (c *Core) planRunning() {
 	}
 }
 
-// firstIrregular returns the first irregular request if all irregular requests are after all steady requests.
-// Otherwise it returns none.
+// firstIrregular returns the first irregular request if all irregular requests are after all steady requests. If an
+// irregular request is before a steady request, firstIrregular returns none.
 func (c *Core) firstIrregular() slot {
 	s, first := c.running.back, none
 	for range c.irregular {
@@ -113,8 +113,8 @@ func (c *Core) firstIrregular() slot {
 	return first
 }
 
-// planWaiting admits requests from the front of the queue. It reports whether the first request was tried and could
-// not be admitted.
+// planWaiting admits requests from the front of the queue. planWaiting reports whether the first request was tried
+// and could not be admitted.
 func (c *Core) planWaiting() bool {
 	for c.pass.lost == 0 && !c.cfg.Crowded(c.running.len) && c.waiting.len > 0 {
 		s := c.waiting.front
@@ -178,8 +178,8 @@ func (c *Core) scheduleTokens(s slot, admit bool) outcome {
 	return scheduled
 }
 
-// allocBlocks allocates blocks for the first target tokens of s. It returns how many tokens are computed then; ok is
-// false if s was preempted.
+// allocBlocks allocates blocks for the first target tokens of s. allocBlocks returns how many tokens are computed
+// then; ok is false if s was preempted.
 func (c *Core) allocBlocks(s slot, target int) (after int, ok bool) {
 	r := &c.requests[s]
 	after = target
@@ -320,7 +320,7 @@ func (c *Core) stallError() error {
 // blocksOf returns the number of blocks for that many tokens.
 func (c *Core) blocksOf(tokens int) int { return (tokens + c.cfg.BlockTokens - 1) >> c.shift }
 
-// heldBlocks returns the number of blocks that r holds. They are always the first blocks of its list.
+// heldBlocks returns the number of blocks that r holds. The held blocks are always the first blocks of the list of r.
 func (c *Core) heldBlocks(r *request) int { return min(c.blocksOf(r.allocated), r.countBlocks()) }
 
 // cachedPrefix returns the number of consecutive prompt tokens of s with cached KV, from the first token on. Blocks

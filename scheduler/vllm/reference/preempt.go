@@ -9,7 +9,7 @@ import (
 )
 
 // preemptVictim preempts the running request admitted last or first to get blocks for serving. The victim can be
-// serving itself. It returns none if no request runs.
+// serving itself. preemptVictim returns none if no request runs.
 func (c *Core) preemptVictim(serving slot) slot {
 	v := c.running.back
 	if c.cfg.Preemption == vllm.FIFO {

@@ -48,7 +48,7 @@ type request struct {
 	full   int // number of full blocks, of the prompt and promoted
 	part   bool
 
-	// While a request is steady, length is its length at step base. Its current length is length + step - base, and
+	// While a request is steady, length is its length at step base. The current length is length + step - base, and
 	// the other numbers follow from that.
 	base      int64
 	length    int // number of prompt and generated tokens

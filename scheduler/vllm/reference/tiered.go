@@ -10,11 +10,11 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// tiered is a pool with host memory (docs/rules/vllm.md "Host memory"). It manages single blocks.
+// tiered is a pool with host memory (docs/rules/vllm.md "Host memory"). tiered manages single blocks.
 //
-// An evicted block is copied to host memory. Its slot on the device is free after the copy, too late for the
-// allocation that caused the eviction. If a new request finds blocks in host memory after its prefix on the device,
-// they are fetched before it is admitted.
+// An evicted block is copied to host memory. The slot of an evicted block on the device is free after the copy, too
+// late for the allocation that caused the eviction. If a new request finds blocks in host memory after its prefix on
+// the device, they are fetched before it is admitted.
 type tiered struct {
 	*blocks.Host
 	*supply

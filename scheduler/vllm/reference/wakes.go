@@ -6,8 +6,8 @@ import "fmt"
 // words has two thirds of the size of a heap of pairs. The heap is a large part of the cost of a decode pass.
 type wake uint64
 
-// slotBits is the number of bits of a slot, an int32 >= 0. It leaves 33 bits for steps, more than 8 * 10^9 passes of
-// one worker.
+// slotBits is the number of bits of a slot, an int32 >= 0. slotBits leaves 33 bits for steps, more than 8 * 10^9
+// passes of one worker.
 const slotBits = 31
 
 func newWake(step int64, s slot) wake {

@@ -9,8 +9,8 @@ import (
 // ServerBlock is the default number of tokens per KV block in a vLLM server.
 const ServerBlock = 16
 
-// ServerLimits returns the defaults of max_num_batched_tokens and max_num_seqs in the releases of a profile. They
-// depend on the name of the GPU and its memory in GiB.
+// ServerLimits returns the defaults of max_num_batched_tokens and max_num_seqs in the releases of a profile. The
+// defaults depend on the name of the GPU and its memory in GiB.
 func ServerLimits(profile, gpu string, memory float64) (batchedTokens, seqs int) {
 	k := findProfile(profile)
 	switch {

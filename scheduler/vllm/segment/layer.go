@@ -63,9 +63,9 @@ func (t *Store) AppendCopy(l *Layer, i ID) {
 	t.At(i).Below = last
 }
 
-// FindCopy returns the first copy that contains block to-1. It also returns the first block, at least from, from which
-// on this is the first copy. If no copy contains block to-1, FindCopy returns None and the end of the last copy before
-// that block, at least from.
+// FindCopy returns the first copy that contains block to-1. FindCopy also returns the first block, at least from,
+// from which on this is the first copy. If no copy contains block to-1, FindCopy returns None and the end of the last
+// copy before that block, at least from.
 func (t *Store) FindCopy(l *Layer, from, to int32) (ID, int32) {
 	for i := l.Copies; i != None; i = t.At(i).Above {
 		switch s := t.At(i); {

@@ -125,7 +125,7 @@ func (t *Lists) VisitNodes(use func(prompt.NodeID)) {
 }
 
 // Get returns the segment in which lookups find a block of an entry, and the end of the blocks that they find in it.
-// It returns None if the block cannot be found.
+// Get returns None if the block cannot be found.
 func (t *Lists) Get(e Entry, g int, block int32) (i ID, end int32) {
 	if e == NoEntry {
 		return None, 0
@@ -179,8 +179,9 @@ func (t *Lists) LastBelow(e Entry, g int, from, block int32) int32 {
 	return from
 }
 
-// Name names the blocks from `from` up to end of one request, so that lookups can find them. They follow the blocks
-// in held. Name returns held with the new blocks. more is true if end has grown for a node in the watched group.
+// Name names the blocks from `from` up to end of one request, so that lookups can find them. The new blocks follow
+// the blocks in held. Name returns held with the new blocks. more is true if end has grown for a node in the watched
+// group.
 func (t *Lists) Name(e Entry, g int, held []Holding, from, end int32) (all []Holding, more bool) {
 	l := t.listOf(e, g)
 	t.noteChange(e)
@@ -220,8 +221,8 @@ func (t *Lists) cut(i ID, at int32) (upper ID) {
 	return upper
 }
 
-// Hold adds a holder to the blocks of i from `from` up to end, which become a separate segment. It returns held with
-// these blocks, and how many of them were idle.
+// Hold adds a holder to the blocks of i from `from` up to end, which become a separate segment. Hold returns held
+// with these blocks, and how many of them were idle.
 func (t *Lists) Hold(i ID, held []Holding, from, end int32) (all []Holding, idle int) {
 	if t.All[i].Lo < from {
 		i = t.cut(i, from)
@@ -257,8 +258,8 @@ func (t *Lists) dropSegment(i ID) {
 	t.Drop(i)
 }
 
-// Release removes a holder from the blocks of all holdings of one group, last to first. It returns how many of them
-// became idle.
+// Release removes a holder from the blocks of all holdings of one group, last to first. Release returns how many of
+// the blocks became idle.
 func (t *Lists) Release(held []Holding) (idle int) {
 	t.pieces = t.pieces[:0]
 	for _, h := range held {
@@ -287,8 +288,8 @@ func (t *Lists) releasePieces() (idle int) {
 	return idle
 }
 
-// DropFirst removes a holder from the blocks before end, last to first. It returns the remaining holdings, and how
-// many blocks became idle.
+// DropFirst removes a holder from the blocks before end, last to first. DropFirst returns the remaining holdings, and
+// how many blocks became idle.
 func (t *Lists) DropFirst(held []Holding, end int32) (left []Holding, idle int) {
 	if len(held) > 0 {
 		if idle = t.dropOwn(&held[0], end); idle > 0 {
@@ -317,8 +318,8 @@ func (t *Lists) DropFirst(held []Holding, end int32) (left []Holding, idle int) 
 	return slices.Delete(held, 0, gone), t.releasePieces()
 }
 
-// dropOwn is DropFirst for a holding of a whole segment without other holders, if a part of the segment remains. It
-// returns the number of blocks before end, or 0 if the holding is not of this kind.
+// dropOwn is DropFirst for a holding of a whole segment without other holders, if a part of the segment remains.
+// dropOwn returns the number of blocks before end, or 0 if the holding is not of this kind.
 func (t *Lists) dropOwn(h *Holding, end int32) (idle int) {
 	s := t.At(h.Segment)
 	if s.Holders != 1 || end <= s.Lo || end >= s.Hi || s.Hi-s.Lo != h.Blocks {

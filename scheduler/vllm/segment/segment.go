@@ -11,8 +11,9 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// Segment is a range of blocks with the same holders. Their content is that of blocks Lo..Hi-1 on the path of a node,
-// or of a request. A segment without holders is in the queue of free blocks, and is allocated from block Hi-1 down.
+// Segment is a range of blocks with the same holders. The content of the blocks is that of blocks Lo..Hi-1 on the
+// path of a node, or of a request. A segment without holders is in the queue of free blocks, and is allocated from
+// block Hi-1 down.
 type Segment struct {
 	Owner        Owner
 	Lo, Hi       int32

@@ -69,8 +69,8 @@ func (c *Connector) Unpin(u *User) {
 	u.pinned = u.pinned[:0]
 }
 
-// Lookup returns how many consecutive blocks u can load with indexes from `from` up to end. It pins them until the
-// next lookup.
+// Lookup returns how many consecutive blocks u can load with indexes from `from` up to end. Lookup pins the found
+// blocks until the next lookup.
 func (c *Connector) Lookup(u *User, from, end int, key func(i int) Key) int {
 	c.Unpin(u)
 	for i := from; i < end; i++ {
@@ -86,8 +86,8 @@ func (c *Connector) Lookup(u *User, from, end int, key func(i int) Key) int {
 	return len(u.pinned)
 }
 
-// Load starts a load of the blocks that the lookup of u found, for r, with the pass being planned. It reports whether
-// a new transfer begins.
+// Load starts a load of the blocks that the lookup of u found, for r, with the pass being planned. Load reports
+// whether a new transfer begins.
 func (c *Connector) Load(u *User, r *host.Request) (begins bool) {
 	if begins = c.load == nil; begins {
 		c.load = &Job{Load: true}
@@ -122,7 +122,7 @@ type Offer struct {
 	Ended bool                             // the request has ended
 }
 
-// Offer stores blocks of u that were not offered yet, until host memory is full. It reports whether a new transfer
+// Offer stores blocks of u that were not offered yet, until host memory is full. Offer reports whether a new transfer
 // begins.
 func (c *Connector) Offer(u *User, o *Offer) (begins bool) {
 	room := c.memory.free
@@ -193,7 +193,7 @@ func (c *Connector) Begin(at sim.Time) sim.Time {
 	return c.now
 }
 
-// Finish completes the pass of Begin after the end of its computation is known. It appends the transfers that the
+// Finish completes the pass of Begin after the end of its computation is known. Finish appends the transfers that the
 // pass reports as ended.
 func (c *Connector) Finish(free sim.Time, done []*Job) []*Job {
 	if j := c.load; j != nil {
@@ -213,8 +213,8 @@ func (c *Connector) Finish(free sim.Time, done []*Job) []*Job {
 	return c.toHost.AppendEnded(c.toDevice.AppendEnded(done, c.now), c.now)
 }
 
-// Complete completes a transfer that a pass has reported as ended. It calls stored with each key that is newly in
-// host memory.
+// Complete completes a transfer that a pass has reported as ended. Complete calls stored with each key that is newly
+// in host memory.
 func (c *Connector) Complete(j *Job, stored func(Key)) {
 	c.running = slices.DeleteFunc(c.running, func(x *Job) bool { return x == j })
 	for i, key := range j.keys {

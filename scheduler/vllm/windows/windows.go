@@ -13,7 +13,7 @@ type Groups struct {
 	Groups  int  // number of groups of layers with windows, > 0 if Tokens is
 	Full    int  // number of groups of layers that attend to all tokens
 	// FullFirst puts the groups without windows first, as vLLM does if the first layer of the model has no window.
-	// Otherwise the groups with windows are first.
+	// Without FullFirst, the groups with windows are first.
 	FullFirst bool
 }
 
