@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/calibrate/measured"
 )
 
-// with returns m on a server with other settings.
+// with returns a copy of m with changed settings of its server.
 func (m *Measured) with(change func(*measured.Settings)) *Measured {
 	other := *m
 	other.Settings.Notes = slices.Clone(m.Settings.Notes)
@@ -19,14 +19,13 @@ func (m *Measured) with(change func(*measured.Settings)) *Measured {
 	return &other
 }
 
-// withBlocks returns m on a server with this number of blocks.
+// withBlocks returns a copy of m with this number of KV blocks.
 func (m *Measured) withBlocks(blocks int) *Measured {
 	return m.with(func(s *measured.Settings) { s.Blocks = blocks })
 }
 
-// findBlocks returns the number of blocks with which the run can be fitted
-// best, where it is only estimated: first in steps of 4 % around the estimate,
-// then of 1 %.
+// findBlocks returns the number of KV blocks. If this number is only estimated, it is the one that gives the best fit
+// to the run. The candidates are first 4 % apart around the estimate, then 1 %.
 func findBlocks(ctx context.Context, m *Measured, o Options) (int, error) {
 	if !m.Settings.Estimated {
 		return m.Settings.Blocks, nil
@@ -51,7 +50,7 @@ func findBlocks(ctx context.Context, m *Measured, o Options) (int, error) {
 	return best, nil
 }
 
-// decideOpen decides the open settings: an alternative replaces a choice if it can be fitted clearly better.
+// decideOpen decides the open settings. An alternative replaces the chosen value if its fit is clearly better.
 func decideOpen(ctx context.Context, m *Measured, o Options) (*Measured, error) {
 	for _, open := range m.Settings.Open {
 		other, choice := m.with(open.Other), open.Chosen
@@ -67,19 +66,18 @@ func decideOpen(ctx context.Context, m *Measured, o Options) (*Measured, error) 
 	return m, nil
 }
 
-// clearly is the share by which a loss must be lower for another setting to be
-// chosen.
+// clearly is the share by which an alternative setting must reduce the loss.
 const clearly = 0.2
 
-// How many simulations a number of blocks is tried with, and a choice that is replaced only
-// where the other is clearly better.
+// These are the numbers of simulations per candidate: for a number of blocks, and for an open setting. The second may
+// be small because only a clearly better alternative counts.
 const (
 	scanRuns   = 40
 	choiceRuns = 20
 )
 
-// quickLosses returns the losses of short fits to runs, of this number of simulations, +Inf where a request does not
-// fit into the server.
+// quickLosses returns the losses of short fits to runs. Each fit takes this number of simulations. A loss is +Inf if
+// a request does not fit into the server.
 func quickLosses(ctx context.Context, o Options, simulations int, runs ...*Measured) ([]float64, error) {
 	losses := make([]float64, len(runs))
 	var g errgroup.Group
@@ -95,7 +93,7 @@ func quickLosses(ctx context.Context, o Options, simulations int, runs ...*Measu
 	return losses, g.Wait()
 }
 
-// quickLoss returns the loss of a fit to all requests by this number of simulations.
+// quickLoss returns the loss of a fit to all requests with this number of simulations.
 func quickLoss(ctx context.Context, m *Measured, o Options, simulations int) (float64, error) {
 	sim, err := newSimulation(m, o.Prompts, o.Reference)
 	if err != nil {

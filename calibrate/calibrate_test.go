@@ -28,12 +28,12 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// truth is a server that exists only here.
+// truth returns the parameters of a simulated server. Fits must find them again.
 func truth() timing.Parameters {
 	return timing.Parameters{Weights: 9e-3, Token: 60e-6, Context: 0.05e-6, Mixed: 0.08e-6, Knee: 2}
 }
 
-// measure lets a made-up server answer requests, and writes the records of a real one.
+// measure simulates a server that answers requests, and writes records as a real server does.
 func measure(t *testing.T, count int) string {
 	t.Helper()
 	p := truth()
@@ -43,7 +43,8 @@ func measure(t *testing.T, count int) string {
 	})
 }
 
-// measureServer is measure for a server with the settings of a meta.json and the pass times that parameters returns.
+// measureServer does the same as measure for a server with the settings of a meta.json. Its pass times follow from
+// the result of parameters.
 func measureServer(t *testing.T, meta string, count int, parameters func(*measured.Settings) timing.Parameters) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -80,8 +81,8 @@ func measureServer(t *testing.T, meta string, count int, parameters func(*measur
 	return dir
 }
 
-// What a simulated server did is found again, from another start, and twice the
-// same.
+// TestFindsTheServer checks that a fit finds the parameters of a simulated server from another start, with the same
+// result each time.
 func TestFindsTheServer(t *testing.T) {
 	t.Parallel()
 	m, err := Read(measure(t, 80), 0)
@@ -107,7 +108,7 @@ func TestFindsTheServer(t *testing.T) {
 		}
 		for _, c := range r.Checks[:1] {
 			for _, e := range c.Errors {
-				// A wait is as long as the rest of a pass: single ones scatter.
+				// A wait lasts for the rest of a pass, so single waits scatter.
 				if math.Abs(e.Mean) > 0.01 || e.Each > 0.01 && e.Metric != "TTFT" {
 					t.Errorf("fitted to all: %+v", e)
 				}
@@ -119,8 +120,8 @@ func TestFindsTheServer(t *testing.T) {
 	}
 }
 
-// A replay of the same requests with the same model is the simulation that was
-// fitted.
+// TestReplayIsTheSimulation checks that a replay of the same requests with the same model equals the fitted
+// simulation.
 func TestReplayIsTheSimulation(t *testing.T) {
 	m, err := Read(measure(t, 60), 0)
 	if err != nil {
@@ -174,7 +175,7 @@ func TestReplayIsTheSimulation(t *testing.T) {
 	}
 }
 
-// Unsupported settings are rejected with the reason.
+// TestRefused checks that unsupported settings are rejected with the reason.
 func TestRefused(t *testing.T) {
 	dir := measure(t, 40)
 	for _, c := range []struct{ from, to, want string }{
@@ -201,7 +202,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// Broken rows are reported with file and line.
+// TestBrokenRequests checks that broken rows are reported with file and line.
 func TestBrokenRequests(t *testing.T) {
 	dir := measure(t, 40)
 	text, err := os.ReadFile(filepath.Join(dir, "requests.jsonl"))
@@ -226,7 +227,7 @@ func TestBrokenRequests(t *testing.T) {
 	}
 }
 
-// Prompts must be those of the run.
+// TestPrompts checks that prompts must belong to the run.
 func TestPrompts(t *testing.T) {
 	m, err := Read(measure(t, 40), 0)
 	if err != nil {
@@ -253,7 +254,7 @@ func TestPrompts(t *testing.T) {
 	}
 }
 
-// Results of load generators are read as what a client sees.
+// TestClients checks that results of load generators are read as times of a client.
 func TestClients(t *testing.T) {
 	var aiperf, inputs, outputs, ttfts, itls, starts []string
 	for i := range 30 {
@@ -290,7 +291,8 @@ func TestClients(t *testing.T) {
 	}
 }
 
-// measuredRun returns a run of a real server, which is optional data. TestFindsTheServer fits a simulated server.
+// measuredRun returns a run of a real server. These data are optional, and TestFindsTheServer uses a simulated server
+// instead.
 func measuredRun(t *testing.T, name string) (*Measured, *measured.Prompts) {
 	t.Helper()
 	m, err := Read(optional.Data(t, "vllm-runs/"+name), 0)
@@ -304,8 +306,8 @@ func measuredRun(t *testing.T, name string) (*Measured, *measured.Prompts) {
 	return m, p
 }
 
-// Real servers: on fitted requests means are within 1 %, p50 and p90 within 5 %; on the held-out half means are within
-// 2 %, both ways.
+// TestRealServers checks the errors of fits to real servers. On fitted requests, means are within 1 %, and p50 and
+// p90 within 5 %. On either held-out half, means are within 2 %.
 func TestRealServers(t *testing.T) {
 	if testing.Short() || invariant.Enabled {
 		t.Skip("skipped: thousands of replays; go test ./calibrate, without -short and -tags invariants, runs them")
@@ -347,7 +349,7 @@ func checkReal(t *testing.T, r *Result) {
 	}
 }
 
-// A missing number of blocks is fitted.
+// TestFindsBlocks checks that a missing number of blocks is fitted.
 func TestFindsBlocks(t *testing.T) {
 	if testing.Short() || invariant.Enabled {
 		t.Skip("skipped: thousands of replays; go test ./calibrate, without -short and -tags invariants, runs them")
@@ -365,7 +367,7 @@ func TestFindsBlocks(t *testing.T) {
 	}
 }
 
-// A range holds what lies in it, and the share of time outside is counted.
+// TestCoverage checks that a range contains the passes in it, and that the share of time outside is counted.
 func TestCoverage(t *testing.T) {
 	all := make([]pass, 0, 200)
 	for i := range 200 {

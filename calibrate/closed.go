@@ -9,8 +9,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// followers returns, by request, the one that follows it in its lane, -1 if there is none; nil if requests arrive by
-// themselves.
+// followers returns, for each request, the next request in its lane, -1 if there is none. It returns nil if the
+// requests have their own arrival times.
 func (m *Measured) followers() []int {
 	if m.InFlight == 0 {
 		return nil
@@ -26,8 +26,8 @@ func (m *Measured) followers() []int {
 	return all
 }
 
-// runClosed runs a closed loop on the one engine of r: a request is submitted when the one before it in its lane
-// has got its last token.
+// runClosed runs a closed loop on the only engine of r. A request is submitted when the previous one in its lane has
+// its last token.
 func (r *server) runClosed() error {
 	e := r.front.engines[0]
 	follows := make([]bool, len(r.requests))
@@ -67,8 +67,8 @@ func (r *server) runClosed() error {
 	return nil
 }
 
-// recordsOf returns what a replay of the run remembers of each request, in the order of the run's. In a closed loop
-// they are identified by lane and by place in it.
+// recordsOf returns the records of a replay of the run, in the order of the run's requests. In a closed loop, a
+// record is identified by its lane and its position in the lane.
 func (m *Measured) recordsOf(result *harness.Result) []collector.Record {
 	all := result.Collector.Records()
 	if m.InFlight == 0 || len(all) != len(m.Requests) {
@@ -90,8 +90,8 @@ func (m *Measured) recordsOf(result *harness.Result) []collector.Record {
 	return sorted
 }
 
-// addLane makes a line of a trace a turn of its lane: the next request is with the engine as much later as the client
-// is away from it.
+// addLane makes a line of a trace a turn of its lane. The delay of a turn is the time that the request takes from the
+// client to the engine.
 func (m *Measured) addLane(line map[string]any, r *measured.Request) {
 	if r.Lane == 0 {
 		return

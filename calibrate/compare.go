@@ -10,24 +10,24 @@ import (
 	"github.com/replay-llm/replay/replay/harness"
 )
 
-// Side is one number of a run next to that of its replay: times in s, shares of 1, or counts.
+// Side is one number of a run together with the number of its replay: a time in s, a share of 1, or a count.
 type Side struct {
 	Count     bool     `json:"count,omitempty"`
 	Name      string   `json:"name"`
 	Measured  float64  `json:"measured"`
 	Simulated float64  `json:"simulated"`
-	Noise     *[2]Rate `json:"noise,omitempty"` // least and most of the repeats of the run; nil: there are none
+	Noise     *[2]Rate `json:"noise,omitempty"` // least and greatest deviation of repeats of the run; nil: no repeats
 }
 
-// Rate is how far a number is off: relative, or of a share the difference.
+// Rate is the deviation of a number: relative, or the difference for a share.
 type Rate float64
 
-// IsShare reports whether the number is a share of 1, and no time.
+// IsShare reports whether the number is a share of 1 and not a time.
 func (s *Side) IsShare() bool {
 	return s.Name == hitRateName || len(s.Name) > 5 && s.Name[:5] == "share"
 }
 
-// Off returns how far the simulated number is off.
+// Off returns the deviation of the simulated number.
 func (s *Side) Off() Rate { return s.rateOf(s.Simulated) }
 
 func (s *Side) rateOf(value float64) Rate {
@@ -37,28 +37,27 @@ func (s *Side) rateOf(value float64) Rate {
 	return Rate(value/s.Measured - 1)
 }
 
-// hitRateName is the name of the share of prompt tokens that were found cached.
+// hitRateName is the name of the share of prompt tokens that were in the cache.
 const hitRateName = "hit rate"
 
-// Both is one request, as it was measured and as it came out of the replay: s, and NaN
-// where it has no such time.
+// Both is one request as measured and as simulated. Times are in s, and NaN if the request has no such time.
 type Both struct {
 	ID                        string
-	Server                    string // "": not known
+	Server                    string // "": unknown
 	Worker                    int
 	Arrival                   float64
-	TTFT, TPOT, E2E           [2]float64 // measured, simulated
-	Cached                    [2]int     // -1: not known
+	TTFT, TPOT, E2E           [2]float64 // measured, then simulated
+	Cached                    [2]int     // measured, then simulated; -1: unknown
 	InputTokens, OutputTokens int
 }
 
-// Compared is a run and its replay side by side.
+// Compared holds the numbers of a run and of its replay.
 type Compared struct {
 	Sides    []Side
 	Requests []Both // by arrival
 }
 
-// Compare compares a replay of the whole run, by its trace, with the measured values, and with the repeats of the run.
+// Compare compares a replay of the whole run, by its trace, with the measured values and with repeats of the run.
 func (m *Measured) Compare(result *harness.Result, repeats []*Measured) (*Compared, error) {
 	out, err := m.outcomeOf(result)
 	if err != nil {
@@ -92,13 +91,13 @@ func (m *Measured) Compare(result *harness.Result, repeats []*Measured) (*Compar
 	return c, nil
 }
 
-// judged returns the requests that are not there to warm up.
+// judged returns all requests of the run except its warm-up.
 func (m *Measured) judged() []int {
 	parts, _ := splitParts(m, 0)
 	return parts[0].chosen
 }
 
-// listStatistics returns those of each time, with their names.
+// listStatistics returns the statistics of a time with their names.
 func listStatistics() []struct {
 	name string
 	of   func([]float64) float64
@@ -112,7 +111,7 @@ func listStatistics() []struct {
 	}{{"mean", measured.MeanOf}, {"p50", quantile(0.5)}, {"p90", quantile(0.9)}, {"p99", quantile(0.99)}}
 }
 
-// addTimes adds the statistics of all times; times that were not measured are left out.
+// addTimes adds the statistics of all times except times that were not measured.
 func (c *Compared) addTimes(m *Measured, itl *collector.Distribution) {
 	column := func(at int, of func(*Both) *[2]float64) (values []float64) {
 		for i := range c.Requests {
@@ -144,7 +143,7 @@ func (c *Compared) addTimes(m *Measured, itl *collector.Distribution) {
 	}
 }
 
-// allGaps returns the gaps between the tokens of all requests.
+// allGaps returns the gaps between tokens, of all requests together.
 func (m *Measured) allGaps() (gaps []float64) {
 	for _, i := range m.judged() {
 		gaps = append(gaps, m.Requests[i].Gaps...)
@@ -152,8 +151,8 @@ func (m *Measured) allGaps() (gaps []float64) {
 	return gaps
 }
 
-// addHits adds the share of prompt tokens that were found cached, of the requests of which
-// the server said it.
+// addHits adds the share of prompt tokens that were in the cache. It covers the requests for which the server
+// reported this number.
 func (c *Compared) addHits() {
 	var found [2]int
 	tokens := 0
@@ -167,8 +166,8 @@ func (c *Compared) addHits() {
 	}
 }
 
-// addShares adds the share of requests that each server took, where that is known; servers and workers are in the order
-// of their first requests.
+// addShares adds the share of requests that each server processed, if known. Servers and workers are in the order of
+// their first requests.
 func (c *Compared) addShares() {
 	var servers []string
 	var workers []int
@@ -195,7 +194,7 @@ func (c *Compared) addShares() {
 	}
 }
 
-// addNoise adds how far repeats of the run are from it.
+// addNoise adds the deviations of repeats from the run.
 func (c *Compared) addNoise(repeats []*Measured) {
 	for _, m := range repeats {
 		other := &Compared{}
@@ -229,8 +228,7 @@ func (c *Compared) addNoise(repeats []*Measured) {
 	}
 }
 
-// outcomeOf returns when the tokens of a replay came, on the clock of a client where the
-// run has one.
+// outcomeOf returns the times of a replay's tokens. They are on the clock of a client if a client measured the run.
 func (m *Measured) outcomeOf(result *harness.Result) (*Outcome, error) {
 	records := m.recordsOf(result)
 	if len(records) != len(m.Requests) {

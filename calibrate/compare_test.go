@@ -8,8 +8,8 @@ import (
 	"github.com/replay-llm/replay/calibrate/measured/measuredtest"
 )
 
-// A run is compared with its replay: each time as measured and as simulated, the cached share, the share of each
-// server, and repeats of the run as noise.
+// TestCompare compares a run with its replay. It checks the measured and simulated times, the cached share, the share
+// of each server, and repeats of the run as noise.
 func TestCompare(t *testing.T) {
 	dir, slower := t.TempDir(), t.TempDir()
 	measuredtest.WriteRecorded(t, dir, "", "")
@@ -54,7 +54,7 @@ func TestCompare(t *testing.T) {
 	}
 	near("hit rate", hit.Measured, 22*16/float64(tokens))
 	near("share", sides["share of s0"].Measured, 12.0/22)
-	near("share in the replay", sides["share of s0"].Simulated, 1) // of one worker
+	near("share in the replay", sides["share of s0"].Simulated, 1) // all on one worker
 	if s := sides["share of s1"]; s.Simulated != 0 || !s.IsShare() || s.Off() != Rate(-10.0/22) {
 		t.Errorf("%+v", s)
 	}

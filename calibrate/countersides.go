@@ -10,8 +10,8 @@ import (
 	"github.com/replay-llm/replay/replay/harness"
 )
 
-// addCounted adds the counts of the servers' metrics, next to those of the replay. Times are those of a server, without
-// the client's way.
+// addCounted adds the counts in the servers' metrics and in the replay. The times are measured at a server, so they
+// do not include the way to the client.
 func (c *Compared) addCounted(m *Measured, result *harness.Result) error {
 	total, err := measured.SumCounted(m.Counted)
 	if total == nil {
@@ -46,8 +46,8 @@ func (c *Compared) addCounted(m *Measured, result *harness.Result) error {
 	return nil
 }
 
-// judgeCounted compares a replay with the histograms of the servers, if single requests are unknown: means, and
-// quantiles by their distance from the bucket of the measured one.
+// judgeCounted compares a replay with the histograms of the servers, for runs with unknown single requests. It
+// compares means. For quantiles, it takes the distance from the bucket with the measured quantile.
 func (m *Measured) judgeCounted(result *harness.Result) ([]Judged, error) {
 	total, err := measured.SumCounted(m.Counted)
 	if err != nil {

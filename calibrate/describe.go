@@ -12,7 +12,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// makeProfile makes the profile of the fit to all requests.
+// makeProfile makes the profile from the fit to all requests.
 func (r *Result) makeProfile(ctx context.Context, sims []*Simulation, runs []*Measured, f *fitted, all []training) error {
 	sims = all[0].atPaces(sims)
 	var seen []pass
@@ -25,7 +25,7 @@ func (r *Result) makeProfile(ctx context.Context, sims []*Simulation, runs []*Me
 	for i, m := range runs {
 		t := &trial{sim: sims[i], target: targets[i], out: Outcome{Way: f.way}}
 		last := 0.0
-		for i := len(m.Requests) - 1; i >= 0 && last == 0; i-- { // the last that did not break off
+		for i := len(m.Requests) - 1; i >= 0 && last == 0; i-- { // the last request that was not cut off
 			if at := m.Requests[i].Last; !math.IsNaN(at) {
 				last = 1000 * at
 			}
@@ -56,7 +56,7 @@ func (r *Result) makeProfile(ctx context.Context, sims []*Simulation, runs []*Me
 	return err
 }
 
-// addKinds adds how passes of the fit were launched, which the rules of the reference do not ask for.
+// addKinds adds the share of each kind of passes under the fit. The rules of the reference have no kinds.
 func (r *Result) addKinds(trials []*trial, f *fitted) error {
 	if trials[0].sim.rules.Reference() {
 		return nil
@@ -73,17 +73,16 @@ func (r *Result) addKinds(trials []*trial, f *fitted) error {
 }
 
 const (
-	// nudge is the relative change of a parameter that shows its effect, wide
-	// enough that requests move by whole passes.
+	// nudge is the relative change of a parameter for the measurement of its effect. It is large enough to move
+	// requests by whole passes.
 	nudge = 0.02
-	// blockRequests is the number of requests in a row that count as one
-	// observation: they share passes.
+	// blockRequests is the number of consecutive requests that count as one observation, because they share passes.
 	blockRequests = 30
 )
 
-// computeSpreads returns how well each parameter is known: the standard deviation
-// that the scatter of the residuals gives it, by blocks of requests, or by which fits to parts
-// of the runs differ, if that is more.
+// computeSpreads returns the uncertainty of each parameter. This is the standard deviation that follows from the
+// scatter of the residuals of blocks of requests. If fits to parts of the runs differ by more, it is their standard
+// deviation.
 func computeSpreads(ctx context.Context, trials []*trial, f *fitted) ([]timing.Spread, error) {
 	centre, err := computeResiduals(trials, f, f.u)
 	if err != nil {
@@ -101,16 +100,17 @@ func computeSpreads(ctx context.Context, trials []*trial, f *fitted) ([]timing.S
 	return all, err
 }
 
-// partsOfRuns is the number of parts that runs are cut into, all together, to see by how much
-// fits to them differ.
+// partsOfRuns is the total number of parts of all runs. The parts are fitted separately to find the differences
+// between these fits.
 const partsOfRuns = 4
 
-// piecesOf returns into how many pieces a run is cut, of several: each has enough requests for a fit.
+// piecesOf returns the number of pieces of one run when there are several runs. Each piece has enough requests for a
+// fit.
 func piecesOf(t *trial, runs int) int {
 	return max(min(partsOfRuns/runs, len(t.target.chosen)/measured.Fewest), 1)
 }
 
-// noteSpreads notes the limits of the spreads of a fit to a single run.
+// noteSpreads adds a note about the limits of the spreads of a fit to a single run.
 func (r *Result) noteSpreads(trials []*trial) {
 	if len(trials) > 1 || trials[0].sim.rules.Reference() {
 		return
@@ -122,10 +122,10 @@ func (r *Result) noteSpreads(trials []*trial) {
 	r.Notes = append(r.Notes, "the spread of parameters is "+how+": at other loads they may differ by more")
 }
 
-// refitParts returns the standard deviations of the logarithms of parameters between fits to
-// parts of the runs, each a piece of one run. What these do not tell is not taken from data sheets.
+// refitParts returns the standard deviations of the logarithms of parameters between fits to pieces of runs. In these
+// fits, the data sheets do not determine what a piece leaves open.
 func refitParts(ctx context.Context, trials []*trial, f *fitted) ([]float64, error) {
-	if trials[0].sim.rules.Reference() { // which has no way from one fit to another but by trial
+	if trials[0].sim.rules.Reference() { // the descent by Newton's method does not support these rules
 		return nil, nil
 	}
 	found := make([][]float64, len(f.u))
@@ -161,8 +161,7 @@ func refitParts(ctx context.Context, trials []*trial, f *fitted) ([]float64, err
 	return shares, nil
 }
 
-// computeResiduals returns the residuals at a point, metric by metric and in
-// each for all chosen requests.
+// computeResiduals returns the residuals at u. They are ordered by metric, and each metric has all chosen requests.
 func computeResiduals(trials []*trial, f *fitted, u []float64) ([]float64, error) {
 	p, way := f.form.parametersAt(&f.start, u), f.form.frontEndAt(u)
 	outs := make([]Outcome, len(trials))
@@ -189,8 +188,8 @@ func computeResiduals(trials []*trial, f *fitted, u []float64) ([]float64, error
 	return all, nil
 }
 
-// sandwichSpreads returns the robust covariance of the parameters from the effect of each on the residuals, one per
-// request and metric.
+// sandwichSpreads returns the spreads of the parameters by the robust (sandwich) covariance. It follows from the
+// effect of each parameter on the residuals, with one residual per request and metric.
 func sandwichSpreads(form Form, columns [][]float64, residuals []float64, requests int) []timing.Spread {
 	n := len(columns)
 	bread, meat := mat.NewSymDense(n, nil), mat.NewSymDense(n, nil)

@@ -10,34 +10,35 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// engine is one of the engines of a server, most of which have one.
+// engine is one of the engines of a server. Most servers have only one.
 type engine struct {
 	core   scheduler.Core
-	vllm   *vllm.Core // the same; nil under the rules of the reference
+	vllm   *vllm.Core // the same engine; nil: core is not vLLM's
 	pass   scheduler.Pass
-	now    sim.Time // when its next pass begins, while it has one to run
-	queue  []int    // requests on their way to it, by arrival
+	now    sim.Time // start of its next pass, while it has requests
+	queue  []int    // requests that are not yet submitted, by arrival
 	number int
-	begun  bool // its pass of the lockstep at hand
-	known  load // what the front end has it do
-	latest load // what it reported last
+	begun  bool // it takes part in the current pass of the lockstep
+	known  load // load as the front end knows it
+	latest load // load of its last report
 }
 
-// load is the report of an engine.
+// load is the report of an engine to the front end.
 type load struct{ waiting, running int }
 
-// refresh is the time between two reports of the engines to the front end, in ms.
+// refresh is the time in ms between two reports of the engines to the front end.
 const refresh = 100
 
-// front spreads requests over engines as the front end of vLLM does: to the least of 4·waiting + running. The numbers
-// are reports at most refresh old; requests sent since count as waiting.
+// frontEnd distributes requests over engines as the front end of vLLM does: to the engine with the least 4·waiting +
+// running. The numbers are reports that are at most refresh old. Requests that were sent after the report count as
+// waiting.
 type frontEnd struct {
 	engines []*engine
-	at      sim.Time // of the last refresh
-	taken   []int    // which engine took each request; nil: the front end chooses
+	at      sim.Time // instant of the last refresh
+	taken   []int    // the engine of each request; nil: the front end chooses
 }
 
-// sendRequest hands in a request that arrives at the given time.
+// sendRequest sends a request that arrives at the given time to an engine.
 func (f *frontEnd) sendRequest(request int, at sim.Time) {
 	if f.taken != nil {
 		e := f.engines[f.taken[request]]
@@ -60,14 +61,14 @@ func (f *frontEnd) sendRequest(request int, at sim.Time) {
 	best.queue = append(best.queue, request)
 }
 
-// reportLoad keeps the load of e for the front end.
+// reportLoad updates the latest load of e, which the front end takes at its next refresh.
 func (e *engine) reportLoad() {
 	if e.vllm != nil {
 		e.latest.waiting, e.latest.running = e.vllm.Line()
 	}
 }
 
-// server is a run of engines.
+// server is the state of one simulation of all engines.
 type server struct {
 	*Simulation
 	front frontEnd
@@ -102,7 +103,7 @@ func (s *Simulation) newServer(model timing.Model, out *Outcome, watch func(*sch
 	return r, nil
 }
 
-// submitArrived submits what has arrived at e by its time.
+// submitArrived submits the requests that arrived at e up to its time.
 func (r *server) submitArrived(e *engine) {
 	n := 0
 	for n < len(e.queue) && r.arrivals[e.queue[n]] <= e.now {
@@ -112,9 +113,9 @@ func (r *server) submitArrived(e *engine) {
 	e.queue = append(e.queue[:0], e.queue[n:]...)
 }
 
-// stepEngine lets e take a pass, or a run of them that begin before an instant.
+// stepEngine runs one pass of e, or several equal passes that start before until.
 func (r *server) stepEngine(e *engine, until sim.Time) error {
-	if r.watch != nil { // it is shown every pass
+	if r.watch != nil { // watch must receive every pass
 		until = e.now
 	}
 	if err := e.core.Step(e.now, until, &e.pass); err != nil {
@@ -125,7 +126,7 @@ func (r *server) stepEngine(e *engine, until sim.Time) error {
 	return nil
 }
 
-// notePass notes the pass of e, which is over.
+// notePass records the completed pass of e.
 func (r *server) notePass(e *engine) {
 	if r.out.record != nil {
 		r.out.record.engine = e.number
@@ -136,8 +137,8 @@ func (r *server) notePass(e *engine) {
 	}
 }
 
-// runLockstep lets all engines begin and end their passes together; each lasts as
-// long as one that had the most of everything. Engines without work wait.
+// runLockstep runs all engines with passes that start and end at the same instants. A pass lasts as long as a pass
+// with the largest amount of each kind of work. Engines without work wait.
 func (r *server) runLockstep() error {
 	now := sim.Time(0)
 	for next := 0; next < len(r.requests) || r.isBusy(); {
@@ -185,7 +186,7 @@ func (r *server) isBusy() bool {
 	return slices.ContainsFunc(r.front.engines, func(e *engine) bool { return e.core.Load() > 0 })
 }
 
-// runApart lets every engine run at its own pace.
+// runApart runs every engine at its own pace.
 func (r *server) runApart() error {
 	for next, at := range r.arrivals {
 		for _, e := range r.front.engines {
@@ -203,7 +204,7 @@ func (r *server) runApart() error {
 	return nil
 }
 
-// runUntil runs the passes of e that begin before an instant.
+// runUntil runs the passes of e that start before an instant.
 func (r *server) runUntil(e *engine, at sim.Time) error {
 	for e.now < at {
 		r.submitArrived(e)

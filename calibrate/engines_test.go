@@ -15,7 +15,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// apart and lockstep are the settings of servers of two engines.
+// apart and lockstep return the settings of servers with two engines.
 func apart() string {
 	return measuredtest.Meta(`"data_parallel_size":1`, `"data_parallel_size":2`, `"num_gpu_blocks":400`, `"num_gpu_blocks":800`)
 }
@@ -24,8 +24,7 @@ func lockstep() string {
 	return strings.Replace(apart(), `"data_parallel_size":2`, `"data_parallel_size":2,"enable_expert_parallel":true`, 1)
 }
 
-// dense is count requests at more than the rate that one engine of the test
-// server bears.
+// dense returns count requests at a higher rate than one engine of the test server can process.
 func dense(count int) []measured.Request {
 	var all []measured.Request
 	for i := range count {
@@ -37,13 +36,13 @@ func dense(count int) []measured.Request {
 	return all
 }
 
-// serve lets the settings' server answer requests.
+// serve simulates the server with these settings for the requests.
 func serve(t *testing.T, settings string, requests []measured.Request) (*Simulation, Outcome) {
 	t.Helper()
 	return serveIn(t, settings, requests, truth())
 }
 
-// serveIn does the same with passes by the parameters p.
+// serveIn does the same as serve, with passes by the parameters p.
 func serveIn(t *testing.T, settings string, requests []measured.Request, p timing.Parameters) (*Simulation, Outcome) {
 	t.Helper()
 	dir := t.TempDir()
@@ -65,7 +64,7 @@ func serveIn(t *testing.T, settings string, requests []measured.Request, p timin
 	return s, out
 }
 
-// written is a run with the measurements of it.
+// written returns a run with the measurements in out.
 func written(t *testing.T, settings string, requests []measured.Request, out *Outcome) *Measured {
 	t.Helper()
 	dir := t.TempDir()
@@ -83,7 +82,7 @@ func written(t *testing.T, settings string, requests []measured.Request, out *Ou
 	return m
 }
 
-// One engine is one engine, however it is driven.
+// TestOneEngineInParallel checks that one engine has the same result in every mode of running engines.
 func TestOneEngineInParallel(t *testing.T) {
 	s, want := serve(t, measuredtest.Meta(), dense(80))
 	p := truth()
@@ -104,8 +103,8 @@ func TestOneEngineInParallel(t *testing.T) {
 	}
 }
 
-// In lockstep passes end together, and an engine waits for the slower one; at
-// their own pace they do not.
+// TestLockstep checks that passes in lockstep end together, so an engine waits for the slower one. At their own pace,
+// they do not wait.
 func TestLockstep(t *testing.T) {
 	requests := dense(80)
 	_, alone := serve(t, apart(), requests)
@@ -124,7 +123,7 @@ func TestLockstep(t *testing.T) {
 	}
 }
 
-// A server short of blocks preempts, and reports how often.
+// TestPreemptions checks that a server with too few blocks preempts requests and reports how often.
 func TestPreemptions(t *testing.T) {
 	settings := measuredtest.Meta(`"num_gpu_blocks":400`, `"num_gpu_blocks":60`, `"policy"`, `"scheduler_reserve_full_isl":false,"policy"`)
 	if _, out := serve(t, settings, dense(80)); out.Preemptions < 1 || out.Passes < 80 {
@@ -132,7 +131,8 @@ func TestPreemptions(t *testing.T) {
 	}
 }
 
-// What two engines did is found again: in lockstep, and when requests went to them in turn, which no file has.
+// TestFindsEngines checks that the parameters of a server with two engines are found again. The engines run in
+// lockstep, or requests went to them in turn, which no file records.
 func TestFindsEngines(t *testing.T) {
 	long.Only(t)
 	t.Parallel()

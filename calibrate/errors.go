@@ -7,8 +7,7 @@ import (
 	"github.com/replay-llm/replay/calibrate/measured"
 )
 
-// Errors are those of one metric over a set of requests: relative, simulated to
-// measured.
+// Errors holds the relative errors of one metric over a set of requests: simulated relative to measured.
 type Errors struct {
 	Metric   string  `json:"metric"`
 	Requests int     `json:"requests"`
@@ -17,9 +16,8 @@ type Errors struct {
 	P50      float64 `json:"p50"`
 	P90      float64 `json:"p90"`
 	P99      float64 `json:"p99"`
-	Each     float64 `json:"median_of_requests"` // median of the size of the errors of single requests
-	// Bucketed quantiles are compared with buckets of a histogram, and nothing is known of
-	// single requests.
+	Each     float64 `json:"median_of_requests"` // median of the absolute errors of single requests
+	// Bucketed marks quantiles that were compared with buckets of a histogram. Single requests are then unknown.
 	Bucketed bool `json:"of_buckets,omitempty"`
 }
 
@@ -46,19 +44,19 @@ func judgeOutcome(m *Measured, chosen []int, out *Outcome) []Errors {
 	return all
 }
 
-// shortWait is the time in s from arrival to admission below which a request
-// found the server with room.
+// shortWait is the longest wait in s, from arrival to admission, of a request that found a free place in the server.
 const shortWait = 0.25
 
-// first is the number of requests of a run that are left out where waits are
-// short: the server is warming up.
+// firstIgnored is the number of first requests that do not count among the requests with short waits, because the
+// server is warming up.
 const firstIgnored = 10
 
-// saturation is which requests of a run were admitted at once, without the first, and which were not.
+// saturation divides the requests of a run into quick ones, which were admitted at once, and slow ones. The first
+// requests are not among the quick ones.
 type saturation struct {
 	quick, slow []int
-	// supposed is true when the run does not record them: they are the requests that a replay admits at once, and that were
-	// not held back before the server.
+	// supposed is true if the run does not record the waits. A request is then quick if a replay admits it at once
+	// and it was not held back before the server.
 	supposed bool
 }
 
@@ -70,8 +68,8 @@ func (s *saturation) nameOf(set string) string {
 	return set
 }
 
-// splitBySaturation divides requests by whether they waited for their admission: as the run tells or,
-// where it does not, as they did in a replay.
+// splitBySaturation divides requests by their wait for admission. The waits are in the run, or in a replay if the run
+// does not record them.
 func splitBySaturation(m *Measured, out *Outcome) (s saturation) {
 	late := m.lateFirst()
 	for i := m.judgedFrom(); i < len(m.Requests); i++ {
@@ -98,12 +96,11 @@ func splitBySaturation(m *Measured, out *Outcome) (s saturation) {
 	return s
 }
 
-// longHold is the time in s by which the first token of a request is later than half of them
-// where it was held back, in a run without times of admission.
+// longHold is a time in s, for runs without times of admission. A request was held back if its first token came later
+// than the median by at least longHold.
 const longHold = 0.6
 
-// lateFirst returns the time to the first token, in s, from which on a request
-// was held back.
+// lateFirst returns the least time to the first token, in s, of a request that was held back.
 func (m *Measured) lateFirst() float64 {
 	var all []float64
 	for i := m.Lead; i < len(m.Requests); i++ {
@@ -112,11 +109,11 @@ func (m *Measured) lateFirst() float64 {
 	return measured.QuantileOf(all, 0.5) + longHold
 }
 
-// bound is the error of held-out means below which a profile is good enough.
+// heldOutBound is the error of held-out means below which a profile is good enough.
 const heldOutBound = 0.05
 
-// Holds reports whether the means of all metrics of all held-out sets are within the bound, without sets marked known.
-// There must be such a set.
+// Holds reports whether the means of all metrics of all held-out sets are within the bound. Sets marked as known do
+// not count, and at least one set must count.
 func (r *Result) Holds() bool {
 	held := false
 	for _, c := range r.Checks {

@@ -11,25 +11,27 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// Limits of the test for lost KV events: the least error of a replay with events, in shares of the generated tokens if
-// they are known, otherwise in times per token; and the part of it that may remain without events.
+// These are the limits of the test for lost KV events. The first two bound the error of a replay that is too large:
+// for shares of the generated tokens if they are known, otherwise for times per token. leftOver is the part of this
+// error that the other replay may have.
 const (
 	shareContrast = 0.03
 	timeContrast  = 0.05
 	leftOver      = 0.5
 )
 
-// routing is the distances of two replays of a run from it: one with a router that receives KV events, and one with a router
-// never does.
+// routing holds the distances of two replays from a run. In the first replay the router receives KV events, and in
+// the second it does not.
 type routing struct {
 	heard, unheard float64
-	least          float64 // distance from which on one of them is wrong
-	shares         bool    // distances are of shares of tokens, not of times
+	least          float64 // a replay with a larger distance is wrong
+	shares         bool    // the distances are between shares of tokens, not between times
 }
 
-// FindEvents finds whether the router of the run received the KV events of its servers, by a replay with them and one
-// without. Events count as lost if only the second replay explains the load of the servers or the times per token. A
-// profile of the same servers decides where the run tells neither. It returns the replay that is taken.
+// FindEvents finds whether the router of the run received the KV events of its servers. It replays the run with
+// events and without them. Events count as lost if only the second replay explains the load of the servers or the
+// times per token. If the run is not clear about this, the assumption in m stays, which can come from a profile of
+// the same servers. FindEvents returns the replay that corresponds to the result.
 func (m *Measured) FindEvents(replay func(unheard bool) (*harness.Result, error)) (*harness.Result, error) {
 	var results [2]*harness.Result
 	for i, unheard := range []bool{false, true} {
@@ -49,8 +51,8 @@ func (m *Measured) FindEvents(replay func(unheard bool) (*harness.Result, error)
 	return results[0], nil
 }
 
-// decideEvents keeps the assumption about KV events unless r clearly contradicts it, and notes if they do not reach the
-// router.
+// decideEvents keeps the assumption about KV events unless r clearly contradicts it. It adds a note if the events do
+// not reach the router.
 func (m *Measured) decideEvents(r routing) {
 	switch {
 	case r.heard > r.least && r.unheard < leftOver*r.heard:
@@ -70,12 +72,13 @@ func (m *Measured) decideEvents(r routing) {
 	}
 }
 
-// noteEvents notes that KV events do not reach the router, and why.
+// noteEvents adds a note that KV events do not reach the router, with the reason.
 func (m *Measured) noteEvents(how string) {
 	m.Settings.AddNote("%s: KV events do not reach the router, so that no prompt counts as cached: %s; --signal-delay index=0 replays with them", m.Name, how)
 }
 
-// compareRouting returns the distances of two replays from the run, of which the router of the first receives KV events.
+// compareRouting returns the distances of two replays from the run. The router of the first replay receives KV
+// events.
 func (m *Measured) compareRouting(results [2]*harness.Result) (r routing, err error) {
 	own := m.serverShares()
 	r.shares, r.least = own != nil, shareContrast
@@ -92,8 +95,8 @@ func (m *Measured) compareRouting(results [2]*harness.Result) (r routing, err er
 	return r, nil
 }
 
-// distanceOfTimes returns the distance of the times per token of a replay from those of the run: on average over mean,
-// median and p90.
+// distanceOfTimes returns the distance between the times per token of a replay and of the run. It is the average over
+// mean, median and p90.
 func (m *Measured) distanceOfTimes(result *harness.Result) (float64, error) {
 	out, err := m.outcomeOf(result)
 	if err != nil {
@@ -104,8 +107,8 @@ func (m *Measured) distanceOfTimes(result *harness.Result) (float64, error) {
 	return (math.Abs(e.Mean) + math.Abs(e.P50) + math.Abs(e.P90)) / 3, nil
 }
 
-// serverShares returns which share of the generated tokens the busiest server had, the second and so on, as the mean
-// over the time of the run; nil if that is not known.
+// serverShares returns the shares of the servers in the generated tokens, the busiest server first. Each share is the
+// mean over the time of the run. The result is nil if the shares are unknown.
 func (m *Measured) serverShares() []float64 {
 	if _, taken := m.PodsOfRows(); taken != nil {
 		return sharesOver(len(m.Requests), func(i int) (int, float64, float64, int) {
@@ -132,7 +135,7 @@ func (m *Measured) serverShares() []float64 {
 	return meanShares(windows)
 }
 
-// workerShares is serverShares of a replay.
+// workerShares returns the same as serverShares for the workers of a replay.
 func (m *Measured) workerShares(result *harness.Result) []float64 {
 	records := m.recordsOf(result)
 	return sharesOver(len(records), func(i int) (int, float64, float64, int) {
@@ -141,15 +144,16 @@ func (m *Measured) workerShares(result *harness.Result) []float64 {
 	})
 }
 
-// sharesOver returns the mean shares of servers over windows of logPeriod, the busiest one of each first. Request i
-// was answered by a server with tokens between two instants.
+// sharesOver returns the mean shares of servers over windows of logPeriod, the busiest server of each window first.
+// The function request returns the server of request i, the instants of its first and last tokens, and its number of
+// tokens.
 func sharesOver(n int, request func(i int) (server int, first, last float64, tokens int)) []float64 {
 	var windows [][]float64
 	servers := 0
 	for i := range n {
 		server, first, last, tokens := request(i)
 		if !(first <= last) {
-			continue // it broke off
+			continue // the request was cut off
 		}
 		servers = max(servers, server+1)
 		each := float64(tokens) / max(last-first, 1e-3)
@@ -168,13 +172,13 @@ func sharesOver(n int, request func(i int) (server int, first, last float64, tok
 			windows[k] = append(windows[k], 0)
 		}
 	}
-	if len(windows) > 4 { // servers fill and empty, as in lines of logs
+	if len(windows) > 4 { // without the start and the end of the run, as for lines of logs
 		windows = windows[2 : len(windows)-1]
 	}
 	return meanShares(windows)
 }
 
-// meanShares returns the mean shares over windows, the largest of each first.
+// meanShares returns the mean shares over windows, the largest share of each window first.
 func meanShares(windows [][]float64) []float64 {
 	var mean []float64
 	counted := 0.0
@@ -201,7 +205,7 @@ func meanShares(windows [][]float64) []float64 {
 	return mean
 }
 
-// distanceOfShares returns the part of all tokens that other servers have.
+// distanceOfShares returns the part of all tokens that has different servers in a and b.
 func distanceOfShares(a, b []float64) float64 {
 	off := 0.0
 	for i := range max(len(a), len(b)) {
@@ -217,8 +221,8 @@ func distanceOfShares(a, b []float64) float64 {
 	return off
 }
 
-// findEvents finds whether each run with a known router received KV events. It begins with the runs with more known
-// times. What they show holds for the remaining runs of the same router, and for the profile.
+// findEvents finds for each run with a known router whether the router received KV events. Runs with known shares of
+// servers come first. Their result is the assumption for the other runs with the same router, and for the profile.
 func findEvents(runs []*Measured, o Options, p *timing.Profile) error {
 	for _, own := range []bool{true, false} {
 		for i, m := range runs {
@@ -240,7 +244,7 @@ func findEvents(runs []*Measured, o Options, p *timing.Profile) error {
 	return nil
 }
 
-// noteEvents adds the findings about KV events to the result and its profile.
+// noteEvents adds the results about KV events to the notes and to the profile.
 func (r *Result) noteEvents(runs []*Measured) {
 	for i, m := range runs {
 		if m.Unheard {

@@ -11,17 +11,17 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// mixture is the settings of a server of a model with experts.
+// mixture returns the settings of a server of a model with experts.
 func mixture() string {
 	return measuredtest.Meta(`nobody/Nothing-9B`, `Qwen/Qwen3-30B-A3B`, `"engine_kwargs"`, `"hardware":{"device_name":"NVIDIA H100 80GB HBM3"},"engine_kwargs"`)
 }
 
-// A pass of a model of experts reads the experts that its tokens are sent to, in a fit as on data sheets. One set of
-// parameters explains a server with few requests at once and with many.
+// TestFindsExperts checks that a pass of a model with experts reads only the experts of its tokens, in a fit as on
+// data sheets. One set of parameters explains a server with few concurrent requests and with many.
 func TestFindsExperts(t *testing.T) {
 	t.Parallel()
 	requests := dense(160)
-	for i := range requests { // one at a time at first, and then many
+	for i := range requests { // first one at a time, then many
 		requests[i].Arrival += 0.9 * float64(min(i, 60))
 	}
 	truth := timing.Parameters{Weights: 1.5e-3, Experts: 24e-3, ExpertShare: 8.0 / 128, Token: 12e-6, Context: 0.05e-6, Mixed: 0.08e-6, Knee: 2}
@@ -48,7 +48,8 @@ func TestFindsExperts(t *testing.T) {
 	}
 }
 
-// Engines in lockstep have the experts between them, and send each the tokens of all.
+// TestExpertsOfEngines checks that engines in lockstep share the experts, so each expert processes the tokens of all
+// engines.
 func TestExpertsOfEngines(t *testing.T) {
 	one := &measured.Settings{Engine: timing.Engine{GPU: "h100", Model: "qwen3-30b-a3b"}, DataParallel: 1, Pods: 1}
 	two := *one
@@ -63,7 +64,7 @@ func TestExpertsOfEngines(t *testing.T) {
 	}
 }
 
-// A scale of the weights is one of the experts.
+// TestScaleExperts checks that a factor on the weights also applies to the experts.
 func TestScaleExperts(t *testing.T) {
 	start := measured.StartParameters(&measured.Settings{Engine: timing.Engine{GPU: "h100", Model: "qwen3-30b-a3b"}, DataParallel: 1, Pods: 1})
 	form := plainForms()[0]

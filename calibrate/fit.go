@@ -12,61 +12,60 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// Result is what a calibration found.
+// Result is the result of a calibration.
 type Result struct {
 	Profile timing.Profile `json:"profile"`
 	Run     string         `json:"run"`
-	Notes   []string       `json:"notes"` // what was assumed
+	Notes   []string       `json:"notes"` // assumptions of the fit
 	Checks  []Check        `json:"checks"`
 	Kinds   []KindShare    `json:"passes_by_kind,omitempty"`
-	// Simulations is the number of replays of the run that it took.
+	// Simulations is the number of replays that the calibration took.
 	Simulations int `json:"simulations"`
-	Preemptions int `json:"preemptions"` // in the last of them
-	// Assumptions are the assumptions of the replays, by key.
+	Preemptions int `json:"preemptions"` // number in the last replays
+	// Assumptions holds the assumptions of the replays, by key.
 	Assumptions map[string]string `json:"assumptions,omitempty"`
 }
 
-// Check is a fit held to a set of requests.
+// Check is the comparison of a fit with a set of requests.
 type Check struct {
 	Fitted  string   `json:"fitted_on"`
 	Judged  string   `json:"judged_on"`
 	HeldOut bool     `json:"held_out"`
 	Form    string   `json:"form"`
 	Errors  []Errors `json:"errors"` // by metric
-	// Known is what is known to be unusual about the set, for which it does not count: "" if nothing is.
+	// Known is a known anomaly of the set, "" if there is none. A set with a known anomaly does not count.
 	Known string `json:"known,omitempty"`
 
-	run    int   // of the requests
-	chosen []int // those of a set that was fitted to as a whole, or held out; nil of other sets
+	run    int   // index of the run with the requests
+	chosen []int // requests of a set that was fitted to as a whole or held out; nil for other sets
 }
 
-// Options are the choices of a calibration.
+// Options holds the options of a calibration.
 type Options struct {
-	// Holdout is the share of requests, by arrival, that are held out of a second and a third fit: the last ones and
-	// the first ones. 0: there is one fit, to all.
+	// Holdout is the share of requests that a second and a third fit leave out. The second fit leaves out the last
+	// requests by arrival, the third fit the first ones. If it is 0, there is only one fit, to all requests.
 	Holdout float64
-	Prompts *measured.Prompts // nil: no two prompts begin alike
-	// Replay, if not nil, replays a run on its servers by the router of its settings, as a profile has them; seed is
-	// the seed of draws.
+	Prompts *measured.Prompts // nil: prompts have no common prefixes
+	// Replay, if not nil, replays a run on its servers with the router of its settings and the times of a profile.
+	// The argument seed is the seed of random draws.
 	Replay func(m *Measured, p *timing.Profile, seed uint64) (*harness.Result, error)
-	// Reference makes the scheduler follow the rules of the reference instead of
-	// those of vLLM 0.19.
+	// Reference makes the scheduler follow the rules of the reference instead of vLLM 0.19.
 	Reference bool
-	// Progress, when not nil, is called from any goroutine with the number of steps done: a run that is prepared, the
-	// routing of all runs, a fit, the profile.
+	// Progress, if not nil, is called with the number of completed steps, from any goroutine. The steps are the
+	// preparation of each run, the routing of all runs, each fit, and the profile.
 	Progress func(done, total int)
 }
 
-// part is a set of requests by name.
+// part is a named set of requests.
 type part struct {
 	name   string
 	chosen []int
-	left   spell // that is not fitted to
-	share  bool  // of a set that is judged as a whole
+	left   spell // time that is not fitted to
+	share  bool  // it is a share of a set that is judged as a whole
 }
 
-// deciding returns the chosen requests if a fit may be rejected by their errors: whole sets, not shares that a fit may
-// have omitted.
+// deciding returns the chosen requests if their errors can reject a fit. Only whole sets can, because a fit may omit
+// some shares.
 func (p *part) deciding(chosen []int) []int {
 	if p.share {
 		return nil
@@ -74,8 +73,8 @@ func (p *part) deciding(chosen []int) []int {
 	return chosen
 }
 
-// splitParts returns all requests. With a holdout it also returns the requests without the last ones and without the
-// first ones, each followed by the held-out requests.
+// splitParts returns all requests. With a holdout, it also returns the requests without the last ones, and the
+// requests without the first ones. The result held has the corresponding held-out requests.
 func splitParts(m *Measured, holdout float64) (fitted, held []part) {
 	lead := m.judgedFrom()
 	n := len(m.Requests) - lead
@@ -97,7 +96,7 @@ func splitParts(m *Measured, holdout float64) (fitted, held []part) {
 	return fitted, held
 }
 
-// withoutWarmUp returns p without what arrived while the server warmed up or was slow.
+// withoutWarmUp returns the requests of p except for arrivals while the server warmed up or was slow.
 func (p part) withoutWarmUp(m *Measured) []int {
 	var kept []int
 	for _, i := range p.chosen {
@@ -111,21 +110,21 @@ func (p part) withoutWarmUp(m *Measured) []int {
 	return kept
 }
 
-// judgedIn returns the requests of p that are judged: without the warm-up of a run that a client measured.
+// judgedIn returns the requests of p for a judgement. If a client measured the run, they do not include the warm-up.
 func (p part) judgedIn(m *Measured) part {
-	p.left = spell{} // it is judged apart
+	p.left = spell{} // that time has its own judgement
 	if warm := p.withoutWarmUp(m); m.Client && m.Ignored == nil && len(warm) < len(p.chosen) {
 		p.name, p.chosen = fmt.Sprintf("%s from %d s on", p.name, measured.ClientWarmUp), warm
 	}
 	return p
 }
 
-// Run calibrates to m. It stops early, with ctx's error, when ctx is done.
+// Run calibrates to m. When ctx is done, it stops and returns the error of ctx.
 func Run(ctx context.Context, m *Measured, o Options) (*Result, error) {
 	return RunAll(ctx, []*Measured{m}, o)
 }
 
-// countSteps returns a function that reports one more of total steps.
+// countSteps returns a function that reports the end of one more step. The total number of steps is total.
 func (o *Options) countSteps(total int) (end func()) {
 	var done atomic.Int64
 	return func() {
@@ -135,8 +134,7 @@ func (o *Options) countSteps(total int) (end func()) {
 	}
 }
 
-// RunAll calibrates to several runs of one server, all at once. It stops early, with ctx's
-// error, when ctx is done.
+// RunAll calibrates to several runs of one server together. When ctx is done, it stops and returns the error of ctx.
 func RunAll(ctx context.Context, runs []*Measured, o Options) (*Result, error) {
 	if !(o.Holdout >= 0 && o.Holdout < 1) {
 		return nil, fmt.Errorf("holdout is %v, must be a share from 0 to below 1", o.Holdout)
@@ -184,7 +182,7 @@ func RunAll(ctx context.Context, runs []*Measured, o Options) (*Result, error) {
 	return r, err
 }
 
-// prepareRun decides what a run leaves open, and prepares for replays of it.
+// prepareRun decides the open settings of a run and prepares the simulation of the run.
 func prepareRun(ctx context.Context, m *Measured, o Options) (*Measured, *Simulation, error) {
 	if o.Prompts == nil {
 		o.Prompts = m.Prompts

@@ -9,17 +9,17 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// Form is a choice of the parameters that are fitted, and of how sharply the larger of reading and multiplying weights
-// rules. All other parameters are 0.
+// Form is a choice of the parameters to fit, together with a knee. A larger knee means a sharper maximum of the times
+// for reading and for multiplying weights. All other parameters are 0.
 type Form struct {
 	Name   string
 	Knee   int
 	Fields []string // parameters by their names in a profile
-	with   []string // names of what was added
-	keeps  bool     // other parameters keep their values of the start
+	with   []string // names of the additional parameters
+	keeps  bool     // other parameters keep their start values instead of 0
 }
 
-// parameterOf returns the place of a parameter that may be fitted.
+// parameterOf returns a pointer to a parameter that can be fitted, nil for another name.
 func parameterOf(p *timing.Parameters, name string) *float64 {
 	return map[string]*float64{
 		denseField: &p.Weights, "token_s": &p.Token, "context_s": &p.Context, "mixed_context_s": &p.Mixed,
@@ -28,23 +28,23 @@ func parameterOf(p *timing.Parameters, name string) *float64 {
 	}[name]
 }
 
-// Weights that all passes read, and those of experts.
+// These are the weights that all passes read, and the weights of experts.
 const (
 	denseField   = "weights_s"
 	expertsField = "experts_s"
 )
 
-// isFree reports whether only the runs determine a parameter: times between client and server, and times that data
-// sheets do not have.
+// isFree reports whether only the runs determine a parameter. These parameters are the times between client and
+// server, and times that data sheets do not have.
 func (f *Form) isFree(name string) bool {
 	return isOfFrontEnd(name) || f.keeps && (name == passField || name == promptsField)
 }
 
-// scaleParameter multiplies a parameter of the form. Experts that the form does not fit go with the
-// other weights.
+// scaleParameter multiplies a parameter of the form by factor. If the form does not fit the experts, they are
+// multiplied together with the other weights.
 func (f *Form) scaleParameter(p *timing.Parameters, name string, factor float64) {
 	*parameterOf(p, name) *= factor
-	if name == shareField { // a token alone is sent to as many
+	if name == shareField { // a single token still reads the same experts
 		p.Experts /= factor
 	}
 	if name == denseField && !slices.Contains(f.Fields, expertsField) {
@@ -52,11 +52,11 @@ func (f *Form) scaleParameter(p *timing.Parameters, name string, factor float64)
 	}
 }
 
-// tokenField is the place of token_s in all forms.
+// tokenField is the index of token_s in the fields of all forms.
 const tokenField = 1
 
-// plainForms returns the shapes that are tried for a run. Which knee a server
-// has depends on how well its GPU does both at once, and the run shows it.
+// plainForms returns the forms to try for a run. The knee depends on how well the GPU reads and multiplies at the
+// same time, and only the run shows it.
 func plainForms() []Form {
 	var all []Form
 	for _, knee := range []int{1, 2, 4} {
@@ -65,9 +65,9 @@ func plainForms() []Form {
 	return all
 }
 
-// extensions returns the form with one more parameter: attention inside prompts, the fixed time of passes with prompts,
-// the experts apart from other weights, or the launches of passes without a graph. With a knee of 1 what every pass has
-// is in the weights.
+// extensions returns forms with one more parameter. The parameter is the attention inside prompts, the fixed time of
+// passes with prompts, the experts apart from other weights, or the launch of passes without a graph. With a knee of
+// 1, the weights already include every constant part of a pass.
 func (f Form) extensions(start *timing.Parameters) []Form {
 	var all []Form
 	for _, more := range []struct{ name, field string }{{"pair", "pair_s"}, {"mixed", "mixed_base_s"}, {"experts", expertsField}, {"piecewise", piecewiseField}, {"eager", eagerField}} {
@@ -84,8 +84,8 @@ func newForm(knee int, fields, with []string) Form {
 	return Form{Name: name, Knee: knee, Fields: fields, with: with}
 }
 
-// parametersAt returns the start with the form's parameters multiplied by e^u. Experts that the form
-// does not fit are in the proportion to the other weights that they have at the start.
+// parametersAt returns the start with the form's parameters multiplied by e^u. If the form does not fit the experts,
+// they keep their proportion to the other weights.
 func (f *Form) parametersAt(start *timing.Parameters, u []float64) timing.Parameters {
 	p := timing.Parameters{Graphs: start.Graphs, GraphMode: start.GraphMode, Knee: f.Knee, ExpertShare: start.ExpertShare}
 	if f.keeps {
@@ -93,7 +93,7 @@ func (f *Form) parametersAt(start *timing.Parameters, u []float64) timing.Parame
 		p.Knee = f.Knee
 	}
 	for i, name := range f.Fields {
-		if place := parameterOf(&p, name); place != nil { // or it is one of the way
+		if place := parameterOf(&p, name); place != nil { // otherwise it is a parameter of the way
 			*place = *parameterOf(start, name) * math.Exp(u[i])
 		}
 	}

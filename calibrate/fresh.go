@@ -12,15 +12,15 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// freshShare is the least share of requests in the warm-up with long waits at fresh servers, and fewLater the part of
-// that share that is allowed later.
+// freshShare is the least share of requests with long waits in the warm-up of fresh servers. fewLater bounds the
+// share of such requests later, relative to the share in the warm-up.
 const (
 	freshShare = 0.05
 	fewLater   = 0.2
 )
 
-// Fresh reports whether the servers of the run had never served: many of its first requests
-// waited for long, and few later on.
+// Fresh reports whether the servers of the run had not served requests before. Many of the run's first requests then
+// waited for a long time, and few of the later ones.
 func (m *Measured) Fresh() bool {
 	switch {
 	case m.whole != nil:
@@ -29,7 +29,7 @@ func (m *Measured) Fresh() bool {
 		return false
 	}
 	late := m.lateFirst()
-	var n, waited [2]float64 // in the warm-up, and later
+	var n, waited [2]float64 // in the warm-up, then later
 	for i := m.Lead; i < len(m.Requests); i++ {
 		r, k := &m.Requests[i], 0
 		if r.Arrival >= measured.ClientWarmUp {
@@ -44,7 +44,7 @@ func (m *Measured) Fresh() bool {
 	return share >= freshShare && (n[1] == 0 || waited[1]/n[1] < fewLater*share)
 }
 
-// cutAt returns the run up to the requests that arrive at a time in s.
+// cutAt returns the part of the run with the requests that arrive before a time in s.
 func (m *Measured) cutAt(end float64) *Measured {
 	c := *m
 	c.whole = m
@@ -67,20 +67,20 @@ func (m *Measured) cutAt(end float64) *Measured {
 	return &c
 }
 
-// freshRun is the warm-up of a run of fresh servers.
+// freshRun is the warm-up of a run with fresh servers.
 type freshRun struct {
 	run      *Measured
-	measured []float64 // times to the first token, in s, sorted
+	measured []float64 // times to the first token in s, sorted
 }
 
-// warmupFit seeks when and for how long fresh servers stand still.
+// warmupFit searches for the time when fresh servers stall and for the duration of the stall.
 type warmupFit struct {
 	replay  func(*Measured, *timing.Profile, uint64) (*harness.Result, error)
 	runs    []freshRun
-	held    []float64 // times to the first token of requests that waited for long, in s
+	held    []float64 // times to the first token, in s, of requests with long waits
 	profile timing.Profile
 	best    timing.Warmup
-	least   float64 // distance of best
+	least   float64 // distance with best
 }
 
 // addRun adds the warm-up of a run.
@@ -99,12 +99,11 @@ func (f *warmupFit) addRun(m *Measured) {
 	f.runs = append(f.runs, cut)
 }
 
-// warmupSeeds is the number of replays that a warm-up is judged by: which requests wait is random where servers stand
-// still.
+// warmupSeeds is the number of replays for each warm-up. It is random which requests wait while servers stall.
 const warmupSeeds = 3
 
-// distanceOf returns the mean distance between the distributions of times to the first token in the warm-ups and in
-// replays, as a share of the mean.
+// distanceOf returns the distance between the times to the first token in the warm-ups and in their replays. It is
+// the sum over all replays of the mean difference of the sorted times, as a share of the measured mean.
 func (f *warmupFit) distanceOf(w *timing.Warmup) (float64, error) {
 	total := 0.0
 	f.profile.Warmup = w
@@ -135,7 +134,7 @@ func (f *warmupFit) distanceOf(w *timing.Warmup) (float64, error) {
 	return total, nil
 }
 
-// try keeps a warm-up that is nearer than the best so far.
+// try tries a warm-up and keeps it if its distance is the least so far.
 func (f *warmupFit) try(ctx context.Context, requests int, time float64) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -148,16 +147,16 @@ func (f *warmupFit) try(ctx context.Context, requests int, time float64) error {
 	return err
 }
 
-// explains is the largest part of the distance that a warm-up may leave, and mostWarm the largest number of requests of
-// a warm-up.
+// explains bounds the distance with a warm-up, relative to the distance without one. mostWarm is the largest number
+// of requests before the stall.
 const (
 	explains = 0.6
 	mostWarm = 32
 )
 
-// fitWarmup returns when and for how long the fresh servers among those of the runs stand still. It returns nil if
-// none is fresh or that does not explain the waits of requests. Runs with unknown first requests count where there are
-// no other runs.
+// fitWarmup returns when fresh servers stall and for how long. It returns nil if no run has fresh servers or if a
+// stall does not explain the waits of requests. Runs with unknown first requests count only if there are no other
+// fresh runs.
 func fitWarmup(ctx context.Context, runs []*Measured, o Options, p timing.Profile) (*timing.Warmup, error) {
 	f := &warmupFit{replay: o.Replay, profile: p}
 	known := slices.ContainsFunc(runs, func(m *Measured) bool { return m.Lead == 0 && m.Fresh() })
@@ -196,13 +195,13 @@ func fitWarmup(ctx context.Context, runs []*Measured, o Options, p timing.Profil
 	return &f.best, nil
 }
 
-// unseen is the time in s before the end of a stand-still in which requests may arrive, or fail to,
-// that do not count as waiting for long.
+// unseen is the estimated time in s from the arrival of the last request with a long wait to the end of the stall.
+// Requests that arrive later in the stall wait less than longHold, and sometimes no request arrives.
 const unseen = longHold + 0.4
 
-// WarmupOf returns how the servers of the run stand still where they are fresh. Once no request waits for long any
-// more, all servers have stood still. The run gives this instant, since which of them is the last to do so, and when,
-// is random.
+// WarmupOf returns the stalls of the run's servers if they are fresh. When no more requests have long waits, all
+// servers have had their stall. This instant is taken from the run, because the order and the times of the stalls are
+// random.
 func (m *Measured) WarmupOf(w *timing.Warmup) (all vllm.Warmup) {
 	if w == nil || !m.Fresh() {
 		return all

@@ -14,15 +14,17 @@ import (
 	"github.com/replay-llm/replay/calibrate/measured"
 )
 
-// training is the fitted and the held-out requests, by run.
+// training holds the fitted and the held-out requests of each run.
 type training struct {
 	name     string
-	on, held []part    // of each run; nothing is chosen of a run that it does not see
-	paces    []float64 // by run: how fast its server is, relative to the other servers, 0 if as fast; nil: all are
+	on, held []part // by run; a part is empty if the training does not use the run
+	// paces has the speed of each run's server relative to the other servers. The value 0 means equally fast, and nil
+	// means that all are equally fast.
+	paces []float64
 }
 
-// listTrainings returns the fit to all requests of all runs, then fits that leave out a part of each run and, where
-// there are several, a whole run.
+// listTrainings returns the fit to all requests of all runs, then the fits that leave out a part of each run. With
+// several runs, it also returns fits that leave out one whole run each.
 func listTrainings(runs []*Measured, holdout float64) ([]training, error) {
 	var all []training
 	for i, m := range runs {
@@ -52,7 +54,7 @@ func listTrainings(runs []*Measured, holdout float64) ([]training, error) {
 	return all, nil
 }
 
-// checkAlike refuses runs that are not of one server.
+// checkAlike returns an error if the runs do not have the same kind of server.
 func checkAlike(runs []*Measured) error {
 	first := &runs[0].Settings
 	for _, m := range runs[1:] {
@@ -75,7 +77,7 @@ func checkAlike(runs []*Measured) error {
 	return nil
 }
 
-// addNotes adds the assumptions of run i that no earlier run has.
+// addNotes adds the name of run i, and its assumptions that no earlier run has.
 func (r *Result) addNotes(runs []*Measured, i int) {
 	if i > 0 {
 		r.Run += ", "
@@ -84,7 +86,7 @@ func (r *Result) addNotes(runs []*Measured, i int) {
 	r.addNotesOf(runs[i])
 }
 
-// addNotesOf adds what was assumed of a run.
+// addNotesOf adds the assumptions of a run.
 func (r *Result) addNotesOf(m *Measured) {
 	for _, n := range m.Settings.Notes {
 		if !slices.Contains(r.Notes, n) {
@@ -93,8 +95,7 @@ func (r *Result) addNotesOf(m *Measured) {
 	}
 }
 
-// fitAll fits to each training. The fits know nothing of each other, so that they
-// may run side by side.
+// fitAll fits to each training. The fits are independent of each other and run concurrently.
 func fitAll(ctx context.Context, sims []*Simulation, runs []*Measured, all []training, endStep func()) ([]fitted, error) {
 	fits := make([]fitted, len(all))
 	var g errgroup.Group
@@ -108,7 +109,7 @@ func fitAll(ctx context.Context, sims []*Simulation, runs []*Measured, all []tra
 	return fits, g.Wait()
 }
 
-// targetsOf returns the targets of the runs of which something is chosen, with their simulations.
+// targetsOf returns the targets of the runs with chosen requests, and the simulations of these runs.
 func targetsOf(sims []*Simulation, runs []*Measured, on []part) (seen []*Simulation, targets []*target) {
 	for i, p := range on {
 		if len(p.chosen) > 0 {
@@ -119,8 +120,8 @@ func targetsOf(sims []*Simulation, runs []*Measured, on []part) (seen []*Simulat
 	return seen, targets
 }
 
-// addChecks compares a fit with the fitted and with the held-out requests, each also without the spells that the fit to
-// all omits.
+// addChecks compares a fit with the fitted and with the held-out requests. If the fit to all requests omits a spell,
+// the requests outside this spell are also compared separately.
 func (r *Result) addChecks(sims []*Simulation, runs []*Measured, f *fitted, t, all *training) error {
 	sims = t.atPaces(sims)
 	for i, m := range runs {
@@ -163,8 +164,8 @@ func (r *Result) addChecks(sims []*Simulation, runs []*Measured, f *fitted, t, a
 	return nil
 }
 
-// ReadAll reads several runs of one server as ReadKnown does. A setting that one run lacks
-// is that of the first run that has it.
+// ReadAll reads several runs of one server in the same way as readKnown. Settings that a run lacks come from the
+// first run with settings.
 func ReadAll(dirs []string, blocks int, known map[string]any) ([]*Measured, error) {
 	dirs = measured.ListRuns(dirs)
 	all := make([]*Measured, len(dirs))

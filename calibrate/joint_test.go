@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// clientRuns are two loads of one simulated server, seen by a client 20 ms away.
+// clientRuns returns runs of one simulated server at two loads. A client with a delay of 20 ms measured them.
 func clientRuns(t *testing.T) []*Measured {
 	t.Helper()
 	var all []*Measured
@@ -41,7 +41,8 @@ func clientRuns(t *testing.T) []*Measured {
 	return all
 }
 
-// Two loads together give the times between client and server, and each load is judged by a fit to the other.
+// TestJointFit checks that two loads together determine the times between client and server. Each load is judged by a
+// fit to the other one.
 func TestJointFit(t *testing.T) {
 	runs := clientRuns(t)
 	r, err := RunAll(t.Context(), runs, Options{})
@@ -72,7 +73,7 @@ func TestJointFit(t *testing.T) {
 	}
 }
 
-// Weights are read no faster than the memory allows.
+// TestFloor checks that weights are not read faster than the memory allows.
 func TestFloor(t *testing.T) {
 	s := &measured.Settings{Engine: timing.Engine{GPU: "h100", Model: "/models/Qwen/Qwen3-14B", TensorParallel: 1}}
 	floor := floorParameters(s)
@@ -87,7 +88,7 @@ func TestFloor(t *testing.T) {
 	}
 }
 
-// Requests that were held back before the server are left out of a fit while they are few.
+// TestHeldBack checks that a fit omits requests held back before the server while they are few.
 func TestHeldBack(t *testing.T) {
 	m := &Measured{Run: measured.Run{Client: true}}
 	for i := range 40 {
@@ -109,7 +110,8 @@ func TestHeldBack(t *testing.T) {
 	}
 }
 
-// The spread of a fit to one run is that between fits to its parts with enough requests; its limits are noted.
+// TestSpreadOfOneRun checks that the spread of a fit to one run comes from fits to parts with enough requests. The
+// notes name its limits.
 func TestSpreadOfOneRun(t *testing.T) {
 	runs := clientRuns(t)
 	for _, c := range []struct {

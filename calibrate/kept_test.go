@@ -18,11 +18,10 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// keptRuns are the runs that TestAccuracyIsKept fits to and judges by. They are of no real server. One was simulated,
-// once, with effects of real servers that no form of a fit has. Its passes scatter, and some are stopped for 20 ms; the
-// times to the client scatter; and in one minute all is slower. `go test ./calibrate -run TestAccuracyIsKept -args
-// -measure-again` makes them again. A rewrite drops the earlier results, so that a fault of the simulation would not be
-// seen.
+// keptRuns returns the runs that TestAccuracyIsKept fits to and judges by. They come from a server that was simulated
+// once, with effects of real servers that no form of a fit has. Its passes and the times to the client scatter. Some
+// passes stop for 20 ms, and in one minute everything is slower. `go test ./calibrate -run TestAccuracyIsKept -args
+// -measure-again` makes them again. This replaces the earlier results, so it can hide an error in the simulation.
 func keptRuns() []keptRun {
 	return []keptRun{
 		{name: "rate-3", rate: 3, slowFrom: 60, slowTo: 110},
@@ -39,7 +38,7 @@ type keptRun struct {
 	slowFrom, slowTo float64 // s
 }
 
-// keptServer is what kept runs are of.
+// keptServer is the server of the kept runs.
 type keptServer struct {
 	disturbed
 	draws *rand.Rand
@@ -101,8 +100,8 @@ func (k *keptRun) measure(t *testing.T, dir string) {
 	}
 }
 
-// keptBounds are limits of relative errors, slightly above the errors when the runs were made. Means are off by three
-// times as much where the minute of the other state is not found.
+// keptBounds returns limits of relative errors, slightly above the errors when the runs were made. The means have
+// three times these errors if the slow minute is not found.
 func keptBounds() []keptBound {
 	return []keptBound{
 		{"all runs", "rate-3, all from 15 s on but from", 0.005, 0.015, 0.01},
@@ -113,13 +112,13 @@ func keptBounds() []keptBound {
 	}
 }
 
-// keptBound is of a fit, held to what begins with a name.
+// keptBound is the limit for the checks of one fit. It applies to sets with names that begin with a given text.
 type keptBound struct {
 	fitted, judged  string
 	mean, ttft, p99 float64 // of TPOT and E2E; of the mean TTFT; of the p99 of TPOT
 }
 
-// missedBy returns the metrics that are above the bound.
+// missedBy returns the metrics with errors above the bound.
 func (b *keptBound) missedBy(c *Check) (missed []string) {
 	for _, e := range c.Errors {
 		bound := b.mean
@@ -133,8 +132,8 @@ func (b *keptBound) missedBy(c *Check) (missed []string) {
 	return missed
 }
 
-// What is fitted to two loads of a server predicts each of them by the other, and a third, as
-// well as it did.
+// TestAccuracyIsKept checks fits to two loads of a server. Their predictions of each load by the other one, and of a
+// third load, must stay as good as they were.
 func TestAccuracyIsKept(t *testing.T) {
 	long.Only(t)
 	var runs []*Measured

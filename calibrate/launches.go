@@ -6,16 +6,16 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// isConstant reports whether a parameter is part of every pass of a server that begins at start.
+// isConstant reports whether a parameter is added to the time of every pass of a server with the parameters start.
 func isConstant(name string, start *timing.Parameters) bool {
 	return name == piecewiseField || name == eagerField && len(start.Graphs) == 0
 }
 
-// leastOfKind is the least share of the time of passes with prompts for a separate way to launch them.
+// leastOfKind is the least share of the time of passes with prompts that must be launched in a different way.
 const leastOfKind = 0.1
 
 // tellsLaunches reports whether passes with prompts were launched in more than one way. If all of them are alike, the
-// time of a launch cannot be separated from that of prompts.
+// time of a launch cannot be separated from the time of prompts.
 func (s *search) tellsLaunches() bool {
 	var of [3]float64
 	for _, t := range s.trials {
@@ -30,13 +30,13 @@ func (s *search) tellsLaunches() bool {
 	return max(of[0], of[1], of[2]) <= (1-leastOfKind)*(of[0]+of[1]+of[2])
 }
 
-// KindShare is the share of the time of passes of a kind.
+// KindShare is the share of one kind of passes in the time of all passes.
 type KindShare struct {
 	Kind  string  `json:"kind"`
 	Share float64 `json:"share"`
 }
 
-// sharesOfKinds returns the share of each kind of passes in the time of passes, without kinds that do not occur.
+// sharesOfKinds returns the share of each kind of passes in the time of passes. It omits kinds without passes.
 func sharesOfKinds(p *timing.Parameters, records []*ledger) []KindShare {
 	all := []KindShare{{Kind: "full graph"}, {Kind: "piecewise"}, {Kind: "eager"}}
 	total := 0.0
@@ -55,8 +55,8 @@ func sharesOfKinds(p *timing.Parameters, records []*ledger) []KindShare {
 	return slices.DeleteFunc(all, func(k KindShare) bool { return !(k.Share > 0) })
 }
 
-// The additional times of a pass that is launched in pieces, and, on top of it, of a pass that is launched without
-// graphs.
+// These are additional times of a pass: of a pass that is launched in pieces, and of a pass that is launched without
+// graphs. The second is added to the first.
 const (
 	piecewiseField = "piecewise_base_s"
 	eagerField     = "eager_base_s"

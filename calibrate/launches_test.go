@@ -11,13 +11,14 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// Passes without graphs that take longer alone are distinguished from passes that are run as graphs.
+// TestFindsKinds checks that a fit separates passes without graphs from passes with graphs, when only the first take
+// longer.
 func TestFindsKinds(t *testing.T) {
 	t.Parallel()
 	settings := measuredtest.Meta(`"policy"`, `"cudagraph_capture_sizes":[1,2,4,8,16,64],"cudagraph_mode":[2,1],"policy"`)
 	requests := dense(200)
 	for i := range requests {
-		requests[i].Input = 5 + i*37%170 // some fit into a graph with decoding requests
+		requests[i].Input = 5 + i*37%170 // some of them fit into a graph together with decoding requests
 		requests[i].Arrival *= 2.2
 	}
 	p := truth()
@@ -39,7 +40,8 @@ func TestFindsKinds(t *testing.T) {
 	}
 }
 
-// Only what a server has passes of is fitted, and nothing that the weights are already.
+// TestKindsToFit checks that a fit has a parameter only for kinds of passes that a server has. It has none that would
+// have the same effect as the weights.
 func TestKindsToFit(t *testing.T) {
 	for _, c := range []struct {
 		graphs           []int
@@ -64,7 +66,8 @@ func TestKindsToFit(t *testing.T) {
 	}
 }
 
-// Where hardly a pass with prompts is launched in another way than the rest, launches have no separate parameter.
+// TestTellsLaunches checks that launches have no separate parameter if almost all passes with prompts are launched in
+// the same way.
 func TestTellsLaunches(t *testing.T) {
 	mixed := func(tokens int, lasts float64) stretch {
 		return stretch{end: lasts, step: timing.Step{Tokens: tokens, Pairs: 1}}

@@ -11,15 +11,15 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// Transfers is the link that was fitted to the KV transfers of a pair of prefill and decode servers.
+// Transfers is the link that was fitted to the KV transfers between prefill and decode servers.
 type Transfers struct {
 	Run   string       `json:"run"`
 	Link  *timing.Link `json:"kv_transfer"`
-	Notes []string     `json:"notes"` // what was assumed
+	Notes []string     `json:"notes"` // assumptions of the fit
 }
 
-// FitTransfers fits the link between prefill and decode servers to the measurements of their
-// transfers in a directory. Settings by the keys of meta.json are for values that the directory does not have.
+// FitTransfers fits the link between prefill and decode servers to the measured transfers in a directory. The
+// argument known has settings that the directory lacks, by the keys of meta.json.
 func FitTransfers(dir string, known map[string]any) (*Transfers, error) {
 	s, err := measured.ReadSettingsOf(dir, known)
 	if err != nil {
@@ -43,11 +43,11 @@ func FitTransfers(dir string, known map[string]any) (*Transfers, error) {
 	return &Transfers{dir, link, all.Notes}, nil
 }
 
-// checkLink refuses a link that is faster than what a worker's GPUs are connected by.
+// checkLink returns an error if the link is faster than the physical links of a worker's GPUs.
 func checkLink(s *measured.Settings, l *timing.Link) error {
 	gpu, err := hardware.FindGPU(s.GPU, nil)
 	if err != nil {
-		return nil // its bandwidth is unknown
+		return nil // the bandwidth is unknown
 	}
 	f := hardware.Fit{GPU: gpu, TP: max(s.TensorParallel, 1), PP: 1}
 	if most := max(f.NetworkGBPerSecond(), gpu.Link*float64(f.TP)); l.GBPerSecond*overClock > most {
@@ -56,13 +56,13 @@ func checkLink(s *measured.Settings, l *timing.Link) error {
 	return nil
 }
 
-// AddTransfers makes the link of transfers a part of the profile.
+// AddTransfers adds the link of transfers to the profile.
 func (r *Result) AddTransfers(t *Transfers) {
 	r.Profile.Link = t.Link
 	r.Notes = append(r.Notes, t.Notes...)
 }
 
-// WriteText writes t for people to read.
+// WriteText writes t as readable text.
 func (t *Transfers) WriteText(w io.Writer) error {
 	text := fmt.Sprintf("Fitted to %s: %d transfers\n", t.Run, t.Link.Transfers)
 	for _, n := range t.Notes {
@@ -74,7 +74,7 @@ func (t *Transfers) WriteText(w io.Writer) error {
 	return err
 }
 
-// describeLink returns a link in words.
+// describeLink returns a line of text about a link.
 func describeLink(l *timing.Link) string {
 	spread := func(share float64) string {
 		switch {
@@ -89,7 +89,7 @@ func describeLink(l *timing.Link) string {
 		l.GBPerSecond, spread(l.BandwidthSpread), 1000*l.Latency, spread(l.LatencySpread), l.BytesPerToken)
 }
 
-// fit returns the link that fits the measured transfers.
+// fitLink returns the link that fits the measured transfers.
 func fitLink(t *measured.Transfers, perToken, gpus int) (*timing.Link, error) {
 	slope, latency := fitLine(t.All)
 	if !(slope > 0) {
@@ -126,7 +126,7 @@ func fitLink(t *measured.Transfers, perToken, gpus int) (*timing.Link, error) {
 	return l, nil
 }
 
-// differInSize reports whether transfers are of several sizes.
+// differInSize reports whether the transfers have different sizes.
 func differInSize(all []measured.Transfer) bool {
 	least, most := math.Inf(1), 0.0
 	for _, x := range all {
@@ -135,8 +135,8 @@ func differInSize(all []measured.Transfer) bool {
 	return most > (1+sameSize)*least
 }
 
-// fitLine returns the s per byte of transfers and the additional time of each, by the medians over all pairs: single
-// ones that took much longer do not count.
+// fitLine returns the time in s per byte and the additional time per transfer. Both are medians over pairs of
+// transfers, so single slow transfers have little influence.
 func fitLine(all []measured.Transfer) (slope, latency float64) {
 	if stride := (len(all) + mostPairs - 1) / mostPairs; stride > 1 {
 		var some []measured.Transfer
@@ -177,8 +177,8 @@ func spreadOf(values []float64) float64 {
 	return math.Sqrt(sum / float64(len(values)-1))
 }
 
-// sameSize is the share by which sizes must differ to separate a latency from a bandwidth.
+// sameSize is the share by which two sizes must differ to separate latency from bandwidth.
 const sameSize = 0.1
 
-// mostPairs bounds the transfers of which all pairs are compared.
+// mostPairs bounds the number of transfers for the comparison of all pairs.
 const mostPairs = 1000

@@ -7,8 +7,8 @@ import (
 	"github.com/replay-llm/replay/calibrate/measured"
 )
 
-// metric is a quantity of a request that is compared: a span of time in s, over a
-// number, which is NaN if there is no such quantity.
+// metric is a quantity of a request that is compared. It is a span of time in s divided by a number. The number is
+// NaN if the request has no such quantity.
 type metric struct {
 	name string
 	span func(*measured.Request) (from, to, over float64)
@@ -27,16 +27,16 @@ func allMetrics() []metric {
 	}
 }
 
-// valueOf returns metric x of a request.
+// valueOf returns the value of metric x for a request.
 func (x *metric) valueOf(r *measured.Request) float64 {
 	from, to, over := x.span(r)
 	return (to - from) / over
 }
 
-// fewHeld is the largest share of requests held back before the server at which a fit leaves them out.
+// fewHeld is the largest share of requests held back before the server that a fit may leave out.
 const fewHeld = 0.05
 
-// withoutHeld returns the chosen requests without the ones that were held back before the server, where these are few.
+// withoutHeld returns the chosen requests without the requests held back before the server, if these are few.
 func (m *Measured) withoutHeld(chosen []int) []int {
 	if !m.Client {
 		return chosen
@@ -62,7 +62,7 @@ func (m *Measured) Ignore(seconds float64) error {
 	return nil
 }
 
-// judgedFrom returns the first request that counts: those before it are not to be judged.
+// judgedFrom returns the index of the first request that counts. Earlier requests are not judged.
 func (m *Measured) judgedFrom() int {
 	first := m.Lead
 	for m.Ignored != nil && first < len(m.Requests) && m.Requests[first].Arrival < *m.Ignored {
@@ -71,7 +71,7 @@ func (m *Measured) judgedFrom() int {
 	return first
 }
 
-// nameAll names all requests that are judged.
+// nameAll returns the name of the set of all judged requests.
 func (m *Measured) nameAll() string {
 	if m.Ignored == nil || *m.Ignored == 0 {
 		return "all"
@@ -79,24 +79,24 @@ func (m *Measured) nameAll() string {
 	return fmt.Sprintf("all from %g s on", *m.Ignored)
 }
 
-// target is the goal of a fit: its requests, with their measurements.
+// target holds the requests that a fit must match, with their measurements.
 type target struct {
 	run     *Measured
 	metrics []metric
-	chosen  []int // requests, by arrival
-	// measured by metric, for the chosen ones; mean is of the numbers among them.
+	chosen  []int // indices of requests, by arrival
+	// measured has the values of the chosen requests by metric. The means do not include values that are NaN.
 	measured [3][]float64
 	mean     [3]float64
-	// short, in s, is added to measured waits that errors are relative to, so that
-	// short ones do not count by their share alone.
+	// short, in s, is added to a measured wait before an error is divided by it. Otherwise errors of short waits
+	// would count too much.
 	short float64
 	// weight is the weight of the errors of means in the loss.
 	weight float64
 
-	shown  measured.Request // see requestIn
+	shown  measured.Request // the result of requestIn
 	values []float64
 
-	// sorted, order and paired are for counterparts.
+	// sorted, order and paired are buffers of counterparts.
 	sorted [3][]float64
 	order  []int
 	paired []float64
@@ -117,15 +117,15 @@ func newTarget(m *Measured, chosen []int) *target {
 }
 
 const (
-	// tolerance is the relative error of a request that counts as one.
+	// tolerance is the relative error of a request that counts as 1.
 	tolerance  = 0.05
-	mostShort  = 0.15 // s, see target.short
-	meanWeight = 0.05 // of a mean's error of meanScale, squared
-	lastWeight = 0.3  // the same where a fit is as good as done
+	mostShort  = 0.15 // s; see target.short
+	meanWeight = 0.05 // weight of the squared error of a mean, in units of meanScale
+	lastWeight = 0.3  // the same weight for the last stage of a fit
 	meanScale  = 0.01
 )
 
-// residual returns the error of one request, in tolerances.
+// residual returns the error of one request in units of tolerance.
 func (t *target) residual(k int, simulated, real float64) float64 {
 	if k == 0 {
 		return (simulated - real) / (real + t.short) / tolerance
@@ -133,9 +133,8 @@ func (t *target) residual(k int, simulated, real float64) float64 {
 	return (simulated - real) / real / tolerance
 }
 
-// loss returns how far an outcome is from the measured run: for each metric the
-// mean over requests of an error that large ones do not rule, and the error of
-// the mean.
+// loss returns the distance between an outcome and the measured run. For each metric, it adds the mean of a robust
+// error over the requests and the error of the mean. Large errors have little influence on a robust error.
 func (t *target) loss(out *Outcome) float64 {
 	total := 0.0
 	for k := range t.measured {
@@ -154,7 +153,7 @@ func (t *target) loss(out *Outcome) float64 {
 	return total
 }
 
-// requestIn returns the times of the j-th chosen request in the results. It is valid until the next call.
+// requestIn returns the simulated times of the j-th chosen request. The result is valid until the next call.
 func (t *target) requestIn(out *Outcome, j int) *measured.Request {
 	i := t.chosen[j]
 	r := &t.run.Requests[i]
@@ -165,7 +164,7 @@ func (t *target) requestIn(out *Outcome, j int) *measured.Request {
 	return &t.shown
 }
 
-// simulated returns metric k of the chosen requests in an outcome.
+// simulated returns the values of metric k for the chosen requests in an outcome.
 func (t *target) simulated(k int, out *Outcome) []float64 {
 	return t.appendSimulated(make([]float64, 0, len(t.chosen)), k, out)
 }
@@ -183,7 +182,7 @@ func (t *target) miss(k int, out *Outcome) float64 {
 	return measured.MeanOf(t.simulated(k, out))/t.mean[k] - 1
 }
 
-// misses returns the relative errors of the means.
+// misses returns the relative errors of the means of all metrics.
 func (t *target) misses(out *Outcome) []float64 {
 	return []float64{t.miss(0, out), t.miss(1, out), t.miss(2, out)}
 }

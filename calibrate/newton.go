@@ -7,16 +7,16 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// Limits of a descent by Gauss and Newton.
+// These are limits of the descent by the Gauss-Newton method.
 const (
 	newtonSteps = 20
-	newtonTries = 5    // of one step, each with more damping
-	longest     = 0.7  // change of a parameter's logarithm in one step
-	worthwhile  = 2e-3 // share of the loss that a step must save
+	newtonTries = 5    // of one step; each has more damping
+	longest     = 0.7  // largest change of a parameter's logarithm in one step
+	worthwhile  = 2e-3 // least reduction of the loss in one step, as a share
 )
 
-// newtonFromThree returns the best of newton from a point and from two more, in which the time of a token is another
-// share of a pass.
+// newtonFromThree returns the best result of descendNewton from three points: from, and two points with other values
+// of the time per token.
 func (s *search) newtonFromThree(from point) (best point) {
 	for i, change := range []float64{0, 0.7, -0.7} {
 		u := slices.Clone(from.u)
@@ -32,11 +32,11 @@ func (s *search) newtonFromThree(from point) (best point) {
 	return best
 }
 
-// descendNewton moves a point downhill by the effect that each parameter has
-// while all passes compute the same, which is smooth where the loss itself is
-// not. What a changed schedule does to that is seen by the next step.
+// descendNewton moves a point to a lower loss. It uses the effect of each parameter while the work of all passes
+// stays the same. This effect is smooth, but the loss itself is not. A changed schedule enters the next step through
+// its new simulation.
 func (s *search) descendNewton(from point) point {
-	if s.isReferences() { // it asks for no whole passes
+	if s.isReferences() { // the reference's model has no recorded passes
 		return from
 	}
 	s.recorded = true
@@ -44,7 +44,7 @@ func (s *search) descendNewton(from point) point {
 	at := point{slices.Clone(from.u), s.loss(from.u)}
 	damp := 1e-3
 	for range newtonSteps {
-		if s.err != nil { // nothing is recorded
+		if s.err != nil { // no passes are recorded
 			break
 		}
 		hessian, slope := s.computeSlopes(at.u)
@@ -69,8 +69,8 @@ func (s *search) descendNewton(from point) point {
 	return at
 }
 
-// computeSlopes returns the second and first derivatives of the loss at u,
-// which was the last to be simulated, or nearly so.
+// computeSlopes returns the second and first derivatives of the loss at u. The last simulation must have been at u or
+// near it.
 func (s *search) computeSlopes(u []float64) (hessian *mat.SymDense, slope []float64) {
 	n := len(s.form.Fields)
 	hessian, slope = mat.NewSymDense(n, nil), make([]float64, n)
@@ -126,7 +126,7 @@ func (s *search) addSlopes(of *trial, u []float64, hessian *mat.SymDense, slope 
 	}
 }
 
-// dampedStep returns the point one damped step further, nil when there is none.
+// dampedStep returns the point after one damped step. It returns nil if there is none.
 func dampedStep(u []float64, hessian *mat.SymDense, slope []float64, damp float64) []float64 {
 	n := len(u)
 	damped := mat.NewSymDense(n, nil)

@@ -15,7 +15,7 @@ import (
 
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-6*max(1, math.Abs(b)) }
 
-// Values that are no numbers do not count.
+// TestMeanAndQuantile checks that values that are NaN do not count.
 func TestMeanAndQuantile(t *testing.T) {
 	none := math.NaN()
 	if got := measured.MeanOf([]float64{1, none, 3}); got != 2 {
@@ -32,8 +32,7 @@ func TestMeanAndQuantile(t *testing.T) {
 	}
 }
 
-// pair is two measured requests, the second with a single token, and what a
-// simulation made of them: 5 % late.
+// pair returns two measured requests and a simulated outcome that is 5 % late. The second request has a single token.
 func pair() (*Measured, *Outcome) {
 	m := &Measured{Run: measured.Run{Requests: []measured.Request{
 		{Arrival: 0, First: 1, Last: 3, Output: 5}, {Arrival: 1, First: 2, Last: 2, Output: 1},
@@ -41,8 +40,8 @@ func pair() (*Measured, *Outcome) {
 	return m, &Outcome{First: []float64{1.05, 2}, Last: []float64{3.15, 2}}
 }
 
-// The loss by hand: the errors of requests, in twentieths, softened, and those of
-// the means, in hundredths, squared.
+// TestLoss compares the loss with one computed by hand. It has the robust errors of requests in twentieths, and the
+// squared errors of the means in hundredths.
 func TestLoss(t *testing.T) {
 	m, out := pair()
 	target := newTarget(m, []int{0, 1})
@@ -84,8 +83,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// A wait of a quarter of a second is one, and the first ten requests do not count
-// where waits are short.
+// TestSaturation checks that a wait of a quarter of a second counts as a wait. The first ten requests do not count if
+// waits are short.
 func TestSaturation(t *testing.T) {
 	m := &Measured{}
 	for i := range 13 {
@@ -98,8 +97,8 @@ func TestSaturation(t *testing.T) {
 	}
 }
 
-// Where the instants of admission are unknown, the unsaturated requests are those admitted at once in a replay, without
-// requests held back before the server.
+// TestSupposedSaturation checks a run with unknown instants of admission. Its unsaturated requests are the ones that
+// a replay admits at once and that were not held back before the server.
 func TestSupposedSaturation(t *testing.T) {
 	m, out := &Measured{}, &Outcome{}
 	for i := range 40 {
@@ -108,7 +107,7 @@ func TestSupposedSaturation(t *testing.T) {
 		out.Scheduled = append(out.Scheduled, at+0.1)
 	}
 	out.Scheduled[20] += 0.2    // it waits in the replay
-	m.Requests[30].First += 0.7 // it was held
+	m.Requests[30].First += 0.7 // it was held back
 	s := splitBySaturation(m, out)
 	if !slices.Equal(s.slow, []int{20, 30}) || len(s.quick) != 28 || s.nameOf("queued") != "queued as replayed" {
 		t.Errorf("queued %v, at once %d of 40, named %q", s.slow, len(s.quick), s.nameOf("queued"))
@@ -131,8 +130,8 @@ func TestHolds(t *testing.T) {
 	}
 }
 
-// A damped step goes to the bottom of a parabola, and no parameter by more than
-// 0.7.
+// TestDampedStep checks that a damped step reaches the minimum of a parabola, and that no parameter changes by more
+// than 0.7.
 func TestDampedStep(t *testing.T) {
 	hessian := mat.NewSymDense(2, []float64{4, 0, 0, 1})
 	for _, c := range []struct{ slope, damp, want float64 }{{2, 0, -0.5}, {2, 1, -0.25}, {40, 0, -0.7}, {-40, 0, 0.7}} {
@@ -146,7 +145,7 @@ func TestDampedStep(t *testing.T) {
 	}
 }
 
-// The spread of one parameter by hand, of two requests in one block.
+// TestSandwich compares the spread of one parameter with one computed by hand, for two requests in one block.
 func TestSandwich(t *testing.T) {
 	form := plainForms()[0]
 	form.Fields = form.Fields[:1]
@@ -157,14 +156,14 @@ func TestSandwich(t *testing.T) {
 		t.Errorf("%+v, want a spread of %v", got, want)
 	}
 	apart := make([]float64, 3*31)
-	apart[0], apart[30] = 1, -1 // in two blocks: they do not cancel out
+	apart[0], apart[30] = 1, -1 // in two blocks, so they do not cancel out
 	columns := [][]float64{slices.Repeat([]float64{1}, len(apart))}
 	if got := sandwichSpreads(form, columns, apart, 31); !near(got[0].Share, math.Sqrt2*w/(2*w+91+31*spreadWeight)) {
 		t.Errorf("in two blocks: %+v", got)
 	}
 }
 
-// Forms are identified by their names, and a point is the logarithm of the factor on the start.
+// TestForms checks that forms have unique names, and that a point holds logarithms of factors on the start.
 func TestForms(t *testing.T) {
 	var names []string
 	for _, f := range plainForms() {
@@ -192,7 +191,7 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// The start is the server's by name, and a common one where it is unknown.
+// TestStart checks that the start is the server's own by its name, and a common one if the server is unknown.
 func TestStart(t *testing.T) {
 	h100 := measured.StartParameters(&measured.Settings{})
 	s := &measured.Settings{Engine: timing.Engine{GPU: "H200", Model: "meta-llama/Llama-3.1-70B", TensorParallel: 2}, Graphs: []int{1}}
@@ -211,13 +210,13 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// Halves that are held out, by the number of requests.
+// TestParts checks the held-out halves by their numbers of requests.
 func TestParts(t *testing.T) {
 	m := &Measured{Run: measured.Run{Requests: make([]measured.Request, 30)}}
 	for i := range m.Requests {
 		m.Requests[i].Arrival = float64(i) / 3
 	}
-	fitted, held := splitParts(m, 0.35) // 10.5 of 30, rounded up
+	fitted, held := splitParts(m, 0.35) // 10.5 of 30 requests, rounded up
 	var names []string
 	for i := range fitted {
 		names = append(names, fmt.Sprintf("%s (%d) and %s (%d)", fitted[i].name, len(fitted[i].chosen), held[i].name, len(held[i].chosen)))
@@ -231,7 +230,7 @@ func TestParts(t *testing.T) {
 	if warm := fitted[0].withoutWarmUp(m); len(warm) != 24 || warm[0] != 6 {
 		t.Errorf("what arrived from 2 s on: %v", warm)
 	}
-	few := part{chosen: fitted[0].chosen[:25]} // 19 of them after 2 s
+	few := part{chosen: fitted[0].chosen[:25]} // 19 of them arrive after 2 s
 	if warm := few.withoutWarmUp(m); len(warm) != 25 {
 		t.Errorf("%d requests are left, want all 25 where fewer than 20 came later", len(warm))
 	}

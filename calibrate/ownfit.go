@@ -11,21 +11,22 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// The start of the search for fixed times, which no data sheet has: s of every pass, and the share of a pass with
-// prompts in the time to a quick first token.
+// These are start values for fixed times, which data sheets do not have: s of every pass, and the share of passes
+// with prompts in a quick time to the first token.
 const (
 	passStart   = 2e-3
 	promptShare = 0.8
 )
 
-// Fixed times of all passes, and of passes that compute prompts.
+// These are the fixed times of all passes and of passes that compute prompts, and the share of experts that a token
+// reads.
 const (
 	passField    = "base_s"
 	promptsField = "mixed_base_s"
 	shareField   = "expert_share"
 )
 
-// startOwn returns where a search for the times of passes begins for engines other than vLLM's.
+// startOwn returns the start of a search for the pass times of an engine other than vLLM.
 func startOwn(s *measured.Settings, targets []*target) timing.Parameters {
 	quick := math.Inf(1)
 	for _, t := range targets {
@@ -38,14 +39,14 @@ func startOwn(s *measured.Settings, targets []*target) timing.Parameters {
 		return p
 	}
 	p := timing.Roofline(&f).Parameters
-	p.Knee = 4 // as the sheets have it
+	p.Knee = 4 // as in the data sheets
 	p.Base, p.MixedBase = max(p.Base, passStart), promptShare*quick
 	return p
 }
 
 // ownForm returns the parameters that are fitted to runs of engines other than vLLM's. These are a fixed time of all
-// passes, one of passes with prompts, and what the data sheets have. All other parameters keep the values of the data
-// sheets.
+// passes, one of passes with prompts, and the parameters of the data sheets. All other parameters keep the values of
+// the data sheets.
 func (s *search) ownForm() Form {
 	fields := []string{denseField, "token_s", "context_s", "pair_s", passField, promptsField}
 	if s.start.Experts > 0 {
@@ -59,12 +60,14 @@ func (s *search) ownForm() Form {
 	return f
 }
 
-// findOwn searches for the parameters of a server other than vLLM: downhill by their effects, and then the means by
-// themselves. One form is enough. Its parameters are drawn to the data sheets where the runs do not determine them.
+// findOwn searches for the parameters of a server other than vLLM. It first descends by the effects of parameters,
+// then corrects the means. One form is enough. Parameters that the runs do not determine are drawn to the data
+// sheets.
 func (s *search) findOwn() (fitted, error) {
 	s.form = s.ownForm()
 	var at point
-	for i, change := range []float64{0, -1} { // what a first token waits for is a pass, or the way to it
+	// Most of a first token's time may be in passes or in the way to the server, so there are two starts.
+	for i, change := range []float64{0, -1} {
 		u := make([]float64, len(s.form.Fields))
 		u[slices.Index(s.form.Fields, promptsField)] = change
 		if p := s.descendNewton(point{u: u}); i == 0 || p.loss < at.loss {
@@ -78,7 +81,7 @@ func (s *search) findOwn() (fitted, error) {
 	return fitted{best, s.form.parametersAt(&s.start, at.u), s.form.frontEndAt(at.u), s.start, s.runs}, s.err
 }
 
-// useStage prepares for replays of m under the scheduler of an engine other than vLLM.
+// useStage prepares replays of m under the scheduler of an engine other than vLLM.
 func (s *Simulation) useStage(m *Measured, p *measured.Prompts) error {
 	a, err := engineargs.Parse(nil, engineargs.Options{Set: m.Settings.EngineArgs()})
 	if err != nil {
@@ -100,7 +103,7 @@ func (s *Simulation) useStage(m *Measured, p *measured.Prompts) error {
 	return nil
 }
 
-// newCore returns an engine with passes timed by a clock.
+// newCore returns an engine with passes timed by clock.
 func (s *Simulation) newCore(clock timing.Clock) (scheduler.Core, error) {
 	stage := *s.stage
 	stage.Clock = clock

@@ -12,17 +12,17 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// A slow run among several has passes that take longer than the passes of the other runs, by at least leastPace. Only the runs
-// with the longest waits for tokens are read.
+// These constants are for slow runs among several runs. The passes of a slow run take longer than in the other runs,
+// at least by the share leastPace. Only the paceTries runs with the longest waits for tokens are tried.
 const (
 	leastPace  = 0.03
-	clearPace  = 0.05 // which shows without lowering the loss clearly, where runs are no more at odds then
-	surePace   = 0.08 // more than a fit to some loads is off at another
+	clearPace  = 0.05 // enough without a clear reduction of the loss, if the runs then differ by less than half as much
+	surePace   = 0.08 // more than the error of a fit at another load
 	paceTries  = 3
-	paceRounds = 4 // of replays that find how much slower a run is
+	paceRounds = 4 // replays that find the pace of a run
 )
 
-// atPaces returns the simulations of runs, each as fast as the training found its server.
+// atPaces returns the simulations of runs at the speeds that the training found for their servers.
 func (t *training) atPaces(sims []*Simulation) []*Simulation {
 	all := slices.Clone(sims)
 	for i, pace := range t.paces {
@@ -35,7 +35,7 @@ func (t *training) atPaces(sims []*Simulation) []*Simulation {
 	return all
 }
 
-// slownessOf returns by which share the passes of run i took longer than those of the other runs, 0 if they did not.
+// slownessOf returns the share by which passes of run i took longer than passes of the other runs, 0 if they did not.
 func (t *training) slownessOf(i int) float64 {
 	if t.paces == nil || t.paces[i] == 0 {
 		return 0
@@ -43,8 +43,8 @@ func (t *training) slownessOf(i int) float64 {
 	return 1/t.paces[i] - 1
 }
 
-// nameSlow returns the name of a check on run i with how slow its server was by the fit to all runs, if it was, and
-// whether this fit knew.
+// nameSlow returns the name of a check on run i. If the fit to all runs found a slow server, the name includes its
+// slowness and how this fit treated it.
 func (t *training) nameSlow(name string, i int, all *training) string {
 	slow := all.slownessOf(i)
 	switch {
@@ -56,7 +56,7 @@ func (t *training) nameSlow(name string, i int, all *training) string {
 	return fmt.Sprintf("%s (a server %.1f %% slower, replayed as an ordinary one)", name, 100*slow)
 }
 
-// knownOf returns the known facts of run i for which an ordinary server's fit is no fit to it, "" if nothing is.
+// knownOf returns a known anomaly of run i that this fit does not include, "" if there is none.
 func (t *training) knownOf(i int, all *training) string {
 	if all.slownessOf(i) > 0 && t.slownessOf(i) == 0 {
 		return "its server was slow"
@@ -64,7 +64,7 @@ func (t *training) knownOf(i int, all *training) string {
 	return ""
 }
 
-// notePaces notes the slow runs, and has the profile name them.
+// notePaces adds the slow runs to the notes and to the profile.
 func (r *Result) notePaces(runs []*Measured, t *training) {
 	for i, m := range runs {
 		r.Profile.Slow = append(r.Profile.Slow, m.Slow...)
@@ -75,7 +75,7 @@ func (r *Result) notePaces(runs []*Measured, t *training) {
 	}
 }
 
-// paceFit seeks runs of slow servers among the runs of a training.
+// paceFit searches for runs of slow servers among the runs of a training.
 type paceFit struct {
 	ctx  context.Context
 	sims []*Simulation
@@ -85,8 +85,8 @@ type paceFit struct {
 	seen []int
 }
 
-// fitPaces finds the runs of a training with servers that were slower than those of the other runs. It fits once more
-// with each of them at its pace, where that lowers the loss clearly.
+// fitPaces finds the runs of a training with slower servers than the other runs. It repeats the fit with each of them
+// at its own pace if this reduces the loss clearly.
 func fitPaces(ctx context.Context, sims []*Simulation, runs []*Measured, t *training, f fitted) (fitted, error) {
 	s := &paceFit{ctx: ctx, sims: sims, runs: runs, t: t, f: &f}
 	for i, p := range t.on {
@@ -116,7 +116,7 @@ func fitPaces(ctx context.Context, sims []*Simulation, runs []*Measured, t *trai
 	return f, nil
 }
 
-// searchAt returns a search of the fit's form over all runs seen but one, with paces.
+// searchAt returns a search with the fit's form and with these paces. It uses all runs of the training except one.
 func (s *paceFit) searchAt(paces []float64, without int) *search {
 	on := slices.Clone(s.t.on)
 	if without >= 0 {
@@ -129,7 +129,7 @@ func (s *paceFit) searchAt(paces []float64, without int) *search {
 	return n
 }
 
-// findSlow returns the run that is most likely of a slow server, -1 if none clearly is, and its pace.
+// findSlow returns the run that most likely has a slow server, and its pace. The run is -1 if no run clearly has one.
 func (s *paceFit) findSlow() (best int, pace float64, err error) {
 	plain := s.searchAt(s.t.paces, -1)
 	usual := plain.descendNewton(point{u: s.f.u}).loss
@@ -137,7 +137,7 @@ func (s *paceFit) findSlow() (best int, pace float64, err error) {
 	if best = -1; plain.err != nil {
 		return best, 0, plain.err
 	}
-	var off []float64 // by run: how much longer requests waited for their tokens than simulated
+	var off []float64 // by run: logarithm of measured to simulated times per token
 	if plain.loss(s.f.u); plain.err != nil {
 		return best, 0, plain.err
 	}
@@ -164,7 +164,7 @@ func (s *paceFit) findSlow() (best int, pace float64, err error) {
 	return best, pace, nil
 }
 
-// sizeOf returns the sum of the sizes of values.
+// sizeOf returns the sum of the absolute values.
 func sizeOf(values []float64) (sum float64) {
 	for _, x := range values {
 		sum += math.Abs(x)
@@ -172,8 +172,8 @@ func sizeOf(values []float64) (sum float64) {
 	return sum
 }
 
-// tryPace returns the speed of the server of a run relative to the fit of the other runs, and the loss of all with that, and
-// by how much their times per token are at odds then.
+// tryPace returns the speed of the server of a run relative to the fit of the other runs. It also returns the loss of
+// all runs at this speed, and the remaining differences in times per token.
 func (s *paceFit) tryPace(i int) (pace, loss, odds float64, err error) {
 	others := s.searchAt(s.t.paces, i)
 	to := others.descendNewton(point{u: s.f.u})
@@ -203,8 +203,8 @@ func (s *paceFit) tryPace(i int) (pace, loss, odds float64, err error) {
 	return paces[i], fit.loss + float64(clientWeight*squareOf(math.Log(paces[i]))), odds, all.err
 }
 
-// behind returns the median of the logarithms by how much longer the requests of a trial waited for their tokens than
-// in its last replay.
+// behind returns the median over requests of the logarithm of the measured to the simulated time per token. The
+// simulated times come from the last replay of the trial.
 func (t *trial) behind() float64 {
 	var off []float64
 	for j, simulated := range t.target.simulated(1, &t.out) {

@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// pacedRuns are a client's runs, at two loads, of simulated servers that are as fast as told.
+// pacedRuns returns a client's runs of simulated servers with the given speeds, at two loads.
 func pacedRuns(t *testing.T, speeds ...float64) (all []*Measured) {
 	t.Helper()
 	for i, speed := range speeds {
@@ -47,7 +47,8 @@ func pacedRuns(t *testing.T, speeds ...float64) (all []*Measured) {
 	return all
 }
 
-// One run of several that sat on a slow server is found, and does not bend what is fitted to all.
+// TestSlowRun checks that one run of several on a slow server is found, and that it does not change the fit to all
+// runs.
 func TestSlowRun(t *testing.T) {
 	long.Only(t)
 	r, err := RunAll(t.Context(), pacedRuns(t, 1, 1, 1/1.1, 1), Options{})
@@ -84,7 +85,7 @@ func TestSlowRun(t *testing.T) {
 	}
 }
 
-// Runs of servers that are alike have no paces.
+// TestRunsAlike checks that runs of equally fast servers have no paces.
 func TestRunsAlike(t *testing.T) {
 	runs := pacedRuns(t, 1, 1, 1)
 	r, err := RunAll(t.Context(), runs, Options{})

@@ -7,22 +7,22 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// ledger is the work of the passes of a run by engine, and the engine of each request. It gives the change of the times
-// of requests with those of passes, if every pass computes the same.
+// ledger records the work of the passes of a run by engine, and the engine of each request. From this follows how the
+// times of requests change with the times of passes, while every pass computes the same.
 type ledger struct {
 	engines [][]stretch
 	of      []int // engine of each request
-	engine  int   // the engine of the pass that is being noted
+	engine  int   // engine of the pass that is recorded next
 	step    timing.Step
-	noted   bool // the pass that computes step, and the passes that follow it in a run
-	merges  bool // a run is kept as one stretch, of its mean
+	noted   bool // step belongs to a pass that is already recorded
+	merges  bool // equal passes are kept as one stretch with their mean work
 }
 
-// stretch is a pass.
+// stretch is one pass, or several equal passes in a row.
 type stretch struct {
 	start, end float64 // s
 	step       timing.Step
-	count      int // passes; 0 counts as 1
+	count      int // number of passes; 0 counts as 1
 }
 
 func (r *ledger) reset(engines, requests int) {
@@ -36,7 +36,7 @@ func (r *ledger) reset(engines, requests int) {
 	r.engine, r.noted = 0, true
 }
 
-// notePass adds a pass, or a run of them: the first computes step.
+// notePass adds a pass, or several equal passes in a row. The first of them computes step.
 func (r *ledger) notePass(p *scheduler.Pass) {
 	step, all := r.step, r.engines[r.engine]
 	if r.merges && p.Count > 1 {
@@ -58,8 +58,7 @@ func (r *ledger) notePass(p *scheduler.Pass) {
 	}
 }
 
-// recorder is a model that remembers the first pass that it is asked about after one that
-// was noted.
+// recorder is a model that stores the first step that it receives after each recorded pass.
 type recorder struct {
 	timing.Stepper
 	timing.Model
@@ -74,15 +73,15 @@ func (r *recorder) Step(s *timing.Step) float64 {
 	return r.Stepper.Step(s)
 }
 
-// effects are the sums, up to instants, of how the durations of one engine's
-// passes change with each parameter.
+// effects holds, for one engine, the effect of each parameter on the durations of passes. The effects are summed up
+// to each pass.
 type effects struct {
 	passes []stretch
-	upTo   [][]float64 // by parameter, before each pass and after the last
+	upTo   [][]float64 // by parameter: sums before each pass and after the last one
 }
 
-// newEffects returns what changes of the parameters by a small factor do to each
-// pass.
+// newEffects returns the effects of the form's parameters on passes. They are derivatives by the logarithms of the
+// parameters.
 func newEffects(passes []stretch, p *timing.Parameters, form *Form) *effects {
 	const factor = 1e-4
 	e := &effects{passes: passes, upTo: make([][]float64, len(form.Fields))}
@@ -104,14 +103,13 @@ func newEffects(passes []stretch, p *timing.Parameters, form *Form) *effects {
 	return e
 }
 
-// place is where an instant lies among passes: before pass k, or in it, of which then a
-// part is over.
+// place is the position of an instant among passes: before pass k, or during it, when a part of the pass is over.
 type place struct {
 	k             int
-	over, lasting float64 // s; 0: it is before the pass
+	over, lasting float64 // s; 0: the instant is before the pass
 }
 
-// find returns where an instant lies.
+// find returns the position of an instant.
 func (e *effects) find(instant float64) place {
 	k, _ := slices.BinarySearchFunc(e.passes, instant, func(p stretch, t float64) int {
 		if p.end <= t {
@@ -126,7 +124,7 @@ func (e *effects) find(instant float64) place {
 	return place{k: k}
 }
 
-// at returns the effect of parameter i on all that was computed before a place.
+// at returns the effect of parameter i on all computation before a position.
 func (e *effects) at(i int, p place) float64 {
 	sum := e.upTo[i][p.k]
 	if p.over > 0 {

@@ -11,8 +11,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// The effect of the weights on a pass that only reads them is the pass itself;
-// of a running pass the part that is over counts.
+// TestEffects checks that the effect of the weights on a pass that only reads them is the whole pass. For an instant
+// during a pass, the completed part counts.
 func TestEffects(t *testing.T) {
 	p := timing.Parameters{Weights: 2, Token: 1, Knee: 1}
 	step := timing.Step{Tokens: 3}
@@ -28,7 +28,8 @@ func TestEffects(t *testing.T) {
 	}
 }
 
-// The work of each pass of a run is recorded as if passes were taken one by one, and recording changes no result.
+// TestLedgerOfRuns checks that the work of each pass is recorded as if passes were executed one by one. Recording
+// must not change any result.
 func TestLedgerOfRuns(t *testing.T) {
 	m, err := Read(measure(t, 60), 0)
 	if err != nil {
@@ -61,7 +62,7 @@ func TestLedgerOfRuns(t *testing.T) {
 	}
 }
 
-// fullPass is a pass of 10 ms with 3 requests, one of which computes its prompt.
+// fullPass returns a pass of 10 ms with 3 requests, one of which computes its prompt.
 func fullPass() *scheduler.Pass {
 	p := &scheduler.Pass{Start: 5, End: 15, Count: 1, Tokens: 2, Detail: &scheduler.Detail{Running: 3, Waiting: 4, Held: 6}}
 	p.Detail.Work = []scheduler.Work{{Prompt: 20, Recomputed: 5}}
@@ -79,7 +80,7 @@ func TestReadPass(t *testing.T) {
 	}
 }
 
-// Coverage counts time by what is outside, and names the worst.
+// TestCoverageOutside checks that time outside the trusted range is counted, and that the worst quantity is named.
 func TestCoverageOutside(t *testing.T) {
 	wide := timing.Range{Least: 0, Most: 1000}
 	c := NewCoverage(timing.Trusted{Tokens: timing.Range{Least: 0, Most: 25}, Requests: wide, Context: wide, PerSeq: wide, Waiting: timing.Range{Least: 0, Most: 4}}, 16)
@@ -88,7 +89,7 @@ func TestCoverageOutside(t *testing.T) {
 	}
 	c.Pass(fullPass()) // 27 tokens
 	run := fullPass()
-	run.Count, run.Tokens = 2, 3 // tokens of each
+	run.Count, run.Tokens = 2, 3 // tokens of each pass
 	c.Pass(run)
 	late := fullPass()
 	late.Detail.Work, late.Detail.Waiting, late.End = nil, 9, 10
@@ -114,8 +115,8 @@ func TestWidenStep(t *testing.T) {
 	}
 }
 
-// The front end sends a request to the engine with the least of 4·waiting + running, by reports of every 100 ms;
-// requests sent since count as waiting.
+// TestFrontEnd checks that the front end sends a request to the engine with the least 4·waiting + running. The
+// reports come every 100 ms, and requests sent after a report count as waiting.
 func TestFrontEnd(t *testing.T) {
 	f := frontEnd{at: -refresh}
 	for range 3 {
@@ -137,7 +138,7 @@ func TestFrontEnd(t *testing.T) {
 	}
 }
 
-// The report has assumptions, unknown settings, and the verdict.
+// TestWriteText checks that the report has assumptions, unknown settings, and the verdict.
 func TestWriteText(t *testing.T) {
 	r := &Result{Run: "a run", Notes: []string{"one thing"}, Simulations: 7, Preemptions: 2, Profile: timing.Profile{
 		Form: "roofline4-knee2", Parameters: timing.Parameters{Weights: 0.5, Token: 0.25},

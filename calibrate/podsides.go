@@ -11,8 +11,8 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 )
 
-// addPods adds the sums over the logs of all servers, next to the records of the replay: the hit rate and the share of
-// the generated tokens of each, those with most first.
+// addPods adds sums over the logs of all servers and over the records of the replay. They are the hit rate, and the
+// share of each server in the generated tokens, the largest share first.
 func (c *Compared) addPods(all []measured.Pod, records []collector.Record) {
 	total := 0.0
 	for i := range all {
@@ -47,10 +47,11 @@ func (c *Compared) addPods(all []measured.Pod, records []collector.Record) {
 	}
 }
 
-// mostApart is by how much the shares of a server may differ between a run and its replay.
+// mostApart is the largest difference between the shares of a server in a run and in its replay that gives no
+// warning.
 const mostApart = 0.03
 
-// Warnings returns which servers had a share of the work that is not that of the replay.
+// Warnings returns a text for each server with different shares of the work in the run and in its replay.
 func (c *Compared) Warnings() (all []string) {
 	for i := range c.Sides {
 		if s := &c.Sides[i]; s.IsShare() && s.Name != hitRateName && math.Abs(float64(s.Off())) > mostApart {
@@ -60,7 +61,8 @@ func (c *Compared) Warnings() (all []string) {
 	return all
 }
 
-// addPodHits adds the mean hit rate of servers, each of as many of the latest requests as it tells of.
+// addPodHits adds the mean hit rate of servers. Each hit rate is over as many of the latest requests as the server's
+// log reports on.
 func (c *Compared) addPodHits(all []measured.Pod, records []collector.Record) {
 	var hits []float64
 	latest := 0

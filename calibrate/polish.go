@@ -7,19 +7,19 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// Limits of a polish.
+// These are limits of polishMeans.
 const (
 	polishSteps = 8
-	// polishCost is the share by which the loss of single requests may rise for smaller errors of means.
+	// polishCost is the largest relative increase of the loss of single requests for smaller errors of means.
 	polishCost = 0.4
-	goodMean   = 2e-4  // error of means that is as good as none
-	polishEdge = 0.004 // change of a parameter's logarithm that shows its effect on means
+	goodMean   = 2e-4  // largest error of means that needs no correction
+	polishEdge = 0.004 // change of a parameter's logarithm for the measurement of its effect on means
 )
 
-// polishMeans moves a point to the measured means, in the direction that costs the loss of single requests least. The
-// effects on means come from simulations: what a change does to the schedule is part of them.
+// polishMeans moves a point such that the means match the measured ones. The direction costs the least in the loss of
+// single requests. The effects on means come from simulations and include changes of the schedule.
 func (s *search) polishMeans(from point) point {
-	if s.isReferences() { // as in newton
+	if s.isReferences() { // as in descendNewton
 		return from
 	}
 	weight := s.trials[0].target.weight
@@ -29,7 +29,7 @@ func (s *search) polishMeans(from point) point {
 	at := point{from.u, s.loss(from.u)}
 	limit, miss := at.loss*(1+polishCost), s.misses()
 	for range polishSteps {
-		if s.err != nil { // nothing is recorded
+		if s.err != nil { // no passes are recorded
 			break
 		}
 		hessian, _ := s.computeSlopes(at.u)
@@ -55,11 +55,11 @@ func (s *search) polishMeans(from point) point {
 	return at
 }
 
-// meanEffects returns how the means change with each parameter, by metric.
+// meanEffects returns the effect of each parameter on the means, by metric.
 func (s *search) meanEffects(u []float64) *mat.Dense {
 	s.recorded = false
 	defer func() { s.recorded = true }()
-	columns, _ := effectsAt(u, polishEdge, func(u []float64) ([]float64, error) { // the error is kept in s
+	columns, _ := effectsAt(u, polishEdge, func(u []float64) ([]float64, error) { // s keeps the error
 		s.loss(u)
 		return s.misses(), nil
 	})
@@ -70,8 +70,7 @@ func (s *search) meanEffects(u []float64) *mat.Dense {
 	return effects
 }
 
-// effectsAt returns how values change with each parameter around u: what they are
-// an edge above and an edge below it.
+// effectsAt returns the effect of each parameter on values at u. It compares the values above and below u by edge.
 func effectsAt(u []float64, edge float64, values func(u []float64) ([]float64, error)) ([][]float64, error) {
 	columns := make([][]float64, len(u))
 	for a := range u {
@@ -91,8 +90,8 @@ func effectsAt(u []float64, edge float64, values func(u []float64) ([]float64, e
 	return columns, nil
 }
 
-// cheapestStep returns the step, of all steps with the effects miss, that is shortest by the curvature of a loss; nil
-// when there is none.
+// cheapestStep returns the step with the effects miss that costs least by the curvature of a loss. It returns nil if
+// there is none.
 func cheapestStep(curvature *mat.SymDense, effects *mat.Dense, miss []float64) []float64 {
 	n := curvature.SymmetricDim()
 	for a := range n {
@@ -107,8 +106,8 @@ func cheapestStep(curvature *mat.SymDense, effects *mat.Dense, miss []float64) [
 		return nil
 	}
 	among.Mul(effects, &way)
-	// The means of the three metrics nearly follow from each other: a small remaining difference is not worth a large
-	// change.
+	// The means of the three metrics depend almost completely on each other. A small remaining difference does not
+	// justify a large change.
 	for k := range miss {
 		among.Set(k, k, 1.01*among.At(k, k)+1e-12)
 	}
@@ -123,7 +122,7 @@ func cheapestStep(curvature *mat.SymDense, effects *mat.Dense, miss []float64) [
 	return step.RawVector().Data
 }
 
-// normOf returns the root of the sum of squares.
+// normOf returns the Euclidean norm.
 func normOf(v []float64) float64 {
 	sum := 0.0
 	for _, x := range v {

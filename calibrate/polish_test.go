@@ -7,8 +7,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// A polish brings means closer to those measured where it can, and never
-// further off.
+// TestPolish checks that polishMeans moves means closer to the measured ones if possible, and never farther away.
 func TestPolish(t *testing.T) {
 	m, err := Read(measure(t, 200), 0)
 	if err != nil {
@@ -43,7 +42,7 @@ func TestPolish(t *testing.T) {
 	if near >= far {
 		t.Errorf("means are off by %v after four polishes as before", near)
 	}
-	// Exact means are left alone.
+	// Exact means stay unchanged.
 	exact := point{u: make([]float64, 4)}
 	exact.loss = s.loss(exact.u)
 	if to := s.polishMeans(exact); s.err != nil || to.u[0] != 0 || to.u[3] != 0 {
@@ -51,8 +50,8 @@ func TestPolish(t *testing.T) {
 	}
 }
 
-// The cheapest step undoes the misses, with the parameter that costs least where
-// two have the same effects.
+// TestCheapest checks that the cheapest step corrects the misses. If two parameters have the same effects, it uses
+// the one that costs less.
 func TestCheapest(t *testing.T) {
 	curvature := mat.NewSymDense(4, []float64{1, 0, 0, 0, 0, 2, 0, 0, 0, 0, 1, 0, 0, 0, 0, 100})
 	effects := mat.NewDense(3, 4, []float64{1, 0, 0, 1, 0, 1, 0, 0, 0, 0, 2, 0})

@@ -8,9 +8,9 @@ import (
 	"github.com/replay-llm/replay/internal/stable"
 )
 
-// counterparts returns, for metric k of each chosen request of an outcome, the measured value that it is compared with:
-// its own or, in a closed loop, that of the same rank. In a closed loop the concurrent requests of a request are
-// unknown: it may wait for other prompts in the run and not in the replay, or the other way round.
+// counterparts returns, for metric k of each chosen request of an outcome, the measured value to compare it with.
+// This is the request's own value. In a closed loop, it is the value of the same rank, because the concurrent
+// requests of a request are unknown. A request may wait for other prompts only in the run or only in the replay.
 func (t *target) counterparts(k int, simulated []float64) []float64 {
 	if t.run.InFlight == 0 {
 		return t.measured[k]
@@ -26,14 +26,14 @@ func (t *target) counterparts(k int, simulated []float64) []float64 {
 		}
 	}
 	stable.Sort(t.order, func(a, b int) int { return cmp.Compare(simulated[a], simulated[b]) })
-	t.paired = append(t.paired[:0], t.measured[k]...) // what is no number stays
+	t.paired = append(t.paired[:0], t.measured[k]...) // values that are NaN stay
 	for rank, j := range t.order {
 		t.paired[j] = t.sorted[k][rank]
 	}
 	return t.paired
 }
 
-// compareLast orders numbers, with NaN last.
+// compareLast orders numbers and puts NaN last.
 func compareLast(a, b float64) int {
 	switch {
 	case math.IsNaN(a):

@@ -13,10 +13,10 @@ import (
 	"github.com/replay-llm/replay/scheduler/vllm"
 )
 
-// identified is the spread up to which a parameter means something alone.
+// identified is the largest spread of a parameter that the runs determine separately from the other parameters.
 const identified = 0.10
 
-// WriteText writes r for people to read.
+// WriteText writes r as readable text.
 func (r *Result) WriteText(w io.Writer) error {
 	var t bytes.Buffer
 	line := func(format string, args ...any) {
@@ -78,11 +78,11 @@ func (r *Result) WriteText(w io.Writer) error {
 	return err
 }
 
-// Parameter is a fitted parameter with its spread, as a share of its value.
+// Parameter is a fitted parameter. Its spread is a share of its value.
 type Parameter struct {
 	Name          string
 	Value, Spread float64
-	Loose         bool // the runs do not identify it
+	Loose         bool // the runs do not determine it
 }
 
 // Parameters returns the fitted parameters.
@@ -93,7 +93,7 @@ func (r *Result) Parameters() (all []Parameter) {
 	return all
 }
 
-// valueOf returns a fitted parameter.
+// valueOf returns the value of a fitted parameter.
 func valueOf(p *timing.Profile, name string) float64 {
 	switch name {
 	case frontEndFirst:
@@ -123,7 +123,7 @@ func (r *Result) writeRange(line func(format string, args ...any)) {
 	line("%s %d, %s %d, vLLM %s on %s: any other is outside", vllm.SeqsKey, e.MaxSeqs, vllm.TokensKey, e.MaxBatchedTokens, e.Version, gpu)
 }
 
-// Verdict returns, in words, whether r holds, and why not; holds is nil where nothing that counts was held out.
+// Verdict returns a text about whether r holds, with the reason. The result holds is nil if no held-out set counts.
 func (r *Result) Verdict() (text string, holds *bool) {
 	held, counts := false, false
 	var worst *Check

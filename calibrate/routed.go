@@ -7,14 +7,14 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// routeRuns lets the router of each run that has one choose the workers of requests, in replays with roughly the pass
-// times of its servers. It also finds how fresh servers stand still. The choices depend on how fast passes are: a fit
-// to the choices by data sheets has other queues than its own replays.
+// routeRuns replays each run that has a router, so that the router chooses the workers of requests. The replays have
+// approximately the pass times of the run's servers, because the choices depend on these times. With choices from
+// data sheets, a fit would have other queues than its own replays. It also finds the stalls of fresh servers.
 func routeRuns(ctx context.Context, sims []*Simulation, runs []*Measured, o Options, whole *training) (*timing.Warmup, error) {
 	if o.Replay == nil {
 		return nil, nil
 	}
-	engine := runs[0].Settings.Engine // it is replayed by the rules of this engine's release
+	engine := runs[0].Settings.Engine // replays follow the rules of this engine's release
 	p := timing.Profile{Version: timing.ProfileVersion, Parameters: measured.StartParameters(&sims[0].settings), Engine: &engine}
 	if err := findEvents(runs, o, &p); err != nil {
 		return nil, err
@@ -52,12 +52,12 @@ func routeRuns(ctx context.Context, sims []*Simulation, runs []*Measured, o Opti
 	return p.Warmup, nil
 }
 
-// isRouted reports whether a router that is known chose the server of each request.
+// isRouted reports whether a known router chose the server of each request.
 func (m *Measured) isRouted() bool {
 	return m.Settings.Pods > 1 && m.Settings.DataParallel <= 1 && m.Settings.Router != ""
 }
 
-// fitRoughly returns the parameters of a plain form that the effects of parameters lead to.
+// fitRoughly returns the parameters of a plain form after a descent by the effects of parameters.
 func fitRoughly(ctx context.Context, sims []*Simulation, runs []*Measured, whole *training) (timing.Parameters, error) {
 	seen, targets := targetsOf(sims, runs, whole.on)
 	s := newSearch(ctx, seen, targets)

@@ -12,44 +12,43 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// point is a place in the space of a form's parameters: logarithms of their
-// ratio to the start.
+// point is a point in the space of a form's parameters: the logarithms of their ratios to the start.
 type point struct {
 	u    []float64
 	loss float64
 }
 
-// candidate is a point in the space of a form.
+// candidate is a point together with its form.
 type candidate struct {
 	point
 	form Form
 }
 
-// fitted is the outcome of a search.
+// fitted is the result of a search.
 type fitted struct {
 	candidate
 	parameters timing.Parameters
 	way        timing.Way
 	start      timing.Parameters
-	runs       int // simulations
+	runs       int // number of simulations
 }
 
-// search is the hunt for the parameters of one form on one target.
+// search searches for the parameters of one form on its targets.
 type search struct {
 	ctx    context.Context
 	trials []*trial
 	form   Form
 	start  timing.Parameters
-	floor  timing.Parameters // what physics forbids to be below
-	client bool              // the times are a client's: a way is fitted
-	free   bool              // the times of a client draw no more to the start than those of an engine
+	floor  timing.Parameters // physical lower limits
+	client bool              // a client measured the times, so a way is fitted
+	free   bool              // parameters are not drawn more strongly to the start if a client measured the times
 
-	recorded bool // what passes compute is remembered
-	runs     int  // simulations so far
+	recorded bool // the work of passes is recorded
+	runs     int  // number of simulations so far
 	err      error
 }
 
-// trial is a run that a search reads.
+// trial is a run that a search uses.
 type trial struct {
 	sim    *Simulation
 	target *target
@@ -57,7 +56,7 @@ type trial struct {
 	record ledger
 }
 
-// newSearch prepares a search on targets, each with the simulation of its run.
+// newSearch prepares a search on targets. Each target has the simulation of its run.
 func newSearch(ctx context.Context, sims []*Simulation, targets []*target) *search {
 	s := &search{ctx: ctx, client: true}
 	for i, sim := range sims {
@@ -70,14 +69,14 @@ func newSearch(ctx context.Context, sims []*Simulation, targets []*target) *sear
 	return s
 }
 
-// isReferences reports whether the scheduler follows the rules of the reference, which asks
-// for no whole passes.
+// isReferences reports whether the scheduler follows the rules of the reference. The reference does not compute times
+// of whole passes.
 func (s *search) isReferences() bool { return s.trials[0].sim.rules.Reference() }
 
 // isVLLMs reports whether the scheduler is vLLM's.
 func (s *search) isVLLMs() bool { return s.trials[0].sim.stage == nil }
 
-// simulate replays all runs with the parameters of u.
+// simulate replays all runs with the parameters at u.
 func (s *search) simulate(u []float64) error {
 	p, way := s.form.parametersAt(&s.start, u), s.form.frontEndAt(u)
 	for _, t := range s.trials {
@@ -94,13 +93,14 @@ func (s *search) simulate(u []float64) error {
 	return nil
 }
 
-// The weights that draw undetermined parameters to the start: times of clients determine less than those of engines.
+// These weights draw undetermined parameters to the start. The second is larger because a client's times determine
+// less than an engine's times.
 const (
 	spreadWeight = 0.001
 	clientWeight = 0.5
 )
 
-// pullWeight returns how strongly a parameter is drawn to the start.
+// pullWeight returns the weight that draws a parameter to the start.
 func (s *search) pullWeight(name string) float64 {
 	if (s.client || s.form.keeps) && !s.free && !s.form.isFree(name) {
 		return clientWeight
@@ -108,7 +108,7 @@ func (s *search) pullWeight(name string) float64 {
 	return spreadWeight
 }
 
-// pullOf returns what the distance of u from the start costs.
+// pullOf returns the addition to the loss for the distance of u from the start.
 func (s *search) pullOf(u []float64) float64 {
 	pull, centre := 0.0, s.centreOf(u)
 	for i, x := range u {
@@ -120,8 +120,8 @@ func (s *search) pullOf(u []float64) float64 {
 	return pull
 }
 
-// centreOf returns from where the distance of the parameters of passes counts: how fast the GPU
-// is as a whole is left to the runs where they are a client's.
+// centreOf returns the centre for the distances of pass parameters from the start. If a client measured the times,
+// only the runs determine the overall speed of the GPU, so the centre is the mean of these parameters.
 func (s *search) centreOf(u []float64) float64 {
 	if !s.client {
 		return 0
@@ -179,8 +179,8 @@ func (s *search) misses() []float64 {
 	return all
 }
 
-// descendSimplex moves a simplex with edges of the given length from a point, and
-// returns the best it finds within a number of simulations.
+// descendSimplex moves a simplex with edges of the given length from a point. It returns the best point within a
+// number of simulations.
 func (s *search) descendSimplex(from point, edge float64, runs int) point {
 	if s.err != nil {
 		return from
@@ -196,8 +196,8 @@ func (s *search) descendSimplex(from point, edge float64, runs int) point {
 	return from
 }
 
-// scaleStart multiplies all parameters by one factor until requests take the measured time per token, so that the scale
-// of the measurements does not matter.
+// scaleStart multiplies all parameters by one factor until the mean times match the measured ones. The scale of the
+// measurements then does not matter.
 func (s *search) scaleStart() point {
 	u := make([]float64, len(s.form.Fields))
 	for range 6 {
@@ -227,37 +227,34 @@ func (s *search) scaleStart() point {
 	return point{u, s.loss(u)}
 }
 
-// How many simulations the stages of a search take, and the edges of their
-// simplexes.
+// These are the edges of the simplexes in the stages of a search, and the numbers of simulations.
 const (
 	wideEdge, wideRuns = 0.2, 40
 	fineEdge, fineRuns = 0.1, 120
 	lastEdge, lastRuns = 0.03, 100
 	moreRuns           = 30
-	// worth is by how much a further parameter must lower the loss to be kept.
+	// worth is the share by which an additional parameter must reduce the loss.
 	worth = 0.15
-	// hopeless is how many times the least loss a form has that further parameters do
-	// not make the best.
+	// hopeless is a multiple of the least loss. A form with a larger loss is not extended by further parameters.
 	hopeless = 1.5
 )
 
-// fitTargets finds the parameters with which the simulated requests come out
-// most like the chosen measured ones of each run: for each form by the effects of its
-// parameters, from the best of them by trial, and at last the means by
-// themselves.
+// fitTargets finds the parameters with which the simulated requests best match the chosen measured ones of each run.
+// It first descends for each form by the effects of parameters, then from the best form by trial. Finally, it
+// corrects the means.
 func fitTargets(ctx context.Context, sims []*Simulation, targets []*target) (fitted, error) {
 	s := newSearch(ctx, sims, targets)
 	f, err := s.findFit()
 	floor := floorParameters(&sims[0].settings)
 	if err != nil || s.isReferences() || !isBelow(&f.parameters, &floor) {
-		return f, err // by the reference's rules a pass is not what a server runs, nor are its parameters a GPU's
+		return f, err // a pass of the reference is not what a server runs, so its parameters have no physical limit
 	}
-	s.floor = floor // no GPU is so fast: it is sought once more, where that is minded
+	s.floor = floor // no GPU is so fast, so the search is repeated with the limit
 	s.setWeight(meanWeight)
 	return s.findFit()
 }
 
-// findFit searches from the start to the end.
+// findFit does a complete search.
 func (s *search) findFit() (fitted, error) {
 	if s.form.keeps = !s.isVLLMs(); s.form.keeps {
 		return s.findOwn()
@@ -277,8 +274,8 @@ func (s *search) findFit() (fitted, error) {
 	return fitted{best, s.form.parametersAt(&s.start, best.u), s.form.frontEndAt(best.u), s.start, s.runs}, s.err
 }
 
-// findCandidate returns the best of all forms. A form with more parameters has
-// to be clearly better than one with fewer.
+// findCandidate returns the best of all forms. A form with more parameters must be clearly better than a form with
+// fewer.
 func (s *search) findCandidate() candidate {
 	var plain []candidate
 	for _, f := range s.plainForms() {
@@ -307,8 +304,8 @@ func (s *search) findCandidate() candidate {
 	}
 }
 
-// firstOf returns where the last parameter of a wider form begins: where experts have been, and
-// otherwise at the start.
+// firstOf returns the start value of the last parameter of a wider form. For experts, it is the value of the weights,
+// which included them. Otherwise it is the start.
 func (c *candidate) firstOf(wider *Form) float64 {
 	if wider.Fields[len(wider.Fields)-1] == expertsField {
 		return c.u[slices.Index(c.form.Fields, denseField)]
@@ -316,7 +313,7 @@ func (c *candidate) firstOf(wider *Form) float64 {
 	return 0
 }
 
-// leastLoss returns the candidate of the least loss, the first of several.
+// leastLoss returns the candidate with the least loss, and the first of several with equal losses.
 func leastLoss(all []candidate) candidate {
 	return slices.MinFunc(all, func(a, b candidate) int { return cmp.Compare(a.loss, b.loss) })
 }

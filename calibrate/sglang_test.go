@@ -16,13 +16,14 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// launched is how the server of closed loops was started.
+// launched is the start command of the server of closed loops.
 const launched = "python3 -m sglang.launch_server --model-path /models/nobody-knows --tensor-parallel-size 4 \\\n --page-size=64 --max-running-requests 32 --trust-remote-code\n"
 
-// sheets has the known facts of it besides.
+// sheets returns known facts about this server that are not in the command.
 func sheets() map[string]any { return map[string]any{"device_name": "gb300", "model": "kimi-k2.5"} }
 
-// writeTurns writes rows in order of completion into DIR/raw_concN.jsonl, with a summary and the command next to it.
+// writeTurns writes rows in the order of completion into DIR/raw_concN.jsonl. It writes a summary and the command
+// next to them.
 func writeTurns(t *testing.T, dir string, inFlight int, rows []map[string]any) string {
 	t.Helper()
 	var text bytes.Buffer
@@ -38,7 +39,7 @@ func writeTurns(t *testing.T, dir string, inFlight int, rows []map[string]any) s
 	return path
 }
 
-// serveTurns lets a simulated server of SGLang answer sessions, inFlight at once.
+// serveTurns simulates a server of SGLang that answers sessions, with inFlight concurrent turns.
 func serveTurns(t *testing.T, dir string, inFlight int) string {
 	t.Helper()
 	var rows []map[string]any
@@ -78,8 +79,8 @@ func truthOfTurns(m *Measured) timing.Parameters {
 	return p
 }
 
-// Turns without arrivals are replayed as a closed loop under SGLang's scheduler. The fit finds the fixed times of
-// passes, and predicts the times at another concurrency.
+// TestFitSGLang checks that turns without arrivals are replayed as a closed loop under SGLang's scheduler. The fit
+// finds the fixed times of passes and predicts the times at another concurrency.
 func TestFitSGLang(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -116,8 +117,8 @@ func TestFitSGLang(t *testing.T) {
 	}
 }
 
-// A closed loop continues in lanes without a gap, one lane for each turn in flight at the start, and ends with its
-// sessions.
+// TestLanes checks that a closed loop continues in lanes without a gap and ends with its sessions. There is one lane
+// for each turn in flight at the start.
 func TestLanes(t *testing.T) {
 	path := serveTurns(t, t.TempDir(), 8)
 	m, err := ReadTimes(path)
@@ -137,13 +138,13 @@ func TestLanes(t *testing.T) {
 	}
 }
 
-// Missing settings of turns are requested, and errors name the place.
+// TestBadTurns checks that missing settings of turns are requested, and that errors name the place.
 func TestBadTurns(t *testing.T) {
 	rows := []map[string]any{{"isl": 100, "osl": 10, "ttft_ms": 5, "e2e_ms": 50}}
 	good := slices.Repeat(rows, 30)
 	for _, c := range []struct {
 		rows []map[string]any
-		rest string // of the directory
+		rest string // other files in the directory
 		want string
 	}{
 		{good, "conc4.json", "raw_conc4.jsonl: the concurrency is unknown: requires concurrency in conc4.json in the same folder, or --max-in-flight"},
@@ -170,7 +171,7 @@ func TestBadTurns(t *testing.T) {
 	}
 }
 
-// Servers of SGLang that the simulated scheduler does not follow are refused.
+// TestRefuseSGLang checks that SGLang servers are refused if the simulated scheduler does not support their settings.
 func TestRefuseSGLang(t *testing.T) {
 	rows := slices.Repeat([]map[string]any{{"isl": 100, "osl": 10, "ttft_ms": 5, "e2e_ms": 50}}, 30)
 	for _, c := range []struct{ more, want string }{

@@ -14,7 +14,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// The hit rate of a log is that of its last line, of as many requests of the replay.
+// TestHitRateOfLogs checks that the hit rate of a log is the one in its last line. It is compared with the hit rate
+// of the same number of requests in the replay.
 func TestHitRateOfLogs(t *testing.T) {
 	var records []collector.Record
 	for i := range 1500 {
@@ -30,7 +31,7 @@ func TestHitRateOfLogs(t *testing.T) {
 	}
 }
 
-// The settings of one run are used for another of the same servers.
+// TestSettingsOfOthers checks that the settings of one run are used for another run of the same servers.
 func TestSettingsOfOthers(t *testing.T) {
 	one := measuredtest.WriteTraceRun(t, map[string]string{"vllm-a.log": measuredtest.ServerLog, "vllm-b.log": measuredtest.ServerLog})
 	other := measuredtest.WriteTraceRun(t, map[string]string{})
@@ -43,7 +44,8 @@ func TestSettingsOfOthers(t *testing.T) {
 	}
 }
 
-// Where a router chose, its choice stands; otherwise the server with the least to do is taken.
+// TestTakenRequests checks that the choice of a router is kept if it is known. Otherwise, the server with the least
+// load gets the request.
 func TestTakenRequests(t *testing.T) {
 	m, err := Read(measure(t, 60), 0)
 	if err != nil {
@@ -84,8 +86,8 @@ func TestTakenRequests(t *testing.T) {
 	}
 }
 
-// Servers are fresh where many of the first requests wait for long and few later on; once no request does, all of them
-// have stood still.
+// TestFresh checks that servers are fresh if many of the first requests wait for a long time and few later ones do.
+// Once no request has a long wait, all servers have had their stall.
 func TestFresh(t *testing.T) {
 	m := &Measured{Run: measured.Run{Client: true}}
 	for i := range 400 {
@@ -115,7 +117,7 @@ func TestFresh(t *testing.T) {
 	}
 }
 
-// What arrives in the beginning that is to be ignored is neither fitted to nor judged.
+// TestIgnore checks that ignored first arrivals are neither fitted to nor judged.
 func TestIgnore(t *testing.T) {
 	m := &Measured{Run: measured.Run{Name: "run"}}
 	for i := range 100 {
@@ -136,7 +138,8 @@ func TestIgnore(t *testing.T) {
 	}
 }
 
-// The shares of tokens and the hit rate of servers are compared with those of workers.
+// TestSharesOfServers checks that the shares of tokens and the hit rate of servers are compared with the values of
+// workers.
 func TestSharesOfServers(t *testing.T) {
 	c := &Compared{}
 	var records []collector.Record

@@ -16,8 +16,7 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// Simulation replays the requests of a measured run on one simulated server,
-// over and over with other parameters.
+// Simulation replays the requests of a measured run on one simulated server, many times with different parameters.
 type Simulation struct {
 	settings measured.Settings
 	rules    vllm.Rules
@@ -25,15 +24,14 @@ type Simulation struct {
 	arrivals []sim.Time
 	tree     *prompt.Tree
 	warmup   vllm.Warmup
-	taken    []int          // by request: the engine that took it; nil: the front end chooses
-	speeds   []float64      // by engine, relative to an ordinary one; nil: they are alike
-	pace     float64        // of the whole run relative to other runs, 0 as 1
+	taken    []int          // the engine of each request; nil: the front end chooses
+	speeds   []float64      // by engine, relative to an ordinary engine; nil: all are ordinary
+	pace     float64        // speed of the whole run relative to other runs; 0 counts as 1
 	stage    *engines.Stage // nil: the engines are vLLM's
-	next     []int          // see followers
+	next     []int          // the result of followers
 }
 
-// newSimulation prepares for replays of m, under the rules of the reference or
-// of vLLM 0.19. p may be nil.
+// newSimulation prepares replays of m, under the rules of the reference or of vLLM 0.19. The prompts p may be nil.
 func newSimulation(m *Measured, p *measured.Prompts, reference bool) (*Simulation, error) {
 	s := &Simulation{settings: m.Settings, rules: pickRules(&m.Settings), speeds: m.Speeds, taken: m.Taken}
 	if reference {
@@ -65,7 +63,7 @@ func newSimulation(m *Measured, p *measured.Prompts, reference bool) (*Simulatio
 	return s, nil
 }
 
-// pickRules returns the rules that a server's scheduler follows.
+// pickRules returns the rules of a server's scheduler.
 func pickRules(s *measured.Settings) vllm.Rules {
 	r := releases.RulesOf(s.Version)
 	r.TwoInFlight, r.ReserveWhole, r.LongPrefillTokens = s.Async, s.ReserveWhole, s.LongPrefillTokens
@@ -83,21 +81,20 @@ func (s *Simulation) config(clock timing.Clock) vllm.Config {
 	}
 }
 
-// Outcome is the results of a simulated server for each request, by arrival: the ends of the passes of the first and of
-// the last token, in s.
+// Outcome holds the results of a simulated server for each request, by arrival. The times are the ends of the passes
+// of the first and of the last token, in s.
 type Outcome struct {
 	First, Last, Scheduled []float64
-	Begun                  []float64 // when each arrived, in s, in a closed loop; nil: as was measured
+	Begun                  []float64 // arrival of each request of a closed loop, in s; nil: as measured
 	Preemptions            int
 	Passes                 int
-	// Way is the additional time that a client sees.
+	// Way is the additional time until a client has the tokens.
 	Way timing.Way
 
-	record *ledger // nil: what passes compute is not remembered
+	record *ledger // nil: the work of passes is not recorded
 }
 
-// Run replays the requests with passes timed by model, and shows each of them to
-// watch, which may be nil.
+// Run replays the requests with passes timed by model. It passes each of them to watch, which may be nil.
 func (s *Simulation) Run(model timing.Model, out *Outcome, watch func(*scheduler.Pass)) error {
 	out.reset(len(s.requests))
 	if s.next != nil {
@@ -116,7 +113,7 @@ func (s *Simulation) Run(model timing.Model, out *Outcome, watch func(*scheduler
 	return r.runApart()
 }
 
-// runRecorded is Run, and keeps the work of passes in record, unless it is nil.
+// runRecorded calls Run and keeps the work of passes in record if that is not nil.
 func (s *Simulation) runRecorded(p *timing.Parameters, out *Outcome, record *ledger) error {
 	if record == nil {
 		return s.Run(p, out, nil)
@@ -138,7 +135,7 @@ func (out *Outcome) reset(n int) {
 	out.Preemptions, out.Passes = 0, 0
 }
 
-// notePass takes over what a pass did.
+// notePass adds the results of a pass.
 func (out *Outcome) notePass(p *scheduler.Pass) {
 	out.Passes += p.Count
 	if out.record != nil {
@@ -161,7 +158,7 @@ func (out *Outcome) notePass(p *scheduler.Pass) {
 	}
 }
 
-// speedAt returns how fast an engine is, relative to the pass times.
+// speedAt returns the speed of an engine relative to the pass times.
 func (s *Simulation) speedAt(number int) float64 {
 	speed := cmp.Or(s.pace, 1)
 	if number < len(s.speeds) {
@@ -175,7 +172,7 @@ func (s *Simulation) clockOf(number int, model timing.Model) timing.Clock {
 	return timing.Clock{Model: model, Speedup: s.speedAt(number), DecodeSpeedup: 1}
 }
 
-// scaleTime makes effects those on an engine that is slower or faster.
+// scaleTime converts effects to an engine with another speed.
 func (e *effects) scaleTime(speed float64) {
 	if speed == 1 {
 		return
@@ -187,8 +184,8 @@ func (e *effects) scaleTime(speed float64) {
 	}
 }
 
-// simRequests returns the run's requests as the scheduler sees them, by arrival.
-// Without prompts none begins like another.
+// simRequests returns the run's requests as the scheduler receives them, by arrival. Without prompts, no two of them
+// have a common prefix.
 func (m *Measured) simRequests(p *measured.Prompts) (all []sim.Request, t *prompt.Tree, err error) {
 	size := m.Settings.BlockTokens
 	all = make([]sim.Request, len(m.Requests))

@@ -14,7 +14,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// podsRun returns a run of four simulated servers of the given speeds. Its rows have the server that answered.
+// podsRun returns a run of four simulated servers with the given speeds. Its rows have the server that answered.
 func podsRun(t *testing.T, count int, speeds ...float64) *Measured {
 	t.Helper()
 	m, err := Read(measure(t, count), 0)
@@ -43,8 +43,8 @@ func podsRun(t *testing.T, count int, speeds ...float64) *Measured {
 	return m
 }
 
-// writePodLogs writes the log lines of the servers of a run every 0.6 s, in which about as many requests come and go as
-// in 10 s of a large model.
+// writePodLogs writes the log lines of the servers of a run every 0.6 s. In this time, about as many requests start
+// and end as in 10 s of a large model.
 func writePodLogs(t *testing.T, m *Measured, dir string) {
 	t.Helper()
 	for pod := range m.Settings.Pods {
@@ -71,8 +71,8 @@ func writePodLogs(t *testing.T, m *Measured, dir string) {
 	}
 }
 
-// The speed of a slow server follows from rows with the server that answered, and from logs; peers that are alike have
-// no speeds.
+// TestSpeedsOfServers checks that the speed of a slow server follows from rows with the server that answered, and
+// from logs. Equally fast servers have no speeds.
 func TestSpeedsOfServers(t *testing.T) {
 	for _, speed := range []float64{1, 0.91, 0.8} {
 		m := podsRun(t, 4000, 1, 1, speed, 1)
@@ -104,7 +104,8 @@ func TestSpeedsOfServers(t *testing.T) {
 	}
 }
 
-// Speeds are those of as many workers as there are servers, and none if there are too few to compare.
+// TestSpeedsForWorkers checks that speeds are returned only for as many workers as servers. There are none if the
+// servers are too few to compare.
 func TestSpeedsForWorkers(t *testing.T) {
 	m := podsRun(t, 1200, 1, 0.7, 1)
 	if m.FindSpeeds(2); m.Speeds != nil {
@@ -130,7 +131,8 @@ func TestSpeedsForWorkers(t *testing.T) {
 	}
 }
 
-// A slow server does not bend what is fitted to all, and the profile names it.
+// TestSlowServerIsSimulated checks that a slow server does not change the fit to all servers, and that the profile
+// names it.
 func TestSlowServerIsSimulated(t *testing.T) {
 	long.Only(t)
 	m := podsRun(t, 1200, 1, 1, 0.8, 1)

@@ -8,31 +8,32 @@ import (
 	"github.com/replay-llm/replay/calibrate/measured"
 )
 
-// spell is a time of a run in which its server was slower than in the rest of it, as a neighbour
-// on its machine makes it. The zero spell is none.
+// spell is a time of a run in which its server was slower than in the rest of the run. The cause can be another
+// process on the server's machine. The zero value is no spell.
 type spell struct {
-	from, to float64 // s of the run, of arrivals
-	apart    bool    // it is all but the time from from to to
+	from, to float64 // s of the run, by arrival
+	apart    bool    // it is all of the run except the time between from and to
 	more     float64 // share by which requests waited longer for their tokens
 }
 
-// What a spell is: the medians of windows within it and of those outside differ by a share of at
-// least leastMore, and by leastContrast standard deviations of that difference. Either are several.
+// These are the conditions for a spell. The medians of windows inside and outside it differ by at least the share
+// leastMore. They also differ by at least leastContrast standard deviations of that difference. There are at least
+// fewWindows windows on each side.
 const (
 	leastWindow   = 10  // s
-	mostWindows   = 100 // of a run
+	mostWindows   = 100 // per run
 	fewWindows    = 3
-	fewInWindow   = 5 // requests: windows with fewer have no median
+	fewInWindow   = 5 // requests; windows with fewer have no median
 	leastMore     = 0.025
 	leastContrast = 6
 )
 
-// holds reports whether a request that arrived at an instant is in the spell.
+// holds reports whether a request with this arrival is in the spell.
 func (s *spell) holds(at float64) bool {
 	return s.more > 0 && (at >= s.from && at < s.to) != s.apart
 }
 
-// String returns when the spell was.
+// String returns the time of the spell.
 func (s *spell) String() string {
 	if s.apart {
 		return fmt.Sprintf("before %.0f s and from %.0f s on", s.from, s.to)
@@ -40,7 +41,7 @@ func (s *spell) String() string {
 	return fmt.Sprintf("from %.0f to %.0f s", s.from, s.to)
 }
 
-// leave returns the chosen requests that are not in the spell.
+// leave returns the chosen requests that are outside the spell.
 func (s *spell) leave(m *Measured, chosen []int) (rest []int) {
 	for _, i := range chosen {
 		if !s.holds(m.Requests[i].Arrival) {
@@ -50,7 +51,7 @@ func (s *spell) leave(m *Measured, chosen []int) (rest []int) {
 	return rest
 }
 
-// noteSpells notes what a fit leaves out.
+// noteSpells adds a note about the spells that a fit leaves out.
 func (r *Result) noteSpells(runs []*Measured, t *training) {
 	for i, m := range runs {
 		if s := &t.on[i].left; s.more > 0 {
@@ -59,7 +60,7 @@ func (r *Result) noteSpells(runs []*Measured, t *training) {
 	}
 }
 
-// sums are of the values that are numbers.
+// sums holds sums over all values that are not NaN.
 type sums struct{ n, total, squares float64 }
 
 func (s *sums) add(values []float64) {
@@ -70,11 +71,11 @@ func (s *sums) add(values []float64) {
 	}
 }
 
-// scatter returns the sum of squares around the mean.
+// scatter returns the sum of squared differences from the mean.
 func (s *sums) scatter() float64 { return max(s.squares-s.total*s.total/s.n, 0) }
 
-// findSpell returns the spell of a run that stands out most: slow are the logarithms of how much
-// longer each request, by its arrival, waited for its tokens than was simulated.
+// findSpell returns the most significant spell of a run. The values in slow are logarithms of the measured to the
+// simulated times per token of requests, in the order of arrivals.
 func findSpell(arrivals, slow []float64) (best spell) {
 	first, width, windows := medianWindows(arrivals, slow)
 	contrast := float64(leastContrast)
@@ -91,7 +92,7 @@ func findSpell(arrivals, slow []float64) (best spell) {
 			wide := math.Sqrt((in.scatter()+out.scatter())/(in.n+out.n-2)*(1/in.n+1/out.n)) + 1e-9
 			more := math.Exp(math.Abs(off)) - 1
 			if off < 0 && (i == 0 || j == len(windows)) {
-				continue // the rest is in one piece
+				continue // the slow rest is in one piece, so it is itself a candidate
 			}
 			if c := math.Abs(off) / wide; c > contrast && more >= leastMore {
 				contrast = c
@@ -102,7 +103,7 @@ func findSpell(arrivals, slow []float64) (best spell) {
 	return best
 }
 
-// medianWindows returns the medians of values over windows of a run, NaN where there are few.
+// medianWindows returns the medians of values over windows of a run. A window with few values has NaN.
 func medianWindows(arrivals, values []float64) (first, width float64, medians []float64) {
 	if len(arrivals) == 0 {
 		return 0, 0, nil
@@ -124,8 +125,8 @@ func medianWindows(arrivals, values []float64) (first, width float64, medians []
 	return first, width, medians
 }
 
-// spellOf returns the spell of a run that a replay of it shows. In a closed loop a replay has other
-// requests at once than the run had at that time, so that none is seen.
+// spellOf returns the spell of a run that a comparison with its replay shows. It returns no spell for a closed loop,
+// because its replay has other concurrent requests than the run.
 func (m *Measured) spellOf(chosen []int, out *Outcome) spell {
 	if m.InFlight > 0 {
 		return spell{}
@@ -139,8 +140,8 @@ func (m *Measured) spellOf(chosen []int, out *Outcome) spell {
 	return findSpell(arrivals, slow)
 }
 
-// leaveSpells leaves out of a training what its fit shows to be spells of slow servers. It
-// reports whether there are any.
+// leaveSpells excludes from a training the spells of slow servers that its fit shows. It reports whether there are
+// any.
 func (t *training) leaveSpells(sims []*Simulation, runs []*Measured, f *fitted) (found bool, err error) {
 	for i, m := range runs {
 		chosen := t.on[i].withoutWarmUp(m)
@@ -158,7 +159,8 @@ func (t *training) leaveSpells(sims []*Simulation, runs []*Measured, f *fitted) 
 	return found, nil
 }
 
-// fitTraining fits to a training, without disturbed times of servers and with slow servers as such.
+// fitTraining fits to a training. It excludes times when servers were disturbed, and simulates slow servers at their
+// own pace.
 func fitTraining(ctx context.Context, sims []*Simulation, runs []*Measured, t *training) (fitted, error) {
 	f, err := fitUndisturbed(ctx, sims, runs, t)
 	if err != nil {
@@ -167,8 +169,8 @@ func fitTraining(ctx context.Context, sims []*Simulation, runs []*Measured, t *t
 	return fitPaces(ctx, sims, runs, t, f)
 }
 
-// fitUndisturbed fits to a training and, if it shows spells of slow servers, once more without them, since their cause
-// is not the server.
+// fitUndisturbed fits to a training. If the fit shows spells of slow servers, it fits once more without them, because
+// the server is not their cause.
 func fitUndisturbed(ctx context.Context, sims []*Simulation, runs []*Measured, t *training) (fitted, error) {
 	seen, targets := targetsOf(sims, runs, t.on)
 	f, err := fitTargets(ctx, seen, targets)

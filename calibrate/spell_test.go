@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// disturbed is a server with passes that take longer for a while.
+// disturbed is a server with passes that take longer for some time.
 type disturbed struct {
 	timing.Parameters
 	now, from, to float64 // s
@@ -24,7 +24,7 @@ func (d *disturbed) Step(s *timing.Step) float64 {
 	return d.Parameters.Step(s)
 }
 
-// disturbedRun is a client's run of a server that was 8 % slower for 40 s.
+// disturbedRun returns a client's run of a server that was 8 % slower for 40 s.
 func disturbedRun(t *testing.T) *Measured {
 	t.Helper()
 	m, err := Read(measure(t, 900), 0)
@@ -50,7 +50,7 @@ func disturbedRun(t *testing.T) *Measured {
 	return m
 }
 
-// What a disturbed server did for a while is left out of a fit, and named.
+// TestSpellIsLeft checks that a fit leaves out the time of a disturbed server and names it.
 func TestSpellIsLeft(t *testing.T) {
 	long.Only(t)
 	m := disturbedRun(t)
@@ -77,7 +77,8 @@ func TestSpellIsLeft(t *testing.T) {
 	}
 }
 
-// In a closed loop the replay has other requests at once, and is no measure of the server at that time.
+// TestSpellOfClosedLoop checks that a closed loop has no spells. Its replay has other concurrent requests, so it does
+// not show the state of the server at that time.
 func TestSpellOfClosedLoop(t *testing.T) {
 	m := disturbedRun(t)
 	sim, err := newSimulation(m, nil, false)

@@ -12,12 +12,12 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// pairOf has the known facts of a pair of servers: an H100 each, 131,072 bytes of KV cache a token.
+// pairOf returns the known facts of a pair of servers with an H100 each and 131,072 bytes of KV cache per token.
 func pairOf() map[string]any {
 	return map[string]any{"model": "llama-3.1-8b", "device_name": "h100"}
 }
 
-// sent returns what sending bytes takes over a link of 25 GB/s and 3 ms.
+// sent returns the time for sending bytes over a link with 25 GB/s and 3 ms.
 func sent(bytes float64) float64 { return 0.003 + bytes/25e9 }
 
 // writeTransferLog writes the log of a decode server about transfers of several sizes, one of them slow.
@@ -37,7 +37,8 @@ func writeTransferLog(t *testing.T, dir string, seconds func(float64) float64) {
 	measuredtest.Write(t, filepath.Join(dir, "vllm-decode.log"), log.String())
 }
 
-// Logs of transfers give bandwidth and latency, for any times of single transfers.
+// TestTransferLogs checks that logs of transfers give bandwidth and latency, with different times of single
+// transfers.
 func TestTransferLogs(t *testing.T) {
 	dir := t.TempDir()
 	writeTransferLog(t, dir, sent)
@@ -70,7 +71,7 @@ func TestTransferLogs(t *testing.T) {
 	}
 }
 
-// Two GPUs send their halves side by side.
+// TestTransferMetrics checks that two GPUs send their halves at the same time.
 func TestTransferMetrics(t *testing.T) {
 	dir := t.TempDir()
 	var text bytes.Buffer
@@ -96,7 +97,8 @@ func TestTransferMetrics(t *testing.T) {
 	}
 }
 
-// If only requests were timed, a transfer is the time between the servers, without the pass.
+// TestTransferTimes checks runs with times of requests only. A transfer is then the time between the servers without
+// the pass.
 func TestTransferTimes(t *testing.T) {
 	dir := t.TempDir()
 	var rows bytes.Buffer
@@ -127,7 +129,7 @@ func TestTransferTimes(t *testing.T) {
 	}
 }
 
-// Links that take no time that could be are no part of a profile.
+// TestLinkInProfile checks that a profile has no link with impossible times.
 func TestLinkInProfile(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"bandwidth_gb_s":0,"kv_bytes_per_token":1}`:                 "bandwidth_gb_s is 0, must be",

@@ -15,7 +15,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// trtllmMeta are the settings of a server of TensorRT-LLM, by its own names, with some text replaced.
+// trtllmMeta returns the settings of a server of TensorRT-LLM by its own names, with some replaced text.
 func trtllmMeta(replace ...string) string {
 	return strings.NewReplacer(replace...).Replace(`{"engine":"trtllm","trtllm_version":"1.2.1","model":"llama-3.1-8b","hardware":{"device_name":"h100"},
  "kv_cache":{"num_gpu_blocks":300,"block_size":32},
@@ -23,7 +23,7 @@ func trtllmMeta(replace ...string) string {
   "scheduler_config":{"capacity_scheduler_policy":"MAX_UTILIZATION"}}}`)
 }
 
-// truthOfTRTLLM is a server of TensorRT-LLM that exists only here.
+// truthOfTRTLLM returns the parameters of a simulated server of TensorRT-LLM.
 func truthOfTRTLLM(s *measured.Settings) timing.Parameters {
 	f, _ := s.Fit()
 	p := timing.Roofline(&f).Parameters
@@ -32,7 +32,8 @@ func truthOfTRTLLM(s *measured.Settings) timing.Parameters {
 	return p
 }
 
-// A made-up run of a TensorRT-LLM server is recovered under its own rules, with its settings, and the profile has both.
+// TestFitTRTLLM checks that the parameters of a simulated TensorRT-LLM server are found again under its own rules and
+// with its settings. The profile has both.
 func TestFitTRTLLM(t *testing.T) {
 	t.Parallel()
 	m, err := Read(measureServer(t, trtllmMeta(), 120, truthOfTRTLLM), 0)
@@ -74,7 +75,7 @@ func TestFitTRTLLM(t *testing.T) {
 	}
 }
 
-// A run without settings has those of another run of the same server.
+// TestTRTLLMRunsAreAlike checks that a run without settings gets the settings of another run of the same server.
 func TestTRTLLMRunsAreAlike(t *testing.T) {
 	one, two := measureServer(t, trtllmMeta(), 30, truthOfTRTLLM), measureServer(t, trtllmMeta(), 30, truthOfTRTLLM)
 	if err := os.Remove(filepath.Join(two, "meta.json")); err != nil {
@@ -92,8 +93,8 @@ func TestTRTLLMRunsAreAlike(t *testing.T) {
 	}
 }
 
-// A server of TensorRT-LLM is known by its log of KV blocks, its command and a deployment. What its simulated scheduler does
-// not do is refused.
+// TestReadTRTLLM checks the reading of a TensorRT-LLM server from its log of KV blocks, its command and a deployment.
+// Settings that its simulated scheduler does not support are refused.
 func TestReadTRTLLM(t *testing.T) {
 	dir := measureServer(t, trtllmMeta(), 30, truthOfTRTLLM)
 	if err := os.Remove(filepath.Join(dir, "meta.json")); err != nil {
@@ -136,7 +137,7 @@ func TestReadTRTLLM(t *testing.T) {
 			t.Errorf("%v, want a refusal of the reference's rules", err)
 		}
 	}
-	// The file of settings that the command names wins over it.
+	// The settings file in the command takes precedence over the command.
 	measuredtest.Write(t, filepath.Join(dir, "command.txt"), command+" --config /etc/extra.yaml\n")
 	known := measured.KnownSettings(map[string]string{"engine": "trtllm", "gpu": "h100", "model": "llama-3.1-8b"})
 	m, err := readKnown(dir, 0, known)

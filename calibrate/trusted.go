@@ -8,13 +8,13 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// pass is what a trusted range is about, of a pass or a run of them.
+// pass holds the quantities of a pass that have a trusted range. It can also be several equal passes in a row.
 type pass struct {
 	ms                                         float64
 	tokens, requests, context, perSeq, waiting float64
 }
 
-// readPass reads a pass that has Detail.
+// readPass reads a pass, which must have Detail.
 func readPass(p *scheduler.Pass, blockTokens int) pass {
 	d := p.Detail
 	tokens := p.Tokens
@@ -29,7 +29,7 @@ func readPass(p *scheduler.Pass, blockTokens int) pass {
 	return x
 }
 
-// quantity is what a pass has a trusted range of.
+// quantity is a quantity of a pass that has a trusted range.
 type quantity struct {
 	name string
 	in   *timing.Range
@@ -46,7 +46,7 @@ func trustedQuantities(t *timing.Trusted) []quantity {
 	}
 }
 
-// trustedRange returns the range of passes, weighted by the time they take.
+// trustedRange returns the range of passes. Each pass is weighted by its duration.
 func trustedRange(all []pass) *timing.Trusted {
 	t := &timing.Trusted{}
 	total := 0.0
@@ -70,18 +70,18 @@ func trustedRange(all []pass) *timing.Trusted {
 	return t
 }
 
-// Coverage counts how much of a replay lies where a profile can be trusted.
+// Coverage measures how much of a replay is inside the trusted range of a profile.
 type Coverage struct {
 	trusted     timing.Trusted
-	quantities  []quantity // of it
+	quantities  []quantity // of trusted
 	latest      pass
 	blockTokens int
 	total       float64
-	outside     [5]float64 // by quantity, ms
-	any         float64    // ms in which one of them is outside
+	outside     [5]float64 // ms by quantity
+	any         float64    // ms with at least one quantity outside
 }
 
-// NewCoverage prepares for passes of engines with blocks of blockTokens.
+// NewCoverage returns a Coverage for passes of engines with blocks of blockTokens.
 func NewCoverage(t timing.Trusted, blockTokens int) *Coverage {
 	c := &Coverage{trusted: t, blockTokens: blockTokens}
 	c.quantities = trustedQuantities(&c.trusted)
@@ -108,8 +108,8 @@ func (c *Coverage) Pass(p *scheduler.Pass) {
 	}
 }
 
-// Outside returns the share of the passes' time that lies outside the trusted
-// range, and the quantity that is most often the cause.
+// Outside returns the share of the passes' time outside the trusted range, and the quantity that is outside for the
+// longest time.
 func (c *Coverage) Outside() (share float64, name string) {
 	if c.total == 0 {
 		return 0, ""

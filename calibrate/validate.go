@@ -14,8 +14,8 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// AddWay adds the times of a profile between client and engine to the times of replays that the run is compared with,
-// if a client measured it.
+// AddWay adds the times of a profile between client and engine to the times of later replays. It applies only if a
+// client measured the run.
 func (m *Measured) AddWay(w *timing.Way) {
 	if w == nil || !m.Client {
 		return
@@ -25,12 +25,11 @@ func (m *Measured) AddWay(w *timing.Way) {
 	m.Settings.AddNote("times are those of a client: %.1f ms before the first token and %.3f ms per further one are added, as the profile has them", 1000*w.First, 1000*w.Token)
 }
 
-// freshTokens is the number of tokens that an id stands for where no two prompts begin
-// alike.
+// freshTokens is the number of tokens per id if prompts have no common prefixes.
 const freshTokens = 512
 
-// WriteTrace writes the requests at their arrivals as a Mooncake trace, and returns how
-// many tokens its ids stand for. Without prompts none begins like another.
+// WriteTrace writes the requests at their arrivals as a Mooncake trace. It returns the number of tokens per id.
+// Without prompts, no two requests have a common prefix.
 func (m *Measured) WriteTrace(w io.Writer, p *measured.Prompts) (blockTokens int, err error) {
 	blockTokens = freshTokens
 	if p != nil {
@@ -64,7 +63,7 @@ func (m *Measured) WriteTrace(w io.Writer, p *measured.Prompts) (blockTokens int
 	return blockTokens, out.Flush()
 }
 
-// priorityOf returns the priority of a class of service, the least for the most urgent.
+// priorityOf returns the priority of a class of service. The most urgent class has the least number.
 func priorityOf(class string) int {
 	switch class {
 	case "critical":
@@ -75,14 +74,14 @@ func priorityOf(class string) int {
 	return 1
 }
 
-// Judged is how far a replay is from the measurements of a set of requests.
+// Judged holds the errors of a replay for one set of requests.
 type Judged struct {
 	Set    string   `json:"judged_on"`
 	Errors []Errors `json:"errors"` // by metric
 }
 
-// Judge compares a replay of the whole run, by its trace, with the measurements: all requests and, if known, separately
-// requests that were admitted at once and the rest.
+// Judge compares a replay of the whole run, by its trace, with the measurements. It judges all requests and, if
+// known, the requests that were admitted at once and the rest separately.
 func (m *Measured) Judge(result *harness.Result) ([]Judged, error) {
 	out, err := m.outcomeOf(result)
 	if err != nil {
@@ -119,7 +118,7 @@ func (m *Measured) Judge(result *harness.Result) ([]Judged, error) {
 	return sets, nil
 }
 
-// classes returns the classes of service of the requests, none if there is only one.
+// classes returns the classes of service of the requests. It returns none if there is only one.
 func (m *Measured) classes() []string {
 	var all []string
 	for i := m.judgedFrom(); i < len(m.Requests); i++ {
@@ -144,8 +143,8 @@ func (m *Measured) ofClass(class string) (chosen []int) {
 	return chosen
 }
 
-// judgeGaps compares the times between tokens, of all requests together. The mean of a
-// request's gaps is its TPOT.
+// judgeGaps compares the times between tokens, of all requests together. The error of single requests is that of
+// TPOT, since TPOT is the mean of a request's gaps.
 func judgeGaps(gaps []float64, simulated *collector.Distribution, tpot *Errors) Errors {
 	is := collector.Describe(gaps)
 	off := func(ms, s float64) float64 { return ms/1000/s - 1 }
@@ -155,7 +154,7 @@ func judgeGaps(gaps []float64, simulated *collector.Distribution, tpot *Errors) 
 	}
 }
 
-// FurthestMean returns the errors with the metric that has the largest error of its mean over all requests.
+// FurthestMean returns the errors of the metric with the largest error of its mean over all requests.
 func FurthestMean(sets []Judged) Errors {
 	var worst Errors
 	for _, e := range sets[0].Errors {

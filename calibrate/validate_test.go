@@ -16,7 +16,7 @@ import (
 	"github.com/replay-llm/replay/replay/harness"
 )
 
-// replayTrace replays a measured run by its trace on an engine as the reference has it.
+// replayTrace replays a measured run by its trace on an engine with the rules of the reference.
 func replayTrace(t *testing.T, m *Measured, p *measured.Prompts) *harness.Result {
 	t.Helper()
 	var trace bytes.Buffer
@@ -36,8 +36,8 @@ func replayTrace(t *testing.T, m *Measured, p *measured.Prompts) *harness.Result
 	return result
 }
 
-// writeBench writes a result of vllm bench serve of requests of 100 and 20 tokens, in reverse order of arrival. The
-// times are those of a replay times a factor.
+// writeBench writes a result of vllm bench serve with requests of 100 and 20 tokens, in reverse order of arrival. Its
+// times are the times of a replay multiplied by factor.
 func writeBench(t *testing.T, dir string, n int, of *harness.Result, factor float64) {
 	t.Helper()
 	b := map[string][]any{}
@@ -64,8 +64,8 @@ func writeBench(t *testing.T, dir string, n int, of *harness.Result, factor floa
 	}
 }
 
-// A run that was measured 1.25 times as slow as its replay is judged 20 % too fast in
-// all that is measured, ITL included; nothing must be known of its server.
+// TestJudgeRun judges a run that was measured 1.25 times as slow as its replay. All metrics, ITL included, are 20 %
+// too low in the replay. Nothing needs to be known about the server.
 func TestJudgeRun(t *testing.T) {
 	dir := t.TempDir()
 	writeBench(t, dir, 24, nil, 1)
@@ -98,7 +98,7 @@ func TestJudgeRun(t *testing.T) {
 	}
 }
 
-// Prompts are those of the requests as the file has them, whenever they arrived.
+// TestWriteTracePrompts checks that requests keep their prompts in the file, in any order of arrival.
 func TestWriteTracePrompts(t *testing.T) {
 	dir := t.TempDir()
 	writeBench(t, dir, 24, nil, 1)

@@ -9,17 +9,17 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// The parameters of a way, and where a search for them begins, in s.
+// These are the parameters of a way, and their start values in s.
 const (
 	frontEndFirst, frontEndFirstStart = "front_end_first_s", 10e-3
 	frontEndToken, frontEndTokenStart = "front_end_token_s", 0.1e-3
 )
 
-// isOfFrontEnd reports whether a parameter is one of the way.
+// isOfFrontEnd reports whether a parameter belongs to the way.
 func isOfFrontEnd(name string) bool { return name == frontEndFirst || name == frontEndToken }
 
-// plainForms returns the shapes that are tried for the runs. Times of a client have a way and all parameters of a pass.
-// Parameters that the runs do not determine are drawn to the data sheet, not to 0.
+// plainForms returns the forms to try for the runs. If a client measured the times, a form has a way and all
+// parameters of a pass. Parameters that the runs do not determine are drawn to the data sheet, not to 0.
 func (s *search) plainForms() []Form {
 	all := plainForms()
 	for i := range all {
@@ -30,7 +30,7 @@ func (s *search) plainForms() []Form {
 	return all
 }
 
-// extensionsOf returns a form with one more parameter.
+// extensionsOf returns the forms with one more parameter.
 func (s *search) extensionsOf(f *Form) []Form {
 	all := f.extensions(&s.start)
 	if !s.tellsLaunches() {
@@ -45,7 +45,7 @@ func (s *search) extensionsOf(f *Form) []Form {
 	return all
 }
 
-// frontEndAt returns the way that u stands for.
+// frontEndAt returns the way at u.
 func (f *Form) frontEndAt(u []float64) (w timing.Way) {
 	for i, name := range f.Fields {
 		switch name {
@@ -58,7 +58,7 @@ func (f *Form) frontEndAt(u []float64) (w timing.Way) {
 	return w
 }
 
-// partOfWay returns what a way adds to metric k of a request with output tokens.
+// partOfWay returns the addition of a way to metric k of a request with this number of output tokens.
 func partOfWay(w *timing.Way, k, output int) float64 {
 	switch k {
 	case 0:
@@ -69,7 +69,7 @@ func partOfWay(w *timing.Way, k, output int) float64 {
 	return w.First + w.Token*float64(output-1)
 }
 
-// addWay adds how metric k of a request changes with the logarithms of the way's parameters.
+// addWay adds the derivatives of metric k of a request by the logarithms of the way's parameters.
 func (f *Form) addWay(row []float64, w *timing.Way, k, output int) {
 	for i, name := range f.Fields {
 		switch name {
@@ -81,8 +81,8 @@ func (f *Form) addWay(row []float64, w *timing.Way, k, output int) {
 	}
 }
 
-// measureSpread sets the spreads of a way: how much the requests of runs differ from the
-// replay, where they differ alike to both sides of it.
+// measureSpread sets the spreads of a way. They are half the width of the central 68 % of the differences between the
+// requests of runs and of the replay.
 func measureSpread(w *timing.Way, trials []*trial) {
 	var by [2][]float64
 	for _, t := range trials {
@@ -98,7 +98,8 @@ func measureSpread(w *timing.Way, trials []*trial) {
 	w.FirstSpread, w.TokenSpread = half(by[0]), half(by[1])
 }
 
-// floorParameters returns the least parameters of a pass, by the data sheet of the GPU: 0 if it is unknown.
+// floorParameters returns the lower limits of a pass's parameters by the data sheet of the GPU. They are 0 if the GPU
+// is unknown.
 func floorParameters(s *measured.Settings) timing.Parameters {
 	gpu, err := hardware.FindGPU(s.GPU, nil)
 	if err != nil || s.Quantized {
@@ -113,16 +114,16 @@ func floorParameters(s *measured.Settings) timing.Parameters {
 	return timing.Parameters{Weights: overClock * pass.Weights, Experts: overClock * pass.Experts, ExpertShare: s.ExpertShare(pass.Share), Token: overClock * pass.Token}
 }
 
-// overClock is the least share of a data sheet's time that a GPU may take, with higher clocks than the sheet's, or with
-// caches.
+// overClock is the least share of a data sheet's time that a pass can take. Higher clocks than in the sheet, or
+// caches, make this possible.
 const overClock = 0.9
 
-// isBelow reports whether p is faster than a floor.
+// isBelow reports whether p is faster than floor allows.
 func isBelow(p, floor *timing.Parameters) bool {
 	return p.Weights < floor.Weights || p.Experts*p.ExpertShare < floor.Experts*floor.ExpertShare || p.Token < floor.Token
 }
 
-// raiseToFloor raises parameters that are below the physical limit to that limit.
+// raiseToFloor raises parameters that are below their physical limits to these limits.
 func (s *search) raiseToFloor(u []float64) {
 	p := s.form.parametersAt(&s.start, u)
 	for i, name := range s.form.Fields {

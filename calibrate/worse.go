@@ -6,8 +6,8 @@ import (
 	"math"
 )
 
-// Limits of the errors of a fit relative to those of its start, on average over the logarithms of the ratios of means:
-// on fitted requests and on held-out ones.
+// These limits bound the errors of a fit relative to the errors of its start, on fitted and on held-out requests. The
+// errors are averages of the logarithms of ratios of means.
 const (
 	worseBy        = 0.05
 	worseByHeldOut = 0.2
@@ -16,7 +16,7 @@ const (
 // WorseError reports a fit with larger errors than the start of its search.
 type WorseError struct {
 	Fitted, Judged, Metric string
-	Off, Start             float64 // errors of the mean, relative
+	Off, Start             float64 // relative errors of the mean
 }
 
 func (e *WorseError) Error() string {
@@ -24,8 +24,8 @@ func (e *WorseError) Error() string {
 		e.Fitted, e.Metric, e.Judged, 100*e.Off, 100*e.Start)
 }
 
-// checkStart refuses a fit with larger errors than the start of its search: the parameters of data sheets, scaled by
-// one factor to the fitted runs.
+// checkStart returns an error if a fit has larger errors than the start of its search. The start is the parameters of
+// the data sheets, scaled by one factor to the fitted runs.
 func (f *fitted) checkStart(ctx context.Context, sims []*Simulation, runs []*Measured, t *training, checks []Check) error {
 	paced := t.atPaces(sims)
 	seen, targets := targetsOf(paced, runs, t.on)
@@ -62,10 +62,10 @@ func (f *fitted) checkStart(ctx context.Context, sims []*Simulation, runs []*Mea
 	return nil
 }
 
-// offOf returns the error of a mean, the same for twice and half as much.
+// offOf returns the size of the error of a mean. It is the same for twice and for half the value.
 func offOf(e *Errors) float64 { return math.Abs(math.Log1p(e.Mean)) }
 
-// distanceOfMeans returns the mean error of the means of all metrics that were measured.
+// distanceOfMeans returns the mean error of the means of all measured metrics.
 func distanceOfMeans(all []Errors) float64 {
 	sum, n := 0.0, 0.0
 	for i := range all {

@@ -10,7 +10,8 @@ import (
 	"github.com/replay-llm/replay/internal/long"
 )
 
-// A fit that is further from a run than the data sheets at its scale is refused, whether it has seen the run or not.
+// TestWorseFit checks that a fit is refused if its errors are larger than those of the scaled data sheets, on fitted
+// and on held-out runs.
 func TestWorseFit(t *testing.T) {
 	runs := clientRuns(t)
 	all, err := listTrainings(runs, 0)
@@ -42,7 +43,7 @@ func TestWorseFit(t *testing.T) {
 		if err := r.addChecks(sims, runs, f, &all[c.training], &all[0]); err != nil {
 			t.Fatal(err)
 		}
-		for i := range r.Checks { // shares of what counts as a whole: they do not decide
+		for i := range r.Checks { // shares of a set that counts as a whole do not decide
 			if at := &r.Checks[i]; strings.Contains(at.Judged, "all, ") {
 				at.Errors = []Errors{{Metric: "TTFT", Mean: 1000}}
 			}
@@ -58,7 +59,8 @@ func TestWorseFit(t *testing.T) {
 	}
 }
 
-// Known anomalies of a held-out set do not decide, and the deciding set is named.
+// TestVerdict checks that known anomalies of a held-out set do not decide the verdict, and that the verdict names the
+// deciding set.
 func TestVerdict(t *testing.T) {
 	set := func(known string, mean float64) Check {
 		return Check{Fitted: "rate-5", Judged: "rate-8, all", HeldOut: true, Known: known, Errors: []Errors{{Metric: "TTFT", Mean: 0.01}, {Metric: "TPOT", Mean: mean}}}
@@ -79,7 +81,7 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// delayRuns lets requests of runs wait on their way, each for another time.
+// delayRuns delays the requests of runs on their way, each by a different time.
 func delayRuns(runs []*Measured) []*Measured {
 	rng := rand.New(rand.NewPCG(3, 5))
 	for _, m := range runs {
@@ -91,7 +93,8 @@ func delayRuns(runs []*Measured) []*Measured {
 	return runs
 }
 
-// One slow run among three is found where the times to a client scatter, too; runs that are alike have none.
+// TestSlowRunOfThree checks that one slow run among three is found when the times to a client also scatter. Equally
+// fast runs have none.
 func TestSlowRunOfThree(t *testing.T) {
 	all := [][]float64{{1, 1, 1 / 1.1}, {1, 1, 1}, {1 / 1.1, 1, 1}}
 	for _, speeds := range all[:long.Cases(1, len(all))] {
