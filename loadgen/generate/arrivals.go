@@ -10,36 +10,37 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// process decides when requests, or conversations, arrive.
+// process generates the arrivals of requests or conversations.
 //
-// Gaps of mean 1 are drawn by a law, and their sum is the number of arrivals
-// that the rate has brought about: the instant is found from it.
+// It draws random gaps with mean 1. Their sum is the expected number of arrivals up to the next arrival. Function
+// when converts this number to a time by the rate.
 type process struct {
 	gap Law
-	// when returns the ms at which the given number of arrivals have come; last is the answer before.
+	// when returns the time in ms at which the expected number of arrivals equals arrivals. last is the previous
+	// result.
 	when     func(arrivals, last float64) float64
 	random   *rand.Rand
 	sum      float64
-	first    bool // an even beat starts at once
+	first    bool // with equal gaps, the first request arrives at 0
 	last     float64
-	duration float64 // ms; 0: for ever
+	duration float64 // ms; 0 means unlimited
 
-	users, begun int // closed loop: number of conversations, one per user
+	users, begun int // closed loop: number of users, with a conversation each
 	spread       float64
 }
 
-// newProcess reads a law of arrivals:
+// newProcess parses an arrival process:
 //
-//	poisson                         gaps independent of each other
-//	gamma:cv=2                      in bursts; cv: standard deviation of gaps by their mean
-//	constant                        an even beat
-//	ramp:to=20                      from the rate to another within the duration
+//	poisson                         independent exponential gaps
+//	gamma:cv=2                      bursts; cv: standard deviation of gaps / mean
+//	constant                        equal gaps
+//	ramp:to=20                      linear change from the rate to another during the duration
 //	diurnal:amplitude=0.8,period=24h,peak=14h
-//	                                the rate plus and minus a part of it, as a cosine
-//	users:count=50,start=10s        that many conversations, started within a time;
-//	                                each continues after the think time of its user
+//	                                the rate varies by this share around its mean, as a cosine
+//	users:count=50,start=10s        a conversation for each user, started within this time;
+//	                                turns follow after the think time
 //
-// ramp and diurnal take cv, too; without it their gaps are those of poisson.
+// ramp and diurnal have the setting cv, too. Its default is 1, as in poisson.
 func newProcess(c Config) (*process, error) {
 	p := parseParams(c.Arrivals)
 	a := &process{random: sim.NewRand(c.Seed, "generate/arrivals"), duration: float64(c.Duration)}
@@ -84,7 +85,7 @@ func newProcess(c Config) (*process, error) {
 	return a, p.end()
 }
 
-// next is the next arrival in ms.
+// next returns the next arrival in ms.
 func (a *process) next() (at float64, ok bool) {
 	if a.users > 0 {
 		a.begun++
@@ -99,8 +100,8 @@ func (a *process) next() (at float64, ok bool) {
 	return a.last, !(a.duration > 0 && a.last >= a.duration)
 }
 
-// turns returns the number of requests of a conversation. In closed loop, users share the requested total; otherwise
-// it is the drawn number.
+// turns returns the number of requests of a conversation. In closed loop, the users share the total number of
+// requests. Otherwise it is drawn.
 func (a *process) turns(user, drawn, requests int) int {
 	if a.users == 0 || requests == 0 {
 		return drawn
@@ -112,7 +113,7 @@ func (a *process) turns(user, drawn, requests int) int {
 	return n
 }
 
-// ramp goes from one rate per ms to another within a time, and stays there.
+// ramp is a rate that changes linearly from one value per ms to another. After ms it stays constant.
 type ramp struct{ from, to, ms float64 }
 
 func (r ramp) when(arrivals, _ float64) float64 {
@@ -124,10 +125,10 @@ func (r ramp) when(arrivals, _ float64) float64 {
 	return 2 * arrivals / (r.from + root)
 }
 
-// diurnal is a rate per ms that goes up and down by a part of it.
+// diurnal is a rate per ms that varies like a cosine.
 type diurnal struct{ rate, amplitude, period, peak float64 }
 
-// arrived is the number of arrivals up to an instant.
+// arrived returns the expected number of arrivals up to a time.
 func (d diurnal) arrived(at float64) float64 {
 	turn := 2 * math.Pi / d.period
 	waves := math.Sin(turn*(at-d.peak)) + math.Sin(turn*d.peak)

@@ -1,10 +1,9 @@
-// Package generate makes workloads: arrivals by a law or by users with think times,
-// lengths by a law or from a trace, prompts that begin alike, conversations,
-// tasks of agents, and mixes of all that. The same configuration always makes the
-// same requests.
+// Package generate generates workloads. Arrivals follow a random process or users with think times. Lengths follow a
+// distribution or a trace. A workload can mix classes of requests, conversations, tasks of agents, and prompts with
+// shared prefixes. The same configuration always generates the same requests.
 //
-// Read generate.go, then law.go, arrivals.go, prefix.go and tasks.go; params.go
-// reads the texts that name a law.
+// Read generate.go, then law.go, arrivals.go, prefix.go and tasks.go. File params.go parses the texts of
+// distributions.
 package generate
 
 import (
@@ -19,73 +18,73 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Config describes what to make. Laws are texts such as lognormal:mean=1000,sigma=0.8;
-// see ParseLaw, newProcess and newPlan.
+// Config describes a workload. Distributions are texts such as lognormal:mean=1000,sigma=0.8. See parseLaw,
+// newProcess and newPlan.
 type Config struct {
-	// Arrivals is the law of arrivals of requests, or of conversations.
+	// Arrivals is the arrival process of requests or conversations.
 	Arrivals string
-	// Rate is arrivals per second; laws of users need none.
+	// Rate is the number of arrivals per second. It is not used for arrivals by users.
 	Rate float64
-	// Duration ends arrivals, in ms; 0: Requests does.
+	// Duration is the time after which arrivals end, in ms. If it is 0, Requests ends the workload.
 	Duration sim.Time
-	// Requests ends the workload; 0: Duration does. The last conversation is
-	// whole.
+	// Requests is the total number of requests. If it is 0, Duration ends the workload. A conversation that exceeds
+	// the total is cut, and a task is completed.
 	Requests int
-	// Classes are the kinds of requests, at least one.
+	// Classes has at least one class of requests.
 	Classes []Class
 	// Block is the number of tokens of a hash id, > 0.
 	Block int
 	Seed  uint64
 }
 
-// Class is one kind of requests.
+// Class is a class of requests with the same distributions.
 type Class struct {
 	Name   string
-	Weight float64 // share among the classes, > 0
-	Input  string  // law of the tokens of a prompt, what it shares included
-	Output string  // law of the tokens of an answer
-	// LengthsFrom is a trace from which pairs of prompt and answer are drawn,
-	// instead of Input and Output.
+	Weight float64 // relative share of arrivals, > 0
+	Input  string  // distribution of prompt tokens, with the shared prefix
+	Output string  // distribution of output tokens
+	// LengthsFrom is a trace. Pairs of prompt and output lengths are drawn from it, and Input and Output are not
+	// used.
 	LengthsFrom string
-	Prefix      string // what prompts share; "": nothing
-	Turns       string // law of the requests of a conversation; "": 1
-	Think       string // law of the seconds from an answer to the next turn; "": 0
-	// TurnInput is the law of the tokens that a later turn adds to the prompt
-	// and the answer before it; "": Input.
+	Prefix      string // shared prefixes of prompts; "" means none
+	Turns       string // distribution of the number of requests per conversation; "" means 1
+	Think       string // distribution of the seconds between an answer and the next turn; "" means 0
+	// TurnInput is the distribution of the tokens that a later turn adds to the previous prompt and answer. "" means
+	// Input.
 	TurnInput string
-	Tasks     Tasks // the zero value: none
+	Tasks     Tasks // zero value: no tasks
 }
 
-// Generator makes the requests, one after the other.
+// Generator generates the requests one by one.
 type Generator struct {
 	config   Config
 	arrivals *process
 	classes  []*class
-	weights  []float64 // cumulated
+	weights  []float64 // cumulative
 	pick     *rand.Rand
 
-	made  int    // requests
-	begun int    // conversations
-	next  uint64 // the next unused id
-	turns int    // left of the conversation at hand
-	of    *class // the conversation's
+	made  int    // number of requests
+	begun int    // number of conversations
+	next  uint64 // next unused block id
+	turns int    // remaining turns of the current conversation
+	of    *class // class of the current conversation
 	at    float64
 	name  []byte
-	ids   []uint64         // of its last prompt
-	input int              // tokens of its last prompt and the answer
-	queue []formats.Record // left of the task at hand
+	ids   []uint64         // ids of the latest prompt
+	input int              // tokens of the latest prompt and answer
+	queue []formats.Record // remaining requests of the current task
 }
 
-// class is a Class with its laws read.
+// class is a Class with parsed distributions.
 type class struct {
 	input, output, turns, think, more Law
 	pairs                             *pairs
 	prefix                            *plan
 	lengths, talk                     *rand.Rand
-	tasks                             *tasks // nil: requests are no tasks
+	tasks                             *tasks // nil if requests are not tasks
 }
 
-// New reads a configuration.
+// New returns a Generator for a configuration.
 func New(c Config) (*Generator, error) {
 	switch {
 	case c.Block < 1:
@@ -115,7 +114,7 @@ func New(c Config) (*Generator, error) {
 	return g, err
 }
 
-// about returns err with the class it is about, if it has a name.
+// about adds the name of the class to err, if it has a name.
 func (k *Class) about(err error) error {
 	if k.Name == "" {
 		return err
@@ -123,7 +122,7 @@ func (k *Class) about(err error) error {
 	return fmt.Errorf("class %s: %w", k.Name, err)
 }
 
-// check refuses what would change nothing.
+// check returns an error for settings without an effect.
 func (k *Class) check(users bool) error {
 	one := k.Turns == "" && !users
 	switch {
@@ -182,8 +181,8 @@ func newClass(k Class, place int, c Config) (*class, error) {
 	return r, err
 }
 
-// Next fills r with the next request; io.EOF comes after the last. The requests
-// of a conversation, or of a task, follow each other.
+// Next fills r with the next request. It returns io.EOF after the last. The requests of a conversation or task are
+// consecutive.
 func (g *Generator) Next(r *formats.Record) error {
 	if len(g.queue) > 0 {
 		g.takeQueued(r)
@@ -230,7 +229,7 @@ func (g *Generator) Next(r *formats.Record) error {
 
 const maxTokens = math.MaxInt32
 
-// draw is the lengths of a request.
+// draw returns random lengths of a request.
 func (c *class) draw(first bool) (input, output int) {
 	if c.pairs != nil {
 		input, output = c.pairs.draw(c.lengths)
@@ -243,10 +242,10 @@ func (c *class) draw(first bool) (input, output int) {
 	return input, output
 }
 
-// countOf makes a number of tokens of a draw.
+// countOf rounds x to a number of tokens, at least 1.
 func countOf(x float64) int { return int(min(max(math.Round(x), 1), maxTokens)) }
 
-// begin starts a conversation, if there is to be another.
+// begin starts the next conversation. It returns false if there is none.
 func (g *Generator) begin() bool {
 	if g.config.Requests > 0 && g.made >= g.config.Requests {
 		return false
@@ -275,7 +274,7 @@ func (g *Generator) begin() bool {
 	return true
 }
 
-// extend gives each block of a prompt of tokens tokens an id. Ids that the prompt already has stay.
+// extend appends ids until each block of the prompt has an id. tokens is the length of the prompt.
 func (g *Generator) extend(ids []uint64, tokens int, prefix *plan) []uint64 {
 	blocks := (tokens + g.config.Block - 1) / g.config.Block
 	for b := len(ids); b < blocks; b++ {

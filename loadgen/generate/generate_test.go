@@ -34,7 +34,7 @@ func workload(t *testing.T, c Config) *loadgen.Workload {
 	return w
 }
 
-// The same seed makes the same workload, another one another.
+// The same seed generates the same workload, and another seed a different workload.
 func TestSeed(t *testing.T) {
 	c := config("gamma:cv=2", 200)
 	a, b := workload(t, c), workload(t, c)
@@ -47,7 +47,7 @@ func TestSeed(t *testing.T) {
 	}
 }
 
-// gaps are mean and coefficient of variation of the gaps between arrivals, in s.
+// gaps returns the mean and the coefficient of variation of the gaps between arrivals. The mean is in s.
 func gaps(w *loadgen.Workload) (mean, cv float64) {
 	n := len(w.Sessions) - 1
 	var sum, squares float64
@@ -60,7 +60,7 @@ func gaps(w *loadgen.Workload) (mean, cv float64) {
 	return mean, math.Sqrt(squares/float64(n)-mean*mean) / mean
 }
 
-// Arrivals have the rate and the burstiness that were asked for.
+// Arrivals have the requested rate and burstiness.
 func TestArrivals(t *testing.T) {
 	for _, c := range []struct {
 		arrivals string
@@ -73,7 +73,7 @@ func TestArrivals(t *testing.T) {
 	}
 }
 
-// counts are arrivals in ten parts of the duration.
+// counts returns the number of arrivals in each tenth of the duration.
 func counts(w *loadgen.Workload, ms float64) (parts [10]float64) {
 	for _, s := range w.Sessions {
 		parts[int(float64(s.Arrival)/ms*10)]++
@@ -81,12 +81,12 @@ func counts(w *loadgen.Workload, ms float64) (parts [10]float64) {
 	return parts
 }
 
-// Rates that change over time bring as many arrivals as their integral.
+// The number of arrivals equals the integral of a variable rate.
 func TestRatesOverTime(t *testing.T) {
 	const ms = 1000e3
 	for _, c := range []struct {
 		arrivals string
-		want     func(part float64) float64 // arrivals in part 0 to 9 of 1000 s
+		want     func(part float64) float64 // expected arrivals in tenth 0 to 9 of 1000 s
 	}{
 		{"ramp:to=25,cv=0", func(p float64) float64 { return 100 * (5 + 2*(p+0.5)) }},
 		{"diurnal:amplitude=0.8,period=1000,peak=500,cv=0", func(p float64) float64 {
@@ -106,7 +106,7 @@ func TestRatesOverTime(t *testing.T) {
 	}
 }
 
-// Lengths have the mean that was asked for, and bounds hold.
+// Lengths have the requested mean, and min and max limit them.
 func TestLaws(t *testing.T) {
 	random := sim.NewRand(3, "test")
 	for _, c := range []struct {
@@ -131,7 +131,7 @@ func TestLaws(t *testing.T) {
 	}
 }
 
-// A text that is no law returns an error with the reason.
+// Invalid distributions are errors with the reason.
 func TestRefusedTexts(t *testing.T) {
 	for _, text := range []string{"", "-5", "lognormal:mean=1000", "lognormal:mean=0,sigma=1", "uniform:min=5,max=4", "normal:mean=1,sd=x", "normal:mean=1,sd=1,colour=2", "gamma:mean=5,mean=6", "pareto:alpha=2", "empirical:file=none.csv", "uniform"} {
 		if _, err := parseLaw(text); err == nil {
@@ -150,7 +150,7 @@ func TestRefusedTexts(t *testing.T) {
 	}
 }
 
-// Users share the requests, and think between them; prompts grow.
+// Users share the requests and wait for their think time. Prompts grow from turn to turn.
 func TestUsers(t *testing.T) {
 	c := config("users:count=3,start=6", 8)
 	c.Rate = 0
@@ -171,7 +171,7 @@ func TestUsers(t *testing.T) {
 	}
 }
 
-// Prompts begin alike as far as their ways down the tree are the same.
+// Prompts share the blocks of their common path in the prefix tree.
 func TestPrefixTree(t *testing.T) {
 	c := config("poisson", 3000)
 	c.Classes[0].Input, c.Classes[0].Prefix = "640", "tree:depth=3,branch=4,tokens=128,zipf=1"
@@ -192,12 +192,12 @@ func TestPrefixTree(t *testing.T) {
 	for _, n := range blocks[2] {
 		most = max(most, n)
 	}
-	if share := float64(most) / 3000; math.Abs(share-0.48) > 0.03 { // 1 of 1 + 1/2 + 1/3 + 1/4
+	if share := float64(most) / 3000; math.Abs(share-0.48) > 0.03 { // 1 / (1 + 1/2 + 1/3 + 1/4)
 		t.Errorf("the first branch has a share of %v, want 0.48", share)
 	}
 }
 
-// Classes come in their shares, and lengths of a trace in its pairs.
+// Classes have their shares of requests. Lengths from a trace are pairs of the trace.
 func TestMix(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.csv")
 	if err := os.WriteFile(path, []byte("arrived_at,num_prefill_tokens,num_decode_tokens\n0,11,1\n1,22,2\n"), 0o600); err != nil {
@@ -218,7 +218,7 @@ func TestMix(t *testing.T) {
 	}
 }
 
-// A workload without end, or without rate, is refused.
+// Configurations without an end or without a rate are rejected.
 func TestRefusedConfigs(t *testing.T) {
 	for want, change := range map[string]func(*Config){
 		"must be one of them": func(c *Config) { c.Requests = 0 },
@@ -246,7 +246,7 @@ func TestRefusedConfigs(t *testing.T) {
 	}
 }
 
-// BenchmarkGenerate reports requests per second.
+// BenchmarkGenerate measures generated requests per second.
 func BenchmarkGenerate(b *testing.B) {
 	c := config("poisson", 100_000)
 	for b.Loop() {

@@ -16,11 +16,11 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Law draws numbers.
+// Law is a distribution of random numbers.
 type Law struct {
-	// Draw draws one with the given source of chance.
+	// Draw returns a random number.
 	Draw func(random *rand.Rand) float64
-	// fixed is the value of a constant law; NaN for a law that varies.
+	// fixed is the value of a constant distribution. It is NaN for other distributions.
 	fixed float64
 }
 
@@ -28,17 +28,17 @@ func fixedLaw(x float64) Law { return Law{func(*rand.Rand) float64 { return x },
 
 func varyingLaw(draw func(random *rand.Rand) float64) Law { return Law{draw, math.NaN()} }
 
-// parseLaw reads a law:
+// parseLaw parses a distribution:
 //
-//	1000                            always that, also fixed:value=1000
-//	uniform:min=10,max=100          all of them alike
+//	1000                            constant, also fixed:value=1000
+//	uniform:min=10,max=100
 //	normal:mean=1000,sd=200
-//	lognormal:mean=1000,sigma=0.8   or median= instead of mean=
+//	lognormal:mean=1000,sigma=0.8   or median= for mean=
 //	exponential:mean=5
-//	gamma:mean=1000,cv=2            cv: standard deviation by mean
-//	empirical:file=a.jsonl          inputs of a trace; of=output: its outputs
+//	gamma:mean=1000,cv=2            cv: standard deviation / mean
+//	empirical:file=a.jsonl          input lengths of a trace; with of=output its output lengths
 //
-// min= and max= bound what all but uniform draw.
+// All distributions except uniform have the optional limits min= and max=.
 func parseLaw(text string) (Law, error) {
 	if x, err := strconv.ParseFloat(strings.TrimSpace(text), 64); err == nil && x >= 0 {
 		if x > sim.MaxTime {
@@ -95,7 +95,7 @@ func parseLaw(text string) (Law, error) {
 	return clampLength(p, law)
 }
 
-// ReadDraw is ParseLaw for callers that only draw. It accepts no law from a file.
+// ReadDraw parses a distribution like parseLaw, except for empirical.
 func ReadDraw(text string) (draw func(random *rand.Rand) float64, err error) {
 	if parseParams(text).name == "empirical" {
 		return nil, excerpt.Errorf("%q: draws from a file, must be a law with numbers", text)
@@ -104,7 +104,7 @@ func ReadDraw(text string) (draw func(random *rand.Rand) float64, err error) {
 	return law.Draw, err
 }
 
-// clampLength applies min and max.
+// clampLength limits random numbers by the settings min and max.
 func clampLength(p *params, law Law) (Law, error) {
 	if p.has("min") || p.has("max") {
 		least, most := p.bounds(0, math.MaxInt32)
@@ -114,7 +114,7 @@ func clampLength(p *params, law Law) (Law, error) {
 	return law, p.end()
 }
 
-// bounds are the settings min and max.
+// bounds returns the settings min and max. noMin and noMax are their defaults.
 func (p *params) bounds(noMin, noMax float64) (least, most float64) {
 	least, most = p.number("min", noMin, span{0, mostDrawn}), p.number("max", noMax, span{0, mostDrawn})
 	if most < least {
@@ -123,8 +123,7 @@ func (p *params) bounds(noMin, noMax float64) (least, most float64) {
 	return least, most
 }
 
-// uniformLaw draws whole numbers from min to max where both are whole, and any
-// number between them where not.
+// uniformLaw returns a uniform distribution. If min and max are integers, it draws integers.
 func uniformLaw(p *params) (Law, error) {
 	least, most := p.bounds(math.NaN(), math.NaN())
 	whole := least == math.Trunc(least) && most == math.Trunc(most) && most-least < 1<<53
@@ -140,8 +139,7 @@ func exponentialLaw(mean float64) Law {
 	return varyingLaw(func(random *rand.Rand) float64 { return float64(mean * random.ExpFloat64()) })
 }
 
-// gammaLaw is a gamma law by mean and coefficient of variation; 0 of it is the
-// mean always.
+// gammaLaw returns a gamma distribution by its mean and coefficient of variation. If cv is 0, it is constant.
 func gammaLaw(mean, cv float64) Law {
 	if cv == 0 {
 		return fixedLaw(mean)
@@ -152,7 +150,7 @@ func gammaLaw(mean, cv float64) Law {
 	})
 }
 
-// pairs are prompts and answers of a trace.
+// pairs has the prompt and output lengths of the requests in a trace.
 type pairs struct{ input, output []int32 }
 
 func (p *pairs) draw(random *rand.Rand) (input, output int) {

@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats"
 )
 
-// A setting above its limit is refused with the limit: nothing that is drawn is cut, infinite or no number.
+// A setting above its limit is an error that contains the limit. Otherwise all generated times are finite.
 func TestSettingsHaveLimits(t *testing.T) {
 	for _, text := range []string{
 		"1e308", "fixed:value=1e308", "uniform:min=1,max=1e308", "normal:mean=1e308,sd=1", "normal:mean=1,sd=1e308", "normal:mean=-1e308,sd=1",
@@ -41,7 +41,7 @@ func TestSettingsHaveLimits(t *testing.T) {
 	}
 }
 
-// drain makes all requests of a configuration and checks that their times are finite.
+// drain generates all requests of a configuration and checks that their times are finite.
 func drain(t *testing.T, c Config) error {
 	g, err := New(c)
 	if err != nil {

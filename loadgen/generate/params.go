@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// params are the settings of a law: name:key=value,key=value.
+// params has the parsed settings of a distribution, name:key=value,key=value.
 type params struct {
 	text string
 	name string
@@ -46,7 +46,7 @@ func (p *params) complain(format string, args ...any) {
 
 func (p *params) has(key string) bool { return slices.Contains(p.keys, key) }
 
-// value returns a setting unchanged, or the default if the text has none.
+// value returns a setting as text. none is the default.
 func (p *params) value(key, none string) string {
 	p.used = append(p.used, key)
 	if i := slices.Index(p.keys, key); i >= 0 {
@@ -55,22 +55,22 @@ func (p *params) value(key, none string) string {
 	return none
 }
 
-// Limits of settings, so that every draw and every instant is a finite number.
+// Limits for settings ensure that all random numbers and times are finite.
 const (
-	mostDrawn  = math.MaxInt32 // of a length in tokens, or of seconds
+	mostDrawn  = math.MaxInt32 // tokens or seconds
 	leastMean  = 1e-9
-	mostSpread = 1000 // a standard deviation by the mean
-	mostSigma  = 10   // of logarithms
+	mostSpread = 1000 // standard deviation / mean
+	mostSigma  = 10   // standard deviation of the logarithm
 	leastRate  = 1e-9
 	mostRate   = 1e9 // requests/s
 	mostZipf   = 100
 	mostSpanMS = sim.MaxTime
 )
 
-// span is what a setting may be.
+// span is the permitted range of a setting.
 type span struct{ least, most float64 }
 
-// number is a setting within a span; NaN as none: it must be given.
+// number returns a setting that must be within a range. none is the default, or NaN for a required setting.
 func (p *params) number(key string, none float64, within span) float64 {
 	text := p.value(key, "")
 	if text == "" {
@@ -86,7 +86,7 @@ func (p *params) number(key string, none float64, within span) float64 {
 	return x
 }
 
-// whole returns a required setting, a whole number from 1 to most.
+// whole returns a required setting that must be an integer from 1 to most.
 func (p *params) whole(key string, most int) int {
 	text := p.value(key, "")
 	if text == "" {
@@ -100,7 +100,7 @@ func (p *params) whole(key string, most int) int {
 	return n
 }
 
-// milliseconds is a setting such as 90s or 1.5h; a bare number is seconds.
+// milliseconds returns a duration setting such as 90s or 1.5h in ms. A number without a unit is in seconds.
 func (p *params) milliseconds(key string, none float64) float64 {
 	text := p.value(key, "")
 	if text == "" {
@@ -119,7 +119,7 @@ func (p *params) milliseconds(key string, none float64) float64 {
 	return float64(d) / 1e6
 }
 
-// end returns an error for settings that no law has read.
+// end returns an error if there are unknown settings.
 func (p *params) end() error {
 	for i, k := range p.keys {
 		if !slices.Contains(p.used, k) {

@@ -8,16 +8,17 @@ import (
 	"github.com/replay-llm/replay/internal/excerpt"
 )
 
-// plan is what prompts begin with: the path down a tree. Every node of the tree stands for a fixed number of tokens.
+// plan is a tree of shared prefixes. A prompt starts with the tokens of a path in the tree. All nodes have the same
+// number of tokens.
 type plan struct {
 	depth, branch, tokens int
-	upTo                  []float64 // cumulated share of each branch
+	upTo                  []float64 // cumulative weights of the branches
 	random                *rand.Rand
-	path                  []uint64 // numbers of the nodes of the prompt at hand
+	path                  []uint64 // nodes of the current prompt
 	ids                   map[place]uint64
 }
 
-// place is a block of what a node's prompts have in common.
+// place is a block of the tokens of a node.
 type place struct {
 	node  uint64
 	depth int32
@@ -26,16 +27,17 @@ type place struct {
 
 const maxBranch = 1 << 20
 
-// newPlan reads what prompts share:
+// newPlan parses the shared prefixes of prompts:
 //
 //	none
-//	system:tokens=1000              all begin with the same tokens
-//	groups:count=10,tokens=2000     one of `count` beginnings each
+//	system:tokens=1000              all prompts start with the same tokens
+//	groups:count=10,tokens=2000     each prompt has one of `count` prefixes
 //	tree:depth=3,branch=4,tokens=500
-//	                                a beginning, one of four next parts, …; tokens of each
+//	                                the same first part, one of 4 second parts, …;
+//	                                each part has this number of tokens
 //
-// groups and tree take zipf: with 0 all are as likely, with 1 the second half
-// as likely as the first, the third a third as likely, …
+// groups and tree have the setting zipf. With 0 all choices have the same probability. With 1 the probability of the n-th
+// choice is that of the first divided by n.
 func newPlan(text string, random *rand.Rand) (*plan, error) {
 	if text == "" || text == "none" {
 		return &plan{}, nil
@@ -71,7 +73,7 @@ func newPlan(text string, random *rand.Rand) (*plan, error) {
 	return t, nil
 }
 
-// draw chooses the path of the next prompt. The first part of a tree is the same for all prompts.
+// draw selects a random path for the next prompt. In a tree with several levels, all paths have the same first node.
 func (t *plan) draw() {
 	node := uint64(0)
 	for level := range t.path {
@@ -86,12 +88,12 @@ func (t *plan) draw() {
 	}
 }
 
-// id is the id of a block in a shared prefix.
+// id returns the id of a block, if it is in the shared prefix.
 func (t *plan) id(block, size int, next *uint64) (uint64, bool) {
 	if t.depth == 0 {
 		return 0, false
 	}
-	level := ((block+1)*size - 1) / t.tokens // that of the block's last token
+	level := ((block+1)*size - 1) / t.tokens // level of the block's last token
 	if level >= t.depth {
 		return 0, false
 	}

@@ -10,29 +10,31 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats"
 )
 
-// Tasks is what makes tasks of a class's requests. The planner's first request has the lengths and the prefix of the
-// class. When it is over, sub-agents start. Each makes a request, and one more after each tool that it calls,
-// with all before it in the prompt. When all are done, the planner continues with their last answers.
+// Tasks describes tasks of agents. The planner's first request has the lengths and the prefix of the class. After its
+// end sub-agents start. Each sub-agent makes a request, and another request after each tool call. A prompt contains
+// all earlier prompts and answers of its agent. After the end of all sub-agents the planner makes a request with
+// their last answers.
 type Tasks struct {
-	Agents string // law of the sub-agents that a task starts; "": requests are no tasks
-	Input  string // law of the tokens of a sub-agent's first prompt, what it shares included; "": the class's
-	Output string // law of the tokens of each answer of a sub-agent; "": the class's
-	Prefix string // what the first prompts of sub-agents share; "": nothing
-	Calls  string // law of the tools that a sub-agent calls, one after the other; "": 1
-	Tool   string // law of the seconds of a call; "": 0
-	// ToolInput is the law of the tokens that a result adds to the prompt and the answer before it; "": Input.
+	Agents string // distribution of the number of sub-agents per task; "" means no tasks
+	Input  string // distribution of the tokens of a sub-agent's first prompt, with its prefix; "" means that of the class
+	Output string // distribution of the output tokens of sub-agents; "" means that of the class
+	Prefix string // shared prefixes of the first prompts of sub-agents; "" means none
+	Calls  string // distribution of the number of consecutive tool calls of a sub-agent; "" means 1
+	Tool   string // distribution of the seconds of a tool call; "" means 0
+	// ToolInput is the distribution of the tokens that a tool result adds to the previous prompt and answer. "" means
+	// Input.
 	ToolInput string
-	// Fails is the share of calls that fail, 0 to 0.99. One that fails is made again and takes its time again.
+	// Fails is the share of tool calls that fail, 0 to 0.99. A failed call is repeated with a new duration.
 	Fails float64
 }
 
-// maxParts bounds the sub-agents of a task and the calls of one.
+// maxParts is the maximum number of sub-agents per task and of tool calls per sub-agent.
 const maxParts = 10_000
 
-// maxFails bounds the share of calls that fail, as in files.
+// maxFails is the maximum share of failed calls. The format tasks has the same limit.
 const maxFails = 0.99
 
-// tasks is a Tasks with its laws read.
+// tasks is a Tasks with parsed distributions.
 type tasks struct {
 	agents, input, output, calls, tool, toolInput Law
 	fails                                         float64
@@ -40,7 +42,7 @@ type tasks struct {
 	shape, lengths, tools                         *rand.Rand
 }
 
-// checkTasks refuses what would change nothing.
+// checkTasks returns an error for settings without an effect.
 func (k *Class) checkTasks(users bool) error {
 	t := &k.Tasks
 	if t.Agents == "" {
@@ -70,7 +72,7 @@ func (k *Class) checkTasks(users bool) error {
 	return nil
 }
 
-// newTasks reads the laws of a class's tasks; nil: it has none.
+// newTasks parses the distributions of tasks. It returns nil if the class has no tasks.
 func newTasks(k *Class, stream func(name string) *rand.Rand) (*tasks, error) {
 	o := &k.Tasks
 	if o.Agents == "" {
@@ -102,13 +104,13 @@ func newTasks(k *Class, stream func(name string) *rand.Rand) (*tasks, error) {
 	return t, err
 }
 
-// agent is one that makes requests, each with all that it asked and was answered before in the prompt.
+// agent is the state of an agent. Its prompts contain all its earlier prompts and answers.
 type agent struct {
-	of     string // the task
-	name   string // within the task
+	of     string // name of the task
+	name   string // name within the task
 	prefix *plan
 	ids    []uint64
-	tokens int // of its last prompt and the answer
+	tokens int // tokens of its latest prompt and answer
 }
 
 // makeTask queues the requests of the next task.
@@ -122,7 +124,7 @@ func (g *Generator) makeTask(c *class) {
 	g.queue = append(g.queue[:0], first)
 
 	var ends []formats.Edge
-	found := 0 // tokens of the last answers
+	found := 0 // sum of the last answers' tokens
 	for i := range drawParts(t.agents, t.shape) {
 		sub := agent{of: planner.of, name: "a" + strconv.Itoa(i), prefix: t.prefix}
 		last := g.addAgent(t, &sub, first.Name)
@@ -130,7 +132,7 @@ func (g *Generator) makeTask(c *class) {
 		found = min(found+last.Output, maxTokens)
 	}
 	if len(ends) == 0 {
-		return // the planner has answered alone
+		return // no sub-agents, so the task is complete
 	}
 	_, output = c.draw(true)
 	join := g.ask(&planner, found, output)
@@ -138,7 +140,7 @@ func (g *Generator) makeTask(c *class) {
 	g.queue = append(g.queue, join)
 }
 
-// addAgent queues the requests of a sub-agent that starts after another request, and returns the last.
+// addAgent queues the requests of a sub-agent and returns the last. The first request waits for the request after.
 func (g *Generator) addAgent(t *tasks, a *agent, after string) formats.Record {
 	t.prefix.draw()
 	edge := formats.Edge{Name: after, Relation: "spawn"}
@@ -156,7 +158,7 @@ func (g *Generator) addAgent(t *tasks, a *agent, after string) formats.Record {
 	}
 }
 
-// ask returns an agent's next request, with more additional tokens in the prompt.
+// ask returns the next request of an agent. more is the number of additional prompt tokens.
 func (g *Generator) ask(a *agent, more, output int) formats.Record {
 	a.tokens = min(a.tokens+more, maxTokens)
 	a.ids = g.extend(a.ids, a.tokens, a.prefix)
@@ -169,7 +171,7 @@ func (g *Generator) ask(a *agent, more, output int) formats.Record {
 	return r
 }
 
-// drawCall draws the ms of a call of a tool, those of calls that failed included.
+// drawCall returns the random duration of a tool call in ms, with all failed calls before it.
 func (t *tasks) drawCall() float64 {
 	ms := 0.0
 	for {
@@ -180,12 +182,12 @@ func (t *tasks) drawCall() float64 {
 	}
 }
 
-// drawParts draws how many there are of something.
+// drawParts returns a random number from 0 to maxParts.
 func drawParts(law Law, random *rand.Rand) int {
 	return int(min(max(math.Round(law.Draw(random)), 0), maxParts))
 }
 
-// takeQueued fills r with the next request of the task at hand.
+// takeQueued fills r with the next request of the current task.
 func (g *Generator) takeQueued(r *formats.Record) {
 	*r = g.queue[0]
 	g.queue = g.queue[1:]

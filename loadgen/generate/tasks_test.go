@@ -15,7 +15,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// tasksConfig is tasks of which everything is drawn.
+// tasksConfig returns a configuration with tasks in which all settings are random.
 func tasksConfig(requests int) Config {
 	c := config("poisson", requests)
 	c.Classes[0].Prefix = "system:tokens=256"
@@ -26,7 +26,7 @@ func tasksConfig(requests int) Config {
 	return c
 }
 
-// records are all that a configuration makes.
+// records returns all requests of a configuration.
 func records(t *testing.T, c Config) []formats.Record {
 	t.Helper()
 	g, err := New(c)
@@ -47,7 +47,7 @@ func records(t *testing.T, c Config) []formats.Record {
 	}
 }
 
-// mean is the mean of some draws.
+// mean is a sum with the number of its values.
 type mean struct{ sum, count float64 }
 
 func (m *mean) add(x float64) { m.sum, m.count = m.sum+x, m.count+1 }
@@ -59,8 +59,8 @@ func (m *mean) check(t *testing.T, what string, want, within float64) {
 	}
 }
 
-// Generated tasks have the means of the requested laws: sub-agents of a task, calls of a sub-agent, the time of a
-// call including failed tries (1/(1-fails) times one), and the growth of prompts and answers.
+// Generated tasks have the requested means. The test checks sub-agents per task, calls per sub-agent, the duration of
+// a call, and the growth of prompts and answers. With failed calls the duration is multiplied by 1/(1-fails).
 func TestTasksFollowTheirLaws(t *testing.T) {
 	all := records(t, tasksConfig(60000))
 	named := make(map[string]formats.Record)
@@ -98,7 +98,7 @@ func TestTasksFollowTheirLaws(t *testing.T) {
 		}
 	}
 	calls = mean{delay.count, first.count}
-	agents.count = tasks // those without sub-agents have no join
+	agents.count = tasks // tasks without sub-agents have no join
 	agents.check(t, "sub-agents", 2, 0.05)
 	calls.check(t, "calls", 3, 0.06)
 	delay.check(t, "ms of a call", 500/(1-0.2), 15)
@@ -108,11 +108,11 @@ func TestTasksFollowTheirLaws(t *testing.T) {
 	gap.check(t, "ms between tasks", 200, 8)
 }
 
-// Requests that begin a part of a task share what their role shares, and nothing else is shared between tasks.
+// First prompts of planners share their prefix, and so do first prompts of sub-agents. Tasks share no other blocks.
 func TestTasksShareByRole(t *testing.T) {
 	c := tasksConfig(500)
 	begins := make(map[string]map[uint64]bool)
-	of := make(map[uint64]string) // ids of no prefix: their task
+	of := make(map[uint64]string) // task by id, for ids outside of prefixes
 	for _, r := range records(t, c) {
 		role, shared := "agents", 128/c.Block
 		if len(r.After) == 0 || strings.HasSuffix(r.Name, ".join") {
@@ -137,7 +137,7 @@ func TestTasksShareByRole(t *testing.T) {
 	}
 }
 
-// What is written as tasks, or as agentic_mooncake, is read as the workload that was made.
+// Generated tasks are unchanged if they are written as tasks or agentic_mooncake and read again.
 func TestTasksReadAsMade(t *testing.T) {
 	c := tasksConfig(300)
 	want := workload(t, c)
@@ -159,7 +159,7 @@ func TestTasksReadAsMade(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// times are counted from the first, and rows of agentic_mooncake that wait have one, too
+		// arrivals are relative to the first; in agentic_mooncake, waiting requests have an arrival too
 		sameTimes := slices.EqualFunc(got.Graph.Arrival, want.Graph.Arrival, func(a, b sim.Time) bool {
 			return a == b-want.Graph.Arrival[0] || to == "agentic_mooncake" || math.IsNaN(float64(a)) && math.IsNaN(float64(b))
 		})
@@ -174,7 +174,7 @@ func TestTasksReadAsMade(t *testing.T) {
 	}
 }
 
-// Settings that tasks cannot have are refused with the reason.
+// Settings that tasks do not support are errors with the reason.
 func TestTasksRefuse(t *testing.T) {
 	for want, change := range map[string]func(*Config, *Class){
 		"tool: requests are no tasks":         func(_ *Config, k *Class) { k.Tasks = Tasks{Tool: "1"} },

@@ -8,18 +8,17 @@ import (
 	"github.com/replay-llm/replay/internal/stable"
 )
 
-// addedTokens are tokens that are found in a text before anything else is done
-// with it.
+// addedTokens are tokens that are searched in a text before all other steps.
 type addedTokens struct {
-	starts [256]bool // bytes that one of them begins with
-	tokens []added   // longest first
+	starts [256]bool // first bytes of the tokens
+	tokens []added   // sorted by length, longest first
 }
 
-// added is one of them.
+// added is an added token.
 type added struct {
 	content     string
 	id          uint32
-	left, right bool // takes the blanks on that side
+	left, right bool // includes adjacent blanks on that side
 }
 
 func (a *addedTokens) add(t added) {
@@ -31,7 +30,7 @@ func (a *addedTokens) sort() {
 	stable.Sort(a.tokens, func(x, y added) int { return cmp.Compare(len(y.content), len(x.content)) })
 }
 
-// cut gives the added tokens of text and what is between them, in order.
+// cut calls give for each added token in text and for each part between them, in order.
 func (a *addedTokens) cut(text string, give func(part string, id uint32, added bool)) {
 	from := 0
 	for i := 0; i < len(text); {
@@ -58,7 +57,7 @@ func (a *addedTokens) cut(text string, give func(part string, id uint32, added b
 	}
 }
 
-// at is the longest added token that text begins with.
+// at returns the longest added token at the start of text.
 func (a *addedTokens) at(text string) *added {
 	if !a.starts[text[0]] {
 		return nil

@@ -8,32 +8,32 @@ import (
 	"github.com/replay-llm/replay/internal/heap"
 )
 
-// bpe joins characters into tokens, pair by pair.
+// bpe is a byte-pair encoding. It merges pairs of symbols into tokens.
 type bpe struct {
 	vocab  map[string]uint32
 	merges map[[2]uint32]merge
-	unk    uint32 // for characters that are in no token
+	unk    uint32 // id for characters that are not in vocab
 	hasUnk bool
-	fuse   bool // one unk for several such characters in a row
-	bytes  bool // such characters become tokens of bytes, if there are any
-	whole  bool // a word that is a token is that token, for any pairs
-	only   bool // words are tokens; a word that is no token is unk
+	fuse   bool // consecutive unknown characters become one unk
+	bytes  bool // unknown characters become byte tokens, if vocab has them
+	whole  bool // a word in vocab is a token, without merges
+	only   bool // all words in vocab are tokens, and other words are unk
 
-	cache   map[string][]uint32 // of short words
+	cache   map[string][]uint32 // tokens of short words
 	symbols []symbol
-	// queue has the pairs that can be joined, by rank and first symbol, with what
-	// they become.
+	// queue has the pairs with a merge, ordered by rank and index of the first symbol. A value is the id of the
+	// merged token.
 	queue heap.Heap[uint32, int32, uint32]
 }
 
-// merge is what a pair becomes.
+// merge is the result of merging a pair.
 type merge struct{ rank, id uint32 }
 
-// symbol is a token so far of a word, in a list of them.
+// symbol is a token or partial token of a word, in a linked list.
 type symbol struct {
 	id           uint32
-	before, next int32 // -1: none
-	gone         bool  // part of the one before
+	before, next int32 // -1 if there is none
+	gone         bool  // merged into the symbol before
 }
 
 const (
@@ -69,7 +69,7 @@ func (b *bpe) append(dst []uint32, word string) []uint32 {
 	return dst
 }
 
-// characters makes a symbol of every character of the word.
+// characters replaces symbols by the characters of a word.
 func (b *bpe) characters(word string) {
 	b.symbols = b.symbols[:0]
 	unknown := false
@@ -89,7 +89,7 @@ func (b *bpe) characters(word string) {
 			continue
 		}
 		if b.bytes && b.addBytes(char) {
-			continue // an unknown one before it is written later (TestUnknownWithBytes)
+			continue // a pending unk is added later (TestUnknownWithBytes)
 		}
 		if b.hasUnk {
 			if !b.fuse {
@@ -109,7 +109,7 @@ func (b *bpe) add(id uint32) {
 	b.symbols = append(b.symbols, symbol{id: id, before: at - 1, next: -1})
 }
 
-// addBytes adds a token for each byte of char, if there are such tokens.
+// addBytes adds a byte token for each byte of char. It returns false if vocab does not have all of them.
 func (b *bpe) addBytes(char string) bool {
 	var ids [utf8.UTFMax]uint32
 	for i := range len(char) {
@@ -125,8 +125,8 @@ func (b *bpe) addBytes(char string) bool {
 	return true
 }
 
-// join joins pairs, always the one that was learned first, and of several the
-// leftmost.
+// join merges pairs until none can be merged. The pair with the lowest rank is merged first. Of equal pairs the
+// leftmost is first.
 func (b *bpe) join() {
 	b.queue = b.queue[:0]
 	for i := range b.symbols {
@@ -141,7 +141,7 @@ func (b *bpe) join() {
 		}
 		second := &b.symbols[s.next]
 		if m, ok := b.merges[[2]uint32{s.id, second.id}]; !ok || m.id != id {
-			continue // it was another pair when it was offered
+			continue // the pair changed since it was queued
 		}
 		s.id, s.next, second.gone = id, second.next, true
 		if s.next >= 0 {
@@ -154,7 +154,7 @@ func (b *bpe) join() {
 	}
 }
 
-// offer queues the pair that begins at symbol i, if it can be joined.
+// offer queues the pair that starts at symbol i, if it has a merge.
 func (b *bpe) offer(i int32) {
 	s := &b.symbols[i]
 	if s.next < 0 {

@@ -11,8 +11,8 @@ import (
 	"github.com/replay-llm/replay/internal/json"
 )
 
-// file is a tokenizer.json. Members that change nothing in the tokens of a text,
-// such as decoder, padding and truncation, are left out.
+// file is the content of tokenizer.json. Members without an effect on tokens are omitted, for example decoder,
+// padding and truncation.
 type file struct {
 	AddedTokens []struct {
 		ID         uint32 `json:"id"`
@@ -28,7 +28,7 @@ type file struct {
 	Model         model `json:"model"`
 }
 
-// model is the member model.
+// model is the member model of the file.
 type model struct {
 	Type         string            `json:"type"`
 	Dropout      *float64          `json:"dropout"`
@@ -42,10 +42,10 @@ type model struct {
 	Merges       []pair            `json:"merges"`
 }
 
-// pair is a merge, written as a list or as a string with a blank.
+// pair is a merge. It is written as a list or as a string with a blank.
 type pair [2]string
 
-// UnmarshalJSON reads either.
+// UnmarshalJSON parses a list or a string.
 func (p *pair) UnmarshalJSON(text []byte) error {
 	if len(text) > 0 && text[0] == '[' {
 		var parts []string
@@ -70,7 +70,7 @@ func (p *pair) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// part is a step of what happens to a text: members of all kinds of steps.
+// part is a processing step of a text. It has the members of all types of steps.
 type part struct {
 	Type             string `json:"type"`
 	Normalizers      []part `json:"normalizers"`
@@ -102,7 +102,7 @@ type part struct {
 	} `json:"special_tokens"`
 }
 
-// pattern is the member pattern.
+// pattern returns the compiled member pattern.
 func (c *part) pattern() (*pattern, error) {
 	switch {
 	case c.Pattern.Regex != nil:
@@ -113,13 +113,13 @@ func (c *part) pattern() (*pattern, error) {
 	return nil, fmt.Errorf("%s has no pattern, expected Regex or String", c.Type)
 }
 
-// compileLiteral matches text as it stands.
+// compileLiteral returns a pattern that matches exactly text.
 func compileLiteral(text string) (*pattern, error) {
 	re, err := regexp.Compile(regexp.QuoteMeta(text))
 	return &pattern{re: re}, err
 }
 
-// Load reads a tokenizer.json. Errors name the file and its unknown part.
+// Load reads a tokenizer.json. Errors contain the file name and the unsupported part.
 func Load(path string) (*Tokenizer, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -179,7 +179,7 @@ func (f *file) tokenizer() (*Tokenizer, error) {
 	return t, nil
 }
 
-// buildSteps reads a member: nothing, a step or a sequence of steps.
+// buildSteps returns the steps of a member, which can be null, a step or a sequence of steps.
 func buildSteps[T any](c *part, build func(c *part) ([]T, error)) ([]T, error) {
 	if c == nil {
 		return nil, nil
@@ -231,14 +231,14 @@ func (m *model) bpe() (*bpe, error) {
 	return b, nil
 }
 
-// template is what every text begins and ends with.
+// template has the tokens before and after each text.
 type template struct{ head, tail []uint32 }
 
-// buildTemplates makes a step of the member post_processor.
+// buildTemplates returns the templates of a step in post_processor.
 func buildTemplates(c *part) ([]template, error) {
 	switch c.Type {
 	case "ByteLevel":
-		return nil, nil // about offsets
+		return nil, nil // changes only offsets
 	case "TemplateProcessing":
 	default:
 		return nil, excerpt.Errorf("post_processor is %q, must be ByteLevel, TemplateProcessing or Sequence", c.Type)

@@ -9,10 +9,10 @@ import (
 	"github.com/replay-llm/replay/internal/excerpt"
 )
 
-// normalizer changes a text before it is cut.
+// normalizer changes a text before it is split.
 type normalizer func(string) string
 
-// buildNormalizers makes a step of the member normalizer.
+// buildNormalizers returns the normalizers of a step.
 func buildNormalizers(c *part) ([]normalizer, error) {
 	one := func(n normalizer) ([]normalizer, error) { return []normalizer{n}, nil }
 	switch c.Type {
@@ -40,8 +40,7 @@ func buildNormalizers(c *part) ([]normalizer, error) {
 	return nil, excerpt.Errorf("normalizer is %q, must be NFC, NFD, NFKC, NFKD, Lowercase, Prepend, Replace, Strip or Sequence", c.Type)
 }
 
-// toLower lowers every letter; that of one becomes two characters, which Go makes
-// one of.
+// toLower converts text to lower case. İ becomes two characters, but strings.ToLower replaces it by one.
 func toLower(s string) string { return strings.ToLower(strings.ReplaceAll(s, "İ", "i\u0307")) }
 
 func (p *pattern) replace(text, by string) string {

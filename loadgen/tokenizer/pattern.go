@@ -7,15 +7,14 @@ import (
 	"unicode/utf8"
 )
 
-// pattern is a regular expression as tokenizers have them.
+// pattern is a regular expression of a tokenizer.
 //
-// They are written for a library that looks ahead, which Go's does not. Of all
-// that it can, the files use one thing: blanks before a word without the last
-// of them, \s+(?!\S)|\s+. This is a group here, and the last blank is released
-// afterwards.
+// Such expressions can use lookahead, which package regexp does not support. In tokenizer files only one lookahead is
+// frequent: \s+(?!\S)|\s+, which matches blanks before a word except for the last blank. It is replaced by a group,
+// and the last blank is removed from the match.
 type pattern struct {
 	re     *regexp.Regexp
-	blanks int // the group; 0: none
+	blanks int // index of the group; 0 means none
 }
 
 const (
@@ -24,7 +23,7 @@ const (
 	ahead      = `\s+(?!\S)|\s+`
 )
 
-// parsePattern reads a regular expression.
+// parsePattern compiles a regular expression.
 func parsePattern(text string) (*pattern, error) {
 	p := &pattern{}
 	if i := strings.Index(text, ahead); i >= 0 {
@@ -45,7 +44,7 @@ func parsePattern(text string) (*pattern, error) {
 	return p, nil
 }
 
-// unicodeClasses writes out the classes that Go takes for those of ASCII.
+// unicodeClasses replaces classes such as \d, which match only ASCII in Go, by Unicode classes.
 func unicodeClasses(text string) string {
 	var out strings.Builder
 	inside := false
@@ -64,7 +63,7 @@ func unicodeClasses(text string) string {
 	return out.String()
 }
 
-// classOf is the class of an escape.
+// classOf returns the replacement for an escape sequence.
 func classOf(c byte, inside bool) string {
 	name := ""
 	switch c {
@@ -79,7 +78,7 @@ func classOf(c byte, inside bool) string {
 	}
 	switch {
 	case c < 'a' && inside:
-		return `\C` // no class of Go's has an escape like it: a complaint
+		return `\C` // not supported in Go, so the compilation returns an error
 	case c < 'a':
 		return "[^" + name + "]"
 	case inside:
@@ -88,7 +87,7 @@ func classOf(c byte, inside bool) string {
 	return "[" + name + "]"
 }
 
-// each gives the matches in text and what is between them, in order.
+// each calls give for each match in text and for each part between matches, in order.
 func (p *pattern) each(text string, give func(part string, match bool)) {
 	for text != "" {
 		start, end := p.find(text)
@@ -99,7 +98,7 @@ func (p *pattern) each(text string, give func(part string, match bool)) {
 		if start > 0 {
 			give(text[:start], false)
 		}
-		if start == end { // nothing was matched: continue after the next character
+		if start == end { // empty match: continue after the next character
 			_, n := utf8.DecodeRuneInString(text[end:])
 			if n == 0 {
 				return
@@ -113,7 +112,7 @@ func (p *pattern) each(text string, give func(part string, match bool)) {
 	}
 }
 
-// find is the first match in text, -1 without one.
+// find returns the first match in text. start is -1 if there is none.
 func (p *pattern) find(text string) (start, end int) {
 	m := p.re.FindStringSubmatchIndex(text)
 	if m == nil {

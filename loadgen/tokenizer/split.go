@@ -7,14 +7,13 @@ import (
 	"github.com/replay-llm/replay/internal/excerpt"
 )
 
-// splitter appends the pieces that it cuts a piece into; first reports whether the piece is the beginning of the
-// text.
+// splitter appends the pieces of a piece to dst. first is true for the piece at the start of the text.
 type splitter func(dst []string, piece string, first bool) []string
 
-// gptPattern cuts as GPT-2 did. It cuts the pieces of ByteLevel unless the file has another setting.
+// gptPattern is the pattern of GPT-2. ByteLevel splits with it unless use_regex is false.
 const gptPattern = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
 
-// buildSplitters makes a step of the member pre_tokenizer.
+// buildSplitters returns the splitters of a step in pre_tokenizer.
 func buildSplitters(c *part) ([]splitter, error) {
 	switch c.Type {
 	case "ByteLevel":
@@ -43,7 +42,7 @@ func buildSplitters(c *part) ([]splitter, error) {
 	return nil, excerpt.Errorf("pre_tokenizer is %q, must be ByteLevel, Split, Digits, Metaspace, WhitespaceSplit or Sequence", c.Type)
 }
 
-// cutting cuts at the matches of p.
+// cutting returns a splitter at the matches of p.
 func (c *part) cutting(p *pattern, behavior string) ([]splitter, error) {
 	switch behavior {
 	case "Isolated", "Removed", "MergedWithPrevious", "Contiguous":
@@ -70,7 +69,7 @@ func (c *part) cutting(p *pattern, behavior string) ([]splitter, error) {
 	}}, nil
 }
 
-// mergeNext cuts before matches; of successive matches, the last one is merged with the following text.
+// mergeNext splits before matches. Of consecutive matches only the last is merged with the following text.
 func mergeNext(p *pattern, invert bool, dst []string, piece string) []string {
 	held := ""
 	p.each(piece, func(part string, match bool) {
@@ -91,7 +90,7 @@ func mergeNext(p *pattern, invert bool, dst []string, piece string) []string {
 	return dst
 }
 
-// metaspace makes blanks visible and cuts before them.
+// metaspace returns a splitter that replaces blanks by the replacement and splits before it.
 func (c *part) metaspace() ([]splitter, error) {
 	scheme := c.PrependScheme
 	if scheme == "" {
@@ -119,7 +118,7 @@ func (c *part) metaspace() ([]splitter, error) {
 	}}, nil
 }
 
-// byteLevel writes every byte as a character that can be seen.
+// byteLevel returns splitters that replace each byte by a visible character.
 func (c *part) byteLevel() ([]splitter, error) {
 	var all []splitter
 	if c.AddPrefixSpace == nil || *c.AddPrefixSpace {
@@ -151,8 +150,8 @@ func (c *part) byteLevel() ([]splitter, error) {
 	}), nil
 }
 
-// byteLetters are the characters that stand for bytes: themselves, if they can
-// be seen, and those from 256 on in turn.
+// byteLetters returns the characters for all bytes. Visible characters stand for themselves, and other bytes become
+// characters from 256 on.
 func byteLetters() (letters [256]rune) {
 	next := rune(256)
 	for b := range letters {

@@ -9,15 +9,15 @@ import (
 	"testing"
 )
 
-// expected is the output of the tokenizers library of Hugging Face, 0.23.3, for texts with the files in this folder,
-// which were trained on this project's documentation.
+// expected has the tokens of texts, computed by the Hugging Face library tokenizers 0.23.3. The tokenizer files in
+// testdata were trained on the documentation of this project.
 type expected struct {
 	Texts []string
 	IDs   map[string][][]uint32
 }
 
-// The tokens are those of the library of the files, with small vocabularies of models like GPT-2, Llama 2 and 3, Qwen,
-// DeepSeek, StarCoder, Mistral and Gemma, and with one that has all rare features.
+// Tokens equal those of the Hugging Face library. The files have small vocabularies and the settings of GPT-2, Llama
+// 2 and 3, Qwen, DeepSeek, StarCoder, Mistral and Gemma. Another file has all rare settings.
 func TestSameTokens(t *testing.T) {
 	text, err := os.ReadFile("testdata/expected.json")
 	if err != nil {
@@ -35,7 +35,7 @@ func TestSameTokens(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for range 2 { // the second time from memory
+		for range 2 { // the second time from the cache
 			for i, text := range want.Texts {
 				if got := tok.Append(nil, text); !slices.Equal(got, ids[i]) {
 					t.Errorf("%s: %q: %v, want %v", name, text, got, ids[i])
@@ -45,7 +45,7 @@ func TestSameTokens(t *testing.T) {
 	}
 }
 
-// A request of a file that this package does not support is refused.
+// Settings that this package does not support are errors.
 func TestRefused(t *testing.T) {
 	whole, err := os.ReadFile("testdata/gpt2.json")
 	if err != nil {
@@ -89,7 +89,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// A text of any bytes has tokens, and the same ones when it was seen before.
+// Any text has tokens, and the same tokens when it is repeated.
 func FuzzAppend(f *testing.F) {
 	f.Add("llama3", "I'm  here\n")
 	f.Add("gemma", "\xff\xfe a")
@@ -112,7 +112,7 @@ func FuzzAppend(f *testing.F) {
 	})
 }
 
-// A text of one word, as large as it may be, takes time in proportion.
+// The time for a text of one long word is proportional to its length.
 func TestLongWord(t *testing.T) {
 	tok, err := Load("testdata/llama2.json")
 	if err != nil {
@@ -148,8 +148,8 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
-// An unknown character is written when the next known one comes, and so after tokens of bytes between them. The
-// expected tokens are those of the library (0.23.3).
+// A pending unk is added before the next known character, and so after byte tokens between them. The expected tokens
+// are those of the library (0.23.3).
 func TestUnknownWithBytes(t *testing.T) {
 	dir := t.TempDir()
 	for fuse, texts := range map[string]map[string][]uint32{

@@ -7,11 +7,11 @@ import (
 	"github.com/replay-llm/replay/internal/stable"
 )
 
-// Around returns the number of tokens that every text begins and ends with.
+// Around returns the number of tokens before and after each text.
 func (t *Tokenizer) Around() (head, tail int) { return len(t.head), len(t.tail) }
 
-// Words returns at most most words with the lowest ids that are one token anywhere in a text of such words with blanks
-// between. It returns nil if there are none.
+// Words returns up to most words with the lowest ids. In a text of these words with blanks between them, each word is
+// one token. It returns nil if there are no such words.
 func (t *Tokenizer) Words(most int) []string {
 	type entry struct {
 		token string
@@ -47,7 +47,7 @@ func (t *Tokenizer) Words(most int) []string {
 	return words
 }
 
-// isPlain reports whether a word is small letters and digits.
+// isPlain reports whether a word has only lower-case ASCII letters and digits.
 func isPlain(word string) bool {
 	return strings.Trim(word, "abcdefghijklmnopqrstuvwxyz0123456789") == ""
 }

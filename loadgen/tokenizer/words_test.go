@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// A text of words, in whatever order, has as many tokens as words, and the tokens that the model puts around every
-// text.
+// A text of n words from Words, in any order, has n tokens between the tokens before and after each text.
 func TestWordsAreTokens(t *testing.T) {
 	level := filepath.Join(t.TempDir(), "level.json")
 	if err := os.WriteFile(level, []byte(`{"model":{"type":"WordLevel","vocab":{"t0":0,"t1":1,"t2":2,"<unk>":3},"unk_token":"<unk>"},"pre_tokenizer":{"type":"WhitespaceSplit"}}`), 0o600); err != nil {

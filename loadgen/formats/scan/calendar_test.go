@@ -2,7 +2,7 @@ package scan
 
 import "testing"
 
-// A day has the seconds that the calendar gives it.
+// CalendarStamp handles leap years and zones, and rejects invalid dates.
 func TestCalendar(t *testing.T) {
 	for _, c := range []struct {
 		text string

@@ -11,24 +11,22 @@ import (
 	"github.com/replay-llm/replay/internal/excerpt"
 )
 
-// Fields reads the members of an object by name. The first complaint stays in
-// err, and what is read after it is 0.
+// Fields reads the members of an object by name. Err is the first error. After an error, reads return 0.
 type Fields struct {
 	Object
-	Line   int    // of the file, at which the object begins
-	Place  string // put before names, such as "requests[4]."
+	Line   int    // line in the file at which the object starts
+	Place  string // prefix of names in messages, such as "requests[4]."
 	Err    error
-	Parent *Fields // has the object as a member, and its complaint, too; nil: none
+	Parent *Fields // enclosing object, which gets the error too; nil if there is none
 }
 
-// OpenLine starts on an object that is a whole line.
+// OpenLine parses a line that is an object.
 func (f *Fields) OpenLine(line []byte) error {
 	f.Place, f.Err = "", nil
 	return f.ParseText(line)
 }
 
-// NextLine reads the next line, an object, by do. What do or the fields complain of
-// gets its place.
+// NextLine parses the next line and calls do. Errors get the position in the file.
 func (f *Fields) NextLine(l *Lines, do func(f *Fields) error) error {
 	line, err := l.Next()
 	if err != nil {
@@ -44,7 +42,7 @@ func (f *Fields) NextLine(l *Lines, do func(f *Fields) error) error {
 	return l.Errorf("%v", err)
 }
 
-// readBy returns what do complains of, or the fields.
+// readBy calls do. It returns the error of do, or else Err.
 func (f *Fields) readBy(do func(f *Fields) error) error {
 	if err := do(f); err != nil {
 		return err
@@ -52,16 +50,15 @@ func (f *Fields) readBy(do func(f *Fields) error) error {
 	return f.Err
 }
 
-// OpenMember returns the fields of value, known to be JSON, which is a member of f
-// in the given place; there are none when it is no object.
+// OpenMember returns the fields of value, which must be valid JSON. place is the name of the value. If value is not
+// an object, it has no fields.
 func (f *Fields) OpenMember(value []byte, place string) *Fields {
 	sub := &Fields{Line: f.Line, Place: f.Place + place + ".", Parent: f}
 	sub.ReparseText(value)
 	return sub
 }
 
-// OpenSub returns the fields of a member that is an object; there are none when it
-// is not there.
+// OpenSub returns the fields of the object with the given key. If it is missing, it has no fields.
 func (f *Fields) OpenSub(key string) *Fields {
 	v := f.Value(key)
 	if v != nil && v[0] != '{' {
@@ -85,8 +82,8 @@ func (f *Fields) OpenElement(key string, i int, value []byte) *Fields {
 	return f.OpenMember(value, fmt.Sprintf("%s[%d]", key, i))
 }
 
-// Value is that of key, or of its alias; nil: absent or null. A key that is
-// there twice is an error, and so is a key with its alias.
+// Value returns the value of a key or of one of its aliases. It returns nil if the value is missing or null. Two
+// members with these keys are an error.
 func (f *Fields) Value(keys ...string) []byte {
 	var value []byte
 	seen := false
@@ -121,7 +118,7 @@ func (f *Fields) Missing(key, want string) {
 
 const WantCount = "an integer >= 0"
 
-// ReadCount is a whole number from 0 to the most tokens.
+// ReadCount reads an integer from 0 to MaxTokens.
 func (f *Fields) ReadCount(keys ...string) (n int, ok bool) {
 	v := f.Value(keys...)
 	if v == nil {
@@ -139,7 +136,7 @@ func (f *Fields) ReadCount(keys ...string) (n int, ok bool) {
 	return int(u), true
 }
 
-// NeedCount is count for a required field.
+// NeedCount is ReadCount for a required field.
 func (f *Fields) NeedCount(keys ...string) int {
 	n, ok := f.ReadCount(keys...)
 	if !ok {
@@ -148,7 +145,7 @@ func (f *Fields) NeedCount(keys ...string) int {
 	return n
 }
 
-// ReadInteger is a whole number of either sign.
+// ReadInteger reads an integer, which can be negative.
 func (f *Fields) ReadInteger(key string) (int64, bool) {
 	v := f.Value(key)
 	if v == nil {
@@ -162,7 +159,7 @@ func (f *Fields) ReadInteger(key string) (int64, bool) {
 	return n, true
 }
 
-// ReadFloat is any finite number.
+// ReadFloat reads a finite number.
 func (f *Fields) ReadFloat(keys ...string) (float64, bool) {
 	v := f.Value(keys...)
 	if v == nil {
@@ -177,7 +174,7 @@ func (f *Fields) ReadFloat(keys ...string) (float64, bool) {
 	return x, ok
 }
 
-// ReadStamp is an instant in units of 10^scale ns.
+// ReadStamp reads a time in units of 10^scale ns.
 func (f *Fields) ReadStamp(key string, scale int) (Stamp, bool) {
 	v := f.Value(key)
 	if v == nil {
@@ -194,7 +191,7 @@ func (f *Fields) ReadStamp(key string, scale int) (Stamp, bool) {
 	return s, ok
 }
 
-// NeedStamp is stamp for a required field.
+// NeedStamp is ReadStamp for a required field.
 func (f *Fields) NeedStamp(key string, scale int) Stamp {
 	s, ok := f.ReadStamp(key, scale)
 	if !ok {
@@ -203,7 +200,7 @@ func (f *Fields) NeedStamp(key string, scale int) Stamp {
 	return s
 }
 
-// ReadText is a string; nil: absent.
+// ReadText reads a string. It returns nil if the field is missing.
 func (f *Fields) ReadText(key string) []byte {
 	v := f.Value(key)
 	if v == nil {
@@ -216,7 +213,7 @@ func (f *Fields) ReadText(key string) []byte {
 	return UnquoteString(v)
 }
 
-// ReadName is a string or a number as text; nil: absent.
+// ReadName reads a string, or a number as text. It returns nil if the field is missing.
 func (f *Fields) ReadName(key string) []byte {
 	v := f.Value(key)
 	switch {
@@ -231,7 +228,7 @@ func (f *Fields) ReadName(key string) []byte {
 	return nil
 }
 
-// ReadIDs appends a list of whole numbers to dst; ok: it is there.
+// ReadIDs appends a list of integers to dst. ok is false if the field is missing.
 func (f *Fields) ReadIDs(key string, dst []uint64) (list []uint64, ok bool) {
 	v := f.Value(key)
 	if v == nil {
@@ -248,7 +245,7 @@ func (f *Fields) ReadIDs(key string, dst []uint64) (list []uint64, ok bool) {
 		p.plainIDs(&a)
 		p.SkipSpace()
 		from := p.pos
-		_ = p.skipValue() // it is JSON
+		_ = p.skipValue() // always valid JSON
 		n, ok := WholeNumber(v[from:p.pos])
 		if !ok {
 			f.Complain("%s%s[%d] is %s, must be 0 to %d", f.Place, key, len(a.List()), excerpt.Cut(v[from:p.pos]), uint64(math.MaxUint64))
@@ -259,7 +256,7 @@ func (f *Fields) ReadIDs(key string, dst []uint64) (list []uint64, ok bool) {
 	return a.List(), true
 }
 
-// NeedIDs is ids for a required field.
+// NeedIDs is ReadIDs for a required field.
 func (f *Fields) NeedIDs(key, want string, dst []uint64) []uint64 {
 	list, ok := f.ReadIDs(key, dst)
 	if !ok {
@@ -268,7 +265,7 @@ func (f *Fields) NeedIDs(key, want string, dst []uint64) []uint64 {
 	return list
 }
 
-// ReadList is the elements of a list; nil: absent.
+// ReadList returns the elements of a list. It returns nil if the field is missing.
 func (f *Fields) ReadList(key string) [][]byte {
 	v := f.Value(key)
 	if v == nil {
@@ -281,7 +278,7 @@ func (f *Fields) ReadList(key string) [][]byte {
 	return parts
 }
 
-// WholeNumber reads digits without sign, point and exponent that fit 64 bits.
+// WholeNumber parses an unsigned integer of 64 bits without decimal point and exponent.
 func WholeNumber(v []byte) (uint64, bool) {
 	if len(v) == 0 || len(v) > 20 || v[0]-'0' > 9 {
 		return 0, false
@@ -300,7 +297,7 @@ func WholeNumber(v []byte) (uint64, bool) {
 // IsNumeric reports whether a JSON value is a number.
 func IsNumeric(v []byte) bool { return len(v) > 0 && (v[0] == '-' || v[0]-'0' <= 9) }
 
-// ParseNumber reads a finite number, correctly rounded.
+// ParseNumber parses a finite number, correctly rounded.
 func ParseNumber(v []byte) (float64, bool) {
 	if !IsNumeric(v) {
 		return 0, false
@@ -314,5 +311,5 @@ func ParseNumber(v []byte) (float64, bool) {
 	return x, err == nil && !math.IsInf(x, 0) && !math.IsNaN(x)
 }
 
-// MaxTokens is the most that a length can be.
+// MaxTokens is the maximum length of a prompt or an answer in tokens.
 const MaxTokens = 1<<31 - 1

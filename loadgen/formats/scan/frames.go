@@ -9,10 +9,10 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/frames"
 )
 
-// kindOfFrames returns the name of the format of a file of data frames by its first bytes, "" for other files.
+// kindOfFrames returns the format of a data frame file by its first bytes. It returns "" for other files.
 func kindOfFrames(head []byte) string { return frames.KindOf(head) }
 
-// openFrames returns the rows of a file of data frames as lines. A file that is not regular, and standard input, is read by in.
+// openFrames returns the rows of a data frame file as lines. Files without random access are read from in.
 func openFrames(kind string, file *os.File, in io.Reader) (io.Reader, error) {
 	if file != nil {
 		if stat, err := file.Stat(); err == nil && stat.Mode().IsRegular() {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// kindOfFrames returns the name of the format of a file of data frames by its first bytes, "" for other files.
+// kindOfFrames returns the format of a data frame file by its first bytes. It returns "" for other files.
 func kindOfFrames(head []byte) string {
 	for _, kind := range [][2]string{{"PAR1", "Parquet"}, {"ARROW1", "Arrow"}} {
 		if strings.HasPrefix(string(head), kind[0]) {
@@ -19,7 +19,7 @@ func kindOfFrames(head []byte) string {
 	return ""
 }
 
-// openFrames refuses a file of data frames: the page with the simulator has a bound on its size.
+// openFrames returns an error, because the size of the simulator page is limited.
 func openFrames(string, *os.File, io.Reader) (io.Reader, error) {
 	return nil, errors.New("is not supported in the browser: replay traces convert makes JSON lines of it")
 }

@@ -12,21 +12,20 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Input is an open trace file, unpacked while it is read.
+// Input is an open trace file that is decompressed during reading.
 type Input struct {
 	Name string // for messages
 
 	in     io.Reader
-	file   *os.File      // nil for standard input
-	zstd   *zstd.Decoder // nil unless packed so
-	packed string        // the way it is packed, "" for none
-	frames bool          // rows of Parquet and Arrow are lines
-	Size   int64         // bytes to come from a plain file; 0 if it is not known
+	file   *os.File      // nil for stdin
+	zstd   *zstd.Decoder // nil unless compressed with zstd
+	packed string        // compression or data frame format; "" for plain files
+	frames bool          // read Parquet and Arrow files as lines
+	Size   int64         // size of a plain file in bytes; 0 if unknown
 }
 
-// Open opens the trace at path; "-" is stdin. Files packed with gzip or zstd,
-// told by their first bytes, are unpacked, and the rows of files of Parquet and
-// Arrow are lines of JSON.
+// Open opens the trace at path. "-" is stdin. gzip, zstd, Parquet and Arrow are detected by the first bytes of the
+// file. Compressed files are decompressed. The rows of Parquet and Arrow files become lines of JSON.
 func Open(path string, stdin io.Reader) (*Input, error) {
 	if path == "-" {
 		f := &Input{Name: "<stdin>", frames: true}
@@ -35,16 +34,17 @@ func Open(path string, stdin io.Reader) (*Input, error) {
 	return openFile(path, true, foreignFormat)
 }
 
-// OpenPacked opens any file, which is unpacked as Open does it.
+// OpenPacked opens a file of any type. It decompresses gzip and zstd.
 func OpenPacked(path string) (*Input, error) {
 	return openFile(path, false, func([]byte) string { return "" })
 }
 
-// openFile opens a file, unless its first bytes are of what refuse names. With frames, rows of Parquet and Arrow are lines.
+// openFile opens a file. refuse gets the first bytes of the file and returns the reason to reject it, or "". If
+// frames is set, the rows of Parquet and Arrow files become lines.
 func openFile(path string, frames bool, refuse func(head []byte) string) (*Input, error) {
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, err // names the path
+		return nil, err // contains the path
 	}
 	f := &Input{Name: path, file: file, frames: frames}
 	stat, err := file.Stat()
@@ -64,7 +64,7 @@ func openFile(path string, frames bool, refuse func(head []byte) string) (*Input
 	return f, nil
 }
 
-// unpack reads the first bytes of r and puts the right reader over it.
+// unpack reads the first bytes of r and sets the reader for its format.
 func (f *Input) unpack(r io.Reader, refuse func(head []byte) string) error {
 	in := bufio.NewReaderSize(r, headBuffer)
 	head, err := in.Peek(len(lfsHead))
@@ -100,15 +100,14 @@ func (f *Input) unpack(r io.Reader, refuse func(head []byte) string) error {
 }
 
 const (
-	// headBuffer is small enough for the buffers of readers above it to be filled
-	// without it.
+	// headBuffer is smaller than the buffers of readers on top of it, so that they read past it.
 	headBuffer = readBuffer / 4
 
 	lfsHead   = "version https://git-lfs"
-	maxWindow = 512 << 20 // bytes of memory a zstd file may ask for
+	maxWindow = 512 << 20 // maximum memory for a zstd file in bytes
 )
 
-// foreignFormat names a file that is no trace by its first bytes.
+// foreignFormat returns the reason why a file is not a trace, by its first bytes.
 func foreignFormat(head []byte) string {
 	for _, k := range []struct{ head, what string }{
 		{lfsHead, "is a Git LFS pointer; fetch the real file"},
@@ -133,7 +132,7 @@ func (f *Input) Read(p []byte) (int, error) {
 	return n, f.explain(err)
 }
 
-// explain returns err with what it is about: the packed data, or the file.
+// explain adds to err that the compressed data is invalid.
 func (f *Input) explain(err error) error {
 	switch {
 	case err == nil:
@@ -146,7 +145,7 @@ func (f *Input) explain(err error) error {
 	return fmt.Errorf("the %s data is damaged: %w", f.packed, err)
 }
 
-// Close closes the file; standard input stays open.
+// Close closes the file, unless it is stdin.
 func (f *Input) Close() error {
 	if f.zstd != nil {
 		f.zstd.Close()

@@ -8,17 +8,16 @@ import (
 	"github.com/replay-llm/replay/internal/excerpt"
 )
 
-// Object is a JSON object taken apart one level deep: its values are text
-// still, but known to be JSON.
+// Object has the members of a JSON object. Their values are valid JSON that is not parsed yet.
 type Object struct {
 	Members []Member
 	scan    Scanner
 }
 
-// Member is a key with its value, which is JSON text.
+// Member is a key with the JSON text of its value.
 type Member struct{ Key, Value []byte }
 
-// ParseText reads text, which is one object and nothing else.
+// ParseText parses text, which must be a single object.
 func (o *Object) ParseText(text []byte) error {
 	s := o.beginText(text)
 	if s.SkipSpace() != '{' {
@@ -33,15 +32,14 @@ func (o *Object) ParseText(text []byte) error {
 	return s.CheckEnd()
 }
 
-// ReparseText reads text that parse has found to be JSON; what is no object has no
-// members.
+// ReparseText parses text that is known to be valid JSON. If text is not an object, there are no members.
 func (o *Object) ReparseText(text []byte) {
 	if s := o.beginText(text); s.SkipSpace() == '{' {
 		_ = o.readMembers(s)
 	}
 }
 
-// beginText forgets the members of another text.
+// beginText removes all members and starts with another text.
 func (o *Object) beginText(text []byte) *Scanner {
 	o.Members = o.Members[:0]
 	nest := o.scan.nest
@@ -50,7 +48,7 @@ func (o *Object) beginText(text []byte) *Scanner {
 	return &o.scan
 }
 
-// readMembers appends the members of the object at hand.
+// readMembers appends the members of the next object.
 func (o *Object) readMembers(s *Scanner) error {
 	more, err := s.OpenValue('{', '}')
 	for more && err == nil {
@@ -69,7 +67,7 @@ func (o *Object) readMembers(s *Scanner) error {
 	return err
 }
 
-// Find is the value of key, nil when there is none or it is null.
+// Find returns the value of key. It returns nil if the value is missing or null.
 func (o *Object) Find(key string) []byte {
 	for i := range o.Members {
 		if string(o.Members[i].Key) == key {
@@ -86,24 +84,24 @@ func notNull(value []byte) []byte {
 	return value
 }
 
-// Has reports whether there is a member of one of the keys, null or not.
+// Has reports whether at least one of the keys exists. Its value can be null.
 func (o *Object) Has(keys ...string) bool {
 	return slices.ContainsFunc(o.Members, func(m Member) bool { return slices.Contains(keys, string(m.Key)) })
 }
 
-// HasAll reports whether there is each of the keys.
+// HasAll reports whether all keys exist.
 func (o *Object) HasAll(keys ...string) bool {
 	return !slices.ContainsFunc(keys, func(key string) bool { return !o.Has(key) })
 }
 
-// OpenInner is the member key, taken apart; what is no object has no members.
+// OpenInner returns the object with the given key. If the value is not an object, there are no members.
 func (o *Object) OpenInner(key string) *Object {
 	var inner Object
 	inner.ReparseText(o.Find(key))
 	return &inner
 }
 
-// OpenFirst is openInner for the first element of a list.
+// OpenFirst returns the first element of the list with the given key. If it is not an object, there are no members.
 func (o *Object) OpenFirst(key string) *Object {
 	var first Object
 	if parts, _ := SplitList(o.Find(key), nil); len(parts) > 0 {
@@ -112,8 +110,7 @@ func (o *Object) OpenFirst(key string) *Object {
 	return &first
 }
 
-// SplitList takes apart a list that is known to be JSON; ok is false for other
-// values.
+// SplitList appends the elements of a list to dst. text must be valid JSON. ok is false if it is not a list.
 func SplitList(text []byte, dst [][]byte) (list [][]byte, ok bool) {
 	s := partsOf(text)
 	if s.SkipSpace() != '[' {
@@ -131,8 +128,7 @@ func SplitList(text []byte, dst [][]byte) (list [][]byte, ok bool) {
 	return dst, err == nil
 }
 
-// UnquoteString returns the text of the JSON string that text, known to be JSON,
-// begins with.
+// UnquoteString returns the content of the JSON string at the start of text. text must be valid JSON.
 func UnquoteString(text []byte) []byte {
 	s := partsOf(text)
 	inner, _ := s.ReadString()

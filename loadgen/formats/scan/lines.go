@@ -1,11 +1,12 @@
-// Package scan takes the text of traces apart: lines, JSON values, numbers and instants.
+// Package scan parses the text of traces: lines, JSON values, numbers and times.
 //
-// It has a JSON scanner, one for all formats. The scanner reads a Mooncake row in a tenth of the time of encoding/json and
-// in somewhat less than that of goccy/go-json (loadgen/formats/mooncake.BenchmarkRow). Neither library refuses a key that is given twice,
-// or reports the place of a wrong value in a list (loadgen/formats/registry.TestWhyAScanner). All other JSON is read and written by
-// internal/json.
+// The JSON scanner is shared by all formats. For a Mooncake row it needs a tenth of the time of encoding/json and
+// slightly less than goccy/go-json (loadgen/formats/mooncake.BenchmarkRow). Neither library rejects a key that occurs
+// twice, or reports the position of a wrong value in a list (loadgen/formats/registry.TestWhyAScanner). Package
+// internal/json reads and writes all other JSON.
 //
-// Read input.go (files, packed or not), lines.go, scan.go (with values.go and number.go), json.go, fields.go and stamp.go.
+// Read input.go (plain and compressed files), lines.go, scan.go (with values.go and number.go), json.go, fields.go
+// and stamp.go.
 package scan
 
 import (
@@ -23,31 +24,31 @@ import (
 
 const (
 	MaxLine     = 64 << 20 // bytes
-	maxDocument = 1 << 30  // bytes of a file that is one JSON value
+	maxDocument = 1 << 30  // maximum bytes of a file that is a single JSON value
 	readBuffer  = 256 << 10
 )
 
-// Lines cuts a file into lines.
+// Lines divides a file into lines.
 type Lines struct {
 	name string
 	in   *bufio.Reader
-	Line int    // number of the line last returned, blank ones counted
+	Line int    // number of the latest returned line; blank lines count
 	at   int64  // offset of the next byte
-	size int64  // bytes of the file, 0 if not known
-	long []byte // a line that does not fit the buffer
-	// plain leaves NUL bytes to the scanner, which refuses them anywhere.
+	size int64  // file size in bytes, 0 if unknown
+	long []byte // a line that is longer than the buffer
+	// Plain skips the check for NUL bytes, because the scanner rejects them.
 	Plain bool
 }
 
-// NewLines cuts the size bytes of r; 0 if the size is unknown. name is the name of the file in messages.
+// NewLines returns the lines of r. size is its number of bytes, or 0 if unknown. Messages contain name.
 func NewLines(r io.Reader, name string, size int64) *Lines {
 	return &Lines{name: name, in: bufio.NewReaderSize(r, readBuffer), size: size}
 }
 
-// window is the number of bytes of a file that are checked before it is read.
+// window is the number of bytes that are available for the detection of the format.
 const window = 64 << 10
 
-// Peek returns the next byte without reading it: io.EOF at the end.
+// Peek returns the bytes in the window without reading them. After the end of the file it returns io.EOF.
 func (l *Lines) Peek() ([]byte, error) { return l.in.Peek(window) }
 
 // fatalError is an error after which reading cannot continue.
@@ -56,17 +57,17 @@ type fatalError struct{ err error }
 func (e *fatalError) Error() string { return e.err.Error() }
 func (e *fatalError) Unwrap() error { return e.err }
 
-// Fatal makes err the end of reading.
+// Fatal marks err as an error after which reading cannot continue.
 func Fatal(err error) error { return &fatalError{err} }
 
-// IsFatal reports whether err is the end of reading.
+// IsFatal reports whether reading cannot continue after err.
 func IsFatal(err error) bool {
 	var fatal *fatalError
 	return errors.As(err, &fatal)
 }
 
-// Next returns the next line that is not blank, without its end; io.EOF comes
-// after the last. The line is valid until the call after.
+// Next returns the next line that is not blank, without its line end. It returns io.EOF after the last line. A line
+// is valid until the next call.
 func (l *Lines) Next() ([]byte, error) {
 	for {
 		from := l.at
@@ -90,7 +91,7 @@ func (l *Lines) Next() ([]byte, error) {
 	}
 }
 
-// NotText is the place of the first byte that no text has, or -1.
+// NotText returns the offset of the first byte that is NUL or invalid UTF-8. It returns -1 if there is none.
 func NotText(line []byte) int {
 	nul := bytes.IndexByte(line, 0)
 	if utf8.Valid(line) {
@@ -130,7 +131,7 @@ func (l *Lines) ReadLine() ([]byte, error) {
 	return line, nil
 }
 
-// readLong collects a line of which start is all the buffer holds.
+// readLong returns a line that is longer than the buffer. start is the content of the buffer.
 func (l *Lines) readLong(start []byte) ([]byte, error) {
 	l.long = append(l.long[:0], start...)
 	for {
@@ -140,12 +141,12 @@ func (l *Lines) readLong(start []byte) ([]byte, error) {
 			return l.long, err
 		}
 		if len(l.long) > MaxLine+2 {
-			return l.long, nil // enough to report that it is too long
+			return l.long, nil // long enough for the error message
 		}
 	}
 }
 
-// readRest is the whole file from here on.
+// readRest returns the remaining bytes of the file.
 func (l *Lines) readRest() ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(l.in, maxDocument+1))
 	switch {
@@ -164,17 +165,17 @@ func (l *Lines) Errorf(format string, args ...any) error {
 	return &loadgen.SyntaxError{Name: l.name, Line: l.Line, Msg: excerpt.Sprintf(format, args...)}
 }
 
-// errorAt complains about a byte of the whole file.
+// errorAt returns an error with the line number of offset at. text is the complete file.
 func (l *Lines) errorAt(text []byte, at int, format string, args ...any) error {
 	return &loadgen.SyntaxError{Name: l.name, Line: LineOf(text, at), Msg: excerpt.Sprintf(format, args...)}
 }
 
-// LineOf is the line of the byte at an offset of text, from 1.
+// LineOf returns the line number of an offset in text, counted from 1.
 func LineOf(text []byte, at int) int { return 1 + bytes.Count(text[:min(at, len(text))], []byte{'\n'}) }
 
-// roomFor is the number of records to allocate when n are full: the estimate by the size of the file, or twice n if
-// that is unknown. The first lines may be unlike the rest, so that a few are trusted for 8 times as many only, and some
-// hundreds for 256 times. Of the room nothing is touched that is not needed.
+// roomFor returns the capacity to allocate when n records are full. It is estimated from the file size, or it is
+// twice n if the size is unknown. The first lines can be untypical. The capacity therefore grows at most 8 times, or
+// 256 times from 512 records on. Unused capacity stays untouched memory.
 func (l *Lines) roomFor(n int) int {
 	if n < 64 || l.size <= l.at {
 		return max(2*n, 64)
@@ -187,26 +188,26 @@ func (l *Lines) roomFor(n int) int {
 	return max(n+n/8, int(float64(n)*min(factor, most)))
 }
 
-// RowError returns err as an error about a line of the named file.
+// RowError returns err as an error with a file name and a line number.
 func RowError(name string, line int, err error) error {
 	return &loadgen.SyntaxError{Name: name, Line: line, Msg: err.Error()}
 }
 
-// SkipBOM goes over a byte-order mark.
+// SkipBOM skips a byte-order mark and reports whether there was one.
 func (l *Lines) SkipBOM() bool {
 	if head, _ := l.in.Peek(3); string(head) == "\xef\xbb\xbf" {
-		_, _ = l.in.Discard(3) // they are in the buffer
+		_, _ = l.in.Discard(3) // always in the buffer
 		l.at = 3
 		return true
 	}
 	return false
 }
 
-// OffsetOf is the offset of part, which is a slice of text.
+// OffsetOf returns the offset of part in text. part must be a slice of text.
 func OffsetOf(text, part []byte) int { return cap(text) - cap(part) }
 
-// FirstValue is the first line when it is a value, and all of the file when it
-// is not. Either can be read again.
+// FirstValue returns the first line if it is a JSON value, and otherwise the complete file. The bytes can be read
+// again.
 func (l *Lines) FirstValue(isValue func(text []byte) bool) ([]byte, error) {
 	in := l.in
 	part, err := in.ReadSlice('\n')
@@ -229,7 +230,7 @@ func (l *Lines) FirstValue(isValue func(text []byte) bool) ([]byte, error) {
 	return text, nil
 }
 
-// AppendIn appends v to the results of the rows of l; nil: to none.
+// AppendIn appends v to list. It allocates capacity for all rows of l, unless l is nil.
 func AppendIn[T any](l *Lines, list []T, v T) []T {
 	if l != nil && len(list) == cap(list) {
 		list = append(make([]T, 0, l.roomFor(len(list))), list...)
@@ -237,7 +238,7 @@ func AppendIn[T any](l *Lines, list []T, v T) []T {
 	return append(list, v)
 }
 
-// EachLine calls do with every line, an object. bad gets the error of a line, and reports whether to read more.
+// EachLine calls do with the object in each line. bad gets the error of a line and reports whether to continue.
 func (l *Lines) EachLine(do func(f *Fields) error, bad func(error) (more bool)) error {
 	var f Fields
 	for {
@@ -254,8 +255,8 @@ func (l *Lines) EachLine(do func(f *Fields) error, bad func(error) (more bool)) 
 	}
 }
 
-// EachObject calls do with every object of the file: one over several lines, those of a list, or one per line. bad gets
-// the error of an object, and reports whether to read more lines.
+// EachObject calls do with each object in the file. A file has one object per line, a list of objects, or objects
+// over several lines. bad gets the error of an object and reports whether to read more lines.
 func (l *Lines) EachObject(do func(f *Fields) error, bad func(error) (more bool)) error {
 	head, _ := l.Peek()
 	first, _, _ := bytes.Cut(bytes.TrimLeft(head, " \t\r\n"), []byte{'\n'})

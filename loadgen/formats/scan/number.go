@@ -7,11 +7,11 @@ import (
 	"github.com/replay-llm/replay/internal/excerpt"
 )
 
-// decimalNumber is a JSON number.
+// decimalNumber is a parsed JSON number.
 type decimalNumber struct {
 	decimal.Number
-	text  []byte // as written
-	whole bool   // there is no fraction and no exponent
+	text  []byte // number in the file
+	whole bool   // the number has no fraction and no exponent
 }
 
 // readNumber reads a JSON number.
@@ -54,7 +54,7 @@ func (s *Scanner) wholeDigits(d *decimalNumber) error {
 }
 
 func (s *Scanner) readExponent(d *decimalNumber) error {
-	s.pos++ // the e
+	s.pos++ // the character e
 	sign, e := 1, 0
 	switch s.Peek() {
 	case '-':
@@ -68,7 +68,7 @@ func (s *Scanner) readExponent(d *decimalNumber) error {
 	return err
 }
 
-// eachDigit calls do with the digits at hand, of which there is to be one at least.
+// eachDigit calls do with the next digits. No digit is an error.
 func (s *Scanner) eachDigit(want string, do func(c byte)) error {
 	if !isDigit(s.Peek()) {
 		return s.unexpectedByte(want)
@@ -82,10 +82,10 @@ func (s *Scanner) eachDigit(want string, do func(c byte)) error {
 
 func isDigit(c byte) bool { return c-'0' <= 9 }
 
-// longExponent stands for all exponents above it: every number is 0 or infinite long before.
+// longExponent is the limit for exponents. Numbers with larger exponents are 0 or infinite.
 const longExponent = 1 << 40
 
-// toFloat converts d, correctly rounded, or with the roundings of the reference.
+// toFloat converts d, correctly rounded. In compat mode it rounds like the reference.
 func (d *decimalNumber) toFloat(compat bool) (f float64, err error) {
 	ok := true
 	if compat || d.Nearest() {

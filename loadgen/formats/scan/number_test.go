@@ -24,7 +24,7 @@ func readNumber(text string, compat bool) (float64, error) {
 func TestNumbers(t *testing.T) {
 	for _, c := range []struct {
 		text          string
-		plain, compat string // as strconv writes them; "" is refused
+		plain, compat string // results formatted by strconv; "" means an error
 	}{
 		{"0", "0", "0"},
 		{"-0", "-0", "-0"},
@@ -32,7 +32,7 @@ func TestNumbers(t *testing.T) {
 		{"42", "42", "42"},
 		{"1928.4445845629277", "1928.4445845629277", "1928.4445845629275"},
 		{"18446744073709551615", "1.8446744073709552e+19", "1.8446744073709552e+19"},
-		{"18446744073709551616", "1.8446744073709552e+19", "1.8446744073709552e+19"}, // the last digit is dropped
+		{"18446744073709551616", "1.8446744073709552e+19", "1.8446744073709552e+19"}, // the last digit is ignored
 		{"184467440737095516150", "1.844674407370955e+20", "1.844674407370955e+20"},
 		{"9007199254740993", "9.007199254740992e+15", "9.007199254740992e+15"},
 		{"0.1", "0.1", "0.1"},
@@ -74,8 +74,7 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// Decimals of every length and size agree with strconv, and in compat mode with
-// the rule worked out in integers of any size.
+// Random decimals have the same value as with strconv. In compat mode, the value equals that of roughly.
 func TestNumbersAgree(t *testing.T) {
 	random := sim.NewRand(1, "numbers")
 	differ := 0
@@ -114,7 +113,7 @@ func TestNumbersAgree(t *testing.T) {
 	}
 }
 
-// roughly is the reference's conversion, from the rule's text.
+// roughly converts a number like the reference, with integers of unlimited size.
 func roughly(text string) (float64, bool) {
 	sign := 1.0
 	if text[0] == '-' {

@@ -8,48 +8,49 @@ import (
 	"slices"
 )
 
-// Part is consecutive whole lines of a file, of which several can be read at once.
+// Part has consecutive complete lines of a file. Several parts can be parsed at the same time.
 type Part struct {
 	text []byte
-	left []byte // of text, to be read
-	err  error  // after text
+	left []byte // the end of text that is not read yet
+	err  error  // error after text
 	from Place
 }
 
-// Place is a place in a file, after a line.
+// Place is the position after a line of a file.
 type Place struct {
 	line int
 	at   int64
 }
 
-// Place returns the place after the line last returned.
+// Place returns the position after the latest returned line.
 func (l *Lines) Place() Place { return Place{l.Line, l.at} }
 
-// MoveTo sets the place for messages and for the room that is made.
+// MoveTo sets the position for messages and for roomFor.
 func (l *Lines) MoveTo(p Place) { l.Line, l.at = p.line, p.at }
 
-// IsLong reports whether at least size bytes of the file are left, or may be.
+// IsLong reports whether the remaining file has size or more bytes. It returns true if the size is unknown.
 func (l *Lines) IsLong(size int64) bool { return l.size == 0 || l.size-l.at >= size }
 
-// TakeRest returns lines to cut parts from. l is not read any more, and keeps its place.
+// TakeRest returns a copy of l that is used to read parts. l must not read any more, and its position does not
+// change.
 func (l *Lines) TakeRest() *Lines {
 	rest := *l
 	return &rest
 }
 
-// NewPartLines returns lines to read parts of l with.
+// NewPartLines returns a reader for the lines of parts of l.
 func (l *Lines) NewPartLines() *Lines {
 	return &Lines{name: l.name, in: bufio.NewReaderSize(nil, readBuffer), Plain: l.Plain}
 }
 
-// Begin starts to read a part.
+// Begin starts reading a part.
 func (l *Lines) Begin(p *Part) {
 	p.left = p.text
 	l.in.Reset(p)
 	l.MoveTo(p.from)
 }
 
-// Read returns the rest of the part, then the error that ended it.
+// Read reads from the part. After its last byte it returns the error at the end of the part.
 func (p *Part) Read(b []byte) (int, error) {
 	if len(p.left) == 0 {
 		return 0, p.err
@@ -59,7 +60,8 @@ func (p *Part) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// ReadPart fills p with the next lines, size bytes and the rest of the last line. It returns false after the last.
+// ReadPart fills p with the next size bytes and the remaining bytes of the last line. It returns false after the end
+// of the file.
 func (l *Lines) ReadPart(p *Part, size int) bool {
 	p.text = slices.Grow(p.text[:0], size)[:size]
 	n, err := io.ReadFull(l.in, p.text)

@@ -2,21 +2,21 @@ package scan
 
 import "testing"
 
-// Room is made for as many records as the size of the file promises, in few
-// steps, and never for many times those there are.
+// roomFor needs few steps to allocate the records that the file size promises. It never allocates many times the
+// number of existing records.
 func TestRoom(t *testing.T) {
 	for _, c := range []struct {
 		n           int
 		size, taken int64
 		want        int
 	}{
-		{0, 0, 0, 64}, {10, 1000, 100, 64}, {100, 0, 10_000, 200}, // not known, or too early to know
-		{64, 1_000_000, 640, 512},        // eight times as many, for now
-		{512, 1_000_000, 10_000, 52_224}, // some hundreds may stand for many
-		{512, 90_000_000, 1000, 131_072}, // but not for any number
-		{1000, 200_000, 100_000, 2040},   // as many again, and some
-		{1000, 100_500, 100_000, 1125},   // the last few
-		{1000, 100_000, 100_001, 2000},   // longer than it was said to be
+		{0, 0, 0, 64}, {10, 1000, 100, 64}, {100, 0, 10_000, 200}, // size unknown, or too few records for an estimate
+		{64, 1_000_000, 640, 512},        // limited to 8 times the records
+		{512, 1_000_000, 10_000, 52_224}, // estimate by the file size
+		{512, 90_000_000, 1000, 131_072}, // limited to 256 times the records
+		{1000, 200_000, 100_000, 2040},   // about twice the records
+		{1000, 100_500, 100_000, 1125},   // nearly at the end of the file
+		{1000, 100_000, 100_001, 2000},   // the file is longer than its size
 	} {
 		l := Lines{size: c.size, at: c.taken}
 		if got := l.roomFor(c.n); got != c.want {

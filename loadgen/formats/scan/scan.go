@@ -9,26 +9,23 @@ import (
 	"github.com/replay-llm/replay/internal/excerpt"
 )
 
-// Scanner reads JSON text, valid UTF-8, byte by byte.
-//
-// It builds no values but those asked for.
+// Scanner parses JSON text in valid UTF-8, byte by byte. It only stores requested values.
 type Scanner struct {
 	data    []byte
 	pos     int
-	Compat  bool     // convert decimals as the reference does
-	Ignored FieldSet // fields that readFields skips
+	Compat  bool     // convert decimals like the reference
+	Ignored FieldSet // fields that ReadFields skips
 	text    []byte
-	nest    []byte // brackets open in the value being skipped
-	lax     bool   // half a surrogate pair passes, as U+FFFD
-	// parts marks a scanner that takes values apart for readers of fields: it
-	// bounds how deep they are nested, and names places as those readers do.
+	nest    []byte // open brackets of the skipped value
+	lax     bool   // accept half a surrogate pair as U+FFFD
+	// parts marks a scanner that Object and Fields use. It limits the depth of values, and its messages have columns.
 	parts bool
 }
 
-// partsOf returns a scanner that takes text apart.
+// partsOf returns a scanner for Object and Fields.
 func partsOf(text []byte) Scanner { return Scanner{data: text, parts: true, lax: true} }
 
-// CheckValue reports the error of a text as one JSON value.
+// CheckValue returns an error if text is not a single JSON value.
 func CheckValue(text []byte) error {
 	s := partsOf(text)
 	if err := s.skipValue(); err != nil {
@@ -37,19 +34,18 @@ func CheckValue(text []byte) error {
 	return s.CheckEnd()
 }
 
-// BeginsValue reports whether text begins with a JSON value.
+// BeginsValue reports whether text starts with a JSON value.
 func BeginsValue(text []byte) bool {
 	s := partsOf(text)
 	return s.skipValue() == nil
 }
 
-// MaxDepth bounds the nesting of values that are taken apart.
+// MaxDepth is the maximum nesting depth of values for Object and Fields.
 const MaxDepth = 512
 
 func (s *Scanner) Reset(line []byte) { s.data, s.pos = line, 0 }
 
-// Peek is the byte at hand, 0 at the end. A NUL byte is valid nowhere, so that
-// the two need no telling apart.
+// Peek returns the next byte, or 0 at the end. NUL bytes are not valid in JSON, so 0 is unambiguous.
 func (s *Scanner) Peek() byte {
 	if s.pos < len(s.data) {
 		return s.data[s.pos]
@@ -93,7 +89,7 @@ func (s *Scanner) unexpectedByte(want string) error {
 	return excerpt.Errorf("invalid JSON: %q at byte %d, must be %s", r, s.pos+1, want)
 }
 
-// OpenValue enters an object or a list and reports whether it has a first member.
+// OpenValue reads the opening bracket of an object or a list. It reports whether there is a first member.
 func (s *Scanner) OpenValue(left, right byte) (bool, error) {
 	if s.SkipSpace() != left {
 		return false, s.unexpectedByte(strconv.Quote(string(rune(left))))
@@ -106,7 +102,7 @@ func (s *Scanner) OpenValue(left, right byte) (bool, error) {
 	return true, nil
 }
 
-// HasMore reports, after a member, whether another follows.
+// HasMore reads the separator or closing bracket after a member. It reports whether there is another member.
 func (s *Scanner) HasMore(right byte) (bool, error) {
 	switch s.SkipSpace() {
 	case ',':
@@ -120,8 +116,7 @@ func (s *Scanner) HasMore(right byte) (bool, error) {
 	return false, s.unexpectedByte(fmt.Sprintf("%q or %q", ",", string(rune(right))))
 }
 
-// readKey reads the name of a member up to its value. It is valid until the next
-// string is read.
+// readKey reads the key of a member and the colon. The result is valid until the next string is read.
 func (s *Scanner) readKey() ([]byte, error) {
 	k, err := s.ReadString()
 	if err != nil {
@@ -135,7 +130,7 @@ func (s *Scanner) readKey() ([]byte, error) {
 	return k, nil
 }
 
-// ReadNull reads a null if there is one, and reports whether there was.
+// ReadNull reads a null, if it is the next value. It reports whether there was a null.
 func (s *Scanner) ReadNull() bool {
 	if s.Peek() == 'n' && s.readWord("null") == nil {
 		return true
@@ -151,7 +146,7 @@ func (s *Scanner) readWord(w string) error {
 	return nil
 }
 
-// ReadString reads a string; the result is valid until the next is read.
+// ReadString reads a string. The result is valid until the next string is read.
 func (s *Scanner) ReadString() ([]byte, error) {
 	if s.Peek() != '"' {
 		return nil, s.unexpectedByte("a string")
@@ -174,7 +169,7 @@ func (s *Scanner) ReadString() ([]byte, error) {
 	return nil, s.unexpectedByte("the end of a string")
 }
 
-// readEscaped reads a string with its first escape at first.
+// readEscaped reads a string with an escape sequence. first is the offset of its first backslash.
 func (s *Scanner) readEscaped(first int) ([]byte, error) {
 	s.text = append(s.text[:0], s.data[s.pos:first]...)
 	s.pos = first
@@ -197,7 +192,7 @@ func (s *Scanner) readEscaped(first int) ([]byte, error) {
 	return nil, s.unexpectedByte("the end of a string")
 }
 
-// readEscape appends the character of the escape at hand.
+// readEscape appends the character of the next escape sequence.
 func (s *Scanner) readEscape() error {
 	s.pos++ // the backslash
 	c := s.Peek()
@@ -241,14 +236,14 @@ func (s *Scanner) readUnicode() error {
 			if !s.lax {
 				return fmt.Errorf("invalid JSON: half a surrogate pair before byte %d", s.pos+1)
 			}
-			s.pos = half // the other escape stands for itself
+			s.pos = half // the second escape sequence is a separate character
 		}
 	}
 	s.text = utf8.AppendRune(s.text, r)
 	return nil
 }
 
-// readHex reads the u and the four digits of an escape.
+// readHex reads the letter u and the four digits of an escape sequence.
 func (s *Scanner) readHex() (rune, error) {
 	s.pos++
 	var r rune
@@ -270,7 +265,7 @@ func (s *Scanner) readHex() (rune, error) {
 	return r, nil
 }
 
-// skipValue reads any value, however deeply nested, and forgets it.
+// skipValue skips a value of any depth.
 func (s *Scanner) skipValue() error {
 	s.nest = s.nest[:0]
 	for {
@@ -290,8 +285,8 @@ func (s *Scanner) skipValue() error {
 	}
 }
 
-// skipValueOrOpen reads a scalar, an empty bracket pair, or an opening bracket
-// that a value must follow.
+// skipValueOrOpen skips a scalar or an empty pair of brackets. For another object or list it reads only the opening
+// bracket, and returns true.
 func (s *Scanner) skipValueOrOpen() (opened bool, err error) {
 	switch c := s.SkipSpace(); {
 	case c == '{':
@@ -319,7 +314,7 @@ func (s *Scanner) skipValueOrOpen() (opened bool, err error) {
 		return false, s.readWord("null")
 	case s.parts && c == 'N':
 		return false, s.readWord("NaN")
-	case s.parts && c == 'I': // as Python writes a rate without a bound
+	case s.parts && c == 'I': // Python writes an unlimited rate as Infinity
 		return false, s.readWord("Infinity")
 	case c == '-' || '0' <= c && c <= '9':
 		_, err := s.readNumber()
@@ -328,9 +323,8 @@ func (s *Scanner) skipValueOrOpen() (opened bool, err error) {
 	return false, s.unexpectedByte("a JSON value")
 }
 
-// skipWholes goes over whole numbers as nearly every list has them: no zero in
-// front, a comma and at most one blank after. It stops before the first that is
-// not so, such as the last.
+// skipWholes skips integers in a list in the most frequent notation: no leading zero, then a comma and at most one
+// blank. It stops before an integer with another notation, and before the last integer.
 func (s *Scanner) skipWholes() {
 	text, i := s.data, s.pos
 	for {
@@ -350,7 +344,7 @@ func (s *Scanner) skipWholes() {
 
 func (s *Scanner) skipKey() error { return s.skipText((*Scanner).readKey) }
 
-// skipText reads a string that is not needed.
+// skipText skips a string or a key.
 func (s *Scanner) skipText(read func(s *Scanner) ([]byte, error)) error {
 	lax := s.lax
 	s.lax = true
@@ -359,7 +353,7 @@ func (s *Scanner) skipText(read func(s *Scanner) ([]byte, error)) error {
 	return err
 }
 
-// skipEnds closes brackets after a value, up to a comma and the key after it.
+// skipEnds reads closing brackets after a value, then a comma and a key. done is true after the last closing bracket.
 func (s *Scanner) skipEnds() (done bool, err error) {
 	for len(s.nest) > 0 {
 		right := s.nest[len(s.nest)-1]

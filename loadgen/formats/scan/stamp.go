@@ -9,22 +9,21 @@ import (
 	"time"
 )
 
-// Stamp is an instant as a file has it: exact in ns where that is possible,
-// since an instant counted from 1970 in ns does not fit a float64.
+// Stamp is a time in a file. If possible it is exact in ns, because a float64 cannot represent ns since 1970.
 type Stamp struct {
 	ns    int64
 	MS    float64
 	exact bool
-	Free  bool // its 0 is no beginning: it is a date, or was counted back from another
+	Free  bool // its 0 is not the start of the trace: it is a date, or was computed from another time
 }
 
-// NS returns the instant in ns, if it is a whole number of them.
+// NS returns the time in ns. exact is false if it is not an integer.
 func (s Stamp) NS() (ns int64, exact bool) { return s.ns, s.exact }
 
-// ExactStamp returns the instant of ns.
+// ExactStamp returns the time of ns.
 func ExactStamp(ns int64) Stamp { return Stamp{ns: ns, MS: float64(ns) / 1e6, exact: true} }
 
-// Since is the time from o to s in ms, rounded once where both are exact.
+// Since returns the time from o to s in ms. For exact times it is rounded only once.
 func (s Stamp) Since(o Stamp) float64 {
 	if s.exact && o.exact {
 		if d, ok := subtractNS(s.ns, o.ns); ok {
@@ -34,10 +33,10 @@ func (s Stamp) Since(o Stamp) float64 {
 	return s.MS - o.MS
 }
 
-// Compare orders instants as package cmp does.
+// Compare returns the order of s and o, like cmp.Compare.
 func (s Stamp) Compare(o Stamp) int { return cmp.Compare(s.Since(o), 0) }
 
-// Plus is s later by ms.
+// Plus returns the sum of s and o.
 func (s Stamp) Plus(o Stamp) Stamp {
 	if s.exact && o.exact {
 		if d, ok := subtractNS(s.ns, -o.ns); ok {
@@ -52,14 +51,14 @@ func subtractNS(a, b int64) (int64, bool) {
 	return d, (d < a) == (b > 0)
 }
 
-// DecimalStamp reads a decimal number of units of 10^scale ns, such as seconds
-// with scale 9. It is exact when it is a whole number of ns.
+// DecimalStamp parses a decimal number in units of 10^scale ns. For seconds, scale is 9. The result is exact if it is
+// an integer number of ns.
 func DecimalStamp(text []byte, scale int) (Stamp, bool) {
 	if s, ok := wholeStamp(text, scale); ok {
 		return s, true
 	}
 	f, err := strconv.ParseFloat(string(text)+"e"+strconv.Itoa(scale-6), 64)
-	if err != nil { // such as a number with an exponent
+	if err != nil { // for example a number with an exponent
 		if f, err = strconv.ParseFloat(string(text), 64); err != nil {
 			return Stamp{}, false
 		}
@@ -68,8 +67,7 @@ func DecimalStamp(text []byte, scale int) (Stamp, bool) {
 	return Stamp{MS: f}, !math.IsInf(f, 0) && !math.IsNaN(f)
 }
 
-// wholeStamp reads digits with at most one point and no more digits after it
-// than scale.
+// wholeStamp parses a decimal number that is an integer in ns.
 func wholeStamp(text []byte, scale int) (Stamp, bool) {
 	digits, negative := strings.CutPrefix(string(text), "-")
 	whole, fraction, point := strings.Cut(digits, ".")
@@ -86,7 +84,7 @@ func wholeStamp(text []byte, scale int) (Stamp, bool) {
 		}
 		n *= 10
 	}
-	for range len(fraction) - scale { // zeros at the end are as good as none
+	for range len(fraction) - scale { // zeros at the end are permitted
 		if n%10 != 0 {
 			return Stamp{}, false
 		}
@@ -98,8 +96,8 @@ func wholeStamp(text []byte, scale int) (Stamp, bool) {
 	return ExactStamp(n), true
 }
 
-// CalendarStamp reads 2023-11-16 18:15:46.6805900, with a blank or T between date and time, up to nine digits of a
-// second, and Z, a zone or nothing at the end. It returns whether there was a zone.
+// CalendarStamp parses a time such as 2023-11-16 18:15:46.6805900. The separator is a blank or T, and seconds have up
+// to nine decimals. A zone is optional: Z or an offset. zoned reports whether there was a zone.
 func CalendarStamp(text []byte) (s Stamp, zoned, ok bool) {
 	layout := []byte("2006-01-02 15:04:05")
 	if len(text) < len(layout) || text[10] != ' ' && text[10] != 'T' || text[13] != ':' {
@@ -122,7 +120,7 @@ func CalendarStamp(text []byte) (s Stamp, zoned, ok bool) {
 		}
 	}
 	at, err := time.ParseInLocation(string(layout), string(text), time.UTC)
-	if err != nil || at.Year() < 1700 || at.Year() > 2250 { // what int64 ns can hold
+	if err != nil || at.Year() < 1700 || at.Year() > 2250 { // range of int64 ns
 		return s, false, false
 	}
 	s = ExactStamp(at.UnixNano())

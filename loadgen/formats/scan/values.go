@@ -11,8 +11,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// ReadFields reads the next object. It calls read for each field that fieldOf knows, skips all other fields, and adds
-// the known fields to seen. A known field must not appear twice.
+// ReadFields reads the next object. It calls read for each field that fieldOf knows, and adds the field to seen. It
+// skips all other members. A known field must not occur twice.
 func (s *Scanner) ReadFields(seen *FieldSet, fieldOf func(key []byte) FieldSet, read func(f FieldSet) error) error {
 	more, err := s.OpenValue('{', '}')
 	for more && err == nil {
@@ -37,7 +37,7 @@ func (s *Scanner) ReadFields(seen *FieldSet, fieldOf func(key []byte) FieldSet, 
 	return err
 }
 
-// ReadInteger reads a whole number >= 0 without fraction and exponent.
+// ReadInteger reads an integer >= 0 without fraction and exponent.
 func (s *Scanner) ReadInteger() (uint64, error) {
 	var n uint64
 	i := s.pos
@@ -49,7 +49,7 @@ func (s *Scanner) ReadInteger() (uint64, error) {
 		n = n*10 + uint64(c)
 	}
 	if i < len(s.data) && i > s.pos {
-		// The end of nearly every integer.
+		// Fast path for most integers.
 		if c := s.data[i]; (c == ',' || c == ']' || c == '}' || c == ' ') && (s.data[s.pos] != '0' || i == s.pos+1) {
 			s.pos = i
 			return n, nil
@@ -58,7 +58,7 @@ func (s *Scanner) ReadInteger() (uint64, error) {
 	return s.integerSlowly()
 }
 
-// ReadPriority reads a whole number of either sign, of 32 bits.
+// ReadPriority reads an integer of 32 bits, which can be negative.
 func (s *Scanner) ReadPriority() (int32, error) {
 	const want = "a whole number, -2147483648 to 2147483647"
 	if c := s.Peek(); c != '-' && (c < '0' || c > '9') {
@@ -91,7 +91,7 @@ func (s *Scanner) integerSlowly() (uint64, error) {
 	return d.Digits, nil
 }
 
-// readFloat reads any number.
+// readFloat reads a number.
 func (s *Scanner) readFloat() (float64, error) {
 	if c := s.Peek(); c != '-' && (c < '0' || c > '9') {
 		return 0, s.MismatchOf("a number")
@@ -103,7 +103,7 @@ func (s *Scanner) readFloat() (float64, error) {
 	return d.toFloat(s.Compat)
 }
 
-// mismatchError reports a valid value of a wrong type, or one that is out of bounds.
+// mismatchError is the error for a valid JSON value with a wrong type or out of range.
 type mismatchError struct{ text, want, bound string }
 
 func (e *mismatchError) Error() string {
@@ -113,7 +113,7 @@ func (e *mismatchError) Error() string {
 	return fmt.Sprintf("is %s, must be %s", e.text, e.want)
 }
 
-// MismatchOf reads the value at hand and complains about it.
+// MismatchOf reads the next value and returns an error about it.
 func (s *Scanner) MismatchOf(want string) error {
 	from := s.pos
 	if err := s.skipValue(); err != nil {
@@ -122,7 +122,7 @@ func (s *Scanner) MismatchOf(want string) error {
 	return &mismatchError{text: excerpt.Cut(s.data[from:s.pos]), want: want}
 }
 
-// IDList reads a list of integers into a.
+// IDList reads a list of integers into the arena.
 func (s *Scanner) IDList(a *Arena) ([]uint64, error) {
 	a.Begin()
 	if s.Peek() != '[' {
@@ -148,9 +148,8 @@ func (s *Scanner) IDList(a *Arena) ([]uint64, error) {
 	return nil, err
 }
 
-// plainIDs reads the numbers of a list as nearly every list has them: up to 18
-// digits, no zero in front, a comma and at most one blank after. It stops before
-// the first that is not so, such as the last.
+// plainIDs reads integers in a list in the most frequent notation: up to 18 digits, no leading zero, then a comma and
+// at most one blank. It stops before an integer with another notation, and before the last integer.
 func (s *Scanner) plainIDs(a *Arena) {
 	data, i := s.data, s.pos
 	for {
@@ -174,7 +173,7 @@ func (s *Scanner) plainIDs(a *Arena) {
 	}
 }
 
-// FloatList reads a list of numbers onto dst.
+// FloatList appends a list of numbers to dst.
 func (s *Scanner) FloatList(dst []float64) ([]float64, error) {
 	if s.Peek() != '[' {
 		return nil, s.MismatchOf("a list of numbers")
@@ -191,7 +190,7 @@ func (s *Scanner) FloatList(dst []float64) ([]float64, error) {
 	return dst, err
 }
 
-// TokenCount returns a length, if it is one that can be replayed.
+// TokenCount converts a number of tokens. Numbers above the maximum length are an error.
 func TokenCount(n uint64, name string) (int32, error) {
 	if n > math.MaxInt32 {
 		return 0, fmt.Errorf("%s is %d, must be at most %d", name, n, math.MaxInt32)
@@ -199,10 +198,10 @@ func TokenCount(n uint64, name string) (int32, error) {
 	return int32(n), nil
 }
 
-// Arena holds lists of hash ids, in pieces so that growing copies little.
+// Arena stores lists of ids in large pieces, so that few ids are copied when it grows.
 type Arena struct {
-	ids   []uint64 // the current piece; the list being built is its tail
-	start int      // of that list
+	ids   []uint64 // current piece; it ends with the current list
+	start int      // start of the current list
 }
 
 const (
@@ -219,7 +218,7 @@ func (a *Arena) Add(id uint64) {
 	a.ids = append(a.ids, id)
 }
 
-// grow moves the list being built to a new piece.
+// grow moves the current list to a new piece.
 func (a *Arena) grow() {
 	list := a.ids[a.start:]
 	size := min(max(2*cap(a.ids), firstPiece), lastPiece)
@@ -227,10 +226,10 @@ func (a *Arena) grow() {
 	a.start = 0
 }
 
-// List is what was added since begin. Nothing appended to it can reach other lists.
+// List returns the ids added since Begin. Appending to the result does not change other lists.
 func (a *Arena) List() []uint64 { return a.ids[a.start:len(a.ids):len(a.ids)] }
 
-// Reset starts over in the memory of a list. The room behind its last list is free.
+// Reset starts again in the memory of a list. If it is the latest list of the arena, only its memory is used again.
 func (a *Arena) Reset(memory []uint64) {
 	if last := a.ids[a.start:]; len(last) > 0 && cap(memory) > 0 && &memory[:1][0] == &last[0] {
 		memory = last
@@ -238,21 +237,22 @@ func (a *Arena) Reset(memory []uint64) {
 	a.ids, a.start = memory[:0], 0
 }
 
-// FieldSet is a field of a row that is read as it comes, or a set of them: a bit each.
+// FieldSet is a set of fields of a row, with a bit per field.
 type FieldSet uint16
 
-// Place is the number of the field's bit.
+// Place returns the index of the lowest bit.
 func (f FieldSet) Place() int { return bits.TrailingZeros16(uint16(f)) }
 
-// NameField puts the name of the field before a complaint about its value.
+// NameField adds the name of the field to an error about its value.
 func NameField(name string, err error) error {
 	if m := (*mismatchError)(nil); errors.As(err, &m) {
 		return fmt.Errorf("%s %w", name, err)
 	}
-	return err // names a byte of the line
+	return err // already contains the position in the line
 }
 
-// BoundTime refuses a time in ms that is not on the clock of a replay, and is written so.
+// BoundTime returns an error if a time in ms is outside of the range of the simulated clock. text is the time in the
+// file.
 func BoundTime(ms float64, text string) error {
 	switch most := strconv.FormatFloat(sim.MaxTime, 'f', -1, 64); {
 	case ms > sim.MaxTime:
@@ -263,7 +263,7 @@ func BoundTime(ms float64, text string) error {
 	return nil
 }
 
-// ReadTime reads a number of ms, which is on the clock of a replay unless it is read as the reference reads it.
+// ReadTime reads a time in ms. Except in Compat mode, it must be in the range of the simulated clock.
 func (s *Scanner) ReadTime() (float64, error) {
 	from := s.pos
 	ms, err := s.readFloat()
@@ -273,5 +273,5 @@ func (s *Scanner) ReadTime() (float64, error) {
 	return ms, err
 }
 
-// Clear forgets all lists: their memory is used again.
+// Clear removes all lists. Their memory is used again.
 func (a *Arena) Clear() { a.ids = a.ids[:0] }
